@@ -4,6 +4,8 @@
 // A ring lease (task_ring.h) keeps the state, sums over the ranks and applies
 // the average; whose gradients those are it does not know. Ours are those of a
 // model of layers (contributor_job.c), or of a program of the user's (lib).
+// Nor does a member of a group (hybrid_member.h), which has no state: of these
+// the last part is, and `place`, `between`, `leave` and `hurry`.
 //
 //   place        a state has come into place
 //   per round
@@ -26,6 +28,7 @@
 #include "worker/lease/job_ring.h"
 
 struct contributor;
+struct hybrid_step;
 struct ring_round;
 
 // Those that may be NULL do nothing then.
@@ -74,12 +77,25 @@ struct contributor_ops {
     // On the loop, under a lock: the generation is over, a `compute` that waits
     // for somebody is to return. May be NULL.
     void (*hurry)(struct contributor *c);
+
+    // ---- of a group
+
+    // The gradient of our micro-batches of a step, range by range
+    // (hybrid_fresh, hybrid_whole), and its sums. SL_ECANCELED with
+    // hybrid->lost: we let go of it, the generation is left.
+    enum sl_err (*share)(struct contributor *c, struct hybrid_step *s,
+                         struct sl_error *err);
+
+    // A step of the group: hybrid_compute, and what belongs around it. NULL:
+    // nothing does.
+    enum sl_err (*step)(struct contributor *c, struct hybrid_step *s,
+                        struct sl_error *err);
 };
 
 struct contributor {
     const struct contributor_ops *ops;
     const struct sl_clock *clock;
-    struct job_ring *ring;
+    struct job_ring *ring; // NULL: of a group
     const struct model *model;
     const struct spec_optimizer *optimizer; // clipping
     bool skip_nonfinite;

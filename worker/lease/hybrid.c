@@ -51,9 +51,10 @@ void hybrid_free(struct hybrid *h)
     sl_free(h);
 }
 
-void hybrid_enter(struct hybrid *h, struct lease *l)
+void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by)
 {
     h->lease = l;
+    h->by = by;
     h->say = (struct say_job){l->job, l->job_incarnation};
     h->opened = 0;
     h->failed = false;
@@ -64,13 +65,20 @@ void hybrid_exit(struct hybrid *h)
 {
     leave(h);
     h->lease = NULL;
+    h->by = NULL;
 }
 
 // ---- generations
 
-static void abort_sums(void *arg)
+// On the loop: nothing of the generation is waited for any longer.
+static void on_end(void *arg)
 {
-    group_abort(((struct hybrid *)arg)->group, "another generation is opened");
+    struct hybrid *h = arg;
+
+    if (h->group != NULL)
+        group_abort(h->group, "another generation is opened");
+    if (h->by->ops->hurry != NULL)
+        h->by->ops->hurry(h->by);
 }
 
 static void answer(struct hybrid *h, uint64_t generation)
@@ -89,15 +97,19 @@ static enum sl_err join(struct hybrid *h, const Sluice__V1__RingBegin *m,
                         struct sl_error *err)
 {
     const Sluice__V1__JobSpec *spec = h->lease->record->open->spec;
+    enum sl_err rc = SL_OK;
 
     if (m->n_ranks > WIRE_GROUP_MAX || m->self >= m->n_ranks)
         return sl_fail(err, SL_EINVAL, "a group of %zu, at most %d", m->n_ranks,
                        WIRE_GROUP_MAX);
     h->members = (uint32_t)m->n_ranks;
     h->self = m->self;
-    return m->n_ranks == 1 ? SL_OK
-                           : sum_group(&h->group, seat_env(h->lease->seat), m,
-                                       spec_wire(spec), err);
+    if (m->n_ranks > 1)
+        rc = sum_group(&h->group, seat_env(h->lease->seat), m, spec_wire(spec),
+                       err);
+    return rc == SL_OK && h->by->ops->place != NULL
+               ? h->by->ops->place(h->by, err)
+               : rc;
 }
 
 static void begin(struct hybrid *h, const Sluice__V1__RingBegin *m)
@@ -113,8 +125,7 @@ static void begin(struct hybrid *h, const Sluice__V1__RingBegin *m)
         return;
     }
     h->stage = HYBRID_READY;
-    if (h->group != NULL)
-        seat_on_end(h->lease->seat, abort_sums, h);
+    seat_on_end(h->lease->seat, on_end, h);
     LOG(INFO, "joined a generation of the group",
         "job=%" PRIu64 " generation=%" PRIu64 " member=%" PRIu32
         " members=%" PRIu32,
@@ -266,7 +277,7 @@ enum sl_err hybrid_agree(struct hybrid *h, struct hybrid_head *head,
     return SL_OK;
 }
 
-enum sl_err hybrid_tail(struct hybrid *h, struct contribution *c,
+enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
                         struct sl_error *err)
 {
     size_t n = (size_t)h->members * TAIL_WORDS * WORD;
@@ -276,20 +287,20 @@ enum sl_err hybrid_tail(struct hybrid *h, struct contribution *c,
     if (h->group == NULL)
         return SL_OK;
     memset(h->digits, 0, n * sizeof(*h->digits));
-    put(mine, c->digest);
-    put(mine + WORD, bits_of(c->loss_sum));
-    put(mine + 2 * WORD, bits_of(c->right_sum));
+    put(mine, s->digest);
+    put(mine + WORD, bits_of(s->loss_sum));
+    put(mine + 2 * WORD, bits_of(s->right_sum));
     rc = hybrid_sum(h, h->digits, n, err);
     if (rc == SL_OK)
         rc = hybrid_wait(h, h->number, err);
     if (rc != SL_OK)
         return rc;
-    c->digest = 0;
-    c->loss_sum = c->right_sum = 0;
+    s->digest = 0;
+    s->loss_sum = s->right_sum = 0;
     for (size_t i = 0; i < n; i += TAIL_WORDS * WORD) {
-        c->digest += get(h->digits + i);
-        c->loss_sum += number_of(get(h->digits + i + WORD));
-        c->right_sum += number_of(get(h->digits + i + 2 * WORD));
+        s->digest += get(h->digits + i);
+        s->loss_sum += number_of(get(h->digits + i + WORD));
+        s->right_sum += number_of(get(h->digits + i + 2 * WORD));
     }
     return SL_OK;
 }

@@ -12,6 +12,9 @@
 //   gradients       range by range, from the last              summed
 //   tail            digest, loss and right ones of each        summed
 //
+// Who computes a member's share of a step is another question (contributor.h):
+// a program of layers here (hybrid_ours.h), or one of the user's (lib).
+//
 // All numbers of head and tail are bytes, one to an element, so no wire rounds
 // them. A step that does not get to its end is of no one: the leader computes
 // it again, with whoever is there then. A member that is lost, a generation
@@ -26,7 +29,7 @@
 #ifndef WORKER_LEASE_HYBRID_H
 #define WORKER_LEASE_HYBRID_H
 
-#include "worker/lease/contribution.h"
+#include "worker/lease/contributor.h"
 #include "worker/lease/lease.h"
 #include "worker/ring/say.h"
 
@@ -42,6 +45,7 @@ struct group;
 struct hybrid {
     // Of the ring lease; NULL: there is none, and steps are computed alone.
     struct lease *lease;
+    struct contributor *by; // whose shares; of the ring lease
     struct say_job say;
     enum hybrid_stage stage;
     uint64_t opened; // the newest generation that was answered
@@ -65,11 +69,18 @@ struct hybrid_head {
     float loss_scale;
 };
 
+// Of a member's share; then of the whole step.
+struct hybrid_sums {
+    uint64_t digest;
+    double loss_sum, right_sum;
+};
+
 enum sl_err hybrid_new(struct hybrid **out);
 void hybrid_free(struct hybrid *h); // NULL is allowed
 
-// A ring lease begins and ends.
-void hybrid_enter(struct hybrid *h, struct lease *l);
+// A ring lease begins and ends. `by` outlives it; its `place` is called when a
+// generation was joined, `hurry` when one is over.
+void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by);
 void hybrid_exit(struct hybrid *h);
 
 // Takes what the loop has: generations are left, answered, joined.
@@ -110,9 +121,9 @@ enum sl_err hybrid_sum(struct hybrid *h, float *data, uint64_t count,
 // done.
 enum sl_err hybrid_wait(struct hybrid *h, uint64_t until, struct sl_error *err);
 
-// Digest and sums of what was computed here become those of the whole step.
-// Waits for all sums of the step.
-enum sl_err hybrid_tail(struct hybrid *h, struct contribution *c,
+// What was computed here becomes what the whole step is. Waits for all sums of
+// the step.
+enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
                         struct sl_error *err);
 
 // What was sent to other hosts since the last call.

@@ -6,83 +6,88 @@
 #include <string.h>
 
 #include "common/base/fault.h"
-#include "worker/device/grad.h"
-#include "worker/lease/pass.h"
-
-static struct pulse *pulse_of(const struct hybrid_step *s)
-{
-    return s->c->device->pulse;
-}
+#include "common/base/num.h"
+#include "common/plan/round.h"
 
 static enum sl_err spread(struct hybrid_step *s, struct sl_error *err)
 {
-    const struct job *job = s->c->job;
+    const struct sync *sync = s->sync;
     enum sl_err rc = SL_OK;
 
     s->first = s->hybrid->number;
-    for (uint32_t i = 0; rc == SL_OK && i < job->ranges_count; i++)
-        rc = hybrid_spread(s->hybrid, s->params + job->ranges[i].first,
-                           job->ranges[i].count, err);
+    for (uint32_t i = 0; rc == SL_OK && i < sync->ranges_count; i++)
+        rc = hybrid_spread(s->hybrid, sync->params + sync->ranges[i].first,
+                           sync->ranges[i].count, err);
     return rc;
 }
 
 // The leader had them before.
-static enum sl_err fresh(void *arg, uint32_t range, struct sl_error *err)
+enum sl_err hybrid_fresh(struct hybrid_step *s, uint32_t range,
+                         struct sl_error *err)
 {
-    struct hybrid_step *s = arg;
     enum sl_err rc;
 
     if (s->hybrid->self == 0)
         return SL_OK;
-    pulse_wait(pulse_of(s), true);
+    pulse_wait(s->pulse, true);
     rc = hybrid_wait(s->hybrid, s->first + range + 1, err);
-    pulse_wait(pulse_of(s), false);
+    pulse_wait(s->pulse, false);
     return rc;
 }
 
-static enum sl_err sum(void *arg, uint32_t range, struct sl_error *err)
+enum sl_err hybrid_whole(struct hybrid_step *s, uint32_t range,
+                         struct sl_error *err)
 {
-    struct hybrid_step *s = arg;
-    const struct overlap_range *r = &s->c->job->ranges[range];
+    const struct overlap_range *r = &s->sync->ranges[range];
 
-    grad_statistics_share(s->grads, s->c->job->model, r->first, r->count,
-                          s->c->count - s->c->end);
-    return hybrid_sum(s->hybrid, s->grads + r->first, r->count, err);
+    return hybrid_sum(s->hybrid, s->sync->grads + r->first, r->count, err);
 }
 
 // A step of fewer micro-batches than members leaves some nothing.
 static enum sl_err sum_nothing(struct hybrid_step *s, struct sl_error *err)
 {
-    const struct job *job = s->c->job;
+    const struct sync *sync = s->sync;
     enum sl_err rc = SL_OK;
 
-    for (uint32_t i = job->ranges_count; rc == SL_OK && i-- > 0;) {
-        const struct overlap_range *r = &job->ranges[i];
+    for (uint32_t i = sync->ranges_count; rc == SL_OK && i-- > 0;) {
+        const struct overlap_range *r = &sync->ranges[i];
 
-        memset(s->grads + r->first, 0, (size_t)r->count * sizeof(float));
-        rc = hybrid_sum(s->hybrid, s->grads + r->first, r->count, err);
+        memset(sync->grads + r->first, 0, (size_t)r->count * sizeof(float));
+        rc = hybrid_whole(s, i, err);
     }
     return rc;
 }
 
-// One that is not finite is summed all the same: everybody sees it then.
+bool hybrid_known(const struct lease *l, const struct hybrid_head *head)
+{
+    const struct schedule *s = &l->record->schedule;
+
+    return head->closure < schedule_closures(s) &&
+           head->step < schedule_closure_steps(s, head->closure);
+}
+
+static void deal(struct hybrid_step *s)
+{
+    const struct record *r = s->hybrid->lease->record;
+    uint64_t batch = r->schedule.batch / r->accumulate, first, n;
+    uint32_t mine;
+
+    schedule_step_range(&r->schedule, s->head.closure, s->head.step, &first,
+                        &n);
+    s->count = (uint32_t)sl_ceil_div(n, batch);
+    round_slots(s->count, s->hybrid->members, s->hybrid->self, &s->from, &mine);
+    s->end = s->from + mine;
+    s->sums = (struct hybrid_sums){.digest = 0};
+}
+
 static enum sl_err compute(struct hybrid_step *s, struct sl_error *err)
 {
-    struct pass pass = {.clock = s->clock,
-                        .c = s->c,
-                        .m = s->m,
-                        .fresh = fresh,
-                        .whole = sum,
-                        .arg = s};
     uint64_t began = sl_now_us(s->clock);
     double input_ms = s->m->input_ms;
     enum sl_err rc;
 
     FAULT("task.compute");
-    rc = pass_forward(&pass, err);
-    if (rc == SL_OK)
-        rc = pass_backward(&pass, err);
-    contribution_put(s->c);
+    rc = s->by->ops->share(s->by, s, err);
     s->m->compute_ms += (double)(sl_now_us(s->clock) - began) / 1000 -
                         (s->m->input_ms - input_ms);
     return rc;
@@ -91,25 +96,30 @@ static enum sl_err compute(struct hybrid_step *s, struct sl_error *err)
 enum sl_err hybrid_compute(struct hybrid_step *s, struct sl_error *err)
 {
     struct hybrid *h = s->hybrid;
-    struct contribution *c = s->c;
-    bool any = contribution_share(c, h->members, h->self);
-    enum sl_err rc = spread(s, err);
+    enum sl_err rc;
     uint64_t began;
 
-    input_share(
-        c->input, c->run,
-        (struct input_share){c->job->record->accumulate, c->from, c->end});
+    deal(s);
+    rc = spread(s, err);
     if (rc == SL_OK)
-        rc = any ? compute(s, err) : sum_nothing(s, err);
+        rc = s->from < s->end ? compute(s, err) : sum_nothing(s, err);
     if (rc != SL_OK)
         return rc;
     FAULT("group.computed");
     began = sl_now_us(s->clock);
-    pulse_wait(pulse_of(s), true);
-    rc = hybrid_tail(h, c, err);
-    pulse_wait(pulse_of(s), false);
+    pulse_wait(s->pulse, true);
+    rc = hybrid_tail(h, &s->sums, err);
+    pulse_wait(s->pulse, false);
     s->m->wait_ms += (double)(sl_now_us(s->clock) - began) / 1000;
     s->m->sums += rc == SL_OK;
     s->m->sent_bytes += hybrid_sent(h);
     return rc;
+}
+
+enum sl_err hybrid_run(struct hybrid_step *s, struct sl_error *err)
+{
+    const struct contributor_ops *ops = s->by->ops;
+
+    return ops->step != NULL ? ops->step(s->by, s, err)
+                             : hybrid_compute(s, err);
 }

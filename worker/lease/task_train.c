@@ -20,11 +20,10 @@
 #include "common/run/spans.h"
 #include "worker/device/figures.h"
 #include "worker/device/grad.h"
-#include "worker/lease/hybrid_step.h"
+#include "worker/lease/hybrid_lead.h"
+#include "worker/lease/hybrid_ours.h"
 #include "worker/lease/tally.h"
 #include "worker/lease/task.h"
-
-#define GROUP_LOOK_MS 200 // at the gates, at least so often
 
 struct train {
     const struct task_env *env;
@@ -428,74 +427,33 @@ static enum sync_result compute_step(struct train *t)
 
 // ---- with a group
 
-// Until the group runs, and this worker leads it.
-static enum sync_result meet(struct train *t)
-{
-    struct gate *gate = &t->lease->gate, *ring = &t->hybrid->lease->gate;
-    struct seat *seat = t->hybrid->lease->seat;
-
-    for (;;) {
-        if (seat_has_news(seat))
-            hybrid_look(t->hybrid);
-        t->parted = t->hybrid->failed || hybrid_follows(t->hybrid) ||
-                    atomic_load(&ring->draining) ||
-                    gate_look(ring, t->env->clock) != GATE_OPEN;
-        if (atomic_load(&gate->draining))
-            gate_close(gate, GATE_DRAIN);
-        if (t->parted || gate_look(gate, t->env->clock) != GATE_OPEN)
-            return SYNC_STOPPED;
-        if (hybrid_leads(t->hybrid))
-            return SYNC_OK;
-        pulse_wait(&gate->pulse, true);
-        seat_wait(seat, GROUP_LOOK_MS);
-        pulse_wait(&gate->pulse, false);
-        pulse_beat(&gate->pulse); // the thread does not hang
-    }
-}
-
-// The group did not get to the end of the step: it is computed again with the
-// next one, unless it is this worker that cannot.
-static enum sync_result regroup(struct train *t, enum sl_err rc)
-{
-    struct sl_error why = SL_ERROR_INIT;
-
-    step_stop(&t->step);
-    if (t->hybrid->lost) {
-        hybrid_broken(t->hybrid, &t->err);
-        t->err = (struct sl_error)SL_ERROR_INIT;
-        return SYNC_AGAIN;
-    }
-    sl_fail(&why, SL_ECANCELED, "its step failed: %s", t->err.text);
-    hybrid_fail(t->hybrid, SL_ECANCELED, &why);
-    return failed(t, rc);
-}
-
 static enum sync_result group_step(struct train *t)
 {
-    struct hybrid_head head = {.any = true,
-                               .closure = t->c.closure,
-                               .step = t->c.step,
-                               .loss_scale = t->job->scale.s};
+    static const struct contributor_ops ours = {.share = hybrid_ours_share,
+                                                .step = hybrid_ours_step};
+    struct hybrid_ours o = {{.ops = &ours, .clock = t->env->clock}, &t->c};
     struct hybrid_step s = {.hybrid = t->hybrid,
+                            .by = &o.base,
                             .clock = t->env->clock,
-                            .c = &t->c,
                             .m = &t->m,
-                            .params = t->sync->params,
-                            .grads = t->sync->grads};
+                            .pulse = &t->lease->gate.pulse,
+                            .sync = t->sync,
+                            .head = {.any = true,
+                                     .closure = t->c.closure,
+                                     .step = t->c.step,
+                                     .loss_scale = t->job->scale.s}};
     enum sync_result result = SYNC_OK;
-    enum sl_err rc;
 
     for (uint32_t i = 0; i < t->sync->ranges_count && result == SYNC_OK; i++)
         result = t->sync->ops->wait(t->sync, i, &t->err);
     if (result != SYNC_OK)
         return result;
     account(t);
-    rc = hybrid_agree(t->hybrid, &head, &t->err);
-    if (rc == SL_OK)
-        rc = hybrid_compute(&s, &t->err);
-    if (rc != SL_OK)
-        return regroup(t, rc);
-    FAULT("group.summed");
+    result = hybrid_lead(&s, &t->err);
+    if (result != SYNC_OK) {
+        step_stop(&t->step);
+        return result;
+    }
     t->op = t->c.p->program->count;
     t->waited = t->sync->ranges_count;
     t->reads_until = 0;
@@ -510,7 +468,10 @@ static bool clips(const struct train *t)
 
 static enum sync_result one_step(struct train *t, uint32_t step)
 {
-    enum sync_result result = t->hybrid != NULL ? meet(t) : SYNC_OK;
+    enum sync_result result =
+        t->hybrid != NULL
+            ? hybrid_meet(t->hybrid, t->lease, t->env->clock, &t->parted)
+            : SYNC_OK;
     bool grouped = t->hybrid != NULL && t->hybrid->group != NULL;
 
     if (result != SYNC_OK)

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/hybrid_lead.h -- the steps of a training lease whose holder
+// leads a group.
+//
+// Threads  the compute thread.
+// Errors   SYNC_AGAIN: the group did not get to the end of the step: it is
+//          computed again with the next one. SYNC_STOPPED: a gate, or `parted`.
+#ifndef WORKER_LEASE_HYBRID_LEAD_H
+#define WORKER_LEASE_HYBRID_LEAD_H
+
+#include "worker/lease/hybrid_step.h"
+
+// Until the group runs, and this worker leads it. *parted: it never will, this
+// group is over for us.
+enum sync_result hybrid_meet(struct hybrid *h, struct lease *l,
+                             const struct sl_clock *clock, bool *parted);
+
+// A step, of which the leader has all parameters: it is said and computed.
+// SYNC_OK: the gradient in the vector, and s->sums, are the whole group's.
+enum sync_result hybrid_lead(struct hybrid_step *s, struct sl_error *err);
+
+#endif

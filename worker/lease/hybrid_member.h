@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/hybrid_member.h -- a ring lease of a hybrid job: a member of a
+// group, from its joining to the end of its lease.
+//
+// The leader's training leases and evaluations run within it (the contributor's
+// `between`). While it has none, it says so every now and then, so that
+// followers look at what else they have to do. A follower computes its share of
+// what the leader says, step by step (the contributor's `share`).
+//
+// Threads  the compute thread.
+// Memory   all is the caller's.
+// Errors   all end as the lease's outcome.
+#ifndef WORKER_LEASE_HYBRID_MEMBER_H
+#define WORKER_LEASE_HYBRID_MEMBER_H
+
+#include "worker/lease/hybrid_step.h"
+
+// `sync` lends its ranges and vectors; no closure of it is open, but within
+// `between`.
+void hybrid_member_run(struct contributor *by, struct hybrid *h,
+                       const struct sync *sync, struct lease *l);
+
+#endif

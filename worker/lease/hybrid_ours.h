@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/hybrid_ours.h -- a member of a group whose share of a step is
+// computed by a program of layers, here or on a device.
+//
+// Moving statistics are as if one worker had computed the step.
+//
+// Threads  the compute thread.
+// Memory   What the fields point at is the caller's.
+// Errors   those of contribution.h.
+#ifndef WORKER_LEASE_HYBRID_OURS_H
+#define WORKER_LEASE_HYBRID_OURS_H
+
+#include "worker/lease/contribution.h"
+#include "worker/lease/hybrid_step.h"
+
+struct hybrid_ours {
+    struct contributor base; // first
+    struct contribution *c;  // begun, and nothing of it was got
+};
+
+// contributor_ops.share of one that begins with a struct hybrid_ours.
+enum sl_err hybrid_ours_share(struct contributor *by, struct hybrid_step *s,
+                              struct sl_error *err);
+
+// And its `step`: then the contribution has the digest and sums of the whole
+// step.
+enum sl_err hybrid_ours_step(struct contributor *by, struct hybrid_step *s,
+                             struct sl_error *err);
+
+#endif
