@@ -36,7 +36,7 @@ static void fill_info(struct sluice_closure *c)
         .epoch = schedule_epoch(&r->schedule, closure),
         .steps = schedule_closure_steps(&r->schedule, closure),
         .samples = r->schedule.samples,
-        .batch = r->schedule.batch,
+        .batch = r->schedule.batch / r->accumulate,
         .seed = train->seed,
         .elements = r->layout.elements,
         .variables = r->layout.variables_count,
@@ -142,10 +142,11 @@ enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
         return sl_fail(err, SL_ENOMEM, "no memory");
     c->slot = true;
     s->open = c;
-    if (!ring_grab(s->ring, c)) {
+    if (!slot_grab(&s->ring->slot, c)) {
         closure_free(c);
         return SL_OK;
     }
+    c->job = s->ring->job;
     rc = prepare(c, err);
     if (rc != SL_OK) {
         closure_free(c);
@@ -161,7 +162,7 @@ static void finish_slot(struct sluice_closure *c, const char *why,
                         const struct sl_error *failed, bool job_error)
 {
     struct sluice *s = c->session;
-    bool over = failed == NULL && ring_over(c);
+    bool over = failed == NULL && slot_over(c);
 
     closure_free(c);
     if (!over)
@@ -407,7 +408,7 @@ enum sl_err sluice_begin(struct sluice_closure *c, struct sluice_step *out,
         return sl_fail(err, SL_ESTATE, "a step is under way: end it first");
     pulse_beat(&c->lease->gate.pulse);
     if (c->slot)
-        return ring_begin(c, out, err);
+        return slot_begin(c, out, err);
     if (c->at == CLOSURE_LOST)
         return lose(c, c->lost, err);
     if (c->at != CLOSURE_DONE)
@@ -481,7 +482,7 @@ static enum sl_err range_ready(struct sluice_closure *c, uint32_t range,
     enum sync_result result;
 
     if (c->slot)
-        return ring_ready(c, range, err);
+        return slot_ready(c, range, err);
     result = leave(c, range, false);
     if (result == SYNC_AGAIN)
         again(c);
@@ -581,5 +582,5 @@ enum sl_err sluice_end(struct sluice_closure *c, const struct sluice_result *r,
         return rc;
     if (r == NULL)
         r = &nothing;
-    return c->slot ? ring_end(c, r, err) : send_rest(c, r, err);
+    return c->slot ? slot_end(c, r, err) : send_rest(c, r, err);
 }

@@ -22,6 +22,7 @@
 #include "proto/attendee.h"
 #include "proto/model.h"
 #include "proto/spec.h"
+#include "worker/lease/hybrid.h"
 #include "worker/lease/job_ring.h"
 #include "worker/lease/lease.h"
 #include "worker/lease/tally.h"
@@ -38,6 +39,7 @@ struct kept_job {
     struct spec_optimizer optimizer; // clipping
     struct sync *sync;               // to its shards; or NULL, and
     struct job_ring *ring;           // its state here; owned
+    struct hybrid *hybrid;           // beside sync: its group; owned; or NULL
     float *params, *grads;           // owned
     bool skip_nonfinite;
     uint32_t nonfinite, max_nonfinite; // steps in a row; 0: no limit
@@ -50,7 +52,7 @@ struct sluice_closure {
     struct sluice_info info;
     struct order order;
     bool shuffle;
-    bool slot;            // a rank's: the lease is the ring's
+    bool slot;            // of a rank, a group: the lease is the ring's
     struct round_key key; // and which one
     struct tally tally;
     struct lease_metrics m;

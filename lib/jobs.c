@@ -49,6 +49,7 @@ static void job_drop(struct kept_job *j)
 {
     drop_sync(j);
     job_ring_free(j->ring);
+    hybrid_free(j->hybrid);
     model_free(j->model);
     record_unref(j->record);
     sl_free(j->params);
@@ -124,11 +125,20 @@ static enum sl_err make_ring(struct kept_job *j, struct sl_error *err)
     return job_ring_sum(ring, j->model->elements, err);
 }
 
+static enum sl_err make_group(struct sluice *s, struct kept_job *j,
+                              struct sl_error *err)
+{
+    if (j->hybrid == NULL && hybrid_new(&j->hybrid) != SL_OK)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    return make_sync(s, j, err);
+}
+
 // A coordinator that has come back opens the job anew: the vectors stay where
 // they are.
 static enum sl_err renew(struct sluice *s, struct kept_job *j,
                          struct record *record, struct sl_error *err)
 {
+    const Sluice__V1__JobSpec *spec = record->open->spec;
     enum sl_err rc;
 
     drop_sync(j);
@@ -141,8 +151,9 @@ static enum sl_err renew(struct sluice *s, struct kept_job *j,
         rc = make_vectors(j, err);
     if (rc != SL_OK)
         return rc;
-    return spec_allreduce(j->record->open->spec) ? make_ring(j, err)
-                                                 : make_sync(s, j, err);
+    if (spec_hybrid(spec))
+        return make_group(s, j, err);
+    return spec_allreduce(spec) ? make_ring(j, err) : make_sync(s, j, err);
 }
 
 static struct kept_job *find(struct sluice *s, uint64_t id)

@@ -288,6 +288,7 @@ static enum sl_err start_member(struct sluice *s, struct sl_error *err)
                                     .device = s->device,
                                     .external = true,
                                     .ranks = true,
+                                    .groups = true,
                                     .only_job = s->job,
                                     .welcome = on_welcome,
                                     .attached = on_attached,
@@ -513,7 +514,7 @@ static bool pop_ended(struct sluice *s, uint64_t *job)
 static bool news_locked(const struct sluice *s)
 {
     if (s->ring != NULL)
-        return ring_news_locked(s->ring);
+        return slot_news_locked(&s->ring->slot);
     return !list_empty(&s->shared.queue) || s->shared.ended_count > 0 ||
            s->shared.draining;
 }
@@ -537,7 +538,7 @@ static enum sl_err sit(struct sluice *s, struct lease *l, struct sl_error *err)
     struct kept_job *job;
     enum sl_err rc = jobs_take(s, l, &job, &why);
 
-    if (rc == SL_OK && job->ring == NULL)
+    if (rc == SL_OK && job->ring == NULL && job->hybrid == NULL)
         rc = sl_fail(&why, SL_ENOTSUP, "the job's workers are no ranks");
     if (rc == SL_OK)
         rc = listen_start(s, &why);
@@ -568,6 +569,11 @@ static enum sl_err look(struct sluice *s, struct sluice_closure **out,
     if (l != NULL && l->kind == LEASE_RING) {
         rc = sit(s, l, err);
         return rc == SL_OK ? SL_EBUSY : rc;
+    }
+    if (l != NULL && spec_hybrid(l->record->open->spec)) {
+        task_hand_back(l, "its group is over");
+        session_done(s, l);
+        return SL_EBUSY;
     }
     if (l != NULL)
         return closure_open(s, l, out, err);

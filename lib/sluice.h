@@ -31,6 +31,15 @@
 // state to newcomers; so a program that computes something else keeps the
 // others waiting.
 //
+// In hybrid mode programs form groups, and a closure is one micro-batch of a
+// step that a group computes together: `train.batch` samples of as many as the
+// group has (train.group.size), however many programs are there. Their
+// gradients are summed, and the group's first program, its leader, pushes the
+// mean to the psservers on a thread of the library's: the programs do not see
+// which of them it is. What was computed counts when that push does; a step
+// that the group did not get to the end of is computed again, by whoever is
+// there.
+//
 // A closure that was lost (the job ended, a heartbeat did not get through,
 // somebody else has it) says so with SL_ECANCELED from sluice_begin, ready or
 // end. Nothing is wrong then: finish it and take the next one.
@@ -77,10 +86,11 @@ struct sluice_options {
     unsigned io_threads;                     // 0: one per two cores
     bool no_shm; // share no memory with psservers and ranks of this host
 
-    // Of jobs in allreduce mode: where other ranks reach this one,
+    // Of jobs in allreduce and hybrid mode: where other ranks reach this one,
     // "127.0.0.1:0" if it is NULL; the address that they dial, if that is
-    // another one; and a folder for this rank's parts of checkpoints, which all
-    // ranks may share (NULL: none are written, and the job does not end).
+    // another one. In allreduce: a folder for this rank's parts of checkpoints,
+    // which all ranks may share (NULL: none are written, and the job does not
+    // end).
     const char *listen, *advertise, *store;
 };
 
@@ -136,16 +146,18 @@ struct sluice_info {
     uint64_t first, count; // positions in the order of the epoch
     uint32_t steps;
     uint64_t samples;   // of an epoch
-    uint64_t batch;     // samples of a step, but for the last of an epoch
+    uint64_t batch;     // samples of a step, but for the last of an epoch; in
+                        // hybrid mode: of what one program computes of it
     uint64_t seed;      // train.seed
     uint64_t elements;  // of the flat vectors
     uint32_t variables; // how many
 
     // In allreduce mode a closure is one step of these, which sluice_begin
-    // names: this rank's slot of a round. Else 0:
-    uint32_t ranks, rank; // how many, and which of them
-    uint64_t generation;  // of the ring: another set of ranks, another number
-    uint64_t rounds;      // that the parameters have had
+    // names: this rank's slot of a round. In hybrid mode it is one micro-batch
+    // of one step. Else 0:
+    uint32_t ranks, rank; // of the ring or the group: how many, and which
+    uint64_t generation;  // of it: another set of ranks, another number
+    uint64_t rounds;      // allreduce: that the parameters have had
     uint64_t redone;      // steps that this rank had computed for nothing
     // What it will most probably compute next, of this epoch: to be read ahead.
     uint64_t next_first, next_count; // positions; 0: not known
@@ -200,8 +212,8 @@ SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
 struct sluice_result {
     double loss_sum; // of each sample's loss
     double right;    // samples that were predicted right; 0 if nobody counts
-    bool
-        skip; // count the step, apply nothing (a loss scale that was too large)
+    bool skip;       // count the step, apply nothing (a loss scale that was too
+                     // large); of a round or a group's step all of it
 };
 
 // The step's gradient is whole. A part of it that is not finite is counted and

@@ -318,6 +318,7 @@ static void say_hello(struct attendee *a)
     m.protocol = WIRE_PROTOCOL;
     m.external = a->setup.external;
     m.ranks = a->setup.ranks;
+    m.groups = a->setup.groups;
     m.only_job = a->setup.only_job;
     m.map_changes = true;
     m.waits_for_round = true;

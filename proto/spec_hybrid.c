@@ -37,11 +37,6 @@ enum sl_err spec_check_hybrid(Sluice__V1__JobSpec *spec, struct sl_error *err)
                              "train.group: says something of hybrid alone, and "
                              "train.mode is %s",
                              t->mode);
-    if (spec_external(spec))
-        return sl_fail(err, SL_EINVAL,
-                       "train.mode: an external model trains in async or "
-                       "allreduce: its programs form no groups; several "
-                       "devices of one program are its own business");
     rc = spec_message(&t->group, &sluice__v1__group_spec__descriptor);
     if (rc != SL_OK)
         return rc;

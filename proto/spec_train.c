@@ -240,8 +240,8 @@ static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
     if (external)
         return sl_fail(err, SL_EINVAL,
                        "train.mode: sync is for models of layers; programs of "
-                       "the user's train in async, or in allreduce, where no "
-                       "gradient is late either");
+                       "the user's train in async, hybrid, or in allreduce, "
+                       "where no gradient is late either");
     if (t->steps_per_closure != 1)
         return sl_fail(err, SL_EINVAL,
                        "train.steps_per_closure: wants 1 in sync, where a "

@@ -59,7 +59,8 @@ bool job_ended(const struct job *job)
 bool job_able(const struct job *job, const struct member *m)
 {
     return m->edition >= job->edition &&
-           (m->ranks || !job->external || !job->allreduce);
+           (!job->external ||
+            ((m->ranks || !job->allreduce) && (m->groups || !job->hybrid)));
 }
 
 bool job_suits(const struct job *job, const struct member *m)

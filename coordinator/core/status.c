@@ -88,9 +88,10 @@ static void reason_older(const struct job *job, char *out, size_t size)
 {
     if (job->external)
         snprintf(out, size,
-                 "waiting for an external worker that can be a rank "
+                 "waiting for an external worker that can be a %s "
                  "(libsluice): those that are there are older; start newer "
-                 "ones");
+                 "ones",
+                 job->hybrid ? "member of a group" : "rank");
     else
         snprintf(out, size,
                  "waiting for a worker that knows the job's layers (edition "

@@ -84,6 +84,7 @@ static struct member *member_new(const struct member_hello *hello)
     m->pid = hello->pid;
     m->external = hello->external;
     m->ranks = hello->ranks;
+    m->groups = hello->groups;
     m->map_changes = hello->map_changes;
     m->waits_for_round = hello->waits_for_round;
     m->only_job = hello->only_job;

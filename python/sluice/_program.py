@@ -52,15 +52,19 @@ class Program:
                  psservers (allreduce: programs) can read, on one host or shared; or
                  an initializer's name, as "glorot_uniform"
     train        more of the job's `train`, e.g. {"max_delay": 16}
-    mode         "async": each gradient goes to the psservers as it comes; "allreduce":
-                 no psserver, each program keeps the parameters, and a round averages
-                 a batch of each. Programs that die are left out, others may join
-    ranks        allreduce: a round is so many batches, whoever is there to compute
-                 them, and so many programs at most take part; None: as many as come
-                 at the beginning
+    mode         "async": each gradient goes to the psservers as it comes; "hybrid":
+                 programs form groups, a group averages a batch of each, and its
+                 leader sends that to the psservers; "allreduce": no psserver, each
+                 program keeps the parameters, and a round averages a batch of each.
+                 Programs that die are left out, others may join
+    ranks        allreduce, hybrid: a round, or a step of a group, is so many batches,
+                 whoever is there to compute them, and so many programs at most are
+                 in the ring, or in each group; None: as many as come at the
+                 beginning, or 4
     store        allreduce: a folder for checkpoints, by default one in /tmp. Across
                  hosts one that all see under the same path
-    listen, advertise   allreduce: as of Session; across hosts listen="10.0.0.2:0"
+    listen, advertise   allreduce, hybrid: as of Session; across hosts
+                 listen="10.0.0.2:0"
     wait         seconds to wait for the coordinator; None: as long as it takes
     workers      processes that read data ahead; 0: the program reads itself
     """
@@ -125,16 +129,25 @@ class Program:
     def _ring(self, mode: str, ranks: Optional[int], store: Optional[str],
               listen: Optional[str], advertise: Optional[str]) -> Json:
         """What the session is told; and the mode into the job."""
-        if mode not in ("async", "allreduce"):
-            raise ValueError(f"mode {mode!r}: programs train in 'async' or 'allreduce'; "
-                             "sync and hybrid are for jobs of layers")
+        if mode not in ("async", "allreduce", "hybrid"):
+            raise ValueError(f"mode {mode!r}: programs train in 'async', 'hybrid' or "
+                             "'allreduce'; sync is for jobs of layers")
         said = {"store": store, "listen": listen, "advertise": advertise}
         words: Json = {k: v for k, v in said.items() if v is not None}
         if mode == "async":
             if words or ranks is not None:
-                raise ValueError(f"{sorted(words) or ['ranks']}: of mode 'allreduce'")
+                raise ValueError(f"{sorted(words) or ['ranks']}: of mode 'allreduce' "
+                                 "or 'hybrid'")
             return words
         self._train["mode"] = mode
+        if mode == "hybrid":
+            if store is not None:
+                raise ValueError("store: of mode 'allreduce'; in hybrid the psservers "
+                                 "write checkpoints")
+            if ranks is not None:
+                group = self._train.get("group", {})
+                self._train["group"] = {"size": ranks, **group}
+            return words
         if ranks is not None:
             self._train.setdefault("workers", {"min": 1, "max": ranks})
         return {"store": _own_folder("store"), **words}

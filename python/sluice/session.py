@@ -115,7 +115,9 @@ class Closure:
     many there are (else 0), `rank` which of them this is, `generation` and `rounds`
     say which ring and how often the parameters were updated, `redone` how many steps
     were computed for nothing, `ahead` the (first, count) that comes next, if known.
-    A step whose round is not applied comes again, here or elsewhere."""
+    A step whose round is not applied comes again, here or elsewhere. In hybrid mode
+    it is one batch of a step that a group computes; `ranks` and `rank` are of the
+    group, and rank 0 leads it."""
 
     def __init__(self, session: "Session", handle: ctypes.c_void_p) -> None:
         self._session, self._open = session, handle
@@ -243,10 +245,11 @@ class Session:
     job          number of the only job to work for; 0: any external one
     tls          "certs/worker" or (ca, cert, key)
     wait         seconds to wait for the coordinator; None: as long as it takes
-    listen, advertise, store   of jobs in allreduce mode: where other ranks reach
-                 this one ("127.0.0.1:0"), the address that they dial if it is another
-                 one, and a folder for this rank's parts of checkpoints, which all
-                 may share: without one such a job does not end
+    listen, advertise   of jobs in allreduce and hybrid mode: where other ranks
+                 reach this one ("127.0.0.1:0"), and the address that they dial if it
+                 is another one
+    store        in allreduce mode a folder for this rank's parts of checkpoints,
+                 which all may share: without one such a job does not end
     """
 
     def __init__(self, coordinator: Optional[str] = None, *,

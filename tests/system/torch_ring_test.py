@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""torch in allreduce mode: programs of `sluice.torch` sum their gradients without a
-psserver, and what they learn is what one program learns with batches twice as large,
-also where one of them is killed and another takes its place."""
+"""torch in allreduce and hybrid mode: programs of `sluice.torch` sum their gradients,
+without a psserver or before their leader pushes to one, and what they learn is what one
+program learns with batches twice as large, also where one of them is killed and another
+takes its place."""
 import json
 import sys
 
@@ -30,9 +31,7 @@ for word in ("coordinator", "name"):
     parser.add_argument("--" + word, default=None)
 o = parser.parse_args()
 with sluice.torch.Trainer(model, "ring", o.coordinator, name=o.name, optimizer=adam,
-                          mode="allreduce", ranks=2, store=STORE, workers=READERS,
-                          train={"shuffle": False, "bucket_bytes": 1 << 15,
-                                 "workers": {"min": 2, "max": 2}}) as t:
+                          ranks=2, workers=READERS, **MODE) as t:
     for batch in t.batches((x, y), batch_size=16, epochs=3):
         loss = t.step(lambda: loss_fn(model(batch.x), batch.y))
         print(json.dumps([batch.epoch, int(batch.samples[0]), loss]), flush=True)
@@ -77,9 +76,22 @@ def check_curve(logs, alone):
         check(abs(value - float(total)) < 1e-5 * float(total), f"{learnt}, alone {total}")
 
 
-def train(c, readers, kill):
+def in_ring(c):
+    return {"mode": "allreduce", "store": str(c.dir / "store"),
+            "train": {"shuffle": False, "bucket_bytes": 1 << 15,
+                      "workers": {"min": 2, "max": 2}}}
+
+
+def in_group(c):
+    """One shard, so that no kill leaves a step pushed to one of two: what is done
+    again is then computed from the same parameters."""
+    return {"mode": "hybrid", "train": {"shuffle": False}}
+
+
+def train(c, readers, kill, mode=in_ring):
     path = c.dir / "rank.py"
     path.write_text(RANK.replace("STORE", repr(str(c.dir / "store")))
+                    .replace("MODE", repr(mode(c)))
                     .replace("READERS", str(readers)))
     with Programs(lambda name: Program(c, name, path, python=PYTHON,
                                        **ENVIRONMENT)) as programs:
@@ -94,7 +106,7 @@ def train(c, readers, kill):
         for program in programs.running:
             check_equal(program.process.wait(timeout=60), 0, "exit of a program")
     check_counts(done)
-    check(not kill or int(done["ring_generation"]) >= 2, done["ring_generation"])
+    check(mode is in_group or not kill or int(done["ring_generation"]) >= 2, done)
     logs = "".join((c.dir / f"program-{i}.log").read_text()
                    for i in range(programs.begun))
     check_curve(logs, run(ALONE))
@@ -110,7 +122,19 @@ def a_rank_is_killed_and_replaced_and_nobody_learns_anything_else():
         train(c, readers=0, kill=True)
 
 
+def a_group_learns_what_one_program_learns_with_twice_the_batch():
+    with Cluster(psservers=1, workers=0) as c:
+        train(c, readers=1, kill=False, mode=in_group)
+
+
+def one_of_a_group_is_killed_and_replaced_and_nobody_learns_anything_else():
+    with Cluster(psservers=1, workers=0) as c:
+        train(c, readers=0, kill=True, mode=in_group)
+
+
 if __name__ == "__main__":
     sys.exit(main_with("torch", [
         two_ranks_learn_what_one_program_learns_with_twice_the_batch,
-        a_rank_is_killed_and_replaced_and_nobody_learns_anything_else]))
+        a_rank_is_killed_and_replaced_and_nobody_learns_anything_else,
+        a_group_learns_what_one_program_learns_with_twice_the_batch,
+        one_of_a_group_is_killed_and_replaced_and_nobody_learns_anything_else]))

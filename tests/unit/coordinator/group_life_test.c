@@ -104,3 +104,34 @@ TEST(group_life, a_leader_takes_what_every_leader_is_blamed_for)
     T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
     world_release(&w);
 }
+
+// Who can be a rank need not know groups: it would refuse the lease.
+TEST(group_life, a_job_of_a_program_is_for_external_workers_that_know_groups)
+{
+    const char *tail = strstr(world_external_job, "\"batch\"");
+    Sluice__V1__JobStatus *s;
+    struct fake_member *m;
+    struct world w;
+    char json[600];
+
+    snprintf(json, sizeof(json), "%.*s\"mode\":\"hybrid\",%s",
+             (int)(tail - world_external_job), world_external_job, tail);
+    world_init(&w, t_seed());
+    w.groups = true;
+    world_people(&w, 1, 1);
+    m = world_add(&w, FAKE_WORKER, "older");
+    m->external = m->ranks = true;
+    world_submit(&w, json);
+    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
+    s = world_status(&w);
+    T_EQ(s->steps_counted, 0);
+    T_HAS(s->reason, "an external worker that can be a member of a group");
+    wire_free(&s->base);
+    m = world_add(&w, FAKE_WORKER, "newer");
+    m->external = m->groups = true;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    s = world_status(&w);
+    T_EQ(s->steps_counted, schedule_steps(&w.schedule));
+    wire_free(&s->base);
+    world_release(&w);
+}

@@ -360,6 +360,7 @@ void world_attach(struct world *w, struct fake_member *m)
     hello.protocol = WIRE_PROTOCOL;
     hello.external = m->external;
     hello.ranks = m->ranks;
+    hello.groups = m->groups;
     hello.map_changes = !w->whole_maps;
     hello.waits_for_round = w->ahead;
     hello.edition = m->edition;

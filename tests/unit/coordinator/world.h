@@ -84,6 +84,7 @@ struct fake_rank {
 struct fake_member {
     bool used, alive, external;
     bool ranks;       // external: may be a rank
+    bool groups;      // external: may be a member of a group
     unsigned edition; // of the layers, that it knows
     bool hangs;       // is heard of, but does nothing, and lets go of nothing
     bool waits;       // the same, for shards: it lets go when it is told to

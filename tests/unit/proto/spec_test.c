@@ -323,12 +323,9 @@ static const struct {
     {"{" NAME "," MODEL "," LOSS "," OPTIM "}", "data.train is missing"},
     {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'precision':'f16'}}",
      "train.precision: the model is external, so its own program decides that"},
-    {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'mode':'hybrid'}}",
-     "train.mode: an external model trains in async or allreduce: its programs "
-     "form no groups; several devices of one program are its own business"},
     {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'mode':'sync'}}",
      "train.mode: sync is for models of layers; programs of the user's train "
-     "in async, or in allreduce, where no gradient is late either"},
+     "in async, hybrid, or in allreduce, where no gradient is late either"},
     {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'accumulate':2}}",
      "train.accumulate: the model is external, so its own program decides "
      "that; set train.batch to the samples of a step"},

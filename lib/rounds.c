@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/rounds.c -- a rank of a job in allreduce mode: the worker's
+// worker/lease/task_ring.c, for slots that the program computes.
+#include <inttypes.h>
+#include <math.h>
+
+#include "common/base/mem.h"
+#include "lib/ring.h"
+#include "worker/device/grad.h"
+#include "worker/lease/ring_round.h"
+#include "worker/lease/task_ring.h"
+
+// All of it the ring's thread's.
+struct rounds {
+    struct lib_ring base;
+    struct round_key *keys; // of the round's slots, and the one behind; owned
+    uint32_t keys_count, keys_capacity;
+    bool skips;     // the program said so of a slot of the round
+    uint64_t round; // of which slots were computed last
+    uint32_t computed;
+};
+
+static struct rounds *rounds_of(struct contributor *c)
+{
+    return (struct rounds *)c;
+}
+
+static enum sl_err place(struct contributor *c, struct sl_error *err)
+{
+    slot_stale(&rounds_of(c)->base.slot, false);
+    return rank_values(&c->ring->rank, c->ring->fresh, err);
+}
+
+static enum sl_err choose(struct contributor *c,
+                          const struct round_key *const rounds[2],
+                          const uint32_t counts[2], struct sl_error *err)
+{
+    struct rounds *g = rounds_of(c);
+    uint32_t count = counts[0] + (counts[1] > 0);
+    struct round_key *more;
+
+    g->skips = false;
+    g->computed = 0;
+    if (count > g->keys_capacity) {
+        more = sl_realloc_array(g->keys, count, sizeof(*more));
+        if (more == NULL)
+            return sl_fail(err, SL_ENOMEM, "no memory for %" PRIu32 " slots",
+                           count);
+        g->keys = more;
+        g->keys_capacity = count;
+    }
+    for (uint32_t i = 0; i < counts[0]; i++)
+        g->keys[i] = rounds[0][i];
+    if (counts[1] > 0)
+        g->keys[counts[0]] = rounds[1][0];
+    g->keys_count = count;
+    return SL_OK;
+}
+
+static void offer(struct rounds *g, const struct ring_round *r, uint32_t slot)
+{
+    const struct schedule *s = &r->lease->record->schedule;
+    const struct wire_tag tag = g->base.base.ring->rank.tag;
+    struct slot_told told = {.key = g->keys[slot],
+                             .generation = tag.incarnation,
+                             .rounds = tag.sequence,
+                             .ranks = r->ranks,
+                             .self = r->self};
+
+    schedule_step_range(s, told.key.closure, told.key.step, &told.first,
+                        &told.count);
+    if (slot + 1 < g->keys_count) {
+        const struct round_key *next = &g->keys[slot + 1];
+
+        if (schedule_epoch(s, next->closure) ==
+            schedule_epoch(s, told.key.closure))
+            schedule_step_range(s, next->closure, next->step, &told.next_first,
+                                &told.next_count);
+    }
+    slot_offer(&g->base.slot, &told);
+}
+
+static enum sl_err add(struct rounds *g, struct ring_round *r, uint32_t b,
+                       struct sl_error *err)
+{
+    const struct job_ring *ring = g->base.base.ring;
+    const struct overlap_range *range = &ring->buckets[b];
+
+    return round_whole(
+        r, b, grad_finite(ring->grads + range->first, (size_t)range->count), 1,
+        err);
+}
+
+// The rest of a slot that the program has ended.
+static enum sl_err add_rest(struct rounds *g, struct ring_round *r,
+                            struct sl_error *err)
+{
+    const struct sluice_result *result = &g->base.slot.shared.result;
+    enum sl_err rc = SL_OK;
+
+    g->computed++;
+    g->round = g->base.base.ring->rank.tag.sequence;
+    r->loss_sum += isfinite(result->loss_sum) ? result->loss_sum : 0;
+    r->right_sum += result->right;
+    if (result->skip) {
+        g->skips = true;
+        round_spoilt(r, false);
+    }
+    for (uint32_t b = g->base.slot.ranges; rc == SL_OK && b-- > 0;) {
+        if (!r->bad && !slot_said(&g->base.slot, b))
+            rc = add(g, r, b, err);
+    }
+    return rc;
+}
+
+static enum sl_err compute(struct contributor *c, struct ring_round *r,
+                           uint32_t slot, struct sl_error *err)
+{
+    struct rounds *g = rounds_of(c);
+    enum slot_state at;
+    enum sl_err rc = SL_OK;
+    uint32_t b;
+
+    offer(g, r, slot);
+    for (;;) {
+        at = slot_next(&g->base.slot, SLOT_ANY, &b);
+        if (at == SLOT_NONE)
+            return sl_fail(err, SL_ECANCELED,
+                           "the program has not computed it");
+        if (at == SLOT_DONE || rc != SL_OK)
+            break;
+        rc = add(g, r, b, err);
+    }
+    if (rc == SL_OK)
+        rc = add_rest(g, r, err);
+    slot_put(&g->base.slot);
+    return rc;
+}
+
+static bool scaled(struct contributor *c, struct ring_round *r, bool finite)
+{
+    (void)r;
+    return !finite && rounds_of(c)->skips;
+}
+
+// What was computed of a round that the state has not is to be done again.
+static void leave(struct contributor *c)
+{
+    struct rounds *g = rounds_of(c);
+
+    if (g->computed > 0 && c->ring->rank.tag.sequence == g->round)
+        slot_lost(&g->base.slot, g->computed);
+    g->computed = 0;
+}
+
+static void hurry(struct contributor *c)
+{
+    slot_stale(&rounds_of(c)->base.slot, true);
+}
+
+static const struct contributor_ops ops = {
+    .place = place,
+    .choose = choose,
+    .compute = compute,
+    .scaled = scaled,
+    .leave = leave,
+    .hurry = hurry,
+};
+
+static void run(struct lib_ring *g, struct lease *l)
+{
+    task_ring_run(&g->base, l);
+}
+
+static void release(struct lib_ring *g)
+{
+    sl_free(((struct rounds *)g)->keys);
+}
+
+struct lib_ring *rounds_new(void)
+{
+    struct rounds *g = sl_calloc(1, sizeof(*g));
+
+    if (g == NULL)
+        return NULL;
+    g->base.base.ops = &ops;
+    g->base.run = run;
+    g->base.release = release;
+    return &g->base;
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/slot.c -- a slot between the thread that wants it and the user's.
+#include "lib/slot.h"
+
+#include <string.h>
+
+#include "common/base/deadline.h"
+#include "common/base/mem.h"
+#include "lib/ring.h"
+
+#define LOOK_MS 200 // at the gate, at least so often
+
+enum range_state { RANGE_OPEN, RANGE_WHOLE, RANGE_SAID };
+
+static void lock(struct slot *t)
+{
+    pthread_mutex_lock(&t->session->shared.lock);
+}
+
+static void unlock(struct slot *t)
+{
+    pthread_mutex_unlock(&t->session->shared.lock);
+}
+
+static void changed_locked(struct slot *t)
+{
+    pthread_cond_broadcast(&t->session->shared.changed);
+}
+
+enum sl_err slot_init(struct slot *t, struct sluice *s, struct lease *l,
+                      uint32_t ranges)
+{
+    t->session = s;
+    t->lease = l;
+    t->ranges = ranges;
+    t->shared.range = sl_calloc(ranges, 1);
+    return t->shared.range != NULL ? SL_OK : SL_ENOMEM;
+}
+
+void slot_release(struct slot *t)
+{
+    sl_free(t->shared.range);
+    t->shared.range = NULL;
+}
+
+// ---- the thread that wants it
+
+void slot_offer(struct slot *t, const struct slot_told *told)
+{
+    lock(t);
+    t->shared.at = SLOT_OFFERED;
+    t->shared.told = *told;
+    memset(t->shared.range, RANGE_OPEN, t->ranges);
+    changed_locked(t);
+    unlock(t);
+}
+
+// The ring's gate alone: a group gets to the end of a step of a training lease
+// that was taken from its leader, which then pushes nothing.
+static bool closed_locked(struct slot *t)
+{
+    return gate_look(&t->lease->gate, sl_clock_real()) != GATE_OPEN;
+}
+
+// Nobody would miss it; or the program is not coming back.
+static bool withdraws_locked(struct slot *t)
+{
+    if (t->shared.leaving)
+        return true;
+    return t->shared.at == SLOT_OFFERED &&
+           (t->shared.stale || t->session->shared.draining || closed_locked(t));
+}
+
+// A range that is whole and was not said yet; else their count.
+static uint32_t whole_locked(const struct slot *t, uint32_t wanted)
+{
+    uint32_t n = t->ranges;
+
+    if (wanted < n)
+        return t->shared.range[wanted] == RANGE_WHOLE ? wanted : n;
+    for (uint32_t i = wanted == SLOT_ANY ? n : 0; i-- > 0;) {
+        if (t->shared.range[i] == RANGE_WHOLE)
+            return i;
+    }
+    return n;
+}
+
+// The program's signs of life are the ring's; so the training lease gets on.
+static void beat_locked(struct slot *t)
+{
+    uint64_t beats = atomic_load(&t->lease->gate.pulse.beats);
+
+    if (t->shared.inner != NULL && beats != t->beats)
+        atomic_fetch_add(&t->shared.inner->pulse.beats, 1);
+    t->beats = beats;
+}
+
+enum slot_state slot_next(struct slot *t, uint32_t wanted, uint32_t *range)
+{
+    enum slot_state at;
+
+    lock(t);
+    for (;;) {
+        struct deadline until = deadline_in_ms(LOOK_MS);
+
+        beat_locked(t);
+        if (withdraws_locked(t))
+            t->shared.at = SLOT_NONE;
+        at = t->shared.at;
+        *range = whole_locked(t, wanted);
+        if (at == SLOT_NONE || at == SLOT_DONE || *range < t->ranges)
+            break;
+        (void)deadline_wait(&until, &t->session->shared.changed,
+                            &t->session->shared.lock);
+    }
+    if (at == SLOT_TAKEN)
+        t->shared.range[*range] = RANGE_SAID;
+    unlock(t);
+    return at;
+}
+
+bool slot_said(const struct slot *t, uint32_t range)
+{
+    return t->shared.range[range] == RANGE_SAID;
+}
+
+void slot_put(struct slot *t)
+{
+    lock(t);
+    t->shared.at = SLOT_NONE;
+    unlock(t);
+}
+
+void slot_lost(struct slot *t, uint32_t lost)
+{
+    lock(t);
+    t->shared.redone += lost;
+    unlock(t);
+}
+
+void slot_stale(struct slot *t, bool stale)
+{
+    lock(t);
+    t->shared.stale = stale;
+    changed_locked(t);
+    unlock(t);
+}
+
+void slot_within(struct slot *t, struct gate *inner)
+{
+    lock(t);
+    t->shared.inner = inner;
+    unlock(t);
+}
+
+void slot_ended(struct slot *t)
+{
+    lock(t);
+    t->shared.at = SLOT_NONE;
+    t->shared.ended = true;
+    changed_locked(t);
+    unlock(t);
+}
+
+// ---- the user's
+
+void slot_leave(struct slot *t)
+{
+    lock(t);
+    t->shared.leaving = true;
+    if (t->shared.inner != NULL)
+        gate_close(t->shared.inner, GATE_DRAIN);
+    changed_locked(t);
+    unlock(t);
+}
+
+bool slot_news_locked(const struct slot *t)
+{
+    return t->shared.at == SLOT_OFFERED || t->shared.ended;
+}
+
+bool slot_grab(struct slot *t, struct sluice_closure *c)
+{
+    const struct slot_told *told = &t->shared.told;
+    bool there;
+
+    lock(t);
+    there = t->shared.at == SLOT_OFFERED && !withdraws_locked(t);
+    if (there) {
+        t->shared.at = SLOT_TAKEN;
+        c->lease = t->lease;
+        c->key = told->key;
+        c->first = told->first;
+        c->count = told->count;
+        c->info.ranks = told->ranks;
+        c->info.rank = told->self;
+        c->info.generation = told->generation;
+        c->info.rounds = told->rounds;
+        c->info.redone = t->shared.redone;
+        c->info.next_first = told->next_first;
+        c->info.next_count = told->next_count;
+    }
+    unlock(t);
+    return there;
+}
+
+static struct slot *slot_of(const struct sluice_closure *c)
+{
+    return &c->session->ring->slot;
+}
+
+// It is not ours any more, or would count for nothing: it goes.
+static bool lost_locked(struct slot *t)
+{
+    bool lost =
+        t->shared.at != SLOT_TAKEN || t->shared.stale || closed_locked(t);
+
+    if (lost && t->shared.at == SLOT_TAKEN) {
+        t->shared.at = SLOT_NONE;
+        changed_locked(t);
+    }
+    return lost;
+}
+
+static enum sl_err lose(struct sluice_closure *c, struct sl_error *err)
+{
+    c->at = CLOSURE_LOST;
+    c->inside = false;
+    return sl_fail(err, SL_ECANCELED,
+                   "the ring is made anew, or left: the step counts for "
+                   "nothing; take the next closure");
+}
+
+enum sl_err slot_begin(struct sluice_closure *c, struct sluice_step *out,
+                       struct sl_error *err)
+{
+    struct slot *t = slot_of(c);
+    bool lost = false;
+
+    *out = (struct sluice_step){.none = c->at == CLOSURE_DONE,
+                                .number = c->key.step};
+    if (out->none)
+        return SL_OK;
+    lock(t);
+    lost = c->at == CLOSURE_LOST || lost_locked(t);
+    unlock(t);
+    if (lost)
+        return lose(c, err);
+    out->first = c->first;
+    out->count = c->count;
+    c->at = CLOSURE_STEPS;
+    c->inside = true;
+    return SL_OK;
+}
+
+// The range that leaves last waits for what sluice_end says: by it a round is
+// skipped.
+enum sl_err slot_ready(struct sluice_closure *c, uint32_t range,
+                       struct sl_error *err)
+{
+    struct slot *t = slot_of(c);
+    bool lost;
+
+    c->sent[range] = true;
+    lock(t);
+    lost = lost_locked(t);
+    if (!lost && range > 0) {
+        t->shared.range[range] = RANGE_WHOLE;
+        changed_locked(t);
+    }
+    unlock(t);
+    return lost ? lose(c, err) : SL_OK;
+}
+
+enum sl_err slot_end(struct sluice_closure *c, const struct sluice_result *r,
+                     struct sl_error *err)
+{
+    struct slot *t = slot_of(c);
+    bool lost;
+
+    lock(t);
+    lost = lost_locked(t);
+    if (!lost) {
+        t->shared.at = SLOT_DONE;
+        t->shared.result = *r;
+        changed_locked(t);
+    }
+    unlock(t);
+    if (lost)
+        return lose(c, err);
+    c->inside = false;
+    c->at = CLOSURE_DONE;
+    return SL_OK;
+}
+
+bool slot_over(const struct sluice_closure *c)
+{
+    return c->at == CLOSURE_DONE || c->at == CLOSURE_LOST;
+}
