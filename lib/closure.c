@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "lib/range.h"
 #include "lib/ring.h"
 #include "worker/device/grad.h"
 #include "worker/lease/task.h"
@@ -70,7 +71,7 @@ static enum sl_err prepare(struct sluice_closure *c, struct sl_error *err)
     c->sent = sl_calloc(c->ranges_count, sizeof(*c->sent));
     if (c->covered == NULL || c->sent == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    return SL_OK;
+    return c->session->by_range ? range_init(c, err) : SL_OK;
 }
 
 static void closure_free(struct sluice_closure *c)
@@ -82,6 +83,7 @@ static void closure_free(struct sluice_closure *c)
     if (!c->slot)
         session_done(s, c->lease);
     s->open = NULL;
+    range_release(c);
     sl_free(c->covered);
     sl_free(c->sent);
     sl_free(c);
@@ -244,12 +246,12 @@ void sluice_samples(const struct sluice_closure *c, uint64_t first,
 
 const float *sluice_params(const struct sluice_closure *c)
 {
-    return c->job->params;
+    return c->session->by_range ? NULL : c->job->params;
 }
 
 float *sluice_grads(const struct sluice_closure *c)
 {
-    return c->job->grads;
+    return c->session->by_range ? NULL : c->job->grads;
 }
 
 void sluice_alive(struct sluice_closure *c)
@@ -260,8 +262,8 @@ void sluice_alive(struct sluice_closure *c)
 // ---- steps
 
 // What the program is told of a result that is no success.
-static enum sl_err lose(struct sluice_closure *c, enum sync_result result,
-                        struct sl_error *err)
+enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
+                         struct sl_error *err)
 {
     c->at = CLOSURE_LOST;
     c->lost = result;
@@ -327,13 +329,23 @@ static enum sync_result advance(struct sluice_closure *c, bool *found)
     return result;
 }
 
-static enum sync_result wait_all(struct sluice_closure *c)
+static enum sync_result wait_fresh(struct sluice_closure *c)
 {
     struct sync *s = c->job->sync;
     enum sync_result result = SYNC_OK;
 
     for (uint32_t i = 0; i < s->ranges_count && result == SYNC_OK; i++)
         result = ops(c)->wait(s, i, &c->err);
+    return result;
+}
+
+// By range the vectors are empty then.
+static enum sync_result wait_all(struct sluice_closure *c)
+{
+    struct sync *s = c->job->sync;
+    enum sync_result result =
+        c->session->by_range ? ops(c)->settle(s, &c->err) : wait_fresh(c);
+
     if (result == SYNC_OK) {
         tally_add(&c->tally, s, &c->m);
         lease_set_progress(c->lease, &c->m);
@@ -354,6 +366,8 @@ static void start_step(struct sluice_closure *c)
     memset(c->sent, 0, n * sizeof(*c->sent));
     c->again = c->skipped = false;
     c->inside = true;
+    if (c->session->by_range)
+        range_begin(c);
     atomic_store(&c->lease->gate.pulse.step, c->step);
 }
 
@@ -410,12 +424,12 @@ enum sl_err sluice_begin(struct sluice_closure *c, struct sluice_step *out,
     if (c->slot)
         return slot_begin(c, out, err);
     if (c->at == CLOSURE_LOST)
-        return lose(c, c->lost, err);
+        return closure_lose(c, c->lost, err);
     if (c->at != CLOSURE_DONE)
         result =
             atomic_load(&c->lease->gate.draining) ? leave_off(c) : find_step(c);
     if (result != SYNC_OK)
-        return lose(c, result, err);
+        return closure_lose(c, result, err);
     *out =
         (struct sluice_step){.none = c->at == CLOSURE_DONE, .number = c->step};
     if (!out->none) {
@@ -462,8 +476,10 @@ static enum sync_result leave(struct sluice_closure *c, uint32_t range,
         skip = true;
     }
     c->sent[range] = true;
-    return result == SYNC_OK ? ops(c)->send(s, range, &step, skip, &c->err)
-                             : result;
+    if (result == SYNC_OK)
+        result = ops(c)->send(s, range, &step, skip, &c->err);
+    return result == SYNC_OK && c->session->by_range ? range_sent(c, range)
+                                                     : result;
 }
 
 // SL_OK also where the step counts for nothing by now.
@@ -487,36 +503,70 @@ static enum sl_err range_ready(struct sluice_closure *c, uint32_t range,
     if (result == SYNC_AGAIN)
         again(c);
     else if (result != SYNC_OK)
-        return lose(c, result, err);
+        return closure_lose(c, result, err);
     return SL_OK;
 }
 
-enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
-                         uint64_t count, struct sl_error *err)
+enum sl_err closure_inside(struct sluice_closure *c, uint64_t first,
+                           uint64_t count, struct sl_error *err)
 {
     enum sl_err rc = check_inside(c, err);
 
-    if (rc != SL_OK)
-        return rc;
-    if (first > c->info.elements || count > c->info.elements - first)
+    if (rc == SL_OK &&
+        (first > c->info.elements || count > c->info.elements - first))
         return sl_fail(err, SL_ERANGE,
                        "elements %" PRIu64 " to %" PRIu64
-                       " of a gradient of %" PRIu64,
+                       " of a model of %" PRIu64,
                        first, first + count, c->info.elements);
-    for (uint32_t i = 0; rc == SL_OK && i < c->ranges_count && !c->again; i++) {
+    return rc;
+}
+
+uint32_t closure_range(const struct sluice_closure *c, uint64_t element)
+{
+    uint32_t low = 0, high = c->ranges_count;
+
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (c->ranges[middle].first <= element)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
+                          uint64_t count, struct sl_error *err)
+{
+    uint64_t until = first + count;
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = closure_range(c, first);
+         rc == SL_OK && i < c->ranges_count && !c->again; i++) {
         const struct overlap_range *r = &c->ranges[i];
         uint64_t from = first > r->first ? first : r->first;
-        uint64_t end = first + count < r->first + r->count
-                           ? first + count
-                           : r->first + r->count;
+        uint64_t end =
+            until < r->first + r->count ? until : r->first + r->count;
 
         if (from >= end)
-            continue;
+            break;
         c->covered[i] += end - from;
         if (!c->whole && !c->sent[i] && c->covered[i] >= r->count)
             rc = range_ready(c, i, err);
     }
     return rc;
+}
+
+enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
+                         uint64_t count, struct sl_error *err)
+{
+    enum sl_err rc = closure_inside(c, first, count, err);
+
+    if (rc == SL_OK && c->session->by_range)
+        return sl_fail(err, SL_ESTATE,
+                       "the session is by range: push the gradient itself");
+    return rc == SL_OK ? closure_cover(c, first, count, err) : rc;
 }
 
 static void note(struct sluice_closure *c, const struct sluice_result *r,
@@ -564,7 +614,7 @@ static enum sl_err send_rest(struct sluice_closure *c,
         if (result == SYNC_AGAIN)
             again(c);
         else if (result != SYNC_OK)
-            return lose(c, result, err);
+            return closure_lose(c, result, err);
     }
     c->inside = false;
     if (!c->again)

@@ -41,6 +41,8 @@ struct kept_job {
     struct job_ring *ring;           // its state here; owned
     struct hybrid *hybrid;           // beside sync: its group; owned; or NULL
     float *params, *grads;           // owned
+    void *narrow;       // by range: what of `grads` is sent in 16 bits; owned
+    size_t space_bytes; // of each of the two, as space.h has it; 0: plain
     bool skip_nonfinite;
     uint32_t nonfinite, max_nonfinite; // steps in a row; 0: no limit
 };
@@ -70,6 +72,13 @@ struct sluice_closure {
     uint32_t ranges_count;
     uint64_t *covered; // by range: elements that are ready
     bool *sent;        // by range
+
+    struct {                 // range.h
+        uint32_t *sent;      // shards, in the order that they left; owned
+        uint32_t head, tail; // of these: on their way, as far as is known
+        uint64_t bytes;      // of these
+        uint32_t kept;       // its parameters are there; or none's
+    } by_range;
 };
 
 struct lib_ring; // ring.h
@@ -77,6 +86,7 @@ struct lib_ring; // ring.h
 struct sluice {
     char *name, *coordinator, *device; // owned
     uint64_t job;                      // the only one; 0: any
+    bool by_range;                     // range.h
     struct loop *loop;
     pthread_t thread;
     bool started;
@@ -137,6 +147,18 @@ void listen_release(struct sluice *s);
 // what is wrong.
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err);
+
+// [first, first + count) is of the gradient, and a step is under way.
+enum sl_err closure_inside(struct sluice_closure *c, uint64_t first,
+                           uint64_t count, struct sl_error *err);
+// The range that has the element.
+uint32_t closure_range(const struct sluice_closure *c, uint64_t element);
+// These elements are whole; what they make whole leaves.
+enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
+                          uint64_t count, struct sl_error *err);
+// A result that is no success, and what the program is told of it.
+enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
+                         struct sl_error *err);
 
 // The slot that the ring offers does; *out NULL: it offers none.
 enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,

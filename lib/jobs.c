@@ -6,6 +6,7 @@
 
 #include "common/base/mem.h"
 #include "lib/inner.h"
+#include "lib/space.h"
 #include "worker/sync/sync_ps.h"
 
 #define JOBS_KEPT 8 // per session, so many vectors at most
@@ -52,8 +53,14 @@ static void job_drop(struct kept_job *j)
     hybrid_free(j->hybrid);
     model_free(j->model);
     record_unref(j->record);
-    sl_free(j->params);
-    sl_free(j->grads);
+    if (j->space_bytes > 0) {
+        space_free(j->params, j->space_bytes);
+        space_free(j->grads, j->space_bytes);
+        space_free(j->narrow, j->space_bytes / 2);
+    } else {
+        sl_free(j->params);
+        sl_free(j->grads);
+    }
     sl_free(j);
 }
 
@@ -71,6 +78,24 @@ static enum sl_err read_spec(struct kept_job *j, struct sl_error *err)
     j->skip_nonfinite = spec_skips_nonfinite(spec->train);
     j->max_nonfinite = spec->train->max_nonfinite;
     return spec_optimizer(&j->optimizer, spec->optimizer, err);
+}
+
+// Address space alone.
+static enum sl_err make_spaces(struct kept_job *j, struct sl_error *err)
+{
+    size_t bytes = (size_t)j->record->layout.elements * sizeof(float);
+    bool narrow = spec_wire(j->record->open->spec) != WIRE_F32;
+
+    j->space_bytes = bytes;
+    j->params = space_new(bytes);
+    j->grads = space_new(bytes);
+    j->narrow = narrow ? space_new(bytes / 2) : NULL;
+    if (j->params == NULL || j->grads == NULL || (j->narrow == NULL) == narrow)
+        return sl_fail(err, SL_ENOMEM,
+                       "no address space for %" PRIu64 " parameters and "
+                       "gradients (ulimit -v, vm.overcommit_memory)",
+                       j->record->layout.elements);
+    return SL_OK;
 }
 
 static enum sl_err make_vectors(struct kept_job *j, struct sl_error *err)
@@ -96,6 +121,8 @@ static enum sl_err make_sync(struct sluice *s, struct kept_job *j,
 
     o.params = j->params;
     o.grads = j->grads;
+    o.by_range = s->by_range;
+    o.narrow = j->narrow;
     o.peers = s->peers;
     o.clock = sl_clock_real();
     o.want_map = want_map;
@@ -148,7 +175,7 @@ static enum sl_err renew(struct sluice *s, struct kept_job *j,
     j->record = record_ref(record);
     rc = read_spec(j, err);
     if (rc == SL_OK && j->params == NULL)
-        rc = make_vectors(j, err);
+        rc = s->by_range ? make_spaces(j, err) : make_vectors(j, err);
     if (rc != SL_OK)
         return rc;
     if (spec_hybrid(spec))

@@ -229,6 +229,7 @@ static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
     s->coordinator = sl_strdup(lib_coordinator(o->coordinator));
     s->name = lib_name(o->name);
     s->job = o->job;
+    s->by_range = o->by_range;
     s->device = sl_strdup(o->device != NULL ? o->device : "a program");
     if (s->coordinator == NULL || s->name == NULL || s->device == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
@@ -262,7 +263,8 @@ static enum sl_err start_rpc(struct sluice *s, const struct sluice_options *o,
                              &access_to_coordinator, err);
     if (rc == SL_OK)
         rc = peers_new(&s->peers, s->io, with, err);
-    if (rc == SL_OK && !o->no_shm)
+    // By range a psserver of this host would share memory for all of it.
+    if (rc == SL_OK && !o->no_shm && !o->by_range)
         peers_share(s->peers, s->loop, sl_clock_real(), SHM_MIN);
     return rc;
 }
@@ -287,8 +289,8 @@ static enum sl_err start_member(struct sluice *s, struct sl_error *err)
                                     .name = s->name,
                                     .device = s->device,
                                     .external = true,
-                                    .ranks = true,
-                                    .groups = true,
+                                    .ranks = !s->by_range,
+                                    .groups = !s->by_range,
                                     .only_job = s->job,
                                     .welcome = on_welcome,
                                     .attached = on_attached,

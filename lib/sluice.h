@@ -92,6 +92,10 @@ struct sluice_options {
     // which all ranks may share (NULL: none are written, and the job does not
     // end).
     const char *listen, *advertise, *store;
+
+    // A model that is larger than memory, in mode async: no vectors are kept,
+    // sluice_pull and sluice_push take their place.
+    bool by_range;
 };
 
 // "0.1.0"
@@ -186,7 +190,7 @@ SLUICE_API void sluice_samples(const struct sluice_closure *c, uint64_t first,
                                uint64_t count, uint64_t *out);
 
 // Fresh parameters, between sluice_begin and sluice_end; and where the gradient
-// goes. Aligned to 64 bytes.
+// goes. Aligned to 64 bytes. NULL by range.
 SLUICE_API const float *sluice_params(const struct sluice_closure *c);
 SLUICE_API float *sluice_grads(const struct sluice_closure *c);
 
@@ -208,6 +212,37 @@ SLUICE_API enum sl_err sluice_begin(struct sluice_closure *c,
 // by a norm nothing leaves before the end.
 SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
                                     uint64_t count, struct sl_error *err);
+
+// ---- by range: of a session that was opened so
+//
+// What is pulled and pushed at one time is in memory, the program's and as much
+// again: whole shards (some MiB each) are what travels, one of them is kept
+// beyond the call where its end was not asked for, and of gradients that have
+// not arrived at most 64 MiB, or two shards, are held back.
+//
+// Parameters are those of the moment of the pull. What is pulled twice in a
+// step may differ, since other workers' updates come in between, and it may
+// have our own of this step, if it was pushed already.
+//
+// Allreduce, hybrid, and norms that clip want all of the gradient at once: a
+// session by range is given no job of these modes, and one that clips by a norm
+// is refused.
+
+// The parameters [first, first + count), into `to`; between sluice_begin and
+// sluice_end. Waits while a psserver is away. SL_ERANGE; SL_ECANCELED: the
+// closure was lost.
+SLUICE_API enum sl_err sluice_pull(struct sluice_closure *c, uint64_t first,
+                                   uint64_t count, float *to,
+                                   struct sl_error *err);
+
+// These elements of the gradient are whole: they are copied, and what makes up
+// a shard leaves. Each element at most once a step; those that nobody has
+// pushed by sluice_end are 0. Waits while too much is on its way.
+SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
+                                   uint64_t count, const float *gradient,
+                                   struct sl_error *err);
+
+// ---- the end of a step
 
 struct sluice_result {
     double loss_sum; // of each sample's loss

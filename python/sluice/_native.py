@@ -39,7 +39,7 @@ class Options(Structure):
                 ("device", c_char_p), ("job", c_uint64), ("tls_ca", c_char_p),
                 ("tls_cert", c_char_p), ("tls_key", c_char_p),
                 ("io_threads", c_uint), ("no_shm", c_bool), ("listen", c_char_p),
-                ("advertise", c_char_p), ("store", c_char_p)]
+                ("advertise", c_char_p), ("store", c_char_p), ("by_range", c_bool)]
 
 
 class Info(Structure):
@@ -83,6 +83,8 @@ _SIGNATURES = {
     "sluice_grads": (POINTER(c_float), [c_void_p]),
     "sluice_begin": (c_int, [c_void_p, POINTER(Step), _err]),
     "sluice_ready": (c_int, [c_void_p, c_uint64, c_uint64, _err]),
+    "sluice_pull": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p, _err]),
+    "sluice_push": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p, _err]),
     "sluice_end": (c_int, [c_void_p, POINTER(Result), _err]),
     "sluice_alive": (None, [c_void_p]),
     "sluice_finish": (None, [c_void_p, c_char_p]),

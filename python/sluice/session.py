@@ -7,6 +7,14 @@
                 loss = my_gradient(closure.params, step.samples, out=closure.grads)
                 step.done(loss_sum=loss)
 
+Of a model that is larger than memory a session `by_range` pulls and pushes rows:
+
+    with sluice.Session("10.0.0.1:7070", by_range=True) as session:
+        for closure in session.closures():
+            for step in closure.steps():
+                rows = closure.pull("table", 1000, 2000)
+                step.push("table", my_gradient(rows, step.samples), 1000)
+
 Any process that does this may be killed at any time, others may come: each step
 counts once. Ctrl-C, and `Session.drain` from a handler of SIGTERM, let the step
 under way end and hand the rest back.
@@ -95,6 +103,17 @@ class Step:
         What makes up a shard leaves while the rest is computed."""
         self._closure._say("sluice_ready", first, count)
 
+    def push(self, name: str, gradient: npt.ArrayLike, start: int = 0) -> None:
+        """By range: the gradient of a variable's rows from `start` on is whole, and
+        is copied. Each row once a step; those that nobody has pushed have zeros.
+        What makes up a shard leaves; waits while too much is on its way."""
+        rows = np.ascontiguousarray(gradient, np.float32)
+        v, first, count = self._closure._rows(name, start, start + len(rows))
+        if rows.shape[1:] != v.shape[1:]:
+            raise ValueError(f"a gradient of {rows.shape}: rows of {name} are of "
+                             f"{v.shape[1:]}")
+        self._closure._say("sluice_push", first, count, rows.ctypes.data)
+
     def done(self, loss_sum: float = 0.0, right: float = 0.0,
              skip: bool = False) -> None:
         """The gradient (of the mean loss) is whole. `loss_sum`: of each sample's
@@ -117,7 +136,10 @@ class Closure:
     were computed for nothing, `ahead` the (first, count) that comes next, if known.
     A step whose round is not applied comes again, here or elsewhere. In hybrid mode
     it is one batch of a step that a group computes; `ranks` and `rank` are of the
-    group, and rank 0 leads it."""
+    group, and rank 0 leads it.
+
+    `params` and `grads` are the flat vectors; by range there are none, and `pull`
+    and `Step.push` take their place."""
 
     def __init__(self, session: "Session", handle: ctypes.c_void_p) -> None:
         self._session, self._open = session, handle
@@ -140,8 +162,10 @@ class Closure:
         self._step, self._result = native.Step(), native.Result()
         self._step_at = ctypes.byref(self._step)
         self._result_at = ctypes.byref(self._result)
-        self.params = self._vector("sluice_params")
-        self.grads = self._vector("sluice_grads")
+        if not session.by_range:
+            self.params = self._vector("sluice_params")
+            self.grads = self._vector("sluice_grads")
+        self._named: Optional[Dict[str, Variable]] = None
 
     def _handle(self) -> ctypes.c_void_p:
         if self._open is None:
@@ -196,6 +220,36 @@ class Closure:
         return {v.name: vector[v.first:v.first + v.elements].reshape(v.shape)
                 for v in self.variables}
 
+    def _rows(self, name: str, start: int, stop: Optional[int]
+              ) -> Tuple[Variable, int, int]:
+        """(variable, first element, how many) of some of its rows."""
+        if self._named is None:
+            self._named = {v.name: v for v in self.variables}
+        v = self._named.get(name)
+        if v is None:
+            raise KeyError(f"job {self.job} has no variable {name!r}")
+        rows = v.shape[0]
+        stop = rows if stop is None else stop
+        if not 0 <= start <= stop <= rows:
+            raise IndexError(f"rows {start} to {stop} of {name}, which has {rows}")
+        each = v.elements // rows
+        return v, v.first + start * each, (stop - start) * each
+
+    def pull(self, name: str, start: int = 0, stop: Optional[int] = None,
+             out: Optional[Floats] = None) -> Floats:
+        """By range: a variable's rows [start, stop) as they are now, within a step;
+        into `out`, if it is given. Waits while a psserver is away. Raises Lost."""
+        v, first, count = self._rows(name, start, stop)
+        shape = (count // (v.elements // v.shape[0]), *v.shape[1:])
+        if out is None:
+            out = np.empty(shape, np.float32)
+        elif (out.shape != shape or out.dtype != np.float32
+              or not out.flags.c_contiguous or not out.flags.writeable):
+            raise ValueError(f"out: {shape} float32 is wanted, contiguous and "
+                             f"writeable, not {out.shape} {out.dtype}")
+        self._say("sluice_pull", first, count, out.ctypes.data)
+        return out
+
     def begin(self) -> Optional[Step]:
         """The next step that is missing, with fresh parameters in `params`; None
         when all is counted. Raises Lost."""
@@ -248,6 +302,8 @@ class Session:
     listen, advertise   of jobs in allreduce and hybrid mode: where other ranks
                  reach this one ("127.0.0.1:0"), and the address that they dial if it
                  is another one
+    by_range     of models that are larger than memory, in mode async: no vectors are
+                 kept, `Closure.pull` and `Step.push` have rows of variables
     store        in allreduce mode a folder for this rank's parts of checkpoints,
                  which all may share: without one such a job does not end
     """
@@ -257,12 +313,14 @@ class Session:
                  job: int = 0, tls: Tls = None, io_threads: int = 0,
                  shm: bool = True, wait: Optional[float] = None,
                  listen: Optional[str] = None, advertise: Optional[str] = None,
-                 store: Optional[str] = None) -> None:
+                 store: Optional[str] = None, by_range: bool = False) -> None:
+        self.by_range = by_range
         files = tls_files(tls) or (None, None, None)
         options = native.Options(
             ctypes.sizeof(native.Options), _bytes(coordinator), _bytes(name),
             _bytes(device or "python"), job, *(_bytes(f) for f in files),
-            io_threads, not shm, _bytes(listen), _bytes(advertise), _bytes(store))
+            io_threads, not shm, _bytes(listen), _bytes(advertise), _bytes(store),
+            by_range)
         self._arrays: Dict[Tuple[int, int], Floats] = {}
         self._session = ctypes.c_void_p()
         self._closure: Optional[Closure] = None

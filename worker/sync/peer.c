@@ -205,7 +205,7 @@ enum sl_err peer_push(struct peer *p, struct wire_push *m,
         name_buffer(p, m, gradient);
     else if (gradient != NULL)
         bytes = p->count * wire_type_bytes(p->type);
-    options.small = reply_is_small(p);
+    options.small = call->bare || reply_is_small(p);
     rpc_msg_init(&msg);
     rc = wire_head_push(&msg, m, bytes);
     if (rc != SL_OK) {
@@ -218,7 +218,7 @@ enum sl_err peer_push(struct peer *p, struct wire_push *m,
         rpc_msg_on_release(&msg, call->released, call->arg);
     }
     FAULT("task.push");
-    start(p, WIRE_PUSH_PULL, &msg, &options, call);
+    start(p, call->bare ? WIRE_PUSH : WIRE_PUSH_PULL, &msg, &options, call);
     return SL_OK;
 }
 

@@ -53,6 +53,7 @@ struct peer_call {
     void (*released)(void *arg); // a lent gradient is read no more
     void *arg;
     unsigned turn; // of a push: lowest first
+    bool bare;     // of a push: its answer has no parameters
     bool lent;     // out, of a push: the transport reads the gradient itself
 };
 

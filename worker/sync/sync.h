@@ -15,6 +15,11 @@
 //     sync_settle: all answers are in
 //   sync_close
 //
+// One that was made so (sync_ps_options.by_range) pulls nothing by itself, for
+// vectors of which only a part is in memory at a time: sync_pull instead of
+// sync_wait, sync_drop when it was read, sync_rest before the memory of a
+// gradient that was sent may go.
+//
 // SYNC_AGAIN from any of them: what was believed does not hold (a shard has
 // been replaced, or found an update too old); call sync_begin again and resume
 // where it says (W1).
@@ -112,6 +117,15 @@ struct sync_ops {
     enum sync_result (*pull_cut)(struct sync *s, const struct wire_tag *tags,
                                  struct gate *gate, float *to,
                                  struct sl_error *err);
+    // By range: the parameters of ranges [from, end) are in the vector, as they
+    // are now or were when they were pulled last and not dropped since. Also
+    // after SYNC_AGAIN, of which neither of the two says anything.
+    enum sync_result (*pull)(struct sync *s, uint32_t from, uint32_t end,
+                             struct sl_error *err);
+    // Nothing of the range is under way.
+    enum sync_result (*rest)(struct sync *s, uint32_t range,
+                             struct sl_error *err);
+    void (*drop)(struct sync *s, uint32_t range);
     // Any thread: a newer map; look at the gate again.
     void (*map)(struct sync *s, uint64_t version,
                 const struct sync_map_entry *entries, size_t count);

@@ -218,7 +218,7 @@ static bool all_known(struct sync_ps *s, uint32_t arg)
 
         if (at_rest(p) && !evidence_known(&p->evidence) && !need_not_ask(s, p))
             ps_move(p, PS_ASK, false);
-        else if (at_rest(p) && !p->have_params)
+        else if (at_rest(p) && !p->have_params && !s->o.by_range)
             ps_move(p, PS_PULL, false);
         known = known && at_rest(p);
     }
@@ -312,6 +312,8 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     if (result != SYNC_OK)
         return result;
     assert(p->want == PS_NOTHING && !p->calling);
+    if (s->o.by_range && evidence_has(&p->evidence, step->step))
+        return SYNC_OK;
     // Counted there already (another attempt got so far): only look.
     ps_move(p, evidence_has(&p->evidence, step->step) ? PS_PULL : PS_PUSH,
             false);
@@ -326,6 +328,47 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     s->seen.push_ms += (double)(sl_now_us(s->o.clock) - began) / 1000;
     return SYNC_OK;
 }
+
+// ---- by range
+
+static bool all_pulled(struct sync_ps *s, uint32_t from)
+{
+    bool there = true;
+
+    for (uint32_t i = from; i < s->pull_end; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (at_rest(p) && !p->have_params)
+            ps_move(p, PS_PULL, false);
+        there = there && range_ready(s, i);
+    }
+    return there;
+}
+
+static enum sync_result ps_pull(struct sync *sync, uint32_t from, uint32_t end,
+                                struct sl_error *err)
+{
+    self(sync)->pull_end = end;
+    return drive(self(sync), all_pulled, from, false, err);
+}
+
+static bool one_at_rest(struct sync_ps *s, uint32_t range)
+{
+    return at_rest(&s->shards[range]);
+}
+
+static enum sync_result ps_rest(struct sync *sync, uint32_t range,
+                                struct sl_error *err)
+{
+    return drive(self(sync), one_at_rest, range, false, err);
+}
+
+static void ps_drop(struct sync *sync, uint32_t range)
+{
+    self(sync)->shards[range].have_params = false;
+}
+
+// ---- the end of a closure
 
 static bool all_at_rest(struct sync_ps *s, uint32_t arg)
 {
@@ -535,7 +578,8 @@ static void ps_free(struct sync *sync)
         sl_free(sync->params);
         sl_free(sync->grads);
     }
-    sl_free(s->wire_grads);
+    if (!s->o.by_range)
+        sl_free(s->wire_grads);
     sl_free(s->shards);
     sl_free(s);
 }
@@ -556,6 +600,9 @@ static const struct sync_ops ps_ops = {
     .seen = ps_seen,
     .close = ps_close,
     .pull_cut = ps_pull_cut,
+    .pull = ps_pull,
+    .rest = ps_rest,
+    .drop = ps_drop,
     .map = ps_take_map,
     .wake = ps_wake,
     .free = ps_free,
@@ -585,7 +632,9 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
     s->sync.ranges_count = o->shards_count;
     s->sync.params = o->params != NULL ? o->params : sl_aligned(64, bytes);
     s->sync.grads = o->params != NULL ? o->grads : sl_aligned(64, bytes);
-    if (o->wire != WIRE_F32)
+    if (o->by_range)
+        s->wire_grads = o->narrow;
+    else if (o->wire != WIRE_F32)
         s->wire_grads = sl_aligned(64, o->elements * wire_type_bytes(o->wire));
     s->shards = sl_calloc(o->shards_count, sizeof(*s->shards));
     if (s->sync.params == NULL || s->sync.grads == NULL || s->shards == NULL ||
@@ -595,8 +644,10 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
                        "no memory for the model's %llu parameters",
                        (unsigned long long)o->elements);
     }
-    memset(s->sync.params, 0, bytes);
-    memset(s->sync.grads, 0, bytes); // what no op writes stays 0
+    if (!o->by_range) {
+        memset(s->sync.params, 0, bytes);
+        memset(s->sync.grads, 0, bytes); // what no op writes stays 0
+    }
     rng_init(&s->rng, sl_now_us(o->clock), (uint64_t)(uintptr_t)s);
     for (uint32_t i = 0; i < o->shards_count; i++) {
         s->shards[i].s = s;

@@ -34,6 +34,11 @@ struct sync_ps_options {
     struct schedule schedule;
     // The two vectors, zeroed, borrowed until free; NULL: it has its own.
     float *params, *grads;
+    // Parameters are pulled as they are asked for (sync.h); the vectors are the
+    // caller's then, and so is `narrow`: as many elements of the wire's, if
+    // that is of 16 bits.
+    bool by_range;
+    void *narrow;
     struct peers *peers;
     const struct sl_clock *clock;
     // A newer map is wanted than `have`. Called on the compute thread.

@@ -178,9 +178,12 @@ static void fresh(struct ps_shard *p, const struct ps_answer *a)
     p->fresh_ms = sl_now_ms(p->s->o.clock);
 }
 
+// By range it is pulled on in a step that counts for nothing, of which nothing
+// is known any more.
 static void pulled(struct ps_shard *p, const struct ps_answer *a)
 {
-    if (a->incarnation != p->evidence.incarnation) {
+    if (a->incarnation != p->evidence.incarnation &&
+        !(p->s->o.by_range && p->s->again)) {
         lose(p);
         return;
     }
@@ -230,6 +233,8 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
         p->s->o.contributions > 0 && a->result == WIRE_PUSH_COUNTED;
     if (!p->contribution_held)
         fresh(p, a);
+    if (p->s->o.by_range)
+        p->have_params = false; // they did not come with it
     rest(p);
 }
 

@@ -76,7 +76,8 @@ static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
     a->staleness = m.staleness;
     a->result = m.result;
     a->refused = m.refused;
-    if (m.result == WIRE_PUSH_REFUSED || m.result == WIRE_PUSH_HELD)
+    if (m.result == WIRE_PUSH_REFUSED || m.result == WIRE_PUSH_HELD ||
+        p->s->o.by_range)
         return SL_OK;
     return take_values(p, &(struct peer_values){m.in_shm, m.wire, &m.payload},
                        &a->err);
@@ -230,6 +231,7 @@ static enum sl_err push(struct ps_shard *p, struct peer_call *call)
     enum sl_err rc;
 
     call->turn = p->step.wanted;
+    call->bare = s->o.by_range;
     set_referenced(p, !p->skip);
     rc = peer_push(&p->peer, &m, p->skip ? NULL : s->sync.grads + p->first,
                    call);

@@ -112,6 +112,7 @@ struct sync_ps {
     struct sync_closure closure;
     bool open;
     bool again, fenced, early, failed;
+    uint32_t pull_end;   // of the ranges that are pulled
     struct sl_error err; // failed
     struct sync_seen seen;
     uint64_t map_asked_ms;

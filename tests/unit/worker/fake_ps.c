@@ -234,7 +234,7 @@ static bool is_stale(struct fake_ps *f, struct fake_shard *s,
     return true;
 }
 
-static void push_locked(struct fake_ps *f, struct rpc_call *call)
+static void push_as(struct fake_ps *f, struct rpc_call *call, bool pulls)
 {
     struct wire_push_reply reply = {.result = WIRE_PUSH_REFUSED};
     struct local_use grad = {NULL, NULL};
@@ -266,7 +266,7 @@ static void push_locked(struct fake_ps *f, struct rpc_call *call)
     if (push.has_answer && reply.result != WIRE_PUSH_REFUSED)
         reply.in_shm = put_values(f, s, push.wire, &push.answer);
     reply.wire = push.wire;
-    if (reply.result == WIRE_PUSH_REFUSED || reply.in_shm) {
+    if (reply.result == WIRE_PUSH_REFUSED || reply.in_shm || !pulls) {
         T_ASSERT(wire_head_push_reply(&msg, &reply, 0) == SL_OK);
     } else {
         T_ASSERT(wire_head_push_reply(&msg, &reply,
@@ -287,6 +287,16 @@ static void push_locked(struct fake_ps *f, struct rpc_call *call)
         f->fn(f->arg);
 }
 
+static void push_locked(struct fake_ps *f, struct rpc_call *call)
+{
+    push_as(f, call, true);
+}
+
+static void push_alone_locked(struct fake_ps *f, struct rpc_call *call)
+{
+    push_as(f, call, false);
+}
+
 static void pull_locked(struct fake_ps *f, struct rpc_call *call)
 {
     struct wire_pull_reply reply = {0};
@@ -302,6 +312,7 @@ static void pull_locked(struct fake_ps *f, struct rpc_call *call)
         rpc_answer(call, pull.has_tag ? SL_ENOENT : SL_ESTALE, NULL, NULL);
         return;
     }
+    s->pulls += !pull.has_tag;
     reply.incarnation = s->incarnation;
     reply.version = s->version;
     rpc_msg_init(&msg);
@@ -331,6 +342,7 @@ static void pull_locked(struct fake_ps *f, struct rpc_call *call)
     }
 HANDLER(ask)
 HANDLER(push)
+HANDLER(push_alone)
 HANDLER(pull)
 
 static void about(struct rpc_call *call, void *arg)
@@ -351,6 +363,9 @@ static const struct rpc_method methods[] = {
     {.path = WIRE_PUSH_PULL,
      .max_request_bytes = RPC_DATA_BYTES,
      .unary = push},
+    {.path = WIRE_PUSH,
+     .max_request_bytes = RPC_DATA_BYTES,
+     .unary = push_alone},
     {.path = WIRE_PULL, .unary = pull},
 };
 

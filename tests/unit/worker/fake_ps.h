@@ -35,6 +35,7 @@ struct fake_shard {
     uint64_t shared; // of `applied`: the gradient was in shared memory
     uint64_t narrow; // of `applied`: it came in 16 bits
     uint64_t late;   // of `applied`: it said that it had been refused before
+    uint64_t pulls;  // of what it has now
     unsigned stale[FAKE_CLOSURES][FAKE_STEPS]; // refusals for a delay
     double largest_norm;                       // of a push
 };

@@ -26,6 +26,8 @@ struct world {
     struct gate gate;
     struct sync *sync;
     float before[SHARDS * COUNT];
+    uint64_t incarnation;                                // of shard 0
+    float params[SHARDS * COUNT], grads[SHARDS * COUNT]; // WORLD_BY_RANGE
     char address[600];
 };
 
@@ -36,7 +38,7 @@ static void want_map(void *arg, uint64_t job, uint64_t have)
 {
     struct world *w = arg;
     struct sync_map_entry entries[] = {
-        {.incarnation = 1, .address = w->address},
+        {.incarnation = w->incarnation, .address = w->address},
         {.incarnation = 1, .address = w->address}};
 
     (void)job;
@@ -55,9 +57,12 @@ static void share(struct world *w, struct fake_ps_options *ps)
     ps->local = w->local;
 }
 
-// A closure is open, and all parameters are there.
-static void world_open_as(struct world *w, enum wire_type wire, bool shares)
+enum { WORLD_SHARES = 1, WORLD_BY_RANGE = 2 };
+
+// A closure is open, and all parameters are there; by range none are.
+static void world_open_as(struct world *w, enum wire_type wire, unsigned how)
 {
+    bool shares = how & WORLD_SHARES;
     static const size_t counts[] = {COUNT, COUNT};
     struct rpc_io_options io = {.threads = 1};
     struct fake_ps_options ps = {.shards = SHARDS,
@@ -80,6 +85,12 @@ static void world_open_as(struct world *w, enum wire_type wire, bool shares)
     bool done = true;
 
     memset(w, 0, sizeof(*w));
+    w->incarnation = 1;
+    if (how & WORLD_BY_RANGE) {
+        o.by_range = true;
+        o.params = w->params;
+        o.grads = w->grads;
+    }
     atomic_store(&w->gate.lease_ends_ms, UINT64_MAX);
     snprintf(w->address, sizeof(w->address), "unix:%s/ps", t_tmpdir());
     T_OK(loop_new(&w->loop, t_err()));
@@ -106,7 +117,7 @@ static void world_open_as(struct world *w, enum wire_type wire, bool shares)
 
 static void world_open(struct world *w, enum wire_type wire)
 {
-    world_open_as(w, wire, false);
+    world_open_as(w, wire, 0);
 }
 
 static void world_close(struct world *w)
@@ -267,7 +278,7 @@ TEST(sync_ps, what_shares_memory_is_sent_when_its_parameters_are_free)
     struct ps_shard *p;
     struct world w;
 
-    world_open_as(&w, WIRE_F32, true);
+    world_open_as(&w, WIRE_F32, WORLD_SHARES);
     p = &inner(&w)->shards[0];
     while (p->peer.buffer ==
            NULL) { // it takes a moment; what is counted is pulled
@@ -289,5 +300,88 @@ TEST(sync_ps, what_shares_memory_is_sent_when_its_parameters_are_free)
     T_FALSE(p->calling);
     T_EQ(fake_ps_lock(w.ps)[0].applied, 2);
     fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+// ---- by range
+
+static uint64_t pulls(struct world *w, uint32_t range)
+{
+    uint64_t n = fake_ps_lock(w->ps)[range].pulls;
+
+    fake_ps_unlock(w->ps);
+    return n;
+}
+
+TEST(sync_ps, by_range_nothing_is_pulled_that_nobody_wants)
+{
+    struct world w;
+
+    world_open_as(&w, WIRE_F32, WORLD_BY_RANGE);
+    T_EQ(pulls(&w, 0) + pulls(&w, 1), 0);
+    T_EQ(w.sync->ops->pull(w.sync, 1, 2, t_err()), SYNC_OK);
+    T_EQ(pulls(&w, 0), 0);
+    T_EQ(pulls(&w, 1), 1);
+    T_TRUE(is_old(&w, 0));
+    T_EQ(w.sync->ops->pull(w.sync, 0, 2, t_err()), SYNC_OK); // one is there
+    T_EQ(pulls(&w, 0), 1);
+    T_EQ(pulls(&w, 1), 1);
+    w.sync->ops->drop(w.sync, 1);
+    T_EQ(w.sync->ops->pull(w.sync, 1, 2, t_err()), SYNC_OK);
+    T_EQ(pulls(&w, 1), 2);
+    world_close(&w);
+}
+
+TEST(sync_ps, by_range_a_push_brings_no_parameters)
+{
+    struct world w;
+
+    world_open_as(&w, WIRE_F32, WORLD_BY_RANGE);
+    T_EQ(w.sync->ops->pull(w.sync, 0, 1, t_err()), SYNC_OK);
+    memcpy(w.before, w.params, sizeof(w.before));
+    send(&w, 0, 0);
+    T_EQ(w.sync->ops->rest(w.sync, 0, t_err()), SYNC_OK);
+    T_TRUE(w.sync->ops->counted(w.sync, 0));
+    T_TRUE(is_old(&w, 0));
+    T_EQ(pulls(&w, 0), 1);
+    T_EQ(w.sync->ops->pull(w.sync, 0, 1, t_err()), SYNC_OK);
+    check_fresh(&w, 0, 0);
+    send(&w, 0, 0); // it is counted: nothing is to be done
+    T_EQ(w.sync->ops->settle(w.sync, t_err()), SYNC_OK);
+    T_EQ(fake_ps_lock(w.ps)[0].pushes, 1);
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+// The shard is another one, without what was pushed.
+static void replace(struct world *w)
+{
+    struct fake_shard *s = &fake_ps_lock(w->ps)[0];
+
+    s->incarnation = w->incarnation = 2;
+    memset(s->counted, 0, sizeof(s->counted));
+    fake_ps_unlock(w->ps);
+}
+
+// The step counts for nothing, and the program reads on until its end.
+TEST(sync_ps, by_range_a_pull_goes_on_where_the_step_does_not_count)
+{
+    bool done = true;
+    uint32_t step = 9;
+    struct world w;
+
+    world_open_as(&w, WIRE_F32, WORLD_BY_RANGE);
+    send(&w, 0, 0);
+    send(&w, 1, 0);
+    T_EQ(w.sync->ops->settle(w.sync, t_err()), SYNC_OK);
+    replace(&w);
+    send_step(&w, 0, 1, 0);
+    T_EQ(w.sync->ops->settle(w.sync, t_err()), SYNC_AGAIN);
+    T_EQ(w.sync->ops->pull(w.sync, 0, 2, t_err()), SYNC_OK);
+    check_fresh(&w, 0, 0);
+    T_EQ(w.sync->ops->rest(w.sync, 0, t_err()), SYNC_OK);
+    T_EQ(w.sync->ops->begin(w.sync, &step, &done, t_err()), SYNC_OK);
+    T_EQ(step, 0);
+    T_FALSE(done);
     world_close(&w);
 }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/range.h -- a closure whose parameters and gradient are in memory a few
+// shards at a time.
+//
+// The vectors are there, as address space (space.h): what was pulled is given
+// back when it was copied, what was pushed when its answer is there.
+//
+// Threads  the user's.
+// Memory   range_release.
+// Units    shards; bytes.
+// Errors   of sync.h.
+#ifndef LIB_RANGE_H
+#define LIB_RANGE_H
+
+#include "lib/inner.h"
+
+enum sl_err range_init(struct sluice_closure *c, struct sl_error *err);
+void range_release(struct sluice_closure *c);
+
+// A step begins, nothing is under way: both vectors are empty.
+void range_begin(struct sluice_closure *c);
+
+// The gradient of a shard is on its way: room is made behind it.
+enum sync_result range_sent(struct sluice_closure *c, uint32_t shard);
+
+#endif

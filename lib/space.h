@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// lib/space.h -- a vector of which only what was written takes memory.
+//
+// Threads  as of any memory.
+// Units    bytes; whole pages are given back.
+// Errors   space_new: NULL, there is not so much address space.
+#ifndef LIB_SPACE_H
+#define LIB_SPACE_H
+
+#include <stddef.h>
+
+void *space_new(size_t bytes);              // zeros
+void space_free(void *space, size_t bytes); // NULL is allowed
+
+// Its memory is given back, but for what shares a page with what lies before or
+// behind it; what is given back is zeros again.
+void space_drop(void *at, size_t bytes);
+
+#endif
