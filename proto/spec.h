@@ -228,10 +228,11 @@ struct spec_group spec_group(const Sluice__V1__JobSpec *spec);
 
 enum spec_monitor {
     SPEC_VAL_LOSS,
-    SPEC_VAL_ACCURACY,
     SPEC_TRAIN_LOSS,
     SPEC_TRAIN_ACCURACY,
-    SPEC_MONITORS,
+    SPEC_VAL_METRIC, // from here on those of SPEC_METRIC_MAP, in their order
+    SPEC_VAL_ACCURACY = SPEC_VAL_METRIC + SPEC_METRIC_ACCURACY,
+    SPEC_MONITORS = SPEC_VAL_METRIC + SPEC_METRIC_COUNT,
 };
 const char *spec_monitor_name(enum spec_monitor monitor);
 

@@ -9,11 +9,13 @@
 
 #define PATIENCE_MOST 1000000
 
-static const char *const monitors[] = {
-    [SPEC_VAL_LOSS] = "val_loss",
-    [SPEC_VAL_ACCURACY] = "val_accuracy",
-    [SPEC_TRAIN_LOSS] = "loss",
-    [SPEC_TRAIN_ACCURACY] = "accuracy",
+static const char *const monitors[] = {[SPEC_VAL_LOSS] = "val_loss",
+                                       [SPEC_TRAIN_LOSS] = "loss",
+                                       [SPEC_TRAIN_ACCURACY] = "accuracy",
+#define MONITOR_NAME(code, name)                                               \
+    [SPEC_VAL_METRIC + SPEC_METRIC_##code] = "val_" name,
+                                       SPEC_METRIC_MAP(MONITOR_NAME)
+#undef MONITOR_NAME
 };
 
 enum mode { MODE_AUTO, MODE_MIN, MODE_MAX };
@@ -31,7 +33,23 @@ static bool is_accuracy(unsigned monitor)
 
 static bool is_test(unsigned monitor)
 {
-    return monitor == SPEC_VAL_LOSS || monitor == SPEC_VAL_ACCURACY;
+    return monitor != SPEC_TRAIN_LOSS && monitor != SPEC_TRAIN_ACCURACY;
+}
+
+// Where more is better, as Keras' metrics say of themselves (mode: auto).
+static bool rises(unsigned monitor)
+{
+    switch (monitor) {
+    case SPEC_TRAIN_ACCURACY:
+    case SPEC_VAL_ACCURACY:
+    case SPEC_VAL_METRIC + SPEC_METRIC_TOP_K:
+    case SPEC_VAL_METRIC + SPEC_METRIC_PRECISION:
+    case SPEC_VAL_METRIC + SPEC_METRIC_RECALL:
+    case SPEC_VAL_METRIC + SPEC_METRIC_AUC:
+        return true;
+    default:
+        return false;
+    }
 }
 
 // ---- as plain values
@@ -47,8 +65,8 @@ static struct spec_watch watch_of(const char *monitor, const char *mode,
     return (struct spec_watch){
         .on = true,
         .monitor = (enum spec_monitor)which,
-        .larger = direction == MODE_MAX ||
-                  (direction == MODE_AUTO && is_accuracy(which)),
+        .larger =
+            direction == MODE_MAX || (direction == MODE_AUTO && rises(which)),
         .min_delta = fabs(min_delta), // as Keras does
     };
 }
@@ -99,6 +117,26 @@ bool spec_callbacks_wait(const struct spec_callbacks *c)
 
 // ---- the check
 
+// Evaluations tell what evaluate.metrics names; and accuracy, where the loss
+// has one.
+static enum sl_err check_metric(const Sluice__V1__JobSpec *spec, const char *at,
+                                unsigned monitor, struct sl_error *err)
+{
+    unsigned m = monitor - SPEC_VAL_METRIC;
+
+    if (monitor < SPEC_VAL_METRIC || monitor == SPEC_VAL_ACCURACY ||
+        (spec_metrics(spec) >> m & 1) != 0)
+        return SL_OK;
+    if ((spec_metrics_offered(spec_loss(spec)) >> m & 1) == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: there is no '%s' with loss %s; monitor val_loss",
+                       at, monitors[monitor], spec->loss);
+    return sl_fail(err, SL_EINVAL,
+                   "%s: '%s' is not evaluated; say evaluate: {metrics: [%s]}",
+                   at, monitors[monitor],
+                   spec_metric_name((enum spec_metric)m));
+}
+
 // What is to be monitored must be evaluated.
 static enum sl_err check_monitor(const Sluice__V1__JobSpec *spec,
                                  const char *path, char **monitor, char **mode,
@@ -123,6 +161,9 @@ static enum sl_err check_monitor(const Sluice__V1__JobSpec *spec,
         return sl_fail(
             err, SL_EINVAL, "%s: there is no '%s' with loss %s; monitor %s", at,
             *monitor, spec->loss, is_test(which) ? "val_loss" : "loss");
+    rc = check_metric(spec, at, which, err);
+    if (rc != SL_OK)
+        return rc;
     rc = spec_string(mode, modes[MODE_AUTO]);
     snprintf(at, sizeof(at), "%s.mode", path);
     if (rc == SL_OK)

@@ -160,17 +160,25 @@ static struct callbacks_seen seen_of(const struct job *job,
                                      uint64_t next)
 {
     uint64_t per_epoch = schedule_steps_per_epoch(&job->schedule);
-    bool test = row->samples > 0, train = row->train_samples > 0;
-
-    return (struct callbacks_seen){
+    struct callbacks_seen seen = {
         .steps = row->steps,
         .cut = row->cut,
         .epoch = row->steps > 0 ? (uint32_t)((row->steps - 1) / per_epoch) : 0,
         .next = next,
-        .has = {test, test, train, train},
-        .value = {row->loss, row->accuracy, row->train_loss,
-                  row->train_accuracy},
     };
+
+    for (unsigned m = 0; m < SPEC_METRIC_COUNT; m++) {
+        seen.has[SPEC_VAL_METRIC + m] = (row->metrics >> m & 1) != 0;
+        seen.value[SPEC_VAL_METRIC + m] = row->metric[m];
+    }
+    seen.has[SPEC_VAL_LOSS] = seen.has[SPEC_VAL_ACCURACY] = row->samples > 0;
+    seen.value[SPEC_VAL_LOSS] = row->loss;
+    seen.value[SPEC_VAL_ACCURACY] = row->accuracy;
+    seen.has[SPEC_TRAIN_LOSS] = row->train_samples > 0;
+    seen.has[SPEC_TRAIN_ACCURACY] = row->train_samples > 0;
+    seen.value[SPEC_TRAIN_LOSS] = row->train_loss;
+    seen.value[SPEC_TRAIN_ACCURACY] = row->train_accuracy;
+    return seen;
 }
 
 enum sl_err monitor_judge(const struct job *job,

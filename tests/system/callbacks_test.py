@@ -247,6 +247,49 @@ def a_coordinator_that_is_killed_again_and_again_judges_the_same():
         check_equal(end["steps_counted"], end["steps_asked"], "steps")
 
 
+def a_metric_is_monitored_whoever_is_killed():
+    """Its best is not where the loss has its own, so nobody mistakes one for the other."""
+    with Bed(psservers=2, workers=2) as c:
+        # One value far off: a mean of squares minds it more than one of sizes.
+        c.ty[0] += 3
+        numpy.save(c.dir / "ty.npy", c.ty)
+        m, sizes, losses, values, rates, wait, best = Model(c), [], [], [], [], 0, 0
+        for epoch in range(14):
+            m.step()
+            sizes.append(float(abs(m.off(c.tx, c.ty)).mean()))
+            losses.append(m.loss())
+            values.append(m.w.copy())
+            wait += 1
+            if epoch == 0 or sizes[epoch] < sizes[best]:
+                best, wait = epoch, 0
+            if wait >= 2:
+                m.rate, wait = m.rate / 2, 0
+                rates.append((epoch + 1, m.rate))
+        check(0 < best < 13 and best != losses.index(min(losses)) and rates, "the sequence shows nothing",
+              sizes, losses)
+        name = "mean_absolute_error"
+        job = c.submit(c.job("metric", {
+            "best_checkpoint": {"monitor": f"val_{name}"},
+            "reduce_on_plateau": {"monitor": f"val_{name}", "factor": 0.5, "patience": 2, "min_delta": 0}},
+            epochs=14, evaluate={"metrics": [name]}, keep=2))
+        seen = 0
+        while seen < 11:
+            seen = wait_for("evaluations", lambda: len(c.status(job).get("evaluations", [])) > seen
+                            and len(c.status(job)["evaluations"]))
+            c.kill("coordinator", signal.SIGKILL)
+            c.start("coordinator")
+        end = c.wait_state(job)
+        check(int(end["coordinator_restarts"]) >= 3, "it was not restarted")
+        for got, want in zip(end["evaluations"], sizes, strict=True):
+            check_near(numpy.array(got["metrics"][0]["value"]), want, "the metric")
+        told = end["callbacks"]
+        check_equal(told["best_checkpoint"]["monitor"], f"val_{name}", "what is monitored")
+        check_equal(int(told["best_checkpoint"]["best_steps"]), best + 1, "the best step")
+        check_equal([float(r["rate"]) for r in told["rates"]], [r for _, r in rates], "rates")
+        check_near(exported(c, job, "--best"), values[best], "the best checkpoint")
+        check_near(exported(c, job), values[13], "the last")
+
+
 def a_psserver_that_comes_back_is_told_the_rates():
     """A step that was under way is computed again there, from values of the other shard that
     hold it: so not the model's values are compared, but what was made of the losses."""
@@ -280,7 +323,10 @@ def what_cannot_work_is_refused_in_words():
         for callbacks, words in (
                 ({"early_stopping": {"patience": 0}}, "callbacks.early_stopping.patience: wants 1 or more"),
                 ({"early_stopping": {"patince": 3}}, "did you mean 'patience'"),
-                ({"reduce_on_plateau": {"monitor": "val_accuracy"}}, "there is no 'val_accuracy' with loss")):
+                ({"reduce_on_plateau": {"monitor": "val_accuracy"}}, "there is no 'val_accuracy' with loss"),
+                ({"early_stopping": {"monitor": "val_auc"}}, "there is no 'val_auc' with loss"),
+                ({"early_stopping": {"monitor": "val_mean_absolute_error"}},
+                 "say evaluate: {metrics: [mean_absolute_error]}")):
             path.write_text(str(c.job("bad", callbacks)).replace("'", '"'))
             refused = c.run("submit", path, "--no-wait", want=None)
             check(refused.returncode != 0 and words in refused.stderr, refused.stderr)
@@ -292,5 +338,6 @@ if __name__ == "__main__":
           the_best_checkpoint_outlives_those_that_are_pruned,
           evaluations_may_come_by_steps,
           a_coordinator_that_is_killed_again_and_again_judges_the_same,
+          a_metric_is_monitored_whoever_is_killed,
           a_psserver_that_comes_back_is_told_the_rates,
           what_cannot_work_is_refused_in_words])

@@ -119,6 +119,50 @@ static void check_best(const char *line)
     }
 }
 
+// With mode auto: which way is better is the spec's business here, and was the
+// metric's own there.
+static void check_auto(const char *line)
+{
+    Sluice__V1__JobSpec spec = SLUICE__V1__JOB_SPEC__INIT;
+    Sluice__V1__CallbacksSpec some = SLUICE__V1__CALLBACKS_SPEC__INIT;
+    Sluice__V1__EarlyStoppingSpec early = SLUICE__V1__EARLY_STOPPING_SPEC__INIT;
+    double values[VALUES_MAX], waits[VALUES_MAX], stopped, best;
+    char monitor[40] = "val_";
+    struct spec_callbacks rule;
+    struct callbacks c;
+    unsigned n;
+
+    spec.callbacks = &some;
+    some.early_stopping = &early;
+    early.monitor = monitor;
+    early.mode = (char *)"auto";
+    early.restore_best_weights = true;
+    T_EQ(sscanf(line, "auto %31s %u %lf", monitor + 4, &early.patience,
+                &early.min_delta),
+         3);
+    rule = spec_callbacks(&spec);
+    T_STR(spec_monitor_name(rule.early.watch.monitor), monitor);
+    (void)numbers(line, 1, values);
+    T_EQ(numbers(line, 2, &stopped), 1);
+    T_EQ(numbers(line, 3, &best), 1);
+    n = numbers(line, 4, waits);
+    callbacks_begin(&c, 0.5);
+    for (uint32_t i = 0; i < n; i++) {
+        struct callbacks_seen s = seen(i, NAN);
+
+        for (int m = 0; m < SPEC_MONITORS; m++) { // nobody's
+            s.has[m] = true;
+            s.value[m] = i % 2 != 0 ? -1000 : 1000;
+        }
+        s.has[rule.early.watch.monitor] = !isnan(values[i]);
+        s.value[rule.early.watch.monitor] = values[i];
+        (void)callbacks_judge(&c, &rule, &s);
+        T_EQ(c.early.wait, waits[i]);
+        T_EQ(c.early.stopped, i == stopped);
+    }
+    T_EQ(callbacks_restores(&c, &rule), best + 1);
+}
+
 TEST(callbacks, judge_as_keras_does)
 {
     FILE *f = fopen(CALLBACKS_VECTORS, "r");
@@ -133,10 +177,12 @@ TEST(callbacks, judge_as_keras_does)
             check_plateau(line);
         else if (line[0] == 'b')
             check_best(line);
+        else if (line[0] == 'a')
+            check_auto(line);
         lines += line[0] != '#';
     }
     fclose(f);
-    T_EQ(lines, 90);
+    T_EQ(lines, 114);
 }
 
 TEST(callbacks, what_is_not_finite_is_no_improvement)
@@ -164,9 +210,11 @@ TEST(callbacks, each_looks_at_its_own_value)
         .early = {.watch = {.on = true, .monitor = SPEC_TRAIN_LOSS},
                   .patience = 1},
         .best = {.on = true, .monitor = SPEC_VAL_ACCURACY, .larger = true}};
-    struct callbacks_seen s = {.cut = 1, .has = {true, true, true, true}};
+    struct callbacks_seen s = {.cut = 1};
     struct callbacks c;
 
+    for (int m = 0; m < SPEC_MONITORS; m++)
+        s.has[m] = true;
     callbacks_begin(&c, 0.5);
     s.value[SPEC_TRAIN_LOSS] = 2;
     s.value[SPEC_VAL_ACCURACY] = 0.5;

@@ -779,6 +779,24 @@ TEST(spec, callbacks_have_the_defaults_of_keras)
     wire_free(&spec->base);
 }
 
+TEST(spec, callbacks_may_monitor_what_is_evaluated)
+{
+    Sluice__V1__JobSpec *spec = checked(
+        JOB(TEST_DATA,
+            "'evaluate':{'metrics':['precision','mean_absolute_error']},"
+            "'callbacks':{'early_stopping':{'monitor':'val_precision'},"
+            "'best_checkpoint':{'monitor':'val_mean_absolute_error'},"
+            "'reduce_on_plateau':{'monitor':'val_precision','mode':'min'}}"));
+    struct spec_callbacks c = spec_callbacks(spec);
+
+    T_STR(spec_monitor_name(c.early.watch.monitor), "val_precision");
+    T_STR(spec_monitor_name(c.best.monitor), "val_mean_absolute_error");
+    T_TRUE(c.early.watch.larger);
+    T_FALSE(c.best.larger);
+    T_FALSE(c.plateau.watch.larger); // as it says
+    wire_free(&spec->base);
+}
+
 TEST(spec, training_alone_is_judged_without_a_test_set)
 {
     Sluice__V1__JobSpec *spec =
@@ -806,6 +824,19 @@ TEST(spec, callbacks_that_cannot_work_are_refused)
         {"'callbacks':{'early_stopping':{'monitor':'val_los'}}",
          "callbacks.early_stopping.monitor: unknown 'val_los'; did you mean "
          "'val_loss'?"},
+        {"'callbacks':{'early_stopping':{'monitor':'val_precision'}}",
+         "callbacks.early_stopping.monitor: 'val_precision' is not evaluated; "
+         "say evaluate: {metrics: [precision]}"},
+        {"'evaluate':{'metrics':['recall']},'callbacks':{'best_checkpoint':"
+         "{'monitor':'val_top_k'}}",
+         "callbacks.best_checkpoint.monitor: 'val_top_k' is not evaluated; say "
+         "evaluate: {metrics: [top_k]}"},
+        {"'callbacks':{'reduce_on_plateau':{'monitor':'val_auc'}}",
+         "callbacks.reduce_on_plateau.monitor: there is no 'val_auc' with loss "
+         "sparse_categorical_crossentropy; monitor val_loss"},
+        {"'callbacks':{'early_stopping':{'monitor':'val_recal'}}",
+         "callbacks.early_stopping.monitor: unknown 'val_recal'; did you mean "
+         "'val_recall'?"},
         {"'callbacks':{'early_stopping':{'mode':'up'}}",
          "callbacks.early_stopping.mode: unknown 'up'; known are auto, min, "
          "max"},

@@ -11,6 +11,10 @@ so f32 and f64 compare them alike; `x` is an evaluation without that value.
     early MODE PATIENCE MIN_DELTA BASELINE|x START | VALUES | STOPPED | BEST EPOCH | WAITS
     plateau MODE PATIENCE MIN_DELTA FACTOR COOLDOWN MIN_LR LR | VALUES | LR AFTER EACH
     best MODE | VALUES | SAVED: 1 or 0 each
+    auto METRIC PATIENCE MIN_DELTA | VALUES | STOPPED | BEST EPOCH | WAITS
+
+The last is early stopping with mode auto, of a model that has this metric of
+evaluate.metrics, whose direction is Keras' own.
 
 STOPPED is the epoch, from 0, at whose end training stopped, or -1; BEST EPOCH
 the one whose weights are restored, or -1 if there is none.
@@ -24,6 +28,7 @@ os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", KERAS_BACKE
                   JAX_PLATFORMS="cpu", PYTHONWARNINGS="ignore")
 try:
     import keras
+    import numpy
 except ImportError:
     sys.exit(77)  # no Keras here: skipped
 
@@ -107,12 +112,46 @@ def best(draw):
     return f"best {mode} | {text(values)} | {text(saved)}"
 
 
+METRICS = {"accuracy": keras.metrics.BinaryAccuracy,
+           "top_k": lambda name: keras.metrics.TopKCategoricalAccuracy(1, name=name),
+           "precision": keras.metrics.Precision, "recall": keras.metrics.Recall,
+           "auc": keras.metrics.AUC, "mean_absolute_error": keras.metrics.MeanAbsoluteError,
+           "mean_squared_error": keras.metrics.MeanSquaredError,
+           "root_mean_squared_error": keras.metrics.RootMeanSquaredError}
+
+
+def auto(draw, metric):
+    patience, delta = draw.randrange(1, 4), draw.choice([0, 1 / 64])
+    values = sequence(draw, draw.randrange(8, 20), draw.random() < 0.3)
+    if draw.random() < 0.6:  # rises, and then not
+        values = [v if v == "x" else 8 - v for v in values]
+    m = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, "sigmoid")])
+    m.compile(loss="mse", metrics=[METRICS[metric](name=metric)])
+    m.evaluate(numpy.ones((1, 1)), numpy.ones((1, 1)), verbose=0)  # it has its metrics then
+    cb = keras.callbacks.EarlyStopping(monitor=f"val_{metric}", mode="auto", patience=patience,
+                                       min_delta=delta, restore_best_weights=True)
+    cb.set_model(m)
+    cb.on_train_begin()
+    waits, stopped = [], -1
+    for epoch, value in enumerate(values):
+        cb.on_epoch_end(epoch, {} if value == "x" else {f"val_{metric}": value})
+        waits.append(cb.wait)
+        if m.stop_training:
+            stopped = epoch
+            break
+    best_ = cb.best_epoch if cb.best_weights is not None else -1
+    return f"auto {metric} {patience} {delta:.10g} | {text(values)} | {stopped} | {best_} | {text(waits)}"
+
+
 def lines():
     draw = random.Random(20)
     yield f"# made by make.py with Keras {keras.__version__}"
     for kind, count in ((early, 40), (plateau, 40), (best, 10)):
         for _ in range(count):
             yield kind(draw)
+    for metric in METRICS:
+        for _ in range(3):
+            yield auto(draw, metric)
 
 
 def main():
