@@ -6,7 +6,8 @@
 (() => {
 const given = document.getElementById("data");
 const report = given ? JSON.parse(given.textContent) : null;
-const EVENTS = 500, POINTS = 5000, SPANS = 4000, ROWS = 40, PAGE = 50, BEAT_MS = 1000;
+const EVENTS = 500, POINTS = 5000, SPANS = 4000, ROWS = 40, PAGE = 50;
+const BEAT_MS = 900; // with what an answer takes, no number is older than a second
 
 // ---- elements
 
@@ -445,17 +446,16 @@ function jobView(id) {
     const path = "jobs/" + encodeURIComponent(id);
     async function update() {
         if (report) return;
-        status = await get(path + "?shards=0&spec=" + (ticks === 0 ? 1 : 0));
-        if (status.spec) spec.textContent = JSON.stringify(status.spec, null, 2);
+        const news = await get(`${path}/news?event=${ownLast}&span=${last}&point_us=` + (points.length ? points[points.length - 1].unix_us : 0));
+        const {events: page, history, timeline: line} = news;
+        status = news.status;
+        if (ticks === 0) spec.textContent = JSON.stringify((await get(path + "?shards=0")).spec, null, 2);
         first = first || status.submitted_unix * 1e6;
-        const page = await get(path + "/events?after=" + ownLast);
         own = own.concat(page.events || []).slice(-2000);
         ownLast = Math.max(ownLast, page.last);
         showHead();
         showEvents();
-        const history = await get(path + "/history?after_us=" + (points.length ? points[points.length - 1].unix_us : 0));
         points = points.concat(history.points || []).slice(-POINTS);
-        const line = await get(path + "/timeline?limit=2000&after=" + last);
         spans = spans.concat((line.spans || []).filter(s => s.ended_us)).slice(-SPANS);
         running = (line.spans || []).filter(s => !s.ended_us);
         last = Math.max(last, line.last);

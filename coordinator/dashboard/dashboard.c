@@ -121,4 +121,5 @@ void dashboard_close(struct dashboard *d)
     tls_files_close(d->files);
     d->files = NULL;
     buf_release(&d->map);
+    news_release(&d->news);
 }

@@ -8,6 +8,7 @@
 //   /api/v1/jobs/JOB         as `sluice -o json status JOB`: ?shards=0 ?spec=0
 //   /api/v1/jobs/JOB/shards  a page of its shards: ?from= ?limit=
 //   /api/v1/jobs/JOB/events, /timeline, /history, /checkpoints
+//   /api/v1/jobs/JOB/news    what is new of it, for a page: news.h
 //   /api/v1/cluster          as `sluice -o json status`
 //   /api/v1/members          a page of it: ?role= ?state= ?name= ?from= ?limit=
 //   /api/v1/map              all of it, three words a member
@@ -28,6 +29,7 @@
 
 #include "common/http/http.h"
 #include "common/net/tls.h"
+#include "coordinator/dashboard/news.h"
 #include "coordinator/service/server.h"
 
 struct dashboard {
@@ -36,6 +38,7 @@ struct dashboard {
     struct list viewers; // streams of events
     struct buf map;      // the last answer to /api/v1/map, for who asks soon
     uint64_t map_us;
+    struct news news;
     // By which tokens are read; NULL: it only reads.
     struct tls_files *files;
 };

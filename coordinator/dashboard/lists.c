@@ -288,8 +288,20 @@ static job_fn word_of(char *id)
     return job_status;
 }
 
+// News are kept for others, which the rest is not.
+static bool wants_news(char *id)
+{
+    char *slash = strrchr(id, '/');
+    bool wants = slash != NULL && strcmp(slash, "/news") == 0;
+
+    if (wants)
+        *slash = '\0';
+    return wants;
+}
+
 void lists_job(void *arg, const struct http_request *q, struct http_answer *a)
 {
+    struct dashboard *d = arg;
     struct coord *c = coord_of(arg, a);
     char *id = c == NULL ? NULL : sl_strdup(http_rest(q));
 
@@ -297,6 +309,8 @@ void lists_job(void *arg, const struct http_request *q, struct http_answer *a)
         return;
     if (id == NULL)
         answer_error(a, SL_ENOMEM, "out of memory");
+    else if (wants_news(id))
+        news_answer(&d->news, c, id, q, a);
     else
         word_of(id)(c, id, q, a);
     sl_free(id);

@@ -109,6 +109,51 @@ def the_api_says_what_the_command_line_says():
         check_equal(ask(where, "/api/v1/jobs", "POST")[0], 405, "a POST")
 
 
+def news_of_a_job_are_what_the_single_questions_say():
+    with cluster(psservers=1, workers=1) as c:
+        where = address(c, "coordinator")
+        jobs = [c.submit(mlp_job(f"news-{n}", samples=320, epochs=1)) for n in range(9)]
+        for job in jobs:
+            c.wait_state(job)
+        job = jobs[0]
+
+        def parts(event, span, point):
+            found = {"status": api(where, f"jobs/{job}?shards=0&spec=0"),
+                     "events": api(where, f"jobs/{job}/events?after={event}"),
+                     "history": api(where, f"jobs/{job}/history?after_us={point}"),
+                     "timeline": api(where, f"jobs/{job}/timeline?limit=2000&after={span}")}
+            for part in found.values():
+                del part["schema_version"]
+            del found["timeline"]["unix_us"]  # when it was asked
+            return found
+
+        def news(of, event=0, span=0, point=0):
+            found = api(where, f"jobs/{of}/news?event={event}&span={span}&point_us={point}")
+            check_equal(found.pop("schema_version"), 1, "the version")
+            del found["timeline"]["unix_us"]
+            return found
+        whole = news(job)
+        same(whole, parts(0, 0, 0), "all of it")
+        check(whole["timeline"]["spans"] and whole["events"]["events"], "nothing happened", whole)
+        event, span = whole["events"]["last"], whole["timeline"]["last"]
+        point = whole["history"]["points"][-1]["unix_us"]
+        rest = news(job, event, span, point)
+        same(rest, parts(event, span, point), "what came after")
+        check_equal((rest["events"]["events"], rest["history"]["points"], rest["timeline"]["spans"]),
+                    ([], [], []), "after the last")
+        same(news("news-0"), whole, "by its name")
+        for other in jobs:  # more than are kept
+            check_equal(news(other)["status"]["id"], other, "whose status it is")
+        same(news(job), whole, "again")
+        c.run("delete", job)
+        wait_for("it to be gone", lambda: ask(where, f"/api/v1/jobs/{job}/news")[0] == 404)
+        check_equal(news(jobs[1])["status"]["id"], jobs[1], "of another")
+        for path, want in (("j-99/news", 404), (f"{jobs[1]}/news?event=x", 400),
+                           (f"{jobs[1]}/news?span=-1", 400)):
+            status, _, text = ask(where, f"/api/v1/jobs/{path}")
+            check(status == want and "error" in json.loads(text), path, text)
+
+
 def a_page_may_load_nothing_of_others():
     with cluster(psservers=0, workers=0) as c:
         where = address(c, "coordinator")
@@ -385,7 +430,8 @@ def ask_stream(where):
 
 
 if __name__ == "__main__":
-    main([the_api_says_what_the_command_line_says, a_page_may_load_nothing_of_others,
+    main([the_api_says_what_the_command_line_says,
+          news_of_a_job_are_what_the_single_questions_say, a_page_may_load_nothing_of_others,
           names_are_data, off_loopback_there_is_nothing_of_it,
           events_come_as_they_happen_and_after_the_last_one_seen, viewers_are_bounded_and_leave,
           an_admin_acts_with_a_token_and_the_audit_log_has_it,

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/dashboard/news.c -- see news.h.
+#include "coordinator/dashboard/news.h"
+
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/json.h"
+#include "common/base/mem.h"
+#include "coordinator/dashboard/answer.h"
+#include "coordinator/service/status.h"
+
+// Takes the message; NULL: there is none.
+static enum sl_err write_message(struct buf *out, ProtobufCMessage *message)
+{
+    json_t *object = NULL;
+    enum sl_err rc =
+        message == NULL ? SL_ENOMEM : pbjson_write(&object, message);
+
+    if (rc == SL_OK)
+        rc = sl_json_write(out, object, false);
+    json_decref(object);
+    wire_free(message);
+    return rc;
+}
+
+// ---- the status
+
+// That of the job, or the place of the oldest for it.
+static size_t place_of(const struct news *n, const char *id)
+{
+    size_t oldest = 0;
+
+    for (size_t i = 0; i < NEWS_KEPT; i++) {
+        if (n->kept[i].id != NULL && strcmp(n->kept[i].id, id) == 0)
+            return i;
+        if (n->kept[i].at_us < n->kept[oldest].at_us)
+            oldest = i;
+    }
+    return oldest;
+}
+
+static void forget(struct news *n, size_t i)
+{
+    sl_free(n->kept[i].id);
+    buf_release(&n->kept[i].text);
+    memset(&n->kept[i], 0, sizeof(n->kept[i]));
+}
+
+static enum sl_err renew(struct news *n, size_t i, struct coord *c, char *id,
+                         struct sl_error *err)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *reply = NULL;
+    enum sl_err rc;
+
+    forget(n, i);
+    request.id = id;
+    rc = coord_get(c, &request, &reply, err);
+    if (rc == SL_OK)
+        rc = write_message(&n->kept[i].text, &reply->base);
+    if (rc == SL_OK)
+        n->kept[i].id = sl_strdup(id);
+    if (n->kept[i].id == NULL)
+        forget(n, i);
+    else
+        n->kept[i].at_us = sl_now_us(sl_clock_real());
+    return rc;
+}
+
+static enum sl_err put_status(struct news *n, struct coord *c, char *id,
+                              struct buf *out, struct sl_error *err)
+{
+    size_t i = place_of(n, id);
+    uint64_t age_us = sl_now_us(sl_clock_real()) - n->kept[i].at_us;
+    bool fresh = n->kept[i].id != NULL && strcmp(n->kept[i].id, id) == 0 &&
+                 age_us < NEWS_MS * 1000;
+    enum sl_err rc = fresh ? SL_OK : renew(n, i, c, id, err);
+
+    if (rc == SL_OK && n->kept[i].id == NULL)
+        rc = SL_ENOMEM;
+    return rc == SL_OK
+               ? buf_append(out, n->kept[i].text.data, n->kept[i].text.len)
+               : rc;
+}
+
+// ---- what came since
+
+static enum sl_err put_events(struct coord *c, char *id, uint64_t after,
+                              struct buf *out, struct sl_error *err)
+{
+    Sluice__V1__EventsRequest request = SLUICE__V1__EVENTS_REQUEST__INIT;
+    Sluice__V1__EventsReply *reply = NULL;
+    enum sl_err rc;
+
+    request.id = id;
+    request.after = after;
+    rc = status_events(c, &request, &reply, err);
+    return rc == SL_OK ? write_message(out, &reply->base) : rc;
+}
+
+static enum sl_err put_history(struct coord *c, char *id, uint64_t after_us,
+                               struct buf *out, struct sl_error *err)
+{
+    Sluice__V1__HistoryRequest request = SLUICE__V1__HISTORY_REQUEST__INIT;
+    Sluice__V1__HistoryReply *reply = NULL;
+    enum sl_err rc;
+
+    request.id = id;
+    request.after_us = after_us;
+    rc = status_history(c, &request, &reply, err);
+    return rc == SL_OK ? write_message(out, &reply->base) : rc;
+}
+
+static enum sl_err put_timeline(struct coord *c, char *id, uint64_t after,
+                                struct buf *out, struct sl_error *err)
+{
+    Sluice__V1__TimelineRequest request = SLUICE__V1__TIMELINE_REQUEST__INIT;
+    Sluice__V1__TimelineReply *reply = NULL;
+    enum sl_err rc;
+
+    request.id = id;
+    request.after = after;
+    request.limit = 2000;
+    rc = status_timeline(c, &request, &reply, err);
+    return rc == SL_OK ? write_message(out, &reply->base) : rc;
+}
+
+static enum sl_err key(struct buf *out, enum sl_err rc, const char *text)
+{
+    return rc == SL_OK ? buf_append_str(out, text) : rc;
+}
+
+void news_answer(struct news *n, struct coord *c, char *id,
+                 const struct http_request *q, struct http_answer *a)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct buf *out = &a->body;
+    uint64_t event, point_us, span;
+    enum sl_err rc;
+
+    if (!answer_number(&event, q, a, "event", 0, INT64_MAX) ||
+        !answer_number(&point_us, q, a, "point_us", 0, INT64_MAX) ||
+        !answer_number(&span, q, a, "span", 0, INT64_MAX))
+        return;
+    rc = buf_appendf(
+        out, "{\"schema_version\":%d,\"status\":", PBJSON_SCHEMA_VERSION);
+    if (rc == SL_OK)
+        rc = put_status(n, c, id, out, &err);
+    rc = key(out, rc, ",\"events\":");
+    if (rc == SL_OK)
+        rc = put_events(c, id, event, out, &err);
+    rc = key(out, rc, ",\"history\":");
+    if (rc == SL_OK)
+        rc = put_history(c, id, point_us, out, &err);
+    rc = key(out, rc, ",\"timeline\":");
+    if (rc == SL_OK)
+        rc = put_timeline(c, id, span, out, &err);
+    rc = key(out, rc, "}");
+    if (rc == SL_OK) {
+        a->type = "application/json";
+        return;
+    }
+    buf_reset(out);
+    answer_error(a, rc, err.text[0] != '\0' ? err.text : sl_err_text(rc));
+}
+
+void news_release(struct news *n)
+{
+    for (size_t i = 0; i < NEWS_KEPT; i++)
+        forget(n, i);
+}
