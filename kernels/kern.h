@@ -467,8 +467,9 @@ const struct kern_backend *kern_backend_at(unsigned i);
 // NULL options are none; a word "cuda.tf32=0" is for that backend alone.
 // cpu    threads=N (0: as many as this process may run on; the default is 1),
 //        winograd=0|1 (default 1: fewer multiplications, a few more units in
-//        the last place), isa=base|avx2|avx512 (the widest instructions it
-//        uses)
+//        the last place), direct=0|1|2 (own loops for convolutions of few
+//        channels: never, where they are faster, wherever they can; default
+//        1), isa=base|avx2|avx512 (the widest instructions it uses)
 // cuda   tf32=0|1 (default 1, for ops that do not say), deterministic=0|1
 //        (default 1), autotune=0|1 (default 0: time the candidates of each
 //        product), nccl=0|1 (default 1: devs that join swap by NCCL if there

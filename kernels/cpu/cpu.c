@@ -27,14 +27,15 @@ static int allowed_cpus(void)
 // Our loops by instruction set, best first.
 static const struct isa {
     const char *name;
-    const struct loop_op *const *loops, *const *products;
+    const struct loop_op *const *loops;
+    const struct loops_products *products;
     const struct loops_half *half;
 } isas[] = {
 #ifdef __x86_64__
-    {"avx512", loops_avx512_table, loops_avx512_products, &loops_avx512_half},
-    {"avx2", loops_avx2_table, loops_avx2_products, &loops_avx2_half},
+    {"avx512", loops_avx512_table, &loops_avx512_products, &loops_avx512_half},
+    {"avx2", loops_avx2_table, &loops_avx2_products, &loops_avx2_half},
 #endif
-    {"base", loops_base_table, loops_base_products, &loops_base_half},
+    {"base", loops_base_table, &loops_base_products, &loops_base_half},
 };
 
 static bool isa_runs(const struct isa *isa)
@@ -82,13 +83,18 @@ static enum sl_err set_option(struct cpu_dev *dev, const char *word,
                strcmp(word, "winograd=1") == 0) {
         dev->winograd = word[9] == '1';
         return SL_OK;
+    } else if (strncmp(word, "direct=", 7) == 0 && word[7] >= '0' &&
+               word[7] <= '2' && word[8] == '\0') {
+        dev->direct = (enum cpu_direct)(word[7] - '0');
+        return SL_OK;
     } else if (strncmp(word, "isa=", 4) == 0 && choose_loops(dev, word + 4)) {
         dev->capped = true;
         return SL_OK;
     }
     return sl_fail(err, SL_EINVAL,
                    "backend cpu: option \"%s\" is not threads=0..%d, "
-                   "winograd=0|1, or isa=base|avx2|avx512 of this host",
+                   "winograd=0|1, direct=0|1|2, or isa=base|avx2|avx512 of "
+                   "this host",
                    word, THREADS_MAX);
 }
 
@@ -136,6 +142,7 @@ static enum sl_err cpu_open(struct kern_dev **out, int ordinal,
     dev->base.backend = &kern_cpu;
     dev->threads = 1;
     dev->winograd = true;
+    dev->direct = DIRECT_RULE;
     choose_loops(dev, NULL);
     rc = set_options(dev, options, err);
     if (rc == SL_OK)
@@ -269,54 +276,13 @@ static enum way way_of(const struct kern_desc *d)
     return half ? HALF : PLAIN;
 }
 
-// Where our Winograd is faster than the best of oneDNN, from a sweep over 23
-// shapes, 3 directions and both kinds of vectors (README.md). By shape and
-// instruction set, not by a measurement at this start: two workers on one kind
-// of processor then compute the same bits (docs/modes.md).
-struct wino_rule {
-    int64_t channels;    // at least, of both images
-    int64_t per_tile[2]; // at most, of both together: forward and by data, and
-};                       // by the filter, whose transforms do not shrink
-static const struct wino_rule wino_avx512 = {16, {4, 2}};
-static const struct wino_rule wino_narrow = {8, {8, 8}};
-
-// It multiplies a quarter as often, on tiles of 4x4 of what is made. Those that
-// hang over the edge are lost, and below 1.8 times so are the transforms.
-static bool wino_pays(const struct cpu_dev *dev, const struct kern_desc *d)
-{
-    const struct wino_rule *r =
-        strcmp(dev->isa, "avx512") == 0 ? &wino_avx512 : &wino_narrow;
-    struct kern_conv_dims c;
-    int64_t h, w, tiles;
-
-    kern_conv_dims(&c, d);
-    h = d->op == KERN_CONV_DGRAD ? c.h : c.oh;
-    w = d->op == KERN_CONV_DGRAD ? c.w : c.ow;
-    tiles = (h + 3) / 4 * ((w + 3) / 4);
-    if (d->op == KERN_CONV_DGRAD)
-        tiles = wino_tiles(h, c.oh, 2 - c.win.pad_before[0]) *
-                wino_tiles(w, c.ow, 2 - c.win.pad_before[1]);
-    return c.ci >= r->channels && c.co >= r->channels && c.n * h * w >= 1024 &&
-           c.ci + c.co <= c.n * tiles * r->per_tile[d->op == KERN_CONV_WGRAD] &&
-           c.oh * c.ow * 5 >= tiles * 36;
-}
-
-// Our own loop for a product, where it is better than oneDNN.
-static const struct loop_op *own_product(const struct cpu_dev *dev,
-                                         const struct kern_desc *d)
-{
-    const struct loop_op *op = dev->products[d->op];
-
-    return op && dev->winograd && op->can(d) && wino_pays(dev, d) ? op : NULL;
-}
-
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d)
 {
     const struct loop_op *op = dev->loops[d->op];
 
     if (op)
         return !op->can || op->can(d) ? 100 : 0;
-    return own_product(dev, d) ? 100 : cpu_product_score(dev, d);
+    return cpu_own_product(dev, d) ? 100 : cpu_product_score(dev, d);
 }
 
 enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
@@ -328,7 +294,7 @@ enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
     enum sl_err rc;
 
     if (!loop)
-        loop = own_product(dev, d);
+        loop = cpu_own_product(dev, d);
     rc = loop ? plan_loops(&p, workspace_bytes, dev, d, loop, err)
               : cpu_product_plan(&p, workspace_bytes, dev, d, err);
     if (rc != SL_OK)

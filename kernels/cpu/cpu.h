@@ -14,14 +14,21 @@ extern const struct kern_backend kern_cpu;
 
 struct cpu_onednn; // oneDNN's engine and stream, or nothing
 
+enum cpu_direct {
+    DIRECT_OFF,
+    DIRECT_RULE,   // where they are faster
+    DIRECT_ALWAYS, // wherever they can: for tests and measurements
+};
+
 struct cpu_dev {
     struct kern_dev base;
     int threads;
     bool winograd;                      // allowed
+    enum cpu_direct direct;             // our direct convolutions
     bool capped;                        // to isa, by the caller
     const char *isa;                    // of our loops
     const struct loop_op *const *loops; // [KERN_OP_COUNT]
-    const struct loop_op *const *products;
+    const struct loops_products *products;
     const struct loops_half *half;
     struct cpu_onednn *onednn; // owned; NULL: built without
 };
@@ -55,6 +62,13 @@ int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
 enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
                          struct cpu_dev *dev, const struct kern_desc *d,
                          struct sl_error *err);
+
+// ---- Convolutions: rules.c -------------------------------------------------
+
+// Our own loop for a product where it is better than oneDNN, or there is none.
+// By the device's options and instruction set and by the shape alone. NULL: no.
+const struct loop_op *cpu_own_product(const struct cpu_dev *dev,
+                                      const struct kern_desc *d);
 
 // ---- 16 bits: mixed.c ------------------------------------------------------
 

@@ -46,9 +46,11 @@ extern const struct loop_op *const loops_avx2_table[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx512_table[KERN_OP_COUNT];
 
 // Of products: what they can do is not always best (cpu.c chooses).
-extern const struct loop_op *const loops_base_products[KERN_OP_COUNT];
-extern const struct loop_op *const loops_avx2_products[KERN_OP_COUNT];
-extern const struct loop_op *const loops_avx512_products[KERN_OP_COUNT];
+struct loops_products {
+    const struct loop_op *wino[KERN_OP_COUNT], *direct[KERN_OP_COUNT];
+};
+extern const struct loops_products loops_base_products, loops_avx2_products,
+    loops_avx512_products;
 
 // Tiles of 4 along `made` pixels of a gradient by data, of which each reads 3
 // of `read` from `before` further up on: one pixel beyond the last whole tile
@@ -70,6 +72,8 @@ extern const struct loops_half loops_base_half, loops_avx2_half,
 
 #ifdef LOOPS_ISA
 
+#include <string.h>
+
 #define LOOPS_JOIN2(isa, name) loops_##isa##_##name
 #define LOOPS_JOIN(isa, name) LOOPS_JOIN2(isa, name)
 #define LOOPS(name) LOOPS_JOIN(LOOPS_ISA, name)
@@ -84,9 +88,14 @@ typedef uint8_t vb __attribute__((vector_size(VL), aligned(1), may_alias));
 // depends on elements i, so it may become vector code all the same.
 #ifdef __clang__
 #define LOOPS_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#define LOOPS_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define LOOPS_IVDEP _Pragma("GCC ivdep")
+#define LOOPS_UNROLL _Pragma("GCC unroll 16")
 #endif
+
+// Code whose counts are constants where it is called.
+#define LOOPS_INLINE static inline __attribute__((always_inline))
 
 // Where mask (0 or -1 per lane) is set a, else b.
 static inline vf vf_pick(vi mask, vf a, vf b)
@@ -97,6 +106,20 @@ static inline vf vf_pick(vi mask, vf a, vf b)
 static inline vf vf_all(float x)
 {
     return x - (vf){0};
+}
+
+// The first n (at most VL) floats, zeros behind.
+LOOPS_INLINE vf vf_some(const float *p, int64_t n)
+{
+    vf v = {0};
+
+    memcpy(&v, p, (size_t)n * sizeof(float));
+    return v;
+}
+
+static inline int64_t loops_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
 }
 
 // One chunk of a flat op: [first, first + count).
@@ -200,6 +223,7 @@ extern const struct loop_op LOOPS(penalty), LOOPS(pick);
 extern const struct loop_op LOOPS(ln_fwd), LOOPS(ln_bwd);
 extern const struct loop_op LOOPS(gather), LOOPS(gather_bwd);
 extern const struct loop_op LOOPS(wino_conv), LOOPS(wino_wgrad);
+extern const struct loop_op LOOPS(direct_conv), LOOPS(direct_wgrad);
 
 int64_t LOOPS(flat_chunks)(const struct kern_desc *d);
 int64_t LOOPS(row_chunks)(const struct kern_desc *d);

@@ -46,8 +46,10 @@ const struct loop_op *const LOOPS(table)[KERN_OP_COUNT] = {
     [KERN_PENALTY] = &LOOPS(penalty),
 };
 
-const struct loop_op *const LOOPS(products)[KERN_OP_COUNT] = {
-    [KERN_CONV_FWD] = &LOOPS(wino_conv),
-    [KERN_CONV_DGRAD] = &LOOPS(wino_conv),
-    [KERN_CONV_WGRAD] = &LOOPS(wino_wgrad),
+const struct loops_products LOOPS(products) = {
+    .wino = {[KERN_CONV_FWD] = &LOOPS(wino_conv),
+             [KERN_CONV_DGRAD] = &LOOPS(wino_conv),
+             [KERN_CONV_WGRAD] = &LOOPS(wino_wgrad)},
+    .direct = {[KERN_CONV_FWD] = &LOOPS(direct_conv),
+               [KERN_CONV_WGRAD] = &LOOPS(direct_wgrad)},
 };

@@ -43,8 +43,8 @@ void LOOPS(wino_shape)(struct wino *w, const struct kern_desc *d)
         w->edge_x = w->tw * WINO_OUT < w->ow;
     }
     w->tiles = w->n * w->th * w->tw;
-    w->icv = wino_up(w->ic, VL);
-    w->ocp = wino_up(w->oc, WINO_PANEL);
+    w->icv = loops_up(w->ic, VL);
+    w->ocp = loops_up(w->oc, WINO_PANEL);
     rows = BLOCK_BYTES / (WINO_ALL * 4 * (w->icv + w->ocp)) / WINO_MR * WINO_MR;
     w->block = rows < 24 ? 24 : rows > 96 ? 96 : rows;
     w->blocks = (w->tiles + w->block - 1) / w->block;
@@ -106,7 +106,7 @@ static void filter_of(vf g[9], const struct kern_desc *d, const struct wino *w,
 
     if (d->op == KERN_CONV_DGRAD) {
         for (int64_t t = 0; t < 9; t++)
-            g[t] = wino_some(weights + (i * 9 + 8 - t) * w->oc + o, n);
+            g[t] = vf_some(weights + (i * 9 + 8 - t) * w->oc + o, n);
         return;
     }
     for (int64_t l = 0; l < n; l++)
@@ -142,10 +142,10 @@ static void filters_in(const struct loop_args *a, const struct wino *w,
         filter_of(g, a->d, w, a->io[1], o, n, i);
         if (w->edge_y || w->edge_x)
             edge_filters(edge + i * WINO_PANEL, w, g);
-        WINO_UNROLL
+        LOOPS_UNROLL
         for (int j = 0; j < 3; j++)
             wino_g(half + j, 3, g + j, 3);
-        WINO_UNROLL
+        LOOPS_UNROLL
         for (int r = 0; r < WINO_IN; r++) {
             wino_g(row, 1, half + r * 3, 1);
             for (int j = 0; j < WINO_IN; j++)
@@ -166,8 +166,8 @@ static void filters_part(const struct loop_args *a, int64_t chunk)
 // ---- The image --------------------------------------------------------------
 
 // A tile's vectors of channels [first, first + n), 0 outside of the image.
-WINO_INLINE void load_tile(vf d[36], const struct wino *w, const float *x,
-                           const struct wino_tile *t, bool inside, int64_t n)
+LOOPS_INLINE void load_tile(vf d[36], const struct wino *w, const float *x,
+                            const struct wino_tile *t, bool inside, int64_t n)
 {
     for (int i = 0; i < WINO_IN; i++) {
         for (int j = 0; j < WINO_IN; j++) {
@@ -176,19 +176,19 @@ WINO_INLINE void load_tile(vf d[36], const struct wino *w, const float *x,
             if (!inside && (i < t->i0 || i >= t->i1 || j < t->j0 || j >= t->j1))
                 d[i * WINO_IN + j] = (vf){0};
             else
-                d[i * WINO_IN + j] = n == VL ? *(const vf *)p : wino_some(p, n);
+                d[i * WINO_IN + j] = n == VL ? *(const vf *)p : vf_some(p, n);
         }
     }
 }
 
-WINO_INLINE void transform_in(float *to, int64_t step, const vf d[36])
+LOOPS_INLINE void transform_in(float *to, int64_t step, const vf d[36])
 {
     vf half[36], row[6];
 
-    WINO_UNROLL
+    LOOPS_UNROLL
     for (int j = 0; j < WINO_IN; j++)
         wino_bt(half + j, WINO_IN, d + j, WINO_IN);
-    WINO_UNROLL
+    LOOPS_UNROLL
     for (int i = 0; i < WINO_IN; i++) {
         wino_bt(row, 1, half + i * WINO_IN, 1);
         for (int j = 0; j < WINO_IN; j++)
@@ -220,17 +220,17 @@ void LOOPS(wino_image_in)(float *to, const struct wino *w, const float *x,
 
 // ---- The outputs ------------------------------------------------------------
 
-WINO_INLINE void transform_out(vf y[16], const float *from, int64_t step)
+LOOPS_INLINE void transform_out(vf y[16], const float *from, int64_t step)
 {
     vf half[24], column[6];
 
-    WINO_UNROLL
+    LOOPS_UNROLL
     for (int j = 0; j < WINO_IN; j++) {
         for (int i = 0; i < WINO_IN; i++)
             column[i] = *(const vf *)(from + (i * WINO_IN + j) * step);
         wino_at(half + j, WINO_IN, column, 1);
     }
-    WINO_UNROLL
+    LOOPS_UNROLL
     for (int i = 0; i < WINO_OUT; i++)
         wino_at(y + i * WINO_OUT, 1, half + i * WINO_IN, 1);
 }
@@ -241,11 +241,11 @@ struct out {
     bool relu;
 };
 
-WINO_INLINE void store_tile(const vf y[16], const struct wino *w, float *to,
-                            const struct wino_tile *t, const struct out *o,
-                            int64_t c, int64_t n)
+LOOPS_INLINE void store_tile(const vf y[16], const struct wino *w, float *to,
+                             const struct wino_tile *t, const struct out *o,
+                             int64_t c, int64_t n)
 {
-    vf zero = {0}, bias = o->bias ? wino_some(o->bias + c, n) : zero;
+    vf zero = {0}, bias = o->bias ? vf_some(o->bias + c, n) : zero;
 
     for (int i = 0; i < t->i1; i++) {
         for (int j = 0; j < t->j1; j++) {

@@ -45,8 +45,8 @@ static size_t scratch_bytes(const struct kern_desc *d)
 
 // ---- The outputs' gradient --------------------------------------------------
 
-WINO_INLINE void load_outputs(vf d[16], const struct wino *w, const float *dy,
-                              const struct wino_tile *t, int64_t n)
+LOOPS_INLINE void load_outputs(vf d[16], const struct wino *w, const float *dy,
+                               const struct wino_tile *t, int64_t n)
 {
     for (int i = 0; i < WINO_OUT; i++) {
         for (int j = 0; j < WINO_OUT; j++) {
@@ -55,20 +55,19 @@ WINO_INLINE void load_outputs(vf d[16], const struct wino *w, const float *dy,
             if (i >= t->i1 || j >= t->j1)
                 d[i * WINO_OUT + j] = (vf){0};
             else
-                d[i * WINO_OUT + j] =
-                    n == VL ? *(const vf *)p : wino_some(p, n);
+                d[i * WINO_OUT + j] = n == VL ? *(const vf *)p : vf_some(p, n);
         }
     }
 }
 
-WINO_INLINE void transform(float *to, int64_t step, const vf d[16])
+LOOPS_INLINE void transform(float *to, int64_t step, const vf d[16])
 {
     vf half[24], row[6];
 
-    WINO_UNROLL
+    LOOPS_UNROLL
     for (int j = 0; j < WINO_OUT; j++)
         wino_a(half + j, WINO_OUT, d + j, WINO_OUT);
-    WINO_UNROLL
+    LOOPS_UNROLL
     for (int i = 0; i < WINO_IN; i++) {
         wino_a(row, 1, half + i * WINO_OUT, 1);
         for (int j = 0; j < WINO_IN; j++)
@@ -76,11 +75,11 @@ WINO_INLINE void transform(float *to, int64_t step, const vf d[16])
     }
 }
 
-WINO_INLINE vf sum_of(const vf d[16])
+LOOPS_INLINE vf sum_of(const vf d[16])
 {
     vf sum = d[0];
 
-    WINO_UNROLL
+    LOOPS_UNROLL
     for (int i = 1; i < WINO_OUT * WINO_OUT; i++)
         sum += d[i];
     return sum;

@@ -33,13 +33,6 @@
 #define WINO_AA (WINO_A * WINO_A)
 #define WINO_BB (WINO_B * WINO_B)
 
-#ifdef __clang__
-#define WINO_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define WINO_UNROLL _Pragma("GCC unroll 16")
-#endif
-#define WINO_INLINE static inline __attribute__((always_inline))
-
 // The image that is cut into tiles, the image that tiles make, and how many
 // tiles a block has: as many as stay in the second cache with their products.
 struct wino {
@@ -53,11 +46,6 @@ struct wino {
     // Floats from one of the 36 to the next.
     int64_t in_step, out_step, filter_step;
 };
-
-static inline int64_t wino_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 // Where a tile lies: its image's first float, its corner, which of its rows
 // and columns are inside.
@@ -88,19 +76,10 @@ static inline struct wino_tile wino_tile_of(const struct wino *w, int64_t t,
     return o;
 }
 
-// The first n (at most VL) floats, zeros behind.
-WINO_INLINE vf wino_some(const float *p, int64_t n)
-{
-    vf v = {0};
-
-    memcpy(&v, p, (size_t)n * sizeof(float));
-    return v;
-}
-
 // ---- Transforms of six or four vectors, `s` apart ---------------------------
 
 // B^T: of the image.
-WINO_INLINE void wino_bt(vf *o, int os, const vf *x, int s)
+LOOPS_INLINE void wino_bt(vf *o, int os, const vf *x, int s)
 {
     const float sum = WINO_AA + WINO_BB, product = WINO_AA * WINO_BB;
     vf even = x[4 * s] - WINO_BB * x[2 * s];
@@ -117,7 +96,7 @@ WINO_INLINE void wino_bt(vf *o, int os, const vf *x, int s)
 }
 
 // A^T: from products to the four outputs.
-WINO_INLINE void wino_at(vf *o, int os, const vf *y, int s)
+LOOPS_INLINE void wino_at(vf *o, int os, const vf *y, int s)
 {
     vf plus = y[s] + y[2 * s], minus = y[s] - y[2 * s];
     vf plus2 = y[3 * s] + y[4 * s], minus2 = y[3 * s] - y[4 * s];
@@ -129,7 +108,7 @@ WINO_INLINE void wino_at(vf *o, int os, const vf *y, int s)
 }
 
 // A: of the four outputs' gradient.
-WINO_INLINE void wino_a(vf *o, int os, const vf *d, int s)
+LOOPS_INLINE void wino_a(vf *o, int os, const vf *d, int s)
 {
     vf even = d[0] + WINO_AA * d[2 * s];
     vf odd = WINO_A * d[s] + WINO_A * WINO_AA * d[3 * s];
@@ -149,7 +128,7 @@ WINO_INLINE void wino_a(vf *o, int os, const vf *d, int s)
 #define WINO_GB (1.0f / (2.0f * WINO_BB * (WINO_BB - WINO_AA)))
 
 // G: of the filter.
-WINO_INLINE void wino_g(vf *o, int os, const vf *g, int s)
+LOOPS_INLINE void wino_g(vf *o, int os, const vf *g, int s)
 {
     vf even = WINO_GA * g[0] + WINO_GA * WINO_AA * g[2 * s];
     vf odd = WINO_GA * WINO_A * g[s];
@@ -165,7 +144,7 @@ WINO_INLINE void wino_g(vf *o, int os, const vf *g, int s)
 }
 
 // G^T: from products to the filter's gradient.
-WINO_INLINE void wino_gt(vf *o, int os, const vf *m, int s)
+LOOPS_INLINE void wino_gt(vf *o, int os, const vf *m, int s)
 {
     vf plus = m[s] + m[2 * s], minus = m[s] - m[2 * s];
     vf plus2 = m[3 * s] + m[4 * s], minus2 = m[3 * s] - m[4 * s];
@@ -178,13 +157,13 @@ WINO_INLINE void wino_gt(vf *o, int os, const vf *m, int s)
 // ---- Products ---------------------------------------------------------------
 
 // c[rows][WINO_PANEL] = (or +=) a b: element (i, p) of a at a[i * ai + p * ap].
-WINO_INLINE void wino_micro(int rows, bool add, int64_t k, const float *a,
-                            int64_t ai, int64_t ap, const float *b, float *c,
-                            int64_t cs)
+LOOPS_INLINE void wino_micro(int rows, bool add, int64_t k, const float *a,
+                             int64_t ai, int64_t ap, const float *b, float *c,
+                             int64_t cs)
 {
     vf sum[WINO_MR][WINO_NR];
 
-    WINO_UNROLL
+    LOOPS_UNROLL
     for (int i = 0; i < rows; i++) {
         sum[i][0] = add ? *(const vf *)(c + i * cs) : (vf){0};
         sum[i][1] = add ? *(const vf *)(c + i * cs + VL) : (vf){0};
@@ -192,7 +171,7 @@ WINO_INLINE void wino_micro(int rows, bool add, int64_t k, const float *a,
     for (int64_t p = 0; p < k; p++) {
         vf b0 = *(const vf *)b, b1 = *(const vf *)(b + VL);
 
-        WINO_UNROLL
+        LOOPS_UNROLL
         for (int i = 0; i < rows; i++) {
             sum[i][0] += a[i * ai] * b0;
             sum[i][1] += a[i * ai] * b1;
@@ -200,7 +179,7 @@ WINO_INLINE void wino_micro(int rows, bool add, int64_t k, const float *a,
         a += ap;
         b += WINO_PANEL;
     }
-    WINO_UNROLL
+    LOOPS_UNROLL
     for (int i = 0; i < rows; i++) {
         *(vf *)(c + i * cs) = sum[i][0];
         *(vf *)(c + i * cs + VL) = sum[i][1];
@@ -213,9 +192,9 @@ WINO_INLINE void wino_micro(int rows, bool add, int64_t k, const float *a,
         wino_micro(n, add, k, a, ai, ap, b, c, cs);                            \
         break;
 
-WINO_INLINE void wino_rows(int64_t rows, bool add, int64_t k, const float *a,
-                           int64_t ai, int64_t ap, const float *b, float *c,
-                           int64_t cs)
+LOOPS_INLINE void wino_rows(int64_t rows, bool add, int64_t k, const float *a,
+                            int64_t ai, int64_t ap, const float *b, float *c,
+                            int64_t cs)
 {
     switch (rows) {
         WINO_CASE(1)
@@ -239,9 +218,9 @@ WINO_INLINE void wino_rows(int64_t rows, bool add, int64_t k, const float *a,
 
 // c[m][cs] = (or +=) a[m][k] b, where b is in panels for n columns; n is a
 // multiple of WINO_PANEL. The last two micro tiles share what is left.
-WINO_INLINE void wino_product(bool add, int64_t m, int64_t n, int64_t k,
-                              const float *a, int64_t ai, int64_t ap,
-                              const float *b, float *c, int64_t cs)
+LOOPS_INLINE void wino_product(bool add, int64_t m, int64_t n, int64_t k,
+                               const float *a, int64_t ai, int64_t ap,
+                               const float *b, float *c, int64_t cs)
 {
     for (int64_t j = 0; j < n; j += WINO_PANEL) {
         int64_t left = m;

@@ -53,7 +53,7 @@ TEST(isa, three_by_three_convolutions_are_winograds_where_it_pays)
 {
     struct kern_dev *dev = capped("isa=avx2"), *plain;
     const int64_t fashion[4] = {64, 13, 13, 32}, few[4] = {1, 5, 5, 32};
-    const int64_t one[4] = {64, 28, 28, 1}, hang[4] = {64, 6, 6, 64};
+    const int64_t hang[4] = {64, 6, 6, 64};
     char name[48];
 
     plain = capped("isa=avx2,winograd=0");
@@ -64,12 +64,44 @@ TEST(isa, three_by_three_convolutions_are_winograds_where_it_pays)
         T_HAS(name, ":");
         chosen(name, dev, op, few, 64, &three);
         T_HAS(name, ":");
-        chosen(name, dev, op, one, 32, &three);
-        T_HAS(name, ":");
     }
     // Of 4x4 outputs' gradient, 6x6 pixels: more tiles than multiplications.
     chosen(name, dev, KERN_CONV_DGRAD, hang, 64, &three);
     T_HAS(name, ":");
     kern_close(plain);
+    kern_close(dev);
+}
+
+TEST(isa, first_convolutions_are_direct_ones_where_it_pays)
+{
+    struct kern_dev *dev = capped("isa=avx2"), *off, *all;
+    const int64_t grey[4] = {64, 28, 28, 1}, colour[4] = {64, 32, 32, 3};
+    const int64_t many[4] = {64, 32, 32, 6};
+    char name[48];
+
+    off = capped("isa=avx2,direct=0");
+    all = capped("isa=avx2,direct=2");
+    for (int op = KERN_CONV_FWD; op <= KERN_CONV_WGRAD; op++) {
+        bool ours = op != KERN_CONV_DGRAD; // nobody asks for it
+
+        chosen(name, dev, op, grey, 32, &three);
+        T_HAS(name, ours ? "avx2" : ":");
+        T_EQ(strchr(name, ':') == NULL, ours);
+        chosen(name, off, op, grey, 32, &three);
+        T_HAS(name, ":");
+        chosen(name, dev, op, many, 32, &three);
+        T_HAS(name, ":");
+        chosen(name, all, op, many, 32, &three);
+        T_EQ(strchr(name, ':') == NULL, ours);
+    }
+    // Whole blocks of oneDNN's, many taps: forward by it, back by us.
+    chosen(name, dev, KERN_CONV_FWD, colour, 32, &three);
+    T_HAS(name, ":");
+    chosen(name, dev, KERN_CONV_WGRAD, colour, 32, &three);
+    T_STR(name, "avx2");
+    chosen(name, dev, KERN_CONV_WGRAD, colour, 9, &three);
+    T_HAS(name, ":");
+    kern_close(all);
+    kern_close(off);
     kern_close(dev);
 }

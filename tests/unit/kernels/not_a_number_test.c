@@ -2,7 +2,7 @@
 // tests/unit/kernels/not_a_number_test.c -- what is no number in a convolution
 // by our own loops: it comes out wherever ref says so, ReLU or not, so that a
 // step that went wrong is seen. (It may come out elsewhere, too: Winograd's
-// tiles share sums.)
+// tiles share sums, and padding is multiplied.)
 #include "kernels/kern.h"
 
 #include <math.h>
@@ -68,10 +68,10 @@ static void compare(struct kern_dev *dev, struct kern_dev *ref,
 
 static void all_ways(const char *options)
 {
-    // Enough channels and tiles for Winograd's.
+    // Few channels: the direct loops. Many, and enough tiles: Winograd's.
     static const struct {
         int64_t x[4], co;
-    } nets[] = {{{1, 32, 32, 16}, 16}};
+    } nets[] = {{{2, 9, 9, 3}, 3}, {{1, 32, 33, 1}, 20}, {{1, 32, 32, 16}, 16}};
     struct kern_dev *dev = NULL, *ref = NULL;
     struct kern_desc d;
 
@@ -96,7 +96,7 @@ static void all_ways(const char *options)
 
 TEST(not_a_number, comes_out_of_our_convolutions)
 {
-    all_ways("isa=base");
-    all_ways("isa=avx2");
-    all_ways("isa=avx512");
+    all_ways("isa=base,direct=2");
+    all_ways("isa=avx2,direct=2");
+    all_ways("isa=avx512,direct=2");
 }
