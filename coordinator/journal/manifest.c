@@ -219,12 +219,13 @@ static enum sl_err sync_folder(struct fs *fs, const char *path,
 enum sl_err manifest_remove(struct fs *fs, const char *path,
                             struct sl_error *err)
 {
-    if (!fs_exists(fs, path))
-        return SL_OK;
-    enum sl_err rc = fs_unlink(fs, path, err);
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err rc = fs_unlink(fs, path, &why);
 
-    if (rc != SL_OK && rc != SL_ENOENT)
-        return rc;
+    if (rc == SL_ENOENT)
+        return SL_OK;
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "%s", why.text);
     return sync_folder(fs, path, err);
 }
 

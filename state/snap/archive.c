@@ -19,6 +19,7 @@ struct search {
     char file[SNAP_NAME_BYTES];
     char *path; // found; owned
     char *twin; // and once more; owned
+    struct sl_error *err;
 };
 
 // "<anything>-j-<job>-<8 hex>"
@@ -35,7 +36,10 @@ static bool is_folder_of(const char *name, uint64_t job)
 static enum sl_err on_folder(void *arg, const char *name)
 {
     struct search *s = arg;
+    struct sl_error why = SL_ERROR_INIT;
+    struct fs_stat st;
     char *folder, *path;
+    enum sl_err rc;
 
     if (!is_folder_of(name, s->job))
         return SL_OK;
@@ -44,9 +48,12 @@ static enum sl_err on_folder(void *arg, const char *name)
     sl_free(folder);
     if (path == NULL)
         return SL_ENOMEM;
-    if (!fs_exists(s->fs, path)) {
+    rc = fs_stat_path(s->fs, path, &st, &why);
+    if (rc != SL_OK) {
         sl_free(path);
-    } else if (s->path == NULL) {
+        return rc == SL_ENOENT ? SL_OK : sl_fail(s->err, rc, "%s", why.text);
+    }
+    if (s->path == NULL) {
         s->path = path;
     } else {
         sl_free(s->twin);
@@ -127,7 +134,7 @@ enum sl_err archive_values(struct fs *fs, const char *store, uint64_t job,
                            uint32_t shard, struct wire_tag tag,
                            struct tagged_file **out, struct sl_error *err)
 {
-    struct search s = {.fs = fs, .store = store, .job = job};
+    struct search s = {.fs = fs, .store = store, .job = job, .err = err};
     struct tagged_file *made = NULL;
     enum sl_err rc;
 

@@ -75,14 +75,16 @@ static int newest_first(const void *a, const void *b)
 // All tags, the newest first. A folder that is not there has none.
 static enum sl_err find(struct found *found, struct sl_error *err)
 {
-    enum sl_err rc;
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err rc = fs_list(found->fs, found->folder, on_name, found, &why);
 
-    if (!fs_exists(found->fs, found->folder))
+    if (rc == SL_ENOENT)
         return SL_OK;
-    rc = fs_list(found->fs, found->folder, on_name, found, err);
-    if (rc == SL_OK && found->count > 0)
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "%s", why.text);
+    if (found->count > 0)
         qsort(found->tags, found->count, sizeof(*found->tags), newest_first);
-    return rc;
+    return SL_OK;
 }
 
 static enum sl_err nothing_holds(const struct shard *shard, const char *folder,
@@ -229,8 +231,13 @@ enum sl_err snap_delete_job(struct fs *fs, const char *store, uint64_t job,
 {
     struct doomed d = {
         .fs = fs, .folder = store, .job = job, .uid = uid, .err = err};
+    struct sl_error why = SL_ERROR_INIT;
+    struct fs_stat st;
+    enum sl_err rc = fs_stat_path(fs, store, &st, &why);
 
-    if (!fs_exists(fs, store))
+    if (rc == SL_ENOENT)
         return SL_OK;
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "%s", why.text);
     return fs_list(fs, store, delete_folder, &d, err);
 }

@@ -272,9 +272,13 @@ static enum sl_err write_named(struct fs *fs, const char *path,
                                struct shard_image *image,
                                struct snap_written *out, struct sl_error *err)
 {
-    enum sl_err rc;
+    struct sl_error why = SL_ERROR_INIT;
+    struct fs_stat st;
+    enum sl_err rc = fs_stat_path(fs, path, &st, &why);
 
-    if (fs_exists(fs, path))
+    if (rc != SL_OK && rc != SL_ENOENT)
+        return sl_fail(err, rc, "%s", why.text);
+    if (rc == SL_OK)
         return sl_fail(err, SL_EEXIST,
                        "%s exists: its tag was given twice (K1)", path);
     rc = write_image(fs, path, image, out, err);
