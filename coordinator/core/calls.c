@@ -13,12 +13,11 @@
 #include "coordinator/core/ended.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/removals.h"
 #include "coordinator/core/resumed.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/serve.h"
 #include "coordinator/core/status.h"
-#include "coordinator/core/unreadable.h"
-#include "coordinator/journal/manifest.h"
 
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
                        struct sl_error *err)
@@ -252,18 +251,15 @@ static void notify_deleted(struct coord *c, struct job *job)
 static enum sl_err delete_job(struct coord *c, struct job *job,
                               struct sl_error *err)
 {
-    struct sl_error litter = SL_ERROR_INIT;
     enum sl_err rc;
 
-    unreadable_remove_manifests(c->journal, c->options.fs, job);
+    if (job->unreadable) // its rows are all that is known of them
+        removals_add_job(c, job);
     rc = journal_job_delete(c->journal, job->id, err);
     if (rc != SL_OK)
         return coord_fatal(c, err);
-    for (size_t i = 0; i < job->cuts_count; i++) {
-        if (manifest_remove(c->options.fs, job->cuts[i].path, &litter) != SL_OK)
-            LOG(WARN, "manifest not removed", "job=%s why=%s", job->id_text,
-                litter.text);
-    }
+    if (!job->unreadable)
+        removals_add_job(c, job);
     JOB_HISTORY(job, "deleted", "");
     notify_deleted(c, job);
     LOG(INFO, "job deleted", "job=%s name=%s", job->id_text, job->name);

@@ -33,6 +33,7 @@
 #include "coordinator/core/place.h"
 #include "coordinator/core/publish.h"
 #include "coordinator/core/quotas.h"
+#include "coordinator/core/resumed.h"
 #include "coordinator/core/recount.h"
 #include "coordinator/core/recover.h"
 #include "coordinator/core/reports.h"
@@ -77,6 +78,7 @@ static void release(struct coord *c)
     map_release(&c->replaced);
     map_release_owned(&c->debts);
     publish_release(c);
+    resumed_release(c);
     behind_release(c);
     cluster_release(c);
     gone_release(c);
@@ -108,6 +110,7 @@ static struct coord *make(const struct coord_options *options,
     c->store = sl_strdup(options->store);
     c->state_dir = sl_strdup(options->state_dir);
     list_init(&c->publishing);
+    list_init(&c->readings);
     list_init(&c->suspicions);
     list_init(&c->drains);
     c->started_ms = c->ticked_ms = coord_now(c);
@@ -148,7 +151,7 @@ void coord_free(struct coord *c)
 
 bool coord_writes(const struct coord *c)
 {
-    return !list_empty(&c->publishing);
+    return publish_at_work(c);
 }
 
 void coord_refused(struct coord *c, const char *who, const char *call,
@@ -595,6 +598,9 @@ void coord_tick(struct coord *c)
         if (c->dead)
             return;
     }
+    publish_tick(c);
+    if (c->dead)
+        return;
     flush_all(c, true);
     serve_workers(c);
     if (!c->dead)

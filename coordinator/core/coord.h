@@ -61,9 +61,9 @@ enum coord_tokens {
 
 struct coord_options {
     const struct sl_clock *clock;
-    struct fs *fs;
+    struct fs *fs;           // of the store
     struct journal *journal; // borrowed
-    const char *store;       // folder of manifests
+    const char *store;       // folder of manifests, or s3://bucket/prefix
     const char *state_dir;   // for people
     uint32_t heartbeat_ms, lease_ms;
     uint32_t settle_ms; // after the first psserver, before a job is placed
@@ -111,6 +111,13 @@ void coord_tick(struct coord *c);
 
 // ---- clients. Replies are messages of the heap: wire_free.
 
+// A job that resumes is judged by a manifest, of a store that may be slow.
+// True: it is being read, and ready(arg) is called on our thread, once, perhaps
+// after coord_free; a coord_submit from there does not read it again. False:
+// there is nothing to wait for. `request` is borrowed for the call.
+bool coord_submit_reads(struct coord *c,
+                        const Sluice__V1__SubmitRequest *request,
+                        void (*ready)(void *arg), void *arg);
 enum sl_err coord_submit(struct coord *c,
                          const Sluice__V1__SubmitRequest *request,
                          Sluice__V1__SubmitReply **reply, struct sl_error *err);

@@ -20,6 +20,7 @@ struct behind_job;
 struct cluster_stranger;
 struct job;
 struct quotas;
+struct resumed_reading;
 
 // tests/house/owners.py checks who changes what; coord.c makes and recover.c
 // loads it.
@@ -89,6 +90,11 @@ struct coord {
 
     // Cuts that are being written. Changed by: publish.
     struct list publishing;
+
+    // Manifests that are read for submissions, and the one of this call.
+    // Changed by: resumed.
+    struct list readings;
+    struct resumed_reading *read;
 
     // Since when a psserver is there; 0: none is. Changed by: place.
     uint64_t first_psserver_ms;

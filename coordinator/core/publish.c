@@ -14,6 +14,7 @@
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/removals.h"
 #include "coordinator/core/send.h"
 #include "coordinator/journal/manifest.h"
 
@@ -28,8 +29,13 @@ struct publish {
     uint64_t cluster, job;
     struct buf text;
     struct job_cut made; // becomes the job's on success
+    bool begun;          // the manifest may be there, whatever rc says
     enum sl_err rc;
     struct sl_error err;
+    enum sl_err gone; // SL_OK: it is not
+    struct sl_error why;
+    bool waits; // for the next look, not before
+    uint64_t again_ms;
 };
 
 static void publish_free(struct publish *p)
@@ -243,7 +249,6 @@ static void drop_old(struct coord *c, struct job *job)
 {
     bool needed[CUTS_MAX], drop[CUTS_MAX];
     size_t count = job->cuts_count;
-    struct sl_error err = SL_ERROR_INIT;
 
     if (count > CUTS_MAX)
         return;
@@ -258,10 +263,7 @@ static void drop_old(struct coord *c, struct job *job)
             return;
         note_outcome(job, job->cuts[i].n, "dropped");
         FAULT("cut.gc");
-        // One that cannot be removed is litter, and no promise any more.
-        if (manifest_remove(c->options.fs, job->cuts[i].path, &err) != SL_OK)
-            LOG(WARN, "manifest not removed", "job=%s why=%s", job->id_text,
-                err.text);
+        removals_add(c, job->cuts[i].path);
         job_remove_cut(job, i);
     }
 }
@@ -281,6 +283,21 @@ static void keep_all(struct coord *c, struct job *job)
         else if (job->shard[i].server != 0)
             send_keep(c, job->shard[i].server, job, i);
     }
+}
+
+// For people; without memory there is no text.
+static void note_why(struct job *job, const struct publish *p)
+{
+    struct buf text = BUF_INIT;
+    size_t n;
+
+    sl_free(job->cut_why);
+    job->cut_why = NULL;
+    if (buf_appendf(&text, "its manifest was not written: %s", p->err.text) ==
+        SL_OK)
+        job->cut_why = (char *)buf_detach(&text, &n);
+    buf_release(&text);
+    job->changes++;
 }
 
 static void published(struct coord *c, struct job *job, struct publish *p)
@@ -323,7 +340,7 @@ static void published(struct coord *c, struct job *job, struct publish *p)
     sl_free(tags);
 }
 
-// The manifest could not be written: it must not turn up later.
+// The manifest could not be written, and will not turn up later.
 static void aborted(struct coord *c, struct job *job, struct publish *p)
 {
     note_outcome(job, p->made.n, "aborted");
@@ -333,8 +350,7 @@ static void aborted(struct coord *c, struct job *job, struct publish *p)
     happened_job(c, EVENT_CUT_FAILED, job, NULL,
                  "checkpoint %llu was not written: %s", (ull)p->made.n,
                  p->err.text);
-    if (!coord_wrote(c, manifest_remove(c->options.fs, p->made.path, &c->err)))
-        return;
+    note_why(job, p);
     coord_wrote(c, journal_cut_abort(c->journal, job->id, p->made.n, &c->err));
     job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
 }
@@ -363,19 +379,99 @@ static void publish_work(void *task)
     FAULT("cut.manifest_tmp"); // fs.fsync, fs.rename and fs.dirsync follow
     // One that was unmounted meanwhile would be made anew, as a folder.
     p->rc = storemark_check(p->fs, p->store, p->cluster, &p->err);
-    if (p->rc == SL_OK)
+    p->begun = p->rc == SL_OK;
+    if (p->begun)
         p->rc = manifest_write(p->fs, p->made.path, &p->text, &p->err);
 }
+
+// The job whose cut this is. Without one the intent is settled by the next
+// coordinator (K6).
+static struct job *job_of(const struct publish *p)
+{
+    struct coord *c = p->coord;
+    struct job *job = c == NULL || c->dead ? NULL : jobs_get(c, p->job);
+
+    return job != NULL && job->cut != NULL && job->cut->n == p->made.n ? job
+                                                                       : NULL;
+}
+
+// ---- after a failure
+
+static void remove_work(void *task)
+{
+    struct publish *p = task;
+
+    // A store that is not mounted is not one without the manifest.
+    p->gone = storemark_check(p->fs, p->store, p->cluster, &p->why);
+    if (p->gone == SL_OK)
+        p->gone = manifest_remove(p->fs, p->made.path, &p->why);
+}
+
+static void remove_done(void *task)
+{
+    struct publish *p = task;
+    struct job *job = job_of(p);
+
+    if (job != NULL && p->gone != SL_OK) {
+        LOG(WARN, "no outcome of a cut yet", "job=%s cut=%llu why=%s",
+            job->id_text, (ull)p->made.n, p->why.text);
+        p->waits = true;
+        p->again_ms = coord_now(p->coord) + CUT_RETRY_MS;
+        return;
+    }
+    if (job != NULL)
+        settle(p->coord, job, p);
+    publish_free(p);
+}
+
+static void remove_begin(struct coord *c, struct publish *p)
+{
+    p->waits = false;
+    if (c->io.work(c->io.arg, remove_work, remove_done, p) == SL_OK)
+        return;
+    p->gone = sl_fail(&p->why, SL_ENOMEM, "no pool thread");
+    remove_done(p);
+}
+
+void publish_tick(struct coord *c)
+{
+    uint64_t now = coord_now(c);
+
+    list_for_safe(n, &c->publishing)
+    {
+        struct publish *p = list_entry(n, struct publish, on_coord);
+
+        if (p->waits && now >= p->again_ms)
+            remove_begin(c, p);
+        if (c->dead)
+            return;
+    }
+}
+
+bool publish_at_work(const struct coord *c)
+{
+    list_for(n, &c->publishing)
+    {
+        if (!list_entry(n, struct publish, on_coord)->waits)
+            return true;
+    }
+    return false;
+}
+
+// ---- the way there
 
 static void publish_done(void *task)
 {
     struct publish *p = task;
-    struct coord *c = p->coord;
-    struct job *job = c == NULL || c->dead ? NULL : jobs_get(c, p->job);
+    struct job *job = job_of(p);
 
-    // Without us the intent is settled by the next coordinator (K6).
-    if (job != NULL && job->cut != NULL && job->cut->n == p->made.n)
-        settle(c, job, p);
+    if (job != NULL && p->rc != SL_OK && p->begun) {
+        note_why(job, p);
+        remove_begin(p->coord, p);
+        return;
+    }
+    if (job != NULL)
+        settle(p->coord, job, p);
     publish_free(p);
 }
 
@@ -403,7 +499,11 @@ void publish_release(struct coord *c)
 {
     list_for_safe(n, &c->publishing)
     {
-        list_entry(n, struct publish, on_coord)->coord = NULL;
+        struct publish *p = list_entry(n, struct publish, on_coord);
+
+        p->coord = NULL;
         list_remove(n);
+        if (p->waits)
+            publish_free(p);
     }
 }

@@ -5,10 +5,14 @@
 //   journal: intent | pool thread: manifest, durable | journal: outcome
 //   -> old cuts dropped, Keep to the psservers, c->cut_settled
 //
+// Whether a write that failed has left a file is only known once that file is
+// removed: a store that does not answer is asked again until it does, and
+// meanwhile the cut has no outcome. Training goes on.
+//
 // A cut that is being written belongs to the job until its outcome is in the
 // journal, also if the job ends meanwhile.
 //
-// Threads  the loop; the file is written on a pool thread.
+// Threads  the loop; the file is written, and removed, on a pool thread.
 // Memory   what is under way outlives the coord, if it must.
 // Errors   A manifest that cannot be written is an outcome: aborted.
 #ifndef COORDINATOR_CORE_PUBLISH_H
@@ -19,6 +23,12 @@
 
 // Begins to write job->cut. SL_ENOMEM: nothing was begun.
 enum sl_err publish_cut(struct coord *c, struct job *job);
+
+// Time has passed: outcomes that wait for the store are looked for again.
+void publish_tick(struct coord *c);
+
+// A pool thread has to do with a manifest now.
+bool publish_at_work(const struct coord *c);
 
 // Lets go of what is under way, as the coord goes: the next one settles it
 // (K6).

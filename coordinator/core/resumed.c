@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "common/base/list.h"
 #include "common/base/mem.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
@@ -15,13 +16,16 @@
 
 // ---- which manifest
 
-// A path of the store, whole or below it, that does not lead out of it.
+// A path of the store (s3://bucket/.. of one in S3), whole or below it, that
+// does not lead out of it.
 static enum sl_err path_in_store(struct coord *c, const char *what, char **out,
                                  struct sl_error *err)
 {
     size_t n = strlen(c->store);
 
-    *out = what[0] == '/' ? sl_strdup(what) : fs_join(c->store, what);
+    *out = what[0] == '/' || strstr(what, "://") != NULL
+               ? sl_strdup(what)
+               : fs_join(c->store, what);
     if (*out == NULL)
         return sl_fail(err, SL_ENOMEM, "a path");
     if (strncmp(*out, c->store, n) == 0 && (*out)[n] == '/' &&
@@ -111,6 +115,101 @@ static enum sl_err add_hint(struct coord *c,
     return err->code;
 }
 
+// ---- the reading of it, on a pool thread
+
+struct resumed_reading {
+    struct coord *coord;       // NULL: it is gone
+    struct list_node on_coord; // in coord.readings
+    struct fs *fs;
+    char *path; // owned
+    void (*ready)(void *arg);
+    void *arg;
+    struct manifest_found found; // may be taken out
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+static void reading_free(struct resumed_reading *r)
+{
+    list_remove(&r->on_coord);
+    manifest_found_release(&r->found);
+    sl_free(r->path);
+    sl_free(r);
+}
+
+static void read_work(void *task)
+{
+    struct resumed_reading *r = task;
+
+    r->rc = manifest_load(&r->found, r->fs, r->path, &r->err);
+}
+
+static void read_done(void *task)
+{
+    struct resumed_reading *r = task;
+    struct coord *c = r->coord;
+
+    if (c != NULL)
+        c->read = r;
+    r->ready(r->arg);
+    if (c != NULL)
+        c->read = NULL;
+    reading_free(r);
+}
+
+bool coord_submit_reads(struct coord *c,
+                        const Sluice__V1__SubmitRequest *request,
+                        void (*ready)(void *arg), void *arg)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct resumed_reading *r;
+    char *path = NULL;
+
+    // Whatever is wrong, coord_submit finds it out and says it.
+    if (c->dead || request->resume[0] == '\0' ||
+        find_manifest(c, request->resume, &path, &err) != SL_OK)
+        return false;
+    r = sl_calloc(1, sizeof(*r));
+    if (r == NULL) {
+        sl_free(path);
+        return false;
+    }
+    r->coord = c;
+    list_push_back(&c->readings, &r->on_coord);
+    r->fs = c->options.fs;
+    r->path = path;
+    r->ready = ready;
+    r->arg = arg;
+    if (c->io.work(c->io.arg, read_work, read_done, r) == SL_OK)
+        return true;
+    reading_free(r);
+    return false;
+}
+
+void resumed_release(struct coord *c)
+{
+    list_for_safe(n, &c->readings)
+    {
+        list_entry(n, struct resumed_reading, on_coord)->coord = NULL;
+        list_remove(n);
+    }
+}
+
+// What was read for this call, or is read now: by who has no loop to keep.
+static enum sl_err load(struct coord *c, const char *path,
+                        struct manifest_found *out, struct sl_error *err)
+{
+    struct resumed_reading *r = c->read;
+
+    if (r == NULL || strcmp(r->path, path) != 0)
+        return manifest_load(out, c->options.fs, path, err);
+    if (r->rc != SL_OK)
+        return sl_fail(err, r->rc, "%s", r->err.text);
+    *out = r->found;
+    r->found = (struct manifest_found){0};
+    return SL_OK;
+}
+
 // ---- submit
 
 static enum sl_err judge(struct coord *c, struct manifest_found *found,
@@ -152,7 +251,7 @@ enum sl_err resumed_read(struct coord *c, const char *what,
     enum sl_err rc = find_manifest(c, what, &path, err);
 
     if (rc == SL_OK)
-        rc = manifest_load(&found, c->options.fs, path, err);
+        rc = load(c, path, &found, err);
     if (rc == SL_OK)
         rc = judge(c, &found, spec, err);
     if (rc == SL_OK) {

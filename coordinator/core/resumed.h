@@ -22,6 +22,9 @@ enum sl_err resumed_read(struct coord *c, const char *what,
                          const Sluice__V1__JobSpec *spec,
                          Sluice__V1__ResumeSource **out, struct sl_error *err);
 
+// As the coord goes: what is being read finds it gone.
+void resumed_release(struct coord *c);
+
 // The weights that a submission wants to start with. Nobody here can read them:
 // whoever keeps the parameters refuses what does not fit.
 enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,

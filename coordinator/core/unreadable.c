@@ -4,8 +4,6 @@
 #include "coordinator/core/unreadable.h"
 
 #include "common/base/mem.h"
-#include "common/run/log.h"
-#include "coordinator/journal/manifest.h"
 
 // As little as a job has to have.
 static Sluice__V1__JobSpec *no_spec(void)
@@ -70,28 +68,4 @@ enum sl_err unreadable_job(struct job **out, const struct journal_job *row,
     job_release_work(job);
     *out = job;
     return SL_OK;
-}
-
-static enum sl_err remove_one(void *arg, const struct journal_cut *row,
-                              struct sl_error *err)
-{
-    struct sl_error litter = SL_ERROR_INIT;
-
-    if (row->state == JOURNAL_CUT_DROPPED || row->state == JOURNAL_CUT_ABORTED)
-        return SL_OK;
-    if (manifest_remove(arg, row->path, &litter) != SL_OK)
-        LOG(WARN, "manifest not removed", "path=%s why=%s", row->path,
-            litter.text);
-    return SL_OK;
-}
-
-void unreadable_remove_manifests(struct journal *j, struct fs *fs,
-                                 const struct job *job)
-{
-    struct sl_error err = SL_ERROR_INIT;
-
-    if (job->unreadable &&
-        journal_each_cut(j, job->id, remove_one, fs, &err) != SL_OK)
-        LOG(WARN, "manifests not removed", "job=%s why=%s", job->id_text,
-            err.text);
 }

@@ -17,8 +17,4 @@
 enum sl_err unreadable_job(struct job **out, const struct journal_job *row,
                            struct sl_error *why);
 
-// Removes the manifests that the journal names of it, before its rows go.
-void unreadable_remove_manifests(struct journal *j, struct fs *fs,
-                                 const struct job *job);
-
 #endif

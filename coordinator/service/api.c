@@ -164,7 +164,7 @@ static enum sl_err decide(struct api *a, const struct question *q,
     return rc;
 }
 
-static void on_loop(void *arg)
+static void decide_now(void *arg)
 {
     struct visit *v = arg;
     struct sl_error err = SL_ERROR_INIT;
@@ -176,6 +176,28 @@ static void on_loop(void *arg)
     sl_free(v);
     answer(call, rc, &err, reply);
     wire_free(reply);
+}
+
+// The loop waits for no store.
+static bool reads_first(struct visit *v)
+{
+    struct coord *c = v->api->coord;
+    bool reads;
+
+    if (c == NULL ||
+        v->asked.request->descriptor != &sluice__v1__submit_request__descriptor)
+        return false;
+    coord_ask_as(c, v->asked.who.tenant, access_of_tenant(&v->asked.who));
+    reads = coord_submit_reads(
+        c, (const Sluice__V1__SubmitRequest *)v->asked.request, decide_now, v);
+    coord_ask_as(c, "", false);
+    return reads;
+}
+
+static void on_loop(void *arg)
+{
+    if (!reads_first(arg))
+        decide_now(arg);
 }
 
 // The request is released with the question's arena, whatever is returned.

@@ -404,6 +404,8 @@ TEST(coord, a_stopped_job_is_nobodys_any_more_and_can_be_deleted)
     T_TRUE(fs_exists(crash_fs_ops(w->fs), manifest));
     T_OK(coord_delete(w->coord, &job, &deleted, t_err()));
     wire_free(&deleted->base);
+    while (w->tasks_count > 0) // a pool thread removes them
+        world_task(w);
     T_FALSE(fs_exists(crash_fs_ops(w->fs), manifest));
     T_FAILS(SL_ENOENT, coord_get(w->coord, &job, &status, t_err()));
     world_attach(w, &w->members[0]); // is told that its snapshots go

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/removals.c -- the removal of manifests on a pool thread.
+#include "coordinator/core/removals.h"
+
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "coordinator/journal/manifest.h"
+
+struct removal {
+    struct fs *fs;
+    char *path; // owned
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+static void work(void *task)
+{
+    struct removal *r = task;
+
+    r->rc = manifest_remove(r->fs, r->path, &r->err);
+}
+
+static void done(void *task)
+{
+    struct removal *r = task;
+
+    if (r->rc != SL_OK)
+        LOG(WARN, "manifest not removed", "path=%s why=%s", r->path,
+            r->err.text);
+    sl_free(r->path);
+    sl_free(r);
+}
+
+void removals_add(struct coord *c, const char *path)
+{
+    struct removal *r = sl_calloc(1, sizeof(*r));
+
+    if (r == NULL) {
+        LOG(WARN, "manifest not removed", "path=%s why=%s", path, "no memory");
+        return;
+    }
+    r->fs = c->options.fs;
+    r->path = sl_strdup(path);
+    if (r->path != NULL && c->io.work(c->io.arg, work, done, r) == SL_OK)
+        return;
+    LOG(WARN, "manifest not removed", "path=%s why=%s", path, "no memory");
+    sl_free(r->path);
+    sl_free(r);
+}
+
+static enum sl_err add_row(void *arg, const struct journal_cut *row,
+                           struct sl_error *err)
+{
+    if (row->state != JOURNAL_CUT_DROPPED && row->state != JOURNAL_CUT_ABORTED)
+        removals_add(arg, row->path);
+    return SL_OK;
+}
+
+void removals_add_job(struct coord *c, const struct job *job)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    for (size_t i = 0; i < job->cuts_count; i++)
+        removals_add(c, job->cuts[i].path);
+    if (job->unreadable &&
+        journal_each_cut(c->journal, job->id, add_row, c, &err) != SL_OK)
+        LOG(WARN, "manifests not removed", "job=%s why=%s", job->id_text,
+            err.text);
+}
