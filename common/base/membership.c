@@ -51,7 +51,7 @@ static enum sl_err look_at_store(struct membership *m, struct sl_error *err)
 
     if (m->store == NULL)
         return SL_OK;
-    rc = storemark_read(&mark, m->fs, m->store, err);
+    rc = storemark_read(&mark, m->store_fs, m->store, err);
     if (rc != SL_OK)
         return rc;
     if (m->cluster == 0)
@@ -59,15 +59,15 @@ static enum sl_err look_at_store(struct membership *m, struct sl_error *err)
     if (mark != 0 || used_before(m))
         return m->cluster == 0
                    ? SL_OK
-                   : storemark_check(m->fs, m->store, m->cluster, err);
+                   : storemark_check(m->store_fs, m->store, m->cluster, err);
     return SL_OK;
 }
 
 enum sl_err membership_open(struct membership *m, struct fs *fs,
-                            const char *state, const char *store,
-                            struct sl_error *err)
+                            const char *state, struct fs *store_fs,
+                            const char *store, struct sl_error *err)
 {
-    struct membership opened = {.fs = fs};
+    struct membership opened = {.fs = fs, .store_fs = store_fs};
     enum sl_err rc;
 
     opened.file = state == NULL ? NULL : fs_join(state, FILE_NAME);
@@ -119,7 +119,7 @@ enum sl_err membership_join(struct membership *m, uint64_t cluster,
     if (m->store != NULL && was == NULL)
         return SL_ENOMEM;
     if (m->store != NULL)
-        rc = storemark_write(m->fs, m->store, cluster, err);
+        rc = storemark_write(m->store_fs, m->store, cluster, err);
     if (rc == SL_OK && m->file != NULL)
         rc = write_file(m, cluster, err);
     if (rc != SL_OK) {
@@ -136,5 +136,5 @@ enum sl_err membership_check(const struct membership *m, struct sl_error *err)
 {
     return m->store == NULL || m->cluster == 0
                ? SL_OK
-               : storemark_check(m->fs, m->store, m->cluster, err);
+               : storemark_check(m->store_fs, m->store, m->cluster, err);
 }

@@ -7,8 +7,9 @@
 // Learned from the first coordinator that welcomes it, and kept. A daemon
 // without a state folder forgets it at its end, but for what its store says.
 //
-// Threads  membership_check: any, once joined. The rest: one.
-// Memory   membership_release frees; the struct fs is borrowed.
+// Threads  membership_check: any, once joined. The rest: one. They wait for the
+//          store: membership_join only where it was not marked yet.
+// Memory   membership_release frees; both struct fs are borrowed.
 // Errors   SL_ESTATE: the store is not the one that it was.
 #ifndef COMMON_BASE_MEMBERSHIP_H
 #define COMMON_BASE_MEMBERSHIP_H
@@ -19,18 +20,19 @@
 #include "common/base/status.h"
 
 struct membership {
-    struct fs *fs;
-    char *file;       // owned; NULL: there is no state folder
-    char *store;      // owned; NULL: there is no store
-    char *was;        // the store that was marked; owned, NULL: none was
-    uint64_t cluster; // 0: none is known yet
+    struct fs *fs;       // of the state folder
+    struct fs *store_fs; // of the store, which may lie elsewhere
+    char *file;          // owned; NULL: there is no state folder
+    char *store;         // owned; NULL: there is no store
+    char *was;           // the store that was marked; owned, NULL: none was
+    uint64_t cluster;    // 0: none is known yet
 };
 
 // Reads what is kept in the folders; NULL: there is none of them. The store is
 // looked at: after its first use it must bear the mark.
 enum sl_err membership_open(struct membership *m, struct fs *fs,
-                            const char *state, const char *store,
-                            struct sl_error *err);
+                            const char *state, struct fs *store_fs,
+                            const char *store, struct sl_error *err);
 void membership_release(struct membership *m); // all zeroes is allowed
 
 // Belongs to the cluster from now on, durably; nothing to do if it does. The

@@ -21,6 +21,7 @@
 #include "common/daemon/sdnotify.h"
 #include "common/daemon/statelock.h"
 #include "common/net/rpc.h"
+#include "common/store/place.h"
 
 #define RESOURCES_MS 300 // between two looks, in a build with history
 
@@ -335,6 +336,8 @@ static enum sl_err new_conf(struct conf **out, const struct daemon *d)
         rc = conf_add(c, tls_crl_keys);
     if (rc == SL_OK)
         rc = conf_add(c, rpc_limit_keys);
+    if (rc == SL_OK)
+        rc = conf_add(c, store_keys);
     if (rc == SL_OK)
         *out = c;
     return rc;

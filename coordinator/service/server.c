@@ -14,6 +14,7 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "common/net/rpc_figures.h"
+#include "common/store/place.h"
 #include "coordinator/service/measure.h"
 #include "proto/access.h"
 
@@ -33,8 +34,8 @@ const struct conf_key server_keys[] = {
              "local ones need TLS."},
     {.name = "store",
      .kind = CONF_STRING,
-     .help =
-         "Folder of the manifests of checkpoints; without it, STATE/store."},
+     .help = "Folder of the manifests of checkpoints, or s3://BUCKET/PREFIX; "
+             "without it, STATE/store."},
     {.name = "heartbeat-ms",
      .kind = CONF_INT,
      .value = "500",
@@ -209,10 +210,8 @@ static enum sl_err open_state(struct server *s, const struct conf *conf,
                              : fs_join(daemon_state_dir(s->daemon), "store");
     if (s->store == NULL)
         rc = sl_fail(err, SL_ENOMEM, "paths");
-    else
-        rc = fs_mkdirs(fs_posix(), s->store, err);
-    if (rc == SL_OK)
-        rc = fs_absolute(&s->store, err); // manifests name it to others
+    else // manifests name it to others
+        rc = store_place(&s->store_fs, &s->store, conf, err);
     return rc == SL_OK ? open_journal(s, err) : rc;
 }
 
@@ -297,7 +296,7 @@ static enum sl_err make_audit(struct server *s, const struct conf *conf,
                               struct sl_error *err)
 {
     struct audit_options options = {
-        .fs = s->options.fs,
+        .fs = fs_posix(),
         .clock = s->options.clock,
         .folder = s->options.state_dir,
         .bytes = (uint64_t)conf_int(conf, "audit-bytes"),
@@ -315,7 +314,7 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
     struct coord_options options = {
         .tokens = tokens_of(conf_str(conf, "job-tokens")),
         .clock = sl_clock_real(),
-        .fs = fs_posix(),
+        .fs = s->store_fs,
         .store = s->store,
         .state_dir = daemon_state_dir(s->daemon),
         .heartbeat_ms = (uint32_t)conf_int(conf, "heartbeat-ms"),

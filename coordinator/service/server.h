@@ -41,7 +41,8 @@ struct server {
     struct rpc_io *io;
     struct rpc_server *rpc;
     struct loop_timer *tick, *ending;
-    char *store; // owned
+    char *store;         // owned
+    struct fs *store_fs; // never freed
     struct coord_options options;
     struct quota *quotas; // owned
     // No space for the journal: why it waits, "" while it serves.

@@ -10,6 +10,7 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "common/net/rpc_figures.h"
+#include "common/store/place.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
 #include "psserver/service/api.h"
@@ -49,7 +50,8 @@ const struct conf_key server_keys[] = {
              "folder, so say it once or never."},
     {.name = "store",
      .kind = CONF_STRING,
-     .help = "Folder of snapshots; without it, store in the state folder."},
+     .help = "Folder of snapshots, or s3://BUCKET/PREFIX; without it, store in "
+             "the state folder."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "0",
@@ -70,6 +72,7 @@ const struct conf_key server_keys[] = {
 struct psserver {
     struct daemon *daemon;
     char *name, *folder, *address; // owned
+    struct fs *fs;                 // of the folder, which may be in S3
     struct membership membership;
 
     struct rpc_io *io;
@@ -116,13 +119,12 @@ static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
                               : fs_join(daemon_state_dir(s->daemon), "store");
     if (s->folder == NULL)
         return SL_ENOMEM;
-    rc = fs_mkdirs(fs_posix(), s->folder, err);
     // Reports name it to programs that run in other folders.
+    rc = store_place(&s->fs, &s->folder, c, err);
     if (rc == SL_OK)
-        rc = fs_absolute(&s->folder, err);
-    if (rc == SL_OK)
-        rc = membership_open(&s->membership, fs_posix(),
-                             daemon_state_dir(s->daemon), s->folder, err);
+        rc =
+            membership_open(&s->membership, fs_posix(),
+                            daemon_state_dir(s->daemon), s->fs, s->folder, err);
     return rc;
 }
 
@@ -196,7 +198,7 @@ static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
     const struct conf *c = daemon_conf(s->daemon);
     static const char *const services[] = {API_SERVICE};
     struct api_setup setup = {.loop = daemon_loop(s->daemon),
-                              .fs = fs_posix(),
+                              .fs = s->fs,
                               .store = s->store,
                               .folder = s->folder,
                               .local = s->local,
@@ -233,7 +235,7 @@ static enum sl_err start_control(struct psserver *s, struct sl_error *err)
                               .changed = on_attached,
                               .arg = s};
     struct roster_setup down = {.loop = daemon_loop(s->daemon),
-                                .fs = fs_posix(),
+                                .fs = s->fs,
                                 .store = s->store,
                                 .folder = s->folder,
                                 .membership = &s->membership,

@@ -59,6 +59,10 @@ char *snap_folder(const char *store, const struct plan *plan);
 // Is this the name of the folder of such a job, whatever the job is called?
 bool snap_folder_is(const char *name, uint64_t job, uint64_t uid);
 
+// The file system of a path that a record names, `fs` being that of our own
+// store: another one only where we keep ours in S3 and this is a folder.
+struct fs *snap_fs_of(struct fs *fs, const char *store, const char *path);
+
 // ---- writing (snap_write.c)
 
 struct snap_written {
@@ -133,7 +137,7 @@ enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
 // and slots, and their counted set and numbers, which must be the same in all
 // of them: rows that counted different steps are never merged under one set.
 // A source is looked for in its folder, and then in the folder of that name in
-// our own `store`. Errors name the file.
+// our own `store`, which `fs` is of. Errors name the file.
 enum sl_err snap_sources(struct fs *fs, const char *store, struct shard *shard,
                          struct sl_error *err);
 

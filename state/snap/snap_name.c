@@ -83,3 +83,9 @@ bool snap_folder_is(const char *name, uint64_t job, uint64_t uid)
     t = strlen(tail);
     return n >= t && strcmp(name + n - t, tail) == 0;
 }
+
+// Folders are absolute in what is recorded, stores elsewhere have a scheme.
+struct fs *snap_fs_of(struct fs *fs, const char *store, const char *path)
+{
+    return path[0] == '/' && strstr(store, "://") != NULL ? fs_posix() : fs;
+}

@@ -29,22 +29,26 @@ static const char *last_part(const char *path)
 }
 
 // Where the file is: as it was written, or in the folder of that name in our
-// store; weights lie in the store itself. sl_free; NULL: no memory.
-static char *find_source(struct fs *fs, const char *store,
+// store; weights lie in the store itself. *fs is ours, and becomes that of the
+// file. sl_free; NULL: no memory.
+static char *find_source(struct fs **fs, const char *store,
                          const struct plan_source *source)
 {
     char *named = fs_join(source->folder, source->file);
+    struct fs *own = *fs;
     char *folder, *ours = NULL;
 
-    if (named == NULL || fs_exists(fs, named))
+    *fs = snap_fs_of(own, store, source->folder);
+    if (named == NULL || fs_exists(*fs, named))
         return named;
     folder = source->weights ? sl_strdup(store)
                              : fs_join(store, last_part(source->folder));
     if (folder != NULL)
         ours = fs_join(folder, source->file);
     sl_free(folder);
-    if (ours != NULL && fs_exists(fs, ours)) {
+    if (ours != NULL && fs_exists(own, ours)) {
         sl_free(named);
+        *fs = own;
         return ours;
     }
     sl_free(ours);
@@ -224,7 +228,7 @@ static enum sl_err take_weights(struct fs *fs, const char *store,
                                 struct shard *s, struct sl_error *err)
 {
     const struct plan_source *source = &s->plan.sources[0];
-    char *path = find_source(fs, store, source);
+    char *path = find_source(&fs, store, source);
     enum sl_err rc =
         path == NULL ? SL_ENOMEM : snap_weights(s, fs, path, source, err);
 
@@ -239,7 +243,7 @@ static enum sl_err take_source(struct fs *fs, const char *store,
                                struct sl_error *err)
 {
     const struct plan_source *source = &s->plan.sources[number];
-    char *path = find_source(fs, store, source);
+    char *path = find_source(&fs, store, source);
     struct tensorfile *f = NULL;
     enum sl_err rc =
         path == NULL ? SL_ENOMEM : open_source(fs, path, source, &f, err);

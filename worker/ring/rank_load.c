@@ -14,7 +14,9 @@ static enum sl_err load_part(struct shard *s, const struct rank_job *j,
                              struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
-    enum sl_err rc = snap_read(j->fs, folder, tag, tag, s, err);
+    struct fs *fs =
+        j->store == NULL ? j->fs : snap_fs_of(j->fs, j->store, folder);
+    enum sl_err rc = snap_read(fs, folder, tag, tag, s, err);
     char *ours;
 
     if (rc != SL_ENOENT || j->store == NULL)

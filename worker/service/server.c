@@ -12,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/daemon/anew.h"
 #include "common/net/rpc_figures.h"
+#include "common/store/place.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
 #include "proto/attendee.h"
@@ -149,9 +150,9 @@ const struct conf_key server_keys[] = {
              "Needed where --listen is every address of this host."},
     {.name = "store",
      .kind = CONF_STRING,
-     .help = "Folder for checkpoints of all-reduce jobs, whose workers keep "
-             "the parameters. One that all workers share, or each its own; "
-             "without it this worker writes none.",
+     .help = "Folder, or s3://BUCKET/PREFIX, for checkpoints of all-reduce "
+             "jobs, whose workers keep the parameters. One that all workers "
+             "share, or each its own; without it this worker writes none.",
      .min = 1,
      .max = 1000},
     {.name = "shm",
@@ -201,6 +202,7 @@ struct worker {
 
     struct ring_env ring;
     char *address, *store; // owned
+    struct fs *store_fs;
     struct membership membership;
     char host[RANKS_HOST_BYTES];
     struct ranks *ranks;
@@ -228,19 +230,19 @@ static enum sl_err read_store(struct worker *w, struct sl_error *err)
     const char *state = daemon_state_dir(w->daemon);
     enum sl_err rc;
 
+    w->store_fs = fs_posix();
     if (said == NULL) // it keeps nothing, and belongs to who welcomes it
-        return membership_open(&w->membership, fs_posix(), NULL, NULL, err);
+        return membership_open(&w->membership, fs_posix(), NULL, NULL, NULL,
+                               err);
     w->store = sl_strdup(said);
     if (w->store == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    rc = fs_mkdirs(fs_posix(), w->store, err);
     // Reports name it to programs that run in other folders.
-    if (rc == SL_OK)
-        rc = fs_absolute(&w->store, err);
+    rc = store_place(&w->store_fs, &w->store, daemon_conf(w->daemon), err);
     if (rc == SL_OK)
         rc = membership_open(&w->membership, fs_posix(),
-                             strcmp(state, "-") == 0 ? NULL : state, w->store,
-                             err);
+                             strcmp(state, "-") == 0 ? NULL : state,
+                             w->store_fs, w->store, err);
     return rc;
 }
 
@@ -270,7 +272,7 @@ static enum sl_err start_ring(struct worker *w, struct sl_error *err)
                                 .arg = w,
                                 .address = w->address,
                                 .host = w->host,
-                                .fs = fs_posix(),
+                                .fs = w->store_fs,
                                 .store = w->store,
                                 .membership = &w->membership,
                                 .ranks = w->ranks,

@@ -27,7 +27,7 @@ static void end(struct membership *m)
 
 static void joined(struct membership *m, const char *store)
 {
-    T_OK(membership_open(m, fs, "/state", store, t_err()));
+    T_OK(membership_open(m, fs, "/state", fs, store, t_err()));
     T_OK(membership_join(m, ID, t_err()));
 }
 
@@ -36,13 +36,13 @@ TEST(membership, is_learned_once_and_survives_a_crash)
     struct membership m;
 
     begin();
-    T_OK(membership_open(&m, fs, "/state", "/store", t_err()));
+    T_OK(membership_open(&m, fs, "/state", fs, "/store", t_err()));
     T_EQ(m.cluster, 0);
     T_OK(membership_check(&m, t_err())); // of no cluster yet: as it is
     T_OK(membership_join(&m, ID, t_err()));
     membership_release(&m);
     crash_fs_reboot(disk);
-    T_OK(membership_open(&m, fs, "/state", "/store", t_err()));
+    T_OK(membership_open(&m, fs, "/state", fs, "/store", t_err()));
     T_EQ(m.cluster, ID);
     T_OK(membership_check(&m, t_err()));
     end(&m);
@@ -58,10 +58,10 @@ TEST(membership, a_store_that_is_not_mounted_is_not_begun_anew)
     T_FAILS(SL_ESTATE, membership_check(&m, &err));
     T_HAS(err.text, "Mount it");
     membership_release(&m);
-    T_FAILS(SL_ESTATE, membership_open(&m, fs, "/state", "/store", &err));
+    T_FAILS(SL_ESTATE, membership_open(&m, fs, "/state", fs, "/store", &err));
     T_HAS(err.text, "echo 0123456789abcdef > /store/cluster.id");
     T_OK(storemark_write(fs, "/store", ID, t_err())); // as it says
-    T_OK(membership_open(&m, fs, "/state", "/store", t_err()));
+    T_OK(membership_open(&m, fs, "/state", fs, "/store", t_err()));
     end(&m);
 }
 
@@ -85,7 +85,7 @@ TEST(membership, a_store_of_another_cluster_is_refused)
     joined(&m, "/store");
     membership_release(&m);
     T_OK(storemark_write(fs, "/store", ID + 1, t_err()));
-    T_FAILS(SL_ESTATE, membership_open(&m, fs, "/state", "/store", &err));
+    T_FAILS(SL_ESTATE, membership_open(&m, fs, "/state", fs, "/store", &err));
     T_HAS(err.text, "0123456789abcdf0");
     m = (struct membership){0};
     end(&m);
@@ -97,10 +97,10 @@ TEST(membership, who_has_lost_its_state_belongs_to_its_store)
 
     begin();
     T_OK(storemark_write(fs, "/store", ID, t_err()));
-    T_OK(membership_open(&m, fs, NULL, "/store", t_err()));
+    T_OK(membership_open(&m, fs, NULL, fs, "/store", t_err()));
     T_EQ(m.cluster, ID);
     membership_release(&m);
-    T_OK(membership_open(&m, fs, NULL, NULL, t_err())); // keeps nothing
+    T_OK(membership_open(&m, fs, NULL, fs, NULL, t_err())); // keeps nothing
     T_EQ(m.cluster, 0);
     T_OK(membership_join(&m, ID, t_err()));
     T_EQ(m.cluster, ID);
@@ -113,7 +113,7 @@ TEST(membership, a_file_that_is_no_id_is_said_to_be_none)
 
     begin();
     T_OK(fs_write_durable(fs, "/state/cluster", "12\n", 3, t_err()));
-    T_FAILS(SL_ECORRUPT, membership_open(&m, fs, "/state", "/store", &err));
+    T_FAILS(SL_ECORRUPT, membership_open(&m, fs, "/state", fs, "/store", &err));
     T_HAS(err.text, "/state/cluster");
     end(&m);
 }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/store/place.c -- from settings to a store.
+#include "common/store/place.h"
+
+#include <string.h>
+
+const struct conf_key store_keys[] = {STORE_KEYS, {.name = NULL}};
+
+struct store_setup store_setup_of(const struct conf *conf)
+{
+    return (struct store_setup){
+        .endpoint = conf_str(conf, "s3-endpoint"),
+        .region = conf_str(conf, "s3-region"),
+        .credentials = conf_str(conf, "s3-credentials"),
+    };
+}
+
+enum sl_err store_place(struct fs **out, char **name, const struct conf *conf,
+                        struct sl_error *err)
+{
+    struct store_setup setup = store_setup_of(conf);
+    struct fs *fs = NULL;
+    enum sl_err rc = store_fs(&fs, *name, &setup, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (store_is_s3(*name)) {
+        for (size_t n = strlen(*name); n > 0 && (*name)[n - 1] == '/'; n--)
+            (*name)[n - 1] = '\0';
+    } else {
+        rc = fs_mkdirs(fs, *name, err);
+        if (rc == SL_OK)
+            rc = fs_absolute(name, err);
+    }
+    if (rc == SL_OK)
+        *out = fs;
+    return rc;
+}

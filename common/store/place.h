@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/store/place.h -- the store that a setting names, ready to be used.
+//
+// Daemons and commands that take a --store take the settings of S3 beside it,
+// which are the same everywhere: STORE_KEYS in their tables. The operator sets
+// them, never a job.
+//
+// Threads  any.
+// Memory   a file system is never freed; names are the caller's, from
+//          sl_malloc.
+// Errors   as of store_fs; of a folder also what making it says.
+#ifndef COMMON_STORE_PLACE_H
+#define COMMON_STORE_PLACE_H
+
+#include "common/run/conf.h"
+#include "common/store/store.h"
+
+#define STORE_KEYS                                                             \
+    {.name = "s3-endpoint",                                                    \
+     .kind = CONF_STRING,                                                      \
+     .help = "Where S3 is spoken, for stores s3://BUCKET/PREFIX that are not " \
+             "Amazon's: https://host:port. Without it, AWS_ENDPOINT_URL_S3, "  \
+             "AWS_ENDPOINT_URL, or Amazon's of the region.",                   \
+     .min = 1,                                                                 \
+     .max = 1000},                                                             \
+        {.name = "s3-region",                                                  \
+         .kind = CONF_STRING,                                                  \
+         .help = "Region of the bucket; without it, AWS_REGION, "              \
+                 "AWS_DEFAULT_REGION, or us-east-1.",                          \
+         .min = 1,                                                             \
+         .max = 100},                                                          \
+    {                                                                          \
+        .name = "s3-credentials", .kind = CONF_STRING,                         \
+        .help = "File of the keys, as of ~/.aws/credentials; without it, "     \
+                "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "                \
+                "AWS_SHARED_CREDENTIALS_FILE, ~/.aws/credentials, or the "     \
+                "role of this machine.",                                       \
+        .min = 1, .max = 1000                                                  \
+    }
+
+// For daemons, whose tables are theirs (conf_add).
+extern const struct conf_key store_keys[];
+
+struct store_setup store_setup_of(const struct conf *conf);
+
+// The file system of *name, and the name by which others may be told of it: of
+// a folder, which is made, the absolute path; of S3 the name without a '/' at
+// its end. S3 is not asked. On failure *name is untouched.
+enum sl_err store_place(struct fs **out, char **name, const struct conf *conf,
+                        struct sl_error *err);
+
+#endif
