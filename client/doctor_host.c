@@ -15,6 +15,9 @@
 #include "client/findings.h"
 #include "client/out.h"
 #include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "common/base/storemark.h"
+#include "common/store/place.h"
 
 #define PROGRAM_MS 10000
 #define NOFILE_WANTED 4096
@@ -220,6 +223,48 @@ static void check_space(struct findings *f, const char *folder)
             low ? ": checkpoints fail without space, and jobs then wait" : "");
 }
 
+// Written and removed again, as a checkpoint would be.
+static enum sl_err try_s3(struct fs *fs, const char *store, uint64_t *cluster,
+                          struct sl_error *err)
+{
+    char name[64];
+    char *path;
+    enum sl_err rc = storemark_read(cluster, fs, store, err);
+
+    snprintf(name, sizeof(name), ".sluice-doctor-%d-%llx", (int)getpid(),
+             (unsigned long long)sl_now_us(sl_clock_real()));
+    path = fs_join(store, name);
+    if (path == NULL)
+        return sl_fail(err, SL_ENOMEM, "out of memory");
+    if (rc == SL_OK)
+        rc = fs_write_new(fs, path, name, strlen(name), err);
+    if (rc == SL_OK)
+        rc = fs_unlink(fs, path, err);
+    sl_free(path);
+    return rc;
+}
+
+static void check_s3(struct findings *f, const char *store,
+                     const struct conf *conf)
+{
+    struct store_setup setup = store_setup_of(conf);
+    struct sl_error err = SL_ERROR_INIT;
+    uint64_t cluster = 0;
+    struct fs *fs = NULL;
+
+    if (store_fs(&fs, store, &setup, &err) != SL_OK ||
+        try_s3(fs, store, &cluster, &err) != SL_OK)
+        finding(f, FINDING_BAD, "store", "%s", err.text);
+    else if (cluster == 0)
+        finding(f, FINDING_OK, "store",
+                "%s can be read and written; no cluster has used it yet",
+                store);
+    else
+        finding(f, FINDING_OK, "store",
+                "%s can be read and written; it is of cluster %016llx", store,
+                (unsigned long long)cluster);
+}
+
 void doctor_disks(struct findings *f, const struct conf *conf)
 {
     const char *state = conf_str(conf, "state");
@@ -237,6 +282,10 @@ void doctor_disks(struct findings *f, const struct conf *conf)
                                     "waits for it"
                                   : "");
     check_space(f, folder);
+    if (store != NULL && store_is_s3(store)) {
+        check_s3(f, store, conf);
+        return;
+    }
     if (store != NULL)
         check_space(f, store);
     if (store == NULL || state == NULL)

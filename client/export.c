@@ -15,11 +15,13 @@
 #include "client/target.h"
 #include "client/verbs.h"
 #include "common/base/mem.h"
+#include "common/store/place.h"
 #include "proto/access.h"
 
 struct export
 {
     struct cli *cli;
+    struct store_setup setup;
     struct layout layout;
     float *flat; // owned
     uint64_t job, cut;
@@ -89,14 +91,27 @@ static enum sl_err write_file(struct export *e, struct sl_error *err)
     return SL_OK;
 }
 
+// A store in S3 is one that the settings lead to.
+static enum sl_err fs_of(const struct export *e, const char *path,
+                         struct fs **out, struct sl_error *err)
+{
+    if (store_is_s3(path))
+        return store_fs(out, path, &e->setup, err);
+    *out = fs_posix();
+    return SL_OK;
+}
+
 // ---- from a manifest
 
 static enum sl_err from_manifest(struct export *e, const char *path,
                                  struct sl_error *err)
 {
     struct manifest m;
-    enum sl_err rc = manifest_read(&m, fs_posix(), path, err);
+    struct fs *fs = NULL;
+    enum sl_err rc = fs_of(e, path, &fs, err);
 
+    if (rc == SL_OK)
+        rc = manifest_read(&m, fs, path, err);
     if (rc != SL_OK)
         return rc;
     e->layout = m.layout;
@@ -105,8 +120,10 @@ static enum sl_err from_manifest(struct export *e, const char *path,
     rc = make_space(e, err);
     for (uint32_t i = 0; rc == SL_OK && i < m.layout.shards_count; i++) {
         note_steps(e, m.shards[i].steps);
-        rc = assemble_snapshot(e->flat, &m.layout, i, fs_posix(),
-                               m.shards[i].path, m.shards[i].sha256, err);
+        rc = fs_of(e, m.shards[i].path, &fs, err);
+        if (rc == SL_OK)
+            rc = assemble_snapshot(e->flat, &m.layout, i, fs, m.shards[i].path,
+                                   m.shards[i].sha256, err);
     }
     if (rc == SL_OK)
         rc = write_file(e, err);
@@ -161,6 +178,7 @@ static enum sl_err take_shard(struct export *e, struct api *api,
                               struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
+    struct fs *fs = NULL;
     char *path;
     enum sl_err rc = pull(e, api, reply, shard, &why);
 
@@ -169,13 +187,14 @@ static enum sl_err take_shard(struct export *e, struct api *api,
         return SL_OK;
     // An ended job's psserver has forgotten its shards; the files stay.
     path = fs_join(shard->folder, shard->file);
-    if (path != NULL && fs_exists(fs_posix(), path))
+    if (path != NULL && fs_of(e, path, &fs, NULL) == SL_OK &&
+        fs_exists(fs, path))
         rc = assemble_snapshot(
-            e->flat, &e->layout, shard->shard, fs_posix(), path,
+            e->flat, &e->layout, shard->shard, fs, path,
             shard->sha256.len == SHA256_BYTES ? shard->sha256.data : NULL, err);
     else
         sl_fail(err, rc,
-                "shard %u: psserver %s: %s; and %s is not on this "
+                "shard %u: psserver %s: %s; and %s cannot be read from this "
                 "host",
                 shard->shard, shard->psserver, why.text,
                 path != NULL ? path : shard->file);
@@ -266,7 +285,7 @@ int verb_export(struct cli *cli)
 {
     const char *from = conf_str(cli->conf, "from");
     const char *to = conf_str(cli->conf, "to");
-    struct export e = {.cli = cli};
+    struct export e = {.cli = cli, .setup = store_setup_of(cli->conf)};
     struct sl_error err = SL_ERROR_INIT;
     struct api *api = NULL;
     enum sl_err rc;

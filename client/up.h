@@ -32,6 +32,7 @@ struct up {
     const struct conf *conf;
     struct updir dir;
     char *address;     // where the coordinator listens; owned
+    char *store;       // of all; owned
     unsigned threads;  // of each worker
     struct gpus gpus;  // workers for them, before those without
     unsigned each;     // of them, for one worker

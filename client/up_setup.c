@@ -20,6 +20,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/mem.h"
+#include "common/store/store.h"
 #include "common/net/rpc.h"
 
 #define ADDRESS_BYTES 256
@@ -218,7 +219,7 @@ static enum sl_err common_args(struct up *u, struct child *c,
     if (rc == SL_OK)
         rc = child_arg(c, "--state=%s/%s", u->dir.path, c->name);
     if (rc == SL_OK)
-        rc = child_arg(c, "--store=%s/checkpoints", u->dir.path);
+        rc = child_arg(c, "--store=%s", u->store);
     if (rc == SL_OK)
         rc = child_arg(c, "--ops-bind=127.0.0.1:0");
     c->lock = updir_path(&u->dir, "%s/lock", c->name);
@@ -364,6 +365,24 @@ static enum sl_err make_folders(struct up *u, struct sl_error *err)
     return rc;
 }
 
+// The settings of S3 are the daemons' own: they have our environment.
+static enum sl_err make_store(struct up *u, struct sl_error *err)
+{
+    const char *said = conf_str(u->conf, "store");
+    struct fs *fs = NULL;
+    enum sl_err rc;
+
+    u->store =
+        said != NULL ? sl_strdup(said) : updir_path(&u->dir, "checkpoints");
+    if (u->store == NULL)
+        return no_memory(err);
+    rc = store_fs(&fs, u->store, NULL, err);
+    if (rc != SL_OK || store_is_s3(u->store))
+        return rc;
+    rc = fs_mkdirs(fs, u->store, err);
+    return rc == SL_OK ? fs_absolute(&u->store, err) : rc;
+}
+
 enum sl_err up_setup(struct up *u, const struct conf *conf,
                      struct sl_error *err)
 {
@@ -379,6 +398,8 @@ enum sl_err up_setup(struct up *u, const struct conf *conf,
         rc = updir_end_strays(&u->dir, (int)conf_int(conf, "grace"), err);
     if (rc == SL_OK)
         rc = make_folders(u, err);
+    if (rc == SL_OK)
+        rc = make_store(u, err);
     if (rc == SL_OK)
         rc = open_notify(u, err);
     if (rc == SL_OK)
@@ -415,5 +436,6 @@ void up_release(struct up *u)
         close(u->signals);
     sl_free(u->notify_path);
     sl_free(u->address);
+    sl_free(u->store);
     updir_release(&u->dir);
 }

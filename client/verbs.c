@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/verbs.c -- the table of verbs and their flags.
 #include "client/verbs.h"
+#include "common/store/place.h"
 
 #include "client/cli.h"
 #include "client/gpus.h"
@@ -46,11 +47,16 @@ static const struct conf_key up_keys[] = {
      .max = 256,
      .help = "Workers to start."},
     DIR_KEY,
+    {.name = "store",
+     .kind = CONF_STRING,
+     .help = "Folder of checkpoints, or s3://BUCKET/PREFIX.",
+     .min = 1,
+     .max = 1000},
     {.name = "data-root",
      .kind = CONF_MULTI,
      .unit = "DIR",
      .value = "/",
-     .help = "Below it jobs may have data files read; may be repeated."},
+     .help = "Below them jobs may have data read."},
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:7070",
@@ -393,7 +399,9 @@ static const struct conf_key export_keys[] = {
      .help = "The best one, of a job with callbacks.best_checkpoint."},
     {.name = "from",
      .kind = CONF_STRING,
-     .help = "Read this manifest's files; no coordinator needed."},
+     .help = "Read this manifest's files, of a folder or s3://BUCKET/..; no "
+             "coordinator needed."},
+    STORE_KEYS,
     {.name = NULL},
 };
 
@@ -403,7 +411,9 @@ static const struct conf_key doctor_keys[] = {
      .help = "Also measure this state folder."},
     {.name = "store",
      .kind = CONF_STRING,
-     .help = "Is the store on another disk than --state?"},
+     .help = "Is the store on another disk than --state? Of one in S3: may "
+             "files be written there?"},
+    STORE_KEYS,
     {.name = "certs",
      .kind = CONF_STRING,
      .help = "Say whose certificates of this folder would be refused."},

@@ -42,6 +42,11 @@ static enum sl_err make_store(struct sluice *s, struct sl_error *err)
 
     if (s->store == NULL)
         return SL_OK;
+    if (strstr(s->store, "://") != NULL)
+        return sl_fail(err, SL_ENOTSUP,
+                       "store '%.200s': programs keep their parts of "
+                       "checkpoints in a folder; only daemons use S3",
+                       s->store);
     rc = fs_mkdirs(fs_posix(), s->store, err);
     return rc == SL_OK ? fs_absolute(&s->store, err) : rc;
 }

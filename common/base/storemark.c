@@ -59,11 +59,20 @@ enum sl_err storemark_write(struct fs *fs, const char *store, uint64_t id,
 {
     char *path = fs_join(store, STOREMARK_FILE);
     char text[DIGITS + 2];
-    enum sl_err rc = path == NULL ? SL_ENOMEM : fs_mkdirs(fs, store, err);
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err rc = path == NULL ? SL_ENOMEM : fs_mkdirs(fs, store, &why);
 
     snprintf(text, sizeof(text), "%016" PRIx64 "\n", id);
     if (rc == SL_OK)
-        rc = fs_write_durable(fs, path, text, strlen(text), err);
+        rc = fs_write_new(fs, path, text, strlen(text), &why);
+    // Whoever wrote ours may have died before it was durable.
+    if (rc == SL_EEXIST) {
+        rc = storemark_check(fs, store, id, err);
+        if (rc == SL_OK)
+            rc = fs_write_durable(fs, path, text, strlen(text), err);
+    } else if (rc != SL_OK) {
+        sl_fail(err, rc, "%s", why.text);
+    }
     sl_free(path);
     return rc;
 }

@@ -25,7 +25,8 @@
 enum sl_err storemark_read(uint64_t *id, struct fs *fs, const char *store,
                            struct sl_error *err);
 
-// Makes the folder and marks it; after SL_OK that survives any crash.
+// Makes the folder and marks it; after SL_OK that survives any crash. Of two
+// clusters that mark a store of objects at once, one is told SL_ESTATE.
 enum sl_err storemark_write(struct fs *fs, const char *store, uint64_t id,
                             struct sl_error *err);
 

@@ -12,6 +12,7 @@ struct store_setup store_setup_of(const struct conf *conf)
         .endpoint = conf_str(conf, "s3-endpoint"),
         .region = conf_str(conf, "s3-region"),
         .credentials = conf_str(conf, "s3-credentials"),
+        .patience_ms = (unsigned)conf_int(conf, "s3-patience"),
     };
 }
 

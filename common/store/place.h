@@ -15,11 +15,12 @@
 #include "common/run/conf.h"
 #include "common/store/store.h"
 
+// clang-format off: it takes the list for something else
 #define STORE_KEYS                                                             \
     {.name = "s3-endpoint",                                                    \
      .kind = CONF_STRING,                                                      \
-     .help = "Where S3 is spoken, for stores s3://BUCKET/PREFIX that are not " \
-             "Amazon's: https://host:port. Without it, AWS_ENDPOINT_URL_S3, "  \
+     .help = "Where S3 is spoken, for a store s3://BUCKET/PREFIX that is not " \
+             "Amazon's: https://HOST:PORT; without it, AWS_ENDPOINT_URL_S3, "  \
              "AWS_ENDPOINT_URL, or Amazon's of the region.",                   \
      .min = 1,                                                                 \
      .max = 1000},                                                             \
@@ -29,14 +30,22 @@
                  "AWS_DEFAULT_REGION, or us-east-1.",                          \
          .min = 1,                                                             \
          .max = 100},                                                          \
+        {.name = "s3-credentials",                                             \
+         .kind = CONF_STRING,                                                  \
+         .help =                                                               \
+             "File with the keys, as ~/.aws/credentials has them; without "    \
+             "it, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "               \
+             "~/.aws/credentials, or the role of this machine.",               \
+         .min = 1,                                                             \
+         .max = 4096},                                                         \
     {                                                                          \
-        .name = "s3-credentials", .kind = CONF_STRING,                         \
-        .help = "File of the keys, as of ~/.aws/credentials; without it, "     \
-                "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "                \
-                "AWS_SHARED_CREDENTIALS_FILE, ~/.aws/credentials, or the "     \
-                "role of this machine.",                                       \
-        .min = 1, .max = 1000                                                  \
+        .name = "s3-patience", .kind = CONF_MS, .value = "30s", .min = 1000,   \
+        .max = 600000,                                                         \
+        .help =                                                                \
+            "How long a request is made again while S3 does not answer, or "   \
+            "says that it cannot."                                             \
     }
+// clang-format on
 
 // For daemons, whose tables are theirs (conf_add).
 extern const struct conf_key store_keys[];

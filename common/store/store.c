@@ -16,6 +16,7 @@ struct known {
     struct s3 *s3;
     char *endpoint, *region, *credentials; // owned
     bool path_style;
+    uint32_t patience_ms;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,7 +47,8 @@ static struct s3_setup complete(const struct store_setup *given)
         .credentials = given->credentials == NULL ? "" : given->credentials,
         .trust = either(NULL, "AWS_CA_BUNDLE", NULL),
         .path_style = given->path_style,
-        .patience_ms = S3_PATIENCE_MS,
+        .patience_ms =
+            given->patience_ms != 0 ? given->patience_ms : S3_PATIENCE_MS,
         .part_bytes = S3_PART_BYTES,
     };
 }
@@ -58,7 +60,8 @@ static struct known *find_locked(const struct s3_setup *setup)
     while (k != NULL && (strcmp(k->endpoint, setup->endpoint) != 0 ||
                          strcmp(k->region, setup->region) != 0 ||
                          strcmp(k->credentials, setup->credentials) != 0 ||
-                         k->path_style != setup->path_style))
+                         k->path_style != setup->path_style ||
+                         k->patience_ms != setup->patience_ms))
         k = k->next;
     return k;
 }
@@ -83,6 +86,7 @@ static enum sl_err add_locked(struct known **out, const struct s3_setup *setup,
     k->region = sl_strdup(setup->region);
     k->credentials = sl_strdup(setup->credentials);
     k->path_style = setup->path_style;
+    k->patience_ms = setup->patience_ms;
     if (k->endpoint == NULL || k->region == NULL || k->credentials == NULL)
         sl_fail(err, SL_ENOMEM, "out of memory for a store");
     else
@@ -116,7 +120,7 @@ static enum sl_err take_s3(struct fs **out, const struct s3_setup *setup,
 enum sl_err store_fs(struct fs **out, const char *store,
                      const struct store_setup *setup, struct sl_error *err)
 {
-    static const struct store_setup usual = {NULL, NULL, NULL, false};
+    static const struct store_setup usual = {.path_style = false};
     struct s3_setup whole;
     struct s3_name name;
     enum sl_err rc;

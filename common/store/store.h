@@ -28,7 +28,7 @@
 // Memory   what is given out is never freed; strings of the setup are copied.
 // Errors   SL_EINVAL: no store has such a name, or its bucket is not there;
 //          SL_ENOTSUP: built without libcurl; SL_EAUTH, SL_EDENIED: the keys,
-//          or what they may do; SL_EUNAVAIL: nobody answered, for 30 s.
+//          or what they may do; SL_EUNAVAIL: nobody answered, for patience_ms.
 #ifndef COMMON_STORE_STORE_H
 #define COMMON_STORE_STORE_H
 
@@ -44,6 +44,7 @@ struct store_setup {
     const char *credentials; // file; NULL: environment, ~/.aws, then the role
     bool path_style;         // the bucket in the path, not in the host's name;
                              // always so at an endpoint that was given
+    unsigned patience_ms;    // how long a request is tried; 0: 30 s
 };
 
 bool store_is_s3(const char *store);

@@ -29,7 +29,7 @@ struct publish {
     uint64_t cluster, job;
     struct buf text;
     struct job_cut made; // becomes the job's on success
-    bool begun;          // the manifest may be there, whatever rc says
+    bool begun;          // ours may be there, whatever rc says
     enum sl_err rc;
     struct sl_error err;
     enum sl_err gone; // SL_OK: it is not
@@ -382,6 +382,8 @@ static void publish_work(void *task)
     p->begun = p->rc == SL_OK;
     if (p->begun)
         p->rc = manifest_write(p->fs, p->made.path, &p->text, &p->err);
+    if (p->rc == SL_EEXIST)
+        p->begun = false; // another coordinator's: it is not ours to remove
 }
 
 // The job whose cut this is. Without one the intent is settled by the next
@@ -395,7 +397,7 @@ static struct job *job_of(const struct publish *p)
                                                                        : NULL;
 }
 
-// ---- after a failure
+// ---- after a failure (K6)
 
 static void remove_work(void *task)
 {

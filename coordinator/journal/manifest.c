@@ -200,7 +200,7 @@ enum sl_err manifest_write(struct fs *fs, const char *path,
     sl_free(folder);
     if (rc != SL_OK)
         return rc;
-    return fs_write_durable(fs, path, text->data, text->len, err);
+    return fs_write_new(fs, path, text->data, text->len, err);
 }
 
 static enum sl_err sync_folder(struct fs *fs, const char *path,

@@ -42,6 +42,7 @@ struct manifest {
 enum sl_err manifest_text(struct buf *out, const struct manifest *m);
 
 // Makes the folder and writes the file; after SL_OK it survives any crash.
+// SL_EEXIST: a cut of this number is there, and not ours.
 enum sl_err manifest_write(struct fs *fs, const char *path,
                            const struct buf *text, struct sl_error *err);
 

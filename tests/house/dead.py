@@ -32,8 +32,6 @@ SEAMS = {
     "optim_defaults": "Keras' values, for tests and bench programs",
     "http_is_post": "a server has them; what it serves asks for none",
     "http_stream_close": "a server has them; what it serves asks for none",
-    "fs_write_new": "a mark or manifest that must be the first; stores in S3",
-    "store_fs": "the daemons' stores are folders so far",
     "graph_describe": "graphs are checked for a device that is not there",
 }
 

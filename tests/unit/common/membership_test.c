@@ -84,6 +84,8 @@ TEST(membership, a_store_of_another_cluster_is_refused)
     begin();
     joined(&m, "/store");
     membership_release(&m);
+    T_FAILS(SL_ESTATE, storemark_write(fs, "/store", ID + 1, &err));
+    T_OK(fs_unlink(fs, "/store/" STOREMARK_FILE, t_err()));
     T_OK(storemark_write(fs, "/store", ID + 1, t_err()));
     T_FAILS(SL_ESTATE, membership_open(&m, fs, "/state", fs, "/store", &err));
     T_HAS(err.text, "0123456789abcdf0");
