@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters whose store is a bucket (s3.py: moto behind a door that checks each
+signature): what holds of a folder that all hosts share must hold of it, and
+where it does not answer nobody stands still.
+
+Each test has a prefix of its own in one bucket.
+"""
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import time
+
+from cluster import (BIN, PATIENCE, Cluster, check, check_counts, check_equal, main,
+                     mlp_job, wait_for)
+from proxy import Proxy
+from s3 import S3
+
+WORLD = {}  # s3: the one that all tests have
+
+
+class Bucket(Cluster):
+    """with Bucket("prefix", ...) as c: a cluster whose store is there."""
+
+    def __init__(self, prefix, url=None, credentials=None, patience="30s", **options):
+        super().__init__(**options)
+        s3 = WORLD["s3"]
+        self.prefix = prefix
+        self.store = f"s3://{s3.bucket}/{prefix}"
+        self.s3 = ["--s3-endpoint", url or s3.url, "--s3-region", s3.region,
+                   "--s3-patience", patience]
+        if credentials:
+            self.s3 += ["--s3-credentials", str(credentials)]
+        self.no_history("its files are in a bucket")
+
+    def command(self, name):
+        line = super().command(name)
+        if "--store" in line:
+            at = line.index("--store")
+            del line[at:at + 2]
+        return line + ["--store", self.store, *self.s3]
+
+    def keys(self):
+        """What lies in the store, without the prefix."""
+        s3 = WORLD["s3"]
+        pages = s3.boto.get_paginator("list_objects_v2").paginate(
+            Bucket=s3.bucket, Prefix=f"{self.prefix}/")
+        return sorted(o["Key"][len(self.prefix) + 1:]
+                      for page in pages for o in page.get("Contents", []))
+
+    def export(self, to, *words):
+        self.run("export", *words, "--to", to, *self.s3)
+        return to.read_bytes()
+
+
+def key_of(path):
+    """The key of s3://bucket/key."""
+    head = f"s3://{WORLD['s3'].bucket}/"
+    check(path.startswith(head), f"{path} is not in the bucket")
+    return path[len(head):]
+
+
+def last_manifest(c, job):
+    return c.json("checkpoints", job)["checkpoints"][-1]["manifest"]
+
+
+def long_job(name, epochs=40, **more):
+    spec = mlp_job(name, epochs=epochs, **more)
+    spec["checkpoint"] = {"every_seconds": 0.3, "keep": 2}
+    return spec
+
+
+def cuts_of(c, job):
+    return int(c.status(job).get("cuts", 0))
+
+
+def one_more_cut(c, job, limit_s=60):
+    had = cuts_of(c, job)
+    wait_for("one more checkpoint", lambda: cuts_of(c, job) > had, limit_s)
+
+
+# ---- a cluster
+
+def read_by_others(manifest):
+    """{variable's rows} of a cut as boto3, json and safetensors read it."""
+    import numpy as np
+    from safetensors.numpy import load
+    s3 = WORLD["s3"]
+    text = json.loads(s3.read(key_of(manifest)))
+    found = {}
+    for shard in text["shards"]:
+        tensors = load(s3.read(key_of(f"{shard['folder']}/{shard['file']}")))
+        for name, rows in tensors.items():
+            if "#" not in name:  # a slot's
+                found.setdefault(name, []).append(rows)
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def a_cluster_loses_its_processes_and_keeps_its_bucket():
+    import numpy as np
+    from safetensors.numpy import load
+    with Bucket("lives", psservers=2, workers=2) as c:
+        job = c.submit(long_job("lives"))
+        one_more_cut(c, job)
+        check("cluster.id" in c.keys(), "the store bears no mark", c.keys())
+        c.kill("ps-1")
+        shutil.rmtree(c.dir / "ps-1")  # its state, and with it all it knew
+        c.start("ps-1")
+        one_more_cut(c, job)
+        c.restart("coordinator")
+        one_more_cut(c, job)
+        done = c.wait_state(job)
+        check_counts(done)
+        manifest = last_manifest(c, job)
+        online = c.export(c.dir / "a.safetensors", job)
+        check(online == c.export(c.dir / "b.safetensors", "--from", manifest),
+              "the export of the job and that of its manifest differ")
+        ours, found = load(online), read_by_others(manifest)
+        check_equal(sorted(ours), sorted(found), "variables")
+        for name, rows in found.items():
+            theirs = rows.T if rows.ndim == 2 else rows  # the export is in Keras' layout
+            check_equal(ours[name].shape, theirs.shape, f"shape of {name}")
+            check(np.array_equal(ours[name], theirs), f"{name} differs")
+        only_what_is_kept(c, job)
+        doctor(c)
+
+
+def only_what_is_kept(c, job):
+    """K3 in a bucket: what no kept cut names goes; all goes with the job."""
+    def named():
+        return {key_of(f"{s['folder']}/{s['file']}")[len(c.prefix) + 1:]
+                for cut in c.json("checkpoints", job)["checkpoints"]
+                for s in json.loads(WORLD["s3"].read(key_of(cut["manifest"])))["shards"]}
+
+    def kept():
+        return {k for k in c.keys() if k.endswith(".safetensors")}
+
+    check_equal(len([k for k in c.keys() if k.endswith(".json")]), 2, "manifests that are kept")
+    wait_for("the files that no cut names to go", lambda: kept() == named())
+    c.run("delete", job)
+    wait_for("all files of the job to go", lambda: c.keys() == ["cluster.id"])
+    check_equal(WORLD["s3"].uploads(), [], "uploads that nobody completes")
+
+
+def doctor(c):
+    found = c.json("doctor", "--store", c.store, *c.s3, want=None)["findings"]
+    said = [f for f in found if f["what"] == "store"]
+    check_equal([f["level"] for f in said], ["ok"], "what doctor says of the store")
+    check_equal(c.keys(), ["cluster.id"], "what doctor left")
+
+
+def another_cluster_goes_on_from_the_bucket():
+    """Its journal is empty; and the mode is another one, twice."""
+    with Bucket("goes-on", psservers=2, workers=2) as c:
+        job = c.submit(long_job("goes-on", epochs=2))
+        c.wait_state(job)
+        manifest, had = last_manifest(c, job), c.steps(job)
+    with Bucket("goes-on", psservers=1, workers=2) as c:
+        check_equal(c.json("jobs").get("jobs", []), [], "jobs of an empty journal")
+        ring = long_job("goes-on", epochs=4, mode="allreduce",
+                        workers={"min": 1, "max": 2})
+        job = c.submit(ring, "--resume", manifest)
+        done = c.wait_state(job)
+        check_counts(done)
+        check_equal(int(done["resumed_steps"]), had, "steps that were found")
+        parts = json.loads(WORLD["s3"].read(key_of(last_manifest(c, job))))["shards"]
+        check(all(p["psserver"].startswith("w-") for p in parts), "who wrote the parts", parts)
+        again = c.submit(long_job("goes-on", epochs=6), "--resume", job)
+        done = c.wait_state(again)
+        check_counts(done)
+        check_equal(int(done["resumed_steps"]), 2 * had, "steps of the ring")
+
+
+# ---- a store that does not answer
+
+def quick(c, *words, limit_s=5):
+    """An answer while the store gives none: the loop does not wait for it."""
+    began = time.monotonic()
+    told = c.json(*words, limit_s=limit_s)
+    check(time.monotonic() - began < limit_s * PATIENCE, f"{words} took too long")
+    return told
+
+
+def nobody_stands_still_while_the_bucket_does():
+    """But who evaluates, and so has to read a checkpoint: this job does not."""
+    door = WORLD["s3"].server.server_address
+    with Proxy(("127.0.0.1", 0), door) as wire, \
+            Bucket("stands", url="http://127.0.0.1:%d" % wire.here[1], patience="2s",
+                   psservers=1, workers=1) as c:
+        first = c.submit(long_job("first", samples=640, epochs=1))
+        c.wait_state(first)
+        spec = long_job("stands", epochs=4000)
+        del spec["data"]["test"]
+        job = c.submit(spec)
+        one_more_cut(c, job)
+        wire.stall("up")
+        with submitting(c, "--resume", first) as more:
+            for _ in range(5):
+                c.wait_steps(job, c.steps(job) + 200)
+                quick(c, "status", job)
+                quick(c, "jobs")
+            check(more.poll() is None, "a manifest was read over a dead wire")
+            wire.refuse()
+            wire.reset()
+            wait_for("the status to say so", lambda: [
+                w for w in warnings_of(c, job) if "given up" in w and "127.0.0.1" in w])
+            _, said = more.communicate(timeout=60 * PATIENCE)
+            check(more.returncode != 0 and "127.0.0.1" in said, "the submission", said)
+        c.wait_steps(job, c.steps(job) + 200)
+        wire.heal()
+        one_more_cut(c, job)
+        wait_for("the warning to go", lambda: not [
+            w for w in warnings_of(c, job) if "given up" in w])
+        with submitting(c, "--resume", first) as more:
+            _, said = more.communicate(timeout=60 * PATIENCE)
+            check(more.returncode == 0, "the submission", said)
+
+
+def warnings_of(c, job):
+    return c.status(job).get("warnings", [])
+
+
+@contextlib.contextmanager
+def submitting(c, *words):
+    """`sluice submit` of a job like `first`, on its way."""
+    path = c.dir / "more.yaml"
+    path.write_text(json.dumps(long_job("more", samples=640, epochs=2)))
+    process = subprocess.Popen(
+        [str(BIN / "sluice"), "--coordinator", c.address, "--timeout", "5s", "submit",
+         str(path), "--no-wait", *words],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+# ---- keys
+
+def wrong_names_and_keys_are_said_at_the_start():
+    s3 = WORLD["s3"]
+    with contextlib.ExitStack() as stack:
+        c = stack.enter_context(Unstarted("refused", psservers=0, workers=0))
+        file = c.dir / "credentials"
+        file.write_text("[default]\naws_access_key_id = AKIANOBODY\n"
+                        "aws_secret_access_key = nothing\n")
+        refused(c, ["InvalidAccessKeyId"], credentials=file)
+        file.write_text(f"[default]\naws_access_key_id = {s3.id}\n"
+                        "aws_secret_access_key = guessed\n")
+        refused(c, ["SignatureDoesNotMatch"], credentials=file)
+        refused(c, ["bucket", "not-there"], store="s3://not-there/x")
+        refused(c, ["s3://BUCKET/PREFIX"], store="gs://bucket/x")
+        refused(c, ["127.0.0.1"], endpoint="http://127.0.0.1:9")
+
+
+class Unstarted(Bucket):
+    def __enter__(self):
+        return self
+
+
+def refused(c, words, store=None, credentials=None, endpoint=None):
+    c.store = store or f"s3://{WORLD['s3'].bucket}/refused"
+    c.s3 = ["--s3-endpoint", endpoint or WORLD["s3"].url, "--s3-region", WORLD["s3"].region,
+            "--s3-patience", "1s", "--log-format", "text"]
+    if credentials:
+        c.s3 += ["--s3-credentials", str(credentials)]
+    for name in ("coordinator", "ps-0"):
+        c.start(name, wait=False)
+        code = c.processes[name].wait(timeout=60 * PATIENCE)
+        said = c.log(name)
+        (c.dir / f"{name}.log").unlink()
+        check(code != 0, f"{name} began", said)
+        check(all(w in said for w in words), f"{name} does not say {words}", said)
+        check("guessed" not in said and "nothing" not in said, "a key is in the log", said)
+        c.kill(name)
+
+
+def keys_that_expire_are_said_and_new_ones_taken():
+    s3 = WORLD["s3"]
+    with Unstarted("expires", psservers=1, workers=1) as c:
+        file = c.dir / "credentials"
+        s3.keys["ASIAOLD"] = ("old", None)
+        file.write_text("[default]\naws_access_key_id = ASIAOLD\naws_secret_access_key = old\n")
+        c.s3 += ["--s3-credentials", str(file)]
+        c.start_all()
+        job = c.submit(long_job("expires", epochs=2000))
+        one_more_cut(c, job)
+        s3.expired.add("ASIAOLD")
+        wait_for("the status to say so", lambda: any(
+            "ExpiredToken" in w for w in warnings_of(c, job)))
+        steps = c.steps(job)
+        c.wait_steps(job, steps + 100)
+        s3.keys["ASIANEW"] = ("new", None)
+        file.write_text("[default]\naws_access_key_id = ASIANEW\naws_secret_access_key = new\n")
+        one_more_cut(c, job)
+        c.run("stop", job)
+
+
+if __name__ == "__main__":
+    with S3() as s3:
+        WORLD["s3"] = s3
+        os.environ.update(AWS_ACCESS_KEY_ID=s3.id, AWS_SECRET_ACCESS_KEY=s3.secret)
+        main([a_cluster_loses_its_processes_and_keeps_its_bucket,
+              another_cluster_goes_on_from_the_bucket,
+              nobody_stands_still_while_the_bucket_does,
+              wrong_names_and_keys_are_said_at_the_start,
+              keys_that_expire_are_said_and_new_ones_taken])
