@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#include "common/base/storemark.h"
+#include "common/run/log.h"
+
 const struct conf_key store_keys[] = {STORE_KEYS, {.name = NULL}};
 
 struct store_setup store_setup_of(const struct conf *conf)
@@ -14,6 +17,20 @@ struct store_setup store_setup_of(const struct conf *conf)
         .credentials = conf_str(conf, "s3-credentials"),
         .patience_ms = (unsigned)conf_int(conf, "s3-patience"),
     };
+}
+
+// Whoever was ended while S3 was away comes back when it is there, and is not
+// taken for one that cannot work.
+static enum sl_err await(struct fs *fs, const char *name, struct sl_error *err)
+{
+    struct sl_error why = SL_ERROR_INIT;
+    uint64_t cluster;
+    enum sl_err rc;
+
+    // Read, not looked at: an answer without a body has no words.
+    while ((rc = storemark_read(&cluster, fs, name, &why)) == SL_EUNAVAIL)
+        LOG(WARN, "the store does not answer", "why=%s", why.text);
+    return rc == SL_OK ? rc : sl_fail(err, rc, "%s", why.text);
 }
 
 enum sl_err store_place(struct fs **out, char **name, const struct conf *conf,
@@ -28,6 +45,7 @@ enum sl_err store_place(struct fs **out, char **name, const struct conf *conf,
     if (store_is_s3(*name)) {
         for (size_t n = strlen(*name); n > 0 && (*name)[n - 1] == '/'; n--)
             (*name)[n - 1] = '\0';
+        rc = await(fs, *name, err);
     } else {
         rc = fs_mkdirs(fs, *name, err);
         if (rc == SL_OK)

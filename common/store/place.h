@@ -54,7 +54,9 @@ struct store_setup store_setup_of(const struct conf *conf);
 
 // The file system of *name, and the name by which others may be told of it: of
 // a folder, which is made, the absolute path; of S3 the name without a '/' at
-// its end. S3 is not asked. On failure *name is untouched.
+// its end. For daemons that start: while nobody answers there it is asked again
+// and again, and the log says so; what else is wrong is an error. On failure
+// the name stays the caller's.
 enum sl_err store_place(struct fs **out, char **name, const struct conf *conf,
                         struct sl_error *err);
 

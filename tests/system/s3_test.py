@@ -253,7 +253,6 @@ def wrong_names_and_keys_are_said_at_the_start():
         refused(c, ["SignatureDoesNotMatch"], credentials=file)
         refused(c, ["bucket", "not-there"], store="s3://not-there/x")
         refused(c, ["s3://BUCKET/PREFIX"], store="gs://bucket/x")
-        refused(c, ["127.0.0.1"], endpoint="http://127.0.0.1:9")
 
 
 class Unstarted(Bucket):
@@ -261,9 +260,22 @@ class Unstarted(Bucket):
         return self
 
 
-def refused(c, words, store=None, credentials=None, endpoint=None):
+def a_start_waits_for_a_bucket_that_is_away():
+    with Proxy(("127.0.0.1", 0), WORLD["s3"].server.server_address) as wire, \
+            Unstarted("waits", url="http://127.0.0.1:%d" % wire.here[1], patience="1s",
+                      psservers=1, workers=1) as c:
+        wire.refuse()
+        for name in ("coordinator", "ps-0", "w-0"):
+            c.start(name, wait=False)
+            wait_for(f"{name} to say so",
+                     lambda: '"msg":"the store does not answer"' in c.log(name))
+        wire.heal()
+        c.wait_state(c.submit(long_job("waits", samples=640, epochs=1)))
+
+
+def refused(c, words, store=None, credentials=None):
     c.store = store or f"s3://{WORLD['s3'].bucket}/refused"
-    c.s3 = ["--s3-endpoint", endpoint or WORLD["s3"].url, "--s3-region", WORLD["s3"].region,
+    c.s3 = ["--s3-endpoint", WORLD["s3"].url, "--s3-region", WORLD["s3"].region,
             "--s3-patience", "1s", "--log-format", "text"]
     if credentials:
         c.s3 += ["--s3-credentials", str(credentials)]
@@ -307,4 +319,5 @@ if __name__ == "__main__":
               another_cluster_goes_on_from_the_bucket,
               nobody_stands_still_while_the_bucket_does,
               wrong_names_and_keys_are_said_at_the_start,
+              a_start_waits_for_a_bucket_that_is_away,
               keys_that_expire_are_said_and_new_ones_taken])
