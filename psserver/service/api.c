@@ -275,6 +275,16 @@ struct opening {
     struct wire_tag tag;
 };
 
+// A store that does not answer, or refuses our keys, says nothing of us: who
+// asked would wait for this psserver, or doubt its own certificate.
+static enum sl_err of_store(enum sl_err rc, struct sl_error *err)
+{
+    if (rc != SL_EUNAVAIL && rc != SL_EAUTH && rc != SL_EDENIED)
+        return rc;
+    err->code = SL_EIO;
+    return SL_EIO;
+}
+
 // On a pool thread: verifying reads the whole file.
 static void open_work(void *arg)
 {
@@ -288,7 +298,7 @@ static void open_work(void *arg)
         rc = snap_values(o->api->setup.fs, folder, &o->shard->plan, o->tag,
                          &file, &err);
     sl_free(folder);
-    tagged_opened(&o->shard->tagged, o->tag, rc, &err, file);
+    tagged_opened(&o->shard->tagged, o->tag, of_store(rc, &err), &err, file);
 }
 
 // api_stop may be running the loop until there are none.
@@ -396,7 +406,7 @@ static void archive_work(void *arg)
     if (rc == SL_OK)
         answer_file(a->call, file);
     else
-        rpc_answer(a->call, rc, &err, NULL);
+        rpc_answer(a->call, of_store(rc, &err), &err, NULL);
 }
 
 static void archive_end(void *arg)

@@ -16,7 +16,7 @@ import time
 from cluster import (BIN, PATIENCE, Cluster, check, check_counts, check_equal, main,
                      mlp_job, wait_for)
 from proxy import Proxy
-from s3 import S3
+from s3 import S3, error
 
 WORLD = {}  # s3: the one that all tests have
 
@@ -218,6 +218,31 @@ def nobody_stands_still_while_the_bucket_does():
             check(more.returncode == 0, "the submission", said)
 
 
+def an_evaluation_that_finds_no_bucket_is_given_up():
+    """The only worker trains on; the epoch of that checkpoint has no numbers."""
+    s3 = WORLD["s3"]
+
+    def refuse(forward):
+        """A file of a cut: who writes one reads it too, before there is a manifest."""
+        *before, (_, path) = s3.asked
+        cut = max((i for i, (how, what) in enumerate(before)
+                   if how == "PUT" and "/evaluates/evaluates-" in what and "/cut-" in what),
+                  default=0)
+        if any(what.startswith(path) for _, what in before[:cut]):
+            return 503, [], error("SlowDown")
+        return forward()
+
+    with Bucket("evaluates", patience="1s", psservers=1, workers=1) as c:
+        s3.add(10**6, "GET", ".safetensors", "", refuse)
+        job = c.submit(long_job("evaluates", epochs=4000, max_attempts=1))
+        wait_for("an evaluation to be given up", lambda: [
+            w for w in warnings_of(c, job) if "evaluation" in w and "SlowDown" in w])
+        c.wait_steps(job, c.steps(job) + 200)
+        one_more_cut(c, job)
+        s3.faults.clear()
+        wait_for("evaluations", lambda: c.status(job).get("evaluations"))
+
+
 def warnings_of(c, job):
     return c.status(job).get("warnings", [])
 
@@ -318,6 +343,7 @@ if __name__ == "__main__":
         main([a_cluster_loses_its_processes_and_keeps_its_bucket,
               another_cluster_goes_on_from_the_bucket,
               nobody_stands_still_while_the_bucket_does,
+              an_evaluation_that_finds_no_bucket_is_given_up,
               wrong_names_and_keys_are_said_at_the_start,
               a_start_waits_for_a_bucket_that_is_away,
               keys_that_expire_are_said_and_new_ones_taken])
