@@ -3,7 +3,7 @@
 """The dashboard in a real browser, and what its viewers cost a job; by hand.
 
     SLUICE_BIN=build/bin build/venv/bin/python bench/page.py page     figures of the page
-    SLUICE_BIN=build/bin build/venv/bin/python bench/page.py viewers  --rounds 7 --seconds 8
+    SLUICE_BIN=build/bin build/venv/bin/python bench/page.py viewers  --rounds 60 --seconds 1.5
 
 `page` wants Debian's chromium. Its figures are of the page that users get: what
 a browser paints, when a row is there, and how long its own charts take. In
@@ -94,9 +94,8 @@ def paints(page, where, rounds):
     for n in range(rounds):
         page.open(f"http://{where}/?n={n}#/")
         page.until("figures", "document.getElementById('workers')")
-        first.append(page.js("new Promise(done => new PerformanceObserver((l, o) => { o.disconnect(); "
-                             "done(l.getEntriesByName('first-contentful-paint')[0].startTime); })"
-                             ".observe({type: 'paint', buffered: true}))"))
+        page.until("a paint", "performance.getEntriesByName('first-contentful-paint').length")
+        first.append(page.js("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
         told.append(page.js("performance.getEntriesByType('resource').filter(e => e.name.includes('overview'))[0].responseEnd"))
     return first, told
 
@@ -193,31 +192,33 @@ class Viewer:
 
 
 def look(where, job, count):
-    """Until stdin is closed: so many viewers; then what they had, as JSON."""
+    """So many viewers, who ask while the last word on stdin is 1, until that is closed; then
+    how many answers they had, after a line that all that was before them has come to all."""
     start, some = time.monotonic(), selectors.DefaultSelector()
     viewers = [Viewer(where, job, start + i / count) for i in range(count)]
     for v in viewers:
         some.register(v.ask, selectors.EVENT_READ, v.read)
         some.register(v.stream, selectors.EVENT_READ, lambda v=v: v.stream.recv(1 << 16))
-    some.register(sys.stdin, selectors.EVENT_READ, None)
-    late, told = 0, False
+    some.register(0, selectors.EVENT_READ, None)
+    asking, here = True, False
     while True:
-        if not told and all(v.caught_up for v in viewers):
-            for v in viewers:  # what was before they came has come to all
+        if not here and all(v.caught_up for v in viewers):
+            for v in viewers:
                 v.answers = 0
-            began, told = (time.process_time(), time.monotonic()), True
+            here = True
             print("here", flush=True)
         for v in viewers:
-            if not v.waiting and v.due <= time.monotonic():
-                late += time.monotonic() - v.due > 1
+            if asking and not v.waiting and v.due <= time.monotonic():
                 v.begin()
-        for key, _ in some.select(0.01):
-            if key.data is None:
-                print(json.dumps({"answers": sum(v.answers for v in viewers), "late": late,
-                                  "cpu_s": time.process_time() - began[0],
-                                  "seconds": time.monotonic() - began[1]}))
+        for key, _ in some.select(0.01 if asking else 1):
+            if key.data is not None:
+                key.data()
+                continue
+            word = os.read(0, 100)
+            if not word:
+                print(sum(v.answers for v in viewers))
                 return
-            key.data()
+            asking = word.endswith(b"1")
 
 
 def cpu_of(pid):
@@ -225,51 +226,45 @@ def cpu_of(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def turn(c, where, job, viewers, seconds):
-    """(images/s, the coordinator's share of a core, the viewers' own)"""
-    watch = None
-    if viewers:
-        watch = subprocess.Popen([sys.executable, __file__, "look", where, job, str(viewers)],
-                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        watch.stdout.readline()
-    pid = c.processes["coordinator"].pid
-    steps, cpu, began = c.steps(job), cpu_of(pid), time.monotonic()
+def turn(c, job, watch, asking, seconds):
+    """(images/s, the coordinator's share of a core, the viewers' own, seconds)"""
+    watch.stdin.write("1" if asking else "0")
+    watch.stdin.flush()
+    pids = (c.processes["coordinator"].pid, watch.pid)
+    steps, before, began = c.steps(job), [cpu_of(pid) for pid in pids], time.monotonic()
     time.sleep(seconds)
-    steps, cpu, took = c.steps(job) - steps, cpu_of(pid) - cpu, time.monotonic() - began
-    told = {"cpu_s": 0, "answers": 0, "late": 0, "seconds": 1}
-    if watch:
-        told = json.loads(watch.communicate()[0])
-    return steps * 64 / took, cpu / took, told["cpu_s"] / told["seconds"], told
+    steps, took = c.steps(job) - steps, time.monotonic() - began
+    return (steps * 64 / took, *((cpu_of(pid) - was) / took for pid, was in zip(pids, before)), took)
 
 
 def bench_viewers(o):
-    head(f"bench/page.py viewers --rounds {o.rounds} --seconds {o.seconds} --viewers {o.viewers}")
+    head(f"bench/page.py viewers --rounds {o.rounds} --seconds {o.seconds:g} --viewers {o.viewers}")
     with Cluster(psservers=2, workers=2, coordinator_args=OPS,
                  worker_args=("--threads", "1")) as c:
-        where = address(c, "coordinator")
-        job = c.submit({"name": "page", "model": json.loads(MODEL), "optimizer": {"type": "adam"}, "loss": "sparse_categorical_crossentropy",
+        job = c.submit({"name": "page", "model": json.loads(MODEL), "optimizer": {"type": "adam"},
+                        "loss": "sparse_categorical_crossentropy",
                         "data": {"train": fashion_source("train", 60000)},
                         "train": {"batch": 64, "epochs": 30000, "steps_per_closure": 10}})
         c.wait_steps(job, 200)
-        pairs, without, with_, asked = [], [], [], 0
-        for n in range(o.rounds):
-            first = n % 2 == 0  # whoever is first in a pair has no advantage of it
-            a = turn(c, where, job, 0 if first else o.viewers, o.seconds)
-            b = turn(c, where, job, o.viewers if first else 0, o.seconds)
-            none, some = (a, b) if first else (b, a)
-            pairs.append(some[0] / none[0] - 1)
-            without.append(none)
-            with_.append(some)
-            asked += some[3]["answers"]
-            print(f"round {n}: {none[0]:,.0f} images/s, with viewers {some[0]:,.0f} "
-                  f"({100 * pairs[-1]:+.1f} %); load {os.getloadavg()[0]:.1f}", file=sys.stderr)
-        middle = statistics.median
-        print(f"{o.viewers} viewers: {100 * middle(pairs):+.1f} % images/s, median of {len(pairs)} pairs "
-              f"({100 * min(pairs):+.1f} to {100 * max(pairs):+.1f}; bar 1 %)")
-        print(f"images/s without {middle(w[0] for w in without):,.0f}, with {middle(w[0] for w in with_):,.0f}; "
-              f"answers/s {asked / sum(w[3]['seconds'] for w in with_):.0f}, late beats {sum(w[3]['late'] for w in with_)}")
-        print(f"of a core: coordinator {100 * middle(w[1] for w in without):.1f} %, with viewers "
-              f"{100 * middle(w[1] for w in with_):.1f} %; the viewers themselves {100 * middle(w[2] for w in with_):.1f} %")
+        watch = subprocess.Popen([sys.executable, __file__, "look", address(c, "coordinator"), job,
+                                  str(o.viewers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        watch.stdout.readline()
+        turns = {False: [], True: []}
+        for n in range(o.rounds):  # whoever is first in a pair has no advantage of it
+            for asking in (n % 2 == 1, n % 2 == 0):
+                turns[asking].append(turn(c, job, watch, asking, o.seconds))
+        answers = int(watch.communicate()[0])
+    middle = statistics.median
+    none, some = turns[False], turns[True]
+    pairs = sorted(100 * (b[0] / a[0] - 1) for a, b in zip(none, some))
+    quarter = len(pairs) // 4
+    print(f"{o.viewers} viewers: {middle(pairs):+.1f} % images/s, median of {len(pairs)} pairs "
+          f"(half of them {pairs[quarter]:+.1f} to {pairs[-1 - quarter]:+.1f}; bar 1 %)")
+    print(f"images/s without {middle(w[0] for w in none):,.0f}, with {middle(w[0] for w in some):,.0f}; "
+          f"answers/s {answers / sum(w[3] for w in some):.0f}; load {os.getloadavg()[0]:.1f}")
+    mean = statistics.fmean
+    print(f"of a core: coordinator {100 * mean(w[1] for w in none):.2f} %, with viewers "
+          f"{100 * mean(w[1] for w in some):.2f} %; the viewers themselves {100 * mean(w[2] for w in some):.2f} %")
 
 
 MODEL = """{"input_shape": [28, 28, 1], "layers": [{"type": "conv2d", "filters": 32, "kernel_size": 3, "activation": "relu"},
