@@ -29,14 +29,14 @@ static double evaluate(const struct slope *s)
 {
     const struct kern_desc *d = &s->fwd->d;
     const double *y = s->fwd->io[d->inputs];
-    double sum = 0;
+    long double sum = 0; // of tens of thousands, of which few change by h
 
     kc_run_ref(d, s->fwd->io);
     if (!s->weights)
         return ((double *)s->fwd->io[d->inputs + 1])[0];
     for (int64_t i = 0; i < kern_shape_count(&d->io[d->inputs]); i++)
-        sum += s->weights[i] * y[i];
-    return sum;
+        sum += (long double)s->weights[i] * y[i];
+    return (double)sum;
 }
 
 static bool agree(const struct slope *s, const char *what, double analytic,
