@@ -17,7 +17,7 @@ TOY = ROOT / "examples" / "toy.yaml"
 ARGUMENTS = {"submit": [TOY], "drain": ["w-0"], "undrain": ["w-0"], "jobs": [],
              "workers": [], "servers": [], "quota": [], "doctor": []}
 # These ask no coordinator.
-LOCAL = ("up", "run", "down", "validate", "import", "logs", "cert", "audit", "completion",
+LOCAL = ("up", "run", "down", "validate", "import", "logs", "cert", "token", "audit", "completion",
          "version")
 
 
