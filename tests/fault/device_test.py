@@ -95,6 +95,8 @@ def N29_a_lost_device_is_opened_again():
             check_equal(len(lines(b, name, ANEW)), 1, f"lines of {name} about it")
             # Nobody started it: our child still runs, in its fourth life.
             check(b.processes[name].poll() is None, f"{name} has ended")
+            wait_for(f"{name} to say that it started",  # its device may be first
+                     lambda: len(lines(b, name, '"started"')) > 3)
             check_equal(len(lines(b, name, '"started"')), 4, f"lives of {name}")
             check(b"SLUICE_ANEW=lost-device 3 flaky:cpu" in pathlib.Path(
                 f"/proc/{b.pid(name)}/environ").read_bytes(), f"{name} is no new program")
