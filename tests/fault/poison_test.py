@@ -10,7 +10,7 @@ import signal
 import subprocess
 
 import conserve
-from bed import Bed, check, check_counts, check_equal, ended, net, run
+from bed import Bed, check, check_counts, check_equal, ended, net, run, wait_for
 
 
 def poisoned(flag, how, limit, **train):
@@ -20,10 +20,12 @@ def poisoned(flag, how, limit, **train):
     with Bed(workers=1, programs=0, net_epochs=4) as b:
         spec = conserve.conserve_job("poison", epochs=1)
         spec["train"].update(train)
-        job = b.submit(spec)
+        # All are there before it is: fewer than four would use up its attempts.
         for i in range(5):
             b.programs.start(f"x-{i}", flag, 100)
-        failed = b.wait_state(job, "failed")
+        for i in range(5):
+            wait_for(f"x-{i} to attend", lambda: f'"member":"x-{i}"' in b.log("coordinator"))
+        failed = b.wait_state(b.submit(spec), "failed")
         for word in ("closure 6 ", "epoch 1", "samples 96..111", "4 distinct", how):
             check(word in failed["reason"], f"no '{word}' in", failed["reason"])
         dead = {n for n, p in b.programs.running.items() if p.poll() is not None}
