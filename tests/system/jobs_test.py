@@ -84,6 +84,7 @@ def queued_jobs_run_one_after_the_other_also_over_a_kill():
         free = c.submit(short_job("free", epochs=2))
         gone, bad, last = rest
         c.wait_steps(first, 10)
+        c.run("pause", first)  # it must not end before what follows is seen
         check_counts(c.wait_state(free))  # it is not queued, and waits for nobody
         check_equal(c.status(high)["reason"], f"queued: behind {first} (1 before it)",
                     "reason")
@@ -95,6 +96,7 @@ def queued_jobs_run_one_after_the_other_also_over_a_kill():
         check_equal(c.status(last)["reason"], f"queued: behind {bad} (3 before it)",
                     "reason after the coordinator was killed")
         check("queued" in c.run("jobs").stdout, "sluice jobs names none as queued")
+        c.run("resume", first)
         while c.status(last)["state"] not in ("finished", "failed", "stopped"):
             run = [job["id"] for job in c.json("jobs")["jobs"] if job.get("queued")
                    and job["state"] in ("running", "finishing")]
