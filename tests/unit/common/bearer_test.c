@@ -2,12 +2,10 @@
 // Tokens of certificates: what holds, for how long, and what does not.
 #include "common/net/tls_bearer.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/net/tls.h"
-#include "tests/harness/t.h"
+#include "tests/harness/certs.h"
 
 // An authority, one below it, another one; keys of three kinds.
 static const char make_certs[] =
@@ -29,32 +27,13 @@ static const char make_certs[] =
     "leaf good mid basicConstraints=critical,CA:true \"$ec\"\n"
     "leaf mid low $uri/admin/low \"$ec\"; cat mid.pem >> low.pem\n";
 
-static struct rpc_tls tls_of(const char *ca, const char *name)
-{
-    struct rpc_tls tls = {.server_name = NULL};
-    char file[64];
-
-    snprintf(file, sizeof(file), "%s.pem", ca);
-    tls.ca_file = t_path(file);
-    snprintf(file, sizeof(file), "%s.pem", name);
-    tls.cert_file = t_path(file);
-    snprintf(file, sizeof(file), "%s.key", name);
-    tls.key_file = t_path(file);
-    return tls;
-}
-
 static struct tls_files *begin(void)
 {
     struct tls_files *files;
     struct rpc_tls tls;
-    char command[4096];
 
-    snprintf(command, sizeof(command), "cd '%s' || exit 1\n%s", t_tmpdir(),
-             make_certs);
-    if (system("command -v openssl >/dev/null") != 0)
-        T_SKIP("no openssl command");
-    T_EQ(system(command), 0);
-    tls = tls_of("good", "ann");
+    certs_make(make_certs);
+    tls = certs_of("good", "ann");
     T_OK(tls_files_open(&files, &tls, t_err()));
     return files;
 }
@@ -62,7 +41,7 @@ static struct tls_files *begin(void)
 // The token is the caller's: buf_release.
 static struct buf made(const char *ca, const char *name, time_t now)
 {
-    struct rpc_tls tls = tls_of(ca, name);
+    struct rpc_tls tls = certs_of(ca, name);
     struct buf token = BUF_INIT;
 
     T_OK(tls_bearer_make(&token, &tls, now, 3600, t_err()));
@@ -110,7 +89,7 @@ TEST(bearer, it_holds_from_its_making_to_its_end)
     time_t now = time(NULL);
     struct buf token = made("good", "ann", now);
     const char *text = buf_text(&token);
-    struct rpc_tls tls = tls_of("good", "ann");
+    struct rpc_tls tls = certs_of("good", "ann");
     struct buf none = BUF_INIT;
     struct rpc_peer peer;
 

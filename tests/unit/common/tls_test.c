@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/run/log.h"
+#include "tests/harness/certs.h"
 
 // Two authorities; a server and a client of the first, a client of the other.
 static const char make_certs[] =
@@ -31,39 +32,6 @@ static const char make_certs[] =
     "leaf good old DNS:old -1\n"
     "cp server.key open.key; chmod 644 open.key; echo junk > junk.pem\n";
 
-static void certs(void)
-{
-    char command[2048];
-
-    snprintf(command, sizeof(command), "cd '%s' || exit 1\n%s", t_tmpdir(),
-             make_certs);
-    if (system("command -v openssl >/dev/null") != 0)
-        T_SKIP("no openssl command");
-    T_EQ(system(command), 0);
-}
-
-static int shell(const char *line)
-{
-    char command[2048];
-
-    snprintf(command, sizeof(command), "cd '%s' && %s", t_tmpdir(), line);
-    return system(command);
-}
-
-static struct rpc_tls tls_of(const char *ca, const char *name)
-{
-    struct rpc_tls tls = {.server_name = NULL};
-    char file[64];
-
-    snprintf(file, sizeof(file), "%s.pem", ca);
-    tls.ca_file = t_path(file);
-    snprintf(file, sizeof(file), "%s.pem", name);
-    tls.cert_file = t_path(file);
-    snprintf(file, sizeof(file), "%s.key", name);
-    tls.key_file = t_path(file);
-    return tls;
-}
-
 struct secure {
     struct rpc_io *io;
     struct rpc_server *server;
@@ -72,7 +40,7 @@ struct secure {
 
 static void secure_open(struct secure *s, const char *ca, const char *name)
 {
-    struct rpc_tls tls = tls_of(ca, name);
+    struct rpc_tls tls = certs_of(ca, name);
     int port = 0;
 
     T_OK(rpc_io_new(&s->io, NULL, t_err()));
@@ -124,11 +92,11 @@ TEST(rpc_tls, both_sides_prove_who_they_are)
     struct secure s;
     char name[100];
 
-    certs();
+    certs_make(make_certs);
     secure_open(&s, "good", "server");
-    worker = tls_of("good", "worker");
-    plain = tls_of("good", "plain");
-    thief = tls_of("good", "thief"); // trusts the server, is not trusted
+    worker = certs_of("good", "worker");
+    plain = certs_of("good", "plain");
+    thief = certs_of("good", "thief"); // trusts the server, is not trusted
     T_OK(who(&s, &worker, name, t_err()));
     T_STR(name, "spiffe://sluice/worker/w1");
     T_OK(who(&s, &plain, name, t_err()));
@@ -146,9 +114,9 @@ TEST(rpc_tls, the_server_must_have_the_name_that_was_dialled)
     struct secure s;
     char name[100];
 
-    certs();
+    certs_make(make_certs);
     secure_open(&s, "good", "server");
-    worker = tls_of("good", "worker");
+    worker = certs_of("good", "worker");
     worker.server_name = "ps.test";
     T_OK(who(&s, &worker, name, t_err()));
     worker.server_name = "other.test";
@@ -172,9 +140,9 @@ TEST(rpc_tls, an_address_that_no_interface_has)
     struct rpc_tls tls;
     struct secure s;
 
-    certs();
+    certs_make(make_certs);
     secure_open(&s, "good", "server");
-    tls = tls_of("good", "server");
+    tls = certs_of("good", "server");
     T_FAILS(SL_EINVAL,
             rpc_server_bind(s.server, "192.0.2.7:0", &tls, NULL, &err));
     T_HAS(err.text, "no interface of this machine");
@@ -186,8 +154,8 @@ TEST(rpc_tls, bad_files_are_told_apart)
     struct rpc_tls good, t;
     struct tls_pem pem;
 
-    certs();
-    good = tls_of("good", "server");
+    certs_make(make_certs);
+    good = certs_of("good", "server");
     T_OK(tls_load(&pem, &good, t_err()));
     tls_pem_release(&pem);
     tls_pem_release(&pem);
@@ -210,7 +178,7 @@ TEST(rpc_tls, bad_files_are_told_apart)
     t = good;
     t.key_file = NULL;
     check_bad(&t, SL_EINVAL, "--tls-key");
-    t = tls_of("good", "old");
+    t = certs_of("good", "old");
     check_bad(&t, SL_EDENIED, "expired");
 }
 
@@ -219,11 +187,11 @@ TEST(rpc_tls, an_authority_that_expired_may_stand_beside_one_that_holds)
     struct rpc_tls t;
     struct tls_pem pem;
 
-    certs();
-    t = tls_of("good", "server");
+    certs_make(make_certs);
+    t = certs_of("good", "server");
     t.ca_file = t_path("old.pem");
     check_bad(&t, SL_EDENIED, "old.pem expired on ");
-    T_EQ(shell("cat old.pem good.pem > both.pem"), 0);
+    T_EQ(certs_shell("cat old.pem good.pem > both.pem"), 0);
     t.ca_file = t_path("both.pem");
     T_OK(tls_load(&pem, &t, t_err()));
     T_TRUE(pem.ends > time(NULL));
@@ -237,17 +205,17 @@ TEST(rpc_tls, a_failed_handshake_is_explained)
     struct secure s;
     char name[100];
 
-    certs();
+    certs_make(make_certs);
     secure_open(&s, "good", "server");
-    worker = tls_of("good", "worker");
+    worker = certs_of("good", "worker");
     worker.ca_file = t_path("evil.pem");
     T_FAILS(SL_EUNAVAIL, who(&s, &worker, name, &err));
     T_HAS(err.text, s.address);
     T_HAS(err.text, "is not valid yet by this host's clock");
-    worker = tls_of("good", "thief");
+    worker = certs_of("good", "thief");
     T_FAILS(SL_EUNAVAIL, who(&s, &worker, name, &err));
     T_HAS(err.text, "does not accept our certificate");
-    worker = tls_of("good", "worker");
+    worker = certs_of("good", "worker");
     worker.server_name = "other.test";
     T_FAILS(SL_EUNAVAIL, who(&s, &worker, name, &err));
     T_HAS(err.text, "--host");
@@ -290,7 +258,7 @@ static void put(const char *from, const char *to)
     char command[200];
 
     snprintf(command, sizeof(command), "cp -p %s new && mv new %s", from, to);
-    T_EQ(shell(command), 0);
+    T_EQ(certs_shell(command), 0);
 }
 
 static void put_set(const char *ca, const char *name, const char *to)
@@ -331,15 +299,15 @@ TEST(rpc_tls, replaced_files_serve_new_connections_and_old_ones_stay)
     char name[100], near[40];
     unsigned port = 0;
 
-    certs();
+    certs_make(make_certs);
     put_set("good", "server", "s");
     put_set("good", "worker", "w");
     secure_open(&s, "s-ca", "s");
     T_EQ(sscanf(s.address, "127.0.0.1:%u", &port), 1);
     wire_open(&wire, port);
     snprintf(near, sizeof(near), "127.0.0.1:%u", wire.port);
-    live = tls_of("w-ca", "w");
-    old = tls_of("good", "worker");
+    live = certs_of("w-ca", "w");
+    old = certs_of("good", "worker");
     T_OK(rpc_channel_new(&channel, s.io, near, &live, NULL, t_err()));
     T_OK(who_on(channel, name, t_err()));
     T_STR(name, "spiffe://sluice/worker/w1");
@@ -370,9 +338,9 @@ TEST(rpc_tls, files_that_do_not_hold_change_nothing_and_are_said_once)
     struct tls_pem pem;
     unsigned serial;
 
-    certs();
+    certs_make(make_certs);
     put_set("good", "worker", "w");
-    live = tls_of("w-ca", "w");
+    live = certs_of("w-ca", "w");
     T_OK(tls_files_open(&files, &live, t_err()));
     T_OK(tls_files_open(&twin, &live, t_err()));
     T_TRUE(files == twin);
@@ -390,7 +358,7 @@ TEST(rpc_tls, files_that_do_not_hold_change_nothing_and_are_said_once)
     tls_look(true); // SIGHUP: somebody wants to know
     T_EQ(heard("is not the key of"), 1);
 
-    T_EQ(shell("rm w.pem"), 0);
+    T_EQ(certs_shell("rm w.pem"), 0);
     hear();
     tls_look(false);
     tls_look(false);
@@ -413,9 +381,9 @@ TEST(rpc_tls, a_look_between_two_renames_is_not_an_error)
     struct tls_files *files;
     struct rpc_tls live;
 
-    certs();
+    certs_make(make_certs);
     put_set("good", "worker", "w");
-    live = tls_of("w-ca", "w");
+    live = certs_of("w-ca", "w");
     T_OK(tls_files_open(&files, &live, t_err()));
     hear();
     put("server.pem", "w.pem");
@@ -434,11 +402,11 @@ TEST(rpc_tls, the_end_of_a_certificate_is_near)
     struct rpc_tls live;
     char near[200];
 
-    certs();
+    certs_make(make_certs);
     snprintf(near, sizeof(near), "certificate expires cert=%s",
              t_path("w.pem"));
     put_set("good", "worker", "w"); // two days
-    live = tls_of("w-ca", "w");
+    live = certs_of("w-ca", "w");
     T_OK(tls_files_open(&files, &live, t_err()));
     hear();
     tls_look(false);

@@ -5,12 +5,11 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "proto/wire.h"
-#include "tests/harness/t.h"
+#include "tests/harness/certs.h"
 #include "tests/unit/proto/matrix.h"
 
 #define DEADLINE_MS 60000
@@ -50,26 +49,6 @@ static const char make_certs[] =
     " -crldays 2 -out $1; }\n"
     "crl ca.crl; : > list; crl empty.crl\n";
 
-static int shell(const char *line)
-{
-    char command[4096];
-
-    snprintf(command, sizeof(command), "cd '%s' && { %s\n}", t_tmpdir(), line);
-    return system(command);
-}
-
-static struct rpc_tls tls_of(const char *name)
-{
-    struct rpc_tls tls = {.ca_file = t_path("ca.pem")};
-    char file[64];
-
-    snprintf(file, sizeof(file), "%s.pem", name);
-    tls.cert_file = t_path(file);
-    snprintf(file, sizeof(file), "%s.key", name);
-    tls.key_file = t_path(file);
-    return tls;
-}
-
 static atomic_uint answered;
 
 static void answer(struct rpc_call *call, void *arg)
@@ -85,13 +64,6 @@ struct guarded {
     char address[40], socket[256];
 };
 
-static void certs(void)
-{
-    if (system("command -v openssl >/dev/null") != 0)
-        T_SKIP("no openssl command");
-    T_EQ(shell(make_certs), 0);
-}
-
 static void guarded_open_as(struct guarded *g, const char *name)
 {
     static const struct rpc_server_options options = {.allow = access_allow};
@@ -99,7 +71,7 @@ static void guarded_open_as(struct guarded *g, const char *name)
     struct rpc_tls tls;
     int port = 0;
 
-    tls = tls_of(name);
+    tls = certs_of("ca", name);
     tls.crl_file = t_path("ca.crl");
     for (size_t i = 0; i < SL_COUNT(matrix); i++)
         g->methods[i] = (struct rpc_method){
@@ -115,7 +87,7 @@ static void guarded_open_as(struct guarded *g, const char *name)
 
 static void guarded_open(struct guarded *g)
 {
-    certs();
+    certs_make(make_certs);
     guarded_open_as(g, "server");
 }
 
@@ -148,7 +120,7 @@ static enum sl_err ask(struct rpc_channel *channel, const char *path,
 // As somebody whose certificate has the letter, every method.
 static void check_caller(struct guarded *g, const char *name, char letter)
 {
-    struct rpc_tls tls = tls_of(name);
+    struct rpc_tls tls = certs_of("ca", name);
     struct rpc_channel *channel = dial(g, g->address, &tls);
 
     for (size_t i = 0; i < SL_COUNT(matrix); i++) {
@@ -166,7 +138,7 @@ static void check_caller(struct guarded *g, const char *name, char letter)
 static void check_stranger(struct guarded *g, const char *name,
                            const char *words)
 {
-    struct rpc_tls tls = tls_of(name);
+    struct rpc_tls tls = certs_of("ca", name);
     struct rpc_channel *channel = dial(g, g->address, &tls);
 
     for (size_t i = 0; i < SL_COUNT(matrix); i++) {
@@ -204,7 +176,7 @@ static bool shakes_hands(struct guarded *g, const char *name)
              "timeout 60 openssl s_client -connect %s -CAfile ca.pem -cert "
              "%s.pem -key %s.key -alpn h2 -tls1_2 </dev/null >said 2>&1",
              g->address, name, name);
-    return shell(line) == 0;
+    return certs_shell(line) == 0;
 }
 
 // Our own client does not even load one that has expired.
@@ -220,7 +192,7 @@ TEST(access, without_a_certificate_or_with_one_that_expired_nothing)
     for (size_t i = 0; i < SL_COUNT(matrix); i++)
         T_FAILS(SL_EUNAVAIL, ask(plain, matrix[i].path, t_err()));
     rpc_channel_free(plain);
-    expired = tls_of("expired");
+    expired = certs_of("ca", "expired");
     T_FAILS(SL_EDENIED,
             rpc_channel_new(&none, g.io, g.address, &expired, NULL, &err));
     T_HAS(err.text, "expired");
@@ -274,8 +246,8 @@ TEST(access, a_server_of_another_role_is_sent_nothing)
     };
     struct rpc_tls tls;
 
-    certs();
-    tls = tls_of("W");
+    certs_make(make_certs);
+    tls = certs_of("ca", "W");
     tls.crl_file = t_path("ca.crl");
     for (size_t i = 0; i < SL_COUNT(table); i++) {
         struct sl_error err = SL_ERROR_INIT;
@@ -299,13 +271,13 @@ TEST(access, whoever_dials_with_new_certificates_asks_again)
     struct rpc_tls tls;
     struct guarded g;
 
-    certs();
+    certs_make(make_certs);
     guarded_open_as(&g, "at-W");
-    tls = tls_of("W");
+    tls = certs_of("ca", "W");
     T_OK(rpc_channel_new(&channel, g.io, g.address, &tls, &access_to_psserver,
                          t_err()));
     T_FAILS(SL_EUNAVAIL, ask(channel, WIRE_PUSH, &err));
-    T_EQ(shell("cp P.pem W.pem && cp P.key W.key"), 0);
+    T_EQ(certs_shell("cp P.pem W.pem && cp P.key W.key"), 0);
     tls_look(true);
     err = (struct sl_error)SL_ERROR_INIT;
     T_FAILS(SL_EUNAVAIL, ask(channel, WIRE_PUSH, &err));
@@ -335,10 +307,10 @@ TEST(access, a_list_that_is_replaced_holds_for_connections_that_stand)
     struct guarded g;
 
     guarded_open(&g);
-    tls = tls_of("revoked");
+    tls = certs_of("ca", "revoked");
     channel = dial(&g, g.address, &tls);
     T_FAILS(SL_EAUTH, ask(channel, matrix[1].path, t_err()));
-    T_EQ(shell("mv empty.crl ca.crl"), 0);
+    T_EQ(certs_shell("mv empty.crl ca.crl"), 0);
     tls_look(true);
     T_OK(ask(channel, matrix[1].path, t_err()));
     rpc_channel_free(channel);
@@ -351,18 +323,19 @@ TEST(access, a_list_of_another_authority_is_refused)
     struct tls_pem pem;
     struct rpc_tls tls;
 
-    certs();
-    tls = tls_of("A");
+    certs_make(make_certs);
+    tls = certs_of("ca", "A");
     tls.crl_file = t_path("ca.crl");
     T_OK(tls_load(&pem, &tls, t_err()));
     T_TRUE(pem.crl_ends > pem.ends - 86400 * 3);
     tls_pem_release(&pem);
-    T_EQ(shell("mkdir other && cd other && (ln -s ../cnf ../list . ; "
-               "openssl req -x509 -newkey ec -pkeyopt "
-               "ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=ca "
-               "-keyout ca.key -out ca.pem && openssl ca -gencrl -config cnf "
-               "-cert ca.pem -keyfile ca.key -crldays 2 -out ../ca.crl) "
-               ">/dev/null 2>&1"),
+    T_EQ(certs_shell(
+             "mkdir other && cd other && (ln -s ../cnf ../list . ; "
+             "openssl req -x509 -newkey ec -pkeyopt "
+             "ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=ca "
+             "-keyout ca.key -out ca.pem && openssl ca -gencrl -config cnf "
+             "-cert ca.pem -keyfile ca.key -crldays 2 -out ../ca.crl) "
+             ">/dev/null 2>&1"),
          0);
     T_FAILS(SL_EINVAL, tls_load(&pem, &tls, &err));
     T_HAS(err.text, "of no authority");
