@@ -49,6 +49,17 @@ void answer_json(struct http_answer *a, json_t *object)
     a->type = "application/json";
 }
 
+enum sl_err answer_text(struct buf *out, const ProtobufCMessage *message)
+{
+    json_t *object = NULL;
+    enum sl_err rc = pbjson_write(&object, message);
+
+    if (rc == SL_OK)
+        rc = sl_json_write(out, object, false);
+    json_decref(object);
+    return rc;
+}
+
 void answer_message(struct http_answer *a, ProtobufCMessage *message)
 {
     json_t *object = NULL;

@@ -18,6 +18,9 @@ bool answer_number(uint64_t *out, const struct http_request *q,
                    struct http_answer *a, const char *name, uint64_t otherwise,
                    uint64_t most);
 
+// Appends a message, which stays the caller's, as JSON of one line. SL_ENOMEM.
+enum sl_err answer_text(struct buf *out, const ProtobufCMessage *message);
+
 // The members of an object after "schema_version"; NULL: no memory.
 void answer_json(struct http_answer *a, json_t *object);
 void answer_message(struct http_answer *a, ProtobufCMessage *message);

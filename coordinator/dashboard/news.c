@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/json.h"
 #include "common/base/mem.h"
 #include "coordinator/dashboard/answer.h"
 #include "coordinator/service/status.h"
@@ -13,13 +12,8 @@
 // Takes the message; NULL: there is none.
 static enum sl_err write_message(struct buf *out, ProtobufCMessage *message)
 {
-    json_t *object = NULL;
-    enum sl_err rc =
-        message == NULL ? SL_ENOMEM : pbjson_write(&object, message);
+    enum sl_err rc = message == NULL ? SL_ENOMEM : answer_text(out, message);
 
-    if (rc == SL_OK)
-        rc = sl_json_write(out, object, false);
-    json_decref(object);
     wire_free(message);
     return rc;
 }

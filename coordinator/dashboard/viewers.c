@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/json.h"
 #include "common/base/mem.h"
 #include "coordinator/dashboard/answer.h"
 #include "coordinator/service/status.h"
@@ -28,16 +27,12 @@ static void on_gone(void *arg)
 static enum sl_err send_event(struct viewer *v, const Sluice__V1__Event *e)
 {
     struct buf text = BUF_INIT;
-    json_t *object = NULL;
     char id[24];
-    enum sl_err rc = pbjson_write(&object, &e->base);
+    enum sl_err rc = answer_text(&text, &e->base);
 
     snprintf(id, sizeof(id), "%llu", (unsigned long long)e->id);
     if (rc == SL_OK)
-        rc = sl_json_write(&text, object, false);
-    if (rc == SL_OK)
         rc = http_stream_send(v->stream, id, NULL, buf_text(&text));
-    json_decref(object);
     buf_release(&text);
     return rc;
 }
