@@ -68,6 +68,25 @@ def children_of(folder):
     return found
 
 
+@contextlib.contextmanager
+def full_disk(process, folder):
+    """The disk of the folder, in the mounts of the process, is full and stays so:
+    what a collected checkpoint or a shortened journal gives back is taken, too."""
+    inside = ["nsenter", "-t", str(process.pid), "-m"]
+    ballast = pathlib.Path(folder) / "ballast"
+    fill = f"cat /dev/zero >> '{ballast}' 2>/dev/null"
+    subprocess.run([*inside, "sh", "-c", fill], check=False)
+    # A session of its own, so that its children end with it.
+    filler = subprocess.Popen([*inside, "sh", "-c", f"while :; do {fill}; sleep 0.02; done"],
+                              start_new_session=True)
+    try:
+        yield
+    finally:
+        os.killpg(filler.pid, signal.SIGKILL)
+        filler.wait()
+        subprocess.run([*inside, "rm", "-f", str(ballast)], check=False)
+
+
 class NotifySocket:
     """Where daemons say READY=1, as they would to systemd."""
 

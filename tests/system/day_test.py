@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-from cluster import (BIN, Cluster, check, check_counts, check_equal, main, mlp_job,
+from cluster import (BIN, Cluster, check, check_counts, check_equal, full_disk, main, mlp_job,
                      wait_for)
 from netns_test import TAG, Hosts, ip
 
@@ -214,12 +214,7 @@ def a_psserver_that_cannot_be_reached(c):
 def a_full_disk(c, red):
     """ps-1's disk fills up; its jobs say so, and go on when there is space."""
     inside = ["nsenter", "-t", str(c.processes["ps-1"].pid), "-m"]
-    big = c.dir / "ps-1" / "somebody-elses"
-    # Somebody who takes what checkpoints that are collected give back, too.
-    filler = subprocess.Popen(
-        [*inside, "sh", "-c",
-         f"while :; do cat /dev/zero >> '{big}' 2>/dev/null; sleep 0.02; done"])
-    try:
+    with full_disk(c.processes["ps-1"], c.dir / "ps-1"):
         c.says(red, "o space left on device")
         told = c.run("status", red).stdout
         check("ps-1" in told, "whose disk", told)
@@ -230,10 +225,6 @@ def a_full_disk(c, red):
         check_equal(found.returncode, 1, "exit of doctor")
         check("checkpoints fail without space" in found.stdout, "doctor says", found.stdout)
         cuts = int(c.status(red)["cuts"])
-    finally:
-        filler.kill()
-        filler.wait()
-    subprocess.run([*inside, "rm", str(big)], check=True)
     wait_for("a checkpoint again", lambda: int(c.status(red)["cuts"]) > cuts)
     wait_for("status to be content", lambda: "o space left" not in
              c.run("status", red).stdout)

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from cluster import Cluster, check, check_counts, main, mlp_job, wait_for
+from cluster import Cluster, check, check_counts, full_disk, main, mlp_job, wait_for
 
 MIB = 24
 
@@ -27,20 +27,12 @@ class Small(Cluster):
                 f'mount -t tmpfs -o size={MIB}m tmpfs "$0" && exec "$@"',
                 str(state), *line]
 
-    def inside(self, script):
-        """In the coordinator's mounts, and its state folder."""
-        return subprocess.run(
-            ["nsenter", "-t", str(self.processes["coordinator"].pid), "-m", "sh",
-             "-c", f'cd "{self.dir}/coordinator" && {script}'],
-            check=False, capture_output=True)
-
 
 def a_full_disk_is_waited_for():
     with Small(psservers=1, workers=1) as c:
         job = c.submit(mlp_job("full", samples=6400, epochs=12, steps_per_closure=5))
         c.wait_steps(job, 100)
         term = int(c.cluster_status()["term"])
-        c.inside("cat /dev/zero > ballast")  # until there is no space
         more = c.dir / "more.yaml"
         more.write_text(json.dumps(
             mlp_job("more", samples=640, epochs=1)))
@@ -50,11 +42,11 @@ def a_full_disk_is_waited_for():
             done = c.run("--timeout", "1s", "submit", more, "--no-wait", want=None)
             told.append(done.stderr)
             return done.returncode != 0 and "no space left" in done.stderr
-        wait_for("a submit that is refused for want of space", refused)
-        check("journal.sqlite" in told[-1] and "bytes" in told[-1],
-              "path and bytes are not named", told[-1])
-        check(c.processes["coordinator"].poll() is None, "it has ended")
-        c.inside("rm ballast")
+        with full_disk(c.processes["coordinator"], c.dir / "coordinator"):
+            wait_for("a submit that is refused for want of space", refused)
+            check("journal.sqlite" in told[-1] and "bytes" in told[-1],
+                  "path and bytes are not named", told[-1])
+            check(c.processes["coordinator"].poll() is None, "it has ended")
         wait_for("the coordinator to go on", lambda: "space for the journal again"
                  in c.log("coordinator"))
         check_counts(c.wait_state(job))

@@ -12,6 +12,7 @@ import signal
 
 from cluster import (PATIENCE, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
+from scrape import OPS, address, metrics, value
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
@@ -73,13 +74,17 @@ def the_only_worker_killed_between_closures():
 
 
 def a_silent_worker_is_replaced_and_may_wake_up():
-    with Cluster(psservers=2, workers=2) as c:
+    with Cluster(psservers=2, workers=2, worker_args=OPS) as c:
         job = c.submit(long_job("silent", epochs=60))
         some_steps_on(c, job)
-        before = int(c.status(job)["closures_retried"])
+        # Ready is not attached: the other worker may have counted those steps.
+        wait_for("w-0 to compute", lambda: value(
+            metrics(address(c, "w-0")), "sluice_steps_total", result="counted") > 0)
         c.pause("w-0")
-        wait_for("the silent worker's closures to be leased again", lambda:
-                 int(c.status(job)["closures_retried"]) > before, 10)
+        # What it held had perhaps been computed and not been said: then nothing
+        # runs again (closures_retried), and the counts below are the proof.
+        wait_for("the silent worker to be lost",
+                 lambda: int(c.status(job)["workers_lost"]) > 0, 10)
         some_steps_on(c, job)
         c.resume("w-0")
         check_counts(c.wait_state(job))

@@ -10,7 +10,8 @@ import tempfile
 
 import catalogue
 from access_test import Guarded
-from cluster import (BIN, ROOT, Cluster, check, check_equal, main, mlp_job, wait_for)
+from cluster import (BIN, ROOT, Cluster, check, check_equal, full_disk, main, mlp_job,
+                     wait_for)
 from emulated_test import Emulated
 from imds import Clouds
 from scrape import OPS, address, get, metrics, value
@@ -91,24 +92,16 @@ class Small(Cluster):
                 'mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@"', str(store), *line,
                 "--store", str(store)]
 
-    def inside(self, script):
-        """In the psserver's mounts, and its store."""
-        done = subprocess.run(
-            ["nsenter", "-t", str(self.processes["ps-0"].pid), "-m", "sh", "-c",
-             f'cd "{self.dir}/small" && {script}'], capture_output=True, check=False)
-        return done.returncode
-
 
 def a_psserver_without_space_is_not_ready_and_recovers():
     with Small(psservers=1, workers=1, psserver_args=OPS) as c:
         job = c.submit(mlp_job(epochs=100))
         c.wait_steps(job, 20)
         becomes(c, "ps-0", 200, "[+]space ok")
-        c.inside("cat /dev/zero > ballast")
-        becomes(c, "ps-0", 503, "[-]space failed: the last snapshot found no space")
-        check(value(metrics(address(c, "ps-0")), "sluice_snapshots_total", result="enospc") > 0,
-              "the figure does not say so")
-        c.inside("rm ballast")
+        with full_disk(c.processes["ps-0"], c.dir / "small"):
+            becomes(c, "ps-0", 503, "[-]space failed: the last snapshot found no space")
+            check(value(metrics(address(c, "ps-0")), "sluice_snapshots_total",
+                        result="enospc") > 0, "the figure does not say so")
         becomes(c, "ps-0", 200, "[+]space ok")
 
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 
 from access_test import Guarded
-from cluster import ROOT, check, check_equal, main, mlp_job, wait_for
+from cluster import ROOT, check, check_equal, full_disk, main, mlp_job, wait_for
 from conserve import Programs, conserve_job
 from ops_test import Small
 from scrape import OPS, address, get, metrics, value
@@ -144,10 +144,8 @@ def nonfinite_gradients(c):
 
 
 def disk_full(c):
-    with Row(c, "disk full") as row:
-        c.inside("cat /dev/zero > ballast")
+    with full_disk(c.processes["ps-0"], c.dir / "small"), Row(c, "disk full") as row:
         row.readiness()
-    c.inside("rm ballast")
     wait_for("space again", lambda: get(address(c, "ps-0"), "/readyz")[0] == 200)
 
 

@@ -12,7 +12,7 @@ import threading
 import types
 
 from access_test import Guarded
-from cluster import BIN, ROOT, Cluster, check, check_equal, main, wait_for
+from cluster import BIN, ROOT, Cluster, check, check_equal, full_disk, main, wait_for
 from full_test import Small, spaces
 from proxy import Proxy
 
@@ -398,15 +398,14 @@ def a_full_disk_fails_these_calls_and_is_waited_for():
     with Small(psservers=0, workers=0) as c, \
             sluice.Coordinator(c.address, queue="q") as coord, Workers(c, 1):
         check_equal(coord.schedule("square", b"3").fetch(60), b"9", "a result")
-        c.inside("cat /dev/zero > ballast")
-        blocked = [coord.schedule("square", b" " * 200000 + b"%d" % n) for n in (4, 5)]
-        wait_for("the coordinator to say so",
-                 lambda: "tasks cannot be kept" in c.log("coordinator"))
-        check("no space left" in c.log("coordinator"), "not why")
-        check(c.processes["coordinator"].poll() is None, "it has ended")
-        c.cluster_status()  # the rest of it answers
-        check(not any(f.done() for f in blocked), "they have ended")
-        c.inside("rm ballast")
+        with full_disk(c.processes["coordinator"], c.dir / "coordinator"):
+            blocked = [coord.schedule("square", b" " * 200000 + b"%d" % n) for n in (4, 5)]
+            wait_for("the coordinator to say so",
+                     lambda: "tasks cannot be kept" in c.log("coordinator"))
+            check("no space left" in c.log("coordinator"), "not why")
+            check(c.processes["coordinator"].poll() is None, "it has ended")
+            c.cluster_status()  # the rest of it answers
+            check(not any(f.done() for f in blocked), "they have ended")
         check_equal([f.fetch(60) for f in blocked], [b"16", b"25"], "results")
 
 
