@@ -30,11 +30,17 @@ struct sock {
     bool before; // at the last look, too
 };
 
+struct socks {
+    struct sock *at;
+    size_t count, capacity;
+};
+
+// What a look takes is kept for the next one: they are many.
 struct rpc_socks {
     struct rpc_limits most;
     unsigned port[PORTS_MAX], ports;
-    struct sock *at; // of the last look, in order
-    size_t count;
+    DIR *open;              // the process's descriptors; NULL: not yet
+    struct socks last, now; // of the last look, in order; of this one
     struct {
         struct in6_addr host;
         uint64_t at_ms;
@@ -51,8 +57,12 @@ struct rpc_socks *rpc_socks_new(const struct rpc_limits *most)
 
 void rpc_socks_free(struct rpc_socks *s)
 {
-    if (s != NULL)
-        gpr_free(s->at);
+    if (s == NULL)
+        return;
+    if (s->open != NULL)
+        closedir(s->open);
+    gpr_free(s->last.at);
+    gpr_free(s->now.at);
     gpr_free(s);
 }
 
@@ -113,25 +123,29 @@ static int in_order(const void *a, const void *b)
     return d != 0 ? d : (x->port > y->port) - (x->port < y->port);
 }
 
-static size_t read_all(const struct rpc_socks *s, struct sock **out)
+static void add(struct socks *to, const struct sock *one)
 {
-    DIR *all = opendir("/proc/self/fd");
-    size_t count = 0, cap = 0;
+    if (to->count == to->capacity) {
+        to->capacity = to->capacity ? 2 * to->capacity : 64;
+        to->at = gpr_realloc(to->at, to->capacity * sizeof(*to->at));
+    }
+    to->at[to->count++] = *one;
+}
+
+static void read_all(struct rpc_socks *s)
+{
     struct dirent *entry;
     struct sock one;
 
-    while (all != NULL && (entry = readdir(all)) != NULL) {
-        if (entry->d_name[0] == '.' || !read_sock(s, atoi(entry->d_name), &one))
-            continue;
-        if (count == cap) {
-            cap = cap ? 2 * cap : 64;
-            *out = gpr_realloc(*out, cap * sizeof(**out));
-        }
-        (*out)[count++] = one;
+    s->now.count = 0;
+    if (s->open == NULL)
+        s->open = opendir("/proc/self/fd");
+    else
+        rewinddir(s->open);
+    while (s->open != NULL && (entry = readdir(s->open)) != NULL) {
+        if (entry->d_name[0] != '.' && read_sock(s, atoi(entry->d_name), &one))
+            add(&s->now, &one);
     }
-    if (all != NULL)
-        closedir(all);
-    return count;
 }
 
 // ---- what is too much
@@ -195,46 +209,51 @@ static size_t trim(struct rpc_socks *s, struct sock *from, struct sock *to,
     return here;
 }
 
-static void compare(struct rpc_socks *s, struct sock *all, size_t count)
+static void compare(const struct socks *last, struct socks *now)
 {
-    for (size_t i = 0; i < count; i++)
-        all[i].before = s->count > 0 && bsearch(&all[i], s->at, s->count,
-                                                sizeof(*s->at), in_order);
+    for (size_t i = 0; i < now->count; i++)
+        now->at[i].before =
+            last->count > 0 && bsearch(&now->at[i], last->at, last->count,
+                                       sizeof(*last->at), in_order);
 }
 
-void rpc_socks_look(struct rpc_socks *s)
+// Each host's new ones, as far as there is room for them.
+static void trim_all(struct rpc_socks *s)
 {
-    struct sock *all = NULL, *from, *to;
-    size_t count, kept = 0, old = 0;
+    struct sock *end = s->now.at + s->now.count, *from, *to;
+    size_t old = 0;
 
-    if (s->ports == 0)
-        return;
-    count = read_all(s, &all);
-    if (count == 0) {
-        gpr_free(all);
-        gpr_free(s->at);
-        s->at = NULL;
-        s->count = 0;
-        return;
-    }
-    qsort(all, count, sizeof(*all), in_order);
-    compare(s, all, count);
-    for (size_t i = 0; i < count; i++)
-        old += all[i].before;
-    for (from = all; from < all + count; from = to) {
+    for (from = s->now.at; from < end; from++)
+        old += from->before;
+    for (from = s->now.at; from < end; from = to) {
         size_t mine = 0, others;
 
-        for (to = from; to < all + count && same_host(from, to); to++)
+        for (to = from; to < end && same_host(from, to); to++)
             mine += to->before;
         others = old - mine; // and what this walk has let in
         others = others > s->most.connections ? s->most.connections : others;
         mine = trim(s, from, to, s->most.connections - others);
         old = others + mine;
     }
-    for (size_t i = 0; i < count; i++)
-        if (all[i].fd >= 0)
-            all[kept++] = all[i];
-    gpr_free(s->at);
-    s->at = all;
-    s->count = kept;
+}
+
+void rpc_socks_look(struct rpc_socks *s)
+{
+    struct socks seen;
+    size_t kept = 0;
+
+    if (s->ports == 0)
+        return;
+    read_all(s);
+    if (s->now.count > 0)
+        qsort(s->now.at, s->now.count, sizeof(*s->now.at), in_order);
+    compare(&s->last, &s->now);
+    trim_all(s);
+    for (size_t i = 0; i < s->now.count; i++)
+        if (s->now.at[i].fd >= 0)
+            s->now.at[kept++] = s->now.at[i];
+    seen = s->last;
+    s->last = s->now;
+    s->last.count = kept;
+    s->now = seen;
 }
