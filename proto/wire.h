@@ -59,6 +59,7 @@
 #define WIRE_COUNTED_BYTES (WIRE_CLOSURE_STEPS_MAX / 8)
 #define WIRE_RANKS_MAX 4096          // of one ring
 #define WIRE_GROUP_MAX 64            // members of one group
+#define WIRE_LANES 2                 // of one generation's sums
 #define WIRE_CONTRIBUTIONS_MAX 65536 // of one round
 #define WIRE_TASK_BYTES (1 << 20)    // a task's payload or result
 #define WIRE_TASKS_MAX 1024          // of one message
@@ -246,6 +247,7 @@ struct wire_pull_reply {
 struct wire_piece { // of a sum, from rank to rank
     uint64_t job, generation, bucket, first;
     uint32_t from, hop;
+    uint32_t lane; // below WIRE_LANES
     enum wire_type wire;
     struct sl_slices payload; // whole elements, at least one
 };

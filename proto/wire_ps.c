@@ -139,6 +139,7 @@ static const struct wire_field piece_fields[] = {
     FIELD(wire_piece, 5, WIRE_U32, hop, 0, NULL),
     FIELD(wire_piece, 6, WIRE_U64, first, 0, NULL),
     FIELD(wire_piece, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_piece, 8, WIRE_U32, lane, 0, NULL),
     FIELD(wire_piece, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_piece, "PieceRequest", piece_fields, piece_request);

@@ -499,6 +499,9 @@ enum sl_err wire_read_piece(struct wire_piece *out,
         rc = check_whole(table, &m.payload, m.wire, err);
     if (rc == SL_OK && m.payload.bytes == 0)
         rc = sl_fail(err, SL_EINVAL, "%s.payload is missing", table->name);
+    if (rc == SL_OK && m.lane >= WIRE_LANES)
+        rc = sl_fail(err, SL_EINVAL, "%s.lane is %u; 0 to %d are allowed",
+                     table->name, m.lane, WIRE_LANES - 1);
     if (rc == SL_OK)
         *out = m;
     return rc;

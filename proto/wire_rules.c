@@ -260,6 +260,10 @@ static const struct wire_rule trace_piece[] = {
 static const struct wire_rule local_reply[] = {TEXT(1, 64), TEXT(2, 4096),
                                                MAYBE_NAME(4)};
 
+// ---- ranks.proto
+
+static const struct wire_rule share_request[] = {RANGE(4, 0, WIRE_LANES - 1)};
+
 // ---- jobs.proto
 
 static const struct wire_rule submit_request[] = {REQUIRED(1), MAYBE_NAME(2)};
@@ -447,6 +451,7 @@ static const struct wire_rules all[] = {
     RULES(trace_more, trace_more, NULL),
     RULES(trace_piece, trace_piece, check_trace_piece),
     RULES(local_reply, local_reply, NULL),
+    RULES(share_request, share_request, NULL),
     RULES(submit_request, submit_request, NULL),
     {OF(resume_source), NULL, 0, check_resume_source},
     RULES(weights_file, weights_file, NULL),

@@ -274,6 +274,7 @@ enum sl_err rings_join(struct coord *c, const struct member *m,
     snprintf(rank->address, sizeof(rank->address), "%s", message->address);
     snprintf(rank->host, sizeof(rank->host), "%s", message->host);
     rank->able = message->copies;
+    rank->lanes = message->lanes;
     LOG(INFO, "rank joined", "job=%s worker=%s address=%s", job->id_text,
         m->name, rank->address);
     return SL_OK;

@@ -151,6 +151,7 @@ void send_ring_begin(struct coord *c, const struct job *job,
     msg.sources = parts.file_list;
     msg.n_sources = parts.files_count;
     msg.contributions = job->allreduce ? job->contributions : 1;
+    msg.lanes = ring_lanes(ring);
     if (rc == SL_OK)
         send_down(c, member, &down);
     else

@@ -56,6 +56,15 @@ uint32_t ring_index(const struct ring *r, uint64_t member)
     return UINT32_MAX;
 }
 
+bool ring_lanes(const struct ring *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->rank[i].in && !r->rank[i].lanes)
+            return false;
+    }
+    return r->members > 0;
+}
+
 static enum sl_err grow(struct ring *r)
 {
     uint32_t space = r->space == 0 ? 8 : r->space * 2;

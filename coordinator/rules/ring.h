@@ -52,6 +52,7 @@ struct ring_rank {
     char address[WIRE_NAME_BYTES + 1], host[WIRE_NAME_BYTES + 1]; // as it said
     bool able;           // it can copy while rounds go on
     bool copies;         // and does: it need not be waited for
+    bool lanes;          // its sums have two lanes
     bool in;             // of the present generation, else it waits for one
     bool answered;       // tag holds
     bool holds;          // COPYING: its state is the base
@@ -94,6 +95,9 @@ struct ring_rank *ring_find(const struct ring *r, uint64_t member); // or NULL
 // UINT32_MAX.
 struct ring_rank *ring_member(const struct ring *r, uint32_t index);
 uint32_t ring_index(const struct ring *r, uint64_t member);
+
+// The sums of every member have two lanes.
+bool ring_lanes(const struct ring *r);
 
 // A newcomer that may copy the state of those who run; or NULL. ring_copies: it
 // has been told to. ring_copied: of what generation, it has it, or cannot.

@@ -99,6 +99,7 @@ static void send_join(struct crew *c, const Sluice__V1__Lease *l)
     m.address = "127.0.0.1:1";
     m.host = c->sim->slots[c->proc->slot].name;
     m.copies = true;
+    m.lanes = true;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_JOIN;
     up.ring_join = &m;
     c->rank->joined = session_up(c->sim, c->proc, &up);

@@ -32,7 +32,7 @@ struct group {
     const struct rpc_tls *tls;
     struct ranks *ranks;
     uint64_t job, generation;
-    uint32_t count, self, timeout_ms;
+    uint32_t lane, count, self, timeout_ms;
     enum wire_type wire;
     char **address; // owned
     struct inbox inbox;
@@ -51,7 +51,7 @@ struct group {
     pthread_cond_t changed;
     struct list queue;
     uint64_t done; // buckets below are
-    size_t large;  // in the queue
+    size_t eager;  // in the queue: the background's as soon as it can
     bool running, closing;
     enum sl_err failed;
     struct sl_error why;
@@ -92,6 +92,7 @@ static enum sl_err make_net(struct group *g, const struct group_options *o,
         .inbox = &g->inbox,
         .job = o->job,
         .generation = o->generation,
+        .lane = o->lane,
         .address = address,
         .rank = rank,
         .wire = o->wire,
@@ -159,7 +160,8 @@ static enum sl_err set_up(struct group *g, const struct group_options *o,
     if (rc == SL_OK)
         rc = make_share(g, &share, err);
     if (rc == SL_OK)
-        rc = ranks_add(g->ranks, g->job, g->generation, &g->inbox, share);
+        rc = ranks_add(g->ranks, g->job, g->generation, g->lane, &g->inbox,
+                       share);
     g->added = rc == SL_OK;
     if (rc == SL_OK && g->count > 1)
         g->has_thread = pthread_create(&g->thread, NULL, background, g) == 0;
@@ -181,6 +183,7 @@ enum sl_err group_new(struct group **out, const struct group_options *o,
     g->ranks = o->ranks;
     g->job = o->job;
     g->generation = o->generation;
+    g->lane = o->lane;
     g->count = o->count;
     g->self = o->self;
     g->wire = o->wire;
@@ -240,7 +243,7 @@ void group_free(struct group *g)
     if (g->has_thread)
         pthread_join(g->thread, NULL);
     if (g->added)
-        ranks_remove(g->ranks, g->job, g->generation);
+        ranks_remove(g->ranks, g->job, g->generation, g->lane);
     inbox_close(&g->inbox);
     net_free(g->net);
     host_free(g->local);
@@ -285,6 +288,7 @@ static enum sl_err ask_share(struct group *g, struct rpc_channel *first,
     m.job = g->job;
     m.generation = g->generation;
     m.from = g->self;
+    m.lane = g->lane;
     rpc_msg_init(&msg);
     rc = wire_msg(&msg, &m.base);
     if (rc != SL_OK) {
@@ -365,9 +369,11 @@ static enum sl_err add(struct group *g, const struct bucket *b,
     return rc;
 }
 
-static bool is_large(const struct bucket *b)
+// Small ones of lane 0 are left to who waits: another thread would only be
+// later. In lane 1 nobody may wait yet, or all for lane 0.
+static bool is_eager(const struct group *g, const struct bucket *b)
 {
-    return b->count * sizeof(float) >= BACKGROUND_BYTES;
+    return g->lane != 0 || b->count * sizeof(float) >= BACKGROUND_BYTES;
 }
 
 // Runs the first of the queue; with the lock, which is given up meanwhile.
@@ -379,7 +385,7 @@ static void run_first_locked(struct group *g)
     enum sl_err rc;
 
     g->running = true;
-    g->large -= is_large(b);
+    g->eager -= is_eager(g, b);
     pthread_mutex_unlock(&g->lock);
     rc = add(g, b, &err);
     if (rc != SL_OK) {
@@ -400,7 +406,7 @@ static void *background(void *arg)
 
     pthread_mutex_lock(&g->lock);
     while (!g->closing) {
-        if (g->large > 0 && !g->running && g->failed == SL_OK)
+        if (g->eager > 0 && !g->running && g->failed == SL_OK)
             run_first_locked(g);
         else
             pthread_cond_wait(&g->changed, &g->lock);
@@ -419,8 +425,8 @@ static enum sl_err start(struct group *g, struct bucket now,
     *b = now;
     pthread_mutex_lock(&g->lock);
     list_push_back(&g->queue, &b->node);
-    g->large += is_large(b);
-    if (is_large(b))
+    g->eager += is_eager(g, b);
+    if (is_eager(g, b))
         pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
     return SL_OK;

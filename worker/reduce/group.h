@@ -15,7 +15,14 @@
 // A large bucket is worked at in the background as soon as those before it are
 // done; a small one by who waits for it.
 //
-// Threads  group_start, group_wait: one. group_abort, group_stats: any.
+// A generation may have a second group, its lane 1, with numbers, inbox, host
+// memory and connections of its own: what is summed there does not wait for
+// what is queued in lane 0, but overtakes it. All of lane 1 is worked at in the
+// background, small buckets as well, so that it gets on whatever else the ranks
+// wait for.
+//
+// Threads  group_start, group_wait: one. group_abort, group_stats: any. Two
+//          lanes know nothing of each other; all ranks have the same.
 // Memory   options are copied, but for io, tls and ranks, which outlive the
 //          group. Data is the group's from group_start until group_wait.
 // Units    elements; ms.
@@ -39,6 +46,7 @@ struct group_options {
     const struct rpc_tls *tls;
     struct ranks *ranks;
     uint64_t job, generation;
+    uint32_t lane; // below WIRE_LANES
     const struct group_rank *rank;
     uint32_t count, self;
     enum wire_type wire; // between hosts; sums are f32

@@ -300,6 +300,7 @@ static enum sl_err send_piece(struct net *n, uint32_t to, uint32_t hop,
                                .first = first,
                                .from = n->rank[n->o.self],
                                .hop = hop,
+                               .lane = n->o.lane,
                                .wire = n->o.wire};
     p->data = n->data + first;
     if (copy || n->o.wire != WIRE_F32) {

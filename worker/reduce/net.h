@@ -30,6 +30,7 @@ struct net_options {
     const struct rpc_tls *tls;
     struct inbox *inbox;
     uint64_t job, generation;
+    uint32_t lane;              // of the generation, that the inbox is of
     const char *const *address; // of each node
     const uint32_t *rank;       // its number, in messages and errors
     uint32_t count, self;       // nodes; at least 2

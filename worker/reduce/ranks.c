@@ -14,12 +14,16 @@
 #include "common/base/mem.h"
 #include "common/net/local/shm.h"
 
+struct lane {
+    struct inbox *inbox; // NULL: it is not here
+    struct ranks_share share;
+};
+
 struct entry {
     struct list_node node;
     uint64_t job, generation;
-    struct inbox *inbox; // NULL: a state alone
-    struct ranks_share share;
-    ranks_state_fn state; // NULL: none
+    struct lane lane[WIRE_LANES]; // none: a state alone
+    ranks_state_fn state;         // NULL: none
     void *arg;
     ranks_feed_fn feed; // NULL: none
     void *feed_arg;
@@ -101,21 +105,26 @@ static struct entry *entry_locked(struct ranks *r, uint64_t job,
         return NULL;
     e->job = job;
     e->generation = generation;
-    e->share.fd = -1;
+    for (uint32_t i = 0; i < WIRE_LANES; i++)
+        e->lane[i].share.fd = -1;
     list_push_back(&r->entries, &e->node);
     return e;
 }
 
 static void forget_if_empty(struct entry *e)
 {
-    if (e->inbox != NULL || e->state != NULL || e->feed != NULL)
+    for (uint32_t i = 0; i < WIRE_LANES; i++)
+        if (e->lane[i].inbox != NULL)
+            return;
+    if (e->state != NULL || e->feed != NULL)
         return;
     list_remove(&e->node);
     sl_free(e);
 }
 
 enum sl_err ranks_add(struct ranks *r, uint64_t job, uint64_t generation,
-                      struct inbox *inbox, struct ranks_share share)
+                      uint32_t lane, struct inbox *inbox,
+                      struct ranks_share share)
 {
     enum sl_err rc = SL_OK;
     struct entry *e;
@@ -124,25 +133,24 @@ enum sl_err ranks_add(struct ranks *r, uint64_t job, uint64_t generation,
     e = entry_locked(r, job, generation);
     if (e == NULL) {
         rc = SL_ENOMEM;
-    } else if (e->inbox != NULL) {
+    } else if (e->lane[lane].inbox != NULL) {
         rc = SL_EEXIST;
     } else {
-        e->inbox = inbox;
-        e->share = share;
+        e->lane[lane] = (struct lane){inbox, share};
     }
     pthread_rwlock_unlock(&r->lock);
     return rc;
 }
 
-void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation)
+void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation,
+                  uint32_t lane)
 {
     struct entry *e;
 
     pthread_rwlock_wrlock(&r->lock);
     e = find_locked(r, job, generation);
     if (e != NULL) {
-        e->inbox = NULL;
-        e->share.fd = -1;
+        e->lane[lane] = (struct lane){.share = {.fd = -1}};
         forget_if_empty(e);
     }
     pthread_rwlock_unlock(&r->lock);
@@ -227,9 +235,9 @@ static void piece(struct rpc_call *call, void *arg)
     if (rc == SL_OK) {
         pthread_rwlock_rdlock(&r->lock);
         e = find_locked(r, m.job, m.generation);
-        rc = e == NULL || e->inbox == NULL
+        rc = e == NULL || e->lane[m.lane].inbox == NULL
                  ? missing_locked(r, m.job, m.generation, &err)
-                 : inbox_offer(e->inbox, call, &m);
+                 : inbox_offer(e->lane[m.lane].inbox, call, &m);
         pthread_rwlock_unlock(&r->lock);
     }
     if (rc != SL_OK)
@@ -252,6 +260,7 @@ static void share(struct rpc_call *call, void *arg)
     Sluice__V1__ShareReply reply = SLUICE__V1__SHARE_REPLY__INIT;
     struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__ShareRequest *m = NULL;
+    const struct ranks_share *at;
     struct ranks *r = arg;
     struct wire_arena arena;
     struct entry *e;
@@ -262,13 +271,14 @@ static void share(struct rpc_call *call, void *arg)
     if (rc == SL_OK) {
         pthread_rwlock_rdlock(&r->lock);
         e = find_locked(r, m->job, m->generation);
-        if (e == NULL || e->share.fd < 0) {
+        at = e == NULL ? NULL : &e->lane[m->lane].share;
+        if (at == NULL || at->fd < 0) {
             rc = missing_locked(r, m->job, m->generation, &err);
         } else {
             reply.pid = (uint64_t)getpid();
-            reply.fd = (uint32_t)e->share.fd;
-            reply.bytes = e->share.bytes;
-            reply.token = e->share.token;
+            reply.fd = (uint32_t)at->fd;
+            reply.bytes = at->bytes;
+            reply.token = at->token;
         }
         pthread_rwlock_unlock(&r->lock);
     }

@@ -2,19 +2,21 @@
 // worker/reduce/ranks.h -- what a rank answers to others: the Ranks service.
 //
 //   ranks_new -> ranks_table, for the worker's rpc_server
-//     ranks_add | ranks_remove     a generation that takes pieces (group.c)
+//     ranks_add | ranks_remove     a lane that takes pieces (group.c)
 //     ranks_serve_state | ranks_stop_state   a state that newcomers copy
 //     ranks_serve_feed | ranks_stop_feed     one that they follow
 //   ranks_free, after the server
 //
-// A message of a generation that is not here is answered SL_EUNAVAIL: it may
-// come. One that is older than the newest of its job, SL_ESTALE.
+// A generation has up to two lanes, each added and removed by itself; its
+// states are of all of it. A message of a generation, or of a lane of it, that
+// is not here is answered SL_EUNAVAIL: it may come. One that is older than the
+// newest of its job, SL_ESTALE.
 //
 // Threads  any. ranks_remove and ranks_stop_* wait until no call uses what
 //          they take away.
 // Memory   what is added is borrowed until it is removed.
 // Units    bytes.
-// Errors   SL_EEXIST: the generation is here already; SL_ENOMEM.
+// Errors   SL_EEXIST: the lane, or the state, is here already; SL_ENOMEM.
 #ifndef WORKER_REDUCE_RANKS_H
 #define WORKER_REDUCE_RANKS_H
 
@@ -40,9 +42,12 @@ enum sl_err ranks_new(struct ranks **out);
 void ranks_free(struct ranks *r); // NULL is allowed
 struct rpc_table ranks_table(struct ranks *r);
 
+// One lane; below WIRE_LANES.
 enum sl_err ranks_add(struct ranks *r, uint64_t job, uint64_t generation,
-                      struct inbox *inbox, struct ranks_share share);
-void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation);
+                      uint32_t lane, struct inbox *inbox,
+                      struct ranks_share share);
+void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation,
+                  uint32_t lane);
 
 enum sl_err ranks_serve_state(struct ranks *r, uint64_t job,
                               uint64_t generation, ranks_state_fn fn,

@@ -205,6 +205,44 @@ TEST(ring_life, R1_who_comes_and_who_dies_makes_a_new_generation)
     world_release(&w);
 }
 
+// Until these workers sum in the newest generation.
+static void run_to_going(struct world *w, struct fake_member *const *m,
+                         unsigned count)
+{
+    for (unsigned i = 0; i < LIMIT; i++) {
+        unsigned going = 0;
+
+        for (unsigned k = 0; k < count; k++)
+            going += m[k]->rank.going == number(w, generation_of);
+        if (going == count && number(w, ranks_of) == count)
+            return;
+        world_step(w);
+    }
+    T_ASSERT(!"a generation of them in time");
+}
+
+// An older worker among them knows of one lane alone.
+TEST(ring_life, sums_have_two_lanes_while_all_ranks_have)
+{
+    struct fake_member *m[3];
+    struct world w;
+
+    begin(&w, WORLD_SITUATION, 2);
+    m[0] = worker(&w, 0);
+    m[1] = worker(&w, 1);
+    run_to_going(&w, m, 2);
+    T_TRUE(m[0]->rank.lanes && m[1]->rank.lanes);
+    m[2] = world_add(&w, FAKE_WORKER, "w-9");
+    m[2]->one_lane = true;
+    world_attach(&w, m[2]);
+    run_to_going(&w, m, 3);
+    T_FALSE(m[0]->rank.lanes || m[1]->rank.lanes || m[2]->rank.lanes);
+    world_kill(&w, m[2]);
+    run_to_going(&w, m, 2);
+    T_TRUE(m[0]->rank.lanes && m[1]->rank.lanes);
+    world_release(&w);
+}
+
 static const struct job *job_of(const struct world *w)
 {
     return jobs_get(w->coord, w->job);

@@ -78,6 +78,7 @@ struct fake_rank {
     uint64_t request[WORLD_SHARDS], at_round[WORLD_SHARDS];
     Sluice__V1__RingBegin *begun; // to be brought into place; owned
     uint32_t ranks, self, contributions;
+    bool lanes; // of all ranks' sums
     struct fake_state state;
 };
 
@@ -86,6 +87,7 @@ struct fake_member {
     bool ranks;       // external: may be a rank
     bool groups;      // external: may be a member of a group
     unsigned edition; // of the layers, that it knows
+    bool one_lane;    // rank: its sums have no other
     bool hangs;       // is heard of, but does nothing, and lets go of nothing
     bool waits;       // the same, for shards: it lets go when it is told to
     bool skips;       // none of its steps is finite

@@ -585,6 +585,7 @@ TEST(wire_ps, a_piece_is_read_as_it_was_written)
                                  .first = 1u << 20,
                                  .from = 3,
                                  .hop = UINT32_MAX,
+                                 .lane = 1,
                                  .wire = WIRE_BF16};
     static const uint8_t payload[6] = {1, 2, 3, 4, 5, 6};
     uint8_t bytes[RPC_MSG_SPACE];
@@ -606,7 +607,37 @@ TEST(wire_ps, a_piece_is_read_as_it_was_written)
     T_EQ(got.first, m.first);
     T_EQ(got.from, m.from);
     T_EQ(got.hop, m.hop);
+    T_EQ(got.lane, m.lane);
     T_EQ(got.wire, m.wire);
     T_EQ(got.payload.bytes, sizeof(payload));
     rpc_msg_drop(&msg);
+}
+
+TEST(wire_ps, a_piece_is_of_a_lane_that_there_is)
+{
+    static const uint8_t payload[4] = {1, 2, 3, 4};
+    struct wire_piece m = {.job = 7, .generation = 1};
+    uint8_t bytes[RPC_MSG_SPACE];
+
+    for (m.lane = 0; m.lane <= WIRE_LANES; m.lane++) {
+        struct sl_error err = SL_ERROR_INIT;
+        struct sl_slice one;
+        struct sl_slices all;
+        struct wire_piece got;
+        struct rpc_msg msg;
+        enum sl_err rc;
+
+        rpc_msg_init(&msg);
+        T_OK(wire_head_piece(&msg, &m, sizeof(payload)));
+        memcpy(bytes, msg.head, msg.head_bytes);
+        memcpy(bytes + msg.head_bytes, payload, sizeof(payload));
+        one = (struct sl_slice){bytes, msg.head_bytes + sizeof(payload)};
+        all = slices_one(&one);
+        rc = wire_read_piece(&got, &all, &err);
+        T_EQ(rc, m.lane < WIRE_LANES ? SL_OK : SL_EINVAL);
+        T_STR(err.text, m.lane < WIRE_LANES
+                            ? ""
+                            : "PieceRequest.lane is 2; 0 to 1 are allowed");
+        rpc_msg_drop(&msg);
+    }
 }

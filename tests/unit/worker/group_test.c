@@ -23,7 +23,7 @@ struct rank {
     struct rpc_io *io;
     struct ranks *ranks;
     struct rpc_server *server;
-    struct group *group;
+    struct group *group, *early; // of lanes 0 and 1
     pthread_t thread;
     char address[128];
     enum sl_err rc; // of the last sum
@@ -37,6 +37,7 @@ struct ring {
     uint32_t count;
     enum wire_type wire;
     uint32_t timeout_ms;
+    bool lanes; // two
     // What all do at once.
     size_t elements;
     uint64_t first, buckets;
@@ -74,7 +75,7 @@ static void ring_open(struct ring *g, const char *hosts, enum wire_type wire)
 static void group_open(struct rank *r, uint64_t generation)
 {
     const struct ring *g = r->ring;
-    const struct group_options o = {
+    struct group_options o = {
         .io = r->io,
         .ranks = r->ranks,
         .job = 7,
@@ -87,24 +88,38 @@ static void group_open(struct rank *r, uint64_t generation)
     };
 
     T_OK(group_new(&r->group, &o, t_err()));
+    o.lane = 1;
+    if (g->lanes)
+        T_OK(group_new(&r->early, &o, t_err()));
 }
 
 static void generation(struct ring *g, uint64_t number)
 {
     for (uint32_t i = 0; i < g->count; i++) {
         group_free(g->rank[i].group);
-        g->rank[i].group = NULL;
+        group_free(g->rank[i].early);
+        g->rank[i].group = g->rank[i].early = NULL;
     }
     for (uint32_t i = 0; i < g->count; i++)
         group_open(&g->rank[i], number);
 }
 
+static void abort_all(struct ring *g, const char *why)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        group_abort(g->rank[i].group, why);
+        if (g->lanes)
+            group_abort(g->rank[i].early, why);
+    }
+}
+
 static void ring_close(struct ring *g)
 {
-    for (uint32_t i = 0; i < g->count; i++)
-        group_abort(g->rank[i].group, "the test is over");
-    for (uint32_t i = 0; i < g->count; i++)
+    abort_all(g, "the test is over");
+    for (uint32_t i = 0; i < g->count; i++) {
         group_free(g->rank[i].group);
+        group_free(g->rank[i].early);
+    }
     for (uint32_t i = 0; i < g->count; i++) {
         rpc_server_free(g->rank[i].server);
         ranks_free(g->rank[i].ranks);
@@ -281,10 +296,7 @@ TEST(group, the_order_of_additions_does_not_depend_on_timing)
 
 static void *abort_soon(void *arg)
 {
-    struct ring *g = arg;
-
-    for (uint32_t i = 0; i < g->count; i++)
-        group_abort(g->rank[i].group, "as asked");
+    abort_all(arg, "as asked");
     return NULL;
 }
 
@@ -312,6 +324,156 @@ TEST(group, an_abort_ends_every_wait)
         generation(&g, 2);
         all_work(&g, 0, 2, 70000, UINT32_MAX);
         check_sums(&g, 1e-6);
+        ring_close(&g);
+    }
+}
+
+// ---- two lanes
+
+#define LANE_BUCKETS 3
+#define EARLY 100 // what lane 1's buckets hold is that of buckets from here on
+
+static float *lane_data(const struct rank *r, unsigned lane, uint64_t bucket)
+{
+    size_t n = r->ring->elements;
+
+    return r->data + (lane * LANE_BUCKETS + bucket) * n;
+}
+
+static void lane_start(struct rank *r, unsigned lane)
+{
+    const struct ring *g = r->ring;
+
+    for (uint64_t b = 0; r->rc == SL_OK && b < LANE_BUCKETS; b++) {
+        float *data = lane_data(r, lane, b);
+
+        for (size_t i = 0; i < g->elements; i++)
+            data[i] = value(r->self, lane * EARLY + b, i);
+        r->rc = group_start(lane == 0 ? r->group : r->early, g->first + b, data,
+                            g->elements, &r->err);
+    }
+}
+
+static void lane_wait(struct rank *r, unsigned lane)
+{
+    for (uint64_t b = 0; r->rc == SL_OK && b < LANE_BUCKETS; b++)
+        r->rc = group_wait(lane == 0 ? r->group : r->early, r->ring->first + b,
+                           &r->err);
+}
+
+// The last rank starts nothing of lane 0 before all of lane 1 has come. The
+// first waits for lane 0 meanwhile.
+static void *work_lanes(void *arg)
+{
+    struct rank *r = arg;
+    bool is_last = r->self + 1 == r->ring->count;
+
+    r->rc = SL_OK;
+    if (!is_last)
+        lane_start(r, 0);
+    lane_start(r, 1);
+    if (r->self != 0)
+        lane_wait(r, 1);
+    if (is_last)
+        lane_start(r, 0);
+    lane_wait(r, 0);
+    if (r->self == 0)
+        lane_wait(r, 1);
+    return NULL;
+}
+
+static void run_lanes(struct ring *g, void *(*work_fn)(void *), uint64_t first,
+                      size_t elements)
+{
+    g->first = first;
+    g->elements = elements;
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct rank *r = &g->rank[i];
+
+        sl_free(r->data);
+        r->data = sl_malloc(2 * LANE_BUCKETS * elements * sizeof(float));
+        T_EQ(pthread_create(&r->thread, NULL, work_fn, r), 0);
+    }
+    for (uint32_t i = 0; i < g->count; i++)
+        pthread_join(g->rank[i].thread, NULL);
+}
+
+static void check_lanes(struct ring *g)
+{
+    size_t all = 2 * LANE_BUCKETS * g->elements;
+
+    for (uint32_t k = 0; k < g->count; k++) {
+        T_EQ(g->rank[k].rc, SL_OK);
+        T_EQ(memcmp(g->rank[k].data, g->rank[0].data, all * sizeof(float)), 0);
+    }
+    for (unsigned at = 0; at < 2 * LANE_BUCKETS; at++) {
+        unsigned lane = at / LANE_BUCKETS;
+        const float *data = lane_data(&g->rank[0], lane, at % LANE_BUCKETS);
+
+        for (size_t i = 0; i < g->elements; i += 1 + g->elements / 1000) {
+            double want = 0;
+
+            for (uint32_t k = 0; k < g->count; k++)
+                want += (double)value(k, lane * EARLY + at % LANE_BUCKETS, i);
+            T_NEAR(data[i], want, 1e-6 * want);
+        }
+    }
+}
+
+TEST(group, lanes_do_not_wait_for_each_other)
+{
+    // Small ones, large ones on one host, large ones between hosts.
+    static const size_t lengths[] = {33, 20000, 70000};
+    struct ring g;
+
+    for (unsigned l = 1; l < SL_COUNT(layouts); l++) {
+        ring_open(&g, layouts[l], WIRE_F32);
+        g.lanes = true;
+        generation(&g, 1);
+        for (unsigned s = 0; s < SL_COUNT(lengths); s++) {
+            run_lanes(&g, work_lanes, s * LANE_BUCKETS, lengths[s]);
+            check_lanes(&g);
+        }
+        ring_close(&g);
+    }
+}
+
+// The last comes to no lane.
+static void *work_without_the_last(void *arg)
+{
+    struct rank *r = arg;
+
+    r->rc = SL_OK;
+    if (r->self + 1 == r->ring->count)
+        return NULL;
+    lane_start(r, 0);
+    lane_start(r, 1);
+    lane_wait(r, 1);
+    if (r->rc != SL_ESTALE)
+        return NULL; // and the test finds that
+    r->rc = SL_OK;
+    lane_wait(r, 0);
+    return NULL;
+}
+
+TEST(group, an_abort_ends_the_waits_of_both_lanes)
+{
+    static const char *const some[] = {"aaa", "abc", "aabb"};
+    pthread_t thread;
+    struct ring g;
+
+    for (unsigned l = 0; l < SL_COUNT(some); l++) {
+        ring_open(&g, some[l], WIRE_F32);
+        g.lanes = true;
+        generation(&g, 1);
+        T_EQ(pthread_create(&thread, NULL, abort_soon, &g), 0);
+        run_lanes(&g, work_without_the_last, 0, 70000);
+        pthread_join(thread, NULL);
+        for (uint32_t i = 0; i + 1 < g.count; i++)
+            T_EQ(g.rank[i].rc, SL_ESTALE);
+        generation(&g, 2);
+        run_lanes(&g, work_lanes, 0, 1000);
+        check_lanes(&g);
         ring_close(&g);
     }
 }
@@ -374,8 +536,14 @@ TEST(group, strangers_are_refused)
     T_EQ(say(&g.rank[0], &m, 4), SL_EUNAVAIL);
     m.generation = 4; // that is over
     T_EQ(say(&g.rank[0], &m, 4), SL_ESTALE);
+    m.lane = 1;
+    T_EQ(say(&g.rank[0], &m, 4), SL_ESTALE);
+    m.generation = 5; // that has one lane yet
+    T_EQ(say(&g.rank[0], &m, 4), SL_EUNAVAIL);
+    m.lane = 2;
+    T_EQ(say(&g.rank[0], &m, 4), SL_EINVAL);
+    m.lane = 0;
     m.job = 8;
-    m.generation = 5;
     T_EQ(say(&g.rank[0], &m, 4), SL_EUNAVAIL);
     m.job = 7;
     T_EQ(say(&g.rank[0], &m, 0), SL_EINVAL); // no payload
