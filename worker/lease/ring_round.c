@@ -184,12 +184,7 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
     for (r->slot = 0; rc == SL_OK && r->slot < r->slots && !r->bad; r->slot++)
         rc = r->by->ops->compute(r->by, r, r->slot, err);
     r->m.compute_ms += (double)(sl_now_us(r->by->clock) - began) / 1000;
-    for (uint32_t b = sum->next; rc == SL_OK && b-- > 0;) {
-        if (r->bad)
-            sum_spoil(sum, b);
-        rc = sum_start(sum, b, err);
-    }
-    return rc;
+    return rc == SL_OK ? sum_start_rest(sum, r->bad, err) : rc;
 }
 
 // ---- the update

@@ -308,7 +308,7 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
         rc = copy_serve(&t->served, t->ring_env->ranks, t->lease->job,
                         begin->generation, &ring->rank, err);
     if (rc == SL_OK)
-        rc = sum_join(&ring->sum, t->ring_env, begin, wire, err);
+        rc = sum_join(&ring->sum, t->ring_env, begin, wire, 0, err);
     if (rc != SL_OK)
         return rc;
     t->joined = true;

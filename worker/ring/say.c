@@ -55,6 +55,7 @@ Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
     m.address = (char *)env->address;
     m.host = (char *)env->host;
     m.copies = 1;
+    m.lanes = 1;
     return copy(SLUICE__V1__ATTEND_UP__KIND_RING_JOIN, &m.base);
 }
 

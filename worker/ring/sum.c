@@ -3,6 +3,7 @@
 // handed to the group of ranks.
 #include "worker/ring/sum.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -29,15 +30,17 @@ void sum_release(struct sum *s)
     *s = (struct sum){0};
 }
 
-enum sl_err sum_group(struct group **out, const struct ring_env *env,
-                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
-                      struct sl_error *err)
+static enum sl_err group_of_lane(struct group **out, const struct ring_env *env,
+                                 const Sluice__V1__RingBegin *begin,
+                                 uint32_t lane, enum wire_type wire,
+                                 struct sl_error *err)
 {
     struct group_options o = {.io = env->io,
                               .tls = env->tls,
                               .ranks = env->ranks,
                               .job = begin->job,
                               .generation = begin->generation,
+                              .lane = lane,
                               .count = (uint32_t)begin->n_ranks,
                               .self = begin->self,
                               .wire = wire,
@@ -56,14 +59,35 @@ enum sl_err sum_group(struct group **out, const struct ring_env *env,
     return rc;
 }
 
+enum sl_err sum_group(struct group **out, const struct ring_env *env,
+                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
+                      struct sl_error *err)
+{
+    return group_of_lane(out, env, begin, 0, wire, err);
+}
+
 enum sl_err sum_join(struct sum *s, const struct ring_env *env,
                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
-                     struct sl_error *err)
+                     uint32_t early, struct sl_error *err)
 {
-    s->group = NULL;
-    s->number = s->waited = s->sent = 0;
-    return begin->n_ranks == 1 ? SL_OK
-                               : sum_group(&s->group, env, begin, wire, err);
+    bool alone = begin->n_ranks == 1;
+    enum sl_err rc = SL_OK;
+
+    assert(early <= s->count);
+    if (alone)
+        early = 0;
+    s->lane[0] = (struct sum_lane){.first = early, .count = s->count - early};
+    s->lane[1] = (struct sum_lane){.first = 0, .count = early};
+    s->group = s->early_group = NULL;
+    s->sent = 0;
+    if (!alone)
+        rc = group_of_lane(&s->group, env, begin, 0, wire, err);
+    s->asked = s->group;
+    if (rc == SL_OK && early > 0)
+        rc = group_of_lane(&s->early_group, env, begin, 1, wire, err);
+    if (rc != SL_OK)
+        sum_leave(s);
+    return rc;
 }
 
 void sum_abort(void *sum)
@@ -72,12 +96,15 @@ void sum_abort(void *sum)
 
     if (s->group != NULL)
         group_abort(s->group, "another generation is opened");
+    if (s->early_group != NULL)
+        group_abort(s->early_group, "another generation is opened");
 }
 
 void sum_leave(struct sum *s)
 {
+    group_free(s->early_group);
     group_free(s->group);
-    s->group = NULL;
+    s->group = s->early_group = s->asked = NULL;
 }
 
 enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
@@ -88,7 +115,8 @@ enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
     if (contributions > 1 && s->own == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory for a round's sum");
     s->data = contributions > 1 ? s->own : gradient;
-    s->next = s->count;
+    for (uint32_t i = 0; i < WIRE_LANES; i++)
+        s->lane[i].next = s->lane[i].first + s->lane[i].count;
     memset(s->whole, 0, s->count * sizeof(*s->whole));
     for (uint32_t b = 0; contributions == 0 && b < s->count; b++)
         memset(s->data + s->buckets[b].first, 0,
@@ -119,56 +147,96 @@ void sum_spoil(struct sum *s, uint32_t bucket)
     s->data[s->buckets[bucket].first] = NAN;
 }
 
-static enum sl_err start_next(struct sum *s, struct sl_error *err)
+static struct group *group_of(const struct sum *s, const struct sum_lane *lane)
 {
-    const struct overlap_range *range = &s->buckets[s->next - 1];
+    return lane == &s->lane[0] ? s->group : s->early_group;
+}
+
+static enum sl_err start_next(struct sum *s, struct sum_lane *lane,
+                              struct sl_error *err)
+{
+    const struct overlap_range *range = &s->buckets[lane->next - 1];
+    struct group *group = group_of(s, lane);
     enum sl_err rc = SL_OK;
 
-    if (s->group != NULL)
-        rc = group_start(s->group, s->number, s->data + range->first,
+    if (group != NULL)
+        rc = group_start(group, lane->number, s->data + range->first,
                          (size_t)range->count, err);
     if (rc != SL_OK)
         return rc;
-    s->number++;
-    s->next--;
+    lane->number++;
+    lane->next--;
     return SL_OK;
 }
 
 enum sl_err sum_start(struct sum *s, uint32_t bucket, struct sl_error *err)
 {
+    struct sum_lane *lane = &s->lane[bucket < s->lane[0].first];
     enum sl_err rc = SL_OK;
 
     s->whole[bucket] = true;
-    while (rc == SL_OK && s->next > 0 && s->whole[s->next - 1])
-        rc = start_next(s, err);
+    while (rc == SL_OK && lane->next > lane->first && s->whole[lane->next - 1])
+        rc = start_next(s, lane, err);
     return rc;
+}
+
+enum sl_err sum_start_rest(struct sum *s, bool spoil, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = WIRE_LANES; i-- > 0;) {
+        struct sum_lane *lane = &s->lane[i];
+
+        while (rc == SL_OK && lane->next > lane->first) {
+            if (spoil)
+                sum_spoil(s, lane->next - 1);
+            rc = start_next(s, lane, err);
+        }
+    }
+    return rc;
+}
+
+static uint64_t outstanding(const struct sum_lane *lane)
+{
+    return lane->number - lane->waited;
 }
 
 uint64_t sum_outstanding(const struct sum *s)
 {
-    return s->number - s->waited;
+    return outstanding(&s->lane[0]) + outstanding(&s->lane[1]);
+}
+
+uint64_t sum_early_outstanding(const struct sum *s)
+{
+    return outstanding(&s->lane[1]);
 }
 
 enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err)
 {
-    *bucket = s->next + (uint32_t)sum_outstanding(s) - 1;
-    s->waited++;
-    return s->group == NULL ? SL_OK : group_wait(s->group, s->waited - 1, err);
+    struct sum_lane *lane = &s->lane[sum_early_outstanding(s) > 0];
+
+    *bucket = lane->next + (uint32_t)outstanding(lane) - 1;
+    s->asked = group_of(s, lane);
+    lane->waited++;
+    return s->asked == NULL ? SL_OK
+                            : group_wait(s->asked, lane->waited - 1, err);
 }
 
 uint64_t sum_sent(struct sum *s)
 {
-    struct group_stats stats = {0};
+    struct group_stats stats = {0}, early = {0};
     uint64_t more;
 
     if (s->group != NULL)
         group_stats(s->group, &stats);
-    more = stats.sent_bytes - s->sent;
-    s->sent = stats.sent_bytes;
+    if (s->early_group != NULL)
+        group_stats(s->early_group, &early);
+    more = stats.sent_bytes + early.sent_bytes - s->sent;
+    s->sent += more;
     return more;
 }
 
 uint32_t sum_suspect(const struct sum *s)
 {
-    return s->group == NULL ? UINT32_MAX : group_suspect(s->group);
+    return s->asked == NULL ? UINT32_MAX : group_suspect(s->asked);
 }
