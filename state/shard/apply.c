@@ -186,6 +186,18 @@ void apply_step_init(struct apply_step *out, const struct plan *plan,
     out->keep = stale_keep(versions, of->version);
 }
 
+void apply_front(const struct plan *plan, const struct apply_memory *to,
+                 const float *gradient, uint64_t elements,
+                 const struct apply_step *step)
+{
+    const struct plan_run *run = plan->runs;
+
+    for (uint64_t at = 0, n; at < elements; at += n, run++) {
+        n = run->elements < elements - at ? run->elements : elements - at;
+        update(plan, to, step, run, at, (size_t)n, gradient + at, NULL);
+    }
+}
+
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
                   const struct apply_step *step, void *fresh)

@@ -76,4 +76,11 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
                   const struct apply_step *step, void *fresh);
 
+// The same of the first `elements` alone, at most plan->elements, which are all
+// that *to has; `gradient` is of them, finite. The bits are those that an
+// update of all makes of them. `step` neither reads nor keeps versions.
+void apply_front(const struct plan *plan, const struct apply_memory *to,
+                 const float *gradient, uint64_t elements,
+                 const struct apply_step *step);
+
 #endif

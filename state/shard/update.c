@@ -39,17 +39,24 @@ static enum sl_err check_locked(struct shard *s, const struct update *u,
     return rc;
 }
 
+static void step_locked(struct apply_step *out, struct shard *s,
+                        struct stale_versions *versions, const struct update *u)
+{
+    uint64_t version = once_version(&s->once);
+    const struct apply_of of = {&s->rates, u->steps[0].closure, version,
+                                version, u->steps[0].samples};
+
+    apply_step_init(out, &s->plan, versions, &of);
+}
+
 static void apply_locked(struct shard *s, const struct update *u, float *fresh)
 {
     struct sl_slice one = {(const uint8_t *)u->gradient,
                            plan_values_bytes(&s->plan)};
     struct sl_slices payload = slices_one(&one);
-    uint64_t version = once_version(&s->once);
-    const struct apply_of of = {&s->rates, u->steps[0].closure, version,
-                                version, u->steps[0].samples};
     struct apply_step step;
 
-    apply_step_init(&step, &s->plan, &s->versions, &of);
+    step_locked(&step, s, &s->versions, u);
     apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, fresh);
 }
 
@@ -76,6 +83,40 @@ enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
                 u->count, u->steps[0].skip, once_version(&s->once),
                 counted_steps(&s->once.counted));
     }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static void foresee_locked(struct shard *s, const struct update *u,
+                           uint64_t elements, float *values, float *slots)
+{
+    struct apply_memory to = {.values = values};
+    struct stale_versions none = {0};
+    size_t bytes = (size_t)elements * sizeof(float);
+    struct apply_step step;
+
+    memcpy(values, s->memory.values, bytes);
+    for (unsigned k = 0; k < optim_slots(&s->plan.optim); k++) {
+        to.slots[k] = slots + k * elements;
+        memcpy(to.slots[k], s->memory.slots[k], bytes);
+    }
+    step_locked(&step, s, &none, u);
+    apply_front(&s->plan, &to, u->gradient, elements, &step);
+}
+
+enum sl_err update_foresee(struct shard *s, const struct update *u,
+                           uint64_t elements, float *values, float *slots,
+                           struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->behind)
+        rc = sl_fail(err, SL_ESTATE,
+                     "job %" PRIu64 " shard %u: its values are elsewhere",
+                     s->plan.job, s->plan.shard);
+    else
+        foresee_locked(s, u, elements, values, slots);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }

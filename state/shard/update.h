@@ -33,6 +33,14 @@ struct update {
 enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
                          struct sl_error *err);
 
+// The first `elements` values, at most the shard's, as that update would leave
+// them, into `values`: the bits that update_shard makes of them. Nothing is
+// applied or counted. `gradient` may end there; `slots` is space for as many of
+// each slot of the optimizer. SL_ESTATE: the memory is behind.
+enum sl_err update_foresee(struct shard *s, const struct update *u,
+                           uint64_t elements, float *values, float *slots,
+                           struct sl_error *err);
+
 // `read` gives values (array 0) and slots (1 and up), all elements, as of all
 // updates that are counted. Where memory is behind it is given all of them; if
 // that fails it stays behind.

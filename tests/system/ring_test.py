@@ -14,6 +14,7 @@ import signal
 
 from cluster import (PATIENCE, Cluster, check, check_counts, main, mlp_job,
                      wait_for)
+from scrape import OPS, address, metrics, value
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
@@ -177,6 +178,81 @@ def a_round_that_is_not_finite_is_skipped_by_all():
             check("not finite" in done["reason"], done["reason"])
 
 
+def large_job(c, name, **train):
+    """First layers that are small beside a large one, and in two of its batches
+    samples that the first layers do not mind: what two of them add to the
+    gradient of the last layer is no number, so their rounds are skipped."""
+    import numpy as np
+    x_path, y_path = (c.dir / f"large-{name}.npy" for name in "xy")
+    if not x_path.exists():
+        draw = np.random.default_rng(5)
+        x = draw.normal(size=(1605, 28, 28, 1)).astype(np.float32)
+        y = x[:, :3, :3].sum(axis=(1, 2)).astype(np.float32)
+        for first in (210, 840):  # a batch of 35, or of 105, has both
+            x[first:first + 2, 14, 14, 0] = 3e38
+        np.save(x_path, x)
+        np.save(y_path, y)
+    spec = ring_job(name, bucket_bytes=65536, shuffle=False, **train)
+    spec["loss"] = "mean_absolute_error"
+    spec["model"]["layers"] = [
+        {"type": "activation", "activation": "tanh", "name": "small"},
+        {"type": "conv2d", "filters": 8, "kernel_size": 3, "padding": "same"},
+        {"type": "batch_normalization"},
+        {"type": "activation", "activation": "relu"},
+        {"type": "max_pooling2d", "pool_size": 2},
+        {"type": "conv2d", "filters": 16, "kernel_size": 3, "padding": "same",
+         "activation": "relu"},
+        {"type": "flatten"},
+        {"type": "dense", "units": 96, "activation": "relu", "name": "of_layers"},
+        {"type": "flatten", "name": "as_it_is", "inputs": ["input"]},
+        {"type": "concatenate", "inputs": ["of_layers", "as_it_is"]},
+        {"type": "dense", "units": 1}]
+    source = {"format": "npy", "x": str(x_path), "y": str(y_path)}
+    spec["data"] = {"train": source, "test": {**source, "limit": 100}}
+    return spec
+
+
+def ahead_of_its_round(c):
+    return sum(value(metrics(address(c, name)), "sluice_ring_steps_ahead_total")
+               for name in c.processes if name.startswith("w-"))
+
+
+def a_round_that_begins_before_the_last_one_ends_has_the_same_bits():
+    """Between hosts sums of first layers overtake; one worker has nobody to sum
+    with, and begins a round when the last one is over."""
+    found = []
+    for workers in (1, 2):
+        with Ring(workers=workers, worker_args=["--shm", "off", *OPS]) as c:
+            bits = []
+            for accumulate in (1, 3):
+                job = c.submit(large_job(c, "ahead", epochs=2, workers=2, batch=35,
+                                         contributions=2, accumulate=accumulate))
+                done = c.wait_state(job)
+                check_counts(done)
+                check(0 < int(done["updates_skipped"]) < int(done["steps_counted"]) / 2,
+                      f"skipped: {done['updates_skipped']} of {done['steps_counted']}")
+                bits.append(exported(c, job, f"ahead-{accumulate}"))
+            found.append(bits)
+            began = ahead_of_its_round(c)
+            check(began == 0 if workers == 1 else began > 20,
+                  f"{workers} ranks: {began} steps began ahead")
+    for one, two in zip(*found):
+        check(one == two, "two ranks have other parameters than one")
+
+
+def rounds_that_had_begun_are_torn():
+    with Ring(workers=3, worker_args=["--shm", "off", *OPS]) as c:
+        training = Training(c, "torn")
+        training.spec = large_job(c, "torn", epochs=20)
+        for i in range(4):
+            training.some_rounds_on()
+            c.restart(f"w-{i % 3}")
+        training.wait_ranks(3)
+        training.some_rounds_on()
+        check(ahead_of_its_round(c) > 0, "no step began ahead")
+        training.end()
+
+
 def the_only_rank_is_killed():
     """Nobody holds the state: the last cut is the base, or the seed."""
     with Ring(workers=1) as c:
@@ -283,7 +359,9 @@ if __name__ == "__main__":
           a_rank_is_killed_and_another_joins,
           a_newcomer_copies_while_the_others_go_on,
           ranks_of_other_hosts_sum_over_the_network,
-          a_round_that_is_not_finite_is_skipped_by_all, the_only_rank_is_killed,
+          a_round_that_is_not_finite_is_skipped_by_all,
+          a_round_that_begins_before_the_last_one_ends_has_the_same_bits,
+          rounds_that_had_begun_are_torn, the_only_rank_is_killed,
           all_ranks_are_killed, the_coordinator_is_killed_and_restarted,
           a_silent_rank_is_left_out_and_comes_back,
           a_silent_rank_takes_nothing_of_the_others_with_it,

@@ -80,3 +80,17 @@ enum sl_err buckets_make(struct overlap_range **out, uint32_t *count,
     *count = f.count;
     return SL_OK;
 }
+
+uint32_t buckets_early(const struct overlap_range *buckets, uint32_t count)
+{
+    const struct overlap_range *last = &buckets[count - 1];
+    uint64_t all = last->first + last->count;
+    uint32_t early = 0;
+
+    if (all < BUCKETS_EARLY_LEAST)
+        return 0;
+    while (buckets[early].first + buckets[early].count <=
+           all / BUCKETS_EARLY_PART)
+        early++;
+    return early;
+}

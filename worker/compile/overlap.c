@@ -107,3 +107,24 @@ void overlap_release(struct overlap *o)
     sl_free(o->wait_before);
     *o = (struct overlap){.shards = 0};
 }
+
+static bool within(const struct program_op *op, uint64_t bytes)
+{
+    for (uint32_t k = 0; k < op->args; k++) {
+        const struct program_arg *arg = &op->arg[k];
+
+        if ((arg->place == PROGRAM_GRADS || arg->place == PROGRAM_PARAMS) &&
+            arg->offset + arg->bytes > bytes)
+            return false;
+    }
+    return true;
+}
+
+uint32_t overlap_reach(const struct program *p, uint64_t elements)
+{
+    uint32_t op = 0;
+
+    while (op < p->forward && within(&p->ops[op], elements * p->real))
+        op++;
+    return op;
+}

@@ -41,4 +41,8 @@ enum sl_err overlap_make(struct overlap *out, const struct program *p,
                          struct sl_error *err);
 void overlap_release(struct overlap *o); // all zeroes is allowed
 
+// Ops of the forward pass before this one touch no more of the two vectors than
+// the first `elements`; a batch norm writes its statistics to the gradient's.
+uint32_t overlap_reach(const struct program *p, uint64_t elements);
+
 #endif

@@ -10,7 +10,7 @@ static struct {
     struct histogram phase[FIGURES_PHASES];
     struct histogram staleness;
     number steps[FIGURES_STEPS], samples, nonfinite[FIGURES_NONFINITE];
-    number generation, torn[FIGURES_TORN], memory, device_memory;
+    number generation, torn[FIGURES_TORN], ahead, memory, device_memory;
     _Atomic double loss_scale;
 } f = {
     .phase = {HISTOGRAM_DURATIONS, HISTOGRAM_DURATIONS, HISTOGRAM_DURATIONS,
@@ -81,6 +81,11 @@ void figures_ring_torn(enum figures_torn why)
     add(&f.torn[why], 1);
 }
 
+void figures_ring_ahead(void)
+{
+    add(&f.ahead, 1);
+}
+
 static void put_steps(struct expo *e)
 {
     static const char *const phases[FIGURES_PHASES] = {
@@ -147,4 +152,8 @@ void figures_write(struct expo *e)
                 "could not be reached, or others had left.");
     expo_value(e, get(&f.torn[FIGURES_PEER]), "reason", "peer", NULL);
     expo_value(e, get(&f.torn[FIGURES_ELSEWHERE]), "reason", "elsewhere", NULL);
+    expo_single(e, "sluice_ring_steps_ahead_total", EXPO_COUNTER,
+                "Steps of a ring that began while the sums of the round before "
+                "were still on their way.",
+                get(&f.ahead));
 }

@@ -60,6 +60,8 @@ void figures_device_memory(uint64_t bytes);
 // A generation of a ring that this worker is a rank of; one that was torn.
 void figures_ring(uint64_t generation);
 void figures_ring_torn(enum figures_torn why);
+// A step went on with a forward pass that had begun in the round before it.
+void figures_ring_ahead(void);
 
 void figures_write(struct expo *e);
 

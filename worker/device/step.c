@@ -76,6 +76,12 @@ enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err)
                              : device_vector(s->device, s->params, name, err);
 }
 
+void step_read_from(struct step *s, float *params)
+{
+    s->params = params;
+    s->io.params = params;
+}
+
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err)
 {

@@ -71,6 +71,9 @@ enum sl_err step_begin(struct step *s, const struct step_program *p,
 enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err);
 // All of s->params; once for a name, until a range is fresh. Not 0.
 enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);
+// In host memory: the ops of the step under way, and of those to come, read
+// their parameters here from now on.
+void step_read_from(struct step *s, float *params);
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err);
 enum sl_err step_stats(struct step *s, struct sl_error *err);

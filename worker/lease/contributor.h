@@ -11,7 +11,9 @@
 //   per round
 //     choose     our slots of it, and of the next one
 //     compute    each of them: ring_round_whole bucket by bucket
+//     ahead      what can be of the next round, while this one's sums travel
 //     scaled     what became of the round
+//     forget     what was done ahead was in vain
 //   leave        the generation is over
 //
 // Threads  the compute thread, but for `hurry`.
@@ -47,6 +49,18 @@ struct contributor_ops {
     // One that is not finite need not be computed to its end (round_spoilt).
     enum sl_err (*compute)(struct contributor *c, struct ring_round *r,
                            uint32_t slot, struct sl_error *err);
+
+    // `params` are the first `elements` parameters as this round leaves them,
+    // unless it is torn or skipped: the next round's first slot may be begun
+    // with them, as far as it reads no others. They are lent for the call; then
+    // the round goes on, and by the next `compute` they are in place. What
+    // fails here is in vain. May be NULL.
+    void (*ahead)(struct contributor *c, struct ring_round *r, float *params,
+                  uint64_t elements);
+
+    // The round was skipped: its parameters are what they were. Not NULL with
+    // `ahead`.
+    void (*forget)(struct contributor *c);
 
     // The round was finite; or a contribution of ours was not: true if what it
     // was scaled by may be why, and is less from now on. May be NULL.

@@ -7,6 +7,7 @@
 
 #include "common/base/fault.h"
 #include "common/base/mem.h"
+#include "worker/device/figures.h"
 #include "worker/device/step.h"
 #include "worker/lease/contribution.h"
 #include "worker/lease/job_rank.h"
@@ -35,6 +36,10 @@ struct our {
     struct step step;
     struct contribution c;
     struct slots slots[2];
+    // The first slot of the next round, if it is begun already: up to `op`.
+    struct contribution next;
+    bool begun;
+    uint32_t op;
     // Of the pass under way.
     struct ring_round *round;
     uint32_t slot;
@@ -59,10 +64,19 @@ static void close_slots(struct our *o, unsigned which)
     s->count = 0;
 }
 
+static void forget(struct contributor *c)
+{
+    struct our *o = our_of(c);
+
+    contribution_put(&o->next);
+    o->begun = false;
+}
+
 static void leave(struct contributor *c)
 {
     struct our *o = our_of(c);
 
+    forget(c);
     step_stop(&o->step);
     close_slots(o, 0);
     close_slots(o, 1);
@@ -149,6 +163,8 @@ static enum sl_err choose(struct contributor *c,
     bool ready = foreseen(o, rounds[0], counts[0]);
     enum sl_err rc = SL_OK;
 
+    if (!ready)
+        forget(c);
     close_slots(o, 0);
     if (ready) {
         struct slots used = o->slots[0];
@@ -187,6 +203,47 @@ static enum sl_err add_bucket(void *arg, uint32_t b, struct sl_error *err)
     return round_whole(o->round, b, finite, o->c.count, err);
 }
 
+// Steps run in host memory: there a pass reads its parameters where it is told
+// to. A loss scale is not known before the round is over.
+static bool may_begin(const struct our *o)
+{
+    return !step_runs_ahead(&o->step) && o->job->precision != SPEC_F16 &&
+           o->slots[1].count > 0;
+}
+
+static void ahead(struct contributor *c, struct ring_round *r, float *params,
+                  uint64_t elements)
+{
+    struct our *o = our_of(c);
+    struct slot *s = o->slots[1].at;
+    struct pass pass = {.clock = o->env->clock, .c = &o->next, .m = &r->m};
+    float *whole = o->step.params;
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (!may_begin(o))
+        return;
+    contribution_begin(&o->next, &s->run, s->key.closure, s->key.step);
+    if (!input_ready(o->env->input, &s->run, o->next.first))
+        return; // the others wait for this round
+    step_read_from(&o->step, params);
+    o->begun = pass_begin(&pass, elements, &err) == SL_OK;
+    step_read_from(&o->step, whole);
+    o->op = pass.op;
+    if (!o->begun)
+        forget(c); // when its turn comes it will be said again
+}
+
+// True if the slot was begun ahead.
+static bool take_begun(struct our *o, const struct slot *s)
+{
+    if (!o->begun || o->next.run != &s->run)
+        return false;
+    o->c = o->next;
+    o->next.held = o->begun = false;
+    figures_ring_ahead();
+    return true;
+}
+
 static enum sl_err compute(struct contributor *c, struct ring_round *r,
                            uint32_t slot, struct sl_error *err)
 {
@@ -197,12 +254,15 @@ static enum sl_err compute(struct contributor *c, struct ring_round *r,
                         .m = &r->m,
                         .whole = add_bucket,
                         .ahead = look_ahead,
-                        .arg = o};
+                        .arg = o,
+                        .op = o->op};
     enum sl_err rc;
 
     o->slot = slot;
     o->round = r;
-    contribution_begin(&o->c, &s->run, s->key.closure, s->key.step);
+    pass.begun = take_begun(o, s);
+    if (!pass.begun)
+        contribution_begin(&o->c, &s->run, s->key.closure, s->key.step);
     FAULT("task.compute");
     rc = pass_forward(&pass, err);
     FAULT("task.computed");
@@ -263,11 +323,13 @@ static void keep(struct contributor *c)
         job->ring->cut = r->tag;
 }
 
-// Ranges of a cut's evaluation that were leased meanwhile.
+// Ranges of a cut's evaluation that were leased meanwhile. Their programs have
+// their activations where those of the next slot are.
 static void between(struct contributor *c)
 {
     const struct our *o = our_of(c);
 
+    forget(c);
     if (o->env->between != NULL)
         o->env->between(o->env->arg, o->job);
 }
@@ -278,6 +340,8 @@ static const struct contributor_ops ops = {
     .place = place,
     .choose = choose,
     .compute = compute,
+    .ahead = ahead,
+    .forget = forget,
     .scaled = scaled,
     .strange = strange,
     .settle = settle,
@@ -324,9 +388,9 @@ static void start(struct our *o, const struct task_env *env, struct job *job,
                  .team = job->team,
                  .grads = job->ring->grads,
                  .pulse = &l->gate.pulse},
-        .c = {.input = env->input, .job = job},
+        .c = {.input = env->input, .job = job, .device = &o->step},
+        .next = {.input = env->input, .job = job, .device = &o->step},
     };
-    o->c.device = &o->step;
 }
 
 void task_ring(const struct task_env *env, struct job *job, struct lease *l)

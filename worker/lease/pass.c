@@ -52,11 +52,9 @@ static enum sl_err refresh(struct pass *p, struct sl_error *err)
     return rc;
 }
 
-// A micro-batch until its loss is known.
-static enum sl_err forward(struct pass *p, struct sl_error *err)
+static enum sl_err begin(struct pass *p, struct sl_error *err)
 {
     struct contribution *c = p->c;
-    bool ahead = step_runs_ahead(c->device);
     uint64_t began = sl_now_us(p->clock), asked = span_begin();
     enum sl_err rc = contribution_get(c, err);
 
@@ -69,6 +67,26 @@ static enum sl_err forward(struct pass *p, struct sl_error *err)
     if (rc == SL_OK && contribution_is_first(c))
         rc = refresh(p, err);
     p->op = 0;
+    return rc;
+}
+
+enum sl_err pass_begin(struct pass *p, uint64_t elements, struct sl_error *err)
+{
+    enum sl_err rc = begin(p, err);
+
+    if (rc == SL_OK)
+        rc = run_to(p, overlap_reach(p->c->p->program, elements), err);
+    return rc;
+}
+
+// A micro-batch until its loss is known.
+static enum sl_err forward(struct pass *p, struct sl_error *err)
+{
+    struct contribution *c = p->c;
+    bool ahead = step_runs_ahead(c->device);
+    enum sl_err rc = p->begun ? SL_OK : begin(p, err);
+
+    p->begun = false;
     if (rc == SL_OK)
         rc = run_to(p, ahead ? UINT32_MAX : c->p->program->forward, err);
     if (rc == SL_OK && ahead)

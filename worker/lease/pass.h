@@ -38,8 +38,15 @@ struct pass {
     enum sl_err (*ahead)(void *arg, struct sl_error *err);
     void *arg;
 
+    bool begun;  // the micro-batch under way is, up to `op`
     uint32_t op; // the next
 };
+
+// The first micro-batch of a step, as far as the first `elements` of parameters
+// and gradient are enough (overlap_reach): no others need be in place. The
+// caller sets `begun` and `op` of the pass that goes on with it, or gives it up
+// by contribution_put. Not on a device, nor of a team.
+enum sl_err pass_begin(struct pass *p, uint64_t elements, struct sl_error *err);
 
 enum sl_err pass_forward(struct pass *p, struct sl_error *err);
 enum sl_err pass_backward(struct pass *p, struct sl_error *err);

@@ -4,6 +4,7 @@
 #include "worker/lease/ring_round.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "common/base/fault.h"
 #include "common/base/mem.h"
@@ -32,8 +33,10 @@ static void free_all(struct ring_round *r)
 {
     sl_free(r->keys);
     sl_free(r->steps);
+    sl_free(r->foreseen);
     r->keys = NULL;
     r->steps = NULL;
+    r->foreseen = NULL;
 }
 
 void round_release(struct ring_round *r)
@@ -42,8 +45,22 @@ void round_release(struct ring_round *r)
     free_all(r);
 }
 
+// Without it nothing is done ahead.
+static void make_foreseen(struct ring_round *r, uint64_t early)
+{
+    r->early = early;
+    r->ahead = false;
+    if (early == 0 || r->by->ops->ahead == NULL)
+        return;
+    r->foreseen = sl_malloc_array((2 + RANK_FORESEE_SPACE) * (size_t)early,
+                                  sizeof(float));
+    if (r->foreseen != NULL)
+        r->wrote = r->foreseen + (1 + RANK_FORESEE_SPACE) * early;
+}
+
 enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
-                       uint32_t contributions, struct sl_error *err)
+                       uint32_t contributions, uint64_t early,
+                       struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -57,6 +74,7 @@ enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
     r->contributions = contributions;
     r->keys = sl_malloc_array(2 * (size_t)contributions, sizeof(*r->keys));
     r->steps = sl_malloc_array(contributions, sizeof(*r->steps));
+    make_foreseen(r, early);
     if (r->keys != NULL && r->steps != NULL)
         return SL_OK;
     free_all(r);
@@ -171,6 +189,14 @@ static enum sl_err settle(struct ring_round *r, struct sl_error *err)
     return r->by->ops->settle == NULL ? SL_OK : r->by->ops->settle(r->by, err);
 }
 
+// See go_ahead.
+static void put_back(struct ring_round *r)
+{
+    if (r->ahead && r->slots > 0)
+        memcpy(ring_of(r)->grads, r->wrote, (size_t)r->early * sizeof(float));
+    r->ahead = false;
+}
+
 // All our slots. One that is not finite makes the others' work vain: the sum is
 // spoilt, and sent all the same, since the other ranks wait for it.
 static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
@@ -181,6 +207,7 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
 
     if (rc == SL_OK)
         rc = sum_begin(sum, r->slots, ring_of(r)->grads, err);
+    put_back(r);
     for (r->slot = 0; rc == SL_OK && r->slot < r->slots && !r->bad; r->slot++)
         rc = r->by->ops->compute(r->by, r, r->slot, err);
     r->m.compute_ms += (double)(sl_now_us(r->by->clock) - began) / 1000;
@@ -265,15 +292,57 @@ static enum sl_err clip(struct ring_round *r, struct sl_error *err)
                     : by->ops->averaged(by, 0, by->model->elements, err);
 }
 
+static void swap_floats(float *a, float *b, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        float x = a[i];
+
+        a[i] = b[i];
+        b[i] = x;
+    }
+}
+
+// Statistics of the next batch are written to the vector of the gradient, where
+// the average of this round may lie: both are kept.
+static void go_ahead(struct ring_round *r)
+{
+    float *grads = ring_of(r)->grads;
+
+    memcpy(r->wrote, grads, (size_t)r->early * sizeof(float));
+    r->by->ops->ahead(r->by, r, r->foreseen, r->early);
+    swap_floats(r->wrote, grads, r->early);
+    r->ahead = true;
+}
+
+// The sums of the first layers are here: what they make of their parameters,
+// and what the next round can do with these. Returns how long that took.
+static uint64_t foresee(struct ring_round *r)
+{
+    struct rank *rank = &ring_of(r)->rank;
+    uint64_t began = sl_now_us(r->by->clock);
+    float *space = r->foreseen + r->early;
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (r->foreseen == NULL || !r->finite || clips(r) || away(r))
+        return 0;
+    pulse_wait(&r->lease->gate.pulse, false);
+    if (rank_foresee(rank, r->steps, r->count, r->average, r->early,
+                     r->foreseen, space, &err) == SL_OK)
+        go_ahead(r);
+    pulse_wait(&r->lease->gate.pulse, true);
+    return sl_now_us(r->by->clock) - began;
+}
+
 // Waits for all sums, and makes them the average. It lies where they do; or in
 // the vector that a device copies from. `left`: not all of them came.
 static enum sl_err collect(struct ring_round *r, bool *left,
                            struct sl_error *err)
 {
     struct job_ring *ring = ring_of(r);
-    uint64_t began = sl_now_us(r->by->clock), asked;
+    uint64_t began = sl_now_us(r->by->clock), asked, ahead = 0;
     uint32_t bucket;
     enum sl_err rc = SL_OK;
+    bool early;
 
     *left = false;
     r->finite = true;
@@ -282,15 +351,19 @@ static enum sl_err collect(struct ring_round *r, bool *left,
     if (r->average != ring->sum.data)
         rc = settle(r, err);
     while (rc == SL_OK && sum_outstanding(&ring->sum) > 0) {
+        early = sum_early_outstanding(&ring->sum) > 0;
         asked = span_begin();
         rc = sum_wait(&ring->sum, &bucket, err);
         span_end(asked, "sum", SPANS_COMPUTE, of_round(r));
         *left = rc != SL_OK;
         if (rc == SL_OK)
             rc = average(r, bucket, err);
+        if (rc == SL_OK && early && sum_early_outstanding(&ring->sum) == 0)
+            ahead = foresee(r);
     }
     pulse_wait(&r->lease->gate.pulse, false);
-    r->m.wait_ms += (double)(sl_now_us(r->by->clock) - began) / 1000;
+    r->m.compute_ms += (double)ahead / 1000;
+    r->m.wait_ms += (double)(sl_now_us(r->by->clock) - began - ahead) / 1000;
     return rc;
 }
 
@@ -319,6 +392,8 @@ static enum sl_err update(struct ring_round *r, struct sl_error *err)
         rc = judge(r, err);
         for (uint32_t i = 0; i < r->count; i++)
             r->steps[i].skip = true;
+        if (r->by->ops->forget != NULL)
+            r->by->ops->forget(r->by);
     } else {
         *r->by->nonfinite = 0;
         if (r->by->ops->scaled != NULL)

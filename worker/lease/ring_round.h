@@ -8,6 +8,12 @@
 // leave as they become whole. When all ranks' sums are in, each rank applies
 // the same average.
 //
+// The sums of the first layers overtake those of the others (sum.h). What they
+// make of these layers' parameters is known before the round is over, and with
+// it the next round's forward pass begins (ahead), while the link is busy with
+// the others. The state knows nothing of that: it changes when all of the round
+// is there. If the round is torn or skipped, the pass is begun again.
+//
 // A round of which any contribution is not finite is skipped by every rank: its
 // steps are counted, nothing is applied.
 //
@@ -36,6 +42,10 @@ struct ring_round {
 
     // Of the generation.
     uint32_t ranks, self, contributions;
+    uint64_t early;  // elements of the buckets whose sums overtake; 0: none
+    float *foreseen; // their parameters after the round, and space; owned
+    float *wrote;    // in it: what was done ahead wrote to the gradient
+    bool ahead;      // that is to be put back
 
     // Of the round: its keys, then those of the next one, as far as is known.
     struct round_key *keys;  // 2 * contributions; owned
@@ -55,9 +65,10 @@ void round_init(struct ring_round *r, struct contributor *by,
 void round_release(struct ring_round *r);
 
 // A generation begins, the state is in place: so many ranks, this one's index,
-// keys of a round.
+// keys of a round. The sums of the first `early` elements overtake the others.
 enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
-                       uint32_t contributions, struct sl_error *err);
+                       uint32_t contributions, uint64_t early,
+                       struct sl_error *err);
 
 enum round_result round_run(struct ring_round *r, struct sl_error *err);
 

@@ -21,6 +21,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "worker/compile/buckets.h"
 #include "worker/device/figures.h"
 #include "worker/lease/ring_round.h"
 #include "worker/lease/task.h"
@@ -284,9 +285,26 @@ static void on_end(void *arg)
         t->by->ops->hurry(t->by);
 }
 
+// Buckets that overtake the others, where all ranks know how and there is a
+// link between some: all must have the same answer.
+static uint32_t early_buckets(const struct ring *t,
+                              const Sluice__V1__RingBegin *begin)
+{
+    const struct job_ring *ring = t->by->ring;
+    bool apart = false;
+
+    for (size_t i = 1; i < begin->n_ranks; i++)
+        apart =
+            apart || strcmp(begin->ranks[i]->host, begin->ranks[0]->host) != 0;
+    return apart && begin->lanes
+               ? buckets_early(ring->buckets, ring->buckets_count)
+               : 0;
+}
+
 static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
                         struct sl_error *err)
 {
+    uint32_t early = early_buckets(t, begin);
     enum wire_type wire = spec_wire(t->lease->record->open->spec);
     struct job_ring *ring = t->by->ring;
     enum sl_err rc = place_base(t, begin, err);
@@ -301,14 +319,15 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
     FAULT("ring.placed");
     if (rc == SL_OK)
         rc = round_join(&t->round, (uint32_t)begin->n_ranks, begin->self,
-                        begin->contributions, err);
+                        begin->contributions,
+                        early == 0 ? 0 : ring->buckets[early].first, err);
     if (rc == SL_OK && begin->n_holders < begin->n_ranks)
         rc = rank_bring(rank_of(t), err); // for those who have it not
     if (rc == SL_OK)
         rc = copy_serve(&t->served, t->ring_env->ranks, t->lease->job,
                         begin->generation, &ring->rank, err);
     if (rc == SL_OK)
-        rc = sum_join(&ring->sum, t->ring_env, begin, wire, 0, err);
+        rc = sum_join(&ring->sum, t->ring_env, begin, wire, early, err);
     if (rc != SL_OK)
         return rc;
     t->joined = true;
@@ -329,9 +348,10 @@ static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
         t->stage = RING_READY;
         LOG(INFO, "joined a generation of the ring",
             "job=%" PRIu64 " generation=%" PRIu64 " rank=%" PRIu32
-            " ranks=%zu rounds=%" PRIu64 " contributions=%" PRIu32,
+            " ranks=%zu rounds=%" PRIu64 " contributions=%" PRIu32
+            " early=%" PRIu64,
             t->lease->job, m->generation, m->self, m->n_ranks,
-            rank_of(t)->tag.sequence, m->contributions);
+            rank_of(t)->tag.sequence, m->contributions, t->round.early);
         seat_say(t->seat, say_ready(t->say, rank_of(t)));
         figures_ring(m->generation);
         FAULT("ring.ready");

@@ -252,6 +252,27 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
     return SL_OK;
 }
 
+enum sl_err rank_foresee(struct rank *r, const struct once_step *steps,
+                         size_t count, const float *g, uint64_t elements,
+                         float *out, float *space, struct sl_error *err)
+{
+    struct update u = {.gradient = g, .steps = steps, .count = count};
+    enum sl_err rc = SL_OK;
+
+    if (r->away != NULL)
+        return sl_fail(err, SL_ESTATE, "the state is on a device");
+    for (uint32_t i = 0; rc == SL_OK && elements > 0 && i < r->count; i++) {
+        uint64_t n = r->parts[i]->plan.elements;
+
+        n = n < elements ? n : elements;
+        rc = update_foresee(r->parts[i], &u, n, out, space, err);
+        u.gradient += n;
+        out += n;
+        elements -= n;
+    }
+    return rc;
+}
+
 enum sl_err rank_bring_part(struct rank *r, uint32_t part, struct sl_error *err)
 {
     return r->away == NULL ? SL_OK : r->away->ops->bring(r, part, err);

@@ -117,6 +117,15 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
                        size_t count, const float *g, float *fresh,
                        struct sl_error *err);
 
+// What that round would make of the first `elements` parameters, into `out`:
+// the bits that rank_round gives them. The state is as it was. `space` is for
+// RANK_FORESEE_SPACE vectors of as many elements; of `g` no more is read.
+// SL_ESTATE: the state is away.
+#define RANK_FORESEE_SPACE OPTIM_SLOTS_MAX
+enum sl_err rank_foresee(struct rank *r, const struct once_step *steps,
+                         size_t count, const float *g, uint64_t elements,
+                         float *out, float *space, struct sl_error *err);
+
 // One part at this instant, under the tag of the state (shard_image_release);
 // it is brought home before.
 enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,

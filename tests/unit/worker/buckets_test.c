@@ -71,6 +71,25 @@ TEST(buckets, a_large_layer_is_cut_evenly)
     sl_free(of);
 }
 
+// First layers that are small beside the rest have a way of their own; of a
+// small model none has.
+TEST(buckets, early_ones_are_a_small_part)
+{
+    make(NET(64, DENSE(64, 128) "," DENSE(128, 4096) "," DENSE(4096, 10)),
+         1 << 16);
+    T_EQ(of[0].count, 64 * 128 + 128);
+    T_EQ(buckets_early(of, count), 1);
+    sl_free(of);
+    make(NET(64, DENSE(64, 1024) "," DENSE(1024, 300) "," DENSE(300, 10)),
+         1 << 16);
+    T_EQ(buckets_early(of, count), 0); // the first is more than a sixteenth
+    sl_free(of);
+    make(NET(8, DENSE(8, 16) "," DENSE(16, 1024) "," DENSE(1024, 10)), 1 << 14);
+    T_EQ(of[0].count, 8 * 16 + 16);
+    T_EQ(buckets_early(of, count), 0);
+    sl_free(of);
+}
+
 TEST(buckets, one_element_each_is_possible)
 {
     make(NET(2, DENSE(2, 2)), 1);

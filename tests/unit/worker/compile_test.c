@@ -907,6 +907,75 @@ TEST(overlap, late_layers_leave_first)
     net_close(&n);
 }
 
+// How far the next pass gets with the parameters of the first layers alone: it
+// computes the same then, whatever the others are.
+static void check_reach(struct net *n, uint64_t elements, uint32_t want)
+{
+    const float *params = n->io.params;
+    float *front = sl_malloc_array(n->elements, sizeof(*front));
+    double loss;
+
+    T_EQ(overlap_reach(n->p, elements), want);
+    T_OK(program_run(n->p, &n->io, 0, n->p->forward, t_err()));
+    loss = program_loss_sum(n->p);
+    for (uint64_t i = 0; i < n->elements; i++)
+        front[i] = i < elements ? params[i] : NAN;
+    n->io.params = front;
+    T_OK(program_run(n->p, &n->io, 0, want, t_err()));
+    n->io.params = (void *)params;
+    T_OK(program_run(n->p, &n->io, want, n->p->forward, t_err()));
+    T_TRUE(program_loss_sum(n->p) == loss);
+    sl_free(front);
+}
+
+static uint32_t first_reader(const struct net *n, uint64_t first)
+{
+    struct overlap_range behind = {first, n->elements - first};
+    struct overlap o;
+    uint32_t op;
+
+    T_OK(overlap_make(&o, n->p, &behind, 1, t_err()));
+    op = o.wait_before[0];
+    overlap_release(&o);
+    return op;
+}
+
+TEST(overlap, a_pass_reaches_the_first_layer_that_it_lacks)
+{
+    struct net n;
+
+    draw();
+    net_open(&n, "cpu", NET_FASHION, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+             false, true, 4, false);
+    for (uint32_t i = 1; i < n.model->variables_count; i++) {
+        uint64_t first = n.model->variables[i].first;
+
+        check_reach(&n, first, first_reader(&n, first));
+    }
+    T_EQ(overlap_reach(n.p, 0), first_reader(&n, 0));
+    T_EQ(overlap_reach(n.p, n.elements), n.p->forward);
+    net_close(&n);
+}
+
+// Statistics of the batch go where the gradient does.
+TEST(overlap, a_pass_ends_where_it_writes_statistics_beyond)
+{
+    struct net n;
+    uint64_t end;
+
+    draw();
+    net_open(&n, "cpu", NET_MLP, SPEC_LOSS_MEAN_SQUARED_ERROR, false, true, 4,
+             false);
+    for (uint32_t i = 0; i < n.model->variables_count; i++) {
+        const struct model_variable *v = &n.model->variables[i];
+
+        end = v->first + v->elements;
+        T_EQ(overlap_reach(n.p, end - 1), first_reader(&n, end - 1));
+    }
+    T_EQ(overlap_reach(n.p, n.elements), n.p->forward);
+    net_close(&n);
+}
+
 // Nor do the shards of one large layer wait for each other.
 TEST(overlap, a_large_layer_comes_and_goes_in_parts)
 {

@@ -75,6 +75,68 @@ TEST(rank, bits_are_those_of_a_shard_that_is_pushed_to)
     }
 }
 
+// Of any part of the parameters, also one that ends within a run, or behind
+// the first part of the state.
+static void foresee_all(struct rank *r, uint64_t n)
+{
+    float g[ELEMENTS], fresh[ELEMENTS], seen[ELEMENTS];
+    float space[RANK_FORESEE_SPACE * ELEMENTS], before[ELEMENTS];
+    struct once_step step = step_of(n);
+
+    gradient(g, n);
+    memcpy(before, rank_flat(r), sizeof(before));
+    for (uint64_t m = 1; m <= ELEMENTS; m++) {
+        memset(seen, 0, sizeof(seen));
+        T_OK(rank_foresee(r, &step, 1, g, m, seen, space, t_err()));
+        T_MEM(rank_flat(r), before, sizeof(before));
+        T_TRUE(m == ELEMENTS || seen[m] == 0);
+        if (m < ELEMENTS)
+            continue;
+        T_OK(rank_round(r, &step, 1, g, fresh, t_err()));
+        T_MEM(seen, fresh, sizeof(seen));
+    }
+}
+
+TEST(rank, what_is_foreseen_are_the_bits_that_come)
+{
+    static char *const kinds[] = {(char *)"sgd", (char *)"adam",
+                                  (char *)"adamw", (char *)"adagrad",
+                                  (char *)"rmsprop"};
+
+    for (size_t k = 0; k < SL_COUNT(kinds); k++) {
+        struct rank r = {0};
+        struct world w;
+
+        world_init(&w, kinds[k]);
+        T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+        for (uint64_t n = 0; n < 5; n++)
+            foresee_all(&r, n);
+        T_EQ(once_version(rank_once(&r)), 5); // nothing else was applied
+        T_EQ(r.tag.sequence, 5);
+        rank_release(&r);
+    }
+}
+
+// A part of what is foreseen is the front of all of it.
+TEST(rank, what_is_foreseen_does_not_depend_on_how_much)
+{
+    float g[ELEMENTS], all[ELEMENTS], some[ELEMENTS];
+    float space[RANK_FORESEE_SPACE * ELEMENTS];
+    struct once_step step = step_of(0);
+    struct rank r = {0};
+    struct world w;
+
+    world_init(&w, (char *)"adam");
+    T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+    gradient(g, 0);
+    T_OK(rank_foresee(&r, &step, 1, g, ELEMENTS, all, space, t_err()));
+    for (uint64_t m = 1; m < ELEMENTS; m++) {
+        T_OK(rank_foresee(&r, &step, 1, g, m, some, space, t_err()));
+        T_MEM(some, all, m * sizeof(float));
+    }
+    rank_release(&r);
+}
+
 TEST(rank, a_round_counts_all_its_keys_as_one_update)
 {
     struct rank r = {0};
