@@ -287,6 +287,8 @@ size_t wire_encode_ask_reply(uint8_t out[WIRE_HEAD_MAX],
                              const struct wire_ask_reply *m);
 size_t wire_encode_push(uint8_t out[WIRE_HEAD_MAX], const struct wire_push *m,
                         size_t payload_bytes);
+size_t wire_encode_piece(uint8_t out[WIRE_HEAD_MAX], const struct wire_piece *m,
+                         size_t payload_bytes);
 size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],
                               const struct wire_push_reply *m,
                               size_t payload_bytes);

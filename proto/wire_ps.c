@@ -270,6 +270,12 @@ size_t wire_encode_push(uint8_t out[WIRE_HEAD_MAX], const struct wire_push *m,
     return encode(out, &wire_table_push, m, absent, payload_bytes);
 }
 
+size_t wire_encode_piece(uint8_t out[WIRE_HEAD_MAX], const struct wire_piece *m,
+                         size_t payload_bytes)
+{
+    return encode(out, &wire_table_piece, m, 0, payload_bytes);
+}
+
 size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],
                               const struct wire_push_reply *m,
                               size_t payload_bytes)
@@ -359,8 +365,7 @@ enum sl_err wire_head_piece(struct rpc_msg *msg, const struct wire_piece *m,
 {
     uint8_t head[WIRE_HEAD_MAX];
 
-    return set_head(msg, head,
-                    encode(head, &wire_table_piece, m, 0, payload_bytes));
+    return set_head(msg, head, wire_encode_piece(head, m, payload_bytes));
 }
 
 enum sl_err wire_head_state_reply(struct rpc_msg *msg, size_t payload_bytes)

@@ -106,6 +106,8 @@ def wire_data():
         "ask_reply": message(f1=9, f2=b"\xff\x03", f3=12),
         "push_reply": message(f1=9, f2=1, f4=101, f5=2, f15=b"\0\0\x80?" * 4),
         "pull_reply": message(f1=9, f2=101, f15=b"\0\0\x80?" * 4),
+        "piece": message(f1=7, f2=3, f3=1, f4=40, f5=2, f6=64, f8=1,
+                         f15=b"\0\0\x80?" * 4),
     }
     for i, (name, body) in enumerate(kinds.items()):
         write("wire_data", **{name: bytes([i]) + body})
@@ -118,6 +120,9 @@ def wire_data():
           + field(15, b"abcd"),
           push_shm_overflows=b"\1" + skip[:-2] + field(
               13, fixed64(1, 5) + message(f2=(1 << 64) - 4, f3=8)),
+          piece_lane_unknown=b"\6" + message(f1=7, f8=2, f15=b"abcd"),
+          piece_of_nothing=b"\6" + message(f1=7, f2=3),
+          piece_bf16=b"\6" + message(f1=7, f7=1, f15=b"\x80\x3f"),
           pull_answer=b"\2" + message(**ids, f6=shm),
           push_bf16=b"\1" + skip[:-2] + field(15, b"\x80\x3f" * 5)
           + field(16, 1),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data plane: Ask, Push, Pull and their replies. Byte 0 chooses which.
+// The data plane: Ask, Push, Pull and their replies, and a piece of a sum
+// between ranks. Byte 0 chooses which.
 #include "common/base/mem.h"
 #include "tests/harness/payload.h"
 #include "proto/wire.h"
@@ -15,6 +16,7 @@ union message {
     struct wire_push_reply push_reply;
     struct wire_pull pull;
     struct wire_pull_reply pull_reply;
+    struct wire_piece piece;
 };
 
 // One kind of message: read into a union, encode from it.
@@ -65,9 +67,10 @@ LOADED(push)
 LOADED(push_reply)
 PLAIN(pull)
 LOADED(pull_reply)
+LOADED(piece)
 
 static const struct kind *const kinds[] = {
-    &ask, &push, &pull, &ask_reply, &push_reply, &pull_reply};
+    &ask, &push, &pull, &ask_reply, &push_reply, &pull_reply, &piece};
 
 // The message as the writer makes it, with its payload.
 static size_t write_out(const struct kind *k, const union message *m,
