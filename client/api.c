@@ -129,11 +129,11 @@ static const char *cause_of(const struct sl_error *err, const char *address)
 
 void api_explain(struct sl_error *err, const char *address, int64_t timeout_ms)
 {
-    char cause[200];
+    char cause[700]; // a coordinator that waits says for what
 
     if (err->code != SL_EUNAVAIL && err->code != SL_ETIMEDOUT)
         return;
-    snprintf(cause, sizeof(cause), "%.190s", cause_of(err, address));
+    snprintf(cause, sizeof(cause), "%.690s", cause_of(err, address));
     if (err->code == SL_ETIMEDOUT)
         snprintf(cause, sizeof(cause), "no answer within %.3g s",
                  (double)timeout_ms / 1000);

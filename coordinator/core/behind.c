@@ -13,7 +13,7 @@
 #include "coordinator/core/happened.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
-#include "coordinator/journal/manifest.h"
+#include "coordinator/core/stored.h"
 
 // So many jobs are not given between a backup and its return; a number further
 // away is a mistake, and would use up those that are left.
@@ -119,7 +119,7 @@ void behind_list(struct coord *c, const struct member *m,
 enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err)
 {
     uint64_t job = 0;
-    enum sl_err rc = manifest_highest_job(c->options.fs, c->store, &job, err);
+    enum sl_err rc = stored_highest_job(c->stored, &job, err);
 
     if (rc != SL_OK || job <= c->jobs.last || job - c->jobs.last > JUMP_MAX)
         return rc;

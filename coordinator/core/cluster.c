@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/base/rng.h"
-#include "common/base/storemark.h"
 #include "common/run/log.h"
 #include "coordinator/core/job.h"
+#include "coordinator/core/stored.h"
 
 // So often is no coordinator started between a backup and its return; a term
 // further away is a mistake, and would use up those that are left.
@@ -18,22 +17,6 @@
 #define STRANGERS_MAX 64
 
 // ---- the id and the store
-
-static uint64_t hash_of(const char *path)
-{
-    uint64_t hash = sl_mix64(strlen(path));
-
-    for (; *path != '\0'; path++)
-        hash = sl_mix64(hash + (unsigned char)*path);
-    return hash;
-}
-
-static uint64_t draw(const struct coord *c)
-{
-    uint64_t id = sl_mix64(c->options.seed ^ UINT64_C(0x636c7573746572));
-
-    return id == 0 ? 1 : id;
-}
 
 static bool has_key(const uint64_t key[4])
 {
@@ -52,31 +35,18 @@ static bool add_key(struct coord *c, bool is_new)
 
 enum sl_err cluster_open(struct coord *c, struct sl_error *err)
 {
-    struct fs *fs = c->options.fs;
-    uint64_t store = hash_of(c->store), mark = 0;
     struct journal_cluster had;
-    bool keyed = false;
+    bool keyed;
     enum sl_err rc = journal_cluster(c->journal, &had, err);
 
-    if (rc == SL_OK)
-        rc = storemark_read(&mark, fs, c->store, err);
     if (rc != SL_OK)
         return rc;
     c->cluster = had;
-    // A journal without an id is new, or of before there were ids; the store
-    // may know better.
-    if (had.id == 0)
-        c->cluster.id = mark != 0 ? mark : draw(c);
-    if (mark != 0 || had.store == store)
-        rc = storemark_check(fs, c->store, c->cluster.id, err);
-    // Also where it is there: whoever wrote it may have died before it was
-    // durable, and from now on it has to be.
-    if (rc == SL_OK && had.store != store)
-        rc = storemark_write(fs, c->store, c->cluster.id, err);
-    c->cluster.store = store;
-    if (rc == SL_OK)
-        keyed = add_key(c, had.id == 0 && c->term <= 1);
-    if (rc == SL_OK && (had.id != c->cluster.id || had.store != store || keyed))
+    rc = stored_cluster(c->stored, &c->cluster.id, &c->cluster.store, err);
+    if (rc != SL_OK)
+        return rc;
+    keyed = add_key(c, had.id == 0 && c->term <= 1);
+    if (had.id != c->cluster.id || had.store != c->cluster.store || keyed)
         rc = journal_cluster_set(c->journal, &c->cluster, err);
     return rc;
 }

@@ -27,7 +27,7 @@ struct cluster_stranger {
 
 #define CLUSTER_STRANGER_MS 60000 // one that was silent for so long is gone
 
-// Reads or draws the id, looks at the store, marks it if it is new.
+// Takes the id that the journal has, or the store (stored.h), and notes it.
 enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 
 // SL_ESTATE for a member of another cluster, and for one that has seen a newer

@@ -43,6 +43,7 @@
 #include "coordinator/core/serve.h"
 #include "coordinator/core/shards.h"
 #include "coordinator/core/stall.h"
+#include "coordinator/core/stored.h"
 
 // ---- cuts
 
@@ -121,6 +122,29 @@ static struct coord *make(const struct coord_options *options,
     return c;
 }
 
+static enum sl_err ask_store(struct stored **out, const struct coord_options *o,
+                             struct sl_error *err)
+{
+    enum sl_err rc = stored_new(out, o->journal, o->fs, o->store, o->seed, err);
+
+    return rc == SL_OK ? stored_look(*out, err) : rc;
+}
+
+static enum sl_err recover(struct coord *c, struct sl_error *err)
+{
+    struct stored *own = NULL;
+    enum sl_err rc = SL_OK;
+
+    if (c->options.stored == NULL)
+        rc = ask_store(&own, &c->options, err);
+    c->stored = own != NULL ? own : c->options.stored;
+    if (rc == SL_OK)
+        rc = recover_coord(c, err);
+    stored_free(own);
+    c->stored = c->options.stored = NULL;
+    return rc;
+}
+
 enum sl_err coord_new(struct coord **out, const struct coord_options *options,
                       const struct coord_io *io, struct sl_error *err)
 {
@@ -131,7 +155,7 @@ enum sl_err coord_new(struct coord **out, const struct coord_options *options,
         return sl_fail(err, SL_ENOMEM, "a coordinator");
     rc = quotas_new(&c->quotas, options, err);
     if (rc == SL_OK)
-        rc = recover_coord(c, err);
+        rc = recover(c, err);
     if (rc != SL_OK) {
         release(c);
         return rc;

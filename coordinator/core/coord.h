@@ -27,6 +27,7 @@
 
 struct coord;
 struct feed;
+struct stored;
 
 struct coord_io {
     void *arg;
@@ -76,6 +77,9 @@ struct coord_options {
     const struct quota *quotas; // copied
     size_t quotas_count;
     struct feed *feed; // borrowed; NULL: nobody wants to know
+    // What the store answered (stored.h), borrowed for coord_new. NULL: it is
+    // asked there, by who has no loop to keep.
+    struct stored *stored;
 };
 
 // Takes the next term first, settles open intents (K6), loads the jobs; only

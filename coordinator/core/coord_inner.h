@@ -21,6 +21,7 @@ struct cluster_stranger;
 struct job;
 struct quotas;
 struct resumed_reading;
+struct stored;
 
 // tests/house/owners.py checks who changes what; coord.c makes and recover.c
 // loads it.
@@ -30,6 +31,7 @@ struct coord {
     struct coord_io io;
     struct journal *journal;
     char *store, *state_dir; // owned
+    struct stored *stored;   // while it is recovered; else NULL
     uint64_t term;
     uint64_t started_ms, ticked_ms;
     struct members members;

@@ -11,7 +11,7 @@
 #include "coordinator/core/leases.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/queue.h"
-#include "coordinator/journal/manifest.h"
+#include "coordinator/core/stored.h"
 
 struct loading {
     struct coord *c;
@@ -230,7 +230,7 @@ static enum sl_err settle_intents(struct loading *l, struct sl_error *err)
         uint64_t n = cut->n;
         bool there = false;
 
-        rc = manifest_settle(l->c->options.fs, cut->path, &there, err);
+        rc = stored_settle(l->c->stored, cut->path, &there, err);
         if (rc == SL_OK)
             rc = there ? settle_published(l, cut, err)
                        : journal_cut_abort(l->c->journal, l->job->id, n, err);

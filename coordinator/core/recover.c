@@ -2,7 +2,8 @@
 // coordinator/core/recover.c -- the way from the journal to a coordinator that
 // may let people in.
 //
-//   1. term + 1, committed; the store is the one that it was
+//   1. term + 1, committed; the store, which was asked before (stored.h), is
+//      the one that it was
 //   2. jobs that have not ended, with shards, cuts, evaluations, blames; of
 //      those that have, what is kept of them (ended.h)
 //   3. K6: an intent without an outcome: the manifest is there: published;
@@ -23,6 +24,7 @@
 #include "coordinator/core/ended.h"
 #include "coordinator/core/load.h"
 #include "coordinator/core/pause.h"
+#include "coordinator/core/stored.h"
 #include "coordinator/journal/manifest.h"
 
 // I7
@@ -36,7 +38,7 @@ static enum sl_err check_manifests(struct coord *c, struct job *job,
         manifest_folder(&folder, c->store, job->name, job->id, job->uid);
 
     if (rc == SL_OK)
-        rc = manifest_highest(c->options.fs, buf_text(&folder), &highest, err);
+        rc = stored_highest(c->stored, buf_text(&folder), &highest, err);
     if (rc == SL_OK && highest > job->last_cut) {
         sl_fail(&why, SL_ESTATE,
                 "%s holds cut %llu, this journal knows only %llu",

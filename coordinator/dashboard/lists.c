@@ -21,7 +21,7 @@ static struct coord *coord_of(void *arg, struct http_answer *a)
     const struct dashboard *d = arg;
 
     if (d->server->coord == NULL)
-        answer_error(a, SL_EUNAVAIL, d->server->full);
+        answer_error(a, SL_EUNAVAIL, d->server->waits);
     return d->server->coord;
 }
 

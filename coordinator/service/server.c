@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/server.c -- the daemon: its flags, its start, its end,
-// and what coord wants of the network.
+// coordinator/service/server.c -- the daemon: its flags, its start and its end.
 #include "coordinator/service/server.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "common/run/conf.h"
 #include "common/base/fs.h"
@@ -15,16 +12,12 @@
 #include "common/base/mem.h"
 #include "common/net/rpc_figures.h"
 #include "common/store/place.h"
+#include "coordinator/service/begin.h"
 #include "coordinator/service/measure.h"
 #include "proto/access.h"
 
-#define TICK_MS 50
 #define SETTLE_MS 1000
 #define ENDING_MS 5
-#define FULL_LOOK_MS 500
-// A checkpoint of the WAL and the largest transaction: with less it would be
-// full again at once.
-#define FULL_BYTES (8ull << 20)
 
 const struct conf_key server_keys[] = {
     {.name = "listen",
@@ -113,94 +106,9 @@ const struct conf_key server_keys[] = {
     {.name = NULL},
 };
 
-// ---- what coord wants of the world
-
-static enum sl_err io_work(void *arg, void (*work)(void *),
-                           void (*done)(void *), void *task)
-{
-    struct server *s = arg;
-
-    return loop_work(s->loop, work, done, task);
-}
-
-static void io_send(void *arg, uint64_t member,
-                    const Sluice__V1__AttendDown *message)
-{
-    attend_send(((struct server *)arg)->attend, member, message);
-}
-
-static void io_hang_up(void *arg, uint64_t member)
-{
-    attend_hang_up(((struct server *)arg)->attend, member);
-}
-
-static void io_cut_off(void *arg, uint64_t member)
-{
-    attend_cut_off(((struct server *)arg)->attend, member);
-}
-
-static void io_changed(void *arg, uint64_t job)
-{
-    struct server *s = arg;
-
-    api_changed(s->api, job);
-    observe_changed(s->observe, job);
-}
-
-// Before anything is torn down: we are inside a call of the coord's.
-static void run_full(struct server *s, const struct sl_error *err)
-{
-    if (s->full[0] != '\0')
-        return;
-    snprintf(s->full, sizeof(s->full), "%.300s; it needs %llu bytes", err->text,
-             FULL_BYTES);
-    LOG(ERROR, "no space for the journal", "why=%s", s->full);
-    feed_event(s->feed, &(struct event){.kind = EVENT_COORDINATOR_WAITS},
-               s->full);
-    introspect_set_serving(s->introspect, false);
-    daemon_status(s->daemon, "waiting for space: %s", s->full);
-    attend_send_away(s->attend, s->full);
-    api_set_coord(s->api, NULL, s->full);
-    observe_set_coord(s->observe, NULL);
-    trace_set_coord(s->trace, NULL, s->full);
-    loop_timer_stop(s->tick);
-    loop_timer_start(s->again, FULL_LOOK_MS, FULL_LOOK_MS);
-}
-
-static void io_fatal(void *arg, const struct sl_error *err)
-{
-    struct server *s = arg;
-
-    if (journal_full(s->journal) && s->again != NULL) {
-        run_full(s, err);
-        return;
-    }
-    LOG(ERROR, "cannot go on", "why=%s", err->text);
-    daemon_end(s->daemon, DAEMON_EXIT_FAILED);
-}
-
-static void on_tick(void *arg)
-{
-    struct server *s = arg;
-
-    coord_tick(s->coord);
-    api_tick(s->api);
-}
-
 // ---- start
 
-static enum sl_err open_journal(struct server *s, struct sl_error *err)
-{
-    char *path = fs_join(daemon_state_dir(s->daemon), "journal.sqlite");
-    enum sl_err rc = path == NULL ? sl_fail(err, SL_ENOMEM, "paths")
-                                  : journal_open(&s->journal, path, err);
-
-    sl_free(path);
-    // daemon.h takes "not supported" for a matter of usage; this is not one.
-    return rc == SL_ENOTSUP ? SL_ESTATE : rc;
-}
-
-static enum sl_err open_state(struct server *s, const struct conf *conf,
+static enum sl_err open_store(struct server *s, const struct conf *conf,
                               struct sl_error *err)
 {
     const char *store = conf_str(conf, "store");
@@ -212,34 +120,6 @@ static enum sl_err open_state(struct server *s, const struct conf *conf,
         rc = sl_fail(err, SL_ENOMEM, "paths");
     else // manifests name it to others
         rc = store_place(&s->store_fs, &s->store, conf, err);
-    return rc == SL_OK ? open_journal(s, err) : rc;
-}
-
-// From what the journal holds.
-static enum sl_err begin_coord(struct server *s, struct sl_error *err)
-{
-    struct coord_io io = {
-        .arg = s,
-        .send = io_send,
-        .hang_up = io_hang_up,
-        .cut_off = io_cut_off,
-        .work = io_work,
-        .changed = io_changed,
-        .fatal = io_fatal,
-    };
-    enum sl_err rc;
-
-    s->options.journal = s->journal;
-    if (getentropy(&s->options.seed, sizeof(s->options.seed)) != 0 ||
-        getentropy(s->options.secret, sizeof(s->options.secret)) != 0)
-        return sl_fail(err, SL_EIO, "no randomness for the ids of jobs");
-    rc = coord_new(&s->coord, &s->options, &io, err);
-    if (rc == SL_OK) {
-        attend_set_coord(s->attend, s->coord);
-        api_set_coord(s->api, s->coord, NULL);
-        observe_set_coord(s->observe, s->coord);
-        trace_set_coord(s->trace, s->coord, NULL);
-    }
     return rc;
 }
 
@@ -350,7 +230,7 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
     if (rc == SL_OK && options.observes)
         rc = observe_new(&s->observe, s->loop, options.clock,
                          conf_str(conf, "observe-dir"), err);
-    return rc == SL_OK ? begin_coord(s, err) : rc;
+    return rc == SL_OK ? begin_new(s, err) : rc;
 }
 
 static enum sl_err make_tasks(struct server *s, struct sl_error *err)
@@ -453,51 +333,6 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
     return rc == SL_OK ? bind_all(s, conf, err) : rc;
 }
 
-// ---- a full disk
-
-static bool has_space(const struct server *s)
-{
-    struct statvfs disk;
-
-    return statvfs(daemon_state_dir(s->daemon), &disk) == 0 &&
-           (unsigned long long)disk.f_bavail * disk.f_frsize >= FULL_BYTES;
-}
-
-// As after a crash: from what was committed, under the next term.
-static void on_again(void *arg)
-{
-    struct server *s = arg;
-    struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc;
-
-    if (s->coord != NULL && coord_writes(s->coord))
-        return;
-    coord_free(s->coord);
-    journal_close(s->journal);
-    s->coord = NULL;
-    s->journal = NULL;
-    if (!has_space(s))
-        return;
-    rc = open_journal(s, &err);
-    if (rc == SL_OK)
-        rc = begin_coord(s, &err);
-    if (rc == SL_EUNAVAIL)
-        return; // it was full again
-    loop_timer_stop(s->again);
-    if (rc != SL_OK) {
-        LOG(ERROR, "cannot go on", "why=%s", err.text);
-        daemon_end(s->daemon, DAEMON_EXIT_FAILED);
-        return;
-    }
-    s->full[0] = '\0';
-    loop_timer_start(s->tick, TICK_MS, TICK_MS);
-    introspect_set_serving(s->introspect, true);
-    LOG(INFO, "space for the journal again", "term=%llu",
-        (unsigned long long)coord_term(s->coord));
-    daemon_status(s->daemon, "term %llu",
-                  (unsigned long long)coord_term(s->coord));
-}
-
 enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
 {
     struct server *s = server;
@@ -506,7 +341,7 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
 
     s->daemon = d;
     s->loop = daemon_loop(d);
-    rc = open_state(s, conf, err);
+    rc = open_store(s, conf, err);
     if (rc == SL_OK)
         rc = make_coord(s, conf, err);
     if (rc == SL_OK)
@@ -514,20 +349,13 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
     if (rc == SL_OK)
         rc = make_port(s, conf, err);
     if (rc == SL_OK)
-        rc = loop_timer_new(&s->tick, s->loop, on_tick, s);
-    if (rc == SL_OK)
-        rc = loop_timer_new(&s->again, s->loop, on_again, s);
+        rc = begin_timers(s, err);
     if (rc != SL_OK) {
         server_stop(d, s);
         return rc;
     }
-    loop_timer_start(s->tick, TICK_MS, TICK_MS);
     rpc_server_start(s->rpc);
-    introspect_set_serving(s->introspect, true);
-    LOG(INFO, "coordinator serves", "term=%llu store=%s",
-        (unsigned long long)coord_term(s->coord), s->store);
-    daemon_status(d, "term %llu", (unsigned long long)coord_term(s->coord));
-    daemon_ready(d);
+    begin_serving(s);
     return SL_OK;
 }
 
@@ -536,9 +364,10 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
 void server_checks(struct daemon *d, void *server, struct ops_checks *c)
 {
     const struct server *s = server;
-    bool serves = s->coord != NULL && s->full[0] == '\0';
+    bool serves = s->waits_for == SERVER_SERVES;
 
-    ops_check(c, "journal", serves, s->full);
+    ops_check(c, "journal", s->waits_for != SERVER_WAITS_SPACE, s->waits);
+    ops_check(c, "store", s->waits_for != SERVER_WAITS_STORE, s->waits);
     ops_check(c, "term", serves && coord_term(s->coord) > 0, "none was taken");
 }
 
@@ -546,10 +375,12 @@ void server_measure(struct daemon *d, void *server, struct expo *e)
 {
     struct server *s = server;
 
+    struct coord *c = s->waits_for == SERVER_SERVES ? s->coord : NULL;
+
     rpc_server_measure(s->rpc, e);
-    measure_write(s->full[0] == '\0' ? s->coord : NULL, s->journal, e);
+    measure_write(c, s->journal, e);
     if (conf_bool(daemon_conf(d), "metrics-per-job"))
-        measure_jobs(s->full[0] == '\0' ? s->coord : NULL, e);
+        measure_jobs(c, e);
 }
 
 // ---- the end
@@ -574,8 +405,7 @@ static void begin_end(struct server *s)
     observe_set_coord(s->observe, NULL);
     trace_set_coord(s->trace, NULL, NULL);
     tasks_close(s->tasks);
-    loop_timer_stop(s->tick);
-    loop_timer_stop(s->again);
+    begin_stop(s);
     rpc_server_stop(s->rpc);
 }
 
@@ -612,8 +442,7 @@ void server_stop(struct daemon *d, void *server)
 
     if (s->tick != NULL && s->again != NULL)
         run_out(s);
-    loop_timer_free(s->tick);
-    loop_timer_free(s->again);
+    begin_release(s);
     loop_timer_free(s->ending);
     rpc_server_free(s->rpc);
     tasks_free(s->tasks);

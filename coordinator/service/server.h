@@ -24,6 +24,15 @@
 #include "coordinator/tasks/tasks.h"
 #include "proto/introspect.h"
 
+enum server_waits {
+    SERVER_SERVES,
+    SERVER_WAITS_SPACE, // on the journal's disk
+    SERVER_WAITS_STORE, // for its answers, without which nobody is let in (K6)
+};
+
+struct asking;
+struct stored;
+
 struct server {
     struct daemon *daemon;
     struct loop *loop;
@@ -45,9 +54,12 @@ struct server {
     struct fs *store_fs; // never freed
     struct coord_options options;
     struct quota *quotas; // owned
-    // No space for the journal: why it waits, "" while it serves.
+    // What it waits for, and why: "" while it serves. Changed by: begin.
+    enum server_waits waits_for;
     struct loop_timer *again;
-    char full[SL_ERROR_TEXT];
+    char waits[SL_ERROR_TEXT];
+    struct stored *stored; // owned; of a coord that is not there yet
+    struct asking *asking; // the store, on a pool thread; NULL: nobody does
 };
 
 extern const struct conf_key server_keys[];

@@ -11,10 +11,14 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 import time
+import urllib.error
+import urllib.request
 
-from cluster import (BIN, PATIENCE, Cluster, check, check_counts, check_equal, main,
-                     mlp_job, wait_for)
+from cluster import (BIN, PATIENCE, Cluster, check, check_counts, check_equal, full_disk,
+                     main, mlp_job, wait_for)
+from full_test import Small, spaces
 from proxy import Proxy
 from s3 import S3, error
 
@@ -298,6 +302,129 @@ def a_start_waits_for_a_bucket_that_is_away():
         c.wait_state(c.submit(long_job("waits", samples=640, epochs=1)))
 
 
+def ops_of(c, name):
+    """The address of a daemon's ops port, which its log says."""
+    wait_for(f"{name}'s ops port", lambda: '"msg":"ops port"' in c.log(name))
+    line = [text for text in c.log(name).splitlines() if '"msg":"ops port"' in text][-1]
+    return json.loads(line)["address"]
+
+
+def probe(where, path):
+    """(status, body) of an ops port."""
+    try:
+        with urllib.request.urlopen(f"http://{where}{path}", timeout=5 * PATIENCE) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as answer:
+        return answer.code, answer.read().decode()
+
+
+def waits_for_the_store(c, word):
+    """What everybody is told who asks the coordinator now."""
+    check(c.processes["coordinator"].poll() is None, "it has ended", c.log("coordinator"))
+    done = c.run("--timeout", "1s", "jobs", want=None)
+    check(done.returncode != 0 and "waits for its store" in done.stderr and
+          c.store in done.stderr and word in done.stderr, "what a client is told", done.stderr)
+    where = ops_of(c, "coordinator")
+    code, said = probe(where, "/readyz?verbose")
+    check(code == 503 and "[-]store failed: the coordinator waits" in said and
+          "[+]journal ok" in said, "/readyz", said)
+    check_equal(probe(where, "/livez")[0], 200, "/livez")
+    done = c.run("--timeout", "1s", "doctor", want=None)
+    check("waits for its store" in done.stdout + done.stderr, "doctor", done.stdout, done.stderr)
+
+
+def a_coordinator_whose_bucket_goes_as_it_begins_waits_and_goes_on():
+    """Its mark is read, and then nothing: first for want of S3, then of rights."""
+    s3 = WORLD["s3"]
+    with Bucket("recovers", patience="1s", psservers=1, workers=1) as c:
+        job = c.submit(long_job("recovers", epochs=2000))
+        one_more_cut(c, job)
+        c.kill("coordinator")
+        s3.fail(10**6, method="GET", query="prefix=recovers")
+        c.start("coordinator", ["--ops-bind", "127.0.0.1:0"], wait=False)
+        wait_for("the coordinator to say so",
+                 lambda: '"msg":"the store does not answer"' in c.log("coordinator"))
+        waits_for_the_store(c, "SlowDown")
+        s3.faults.clear()
+        s3.fail(10**6, 403, "AccessDenied", method="GET", query="prefix=recovers")
+        had = len(s3.asked)
+        wait_for("it to be asked again", lambda: sum(
+            "prefix=recovers" in path for _, path in s3.asked[had:]) > 2)
+        waits_for_the_store(c, "AccessDenied")
+        s3.faults.clear()
+        wait_for("it to go on", lambda: "the store answers again" in c.log("coordinator"))
+        one_more_cut(c, job)
+        check_equal(probe(ops_of(c, "coordinator"), "/readyz")[0], 200, "/readyz at last")
+        log = c.log("coordinator")
+        check_equal(log.count('"msg":"the store does not answer"'), 1, "warnings")
+        check_equal(log.count('"msg":"the store answers again"'), 1, "and their end")
+        check_equal(int(c.cluster_status()["term"]), 2, "terms that were taken")
+        c.run("stop", job)
+
+
+def what_is_wrong_in_the_bucket_is_not_waited_for():
+    """A mark that is none, found by the recovery: as of a folder."""
+    s3 = WORLD["s3"]
+    with Unstarted("is-wrong", psservers=0, workers=0) as c:
+        reads = []
+
+        def spoiled(forward):
+            reads.append(1)
+            return (200, [], b"nothing\n") if len(reads) > 1 else forward()
+        s3.add(10**6, "GET", "is-wrong/cluster.id", "", spoiled)
+        c.start("coordinator", wait=False)
+        check_equal(c.processes["coordinator"].wait(timeout=60 * PATIENCE), 1, "exit status")
+        check("does not begin with the id of a cluster" in c.log("coordinator"),
+              "what it says", c.log("coordinator"))
+        c.kill("coordinator")
+        s3.faults.clear()
+
+
+@contextlib.contextmanager
+def standing_still(method, path="", query=""):
+    """From the next such request on S3 says nothing. Yields what tells that it came."""
+    came, over = threading.Event(), threading.Event()
+
+    def act(forward):
+        came.set()
+        over.wait(60 * PATIENCE)
+        return forward()
+    WORLD["s3"].add(1, method, path, query, act)
+    try:
+        yield came
+    finally:
+        over.set()
+
+
+class SmallBucket(Small, Bucket):
+    """Its coordinator's state folder is a small disk."""
+
+
+def a_coordinator_with_space_again_asks_the_bucket_on_no_loop():
+    if not spaces():
+        print("no mount namespaces: left out")
+        return
+    with SmallBucket("space", psservers=1, workers=1,
+                     coordinator_args=["--ops-bind", "127.0.0.1:0"]) as c:
+        job = c.submit(long_job("space", epochs=2000))
+        one_more_cut(c, job)
+        # Of another namespace nothing is seen of that disk.
+        where = ops_of(c, "coordinator")
+        with contextlib.ExitStack() as still:
+            with full_disk(c.processes["coordinator"], c.dir / "coordinator"):
+                wait_for("the disk to be full", lambda: "no space for the journal"
+                         in c.log("coordinator"))
+                came = still.enter_context(standing_still("GET", query="prefix=space"))
+            check(came.wait(60 * PATIENCE), "nothing is asked")
+            for _ in range(3):
+                done = c.run("--timeout", "1s", "jobs", want=None)
+                check("no space left" in done.stderr, "what a client is told", done.stderr)
+                check_equal(probe(where, "/livez")[0], 200, "/livez")
+        wait_for("it to go on", lambda: "space for the journal again" in c.log("coordinator"))
+        one_more_cut(c, job)
+        c.run("stop", job)
+
+
 def refused(c, words, store=None, credentials=None):
     c.store = store or f"s3://{WORLD['s3'].bucket}/refused"
     c.s3 = ["--s3-endpoint", WORLD["s3"].url, "--s3-region", WORLD["s3"].region,
@@ -346,4 +473,7 @@ if __name__ == "__main__":
               an_evaluation_that_finds_no_bucket_is_given_up,
               wrong_names_and_keys_are_said_at_the_start,
               a_start_waits_for_a_bucket_that_is_away,
+              a_coordinator_whose_bucket_goes_as_it_begins_waits_and_goes_on,
+              what_is_wrong_in_the_bucket_is_not_waited_for,
+              a_coordinator_with_space_again_asks_the_bucket_on_no_loop,
               keys_that_expire_are_said_and_new_ones_taken])

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "common/base/json.h"
+#include "common/base/storemark.h"
 #include "coordinator/core/job.h"
+#include "coordinator/core/stored.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"
 
@@ -150,6 +152,39 @@ TEST(away, K6_an_outcome_that_waits_is_settled_by_the_next_coordinator)
         world_task(w);
     world_stop_coord(w);
     answers = ALL;
+    world_start_coord(w);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+// What a new coordinator asks a store in S3 before it takes a term.
+TEST(away, K6_a_recovery_without_an_answer_has_changed_nothing)
+{
+    static const char store[] = "s3://bucket/prefix";
+    struct world *w = begin();
+    struct fs *fs = crash_fs_ops(w->fs);
+    struct sl_error err = SL_ERROR_INIT;
+    struct stored *stored = NULL;
+    uint64_t before = 0, after = 0, id = 0, hash, mark = 0;
+
+    lose_manifest(w, READS);
+    world_stop_coord(w);
+    T_OK(journal_term(w->journal, &before, t_err()));
+    T_OK(stored_new(&stored, w->journal, fs, store, 7, t_err()));
+    answers = NONE;
+    T_FAILS(SL_EUNAVAIL, stored_look(stored, &err));
+    T_HAS(err.text, "nobody answers");
+    answers = READS; // a store that is new has to be marked
+    T_OK(fs_mkdirs(fs, store, t_err()));
+    T_FAILS(SL_EUNAVAIL, stored_look(stored, &err));
+    T_OK(journal_term(w->journal, &after, t_err()));
+    T_EQ(after, before);
+    answers = ALL;
+    T_OK(stored_look(stored, t_err()));
+    T_OK(stored_cluster(stored, &id, &hash, t_err()));
+    T_OK(storemark_read(&mark, fs, store, t_err()));
+    T_EQ(mark, id);
+    stored_free(stored);
     world_start_coord(w);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);

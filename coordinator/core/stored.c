@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/stored.c -- the questions of a recovery, and what the store
+// answered (I7, K6).
+#include "coordinator/core/stored.h"
+
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "common/base/storemark.h"
+#include "common/store/store.h"
+#include "coordinator/core/job.h"
+#include "coordinator/journal/manifest.h"
+
+// What is asked of one path: a cut's manifest, or the folder of a job's.
+struct question {
+    char *path; // owned
+    bool folder;
+    uint64_t highest; // of a folder
+    bool there;       // of a manifest
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+struct stored {
+    struct journal *journal; // of stored_new alone
+    struct fs *fs;
+    char *store;    // owned
+    uint64_t drawn; // the id of a cluster that has none
+
+    struct journal_cluster had;
+    struct question *asked; // owned; in the order in which they are asked for
+    size_t count, next;     // where the next is looked for first
+
+    uint64_t id, highest_job;
+    enum sl_err cluster_rc, job_rc;
+    struct sl_error cluster_err, job_err;
+};
+
+// ---- what to ask
+
+static uint64_t hash_of(const char *path)
+{
+    uint64_t hash = sl_mix64(strlen(path));
+
+    for (; *path != '\0'; path++)
+        hash = sl_mix64(hash + (unsigned char)*path);
+    return hash;
+}
+
+static uint64_t draw(uint64_t seed)
+{
+    uint64_t id = sl_mix64(seed ^ UINT64_C(0x636c7573746572));
+
+    return id == 0 ? 1 : id;
+}
+
+static enum sl_err ask(struct stored *s, const char *path, bool folder,
+                       struct sl_error *err)
+{
+    struct question *more =
+        sl_realloc_array(s->asked, s->count + 1, sizeof(*more));
+    char *copy = more == NULL ? NULL : sl_strdup(path);
+
+    if (more != NULL)
+        s->asked = more;
+    if (copy == NULL)
+        return sl_fail(err, SL_ENOMEM, "what to ask the store");
+    more[s->count++] = (struct question){.path = copy, .folder = folder};
+    return SL_OK;
+}
+
+static enum sl_err ask_cut(void *arg, const struct journal_cut *row,
+                           struct sl_error *err)
+{
+    return row->state == JOURNAL_CUT_INTENT ? ask(arg, row->path, false, err)
+                                            : SL_OK;
+}
+
+static enum sl_err ask_job(void *arg, const struct journal_job *row,
+                           struct sl_error *err)
+{
+    struct stored *s = arg;
+    struct buf folder = BUF_INIT;
+    enum sl_err rc =
+        journal_each_cut_path(s->journal, row->id, ask_cut, s, err);
+
+    if (rc == SL_OK && row->state < JOB_FINISHED) {
+        rc = manifest_folder(&folder, s->store, row->name, row->id, row->uid);
+        rc = rc == SL_OK ? ask(s, buf_text(&folder), true, err)
+                         : sl_fail(err, rc, "the folder of %s", row->name);
+    }
+    buf_release(&folder);
+    return rc;
+}
+
+enum sl_err stored_new(struct stored **out, struct journal *journal,
+                       struct fs *fs, const char *store, uint64_t seed,
+                       struct sl_error *err)
+{
+    struct stored *s = sl_calloc(1, sizeof(*s));
+    enum sl_err rc;
+
+    if (s == NULL)
+        return sl_fail(err, SL_ENOMEM, "what to ask the store");
+    s->journal = journal;
+    s->fs = fs;
+    s->drawn = draw(seed);
+    s->store = sl_strdup(store);
+    rc = s->store == NULL ? sl_fail(err, SL_ENOMEM, "a path")
+                          : journal_cluster(journal, &s->had, err);
+    if (rc == SL_OK)
+        rc = journal_each_job(journal, ask_job, s, err);
+    s->journal = NULL;
+    if (rc == SL_OK)
+        *out = s;
+    else
+        stored_free(s);
+    return rc;
+}
+
+void stored_free(struct stored *s)
+{
+    if (s == NULL)
+        return;
+    for (size_t i = 0; i < s->count; i++)
+        sl_free(s->asked[i].path);
+    sl_free(s->asked);
+    sl_free(s->store);
+    sl_free(s);
+}
+
+// ---- asking
+
+// Of a folder these are a matter of its disk, or of who started us: they are
+// said at once.
+static bool may_pass(const struct stored *s, enum sl_err rc)
+{
+    return store_is_s3(s->store) && (rc == SL_EUNAVAIL || rc == SL_ETIMEDOUT ||
+                                     rc == SL_EAUTH || rc == SL_EDENIED);
+}
+
+static enum sl_err look_at_mark(struct stored *s, struct sl_error *err)
+{
+    const struct journal_cluster *had = &s->had;
+    bool known = had->store == hash_of(s->store);
+    uint64_t mark = 0;
+    enum sl_err rc = storemark_read(&mark, s->fs, s->store, err);
+
+    if (rc != SL_OK)
+        return rc;
+    // A journal without an id is new, or of before there were ids; the store
+    // may know better.
+    s->id = had->id != 0 ? had->id : mark != 0 ? mark : s->drawn;
+    if (mark != 0 || known)
+        rc = storemark_check(s->fs, s->store, s->id, err);
+    // Also where it is there: whoever wrote it may have died before it was
+    // durable, and from now on it has to be.
+    if (rc == SL_OK && !known)
+        rc = storemark_write(s->fs, s->store, s->id, err);
+    return rc;
+}
+
+static void look_at(struct stored *s, struct question *q)
+{
+    q->err = (struct sl_error)SL_ERROR_INIT;
+    if (q->folder)
+        q->rc = manifest_highest(s->fs, q->path, &q->highest, &q->err);
+    else
+        q->rc = manifest_settle(s->fs, q->path, &q->there, &q->err);
+}
+
+// Some failures have no words.
+static enum sl_err give(enum sl_err rc, const struct sl_error *why,
+                        struct sl_error *err)
+{
+    return rc == SL_OK
+               ? rc
+               : sl_fail(err, rc, "%s",
+                         why->text[0] != '\0' ? why->text : sl_err_text(rc));
+}
+
+enum sl_err stored_look(struct stored *s, struct sl_error *err)
+{
+    s->cluster_rc = look_at_mark(s, &s->cluster_err);
+    if (may_pass(s, s->cluster_rc))
+        return give(s->cluster_rc, &s->cluster_err, err);
+    if (s->cluster_rc == SL_OK) { // else it is not ours to look around in
+        s->job_rc =
+            manifest_highest_job(s->fs, s->store, &s->highest_job, &s->job_err);
+        if (may_pass(s, s->job_rc))
+            return give(s->job_rc, &s->job_err, err);
+        for (size_t i = 0; i < s->count; i++) {
+            look_at(s, &s->asked[i]);
+            if (may_pass(s, s->asked[i].rc))
+                return give(s->asked[i].rc, &s->asked[i].err, err);
+        }
+    }
+    return SL_OK;
+}
+
+// ---- the answers
+
+enum sl_err stored_cluster(const struct stored *s, uint64_t *id,
+                           uint64_t *store, struct sl_error *err)
+{
+    *id = s->id;
+    *store = hash_of(s->store);
+    return give(s->cluster_rc, &s->cluster_err, err);
+}
+
+enum sl_err stored_highest_job(const struct stored *s, uint64_t *job,
+                               struct sl_error *err)
+{
+    *job = s->highest_job;
+    return give(s->job_rc, &s->job_err, err);
+}
+
+static struct question *find(struct stored *s, const char *path, bool folder)
+{
+    for (size_t n = 0; n < s->count; n++) {
+        size_t i = (s->next + n) % s->count;
+
+        if (s->asked[i].folder == folder &&
+            strcmp(s->asked[i].path, path) == 0) {
+            s->next = i + 1;
+            return &s->asked[i];
+        }
+    }
+    return NULL;
+}
+
+enum sl_err stored_highest(struct stored *s, const char *folder, uint64_t *cut,
+                           struct sl_error *err)
+{
+    const struct question *q = find(s, folder, true);
+
+    if (q == NULL)
+        return sl_fail(err, SL_EINTERNAL, "%s was not asked for", folder);
+    *cut = q->highest;
+    return give(q->rc, &q->err, err);
+}
+
+enum sl_err stored_settle(struct stored *s, const char *path, bool *there,
+                          struct sl_error *err)
+{
+    const struct question *q = find(s, path, false);
+
+    if (q == NULL)
+        return sl_fail(err, SL_EINTERNAL, "%s was not asked for", path);
+    *there = q->there;
+    return give(q->rc, &q->err, err);
+}

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/begin.c -- a coord, from the journal and what the store
+// answers; what it wants of the network; what is waited for without one.
+#include "coordinator/service/begin.h"
+
+#include <stdio.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/base/fs.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "coordinator/core/stored.h"
+
+#define TICK_MS 50
+#define AGAIN_MS 500
+// A checkpoint of the WAL and the largest transaction: with less it would be
+// full again at once.
+#define FULL_BYTES (8ull << 20)
+
+// ---- waiting
+
+static void note_space(struct server *s, const struct sl_error *err)
+{
+    s->waits_for = SERVER_WAITS_SPACE;
+    snprintf(s->waits, sizeof(s->waits), "%.300s; it needs %llu bytes",
+             err->text, FULL_BYTES);
+}
+
+static void note_store(struct server *s, const struct sl_error *err)
+{
+    s->waits_for = SERVER_WAITS_STORE;
+    snprintf(
+        s->waits, sizeof(s->waits),
+        "the coordinator waits for its store: %.500s; it goes on by itself "
+        "when that answers, which 'sluice doctor --store %.200s' tries",
+        err->text, s->store);
+}
+
+// Before anything is torn down: we may be inside a call of the coord's.
+static void announce(struct server *s)
+{
+    if (s->waits_for == SERVER_WAITS_SPACE)
+        LOG(ERROR, "no space for the journal", "why=%s", s->waits);
+    else
+        LOG(WARN, "the store does not answer", "why=%s", s->waits);
+    feed_event(s->feed, &(struct event){.kind = EVENT_COORDINATOR_WAITS},
+               s->waits);
+    introspect_set_serving(s->introspect, false);
+    daemon_status(s->daemon, "waiting: %s", s->waits);
+    attend_send_away(s->attend, s->waits);
+    api_set_coord(s->api, NULL, s->waits);
+    observe_set_coord(s->observe, NULL);
+    trace_set_coord(s->trace, NULL, s->waits);
+    loop_timer_stop(s->tick);
+    loop_timer_start(s->again, AGAIN_MS, AGAIN_MS);
+}
+
+static void wait_for(struct server *s,
+                     void (*note)(struct server *s, const struct sl_error *err),
+                     const struct sl_error *err)
+{
+    enum server_waits had = s->waits_for;
+
+    note(s, err);
+    if (s->waits_for != had) // once for each, however often it is tried
+        announce(s);
+}
+
+static void give_up(struct server *s, const struct sl_error *err)
+{
+    LOG(ERROR, "cannot go on", "why=%s", err->text);
+    daemon_end(s->daemon, DAEMON_EXIT_FAILED);
+}
+
+// ---- what coord wants of the world
+
+static enum sl_err io_work(void *arg, void (*work)(void *),
+                           void (*done)(void *), void *task)
+{
+    struct server *s = arg;
+
+    return loop_work(s->loop, work, done, task);
+}
+
+static void io_send(void *arg, uint64_t member,
+                    const Sluice__V1__AttendDown *message)
+{
+    attend_send(((struct server *)arg)->attend, member, message);
+}
+
+static void io_hang_up(void *arg, uint64_t member)
+{
+    attend_hang_up(((struct server *)arg)->attend, member);
+}
+
+static void io_cut_off(void *arg, uint64_t member)
+{
+    attend_cut_off(((struct server *)arg)->attend, member);
+}
+
+static void io_changed(void *arg, uint64_t job)
+{
+    struct server *s = arg;
+
+    api_changed(s->api, job);
+    observe_changed(s->observe, job);
+}
+
+static void io_fatal(void *arg, const struct sl_error *err)
+{
+    struct server *s = arg;
+
+    if (journal_full(s->journal) && s->again != NULL)
+        wait_for(s, note_space, err);
+    else
+        give_up(s, err);
+}
+
+// ---- making a coord
+
+static enum sl_err open_journal(struct server *s, struct sl_error *err)
+{
+    char *path = fs_join(daemon_state_dir(s->daemon), "journal.sqlite");
+    enum sl_err rc = path == NULL ? sl_fail(err, SL_ENOMEM, "paths")
+                                  : journal_open(&s->journal, path, err);
+
+    sl_free(path);
+    // daemon.h takes "not supported" for a matter of usage; this is not one.
+    return rc == SL_ENOTSUP ? SL_ESTATE : rc;
+}
+
+// What has to be known of the store.
+static enum sl_err open_questions(struct server *s, struct sl_error *err)
+{
+    struct coord_options *o = &s->options;
+
+    o->journal = s->journal;
+    if (getentropy(&o->seed, sizeof(o->seed)) != 0 ||
+        getentropy(o->secret, sizeof(o->secret)) != 0)
+        return sl_fail(err, SL_EIO, "no randomness for the ids of jobs");
+    return stored_new(&s->stored, s->journal, o->fs, o->store, o->seed, err);
+}
+
+// From what the journal and the store hold.
+static enum sl_err begin_coord(struct server *s, struct sl_error *err)
+{
+    struct coord_io io = {
+        .arg = s,
+        .send = io_send,
+        .hang_up = io_hang_up,
+        .cut_off = io_cut_off,
+        .work = io_work,
+        .changed = io_changed,
+        .fatal = io_fatal,
+    };
+    enum sl_err rc;
+
+    s->options.stored = s->stored;
+    rc = coord_new(&s->coord, &s->options, &io, err);
+    s->options.stored = NULL;
+    stored_free(s->stored);
+    s->stored = NULL;
+    if (rc == SL_OK) {
+        attend_set_coord(s->attend, s->coord);
+        api_set_coord(s->api, s->coord, NULL);
+        observe_set_coord(s->observe, s->coord);
+        trace_set_coord(s->trace, s->coord, NULL);
+    }
+    return rc;
+}
+
+enum sl_err begin_new(struct server *s, struct sl_error *err)
+{
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err rc = open_journal(s, err);
+
+    if (rc == SL_OK)
+        rc = open_questions(s, err);
+    if (rc != SL_OK)
+        return rc;
+    if (stored_look(s->stored, &why) == SL_OK)
+        return begin_coord(s, err);
+    note_store(s, &why);
+    return SL_OK;
+}
+
+static void on_tick(void *arg)
+{
+    struct server *s = arg;
+
+    coord_tick(s->coord);
+    api_tick(s->api);
+}
+
+static void serve(struct server *s)
+{
+    s->waits_for = SERVER_SERVES;
+    s->waits[0] = '\0';
+    loop_timer_stop(s->again);
+    loop_timer_start(s->tick, TICK_MS, TICK_MS);
+    introspect_set_serving(s->introspect, true);
+    daemon_status(s->daemon, "term %llu",
+                  (unsigned long long)coord_term(s->coord));
+    daemon_ready(s->daemon);
+}
+
+void begin_serving(struct server *s)
+{
+    if (s->coord == NULL) {
+        announce(s);
+        return;
+    }
+    serve(s);
+    LOG(INFO, "coordinator serves", "term=%llu store=%s",
+        (unsigned long long)coord_term(s->coord), s->store);
+}
+
+// ---- making another one, while everybody is answered
+
+struct asking {
+    struct server *server; // NULL: it ends
+    struct stored *stored; // owned
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+static void asking_free(struct asking *a)
+{
+    stored_free(a->stored);
+    sl_free(a);
+}
+
+static void ask_work(void *arg)
+{
+    struct asking *a = arg;
+
+    a->rc = stored_look(a->stored, &a->err);
+}
+
+static void go_on(struct server *s)
+{
+    const char *what = s->waits_for == SERVER_WAITS_SPACE
+                           ? "space for the journal again"
+                           : "the store answers again";
+
+    serve(s);
+    LOG(INFO, what, "term=%llu", (unsigned long long)coord_term(s->coord));
+}
+
+static void ask_done(void *arg)
+{
+    struct asking *a = arg;
+    struct server *s = a->server;
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (s == NULL) {
+        asking_free(a);
+        return;
+    }
+    s->asking = NULL;
+    s->stored = a->stored;
+    a->stored = NULL;
+    if (a->rc != SL_OK)
+        wait_for(s, note_store, &a->err);
+    else if (begin_coord(s, &err) == SL_OK)
+        go_on(s);
+    else if (journal_full(s->journal))
+        wait_for(s, note_space, &err);
+    else
+        give_up(s, &err);
+    asking_free(a);
+}
+
+// Takes s->stored.
+static enum sl_err ask_store(struct server *s, struct sl_error *err)
+{
+    struct asking *a = sl_calloc(1, sizeof(*a));
+
+    if (a == NULL)
+        return sl_fail(err, SL_ENOMEM, "a question to the store");
+    a->server = s;
+    a->stored = s->stored;
+    if (loop_work(s->loop, ask_work, ask_done, a) != SL_OK) {
+        sl_free(a);
+        return sl_fail(err, SL_ENOMEM, "no pool thread");
+    }
+    s->stored = NULL;
+    s->asking = a;
+    return SL_OK;
+}
+
+static bool has_space(const struct server *s)
+{
+    struct statvfs disk;
+
+    return statvfs(daemon_state_dir(s->daemon), &disk) == 0 &&
+           (unsigned long long)disk.f_bavail * disk.f_frsize >= FULL_BYTES;
+}
+
+// As after a crash: from what was committed, under the next term.
+static enum sl_err open_again(struct server *s, struct sl_error *err)
+{
+    enum sl_err rc = open_journal(s, err);
+
+    return rc == SL_OK ? open_questions(s, err) : rc;
+}
+
+static void on_again(void *arg)
+{
+    struct server *s = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = SL_OK;
+
+    if (s->asking != NULL || (s->coord != NULL && coord_writes(s->coord)))
+        return;
+    coord_free(s->coord);
+    s->coord = NULL;
+    if (s->waits_for == SERVER_WAITS_SPACE) {
+        stored_free(s->stored);
+        journal_close(s->journal);
+        s->stored = NULL;
+        s->journal = NULL;
+        if (!has_space(s))
+            return;
+        rc = open_again(s, &err);
+        if (rc == SL_EUNAVAIL)
+            return; // it was full again
+    }
+    if (rc == SL_OK)
+        rc = ask_store(s, &err);
+    if (rc == SL_OK || rc == SL_ENOMEM)
+        return; // the next time
+    loop_timer_stop(s->again);
+    give_up(s, &err);
+}
+
+enum sl_err begin_timers(struct server *s, struct sl_error *err)
+{
+    enum sl_err rc = loop_timer_new(&s->tick, s->loop, on_tick, s);
+
+    if (rc == SL_OK)
+        rc = loop_timer_new(&s->again, s->loop, on_again, s);
+    return rc == SL_OK ? rc : sl_fail(err, rc, "no timers");
+}
+
+// ---- the end
+
+void begin_stop(struct server *s)
+{
+    loop_timer_stop(s->tick);
+    loop_timer_stop(s->again);
+    if (s->asking != NULL)
+        s->asking->server = NULL;
+    s->asking = NULL;
+}
+
+void begin_release(struct server *s)
+{
+    loop_timer_free(s->tick);
+    loop_timer_free(s->again);
+    stored_free(s->stored);
+    s->tick = s->again = NULL;
+    s->stored = NULL;
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/begin.h -- from the journal to a coord that serves: at
+// the start, and again after what it waited for is there.
+//
+//             begin_new
+//                 |
+//   SERVES <------+------> WAITS_STORE      the store does not answer
+//     ^  \                   |    ^
+//     |   journal full       |    | asked on a pool thread, again and again
+//     |    v                 |    |
+//     |  WAITS_SPACE --------+----+         journal opened anew
+//     +----------------------+              a new coord, of the next term
+//
+// While it waits it answers everybody with what it waits for, and is not ready.
+//
+// Threads  the loop's; begin_new, begin_timers, begin_serving: before it runs.
+// Memory   the server's; begin_release frees timers and what is asked.
+// Errors   of begin_new: those of journal.h and coord_new. Later ones end the
+//          daemon.
+#ifndef COORDINATOR_SERVICE_BEGIN_H
+#define COORDINATOR_SERVICE_BEGIN_H
+
+#include "coordinator/service/server.h"
+
+// Opens the journal, asks the store and makes the coord, of what stands in
+// s->options. SL_OK without a coord: the store does not answer.
+enum sl_err begin_new(struct server *s, struct sl_error *err);
+
+enum sl_err begin_timers(struct server *s, struct sl_error *err);
+
+// The port is open: serves, or begins to wait.
+void begin_serving(struct server *s);
+
+// No more coord is begun.
+void begin_stop(struct server *s);
+void begin_release(struct server *s); // also of what was never begun
+
+#endif
