@@ -17,8 +17,10 @@ static enum sl_err parse(struct membership *m, const char *text,
                          struct sl_error *err)
 {
     const char *line = strchr(text, '\n');
-    enum sl_err rc = storemark_parse(&m->cluster, text, m->file, err);
+    uint64_t cluster = 0;
+    enum sl_err rc = storemark_parse(&cluster, text, m->file, err);
 
+    m->cluster = cluster;
     if (rc != SL_OK || line == NULL || line[1] == '\0')
         return rc;
     m->was = sl_strndup(line + 1, strcspn(line + 1, "\n"));
@@ -106,14 +108,18 @@ static enum sl_err write_file(const struct membership *m, uint64_t cluster,
     return rc;
 }
 
+bool membership_joined(const struct membership *m, uint64_t cluster)
+{
+    return cluster == m->cluster && (m->store == NULL || used_before(m));
+}
+
 enum sl_err membership_join(struct membership *m, uint64_t cluster,
                             struct sl_error *err)
 {
-    bool marked = m->store == NULL || used_before(m);
     char *was;
     enum sl_err rc = SL_OK;
 
-    if (cluster == m->cluster && marked)
+    if (membership_joined(m, cluster))
         return SL_OK;
     was = m->store == NULL ? NULL : sl_strdup(m->store);
     if (m->store != NULL && was == NULL)
@@ -132,9 +138,40 @@ enum sl_err membership_join(struct membership *m, uint64_t cluster,
     return SL_OK;
 }
 
+static bool copy_text(char **out, const char *of)
+{
+    *out = of == NULL ? NULL : sl_strdup(of);
+    return of == NULL || *out != NULL;
+}
+
+enum sl_err membership_copy(struct membership *out, const struct membership *of)
+{
+    struct membership copy = {
+        .fs = of->fs, .store_fs = of->store_fs, .cluster = of->cluster};
+
+    if (!copy_text(&copy.file, of->file) ||
+        !copy_text(&copy.store, of->store) || !copy_text(&copy.was, of->was)) {
+        membership_release(&copy);
+        return SL_ENOMEM;
+    }
+    *out = copy;
+    return SL_OK;
+}
+
+void membership_take(struct membership *m, struct membership *copy)
+{
+    char *was = m->was;
+
+    m->was = copy->was;
+    copy->was = was;
+    m->cluster = copy->cluster;
+}
+
 enum sl_err membership_check(const struct membership *m, struct sl_error *err)
 {
-    return m->store == NULL || m->cluster == 0
+    uint64_t cluster = m->cluster;
+
+    return m->store == NULL || cluster == 0
                ? SL_OK
-               : storemark_check(m->store_fs, m->store, m->cluster, err);
+               : storemark_check(m->store_fs, m->store, cluster, err);
 }

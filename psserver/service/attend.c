@@ -5,11 +5,11 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/run/log.h"
+#include "common/daemon/joining.h"
 #include "proto/attendee.h"
 
 struct attend {
-    struct membership *membership;
+    struct joining joining;
     struct tokens *tokens;
     struct attendee *stream;
     struct roster *roster;
@@ -28,16 +28,13 @@ static void tell(struct attend *a, bool attached)
 static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
 {
     struct attend *a = arg;
-    struct sl_error err = SL_ERROR_INIT;
 
     if (!roster_term(a->roster, m->term))
         return false;
     if (a->tokens != NULL)
         tokens_welcome(a->tokens, m);
-    // What cannot be kept is learned again at the next welcome.
-    if (m->cluster != 0 && a->membership != NULL &&
-        membership_join(a->membership, m->cluster, &err) != SL_OK)
-        LOG(WARN, "cluster not noted", "why=%s", err.text);
+    if (a->joining.membership != NULL)
+        joining_welcome(&a->joining, m->cluster);
     return true;
 }
 
@@ -125,7 +122,8 @@ enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
 
     if (a == NULL)
         return SL_ENOMEM;
-    a->membership = setup->membership;
+    a->joining =
+        (struct joining){.loop = setup->loop, .membership = setup->membership};
     a->tokens = setup->tokens;
     a->changed = setup->changed;
     a->arg = setup->arg;
@@ -160,5 +158,6 @@ void attend_free(struct attend *a)
     if (a == NULL)
         return;
     attendee_free(a->stream);
+    joining_release(&a->joining);
     sl_free(a);
 }

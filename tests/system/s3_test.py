@@ -396,6 +396,23 @@ def standing_still(method, path="", query=""):
         over.set()
 
 
+def a_first_join_waits_for_no_bucket():
+    """Each marks the store for the cluster that welcomes it: not on its loop."""
+    with Unstarted("joins", psservers=1, workers=1) as c:
+        c.start("coordinator")
+        for name in ("ps-0", "w-0"):
+            with standing_still("PUT", "joins/cluster.id") as came:
+                extra = ["--ops-bind", "127.0.0.1:0", "--state", str(c.dir / name)]
+                c.start(name, extra, wait=False)
+                check(came.wait(60 * PATIENCE), f"{name} marks nothing")
+                wait_for(f"{name} to be attached", lambda: '"msg":"attached"' in c.log(name),
+                         limit_s=15)
+                check_equal(probe(ops_of(c, name), "/livez")[0], 200, f"/livez of {name}")
+                quick(c, "workers")
+            wait_for(f"{name} to note its cluster", (c.dir / name / "cluster").exists)
+        c.wait_state(c.submit(long_job("joins", samples=640, epochs=1)))
+
+
 class SmallBucket(Small, Bucket):
     """Its coordinator's state folder is a small disk."""
 
@@ -475,5 +492,6 @@ if __name__ == "__main__":
               a_start_waits_for_a_bucket_that_is_away,
               a_coordinator_whose_bucket_goes_as_it_begins_waits_and_goes_on,
               what_is_wrong_in_the_bucket_is_not_waited_for,
+              a_first_join_waits_for_no_bucket,
               a_coordinator_with_space_again_asks_the_bucket_on_no_loop,
               keys_that_expire_are_said_and_new_ones_taken])

@@ -11,6 +11,7 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "common/daemon/anew.h"
+#include "common/daemon/joining.h"
 #include "common/net/rpc_figures.h"
 #include "common/store/place.h"
 #include "proto/access.h"
@@ -204,6 +205,7 @@ struct worker {
     char *address, *store; // owned
     struct fs *store_fs;
     struct membership membership;
+    struct joining joining;
     char host[RANKS_HOST_BYTES];
     struct ranks *ranks;
 
@@ -231,6 +233,8 @@ static enum sl_err read_store(struct worker *w, struct sl_error *err)
     enum sl_err rc;
 
     w->store_fs = fs_posix();
+    w->joining = (struct joining){.loop = daemon_loop(w->daemon),
+                                  .membership = &w->membership};
     if (said == NULL) // it keeps nothing, and belongs to who welcomes it
         return membership_open(&w->membership, fs_posix(), NULL, NULL, NULL,
                                err);
@@ -358,12 +362,9 @@ static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
 {
     struct worker *w = arg;
     bool taken = member_welcome(w->member, m);
-    struct sl_error err = SL_ERROR_INIT;
 
-    // What cannot be kept is learned again at the next welcome.
-    if (taken && m->cluster != 0 &&
-        membership_join(&w->membership, m->cluster, &err) != SL_OK)
-        LOG(WARN, "cluster not noted", "why=%s", err.text);
+    if (taken)
+        joining_welcome(&w->joining, m->cluster);
     if (taken && !daemon_draining(w->daemon) && !w->away && !going_is(w->going))
         introspect_set_serving(w->introspect, true);
     return taken;
@@ -582,6 +583,7 @@ static void stop_parts(struct worker *w)
     member_free(w->member);
     sl_free(w->address);
     sl_free(w->store);
+    joining_release(&w->joining);
     membership_release(&w->membership);
     *w = (struct worker){.daemon = w->daemon};
 }

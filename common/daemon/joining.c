@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/daemon/joining.c -- see joining.h.
+#include "common/daemon/joining.h"
+
+#include "common/base/mem.h"
+#include "common/run/log.h"
+
+struct joining_work {
+    struct joining *of; // NULL: nobody wants to know any more
+    struct membership copy;
+    uint64_t cluster;
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+static void work_free(struct joining_work *w)
+{
+    membership_release(&w->copy);
+    sl_free(w);
+}
+
+static void join(void *arg)
+{
+    struct joining_work *w = arg;
+
+    w->rc = membership_join(&w->copy, w->cluster, &w->err);
+}
+
+static void joined(void *arg)
+{
+    struct joining_work *w = arg;
+
+    if (w->of != NULL) {
+        w->of->work = NULL;
+        if (w->rc == SL_OK)
+            membership_take(w->of->membership, &w->copy);
+        else
+            LOG(WARN, "cluster not noted", "why=%s",
+                w->err.text[0] != '\0' ? w->err.text : sl_err_text(w->rc));
+    }
+    work_free(w);
+}
+
+void joining_welcome(struct joining *j, uint64_t cluster)
+{
+    struct joining_work *w;
+
+    if (cluster == 0 || j->work != NULL ||
+        membership_joined(j->membership, cluster))
+        return;
+    w = sl_calloc(1, sizeof(*w));
+    if (w == NULL)
+        return; // the next welcome
+    w->of = j;
+    w->cluster = cluster;
+    if (membership_copy(&w->copy, j->membership) == SL_OK &&
+        loop_work(j->loop, join, joined, w) == SL_OK)
+        j->work = w;
+    else
+        work_free(w);
+}
+
+void joining_release(struct joining *j)
+{
+    if (j->work != NULL)
+        j->work->of = NULL;
+    j->work = NULL;
+}
