@@ -39,6 +39,14 @@ static enum sl_err path_in_store(struct coord *c, const char *what, char **out,
                    what, c->store);
 }
 
+// Its psservers delete the files of old cuts while it goes on.
+static enum sl_err goes_on(const struct job *job, struct sl_error *err)
+{
+    return sl_fail(err, SL_ESTATE,
+                   "job %s is %s; stop it first: sluice stop %s", job->id_text,
+                   job_state_name(job->state), job->id_text);
+}
+
 static enum sl_err find_manifest(struct coord *c, const char *what, char **out,
                                  struct sl_error *err)
 {
@@ -55,8 +63,10 @@ static enum sl_err find_manifest(struct coord *c, const char *what, char **out,
     if (rc != SL_OK)
         return rc;
     last = job_final_cut(job);
-    *out = last == NULL ? NULL : sl_strdup(last->path);
-    if (last == NULL)
+    *out = last == NULL || !job_ended(job) ? NULL : sl_strdup(last->path);
+    if (last != NULL && !job_ended(job))
+        rc = goes_on(job, err);
+    else if (last == NULL)
         rc = sl_fail(err, SL_ESTATE, "job %s has no checkpoint to resume from",
                      what);
     else if (*out == NULL)
@@ -201,8 +211,13 @@ static enum sl_err load(struct coord *c, const char *path,
 {
     struct resumed_reading *r = c->read;
 
-    if (r == NULL || strcmp(r->path, path) != 0)
+    if (r == NULL)
         return manifest_load(out, c->options.fs, path, err);
+    if (strcmp(r->path, path) != 0)
+        return sl_fail(err, SL_EUNAVAIL,
+                       "%s was read, and meanwhile the job's last checkpoint "
+                       "is %s: submit it again",
+                       r->path, path);
     if (r->rc != SL_OK)
         return sl_fail(err, r->rc, "%s", r->err.text);
     *out = r->found;
@@ -225,11 +240,8 @@ static enum sl_err judge(struct coord *c, struct manifest_found *found,
         (c->asker.only && !is_known(c, from)))
         return sl_fail(err, SL_ENOENT, "there is no job j-%llu",
                        (ull)from->cut->job);
-    // Its psservers delete the files of old cuts while it goes on.
     if (job != NULL && is_of(job, from) && !job_ended(job))
-        return sl_fail(err, SL_ESTATE,
-                       "job %s is %s; stop it first: sluice stop %s",
-                       job->id_text, job_state_name(job->state), job->id_text);
+        return goes_on(job, err);
     rc = resume_check_spec(found, spec, err);
     if (rc != SL_OK)
         return rc;

@@ -100,6 +100,15 @@ static uint64_t steps(struct world *w)
     return counted;
 }
 
+static uint64_t cuts(struct world *w)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+    uint64_t count = s->cuts;
+
+    wire_free(&s->base);
+    return count;
+}
+
 // The first cut of a job is being written, to a store that then goes away.
 static void lose_manifest(struct world *w, enum answers then)
 {
@@ -324,6 +333,48 @@ TEST(away, what_needs_no_manifest_or_names_none_waits_for_nothing)
     s.request.resume = "j-9";
     T_FALSE(coord_submit_reads(w->coord, &s.request, submit_now, &s));
     T_EQ(s.ready, 0);
+    submission_release(&s);
+    world_release(w);
+}
+
+TEST(away, a_submission_reads_nothing_else_than_what_was_read_elsewhere)
+{
+    struct world *w = after_a_job();
+    struct submission s;
+    unsigned before;
+
+    submission_init(&s, w, "j-1");
+    T_TRUE(coord_submit_reads(w->coord, &s.request, submit_now, &s));
+    w->tasks[w->tasks_count - 1].work(w->tasks[w->tasks_count - 1].task);
+    before = asked;
+    s.request.resume = "a/cut-2.json"; // as if j-1 had got a newer one
+    w->tasks_count--;
+    w->tasks[w->tasks_count].done(w->tasks[w->tasks_count].task);
+    T_EQ(s.ready, 1);
+    T_EQ(s.rc, SL_EUNAVAIL);
+    T_HAS(s.err.text, "submit it again");
+    T_EQ(asked, before);
+    submission_release(&s);
+    world_release(w);
+}
+
+TEST(away, nothing_is_read_of_a_job_that_goes_on)
+{
+    struct world *w = begin();
+    struct submission s;
+    unsigned before;
+
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    for (unsigned i = 0; i < LIMIT && cuts(w) == 0; i++)
+        world_step(w);
+    submission_init(&s, w, "j-1");
+    before = asked;
+    T_FALSE(coord_submit_reads(w->coord, &s.request, submit_now, &s));
+    submit_now(&s);
+    T_EQ(s.rc, SL_ESTATE);
+    T_HAS(s.err.text, "stop it first");
+    T_EQ(asked, before);
     submission_release(&s);
     world_release(w);
 }
