@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -345,6 +346,11 @@ def a_coordinator_whose_bucket_goes_as_it_begins_waits_and_goes_on():
         wait_for("the coordinator to say so",
                  lambda: '"msg":"the store does not answer"' in c.log("coordinator"))
         waits_for_the_store(c, "SlowDown")
+        check_equal(c.kill("coordinator", signal.SIGTERM), -signal.SIGTERM, "its end")
+        (c.dir / "coordinator.log").unlink()
+        c.start("coordinator", ["--ops-bind", "127.0.0.1:0"], wait=False)
+        wait_for("the next one to say so",
+                 lambda: '"msg":"the store does not answer"' in c.log("coordinator"))
         s3.faults.clear()
         s3.fail(10**6, 403, "AccessDenied", method="GET", query="prefix=recovers")
         had = len(s3.asked)
