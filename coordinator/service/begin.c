@@ -303,7 +303,14 @@ static enum sl_err open_again(struct server *s, struct sl_error *err)
 {
     enum sl_err rc = open_journal(s, err);
 
-    return rc == SL_OK ? open_questions(s, err) : rc;
+    if (rc == SL_OK)
+        rc = open_questions(s, err);
+    if (rc == SL_OK) // whoever asks meanwhile frees no more space
+        snprintf(s->waits, sizeof(s->waits),
+                 "there is space for the journal again; the store %.200s is "
+                 "being asked",
+                 s->store);
+    return rc;
 }
 
 static void on_again(void *arg)
