@@ -4,6 +4,21 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "common/store/place.h"
+
+enum sl_err joining_open(struct membership *m, struct fs **store_fs,
+                         char **store, const char *state,
+                         const struct conf *conf, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    do {
+        rc = store_place(store_fs, store, conf, err);
+        if (rc == SL_OK)
+            rc = membership_open(m, fs_posix(), state, *store_fs, *store, err);
+    } while (rc == SL_EUNAVAIL && store_is_s3(*store));
+    return rc;
+}
 
 struct joining_work {
     struct joining *of; // NULL: nobody wants to know any more

@@ -6,17 +6,27 @@
 // not answer: that is done on a pool thread, with a copy of the membership.
 // Until it is done the daemon belongs to nobody, as before its first welcome.
 //
-// Threads  the loop.
+// Threads  the loop's.
 // Memory   the membership is borrowed until joining_release; what is under way
 //          then ends by itself, before the loop is freed.
-// Errors   are logged: what cannot be kept is learned at the next welcome.
+// Errors   of joining_open: those of store_place and membership_open. Later
+// ones
+//          are logged: what cannot be kept is learned at the next welcome.
 #ifndef COMMON_DAEMON_JOINING_H
 #define COMMON_DAEMON_JOINING_H
 
 #include <stdint.h>
 
 #include "common/base/membership.h"
+#include "common/run/conf.h"
 #include "common/run/loop.h"
+
+// At the start, before the loop runs: the store that *store names (store_place)
+// and what is known of it (membership_open). It may go away between the two:
+// then it is waited for again. `state` may be NULL: there is no state folder.
+enum sl_err joining_open(struct membership *m, struct fs **store_fs,
+                         char **store, const char *state,
+                         const struct conf *conf, struct sl_error *err);
 
 struct joining_work;
 

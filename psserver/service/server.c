@@ -10,7 +10,7 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "common/net/rpc_figures.h"
-#include "common/store/place.h"
+#include "common/daemon/joining.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
 #include "psserver/service/api.h"
@@ -120,12 +120,8 @@ static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
     if (s->folder == NULL)
         return SL_ENOMEM;
     // Reports name it to programs that run in other folders.
-    rc = store_place(&s->fs, &s->folder, c, err);
-    if (rc == SL_OK)
-        rc =
-            membership_open(&s->membership, fs_posix(),
-                            daemon_state_dir(s->daemon), s->fs, s->folder, err);
-    return rc;
+    return joining_open(&s->membership, &s->fs, &s->folder,
+                        daemon_state_dir(s->daemon), c, err);
 }
 
 // What workers dial: --advertise, or --listen with the port that it became.

@@ -368,6 +368,25 @@ def a_coordinator_whose_bucket_goes_as_it_begins_waits_and_goes_on():
         c.run("stop", job)
 
 
+def who_joins_waits_for_a_bucket_that_goes_as_it_begins():
+    """It answers once, when the daemon starts, and is away for the next question."""
+    s3 = WORLD["s3"]
+    with Unstarted("between", patience="1s", psservers=1, workers=1) as c:
+        c.start("coordinator")
+        for name in ("ps-0", "w-0"):
+            reads = []
+
+            def away(forward, seen=reads):
+                seen.append(1)
+                return forward() if len(seen) == 1 else (503, [], error("SlowDown"))
+            s3.add(10**6, "GET", "between/cluster.id", "", away)
+            c.start(name, wait=False)
+            wait_for(f"{name} to say so",
+                     lambda: '"msg":"the store does not answer"' in c.log(name))
+            s3.faults.clear()
+        c.wait_state(c.submit(long_job("between", samples=640, epochs=1)))
+
+
 def what_is_wrong_in_the_bucket_is_not_waited_for():
     """A mark that is none, found by the recovery: as of a folder."""
     s3 = WORLD["s3"]
@@ -497,6 +516,7 @@ if __name__ == "__main__":
               wrong_names_and_keys_are_said_at_the_start,
               a_start_waits_for_a_bucket_that_is_away,
               a_coordinator_whose_bucket_goes_as_it_begins_waits_and_goes_on,
+              who_joins_waits_for_a_bucket_that_goes_as_it_begins,
               what_is_wrong_in_the_bucket_is_not_waited_for,
               a_first_join_waits_for_no_bucket,
               a_coordinator_with_space_again_asks_the_bucket_on_no_loop,

@@ -13,7 +13,6 @@
 #include "common/daemon/anew.h"
 #include "common/daemon/joining.h"
 #include "common/net/rpc_figures.h"
-#include "common/store/place.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
 #include "proto/attendee.h"
@@ -230,7 +229,6 @@ static enum sl_err read_store(struct worker *w, struct sl_error *err)
 {
     const char *said = conf_str(daemon_conf(w->daemon), "store");
     const char *state = daemon_state_dir(w->daemon);
-    enum sl_err rc;
 
     w->store_fs = fs_posix();
     w->joining = (struct joining){.loop = daemon_loop(w->daemon),
@@ -242,12 +240,9 @@ static enum sl_err read_store(struct worker *w, struct sl_error *err)
     if (w->store == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     // Reports name it to programs that run in other folders.
-    rc = store_place(&w->store_fs, &w->store, daemon_conf(w->daemon), err);
-    if (rc == SL_OK)
-        rc = membership_open(&w->membership, fs_posix(),
-                             strcmp(state, "-") == 0 ? NULL : state,
-                             w->store_fs, w->store, err);
-    return rc;
+    return joining_open(&w->membership, &w->store_fs, &w->store,
+                        strcmp(state, "-") == 0 ? NULL : state,
+                        daemon_conf(w->daemon), err);
 }
 
 static bool ring_send(void *arg, const Sluice__V1__AttendUp *up)
