@@ -9,9 +9,8 @@
 // Threads  the loop's.
 // Memory   the membership is borrowed until joining_release; what is under way
 //          then ends by itself, before the loop is freed.
-// Errors   of joining_open: those of store_place and membership_open. Later
-// ones
-//          are logged: what cannot be kept is learned at the next welcome.
+// Errors   of joining_open: those of store_place and membership_open. What
+//          comes later is logged: it is learned again at the next welcome.
 #ifndef COMMON_DAEMON_JOINING_H
 #define COMMON_DAEMON_JOINING_H
 
