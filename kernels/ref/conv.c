@@ -4,6 +4,8 @@
 // y[n,p,q,o] = bias[o] + sum over r,s,i of
 //              x[n, p sh - ph + r dh, q sw - pw + s dw, i] w[o,r,s,i]
 // where i runs over the input channels of o's group and x is 0 outside.
+#include <string.h>
+
 #include "kernels/ref/ref.h"
 
 struct conv {
@@ -114,36 +116,53 @@ void REF(conv_dgrad)(const struct kern_desc *d, void *const *io)
                     *dx++ = (real)one_dx(&v, io[0], io[1], n, ih, iw, i);
 }
 
-static double one_dw(const struct conv *v, const real *x, const real *dy,
-                     int64_t o, int64_t r, int64_t s, int64_t i)
+#define TOGETHER 16 // input channels: one look at the padding for all of them
+
+// sum[0..count): the gradients of count weights from input channel i on, each
+// summed in the order of the outputs.
+static void some_dw(const struct conv *v, const real *x, const real *dy,
+                    int64_t o, int64_t r, int64_t s, int64_t i, int64_t count,
+                    double *sum)
 {
     const struct kern_conv_dims *c = &v->c;
-    int64_t first = o / v->og * v->ig, ih, iw;
-    double sum = 0;
+    int64_t first = o / v->og * v->ig + i, ih, iw;
 
+    memset(sum, 0, (size_t)count * sizeof(*sum));
     for (int64_t n = 0; n < c->n; n++)
-        for (int64_t p = 0; p < c->oh; p++)
-            for (int64_t q = 0; q < c->ow; q++)
-                if (place(&c->win, 0, c->h, p, r, &ih) &&
-                    place(&c->win, 1, c->w, q, s, &iw))
-                    sum += (double)x[((n * c->h + ih) * c->w + iw) * c->ci +
-                                     first + i] *
-                           dy[((n * c->oh + p) * c->ow + q) * c->co + o];
-    return sum;
+        for (int64_t p = 0; p < c->oh; p++) {
+            if (!place(&c->win, 0, c->h, p, r, &ih))
+                continue;
+            for (int64_t q = 0; q < c->ow; q++) {
+                double slope = dy[((n * c->oh + p) * c->ow + q) * c->co + o];
+                const real *at;
+
+                if (!place(&c->win, 1, c->w, q, s, &iw))
+                    continue;
+                at = x + ((n * c->h + ih) * c->w + iw) * c->ci + first;
+                for (int64_t k = 0; k < count; k++)
+                    sum[k] += (double)at[k] * slope;
+            }
+        }
 }
 
 void REF(conv_wgrad)(const struct kern_desc *d, void *const *io)
 {
     const real *dy = io[1];
     real *dw = io[2];
+    double sums[TOGETHER];
     struct conv v;
 
     conv_open(&v, d);
     for (int64_t o = 0; o < v.c.co; o++)
         for (int64_t r = 0; r < v.c.win.size[0]; r++)
             for (int64_t s = 0; s < v.c.win.size[1]; s++)
-                for (int64_t i = 0; i < v.ig; i++)
-                    ref_put(d, dw++, one_dw(&v, io[0], dy, o, r, s, i));
+                for (int64_t i = 0; i < v.ig; i += TOGETHER) {
+                    int64_t count = v.ig - i < TOGETHER ? v.ig - i : TOGETHER;
+
+                    some_dw(&v, io[0], dy, o, r, s, i, count, sums);
+                    for (int64_t k = 0; k < count; k++)
+                        ref_put(d, dw++, sums[k]);
+                }
 
     for (int64_t o = 0; kern_has(d, KERN_BGRAD) && o < v.c.co; o++) {
         double sum = 0;
