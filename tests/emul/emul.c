@@ -27,7 +27,17 @@ extern char __start_emul_shared[] __attribute__((weak, visibility("hidden")));
 extern char __stop_emul_shared[] __attribute__((weak, visibility("hidden")));
 
 static struct emul_thread threads[EMUL_THREADS];
+static struct uint3 places[EMUL_THREADS]; // threadIdx of each, in this launch
 static int free_stacks[EMUL_THREADS], free_count;
+
+// The lanes of a warp that wait at an operation, those that have exited, and
+// for what the first of those that wait does.
+static struct meeting {
+    uint32_t here, gone, mask;
+    enum emul_op op;
+    int line;
+} meetings[EMUL_THREADS / EMUL_WARP];
+
 static void *main_sp;
 static const void *kernel_args;
 static bool failed;
@@ -169,19 +179,20 @@ static void start(struct emul_thread *t)
 static void resume(unsigned i)
 {
     struct emul_thread *t = &threads[i];
-    struct dim3 b = emul_now.blocks;
 
     if (!t->sp)
         start(t);
     emul_now.thread = i;
     emul_now.inside = true;
-    threadIdx = (struct uint3){i % b.x, i / b.x % b.y, i / b.x / b.y};
+    threadIdx = places[i];
     enter_fiber(i, stack_at(t->stack));
     emul_switch(&main_sp, t->sp);
     entered_main();
     emul_now.inside = false;
-    if (t->state == EMUL_DONE)
+    if (t->state == EMUL_DONE) {
         free_stacks[free_count++] = t->stack;
+        meetings[i / EMUL_WARP].gone |= 1u << i % EMUL_WARP;
+    }
 }
 
 // ---- Reports --------------------------------------------------------------
@@ -310,6 +321,18 @@ static uint32_t lanes_there(unsigned first)
     return n >= EMUL_WARP ? UINT32_MAX : (1u << n) - 1;
 }
 
+// Lanes that come one by one to where they belong are most of what happens: is
+// this one of them, and another still to come?
+static bool too_early(struct meeting *m, const struct emul_thread *t,
+                      unsigned lane)
+{
+    if (m->here == 0)
+        *m = (struct meeting){0, m->gone, t->mask, t->op, t->line};
+    m->here |= 1u << lane;
+    return t->mask == m->mask && t->op == m->op && t->line == m->line &&
+           (t->mask & m->gone) == 0 && (t->mask & ~m->here) != 0;
+}
+
 // Is every lane that the mask names waiting at the same place? Says so if one
 // can never come.
 static bool all_here(const struct emul_thread *warp,
@@ -338,6 +361,7 @@ uint64_t emul_warp_op(enum emul_op op, uint32_t mask, uint64_t value, int arg,
 {
     unsigned me = emul_now.thread, first = me & ~(EMUL_WARP - 1u);
     struct emul_thread *warp = &threads[first], *t = &threads[me];
+    struct meeting *meeting = &meetings[first / EMUL_WARP];
     uint64_t result[EMUL_WARP];
 
     t->op = op;
@@ -351,7 +375,7 @@ uint64_t emul_warp_op(enum emul_op op, uint32_t mask, uint64_t value, int arg,
         emul_report("%s:%d: mask %08x does not name its own lane %u, or names "
                     "lanes that do not exist",
                     file, line, mask, me - first);
-    if (all_here(warp, t)) {
+    if (!too_early(meeting, t, me - first) && all_here(warp, t)) {
         for (unsigned i = 0; i < EMUL_WARP; i++)
             result[i] = mask >> i & 1 ? result_of(warp, i) : 0;
         for (unsigned i = 0; i < EMUL_WARP; i++)
@@ -359,6 +383,7 @@ uint64_t emul_warp_op(enum emul_op op, uint32_t mask, uint64_t value, int arg,
                 warp[i].value = result[i];
                 warp[i].state = EMUL_READY;
             }
+        meeting->here &= ~mask;
         if (op == EMUL_SYNCWARP)
             emul_now.warp_syncs[first / EMUL_WARP]++;
     } else {
@@ -474,6 +499,7 @@ static void run_block(uint32_t number)
     emul_now.block = number;
     emul_now.barriers = 0;
     memset(emul_now.warp_syncs, 0, sizeof(emul_now.warp_syncs));
+    memset(meetings, 0, sizeof(meetings));
     blockIdx =
         (struct uint3){number % g.x, number / g.x % g.y, number / g.x / g.y};
     for (uint32_t i = 0; i < emul_now.threads; i++)
@@ -532,6 +558,9 @@ bool emul_launch(struct emul_kernel *k, struct dim3 grid, struct dim3 block,
         .blocks = block,
         .threads = block.x * block.y * block.z,
     };
+    for (uint32_t i = 0; i < emul_now.threads; i++)
+        places[i] = (struct uint3){i % block.x, i / block.x % block.y,
+                                   i / block.x / block.y};
     blockDim = block;
     gridDim = grid;
     kernel_args = args;
