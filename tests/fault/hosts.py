@@ -150,12 +150,12 @@ class HostBed(Bed):
         line = ["ip", "netns", "exec", of(name), str(BIN / role), *self.tls(role)]
         if role == "worker":
             return line + ["--coordinator", self.host_address, "--name", name,
-                           "--threads", "1", *self.data_roots()]
+                           "--threads", "1", *self.data_roots(), *self.args[role]]
         line += ["--state", str(self.dir / name), "--store", str(self.dir / "store"),
                  "--listen", f"{address(name)}:7070"]
         if role == "psserver":
             line += ["--coordinator", self.host_address, "--name", name]
-        return line
+        return line + self.args[role]
 
     def start_all(self):
         self.make_certificates("certs")
