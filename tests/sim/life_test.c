@@ -11,9 +11,7 @@
 // Virtual time after which a healed job must have finished.
 #define LIMIT_US (300 * SIM_SECOND)
 
-#if defined(__SANITIZE_THREAD__)
-#define SEEDS 20 // of one thread: nothing races
-#elif defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
 #define SEEDS 100
 #else
 #define SEEDS 2000

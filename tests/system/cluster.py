@@ -367,7 +367,7 @@ def with_few(name):
             data = file.read(math.prod(sizes))
         head += b"".join(n.to_bytes(4, "big") for n in sizes)
         made = path.with_name(f"{path.name}.{os.getpid()}")  # others may, too
-        made.write_bytes(gzip.compress(head + data, 1))
+        made.write_bytes(gzip.compress(head + data, 0))  # each worker unpacks it
         made.rename(path)
     return path
 

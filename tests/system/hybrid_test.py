@@ -41,7 +41,7 @@ def wait_groups(c, job, sizes):
 
 def groups_train_and_leave_nobody_out():
     with Cluster(psservers=2, workers=5) as c:
-        job = c.submit(hybrid_job("groups", size=2, epochs=60 // SCALE))
+        job = c.submit(hybrid_job("groups", size=2, epochs=20 // SCALE))
         wait_groups(c, job, [2, 2, 1])
         done = c.wait_state(job)
         check_counts(done)
@@ -81,7 +81,7 @@ class Training:
     """One job after the other, so that one runs whenever something is done to
     it, however fast the machine is."""
 
-    def __init__(self, c, name, epochs=30, **train):
+    def __init__(self, c, name, epochs=12, **train):
         self.c, self.count = c, 0
         self.spec = hybrid_job(name, epochs=epochs // SCALE, **train)
         self.job = None

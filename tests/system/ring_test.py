@@ -39,9 +39,10 @@ class Training:
     """One job after the other, so that one runs whenever something is done to
     it, however fast the machine is."""
 
-    def __init__(self, c, name, epochs=60, **train):
+    def __init__(self, c, name, epochs=30, **train):
         self.c, self.count = c, 0
         self.spec = ring_job(name, epochs=epochs // SCALE, **train)
+        self.spec["checkpoint"]["every_seconds"] = 0.3  # one in the first half
         self.job = None
 
     def busy(self):
