@@ -85,12 +85,12 @@ uint32_t buckets_early(const struct overlap_range *buckets, uint32_t count)
 {
     const struct overlap_range *last = &buckets[count - 1];
     uint64_t all = last->first + last->count;
+    uint64_t most = sl_min(all / BUCKETS_EARLY_PART, BUCKETS_EARLY_MOST);
     uint32_t early = 0;
 
     if (all < BUCKETS_EARLY_LEAST)
         return 0;
-    while (buckets[early].first + buckets[early].count <=
-           all / BUCKETS_EARLY_PART)
+    while (buckets[early].first + buckets[early].count <= most)
         early++;
     return early;
 }

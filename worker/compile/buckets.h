@@ -25,9 +25,11 @@ enum sl_err buckets_make(struct overlap_range **out, uint32_t *count,
 
 // How many of the first buckets are worth a way of their own past those behind
 // them: with their sums the next forward pass can begin, and they hardly hold
-// the others up. They are at most a BUCKETS_EARLY_PART of all elements; 0 where
-// all of it travels in no time. All ranks have the same answer.
+// the others up. They are at most a BUCKETS_EARLY_PART of all elements and
+// BUCKETS_EARLY_MOST, since a rank keeps some vectors of them; 0 where all of
+// it travels in no time. All ranks have the same answer.
 #define BUCKETS_EARLY_PART 16
+#define BUCKETS_EARLY_MOST ((uint64_t)1 << 20)
 #define BUCKETS_EARLY_LEAST ((uint64_t)1 << 18) // elements of all
 uint32_t buckets_early(const struct overlap_range *buckets, uint32_t count);
 

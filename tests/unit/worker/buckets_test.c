@@ -84,6 +84,12 @@ TEST(buckets, early_ones_are_a_small_part)
          1 << 16);
     T_EQ(buckets_early(of, count), 0); // the first is more than a sixteenth
     sl_free(of);
+    // Of 24 million elements 1.5 are a sixteenth, and the first two are 1.3.
+    make(NET(512, DENSE(512, 1024) "," DENSE(1024, 800) "," DENSE(
+                      800, 16000) "," DENSE(16000, 640)),
+         1 << 20);
+    T_EQ(buckets_early(of, count), 1);
+    sl_free(of);
     make(NET(8, DENSE(8, 16) "," DENSE(16, 1024) "," DENSE(1024, 10)), 1 << 14);
     T_EQ(of[0].count, 8 * 16 + 16);
     T_EQ(buckets_early(of, count), 0);
