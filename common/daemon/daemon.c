@@ -266,6 +266,17 @@ void daemon_ready(struct daemon *d)
         (void)sdnotify("READY=1");
 }
 
+void daemon_waits(struct daemon *d)
+{
+    char text[64];
+
+    if (d->ready || d->phase >= DRAINING)
+        return;
+    snprintf(text, sizeof(text), "EXTEND_TIMEOUT_USEC=%d000000",
+             DAEMON_PATIENCE_S);
+    (void)sdnotify(text);
+}
+
 void daemon_status(struct daemon *d, const char *fmt, ...)
 {
     char text[512] = "STATUS=";

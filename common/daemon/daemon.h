@@ -112,6 +112,11 @@ int daemon_pid(void);
 // State is restored and the port accepts: READY=1, once; from within start, as
 // soon as signals are listened to.
 void daemon_ready(struct daemon *d);
+// Not ready yet, and not stuck: the service manager gives it DAEMON_PATIENCE_S
+// more, of a start that it would have taken for failed. Nothing once it is
+// ready.
+#define DAEMON_PATIENCE_S 60
+void daemon_waits(struct daemon *d);
 void daemon_status(struct daemon *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

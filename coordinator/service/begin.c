@@ -319,6 +319,7 @@ static void on_again(void *arg)
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = SL_OK;
 
+    daemon_waits(s->daemon);
     if (s->asking != NULL || (s->coord != NULL && coord_writes(s->coord)))
         return;
     coord_free(s->coord);

@@ -21,9 +21,10 @@ enum how {
     FAIL_BUSY,
     FAIL_CORRUPT,
     FAIL_UNAVAIL,
-    STOP_SELF, // daemon_stop(1) when it runs
-    END_SELF,  // daemon_end(0)
-    ANEW_SELF, // daemon_anew, and then it waits for the grace
+    STOP_SELF,  // daemon_stop(1) when it runs
+    END_SELF,   // daemon_end(0)
+    ANEW_SELF,  // daemon_anew, and then it waits for the grace
+    WAIT_FIRST, // says that it waits, and then as OBEY
 };
 
 struct room {
@@ -72,8 +73,11 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
     }
     DAEMON_STARTED(d, "bind=%s", "nowhere");
     daemon_status(d, "node %s", conf_str(daemon_conf(d), "node"));
+    if (room->how == WAIT_FIRST)
+        daemon_waits(d);
     daemon_ready(d);
     daemon_ready(d); // only the first counts
+    daemon_waits(d); // no more
     return SL_OK;
 }
 
@@ -177,6 +181,20 @@ static void log_has(const char *want)
     T_OK(fs_read_all(fs_posix(), t_path("log"), 1 << 20, &b, t_err()));
     T_HAS(buf_text(&b), want);
     buf_release(&b);
+}
+
+TEST(daemon, who_waits_before_it_is_ready_is_given_time)
+{
+    pid_t pid;
+
+    be_manager();
+    pid = spawn(WAIT_FIRST, NULL);
+    expect("STATUS");
+    expect("EXTEND_TIMEOUT_USEC=60000000");
+    expect("READY=1");
+    kill(pid, SIGTERM);
+    T_EQ(wait_for(pid), -SIGTERM);
+    close(manager);
 }
 
 TEST(daemon, term_drains_and_is_raised_again)
