@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/base/fault.h"
+#include "common/base/num.h"
 #include "state/shard/element.h"
 #include "state/shard/finite.h"
 
@@ -193,7 +194,7 @@ void apply_front(const struct plan *plan, const struct apply_memory *to,
     const struct plan_run *run = plan->runs;
 
     for (uint64_t at = 0, n; at < elements; at += n, run++) {
-        n = run->elements < elements - at ? run->elements : elements - at;
+        n = sl_min(run->elements, elements - at);
         update(plan, to, step, run, at, (size_t)n, gradient + at, NULL);
     }
 }

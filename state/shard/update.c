@@ -9,6 +9,16 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 
+static enum sl_err check_here_locked(const struct shard *s,
+                                     struct sl_error *err)
+{
+    return !s->behind
+               ? SL_OK
+               : sl_fail(err, SL_ESTATE,
+                         "job %" PRIu64 " shard %u: its values are elsewhere",
+                         s->plan.job, s->plan.shard);
+}
+
 // Everything that can fail, before anything is changed (S1).
 static enum sl_err check_locked(struct shard *s, const struct update *u,
                                 struct sl_error *err)
@@ -19,10 +29,8 @@ static enum sl_err check_locked(struct shard *s, const struct update *u,
         return sl_fail(err, SL_EUNAVAIL,
                        "job %" PRIu64 " shard %u is not admitted", s->plan.job,
                        s->plan.shard);
-    if (s->behind && !u->elsewhere)
-        return sl_fail(err, SL_ESTATE,
-                       "job %" PRIu64 " shard %u: its values are elsewhere",
-                       s->plan.job, s->plan.shard);
+    if (!u->elsewhere)
+        rc = check_here_locked(s, err);
     for (size_t i = 0; rc == SL_OK && i < u->count; i++) {
         const struct once_step *step = &u->steps[i];
 
@@ -108,14 +116,11 @@ enum sl_err update_foresee(struct shard *s, const struct update *u,
                            uint64_t elements, float *values, float *slots,
                            struct sl_error *err)
 {
-    enum sl_err rc = SL_OK;
+    enum sl_err rc;
 
     pthread_mutex_lock(&s->lock);
-    if (s->behind)
-        rc = sl_fail(err, SL_ESTATE,
-                     "job %" PRIu64 " shard %u: its values are elsewhere",
-                     s->plan.job, s->plan.shard);
-    else
+    rc = check_here_locked(s, err);
+    if (rc == SL_OK)
         foresee_locked(s, u, elements, values, slots);
     pthread_mutex_unlock(&s->lock);
     return rc;

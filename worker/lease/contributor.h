@@ -50,13 +50,12 @@ struct contributor_ops {
     enum sl_err (*compute)(struct contributor *c, struct ring_round *r,
                            uint32_t slot, struct sl_error *err);
 
-    // `params` are the first `elements` parameters as this round leaves them,
-    // unless it is torn or skipped: the next round's first slot may be begun
-    // with them, as far as it reads no others. They are lent for the call; then
-    // the round goes on, and by the next `compute` they are in place. What
-    // fails here is in vain. May be NULL.
-    void (*ahead)(struct contributor *c, struct ring_round *r, float *params,
-                  uint64_t elements);
+    // The first r->early parameters as this round leaves them can be had
+    // (round_foresee), unless it is torn or skipped: the next round's first
+    // slot may be begun with them, as far as it reads no others. They are lent
+    // for the call; then the round goes on, and by the next `compute` they are
+    // in place. What fails here is in vain. May be NULL.
+    void (*ahead)(struct contributor *c, struct ring_round *r);
 
     // The round was skipped: its parameters are what they were. Not NULL with
     // `ahead`.

@@ -211,13 +211,12 @@ static bool may_begin(const struct our *o)
            o->slots[1].count > 0;
 }
 
-static void ahead(struct contributor *c, struct ring_round *r, float *params,
-                  uint64_t elements)
+static void ahead(struct contributor *c, struct ring_round *r)
 {
     struct our *o = our_of(c);
     struct slot *s = o->slots[1].at;
     struct pass pass = {.clock = o->env->clock, .c = &o->next, .m = &r->m};
-    float *whole = o->step.params;
+    float *whole = o->step.params, *params;
     struct sl_error err = SL_ERROR_INIT;
 
     if (!may_begin(o))
@@ -225,8 +224,11 @@ static void ahead(struct contributor *c, struct ring_round *r, float *params,
     contribution_begin(&o->next, &s->run, s->key.closure, s->key.step);
     if (!input_ready(o->env->input, &s->run, o->next.first))
         return; // the others wait for this round
+    params = round_foresee(r);
+    if (params == NULL)
+        return;
     step_read_from(&o->step, params);
-    o->begun = pass_begin(&pass, elements, &err) == SL_OK;
+    o->begun = pass_begin(&pass, r->early, &err) == SL_OK;
     step_read_from(&o->step, whole);
     o->op = pass.op;
     if (!o->begun)

@@ -189,7 +189,7 @@ static enum sl_err settle(struct ring_round *r, struct sl_error *err)
     return r->by->ops->settle == NULL ? SL_OK : r->by->ops->settle(r->by, err);
 }
 
-// See go_ahead.
+// See round_foresee.
 static void put_back(struct ring_round *r)
 {
     if (r->ahead && r->slots > 0)
@@ -304,31 +304,31 @@ static void swap_floats(float *a, float *b, uint64_t n)
 
 // Statistics of the next batch are written to the vector of the gradient, where
 // the average of this round may lie: both are kept.
-static void go_ahead(struct ring_round *r)
+float *round_foresee(struct ring_round *r)
 {
-    float *grads = ring_of(r)->grads;
+    struct sl_error err = SL_ERROR_INIT;
 
-    memcpy(r->wrote, grads, (size_t)r->early * sizeof(float));
-    r->by->ops->ahead(r->by, r, r->foreseen, r->early);
-    swap_floats(r->wrote, grads, r->early);
+    if (rank_foresee(&ring_of(r)->rank, r->steps, r->count, r->average,
+                     r->early, r->foreseen, r->foreseen + r->early,
+                     &err) != SL_OK)
+        return NULL;
+    memcpy(r->wrote, ring_of(r)->grads, (size_t)r->early * sizeof(float));
     r->ahead = true;
+    return r->foreseen;
 }
 
-// The sums of the first layers are here: what they make of their parameters,
-// and what the next round can do with these. Returns how long that took.
-static uint64_t foresee(struct ring_round *r)
+// The sums of the first layers are here: what can be done of the next round
+// with what they make of these. Returns how long that took.
+static uint64_t go_ahead(struct ring_round *r)
 {
-    struct rank *rank = &ring_of(r)->rank;
     uint64_t began = sl_now_us(r->by->clock);
-    float *space = r->foreseen + r->early;
-    struct sl_error err = SL_ERROR_INIT;
 
     if (r->foreseen == NULL || !r->finite || clips(r) || away(r))
         return 0;
     pulse_wait(&r->lease->gate.pulse, false);
-    if (rank_foresee(rank, r->steps, r->count, r->average, r->early,
-                     r->foreseen, space, &err) == SL_OK)
-        go_ahead(r);
+    r->by->ops->ahead(r->by, r);
+    if (r->ahead)
+        swap_floats(r->wrote, ring_of(r)->grads, r->early);
     pulse_wait(&r->lease->gate.pulse, true);
     return sl_now_us(r->by->clock) - began;
 }
@@ -359,7 +359,7 @@ static enum sl_err collect(struct ring_round *r, bool *left,
         if (rc == SL_OK)
             rc = average(r, bucket, err);
         if (rc == SL_OK && early && sum_early_outstanding(&ring->sum) == 0)
-            ahead = foresee(r);
+            ahead = go_ahead(r);
     }
     pulse_wait(&r->lease->gate.pulse, false);
     r->m.compute_ms += (double)ahead / 1000;

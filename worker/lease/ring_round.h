@@ -83,6 +83,10 @@ void round_leave(struct ring_round *r);
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
 
+// For `ahead`: the first r->early parameters as this round leaves them, the
+// round's until it goes on. NULL: they cannot be had.
+float *round_foresee(struct ring_round *r);
+
 // The slot is not finite, its loss is not: no more of it is wanted.
 void round_spoilt(struct ring_round *r, bool loss);
 

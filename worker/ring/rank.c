@@ -8,6 +8,7 @@
 
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "worker/ring/rank_inner.h"
 
 void rank_set_free(struct shard **parts, uint32_t count)
@@ -262,9 +263,8 @@ enum sl_err rank_foresee(struct rank *r, const struct once_step *steps,
     if (r->away != NULL)
         return sl_fail(err, SL_ESTATE, "the state is on a device");
     for (uint32_t i = 0; rc == SL_OK && elements > 0 && i < r->count; i++) {
-        uint64_t n = r->parts[i]->plan.elements;
+        uint64_t n = sl_min(r->parts[i]->plan.elements, elements);
 
-        n = n < elements ? n : elements;
         rc = update_foresee(r->parts[i], &u, n, out, space, err);
         u.gradient += n;
         out += n;
