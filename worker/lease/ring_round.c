@@ -431,7 +431,7 @@ enum round_result round_run(struct ring_round *r, struct sl_error *err)
         return left ? ROUND_LEFT : ROUND_FAILED;
     }
     FAULT("task.pushed");
-    r->m.sums += ring_of(r)->sum.group != NULL;
+    r->m.sums += ring_of(r)->sum.lane[0].group != NULL;
     r->m.sent_bytes += sum_sent(&ring_of(r)->sum);
     rc = update(r, err);
     err->code = rc;

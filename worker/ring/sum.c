@@ -78,13 +78,12 @@ enum sl_err sum_join(struct sum *s, const struct ring_env *env,
         early = 0;
     s->lane[0] = (struct sum_lane){.first = early, .count = s->count - early};
     s->lane[1] = (struct sum_lane){.first = 0, .count = early};
-    s->group = s->early_group = NULL;
     s->sent = 0;
     if (!alone)
-        rc = group_of_lane(&s->group, env, begin, 0, wire, err);
-    s->asked = s->group;
+        rc = group_of_lane(&s->lane[0].group, env, begin, 0, wire, err);
+    s->asked = s->lane[0].group;
     if (rc == SL_OK && early > 0)
-        rc = group_of_lane(&s->early_group, env, begin, 1, wire, err);
+        rc = group_of_lane(&s->lane[1].group, env, begin, 1, wire, err);
     if (rc != SL_OK)
         sum_leave(s);
     return rc;
@@ -94,17 +93,19 @@ void sum_abort(void *sum)
 {
     struct sum *s = sum;
 
-    if (s->group != NULL)
-        group_abort(s->group, "another generation is opened");
-    if (s->early_group != NULL)
-        group_abort(s->early_group, "another generation is opened");
+    for (uint32_t i = 0; i < WIRE_LANES; i++) {
+        if (s->lane[i].group != NULL)
+            group_abort(s->lane[i].group, "another generation is opened");
+    }
 }
 
 void sum_leave(struct sum *s)
 {
-    group_free(s->early_group);
-    group_free(s->group);
-    s->group = s->early_group = s->asked = NULL;
+    for (uint32_t i = WIRE_LANES; i-- > 0;) {
+        group_free(s->lane[i].group);
+        s->lane[i].group = NULL;
+    }
+    s->asked = NULL;
 }
 
 enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
@@ -147,20 +148,14 @@ void sum_spoil(struct sum *s, uint32_t bucket)
     s->data[s->buckets[bucket].first] = NAN;
 }
 
-static struct group *group_of(const struct sum *s, const struct sum_lane *lane)
-{
-    return lane == &s->lane[0] ? s->group : s->early_group;
-}
-
 static enum sl_err start_next(struct sum *s, struct sum_lane *lane,
                               struct sl_error *err)
 {
     const struct overlap_range *range = &s->buckets[lane->next - 1];
-    struct group *group = group_of(s, lane);
     enum sl_err rc = SL_OK;
 
-    if (group != NULL)
-        rc = group_start(group, lane->number, s->data + range->first,
+    if (lane->group != NULL)
+        rc = group_start(lane->group, lane->number, s->data + range->first,
                          (size_t)range->count, err);
     if (rc != SL_OK)
         return rc;
@@ -216,7 +211,7 @@ enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err)
     struct sum_lane *lane = &s->lane[sum_early_outstanding(s) > 0];
 
     *bucket = lane->next + (uint32_t)outstanding(lane) - 1;
-    s->asked = group_of(s, lane);
+    s->asked = lane->group;
     lane->waited++;
     return s->asked == NULL ? SL_OK
                             : group_wait(s->asked, lane->waited - 1, err);
@@ -224,16 +219,17 @@ enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err)
 
 uint64_t sum_sent(struct sum *s)
 {
-    struct group_stats stats = {0}, early = {0};
-    uint64_t more;
+    uint64_t before = s->sent;
 
-    if (s->group != NULL)
-        group_stats(s->group, &stats);
-    if (s->early_group != NULL)
-        group_stats(s->early_group, &early);
-    more = stats.sent_bytes + early.sent_bytes - s->sent;
-    s->sent += more;
-    return more;
+    s->sent = 0;
+    for (uint32_t i = 0; i < WIRE_LANES; i++) {
+        struct group_stats stats = {0};
+
+        if (s->lane[i].group != NULL)
+            group_stats(s->lane[i].group, &stats);
+        s->sent += stats.sent_bytes;
+    }
+    return s->sent - before;
 }
 
 uint32_t sum_suspect(const struct sum *s)

@@ -36,6 +36,7 @@ struct group;
 
 // The buckets of one lane: [first, first + count).
 struct sum_lane {
+    struct group *group; // NULL: a rank alone, or no buckets in lane 1
     uint32_t first, count;
     uint32_t next;   // those at and above it are started
     uint64_t number; // of its group's next bucket
@@ -50,10 +51,8 @@ struct sum {
     uint32_t count;
     bool *whole; // per bucket: may be started; owned
     struct sum_lane lane[WIRE_LANES];
-    struct group *group;       // of lane 0; NULL: alone
-    struct group *early_group; // of lane 1; NULL: that has no buckets
-    struct group *asked;       // by the last sum_wait, or the first to be
-    uint64_t sent;             // bytes, as sum_sent has told
+    struct group *asked; // by the last sum_wait, or the first to be
+    uint64_t sent;       // bytes, as sum_sent has told
 };
 
 // Lane 0 of a generation, of two ranks or more.
