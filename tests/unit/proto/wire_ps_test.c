@@ -577,6 +577,27 @@ TEST(wire_ps, pairs_are_ordered)
     T_LT(wire_tag_cmp(wire_tag_of(NULL), s), 0);
 }
 
+// Written, and read again; of its payload only the size can be asked then.
+static enum sl_err piece_again(struct wire_piece *got,
+                               const struct wire_piece *m,
+                               const uint8_t *payload, size_t n,
+                               struct sl_error *err)
+{
+    uint8_t bytes[RPC_MSG_SPACE];
+    struct sl_slice one;
+    struct sl_slices all;
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    T_OK(wire_head_piece(&msg, m, n));
+    memcpy(bytes, msg.head, msg.head_bytes);
+    memcpy(bytes + msg.head_bytes, payload, n);
+    one = (struct sl_slice){bytes, msg.head_bytes + n};
+    rpc_msg_drop(&msg);
+    all = slices_one(&one);
+    return wire_read_piece(got, &all, err);
+}
+
 TEST(wire_ps, a_piece_is_read_as_it_was_written)
 {
     const struct wire_piece m = {.job = 7,
@@ -588,19 +609,9 @@ TEST(wire_ps, a_piece_is_read_as_it_was_written)
                                  .lane = 1,
                                  .wire = WIRE_BF16};
     static const uint8_t payload[6] = {1, 2, 3, 4, 5, 6};
-    uint8_t bytes[RPC_MSG_SPACE];
-    struct sl_slice one;
-    struct sl_slices all;
     struct wire_piece got;
-    struct rpc_msg msg;
 
-    rpc_msg_init(&msg);
-    T_OK(wire_head_piece(&msg, &m, sizeof(payload)));
-    memcpy(bytes, msg.head, msg.head_bytes);
-    memcpy(bytes + msg.head_bytes, payload, sizeof(payload));
-    one = (struct sl_slice){bytes, msg.head_bytes + sizeof(payload)};
-    all = slices_one(&one);
-    T_OK(wire_read_piece(&got, &all, t_err()));
+    T_OK(piece_again(&got, &m, payload, sizeof(payload), t_err()));
     T_EQ(got.job, m.job);
     T_EQ(got.generation, m.generation);
     T_EQ(got.bucket, m.bucket);
@@ -610,34 +621,21 @@ TEST(wire_ps, a_piece_is_read_as_it_was_written)
     T_EQ(got.lane, m.lane);
     T_EQ(got.wire, m.wire);
     T_EQ(got.payload.bytes, sizeof(payload));
-    rpc_msg_drop(&msg);
 }
 
 TEST(wire_ps, a_piece_is_of_a_lane_that_there_is)
 {
     static const uint8_t payload[4] = {1, 2, 3, 4};
     struct wire_piece m = {.job = 7, .generation = 1};
-    uint8_t bytes[RPC_MSG_SPACE];
 
     for (m.lane = 0; m.lane <= WIRE_LANES; m.lane++) {
         struct sl_error err = SL_ERROR_INIT;
-        struct sl_slice one;
-        struct sl_slices all;
         struct wire_piece got;
-        struct rpc_msg msg;
-        enum sl_err rc;
+        enum sl_err rc = piece_again(&got, &m, payload, sizeof(payload), &err);
 
-        rpc_msg_init(&msg);
-        T_OK(wire_head_piece(&msg, &m, sizeof(payload)));
-        memcpy(bytes, msg.head, msg.head_bytes);
-        memcpy(bytes + msg.head_bytes, payload, sizeof(payload));
-        one = (struct sl_slice){bytes, msg.head_bytes + sizeof(payload)};
-        all = slices_one(&one);
-        rc = wire_read_piece(&got, &all, &err);
         T_EQ(rc, m.lane < WIRE_LANES ? SL_OK : SL_EINVAL);
         T_STR(err.text, m.lane < WIRE_LANES
                             ? ""
                             : "PieceRequest.lane is 2; 0 to 1 are allowed");
-        rpc_msg_drop(&msg);
     }
 }
