@@ -84,6 +84,7 @@ struct coord {
         struct list list[2]; // jobs for workers that hold nothing of them, by
                              // whether these are external
         uint32_t jobs;       // that may have something for somebody
+        uint32_t wanting;    // jobs that were asked, in the last pass
         uint64_t compared;   // ever: a job was looked at for a worker
     } offers;
 

@@ -62,6 +62,9 @@ enum job_warning {
     JOB_WARNINGS,
 };
 
+// Rounds that may be under way, as completions come several at a time.
+#define ROUND_TIMES 8
+
 // Samples that cannot be read (bad.h).
 #define JOB_BAD_NAMES 100
 struct job_bad {
@@ -179,6 +182,7 @@ struct job {
     struct map active;          // closure -> struct work: leased, or with blame
     uint32_t held;              // leases
     struct map holders;         // member -> leases it holds, as a number
+    uint64_t leased_end;        // nothing at or above it is leased
     uint64_t served;            // how often it was given a worker: see
     uint64_t served_by;         // dispatch.h; and which was last, 0: none
     uint64_t scan_from;         // nothing to issue lies below
@@ -203,10 +207,13 @@ struct job {
     uint64_t good_steps; // that were applied
     double loss_scale;   // the last reported; 0: none
     struct meter meter;
-    // Sync: the open round ends before this closure; when its first
-    // contribution came, 0: none has; how long the last one takes after that,
-    // lately.
-    uint64_t round_end, round_first_ms;
+    // Sync: when contributions of the last few rounds were there, by the
+    // round's number; how long the last of one takes after the first, lately.
+    struct round_times {
+        uint64_t first; // its first closure
+        uint64_t from_ms, to_ms;
+        uint32_t count; // of those that are there
+    } round_times[ROUND_TIMES];
     double round_last_ms;
 
     // Its ring, in allreduce mode. Changed by: rings.

@@ -160,6 +160,8 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     list_push_back(&m->leases, &w->on_holder);
     member_begins(m, coord_now(c));
     hold(job, m->id);
+    if (w->kind == WORK_TRAIN && w->closure.id >= job->leased_end)
+        job->leased_end = w->closure.id + 1;
     job->served =
         dispatch_served(job->served, &c->turn, dispatch_apart(m->lease_ms));
     job->served_by = m->id;
@@ -255,23 +257,6 @@ void leases_revoke_job(struct coord *c, struct member *m, struct job *job,
     }
 }
 
-static struct work *find_early(const struct job *job, uint64_t limit)
-{
-    size_t at = 0;
-    uint64_t closure;
-    void *value;
-
-    while (map_next(&job->active, &at, &closure, &value)) {
-        struct work *w = value;
-
-        if (closure >= limit && w->closure.state == CLOSURE_LEASED)
-            return w;
-        if (closure >= limit && w->copy != NULL)
-            return w->copy;
-    }
-    return NULL;
-}
-
 bool leases_is_early(const struct work *w)
 {
     const struct evidence *e = &w->job->evidence;
@@ -298,23 +283,41 @@ static bool lacks_worker(const struct job *job)
     return false;
 }
 
+static void revoke_beyond(struct coord *c, struct member *m, struct job *job,
+                          uint64_t limit)
+{
+    bool begun = true; // what waits behind another one is not
+
+    list_for_safe(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->job == job && w->kind == WORK_TRAIN && w->closure.id >= limit)
+            revoke(c, m, w, begun, "a slot of an earlier round is nobody's");
+        begun = false;
+    }
+}
+
 // (Y4)
 void leases_revoke_early(struct coord *c, struct job *job)
 {
     const struct evidence *e = &job->evidence;
     uint64_t limit;
-    struct work *w;
 
-    if (e->round == 0 || job->held == 0)
+    if (e->round == 0 || job->leased_end <= evidence_limit(e, 0))
         return;
-    limit = evidence_limit(e, 0);
-    if (find_early(job, limit) == NULL)
+    limit = lacks_worker(job) ? evidence_limit(e, 0)
+                              : evidence_limit_ahead(e, DISPATCH_ROUNDS_MOST);
+    if (job->leased_end <= limit)
         return;
-    if (!lacks_worker(job))
-        limit = evidence_limit_ahead(e);
-    while ((w = find_early(job, limit)) != NULL)
-        leases_revoke(c, w->holder, w,
-                      "a slot of an earlier round is nobody's");
+    job->leased_end = limit;
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (map_get(&job->holders, m->id) != NULL)
+            revoke_beyond(c, m, job, limit);
+    }
 }
 
 void leases_cancel(struct coord *c, struct member *m, struct job *job)

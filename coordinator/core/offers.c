@@ -57,11 +57,29 @@ static bool avoids(struct coord *c, const struct member *m,
     return closure_blames(closure, m->identity) && others(c, m, job, closure);
 }
 
-// Sync: whether slots of the round behind the open one are leased (Y4). With
+// Sync: whether slots of rounds behind the open one are leased (Y4). With
 // copies a worker that has no slot of the open one is given one of those.
 static bool leases_ahead(const struct job *job)
 {
     return job->evidence.round > 0 && spec_backup(job->spec->train) == 0;
+}
+
+double offers_ahead_ms(const struct coord *c, const struct job *job,
+                       const struct member *m)
+{
+    return leases_ahead(job) && m->waits_for_round && c->offers.wanting <= 1
+               ? DISPATCH_ROUNDS_MS
+               : DISPATCH_AHEAD_MS;
+}
+
+// Sync: how many rounds behind the open one this worker, or any (NULL), may
+// have slots of: one each. Who has none yet takes what is left by those who
+// have many.
+static uint32_t rounds_ahead(const struct job *job, const struct member *m)
+{
+    if (m == NULL || map_get(&job->holders, m->id) == NULL)
+        return DISPATCH_ROUNDS_MOST;
+    return m->lease_most - 1;
 }
 
 // How far closures may be issued (C5), to this worker or to any (NULL).
@@ -71,7 +89,7 @@ static uint64_t limit_of(const struct coord *c, const struct job *job,
     const Sluice__V1__TrainSpec *train = job->spec->train;
 
     if (leases_ahead(job) && (m == NULL || m->waits_for_round))
-        return evidence_limit_ahead(&job->evidence);
+        return evidence_limit_ahead(&job->evidence, rounds_ahead(job, m));
     return evidence_limit(
         &job->evidence,
         dispatch_window(train->window_closures, c->members.workers,
@@ -189,8 +207,27 @@ static struct offer offer_slot(struct coord *c, struct job *job,
     return o;
 }
 
-// To one that has a slot of the open round: one of the round behind it, so that
-// the next step waits for the shards alone.
+// Sync: the end of the last round that the worker has a slot of, or of the open
+// one: its next is of a later one, as the slots of a round are for different
+// workers.
+static uint64_t rounds_had(const struct job *job, const struct member *m)
+{
+    const struct evidence *e = &job->evidence;
+    uint64_t end = evidence_limit(e, 0);
+
+    list_for(n, &m->leases)
+    {
+        const struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->job == job && w->kind == WORK_TRAIN && w->closure.id >= end)
+            end = evidence_round_end(e, w->closure.id);
+    }
+    return end;
+}
+
+// To one that has a slot of the open round: one of a round behind it, so that
+// the next step waits for the shards alone. Never beyond a slot that is for
+// somebody else: then the rounds ahead are taken by all, step by step.
 static struct offer offer_ahead(struct coord *c, struct job *job,
                                 const struct member *m)
 {
@@ -198,16 +235,8 @@ static struct offer offer_ahead(struct coord *c, struct job *job,
 
     if (!leases_ahead(job))
         return o;
-    list_for(n, &m->leases)
-    {
-        const struct work *w = list_entry(n, struct work, on_holder);
-
-        if (w->job == job && leases_is_early(w))
-            return o; // it has one
-    }
     o.closure = next_closure(c, job, m);
-    if (o.closure < job->evidence.closures &&
-        o.closure >= evidence_limit(&job->evidence, 0))
+    if (o.closure < job->evidence.closures && o.closure >= rounds_had(job, m))
         o.kind = WORK_TRAIN;
     return o;
 }

@@ -28,6 +28,11 @@ void offers_begin(struct job *job);
 struct offer offers_for(struct coord *c, struct job *job,
                         const struct member *m);
 
+// How long leases of the job may wait at this worker behind the one that it
+// computes (dispatch_most).
+double offers_ahead_ms(const struct coord *c, const struct job *job,
+                       const struct member *m);
+
 // Has it something for any worker: for one that holds nothing of it
 // (`newcomer`), or for one that does?
 bool offers_any(struct coord *c, struct job *job, bool newcomer);

@@ -9,6 +9,7 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "common/run/log.h"
 #include "common/run/spans.h"
 #include "coordinator/core/bad.h"
@@ -20,6 +21,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/monitor.h"
+#include "coordinator/core/offers.h"
 #include "coordinator/core/stall.h"
 #include "proto/spec.h"
 
@@ -365,7 +367,7 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
     rc = evaluation_take(e, w->closure.id, &sums, message->metrics->scores);
     closure_finish(&w->closure, attempt_of(message->attempt),
                    rc == SL_OK ? SL_OK : SL_EINTERNAL);
-    member_completes(m, coord_now(c));
+    member_completes(m, coord_now(c), DISPATCH_AHEAD_MS);
     leases_end(c, w, rc == SL_OK ? SPAN_COUNTED : SPAN_FAILED);
     if (rc != SL_OK)
         blame_work(c, w, m->identity, m->name,
@@ -436,28 +438,46 @@ take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
 #define ROUND_SHARE 0.125 // of the last few rounds
 
 // How long a round waits for its slowest contribution.
-static void note_round(struct job *job, uint64_t now)
+static void note_round(struct job *job, uint64_t closure, uint64_t ended_ms)
 {
-    uint64_t end;
+    const struct evidence *e = &job->evidence;
+    struct round_times *r;
+    uint64_t first;
 
-    if (job->evidence.round == 0)
+    if (e->round == 0)
         return;
-    end = evidence_limit(&job->evidence, job->spec->train->window_closures);
-    if (end != job->round_end && job->round_first_ms != 0)
-        job->round_last_ms +=
-            ROUND_SHARE *
-            ((double)(now - job->round_first_ms) - job->round_last_ms);
-    if (end != job->round_end)
-        job->round_first_ms = 0;
-    else if (job->round_first_ms == 0)
-        job->round_first_ms = now;
-    job->round_end = end;
+    first = evidence_round_first(e, closure);
+    r = &job->round_times[first / e->round % ROUND_TIMES];
+    if (r->first != first && r->count > 1)
+        job->round_last_ms += ROUND_SHARE * ((double)(r->to_ms - r->from_ms) -
+                                             job->round_last_ms);
+    if (r->first != first || r->count == 0)
+        *r = (struct round_times){first, ended_ms, ended_ms, 0};
+    r->count++;
+    r->from_ms = sl_min(r->from_ms, ended_ms);
+    if (ended_ms > r->to_ms)
+        r->to_ms = ended_ms;
+}
+
+#define AGO_MOST_MS 1000 // a worker holds nothing back for longer
+
+// When it ended: it may have been held back to go with others.
+static uint64_t ended_ms(const struct coord *c, const struct member *m,
+                         const Sluice__V1__Complete *message)
+{
+    uint64_t ago = sl_min(message->ago_ms, AGO_MOST_MS);
+    uint64_t now = coord_now(c);
+
+    if (now - m->lease_from_ms < ago) // not before the last one
+        ago = now - m->lease_from_ms;
+    return now - ago;
 }
 
 static void complete_train(struct coord *c, struct member *m, struct job *job,
                            const Sluice__V1__Complete *message)
 {
     struct work *held = leases_find(m, message->job, message->attempt);
+    uint64_t ended = ended_ms(c, m, message);
     bool full = false, done;
 
     // Anybody can say that anything is counted. What a worker says that was
@@ -470,7 +490,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
                              : take_evidence(job, message, &full)) != SL_OK)
         return;
     FAULT("closure.done");
-    note_round(job, coord_now(c));
+    note_round(job, message->closure, ended);
     job->changes++;
     job->moved_ms = coord_now(c);
     // Not full: some of its evidence was void. Issued again by C3. What is
@@ -479,7 +499,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     take_metrics(c, held, message->metrics, done);
     closure_finish(&held->closure, attempt_of(message->attempt),
                    done ? SL_OK : SL_ESTALE);
-    member_completes(m, coord_now(c));
+    member_completes(m, ended, offers_ahead_ms(c, job, m));
     if (!done)
         happened_work(c, EVENT_CLOSURE_STALE, held, m,
                       "closure %llu is not all counted: a shard came back with "

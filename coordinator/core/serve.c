@@ -164,6 +164,7 @@ static void serve(struct coord *c, struct member *m)
 static void begin(struct coord *c)
 {
     c->offers.jobs = 0;
+    c->offers.wanting = 0;
     list_init(&c->offers.list[0]);
     list_init(&c->offers.list[1]);
     list_for(n, &c->jobs.active)
@@ -175,6 +176,7 @@ static void begin(struct coord *c)
             continue;
         list_push_back(&c->offers.list[job->external], &job->on_offers);
         c->offers.jobs++;
+        c->offers.wanting++;
     }
 }
 

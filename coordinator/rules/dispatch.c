@@ -5,13 +5,13 @@
 
 #include "common/base/num.h"
 
-uint32_t dispatch_most(double lease_ms)
+uint32_t dispatch_most(double lease_ms, double ahead_ms)
 {
-    if (lease_ms * DISPATCH_LEASES_MOST <= DISPATCH_AHEAD_MS)
+    if (lease_ms * DISPATCH_LEASES_MOST <= ahead_ms)
         return DISPATCH_LEASES_MOST;
-    if (lease_ms * DISPATCH_LEASES_LEAST >= DISPATCH_AHEAD_MS)
+    if (lease_ms * DISPATCH_LEASES_LEAST >= ahead_ms)
         return DISPATCH_LEASES_LEAST;
-    return (uint32_t)(DISPATCH_AHEAD_MS / lease_ms);
+    return (uint32_t)(ahead_ms / lease_ms);
 }
 
 uint32_t dispatch_apart(double lease_ms)

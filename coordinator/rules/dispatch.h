@@ -29,8 +29,15 @@
 #define DISPATCH_LEASES_MOST 8
 #define DISPATCH_AHEAD_MS 4
 
-// Of a worker whose leases take so long each.
-uint32_t dispatch_most(double lease_ms);
+// As long where they are contributions to rounds and nobody else wants the
+// worker: each round is waited for, so nothing of it comes sooner for a shorter
+// queue, and a message each way in every round costs the worker and us a tenth
+// of a step of 7 ms.
+#define DISPATCH_ROUNDS_MS 64
+#define DISPATCH_ROUNDS_MOST (DISPATCH_LEASES_MOST - 1) // behind the open one
+
+// Of a worker whose leases take so long each, of which so much may wait.
+uint32_t dispatch_most(double lease_ms, double ahead_ms);
 
 // Closures that may be issued beyond the lowest watermark (C5). Where one takes
 // long, many workers get beyond it soon and would stand idle: a window of

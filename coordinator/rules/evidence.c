@@ -215,7 +215,7 @@ uint64_t evidence_round_first(const struct evidence *e, uint64_t closure)
     return epoch + (closure - epoch) / e->round * e->round;
 }
 
-static uint64_t round_end(const struct evidence *e, uint64_t closure)
+uint64_t evidence_round_end(const struct evidence *e, uint64_t closure)
 {
     uint64_t per_epoch = schedule_closures_per_epoch(&e->schedule);
     uint64_t epoch_end = (closure / per_epoch + 1) * per_epoch;
@@ -413,7 +413,7 @@ static enum sl_err take_items(struct evidence *e, uint64_t closure, bool close,
     if (!any)
         return SL_OK;
     return close ? count_marked(e, evidence_round_first(e, closure),
-                                round_end(e, closure))
+                                evidence_round_end(e, closure))
                  : count_marked(e, closure, closure + 1);
 }
 
@@ -529,15 +529,17 @@ uint64_t evidence_limit(const struct evidence *e, uint64_t window)
     uint64_t low = evidence_low(e);
 
     if (e->round > 0 && low < e->closures)
-        return round_end(e, low); // (Y4)
+        return evidence_round_end(e, low); // (Y4)
     return e->closures - low <= window ? e->closures : low + window;
 }
 
-uint64_t evidence_limit_ahead(const struct evidence *e)
+uint64_t evidence_limit_ahead(const struct evidence *e, uint32_t rounds)
 {
     uint64_t end = evidence_limit(e, 0);
 
-    return end < e->closures ? round_end(e, end) : end;
+    while (rounds-- > 0 && end < e->closures)
+        end = evidence_round_end(e, end);
+    return end;
 }
 
 uint64_t evidence_low(const struct evidence *e)

@@ -111,8 +111,10 @@ enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, uint64_t low);
 
-// Sync: the closure that the round of this one begins with.
+// Sync: the closure that the round of this one begins with, and the one behind
+// it.
 uint64_t evidence_round_first(const struct evidence *e, uint64_t closure);
+uint64_t evidence_round_end(const struct evidence *e, uint64_t closure);
 
 // Sync: every shard has counted the closure or holds its contribution: nobody
 // needs to compute it now.
@@ -131,9 +133,9 @@ uint64_t evidence_next(const struct evidence *e, uint64_t from);
 // first round which some shard has not counted (Y4).
 uint64_t evidence_limit(const struct evidence *e, uint64_t window);
 
-// Sync: the end of the round behind that one, whose slots may be leased while
-// nothing of the open round is left to be (Y4).
-uint64_t evidence_limit_ahead(const struct evidence *e);
+// Sync: the end of so many rounds behind that one, whose slots may be leased
+// each while nothing before it is left to be (Y4).
+uint64_t evidence_limit_ahead(const struct evidence *e, uint32_t rounds);
 
 // The lowest watermark of all shards.
 uint64_t evidence_low(const struct evidence *e);

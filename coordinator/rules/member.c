@@ -170,13 +170,13 @@ void member_begins(struct member *m, uint64_t now_ms)
     member_holds(m, m->lease_count + 1);
 }
 
-void member_completes(struct member *m, uint64_t now_ms)
+void member_completes(struct member *m, uint64_t now_ms, double ahead_ms)
 {
     double took = (double)(now_ms - m->lease_from_ms);
 
     m->lease_from_ms = now_ms;
     m->lease_ms += PACE_SHARE * (took - m->lease_ms);
-    m->lease_most = dispatch_most(m->lease_ms);
+    m->lease_most = dispatch_most(m->lease_ms, ahead_ms);
 }
 
 void members_forget_pace(struct members *ms)

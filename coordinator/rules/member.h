@@ -152,8 +152,9 @@ void member_sends(struct member *m);
 void member_begins(struct member *m, uint64_t now_ms);
 
 // A worker has completed one, which it still holds: so it is learned how long
-// they take. Nothing is learned from those that fail.
-void member_completes(struct member *m, uint64_t now_ms);
+// they take, and it may hold as many as last `ahead_ms` (dispatch_most).
+// Nothing is learned from those that fail.
+void member_completes(struct member *m, uint64_t now_ms, double ahead_ms);
 
 // All workers get their leases as at first, until they show again how long
 // those take: none has so many that it holds completions back.

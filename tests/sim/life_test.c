@@ -210,6 +210,7 @@ static const struct least leasts[] = {
     APART(rounds, 0, 20000, 0, 0),
     APART(backups, 0, 4000, 0, 0),
     APART(ahead, 0, 1000, 0, 0),
+    APART(far, 0, 500, 0, 0),
     APART(generations, 0, 0, 5000, 0),
     APART(ring_rounds, 0, 0, 15000, 0),
     APART(base_files, 0, 0, 100, 0),

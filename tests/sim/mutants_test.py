@@ -60,6 +60,7 @@ NOT_HERE = {
     **dict.fromkeys("rule_D1 rule_D1_known rule_D2".split(),
                     "jobs here have no callbacks; callbacks_life_test.c has them"),
     "rule_Y4_keeps": "slots of a later round are leased early; unit.coordinator.ahead",
+    "rule_Y4_twice": "who has two of a round does one after the other here, too",
     "rule_R7": "a second lock: who joins again is asked by a new generation",
     **dict.fromkeys("rule_R2_stays rule_R3_tag forget_key".split(),
                     "is made in the worker; ranks here are scripts"),

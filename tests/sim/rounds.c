@@ -101,7 +101,7 @@ void rounds_whole(struct sim *s, const struct ledger *l)
     }
 }
 
-// A slot of the round before that is not counted has a worker, or is held.
+// A slot of a round before that is not counted has a worker, or is held.
 static void check_manned(const struct job *job, uint64_t closure, uint64_t slot)
 {
     const struct work *w = leases_get(job, slot);
@@ -116,10 +116,13 @@ void rounds_lease(struct sim *s, const struct job *job, uint64_t closure)
 {
     const struct evidence *e = &job->evidence;
     uint64_t end, first = round_of(s, closure, &end), before = 0;
-    bool ahead = false;
+    bool ahead = false, far = false;
 
     if (first > 0)
         before = round_of(s, first - 1, &end);
+    if (closure >= evidence_limit_ahead(e, DISPATCH_ROUNDS_MOST))
+        T_FAIL("Y4: closure %llu is leased, too far ahead",
+               (unsigned long long)closure);
     if (evidence_closure_held(e, closure))
         T_FAIL("Y3: closure %llu is leased, and every shard holds it",
                (unsigned long long)closure);
@@ -129,14 +132,16 @@ void rounds_lease(struct sim *s, const struct job *job, uint64_t closure)
         for (uint64_t k = 0; m != NULL && k < first; k++) {
             if (counted(s, m, k))
                 continue;
-            if (k < before || s->knobs.backup > 0)
+            if (s->knobs.backup > 0)
                 T_FAIL("Y4: closure %llu is leased, and shard %u lacks %llu",
                        (unsigned long long)closure, i, (unsigned long long)k);
             check_manned(job, closure, k);
             ahead = true;
+            far |= k < before;
         }
     }
     s->seen.ahead += ahead;
+    s->seen.far += far;
 }
 
 void rounds_believed(struct sim *s, uint32_t shard,

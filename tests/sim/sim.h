@@ -204,7 +204,7 @@ struct proc {
     X(drains) X(counted) X(duplicates) X(refused) X(skipped) X(unadmitted)     \
     X(admissions) X(renewals) X(fallbacks) X(cuts) X(intents) X(evaluations)   \
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
-    X(early) X(ahead) X(generations) X(ring_rounds) X(base_files) X(base_copies)        \
+    X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
     X(copied_ahead) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted)
 // clang-format on
 

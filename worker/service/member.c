@@ -193,6 +193,13 @@ static void log_outcome(const struct lease *l)
 // (coordinator/rules/dispatch.h), so nobody waits for what is complete.
 #define LEASES_ENOUGH 4
 
+static unsigned held_ms(const struct lease *l)
+{
+    return spec_contributions(l->record->open->spec->train) > 0
+               ? OUTBOX_ROUNDS_MS
+               : OUTBOX_WAIT_MS;
+}
+
 void member_done(void *arg, struct lease *l)
 {
     struct member *m = arg;
@@ -206,7 +213,7 @@ void member_done(void *arg, struct lease *l)
             l->job, l->closure, l->attempt.term, l->attempt.n, (int)l->kind,
             (int)l->outcome.kind);
     if (m->leases_count > LEASES_ENOUGH)
-        outbox_hold(m->outbox, report_outcome(l, m->by_map));
+        outbox_hold(m->outbox, report_outcome(l, m->by_map), held_ms(l));
     else
         outbox_say(m->outbox, report_outcome(l, m->by_map));
     FAULT("task.reported");
@@ -596,7 +603,7 @@ enum sl_err member_new(struct member **out, const struct member_setup *setup)
     m->setup = *setup;
     map_init(&m->records);
     list_init(&m->leases);
-    rc = outbox_new(&m->outbox, setup->loop, send, m);
+    rc = outbox_new(&m->outbox, setup->loop, setup->clock, send, m);
     if (rc == SL_OK)
         rc = loop_timer_new(&m->unheard, setup->loop, unheard, m);
     if (rc != SL_OK) {

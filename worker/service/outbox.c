@@ -14,9 +14,12 @@ struct kept { // a report that waits for a stream
 struct outbox {
     outbox_send_fn send;
     void *arg;
+    const struct sl_clock *clock;
     struct loop_timer *timer;
     Sluice__V1__AttendUp *held[OUTBOX_HELD]; // a Complete each
+    uint64_t since_ms[OUTBOX_HELD];
     unsigned held_count;
+    unsigned wait_ms; // the least of theirs
     struct list kept;
     unsigned kept_count;
 };
@@ -27,7 +30,8 @@ static void held_long_enough(void *arg)
 }
 
 enum sl_err outbox_new(struct outbox **out, struct loop *loop,
-                       outbox_send_fn send, void *arg)
+                       const struct sl_clock *clock, outbox_send_fn send,
+                       void *arg)
 {
     struct outbox *o = sl_calloc(1, sizeof(*o));
     enum sl_err rc;
@@ -41,6 +45,7 @@ enum sl_err outbox_new(struct outbox **out, struct loop *loop,
     }
     o->send = send;
     o->arg = arg;
+    o->clock = clock;
     list_init(&o->kept);
     *out = o;
     return SL_OK;
@@ -106,11 +111,21 @@ static bool send_all(struct outbox *o)
     return o->send(o->arg, &up);
 }
 
+static void say_how_long(struct outbox *o)
+{
+    uint64_t now = o->held_count > 0 ? sl_now_ms(o->clock) : 0;
+
+    for (unsigned i = 0; i < o->held_count; i++)
+        o->held[i]->complete->ago_ms = (uint32_t)(now - o->since_ms[i]);
+}
+
 void outbox_flush(struct outbox *o)
 {
-    bool sent = o->held_count > 1 && send_all(o);
     unsigned count = o->held_count;
+    bool sent;
 
+    say_how_long(o);
+    sent = count > 1 && send_all(o);
     loop_timer_stop(o->timer);
     o->held_count = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -128,14 +143,17 @@ void outbox_say(struct outbox *o, Sluice__V1__AttendUp *up)
         send_or_keep(o, up);
 }
 
-void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up)
+void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up, unsigned ms)
 {
     if (up == NULL || up->kind_case != SLUICE__V1__ATTEND_UP__KIND_COMPLETE) {
         outbox_say(o, up);
         return;
     }
-    if (o->held_count == 0)
-        loop_timer_start(o->timer, OUTBOX_WAIT_MS, 0);
+    if (o->held_count == 0 || ms < o->wait_ms) {
+        o->wait_ms = ms;
+        loop_timer_start(o->timer, ms, 0);
+    }
+    o->since_ms[o->held_count] = sl_now_ms(o->clock);
     o->held[o->held_count++] = up;
     if (o->held_count == OUTBOX_HELD)
         outbox_flush(o);

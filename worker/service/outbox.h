@@ -6,9 +6,9 @@
 // coordinates by then (C1).
 //
 // A completion may be held back until others go with it in one message, which
-// costs both sides fewer wake-ups; for OUTBOX_WAIT_MS at most, and nothing that
-// is said overtakes it. The caller holds back only while it has work enough
-// that nobody waits for the completion.
+// costs both sides fewer wake-ups; for so long at most, and nothing that is
+// said overtakes it. The caller holds back only while it has work enough that
+// nobody waits for the completion, which says how long it was held back.
 //
 // Threads  the loop.
 // Memory   takes the messages that it is given.
@@ -17,12 +17,15 @@
 #ifndef WORKER_SERVICE_OUTBOX_H
 #define WORKER_SERVICE_OUTBOX_H
 
+#include "common/base/clock.h"
 #include "common/run/loop.h"
 #include "proto/wire.h"
 
 #define OUTBOX_KEPT 256  // reports at most; more are dropped, oldest first
 #define OUTBOX_HELD 8    // completions in one message
 #define OUTBOX_WAIT_MS 1 // that one is held back
+// A contribution to a round, which the shards know of already.
+#define OUTBOX_ROUNDS_MS 50
 
 struct outbox;
 
@@ -30,14 +33,15 @@ struct outbox;
 typedef bool (*outbox_send_fn)(void *arg, const Sluice__V1__AttendUp *up);
 
 enum sl_err outbox_new(struct outbox **out, struct loop *loop,
-                       outbox_send_fn send, void *arg);
+                       const struct sl_clock *clock, outbox_send_fn send,
+                       void *arg);
 void outbox_free(struct outbox *o); // NULL is allowed
 
 // `up` may be NULL: no memory, or nothing to say.
 void outbox_say(struct outbox *o, Sluice__V1__AttendUp *up);
 
-// The same where others will follow at once: a Complete waits for them.
-void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up);
+// The same where others will follow soon: a Complete waits for them.
+void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up, unsigned ms);
 
 // Says now what was held back.
 void outbox_flush(struct outbox *o);

@@ -1,30 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots of the round behind the open one, in sync mode (Y4): see
+// Slots of rounds behind the open one, in sync mode (Y4): see
 // coordinator/core/leases.h and offers.c.
 #include <stdio.h>
 #include <string.h>
 
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/offers.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
 
 enum { LIMIT = 20000, ROUND = 3, WORKERS = 3 };
 
-// A job with rounds of three slots that runs, and so many workers. The text is
-// put in place of "stall_seconds":0 or of "backup":1.
-static struct world *begin(bool ahead, const char *stall, const char *backup)
+struct job_text {
+    const char *stall_seconds, *backup, *every_epochs;
+};
+
+// With the value of "name" changed.
+static void set(char *json, size_t size, const char *name, const char *value)
+{
+    static char rest[4096];
+    char *at = strstr(json, name);
+
+    at += strlen(name) + 2; // the quote and the colon
+    snprintf(rest, sizeof(rest), "%s", at + 1);
+    snprintf(at, size - (size_t)(at - json), "%s%s", value, rest);
+}
+
+// A job with rounds of three slots that runs, and three workers.
+static struct world *begin_job(bool ahead, struct job_text t)
 {
     static struct world w;
     static char json[4096];
-    const char *at = strstr(world_sync_job, "\"stall_seconds\":0");
-    const char *copies = strstr(world_sync_job, "\"backup\":1");
 
-    snprintf(json, sizeof(json), "%.*s\"backup\":%s%.*s\"stall_seconds\":%s%s",
-             (int)(copies - world_sync_job), world_sync_job, backup,
-             (int)(at - copies - (int)strlen("\"backup\":1")),
-             copies + strlen("\"backup\":1"), stall,
-             at + strlen("\"stall_seconds\":0"));
+    snprintf(json, sizeof(json), "%s", world_sync_job);
+    set(json, sizeof(json), "stall_seconds", t.stall_seconds);
+    set(json, sizeof(json), "backup", t.backup);
+    set(json, sizeof(json), "every_epochs", t.every_epochs);
     world_init(&w, t_seed());
     w.ahead = ahead;
     w.copies = true;
@@ -32,6 +44,11 @@ static struct world *begin(bool ahead, const char *stall, const char *backup)
     world_submit(&w, json);
     T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
     return &w;
+}
+
+static struct world *begin(bool ahead, const char *stall, const char *backup)
+{
+    return begin_job(ahead, (struct job_text){stall, backup, "1"});
 }
 
 static struct fake_member *worker(struct world *w, unsigned number)
@@ -193,5 +210,124 @@ TEST(ahead, who_dies_waiting_leaves_no_blame)
     T_EQ(work == NULL ? 0 : work->closure.blamed_count, 0);
     hang(w, false);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+// ---- slots that take no time
+
+static bool is_taken(const struct job *job, uint64_t closure)
+{
+    const struct work *w = leases_get(job, closure);
+
+    return evidence_closure_held(&job->evidence, closure) ||
+           (w != NULL && w->closure.state == CLOSURE_LEASED);
+}
+
+// Each worker has slots of one round after the other, and nobody has one while
+// another before it is nobody's. How many the one has that has most.
+static unsigned check_slots(struct world *w)
+{
+    struct job *job = jobs_get(w->coord, w->job);
+    const struct evidence *e = &job->evidence;
+    uint64_t end = evidence_limit(e, 0), last = 0;
+    unsigned most = 0;
+
+    list_for(n, &w->coord->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+        uint64_t from = 0;
+
+        most = m->lease_count > most ? m->lease_count : most;
+        list_for(k, &m->leases)
+        {
+            const struct work *work = list_entry(k, struct work, on_holder);
+
+            T_GE(work->closure.id, from);
+            from = evidence_round_end(e, work->closure.id);
+            last = work->closure.id > last ? work->closure.id : last;
+        }
+    }
+    for (uint64_t at = evidence_low(e); last >= end && at < last; at++)
+        T_TRUE(is_taken(job, at));
+    return most;
+}
+
+#define MANY 6 // slots that a worker has
+
+// Workers that have many, and do nothing.
+static struct world *quick(void)
+{
+    struct world *w = begin_job(true, (struct job_text){"0", "0", "0"});
+
+    for (unsigned i = 0; i < LIMIT; i++) {
+        fake_turn(w); // the clock stands still
+        if (check_slots(w) >= MANY)
+            break;
+    }
+    T_GE(check_slots(w), MANY);
+    hang(w, true);
+    for (unsigned i = 0; i < WORKERS; i++)
+        fake_turn(w);
+    (void)check_slots(w);
+    return w;
+}
+
+TEST(ahead, Y4_short_slots_are_leased_several_rounds_ahead)
+{
+    struct world *w = quick();
+    struct job *job = jobs_get(w->coord, w->job);
+
+    hang(w, false);
+    for (unsigned i = 0; i < LIMIT && job->state == JOB_RUNNING; i++) {
+        fake_turn(w);
+        T_LE(check_slots(w), DISPATCH_LEASES_MOST);
+    }
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(ahead, Y4_all_rounds_ahead_are_taken_back_for_a_slot_that_is_nobodys)
+{
+    struct world *w = quick();
+    struct job *job = jobs_get(w->coord, w->job);
+    uint64_t end = evidence_limit(&job->evidence, 0);
+    struct fake_member *m = NULL;
+    unsigned had[WORKERS], revoked = 0;
+
+    for (unsigned i = 0; i < WORKERS; i++) {
+        had[i] = worker(w, i)->leases_count;
+        if (had[i] > 0 && lease_of(worker(w, i), 0) < end)
+            m = worker(w, i);
+    }
+    T_TRUE(m != NULL); // the open round is somebody's
+    world_kill(w, m);
+    turns(w, 4); // what is leased anew comes behind
+    for (unsigned i = 0; i < WORKERS; i++) {
+        for (unsigned k = 0; worker(w, i) != m && k < had[i]; k++) {
+            T_EQ(worker(w, i)->leases[k].revoked,
+                 lease_of(worker(w, i), k) >= end);
+            revoked += worker(w, i)->leases[k].revoked;
+        }
+    }
+    T_GT(revoked, WORKERS);
+    hang(w, false);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+// What the other job has would wait behind all of them.
+TEST(ahead, who_another_job_wants_has_few)
+{
+    struct world *w = quick();
+    struct job *job = jobs_get(w->coord, w->job);
+    struct member *m =
+        members_find(&w->coord->members, MEMBER_WORKER, worker(w, 0)->name);
+    uint64_t first = w->job;
+
+    T_EQ((uint64_t)offers_ahead_ms(w->coord, job, m), DISPATCH_ROUNDS_MS);
+    world_submit(w, world_silu_job); // by another name
+    w->job = first;
+    turns(w, 1);
+    T_EQ((uint64_t)offers_ahead_ms(w->coord, job, m), DISPATCH_AHEAD_MS);
     world_release(w);
 }

@@ -234,11 +234,14 @@ TEST(evidence, Y2_what_is_held_of_the_next_round_counts_the_one_before)
     struct evidence e = rounds();
 
     say(&e, 0, true, true);
-    T_EQ(evidence_limit_ahead(&e), 3);
+    T_EQ(evidence_limit_ahead(&e, 1), 3);
     say(&e, 2, true, true); // of the round that begins at 2
     T_EQ(evidence_low(&e), 2);
     T_EQ(evidence_limit(&e, 100), 3);
-    T_EQ(evidence_limit_ahead(&e), 5);
+    T_EQ(evidence_limit_ahead(&e, 0), 3);
+    T_EQ(evidence_limit_ahead(&e, 1), 5);
+    T_EQ(evidence_limit_ahead(&e, 2), 6); // an epoch ends there
+    T_EQ(evidence_limit_ahead(&e, 1000), e.closures);
     T_TRUE(evidence_closure_held(&e, 2));
     say(&e, 1, true, true);
     T_TRUE(evidence_closure_held(&e, 2));

@@ -17,6 +17,7 @@
 #include "common/base/clock.h"
 #include "common/plan/counted.h"
 #include "coordinator/core/coord.h"
+#include "coordinator/rules/dispatch.h"
 #include "coordinator/service/status.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"
@@ -109,7 +110,7 @@ struct fake_member {
     Sluice__V1__AttendUp *outbox[WORLD_INBOX];
     unsigned outbox_count;
     // worker
-    struct fake_lease leases[4];
+    struct fake_lease leases[2 * DISPATCH_LEASES_MOST];
     unsigned leases_count;
     uint64_t progress;
     uint64_t opened;               // job that was opened with its layout

@@ -83,7 +83,7 @@ static void begin(void)
 {
     line = (struct line){.broken = false};
     T_OK(loop_new(&loop, t_err()));
-    T_OK(outbox_new(&outbox, loop, take, &line));
+    T_OK(outbox_new(&outbox, loop, sl_clock_real(), take, &line));
 }
 
 static void end(uint64_t reports)
@@ -101,13 +101,13 @@ TEST(outbox, what_is_held_goes_in_one_message_before_what_is_said)
     outbox_say(outbox, complete(0));
     T_EQ(line.messages, 1);
     for (uint64_t i = 1; i < 4; i++)
-        outbox_hold(outbox, complete(i));
+        outbox_hold(outbox, complete(i), OUTBOX_WAIT_MS);
     T_EQ(line.messages, 1);
     outbox_say(outbox, hand_back(4));
     T_EQ(line.messages, 3);
-    outbox_hold(outbox, complete(5));
-    outbox_hold(outbox, hand_back(6)); // only completions wait
-    outbox_hold(outbox, NULL);
+    outbox_hold(outbox, complete(5), OUTBOX_WAIT_MS);
+    outbox_hold(outbox, hand_back(6), OUTBOX_WAIT_MS); // only completions wait
+    outbox_hold(outbox, NULL, OUTBOX_WAIT_MS);
     outbox_say(outbox, NULL);
     T_EQ(line.messages, 5);
     end(7);
@@ -117,7 +117,7 @@ TEST(outbox, a_full_message_goes)
 {
     begin();
     for (uint64_t i = 0; i < OUTBOX_HELD; i++)
-        outbox_hold(outbox, complete(i));
+        outbox_hold(outbox, complete(i), OUTBOX_WAIT_MS);
     T_EQ(line.messages, 1);
     outbox_flush(outbox); // nothing is left
     T_EQ(line.messages, 1);
@@ -127,14 +127,27 @@ TEST(outbox, a_full_message_goes)
 TEST(outbox, what_is_held_goes_by_itself)
 {
     begin();
-    outbox_hold(outbox, complete(0));
-    outbox_hold(outbox, complete(1));
+    outbox_hold(outbox, complete(0), OUTBOX_WAIT_MS);
+    outbox_hold(outbox, complete(1), OUTBOX_WAIT_MS);
     while (line.count == 0)
         loop_turn(loop);
     T_EQ(line.messages, 1);
-    outbox_hold(outbox, complete(2)); // and the next, too
+    outbox_hold(outbox, complete(2), OUTBOX_WAIT_MS); // and the next, too
     while (line.count == 2)
         loop_turn(loop);
+    end(3);
+}
+
+// Nor for longer than any of them may.
+TEST(outbox, what_waits_for_little_takes_the_others_along)
+{
+    begin();
+    outbox_hold(outbox, complete(0), 3600000);
+    outbox_hold(outbox, complete(1), OUTBOX_WAIT_MS);
+    outbox_hold(outbox, complete(2), 3600000);
+    while (line.count == 0)
+        loop_turn(loop);
+    T_EQ(line.messages, 1);
     end(3);
 }
 
@@ -143,8 +156,8 @@ TEST(outbox, without_a_stream_reports_are_kept_in_order)
     begin();
     line.broken = true;
     outbox_say(outbox, complete(0));
-    outbox_hold(outbox, complete(1));
-    outbox_hold(outbox, complete(2));
+    outbox_hold(outbox, complete(1), OUTBOX_WAIT_MS);
+    outbox_hold(outbox, complete(2), OUTBOX_WAIT_MS);
     outbox_flush(outbox);
     outbox_attached(outbox); // it breaks at once
     T_EQ(line.count, 0);
@@ -170,6 +183,6 @@ TEST(outbox, nothing_leaks_that_was_never_said)
     begin();
     line.broken = true;
     outbox_say(outbox, complete(0));
-    outbox_hold(outbox, complete(1));
+    outbox_hold(outbox, complete(1), OUTBOX_WAIT_MS);
     end(0);
 }
