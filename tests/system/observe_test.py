@@ -126,7 +126,7 @@ def a_folder_that_cannot_be_written_ends_nothing():
         check_equal(c.log("coordinator").count("curves cannot be written"), 1, "lines of the log")
         wait_for("its last point", lambda: (root / "gone" / job / "validation").exists() and
                  Run(root / "gone" / job).tags["loss"][-1][0] == int(end["steps_counted"]))
-        check("curves are written again" in c.log("coordinator"), "it was not tried again")
+        wait_for("the coordinator to say so", lambda: "curves are written again" in c.log("coordinator"))
 
 
 if __name__ == "__main__":

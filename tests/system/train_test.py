@@ -45,7 +45,7 @@ def optimizers_and_layers_of_the_graph_form_train():
         {"type": "dense", "name": "out", "units": 10, "activation": "softmax",
          "inputs": ["gap"]}]
     with Cluster(psservers=2, workers=1) as c:
-        for kind in ({"type": "sgd", "learning_rate": 0.05, "momentum": 0.9,
+        for kind in ({"type": "sgd", "learning_rate": 0.005, "momentum": 0.9,
                       "nesterov": True},
                      {"type": "adamw"}, {"type": "adagrad"}, {"type": "rmsprop"}):
             job["optimizer"] = kind
