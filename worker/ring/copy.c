@@ -103,7 +103,7 @@ static enum sl_err fetch(void *arg, uint64_t offset, size_t bytes, void *into,
             return rc;
         }
         seat_wait(h->seat, AGAIN_MS);
-        if (seat_has_news(h->seat))
+        if (seat_has_ended(h->seat))
             return sl_fail(err, SL_ESTALE,
                            "the generation ended while its state was copied");
     }

@@ -26,7 +26,8 @@ enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks, uint64_t job,
 void copy_unserve(struct copy_served *c); // nothing, if nothing is given out
 
 // The base that `begin` names, from its holders, into place. Gives up when the
-// seat has news.
+// generation has ended, and not for anything else that comes to the seat: the
+// coordinator would wait for a rank that has left without a word.
 enum sl_err copy_receive(struct rank *r, const struct rank_job *j,
                          struct seat *seat, const Sluice__V1__RingBegin *begin,
                          struct sl_error *err);

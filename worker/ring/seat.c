@@ -328,6 +328,16 @@ bool seat_has_news(struct seat *s)
     return any;
 }
 
+bool seat_has_ended(struct seat *s)
+{
+    bool ended;
+
+    pthread_mutex_lock(&s->shared.lock);
+    ended = s->shared.ended;
+    pthread_mutex_unlock(&s->shared.lock);
+    return ended;
+}
+
 void seat_wait(struct seat *s, uint64_t ms)
 {
     struct deadline until = deadline_in_ms(ms);

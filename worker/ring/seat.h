@@ -85,7 +85,11 @@ void seat_look(struct seat *s, struct seat_news *out);
 // True if seat_look would say something new, or seat_wake was called since.
 bool seat_has_news(struct seat *s);
 
-// Until it would, or for so long.
+// True if a generation was opened since seat_look, or seat_wake said leave: the
+// one under way has ended. Other news do not end it.
+bool seat_has_ended(struct seat *s);
+
+// Until there are news, or for so long.
 void seat_wait(struct seat *s, uint64_t ms);
 
 // From now on, when a generation is opened or seat_wake says leave, end(arg) is

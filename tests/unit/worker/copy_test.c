@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of a state over connections: what ends one, and what does not.
+#include "worker/ring/copy.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/harness/t.h"
+#include "tests/unit/worker/ring_world.h"
+#include "worker/reduce/ranks.h"
+
+// Two members that hold the base, of which the first has not come so far that
+// it gives it out, and one that wants it.
+enum { HOLDERS = 2 };
+
+struct holder {
+    struct rpc_io *io;
+    struct ranks *ranks;
+    struct rpc_server *server;
+    char address[128];
+    Sluice__V1__RingRank member;
+};
+
+struct scene {
+    struct world w;
+    struct holder holder[HOLDERS];
+    Sluice__V1__RingRank *members[HOLDERS];
+    uint32_t holders[HOLDERS];
+    struct rank from, to;
+    struct copy_served served;
+    struct loop *loop;
+    struct ring_env env;
+    struct seat *seat;
+};
+
+static void holder_open(struct holder *h, unsigned number)
+{
+    struct rpc_io_options o = {.threads = 1};
+    struct rpc_table table;
+
+    snprintf(h->address, sizeof(h->address), "unix:/tmp/copy-%d-%u",
+             (int)getpid(), number);
+    T_OK(rpc_io_new(&h->io, &o, t_err()));
+    T_OK(ranks_new(&h->ranks));
+    table = ranks_table(h->ranks);
+    T_OK(rpc_server_new(&h->server, h->io, &table, 1, NULL, t_err()));
+    T_OK(rpc_server_bind(h->server, h->address, NULL, NULL, t_err()));
+    rpc_server_start(h->server);
+    sluice__v1__ring_rank__init(&h->member);
+    h->member.address = h->address;
+}
+
+static void holder_close(struct holder *h)
+{
+    rpc_server_free(h->server);
+    ranks_free(h->ranks);
+    rpc_io_free(h->io);
+    unlink(h->address + 5);
+}
+
+static void open_generation(struct scene *s, uint64_t generation)
+{
+    Sluice__V1__RingOpen m = SLUICE__V1__RING_OPEN__INIT;
+
+    m.generation = generation;
+    m.job_uid = UID;
+    seat_open(s->seat, &m);
+}
+
+static void look(struct scene *s)
+{
+    struct seat_news news;
+
+    seat_look(s->seat, &news);
+}
+
+// As when generation 4 begins, with what generation 3 has come to.
+static void scene_init(struct scene *s)
+{
+    float g[ELEMENTS], fresh[ELEMENTS];
+    struct once_step step = step_of(0);
+
+    *s = (struct scene){.loop = NULL};
+    world_init(&s->w, (char *)"adam");
+    T_OK(rank_load(&s->from, &s->w.job, &s->w.begin, t_err()));
+    T_OK(rank_load(&s->to, &s->w.job, &s->w.begin, t_err()));
+    gradient(g, 0);
+    T_OK(rank_round(&s->from, &step, 1, g, fresh, t_err()));
+    rank_keep(&s->from, 4);
+    for (uint32_t i = 0; i < HOLDERS; i++) {
+        holder_open(&s->holder[i], i);
+        s->members[i] = &s->holder[i].member;
+        s->holders[i] = i;
+    }
+    s->w.begin.generation = 4;
+    s->w.base = wire_tag_msg(s->from.tag);
+    s->w.begin.ranks = s->members;
+    s->w.begin.n_ranks = HOLDERS;
+    s->w.begin.holders = s->holders;
+    s->w.begin.n_holders = HOLDERS;
+    T_OK(copy_serve(&s->served, s->holder[1].ranks, s->w.begin.job, 4, &s->from,
+                    t_err()));
+    T_OK(loop_new(&s->loop, t_err()));
+    s->env = (struct ring_env){
+        .loop = s->loop, .clock = sl_clock_real(), .io = s->holder[0].io};
+    T_OK(seat_new(&s->seat, &s->env, s->w.begin.job, 1));
+    open_generation(s, 4);
+    look(s);
+}
+
+static void scene_release(struct scene *s)
+{
+    copy_unserve(&s->served);
+    seat_retire(s->seat);
+    loop_free(s->loop);
+    for (uint32_t i = 0; i < HOLDERS; i++)
+        holder_close(&s->holder[i]);
+    rank_release(&s->from);
+    rank_release(&s->to);
+}
+
+static enum sl_err receive(struct scene *s)
+{
+    return copy_receive(&s->to, &s->w.job, s->seat, &s->w.begin, t_err());
+}
+
+// A request for a file of a cut comes, and a lease of something else.
+TEST(copy, goes_on_whatever_else_comes_to_the_seat)
+{
+    Sluice__V1__SnapshotRequest wish = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
+    struct scene s;
+
+    scene_init(&s);
+    wish.incarnation = 3;
+    seat_snapshot(s.seat, &wish);
+    seat_wake(s.seat, false);
+    T_TRUE(seat_has_news(s.seat));
+    T_FALSE(seat_has_ended(s.seat));
+    T_OK(receive(&s));
+    T_TRUE(same_state(&s.from, &s.to));
+    scene_release(&s);
+}
+
+TEST(copy, R2_ends_with_its_generation)
+{
+    struct scene s;
+
+    scene_init(&s);
+    open_generation(&s, 5);
+    T_TRUE(seat_has_ended(s.seat));
+    T_FAILS(SL_ESTALE, receive(&s));
+    T_EQ(s.to.tag.sequence, 0); // nothing has changed
+    look(&s);
+    T_FALSE(seat_has_ended(s.seat)); // but for the generation after that
+    scene_release(&s);
+}
+
+TEST(copy, ends_when_the_lease_is_taken)
+{
+    struct scene s;
+
+    scene_init(&s);
+    seat_wake(s.seat, true);
+    T_FAILS(SL_ESTALE, receive(&s));
+    scene_release(&s);
+}
