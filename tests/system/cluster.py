@@ -48,20 +48,14 @@ def check_equal(got, want, what):
 
 
 def wait_for(what, probe, limit_s=60):
-    """Calls probe() until it gives something true; fails after the limit.
-
-    Between looks, of which nothing is assumed to have happened, it rests for
-    twice as long as one took: where several tests share the cores, looks are
-    slow, and would take a third of them from what is waited for."""
+    """Calls probe() until it gives something true; fails after the limit."""
     end = time.monotonic() + limit_s * PATIENCE
     while True:
-        began = time.monotonic()
         found = probe()
         if found:
             return found
-        now = time.monotonic()
-        check(now < end, f"waited {limit_s} s in vain for {what}")
-        time.sleep(min(max(0.02, 2 * (now - began)), 0.25))
+        check(time.monotonic() < end, f"waited {limit_s} s in vain for {what}")
+        time.sleep(0.02)  # between looks; nothing is assumed to have happened
 
 
 def children_of(folder):
