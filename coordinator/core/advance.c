@@ -75,11 +75,21 @@ static bool broken(struct coord *c, struct job *job)
 #define SKIPPED_FEW                                                            \
     16 // which chance may do, where nothing is known of the data
 
+// Steps that are skipped together, if one of them is.
+static uint64_t round_steps(const struct job *job)
+{
+    uint64_t steps = job->allreduce ? job->contributions : job->evidence.round;
+
+    return steps > 0 ? steps : 1;
+}
+
 // All steps were counted, and none of them moved a parameter: such a job has
 // learned nothing, whatever its steps say.
 static bool nothing_applied(const struct job *job)
 {
-    uint64_t few = job->warnings[JOB_WARN_SAMPLE] == NULL ? SKIPPED_FEW : 1;
+    uint64_t few = job->warnings[JOB_WARN_SAMPLE] == NULL
+                       ? SKIPPED_FEW * round_steps(job)
+                       : 1;
 
     for (uint32_t i = 0; i < job->shards; i++)
         if (job->shard[i].counts.applied > 0 ||

@@ -272,6 +272,20 @@ TEST(life, sync_whatever_happens_rounds_are_whole_and_all_holds)
     live_all(SIM_SYNC, "sync_what", SEEDS);
 }
 
+// Four rounds of four, each of which one contribution skips: that is chance,
+// and the job has not failed.
+TEST(life, few_rounds_that_are_all_skipped_fail_no_job)
+{
+    const uint64_t seed = 90014125;
+    struct seen seen = {0};
+
+    log_set_sink(nothing, NULL);
+    again("sync_what", seed);
+    live(seed, SIM_SYNC, &seen);
+    log_set_sink(NULL, NULL);
+    T_GE(seen.skipped, 4);
+}
+
 TEST(life, ring_whatever_happens_states_are_of_one_line_and_all_holds)
 {
     live_all(SIM_RING, "ring_what", SEEDS);
