@@ -39,8 +39,8 @@ struct work *leases_find(struct member *m, uint64_t job,
 // longer know each other.
 void leases_end(struct coord *c, struct work *w, enum lease_span_end how);
 
-// Sync: it is of the round behind the open one. Its worker has nothing to
-// compute before that is open.
+// Sync: it is of a round behind the open one. Its worker has nothing to compute
+// before that is open.
 bool leases_is_early(const struct work *w);
 
 // Sync: takes back what is of a later round than the open one, if a slot of
