@@ -2,29 +2,18 @@
 // Copies of a state over connections: what ends one, and what does not.
 #include "worker/ring/copy.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "tests/harness/t.h"
+#include "tests/unit/worker/rank_server.h"
 #include "tests/unit/worker/ring_world.h"
-#include "worker/reduce/ranks.h"
 
 // Two members that hold the base, of which the first has not come so far that
 // it gives it out, and one that wants it.
 enum { HOLDERS = 2 };
 
-struct holder {
-    struct rpc_io *io;
-    struct ranks *ranks;
-    struct rpc_server *server;
-    char address[128];
-    Sluice__V1__RingRank member;
-};
-
 struct scene {
     struct world w;
-    struct holder holder[HOLDERS];
-    Sluice__V1__RingRank *members[HOLDERS];
+    struct rank_server holder[HOLDERS];
+    Sluice__V1__RingRank member[HOLDERS], *members[HOLDERS];
     uint32_t holders[HOLDERS];
     struct rank from, to;
     struct copy_served served;
@@ -32,31 +21,6 @@ struct scene {
     struct ring_env env;
     struct seat *seat;
 };
-
-static void holder_open(struct holder *h, unsigned number)
-{
-    struct rpc_io_options o = {.threads = 1};
-    struct rpc_table table;
-
-    snprintf(h->address, sizeof(h->address), "unix:/tmp/copy-%d-%u",
-             (int)getpid(), number);
-    T_OK(rpc_io_new(&h->io, &o, t_err()));
-    T_OK(ranks_new(&h->ranks));
-    table = ranks_table(h->ranks);
-    T_OK(rpc_server_new(&h->server, h->io, &table, 1, NULL, t_err()));
-    T_OK(rpc_server_bind(h->server, h->address, NULL, NULL, t_err()));
-    rpc_server_start(h->server);
-    sluice__v1__ring_rank__init(&h->member);
-    h->member.address = h->address;
-}
-
-static void holder_close(struct holder *h)
-{
-    rpc_server_free(h->server);
-    ranks_free(h->ranks);
-    rpc_io_free(h->io);
-    unlink(h->address + 5);
-}
 
 static void open_generation(struct scene *s, uint64_t generation)
 {
@@ -88,8 +52,10 @@ static void scene_init(struct scene *s)
     T_OK(rank_round(&s->from, &step, 1, g, fresh, t_err()));
     rank_keep(&s->from, 4);
     for (uint32_t i = 0; i < HOLDERS; i++) {
-        holder_open(&s->holder[i], i);
-        s->members[i] = &s->holder[i].member;
+        rank_server_open(&s->holder[i], i);
+        sluice__v1__ring_rank__init(&s->member[i]);
+        s->member[i].address = s->holder[i].address;
+        s->members[i] = &s->member[i];
         s->holders[i] = i;
     }
     s->w.begin.generation = 4;
@@ -114,7 +80,7 @@ static void scene_release(struct scene *s)
     seat_retire(s->seat);
     loop_free(s->loop);
     for (uint32_t i = 0; i < HOLDERS; i++)
-        holder_close(&s->holder[i]);
+        rank_server_close(&s->holder[i]);
     rank_release(&s->from);
     rank_release(&s->to);
 }

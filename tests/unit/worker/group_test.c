@@ -11,6 +11,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/harness/t.h"
+#include "tests/unit/worker/rank_server.h"
 #include "worker/reduce/host.h"
 #include "worker/reduce/net.h"
 
@@ -20,12 +21,9 @@
 struct rank {
     struct ring *ring;
     uint32_t self;
-    struct rpc_io *io;
-    struct ranks *ranks;
-    struct rpc_server *server;
+    struct rank_server at;
     struct group *group, *early; // of lanes 0 and 1
     pthread_t thread;
-    char address[128];
     enum sl_err rc; // of the last sum
     struct sl_error err;
     float *data;
@@ -54,21 +52,12 @@ static void ring_open(struct ring *g, const char *hosts, enum wire_type wire)
                        .timeout_ms = TIMEOUT_MS};
     for (uint32_t i = 0; i < g->count; i++) {
         struct rank *r = &g->rank[i];
-        struct rpc_io_options o = {.threads = 1};
-        struct rpc_table table;
 
         r->ring = g;
         r->self = i;
-        snprintf(r->address, sizeof(r->address), "unix:/tmp/group-%d-%u",
-                 (int)getpid(), i);
-        T_OK(rpc_io_new(&r->io, &o, t_err()));
-        T_OK(ranks_new(&r->ranks));
-        table = ranks_table(r->ranks);
-        T_OK(rpc_server_new(&r->server, r->io, &table, 1, NULL, t_err()));
-        T_OK(rpc_server_bind(r->server, r->address, NULL, NULL, t_err()));
-        rpc_server_start(r->server);
+        rank_server_open(&r->at, i);
         name[i][0] = hosts[i];
-        g->who[i] = (struct group_rank){r->address, name[i]};
+        g->who[i] = (struct group_rank){r->at.address, name[i]};
     }
 }
 
@@ -76,8 +65,8 @@ static void group_open(struct rank *r, uint64_t generation)
 {
     const struct ring *g = r->ring;
     struct group_options o = {
-        .io = r->io,
-        .ranks = r->ranks,
+        .io = r->at.io,
+        .ranks = r->at.ranks,
         .job = 7,
         .generation = generation,
         .rank = g->who,
@@ -121,11 +110,8 @@ static void ring_close(struct ring *g)
         group_free(g->rank[i].early);
     }
     for (uint32_t i = 0; i < g->count; i++) {
-        rpc_server_free(g->rank[i].server);
-        ranks_free(g->rank[i].ranks);
-        rpc_io_free(g->rank[i].io);
+        rank_server_close(&g->rank[i].at);
         sl_free(g->rank[i].data);
-        unlink(g->rank[i].address + 5);
     }
 }
 
@@ -488,8 +474,8 @@ TEST(group, a_rank_that_cannot_be_reached_is_named)
     generation(&g, 1);
     group_free(g.rank[1].group);
     g.rank[1].group = NULL;
-    rpc_server_free(g.rank[1].server);
-    g.rank[1].server = NULL;
+    rpc_server_free(g.rank[1].at.server);
+    g.rank[1].at.server = NULL;
     g.first = 0;
     g.buckets = 1;
     g.elements = 100000;
@@ -514,7 +500,8 @@ static enum sl_err say(struct rank *to, const struct wire_piece *m,
     struct rpc_msg msg;
     enum sl_err rc;
 
-    T_OK(rpc_channel_new(&channel, to->io, to->address, NULL, NULL, t_err()));
+    T_OK(rpc_channel_new(&channel, to->at.io, to->at.address, NULL, NULL,
+                         t_err()));
     rpc_msg_init(&msg);
     T_OK(wire_head_piece(&msg, m, bytes));
     rpc_msg_part(&msg, payload, bytes);
@@ -602,17 +589,17 @@ TEST(group, a_state_is_copied_while_it_is_served)
         state[i] = (uint8_t)(i * 7);
     ring_open(&g, "ab", WIRE_F32);
     generation(&g, 1);
-    T_OK(rpc_channel_new(&channel, g.rank[1].io, g.rank[0].address, NULL, NULL,
-                         t_err()));
+    T_OK(rpc_channel_new(&channel, g.rank[1].at.io, g.rank[0].at.address, NULL,
+                         NULL, t_err()));
     T_FAILS(SL_EUNAVAIL,
             ranks_fetch(channel, 7, 2, 0, 500, got, TIMEOUT_MS, t_err()));
-    T_OK(ranks_serve_state(g.rank[0].ranks, 7, 2, read_state, state));
+    T_OK(ranks_serve_state(g.rank[0].at.ranks, 7, 2, read_state, state));
     T_OK(ranks_fetch(channel, 7, 2, 0, 500, got, TIMEOUT_MS, t_err()));
     T_OK(ranks_fetch(channel, 7, 2, 500, 500, got + 500, TIMEOUT_MS, t_err()));
     T_EQ(memcmp(state, got, sizeof(state)), 0);
     T_FAILS(SL_ERANGE,
             ranks_fetch(channel, 7, 2, 900, 500, got, TIMEOUT_MS, t_err()));
-    ranks_stop_state(g.rank[0].ranks, 7, 2);
+    ranks_stop_state(g.rank[0].at.ranks, 7, 2);
     T_FAILS(SL_EUNAVAIL,
             ranks_fetch(channel, 7, 2, 0, 500, got, TIMEOUT_MS, t_err()));
     rpc_channel_free(channel);

@@ -4,11 +4,10 @@
 #include "worker/ring/sum.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/harness/t.h"
+#include "tests/unit/worker/rank_server.h"
 #include "worker/reduce/ranks.h"
 
 #define RANKS 3
@@ -26,11 +25,8 @@ static const struct overlap_range buckets[] = {
 
 struct rank {
     struct ring *ring;
-    struct rpc_io *io;
-    struct ranks *ranks;
-    struct rpc_server *server;
+    struct rank_server at;
     struct ring_env env;
-    char address[128];
     Sluice__V1__RingRank said, *list[RANKS];
     Sluice__V1__RingBegin begin;
     struct sum sum;
@@ -55,22 +51,13 @@ static void ring_open(struct ring *g, const char *hosts, uint64_t generation)
     g->count = (uint32_t)strlen(hosts);
     for (uint32_t i = 0; i < g->count; i++) {
         struct rank *r = &g->rank[i];
-        struct rpc_io_options o = {.threads = 1};
-        struct rpc_table table;
 
         r->ring = g;
-        snprintf(r->address, sizeof(r->address), "unix:/tmp/sum-%d-%u",
-                 (int)getpid(), i);
-        T_OK(rpc_io_new(&r->io, &o, t_err()));
-        T_OK(ranks_new(&r->ranks));
-        table = ranks_table(r->ranks);
-        T_OK(rpc_server_new(&r->server, r->io, &table, 1, NULL, t_err()));
-        T_OK(rpc_server_bind(r->server, r->address, NULL, NULL, t_err()));
-        rpc_server_start(r->server);
-        r->env = (struct ring_env){.io = r->io, .ranks = r->ranks};
+        rank_server_open(&r->at, i);
+        r->env = (struct ring_env){.io = r->at.io, .ranks = r->at.ranks};
         name[i][0] = hosts[i];
         sluice__v1__ring_rank__init(&r->said);
-        r->said.address = r->address;
+        r->said.address = r->at.address;
         r->said.host = name[i];
         sluice__v1__ring_begin__init(&r->begin);
         for (uint32_t k = 0; k < g->count; k++)
@@ -98,12 +85,8 @@ static void ring_close(struct ring *g)
         sum_leave(&g->rank[i].sum);
         sum_release(&g->rank[i].sum);
     }
-    for (uint32_t i = 0; i < g->count; i++) {
-        rpc_server_free(g->rank[i].server);
-        ranks_free(g->rank[i].ranks);
-        rpc_io_free(g->rank[i].io);
-        unlink(g->rank[i].address + 5);
-    }
+    for (uint32_t i = 0; i < g->count; i++)
+        rank_server_close(&g->rank[i].at);
 }
 
 static void begin_round(struct rank *r)
