@@ -93,6 +93,17 @@ class Chrome:
         elif what == "Network.requestWillBeSent":
             self.requests.append(p["request"]["url"])
 
+    def size(self, width, height, dark=False):
+        """The page is shown so wide and high, in CSS pixels, in a light or dark theme."""
+        self.ask("Emulation.setDeviceMetricsOverride", self.session, width=width, height=height,
+                 deviceScaleFactor=1, mobile=width < 900)
+        self.ask("Emulation.setEmulatedMedia", self.session, features=[
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def first(self, code):
+        """Runs before the page's own code, from the next page that is opened on."""
+        self.ask("Page.addScriptToEvaluateOnNewDocument", self.session, source=code)
+
     def open(self, url):
         self.ask("Page.navigate", self.session, url=url)
 
