@@ -51,6 +51,11 @@ static enum sl_err parse(json_t **out, const char *name, const char *text,
     rc = sl_json_parse(out, name, text, len, &limits, err);
     if (rc != SL_EINVAL)
         return rc;
+    if (len > 0 && text[0] == '"')
+        return sl_fail(err, SL_EINVAL,
+                       "%s: JSON within a string; write what model.to_json() "
+                       "gives as it is, without json.dump",
+                       name);
     line = find_nan(text, len);
     if (line == 0)
         return rc;
@@ -221,6 +226,16 @@ static void job_name(char out[KERAS_NAME], const char *name)
         snprintf(out, KERAS_NAME, "model");
 }
 
+// A model of TensorFlow.js holds what to_json() gave, and beside it values,
+// which are not read.
+static const json_t *model_of(const json_t *root)
+{
+    const json_t *held =
+        json_object_get(json_object_get(root, "modelTopology"), "model_config");
+
+    return held != NULL ? held : root;
+}
+
 enum sl_err keras_read(struct keras *out, const char *name, const char *text,
                        size_t len, struct sl_error *err)
 {
@@ -228,20 +243,22 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
     struct keras_graph g = {.err = &inner};
     struct keras k = {.model = NULL};
     json_t *root = NULL;
+    const json_t *model;
     enum sl_err rc = parse(&root, name, text, len, err);
 
     if (rc != SL_OK)
         return rc;
-    rc = keras_graph(&g, root);
+    model = model_of(root);
+    rc = keras_graph(&g, model);
     if (rc == SL_OK)
-        rc = make_model(&k.model, &g, root);
+        rc = make_model(&k.model, &g, model);
     if (rc == SL_OK) {
-        json_t *compiled = json_object_get(root, "compile_config");
+        json_t *compiled = json_object_get(model, "compile_config");
 
         if (json_object_size(compiled) > 0)
             k.compiled = json_incref(compiled);
         k.precision = g.precision;
-        job_name(k.name, keras_str(keras_config(root), "name"));
+        job_name(k.name, keras_str(keras_config(model), "name"));
         *out = k;
     } else {
         sl_fail(err, rc, "%s: %s", name, inner.text);

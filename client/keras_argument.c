@@ -145,6 +145,14 @@ static const struct initializer {
 #undef SCALING
 };
 
+// What each initializer may have beside its own arguments. Keras 2.2.4-tf
+// writes the type of the values, which are f32 in a job.
+static bool always_fits(const char *key, const json_t *value)
+{
+    return strcmp(key, "seed") == 0 || json_is_null(value) ||
+           (strcmp(key, "dtype") == 0 && keras_is(value, "\"float32\""));
+}
+
 // Has the config these values, and nothing else that counts? Without one, as by
 // a short name, it has its defaults, which are these.
 static bool fits(const json_t *config, const char *want)
@@ -157,7 +165,7 @@ static bool fits(const json_t *config, const char *want)
     {
         const json_t *other = json_object_get(values, key);
 
-        if (strcmp(key, "seed") != 0 && !json_is_null(value))
+        if (!always_fits(key, value))
             same = same && other != NULL && keras_same(value, other);
     }
     json_decref(values);
@@ -189,7 +197,9 @@ enum sl_err take_initializer(struct keras_take *t, const struct keras_rule *r,
         return take_refuse(
             t, r, value,
             "known are zeros, ones, random_normal, random_uniform, "
-            "truncated_normal, and {glorot,he,lecun}_{normal,uniform}");
+            "truncated_normal, and {glorot,he,lecun}_{normal,uniform}; with "
+            "another one, write the model's own first values with "
+            "sluice.keras.save_weights for submit --weights");
     return put(t, r, json_string(word));
 }
 

@@ -121,7 +121,8 @@ static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
     if (!keras_is_model(layer) && !is_input(layer) &&
         !keras_offered(class_name))
         return keras_refuse(g, keras_name(layer), class_name,
-                            "is of a class that is not known");
+                            "is of a class that is not known: a program of "
+                            "yours can train it (docs/bring-your-own.md)");
     if (!keras_is_model(layer) && keras_config(layer) == NULL)
         return sl_fail(g->err, SL_EINVAL, "layer '%.100s' has no config",
                        keras_name(layer));

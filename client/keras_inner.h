@@ -98,8 +98,9 @@ bool keras_same(const json_t *a, const json_t *b);
 // Equal to what this text says as JSON.
 bool keras_is(const json_t *value, const char *text);
 
-// The value as it is written, cut. Returns `out`.
-#define KERAS_TEXT 80
+// The value as it is written; what is longer than any of Keras' own objects is
+// cut. Returns `out`.
+#define KERAS_TEXT 320
 const char *keras_text(char out[KERAS_TEXT], const json_t *value);
 
 // Is an object of Keras' own: not registered by somebody, of no module but

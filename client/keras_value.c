@@ -11,7 +11,7 @@
 enum sl_err keras_refuse(struct keras_graph *g, const char *name,
                          const char *class_name, const char *fmt, ...)
 {
-    char what[300];
+    char what[760];
     va_list ap;
 
     va_start(ap, fmt);

@@ -108,8 +108,10 @@ static enum sl_err check_logits(Sluice__V1__JobSpec *spec, enum spec_loss loss,
     SPEC_DEFAULT(spec, from_logits, logits);
     if (spec->from_logits != logits)
         return sl_fail(
-            err, SL_EINVAL, "from_logits is %s, but layer '%s' ends in %s",
-            logits ? "false" : "true", last->name, model_act_name(last->act));
+            err, SL_EINVAL, "from_logits is %s, but layer '%s' ends in %s%s%s",
+            logits ? "false" : "true", last->name, model_act_name(last->act),
+            logits ? "; the model has to end in " : "",
+            logits ? model_act_name(right) : "");
     return SL_OK;
 }
 

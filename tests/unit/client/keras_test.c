@@ -186,7 +186,8 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
         {"shared", "layer 'twice' (Dense) is called 2 times"},
         {"two_inputs", "layer 'b' (InputLayer) is a second input"},
         {"two_outputs", "the model has 2 outputs"},
-        {"unknown", "layer 'memory' (LSTM) is of a class that is not known"},
+        {"unknown", "layer 'memory' (LSTM) is of a class that is not known: a "
+                    "program of yours can train it"},
         {"frozen", "layer 'd' (Dense) has trainable: false"},
         {"frozen_model", "trainable: false; all variables of a job"},
         {"constraint", "layer 'd' (Dense) has kernel_constraint"},
@@ -325,6 +326,50 @@ TEST(keras, old_files_are_read)
     T_STR(k.name, "model");
     model_free(m);
     keras_release(&k);
+}
+
+// As in files of Keras 2.2.4-tf: the type of the values in each initializer,
+// the shape in the first layer, no InputLayer.
+#define OF_224(type)                                                           \
+    "{'class_name': 'Sequential', 'config': {'name': 'm', 'layers': ["         \
+    "{'class_name': 'Dense', 'config': {'name': 'd', 'trainable': true, "      \
+    "'batch_input_shape': [null, 3], 'dtype': 'float32', 'units': 2, "         \
+    "'activation': 'linear', 'use_bias': true, 'kernel_initializer': "         \
+    "{'class_name': 'VarianceScaling', 'config': {'scale': 1.0, 'mode': "      \
+    "'fan_avg', 'distribution': 'uniform', 'seed': null, 'dtype': '" type "'}" \
+    "}, 'bias_initializer': {'class_name': 'Zeros', 'config': {'dtype': "      \
+    "'float32'}}, 'kernel_regularizer': null}}, {'class_name': "               \
+    "'BatchNormalization', 'config': {'name': 'b', 'dtype': 'float32', "       \
+    "'gamma_initializer': {'class_name': 'Ones', 'config': {'dtype': "         \
+    "'float32'}}}}]}, 'keras_version': '2.2.4-tf', 'backend': 'tensorflow'}"
+
+TEST(keras, keras2_json_of_224_is_read)
+{
+    static const char *const files[] = {
+        OF_224("float32"),
+        "{'format': 'layers-model', 'modelTopology': {'keras_version': "
+        "'2.4.0', 'model_config': " OF_224("float32") "}, 'weightsManifest': "
+                                                      "[]}"};
+
+    for (size_t i = 0; i < SL_COUNT(files); i++) {
+        struct keras k;
+        struct model *m;
+
+        T_OK(import_text(&k, files[i], t_err()));
+        m = corpus_model(&k);
+        T_EQ(m->elements, 16);
+        T_STR(k.name, "m");
+        model_free(m);
+        keras_release(&k);
+    }
+    // What is refused is written whole.
+    refused_text(SL_ENOTSUP, OF_224("float16"),
+                 "has kernel_initializer: {\"class_name\":\"VarianceScaling\","
+                 "\"config\":{\"scale\":1.0,\"mode\":\"fan_avg\","
+                 "\"distribution\":\"uniform\",\"seed\":null,\"dtype\":"
+                 "\"float16\"}}; known are zeros");
+    refused_text(SL_ENOTSUP, OF_224("float16"), "sluice.keras.save_weights");
+    refused_text(SL_EINVAL, "'{}'", "JSON within a string");
 }
 
 TEST(keras, names_are_those_of_a_job)

@@ -307,7 +307,8 @@ static const struct {
      "loss: binary_crossentropy wants sigmoid at the end or no activation, but "
      "layer 'dense' ends in softmax"},
     {"{" NAME "," MODEL "," LOSS ",'from_logits':false}",
-     "from_logits is false, but layer 'dense' ends in linear"},
+     "from_logits is false, but layer 'dense' ends in linear; the model has "
+     "to end in softmax"},
     {"{" NAME "," ONE ",'loss':'mean_squared_error','from_logits':false}",
      "from_logits says nothing about mean_squared_error; leave it out"},
     {"{" NAME "," ONE ",'loss':'mean_absolute_error','from_logits':false}",
