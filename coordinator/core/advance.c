@@ -19,6 +19,7 @@
 #include "coordinator/core/queue.h"
 #include "coordinator/core/groups.h"
 #include "coordinator/core/rings.h"
+#include "coordinator/core/skipped.h"
 
 static void enter_running(struct coord *c, struct job *job)
 {
@@ -72,45 +73,16 @@ static bool broken(struct coord *c, struct job *job)
     return true;
 }
 
-#define SKIPPED_FEW                                                            \
-    16 // which chance may do, where nothing is known of the data
-
-// Steps that are skipped together, if one of them is.
-static uint64_t round_steps(const struct job *job)
+static void finish(struct coord *c, struct job *job, const char *why)
 {
-    uint64_t steps = job->allreduce ? job->contributions : job->evidence.round;
+    char nothing[400];
 
-    return steps > 0 ? steps : 1;
-}
-
-// All steps were counted, and none of them moved a parameter: such a job has
-// learned nothing, whatever its steps say.
-static bool nothing_applied(const struct job *job)
-{
-    uint64_t few = job->warnings[JOB_WARN_SAMPLE] == NULL
-                       ? SKIPPED_FEW * round_steps(job)
-                       : 1;
-
-    for (uint32_t i = 0; i < job->shards; i++)
-        if (job->shard[i].counts.applied > 0 ||
-            job->shard[i].counts.skipped < few)
-            return false;
-    return job->shards > 0;
-}
-
-static void finish(struct coord *c, struct job *job)
-{
-    const char *sample = job->warnings[JOB_WARN_SAMPLE];
-
-    if (nothing_applied(job))
-        end_fail(c, job,
-                 "none of its %llu updates was applied: no loss or gradient "
-                 "was finite; %s",
-                 (unsigned long long)job->shard[0].counts.skipped,
-                 sample != NULL ? sample
-                                : "lower the learning rate, look at the data");
+    if (job->state == JOB_RUNNING)
+        job_enter(job, JOB_FINISHING);
+    if (skipped_all(job, nothing, sizeof(nothing)))
+        end_job(c, job, JOB_FAILED, nothing);
     else
-        end_job(c, job, JOB_FINISHED, "");
+        end_job(c, job, JOB_FINISHED, why);
 }
 
 // The cut is there, or cannot be made: a stop does not wait for a disk.
@@ -133,9 +105,7 @@ static void finish_early(struct coord *c, struct job *job)
     char why[320];
 
     monitor_why(job, why, sizeof(why));
-    if (job->state == JOB_RUNNING)
-        job_enter(job, JOB_FINISHING);
-    end_job(c, job, JOB_FINISHED, why);
+    finish(c, job, why);
 }
 
 void advance_job(struct coord *c, struct job *job)
@@ -157,6 +127,7 @@ void advance_job(struct coord *c, struct job *job)
     if (broken(c, job))
         return;
     follow_evidence(c, job);
+    skipped_check(c, job);
     leases_revoke_early(c, job);
     // Before another cut is begun, which would be waited for, too.
     if (job->stop_wanted && job_granted(job, &job->wish) != NULL) {
@@ -176,7 +147,7 @@ void advance_job(struct coord *c, struct job *job)
         return;
     if (job->state == JOB_FINISHING && job->cut == NULL &&
         job_cut_complete(job) && !evaluations_pending(job))
-        finish(c, job);
+        finish(c, job, "");
     else if (job->callbacks.early.stopped && job->cut == NULL)
         finish_early(c, job);
 }

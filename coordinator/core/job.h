@@ -273,6 +273,9 @@ struct job {
     // The newest of each kind; owned, NULL: there is none. Changed by: jobs.
     char *warnings[JOB_WARNINGS];
 
+    // The event of skipped updates was told in this term. Changed by: skipped.
+    bool skips_told;
+
     // When its curve was last sampled. Changed by: curves.
     uint64_t sampled_ms;
 

@@ -337,7 +337,8 @@ static void complete_probe(struct coord *c, struct member *m, struct job *job,
         end_fail(c, job, "its training data holds no sample");
         return;
     }
-    if (facts->test_samples == 0 && job->spec->evaluate != NULL &&
+    // Without a test set it is what was trained that is evaluated.
+    if (facts->test_samples == 0 && job->spec->data->test != NULL &&
         job->spec->evaluate->every_epochs > 0) {
         end_fail(c, job, "its test data holds no sample to evaluate on");
         return;

@@ -16,6 +16,7 @@
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/queue.h"
+#include "coordinator/core/skipped.h"
 #include "proto/spec.h"
 
 // ---- why it waits
@@ -557,25 +558,6 @@ static void warn_placement(const struct job *job, char *out, size_t size)
                  p->shards, job->shards, job->shards == 1 ? "" : "s");
 }
 
-// A few are nothing: a loss scale finds its place by them.
-static void warn_skipped(const struct job *job, char *out, size_t size)
-{
-    uint64_t counted = 0, skipped = 0;
-
-    for (uint32_t i = 0; i < job->shards; i++) {
-        if (job->shard[i].counts.skipped >= skipped) {
-            skipped = job->shard[i].counts.skipped;
-            counted = skipped + job->shard[i].counts.applied;
-        }
-    }
-    out[0] = '\0';
-    if (skipped >= 16 && skipped >= counted / 100)
-        snprintf(out, size,
-                 "%llu of %llu updates were skipped: their loss or gradient "
-                 "was not finite",
-                 (ull)skipped, (ull)counted);
-}
-
 static bool add_warning(Sluice__V1__JobStatus *m, const char *text)
 {
     char *copy;
@@ -598,7 +580,7 @@ static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
     if (m->warnings == NULL)
         return false;
     warn_placement(job, placed, sizeof(placed));
-    warn_skipped(job, skipped, sizeof(skipped));
+    skipped_warning(job, skipped, sizeof(skipped));
     snprintf(cut, sizeof(cut), "%s%.200s",
              job->cut_why == NULL ? "" : "the last checkpoint was given up: ",
              job->cut_why == NULL ? "" : job->cut_why);
