@@ -469,7 +469,9 @@ const struct kern_backend *kern_backend_at(unsigned i);
 //        winograd=0|1 (default 1: fewer multiplications, a few more units in
 //        the last place), direct=0|1|2 (own loops for convolutions of few
 //        channels: never, where they are faster, wherever they can; default
-//        1), isa=base|avx2|avx512 (the widest instructions it uses)
+//        1), without=TEXT (oneDNN's implementations with TEXT in their names
+//        are left out, and its next one is taken), isa=base|avx2|avx512 (the
+//        widest instructions it uses)
 // cuda   tf32=0|1 (default 1, for ops that do not say), deterministic=0|1
 //        (default 1), autotune=0|1 (default 0: time the candidates of each
 //        product), nccl=0|1 (default 1: devs that join swap by NCCL if there

@@ -87,15 +87,19 @@ static enum sl_err set_option(struct cpu_dev *dev, const char *word,
                word[7] <= '2' && word[8] == '\0') {
         dev->direct = (enum cpu_direct)(word[7] - '0');
         return SL_OK;
+    } else if (strncmp(word, "without=", 8) == 0 && word[8] != '\0' &&
+               strlen(word + 8) < sizeof(dev->without)) {
+        snprintf(dev->without, sizeof(dev->without), "%s", word + 8);
+        return SL_OK;
     } else if (strncmp(word, "isa=", 4) == 0 && choose_loops(dev, word + 4)) {
         dev->capped = true;
         return SL_OK;
     }
     return sl_fail(err, SL_EINVAL,
                    "backend cpu: option \"%s\" is not threads=0..%d, "
-                   "winograd=0|1, direct=0|1|2, or isa=base|avx2|avx512 of "
-                   "this host",
-                   word, THREADS_MAX);
+                   "winograd=0|1, direct=0|1|2, without=TEXT of at most %zu "
+                   "bytes, or isa=base|avx2|avx512 of this host",
+                   word, THREADS_MAX, sizeof(dev->without) - 1);
 }
 
 static enum sl_err set_options(struct cpu_dev *dev, const char *options,

@@ -25,6 +25,7 @@ struct cpu_dev {
     int threads;
     bool winograd;                      // allowed
     enum cpu_direct direct;             // our direct convolutions
+    char without[32];                   // in the name of what is left out; ""
     bool capped;                        // to isa, by the caller
     const char *isa;                    // of our loops
     const struct loop_op *const *loops; // [KERN_OP_COUNT]

@@ -115,30 +115,39 @@ static inline dnnl_status_t
 ob_conv_make(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
              dnnl_engine_t engine, ob_desc src, ob_desc weights, ob_desc bias,
              ob_desc dst, const_dnnl_primitive_desc_t hint,
-             const_dnnl_primitive_attr_t attr)
+             const_dnnl_primitive_attr_t attr, unsigned skip)
 {
-    switch (c->way) {
-    case OB_FWD:
-        return dnnl_convolution_forward_primitive_desc_create(
+    dnnl_status_t st;
+
+    if (c->way == OB_FWD)
+        st = dnnl_convolution_forward_primitive_desc_create(
             pd, engine, dnnl_forward_training, c->alg, src, weights, bias, dst,
             c->stride, c->dilation, c->before, c->after, attr);
-    case OB_DGRAD:
-        return dnnl_convolution_backward_data_primitive_desc_create(
+    else if (c->way == OB_DGRAD)
+        st = dnnl_convolution_backward_data_primitive_desc_create(
             pd, engine, c->alg, src, weights, dst, c->stride, c->dilation,
             c->before, c->after, hint, attr);
-    default:
-        return dnnl_convolution_backward_weights_primitive_desc_create(
+    else
+        st = dnnl_convolution_backward_weights_primitive_desc_create(
             pd, engine, c->alg, src, weights, bias, dst, c->stride, c->dilation,
             c->before, c->after, hint, attr);
-    }
+    if (st != dnnl_success)
+        return st;
+    while (skip-- > 0 && st == dnnl_success)
+        st = dnnl_primitive_desc_next_impl(*pd);
+    if (st == dnnl_success)
+        return st;
+    dnnl_primitive_desc_destroy(*pd);
+    return st == dnnl_last_impl_reached ? dnnl_unimplemented : st;
 }
 #else
 static inline dnnl_status_t
 ob_conv_make(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
              dnnl_engine_t engine, ob_desc src, ob_desc weights, ob_desc bias,
              ob_desc dst, const_dnnl_primitive_desc_t hint,
-             const_dnnl_primitive_attr_t attr)
+             const_dnnl_primitive_attr_t attr, unsigned skip)
 {
+    dnnl_primitive_desc_iterator_t candidates;
     dnnl_convolution_desc_t desc;
     dnnl_status_t st;
 
@@ -156,17 +165,28 @@ ob_conv_make(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
             c->before, c->after);
     if (st != dnnl_success)
         return st;
-    return dnnl_primitive_desc_create(pd, &desc, attr, engine, hint);
+    st = dnnl_primitive_desc_iterator_create(&candidates, &desc, attr, engine,
+                                             hint);
+    if (st != dnnl_success)
+        return st;
+    while (skip-- > 0 && st == dnnl_success)
+        st = dnnl_primitive_desc_iterator_next(candidates);
+    if (st == dnnl_success &&
+        !(*pd = dnnl_primitive_desc_iterator_fetch(candidates)))
+        st = dnnl_out_of_memory;
+    dnnl_primitive_desc_iterator_destroy(candidates);
+    return st == dnnl_iterator_ends ? dnnl_unimplemented : st;
 }
 #endif
 
-// A convolution as described. `hint` is a forward descriptor for the two
-// gradients, NULL for forward.
-static inline dnnl_status_t ob_conv_pd(dnnl_primitive_desc_t *pd,
-                                       const struct ob_conv *c,
-                                       dnnl_engine_t engine,
-                                       const_dnnl_primitive_desc_t hint,
-                                       const_dnnl_primitive_attr_t attr)
+// Describes how oneDNN computes a convolution. `hint` is a forward descriptor
+// for the two gradients, NULL for forward. oneDNN has its implementations in an
+// order of its own, the fastest first: the first `skip` are passed over, and
+// dnnl_unimplemented says that there are no more.
+static inline dnnl_status_t
+ob_conv_pd(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
+           dnnl_engine_t engine, const_dnnl_primitive_desc_t hint,
+           const_dnnl_primitive_attr_t attr, unsigned skip)
 {
     const struct ob_md *md[4] = {&c->src, &c->weights, &c->bias, &c->dst};
     struct ob_space space[4];
@@ -182,7 +202,7 @@ static inline dnnl_status_t ob_conv_pd(dnnl_primitive_desc_t *pd,
     }
     if (st == dnnl_success)
         st = ob_conv_make(pd, c, engine, desc[0], desc[1], desc[2], desc[3],
-                          hint, attr);
+                          hint, attr, skip);
     for (int i = 0; i < 4; i++)
         if (desc[i])
             ob_desc_free(&space[i]);

@@ -159,45 +159,61 @@ static dnnl_status_t hint_of(dnnl_primitive_desc_t *hint,
 
     fwd.way = OB_FWD;
     fwd.weights.type = fwd.src.type; // a gradient may be f32
-    st = ob_conv_pd(hint, &fwd, engine, NULL, attr);
+    st = ob_conv_pd(hint, &fwd, engine, NULL, attr, 0);
     if (st == dnnl_success || fwd.alg == dnnl_convolution_direct)
         return st;
     fwd.alg = dnnl_convolution_direct;
-    return ob_conv_pd(hint, &fwd, engine, NULL, attr);
+    return ob_conv_pd(hint, &fwd, engine, NULL, attr, 0);
+}
+
+// Takes oneDNN's first implementation that may compute this; false if there is
+// none, or only reference code, which oneDNN has behind all others.
+static bool first_usable(dnnl_primitive_desc_t *pd, const struct conv *v,
+                         const struct cpu_dev *dev,
+                         const_dnnl_primitive_desc_t hint,
+                         const_dnnl_primitive_attr_t attr)
+{
+    for (unsigned skip = 0; ob_conv_pd(pd, &v->ob, dev->onednn->engine, hint,
+                                       attr, skip) == dnnl_success;
+         skip++) {
+        const char *impl = ob_impl(*pd);
+        bool ref = product_is_ref(impl);
+
+        if (!ref && !product_is_wrong(v->d, impl) &&
+            !product_left_out(dev, impl))
+            return true;
+        dnnl_primitive_desc_destroy(*pd);
+        if (ref)
+            return false;
+    }
+    return false;
 }
 
 // Tries one candidate: algorithm, and the tag of the activations.
 static bool try_candidate(dnnl_primitive_desc_t *pd, struct conv *v,
-                          dnnl_engine_t engine, dnnl_alg_kind_t alg,
+                          const struct cpu_dev *dev, dnnl_alg_kind_t alg,
                           dnnl_format_tag_t tag,
                           const_dnnl_primitive_attr_t attr)
 {
     struct ob_conv *ob = &v->ob;
     dnnl_primitive_desc_t hint = NULL;
     dnnl_status_t st = dnnl_success;
+    bool ok;
 
     ob->alg = alg;
     ob->src.tag = ob->dst.tag = tag;
     ob->weights.tag = dnnl_format_tag_any;
     if (ob->way != OB_FWD)
-        st = hint_of(&hint, ob, engine, attr);
-    if (st == dnnl_success)
-        st = ob_conv_pd(pd, ob, engine, hint, attr);
+        st = hint_of(&hint, ob, dev->onednn->engine, attr);
+    ok = st == dnnl_success && first_usable(pd, v, dev, hint, attr);
     if (hint)
         dnnl_primitive_desc_destroy(hint);
-    if (st != dnnl_success)
-        return false;
-    if (product_is_ref(ob_impl(*pd))) {
-        dnnl_primitive_desc_destroy(*pd);
-        return false;
-    }
-    return true;
+    return ok;
 }
 
 static enum sl_err choose(dnnl_primitive_desc_t *pd, struct conv *v,
                           const struct cpu_dev *dev, struct sl_error *err)
 {
-    dnnl_engine_t engine = dev->onednn->engine;
     dnnl_primitive_attr_t attr;
     enum sl_err rc = attributes(&attr, kern_has(v->d, KERN_RELU), err);
     bool ok;
@@ -205,16 +221,17 @@ static enum sl_err choose(dnnl_primitive_desc_t *pd, struct conv *v,
     if (rc != SL_OK)
         return rc;
     ok = winograd_pays(v, dev) &&
-         try_candidate(pd, v, engine, dnnl_convolution_winograd,
+         try_candidate(pd, v, dev, dnnl_convolution_winograd,
                        dnnl_format_tag_any, attr);
     ok = ok ||
-         try_candidate(pd, v, engine, dnnl_convolution_direct, dnnl_nhwc, attr);
-    ok = ok || try_candidate(pd, v, engine, dnnl_convolution_direct,
+         try_candidate(pd, v, dev, dnnl_convolution_direct, dnnl_nhwc, attr);
+    ok = ok || try_candidate(pd, v, dev, dnnl_convolution_direct,
                              dnnl_format_tag_any, attr);
     dnnl_primitive_attr_destroy(attr);
     if (!ok)
         return sl_fail(err, SL_ENOTSUP,
-                       "oneDNN has only reference code for this %s",
+                       "oneDNN has only reference code, or none that is right, "
+                       "for this %s",
                        kern_op_name((enum kern_op)v->d->op));
     return SL_OK;
 }

@@ -104,7 +104,7 @@ static enum sl_err build(struct product *p, const struct kern_desc *d,
     if (rc != SL_OK)
         return rc;
     snprintf(p->impl, sizeof(p->impl), "%s", ob_impl(pd));
-    if (product_is_ref(p->impl)) {
+    if (product_is_ref(p->impl) || product_left_out(p->base.dev, p->impl)) {
         rc = sl_fail(err, SL_ENOTSUP, "oneDNN has only %s", p->impl);
         goto done;
     }

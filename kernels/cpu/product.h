@@ -47,4 +47,11 @@ dnnl_data_type_t product_type(const struct kern_shape *s);
 // hundred times slower and chosen without a word.
 bool product_is_ref(const char *impl);
 
+// True if oneDNN's implementation of this name computes wrong numbers for *d:
+// what a conformance run found on some host (the table is in onednn.c).
+bool product_is_wrong(const struct kern_desc *d, const char *impl);
+
+// True if the device's option without=TEXT leaves this implementation out.
+bool product_left_out(const struct cpu_dev *dev, const char *impl);
+
 #endif
