@@ -38,7 +38,7 @@ STRANGERS = {
     "net/ipv4/tcp_bbr.c", "tcp_cong.c",
     "FILE.c", "file.c",
 }
-STANDARDS = {"AVX-512", "CRC-32", "P-256", "SHA-256", "UTF-8"}
+STANDARDS = {"AVX-512", "CRC-32", "P-256", "SHA-256", "UTF-16", "UTF-8"}
 # Names that stand for any.
 PATTERNS = {"x_init", "x_release", "x_free"}
 FOREIGN = ("bench/results/", "tests/fuzz/corpus/", "LICENSE")

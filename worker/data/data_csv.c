@@ -3,15 +3,18 @@
 // byte.
 //
 // RFC 4180: quotes doubled inside quotes, LF or CRLF, an optional header, a
-// BOM is skipped. One scan at the start finds where each line begins; a sample
-// is then read and parsed by itself. A line break within quotes is an error:
-// lines are the unit that everything else here counts in.
+// BOM is skipped, and so are empty lines at the end. One scan at the start
+// finds where each line begins; a sample is then read and parsed by itself. A
+// line break within quotes is an error: lines are the unit that everything else
+// here counts in. What a field holds is read whole or refused: a number that is
+// cut (at a NUL byte, at the end of a buffer) is another number.
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/base/buf.h"
 #include "common/base/fs.h"
@@ -21,7 +24,7 @@
 #define LINE_BYTES ((size_t)1 << 20)
 #define COLUMNS_MAX 100000
 #define CHUNK ((size_t)1 << 18)
-#define FIELD_BYTES 256
+#define FIELD_BYTES 4096
 #define NOT_USED SIZE_MAX
 #define LABEL (SIZE_MAX - 1)
 
@@ -81,6 +84,20 @@ static enum sl_err scan_chunk(struct csv *c, const char *chunk, size_t n,
     return SL_OK;
 }
 
+// Passes over the mark of UTF-8 and refuses the two of UTF-16.
+static enum sl_err look_at_mark(const struct csv *c, const char *chunk,
+                                size_t n, uint64_t *begin, struct sl_error *err)
+{
+    if (n >= 3 && memcmp(chunk, "\xef\xbb\xbf", 3) == 0)
+        *begin = 3;
+    if (n >= 2 && (memcmp(chunk, "\xff\xfe", 2) == 0 ||
+                   memcmp(chunk, "\xfe\xff", 2) == 0))
+        return at(c, 0, err, SL_ENOTSUP,
+                  "the file is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t "
+                  "UTF-8)");
+    return SL_OK;
+}
+
 static enum sl_err scan(struct csv *c, struct pulse *pulse, uint64_t *size,
                         struct sl_error *err)
 {
@@ -91,9 +108,8 @@ static enum sl_err scan(struct csv *c, struct pulse *pulse, uint64_t *size,
 
     while (rc == SL_OK && got == CHUNK) {
         rc = fs_pread(c->file, base, chunk, CHUNK, &got, err);
-        if (rc == SL_OK && base == 0 && got >= 3 &&
-            memcmp(chunk, "\xef\xbb\xbf", 3) == 0)
-            begin = 3;
+        if (rc == SL_OK && base == 0)
+            rc = look_at_mark(c, chunk, got, &begin, err);
         if (rc == SL_OK)
             rc = scan_chunk(c, chunk, got, base, &begin, err);
         base += got;
@@ -135,12 +151,31 @@ static enum sl_err read_line(struct csv *c, size_t line, size_t *length,
     return SL_OK;
 }
 
-// The next field of a line, unquoted, cut at `size`. *p moves behind it and
-// its delimiter, or becomes NULL at the line's end. False: a quote that does
-// not end.
-static bool field(const struct csv *c, const char **p, const char *end,
-                  char *out, size_t size)
+// Drops empty lines at the end, as editors leave them.
+static enum sl_err drop_empty_end(struct csv *c, struct sl_error *err)
 {
+    size_t length = 0;
+    enum sl_err rc = SL_OK;
+
+    while (c->lines > 0 &&
+           c->start[c->lines] - c->start[c->lines - 1] <= sizeof("\r\n") - 1) {
+        rc = read_line(c, c->lines - 1, &length, err);
+        if (rc != SL_OK || length > 0)
+            break;
+        c->lines--;
+    }
+    return rc;
+}
+
+enum field_end { FIELD_OK, FIELD_OPEN, FIELD_NUL, FIELD_LONG };
+
+// Copies the next field of a line, unquoted, to `out` of `size` bytes. *p moves
+// behind it and its delimiter, or becomes NULL at the line's end. FIELD_OPEN: a
+// quote does not end; FIELD_NUL: it holds a NUL byte; FIELD_LONG: it is cut.
+static enum field_end field(const struct csv *c, const char **p,
+                            const char *end, char *out, size_t size)
+{
+    enum field_end found = FIELD_OK;
     const char *s = *p;
     bool quoted = s < end && *s == '"';
     size_t n = 0;
@@ -150,7 +185,7 @@ static bool field(const struct csv *c, const char **p, const char *end,
     for (;; s++) {
         if (s == end) {
             if (quoted)
-                return false;
+                return FIELD_OPEN;
             break;
         }
         if (quoted && *s == '"') {
@@ -163,12 +198,35 @@ static bool field(const struct csv *c, const char **p, const char *end,
         } else if (!quoted && *s == c->delimiter) {
             break;
         }
+        if (*s == '\0')
+            found = FIELD_NUL;
         if (n + 1 < size)
             out[n++] = *s;
+        else if (found == FIELD_OK)
+            found = FIELD_LONG;
     }
     out[n] = '\0';
     *p = s == end ? NULL : s + 1;
-    return true;
+    return found;
+}
+
+// Says why field() could not read a field; SL_OK if it could.
+static enum sl_err field_error(const struct csv *c, size_t line, size_t column,
+                               enum field_end found, struct sl_error *err)
+{
+    static const char *const why[] = {
+        [FIELD_NUL] = "holds a NUL byte: the file is damaged, or is not UTF-8",
+        [FIELD_LONG] = "is longer than 4095 bytes",
+    };
+
+    if (found == FIELD_OK)
+        return SL_OK;
+    if (found == FIELD_OPEN)
+        return at(c, line, err, SL_ENOTSUP,
+                  "a quote does not end; line breaks within quotes are not "
+                  "read");
+    return sl_fail(err, SL_EINVAL, "%s: line %zu, column %zu %s", c->path,
+                   line + 1, column, why[found]);
 }
 
 static locale_t plain;
@@ -193,16 +251,38 @@ static bool to_number(const char *text, double *out)
     return *end == '\0' && isfinite(*out);
 }
 
-static enum sl_err bad_field(const struct csv *c, size_t line, size_t column,
-                             bool empty, struct sl_error *err)
+// True for an empty field and for what pandas and R write for a missing value.
+static bool is_missing(const char *text)
 {
-    if (empty)
+    static const char *const words[] = {"", "NA", "N/A", "nan", "null", "None"};
+
+    for (size_t i = 0; i < SL_COUNT(words); i++)
+        if (strcasecmp(text, words[i]) == 0)
+            return true;
+    return false;
+}
+
+// Says what is wrong with a field that is no number, and what is likely meant.
+static enum sl_err bad_field(const struct csv *c, size_t line, size_t column,
+                             const char *text, struct sl_error *err)
+{
+    bool label = c->target[column] == LABEL;
+
+    if (is_missing(text))
         return sl_fail(err, SL_EINVAL,
                        "%s: line %zu, column %zu is empty; fill in or drop "
                        "missing values",
                        c->path, line + 1, column);
-    return sl_fail(err, SL_EINVAL, "%s: line %zu, column %zu is not a number",
-                   c->path, line + 1, column);
+    return sl_fail(
+        err, SL_EINVAL, "%s: line %zu, column %zu is not a number%s%s%s",
+        c->path, line + 1, column,
+        line > 0 ? ""
+                 : "; if line 1 holds the names of the columns, say header: "
+                   "true",
+        label ? "; classes are written as numbers from 0" : "",
+        !label && strchr(text, ',') != NULL
+            ? "; decimals have a point, and thousands no separator"
+            : "");
 }
 
 static enum sl_err parse(struct csv *c, size_t line, float *x, double *label,
@@ -217,16 +297,21 @@ static enum sl_err parse(struct csv *c, size_t line, float *x, double *label,
 
     if (rc != SL_OK)
         return rc;
+    if (length == 0 && c->columns > 1)
+        return at(c, line, err, SL_EINVAL, "is empty");
     end = c->line + length;
     for (; p != NULL && column < c->columns; column++) {
-        if (!field(c, &p, end, text, sizeof(text)))
-            return at(c, line, err, SL_ENOTSUP,
-                      "a quote does not end; line breaks within quotes are "
-                      "not read");
+        enum field_end found = field(c, &p, end, text, sizeof(text));
+
+        if (c->target[column] == NOT_USED && found == FIELD_LONG)
+            continue;
+        rc = field_error(c, line, column, found, err);
+        if (rc != SL_OK)
+            return rc;
         if (c->target[column] == NOT_USED)
             continue;
         if (!to_number(text, &value))
-            return bad_field(c, line, column, *text == '\0', err);
+            return bad_field(c, line, column, text, err);
         if (c->target[column] == LABEL)
             *label = value;
         else
@@ -315,12 +400,25 @@ static enum sl_err find_column(const struct csv *c, const struct buf *names,
     return SL_OK;
 }
 
+// Removes blanks around a name, as numbers may have them.
+static char *trim(char *text)
+{
+    size_t n;
+
+    text += strspn(text, " \t");
+    for (n = strlen(text);
+         n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t');)
+        n--;
+    text[n] = '\0';
+    return text;
+}
+
 // Counts the columns of the first line; names are its fields, 0-terminated.
 static enum sl_err first_line(struct csv *c, struct buf *names,
                               struct sl_error *err)
 {
     const char *p = c->line, *end;
-    char text[FIELD_BYTES];
+    char text[FIELD_BYTES], *name;
     size_t length = 0;
     enum sl_err rc;
 
@@ -330,12 +428,20 @@ static enum sl_err first_line(struct csv *c, struct buf *names,
     if (rc != SL_OK)
         return rc;
     end = c->line + length;
+    if (c->lines == 1 && memchr(c->line, '\r', length) != NULL)
+        return at(c, 0, err, SL_ENOTSUP,
+                  "lines end with CR alone; convert them to LF");
     while (p != NULL) {
-        if (!field(c, &p, end, text, sizeof(text)))
-            return at(c, 0, err, SL_ENOTSUP, "a quote does not end");
+        enum field_end found = field(c, &p, end, text, sizeof(text));
+
+        if (found != FIELD_LONG || c->header)
+            rc = field_error(c, 0, c->columns, found, err);
+        if (rc != SL_OK)
+            return rc;
         if (++c->columns > COLUMNS_MAX)
             return at(c, 0, err, SL_ERANGE, "has over 100000 columns");
-        if (buf_append(names, text, strlen(text) + 1) != SL_OK)
+        name = trim(text);
+        if (buf_append(names, name, strlen(name) + 1) != SL_OK)
             return sl_fail(err, SL_ENOMEM, "no memory");
     }
     return SL_OK;
@@ -405,6 +511,8 @@ static enum sl_err open_file(struct csv *c, const struct data_source *s,
     rc = roots_file(s->roots, &c->file, s->x, err);
     if (rc == SL_OK)
         rc = scan(c, s->pulse, &size, err);
+    if (rc == SL_OK)
+        rc = drop_empty_end(c, err);
     if (rc == SL_OK)
         rc = first_line(c, &names, err);
     if (rc == SL_OK)

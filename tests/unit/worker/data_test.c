@@ -542,6 +542,100 @@ TEST(csv, says_what_is_wrong_and_where)
     csv_fails("", 0, "empty");
 }
 
+// Reads the only feature of a file's first sample.
+static float csv_first(const void *bytes, size_t n, bool header, uint64_t lines)
+{
+    struct data_source s = {
+        .format = "csv", .roots = t_roots(), .scale = 1, .header = header};
+    struct data_want w = want(1, 3, DATA_INDEX);
+    struct data *d;
+    float x;
+    int32_t y;
+
+    s.x = put("one.csv", bytes, n);
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(data_samples(d), lines);
+    T_OK(data_read(d, 0, &x, &y, t_err()));
+    data_free(d);
+    return x;
+}
+
+static float csv_text(const char *text, uint64_t lines)
+{
+    return csv_first(text, strlen(text), false, lines);
+}
+
+TEST(csv, empty_lines_at_the_end_are_none)
+{
+    T_NEAR((double)csv_text("1.5,0\n", 1), 1.5, 0);
+    T_NEAR((double)csv_text("1.5,0\n2,1\n\n", 2), 1.5, 0);
+    T_NEAR((double)csv_text("1.5,0\r\n2,1\r\n\r\n\r\n", 2), 1.5, 0);
+    T_NEAR((double)csv_text("1.5,0\n2,1\n\r\n\n", 2), 1.5, 0);
+    T_NEAR((double)csv_first("a,b\n4,0\n\n", 9, true, 1), 4, 0);
+    csv_fails("1,2,0\n\n1,2,0\n", 1, "line 2: is empty");
+    csv_fails("\n\n", 0, "is empty");
+}
+
+TEST(csv, a_number_is_read_whole_or_refused)
+{
+    static const char within[] = "1,4.\00025,0\n", tail[] = "1,2,0\n\0\0\0";
+    static const char wide[] = "\xff\xfe"
+                               "1\0,\0002\0";
+    char digits[640], at[5200];
+    struct data_source s = {.format = "csv", .roots = t_roots(), .scale = 1};
+    struct data_want w = want(2, 3, DATA_INDEX);
+    struct sl_error err = SL_ERROR_INIT;
+    struct data *d;
+    float x[2];
+    int32_t y;
+
+    s.x = put("nul.csv", within, sizeof(within) - 1);
+    T_FAILS(SL_EINVAL, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "line 1, column 1 holds a NUL byte");
+    s.x = put("nul.csv", tail, sizeof(tail) - 1);
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_FAILS(SL_EINVAL, data_read(d, 1, x, &y, &err));
+    T_HAS(err.text, "line 2, column 0 holds a NUL byte");
+    data_free(d);
+    s.x = put("wide.csv", wide, sizeof(wide) - 1);
+    T_FAILS(SL_ENOTSUP, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "UTF-16");
+
+    // 1 and 600 zeroes, times 10 to the power of -600: not 1e255.
+    memset(digits, '0', sizeof(digits));
+    digits[0] = '1';
+    snprintf(digits + 601, sizeof(digits) - 601, "e-600,0\n");
+    T_NEAR((double)csv_text(digits, 1), 1, 0);
+    memset(at, '1', sizeof(at));
+    snprintf(at + 5000, sizeof(at) - 5000, ",2,0\n");
+    csv_fails(at, 0, "column 0 is longer than 4095 bytes");
+}
+
+TEST(csv, says_what_a_line_may_mean)
+{
+    csv_fails("a,b,label\n1,2,0\n", 0, "say header: true");
+    csv_fails("1,2,setosa\n", 0, "classes are written as numbers from 0");
+    csv_fails("1,2,0\n1,2,setosa\n", 1, "column 2 is not a number; classes");
+    csv_fails("1,2,0\n\"1,500\",2,0\n", 1, "thousands no separator");
+    csv_fails("1,2,0\n1,NA,0\n", 1, "fill in or drop missing values");
+    csv_fails("1,2,0\r1,2,0\r", 0, "CR alone");
+}
+
+TEST(csv, names_of_a_header_may_have_blanks_around_them)
+{
+    struct data_source s = {.format = "csv",
+                            .roots = t_roots(),
+                            .scale = 1,
+                            .header = true,
+                            .label_column = "label"};
+    struct data_want w = want(2, 3, DATA_INDEX);
+    struct data *d;
+
+    s.x = put_text("blank.csv", "a, label , b\n1,2,3\n");
+    T_OK(data_open(&d, &s, &w, t_err()));
+    data_free(d);
+}
+
 TEST(csv, every_number_of_lines_is_found)
 {
     struct buf text = BUF_INIT;
