@@ -8,6 +8,7 @@ const given = document.getElementById("data");
 const report = given ? JSON.parse(given.textContent) : null;
 const EVENTS = 500, POINTS = 120000, SPANS = 4000, ROWS = 40, PAGE = 50;
 const BEAT_MS = 900; // with what an answer takes, no number is older than a second
+const PATIENCE_MS = 20000; // then a question is asked anew
 
 // ---- elements
 
@@ -23,46 +24,111 @@ function el(tag, attributes, ...children) {
     return node;
 }
 
-const css = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
-const whole = n => Math.round(Number(n) || 0).toLocaleString("en");
-const fine = n => Number(n || 0).toPrecision(4);
+const tones = new Map(); // of the theme
+function css(name) {
+    if (!tones.has(name)) tones.set(name, getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim());
+    return tones.get(name);
+}
+// What is not known is null, and "-" on the page.
+const known = n => typeof n === "number" && isFinite(n);
+const whole = n => known(n) ? Math.round(n).toLocaleString("en") : "-";
+const fine = n => !known(n) ? "-" : n !== 0 && (Math.abs(n) < 1e-3 || Math.abs(n) >= 1e6) ? n.toExponential(3) : n.toPrecision(4);
+const percent = n => known(n) ? Math.round(100 * n) + " %" : "-";
 const clock = us => new Date(us / 1000).toTimeString().slice(0, 8) + "." +
     String(Math.floor(us / 1000) % 1000).padStart(3, "0");
-const day = s => s ? new Date(s * 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "-";
-const bytes = n => { let i = 0; n = Number(n); while (n >= 1024 && i < 4) { n /= 1024; i++; }
+const day = s => s ? new Date(s * 1000).toISOString().slice(0, 16).replace("T", " ") + " UTC" : "-";
+const bytes = n => { let i = 0; if (!known(n)) return "-"; while (n >= 1024 && i < 4) { n /= 1024; i++; }
     return (i ? n.toFixed(1) : n) + " " + ["B", "KiB", "MiB", "GiB", "TiB"][i]; };
 const span = s => { s = Math.round(s || 0); return s < 60 ? s + " s" : s < 3600
     ? Math.floor(s / 60) + " min " + s % 60 + " s" : Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " min"; };
 const jobLink = (id, text) => report ? el("span", null, text) : el("a", {href: "#/job/" + encodeURIComponent(id)}, text);
 const rate = s => ["running", "evaluating"].includes(s.state) ? whole(s.images_per_second) : "-";
 
-// rows of cells: text, a node, or [class, text]
+// A table of cells: text, a node, or [class, text]. Where the page is narrow
+// each row is a paragraph, and a cell says what it is.
 function table(head, rows, attributes) {
-    const cell = (tag, c) => Array.isArray(c) ? el(tag, {class: c[0]}, c[1]) : el(tag, null, c);
-    return el("table", attributes, el("thead", null, el("tr", null, ...head.map(h => cell("th", h)))),
-        el("tbody", null, ...rows.map(r => el("tr", r.attributes, ...r.map(c => cell("td", c))))));
+    const parts = c => Array.isArray(c) ? c : [null, c];
+    const names = head.map(h => parts(h)[1]).map(h => h.textContent || h);
+    return el("table", attributes, el("thead", null, el("tr", null, ...head.map(h => el("th", {class: parts(h)[0]}, parts(h)[1])))),
+        el("tbody", null, ...rows.map(r => el("tr", r.attributes, ...r.map((c, i) =>
+            el("td", {class: parts(c)[0], "data-label": names[i]}, parts(c)[1]))))));
 }
 
-function facts(pairs) {
-    return el("dl", {class: "facts"}, ...pairs.filter(p => p).map(([name, value, id]) =>
+function facts(pairs, attributes) {
+    return el("dl", Object.assign({class: "facts"}, attributes), ...pairs.filter(p => p).map(([name, value, id]) =>
         el("div", null, el("dt", null, name), el("dd", id ? {id} : null, value))));
 }
 
+const TONES = {running: "run", ready: "good", finished: "good", evaluating: "run", finishing: "run", failed: "bad", lost: "bad", stopped: "dim"};
+const badge = (state, attributes) => el("span", Object.assign({class: "badge " + (TONES[state] || "warn")}, attributes), state);
+
+// ---- words
+
+const WORDS = {
+    "accuracy": "The share of samples whose prediction was right.",
+    "closure": "A piece of a job that one worker leases at a time: some consecutive steps. It may run several times and counts once.",
+    "coordinator restarts": "How often the coordinator was started again while the job went on.",
+    "counted": "A step is counted once every shard has applied it, or has deliberately skipped it. It counts once, whoever pushes it and however often.",
+    "cut": "A checkpoint: a snapshot of every shard, and the manifest that names them all. Without its manifest it does not exist.",
+    "duplicates refused": "Updates that came again after a worker, a psserver or a connection was lost. A shard acknowledges such an update and ignores it.",
+    "epoch": "One pass over all training samples.",
+    "evaluation": "A pass over the test set with the parameters of one cut; its loss is the validation loss.",
+    "job": "One training run: model, data, optimizer, mode and limits.",
+    "lease": "A worker's right to compute a closure, for a limited time. It is renewed by each heartbeat.",
+    "psserver": "A parameter server: it holds shards and applies the gradients that workers push.",
+    "retried": "Closures that were given out again because their worker was lost, failed or stood still.",
+    "shard": "A range of the model's parameters with their optimizer state, on one psserver.",
+    "staleness": "How many other updates were applied between a worker's reading of the parameters and its own update. The median is shown.",
+    "step": "One batch: one gradient, which becomes one update of every shard.",
+    "term": "A number that rises each time the coordinator starts. It keeps an older coordinator out.",
+    "updates skipped": "Steps that were counted without an update, because their gradient was not finite.",
+    "updates stale": "Updates that were refused because too many others were applied since their worker read the parameters (train.max_delay).",
+    "worker": "A process that computes gradients. It may vanish at any moment.",
+};
+
+// Text with an explanation behind it, which a pointer, a key or a finger opens.
+function word(text, of) {
+    return el("button", {type: "button", class: "word", "data-word": of || text}, text);
+}
+
+const tip = el("div", {id: "tip", role: "tooltip", hidden: ""});
+function explain(e) {
+    const at = e.target.closest ? e.target.closest("[data-word]") : null, text = at && WORDS[at.dataset.word];
+    tip.hidden = !text;
+    if (!text) return;
+    const box = at.getBoundingClientRect();
+    tip.textContent = text;
+    tip.style.left = Math.max(8, Math.min(box.left, document.documentElement.clientWidth - tip.offsetWidth - 8)) + "px";
+    tip.style.top = (box.bottom + 6 + tip.offsetHeight > innerHeight ? Math.max(8, box.top - tip.offsetHeight - 6) : box.bottom + 6) + "px";
+}
+for (const kind of ["click", "mouseover", "focusin"]) document.addEventListener(kind, explain);
+document.addEventListener("keydown", e => { if (e.key === "Escape") tip.hidden = true; });
+document.addEventListener("scroll", () => { tip.hidden = true; }, {capture: true, passive: true});
+
+const glossary = () => el("dl", {class: "glossary"}, ...Object.entries(WORDS).flatMap(([name, text]) => [el("dt", null, name), el("dd", null, text)]));
+
 const card = (title, ...children) => el("section", null, el("h2", null, title), ...children);
 
-// Puts the new in the place of the old, and only if it is other: who reads or
-// selects text is not disturbed for nothing.
+// Puts the new in the place of the old, and touches only what is other: who
+// reads, selects text or has the focus somewhere is not disturbed for nothing.
 function put(place, ...nodes) {
-    const next = el("div", null, ...nodes);
-    const old = place.childNodes;
-    if (old.length !== next.childNodes.length || [...next.childNodes].some((n, i) => !n.isEqualNode(old[i])))
-        place.replaceChildren(...next.childNodes);
+    replace(place, el("div", null, ...nodes));
+}
+
+function replace(place, next) {
+    const old = [...place.childNodes], fresh = [...next.childNodes];
+    if (old.length !== fresh.length) { place.replaceChildren(...fresh); return; }
+    old.forEach((node, i) => {
+        if (node.isEqualNode(fresh[i])) return;
+        if (node.nodeType === 1 && node.cloneNode().isEqualNode(fresh[i].cloneNode())) replace(node, fresh[i]);
+        else node.replaceWith(fresh[i]);
+    });
 }
 
 // ---- data
 
 async function get(path) {
-    const answer = await fetch("/api/v1/" + path, {cache: "no-store"});
+    const answer = await fetch("/api/v1/" + path, {cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS)});
     const body = await answer.json();
     if (!answer.ok) throw new Error(body.error || answer.status);
     return body;
@@ -202,8 +268,9 @@ async function beat() {
         say((feed.source ? "live" : "polling") + " · " + new Date().toTimeString().slice(0, 8));
     } catch (error) {
         say("no answer: " + error.message);
+    } finally {
+        busy = false;
     }
-    busy = false;
     if (at !== view) soon();
 }
 
@@ -211,12 +278,36 @@ const GONE = ["member-lost", "member-silent", "member-drains", "member-left", "m
 const moves = e => e.kind.startsWith("member-") || e.kind.startsWith("shard") || e.kind.startsWith("worker-");
 
 function eventTable(events, most) {
-    return table(["time", "what", "job", "text"], events.slice(-most).reverse().map(e => Object.assign([
-        ["t", clock(e.unix_us)], [e.level, e.kind], e.job ? jobLink("j-" + e.job, "j-" + e.job) : "-", e.text],
+    return table(["time", "what", "job", ["text", "text"]], events.slice(-most).reverse().map(e => Object.assign([
+        ["t", clock(e.unix_us)], ["t " + e.level, e.kind], e.job ? jobLink("j-" + e.job, "j-" + e.job) : "-", ["text", e.text]],
         {attributes: {"data-event": e.kind, "data-id": e.id, "data-us": e.unix_us, "data-member": e.member || null}})));
 }
 
 // ---- charts
+
+// Steps between ticks that people count in.
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+
+// The ticks of an axis of whole numbers, or of seconds: round ones, at most `most`.
+function ticks(from, to, most, steps) {
+    const least = Math.max(0, to - from) / most;
+    let step = (steps || []).find(s => s >= least);
+    if (!step) {
+        const unit = Math.pow(10, Math.max(0, Math.floor(Math.log10(least || 1))));
+        step = [1, 2, 5, 10].map(n => n * unit).find(s => s >= least) || unit;
+    }
+    const list = [];
+    for (let v = Math.ceil(from / step) * step; v <= to && list.length < 50; v += step) list.push({value: v});
+    return list;
+}
+
+const short = n => Math.abs(n) >= 10000 ? n.toLocaleString("en", {notation: "compact", maximumFractionDigits: 1})
+    : n.toLocaleString("en", {maximumSignificantDigits: 4});
+const seconds = v => v < 120 ? Math.round(v) + " s" : v < 7200 ? Math.round(v / 6) / 10 + " min" : Math.round(v / 360) / 10 + " h";
+const AXES = {
+    time: {text: seconds, steps: SECONDS}, steps: {text: short}, epochs: {text: short},
+    clock: {text: v => clock(v * 1e6).slice(0, 8), steps: SECONDS},
+};
 
 const marksPlugin = {
     id: "marks",
@@ -224,14 +315,19 @@ const marksPlugin = {
         const {ctx, chartArea: area, scales: {x}} = chart;
         for (const m of chart.$marks || []) {
             const at = x.getPixelForValue(m.x);
-            if (at < area.left || at > area.right) continue;
+            if (!(at >= area.left && at <= area.right)) continue;
             ctx.save();
-            ctx.strokeStyle = css(m.color);
-            ctx.setLineDash([4, 3]);
+            ctx.strokeStyle = ctx.fillStyle = css(m.color);
+            ctx.setLineDash(m.text ? [] : [4, 3]);
             ctx.beginPath();
             ctx.moveTo(at, area.top);
             ctx.lineTo(at, area.bottom);
             ctx.stroke();
+            if (m.text) {
+                ctx.font = "600 11px system-ui, sans-serif";
+                ctx.textAlign = at > (area.left + area.right) / 2 ? "right" : "left";
+                ctx.fillText(m.text, at + (ctx.textAlign === "left" ? 4 : -4), area.top + 10);
+            }
             ctx.restore();
         }
     },
@@ -263,53 +359,179 @@ function thin(points, pixels) {
     return kept;
 }
 
-// One curve: {set(points, marks, log)}, points [{x, y}]. Without the library it
-// is a table of its last values.
-function curve(title, name, xText) {
-    const box = el("div", {class: "chart"});
-    const node = el("section", {"data-chart": name}, el("h2", null, title), box);
+const drawn = new Set(); // charts that a new theme repaints
+
+// A chart of one or more lines, each {label, color, points: [{x, y}], dots};
+// a y of null is a gap. {node, set(lines, marks, axis, log)}; `integers`: so is
+// each y. Without the library it is a table of the last values.
+function curve(title, name, integers) {
+    const box = el("div", {class: "chart"}), key = el("span", {class: "keys"});
+    const node = el("section", {"data-chart": name}, el("h2", null, title, key), box);
+    const text = integers ? whole : fine;
+    function describe(lines, marks) {
+        const dotted = lines.map(line => line.points.filter(p => p.y !== null));
+        node.dataset.points = lines.length ? lines[0].points.length : 0;
+        node.dataset.lines = lines.map((line, i) => line.label + " " + dotted[i].length).join(", ");
+        node.dataset.marks = marks.length;
+        put(key, ...lines.map((line, i) => el("span", null, lines.length > 1 ? el("span", {class: "key " + line.color}) : "",
+            lines.length > 1 ? line.label + " " : "", el("b", null, dotted[i].length ? text(dotted[i][dotted[i].length - 1].y) : "-"))));
+        return dotted.some(points => points.length);
+    }
     if (!window.Chart) {
         box.className = "";
-        return {node, set(points) {
-            node.dataset.points = points.length;
-            put(box, table(["at", ["n", title]], points.slice(-8).reverse().map(p => [xText(p.x), ["n", fine(p.y)]])));
+        return {node, set(lines, marks, axis) {
+            describe(lines, marks);
+            put(box, ...lines.map(line => table(["at", ["n", line.label || title.textContent || title]],
+                line.points.slice(-8).reverse().map(p => [AXES[axis].text(p.x), ["n", text(p.y)]]))));
         }};
     }
-    const canvas = el("canvas", {role: "img", "aria-label": title});
-    box.append(canvas);
+    const canvas = el("canvas", {role: "img", "aria-label": title.textContent || title}), empty = el("p", {class: "empty dim"}, "nothing yet");
+    box.append(canvas, empty);
+    let at = "time";
     const chart = new Chart(canvas, {
         type: "line",
-        data: {datasets: [{data: [], borderWidth: 1.5, pointRadius: 0, borderColor: css("good")}]},
+        data: {datasets: []},
         options: {
-            animation: false, parsing: false, normalized: true, responsive: true, maintainAspectRatio: false,
+            animation: false, parsing: false, responsive: true, maintainAspectRatio: false,
             interaction: {mode: "nearest", axis: "x", intersect: false},
-            plugins: {legend: {display: false}, tooltip: {callbacks: {title: i => xText(i[0].parsed.x), label: i => fine(i.parsed.y)}}},
+            plugins: {legend: {display: false}, tooltip: {callbacks: {title: i => AXES[at].text(i[0].parsed.x),
+                label: i => (i.dataset.label ? i.dataset.label + " " : "") + text(i.parsed.y)}}},
             scales: {
-                x: {type: "linear", ticks: {color: css("dim"), maxTicksLimit: 6, maxRotation: 0, callback: v => xText(v)},
-                    grid: {color: css("line")}},
-                y: {type: "linear", ticks: {color: css("dim"), maxTicksLimit: 6}, grid: {color: css("line")}},
+                x: {type: "linear", ticks: {maxRotation: 0, autoSkipPadding: 12, callback: v => AXES[at].text(v)}, grid: {},
+                    afterBuildTicks: axis => { axis.ticks = ticks(axis.min, axis.max, Math.max(2, Math.min(8, axis.width / 64)), AXES[at].steps); }},
+                y: {type: "linear", ticks: {maxTicksLimit: 6, callback: v => short(v)}, grid: {}},
             },
         },
         plugins: [marksPlugin],
     });
-    let gone = false;
-    return {node, set(points, marks, log) {
+    let gone = false, last = null;
+    const me = {node, set(lines, marks, axis, log) {
         if (gone) return; // an answer for a view that was left
-        chart.data.datasets[0].data = thin(points, chart.width);
-        chart.options.scales.x.min = points.length ? points[0].x : undefined;
-        chart.options.scales.x.max = points.length ? points[points.length - 1].x : undefined;
-        chart.options.scales.y.type = log ? "logarithmic" : "linear";
+        last = [lines, marks, axis, log];
+        at = axis;
+        empty.hidden = describe(lines, marks);
+        const {x, y} = chart.options.scales, ends = lines.filter(line => line.points.length);
+        chart.data.datasets = lines.map(line => ({label: line.label, data: thin(line.points, chart.width), borderWidth: line.dots ? 2 : 1.5,
+            borderColor: css(line.color), backgroundColor: css(line.color),
+            pointRadius: line.points.length < 3 || line.dots && line.points.length < 50 ? 3 : 0}));
+        x.min = ends.length ? Math.min(...ends.map(line => line.points[0].x)) : undefined;
+        x.max = ends.length ? Math.max(...ends.map(line => line.points[line.points.length - 1].x)) : undefined;
+        y.type = log ? "logarithmic" : "linear";
+        y.ticks.precision = integers ? 0 : undefined;
+        y.min = integers ? 0 : undefined;
+        y.grace = integers ? "10%" : undefined;
+        for (const scale of [x, y]) {
+            scale.ticks.color = css("dim");
+            scale.grid.color = scale.grid.borderColor = css("line");
+        }
         chart.$marks = marks;
-        node.dataset.points = points.length;
-        node.dataset.marks = marks.length;
         chart.update("none");
-    }, free() { gone = true; chart.destroy(); }};
+    }, repaint() { if (last) me.set(...last); }, free() { gone = true; drawn.delete(me); chart.destroy(); }};
+    drawn.add(me);
+    return me;
 }
 
 const smooth = (points, by) => {
     let mean = null;
-    return by ? points.map(p => ({x: p.x, y: mean = mean === null ? p.y : by * mean + (1 - by) * p.y})) : points;
+    return by ? points.map(p => ({x: p.x, y: p.y === null ? null : mean = mean === null ? p.y : by * mean + (1 - by) * p.y})) : points;
 };
+
+// ---- what the curves of a job are made of
+
+const perEpoch = s => s.epochs ? s.steps_asked / s.epochs : 0;
+const stepsOf = (s, e) => e.steps || e.epoch * perEpoch(s);
+const began = (s, points) => points.length ? points[0].unix_us : s.submitted_unix * 1e6;
+const evaluated = s => (s.evaluations || []).filter(e => !e.failed);
+
+// The evaluation that counts as the best: what a callback watches, else the
+// lowest loss. null: there is none.
+function best(s) {
+    const c = s.callbacks || {}, by = [c.best_checkpoint, c.early_stopping].find(k => k && k.has_best);
+    const list = evaluated(s);
+    if (by) return list.find(e => stepsOf(s, e) === by.best_steps) || null;
+    return list.filter(e => known(e.loss)).reduce((a, e) => !a || e.loss < a.loss ? e : a, null);
+}
+
+// The index of the first of the points that `is`, which all after it are, too.
+function firstOf(points, is) {
+    let from = 0, to = points.length;
+    while (from < to) {
+        const middle = (from + to) >> 1;
+        if (is(points[middle])) to = middle; else from = middle + 1;
+    }
+    return from;
+}
+
+// Where on the axis a moment or a number of steps lies.
+function placer(axis, s, points) {
+    const zero = began(s, points), last = points.length - 1;
+    const at = i => points[Math.min(Math.max(0, i), last)];
+    const ofPoint = p => axis === "time" ? (p.unix_us - zero) / 1e6 : axis === "steps" ? p.steps : perEpoch(s) ? p.steps / perEpoch(s) : 0;
+    function secondsOf(n) { // between two points, as if the steps had come evenly
+        const i = firstOf(points, p => p.steps >= n), a = at(i - 1), b = at(i);
+        const part = b.steps > a.steps ? Math.min(1, Math.max(0, (n - a.steps) / (b.steps - a.steps))) : 1;
+        return (a.unix_us + part * (b.unix_us - a.unix_us) - zero) / 1e6;
+    }
+    return {
+        point: ofPoint,
+        moment: us => axis === "time" ? (us - zero) / 1e6 : last < 0 ? 0 : ofPoint(at(firstOf(points, p => p.unix_us >= us))),
+        steps: n => axis !== "time" ? ofPoint({steps: n}) : last < 0 ? 0 : secondsOf(n),
+    };
+}
+
+const LEARNT = ["loss", "accuracy"]; // of samples; and evaluations have them
+
+// The lines of `key`: what was measured in training, and by evaluations.
+function linesOf(key, axis, s, points, mean, colors, name) {
+    const where = placer(axis, s, points), learnt = LEARNT.includes(key), line = [];
+    let before = -Infinity;
+    for (const p of points) {
+        const x = where.point(p);
+        if (x < before) continue; // a shard that fell back has fewer steps
+        before = x;
+        line.push({x, y: known(p[key]) && (!learnt || p.samples > 0) ? p[key] : null});
+    }
+    const lines = [{label: learnt ? name + "training" : name.trim(), color: colors[0], points: smooth(line, mean)}];
+    const list = learnt ? evaluated(s).filter(e => known(e[key])) : [];
+    if (list.length) lines.push({label: name + "validation", color: colors[1], dots: true,
+        points: list.map(e => ({x: where.steps(stepsOf(s, e)), y: e[key]})).sort((a, b) => a.x - b.x)});
+    return lines;
+}
+
+const CHARTS = [["Loss", "loss", "loss"], ["Accuracy", "accuracy", "accuracy"],
+    ["Samples per second", "throughput", "images_per_second", true], [word("Staleness", "staleness"), "staleness", "staleness_p50", true],
+    ["Workers that hold a lease", "workers", "workers", true], ["Steps counted", "steps", "steps", true]];
+
+// The six charts, and the buttons that say over what: {node, set(sources, marks)}, sources
+// [{status, points, name, colors}].
+function chartSet(keys) {
+    let axis = "time", log = false, mean = 0, last = null;
+    const charts = CHARTS.map(([title, name, key, integers]) => Object.assign(curve(title.cloneNode ? title.cloneNode(true) : title, name, integers), {key}));
+    const press = (text, is, fn) => {
+        const button = el("button", {type: "button", "aria-pressed": "false", click: () => { fn(); for (const b of all) b.show(); if (last) set(...last); }}, text);
+        button.show = () => button.setAttribute("aria-pressed", String(is()));
+        return button;
+    };
+    const over = ["time", "steps", "epochs"].map(a => press(a, () => axis === a, () => { axis = a; }));
+    const how = [press("log loss", () => log, () => { log = !log; }), press("smooth", () => mean > 0, () => { mean = mean ? 0 : 0.9; })];
+    const all = over.concat(how);
+    for (const b of all) b.show();
+    function set(sources, marks) {
+        last = [sources, marks];
+        for (const c of charts) {
+            const found = marks.map(([i, m]) => ({color: m.color, x: placer(axis, sources[i].status, sources[i].points).moment(m.us)}));
+            if (LEARNT.includes(c.key)) sources.forEach(({status, points, colors}) => {
+                const e = best(status);
+                if (e) found.push({color: colors[1], text: sources.length > 1 ? "" : "best", x: placer(axis, status, points).steps(stepsOf(status, e))});
+            });
+            c.set(sources.flatMap(({status, points, name, colors}) => linesOf(c.key, axis, status, points, mean, colors, name)),
+                found, axis, log && c.key === "loss");
+        }
+    }
+    return {node: el("div", {id: "charts"}, el("div", {class: "bar"}, el("span", {class: "group", role: "group", "aria-label": "charts over"}, ...over), ...how, keys || ""),
+        el("div", {class: "grid two"}, ...charts.slice(0, 2).map(c => c.node)), el("div", {class: "grid four"}, ...charts.slice(2).map(c => c.node))),
+    set, free() { for (const c of charts) if (c.free) c.free(); }};
+}
 
 // ---- one job
 
@@ -324,17 +546,19 @@ function legend(pairs) {
 function timelineCard() {
     const canvas = el("canvas", {role: "img", "aria-label": "closures over workers"});
     const where = el("span", {class: "dim"});
-    let page = 0, seconds = 60, last = null;
+    let page = 0, seconds = report ? 0 : 60, last = null;
     const button = (text, fn) => el("button", {type: "button", click: () => { fn(); if (last) set(...last); }}, text);
-    const node = el("section", {id: "timeline"}, el("h2", null, "Closures over workers"),
-        el("div", {class: "bar"}, button("30 s", () => { seconds = 30; }), button("1 min", () => { seconds = 60; }),
-            button("5 min", () => { seconds = 300; }), button("all", () => { seconds = 0; }),
+    const windows = [["30 s", 30], ["1 min", 60], ["5 min", 300], ["all", 0]].map(([text, n]) =>
+        Object.assign(button(text, () => { seconds = n; }), {show() { this.setAttribute("aria-pressed", String(seconds === n)); }}));
+    const node = el("section", {id: "timeline"}, el("h2", null, el("span", null, word("Closures", "closure"), " over workers")),
+        el("div", {class: "bar"}, el("span", {class: "group", role: "group", "aria-label": "the last"}, ...windows),
             button("◀", () => { page = Math.max(0, page - 1); }), button("▶", () => { page++; }), where),
         canvas, legend([["good", "counted"], ["run", "runs"], ["bad", "lost, stalled"], ["warn", "handed back"],
             ["other", "failed"], ["dim", "stale, second, cancelled"]]));
 
     function set(spans, now, marks) {
         last = [spans, now, marks];
+        for (const w of windows) w.show();
         const begin = seconds ? now - seconds * 1e6
             : spans.reduce((a, s) => Math.min(a, s.begun_us), now);
         const seen = spans.filter(s => (s.ended_us || now) >= begin);
@@ -344,8 +568,8 @@ function timelineCard() {
         where.textContent = shown.length ? `workers ${page * ROWS + 1} to ${page * ROWS + shown.length} of ${names.length}` : "nothing yet";
         node.dataset.spans = seen.length;
         node.dataset.workers = names.join(" ").slice(0, 2000);
-        const scale = window.devicePixelRatio || 1, left = 110, row = 15;
-        const width = Math.max(300, node.clientWidth - 30), height = shown.length * row + 20;
+        const scale = window.devicePixelRatio || 1, left = Math.min(110, 10 + 7 * shown.reduce((most, name) => Math.max(most, name.length), 4)), row = 15;
+        const width = Math.max(240, node.clientWidth - 30), height = shown.length * row + 20;
         canvas.width = width * scale;
         canvas.height = height * scale;
         canvas.style.width = width + "px";
@@ -373,80 +597,137 @@ function timelineCard() {
             g.stroke();
         }
         g.fillStyle = css("dim");
-        for (let i = 0; i <= 4; i++) {
-            const us = begin + (now - begin) * i / 4, text = clock(us).slice(0, 8);
+        const parts = Math.max(1, Math.min(8, Math.floor((width - left) / 110)));
+        for (let i = 0; i <= parts; i++) {
+            const us = begin + (now - begin) * i / parts, text = clock(us).slice(0, 8);
             g.fillText(text, Math.min(x(us), width - 50), height - 4);
         }
     }
     return {node, set};
 }
 
+// What is known of a job, and what comes: {status, points, spans, running, events, now, update()}.
+function follower(id) {
+    const path = "jobs/" + encodeURIComponent(id);
+    const me = {status: null, points: [], spans: [], running: [], events: [], now: 0};
+    let event = 0, span = 0;
+    me.update = async () => {
+        const news = await get(`${path}/news?event=${event}&span=${span}&point_us=` + (me.points.length ? me.points[me.points.length - 1].unix_us : 0));
+        const {events: page, history, timeline: line} = news, fresh = history.points || [];
+        if (!me.status) { // seconds go back an hour, minutes a day
+            const old = (await get(path + "/history?minutes=1")).points || [];
+            me.points = fresh.length ? old.filter(p => p.unix_us < fresh[0].unix_us) : old;
+        }
+        me.status = news.status;
+        me.points = me.points.concat(fresh).slice(-POINTS);
+        me.events = me.events.concat(page.events || []).slice(-2000);
+        event = Math.max(event, page.last);
+        me.spans = me.spans.concat((line.spans || []).filter(s => s.ended_us)).slice(-SPANS);
+        me.running = (line.spans || []).filter(s => !s.ended_us);
+        span = Math.max(span, line.last);
+        me.now = line.unix_us;
+    };
+    return me;
+}
+
+// What holds of a job's state, as badges; and the bar of how far it is.
+function states(s) {
+    return [badge(s.state, {id: "state"}), s.pause ? badge("paused") : "", s.queued_before ? badge("queued") : ""];
+}
+
+function progressOf(s) {
+    const done = s.steps_asked ? s.steps_counted / s.steps_asked : 0, ended = Boolean(s.ended_unix);
+    return el("div", {class: "progress"}, el("progress", {max: s.steps_asked || 1, value: s.steps_counted, "aria-label": "steps counted",
+        class: TONES[s.state] || "warn"}), el("span", null, el("b", null, Math.floor(100 * done) + " %"),
+    ` · epoch ${s.epoch} of ${s.epochs} · ${whole(s.steps_counted)} of ${whole(s.steps_asked)} steps`),
+    el("span", {class: "dim"}, ended ? `took ${span(s.elapsed_seconds)}` : s.remaining_seconds ? `about ${span(s.remaining_seconds)} left` : ""));
+}
+
+// The numbers that a job is judged by, first; and those of how it went.
+function numbersOf(s) {
+    const top = best(s), list = evaluated(s), last = list[list.length - 1];
+    const rightly = known(s.accuracy) && (s.accuracy !== 0 || list.some(e => e.accuracy));
+    return [[["training loss", fine(s.loss)], rightly ? ["training accuracy", fine(s.accuracy)] : null,
+        last ? ["validation loss", fine(last.loss)] : null, last && rightly ? ["validation accuracy", fine(last.accuracy)] : null,
+        top ? ["best epoch", `${top.epoch || "-"} (${fine(top.loss)})`, "best"] : null,
+        ["samples/s", rate(s)], [word("workers", "worker"), whole(s.workers)], ["elapsed", span(s.elapsed_seconds)]],
+    [[word("closures counted", "closure"), `${whole(s.closures_counted)} of ${whole(s.closures_asked)}`], ["running", whole(s.closures_running)],
+        [word("retried"), whole(s.closures_retried), "retried"], ["workers lost", whole(s.workers_lost), "lost"],
+        [word("psservers lost", "psserver"), whole(s.psservers_lost)], [word("coordinator restarts"), whole(s.coordinator_restarts)],
+        [word("duplicates refused"), whole(s.duplicates)], [word("updates stale"), whole(s.updates_stale)],
+        [word("updates skipped"), whole(s.updates_skipped)], [word("staleness p50", "staleness"), whole(s.staleness_p50)],
+        [word("cuts", "cut"), whole(s.cuts), "cuts"], ["parameters", whole(s.parameters)], ["submitted", day(s.submitted_unix)],
+        s.tenant ? ["tenant", s.tenant] : null]];
+}
+
+function evaluationTable(s) {
+    const list = s.evaluations || [], top = best(s), names = [...new Set(list.flatMap(e => (e.metrics || []).map(m => m.name)))];
+    if (!list.length) return el("p", {class: "dim"}, "none yet");
+    return table(["epoch", ["n", "steps"], ["n", "validation loss"], ["n", "accuracy"], ["n", "training loss"], ...names.map(n => ["n", n])],
+        list.slice(-100).reverse().map(e => Object.assign([e === top ? el("b", null, `${e.epoch} best`) : e.epoch, ["n", whole(stepsOf(s, e))],
+            ["n", e.failed ? "failed" : fine(e.loss)], ["n", e.failed ? "-" : fine(e.accuracy)], ["n", e.train_samples ? fine(e.train_loss) : "-"],
+            ...names.map(n => ["n", fine(((e.metrics || []).find(m => m.name === n) || {}).value)])],
+        {attributes: e === top ? {class: "best"} : null})), {id: "evaluations"});
+}
+
+// Commands to type, as one click selects them; and the data itself.
+function elsewhere(id, ended) {
+    const path = "/api/v1/jobs/" + encodeURIComponent(id), quoted = /^[\w.-]+$/.test(id) ? id : "JOB";
+    return el("dl", {class: "commands", id: "elsewhere"}, ...[
+        ["a report: this page as one file", el("code", null, `sluice report ${quoted} -o report.html`)],
+        ["an export of the parameters", el("code", null, `sluice export ${quoted} --to model.safetensors`)],
+        ended ? null : ["a trace of every process, for Perfetto", el("code", null, `sluice trace ${quoted} --seconds 5 -o trace.json`)],
+        ["the curves, for TensorBoard", el("code", null, `sluice watch ${quoted} --tensorboard ./curves`)],
+        ["as JSON", el("span", null, ...[["status", ""], ["curves", "/history"], ["events", "/events"], ["closures", "/timeline"], ["checkpoints", "/checkpoints"]]
+            .flatMap(([text, end]) => [el("a", {href: path + end}, text), " "]))],
+    ].filter(p => p).flatMap(([name, what]) => [el("dt", null, name), el("dd", null, what)]));
+}
+
 function jobView(id) {
-    const head = el("div"), body = el("div"), shards = el("div"), happened = el("div"), losses = el("div"), cuts = el("div"), spec = el("pre");
-    let axis = "time", log = false, mean = 0, points = [], spans = [], last = 0, status = null, own = [], ownLast = 0, running = [];
-    let now = 0, ticks = 0, cutsSeen = -1, first = 0;
-    const xText = v => axis === "time" ? (v < 120 ? Math.round(v) + " s" : Math.round(v / 6) / 10 + " min") : whole(v);
-    const charts = [["Loss", "loss", "loss"], ["Accuracy", "accuracy", "accuracy"],
-        ["Samples per second", "throughput", "images_per_second"], ["Staleness, median (updates)", "staleness", "staleness_p50"],
-        ["Workers that hold a lease", "workers", "workers"], ["Steps counted", "steps", "steps"]]
-        .map(([title, name, key]) => Object.assign(curve(title, name, xText), {key}));
+    const head = el("div"), shards = el("div"), take = el("div"), spec = el("pre");
+    const [happened, losses, cuts, tests] = [0, 0, 0, 0].map(() => el("div", {class: "tall", tabindex: "0"}));
+    let job = report ? {status: report.status, points: report.history, spans: report.spans, running: [], events: report.events, now: report.unix_us}
+        : follower(id);
+    let ticked = 0, cutsSeen = -1;
+    const charts = chartSet(legend([["bad dashed", "a worker was lost"], ["warn dashed", "a worker was told to go"]]));
     const lines = timelineCard();
-    const toggle = (text, fn) => el("button", {type: "button", click: () => { fn(); draw(); }}, text);
-    body.append(el("div", {class: "bar"}, "charts over", toggle("time", () => { axis = "time"; }),
-        toggle("steps", () => { axis = "steps"; }), toggle("log loss", () => { log = !log; }),
-        toggle("smooth", () => { mean = mean ? 0 : 0.9; }),
-        legend([["bad", "a worker was lost"], ["warn", "a worker was told to go"]])),
-        el("div", {class: "grid", id: "charts"}, ...charts.map(c => c.node)), lines.node);
     const bar = report ? null : actionBar("job-acts", "admin", {
         pause: [null, () => ({id, checkpoint: true})], resume: [null, () => ({id})],
         stop: [() => `Stop ${id} for good? What is counted by now is kept in a checkpoint.`, () => ({id, checkpoint: true})]});
-    const node = el("div", null, head, bar || "", body, card("Who came and went, and what it cost", losses),
-        el("div", {class: "grid"}, card("What else happened", happened), card("Checkpoints", cuts)), card("Shards", shards),
-        card("As submitted", el("details", null, el("summary", null, "job.json"), spec)));
+    const node = el("div", null, head, bar || "", charts.node, lines.node,
+        el("div", {class: "grid two"}, card("Evaluations", tests), card("Checkpoints", cuts)),
+        el("div", {class: "grid wide"}, card("Who came and went, and what it cost", losses), card("What else happened", happened)),
+        report ? "" : card("Take it elsewhere", take), card("Shards", shards),
+        card("As submitted", el("details", null, el("summary", null, "job.json"), spec)),
+        report ? card("Words", el("details", null, el("summary", null, "what they mean"), glossary())) : "");
 
     // Of this job, and of members while it ran.
     function events() {
-        const until = status && status.ended_unix ? status.ended_unix * 1e6 : Infinity;
-        const mine = report ? report.events : own.concat(feed.list.filter(e => !e.job && e.member && e.unix_us >= first && e.unix_us <= until))
+        const s = job.status, until = s && s.ended_unix ? s.ended_unix * 1e6 : Infinity, from = s ? s.submitted_unix * 1e6 : 0;
+        const mine = report ? job.events : job.events.concat(feed.list.filter(e => !e.job && e.member && e.unix_us >= from && e.unix_us <= until))
             .sort((a, b) => a.id - b.id);
         return mine.filter((e, i) => !i || e.id !== mine[i - 1].id);
     }
 
-    function marks() {
-        return events().filter(e => GONE.includes(e.kind) && e.kind !== "member-left" && e.kind !== "member-silent")
-            .map(e => ({us: e.unix_us, member: e.member, color: e.kind === "member-drains" ? "warn" : "bad"}));
-    }
-
-    function place(us) {
-        if (axis === "time") return (us - first) / 1e6;
-        const after = points.find(p => p.unix_us >= us);
-        return after ? after.steps : points.length ? points[points.length - 1].steps : 0;
-    }
+    const marks = () => events().filter(e => GONE.includes(e.kind) && e.kind !== "member-left" && e.kind !== "member-silent")
+        .map(e => ({us: e.unix_us, member: e.member, color: e.kind === "member-drains" ? "warn" : "bad"}));
 
     function draw() {
-        const found = marks();
-        for (const c of charts) {
-            const measured = points.filter(p => !["loss", "accuracy"].includes(c.key) || p.samples > 0);
-            const line = smooth(measured.map(p => ({x: axis === "time" ? (p.unix_us - first) / 1e6 : p.steps, y: p[c.key]})), mean);
-            c.set(line, found.map(m => ({x: place(m.us), color: m.color})), log && c.key === "loss");
-        }
-        lines.set(spans.concat(running), status && status.ended_unix ? Math.min(now, status.ended_unix * 1e6 + 1e6) : now, found);
+        const s = job.status, found = marks();
+        if (!s) return;
+        charts.set([{status: s, points: job.points, name: "", colors: ["train", "valid"]}], found.map(m => [0, m]));
+        lines.set(job.spans.concat(job.running), s.ended_unix ? Math.min(job.now, s.ended_unix * 1e6 + 1e6) : job.now, found);
     }
 
     function showHead() {
-        const s = status, done = s.steps_asked ? 100 * s.steps_counted / s.steps_asked : 0;
+        const s = job.status, [first, more] = numbersOf(s);
         document.title = s.id + " " + s.state + " - Sluice";
-        put(head, el("h1", {id: "title"}, `${s.id} ${s.name}`), el("section", null, facts([
-            ["state", s.state, "state"], ["epoch", `${s.epoch} of ${s.epochs}`], ["steps", `${whole(s.steps_counted)} of ${whole(s.steps_asked)} (${done.toFixed(0)} %)`],
-            ["loss", fine(s.loss)], s.accuracy ? ["accuracy", fine(s.accuracy)] : null, ["samples/s", rate(s)],
-            ["workers", s.workers], ["staleness p50", s.staleness_p50], ["remaining", s.remaining_seconds ? span(s.remaining_seconds) : "-"],
-            ["elapsed", span(s.elapsed_seconds)], ["parameters", whole(s.parameters)], ["submitted", day(s.submitted_unix)],
-            s.tenant ? ["tenant", s.tenant] : null]),
-        facts([["closures counted", `${whole(s.closures_counted)} of ${whole(s.closures_asked)}`],
-            ["running", whole(s.closures_running)], ["retried", whole(s.closures_retried), "retried"], ["workers lost", whole(s.workers_lost), "lost"],
-            ["psservers lost", whole(s.psservers_lost)], ["coordinator restarts", whole(s.coordinator_restarts)],
-            ["duplicates refused", whole(s.duplicates)], ["updates stale", whole(s.updates_stale)], ["cuts", whole(s.cuts), "cuts"]]),
-        ...(s.reason ? [el("p", {class: "warn"}, s.reason)] : []), ...(s.warnings || []).map(w => el("p", {class: "warn"}, w))));
+        put(head, el("div", {class: "title"}, el("h1", {id: "title"}, `${s.id} ${s.name}`), ...states(s),
+            report ? "" : el("a", {href: "#/compare/" + encodeURIComponent(s.id)}, "compare with another job")),
+        el("section", null, progressOf(s), ...(s.reason ? [el("p", {class: "note"}, s.reason)] : []),
+            ...(s.warnings || []).map(w => el("p", {class: "note"}, w)), facts(first, {class: "facts large"}), facts(more)));
+        put(tests, evaluationTable(s));
+        put(take, elsewhere(s.id, Boolean(s.ended_unix)));
     }
 
     function showEvents() {
@@ -464,66 +745,89 @@ function jobView(id) {
     }
 
     function showCuts(list) {
-        put(cuts, list.length ? table(["cut", ["n", "steps"], "manifest"], list.map(c =>
-            [c.cut || c.number || "-", ["n", whole(c.steps || c.steps_counted)], c.manifest || c.path || "-"])) : el("p", {class: "dim"}, "none yet"));
+        put(cuts, list.length ? table(["cut", ["n", "epoch"], ["n", "steps"], ["n", "bytes"], "manifest"], list.slice().reverse().map(c =>
+            [c.best ? el("b", null, `${c.cut} best`) : c.cut, ["n", c.epoch], ["n", whole(c.steps)], ["n", bytes(c.bytes)], ["path", c.manifest || "-"]]))
+            : el("p", {class: "dim"}, "none yet"));
     }
 
     const path = "jobs/" + encodeURIComponent(id);
     async function update() {
         if (report) return;
-        const news = await get(`${path}/news?event=${ownLast}&span=${last}&point_us=` + (points.length ? points[points.length - 1].unix_us : 0));
-        const {events: page, history, timeline: line} = news;
-        status = news.status;
-        if (ticks === 0) spec.textContent = JSON.stringify((await get(path + "?shards=0")).spec, null, 2);
-        first = first || status.submitted_unix * 1e6;
-        own = own.concat(page.events || []).slice(-2000);
-        ownLast = Math.max(ownLast, page.last);
+        if (!job.status) spec.textContent = JSON.stringify((await get(path + "?shards=0")).spec, null, 2);
+        await job.update();
         showHead();
         showEvents();
-        points = points.concat(history.points || []).slice(-POINTS);
-        spans = spans.concat((line.spans || []).filter(s => s.ended_us)).slice(-SPANS);
-        running = (line.spans || []).filter(s => !s.ended_us);
-        last = Math.max(last, line.last);
-        now = line.unix_us;
         draw();
-        if (ticks++ % 5 === 0) {
+        if (ticked++ % 5 === 0) {
             const some = await get(path + `/shards?limit=${PAGE}`);
             showShards(some.shards || [], some.total);
-            if (status.cuts !== cutsSeen) showCuts((await get(path + "/checkpoints")).checkpoints || []);
-            cutsSeen = status.cuts;
+            if (job.status.cuts !== cutsSeen) showCuts((await get(path + "/checkpoints")).checkpoints || []);
+            cutsSeen = job.status.cuts;
         }
     }
 
     if (report) {
-        status = report.status;
-        points = report.history;
-        spans = report.spans;
-        now = report.unix_us;
-        first = points.length ? Math.min(points[0].unix_us, status.submitted_unix * 1e6) : status.submitted_unix * 1e6;
-        spec.textContent = JSON.stringify(status.spec || {}, null, 2);
+        spec.textContent = JSON.stringify(job.status.spec || {}, null, 2);
         showHead();
         showEvents();
-        showShards((status.shards || []).slice(0, PAGE), (status.shards || []).length);
-        showCuts(report.checkpoints);
+        showShards((job.status.shards || []).slice(0, PAGE), (job.status.shards || []).length);
+        showCuts(report.checkpoints || []);
     }
-    return {node, update, draw, events: () => { if (status) showEvents(); },
-        leave: () => charts.forEach(c => c.free && c.free())};
+    return {node, update, draw, events: () => { if (job.status) showEvents(); }, leave: charts.free};
+}
+
+// Two jobs in the same charts, from the first step of each.
+function compareView(one, other) {
+    const ids = [one, other], jobs = ids.map(id => id ? follower(id) : null), facing = el("div"), numbers = el("div");
+    const charts = chartSet(), colors = [["train", "valid"], ["train2", "valid2"]];
+    const picks = ids.map((id, i) => el("select", {"aria-label": i ? "the second job" : "the first job", id: "job-" + (i + 1), change: e => {
+        ids[i] = e.target.value;
+        location.hash = "#/compare/" + ids.map(encodeURIComponent).join("/");
+    }}, el("option", {value: id}, id || "which?")));
+    async function update() {
+        if (picks[0].options.length === 1) {
+            const list = (await get(`jobs?limit=${PAGE}`)).jobs || [];
+            picks.forEach((pick, i) => pick.append(...list.filter(s => s.id !== ids[i])
+                .map(s => el("option", {value: s.id}, `${s.id} ${s.name} (${s.state})`))));
+        }
+        for (const job of jobs) if (job) await job.update();
+        draw();
+    }
+    function draw() {
+        const there = jobs.filter(job => job && job.status);
+        document.title = there.map(job => job.status.id).join(" and ") + " - Sluice";
+        const rows = there.map(job => numbersOf(job.status).flat().filter(p => p));
+        const names = [...new Set(rows.flatMap(row => row.map(([name]) => name.textContent || name)))];
+        put(facing, el("div", {class: "grid two"}, ...there.map(job => el("section", null,
+            el("div", {class: "title"}, el("h2", null, el("span", {class: "key " + colors[jobs.indexOf(job)][0]}), jobLink(job.status.id, `${job.status.id} ${job.status.name}`)),
+                badge(job.status.state)), progressOf(job.status)))));
+        put(numbers, there.length ? el("section", null, table(["", ...there.map(job => ["n", job.status.id])], names.map(name => [name, ...rows.map(row => {
+            const pair = row.find(([n]) => (n.textContent || n) === name);
+            return ["n", pair ? pair[1] : "-"];
+        })]), {id: "compared", class: "plain"})) : "");
+        charts.set(there.map(job => ({status: job.status, points: job.points, name: job.status.id + " ", colors: colors[jobs.indexOf(job)]})), []);
+    }
+    return {node: el("div", null, el("h1", null, "Two jobs side by side"), el("div", {class: "bar"}, picks[0], "and", picks[1]), facing, charts.node, numbers),
+        update, draw, leave: charts.free};
 }
 
 // ---- the other views
 
 function jobTable(jobs) {
-    return table(["id", "name", "state", ["n", "epoch"], ["n", "step"], ["n", "loss"], ["n", "samples/s"], "submitted"], jobs.map(s => [
-        jobLink(s.id, s.id), jobLink(s.id, s.name), [s.state, s.state], ["n", `${s.epoch}/${s.epochs}`],
-        ["n", `${whole(s.steps_counted)}/${whole(s.steps_asked)}`], ["n", fine(s.loss)], ["n", rate(s)], day(s.submitted_unix)]), {id: "jobs"});
+    if (!jobs.length) return el("p", {class: "dim"}, "none yet: sluice submit job.yaml");
+    return table(["id", "name", "state", "done", ["n", "epoch"], ["n", "steps"], ["n", "loss"], ["n", "samples/s"], ["t", "submitted"]], jobs.map(s => [
+        ["t", jobLink(s.id, s.id)], ["name", jobLink(s.id, s.name)], badge(s.pause ? "paused" : s.queued_before ? "queued" : s.state),
+        el("progress", {max: s.steps_asked || 1, value: s.steps_counted, class: TONES[s.state] || "warn", "aria-label": "steps counted"}),
+        ["n", `${s.epoch}/${s.epochs}`], ["n", `${whole(s.steps_counted)}/${whole(s.steps_asked)}`], ["n", fine(s.loss)], ["n", rate(s)],
+        ["t", day(s.submitted_unix)]]), {id: "jobs"});
 }
 
 const some = counts => Object.entries(counts).filter(([, n]) => n).map(([k, n]) => `${whole(n)} ${k}`).join(", ") || "none";
 
 function overviewView() {
     const head = el("section"), jobs = el("div"), happened = el("div");
-    const samples = curve("Samples per second, all jobs", "samples", v => clock(v * 1e6).slice(0, 8));
-    const closures = curve("Closures per second", "closures", v => clock(v * 1e6).slice(0, 8));
+    const samples = curve("Samples per second, all jobs", "samples", true);
+    const closures = curve(el("span", null, word("Closures", "closure"), " per second"), "closures");
     const seen = [];
     const per = key => seen.slice(1).map((o, i) => ({x: o.unix_us / 1e6,
         y: Math.max(0, (o[key] - seen[i][key]) / Math.max(0.05, (o.unix_us - seen[i].unix_us) / 1e6))}));
@@ -532,16 +836,16 @@ function overviewView() {
         document.title = "Sluice";
         if (!seen.length || o.unix_us - seen[seen.length - 1].unix_us > 800000) seen.push(o);
         seen.splice(0, seen.length - 600);
-        put(head, facts([["jobs", some(o.jobs)], ["workers", some(o.workers), "workers"], ["psservers", some(o.psservers)],
-            ["closures counted", whole(o.closures)], ["attempts that failed", whole(o.retries)], ["workers lost", whole(o.workers_lost), "lost"],
-            ["cuts", whole(o.cuts)], ["term", o.term], ["TLS", o.tls ? "on" : "off"], ["version", o.version]]));
+        put(head, facts([["jobs", some(o.jobs)], ["workers", some(o.workers), "workers"], [word("psservers", "psserver"), some(o.psservers), "psservers"],
+            [word("closures counted", "closure"), whole(o.closures)], ["attempts that failed", whole(o.retries)], ["workers lost", whole(o.workers_lost), "lost"],
+            [word("cuts", "cut"), whole(o.cuts)], [word("term"), o.term], ["TLS", o.tls ? "on" : "off"], ["version", o.version]]));
         const losses = feed.list.filter(e => e.kind === "member-lost").map(e => ({x: e.unix_us / 1e6, color: "bad"}));
-        samples.set(per("samples"), losses);
-        closures.set(per("closures"), losses);
+        samples.set([{label: "", color: "train", points: per("samples")}], losses, "clock");
+        closures.set([{label: "", color: "train", points: per("closures")}], losses, "clock");
         put(jobs, jobTable((await get("jobs?limit=10")).jobs || []));
         put(happened, eventTable(feed.list, 15));
     }
-    return {node: el("div", null, el("h1", null, "Overview"), head, el("div", {class: "grid"}, samples.node, closures.node),
+    return {node: el("div", null, el("h1", null, "Overview"), head, el("div", {class: "grid two"}, samples.node, closures.node),
         card("Newest jobs", jobs), card("What happened", happened)), update,
     events: () => put(happened, eventTable(feed.list, 15)), leave() { samples.free && samples.free(); closures.free && closures.free(); }};
 }
@@ -572,7 +876,7 @@ function squares(label, color) {
     });
     const node = card(label[0].toUpperCase() + label.slice(1), canvas, note);
     return {node, set(next) {
-        list = next;
+        list = next || list;
         across = Math.max(1, Math.floor((node.clientWidth - 30) / size));
         canvas.width = across * size;
         canvas.height = Math.max(1, Math.ceil(list.length / across)) * size;
@@ -601,8 +905,8 @@ function clusterView() {
         found = page.found;
         where.textContent = found ? `${from + 1} to ${from + page.members.length} of ${found}` : "none";
         put(list, table(["name", "role", "state", ["n", "leases"], ["n", "shards"], ["n", "memory"], ["n", "beat"], "up", "host", "device or address", "version", "why"],
-            page.members.map(m => Object.assign([m.name, m.role, [m.state, m.state], ["n", m.leases], ["n", m.shards], ["n", bytes(m.resident_bytes)],
-                ["n", Math.round(m.heartbeat_age_ms / 100) / 10 + " s"], span(m.attached_seconds), m.host || "-", m.device || m.address || "-", m.version || "-", m.reason || ""],
+            page.members.map(m => Object.assign([["t", m.name], m.role, badge(m.state), ["n", m.leases], ["n", m.shards], ["n", bytes(m.resident_bytes)],
+                ["n", Math.round(m.heartbeat_age_ms / 100) / 10 + " s"], ["t", span(m.attached_seconds)], m.host || "-", m.device || m.address || "-", m.version || "-", m.reason || ""],
             {attributes: {"data-member": m.name, "data-pid": m.pid, "data-state": m.state}})), {id: "members"}));
         events();
     }
@@ -611,9 +915,9 @@ function clusterView() {
     const asked = () => ({name: worker.value.trim(), why: why.value.trim()});
     const bar = actionBar("member-acts", "admin", {drain: [null, asked], undrain: [null, asked]}, worker, why);
     return {node: el("div", null, el("h1", null, "Cluster"), legend([["good", "works"], ["run", "ready"], ["warn", "drains, silent"], ["bad", "lost"]]),
-        el("div", {class: "grid"}, workers.node, servers.node), card("Members", el("div", {class: "bar"}, name,
+        el("div", {class: "grid two"}, workers.node, servers.node), card("Members", el("div", {class: "bar"}, name,
             button("◀", () => { from = Math.max(0, from - PAGE); }), button("▶", () => { if (from + PAGE < found) from += PAGE; }), where), bar, list),
-        card("Who came, went and moved", moved)), update, events};
+        card("Who came, went and moved", moved)), update, events, draw() { workers.set(); servers.set(); }};
 }
 
 function eventsView() {
@@ -629,7 +933,8 @@ function eventsView() {
 
 // ---- the page
 
-const VIEWS = [["", "Overview", overviewView], ["jobs", "Jobs", jobsView], ["cluster", "Cluster", clusterView], ["events", "Events", eventsView]];
+const VIEWS = [["", "Overview", overviewView], ["jobs", "Jobs", jobsView], ["cluster", "Cluster", clusterView], ["events", "Events", eventsView],
+    ["words", "Words", () => ({node: el("div", null, el("h1", null, "Words"), el("section", null, glossary())), update: async () => {}})]];
 const place = el("main", {id: "view"});
 
 function show() {
@@ -637,6 +942,9 @@ function show() {
     if (view && view.leave) view.leave();
     if (path.startsWith("job/")) {
         view = jobView(decodeURIComponent(path.slice(4)));
+    } else if (path.startsWith("compare/")) {
+        const [one, other] = path.slice(8).split("/").map(decodeURIComponent);
+        view = compareView(one || "", other || "");
     } else {
         view = (VIEWS.find(v => v[0] === path) || VIEWS[0])[2]();
     }
@@ -648,6 +956,18 @@ function show() {
     soon();
 }
 
+// A theme or a width that is another.
+function redraw() {
+    tones.clear();
+    for (const chart of drawn) chart.repaint();
+    if (view && view.draw) view.draw();
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+let resized = null;
+window.addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(redraw, 100); });
+if (window.Chart) Chart.defaults.font.family = "system-ui, sans-serif";
+
+document.body.append(tip);
 if (report) {
     document.body.append(el("header", null, el("b", null, "Sluice"), el("span", {class: "dim"},
         "report of " + new Date(report.unix_us / 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC")), place);

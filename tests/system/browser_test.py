@@ -8,7 +8,7 @@ import urllib.parse
 import chrome
 import crowd
 from access_test import Guarded
-from cluster import Cluster, check, check_equal, main, mlp_job
+from cluster import Cluster, Failed, check, check_equal, main, mlp_job
 from scrape import OPS, address, get
 
 HOSTILE = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
@@ -32,6 +32,43 @@ LONG = """const ask = window.fetch; window.fetch = async (path, how) => {
         news.history.points = old.concat(points);
     }
     return new Response(JSON.stringify(news), {headers: {"Content-Type": "application/json"}}); };"""
+
+# How a page looks: what stands over its right edge; short words that break in two; charts
+# that are wider than the page or painted for another theme, and axes of whole numbers
+# that have others.
+LOOK = r"""(() => { const wide = document.documentElement.clientWidth, found = {over: [], broken: [], charts: []};
+    for (const n of document.querySelectorAll("main *, header *"))
+        if (n.getBoundingClientRect().right > wide + 1 && !n.closest("pre, section, .tall")) found.over.push(n.outerHTML.slice(0, 80));
+    const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), range = document.createRange();
+    for (let t; (t = texts.nextNode());) for (const m of t.data.matchAll(/[\p{L}\d.,%-]{1,22}(?=\s|$)/gu)) {
+        if (m.index && !/\s/.test(t.data[m.index - 1])) continue;
+        for (const part of m[0].split(/(?<=-)/)) {
+            const at = m.index + m[0].indexOf(part);
+            range.setStart(t, at); range.setEnd(t, at + part.length);
+            if (new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1) found.broken.push(m[0]);
+        }
+    }
+    const dim = getComputedStyle(document.documentElement).getPropertyValue("--dim").trim();
+    for (const c of Object.values((window.Chart || {}).instances || {})) {
+        const {x, y} = c.scales, name = c.canvas.closest("[data-chart]").dataset.chart;
+        if (c.width > wide || c.options.scales.x.ticks.color !== dim || !x.ticks.length) found.charts.push([name, c.width, c.options.scales.x.ticks.color]);
+        if (["workers", "steps", "staleness", "throughput"].includes(name) && y.ticks.some(t => t.value % 1)) found.charts.push([name, y.ticks]);
+    }
+    return found; })()"""
+SIZES = ((390, 844), (844, 390), (1400, 1000), (2560, 1300))
+
+
+def looks(page, name):
+    """The page is as it should be at each size, light and dark."""
+    for dark in (False, True):
+        for width, height in SIZES:
+            page.size(width, height, dark)
+            well = f"(f => !f.over.length && !f.broken.length && !f.charts.length)({LOOK})"
+            try:
+                page.until("what fits", well, 5)
+            except Failed:
+                raise Failed(f"{name} at {width} px, {'dark' if dark else 'light'}", page.js(LOOK)) from None
+            page.picture(f"{name}-{width}-{'dark' if dark else 'light'}")
 
 
 def only_ours(page, where):
@@ -69,7 +106,8 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
         if drawn:
             page.until("marks", "document.querySelector('[data-chart=loss]').dataset.marks >= 2")
         check_equal(page.js("document.getElementById('lost').textContent"), "2", "workers lost")
-        page.picture("job", 1400)
+        page.size(1280, 1000)
+        page.picture("dashboard-job", 1500)
         c.run("drain", "w-2", "--why", HOSTILE)
         for view, what in (("cluster", "document.querySelectorAll('#members [data-member]').length >= 5"),
                            ("events", "document.querySelectorAll('[data-event]').length > 5"),
@@ -82,7 +120,7 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
                 page.until("the reason as text", "document.body && document.body.textContent.includes('<img src=x')")
             check("no answer" not in page.js("document.getElementById('live').textContent"),
                   "the page had no answer", page.js("document.getElementById('live').textContent"))
-            page.picture(view or "overview", 900)
+            page.picture("dashboard-" + (view or "overview"), 1500)
         check_equal(page.js("window.broken || 0"), 0, "what came from outside ran")
         check_equal(page.js("document.images.length"), 0, "images")
         only_ours(page, where)
@@ -107,6 +145,7 @@ def a_phone_is_turned_before_a_job_a_day_old():
                 page.until(f"newer points at {width} px", f"{points} > {before}", 20)
                 check("no answer" not in page.js("document.getElementById('live').textContent"),
                       "the page had no answer", page.js("document.getElementById('live').textContent"))
+        looks(page, "long")
         only_ours(page, where)
 
 
@@ -156,7 +195,7 @@ def an_admin_drains_a_worker_and_stops_a_job_with_a_token():
         click(page, "#job-acts-asks button:last-child")
         check(page.js("document.getElementById('job-acts-asks').hidden"), "the question stays")
         check_equal(c.json("status", job)["state"], "running", "after a no")
-        page.picture("actions", 500)
+        page.picture("actions")
         click(page, "#job-acts [data-act=stop]")
         click(page, "#job-acts-yes")
         c.wait_state(job, "stopped")
@@ -177,7 +216,9 @@ def an_admin_drains_a_worker_and_stops_a_job_with_a_token():
 def a_report_opens_without_a_network():
     with Cluster(psservers=1, workers=2) as c, \
             chrome.Chrome("--host-resolver-rules=MAP * ~NOTFOUND") as page:
-        job = c.submit(mlp_job(name="short", samples=6400, epochs=3, steps_per_closure=10))
+        spec = mlp_job(name="short", samples=6400, epochs=3, steps_per_closure=10)
+        spec["evaluate"] = {"every_epochs": 1}
+        job = c.submit(spec)
         c.wait_state(job)
         path = c.dir / "report.html"
         c.run("report", job, "-o", path)
@@ -197,10 +238,18 @@ def a_report_opens_without_a_network():
         for name, (points, canvases) in charts.items():
             check(points > 0 and canvases == int(page.js("Boolean(window.Chart)")),
                   f"the chart {name} is empty", points, canvases)
+        for name in ("loss", "accuracy"):
+            check("validation 3" in page.js(f"document.querySelector('[data-chart={name}]').dataset.lines"),
+                  f"the chart {name} has no validation curve")
+        lowest = min(status["evaluations"], key=lambda e: e["loss"])
+        check_equal(page.js("document.getElementById('best').textContent"),
+                    f"{lowest['epoch']} ({lowest['loss']:#.4g})", "the best epoch")
+        check_equal(page.js("document.querySelectorAll('#evaluations tbody tr').length"), 3, "evaluations")
         check(int(page.js("document.getElementById('timeline').dataset.spans"))
               >= int(status["closures_counted"]), "closures of the timeline")
         check(page.js("document.querySelectorAll('[data-event=\"job-finished\"]').length") == 1,
               "the job's end is not among the events")
+        looks(page, "report")
         check(page.requests == [path.as_uri()], "it asks for more than itself", *page.requests)
         check(not page.errors, "the console has errors", *page.errors)
 
@@ -235,6 +284,7 @@ def a_thousand_workers_are_usable():
         page.until("a thousand squares", "document.querySelector('[data-count=\"1000\"]')")
         page.until("the rows of a page",
                    "document.querySelectorAll('#members [data-member]').length === 50")
+        looks(page, "thousand")
         took = page.js("""new Promise(async done => { const began = performance.now();
             const all = await (await fetch('/api/v1/map')).json();
             done([all.workers.length, performance.now() - began]); })""")

@@ -127,11 +127,13 @@ class Chrome:
         raise Failed(f"waited in vain for the page to show {what}", *self.errors,
                      self.js("document.body.innerText")[:3000])
 
-    def picture(self, name, height=1400):
-        """Written where SLUICE_PICTURES says, or nowhere."""
+    def picture(self, name, most=6000):
+        """The whole page as it is, at most so many pixels high: written where
+        SLUICE_PICTURES says, or nowhere."""
         folder = os.environ.get("SLUICE_PICTURES")
         if not folder:
             return
-        got = self.ask("Page.captureScreenshot", self.session, format="png",
-                       clip={"x": 0, "y": 0, "width": 1280, "height": height, "scale": 0.75})
+        size = self.ask("Page.getLayoutMetrics", self.session)["cssContentSize"]
+        got = self.ask("Page.captureScreenshot", self.session, format="png", captureBeyondViewport=True,
+                       clip={"x": 0, "y": 0, "width": size["width"], "height": min(most, size["height"]), "scale": 1})
         pathlib.Path(folder, f"{name}.png").write_bytes(base64.b64decode(got["data"]))
