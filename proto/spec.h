@@ -195,7 +195,8 @@ struct spec_optimizer {
     struct rate schedule;
 };
 
-// Of a checked OptimizerSpec. SL_EINVAL for one that was not.
+// Of a checked OptimizerSpec, which the points of a schedule are borrowed of.
+// SL_EINVAL for one that was not.
 enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *spec,
                            struct sl_error *err);

@@ -48,6 +48,7 @@ enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
 enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
                                 struct sl_error *err);
+// Points are borrowed of the spec.
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
                             struct sl_error *err);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// proto/spec_schedule.c -- learning-rate schedules of Keras 3: names, arguments
-// and defaults.
+// proto/spec_schedule.c -- learning-rate schedules, those of Keras 3 and by
+// points: names, arguments and defaults.
 #include "proto/spec_check.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "common/base/num.h"
 
 #define PATH "optimizer.schedule"
 
@@ -24,6 +26,7 @@ static const struct shape {
      " type decay_steps alpha warmup_target warmup_steps "},
     {"cosine_decay_restarts", RATE_COSINE_RESTARTS,
      " type decay_steps t_mul m_mul alpha "},
+    {"piecewise_linear", RATE_LINEAR, " type boundaries values "},
 };
 
 static const struct shape *find(const char *name, struct sl_error *err)
@@ -40,13 +43,21 @@ static const struct shape *find(const char *name, struct sl_error *err)
 }
 
 static enum sl_err check_piecewise(const Sluice__V1__ScheduleSpec *s,
-                                   struct sl_error *err)
+                                   enum rate_kind kind, struct sl_error *err)
 {
-    if (s->n_boundaries == 0 || s->n_boundaries > RATE_PIECES_MAX)
+    bool linear = kind == RATE_LINEAR;
+    unsigned most = linear ? RATE_POINTS_MAX : RATE_PIECES_MAX;
+
+    if (s->n_boundaries == 0 || s->n_boundaries > most)
         return sl_fail(err, SL_EINVAL,
-                       PATH ".boundaries: wants 1 to %u values, got %zu",
-                       RATE_PIECES_MAX, s->n_boundaries);
-    if (s->n_values != s->n_boundaries + 1)
+                       PATH ".boundaries: wants 1 to %u values, got %zu", most,
+                       s->n_boundaries);
+    if (linear && s->n_values != s->n_boundaries)
+        return sl_fail(err, SL_EINVAL,
+                       PATH ".values: wants as many values as boundaries "
+                            "(%zu), got %zu",
+                       s->n_boundaries, s->n_values);
+    if (!linear && s->n_values != s->n_boundaries + 1)
         return sl_fail(err, SL_EINVAL,
                        PATH ".values: wants one value more than boundaries "
                             "(%zu), got %zu",
@@ -136,8 +147,8 @@ enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
     rc = spec_only(PATH, &s->base, shape->fields, shape->name, err);
     if (rc != SL_OK)
         return rc;
-    if (shape->kind == RATE_PIECEWISE)
-        return check_piecewise(s, err);
+    if (shape->kind == RATE_PIECEWISE || shape->kind == RATE_LINEAR)
+        return check_piecewise(s, shape->kind, err);
     rc = spec_range(PATH ".decay_steps", s->decay_steps, 1, UINT64_C(1) << 53,
                     err);
     if (rc == SL_OK && strstr(shape->fields, " decay_rate ") != NULL &&
@@ -171,6 +182,12 @@ void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o)
     out->warmup_steps = (double)s->warmup_steps;
     out->t_mul = s->t_mul;
     out->m_mul = s->m_mul;
+    if (shape->kind == RATE_LINEAR) {
+        out->points = sl_min(s->n_boundaries, s->n_values);
+        out->point = s->boundaries;
+        out->factor = s->values;
+        return;
+    }
     for (size_t i = 0; i < s->n_boundaries && i < RATE_PIECES_MAX; i++)
         out->boundary[out->boundaries++] = (double)s->boundaries[i];
     for (size_t i = 0; i < s->n_values && i < RATE_PIECES_MAX + 1; i++)

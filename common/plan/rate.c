@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/plan/rate.c -- Keras' learning-rate schedules, in double.
+// common/plan/rate.c -- learning-rate schedules, in double.
 #include "common/plan/rate.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "common/base/mem.h"
 
 static enum sl_err bad(const char *what, struct sl_error *err)
 {
@@ -24,9 +27,25 @@ static enum sl_err check_pieces(const struct rate *sch, struct sl_error *err)
     return SL_OK;
 }
 
+static enum sl_err check_points(const struct rate *sch, struct sl_error *err)
+{
+    if (sch->points < 1 || sch->points > RATE_POINTS_MAX)
+        return sl_fail(err, SL_EINVAL,
+                       "learning-rate schedule: %zu points, 1 to %u are "
+                       "possible",
+                       sch->points, RATE_POINTS_MAX);
+    for (size_t i = 0; i < sch->points; i++) {
+        if (i > 0 && sch->point[i] <= sch->point[i - 1])
+            return bad("points must rise", err);
+        if (!isfinite(sch->factor[i]))
+            return bad("values must be finite", err);
+    }
+    return SL_OK;
+}
+
 enum sl_err rate_check(const struct rate *sch, struct sl_error *err)
 {
-    if (sch->kind < RATE_CONSTANT || sch->kind > RATE_COSINE_RESTARTS)
+    if (sch->kind < RATE_CONSTANT || sch->kind > RATE_LINEAR)
         return bad("unknown kind", err);
     if (sch->kind == RATE_PIECEWISE)
         return check_pieces(sch, err);
@@ -34,6 +53,8 @@ enum sl_err rate_check(const struct rate *sch, struct sl_error *err)
         return bad("the initial rate must be finite", err);
     if (sch->kind == RATE_CONSTANT)
         return SL_OK;
+    if (sch->kind == RATE_LINEAR)
+        return check_points(sch, err);
     if (!(sch->decay_steps > 0 && isfinite(sch->decay_steps)))
         return bad("decay_steps must be above 0", err);
     if (sch->kind == RATE_EXPONENTIAL && !(sch->decay_rate > 0))
@@ -107,6 +128,31 @@ static double restarts(const struct rate *sch, double s)
             sch->alpha);
 }
 
+// Steps and points are subtracted as they are: in double two that follow each
+// other could be the same.
+static double linear(const struct rate *sch, uint64_t step)
+{
+    size_t low = 0, high = sch->points - 1;
+
+    if (sch->points == 0) // rate_check refuses that
+        return 1;
+    if (step <= sch->point[low])
+        return sch->factor[low];
+    if (step >= sch->point[high])
+        return sch->factor[high];
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+
+        if (sch->point[middle] <= step)
+            low = middle;
+        else
+            high = middle;
+    }
+    return sch->factor[low] + (sch->factor[high] - sch->factor[low]) *
+                                  (double)(step - sch->point[low]) /
+                                  (double)(sch->point[high] - sch->point[low]);
+}
+
 double rate_at(const struct rate *sch, uint64_t step)
 {
     double s = (double)step, parts = s / sch->decay_steps;
@@ -126,7 +172,38 @@ double rate_at(const struct rate *sch, uint64_t step)
         return cosine(sch, s);
     case RATE_COSINE_RESTARTS:
         return restarts(sch, s);
+    case RATE_LINEAR:
+        return sch->rate * linear(sch, step);
     default:
         return sch->rate;
     }
+}
+
+enum sl_err rate_copy(struct rate *out, const struct rate *from)
+{
+    size_t n = from->points;
+    uint64_t *point;
+    double *factor;
+
+    *out = *from;
+    if (n == 0)
+        return SL_OK;
+    point = sl_malloc_array(n, sizeof(*point) + sizeof(*factor));
+    if (point == NULL) {
+        out->points = 0;
+        out->point = NULL;
+        return SL_ENOMEM;
+    }
+    factor = (double *)(point + n);
+    memcpy(point, from->point, n * sizeof(*point));
+    memcpy(factor, from->factor, n * sizeof(*factor));
+    out->point = point;
+    out->factor = factor;
+    return SL_OK;
+}
+
+void rate_release(struct rate *r)
+{
+    sl_free((void *)r->point);
+    *r = (struct rate){0};
 }

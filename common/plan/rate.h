@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/plan/rate.h -- Keras' learning-rate schedules.
+// common/plan/rate.h -- Keras' learning-rate schedules, and any by points.
 //
 // A shard asks for the rate of an update, and whoever shows a job for the one
 // that it is at.
 //
 // Threads  any.
+// Memory   values, but for the points, which are borrowed: rate_copy owns them.
 // Units    steps are counted from 0: a shard passes t - 1.
-// Errors   only rate_check can fail: SL_EINVAL and what is wrong.
+// Errors   rate_check fails with SL_EINVAL and what is wrong, rate_copy with
+//          SL_ENOMEM.
 #ifndef COMMON_PLAN_RATE_H
 #define COMMON_PLAN_RATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/status.h"
 
-#define RATE_PIECES_MAX 32 // boundaries of a piecewise schedule
+#define RATE_PIECES_MAX 32   // boundaries of a piecewise constant schedule
+#define RATE_POINTS_MAX 1024 // points of a piecewise linear one
 
 enum rate_kind {
     RATE_CONSTANT = 1,
@@ -25,6 +29,7 @@ enum rate_kind {
     RATE_INVERSE_TIME,
     RATE_COSINE,
     RATE_COSINE_RESTARTS,
+    RATE_LINEAR, // rate times the line through the points
 };
 
 struct rate {
@@ -43,9 +48,16 @@ struct rate {
     double t_mul, m_mul; // COSINE_RESTARTS
     unsigned boundaries; // PIECEWISE: how many; values has one more
     double boundary[RATE_PIECES_MAX], value[RATE_PIECES_MAX + 1];
+    size_t points;         // LINEAR: at least 1
+    const uint64_t *point; // LINEAR: steps, rising
+    const double *factor;  // LINEAR: at each; beyond the ends as there
 };
 
 enum sl_err rate_check(const struct rate *r, struct sl_error *err);
+
+// Copies a schedule with its points; rate_release frees them.
+enum sl_err rate_copy(struct rate *out, const struct rate *from);
+void rate_release(struct rate *r);
 
 // The learning rate of a step.
 double rate_at(const struct rate *r, uint64_t step);

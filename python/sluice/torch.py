@@ -21,6 +21,8 @@ What is different from a loop of one's own:
 from __future__ import annotations
 
 import contextlib
+import copy
+import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
@@ -28,11 +30,16 @@ import torch
 
 from ._data import Batch, Rows, map_arrays
 from ._program import Json, Program, chunks
+from ._rates import schedule_of
 from .session import Closure, Lost
 
 __all__ = ["Batch", "Trainer", "optimizer_spec", "schedule_spec"]
 
 READY = 1 << 14  # elements of the gradient that are worth a call of the library
+OFFERED = ("SGD", "Adam", "AdamW", "Adagrad", "RMSprop")
+NEAREST = {"NAdam": "Adam", "RAdam": "Adam", "Adamax": "Adam", "Adadelta": "RMSprop",
+           "Rprop": "RMSprop", "ASGD": "SGD", "SparseAdam": "Adam", "LBFGS": "Adam"}
+FORESEEN = 1 << 20  # updates that a scheduler is stepped ahead, about 10 us each
 
 
 # ---- torch's words -> the job's
@@ -76,9 +83,32 @@ def optimizer_spec(optimizer: Union[torch.optim.Optimizer, Json]) -> Json:
                     momentum=group["momentum"], centered=group["centered"],
                     torch_momentum=bool(group["momentum"]))
     else:
-        raise ValueError(f"{kind} is not offered by psservers: SGD, Adam, AdamW, "
-                         "Adagrad and RMSprop are, or say it as a dict")
+        raise ValueError(
+            f"{kind} is not offered by psservers: the nearest is "
+            f"{NEAREST.get(kind, 'AdamW')}; SGD, Adam, AdamW, Adagrad and RMSprop are, "
+            "or say one as a dict")
     return spec
+
+
+def _optimizer(said: Any, model: torch.nn.Module) -> Union[torch.optim.Optimizer, Json]:
+    """The optimizer that a program says: one of torch, a dict as a job has it, a name
+    or a class, or a function of the parameters as functools.partial makes one."""
+    if said is None:
+        return {"type": "sgd", "learning_rate": 0.01}
+    if isinstance(said, (dict, torch.optim.Optimizer)):
+        return said
+    make = said
+    if isinstance(said, str):
+        named = {n.lower(): n for n in (*OFFERED, *NEAREST)}
+        name = named.get(said.lower())
+        if name is None:
+            raise ValueError(f"optimizer={said!r}: known are {', '.join(OFFERED)}, in "
+                             "any case, or give an object of torch.optim")
+        make = getattr(torch.optim, name)
+    if not callable(make):
+        raise ValueError(f"optimizer={said!r}: an optimizer of torch, its name, its class "
+                         "or a dict as a job has it is wanted")
+    return make(model.parameters())
 
 
 def _l2(optimizer: Any) -> float:
@@ -91,12 +121,68 @@ def _l2(optimizer: Any) -> float:
         group.get("weight_decay", 0.0))
 
 
-def schedule_spec(scheduler: Any) -> Json:
+def schedule_spec(scheduler: Any, updates: Optional[int] = None,
+                  least: Optional[int] = None) -> Json:
     """`learning_rate` and `schedule` of a job's optimizer for a scheduler of torch
-    that is stepped after each batch; ValueError for one that has no equal."""
-    kind, rate = type(scheduler).__name__, float(scheduler.base_lrs[0])
-    if scheduler.last_epoch != 0:
+    that is stepped after each of the job's updates. One that has no equal among those
+    of jobs is stepped ahead, `updates` times, and becomes a line through what it said
+    (sluice/_rates.py); `least`: one that ends after so many, by default after all, is
+    left at its last rate. ValueError for what cannot be known ahead."""
+    kind = type(scheduler).__name__
+    if kind == "ReduceLROnPlateau":
+        raise ValueError("ReduceLROnPlateau is not offered: psservers want to know the "
+                         "rate of each update ahead, and it depends on a loss; the "
+                         "nearest are StepLR and CosineAnnealingLR")
+    chain = scheduler._schedulers if kind == "ChainedScheduler" else [scheduler]
+    if any(s.last_epoch != 0 for s in chain):
         raise ValueError(f"{kind} has been stepped: jobs begin at the first step")
+    spec = _closed(scheduler, updates)
+    if spec is None and updates is None:
+        raise ValueError(f"{kind} has no equal among the schedules of jobs: say for how "
+                         "many updates it is wanted")
+    return spec if spec is not None else schedule_of(
+        _foreseen(scheduler, updates or 1, least or updates or 1))
+
+
+def _foreseen(scheduler: Any, updates: int, least: int) -> Any:
+    """The rates of so many updates, of a copy that is stepped in their place."""
+    kind = type(scheduler).__name__
+    if updates > FORESEEN:
+        raise ValueError(
+            f"{kind} would have to be stepped {updates:,} times ahead; {FORESEEN:,} are "
+            "possible: say the schedule as a job has it, a piecewise_linear of points")
+    optimizer = scheduler.optimizer
+    none = torch.nn.Parameter(torch.zeros(()))  # stands for each: they stay here
+    copied = copy.deepcopy(scheduler, {
+        id(p): none for group in optimizer.param_groups for p in group["params"]})
+    group = copied.optimizer.param_groups[0]
+    fixed = {k: group[k] for k in ("momentum", "betas", "weight_decay") if k in group}
+    rates = np.empty(updates)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the copy's optimizer is not stepped
+        for i in range(updates):
+            if i > 0:
+                try:
+                    copied.step()
+                except Exception as error:
+                    if i >= least:
+                        return rates[:i]
+                    raise ValueError(f"{kind} cannot be stepped {i} times ahead, and the "
+                                     f"job has {updates} updates: {error}") from error
+            rates[i] = group["lr"]
+            for k, was in fixed.items():
+                if group[k] != was:
+                    raise ValueError(f"{kind} changes {k} too, which psservers do not: "
+                                     "say cycle_momentum=False")
+    return rates
+
+
+def _closed(scheduler: Any, updates: Optional[int]) -> Optional[Json]:
+    """A schedule of jobs that is the same at each of so many updates."""
+    kind = type(scheduler).__name__
+    rate = float(getattr(scheduler, "base_lrs", [0.0])[0])
+    if rate <= 0 or getattr(scheduler, "eta_min", 0.0) > rate:
+        return None
     s: Json
     if kind == "ExponentialLR":
         s = {"type": "exponential_decay", "decay_steps": 1,
@@ -106,14 +192,21 @@ def schedule_spec(scheduler: Any) -> Json:
              "decay_rate": scheduler.gamma, "staircase": True}
     elif kind == "MultiStepLR":
         steps = sorted(scheduler.milestones.elements())
+        if not steps or steps[0] < 1 or len(set(steps)) > 32:
+            return None
         values = [rate * scheduler.gamma ** i for i in range(len(steps) + 1)]
         last = {m: values[i + 1] for i, m in enumerate(steps)}  # of those twice there
         s = {"type": "piecewise_constant_decay", "boundaries": [m - 1 for m in last],
              "values": [rate, *last.values()]}
         return {"schedule": s}
     elif kind == "CosineAnnealingLR":
+        if updates is not None and updates > scheduler.T_max + 1:
+            return None  # it rises again
         s = {"type": "cosine_decay", "decay_steps": scheduler.T_max,
              "alpha": scheduler.eta_min / rate}
+    elif kind == "CosineAnnealingWarmRestarts":
+        s = {"type": "cosine_decay_restarts", "decay_steps": scheduler.T_0,
+             "t_mul": float(scheduler.T_mult), "alpha": scheduler.eta_min / rate}
     elif kind == "PolynomialLR":
         s = {"type": "polynomial_decay", "decay_steps": scheduler.total_iters,
              "end_learning_rate": 0.0, "power": scheduler.power}
@@ -122,9 +215,7 @@ def schedule_spec(scheduler: Any) -> Json:
              "end_learning_rate": rate * scheduler.end_factor}
         rate *= scheduler.start_factor
     else:
-        raise ValueError(
-            f"{kind} is not offered: ExponentialLR, StepLR, MultiStepLR, "
-            "CosineAnnealingLR, PolynomialLR and LinearLR are, or say it as a dict")
+        return None
     return {"learning_rate": rate, "schedule": s}
 
 
@@ -227,8 +318,11 @@ class Trainer(Program):
 
     model        its parameters that require a gradient are the job's variables;
                  float32, on a CPU or on one CUDA device
-    optimizer    of torch, or a dict as a job has it
-    scheduler    of torch: as if it were stepped after each update of the whole job
+    optimizer    of torch, or its name or class ("adam", torch.optim.Adam,
+                 functools.partial(torch.optim.Adam, lr=0.01)), or a dict as a job has
+                 it
+    scheduler    of torch: as if it were stepped after each update of the whole job;
+                 any whose rate is a function of the step (it is stepped ahead)
     clip_norm, clip_value   the gradient of each step is clipped by the program, as
                  torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do it: nothing
                  leaves before it is whole
@@ -242,16 +336,24 @@ class Trainer(Program):
 
     def __init__(self, model: torch.nn.Module, job: str,
                  coordinator: Optional[str] = None, *,
-                 optimizer: Union[torch.optim.Optimizer, Json, None] = None,
+                 optimizer: Union[torch.optim.Optimizer, Json, str,
+                                  Callable[..., torch.optim.Optimizer], None] = None,
                  scheduler: Optional[Any] = None, clip_norm: float = 0.0,
                  clip_value: float = 0.0, **cluster: Any) -> None:
         self.model = model
+        for n, p in model.named_parameters():
+            if isinstance(p, torch.nn.parameter.UninitializedParameter):
+                raise ValueError(f"{n} has no shape yet, as its module is lazy: call the "
+                                 "model with one batch, then make the optimizer and the "
+                                 "Trainer")
+        optimizer = _optimizer(optimizer, model)
         self.parameters = [(n, p) for n, p in model.named_parameters()
                            if p.requires_grad]
         for n, p in self.parameters:
             if p.dtype != torch.float32:
-                raise ValueError(f"{n} is {p.dtype}; parameters are float32 (compute "
-                                 "in less under torch.autocast)")
+                raise ValueError(f"{n} is {p.dtype}, and parameters are float32 on "
+                                 "psservers: call model.float() before the optimizer is "
+                                 "made (compute in less under torch.autocast)")
         devices = {p.device for _, p in self.parameters}
         if len(devices) != 1:
             raise ValueError(f"the parameters lie on {sorted(map(str, devices))}: one "
@@ -259,15 +361,13 @@ class Trainer(Program):
         self._device = devices.pop()
         if self._device.type not in ("cpu", "cuda"):
             raise ValueError(f"parameters on {self._device}: a CPU or CUDA is wanted")
-        optimizer = optimizer or {"type": "sgd", "learning_rate": 0.01}
         self._l2, self._clip_norm, self._clip_value = _l2(optimizer), clip_norm, clip_value
-        spec = optimizer_spec(optimizer)
-        if scheduler is not None:
-            spec = {k: v for k, v in spec.items() if k != "learning_rate"}
-            spec.update(schedule_spec(scheduler))
+        self._scheduler = scheduler
+        if type(scheduler).__name__ == "ReduceLROnPlateau":
+            schedule_spec(scheduler)  # refuses it
         super().__init__(
-            job, coordinator, [(n, tuple(p.shape)) for n, p in self.parameters], spec,
-            **cluster)
+            job, coordinator, [(n, tuple(p.shape)) for n, p in self.parameters],
+            optimizer_spec(optimizer), **cluster)
         self.device = f"torch, {torch.get_num_threads()} threads" + (
             "" if self._device.type == "cpu" else f", {self._device}")
         self._own = [p for _, p in self.parameters]
@@ -281,6 +381,19 @@ class Trainer(Program):
         self._pinned: Optional[_Pinned] = None
         self._push = False  # what backward has is whole
         self._marks: Optional[_Marks] = None
+
+    def spec(self, samples: int, batch_size: int, epochs: int) -> Json:
+        said = super().spec(samples, batch_size, epochs)
+        if self._scheduler is not None:
+            train = said["train"]
+            optimizer = {k: v for k, v in said["optimizer"].items()
+                         if k != "learning_rate"}
+            updates = -(-samples // train["batch"]) * train["epochs"]
+            # Rounds, and steps of groups, are fewer than steps.
+            least = updates if train.get("mode", "async") == "async" else 1
+            said["optimizer"] = {**optimizer,
+                                 **schedule_spec(self._scheduler, updates, least)}
+        return said
 
     # ---- the model and the vectors
 

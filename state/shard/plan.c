@@ -46,9 +46,10 @@ static enum sl_err read_optim(struct plan *p,
         .weight_decay = o.weight_decay,
         .clipvalue = o.clipvalue,
     };
-    p->rate = o.schedule;
     rc = optim_check(&p->optim, err);
-    return rc != SL_OK ? rc : rate_check(&p->rate, err);
+    if (rc == SL_OK)
+        rc = rate_check(&o.schedule, err);
+    return rc != SL_OK ? rc : rate_copy(&p->rate, &o.schedule);
 }
 
 // What a spec may say was checked by proto/spec_train.c; a message may say
@@ -306,6 +307,7 @@ void plan_release(struct plan *p)
     sl_free(p->runs);
     sl_free(p->sources);
     sl_free(p->job_name);
+    rate_release(&p->rate);
     *p = (struct plan){0};
 }
 

@@ -388,6 +388,9 @@ def spec_json():
                                       "decay_steps": 100, "alpha": 0.1,
                                       "warmup_target": 0.2,
                                       "warmup_steps": 10}}),
+          points=with_(optimizer={"type": "sgd", "schedule": {
+              "type": "piecewise_linear", "boundaries": [0, 10],
+              "values": [0.0, 1.0]}}),
           csv=with_(data={"train": {"format": "csv", "x": "a.csv",
                                     "header": True, "delimiter": ";",
                                     "label_column": "y"}}),

@@ -95,8 +95,8 @@ O, L = torch.optim, torch.optim.lr_scheduler
 refused("NAdam is not offered", lambda p: O.NAdam(p))
 refused("maximize=True", lambda p: O.SGD(p, lr=0.1, maximize=True))
 refused("one group", lambda p: O.SGD([{"params": [q]} for q in p], lr=0.1))
-refused("OneCycleLR is not offered", lambda p: O.Adam(p),
-        scheduler=lambda o: L.OneCycleLR(o, 0.1, 100))
+refused("ReduceLROnPlateau is not offered", lambda p: O.Adam(p),
+        scheduler=lambda o: L.ReduceLROnPlateau(o))
 """
 
 # What accumulates, is scaled or is read elsewhere is the same training.

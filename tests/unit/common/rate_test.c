@@ -126,6 +126,27 @@ TEST(rate, restarts_are_where_they_should_be)
     T_NEAR(rate_at(&sch, 9), 0.125, 1e-12);
 }
 
+// Steps that follow each other are apart however large they are.
+TEST(rate, linear)
+{
+    const uint64_t point[] = {1, 5, 6, 15};
+    const double factor[] = {0, 1, 0.5, 2};
+    const uint64_t far[] = {UINT64_MAX - 1, UINT64_MAX};
+    struct rate sch = make(RATE_LINEAR, 0.1, 0);
+
+    sch.points = 4;
+    sch.point = point;
+    sch.factor = factor;
+    check(&sch,
+          (double[]){0, 0, 0.1, 0.05, 0.1 * (0.5 + 1.5 * 4 / 9), 0.2, 0.2});
+    sch.points = 1;
+    check(&sch, (double[7]){0});
+    sch.points = 2;
+    sch.point = far;
+    T_NEAR(rate_at(&sch, UINT64_MAX - 1), 0, 0);
+    T_NEAR(rate_at(&sch, UINT64_MAX), 0.1, 0);
+}
+
 TEST(rate, check_refuses_what_cannot_be)
 {
     struct rate sch = make(RATE_COSINE, 0.1, 0);
@@ -139,6 +160,18 @@ TEST(rate, check_refuses_what_cannot_be)
     T_FAILS(SL_EINVAL, rate_check(&sch, &err));
     T_HAS(err.text, "rise");
     sch.boundaries = RATE_PIECES_MAX + 1;
+    T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
+    sch = make(RATE_LINEAR, 0.1, 0);
+    T_FAILS(SL_EINVAL, rate_check(&sch, NULL)); // no points
+    sch.points = 2;
+    sch.point = (const uint64_t[]){5, 5};
+    sch.factor = (const double[]){1, 1};
+    T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
+    sch.point = (const uint64_t[]){5, 6};
+    T_OK(rate_check(&sch, t_err()));
+    sch.factor = (const double[]){1, NAN};
+    T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
+    sch.points = RATE_POINTS_MAX + 1;
     T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
     sch = make(RATE_COSINE_RESTARTS, 0.1, 10);
     sch.t_mul = 0.5;

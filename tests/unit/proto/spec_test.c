@@ -143,6 +143,8 @@ TEST(spec, checking_twice_changes_nothing)
         "{" NAME "," EXTERNAL ",'optimizer':{'type':'rmsprop','schedule':{"
         "'type':'polynomial_decay','decay_steps':10}},'placement':{"
         "'partitioner':'min_size'}}",
+        "{" NAME "," EXTERNAL ",'optimizer':{'type':'sgd','schedule':{'type':"
+        "'piecewise_linear','boundaries':[0,5],'values':[0,1]}}}",
     };
 
     for (unsigned i = 0; i < SL_COUNT(texts); i++) {
@@ -245,7 +247,7 @@ static const struct {
     {"'type':'sgd','schedule':{'type':'cosine'}",
      "optimizer.schedule.type: unknown 'cosine'; known are exponential_decay, "
      "piecewise_constant_decay, polynomial_decay, inverse_time_decay, "
-     "cosine_decay, cosine_decay_restarts"},
+     "cosine_decay, cosine_decay_restarts, piecewise_linear"},
     {"'type':'sgd','schedule':{'type':'cosine_decay'}",
      "optimizer.schedule.decay_steps: wants 1 to 9007199254740992, got 0"},
     {"'type':'sgd','schedule':{'type':'cosine_decay','decay_steps':1,'power':"
@@ -263,11 +265,42 @@ static const struct {
     {"'type':'sgd','schedule':{'type':'piecewise_constant_decay',"
      "'boundaries':[5,5],'values':[1,2,3]}",
      "optimizer.schedule.boundaries: must rise"},
+    {"'type':'sgd','schedule':{'type':'piecewise_linear','boundaries':[5],"
+     "'values':[1,2]}",
+     "optimizer.schedule.values: wants as many values as boundaries (1), got "
+     "2"},
+    {"'type':'sgd','schedule':{'type':'piecewise_linear'}",
+     "optimizer.schedule.boundaries: wants 1 to 1024 values, got 0"},
+    {"'type':'sgd','schedule':{'type':'piecewise_linear','boundaries':[5],"
+     "'values':[-1]}",
+     "optimizer.schedule.values: wants a number of at least 0, got -1"},
+    {"'type':'sgd','schedule':{'type':'piecewise_linear','boundaries':[5],"
+     "'values':[1],'decay_steps':2}",
+     "optimizer.schedule: takes no 'decay_steps' with piecewise_linear"},
     {"'type':'sgd','learning_rate':1,'schedule':{'type':"
      "'piecewise_constant_decay','boundaries':[5],'values':[1,2]}",
      "optimizer.learning_rate: piecewise_constant_decay has its rates in "
      "values; leave learning_rate out"},
 };
+
+TEST(spec, points_of_a_schedule)
+{
+    Sluice__V1__JobSpec *s = checked(
+        "{" NAME "," EXTERNAL ",'optimizer':{'type':'sgd','learning_rate':0.5,"
+        "'schedule':{'type':'piecewise_linear','boundaries':[2,4],'values':"
+        "[0,1]}}}");
+    struct spec_optimizer o;
+    struct rate kept;
+
+    T_OK(spec_optimizer(&o, s->optimizer, t_err()));
+    T_OK(rate_check(&o.schedule, t_err()));
+    T_OK(rate_copy(&kept, &o.schedule));
+    wire_free(&s->base);
+    T_NEAR(rate_at(&kept, 0), 0, 0);
+    T_NEAR(rate_at(&kept, 3), 0.25, 0);
+    T_NEAR(rate_at(&kept, 9), 0.5, 0);
+    rate_release(&kept);
+}
 
 TEST(spec, wrong_optimizers)
 {
