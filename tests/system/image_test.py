@@ -120,10 +120,10 @@ def a_job_is_trained_inside_and_sigterm_ends_all_in_order():
 
 def a_daemon_is_process_1_and_drains():
     with Container("--state=/var/lib/sluice", "--ops-bind=127.0.0.1:9100",
-                   entry="/usr/bin/coordinator") as c:
+                   entry="/usr/bin/sluice-coordinator") as c:
         c.wait_log('"msg":"coordinator serves"')
         check(pathlib.Path(f"/proc/{call('podman', 'inspect', '--format={{.State.Pid}}', c.id)}"
-                           "/cmdline").read_bytes().startswith(b"/usr/bin/coordinator"), "process 1")
+                           "/cmdline").read_bytes().startswith(b"/usr/bin/sluice-coordinator"), "process 1")
         code, said = c.end()
         check_equal(code, 0, f"as process 1 a daemon ends with 0: {said[-800:]}")
     with Container("run", "--discover=static", "--role=coordinator",

@@ -90,6 +90,13 @@ def args_of(container):
     return dict(a[2:].partition("=")[::2] for a in container.get("args", []) if a.startswith("--"))
 
 
+def program_of(container):
+    """By its name in the build tree; an image has daemons as packages have them."""
+    name = pathlib.Path(container["command"][0]).name
+    check(name == "sluice" or name.startswith("sluice-"), f"{name} is in no image")
+    return name.removeprefix("sluice-")
+
+
 # ---- schemas
 
 def each_object_fits_its_schema():
@@ -172,7 +179,7 @@ def each_flag_is_one_of_the_programs():
     seen = 0
     for where, template in pods():
         for c in template["spec"]["containers"]:
-            program = pathlib.Path(c["command"][0]).name
+            program = program_of(c)
             words = (program,)
             if program == "sluice":
                 words = (program, c["args"][0])
@@ -192,7 +199,7 @@ def the_programs_take_their_args():
         c = template["spec"]["containers"][0]
         args = [a.replace("$(POD_NAME)", "worker-abc") for a in c["args"]]
         args = ["--discover=static" if a == "--discover=dns" else a for a in args]
-        done = subprocess.run([BIN / pathlib.Path(c["command"][0]).name, *args, "--print-config"],
+        done = subprocess.run([BIN / program_of(c), *args, "--print-config"],
                               text=True, capture_output=True, timeout=30, check=False)
         check_equal(done.returncode, 0, f"{where}: {done.stderr}")
         check("/etc/sluice/tls/tls.crt" in done.stdout, f"{where}: {done.stdout}")
