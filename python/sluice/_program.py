@@ -116,6 +116,10 @@ class Program:
     def _left(self) -> None:
         """The gradient has left: what nobody waits for is done now."""
 
+    def _rows_of(self, epoch: int, samples: Any) -> Any:
+        """Where in the data the samples with these numbers of an epoch are."""
+        return samples
+
     def _given(self, x: Any) -> Any:
         """What was read, as the program is given it."""
         return x
@@ -330,23 +334,25 @@ class Program:
               first: int) -> Batch:
         """The batch of a step, which need not have begun."""
         self._read_ahead(closure, reader, number, first)
-        samples = closure.samples_of(first)
+        samples = self._rows_of(closure.epoch, closure.samples_of(first))
         x, y = halves(reader.get((closure.epoch, first), samples))
         return Batch(self._given(x), self._given(y), samples, closure.epoch, number,
                      closure.number)
 
-    @staticmethod
-    def _read_ahead(closure: Closure, reader: Reader, number: int, first: int) -> None:
+    def _read_ahead(self, closure: Closure, reader: Reader, number: int,
+                    first: int) -> None:
         """This step and those behind it, as far as they are known to be ours."""
         if closure.ranks:
             reader.forget(((closure.epoch, first), (closure.epoch, closure.ahead[0])))
             if closure.ahead[1] and reader.ahead > 1:
                 reader.ask((closure.epoch, closure.ahead[0]),
-                           lambda: closure.order(*closure.ahead))
+                           lambda: self._rows_of(closure.epoch,
+                                                 closure.order(*closure.ahead)))
             return
         for later in range(number, min(number + reader.ahead, closure.step_count)):
             at, _ = closure.positions(later)
-            reader.ask((closure.epoch, at), lambda: closure.samples_of(at))
+            reader.ask((closure.epoch, at), lambda: self._rows_of(
+                closure.epoch, closure.samples_of(at)))
 
     def _begun(self) -> Step:
         """The step of the batch that was given out last."""
