@@ -178,7 +178,8 @@ class Pods:
                 more.append(f"--volume={self.files(volume)}:{mount['mountPath']}:ro")
             elif mount["mountPath"] != "/var/lib/sluice": # which is a volume of the image
                 more.append(f"--tmpfs={mount['mountPath']}")
-        args = [a.replace("$(POD_NAME)", name) for a in c["args"]]
+        args = [a.replace("$(POD_NAME)", name).replace("$(SUBMISSION)", "uid-1")
+                for a in c["args"]]
         return self.running.enter_context(Container(*args, entry=c["command"][0], more=more))
 
 
