@@ -31,6 +31,7 @@ import torch
 from ._data import Batch, Rows, map_arrays
 from ._program import Json, Program, chunks
 from ._rates import schedule_of
+from ._torch_watch import Watch
 from .session import Closure, Lost
 
 __all__ = ["Batch", "Trainer", "optimizer_spec", "schedule_spec"]
@@ -371,6 +372,9 @@ class Trainer(Program):
         self.device = f"torch, {torch.get_num_threads()} threads" + (
             "" if self._device.type == "cpu" else f", {self._device}")
         self._own = [p for _, p in self.parameters]
+        self._watch = Watch(model, self.parameters,
+                            None if isinstance(optimizer, dict) else optimizer,
+                            scheduler is not None)
         self._plain = False  # gradients are copied at the end of a step, as they are
         self._hooks: List[Any] = []
         self._grads: Optional[torch.Tensor] = None
@@ -404,6 +408,7 @@ class Trainer(Program):
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
+        self._watch.end()
         if self._pinned is not None:
             self._pinned.close()
             self._pinned = None
@@ -430,6 +435,7 @@ class Trainer(Program):
             if not whole:
                 self._hooks.append(p.register_post_accumulate_grad_hook(
                     self._hook(i, self._ranges[n])))
+        self._watch.begin()
 
     def _fresh(self) -> None:
         if self._pinned is None:
@@ -437,6 +443,7 @@ class Trainer(Program):
         with torch.no_grad():
             for n, p in self.parameters:
                 p.copy_(self._part(self._params, n).view(p.shape), non_blocking=True)
+        self._watch.written()
 
     def _hook(self, i: int, where: Tuple[int, int]) -> Callable[[torch.Tensor], None]:
         """Backward has this gradient: what makes up a shard leaves."""
@@ -535,6 +542,7 @@ class Trainer(Program):
         parts    micro-batches, as batch.parts(4): `compute` is called with each, and
                  their gradients are accumulated, weighed by their samples
         """
+        self._watch.look()
         step = self._begun()
         self._left()
         value = 0.0
@@ -554,10 +562,12 @@ class Trainer(Program):
         if not early and not skip:
             self._clip()
         self._collect()
+        self._watch.sent(next((p.grad for p in self._own if p.grad is not None), None))
         self._done(value, right, skip)
         return value
 
     def _left(self) -> None:
+        self._watch.left()
         for p in self._own:
             p.grad = None
 
