@@ -25,16 +25,20 @@ import contextlib
 import math
 import time
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple,
+                    Union)
 
 import keras
 import numpy as np
 
 from ._data import Batch, map_arrays
-from ._program import ENDED, Json, Program
+from ._program import ENDED, Cluster, Json, Program
 from .keras_data import Batches, Source, first_batches, rows_of, source, split
 from .keras_rates import Plan, by_epoch, planned, schedule_of, schedule_spec, updates
 from .keras_weights import load_weights, save_weights
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["fit", "load_weights", "optimizer_spec", "save_weights"]
 
@@ -149,7 +153,7 @@ class _Collects(keras.optimizers.Optimizer):
 class _Keras(Program):
     def __init__(self, model: Any, job: str, coordinator: Optional[str],
                  optimizer: Json, given: Source, accumulate: int, each: Optional[int],
-                 class_weight: Any, **cluster: Any) -> None:
+                 class_weight: Any, **cluster: Unpack[Cluster]) -> None:
         self.model, self.given, self.accumulate = model, given, accumulate
         self._each, self._class_weight = each, class_weight
         for v in model.trainable_variables:
@@ -500,7 +504,7 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
         validation_batch_size: Optional[int] = None,
         validation_freq: Union[int, Sequence[int]] = 1,
         optimizer: Any = None, loss: Any = None, metrics: Any = None,
-        **cluster: Any) -> Any:
+        **cluster: Unpack[Cluster]) -> Any:
     """Trains `model` as one of the programs of a job, until the job has ended.
     Returns Keras' History, with the job's id as `history.job`.
 
@@ -524,7 +528,7 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
                    a checkpoint, for all programs. One that sets the rate at the
                    beginning or end of an epoch is asked for all of them before
     cluster        tls, name, init, share, train, wait, workers, mode, ranks,
-                   store: as of `Program`
+                   store, new: as of `Program`
                    (sluice/_program.py)
 
     ValueError, before there is a job: what cannot be done. RuntimeError: the job
@@ -543,7 +547,8 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
         raise ValueError("class_weight and sample_weight are two words for one thing: "
                          "multiply them into sample_weight")
     given = source(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
-    train = {"shuffle": given.shuffle, **(cluster.pop("train", None) or {})}
+    train = {"shuffle": given.shuffle, **(cluster.get("train") or {})}
+    cluster["train"] = train
     each = updates(math.ceil(given.batches / accumulate), cluster.get("mode", "async"),
                    cluster.get("ranks"), train)
     _built(model, given)
@@ -558,7 +563,7 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
         seen = _Epochs(told, model, collects, plan, initial_epoch, validation)
         with (_KerasBatches if given.batched else _Keras)(
                 model, job, coordinator, spec, given, accumulate, each, class_weight,
-                train=train, **cluster) as program:
+                **cluster) as program:
             _train(program, collects, seen, epochs - initial_epoch)
     model.history.job = program.id
     return model.history
