@@ -112,7 +112,7 @@ static bool show_evaluations(struct view *v, const Sluice__V1__JobStatus *s)
         const Sluice__V1__Evaluation *e = s->evaluations[v->evaluations++];
 
         buf_reset(&line);
-        if (progress_evaluation(&line, e, progress_has_accuracy(s)) != SL_OK)
+        if (progress_evaluation(&line, s, e) != SL_OK)
             break;
         close_line(v);
         fprintf(stdout_is_json(v) ? stderr : stdout, "%s\n", buf_text(&line));

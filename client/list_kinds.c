@@ -10,6 +10,7 @@
 #include "proto/events.pb-c.h"
 #include "proto/jobs.pb-c.h"
 #include "proto/tasks.pb-c.h"
+#include "proto/wire.h"
 
 static const char *dash(const char *text)
 {
@@ -39,7 +40,7 @@ static void job_row(struct table *t, const ProtobufCMessage *item)
     table_cell(t, "%u/%u", s->epoch, s->epochs);
     table_cell(t, "%s/%s", out_count(a, s->steps_counted),
                out_count(b, s->steps_asked));
-    table_cell(t, "%.4f", s->loss);
+    table_cell(t, "%s", out_mean(a, WIRE_KNOWN(s, loss)));
     if (progress_ended(s->state) || s->reason[0] != '\0')
         table_cell(t, "-");
     else

@@ -224,6 +224,15 @@ void table_release(struct table *t)
 
 // ---- numbers
 
+const char *out_mean(char out[OUT_NUMBER], double value)
+{
+    if (isfinite(value))
+        snprintf(out, OUT_NUMBER, "%.4f", value);
+    else
+        snprintf(out, OUT_NUMBER, "-");
+    return out;
+}
+
 const char *out_count(char out[OUT_NUMBER], uint64_t n)
 {
     char digits[OUT_NUMBER];

@@ -90,6 +90,7 @@ void table_release(struct table *t);
 
 #define OUT_NUMBER 32
 const char *out_count(char out[OUT_NUMBER], uint64_t n);     // 1,048,576
+const char *out_mean(char out[OUT_NUMBER], double value);    // 0.4123; NAN: -
 const char *out_bytes(char out[OUT_NUMBER], uint64_t bytes); // 1.5 MiB
 const char *out_time(char out[OUT_NUMBER], double seconds);  // 2m04s
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/out.h"
+#include "proto/wire.h"
 
 const char *progress_state(Sluice__V1__JobState state)
 {
@@ -91,8 +92,8 @@ static enum sl_err rates(struct buf *out, const Sluice__V1__JobStatus *s)
     enum sl_err rc = SL_OK;
 
     if (s->steps_counted > 0)
-        rc = buf_appendf(out, "  loss %.4f", s->loss);
-    if (rc == SL_OK && s->accuracy > 0 && progress_has_accuracy(s))
+        rc = buf_appendf(out, "  loss %s", out_mean(rate, WIRE_KNOWN(s, loss)));
+    if (rc == SL_OK && s->known_accuracy_case != 0 && progress_has_accuracy(s))
         rc = buf_appendf(out, "  acc %.4f", s->accuracy);
     if (rc == SL_OK)
         rc = buf_appendf(out, "  %s samples/s  %u worker%s",
@@ -134,26 +135,34 @@ enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s)
     return rc;
 }
 
-// By what it is known: steps, where they count; else epochs.
-static enum sl_err after(struct buf *out, const Sluice__V1__Evaluation *e)
+enum sl_err progress_evaluated(struct buf *out, const Sluice__V1__JobStatus *s,
+                               const Sluice__V1__Evaluation *e)
 {
+    bool by_steps =
+        s->callbacks != NULL || (s->spec != NULL && s->spec->evaluate != NULL &&
+                                 s->spec->evaluate->every_steps > 0);
     char steps[OUT_NUMBER];
 
-    return e->steps > 0
-               ? buf_appendf(out, "step %s: ", out_count(steps, e->steps))
-               : buf_appendf(out, "epoch %u: ", e->epoch);
+    out_count(steps, e->steps);
+    if (by_steps && e->steps > 0)
+        return buf_appendf(out, "step %s", steps);
+    if (e->steps == 0 || s->epochs == 0 ||
+        e->steps == s->steps_asked / s->epochs * e->epoch)
+        return buf_appendf(out, "epoch %u", e->epoch);
+    return buf_appendf(out, "epoch %u at step %s", e->epoch, steps);
 }
 
 static enum sl_err tested(struct buf *out, const Sluice__V1__Evaluation *e,
                           bool accuracy)
 {
-    char samples[OUT_NUMBER];
+    char samples[OUT_NUMBER], value[OUT_NUMBER];
     enum sl_err rc = buf_append_str(out, "test ");
 
     if (rc == SL_OK && accuracy)
-        rc = buf_appendf(out, "accuracy %.4f, ", e->accuracy);
+        rc = buf_appendf(out, "accuracy %s, ",
+                         out_mean(value, WIRE_KNOWN(e, accuracy)));
     if (rc == SL_OK)
-        rc = buf_appendf(out, "loss %.4f", e->loss);
+        rc = buf_appendf(out, "loss %s", out_mean(value, WIRE_KNOWN(e, loss)));
     if (rc == SL_OK)
         rc = progress_metrics(out, e);
     if (rc == SL_OK)
@@ -163,27 +172,31 @@ static enum sl_err tested(struct buf *out, const Sluice__V1__Evaluation *e,
 
 enum sl_err progress_metrics(struct buf *out, const Sluice__V1__Evaluation *e)
 {
+    char value[OUT_NUMBER];
     enum sl_err rc = SL_OK;
 
     for (size_t i = 0; rc == SL_OK && i < e->n_metrics; i++)
         if (strcmp(e->metrics[i]->name, "accuracy") != 0)
-            rc = buf_appendf(out, ", %s %.4f", e->metrics[i]->name,
-                             e->metrics[i]->value);
+            rc = buf_appendf(out, ", %s %s", e->metrics[i]->name,
+                             out_mean(value, WIRE_KNOWN(e->metrics[i], value)));
     return rc;
 }
 
-enum sl_err progress_evaluation(struct buf *out,
-                                const Sluice__V1__Evaluation *e, bool accuracy)
+enum sl_err progress_evaluation(struct buf *out, const Sluice__V1__JobStatus *s,
+                                const Sluice__V1__Evaluation *e)
 {
-    enum sl_err rc = after(out, e);
+    char value[OUT_NUMBER];
+    enum sl_err rc = progress_evaluated(out, s, e);
 
+    if (rc == SL_OK)
+        rc = buf_append_str(out, ": ");
     if (rc == SL_OK && e->failed)
         return buf_append_str(out, "the evaluation failed");
     if (rc == SL_OK && e->samples > 0)
-        rc = tested(out, e, accuracy);
-    if (rc == SL_OK && e->train_samples > 0)
-        rc = buf_appendf(out, "%strained loss %.4f", e->samples > 0 ? "; " : "",
-                         e->train_loss);
+        rc = tested(out, e, progress_has_accuracy(s));
+    if (rc == SL_OK && (e->train_samples > 0 || e->samples == 0))
+        rc = buf_appendf(out, "%strained loss %s", e->samples > 0 ? "; " : "",
+                         out_mean(value, WIRE_KNOWN(e, train_loss)));
     return rc;
 }
 

@@ -19,9 +19,14 @@
 enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s);
 
 // "epoch 1: test accuracy 0.8712, loss 0.3561, auc 0.9412 (10,000 samples)".
-// `accuracy` false: the loss has none.
-enum sl_err progress_evaluation(struct buf *out,
-                                const Sluice__V1__Evaluation *e, bool accuracy);
+// By its steps instead, where those or callbacks count; and by both where it is
+// not of the epoch's end.
+enum sl_err progress_evaluation(struct buf *out, const Sluice__V1__JobStatus *s,
+                                const Sluice__V1__Evaluation *e);
+
+// "step 1,860", "epoch 2", "epoch 2 at step 2,001": of which parameters it is.
+enum sl_err progress_evaluated(struct buf *out, const Sluice__V1__JobStatus *s,
+                               const Sluice__V1__Evaluation *e);
 
 // A rate that callbacks have reduced; it is there.
 enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,

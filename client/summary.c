@@ -149,9 +149,8 @@ static json_t *evaluations(const job_status *s, bool accuracy)
     for (size_t i = 0; i < s->n_evaluations; i++) {
         const Sluice__V1__Evaluation *e = s->evaluations[i];
 
-        json_array_append_new(
-            list,
-            e->failed ? json_null() : number(accuracy ? e->accuracy : e->loss));
+        json_array_append_new(list, number(accuracy ? WIRE_KNOWN(e, accuracy)
+                                                    : WIRE_KNOWN(e, loss)));
     }
     return list;
 }
@@ -160,7 +159,7 @@ static json_t *metric(const Sluice__V1__Evaluation *e, const char *name)
 {
     for (size_t i = 0; i < e->n_metrics; i++)
         if (strcmp(e->metrics[i]->name, name) == 0)
-            return number(e->metrics[i]->value);
+            return number(WIRE_KNOWN(e->metrics[i], value));
     return json_null();
 }
 
@@ -237,13 +236,13 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"weights", json_string(s->weights)},
         {"resumed_steps", unsigned_number(s->resumed_steps)},
         {"epochs", unsigned_number(s->epochs)},
-        {"training_loss", number(s->loss)},
+        {"training_loss", number(WIRE_KNOWN(s, loss))},
         {"samples_per_epoch", unsigned_number(s->samples_per_epoch)},
         {"samples_counted", epoch_samples(s)},
         {"samples", unsigned_number(s->samples_per_epoch)},
         {"updates_applied", unsigned_number(s->updates_applied)},
         {"updates_skipped", unsigned_number(s->updates_skipped)},
-        {"loss_scale", number(s->loss_scale)},
+        {"loss_scale", number(s->loss_scale > 0 ? s->loss_scale : (double)NAN)},
         {"updates_refused", unsigned_number(s->updates_refused)},
         {"updates_stale", unsigned_number(s->updates_stale)},
         {"updates_late", unsigned_number(s->updates_late)},
@@ -357,7 +356,7 @@ static void group_rows(struct table *t, const job_status *s)
     buf_release(&sizes);
 }
 
-static void callback_row(struct table *t, const char *name,
+static void callback_row(struct table *t, const job_status *s, const char *name,
                          const Sluice__V1__CallbackStatus *m, bool waits)
 {
     char steps[OUT_NUMBER];
@@ -366,7 +365,9 @@ static void callback_row(struct table *t, const char *name,
         return;
     table_cell(t, "  %s", name);
     if (!m->has_best)
-        table_cell(t, "%s, not evaluated yet", m->monitor);
+        table_cell(t, "%s, %s", m->monitor,
+                   s->n_evaluations > 0 ? "not finite so far"
+                                        : "not evaluated yet");
     else if (waits)
         table_cell(t,
                    "best %s %.6g after step %s (cut %llu); %u without "
@@ -385,9 +386,9 @@ static void callback_rows(struct table *t, const job_status *s)
 
     if (c == NULL)
         return;
-    callback_row(t, "early stopping", c->early_stopping, true);
-    callback_row(t, "plateau", c->reduce_on_plateau, true);
-    callback_row(t, "best checkpoint", c->best_checkpoint, false);
+    callback_row(t, s, "early stopping", c->early_stopping, true);
+    callback_row(t, s, "plateau", c->reduce_on_plateau, true);
+    callback_row(t, s, "best checkpoint", c->best_checkpoint, false);
     if (c->learning_rate > 0) {
         table_cell(t, "  learning rate");
         table_cell(t, "%g, reduced %zu time%s", c->learning_rate, c->n_rates,
@@ -403,35 +404,42 @@ static void callback_rows(struct table *t, const job_status *s)
 static void evaluation_cell(struct table *t, const job_status *s,
                             const Sluice__V1__Evaluation *e)
 {
+    char accuracy[OUT_NUMBER], loss[OUT_NUMBER];
     struct buf more = BUF_INIT;
 
     (void)progress_metrics(&more, e);
+    out_mean(accuracy, WIRE_KNOWN(e, accuracy));
+    out_mean(loss, WIRE_KNOWN(e, loss));
     if (progress_has_accuracy(s))
-        table_cell(t, "accuracy %.4f, loss %.4f%s", e->accuracy, e->loss,
+        table_cell(t, "accuracy %s, loss %s%s", accuracy, loss,
                    buf_text(&more));
     else
-        table_cell(t, "loss %.4f%s", e->loss, buf_text(&more));
+        table_cell(t, "loss %s%s", loss, buf_text(&more));
     buf_release(&more);
 }
 
 static void evaluation_rows(struct table *t, const job_status *s)
 {
+    struct buf of = BUF_INIT;
+    char value[OUT_NUMBER];
+
     for (size_t i = 0; i < s->n_evaluations; i++) {
         const Sluice__V1__Evaluation *e = s->evaluations[i];
 
-        if (e->steps > 0)
-            table_cell(t, "  %s, step %llu",
-                       e->samples > 0 ? "test" : "trained",
-                       (unsigned long long)e->steps);
-        else
-            table_cell(t, "  test, epoch %u", e->epoch);
+        buf_reset(&of);
+        (void)progress_evaluated(&of, s, e);
+        table_cell(t, "  %s, %s",
+                   e->samples > 0 || e->failed ? "test" : "trained",
+                   buf_text(&of));
         if (e->failed)
             table_cell(t, "failed");
         else if (e->samples == 0)
-            table_cell(t, "loss %.4f", e->train_loss);
+            table_cell(t, "loss %s",
+                       out_mean(value, WIRE_KNOWN(e, train_loss)));
         else
             evaluation_cell(t, s, e);
     }
+    buf_release(&of);
 }
 
 static void count_rows(struct table *t, const job_status *s)
@@ -455,7 +463,7 @@ static void count_rows(struct table *t, const job_status *s)
                out_count(a, s->samples_per_epoch));
     if (s->steps_counted > 0) {
         table_cell(t, "  training loss");
-        table_cell(t, "%.4f", s->loss);
+        table_cell(t, "%s", out_mean(a, WIRE_KNOWN(s, loss)));
     }
     table_cell(t, "  samples per second");
     table_cell(t, "%s", out_count(a, (uint64_t)summary_rate(s)));

@@ -46,7 +46,7 @@ static enum sl_err check(const struct tensorfile *f,
 {
     const struct tensor_info *t = tensorfile_find(f, v->name);
     struct model_shape want = keras_shape(v);
-    char a[MODEL_SHAPE_TEXT], b[MODEL_SHAPE_TEXT];
+    char a[MODEL_SHAPE_TEXT], b[MODEL_SHAPE_TEXT], place[TENSOR_PLACE_TEXT];
 
     if (t == NULL)
         return sl_fail(err, SL_EINVAL,
@@ -54,7 +54,13 @@ static enum sl_err check(const struct tensorfile *f,
                        "model; 'sluice validate FILE' lists them",
                        path, v->name);
     if (t->dtype == TENSOR_F32 && same_shape(&want, t))
-        return SL_OK;
+        return tensorfile_not_finite(f, t, place)
+                   ? sl_fail(err, SL_EINVAL,
+                             "%s: %s%s: a job that starts with it learns "
+                             "nothing; export it from a checkpoint whose "
+                             "values are finite",
+                             path, v->name, place)
+                   : SL_OK;
     (void)model_shape_text(a, &want);
     shape_of(b, t);
     return sl_fail(err, SL_EINVAL,

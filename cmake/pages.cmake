@@ -16,8 +16,7 @@ add_custom_target(pages ALL DEPENDS ${pages}/man1/sluice.1)
 
 include(GNUInstallDirs)
 install(DIRECTORY ${pages}/man1 ${pages}/man8
-    DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT programs
-    FILES_MATCHING PATTERN "sluice*")
+    DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT programs)
 install(FILES ${pages}/completions/sluice.bash RENAME sluice
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
     COMPONENT programs)

@@ -576,7 +576,7 @@ static void note(struct sluice_closure *c, const struct sluice_result *r,
     c->tally.step = c->step;
     c->tally.samples = c->count;
     c->tally.skipped = skip || c->skipped;
-    c->tally.loss_sum = isfinite(r->loss_sum) ? r->loss_sum : 0;
+    c->tally.loss_sum = r->loss_sum;
     c->tally.right_sum = r->right;
     if (!c->tally.skipped)
         c->job->nonfinite = 0;

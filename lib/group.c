@@ -113,7 +113,7 @@ static enum sl_err note(struct group_member *g, struct hybrid_step *s,
     for (uint64_t p = first; p < first + count; p++)
         s->sums.digest +=
             schedule_digest(epoch, shuffle ? order_at(&g->order, p) : p);
-    s->sums.loss_sum += isfinite(said->loss_sum) ? said->loss_sum : 0;
+    s->sums.loss_sum += said->loss_sum;
     s->sums.right_sum += isfinite(said->right) ? said->right : 0;
     g->skips = g->skips || said->skip;
     g->computed++;

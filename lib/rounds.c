@@ -100,7 +100,7 @@ static enum sl_err add_rest(struct rounds *g, struct ring_round *r,
 
     g->computed++;
     g->round = g->base.base.ring->rank.tag.sequence;
-    r->loss_sum += isfinite(result->loss_sum) ? result->loss_sum : 0;
+    r->loss_sum += result->loss_sum;
     r->right_sum += result->right;
     if (result->skip) {
         g->skips = true;

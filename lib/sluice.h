@@ -245,7 +245,7 @@ SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
 // ---- the end of a step
 
 struct sluice_result {
-    double loss_sum; // of each sample's loss
+    double loss_sum; // of each sample's loss; NAN: not known, and in no mean
     double right;    // samples that were predicted right; 0 if nobody counts
     bool skip;       // count the step, apply nothing (a loss scale that was too
                      // large); of a round or a group's step all of it

@@ -14,6 +14,7 @@
 #include "proto/pbjson.h"
 #include "proto/spec.h"
 #include "proto/tensorboard.h"
+#include "proto/wire.h"
 
 #define POINT_US 1000000 // between two points, at least, and
 #define POINTS 2000      // a part of the time since the first
@@ -149,9 +150,9 @@ static enum sl_err training(struct curves *c, const Sluice__V1__JobStatus *s,
     struct run *r = &c->training;
     struct scalars list = {.count = 0};
 
-    add(&list, r, LOSS, s->loss);
+    add(&list, r, LOSS, WIRE_KNOWN(s, loss));
     if (counts(s))
-        add(&list, r, ACCURACY, s->accuracy);
+        add(&list, r, ACCURACY, WIRE_KNOWN(s, accuracy));
     add_rate(&list, r, s);
     add(&list, r, STALENESS, s->staleness_p50);
     add(&list, r, SAMPLES, s->images_per_second);
@@ -259,15 +260,17 @@ static enum sl_err take_evaluation(struct curves *c,
 {
     struct run *r = &c->validation;
     struct tensorboard_at at = {
-        .step = s->epochs > 0 ? s->steps_asked / s->epochs * e->epoch : 0};
+        .step = e->steps > 0    ? e->steps
+                : s->epochs > 0 ? s->steps_asked / s->epochs * e->epoch
+                                : 0};
     struct scalars list = {.count = 0};
     size_t before = r->waits.len;
     enum sl_err rc = begin(c, r, at.step);
 
     at.wall_us = wall_of(c, r);
-    add(&list, r, LOSS, e->loss);
+    add(&list, r, LOSS, WIRE_KNOWN(e, loss));
     if (counts(s))
-        add(&list, r, ACCURACY, e->accuracy);
+        add(&list, r, ACCURACY, WIRE_KNOWN(e, accuracy));
     if (rc == SL_OK)
         rc = tensorboard_scalars(&r->waits, &at, list.list, list.count);
     return keep(r, before, rc);
@@ -281,7 +284,8 @@ static enum sl_err take_evaluations(struct curves *c,
     while (rc == SL_OK && c->evaluations < s->n_evaluations) {
         const Sluice__V1__Evaluation *e = s->evaluations[c->evaluations];
 
-        if (!e->failed)
+        // One whose values are not known is no point.
+        if (e->known_loss_case != 0 || e->known_accuracy_case != 0)
             rc = take_evaluation(c, s, e);
         if (rc == SL_OK)
             c->evaluations++;

@@ -5,7 +5,8 @@
 // Integers as integers (from 2^63 on as strings), fixed64 as "0x" and 16
 // digits, bytes as base64, enum values as the lower-case rest of their name
 // (JOB_RUNNING is "running"). Of proto3 every scalar is there, also a 0; of
-// proto2 only what is set. Absent messages are absent.
+// proto2 only what is set. Absent messages are absent. A number alone in a
+// oneof, which may not be known, is null where it is not set.
 // Read: the same, and also: keys in camelCase ("apiVersion"), one value where
 // a list is expected (kernel_size: 3), integers as decimal strings. What does
 // not fit is refused with its path: "a.yaml: model.layers[2]: unknown key

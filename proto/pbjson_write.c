@@ -135,6 +135,21 @@ static bool is_proto2(const ProtobufCMessageDescriptor *of)
     return false;
 }
 
+// Such a number may not be known: it is alone in its oneof.
+static bool is_maybe(const ProtobufCMessageDescriptor *of,
+                     const ProtobufCFieldDescriptor *f)
+{
+    unsigned others = 0;
+
+    if (!(f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) ||
+        f->type != PROTOBUF_C_TYPE_DOUBLE)
+        return false;
+    for (unsigned i = 0; i < of->n_fields; i++)
+        others += of->fields[i].quantifier_offset == f->quantifier_offset &&
+                  (of->fields[i].flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
+    return others == 1;
+}
+
 static json_t *write_message(const ProtobufCMessage *m)
 {
     const ProtobufCMessageDescriptor *of = m->descriptor;
@@ -147,9 +162,13 @@ static json_t *write_message(const ProtobufCMessage *m)
         size_t count = field_count(m, f);
         json_t *value;
 
-        if (count == 0 && (!list || sparse))
+        if (count == 0 && (!list || sparse) && !is_maybe(of, f))
             continue;
-        value = list ? write_list(m, f) : write_value(f, field_at(m, f, 0));
+        if (list)
+            value = write_list(m, f);
+        else
+            value =
+                count == 0 ? json_null() : write_value(f, field_at(m, f, 0));
         if (json_object_set_new(object, f->name, value) != 0) {
             json_decref(object);
             return NULL;

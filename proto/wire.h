@@ -23,6 +23,7 @@
 #ifndef PROTO_WIRE_H
 #define PROTO_WIRE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -72,6 +73,21 @@
 #define WIRE_TRACE_SPANS_MAX 1024    // of one piece of it
 #define WIRE_TRACE_NAMES_MAX 64
 #define WIRE_STALENESS_BUCKETS 11 // 0 1 2 4 8 16 32 64 128 256 and above
+
+// A number that may not be known, alone in the oneof `known_...` of a message:
+// NAN where it is unset. And the other way: a value that is not finite leaves
+// it unset. `which` is the oneof's case.
+#define WIRE_KNOWN(m, field)                                                   \
+    ((m)->known_##field##_case != 0 ? (m)->field : (double)NAN)
+#define WIRE_SET_KNOWN(m, field, which, value)                                 \
+    do {                                                                       \
+        double known_value_ = (value);                                         \
+                                                                               \
+        if (isfinite(known_value_)) {                                          \
+            (m)->known_##field##_case = (which);                               \
+            (m)->field = known_value_;                                         \
+        }                                                                      \
+    } while (0)
 
 // Methods, as rpc.h wants them.
 #define WIRE_ATTEND "/sluice.v1.Coordinator/Attend"

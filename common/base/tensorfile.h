@@ -134,6 +134,13 @@ const struct tensor_info *tensorfile_find(const struct tensorfile *f,
 const uint8_t *tensorfile_data(const struct tensorfile *f,
                                const struct tensor_info *t);
 
+// True if a value of an F32 tensor is not finite: then `out` names the first of
+// them, as "[2, 0] is nan".
+#define TENSOR_PLACE_TEXT 320
+bool tensorfile_not_finite(const struct tensorfile *f,
+                           const struct tensor_info *t,
+                           char out[TENSOR_PLACE_TEXT]);
+
 size_t tensorfile_meta_count(const struct tensorfile *f);
 struct tensor_meta tensorfile_meta_at(const struct tensorfile *f, size_t i);
 const char *tensorfile_meta(const struct tensorfile *f, const char *key);

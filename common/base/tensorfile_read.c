@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/base/tensorfile_read.c -- maps, parses and checks; answers only then.
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -341,6 +343,42 @@ const uint8_t *tensorfile_data(const struct tensorfile *f,
                                const struct tensor_info *t)
 {
     return f->data + t->begin;
+}
+
+static void place_text(char out[TENSOR_PLACE_TEXT], const struct tensor_info *t,
+                       uint64_t at, float value)
+{
+    uint64_t index[TENSOR_RANK_MAX] = {0};
+    size_t len = 0;
+
+    for (unsigned i = t->rank; i-- > 0; at /= t->shape[i])
+        index[i] = at % t->shape[i];
+    for (unsigned i = 0; i < t->rank; i++)
+        len += (size_t)snprintf(out + len, TENSOR_PLACE_TEXT - len,
+                                "%s%" PRIu64 "%s", i == 0 ? "[" : ", ",
+                                index[i], i + 1 == t->rank ? "]" : "");
+    snprintf(out + len, TENSOR_PLACE_TEXT - len, " is %s",
+             isnan(value) ? "nan"
+             : value > 0  ? "inf"
+                          : "-inf");
+}
+
+bool tensorfile_not_finite(const struct tensorfile *f,
+                           const struct tensor_info *t,
+                           char out[TENSOR_PLACE_TEXT])
+{
+    const uint8_t *bytes = tensorfile_data(f, t);
+    uint64_t count = (t->end - t->begin) / sizeof(float);
+    float value;
+
+    for (uint64_t i = 0; t->dtype == TENSOR_F32 && i < count; i++) {
+        memcpy(&value, bytes + i * sizeof(value), sizeof(value));
+        if (isfinite(value))
+            continue;
+        place_text(out, t, i, value);
+        return true;
+    }
+    return false;
 }
 
 size_t tensorfile_meta_count(const struct tensorfile *f)

@@ -464,6 +464,13 @@ static void receive_worker(struct coord *c, struct member *m,
         if (job != NULL)
             advance_job(c, job);
         break;
+    case SLUICE__V1__ATTEND_UP__KIND_RING_STEP:
+        // Before an evaluation asks for what was trained until it.
+        reports_ring_step(c, m, message->ring_step);
+        job = rings_receive(c, m, message);
+        if (job != NULL)
+            advance_job(c, job);
+        break;
     default:
         job = rings_receive(c, m, message);
         if (job == NULL)

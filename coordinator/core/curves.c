@@ -16,8 +16,8 @@ static void take(struct coord *c, struct job *job, bool final)
     status_progress(c, &m, job);
     point.steps = m.steps_counted;
     point.epoch = m.epoch;
-    point.loss = m.loss;
-    point.accuracy = m.accuracy;
+    point.loss = WIRE_KNOWN(&m, loss);
+    point.accuracy = WIRE_KNOWN(&m, accuracy);
     point.samples = meter_loss(&job->meter, m.epoch - 1).samples;
     point.rate = m.images_per_second;
     point.staleness_p50 = m.staleness_p50;

@@ -3,6 +3,10 @@
 // against one cut, which may hold several epochs.
 #include "coordinator/core/evaluations.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
@@ -182,6 +186,8 @@ static void fill_row(const struct job *job, struct journal_evaluation *row,
 {
     const struct evaluation *e = job->evaluation;
     const struct journal_trained *t = &job->counters.trained;
+    const struct meter_sums trained = {
+        .samples = t->samples, .correct = t->correct, .loss_sum = t->loss_sum};
     const struct job_cut *cut = job_find_cut(job, e->plan.cut);
 
     *row = (struct journal_evaluation){
@@ -191,15 +197,16 @@ static void fill_row(const struct job *job, struct journal_evaluation *row,
         .loss = evaluation_loss(e),
         .accuracy = evaluation_accuracy(e),
     };
+    if (row->samples == 0)
+        row->loss = row->accuracy = (double)NAN;
     set_metrics(row, job);
-    if (!by_steps(job) && !spec_callbacks_any(&job->watched))
-        return;
     row->steps = cut == NULL ? 0 : cut->checkpoint->steps;
     row->train_samples = t->samples;
-    if (t->samples > 0) {
-        row->train_loss = t->loss_sum / (double)t->samples;
-        row->train_accuracy = (double)t->correct / (double)t->samples;
-    }
+    row->train_loss = meter_mean_loss(&trained);
+    row->train_accuracy = meter_mean_accuracy(&trained);
+    // The mean of the few that were applied says nothing of what came of it.
+    row->train_broken = t->skipped > t->steps / 2;
+    row->not_finite = cut != NULL && cut->checkpoint->not_finite;
 }
 
 // The rows, and what callbacks make of the last of them, are one transaction
@@ -259,6 +266,40 @@ static bool finish(struct coord *c, struct job *job)
     return kept;
 }
 
+// " loss 0.25", or " loss -" where it is not known.
+static void add_value(char *out, size_t size, const char *what, double value)
+{
+    size_t len = strlen(out);
+
+    if (isfinite(value))
+        snprintf(out + len, size - len, "%s %.6g", what, value);
+    else
+        snprintf(out + len, size - len, "%s -", what);
+}
+
+static void tell_done(struct coord *c, const struct job *job,
+                      const struct journal_evaluation *row)
+{
+    bool accuracy = spec_loss_counts(spec_loss(job->spec));
+    char text[160] = "";
+
+    if (job->spec->data->test != NULL) {
+        add_value(text, sizeof(text), "loss", row->loss);
+        if (accuracy)
+            add_value(text, sizeof(text), ", accuracy", row->accuracy);
+    }
+    if (spec_callbacks_any(&job->watched)) {
+        add_value(text, sizeof(text),
+                  text[0] == '\0' ? "trained loss" : "; trained loss",
+                  row->train_loss);
+        if (accuracy)
+            add_value(text, sizeof(text), ", accuracy", row->train_accuracy);
+    }
+    happened_job(c, EVENT_EVALUATION_DONE, job, NULL,
+                 "epoch %u evaluated at %llu steps: %s", row->epoch,
+                 (ull)row->steps, text);
+}
+
 static void complete(struct coord *c, struct job *job)
 {
     struct evaluation *e = job->evaluation;
@@ -271,9 +312,7 @@ static void complete(struct coord *c, struct job *job)
         "job=%s epoch=%u steps=%llu cut=%llu loss=%g accuracy=%g", job->id_text,
         last->epoch, (ull)last->steps, (ull)e->plan.cut, last->loss,
         last->accuracy);
-    happened_job(c, EVENT_EVALUATION_DONE, job, NULL,
-                 "epoch %u evaluated at %llu steps: loss %.6g, accuracy %.6g",
-                 last->epoch, (ull)last->steps, last->loss, last->accuracy);
+    tell_done(c, job, last);
     evaluation_free(e);
     job->evaluation = NULL;
 }

@@ -3,6 +3,7 @@
 // journal, and the rates that shards and ranks are told.
 #include "coordinator/core/monitor.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "common/base/fault.h"
@@ -29,6 +30,8 @@ void monitor_trained(struct coord *c, struct job *job,
     t->samples += more->samples;
     t->correct += more->correct;
     t->loss_sum += more->loss_sum;
+    t->steps += more->steps;
+    t->skipped += more->skipped;
     if (coord_now(c) - job->trained_ms < TRAINED_MS)
         return;
     job->trained_ms = coord_now(c);
@@ -62,7 +65,9 @@ static enum sl_err fill_best(Sluice__V1__CallbackStatus **out,
         return SL_ENOMEM;
     m->monitor = sl_strdup(spec_monitor_name(watch->monitor));
     m->has_best = best->has;
-    m->best = best->value;
+    if (best->has)
+        WIRE_SET_KNOWN(m, best, SLUICE__V1__CALLBACK_STATUS__KNOWN_BEST_BEST,
+                       best->value);
     m->best_steps = best->steps;
     m->best_cut = best->cut;
     m->wait = wait;
@@ -132,8 +137,9 @@ static struct callbacks_best best_of(const Sluice__V1__CallbackStatus *m)
 {
     if (m == NULL)
         return (struct callbacks_best){.has = false};
-    return (struct callbacks_best){m->has_best, m->best, m->best_steps,
-                                   m->best_cut};
+    return (struct callbacks_best){m->has_best,
+                                   m->known_best_case != 0 ? m->best : 0,
+                                   m->best_steps, m->best_cut};
 }
 
 static void read_message(struct callbacks *c,
@@ -174,10 +180,13 @@ static struct callbacks_seen seen_of(const struct job *job,
     seen.has[SPEC_VAL_LOSS] = seen.has[SPEC_VAL_ACCURACY] = row->samples > 0;
     seen.value[SPEC_VAL_LOSS] = row->loss;
     seen.value[SPEC_VAL_ACCURACY] = row->accuracy;
-    seen.has[SPEC_TRAIN_LOSS] = row->train_samples > 0;
-    seen.has[SPEC_TRAIN_ACCURACY] = row->train_samples > 0;
-    seen.value[SPEC_TRAIN_LOSS] = row->train_loss;
-    seen.value[SPEC_TRAIN_ACCURACY] = row->train_accuracy;
+    seen.has[SPEC_TRAIN_LOSS] = row->train_samples > 0 || row->train_broken;
+    seen.has[SPEC_TRAIN_ACCURACY] = seen.has[SPEC_TRAIN_LOSS];
+    seen.value[SPEC_TRAIN_LOSS] = row->train_broken ? NAN : row->train_loss;
+    seen.value[SPEC_TRAIN_ACCURACY] =
+        row->train_broken ? NAN : row->train_accuracy;
+    for (unsigned i = 0; row->not_finite && i < SPEC_MONITORS; i++)
+        seen.value[i] = NAN;
     return seen;
 }
 
@@ -307,13 +316,19 @@ void monitor_ring_begins(struct job *job)
 void monitor_why(const struct job *job, char *out, size_t size)
 {
     const struct callbacks_best *best = &job->callbacks.early.best;
+    const char *monitor = spec_monitor_name(job->watched.early.watch.monitor);
+    uint32_t wait = job->callbacks.early.wait;
 
-    snprintf(out, size,
-             "stopped early: %s did not get better in %u evaluation%s; the "
-             "best was %g after step %llu (checkpoint %llu)%s",
-             spec_monitor_name(job->watched.early.watch.monitor),
-             job->callbacks.early.wait,
-             job->callbacks.early.wait == 1 ? "" : "s", best->value,
-             (ull)best->steps, (ull)best->cut,
-             job->watched.early.restores ? ", which is what it ends with" : "");
+    if (!best->has)
+        snprintf(out, size,
+                 "stopped early: %s was not finite in any of %u evaluation%s",
+                 monitor, wait, wait == 1 ? "" : "s");
+    else
+        snprintf(out, size,
+                 "stopped early: %s did not get better in %u evaluation%s; the "
+                 "best was %g after step %llu (checkpoint %llu)%s",
+                 monitor, wait, wait == 1 ? "" : "s", best->value,
+                 (ull)best->steps, (ull)best->cut,
+                 job->watched.early.restores ? ", which is what it ends with"
+                                             : "");
 }

@@ -95,6 +95,7 @@ static enum sl_err make_checkpoint(struct coord *c, const struct cut *cut,
         rc = SL_ENOMEM;
     for (uint32_t i = 0; rc == SL_OK && i < cut->shards; i++) {
         msg->n_shards = i + 1;
+        msg->not_finite |= cut->shard[i].not_finite;
         rc = fill_shard(&msg->shards[i], i, &cut->shard[i]);
     }
     if (rc != SL_OK)

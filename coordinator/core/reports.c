@@ -126,6 +126,8 @@ static void take_metrics(struct coord *c, struct work *w,
     // Of steps that are skipped it may be anything.
     if (!isfinite(now.loss_sum))
         now.loss_sum = w->seen.loss_sum;
+    if (w->job->placed && w->kind != WORK_EVALUATE)
+        meter_of_applied(&now, w->job->schedule.batch);
     more = meter_delta(&w->seen, &now);
     if (w->kind == WORK_RING)
         take_sums(w, m);
@@ -145,6 +147,22 @@ static void take_metrics(struct coord *c, struct work *w,
     meter_loss_add(&w->job->meter, epoch_of(w), &more);
     monitor_trained(c, w->job, &more);
     w->job->changes++;
+}
+
+void reports_ring_step(struct coord *c, struct member *m,
+                       const Sluice__V1__RingStep *message)
+{
+    struct job *job = jobs_live(c, message->job, message->job_incarnation);
+
+    if (job == NULL || message->metrics == NULL)
+        return;
+    list_for(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->kind == WORK_RING && w->job == job)
+            take_metrics(c, w, message->metrics, false);
+    }
 }
 
 // True: it has failed by that.

@@ -27,6 +27,10 @@ void reports_failed(struct coord *c, struct member *m,
 void reports_hand_back(struct coord *c, struct member *m,
                        const Sluice__V1__HandBack *message);
 
+// Takes the metrics that a rank tells with its rounds.
+void reports_ring_step(struct coord *c, struct member *m,
+                       const Sluice__V1__RingStep *message);
+
 // Takes how far an attempt is, with its metrics.
 void reports_progress(struct coord *c, struct member *m,
                       const Sluice__V1__LeaseProgress *message);

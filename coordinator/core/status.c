@@ -428,6 +428,12 @@ static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
     }
 }
 
+// A program that counts none right may have said nothing of it.
+static bool status_has_accuracy(const struct job *job, uint64_t correct)
+{
+    return job->external ? correct > 0 : spec_loss_counts(spec_loss(job->spec));
+}
+
 void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
                      const struct job *job)
 {
@@ -455,10 +461,12 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
     if (m->epoch > m->epochs)
         m->epoch = m->epochs;
     loss = meter_loss(&job->meter, m->epoch - 1);
-    if (loss.samples > 0) {
-        m->loss = loss.loss_sum / (double)loss.samples;
-        m->accuracy = (double)loss.correct / (double)loss.samples;
-    }
+    WIRE_SET_KNOWN(m, loss, SLUICE__V1__JOB_STATUS__KNOWN_LOSS_LOSS,
+                   meter_mean_loss(&loss));
+    if (status_has_accuracy(job, loss.correct))
+        WIRE_SET_KNOWN(m, accuracy,
+                       SLUICE__V1__JOB_STATUS__KNOWN_ACCURACY_ACCURACY,
+                       meter_mean_accuracy(&loss));
     if (!job_ended(job))
         m->images_per_second = meter_rate(&job->meter, now, samples);
     if (m->images_per_second > 0)
@@ -506,12 +514,37 @@ static bool add_metrics(Sluice__V1__Evaluation *e,
         if (m == NULL)
             return false;
         e->metrics[e->n_metrics++] = m;
-        m->value = row->metric[at];
+        WIRE_SET_KNOWN(m, value, SLUICE__V1__METRIC__KNOWN_VALUE_VALUE,
+                       row->metric[at]);
         m->name = sl_strdup(spec->metrics[i]);
         if (m->name == NULL)
             return false;
     }
     return true;
+}
+
+static void fill_evaluation(Sluice__V1__Evaluation *e, const struct job *job,
+                            const struct journal_evaluation *row)
+{
+    bool accuracy = spec_loss_counts(spec_loss(job->spec));
+
+    e->epoch = row->epoch;
+    e->cut = row->cut;
+    e->samples = row->samples;
+    e->steps = row->steps;
+    e->train_samples = row->train_samples;
+    e->failed = e->samples == 0 && job->spec->data->test != NULL;
+    WIRE_SET_KNOWN(e, loss, SLUICE__V1__EVALUATION__KNOWN_LOSS_LOSS, row->loss);
+    WIRE_SET_KNOWN(e, train_loss,
+                   SLUICE__V1__EVALUATION__KNOWN_TRAIN_LOSS_TRAIN_LOSS,
+                   row->train_loss);
+    if (!accuracy)
+        return;
+    WIRE_SET_KNOWN(e, accuracy, SLUICE__V1__EVALUATION__KNOWN_ACCURACY_ACCURACY,
+                   row->accuracy);
+    WIRE_SET_KNOWN(e, train_accuracy,
+                   SLUICE__V1__EVALUATION__KNOWN_TRAIN_ACCURACY_TRAIN_ACCURACY,
+                   row->train_accuracy);
 }
 
 static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
@@ -525,16 +558,7 @@ static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
 
         if (e == NULL)
             return false;
-        e->epoch = job->evaluations[i].epoch;
-        e->cut = job->evaluations[i].cut;
-        e->samples = job->evaluations[i].samples;
-        e->steps = job->evaluations[i].steps;
-        e->train_samples = job->evaluations[i].train_samples;
-        e->train_loss = job->evaluations[i].train_loss;
-        e->train_accuracy = job->evaluations[i].train_accuracy;
-        e->failed = e->samples == 0 && job->spec->data->test != NULL;
-        e->loss = job->evaluations[i].loss;
-        e->accuracy = job->evaluations[i].accuracy;
+        fill_evaluation(e, job, &job->evaluations[i]);
         m->evaluations[i] = e;
         m->n_evaluations = i + 1;
         if (!add_metrics(e, job->spec->evaluate, &job->evaluations[i]))

@@ -3,6 +3,8 @@
 // waits.
 #include "coordinator/feed/feed_store.h"
 
+#include <math.h>
+
 #include "common/base/mem.h"
 #include "coordinator/journal/journal_sql.h"
 
@@ -83,20 +85,35 @@ static void load_event(const struct feed_load *load, sqlite3_stmt *row)
         load->event(load->arg, &said, journal_text(row, 9));
 }
 
+// SQLite keeps no NAN, and these columns no NULL.
+static double stored(double value)
+{
+    return isfinite(value) ? value : (double)INFINITY;
+}
+
+static double loaded(sqlite3_stmt *row, int column)
+{
+    double value = sqlite3_column_double(row, column);
+
+    return isfinite(value) ? value : (double)NAN;
+}
+
 static void load_minute(const struct feed_load *load, sqlite3_stmt *row)
 {
-    const struct curve_point point = {
+    struct curve_point point = {
         .wall_us = journal_u64(row, 1),
         .steps = journal_u64(row, 2),
         .epoch = (uint32_t)journal_u64(row, 3),
-        .loss = sqlite3_column_double(row, 4),
-        .accuracy = sqlite3_column_double(row, 5),
+        .loss = loaded(row, 4),
+        .accuracy = loaded(row, 5),
         .samples = journal_u64(row, 6),
         .rate = sqlite3_column_double(row, 7),
         .staleness_p50 = (uint32_t)journal_u64(row, 8),
         .workers = (uint32_t)journal_u64(row, 9),
     };
 
+    if (point.samples == 0) // 0 in files of older versions
+        point.loss = point.accuracy = (double)NAN;
     load->minute(load->arg, journal_u64(row, 0), &point);
 }
 
@@ -167,8 +184,9 @@ static enum sl_err write_minute(struct feed_store *s, uint64_t uid,
         " samples, rate, staleness, workers)"
         " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         JOURNAL_VALUES(U64(uid), U64(p->wall_us), U64(p->steps), U64(p->epoch),
-                       REAL(p->loss), REAL(p->accuracy), U64(p->samples),
-                       REAL(p->rate), U64(p->staleness_p50), U64(p->workers)));
+                       REAL(stored(p->loss)), REAL(stored(p->accuracy)),
+                       U64(p->samples), REAL(p->rate), U64(p->staleness_p50),
+                       U64(p->workers)));
 
     if (rc == SL_OK)
         rc = run(s, err,

@@ -110,6 +110,7 @@ struct journal_counters {
     struct journal_trained {
         uint64_t samples, correct;
         double loss_sum;
+        uint64_t steps, skipped; // kept: whether all of some were skipped
     } trained;
 };
 
@@ -313,12 +314,16 @@ enum sl_err journal_tidy(struct journal *j, struct sl_error *err);
 struct journal_evaluation {
     uint32_t epoch; // whole ones by then
     uint64_t cut, samples;
-    double loss, accuracy;
-    uint64_t steps; // counted by then; 0: a job without callbacks, by epochs
-    // Of what was trained since the evaluation before.
+    double loss, accuracy; // NAN: not known
+    uint64_t steps; // counted by then; 0: an older version did not write it
+    // Of what was trained since the evaluation before: of steps that were
+    // applied. Means are NAN where there is none; and where those that were
+    // skipped are more, `train_broken`, no callback takes them for a best.
     uint64_t train_samples;
     double train_loss, train_accuracy;
-    uint32_t metrics; // bits: which of these there are
+    bool train_broken; // these two are not kept
+    bool not_finite;   // a value of the cut's parameters
+    uint32_t metrics;  // bits: which of these there are
     double metric[SPEC_METRIC_COUNT];
 };
 

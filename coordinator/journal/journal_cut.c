@@ -107,6 +107,12 @@ static enum sl_err add_metrics(struct journal *j, uint64_t job,
     return rc;
 }
 
+// In columns without NULL: there are no train_samples then.
+static double or_zero(double value)
+{
+    return isfinite(value) ? value : 0;
+}
+
 static enum sl_err add_evaluation(struct journal *j, uint64_t job,
                                   const struct journal_evaluation *row,
                                   struct sl_error *err)
@@ -119,7 +125,8 @@ static enum sl_err add_evaluation(struct journal *j, uint64_t job,
         JOURNAL_VALUES(U64(job), U64(row->epoch), U64(row->cut),
                        U64(row->samples), REAL(row->loss), REAL(row->accuracy),
                        U64(row->steps), U64(row->train_samples),
-                       REAL(row->train_loss), REAL(row->train_accuracy)));
+                       REAL(or_zero(row->train_loss)),
+                       REAL(or_zero(row->train_accuracy))));
 
     return rc == SL_OK ? add_metrics(j, job, row, err) : rc;
 }
@@ -207,8 +214,15 @@ enum sl_err journal_each_cut_path(struct journal *j, uint64_t job,
                      job, fn, arg, err);
 }
 
-// What is not a number SQLite keeps as NULL. A name of a later version is left
-// out.
+// What is not a number SQLite keeps as NULL.
+static double real_at(sqlite3_stmt *s, int column)
+{
+    return sqlite3_column_type(s, column) == SQLITE_NULL
+               ? (double)NAN
+               : sqlite3_column_double(s, column);
+}
+
+// A name of a later version is left out.
 static enum sl_err read_metrics(struct journal *j, uint64_t job,
                                 struct journal_evaluation *row,
                                 struct sl_error *err)
@@ -226,9 +240,7 @@ static enum sl_err read_metrics(struct journal *j, uint64_t job,
         if (m == SPEC_METRIC_COUNT)
             continue;
         row->metrics |= UINT32_C(1) << m;
-        row->metric[m] = sqlite3_column_type(s, 1) == SQLITE_NULL
-                             ? NAN
-                             : sqlite3_column_double(s, 1);
+        row->metric[m] = real_at(s, 1);
     }
     return rc == SL_ENOENT ? SL_OK : rc;
 }
@@ -250,14 +262,18 @@ enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
             .epoch = (uint32_t)journal_u64(s, 0),
             .cut = journal_u64(s, 1),
             .samples = journal_u64(s, 2),
-            .loss = sqlite3_column_double(s, 3),
-            .accuracy = sqlite3_column_double(s, 4),
+            .loss = real_at(s, 3),
+            .accuracy = real_at(s, 4),
             .steps = journal_u64(s, 5),
             .train_samples = journal_u64(s, 6),
             .train_loss = sqlite3_column_double(s, 7),
             .train_accuracy = sqlite3_column_double(s, 8),
         };
 
+        if (row.samples == 0) // 0 in journals of older versions
+            row.loss = row.accuracy = (double)NAN;
+        if (row.train_samples == 0)
+            row.train_loss = row.train_accuracy = (double)NAN;
         rc = read_metrics(j, job, &row, err);
         if (rc == SL_OK)
             rc = fn(arg, &row, err);

@@ -2,6 +2,8 @@
 // coordinator/journal/journal_job.c -- rows of jobs and shards.
 #include "coordinator/journal/journal_sql.h"
 
+#include <math.h>
+
 #include <stdio.h>
 
 static enum sl_err add_row(struct journal *j, const struct journal_job *job,
@@ -258,6 +260,9 @@ static void read_job(struct journal_job *row, sqlite3_stmt *s)
                                  sqlite3_column_double(s, 24)}},
         .resume = journal_blob_at(s, 21),
     };
+    if (!isfinite(row->counters.trained.loss_sum)) // all of some were skipped
+        row->counters.trained =
+            (struct journal_trained){.steps = 1, .skipped = 1};
 }
 
 #define JOB_ROW                                                                \

@@ -3,6 +3,7 @@
 // 500 workers that are lost at once cost one sync of the disk, not 500.
 #include "coordinator/journal/journal_sql.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "common/base/mem.h"
@@ -39,6 +40,13 @@ static bool has_room(struct journal *j)
     return true;
 }
 
+// Where all of some steps were skipped there is no sum, and this says that
+// there were some.
+static double trained_loss(const struct journal_trained *t)
+{
+    return t->samples == 0 && t->skipped > 0 ? (double)INFINITY : t->loss_sum;
+}
+
 static enum sl_err write_counters(struct journal *j, uint64_t id,
                                   const struct journal_counters *counters,
                                   struct sl_error *err)
@@ -54,7 +62,7 @@ static enum sl_err write_counters(struct journal *j, uint64_t id,
             U64(counters->workers_lost), U64(counters->psservers_lost),
             U64(counters->restarts), U64(counters->elapsed_ms),
             U64(counters->trained.samples), U64(counters->trained.correct),
-            REAL(counters->trained.loss_sum)));
+            REAL(trained_loss(&counters->trained))));
 
     if (rc != SL_OK || counters->seen_us == 0)
         return rc;

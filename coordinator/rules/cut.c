@@ -106,6 +106,7 @@ static enum sl_err fill(struct cut_shard *s,
 
     s->tag = wire_tag_of(report->tag);
     s->file_bytes = report->file_bytes;
+    s->not_finite = report->not_finite[0] != '\0';
     memcpy(s->sha256, report->sha256.data, sizeof(s->sha256));
     s->psserver = sl_strdup(psserver);
     s->address = sl_strdup(address);

@@ -47,6 +47,7 @@ struct cut_shard {
     struct wire_tag tag;
     char *psserver, *address, *folder, *file; // owned
     uint64_t file_bytes;
+    bool not_finite; // a value of its parameters
     uint8_t sha256[SHA256_BYTES];
     struct counted counted;          // of that file
     Sluice__V1__ShardCounts *counts; // of that file, with epochs; owned

@@ -3,7 +3,10 @@
 // epoch.
 #include "coordinator/rules/meter.h"
 
+#include <math.h>
 #include <string.h>
+
+#include "common/base/num.h"
 
 void meter_init(struct meter *m)
 {
@@ -89,8 +92,32 @@ struct meter_sums meter_loss(const struct meter *m, uint32_t epoch)
     for (uint32_t back = 0; back < 2 && back <= epoch; back++) {
         uint32_t e = epoch - back, at = e % METER_EPOCHS;
 
-        if (m->epoch[at].epoch == e && m->epoch[at].sums.samples > 0)
+        if (m->epoch[at].epoch == e && m->epoch[at].sums.steps > 0)
             return m->epoch[at].sums;
     }
     return (struct meter_sums){0};
+}
+
+static double mean(double sum, uint64_t samples)
+{
+    return samples == 0 ? (double)NAN : sum / (double)samples;
+}
+
+double meter_mean_loss(const struct meter_sums *sums)
+{
+    return mean(sums->loss_sum, sums->samples);
+}
+
+double meter_mean_accuracy(const struct meter_sums *sums)
+{
+    return mean((double)sums->correct, sums->samples);
+}
+
+void meter_of_applied(struct meter_sums *sums, uint64_t step_samples)
+{
+    uint64_t applied =
+        sums->steps > sums->skipped ? sums->steps - sums->skipped : 0;
+
+    sums->samples = sl_min(sums->samples, applied * step_samples);
+    sums->correct = sl_min(sums->correct, sums->samples);
 }

@@ -20,7 +20,8 @@
 #define METER_EVERY_MS 1000 // so far apart
 #define METER_EPOCHS 4      // whose losses are remembered
 
-// Sums over steps, as StepMetrics has them.
+// Sums over steps, as StepMetrics has them: samples, correct and loss_sum are
+// of steps that were applied.
 struct meter_sums {
     uint64_t steps, samples, correct, skipped, refused;
     double loss_sum;
@@ -56,8 +57,17 @@ struct meter_sums meter_delta(struct meter_sums *seen,
 void meter_loss_add(struct meter *m, uint32_t epoch,
                     const struct meter_sums *sums);
 
-// Sums for the status: of `epoch`, or of the one before it if `epoch` has
-// none. Zeroes if neither has any.
+// Sums for the status: of `epoch`, or of the one before it if `epoch` has no
+// steps yet. Zeroes if neither has any.
 struct meter_sums meter_loss(const struct meter *m, uint32_t epoch);
+
+// Their means; NAN if no step was applied.
+double meter_mean_loss(const struct meter_sums *sums);
+double meter_mean_accuracy(const struct meter_sums *sums);
+
+// Takes the samples of skipped steps off what an older worker says, which
+// counts them; a step has so many samples. A newer one's are at most that
+// already.
+void meter_of_applied(struct meter_sums *sums, uint64_t step_samples);
 
 #endif

@@ -58,12 +58,12 @@ static double steps_of(const Sluice__V1__JobStatus *s)
 
 static double loss_of(const Sluice__V1__JobStatus *s)
 {
-    return s->loss;
+    return WIRE_KNOWN(s, loss);
 }
 
 static double accuracy_of(const Sluice__V1__JobStatus *s)
 {
-    return s->accuracy;
+    return WIRE_KNOWN(s, accuracy);
 }
 
 static double rate_of(const Sluice__V1__JobStatus *s)
@@ -94,10 +94,11 @@ static const struct {
     {"sluice_job_progress_ratio", EXPO_GAUGE, ratio_of,
      "With --metrics-per-job: of the steps that are asked for, those counted."},
     {"sluice_job_loss", EXPO_GAUGE, loss_of,
-     "With --metrics-per-job: running mean of the training loss."},
+     "With --metrics-per-job: running mean of the training loss; absent while "
+     "no step was applied."},
     {"sluice_job_accuracy_ratio", EXPO_GAUGE, accuracy_of,
-     "With --metrics-per-job: running mean of the training accuracy; 0 where "
-     "the loss has none."},
+     "With --metrics-per-job: running mean of the training accuracy; absent "
+     "where the loss has none."},
     {"sluice_job_samples_per_second", EXPO_GAUGE, rate_of,
      "With --metrics-per-job: samples counted a second, lately."},
     {"sluice_job_workers", EXPO_GAUGE, workers_of,
@@ -115,9 +116,12 @@ void measure_jobs(const struct coord *c, struct expo *e)
         choose(c, &chosen);
     for (size_t i = 0; i < SL_COUNT(families); i++) {
         expo_family(e, families[i].name, families[i].kind, families[i].help);
-        for (size_t k = 0; k < chosen.count; k++)
-            expo_value(e, families[i].of(chosen.job[k]), "id",
-                       chosen.job[k]->id, NULL);
+        for (size_t k = 0; k < chosen.count; k++) {
+            double value = families[i].of(chosen.job[k]);
+
+            if (isfinite(value))
+                expo_value(e, value, "id", chosen.job[k]->id, NULL);
+        }
     }
     expo_family(e, "sluice_job_cut_age_seconds", EXPO_GAUGE,
                 "With --metrics-per-job: since its last checkpoint, of a job "

@@ -265,8 +265,11 @@ static enum sl_err add_points(Sluice__V1__HistoryReply *m,
         to->unix_us = p->wall_us;
         to->steps = p->steps;
         to->epoch = p->epoch;
-        to->loss = p->loss;
-        to->accuracy = p->accuracy;
+        WIRE_SET_KNOWN(to, loss, SLUICE__V1__HISTORY_POINT__KNOWN_LOSS_LOSS,
+                       p->loss);
+        WIRE_SET_KNOWN(to, accuracy,
+                       SLUICE__V1__HISTORY_POINT__KNOWN_ACCURACY_ACCURACY,
+                       p->accuracy);
         to->samples = p->samples;
         to->images_per_second = p->rate;
         to->staleness_p50 = p->staleness_p50;

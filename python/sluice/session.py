@@ -114,10 +114,10 @@ class Step:
                              f"{v.shape[1:]}")
         self._closure._say("sluice_push", first, count, rows.ctypes.data)
 
-    def done(self, loss_sum: float = 0.0, right: float = 0.0,
+    def done(self, loss_sum: float = float("nan"), right: float = 0.0,
              skip: bool = False) -> None:
         """The gradient (of the mean loss) is whole. `loss_sum`: of each sample's
-        loss; `right`: samples that were predicted right; `skip`: count the step,
+        loss, NaN if it is not known; `right`: samples that were predicted right; `skip`: count the step,
         apply nothing."""
         of = self._closure
         result = of._result

@@ -143,7 +143,8 @@ enum sl_err snap_sources(struct fs *fs, const char *store, struct shard *shard,
 
 // Fills a new shard's values from a file of whole variables by name in Keras'
 // layout (snap_weights.c); slots and counts stay those of the seed. SL_EINVAL:
-// a variable is missing there, or of another shape.
+// a variable is missing there, of another shape, or has a value that is not
+// finite, whose place is said.
 enum sl_err snap_weights(struct shard *shard, struct fs *fs, const char *path,
                          const struct plan_source *source,
                          struct sl_error *err);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // state/snap/snap_weights.c -- values of a shard out of a file that is no
 // snapshot: whole variables by name, in Keras' layout.
+#include <math.h>
 #include <string.h>
 
 #include "common/base/tensorfile.h"
@@ -88,10 +89,19 @@ static enum sl_err other_shape(const struct plan_piece *p, const struct axes *a,
         p->name, tensor_dtype_name(t->dtype), has, want);
 }
 
+static bool all_finite(const float *values, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
 static enum sl_err take_piece(float *values, const struct tensorfile *f,
                               const struct plan_piece *p, struct sl_error *err)
 {
     const struct tensor_info *t = tensorfile_find(f, p->name);
+    char place[TENSOR_PLACE_TEXT];
     struct axes a;
 
     if (t == NULL)
@@ -101,6 +111,9 @@ static enum sl_err take_piece(float *values, const struct tensorfile *f,
         memcmp(t->shape, a.keras, a.rank * sizeof(a.keras[0])) != 0)
         return other_shape(p, &a, t, err);
     copy(values + p->first, tensorfile_data(f, t), p, &a);
+    if (!all_finite(values + p->first, p->elements) &&
+        tensorfile_not_finite(f, t, place))
+        return sl_fail(err, SL_EINVAL, "%s%s", p->name, place);
     return SL_OK;
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a job says where steps are skipped and where nothing was applied, and what its
-callbacks make of what was trained. One cluster for all cases."""
+"""What a job says of its loss where nothing is known, where steps are skipped and where
+nothing was applied, and what its callbacks make of that. One cluster for all cases."""
 import json
+import math
 
 import numpy
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from cluster import Cluster, check, check_equal, main
 
@@ -30,6 +31,11 @@ class Bed(Cluster):
     def ends(self, spec, *more, want="finished"):
         job = self.submit(spec, *more)
         return self.wait_state(job, want)
+
+    def summary(self, job):
+        path = self.dir / "summary.json"
+        self.run("watch", job, "--summary", path, want=None)
+        return json.loads(path.read_text())
 
 
 def linear(name, data, n=4, mode="async", **train):
@@ -69,16 +75,57 @@ def events(c, job, kind):
     return [e for e in map(json.loads, lines) if e.get("kind") == kind]
 
 
-def half_skipped_is_a_warning(c):
-    """In the status, and an event once, however short the job is."""
+def skipped_loss(c):
+    """The mean is over the samples that were applied, however many were not."""
     for mode in RINGS:
-        for bad in (0, 6, 20):
+        for bad in (0, 20, 36):
             spec = linear(f"skip-{mode}-{bad}", {"train": ones(c, bad)}, 2, mode, batch=1, epochs=1)
+            spec["optimizer"]["learning_rate"] = 1e-30
             end = c.ends(spec)
+            check_equal(end["loss"], 1.0, f"{mode}, {bad} of 40 samples are NaN: loss")
+            check_equal(end["accuracy"], None, f"{mode}: accuracy of a loss that has none")
+            check_equal(int(end["updates_applied"]), 40 - bad, "applied")
+            check_equal(c.summary(end["id"])["training_loss"], 1.0, "loss of the summary")
             many = [w for w in end["warnings"] if f"{bad} of 40 updates were skipped" in w]
-            check_equal(len(many), 1 if bad else 0, f"{mode}, {bad} of 40: warnings {end['warnings']}")
+            check_equal(len(many), 1 if bad else 0, f"warnings {end['warnings']}")
             told = events(c, end["id"], "updates-skipped")
-            check_equal([" of 40 updates" in e["text"] or e["text"] for e in told], [True] if bad else [], "events")
+            check_equal([f"{bad} of 40" in e["text"] for e in told], [True] if bad else [], f"events {told}")
+    spec = linear("skip-accuracy", {"train": ones(c, 20)}, 2, batch=1, epochs=1)
+    spec["model"]["layers"][0]["units"] = 2
+    spec["loss"] = "sparse_categorical_crossentropy"
+    spec["optimizer"]["learning_rate"] = 1e-30
+    numpy.savez(c.dir / "classes.npz", x=numpy.load(c.dir / "ones20.npz")["x"], y=numpy.zeros(40, "i8"))
+    spec["data"]["train"]["x"] = str(c.dir / "classes.npz")
+    end = c.ends(spec)
+    check_equal(end["accuracy"], 1.0, "accuracy where half of the steps are skipped")
+    check(abs(end["loss"] - math.log(2)) < 1e-6, f"cross entropy {end['loss']}")
+
+
+def best_of_nothing(c):
+    """A job learns for 48 steps, and then its rate breaks it: what follows is no best."""
+    for mode in RINGS:
+        for name, callback in (
+                ("early_stopping", {"monitor": "loss", "patience": 3, "restore_best_weights": True}),):
+            spec = linear(f"{name[:4]}-{mode}", {"train": learnable(c)}, mode=mode, epochs=13)
+            spec["optimizer"] = {"type": "sgd", "schedule": {
+                "type": "piecewise_constant_decay", "boundaries": [48], "values": [0.05, 1e25]}}
+            spec.update(callbacks={name: callback}, evaluate={"every_steps": 8})
+            end = c.ends(spec)
+            losses = {int(e["steps"]): e["train_loss"] for e in end["evaluations"]}
+            for step, loss in losses.items():
+                if step <= 48:
+                    check(loss is not None and 0 < loss < 40, f"{mode}: loss of the steps to {step}", losses)
+                check(step < 64 or loss is None, f"{mode}: steps to {step} have no finite loss", losses)
+            said = end["callbacks"][name]
+            check_equal(int(said["best_steps"]), 48, f"{mode} {name}: the best, of {losses}")
+            check_equal(said["best"], losses[48], "its value")
+            more = ["--best"] if name == "best_checkpoint" else []
+            kernel = exported(c, end["id"], *more)
+            check(abs(kernel - TRUE).max() < 0.1, f"{mode} {name}: exported {kernel}")
+            text = c.run("status", end["id"]).stdout
+            check("loss 0.0000" not in text and "loss -" in text, text)
+            if name == "early_stopping":
+                check("after step 48" in end["reason"], end["reason"])
 
 
 def nothing_applied_is_failed(c):
@@ -86,11 +133,36 @@ def nothing_applied_is_failed(c):
     for mode in MODES:
         spec = linear(f"none-{mode}", {"train": ones(c, 40)}, 2, mode, batch=20, epochs=1)
         end = c.ends(spec, want="failed")
-        check("updates was applied: no loss or gradient was finite; " in end["reason"], end["reason"])
+        check("updates was applied: no loss or gradient was finite; the data is not finite: sample" in end["reason"],
+              end["reason"])
+        check_equal(end["loss"], None, f"{mode}: loss")
+        check_equal(c.summary(end["id"])["training_loss"], None, f"{mode}: loss of the summary")
+        text = c.run("status", end["id"]).stdout
+        check("0.0000" not in text, text)
     spec.update(callbacks={"early_stopping": {"monitor": "loss", "patience": 1}}, evaluate={"every_steps": 1})
     spec["train"].update(batch=1, epochs=4)
     end = c.ends(spec, want="failed")
     check("updates was applied" in end["reason"], end["reason"])
+    row = [line.split() for line in c.run("jobs").stdout.splitlines() if line.startswith(end["id"] + " ")][0]
+    check("-" in row and "0.0000" not in row, row)
+
+
+def nan_in_weights(c):
+    """Refused with the variable and the place, before anything is trained."""
+    kernel = numpy.ones((4, 1), "f4")
+    kernel[2, 0] = numpy.nan
+    bias = numpy.zeros(1, "f4")
+    bias[0] = -numpy.inf
+    for name, tensors, text in (
+            ("nan", {"d/kernel": kernel, "d/bias": numpy.zeros(1, "f4")}, "d/kernel[2, 0] is nan"),
+            ("inf", {"d/kernel": numpy.ones((4, 1), "f4"), "d/bias": bias}, "d/bias[0] is -inf")):
+        path = c.dir / f"{name}.safetensors"
+        save_file(tensors, path)
+        for mode in MODES:
+            (c.dir / "job.json").write_text(json.dumps(
+                linear(f"w-{mode}", {"train": learnable(c)}, mode=mode, epochs=1)))
+            done = c.run("submit", c.dir / "job.json", "--weights", path, want=None)
+            check(done.returncode != 0 and text in done.stderr, f"{mode}: {done.returncode}", done.stderr, done.stdout)
 
 
 def callbacks_loss_without_test(c):
@@ -99,12 +171,15 @@ def callbacks_loss_without_test(c):
             spec = linear(f"cb-{mode}", {"train": learnable(c)}, mode=mode, epochs=3)
             spec.update(callbacks={"best_checkpoint": {"monitor": "loss"}}, **evaluate)
             end = c.ends(spec)
-            check_equal(len(end["evaluations"]), 3, f"{mode}: evaluations")
-            if mode != "allreduce":
-                exported(c, end["id"], "--best")
+            losses = [e["train_loss"] for e in end["evaluations"]]
+            check_equal(len(losses), 3, f"{mode}: evaluations")
+            check(all(loss > 0 for loss in losses), f"{mode}: losses {losses}")
+            check_equal([e["loss"] for e in end["evaluations"]], [None] * 3, "losses of no test set")
+            exported(c, end["id"], "--best")
 
 
-CASES = [half_skipped_is_a_warning, nothing_applied_is_failed, callbacks_loss_without_test]
+CASES = [skipped_loss, best_of_nothing, nothing_applied_is_failed, nan_in_weights,
+         callbacks_loss_without_test]
 
 
 def each(c):

@@ -179,3 +179,22 @@ void lease_set_progress(struct lease *l, const struct lease_metrics *m)
     l->progress.metrics = *m;
     pthread_mutex_unlock(&l->progress.lock);
 }
+
+void lease_say_metrics(Sluice__V1__StepMetrics *out,
+                       const struct lease_metrics *m)
+{
+    sluice__v1__step_metrics__init(out);
+    out->steps = m->steps;
+    out->samples = m->loss_samples;
+    out->loss_sum = m->loss_sum;
+    out->correct = m->right_sum > 0 ? (uint64_t)(m->right_sum + 0.5) : 0;
+    out->skipped = m->skipped;
+    out->refused = m->refused;
+    out->compute_ms = m->compute_ms;
+    out->wait_ms = m->wait_ms;
+    out->input_ms = m->input_ms;
+    out->loss_scale = m->loss_scale;
+    out->sums = m->sums;
+    out->sent_bytes = m->sent_bytes;
+    out->strange = (char *)m->strange;
+}

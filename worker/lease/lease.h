@@ -30,6 +30,8 @@ enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
 // Sums over the steps that this attempt saw counted; see StepMetrics.
 struct lease_metrics {
     uint64_t steps, samples, skipped, refused;
+    // Of steps that were applied and whose loss is known: their samples.
+    uint64_t loss_samples;
     double loss_sum, right_sum;
     double compute_ms, wait_ms, input_ms, push_ms;
     double loss_scale;           // the last; 0: there is none
@@ -107,5 +109,9 @@ uint64_t lease_still_ms(struct lease *l, uint64_t now_ms);
 
 struct lease_metrics lease_progress(struct lease *l);
 void lease_set_progress(struct lease *l, const struct lease_metrics *m);
+
+// Fills a message with them; its text borrows from `m`.
+void lease_say_metrics(Sluice__V1__StepMetrics *out,
+                       const struct lease_metrics *m);
 
 #endif

@@ -369,14 +369,18 @@ static enum sl_err collect(struct ring_round *r, bool *left,
 
 static void account(struct ring_round *r, bool finite)
 {
-    r->m.steps += r->slots;
+    uint64_t samples = 0;
+
     for (uint32_t i = 0; i < r->slots; i++)
-        r->m.samples += r->steps[r->first + i].samples;
-    if (finite) {
+        samples += r->steps[r->first + i].samples;
+    r->m.steps += r->slots;
+    r->m.samples += samples;
+    if (!finite)
+        r->m.skipped += r->slots;
+    if (finite && isfinite(r->loss_sum)) {
+        r->m.loss_samples += samples;
         r->m.loss_sum += r->loss_sum;
         r->m.right_sum += r->right_sum;
-    } else {
-        r->m.skipped += r->slots;
     }
     lease_set_progress(r->lease, &r->m);
 }

@@ -55,7 +55,7 @@ struct ring_round {
     uint64_t samples;
     bool bad;                   // one of our own contributions is not finite,
     bool bad_loss;              // and its loss is not
-    double loss_sum, right_sum; // of our own contributions
+    double loss_sum, right_sum; // of our own contributions; NAN: not known
     float *average;             // of all; whole if
     bool finite;                // all of its buckets are
 };

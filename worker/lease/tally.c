@@ -2,6 +2,8 @@
 // worker/lease/tally.c -- metrics of counted steps, and evidence for a report.
 #include "worker/lease/tally.h"
 
+#include <math.h>
+
 #include "common/base/mem.h"
 #include "worker/lease/task.h"
 
@@ -17,9 +19,10 @@ void tally_add(struct tally *t, const struct sync *sync,
         t->added = t->step;
         m->steps++;
         m->samples += t->samples;
-        if (!t->skipped) {
+        if (!t->skipped && isfinite(t->loss_sum)) {
+            m->loss_samples += t->samples;
             m->loss_sum += t->loss_sum;
-            m->right_sum += t->right_sum;
+            m->right_sum += isfinite(t->right_sum) ? t->right_sum : 0;
         }
         m->skipped += t->skipped;
     }

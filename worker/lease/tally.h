@@ -18,8 +18,8 @@ struct tally {
     bool any;
     uint32_t step;
     uint64_t samples;
-    double loss_sum, right_sum;
-    bool skipped; // then these two are not added
+    double loss_sum, right_sum; // NAN: not known, and neither is added
+    bool skipped;               // likewise
     bool has_added;
     uint32_t added; // the step that was added last
 };

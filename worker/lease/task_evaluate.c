@@ -134,6 +134,7 @@ static enum sl_err one_batch(const struct task_env *env, struct job *job,
     t2 = sl_now_us(env->clock);
     m->steps++;
     m->samples += batch.n;
+    m->loss_samples += batch.n;
     m->loss_sum += program_loss_sum(p);
     if (spec_loss_counts(job->loss))
         m->right_sum += program_right_sum(p);

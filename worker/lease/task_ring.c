@@ -426,6 +426,7 @@ static void write_parts(struct ring *t)
 static bool run_round(struct ring *t, bool *failed)
 {
     struct rank *r = rank_of(t);
+    Sluice__V1__StepMetrics metrics;
     enum round_result result = round_run(&t->round, &t->err);
 
     switch (result) {
@@ -451,7 +452,8 @@ static bool run_round(struct ring *t, bool *failed)
     if (t->feed != NULL)
         feed_round(t->feed, r, t->round.steps, t->round.count,
                    t->round.average);
-    seat_say_step(t->seat, say_step(t->say, r), t->over || holds(t));
+    lease_say_metrics(&metrics, &t->round.m);
+    seat_say_step(t->seat, say_step(t->say, r, &metrics), t->over || holds(t));
     return !t->over;
 }
 

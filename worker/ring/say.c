@@ -121,7 +121,8 @@ Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
     return copy(SLUICE__V1__ATTEND_UP__KIND_RING_COPIED, &m.base);
 }
 
-Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r)
+Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
+                               Sluice__V1__StepMetrics *metrics)
 {
     Sluice__V1__RingStep m = SLUICE__V1__RING_STEP__INIT;
     Sluice__V1__AttendUp *up = NULL;
@@ -133,6 +134,7 @@ Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r)
     m.generation = r->tag.incarnation;
     m.sequence = r->tag.sequence;
     m.counts = &counts.msg;
+    m.metrics = metrics;
     counts.msg.n_epochs = 0;
     if (rc == SL_OK)
         up = copy(SLUICE__V1__ATTEND_UP__KIND_RING_STEP, &m.base);

@@ -25,7 +25,8 @@ Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation);
 // Ours is the state of that generation; or there is no use in waiting for it.
 Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
                                  struct wire_tag tag);
-Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r);
+Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
+                               Sluice__V1__StepMetrics *metrics);
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why);
 

@@ -515,7 +515,7 @@ void member_beat(void *arg)
         if (count == BEAT_LEASES)
             break;
         sluice__v1__lease_progress__init(p);
-        report_metrics(&metrics[count], &seen);
+        lease_say_metrics(&metrics[count], &seen);
         attempts[count] = wire_attempt_msg(l->attempt);
         p->job = l->job;
         p->closure = l->closure;

@@ -8,24 +8,6 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 
-void report_metrics(Sluice__V1__StepMetrics *out, const struct lease_metrics *m)
-{
-    sluice__v1__step_metrics__init(out);
-    out->steps = m->steps;
-    out->samples = m->samples;
-    out->loss_sum = m->loss_sum;
-    out->correct = m->right_sum > 0 ? (uint64_t)(m->right_sum + 0.5) : 0;
-    out->skipped = m->skipped;
-    out->refused = m->refused;
-    out->compute_ms = m->compute_ms;
-    out->wait_ms = m->wait_ms;
-    out->input_ms = m->input_ms;
-    out->loss_scale = m->loss_scale;
-    out->sums = m->sums;
-    out->sent_bytes = m->sent_bytes;
-    out->strange = (char *)m->strange;
-}
-
 // Without memory it is told another time.
 void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
                 const struct lease *l)
@@ -136,7 +118,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
         items[i].closed = l->outcome.closed[i];
         list[i] = &items[i];
     }
-    report_metrics(&metrics, &seen);
+    lease_say_metrics(&metrics, &seen);
     report_bad(&metrics, &bad, l);
     metrics.scores = scores(&sums, l);
     m.job = l->job;

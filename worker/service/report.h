@@ -16,9 +16,6 @@ Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map);
 Sluice__V1__AttendUp *report_refused(const Sluice__V1__Lease *m,
                                      const struct sl_error *err);
 
-void report_metrics(Sluice__V1__StepMetrics *out,
-                    const struct lease_metrics *m);
-
 // What of the job's data cannot be read and was passed over; some of it, if it
 // is much. Metrics borrow it until report_bad_free.
 struct report_bad {

@@ -2,6 +2,7 @@
 #include "client/progress.h"
 
 #include "proto/pbjson.h"
+#include "proto/wire.h"
 #include "tests/harness/t.h"
 
 static void reads(const Sluice__V1__JobStatus *s, const char *want)
@@ -22,8 +23,9 @@ TEST(progress, a_running_job)
     s.epochs = 5;
     s.steps_asked = 4690;
     s.steps_counted = 1860;
-    s.loss = 0.41234;
-    s.accuracy = 0.853;
+    WIRE_SET_KNOWN(&s, loss, SLUICE__V1__JOB_STATUS__KNOWN_LOSS_LOSS, 0.41234);
+    WIRE_SET_KNOWN(&s, accuracy,
+                   SLUICE__V1__JOB_STATUS__KNOWN_ACCURACY_ACCURACY, 0.853);
     s.images_per_second = 8123.4;
     s.workers = 3;
     s.staleness_p50 = 1;
@@ -34,9 +36,15 @@ TEST(progress, a_running_job)
     s.workers = 1;
     s.remaining_seconds = 0;
     s.steps_counted = 0;
-    s.accuracy = 0;
+    s.known_accuracy_case = 0;
     reads(&s, "epoch 2/5  step 0/4,690 (0 %)  8,123 samples/s  1 worker  "
               "staleness 1");
+    // Where every step was skipped there is no loss.
+    s.steps_counted = 9;
+    s.known_loss_case = 0;
+    reads(&s, "epoch 2/5  step 9/4,690 (0 %)  loss -  8,123 samples/s  "
+              "1 worker  staleness 1");
+    s.steps_counted = 0;
     // One that waits says for what first, and shows no rate, no time left.
     s.reason = (char *)"waits for psserver ps-1";
     s.remaining_seconds = 124;
@@ -61,30 +69,56 @@ TEST(progress, a_waiting_and_an_ended_job)
 TEST(progress, evaluations)
 {
     Sluice__V1__Evaluation e = SLUICE__V1__EVALUATION__INIT;
+    Sluice__V1__JobStatus s = SLUICE__V1__JOB_STATUS__INIT;
+    Sluice__V1__CallbacksStatus callbacks = SLUICE__V1__CALLBACKS_STATUS__INIT;
+    Sluice__V1__JobSpec spec = SLUICE__V1__JOB_SPEC__INIT;
     struct buf line = BUF_INIT;
 
+    s.steps_asked = 4500;
+    s.epochs = 3;
     e.epoch = 1;
-    e.accuracy = 0.87123;
-    e.loss = 0.3561;
+    WIRE_SET_KNOWN(&e, accuracy,
+                   SLUICE__V1__EVALUATION__KNOWN_ACCURACY_ACCURACY, 0.87123);
+    WIRE_SET_KNOWN(&e, loss, SLUICE__V1__EVALUATION__KNOWN_LOSS_LOSS, 0.3561);
     e.samples = 10000;
-    T_OK(progress_evaluation(&line, &e, true));
+    T_OK(progress_evaluation(&line, &s, &e));
     T_STR(buf_text(&line),
           "epoch 1: test accuracy 0.8712, loss 0.3561 (10,000 samples)");
     buf_reset(&line);
-    T_OK(progress_evaluation(&line, &e, false));
+    s.spec = &spec;
+    spec.loss = (char *)"mean_squared_error";
+    T_OK(progress_evaluation(&line, &s, &e));
     T_STR(buf_text(&line), "epoch 1: test loss 0.3561 (10,000 samples)");
-    // By steps, or with callbacks; and of what was trained since the last.
+    // Of the epoch's end, and not.
     buf_reset(&line);
     e.steps = 1500;
+    T_OK(progress_evaluation(&line, &s, &e));
+    T_STR(buf_text(&line), "epoch 1: test loss 0.3561 (10,000 samples)");
+    buf_reset(&line);
+    e.steps = 1501;
+    T_OK(progress_evaluation(&line, &s, &e));
+    T_STR(buf_text(&line),
+          "epoch 1 at step 1,501: test loss 0.3561 (10,000 samples)");
+    // By steps, or with callbacks; and of what was trained since the last.
+    buf_reset(&line);
+    s.callbacks = &callbacks;
+    e.steps = 1500;
     e.train_samples = 800;
-    e.train_loss = 0.5;
-    T_OK(progress_evaluation(&line, &e, false));
+    WIRE_SET_KNOWN(&e, train_loss,
+                   SLUICE__V1__EVALUATION__KNOWN_TRAIN_LOSS_TRAIN_LOSS, 0.5);
+    T_OK(progress_evaluation(&line, &s, &e));
     T_STR(buf_text(&line), "step 1,500: test loss 0.3561 (10,000 samples); "
                            "trained loss 0.5000");
     buf_reset(&line);
     e.samples = 0;
-    T_OK(progress_evaluation(&line, &e, false));
+    T_OK(progress_evaluation(&line, &s, &e));
     T_STR(buf_text(&line), "step 1,500: trained loss 0.5000");
+    // Of which every step was skipped.
+    buf_reset(&line);
+    e.known_train_loss_case = 0;
+    e.train_samples = 0;
+    T_OK(progress_evaluation(&line, &s, &e));
+    T_STR(buf_text(&line), "step 1,500: trained loss -");
     buf_release(&line);
 }
 

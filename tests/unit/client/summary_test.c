@@ -133,8 +133,9 @@ TEST(summary, json_has_what_scripts_read)
     char *text;
 
     honest(&j);
-    e.accuracy = 0.5;
-    e.loss = 0.25;
+    WIRE_SET_KNOWN(&e, accuracy,
+                   SLUICE__V1__EVALUATION__KNOWN_ACCURACY_ACCURACY, 0.5);
+    WIRE_SET_KNOWN(&e, loss, SLUICE__V1__EVALUATION__KNOWN_LOSS_LOSS, 0.25);
     j.status.n_evaluations = 2;
     j.status.evaluations = list;
     T_OK(summary_json(&object, &j.status));
@@ -147,10 +148,18 @@ TEST(summary, json_has_what_scripts_read)
     T_HAS(text, "\"workers_killed\":1");
     T_HAS(text, "\"once\":true,\"cover\":true");
     T_HAS(text, "\"state\":\"finished\"");
+    T_HAS(text, "\"training_loss\":null"); // not 0: nothing is known
     free(text);
     json_decref(object);
 
     e.loss = 1.0 / 0.0; // no JSON number
+    T_OK(summary_json(&object, &j.status));
+    text = json_dumps(object, JSON_COMPACT);
+    T_HAS(text, "\"test_loss\":[null,null]");
+    free(text);
+    json_decref(object);
+
+    e.known_loss_case = 0; // no finite one is known
     T_OK(summary_json(&object, &j.status));
     text = json_dumps(object, JSON_COMPACT);
     T_HAS(text, "\"test_loss\":[null,null]");

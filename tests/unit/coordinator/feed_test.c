@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The feed: what is kept of what happened, what falls out, and what its file
 // gives back.
+#include <math.h>
 #include "coordinator/feed/feed.h"
 
 #include <fcntl.h>
@@ -218,6 +219,10 @@ TEST(feed, the_file_gives_events_and_minutes_back)
     say(f, 1, EVENT_JOB_RUNS, "one runs");
     feed_point(f, said.uid, &p, false);
     feed_point(f, 1, &p, false);
+    p.loss = p.accuracy = (double)NAN; // of another one nothing is known
+    feed_point(f, 7, &p, false);
+    p.loss = 0.25;
+    p.accuracy = 0.5;
     feed_forget(f, 1);
     feed_free(f);
 
@@ -237,6 +242,10 @@ TEST(feed, the_file_gives_events_and_minutes_back)
     T_EQ(got->wall_us, e->wall_us);
     T_EQ(got->steps, p.steps);
     T_TRUE(got->loss == p.loss && got->accuracy == p.accuracy);
+    t = traces_curve(feed_traces(f), 7, true);
+    T_EQ(t->added, 1);
+    T_TRUE(isnan(((const struct curve_point *)track_at(t, 1))->loss));
+    T_TRUE(isnan(((const struct curve_point *)track_at(t, 1))->accuracy));
     T_EQ(got->samples, p.samples);
     T_TRUE(got->rate == p.rate);
     T_EQ(got->epoch, p.epoch);

@@ -86,7 +86,7 @@ TEST(journal, a_job_comes_back_as_it_was_accepted)
 {
     struct journal *j = open_at("j");
     struct journal_facts facts = {60000, 10000, UINT64_MAX, 7};
-    struct journal_counters counters = {1, 2, 3, 4, 5, 0, {6, 7, 8}};
+    struct journal_counters counters = {1, 2, 3, 4, 5, 0, {6, 7, 8, 0, 0}};
     struct journal_job row;
     uint64_t id = add_job(j, "r-1"), found = 0, last = 0;
 
@@ -107,6 +107,17 @@ TEST(journal, a_job_comes_back_as_it_was_accepted)
     T_EQ(row.facts.train_hash, UINT64_MAX);
     T_EQ(row.counters.workers_lost, 2);
     T_EQ(row.counters.elapsed_ms, 5);
+    T_EQ(row.counters.trained.samples, 6);
+    T_EQ(row.counters.trained.skipped, 0);
+    // Of steps that were all skipped it is known that there were some.
+    counters.trained = (struct journal_trained){.steps = 9, .skipped = 9};
+    T_OK(journal_job_counters(j, id, &counters, t_err()));
+    reopen(&j);
+    row = only_job(j);
+    T_EQ(row.counters.trained.samples, 0);
+    T_NEAR(row.counters.trained.loss_sum, 0, 0);
+    T_TRUE(row.counters.trained.skipped > 0 &&
+           row.counters.trained.skipped == row.counters.trained.steps);
     T_OK(journal_last_job(j, &last, t_err()));
     T_EQ(last, id);
     journal_close(j);
@@ -431,6 +442,41 @@ static enum sl_err see_blame(void *arg, uint64_t closure, uint64_t worker,
     return SL_OK;
 }
 
+static enum sl_err see_unknown(void *arg, const struct journal_evaluation *row,
+                               struct sl_error *err)
+{
+    (*(unsigned *)arg)++;
+    T_TRUE(isnan(row->loss) && isnan(row->train_loss));
+    T_TRUE(isnan(row->train_accuracy));
+    T_TRUE(row->epoch == 1 ? isnan(row->accuracy) : row->accuracy == 0.5);
+    return SL_OK;
+}
+
+TEST(journal, what_is_not_known_of_an_evaluation_is_not_0_afterwards)
+{
+    const struct journal_evaluation rows[] = {{.epoch = 1,
+                                               .loss = (double)NAN,
+                                               .accuracy = (double)NAN,
+                                               .train_loss = (double)NAN,
+                                               .train_accuracy = (double)NAN},
+                                              {.epoch = 2,
+                                               .samples = 9,
+                                               .loss = (double)NAN,
+                                               .accuracy = 0.5,
+                                               .train_loss = (double)NAN,
+                                               .train_accuracy = (double)NAN}};
+    struct journal *j = open_at("j");
+    uint64_t id = add_job(j, "");
+    unsigned seen = 0;
+
+    T_OK(journal_evaluations_add(j, id, rows, 2, (struct journal_blob){NULL, 0},
+                                 t_err()));
+    reopen(&j);
+    T_OK(journal_each_evaluation(j, id, see_unknown, &seen, t_err()));
+    T_EQ(seen, 2);
+    journal_close(j);
+}
+
 TEST(journal, evaluations_and_blames_survive)
 {
     struct journal_evaluation rows[] = {
@@ -611,7 +657,7 @@ TEST(journal, schema_2_becomes_schema_3)
     };
     struct journal *j = open_at("j");
     uint64_t id = add_job(j, "r-1");
-    struct journal_counters counters = {.trained = {7, 3, 1.5}};
+    struct journal_counters counters = {.trained = {7, 3, 1.5, 0, 0}};
     double sum = 0;
     sqlite3 *db;
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
 #include "coordinator/rules/meter.h"
 
 #include "tests/harness/t.h"
@@ -46,6 +48,38 @@ TEST(meter, progress_is_added_once)
     T_NEAR(more.loss_sum, 1, 1e-12);
     now.samples = 1; // less than before: adds nothing
     T_EQ(meter_delta(&seen, &now).steps, 0);
+}
+
+TEST(meter, an_epoch_that_was_skipped_has_no_loss)
+{
+    struct meter m;
+    struct meter_sums s = {.steps = 1, .samples = 10, .loss_sum = 7};
+    struct meter_sums skipped = {.steps = 4, .skipped = 4};
+
+    meter_init(&m);
+    meter_loss_add(&m, 0, &s);
+    meter_loss_add(&m, 1, &skipped);
+    s = meter_loss(&m, 1);
+    T_TRUE(isnan(meter_mean_loss(&s)) && isnan(meter_mean_accuracy(&s)));
+    s = meter_loss(&m, 0);
+    T_NEAR(meter_mean_loss(&s), 0.7, 1e-12);
+}
+
+TEST(meter, samples_of_skipped_steps_are_taken_off_what_an_older_worker_says)
+{
+    struct meter_sums s = {
+        .steps = 10, .skipped = 9, .samples = 80, .correct = 7, .loss_sum = 8};
+
+    meter_of_applied(&s, 8);
+    T_EQ(s.samples, 8);
+    T_NEAR(meter_mean_loss(&s), 1, 0);
+    meter_of_applied(&s, 8); // as a newer one says it
+    T_EQ(s.samples, 8);
+    T_EQ(s.correct, 7);
+    s.skipped = 10;
+    meter_of_applied(&s, 8);
+    T_EQ(s.samples, 0);
+    T_EQ(s.correct, 0);
 }
 
 TEST(meter, shows_the_epoch_before_until_this_one_has_steps)

@@ -45,8 +45,10 @@ static void set_up(void)
     optimizer.learning_rate = 0.5;
     optimizer.has_nesterov = true;
     status.spec = &spec;
-    status.loss = 0.25;
-    status.accuracy = 0.75;
+    WIRE_SET_KNOWN(&status, loss, SLUICE__V1__JOB_STATUS__KNOWN_LOSS_LOSS,
+                   0.25);
+    WIRE_SET_KNOWN(&status, accuracy,
+                   SLUICE__V1__JOB_STATUS__KNOWN_ACCURACY_ACCURACY, 0.75);
     status.workers = 3;
     status.epochs = 4;
     status.steps_asked = 400;
@@ -270,7 +272,7 @@ TEST(curves, a_job_that_falls_back_says_so)
 TEST(curves, evaluations_are_a_run_of_their_own)
 {
     Sluice__V1__Evaluation e[2];
-    Sluice__V1__Evaluation *list[] = {&e[0], &e[1]};
+    Sluice__V1__Evaluation *list[3] = {&e[0], &e[1]};
     const char *root = t_tmpdir();
     struct curves *c;
 
@@ -278,18 +280,24 @@ TEST(curves, evaluations_are_a_run_of_their_own)
     for (unsigned i = 0; i < 2; i++) {
         sluice__v1__evaluation__init(&e[i]);
         e[i].epoch = i + 1;
-        e[i].loss = 0.5;
+        WIRE_SET_KNOWN(&e[i], loss, SLUICE__V1__EVALUATION__KNOWN_LOSS_LOSS,
+                       0.5);
     }
     status.evaluations = list;
     c = open_in(root, false);
     status.n_evaluations = 1;
     take(c, 100);
+    e[1].steps = 203; // of which parameters it is, where that is said
     status.n_evaluations = 2;
     take(c, 200);
+    e[0].known_loss_case = 0;
+    list[2] = &e[0]; // nothing is known of it: no point
+    status.n_evaluations = 3;
+    take(c, 300);
     curves_free(c);
     T_EQ(look(root, "j-7/validation").files, 1);
     T_EQ(scalars, 2);
-    T_EQ(last_step, 200); // of 400 in 4 epochs
+    T_EQ(last_step, 203); // the other at 100, of 400 in 4 epochs
 }
 
 TEST(curves, staleness_is_a_histogram_of_what_was_new)

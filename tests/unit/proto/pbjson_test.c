@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
 #include "tests/harness/pb_text.h"
 #include "tests/unit/proto/t_proto.h"
 
@@ -196,7 +198,9 @@ TEST(pbjson, not_finite_and_not_utf8_can_be_printed)
                  "b\xc3";
     struct buf text = BUF_INIT;
 
+    s.known_loss_case = SLUICE__V1__JOB_STATUS__KNOWN_LOSS_LOSS;
     s.loss = 0.0 / 0.0;
+    s.known_accuracy_case = SLUICE__V1__JOB_STATUS__KNOWN_ACCURACY_ACCURACY;
     s.accuracy = -1.0 / 0.0;
     s.name = bad;
     s.state = (Sluice__V1__JobState)77;
@@ -206,6 +210,36 @@ TEST(pbjson, not_finite_and_not_utf8_can_be_printed)
                            "b\xef\xbf\xbd\"");
     T_HAS(buf_text(&text), "\"state\":77");
     buf_release(&text);
+}
+
+// An older program sends no 0, and reads as one what is not there.
+TEST(pbjson, a_number_that_is_not_known_is_null_and_not_sent)
+{
+    Sluice__V1__JobStatus s = SLUICE__V1__JOB_STATUS__INIT;
+    struct buf text = BUF_INIT, none = BUF_INIT, zero = BUF_INIT;
+    ProtobufCMessage *back = NULL;
+
+    T_OK(pb_text(&text, &s.base, false));
+    T_HAS(buf_text(&text), "\"loss\":null,\"accuracy\":null");
+    T_OK(wire_pack(&s.base, &none));
+    WIRE_SET_KNOWN(&s, loss, SLUICE__V1__JOB_STATUS__KNOWN_LOSS_LOSS, NAN);
+    T_EQ(s.known_loss_case, 0);
+    WIRE_SET_KNOWN(&s, loss, SLUICE__V1__JOB_STATUS__KNOWN_LOSS_LOSS, 0);
+    buf_reset(&text);
+    T_OK(pb_text(&text, &s.base, false));
+    T_HAS(buf_text(&text), "\"loss\":0.0,\"accuracy\":null");
+    T_OK(wire_pack(&s.base, &zero));
+    T_EQ(zero.len, none.len + 9); // field 13 as a double, as ever
+    T_EQ(zero.data[none.len], 13 << 3 | 1);
+    back = protobuf_c_message_unpack(&sluice__v1__job_status__descriptor, NULL,
+                                     zero.len, zero.data);
+    T_TRUE(back != NULL);
+    T_EQ(WIRE_KNOWN((Sluice__V1__JobStatus *)back, loss), 0);
+    T_TRUE(isnan(WIRE_KNOWN((Sluice__V1__JobStatus *)back, accuracy)));
+    protobuf_c_message_free_unpacked(back, NULL);
+    buf_release(&text);
+    buf_release(&none);
+    buf_release(&zero);
 }
 
 TEST(pbjson, out_of_memory_at_every_step)

@@ -299,6 +299,8 @@ static float value_at(uint64_t row, uint64_t column)
     return (float)(100 * row + column);
 }
 
+static float odd_value; // not 0: of the kernel's [1, 6] in the file
+
 // The kernel with its axes turned, and a bias; written by anybody.
 static void weights_file(struct files *f, const uint64_t shape[2], bool turned)
 {
@@ -318,6 +320,8 @@ static void weights_file(struct files *f, const uint64_t shape[2], bool turned)
         for (uint64_t column = 0; column < 5; column++)
             values[turned ? column * 8 + row : row * 5 + column] =
                 value_at(row, column);
+    if (odd_value != 0)
+        values[1 * 8 + 6] = odd_value;
     for (unsigned i = 0; i < 9; i++)
         nine[i] = (float)i - 4;
     T_OK(tensorfile_layout(tensors, 2, t_err()));
@@ -386,6 +390,37 @@ TEST(source, weights_are_values_alone_whatever_rows_a_shard_has)
         shard_unref(seed);
     }
     files_release(&f);
+}
+
+// By the shard that has the row: others are not hindered, and nobody trains.
+TEST(source, weights_that_are_not_finite_are_refused_with_their_place)
+{
+    static const uint64_t keras[2] = {5, 8};
+    static const struct {
+        float value;
+        const char *text;
+    } odd[] = {{NAN, "kernel[1, 6] is nan"},
+               {INFINITY, "kernel[1, 6] is inf"},
+               {-INFINITY, "kernel[1, 6] is -inf"}};
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard *s;
+    struct files f;
+    struct kit k;
+
+    for (size_t i = 0; i < SL_COUNT(odd); i++) {
+        files_init(&f);
+        odd_value = odd[i].value;
+        weights_file(&f, keras, true);
+        odd_value = 0;
+        weights_kit(&k, 0, 8);
+        T_FAILS(SL_EINVAL, resume(&f, &k, &s, &err));
+        T_HAS(err.text, odd[i].text);
+        T_HAS(err.text, "model.safetensors");
+        weights_kit(&k, 0, 3);
+        T_OK(resume(&f, &k, &s, t_err()));
+        shard_unref(s);
+        files_release(&f);
+    }
 }
 
 TEST(source, weights_that_do_not_fit_are_refused_and_named)
