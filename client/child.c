@@ -60,14 +60,16 @@ enum sl_err child_arg(struct child *c, const char *fmt, ...)
 enum sl_err child_program(char out[PATH_MAX], const char *name,
                           struct sl_error *err)
 {
-    char self[PATH_MAX - 32];
+    char self[PATH_MAX - 64];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
     if (n <= 0)
         return sl_fail(err, SL_EIO, "/proc/self/exe: %s", strerror(errno));
     self[n] = '\0';
     *strrchr(self, '/') = '\0';
-    snprintf(out, PATH_MAX, "%s/%s", self, name);
+    snprintf(out, PATH_MAX, "%s/sluice-%s", self, name);
+    if (access(out, X_OK) != 0)
+        snprintf(out, PATH_MAX, "%s/%s", self, name);
     return SL_OK;
 }
 

@@ -63,7 +63,8 @@ struct child {
     unsigned bad_exits;    // in a row, with a code that says "permanent"
 };
 
-// The program of that name which lies beside this one.
+// Gives the path of daemon `name` beside this program: sluice-`name`, as it is
+// installed, if that is there, else `name`, as it is built.
 enum sl_err child_program(char out[PATH_MAX], const char *name,
                           struct sl_error *err);
 

@@ -10,25 +10,78 @@
 #include "client/list.h"
 #include "client/progress.h"
 #include "client/verbs.h"
+#include "common/base/mem.h"
 
 // ---- jobs
+
+#define PAGE 1000 // jobs of an answer, where all are asked for
+
+// Appends the jobs of a page that have the name; they stay the api's. A
+// coordinator that does not know of names sends jobs of any.
+static enum sl_err add_page(Sluice__V1__ListReply *list,
+                            const Sluice__V1__ListReply *page, const char *name,
+                            struct sl_error *err)
+{
+    Sluice__V1__JobStatus **more = sl_realloc_array(
+        list->jobs, list->n_jobs + page->n_jobs + 1, sizeof(*more));
+
+    if (more == NULL)
+        return sl_fail(err, SL_ENOMEM, "out of memory for the list");
+    list->jobs = more;
+    for (size_t i = 0; i < page->n_jobs; i++)
+        if (name[0] == '\0' || strcmp(page->jobs[i]->name, name) == 0)
+            list->jobs[list->n_jobs++] = page->jobs[i];
+    list->more = page->more;
+    return SL_OK;
+}
+
+// Asks for one page, or page by page for all. A coordinator that does not know
+// of `more` may have some if the page is full.
+static enum sl_err list_jobs(struct api *api, Sluice__V1__ListReply *list,
+                             Sluice__V1__ListRequest *request, bool all,
+                             struct sl_error *err)
+{
+    Sluice__V1__ListReply *page;
+    enum sl_err rc;
+
+    do {
+        rc = api_list(api, request, &page, err);
+        if (rc == SL_OK)
+            rc = add_page(list, page, request->name, err);
+        if (rc == SL_OK && page->n_jobs > 0)
+            request->before = page->jobs[page->n_jobs - 1]->job;
+    } while (rc == SL_OK && all && page->n_jobs > 0 &&
+             (page->more || page->n_jobs == request->limit));
+    return rc;
+}
 
 int verb_jobs(struct cli *cli)
 {
     Sluice__V1__ListRequest request = SLUICE__V1__LIST_REQUEST__INIT;
-    Sluice__V1__ListReply *reply;
+    Sluice__V1__ListReply list = SLUICE__V1__LIST_REPLY__INIT;
+    const char *name = conf_str(cli->conf, "name");
+    bool all = conf_bool(cli->conf, "all");
     struct sl_error err = SL_ERROR_INIT;
     struct api *api = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
 
-    request.limit = (uint32_t)conf_int(cli->conf, "limit");
+    request.limit = all ? PAGE : (uint32_t)conf_int(cli->conf, "limit");
+    if (name != NULL)
+        request.name = (char *)name;
     if (rc == SL_OK)
-        rc = api_list(api, &request, &reply, &err);
+        rc = list_jobs(api, &list, &request, all, &err);
     if (rc == SL_OK)
         rc = list_print(
-            &cli->out, LIST_JOBS, &reply->base,
-            (ProtobufCMessage *const *)reply->jobs, reply->n_jobs,
-            "No jobs yet; try: sluice submit examples/fashion-mlp.yaml", &err);
+            &cli->out, LIST_JOBS, &list.base,
+            (ProtobufCMessage *const *)list.jobs, list.n_jobs,
+            name != NULL
+                ? "No job has this name"
+                : "No jobs yet; try: sluice submit examples/fashion-mlp.yaml",
+            &err);
+    if (rc == SL_OK && list.more && !cli->out.json)
+        cli_say("These are the newest %zu; --all lists older ones too",
+                list.n_jobs);
+    sl_free(list.jobs);
     api_close(api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

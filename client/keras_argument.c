@@ -197,9 +197,9 @@ enum sl_err take_initializer(struct keras_take *t, const struct keras_rule *r,
         return take_refuse(
             t, r, value,
             "known are zeros, ones, random_normal, random_uniform, "
-            "truncated_normal, and {glorot,he,lecun}_{normal,uniform}; with "
-            "another one, write the model's own first values with "
-            "sluice.keras.save_weights for submit --weights");
+            "truncated_normal, and {glorot,he,lecun}_{normal,uniform}; write "
+            "one of these, and give submit --weights the model's own first "
+            "values (sluice.keras.save_weights)");
     return put(t, r, json_string(word));
 }
 

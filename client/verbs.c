@@ -255,6 +255,11 @@ static const struct conf_key jobs_keys[] = {
      .min = 1,
      .max = 1000,
      .help = "The newest so many."},
+    {.name = "all",
+     .kind = CONF_BOOL,
+     .value = "false",
+     .help = "All of them."},
+    {.name = "name", .kind = CONF_STRING, .help = "Those of this name alone."},
     {.name = NULL},
 };
 
@@ -533,8 +538,9 @@ const struct cli_verb cli_verbs[] = {
     {.name = "jobs",
      .usage = "sluice jobs [OPTION]...",
      .brief = "list jobs, newest first",
-     .text = "Lists the coordinator's jobs, newest first.",
-     .example = "sluice jobs --limit 5",
+     .text = "Lists the coordinator's jobs, newest first. If there are more "
+             "than it lists, it says so; in JSON \"more\" is true then.",
+     .example = "sluice jobs --limit 5\nsluice jobs --name fashion --all",
      .keys = jobs_keys,
      .remote = true,
      .json = true,

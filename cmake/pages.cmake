@@ -16,7 +16,8 @@ add_custom_target(pages ALL DEPENDS ${pages}/man1/sluice.1)
 
 include(GNUInstallDirs)
 install(DIRECTORY ${pages}/man1 ${pages}/man8
-    DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT programs)
+    DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT programs
+    FILES_MATCHING PATTERN "sluice*")
 install(FILES ${pages}/completions/sluice.bash RENAME sluice
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
     COMPONENT programs)

@@ -36,7 +36,7 @@ def mpi(bench):
             ["mpicc", "-O3", "-o", str(out),
              str(ROOT / "bench" / "peers" / "mpi_allreduce.c")],
             check=False, capture_output=True, text=True)
-        check(done.returncode == 0, "OpenMPI is not there: apt-get install "
+        check(done.returncode == 0, "mpicc cannot compile the peer: apt-get install "
               "openmpi-bin libopenmpi-dev", done.stderr)
         return out
     return bench.shared("mpi", build)

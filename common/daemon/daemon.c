@@ -3,6 +3,7 @@
 // exit code.
 #include "common/daemon/daemon.h"
 
+#include <errno.h> // program_invocation_short_name
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -392,8 +393,10 @@ static void on_hup(void *arg)
 
 static int usage(const struct daemon *d, const char *text)
 {
+    // The name by which it was called: a package calls it sluice-worker.
     fprintf(stderr, "%s: %s\n%s: `%s --help` lists all options\n",
-            d->about->program, text, d->about->program, d->about->program);
+            d->about->program, text, d->about->program,
+            program_invocation_short_name);
     return DAEMON_EXIT_USAGE;
 }
 

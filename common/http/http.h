@@ -87,7 +87,8 @@ struct http_route {
 
 struct http_setup {
     struct loop *loop;
-    const char *bind;         // "127.0.0.1:9100", "[::1]:0", "localhost:0"
+    const char *bind;         // "127.0.0.1:9100", "[::1]:0", "localhost:0";
+                              // 0.0.0.0 and [::] listen on IPv4 and IPv6
     const char *const *hosts; // more names that are ours; ended by NULL
     // 0: as above. On loopback no address has a limit of its own, because
     // behind a proxy all come from one.

@@ -83,20 +83,48 @@ static enum sl_err resolve(const char *bind, struct addrinfo **out,
 
 static int open_socket(const struct addrinfo *at)
 {
-    int one = 1, fd = socket(at->ai_family,
-                             SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int one = 1, off = 0;
+    int fd =
+        socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0)
         return -1;
     // So that it can start again at once; two that listen still exclude each
     // other.
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (at->ai_family == AF_INET6) // [::] takes IPv4 too, whatever the sysctl
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
     one = errno;
     close(fd);
     errno = one;
     return -1;
+}
+
+static bool is_any_v4(const struct addrinfo *at)
+{
+    return at->ai_family == AF_INET &&
+           ((const struct sockaddr_in *)at->ai_addr)->sin_addr.s_addr ==
+               htonl(INADDR_ANY);
+}
+
+// Listens on 0.0.0.0 as gRPC does: for IPv6 as well, where the host has it. In
+// a cluster with IPv6 alone, probes would reach nothing else.
+static int open_any(const struct addrinfo *at)
+{
+    struct sockaddr_in6 six = {
+        .sin6_family = AF_INET6,
+        .sin6_addr = IN6ADDR_ANY_INIT,
+        .sin6_port = ((const struct sockaddr_in *)at->ai_addr)->sin_port};
+    struct addrinfo both = {.ai_family = AF_INET6,
+                            .ai_addr = (struct sockaddr *)&six,
+                            .ai_addrlen = sizeof(six)};
+    int fd = open_socket(&both);
+
+    if (fd < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL))
+        fd = open_socket(at);
+    return fd;
 }
 
 static void describe(struct http *h, int fd)
@@ -122,7 +150,7 @@ enum sl_err http_listen(int *out, const char *bind, struct http *h,
 
     if (rc != SL_OK)
         return rc;
-    fd = open_socket(at);
+    fd = is_any_v4(at) ? open_any(at) : open_socket(at);
     why = errno;
     h->near = is_near(at->ai_addr);
     freeaddrinfo(at);

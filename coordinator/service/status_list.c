@@ -3,6 +3,8 @@
 // one.
 #include "coordinator/service/status.h"
 
+#include <string.h>
+
 #include "common/base/mem.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
@@ -11,16 +13,25 @@
 
 #define LIST_DEFAULT 100
 
+// Whether there is a job of this number that the request asks for.
+static bool is_asked(const struct coord *c, uint64_t id,
+                     const Sluice__V1__ListRequest *request)
+{
+    const struct job *job = jobs_get(c, id);
+    const struct ended_job *ended = jobs_ended(c, id);
+
+    if (job == NULL && ended == NULL)
+        return false; // it was deleted
+    return request->name[0] == '\0' ||
+           strcmp(request->name, job != NULL ? job->name : ended->name) == 0;
+}
+
 static enum sl_err add_line(struct coord *c, uint64_t id,
                             Sluice__V1__ListReply *m, struct sl_error *err)
 {
     struct job *job = NULL;
-    enum sl_err rc = tenants_hide(c, id)
-                         ? SL_ENOENT
-                         : ended_open(c, id, LOAD_LINE, &job, err);
+    enum sl_err rc = ended_open(c, id, LOAD_LINE, &job, err);
 
-    if (rc == SL_ENOENT)
-        return SL_OK; // it was deleted
     if (rc != SL_OK)
         return rc;
     m->jobs[m->n_jobs] = status_job(c, job, false, false);
@@ -47,9 +58,14 @@ enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
         wire_free((ProtobufCMessage *)m);
         return sl_fail(err, SL_ENOMEM, "a list of jobs");
     }
-    for (; id > 0 && m->n_jobs < most; id--) {
-        enum sl_err rc = add_line(c, id, m, err);
+    for (; id > 0 && !m->more; id--) {
+        enum sl_err rc = SL_OK;
 
+        if (!is_asked(c, id, request) || tenants_hide(c, id))
+            continue;
+        m->more = m->n_jobs == most;
+        if (!m->more)
+            rc = add_line(c, id, m, err);
         if (rc != SL_OK) {
             wire_free(&m->base);
             return rc;

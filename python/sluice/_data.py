@@ -14,12 +14,13 @@ import dataclasses
 import multiprocessing
 import signal
 import sys
+import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
 import numpy as np
 
-__all__ = ["Batch", "Reader", "Rows", "halves", "length", "map_arrays", "reader_of",
-           "stacked"]
+__all__ = ["Batch", "Reader", "Rows", "Source", "halves", "length", "map_arrays",
+           "reader_of", "source_of", "stacked"]
 
 Collate = Callable[[List[Any]], Any]
 PR_SET_PDEATHSIG = 1
@@ -53,7 +54,11 @@ def is_array(data: Any) -> bool:
 
 
 def is_tree(data: Any) -> bool:
-    """Whether `data` is an array, or a tuple, list or dict of nothing else."""
+    """Whether `data` is an array, or a tuple, list or dict of nothing else. A list of
+    tuples or dicts is one of samples."""
+    if isinstance(data, list) and data and all(isinstance(d, (tuple, dict))
+                                               for d in data):
+        return False
     if isinstance(data, dict):
         return bool(data) and all(is_tree(d) for d in data.values())
     if isinstance(data, (tuple, list)):
@@ -93,6 +98,90 @@ def length(data: Any) -> int:
             "counts once whoever dies; a stream cannot give that") from None
 
 
+# ---- what people have instead of a data set
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A data set, with what the loader around it said of its reading."""
+
+    data: Any
+    batch_size: Optional[int] = None
+    collate: Optional[Collate] = None
+    workers: int = 0
+
+
+def _class(module: str, name: str) -> Any:
+    """A class of a framework, if the program has loaded it; else no type at all."""
+    return getattr(sys.modules.get(module), name, ())
+
+
+def _taken_apart(loader: Any) -> Source:
+    """A DataLoader's data set; ValueError for what the cluster's order leaves no room
+    for. It draws the order and gives each program its share, so the default samplers
+    and a DistributedSampler have nothing to add."""
+    def refused(what: str, instead: str) -> ValueError:
+        return ValueError(f"a DataLoader with {what}: the cluster says which samples "
+                          f"make a batch. Give its data set ({instead})")
+
+    utils = sys.modules["torch.utils.data"]
+    if isinstance(loader.dataset, utils.IterableDataset):
+        return Source(loader.dataset)  # is refused as it is
+    if loader.batch_size is None:
+        raise refused("batch_sampler, or batch_size=None", "loader.dataset")
+    sampler = loader.sampler
+    plain = type(sampler) is utils.SequentialSampler or (
+        type(sampler) is utils.RandomSampler and not sampler.replacement
+        and sampler.num_samples == len(loader.dataset)) or isinstance(
+            sampler, _class("torch.utils.data.distributed", "DistributedSampler"))
+    if not plain:
+        raise refused(f"a {type(sampler).__name__} as its sampler",
+                      "of some samples alone a torch.utils.data.Subset")
+    if loader.worker_init_fn is not None:
+        raise refused("worker_init_fn", "loader.dataset; readers are begun without it")
+    if loader.drop_last and len(loader.dataset) % loader.batch_size:
+        warnings.warn("the DataLoader's drop_last: here the last batch of an epoch is "
+                      "a smaller one, no sample is dropped", stacklevel=5)
+    default = utils.default_collate
+    return Source(loader.dataset, int(loader.batch_size),
+                  None if loader.collate_fn is default else loader.collate_fn,
+                  int(loader.num_workers))
+
+
+def source_of(data: Any) -> Source:
+    """What is read by sample number for what a program gave: a torch DataLoader is
+    taken apart, tables of pandas become arrays. ValueError for what gives batches
+    instead of samples, and for lists that were meant as columns."""
+    if isinstance(data, _class("torch.utils.data", "DataLoader")):
+        return _taken_apart(data)
+    if isinstance(data, _class("keras.utils", "PyDataset")):
+        raise ValueError(
+            f"{type(data).__name__} is a PyDataset, which gives batches: samples are "
+            "wanted by number. Give arrays with one row per sample, or an object with "
+            "len and [number] that gives the pair (x, y) of one sample")
+    data = _arrays(data)
+    if isinstance(data, (tuple, dict)) and not is_tree(data):
+        kinds = sorted({type(d).__name__ for d in
+                        (data.values() if isinstance(data, dict) else data)})
+        raise ValueError(
+            f"a {type(data).__name__} of {', '.join(kinds)}: arrays are wanted, with "
+            "one row per sample (numpy.asarray makes them), or a data set with len "
+            "and [number]")
+    return Source(data)
+
+
+def _arrays(data: Any) -> Any:
+    """A tree with NumPy's arrays where it has tables of pandas: their [number] is a
+    label, not a row."""
+    if hasattr(data, "iloc") and hasattr(data, "to_numpy"):
+        return data.to_numpy()
+    if isinstance(data, dict):
+        return {k: _arrays(d) for k, d in data.items()}
+    if isinstance(data, tuple):
+        changed = [_arrays(d) for d in data]
+        return type(data)(*changed) if hasattr(data, "_fields") else tuple(changed)
+    return data
+
+
 def stacked(items: List[Any]) -> Any:
     """Samples one behind another, as arrays: each of shape (n, ...)."""
     first = items[0]
@@ -130,9 +219,16 @@ def reader_of(data: Any, collate: Collate = stacked, rows: Type[Rows] = Rows
         two = isinstance(data, tuple) and len(data) == 2 and all(map(is_array, data))
         return pair if two else tree
     at_once = getattr(data, "__getitems__", None)
-    if at_once is not None:
-        return lambda samples: collate(list(at_once(samples.tolist())))
-    return lambda samples: collate([data[n] for n in samples.tolist()])
+
+    def items(samples: Any) -> Any:
+        numbers = samples.tolist()
+        read = (list(at_once(numbers)) if at_once is not None else
+                [data[n] for n in numbers])
+        missing = [n for n, item in zip(numbers, read) if item is None]
+        if missing:
+            raise TypeError(f"the data set gives None for sample {missing[0]}")
+        return collate(read)
+    return items
 
 
 def halves(batch: Any) -> Tuple[Any, Any]:

@@ -13,29 +13,106 @@ import json
 import os
 import secrets
 import signal
+import sys
 import tempfile
 import threading
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
+import time
+import warnings
+from typing import (Any, Callable, Dict, Generator, Iterator, List, Optional, Sequence,
+                    Tuple, Type, TypedDict, TypeVar)
 
 import numpy as np
 
 from . import client
-from ._data import Batch, Collate, Reader, Rows, halves, length, reader_of, stacked
+from ._data import (Batch, Collate, Reader, Rows, Source, halves, length, reader_of,
+                    source_of, stacked)
 from .session import Closure, Drained, Ended, Floats, Lost, Session, Step, Tls
 
-__all__ = ["Json", "Program", "Shape"]
+__all__ = ["Batches", "Cluster", "Json", "Program", "Shape"]
 
 Json = Dict[str, Any]
 Shape = Tuple[int, ...]
 Self = TypeVar("Self", bound="Program")
 
+Answer = TypeVar("Answer")
+
 ENDED = ("finished", "failed", "stopped")
 ASK_S = 5.0  # how long nothing is given before the job is asked for
+LOOK_S = 10.0  # so often a job that goes on is asked for its warnings
+AGAIN_S = 0.2  # before a coordinator that is away is asked again
+QUIT_S = 1.0  # for an answer, when we are leaving
+WORD_S = 2.0  # for what is said of the job when the program has failed
+DIFFERING = 6  # that a message names
+# Parts of a spec that a program speaks for, whether it says them or not.
+COMPARED = ("model", "optimizer", "data", "train")
+
+
+class Cluster(TypedDict, total=False):
+    """The keywords of every Trainer and of `fit`: see Program."""
+
+    tls: Tls
+    submit_tls: Tls
+    name: Optional[str]
+    init: str
+    share: Optional[str]
+    train: Optional[Json]
+    wait: Optional[float]
+    workers: int
+    mode: str
+    ranks: Optional[int]
+    store: Optional[str]
+    listen: Optional[str]
+    advertise: Optional[str]
+    new: bool
+
+
+def differences(ours: Any, theirs: Any, said: Any, path: str = ""
+                ) -> List[Tuple[str, Any, Any]]:
+    """(path, ours, theirs) of each value in which two specs with all defaults differ.
+    A field that `theirs` does not know counts if `said`, the spec without defaults,
+    has it."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        found: List[Tuple[str, Any, Any]] = []
+        said = said if isinstance(said, dict) else {}
+        for key in [*ours, *(k for k in theirs if k not in ours)]:
+            if key in theirs or key in said:
+                found += differences(ours.get(key), theirs.get(key), said.get(key),
+                                     f"{path}.{key}" if path else str(key))
+        return found
+    return [] if ours == theirs else [(path, ours, theirs)]
+
+
+def _shown(value: Any) -> str:
+    text = "nothing" if value is None else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _own_folder(what: str) -> str:
     """One of this user's in the folder for what need not last."""
     return os.path.join(tempfile.gettempdir(), f"sluice-{what}-{os.getuid()}")
+
+
+class Batches(Iterator[Batch]):
+    """Those of a job that this program is given. `len` counts the steps of the whole
+    job: with several programs each is given its share of them."""
+
+    def __init__(self, steps: Generator[Batch, None, None], count: int) -> None:
+        self._steps, self._count = steps, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __next__(self) -> Batch:
+        return next(self._steps)
+
+    def close(self) -> None:
+        """Gives back what is under way: no more of them are asked for."""
+        self._steps.close()
+
+
+def _going_on(listed: List[Json]) -> Optional[str]:
+    """The newest that has not ended."""
+    return next((str(j["id"]) for j in listed if j["state"] not in ENDED), None)
 
 
 class Program:
@@ -67,6 +144,13 @@ class Program:
                  listen="10.0.0.2:0"
     wait         seconds to wait for the coordinator; None: as long as it takes
     workers      processes that read data ahead; 0: the program reads itself
+    new          submit a job of our own though one of this name goes on. Without it
+                 the program joins that one, if it has the same samples, batch,
+                 epochs, optimizer, model and `train`
+
+    `id` is the job's, `first` whether we submitted it (of programs that train one job
+    one alone did, so that one writes files), `warnings` what the job was warned of so
+    far, each of which was a Python warning, once.
     """
 
     collate: Collate = staticmethod(stacked)
@@ -81,7 +165,11 @@ class Program:
                  train: Optional[Json] = None, wait: Optional[float] = None,
                  workers: int = 0, mode: str = "async", ranks: Optional[int] = None,
                  store: Optional[str] = None, listen: Optional[str] = None,
-                 advertise: Optional[str] = None) -> None:
+                 advertise: Optional[str] = None, new: bool = False) -> None:
+        if not isinstance(optimizer, dict) or not isinstance(optimizer.get("type"), str):
+            raise ValueError(
+                f"optimizer: {_shown(repr(optimizer))} is none that psservers know: "
+                'say a dict as a job has it, {"type": "adam", "learning_rate": 0.001}')
         self.job, self.coordinator = job, coordinator
         self.variables = [(n, tuple(shape) or (1,)) for n, shape in variables]
         self.tls, self.submit_tls = tls, submit_tls or tls
@@ -89,13 +177,21 @@ class Program:
         self._init, self._share = init, share
         self._train, self._optimizer = dict(train or {}), optimizer
         self._place = self._ring(mode, ranks, store, listen, advertise)
+        self._new = new
         self.id: Optional[str] = None  # of the job
+        self.first = False
+        self.warnings: List[str] = []
+        self._unsaid: List[str] = []  # of these: not a Python warning yet
+        self._told = False  # what becomes of the job without us
+        self._best: Optional[Tuple[float, Dict[str, Floats]]] = None  # of `better`
+        self._waited = 0  # values since
         self._file: Optional[str] = None  # of first values, if it is ours
         self.metrics: Json = {"steps": 0, "samples": 0, "loss": float("nan")}
         self._session: Optional[Session] = None
         self._closure: Optional[Closure] = None  # whose steps are given out
         self._step: Optional[Step] = None
         self._taken = self._leaving = False
+        self._left_s = 0.0  # when that was
         self._where: Tuple[int, int] = (0, 0)  # addresses of the vectors
         self._ranges: Dict[str, Tuple[int, int]] = {}
         self._old_handlers: Dict[int, Any] = {}
@@ -115,6 +211,14 @@ class Program:
 
     def _left(self) -> None:
         """The gradient has left: what nobody waits for is done now."""
+
+    def _rows_of(self, epoch: int, samples: Any) -> Any:
+        """Where in the data the samples with these numbers of an epoch are."""
+        return samples
+
+    def _held(self, data: Any) -> Any:
+        """A data set, as samples are read of it."""
+        return data
 
     def _given(self, x: Any) -> Any:
         """What was read, as the program is given it."""
@@ -166,28 +270,104 @@ class Program:
                 "train": train}
 
     def _join(self, spec: Json) -> str:
-        """The id of the job of our name that has not ended; else of a new one. Of
-        those who look at the same moment one submits."""
-        there, ended = self._listed()
+        """The id of the job of our name that has not ended, which is as `spec` has it;
+        else of a new one. Of those who look at the same moment one submits."""
+        listed = self._listed()
+        there = None if self._new else _going_on(listed)
         if there is not None:
+            self._check_same(spec, there)
             return there
-        words = json.dumps([self.job, ended])
-        request = hashlib.sha256(words.encode()).hexdigest()[:32]
-        try:
-            return client.submit(spec, self.coordinator, tls=self.submit_tls,
-                                 request_id=request, weights=self._weights())
-        except client.CommandError:  # with other first values than somebody else
-            there, _ = self._listed()
-            if there is None:
-                raise
-            return there
+        # Programs that look at the same moment know of the same jobs, and so make
+        # the same request.
+        request = ([secrets.token_hex(8)] if self._new else
+                   [self.job, *(str(j["id"]) for j in listed)])
+        return self._submit(spec, request)
 
-    def _listed(self) -> Tuple[Optional[str], int]:
-        """The job of our name that has not ended, and how many have."""
-        listed = [j for j in client.jobs(self.coordinator, tls=self.submit_tls)
-                  if j["name"] == self.job]
-        return (next((str(j["id"]) for j in listed if j["state"] not in ENDED), None),
-                len(listed))
+    def _submit(self, spec: Json, request: List[str]) -> str:
+        weights = self._weights()
+        for again in range(100):
+            words = json.dumps([*request, again])
+            try:
+                job, existed = self._ask(
+                    client.submit_once, spec, weights=weights,
+                    request_id=hashlib.sha256(words.encode()).hexdigest()[:32])
+                there = self._ask(client.status, job)
+            except client.CommandError as error:
+                if error.code == client.NOT_FOUND:  # the request's job was deleted
+                    continue
+                # With other first values, or another spec, than somebody else.
+                there_now = _going_on(self._listed())
+                if there_now is None:
+                    raise
+                self._check_same(spec, there_now)
+                return there_now
+            # It is also ours if an answer was lost and we have asked again.
+            self.first = not existed or there.get("weights") == weights
+            return job
+        raise RuntimeError(f"job {self.job}: it is deleted as soon as it is submitted")
+
+    def _check_same(self, spec: Json, job: str) -> None:
+        """ValueError if the job is not what `spec` asks for."""
+        theirs, ours = self._ask(client.status, job)["spec"], client.validate(spec)
+        found = differences(
+            {k: ours[k] for k in ours if k in COMPARED or k in spec},
+            {k: theirs[k] for k in theirs if k in COMPARED or k in spec}, spec)
+        if not found:
+            return
+        model = [p for p, _, _ in found if p.startswith("model.")]
+        said = "; ".join(f"{path} is {_shown(a)} here and {_shown(b)} in the job"
+                         for path, a, b in found[:DIFFERING] if path not in model)
+        if model:
+            said = "; ".join(filter(None, (
+                f"job {self.job} has another model; differing: "
+                f"{self._model_differs(ours, theirs)}", said)))
+        raise ValueError(
+            f"job {job} ({self.job}) goes on and is not what this program asks for: "
+            f"{said}{' ...' if len(found) > DIFFERING else ''}. Say new=True to submit "
+            f"a job of your own, or another name, or end that one: sluice stop {job}")
+
+    @staticmethod
+    def _model_differs(ours: Json, theirs: Json) -> Any:
+        """Variables that one of the two has."""
+        mine, its = ([json.dumps([v["name"], v["shape"], v["initializer"]])
+                      for v in spec["model"].get("variables", [])]
+                     for spec in (ours, theirs))
+        return sorted(set(mine) ^ set(its))[:4] or "the order of the variables"
+
+    def _listed(self) -> List[Json]:
+        """The jobs of our name, the newest first."""
+        return [j for j in self._ask(client.jobs, name=self.job)
+                if j["name"] == self.job]
+
+    def _ask(self, verb: Callable[..., Answer], *words: Any, **more: Any) -> Answer:
+        """A verb of the client's. A coordinator that is away is waited for, as long
+        as `wait` says: TimeoutError. If we are leaving it is not, and an answer that
+        does not come only for a moment."""
+        began = time.monotonic()
+        end = None if self.wait is None else began + self.wait
+        told = False
+
+        def quits() -> bool:
+            return self._leaving and time.monotonic() > max(began, self._left_s) + QUIT_S
+
+        while True:
+            try:
+                return verb(*words, self.coordinator, tls=self.submit_tls, quits=quits,
+                            **more)
+            except client.CommandError as error:
+                if self._leaving or error.code != client.UNAVAILABLE:
+                    raise
+                if end is not None and time.monotonic() >= end:
+                    raise TimeoutError(f"{error} (wait={self.wait:g})") from None
+                if not told:
+                    why = str(error).partition("sluice: ")[2].partition(". ")[0]
+                    self._say(f"waiting: {why or error}")
+                told = True
+            time.sleep(AGAIN_S)
+
+    def _say(self, text: str) -> None:
+        """A line for people."""
+        print(f"sluice: job {self.job}: {text}", file=sys.stderr, flush=True)
 
     def _weights(self) -> Optional[str]:
         """A file of the model's values, this program's alone."""
@@ -211,17 +391,45 @@ class Program:
                 signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: self.drain())}
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: Optional[BaseException], *_: object) -> None:
         self.close()
+        if error is not None and not self._leaving:
+            self._last_word()
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         self._old_handlers = {}
 
     def drain(self) -> None:
         """The step under way ends, `batches` ends, the rest goes to others."""
-        self._leaving = True
+        if not self._leaving:
+            self._left_s, self._leaving = time.monotonic(), True
         if self._session is not None:
             self._session.drain()
+
+    def _last_word(self) -> None:
+        """The program has failed. Nobody waits for ever for a job that nobody has
+        trained: who submitted it ends it. Of any other it is said that it goes on."""
+        if self.id is None or self._told:
+            return
+        self._told = True
+        until = time.monotonic() + WORD_S
+
+        def ask(verb: Callable[..., Answer], **more: Any) -> Answer:
+            return verb(self.id, self.coordinator, tls=self.submit_tls,
+                        quits=lambda: time.monotonic() > until, **more)
+
+        with contextlib.suppress(client.CommandError, OSError):
+            there = ask(client.status)
+            if there["state"] in ENDED:
+                return
+            if (self.first and not self.metrics["steps"] and not there["workers"]
+                    and not int(there["steps_counted"])):
+                ask(client.stop, now=True)
+                self._say(f"{self.id} is stopped: this program submitted it and failed "
+                          "before its first step")
+                return
+        self._say(f"{self.id} goes on without this program: start it again to train "
+                  f"on, or end the job: sluice stop {self.id}")
 
     def close(self) -> None:
         """Leaves the cluster. The model keeps the parameters that it saw last."""
@@ -255,48 +463,105 @@ class Program:
 
     # ---- training
 
-    def batches(self, data: Any, batch_size: int, epochs: int = 1) -> Iterator[Batch]:
+    def batches(self, data: Any, batch_size: Optional[int] = None, epochs: int = 1
+                ) -> "Batches":
         """The batches that the cluster gives to this program, until the job has
-        ended or we are leaving. Each is to be finished by one `step`.
+        ended or we are leaving. Each is to be finished by one `step`. Its `len` is
+        the steps of the whole job, of all programs.
 
         data: by sample number: a data set with `len` and `[number]`, or a tree of
-        arrays with one row per sample, as (x, y). The order is the cluster's: each
-        sample once an epoch. ValueError for what cannot be indexed, RuntimeError if
-        the job has failed."""
-        samples = length(data)
-        reader = Reader(data, type(self).collate, self.rows, self.workers, self._start)
+        arrays with one row per sample, as (x, y), or a torch DataLoader, which is
+        taken apart (`batch_size` is its own then). The order is the cluster's: each
+        sample once an epoch. ValueError for what cannot be indexed, and if the job of
+        this name goes on and is another; RuntimeError if the job has failed."""
+        source = source_of(data)
+        samples = length(source.data)
+        if samples == 0:
+            raise ValueError("the data set is empty")
+        if batch_size is None:
+            batch_size = source.batch_size
+        if batch_size is None:
+            raise ValueError("batch_size: say how many samples a step has")
+        if source.batch_size not in (None, batch_size):
+            raise ValueError(f"batch_size is {batch_size} and the DataLoader's is "
+                             f"{source.batch_size}: say one of them")
+        return Batches(self._train_on(source, samples, batch_size, epochs),
+                       epochs * -(-samples // batch_size))
+
+    def _train_on(self, source: Source, samples: int, batch_size: int, epochs: int
+                  ) -> Generator[Batch, None, None]:
+        data, collate = self._held(source.data), source.collate or type(self).collate
+        # Its own error, before there is a job.
+        first = self._rows_of(0, np.arange(1, dtype=np.uint64))
+        reader_of(data, collate, self.rows)(first.view(np.int64))
+        reader = Reader(data, collate, self.rows, self.workers or source.workers,
+                        self._start)
         try:
             self.id = self._join(self.spec(samples, batch_size, epochs))
-            number = int(client.status(self.id, self.coordinator,
-                                       tls=self.submit_tls)["job"])
+            number = int(self._ask(client.status, self.id)["job"])
             self._session = Session(self.coordinator, name=self.name, job=number,
                                     device=self.device, tls=self.tls, wait=self.wait,
                                     **self._place)
             for closure in self._closures(self._session):
                 self._look(closure)
                 yield from self._steps(closure, reader)
-            if self.ended() and self._file is not None:
-                with contextlib.suppress(OSError):  # nobody reads it any more
-                    os.unlink(self._file)
+            if self.ended():
+                self._forget_weights()
+        except client.CommandError:
+            if not self._leaving:
+                raise
         finally:
             reader.close()
+
+    def _forget_weights(self) -> None:
+        """The file of first values, which nobody reads any more."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._file)
+            self._file = None
 
     def _closures(self, session: Session) -> Iterator[Closure]:
         """Those of the job, until it has ended or we are leaving. A session is told
         of the end of a job that it has trained; of one that ended before it was
         given anything it has to ask."""
+        looked = time.monotonic()
         while True:
             try:
                 closure = session.take(wait=ASK_S)
             except TimeoutError:
-                with contextlib.suppress(client.CommandError):  # it may be away
-                    if self.ended():
-                        return
+                if self._look_at_job():
+                    return
                 continue
             except (Drained, Ended):
                 return
+            if time.monotonic() - looked > LOOK_S:
+                looked = time.monotonic()
+                threading.Thread(target=self._look_at_job, daemon=True).start()
             yield closure
+            self._warn()
             closure.let_go("the program let go of it")
+
+    def _look_at_job(self) -> bool:
+        """Whether it has ended; False also if nobody answers."""
+        try:
+            there = client.status(self._id(), self.coordinator, tls=self.submit_tls,
+                                  quits=lambda: self._leaving)
+        except (client.CommandError, OSError):
+            return False
+        self._hear(there)
+        return there["state"] in ENDED
+
+    def _hear(self, there: Json) -> None:
+        """Keeps what the job is warned of: `_warn` says it on the program's thread."""
+        for warning in there.get("warnings", []):
+            if warning not in self.warnings:
+                self.warnings.append(warning)
+                self._unsaid.append(warning)
+
+    def _warn(self) -> None:
+        while self._unsaid:
+            warnings.warn(f"job {self.id} ({self.job}): {self._unsaid.pop(0)}",
+                          stacklevel=2)
 
     def _steps(self, closure: Closure, reader: Reader) -> Iterator[Batch]:
         """The batches of its steps. The next one is read while the gradient of the
@@ -330,23 +595,43 @@ class Program:
               first: int) -> Batch:
         """The batch of a step, which need not have begun."""
         self._read_ahead(closure, reader, number, first)
-        samples = closure.samples_of(first)
-        x, y = halves(reader.get((closure.epoch, first), samples))
+        samples = self._rows_of(closure.epoch, closure.samples_of(first))
+        try:
+            x, y = halves(reader.get((closure.epoch, first), samples))
+        except Exception as error:
+            self._unread(closure, error)
+            raise
         return Batch(self._given(x), self._given(y), samples, closure.epoch, number,
                      closure.number)
 
-    @staticmethod
-    def _read_ahead(closure: Closure, reader: Reader, number: int, first: int) -> None:
+    def _unread(self, closure: Closure, error: Exception) -> None:
+        """The data set has failed. In the first epoch, when its samples were never
+        read, the attempt fails: others try, and after several the job has failed. If
+        there are no others it fails now, instead of waiting for ever."""
+        if closure.epoch > 0:
+            return
+        others = True
+        with contextlib.suppress(client.CommandError, OSError, KeyError):
+            others = int(client.status(self._id(), self.coordinator,
+                                       tls=self.submit_tls)["workers"]) > 1
+        closure.fail(f"the program's data: {type(error).__name__}: {error}"[:500],
+                     job_error=not others)
+        self._told = True
+
+    def _read_ahead(self, closure: Closure, reader: Reader, number: int,
+                    first: int) -> None:
         """This step and those behind it, as far as they are known to be ours."""
         if closure.ranks:
             reader.forget(((closure.epoch, first), (closure.epoch, closure.ahead[0])))
             if closure.ahead[1] and reader.ahead > 1:
                 reader.ask((closure.epoch, closure.ahead[0]),
-                           lambda: closure.order(*closure.ahead))
+                           lambda: self._rows_of(closure.epoch,
+                                                 closure.order(*closure.ahead)))
             return
         for later in range(number, min(number + reader.ahead, closure.step_count)):
             at, _ = closure.positions(later)
-            reader.ask((closure.epoch, at), lambda: closure.samples_of(at))
+            reader.ask((closure.epoch, at), lambda: self._rows_of(
+                closure.epoch, closure.samples_of(at)))
 
     def _begun(self) -> Step:
         """The step of the batch that was given out last."""
@@ -375,8 +660,12 @@ class Program:
         return self.id
 
     def status(self) -> Json:
-        """Of the whole job, as `sluice status` says it."""
-        return client.status(self._id(), self.coordinator, tls=self.submit_tls)
+        """Of the whole job, as `sluice status` says it. A coordinator that is away is
+        waited for, here and below, as long as `wait` says."""
+        there = self._ask(client.status, self._id())
+        self._hear(there)
+        self._warn()
+        return there
 
     def ended(self) -> bool:
         """Whether the job has ended: False if it is we who left. RuntimeError, with
@@ -389,20 +678,51 @@ class Program:
                                f"{said.get('reason', '')}")
         return said["state"] in ENDED
 
-    def learnt(self) -> Dict[str, Floats]:
+    def learnt(self, best: bool = False) -> Dict[str, Floats]:
         """The parameters of the job's newest checkpoint, by name: after the end
-        those of the whole job, not what this program saw last."""
-        return client.export(self._id(), self.coordinator, tls=self.submit_tls)
+        those of the whole job, not what this program saw last. Or the `best` ones that
+        `better` has kept."""
+        if not best:
+            return self._ask(client.export, self._id())
+        if self._best is None:
+            raise RuntimeError("no best parameters were kept: `better` keeps them")
+        return dict(self._best[1])
+
+    def better(self, value: float, patience: Optional[int] = None, mode: str = "min",
+               min_delta: float = 0.0) -> bool:
+        """Notes what an evaluation between two batches gave. Returns True if it is the
+        best so far: the parameters that the model has now are kept in memory, for
+        `load(best=True)`. After `patience` values in a row that were no better the job
+        is stopped for all of its programs, after a checkpoint, and `batches` ends. Of
+        several programs one calls it, as `if t.first`.
+
+        mode       "min": the lower, the better; or "max"
+        min_delta  a smaller change is none. A value that is not finite is no better"""
+        if mode not in ("min", "max"):
+            raise ValueError(f'mode {mode!r}: "min" or "max" is wanted')
+        value = float(value)
+        gain = np.inf if self._best is None else (
+            self._best[0] - value if mode == "min" else value - self._best[0])
+        if np.isfinite(value) and gain > min_delta:
+            self._best = (value, {
+                n: np.array(self._values()[n], np.float32).reshape(shape)
+                for n, shape in self.variables})
+            self._waited = 0
+            return True
+        self._waited += 1
+        if patience is not None and self._waited >= patience:
+            self.stop()
+        return False
 
     def save(self, path: str) -> None:
-        """The same as a safetensors file."""
-        client.export(self._id(), self.coordinator, tls=self.submit_tls, to=path)
+        """What `learnt` gives as a safetensors file."""
+        self._ask(client.export, self._id(), to=path)
 
     def stop(self) -> None:
         """Ends the job, after a checkpoint, for all of its programs. Nothing if it
         has ended."""
         try:
-            client.stop(self._id(), self.coordinator, tls=self.submit_tls)
+            self._ask(client.stop, self._id())
         except client.CommandError:
             if not self.ended():
                 raise
@@ -410,10 +730,12 @@ class Program:
     @classmethod
     def read(cls, data: Any, first: int, end: int) -> Tuple[Any, Any]:
         """Samples [first, end) of `data`, collated as in `batches`."""
-        return halves(reader_of(data, cls.collate, cls.rows)(np.arange(first, end)))
+        source = source_of(data)
+        return halves(reader_of(source.data, source.collate or cls.collate, cls.rows)(
+            np.arange(first, end)))
 
 
 def chunks(data: Any, batch_size: int) -> List[Tuple[int, int]]:
     """[first, end) of each batch of a whole data set, in order."""
-    n = length(data)
+    n = length(source_of(data).data)
     return [(first, min(first + batch_size, n)) for first in range(0, n, batch_size)]

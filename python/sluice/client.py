@@ -4,7 +4,8 @@
 Each is a verb of the `sluice` command, whose JSON it hands on: field names are
 those of proto/job.proto and proto/jobs.proto, 64-bit numbers are strings of
 digits, as protobuf's JSON has them. `coordinator` None is $SLUICE_COORDINATOR;
-`tls` is as of Session, with a submitter's certificate.
+`tls` is as of Session, with a submitter's certificate. `quits` is asked while a verb
+waits for its answer: once it is true the verb ends, with the code of an interrupt.
 """
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,13 @@ __all__ = ["CommandError", "export", "jobs", "load_safetensors", "save_safetenso
            "status", "stop", "submit", "watch"]
 
 Json = Dict[str, Any]
+Quits = Optional[Callable[[], bool]]
 Tensors = Dict[str, npt.NDArray[np.float32]]
+
+
+# Exit status.
+NOT_FOUND, UNAVAILABLE, INTERRUPTED = 3, 4, 130
+LOOK_S = 0.1  # so often `quits` is asked
 
 
 class CommandError(RuntimeError):
@@ -61,12 +68,24 @@ def _words(coordinator: Optional[str], tls: Tls) -> List[str]:
     return words
 
 
-def _run(words: List[str], text: Optional[str] = None) -> str:
-    done = subprocess.run(words, input=text, capture_output=True, text=True,
-                          check=False)
-    if done.returncode != 0:
-        raise CommandError(done.returncode, done.stderr.strip())
-    return done.stdout
+def _run(words: List[str], quits: Quits = None) -> str:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        try:
+            while True:
+                try:
+                    out, err = process.communicate(
+                        timeout=None if quits is None else LOOK_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    if quits is not None and quits():
+                        raise CommandError(INTERRUPTED, "given up") from None
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise CommandError(process.returncode, err.strip())
+    return out
 
 
 def submit(spec: Json, coordinator: Optional[str] = None, *, tls: Tls = None,
@@ -75,28 +94,53 @@ def submit(spec: Json, coordinator: Optional[str] = None, *, tls: Tls = None,
     """Submits a job and returns its id, as "j-7". `spec` is what a YAML file says.
     Submissions with one `request_id` are one job. `weights`: a safetensors file
     of first values, which psservers can read under that path."""
+    return submit_once(spec, coordinator, tls=tls, request_id=request_id,
+                       resume=resume, weights=weights)[0]
+
+
+def submit_once(spec: Json, coordinator: Optional[str] = None, *, tls: Tls = None,
+                request_id: Optional[str] = None, resume: Optional[str] = None,
+                weights: Optional[str] = None, quits: Quits = None) -> Tuple[str, bool]:
+    """The same; also says whether the request had been made before."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "job.json"
         path.write_text(json.dumps(spec))
-        words = _words(coordinator, tls) + ["submit", str(path), "--no-wait"]
+        words = _words(coordinator, tls) + ["submit", str(path), "--no-wait",
+                                           "-o", "json"]
         for name, value in (("request-id", request_id), ("resume", resume),
                             ("weights", weights)):
             if value is not None:
                 words.append(f"--{name}={value}")
-        return _run(words).strip()
+        said = json.loads(_run(words, quits))
+        return str(said["id"]), bool(said.get("existed"))
 
 
-def jobs(coordinator: Optional[str] = None, *, tls: Tls = None) -> List[Json]:
-    """All jobs, the newest first."""
+def validate(spec: Json) -> Json:
+    """The same spec with all defaults, as a job has it. CommandError says what is
+    wrong with it. Nobody is asked."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "job.json"
+        path.write_text(json.dumps(spec))
+        whole: Json = json.loads(
+            _run([command(), "validate", str(path), "-o", "json"]))
+    return whole
+
+
+def jobs(coordinator: Optional[str] = None, *, tls: Tls = None,
+         name: Optional[str] = None, quits: Quits = None) -> List[Json]:
+    """All jobs, the newest first; with `name` those of this name."""
+    words = [] if name is None else ["--name", name]
     listed: List[Json] = json.loads(
-        _run(_words(coordinator, tls) + ["jobs", "-o", "json"])).get("jobs", [])
+        _run(_words(coordinator, tls) + ["jobs", "--all", "-o", "json", *words],
+             quits)).get("jobs", [])
     return listed
 
 
-def status(job: str, coordinator: Optional[str] = None, *, tls: Tls = None) -> Json:
+def status(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
+           quits: Quits = None) -> Json:
     """What `sluice status JOB -o json` says."""
     said: Json = json.loads(
-        _run(_words(coordinator, tls) + ["status", job, "-o", "json"]))
+        _run(_words(coordinator, tls) + ["status", job, "-o", "json"], quits))
     return said
 
 
@@ -117,17 +161,18 @@ def watch(job: str, coordinator: Optional[str] = None, *,
             raise CommandError(process.returncode, process.stderr.read().strip())
 
 
-def stop(job: str, coordinator: Optional[str] = None, *, tls: Tls = None) -> None:
-    """Stops a job; its checkpoints stay."""
-    _run(_words(coordinator, tls) + ["stop", job])
+def stop(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
+         now: bool = False, quits: Quits = None) -> None:
+    """Stops a job, after a checkpoint or `now`; its checkpoints stay."""
+    _run(_words(coordinator, tls) + ["stop", job] + ["--now"] * now, quits)
 
 
 def export(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
-           to: Optional[str] = None) -> Tensors:
+           to: Optional[str] = None, quits: Quits = None) -> Tensors:
     """The parameters of the newest checkpoint, by name; also into the file `to`."""
     with tempfile.TemporaryDirectory() as folder:
         path = to or str(pathlib.Path(folder) / "out.safetensors")
-        _run(_words(coordinator, tls) + ["export", job, "--to", path])
+        _run(_words(coordinator, tls) + ["export", job, "--to", path], quits)
         return load_safetensors(path)
 
 

@@ -21,15 +21,18 @@ What is different from a loop of one's own:
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ._data import Batch
-from ._program import Json, Program
+from ._program import Cluster, Json, Program
 from .session import Floats
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Batch", "Trainer"]
 
@@ -55,7 +58,7 @@ class Trainer(Program):
     optimizer  a job's: a name, as "adam", or a dict, as {"type": "sgd",
                "learning_rate": 0.1, "schedule": {...}, "global_clipnorm": 1.0}
     cluster    tls, name, init, share, train, wait, workers, mode, ranks,
-               store: as of `Program`
+               store, new: as of `Program`
                (sluice/_program.py)
     """
 
@@ -63,7 +66,12 @@ class Trainer(Program):
     _start = "spawn"
 
     def __init__(self, params: Any, job: str, coordinator: Optional[str] = None, *,
-                 optimizer: Union[str, Json] = "sgd", **cluster: Any) -> None:
+                 optimizer: Union[str, Json] = "sgd", **cluster: Unpack[Cluster]) -> None:
+        if not isinstance(optimizer, (str, dict)):
+            raise ValueError(
+                f"optimizer: {type(optimizer).__name__} is none of psservers'. optax' "
+                "are functions, which cannot be asked what they are: say a name, as "
+                'optimizer="adam", or {"type": "adam", "learning_rate": 0.001}')
         leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
         names = [_name(path) for path, _ in leaves]
         if len(set(names)) < len(names):
@@ -171,12 +179,12 @@ class Trainer(Program):
 
     # ---- results
 
-    def load(self) -> Any:
+    def load(self, best: bool = False) -> Any:
         """What the whole job has learnt, as a pytree, which is `params` from here on:
-        the parameters of its last checkpoint. If it is we who left (SIGTERM), what
-        this program saw last."""
+        the parameters of its last checkpoint, or with `best` what `better` kept. If it
+        is we who left (SIGTERM), what this program saw last."""
         if self.ended():
-            values = self.learnt()
+            values = self.learnt(best)
             flat: Floats = np.concatenate([values[n].ravel()
                                            for n, _ in self.variables])
             self._flat, self._params = jnp.asarray(flat), None

@@ -23,15 +23,20 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple,
+                    Union)
 
 import numpy as np
 import torch
 
 from ._data import Batch, Rows, map_arrays
-from ._program import Json, Program, chunks
+from ._program import Cluster, Json, Program, chunks
 from ._rates import schedule_of
+from ._torch_watch import Watch
 from .session import Closure, Lost
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Batch", "Trainer", "optimizer_spec", "schedule_spec"]
 
@@ -327,7 +332,7 @@ class Trainer(Program):
                  torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do it: nothing
                  leaves before it is whole
     cluster      tls, name, init, share, train, wait, workers, mode, ranks,
-                 store: as of `Program`
+                 store, new: as of `Program`
                  (sluice/_program.py)
     """
 
@@ -339,7 +344,8 @@ class Trainer(Program):
                  optimizer: Union[torch.optim.Optimizer, Json, str,
                                   Callable[..., torch.optim.Optimizer], None] = None,
                  scheduler: Optional[Any] = None, clip_norm: float = 0.0,
-                 clip_value: float = 0.0, **cluster: Any) -> None:
+                 clip_value: float = 0.0,
+                 **cluster: Unpack[Cluster]) -> None:
         self.model = model
         for n, p in model.named_parameters():
             if isinstance(p, torch.nn.parameter.UninitializedParameter):
@@ -371,6 +377,9 @@ class Trainer(Program):
         self.device = f"torch, {torch.get_num_threads()} threads" + (
             "" if self._device.type == "cpu" else f", {self._device}")
         self._own = [p for _, p in self.parameters]
+        self._watch = Watch(model, self.parameters,
+                            None if isinstance(optimizer, dict) else optimizer,
+                            scheduler is not None)
         self._plain = False  # gradients are copied at the end of a step, as they are
         self._hooks: List[Any] = []
         self._grads: Optional[torch.Tensor] = None
@@ -404,6 +413,7 @@ class Trainer(Program):
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
+        self._watch.end()
         if self._pinned is not None:
             self._pinned.close()
             self._pinned = None
@@ -430,6 +440,7 @@ class Trainer(Program):
             if not whole:
                 self._hooks.append(p.register_post_accumulate_grad_hook(
                     self._hook(i, self._ranges[n])))
+        self._watch.begin()
 
     def _fresh(self) -> None:
         if self._pinned is None:
@@ -437,6 +448,7 @@ class Trainer(Program):
         with torch.no_grad():
             for n, p in self.parameters:
                 p.copy_(self._part(self._params, n).view(p.shape), non_blocking=True)
+        self._watch.written()
 
     def _hook(self, i: int, where: Tuple[int, int]) -> Callable[[torch.Tensor], None]:
         """Backward has this gradient: what makes up a shard leaves."""
@@ -505,17 +517,10 @@ class Trainer(Program):
 
     # ---- training
 
-    def batches(self, data: Any, batch_size: int, epochs: int = 1) -> Iterator[Batch]:
-        """The batches that the cluster gives to this program, until the job has
-        ended or we are leaving. Each is to be finished by one `step`.
-
-        data: indexable by sample number: a torch Dataset, one of Hugging Face, or a
-        tree of arrays or tensors with one row per sample, as (x, y); items are
-        collated as torch's DataLoader does. The order is the cluster's: each sample
-        once an epoch. With `workers` of the Trainer so many processes read ahead."""
-        yield from super().batches(
-            map_arrays(lambda a: torch.from_numpy(a) if isinstance(a, np.ndarray) else a,
-                       data), batch_size, epochs)
+    def _held(self, data: Any) -> Any:
+        """NumPy's arrays as tensors."""
+        return map_arrays(
+            lambda a: torch.from_numpy(a) if isinstance(a, np.ndarray) else a, data)
 
     def _given(self, x: Any) -> Any:
         if isinstance(x, torch.Tensor) and x.device == self._device:
@@ -535,6 +540,7 @@ class Trainer(Program):
         parts    micro-batches, as batch.parts(4): `compute` is called with each, and
                  their gradients are accumulated, weighed by their samples
         """
+        self._watch.look()
         step = self._begun()
         self._left()
         value = 0.0
@@ -554,10 +560,12 @@ class Trainer(Program):
         if not early and not skip:
             self._clip()
         self._collect()
+        self._watch.sent(next((p.grad for p in self._own if p.grad is not None), None))
         self._done(value, right, skip)
         return value
 
     def _left(self) -> None:
+        self._watch.left()
         for p in self._own:
             p.grad = None
 
@@ -573,13 +581,14 @@ class Trainer(Program):
 
     # ---- results
 
-    def load(self) -> bool:
+    def load(self, best: bool = False) -> bool:
         """What the whole job has learnt into the model: the parameters of its last
-        checkpoint, not what this program saw last. False, and the model stays as it
-        is, if it is we who left (SIGTERM) and the job goes on."""
+        checkpoint, or with `best` what `better` kept, not what this program saw last.
+        False, and the model stays as it is, if it is we who left (SIGTERM) and the job
+        goes on."""
         if not self.ended():
             return False
-        values = self.learnt()
+        values = self.learnt(best)
         self._let_go()
         with torch.no_grad():
             for n, p in self.parameters:

@@ -57,6 +57,21 @@ def isa_finds(run):
         yield "the machine's line does not say its instruction set"
 
 
+def lack_finds(run):
+    """What is wrong with what is said of a program that is not there."""
+    class Row:
+        name, bar, needs, long = "x", run.table.at_least(1), [], None
+
+        @staticmethod
+        def measure(_):
+            """Not measured."""
+            subprocess.run(["mpicc"], check=False, env={"PATH": "/nonexistent"})
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        run.measure(run.Bench(pathlib.Path("build-bench"), 1, 1.0), Row)
+    if said.getvalue() != "x: not measured: mpicc is not here: apt-get install libopenmpi-dev\n":
+        yield f"without mpicc it says: {said.getvalue()}"
+
+
 def main():
     listed = subprocess.run([sys.executable, ROOT / "bench" / "run", "--list"],
                             capture_output=True, text=True, check=True).stdout
@@ -71,7 +86,7 @@ def main():
     for name in sorted(told - rows):
         print(f"bench/README.md explains {name}, which is no row of bench/run")
     run = bench_run()
-    finds = [*quick_finds(run), *isa_finds(run)]
+    finds = [*quick_finds(run), *isa_finds(run), *lack_finds(run)]
     for text in finds:
         print(f"bench/run: {text}")
     return 1 if rows != told or not rows or finds else 0

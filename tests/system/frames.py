@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in frameworks that the suite does not install: torch, Keras and JAX of
-the peers' environment (bench/setup). Where that is absent their tests are left out."""
+"""Programs in torch, Keras and JAX of the peers' environment (frameworks.py)."""
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 
 from cluster import BIN, ROOT, check_counts, check_equal, main, wait_for
 from external_test import Program, Programs
+from frameworks import PYTHON, there
 
-PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
-                                    ROOT / "build-bench" / "peers-venv"))
-PYTHON = str(PEERS / "bin" / "python")
 ENVIRONMENT = {"SLUICE_LIBRARY": str(BIN.parent / "lib" / "libsluice.so"),
                "SLUICE_BIN": str(BIN), "OMP_NUM_THREADS": "1",
                "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT / "python")}
@@ -70,9 +66,6 @@ def leave(c, example, steps):
 
 
 def main_with(module, cases):
-    if not os.path.exists(PYTHON) or subprocess.run(
-            [PYTHON, "-c", f"import importlib.util as u, sys; "
-             f"sys.exit(u.find_spec({module!r}) is None)"], check=False).returncode:
-        print(f"no {module}: bench/setup installs it")
+    if not there(module):
         sys.exit(77)
     main(cases)

@@ -146,7 +146,7 @@ class Lan:
     def logs(self):
         return "".join(f"{log}: {''.join(log.read_text().splitlines(True)[-5:])}"
                        for name in NAMES for role in ("coordinator", "psserver", "worker")
-                       if (log := self.root(name) / f"var/log/{role}.log").exists())
+                       if (log := self.root(name) / f"var/log/sluice-{role}.log").exists())
 
 
 def mount(*words):
@@ -163,7 +163,7 @@ def three_empty_hosts_train_with_mutual_tls():
     check(not lacking, "the package needs what is not installed here", *lacking)
     with Lan(DIR) as lan:
         for name in NAMES:
-            lan.run(name, "command -v sluice worker", want=1)
+            lan.run(name, "command -v sluice sluice-worker", want=1)
         shutil.copy(deb, lan.root("coordinator.lan") / "root")
         said = ""
         for number, (host, line) in enumerate(commands(), 1):

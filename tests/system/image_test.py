@@ -120,10 +120,10 @@ def a_job_is_trained_inside_and_sigterm_ends_all_in_order():
 
 def a_daemon_is_process_1_and_drains():
     with Container("--state=/var/lib/sluice", "--ops-bind=127.0.0.1:9100",
-                   entry="/usr/bin/coordinator") as c:
+                   entry="/usr/bin/sluice-coordinator") as c:
         c.wait_log('"msg":"coordinator serves"')
         check(pathlib.Path(f"/proc/{call('podman', 'inspect', '--format={{.State.Pid}}', c.id)}"
-                           "/cmdline").read_bytes().startswith(b"/usr/bin/coordinator"), "process 1")
+                           "/cmdline").read_bytes().startswith(b"/usr/bin/sluice-coordinator"), "process 1")
         code, said = c.end()
         check_equal(code, 0, f"as process 1 a daemon ends with 0: {said[-800:]}")
     with Container("run", "--discover=static", "--role=coordinator",
@@ -178,7 +178,8 @@ class Pods:
                 more.append(f"--volume={self.files(volume)}:{mount['mountPath']}:ro")
             elif mount["mountPath"] != "/var/lib/sluice": # which is a volume of the image
                 more.append(f"--tmpfs={mount['mountPath']}")
-        args = [a.replace("$(POD_NAME)", name) for a in c["args"]]
+        args = [a.replace("$(POD_NAME)", name).replace("$(SUBMISSION)", "uid-1")
+                for a in c["args"]]
         return self.running.enter_context(Container(*args, entry=c["command"][0], more=more))
 
 

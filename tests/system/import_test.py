@@ -6,16 +6,14 @@ With Keras itself where it is (bench/setup has installed it for the peers);
 without, with what it once wrote (tests/unit/client/keras)."""
 import json
 import os
-import pathlib
 import subprocess
 
 import numpy
 from safetensors.numpy import load_file
 
 from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main
+from frameworks import PYTHON, there
 
-PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
-                                    ROOT / "build-bench" / "peers-venv"))
 FILES = ROOT / "tests" / "unit" / "client" / "keras"
 
 # Makes a model with its first values and data; or loads what a job has made of it.
@@ -76,7 +74,7 @@ def says(done, *texts):
 
 def keras(which, what, folder, program=PROGRAM):
     done = subprocess.run(
-        [PEERS / "bin" / "python", "-c", program, which, what, folder], check=False,
+        [PYTHON, "-c", program, which, what, folder], check=False,
         text=True, capture_output=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "KERAS_BACKEND": "torch",
              "OMP_NUM_THREADS": "1",
@@ -189,8 +187,6 @@ if __name__ == "__main__":
     TESTS = [what_keras_wrote_trains_under_the_names_that_keras_has,
              all_but_the_model_may_come_from_another_spec,
              what_is_missing_or_cannot_be_is_said]
-    if (PEERS / "bin" / "python").exists():
+    if there("keras"):
         TESTS += [values_of_keras_3, values_of_keras_2]
-    else:
-        print("no Keras: bench/setup installs it")
     main(TESTS)

@@ -95,6 +95,13 @@ with sluice.jax.Trainer(first(), "lambdas", address) as t:
         assert False
     except ValueError as error:
         assert "the same one each time" in str(error), error
+import collections
+optax = collections.namedtuple("GradientTransformationExtraArgs", "init update")
+try:
+    sluice.jax.Trainer(first(), "optax", address, optimizer=optax(len, len))
+    assert False
+except ValueError as error:
+    assert "optax' are functions" in str(error) and "adam" in str(error), error
 try:
     sluice.jax.Trainer({"n": jnp.arange(3)}, "ints", address)
     assert False

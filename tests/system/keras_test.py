@@ -117,8 +117,8 @@ def refused(words, optimizer="sgd", **more):
         assert model.optimizer.name != "sluice"
     else:
         assert False, words
-refused("set the learning rate", callbacks=[
-    keras.callbacks.LearningRateScheduler(lambda epoch: 0.5)])
+refused("rate that depends on a metric", callbacks=[
+    keras.callbacks.ReduceLROnPlateau()])
 refused("Nadam is not offered", O.Nadam(0.01))
 refused("use_ema=True", O.SGD(0.1, use_ema=True))
 refused("rows", sample_weight=np.ones(5, np.float32))

@@ -3,8 +3,8 @@
 """`sluice run`: one command line starts every role, where TensorFlow's TF_CONFIG
 or another launcher's environment says which; a job trains, and all of it ends.
 
-mpirun is tried where it is installed, TensorFlow's own resolver and torchrun where SLUICE_PEERS (or
-build-bench/peers-venv) has them."""
+mpirun is tried where it is installed, TensorFlow's own resolver and torchrun where the peers'
+environment has them (frameworks.py)."""
 import contextlib
 import itertools
 import json
@@ -19,8 +19,7 @@ import tempfile
 
 from cluster import (BIN, ROOT, check, check_counts, check_equal, children_of, main,
                      mlp_job, wait_for)
-
-PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS", ROOT / "build-bench/peers-venv"))
+from frameworks import PEERS, PYTHON, there
 
 
 def free_ports(count):
@@ -126,8 +125,7 @@ for path in sys.argv[1:]:
 
 def tensorflow_reads_them_the_same():
     """The same type, index and address as its own resolver finds."""
-    if not (PEERS / "bin/python").exists():
-        print("TensorFlow's resolver is not asked: no", PEERS)
+    if not there("tensorflow"):
         return
     at = [f"127.0.0.1:{2222 + i}" for i in range(5)]
     with Launched(at[0]) as c:
@@ -135,7 +133,7 @@ def tensorflow_reads_them_the_same():
 
 
 def compare(c, files):
-    done = subprocess.run([str(PEERS / "bin/python"), "-c", RESOLVE, *map(str, files)],
+    done = subprocess.run([PYTHON, "-c", RESOLVE, *map(str, files)],
                           capture_output=True, text=True, timeout=300, check=False,
                           env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"})
     check_equal(done.returncode, 0, done.stderr)
@@ -197,9 +195,11 @@ def train_ranks(coordinator, port, name, line):
 
 
 def torchrun_starts_each_rank():
+    if not there("torch"):
+        return
     port = free_ports(6)
     train_ranks("localhost", port, "torchrun", [
-        str(PEERS / "bin/torchrun"), "--nnodes", "1", "--nproc-per-node", "4", "--master-addr",
+        str(PEERS / "bin" / "torchrun"), "--nnodes", "1", "--nproc-per-node", "4", "--master-addr",
         "localhost", "--master-port", str(port + 5), "--rdzv-id", "night", "--no-python"])
 
 

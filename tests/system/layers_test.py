@@ -5,14 +5,11 @@ train to where its `fit` does. Left out where Keras is not: it is taken from the
 peers' environment (bench/setup)."""
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
-from cluster import ROOT, Cluster, check, check_counts, main, mlp_job
-
-PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS",
-                                    ROOT / "build-bench" / "peers-venv"))
+from cluster import Cluster, check, check_counts, main, mlp_job
+from frameworks import PYTHON, there
 
 # Writes each model's values and, of 64 drawn samples, its outputs.
 KERAS = """
@@ -175,7 +172,7 @@ FIT = {"input_shape": [6, 6, 2], "layers": [
 def of_keras(c):
     """What it wrote, and what it said last."""
     done = subprocess.run(
-        [str(PEERS / "bin" / "python"), "-c", KERAS, str(c.dir), ACTIVATIONS],
+        [PYTHON, "-c", KERAS, str(c.dir), ACTIVATIONS],
         check=False, text=True, capture_output=True,
         env={**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "",
              "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"})
@@ -226,7 +223,6 @@ def layers_losses_and_penalties_are_those_of_keras():
 
 
 if __name__ == "__main__":
-    if not (PEERS / "bin" / "python").exists():
-        print("no Keras: bench/setup installs it")
+    if not there("keras"):
         sys.exit(77)
     main([layers_losses_and_penalties_are_those_of_keras])

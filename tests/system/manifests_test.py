@@ -20,6 +20,8 @@ from cluster import BIN, ROOT, Failed, check, check_equal, main
 
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 OVERLAYS = ("overlays/dev", "overlays/spot", "overlays/gpu")
+# Each of those again, with cert-manager's certificates in place of Secrets.
+MANAGED = tuple(f"{name}-cert-manager" for name in OVERLAYS)
 BESIDE = ("train", "ring", "tls/cert-manager", "tfjob")
 # Of others, whose schemas are not in the package.
 FOREIGN = {"cert-manager.io/v1", "kubeflow.org/v1"}
@@ -59,7 +61,7 @@ class Rendered:
     @classmethod
     def take(cls, room):
         cls.folder = make_folder(room / "kubernetes")
-        cls.all = {name: render(cls.folder, name) for name in OVERLAYS + BESIDE}
+        cls.all = {name: render(cls.folder, name) for name in OVERLAYS + MANAGED + BESIDE}
 
 
 def objects():
@@ -88,6 +90,13 @@ def of_kind(name, kind):
 
 def args_of(container):
     return dict(a[2:].partition("=")[::2] for a in container.get("args", []) if a.startswith("--"))
+
+
+def program_of(container):
+    """By its name in the build tree; an image has daemons as packages have them."""
+    name = pathlib.Path(container["command"][0]).name
+    check(name == "sluice" or name.startswith("sluice-"), f"{name} is in no image")
+    return name.removeprefix("sluice-")
 
 
 # ---- schemas
@@ -172,7 +181,7 @@ def each_flag_is_one_of_the_programs():
     seen = 0
     for where, template in pods():
         for c in template["spec"]["containers"]:
-            program = pathlib.Path(c["command"][0]).name
+            program = program_of(c)
             words = (program,)
             if program == "sluice":
                 words = (program, c["args"][0])
@@ -192,7 +201,7 @@ def the_programs_take_their_args():
         c = template["spec"]["containers"][0]
         args = [a.replace("$(POD_NAME)", "worker-abc") for a in c["args"]]
         args = ["--discover=static" if a == "--discover=dns" else a for a in args]
-        done = subprocess.run([BIN / pathlib.Path(c["command"][0]).name, *args, "--print-config"],
+        done = subprocess.run([BIN / program_of(c), *args, "--print-config"],
                               text=True, capture_output=True, timeout=30, check=False)
         check_equal(done.returncode, 0, f"{where}: {done.stderr}")
         check("/etc/sluice/tls/tls.crt" in done.stdout, f"{where}: {done.stdout}")
@@ -269,6 +278,18 @@ def secrets_hold_what_the_daemons_take():
     for role, uri in (("coordinator", "coordinator"), ("psserver", "psserver"),
                       ("worker", "worker"), ("client", "admin")):
         check_equal(made[f"sluice-tls-{role}"]["uris"], [f"spiffe://sluice/{uri}/*"], role)
+
+
+def overlays_of_cert_manager_differ_in_certificates_alone():
+    for name, managed in zip(OVERLAYS, MANAGED):
+        kinds = {"Secret", "Certificate", "Issuer"}
+        both = [[o for o in Rendered.all[n] if o["kind"] not in kinds] for n in (name, managed)]
+        check_equal(both[0], both[1], f"{managed} and {name}, without certificates")
+        check(not of_kind(managed, "Secret"), f"{managed} has Secrets of its own")
+        wanted = {v["secret"]["secretName"] for _, t in pods((managed,))
+                  for v in t["spec"]["volumes"] if "secret" in v}
+        made = {c["spec"]["secretName"] for c in of_kind(managed, "Certificate").values()}
+        check(wanted and wanted <= made, f"{managed}: {wanted - made} come from nowhere")
 
 
 # ---- each object by itself
@@ -388,6 +409,35 @@ def the_job_is_one_that_sluice_takes():
     check_equal(spec, (ROOT / "examples" / "toy.yaml").read_text(), "the example's own")
 
 
+def each_job_of_kubernetes_is_a_submission_of_its_own():
+    """A pod that starts again is of the same Job, whose controller's UID does not change."""
+    container, = of_kind("train", "Job")["train"]["spec"]["template"]["spec"]["containers"]
+    word = re.fullmatch(r"\$\((\w+)\)", args_of(container)["request-id"])
+    check(word, f"request-id is {args_of(container)['request-id']}, the same for each Job")
+    source, = [e["valueFrom"]["fieldRef"]["fieldPath"] for e in container["env"]
+               if e["name"] == word[1]]
+    check_equal(source, "metadata.labels['controller-uid']", word[1])
+
+
+def matches(pattern, path):
+    """As docker and buildah read .dockerignore."""
+    wild = "".join({"**/": "(?:.*/)?", "*": "[^/]*"}.get(part, re.escape(part))
+                   for part in re.split(r"(\*\*/|\*)", pattern))
+    return re.fullmatch(f"{wild}(?:/.*)?", path)
+
+
+def no_key_is_sent_to_who_builds_the_image():
+    patterns = [line for line in (ROOT / ".dockerignore").read_text().splitlines()
+                if line and not line.startswith("#")]
+    for path in (".git/config", "build/bin/worker", "build-asan/x", "runs/a/cluster/log",
+                 "deploy/kubernetes/tls/plain/certs/ca.key", "certs/client.crt", "cluster/c.key"):
+        check(any(matches(p, path) for p in patterns), f".dockerignore lets {path} through")
+    tracked = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True,
+                             check=False).stdout.split()
+    for path in tracked:
+        check(not any(matches(p, path) for p in patterns), f".dockerignore leaves out {path}")
+
+
 def lacking():
     if not shutil.which("kubectl"):
         return "there is no kubectl here (apt-get install kubernetes-client)"
@@ -409,6 +459,9 @@ if __name__ == "__main__":
               probes_ask_the_port_that_the_args_open, each_flag_is_one_of_the_programs,
               the_programs_take_their_args, whatever_is_named_is_there,
               selectors_choose_the_pods_that_they_mean, secrets_hold_what_the_daemons_take,
+              overlays_of_cert_manager_differ_in_certificates_alone,
+              each_job_of_kubernetes_is_a_submission_of_its_own,
+              no_key_is_sent_to_who_builds_the_image,
               psservers_stay_and_keep_their_state, workers_go_in_time_and_lie_apart,
               who_talks_to_whom, a_tfjob_is_read_by_sluice_run,
               the_job_is_one_that_sluice_takes])

@@ -9,7 +9,8 @@ import numpy
 from safetensors.numpy import load_file
 
 from cluster import BIN, Cluster, check, check_counts, check_equal, main, wait_for
-from import_test import PEERS, data, keras
+from import_test import data, keras
+from frameworks import there
 
 TEST = 2000
 NAMES = ["auc", "precision", "recall", "accuracy", "mean_absolute_error",
@@ -185,8 +186,6 @@ def metrics_of_an_imported_model_are_those_of_keras():
 if __name__ == "__main__":
     TESTS = [metrics_are_those_of_numpy_whoever_is_killed_meanwhile,
              metrics_that_mean_nothing_are_refused]
-    if (PEERS / "bin" / "python").exists():
+    if there("keras"):
         TESTS += [metrics_of_an_imported_model_are_those_of_keras]
-    else:
-        print("no Keras: bench/setup installs it")
     main(TESTS)

@@ -20,6 +20,7 @@ def ip(*words, netns=None, check_it=True):
 
 class Hosts:
     """Three namespaces on one bridge: 10.77.0.1, .2, .3."""
+    NET = "10.77.0"
 
     def __enter__(self):
         ip("netns", "add", f"{TAG}sw")
@@ -34,7 +35,7 @@ class Hosts:
         ip("link", "add", "eth0", "netns", netns, "type", "veth",
            "peer", "name", f"v{number}", "netns", f"{TAG}sw")
         ip("link", "set", f"v{number}", "master", "br0", "up", netns=f"{TAG}sw")
-        ip("addr", "add", f"10.77.0.{number}/24", "dev", "eth0", netns=netns)
+        ip("addr", "add", f"{self.NET}.{number}/24", "dev", "eth0", netns=netns)
         ip("link", "set", "eth0", "up", netns=netns)
         ip("link", "set", "lo", "up", netns=netns)
 

@@ -3,14 +3,13 @@
 """What a job shows while it runs: curves for TensorBoard."""
 import json
 import os
-import pathlib
 import subprocess
 
-from cluster import ROOT, Cluster, check, check_counts, check_equal, main, mlp_job, wait_for
+from cluster import Cluster, check, check_counts, check_equal, main, mlp_job, wait_for
 from curves import Run
+from frameworks import PYTHON
 
 # What the peers' environment has of TensorBoard: its own reader.
-PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS", ROOT / "build-bench" / "peers-venv")) / "bin" / "python"
 READER = """
 import json, sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -100,10 +99,10 @@ def watched_and_observed_jobs_are_curves_that_tensorboard_reads():
 
 
 def check_reader(folder, run):
-    if not PEERS.exists() or subprocess.run([PEERS, "-c", "import tensorboard"], capture_output=True).returncode != 0:
+    if not os.path.exists(PYTHON) or subprocess.run([PYTHON, "-c", "import tensorboard"], capture_output=True).returncode != 0:
         print("TensorBoard's own reader is not here (bench/setup): not asked", flush=True)
         return
-    done = subprocess.run([PEERS, "-c", READER, folder], capture_output=True, text=True)
+    done = subprocess.run([PYTHON, "-c", READER, folder], capture_output=True, text=True)
     check_equal(done.returncode, 0, f"TensorBoard's reader: {done.stderr}")
     tags = json.loads(done.stdout)
     check_equal(sorted(tags), sorted([*run.tags, "job/spec"]), "tags that TensorBoard finds")

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ops port: who is alive, who can do its job, and figures that are true."""
 import datetime
+import os
 import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 
 import catalogue
@@ -129,6 +131,45 @@ def a_wrong_address_ends_it_with_2():
             check_equal(done.returncode, 2, f"--ops-bind {bind}: {done.stderr}")
             check("--ops-bind" in done.stderr and words in done.stderr,
                   "it does not say why", done.stderr)
+
+
+# A host of IPv6 alone, as in a cluster that has nothing else; what is after it runs there.
+IPV6 = """ip link set lo up && ip -6 addr add fd00::7/128 dev lo nodad &&
+ip -4 addr flush dev lo && exec "$@\""""
+
+
+def ops_ipv6():
+    """0.0.0.0 is every address of the host, as it is for gRPC: probes of a cluster with
+    IPv6 alone reach it, and those of IPv4 where there is IPv4."""
+    unshare = ["unshare", "--net"]
+    if os.geteuid() != 0 or subprocess.run([*unshare, "true"], check=False,
+                                           capture_output=True).returncode:
+        print("no network namespace can be made here: left out")
+        return
+    for bind in ("0.0.0.0:9100", "[::]:9100"):
+        with tempfile.TemporaryDirectory() as folder:
+            process = subprocess.Popen(
+                [*unshare, "sh", "-c", IPV6, "sh", BIN / "coordinator", "--state",
+                 f"{folder}/c", "--listen", f"unix:{folder}/s", "--ops-bind", bind],
+                stderr=subprocess.DEVNULL)
+            try:
+                wait_for(f"{bind} to listen", lambda: process.poll() is not None or
+                         pathlib.Path(folder, "c/ops.address").exists())
+
+                def asked(url):
+                    return subprocess.run(
+                        ["nsenter", f"--net=/proc/{process.pid}/ns/net", sys.executable, "-c",
+                         "import sys, urllib.request as u; "
+                         "print(u.urlopen(sys.argv[1], timeout=5).status)", url],
+                        check=False, capture_output=True, text=True).stdout.strip()
+                check_equal(asked("http://[fd00::7]:9100/livez"), "200", f"{bind} over IPv6")
+                check_equal(asked("http://127.0.0.1:9100/livez"), "", "IPv4, which is not there")
+                subprocess.run(["nsenter", f"--net=/proc/{process.pid}/ns/net", "ip", "addr",
+                                "add", "127.0.0.1/8", "dev", "lo"], check=True)
+                check_equal(asked("http://127.0.0.1:9100/livez"), "200", f"{bind} over IPv4")
+            finally:
+                process.terminate()
+                process.wait(timeout=60)
 
 
 def hostile_requests_leave_a_daemon_alive():
@@ -407,6 +448,7 @@ if __name__ == "__main__":
         a_psserver_without_space_is_not_ready_and_recovers,
         a_process_that_stands_still_does_not_answer,
         a_wrong_address_ends_it_with_2,
+        ops_ipv6,
         hostile_requests_leave_a_daemon_alive,
         up_gives_each_daemon_one,
         the_page_has_each_figure,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Debian package `sluice` of what was built already: debian/ decides what
+"""The Debian package `sluice-training` of what was built already: debian/ decides what
 is in it, as dpkg-buildpackage would, without compiling anything again (that,
 and lintian's opinion, is tests/deb)."""
 import os
@@ -31,8 +31,8 @@ def make(folder):
     run(["cmake", "--install", BIN.parent, "--component", "programs", "--prefix", "/usr"],
         folder, DESTDIR=str(tree / "debian/tmp"))
     for step in STEPS:
-        run(step.split(), tree, DH_OPTIONS="-psluice")
-    return next(folder.glob("sluice_*.deb"))
+        run(step.split(), tree, DH_OPTIONS="-psluice-training")
+    return next(folder.glob("sluice-training_*.deb"))
 
 
 def needs(deb):

@@ -44,6 +44,7 @@ def both(name, net=net, optimizer=sgd, scheduled=lambda o: None, loss=cross,
     a = torch.cat([p.detach().flatten() for p in ours.parameters()])
     b = torch.cat([p.detach().flatten() for p in theirs.parameters()])
     print(name, ((a - b).norm() / b.norm()).item(), flush=True)
+    return ours, theirs
 def refused(words, make, model=None, error=ValueError):
     try:
         make(net() if model is None else model)
@@ -206,6 +207,258 @@ for dtype in (torch.float64, torch.float16, torch.bfloat16):
             "model.float() before", by("adam"), net().to(dtype))
 """
 
+# What is in many programs and needs nothing of a Trainer's.
+HABITS = KIT + """
+import tempfile
+import torch.nn.utils.prune
+from torch.nn.utils import parametrizations, parametrize
+from torch.optim.swa_utils import AveragedModel
+from torch.utils.checkpoint import checkpoint
+def seeded(make):
+    def made():
+        torch.manual_seed(3)
+        return make()
+    return made
+def layers(middle):
+    return seeded(lambda: nn.Sequential(nn.Linear(12, 24), *middle(), nn.Linear(24, 4)))
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(12, 24), nn.Linear(24, 4)
+    def forward(self, x):
+        return self.second(checkpoint(lambda x: self.first(x).tanh(), x,
+                                      use_reentrant=False))
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(12, 12)
+        self.outer = nn.Linear(12, 12)
+        self.outer.weight = self.inner.weight
+    def forward(self, x):
+        return self.outer(self.inner(x).tanh())[:, :4]
+class Lists(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(12, 12) for _ in range(3))
+        self.heads = nn.ModuleDict({"a": nn.Linear(12, 4), "b": nn.Linear(12, 4)})
+        self.scales = nn.ParameterList(torch.ones(12) for _ in range(3))
+    def forward(self, x):
+        for layer, scale in zip(self.layers, self.scales):
+            x = x + layer(x).relu() * scale
+        return self.heads["a"](x) + self.heads["b"](x)
+class Image(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.out = nn.Linear(48, 4)
+    def forward(self, x):
+        x = x.view(-1, 1, 3, 4).to(memory_format=torch.channels_last)
+        return self.out(self.norm(self.conv(x)).relu().flatten(1))
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.out = nn.MultiheadAttention(4, 2), nn.Linear(12, 4)
+    def forward(self, x):
+        x = x.view(-1, 3, 4).transpose(0, 1)
+        return self.out(self.attention(x, x, x)[0].transpose(0, 1).flatten(1))
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = nn.LSTM(4, 8, batch_first=True), nn.Linear(8, 4)
+    def forward(self, x):
+        return self.out(self.cell(x.view(-1, 3, 4))[0][:, -1])
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.out = nn.EmbeddingBag(50, 8), nn.Linear(8, 4)
+    def forward(self, x):
+        return self.out(self.table((x.abs() * 20).long().clamp(max=49)))
+class Clamp(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x.clamp(-1, 1)
+    @staticmethod
+    def backward(context, gradient):
+        return gradient
+def hooked():
+    model = net()
+    model[0].weight.register_hook(lambda gradient: gradient * 0.5)
+    model[2].register_forward_hook(lambda module, x, y: y * 2)
+    model[2].register_full_backward_hook(lambda module, gx, gy: None)
+    return model
+def normed():
+    model = net()
+    parametrizations.weight_norm(model[0])
+    parametrizations.spectral_norm(model[2])
+    return model
+class Symmetric(nn.Module):
+    def forward(self, w):
+        return w.triu() + w.triu(1).transpose(-1, -2)
+def symmetric():
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(12, 12), nn.Tanh(), nn.Linear(12, 4))
+    parametrize.register_parametrization(model[0], "weight", Symmetric())
+    return model
+def pruned():
+    model = net()
+    nn.utils.prune.random_unstructured(model[0], "weight", 0.5)
+    return model
+def dropped(model, x, y):
+    torch.manual_seed(int(1e4 * x.sum()) & 0xffff)
+    return cross(model, x, y)
+def penalty(model, x, y):
+    x = x.clone().requires_grad_(True)
+    value = cross(model, x, y)
+    gradient, = torch.autograd.grad(value, x, create_graph=True)
+    return value + gradient.square().sum()
+def autocast(model, x, y):
+    with torch.autocast("cpu", torch.bfloat16):
+        return cross(model, x, y)
+def functional(model, x, y):
+    return F.cross_entropy(torch.func.functional_call(
+        model, dict(model.named_parameters()), (x,)), y)
+def by_sample(model, x, y):
+    one = lambda x, y: F.cross_entropy(model(x[None]), y[None])
+    return torch.func.vmap(one)(x, y).mean()
+def straight(model, x, y):
+    return F.cross_entropy(Clamp.apply(model(x)), y)
+def looks(model, x, y):
+    model.eval()
+    with torch.inference_mode():
+        cross(model, x, y)
+    model.train()
+    with tempfile.NamedTemporaryFile() as file:
+        torch.save(model.state_dict(), file.name)
+    copy.deepcopy(model).load_state_dict(model.state_dict())
+    sum(p.norm().item() for p in model.parameters())
+    return F.cross_entropy(model(x), y, label_smoothing=0.1) + 1e-3 * sum(
+        p.square().sum() for p in model.parameters())
+averages = {}
+def averaged(model, x, y):
+    if id(model) not in averages:
+        averages[id(model)] = model, AveragedModel(model)
+    averages[id(model)][1].update_parameters(model)
+    return cross(model, x, y)
+for name, make, loss in [
+        ("plain", net, cross),
+        ("compiled", lambda: torch.compile(net(), backend="aot_eager"), cross),
+        ("scripted", lambda: torch.jit.script(net()), cross),
+        ("checkpointed", seeded(Checkpointed), cross),
+        ("data-parallel", lambda: nn.DataParallel(net()), cross),
+        ("channels-last", seeded(lambda: Image().to(memory_format=torch.channels_last)),
+         cross),
+        ("batch-norm", layers(lambda: (nn.BatchNorm1d(24), nn.ReLU())), cross),
+        ("layer-norm", layers(lambda: (nn.LayerNorm(24), nn.GELU())), cross),
+        ("dropout", layers(lambda: (nn.Dropout(0.5),)), dropped),
+        ("tied", seeded(Tied), cross), ("lists", seeded(Lists), cross),
+        ("attention", seeded(Attention), cross), ("recurrent", seeded(Recurrent), cross),
+        ("table", seeded(Table), cross), ("hooks", hooked, cross),
+        ("weight-norm", normed, cross), ("parametrized", symmetric, cross),
+        ("pruned", pruned, cross), ("penalty", net, penalty),
+        ("autocast", net, autocast), ("functional-call", net, functional),
+        ("vmap", net, by_sample), ("own-function", net, straight),
+        ("looks", net, looks), ("swa", net, averaged),
+        ("copied", lambda: copy.deepcopy(net()), cross)]:
+    ours, theirs = both(name, make, loss=loss, steps=40)
+    for (n, a), (_, b) in zip(ours.named_buffers(), theirs.named_buffers()):
+        assert torch.allclose(a.float(), b.float(), 1e-4, 1e-5), (name, n)
+a, b = (torch.cat([p.detach().flatten() for p in m.parameters()])
+        for _, m in averages.values())
+print("swa-mean", ((a - b).norm() / b.norm()).item(), flush=True)
+"""
+
+# What a program does to the model while it trains: at step 50, or at each.
+CHANGES = KIT + """
+# A program that goes on stepping the optimizer itself, and a second one.
+ours, theirs = net(), net()
+other = nn.Parameter(torch.ones(1))
+o = sgd(ours.parameters())
+second = optim.SGD([*ours.parameters(), other], lr=1.0)
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    with sluice.torch.Trainer(ours, "optstep", address, train={"shuffle": False},
+                              optimizer=o) as t:
+        for batch in t.batches((x, y), batch_size=16):
+            o.zero_grad()
+            t.step(lambda: cross(ours, batch.x, batch.y))
+            gradients = [p.grad.clone() for p in ours.parameters()]
+            o.step()
+            other.grad = torch.ones(1)
+            second.step()
+            assert all(map(torch.equal, gradients, [p.grad for p in ours.parameters()]))
+        t.load()
+said = [str(w.message) for w in heard if "does nothing" in str(w.message)]
+assert len(said) == 1 and said[0].startswith("SGD.step() does nothing to"), said
+assert heard[[str(w.message) for w in heard].index(said[0])].filename == "<string>"
+assert other.item() == 1 - 200, other
+before = ours[0].weight.detach().clone()
+for p in ours.parameters():
+    p.grad = torch.ones_like(p)
+o.step()  # it is the program's again
+assert not torch.equal(before, ours[0].weight)
+with torch.no_grad():
+    ours[0].weight.copy_(before)
+    for p in list(ours.parameters())[1:]:
+        p.add_(0.05)
+o = sgd(theirs.parameters())
+for i in range(200):
+    o.zero_grad()
+    cross(theirs, x[16 * i:16 * i + 16], y[16 * i:16 * i + 16]).backward()
+    o.step()
+a, b = (torch.cat([p.detach().flatten() for p in m.parameters()])
+        for m in (ours, theirs))
+print("optstep", ((a - b).norm() / b.norm()).item(), flush=True)
+"""
+
+REFUSED_CHANGES = KIT + """
+def changes(name, change, after=False, optimizer=sgd, make=net):
+    def trains(model):
+        o = optimizer(model.parameters()) if callable(optimizer) else optimizer
+        steps = 0
+        with sluice.torch.Trainer(model, name, address, optimizer=o) as t:
+            for batch in t.batches((x, y), batch_size=16):
+                if steps == 3 and not after:
+                    change(model, o)
+                t.step(lambda: cross(model, batch.x, batch.y))
+                if steps == 3 and after:
+                    change(model, o)
+                assert steps < 8, name
+                steps += 1
+    return trains
+def at(words, name, change, error=ValueError, **more):
+    make = more.get("make", net)
+    refused(words, changes(name, change, **more), make(), error)
+def some(dtype=torch.float32):
+    return nn.Parameter(torch.randn(24, 12, dtype=dtype))
+def freeze_first():
+    model = net()
+    model[0].weight.requires_grad_(False)
+    return model
+at("extra.weight was added after the Trainer was made", "later",
+   lambda m, o: m.add_module("extra", nn.Linear(4, 4)))
+at("2.weight was replaced after", "replaced", lambda m, o: setattr(
+    m, "2", nn.Linear(24, 4)))
+at("0.weight was replaced after", "one", lambda m, o: setattr(m[0], "weight", some()))
+at("the data of 0.weight was replaced", "data",
+   lambda m, o: setattr(m[0].weight, "data", some().data))
+at("was replaced after the Trainer was made (torch.float64", "double", lambda m, o: m.double())
+at("0.weight was written to by the program", "written",
+   lambda m, o: nn.init.zeros_(m[0].weight))
+at("2.bias was written to by the program", "clamped", after=True,
+   change=lambda m, o: nn.init.zeros_(m[2].bias))
+at("another group of parameters", "group",
+   lambda m, o: o.add_param_group({"params": [some()]}))
+at("lr was set from 0.05 to 0.01, which psservers do not see: give the Trainer the "
+   "scheduler", "rate", lambda m, o: o.param_groups[0].update(lr=0.01))
+at("0.weight requires a gradient now", "unfreeze",
+   lambda m, o: m[0].weight.requires_grad_(True), make=freeze_first,
+   optimizer={"type": "sgd", "learning_rate": 0.1})
+at("the gradients were changed after t.step", "clip", error=RuntimeError, after=True,
+   change=lambda m, o: nn.utils.clip_grad_norm_(m.parameters(), 1e-3))
+at("SGD.step(closure) computes gradients", "closure", error=RuntimeError, after=True,
+   change=lambda m, o: o.step(lambda: cross(m, x, y)))
+"""
+
 
 def trained_alike(code, c):
     """The program's lines of `both`: each model is torch's."""
@@ -227,6 +480,17 @@ def schedules_are_those_of_torch():
         check_equal(len(c.json("jobs")["jobs"]), len(jobs), "jobs of what is refused")
 
 
+def habits_that_need_nothing_stay():
+    with Cluster(psservers=1, workers=0) as c:
+        check_equal(len(trained_alike(HABITS, c)), 27, "habits")
+
+
+def a_model_that_changes_is_seen():
+    with Cluster(psservers=2, workers=0) as c:
+        check_equal(len(trained_alike(CHANGES, c)), 1, "models")
+        run(REFUSED_CHANGES, c.address)
+
+
 def models_and_optimizers_as_they_are_written():
     with Cluster(psservers=1, workers=0) as c:
         check_equal(len(trained_alike(WRITTEN, c)), 6, "models")
@@ -242,4 +506,5 @@ def long_schedules_are_lines():
 if __name__ == "__main__":
     main_with("torch", [
         schedules_are_those_of_torch, models_and_optimizers_as_they_are_written,
+        a_model_that_changes_is_seen, habits_that_need_nothing_stay,
         long_schedules_are_lines])

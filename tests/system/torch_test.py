@@ -150,6 +150,57 @@ def optimizers_schedules_and_clipping_are_those_of_torch():
         run(REFUSED, c.address)
 
 
+# What people hand over instead of a data set.
+LOADER = """
+import sys, numpy, torch, sluice.torch
+from torch.utils.data import *
+x = torch.arange(80, dtype=torch.float32).view(20, 4); y = x.sum(1, keepdim=True)
+data = TensorDataset(x, y)
+def seen(given, job, **how):
+    model, numbers, sizes, first = torch.nn.Linear(4, 1), [], [], None
+    with sluice.torch.Trainer(model, job, sys.argv[1]) as t:
+        for batch in t.batches(given, **how):
+            numbers += batch.samples.tolist()
+            sizes.append(len(batch.samples))
+            assert torch.equal(batch.x, x[batch.samples.astype(int)]), batch
+            t.step(lambda: 1e-9 * model(batch.x).sum())
+    assert sorted(numbers) == list(range(20)), numbers
+    return sizes
+assert seen(DataLoader(data, 4, shuffle=True), "loader") == [4] * 5
+assert seen(DataLoader(data, 4), "same", batch_size=4) == [4] * 5
+assert seen([(a, b) for a, b in zip(x, y)], "pairs", batch_size=5) == [5] * 4
+assert seen(DataLoader(data, 6, drop_last=True, num_workers=1), "last") == [6, 6, 6, 2]
+collated = []
+def collate(items):
+    collated.append(len(items))
+    return torch.utils.data.default_collate(items)
+assert seen(DataLoader(data, 10, collate_fn=collate), "collate") == [10, 10]
+assert collated == [1, 10, 10], collated  # the first is looked at before the job
+class Stream(IterableDataset):
+    def __iter__(self): return iter(data)
+def refused(words, given, **how):
+    try:
+        seen(given, "refused", **how)
+    except ValueError as error:
+        assert words in str(error), (words, error)
+    else:
+        assert False, words
+refused("batch_size is 8 and the DataLoader's is 4", DataLoader(data, 4), batch_size=8)
+refused("WeightedRandomSampler", DataLoader(data, 4, sampler=WeightedRandomSampler(
+    [1.0] * 20, 20)))
+refused("batch_sampler", DataLoader(data, batch_sampler=BatchSampler(
+    SequentialSampler(data), 4, False)))
+refused("stream", DataLoader(Stream(), 4))
+refused("batch_size", data)
+assert not sluice.jobs(sys.argv[1], name="refused")
+"""
+
+
+def torch_loader():
+    with Cluster(psservers=1, workers=0) as c:
+        run(LOADER, c.address)
+
+
 def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
     with Cluster(psservers=2, workers=0) as c:
         said = {way: [float(w) for w in run(
@@ -246,7 +297,7 @@ def a_program_of_torch_leaves_in_order():
 
 
 if __name__ == "__main__":
-    main_with("torch", [
+    main_with("torch", [torch_loader, 
         optimizers_schedules_and_clipping_are_those_of_torch,
         accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
         programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,

@@ -64,7 +64,7 @@ def units(packages):
     """Units and sample configurations lie in deploy/; none is forgotten."""
     named = {line[0] for lists in packages.values() for line in lists}
     for path in sorted((ROOT / "deploy").glob("*.service")):
-        for name in (path.name, f"{path.stem}.conf"):
+        for name in (path.name, f"{path.stem.removeprefix('sluice-')}.conf"):
             if f"deploy/{name}" not in named:
                 yield f"deploy/{name} is in no package"
 
@@ -84,4 +84,5 @@ def main():
     return 1 if bad or not names else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

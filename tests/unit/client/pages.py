@@ -83,7 +83,7 @@ def main():
         text = (out / "man1/sluice.1").read_text()
         expect(set(re.findall(r"^\.Ss ([a-z]+)$", text, re.M)) == verbs, "verbs")
         for page in sorted((out / "man8").iterdir()):
-            check_page(page, [run(BIN / page.stem, "--help").stdout])
+            check_page(page, [run(BIN / page.stem.removeprefix("sluice-"), "--help").stdout])
         check_bash(out / "completions/sluice.bash", verbs)
         for shell, file in SHELLS.items():
             script = (out / "completions" / file).read_text()

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 # common/run/background.c, prompt.c; pinned threads of core, of oneDNN and of CUDA.
 OURS = {"setpriority", "sched_setaffinity", "sched_setattr"}
 # systemd-analyze security: 0 is locked up, 10 open.
-MOST = {"coordinator": 1.5, "psserver": 1.5, "worker": 2.5}
+MOST = {"sluice-coordinator": 1.5, "sluice-psserver": 1.5, "sluice-worker": 2.5}
 HAVE = {"Type": "notify", "DynamicUser": "yes", "RestartPreventExitStatus": "1 2",
         "SuccessExitStatus": "143", "LimitCORE": "0"}
 TLS = {"ca": "ca.crt", "cert": "{}.crt", "key": "{}.key"}
@@ -47,7 +47,7 @@ def complaints(unit):
             yield f"{key}={value} is missing"
     if not 0 < int(values.get("WatchdogSec", 0)) <= 60:
         yield "WatchdogSec= is missing: a loop that stands still would stay"
-    yield from keys(unit.stem, pairs, values)
+    yield from keys(unit.stem.removeprefix("sluice-"), pairs, values)
 
 
 def keys(role, pairs, values):
@@ -94,7 +94,7 @@ def analyzed(units):
         with tempfile.TemporaryDirectory() as folder:
             yield unit, verified(unit, pathlib.Path(folder))
     with tempfile.TemporaryDirectory() as folder:
-        yield gpu, verified(ROOT / "deploy/worker.service", pathlib.Path(folder), gpu)
+        yield gpu, verified(ROOT / "deploy/sluice-worker.service", pathlib.Path(folder), gpu)
 
 
 def main():

@@ -30,6 +30,8 @@ try:
     import keras
     import numpy
 except ImportError:
+    if os.environ.get("SLUICE_NEED_PEERS"):
+        raise  # nothing may be left out here: ./run-tests --all
     sys.exit(77)  # no Keras here: skipped
 
 HERE = pathlib.Path(__file__).resolve().parent
