@@ -69,7 +69,8 @@ static enum sl_err prepare(struct sluice_closure *c, struct sl_error *err)
         ring != NULL ? ring->buckets_count : c->job->sync->ranges_count;
     c->covered = sl_calloc(c->ranges_count, sizeof(*c->covered));
     c->sent = sl_calloc(c->ranges_count, sizeof(*c->sent));
-    if (c->covered == NULL || c->sent == NULL)
+    c->absent = sl_calloc(c->info.variables, sizeof(*c->absent));
+    if (c->covered == NULL || c->sent == NULL || c->absent == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     return c->session->by_range ? range_init(c, err) : SL_OK;
 }
@@ -86,6 +87,7 @@ static void closure_free(struct sluice_closure *c)
     range_release(c);
     sl_free(c->covered);
     sl_free(c->sent);
+    sl_free(c->absent);
     sl_free(c);
 }
 
@@ -364,7 +366,8 @@ static void start_step(struct sluice_closure *c)
         c->digest += schedule_digest(c->info.epoch, sluice_sample(c, p));
     memset(c->covered, 0, n * sizeof(*c->covered));
     memset(c->sent, 0, n * sizeof(*c->sent));
-    c->again = c->skipped = false;
+    memset(c->absent, 0, c->info.variables * sizeof(*c->absent));
+    c->again = c->skipped = c->any_absent = false;
     c->inside = true;
     if (c->session->by_range)
         range_begin(c);
@@ -459,6 +462,36 @@ static enum sync_result not_finite(struct sluice_closure *c)
     return SYNC_FAILED;
 }
 
+// Gradients of what is absent are zeros, where they are looked at at all. By
+// range they are: nobody has pushed them.
+static void clear_piece(struct sluice_closure *c, uint64_t first, uint64_t n)
+{
+    if (!c->session->by_range)
+        memset(c->job->grads + first, 0, (size_t)n * sizeof(float));
+}
+
+// Which pieces of the range have no gradient in this step.
+static void tell_absent(struct sluice_closure *c, uint32_t range,
+                        struct sync_step *step)
+{
+    const struct layout *l = &record_of(c)->layout;
+    const struct layout_shard *shard = &l->shards[range];
+    const struct layout_piece *piece = &l->pieces[shard->first_piece];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; c->any_absent && i < shard->pieces; i++) {
+        if (!c->absent[piece[i].variable])
+            continue;
+        n++;
+        step->absent[i / 8] |= (uint8_t)(1u << (i % 8));
+        step->absent_bytes = i / 8 + 1;
+    }
+    step->none = n == shard->pieces;
+    for (uint32_t i = 0; n > 0 && !step->none && i < shard->pieces; i++)
+        if (c->absent[piece[i].variable])
+            clear_piece(c, piece[i].first, piece[i].elements);
+}
+
 static enum sync_result leave(struct sluice_closure *c, uint32_t range,
                               bool skip)
 {
@@ -470,7 +503,10 @@ static enum sync_result leave(struct sluice_closure *c, uint32_t range,
                              .wanted = range};
     enum sync_result result = SYNC_OK;
 
-    if (!skip && !grad_finite(s->grads + r->first, (size_t)r->count)) {
+    if (!skip)
+        tell_absent(c, range, &step);
+    if (!skip && !step.none &&
+        !grad_finite(s->grads + r->first, (size_t)r->count)) {
         if (!c->skipped)
             result = not_finite(c);
         skip = true;
@@ -567,6 +603,61 @@ enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
         return sl_fail(err, SL_ESTATE,
                        "the session is by range: push the gradient itself");
     return rc == SL_OK ? closure_cover(c, first, count, err) : rc;
+}
+
+// A push has space for so many pieces of a shard, and none of it has left.
+static enum sl_err check_absent(const struct sluice_closure *c, uint32_t i,
+                                struct sl_error *err)
+{
+    const struct layout *l = &record_of(c)->layout;
+    const struct layout_variable *v = &l->variables[i];
+
+    for (uint32_t r = closure_range(c, v->first);
+         r < c->ranges_count && c->ranges[r].first < v->first + v->elements;
+         r++) {
+        if (c->sent[r])
+            return sl_fail(err, SL_ESTATE,
+                           "%s: some of its gradient has left: say that it is "
+                           "absent before",
+                           v->name);
+        if (!c->slot && l->shards[r].pieces > WIRE_ABSENT_MAX)
+            return sl_fail(
+                err, SL_ENOTSUP,
+                "%s: shard %u has %u variables, and at most %d of "
+                "one shard may lack a gradient; set placement.shards",
+                v->name, r, l->shards[r].pieces, WIRE_ABSENT_MAX);
+    }
+    return SL_OK;
+}
+
+static enum sl_err set_absent(struct sluice_closure *c, uint32_t i,
+                              struct sl_error *err)
+{
+    const struct layout_variable *v = &record_of(c)->layout.variables[i];
+    enum sl_err rc = c->absent[i] ? SL_OK : check_absent(c, i, err);
+
+    if (rc != SL_OK || c->absent[i])
+        return rc;
+    c->absent[i] = c->any_absent = true;
+    if (c->slot || c->whole)
+        clear_piece(c, v->first, v->elements);
+    return closure_cover(c, v->first, v->elements, err);
+}
+
+enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
+                          uint32_t count, struct sl_error *err)
+{
+    enum sl_err rc = check_inside(c, err);
+
+    if (rc == SL_OK &&
+        (first > c->info.variables || count > c->info.variables - first))
+        rc = sl_fail(err, SL_ERANGE,
+                     "variables %" PRIu32 " to %" PRIu64 " of a model of "
+                     "%" PRIu32,
+                     first, (uint64_t)first + count, c->info.variables);
+    for (uint32_t i = 0; rc == SL_OK && i < count && !c->again; i++)
+        rc = set_absent(c, first + i, err);
+    return rc;
 }
 
 static void note(struct sluice_closure *c, const struct sluice_result *r,

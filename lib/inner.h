@@ -72,6 +72,8 @@ struct sluice_closure {
     uint32_t ranges_count;
     uint64_t *covered; // by range: elements that are ready
     bool *sent;        // by range
+    bool *absent;      // by variable: it has no gradient in this step
+    bool any_absent;
 
     struct {                 // range.h
         uint32_t *sent;      // shards, in the order that they left; owned

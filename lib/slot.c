@@ -249,7 +249,7 @@ enum sl_err slot_begin(struct sluice_closure *c, struct sluice_step *out,
     out->first = c->first;
     out->count = c->count;
     c->at = CLOSURE_STEPS;
-    c->inside = true;
+    c->inside = true; // a closure is one step: nothing is absent yet
     return SL_OK;
 }
 

@@ -213,6 +213,21 @@ SLUICE_API enum sl_err sluice_begin(struct sluice_closure *c,
 SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
                                     uint64_t count, struct sl_error *err);
 
+// Variables [first, first + count) have no gradient in this step, as a
+// framework's parameter whose gradient is None: the update leaves them alone,
+// with their slots, momentum and weight decay, and with their own count of
+// updates, which Adam corrects by. (A gradient of zeros moves what has momentum
+// or decay.) Their elements are as if they were ready, what the gradient has
+// there is not read, and shards of which nothing has a gradient send none. Said
+// anew in each step, before any of their elements is ready.
+//
+// Where several gradients are averaged (allreduce, hybrid) a variable that is
+// absent in some counts as zeros there; absent in all, it is left alone.
+// SL_ERANGE; SL_ESTATE: some of it has left; SL_ENOTSUP: more than 4096
+// variables lie on one shard, and this is beyond.
+SLUICE_API enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
+                                     uint32_t count, struct sl_error *err);
+
 // ---- by range: of a session that was opened so
 //
 // What is pulled and pushed at one time is in memory, the program's and as much
@@ -237,7 +252,8 @@ SLUICE_API enum sl_err sluice_pull(struct sluice_closure *c, uint64_t first,
 
 // These elements of the gradient are whole: they are copied, and what makes up
 // a shard leaves. Each element at most once a step; those that nobody has
-// pushed by sluice_end are 0. Waits while too much is on its way.
+// pushed by sluice_end, and that are not absent, are 0. Waits while too much is
+// on its way.
 SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
                                    uint64_t count, const float *gradient,
                                    struct sl_error *err);

@@ -58,6 +58,8 @@
 #define WIRE_SPARSE_MAX 65536     // closures in a counted set
 #define WIRE_CLOSURE_STEPS_MAX 4096
 #define WIRE_COUNTED_BYTES (WIRE_CLOSURE_STEPS_MAX / 8)
+#define WIRE_ABSENT_MAX 4096 // pieces of a shard that may have no gradient
+#define WIRE_ABSENT_BYTES (WIRE_ABSENT_MAX / 8)
 #define WIRE_RANKS_MAX 4096          // of one ring
 #define WIRE_GROUP_MAX 64            // members of one group
 #define WIRE_LANES 2                 // of one generation's sums
@@ -216,8 +218,17 @@ struct wire_push {
     struct wire_shm shm;    // instead of a payload
     struct wire_shm answer; // where that of the reply may be put
     struct wire_token token;
-    struct sl_slices payload; // whole elements; empty if skip or has_shm
+    size_t absent_bytes; // of `absent`; 0: every piece has a gradient
+    uint8_t absent[WIRE_ABSENT_BYTES]; // bit per piece: it has none
+    // Whole elements; empty if skip or has_shm, or no piece has a gradient.
+    struct sl_slices payload;
 };
+
+// The bit of a piece; those that are not there are 0.
+static inline bool wire_absent(const uint8_t *absent, size_t bytes, size_t i)
+{
+    return i / 8 < bytes && absent[i / 8] >> (i % 8) & 1;
+}
 
 enum wire_push_result {
     WIRE_PUSH_UNKNOWN, // never sent
@@ -297,7 +308,7 @@ enum sl_err wire_read_state_reply(struct wire_state_reply *out,
 
 // The bytes that come before a payload of payload_bytes (all of the message
 // if that is 0): the number written. The structs' own `payload` is not read.
-#define WIRE_HEAD_MAX 1024
+#define WIRE_HEAD_MAX 1536
 size_t wire_encode_ask(uint8_t out[WIRE_HEAD_MAX], const struct wire_ask *m);
 size_t wire_encode_ask_reply(uint8_t out[WIRE_HEAD_MAX],
                              const struct wire_ask_reply *m);

@@ -69,6 +69,9 @@ _Static_assert(offsetof(struct wire_ask_reply, counted) ==
                    offsetof(struct wire_ask_reply, counted_bytes) +
                        sizeof(size_t),
                "WIRE_BYTES: the bytes follow their length");
+_Static_assert(offsetof(struct wire_push, absent) ==
+                   offsetof(struct wire_push, absent_bytes) + sizeof(size_t),
+               "WIRE_BYTES: the bytes follow their length");
 
 static const struct wire_field push_fields[] = {
     FIELD(wire_push, 1, WIRE_U64, job, 0, NULL),
@@ -88,6 +91,8 @@ static const struct wire_field push_fields[] = {
     FIELD(wire_push, 16, WIRE_ENUM, wire, WIRE_F16, NULL),
     FIELD(wire_push, 17, WIRE_BOOL, late, 0, NULL),
     FIELD(wire_push, 18, WIRE_MESSAGE, token, 0, &token_table),
+    {19, WIRE_BYTES, offsetof(struct wire_push, absent_bytes),
+     WIRE_ABSENT_BYTES, "absent", NULL},
     FIELD(wire_push, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push, "PushRequest", push_fields, push_request);

@@ -399,7 +399,13 @@ enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
     if (m.has_shm && m.payload.bytes > 0)
         return sl_fail(err, SL_EINVAL, "%s has both shm and a payload",
                        table->name);
-    if (m.skip != (m.payload.bytes == 0 && !m.has_shm))
+    if (m.skip && m.absent_bytes > 0)
+        return sl_fail(err, SL_EINVAL, "%s has both skip and absent",
+                       table->name);
+    if (m.absent_bytes > 0 && m.absent[m.absent_bytes - 1] == 0)
+        return sl_fail(err, SL_EINVAL, "%s.absent ends with a byte of zeros",
+                       table->name);
+    if (m.absent_bytes == 0 && m.skip != (m.payload.bytes == 0 && !m.has_shm))
         return sl_fail(err, SL_EINVAL, "%s: %s", table->name,
                        m.skip ? "a skipped step has a payload"
                               : "payload is missing, and skip is not set");

@@ -83,6 +83,7 @@ _SIGNATURES = {
     "sluice_grads": (POINTER(c_float), [c_void_p]),
     "sluice_begin": (c_int, [c_void_p, POINTER(Step), _err]),
     "sluice_ready": (c_int, [c_void_p, c_uint64, c_uint64, _err]),
+    "sluice_absent": (c_int, [c_void_p, c_uint32, c_uint32, _err]),
     "sluice_pull": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p, _err]),
     "sluice_push": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p, _err]),
     "sluice_end": (c_int, [c_void_p, POINTER(Result), _err]),

@@ -640,6 +640,18 @@ class Program:
         self._taken = True
         return self._step
 
+    def _absent(self, numbers: Sequence[int]) -> None:
+        """These of `variables`, ascending, have no gradient in this step: what is one
+        behind another is said at once."""
+        at = 0
+        while at < len(numbers):
+            end = at + 1
+            while end < len(numbers) and numbers[end] == numbers[end - 1] + 1:
+                end += 1
+            with contextlib.suppress(Lost):  # the next batch is another closure's
+                self._begun().absent(numbers[at], end - at)
+            at = end
+
     def _done(self, loss: float, right: float = 0.0, skip: bool = False) -> None:
         """The gradient is whole; `loss`: the batch's mean."""
         step, self._step = self._begun(), None

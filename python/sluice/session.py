@@ -114,11 +114,20 @@ class Step:
                              f"{v.shape[1:]}")
         self._closure._say("sluice_push", first, count, rows.ctypes.data)
 
+    def absent(self, first: int, count: int = 1) -> None:
+        """Variables [first, first + count) of `Closure.variables` have no gradient in
+        this step: the optimizer leaves them alone, with their slots and their own
+        count of updates. Said anew in each step, before any of their elements is
+        ready; what the gradient has there is not read. Where several gradients are
+        averaged (allreduce, hybrid) it counts as zeros, and a variable that is absent
+        in all of them is left alone."""
+        self._closure._say("sluice_absent", first, count)
+
     def done(self, loss_sum: float = float("nan"), right: float = 0.0,
              skip: bool = False) -> None:
         """The gradient (of the mean loss) is whole. `loss_sum`: of each sample's
-        loss, NaN if it is not known; `right`: samples that were predicted right; `skip`: count the step,
-        apply nothing."""
+        loss, NaN if it is not known; `right`: samples that were predicted right; `skip`:
+        count the step, apply nothing."""
         of = self._closure
         result = of._result
         result.loss_sum, result.right, result.skip = loss_sum, right, skip

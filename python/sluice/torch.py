@@ -15,6 +15,8 @@ still compute; fresh parameters are in the model when the next batch begins.
 What is different from a loop of one's own:
 - parameters of the model (on a CPU) are views of the session's vectors while it
   trains: do not replace them, and read them between batches
+- a parameter without a gradient in a step (`p.grad is None`) is left alone, with its
+  slots and its own count of updates, as torch does it
 - buffers (batch norm's running statistics) are this process's own
 - the loss is the mean over the batch
 """
@@ -483,16 +485,16 @@ class Trainer(Program):
         if self._clip_value:
             torch.nn.utils.clip_grad_value_(parameters, self._clip_value)
 
-    def _collect(self) -> None:
-        """Whatever hooks have not taken; what has no gradient has a zero."""
+    def _collect(self, skip: bool) -> None:
+        """Whatever hooks have not taken; what has no gradient is left alone."""
         if self._plain and self._collect_all():
             return
-        views, gradients = [], []
-        for (_, p), view, here in zip(self.parameters, self._views, self._here):
-            if here:
+        views, gradients, absent = [], [], []
+        for i, (p, view) in enumerate(zip(self._own, self._views)):
+            if self._here[i]:
                 continue
             if p.grad is None:
-                view.zero_()
+                absent.append(i)
             else:
                 views.append(view)
                 gradients.append(self._gradient(p))
@@ -500,6 +502,8 @@ class Trainer(Program):
             torch._foreach_copy_(views, gradients)
         if self._pinned is not None:
             self._pinned.wait()
+        if not skip:
+            self._absent(absent)
 
     def _collect_all(self) -> bool:
         """All at once; False, and nothing is done, if one wants more than a copy."""
@@ -544,8 +548,7 @@ class Trainer(Program):
         step = self._begun()
         self._left()
         value = 0.0
-        if not self._plain:
-            self._here, self._ready = [False] * len(self._own), _Ready()
+        self._here, self._ready = [False] * len(self._own), _Ready()
         early = scaler is None and not (self._clip_norm or self._clip_value)
         count = 1 if parts is None else len(parts)
         for i in range(count):
@@ -559,7 +562,7 @@ class Trainer(Program):
         skip = scaler is not None and not self._unscaled(scaler)
         if not early and not skip:
             self._clip()
-        self._collect()
+        self._collect(skip)
         self._watch.sent(next((p.grad for p in self._own if p.grad is not None), None))
         self._done(value, right, skip)
         return value

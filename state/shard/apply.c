@@ -134,17 +134,49 @@ static void touch(const struct plan *plan, const struct apply_memory *to,
                      n * sizeof(float));
 }
 
+// What is updated alike: a run, or, where pieces differ in what they were
+// passed over by, a piece.
+struct part {
+    struct plan_run run;
+    uint64_t t;
+    bool absent;
+};
+
+static bool by_piece(const struct apply_step *step)
+{
+    return step->absent_bytes > 0 || step->passed != NULL;
+}
+
+static size_t part_count(const struct plan *plan, const struct apply_step *step)
+{
+    return by_piece(step) ? plan->piece_count : plan->run_count;
+}
+
+static struct part part_at(const struct plan *plan,
+                           const struct apply_step *step, size_t i)
+{
+    if (!by_piece(step))
+        return (struct part){.run = plan->runs[i], .t = step->t};
+    return (struct part){
+        .run = plan_run_of(&plan->pieces[i]),
+        .t = step->t - (step->passed == NULL ? 0 : step->passed[i]),
+        .absent = wire_absent(step->absent, step->absent_bytes, i)};
+}
+
 // `space`: for n elements; `pushed` may lie there.
 static void update(const struct plan *plan, const struct apply_memory *to,
-                   const struct apply_step *step, const struct plan_run *run,
+                   const struct apply_step *step, const struct part *part,
                    uint64_t first, size_t n, const void *pushed, float *space)
 {
     float *slots[OPTIM_SLOTS_MAX], *w = to->values + first;
+    const struct plan_run *run = &part->run;
 
-    if (to->freeze != NULL)
-        touch(plan, to, first, n);
     if (step->keep != NULL)
         memcpy(step->keep + first, w, n * sizeof(float));
+    if (part->absent)
+        return;
+    if (to->freeze != NULL)
+        touch(plan, to, first, n);
     if (run->moving) {
         move_statistic(run->momentum, step->moves, n, pushed, w);
         return;
@@ -155,7 +187,7 @@ static void update(const struct plan *plan, const struct apply_memory *to,
     }
     for (unsigned k = 0; k < optim_slots(&plan->optim); k++)
         slots[k] = to->slots[k] + first;
-    optim_apply(&plan->optim, step->t, step->rate, n, pushed, w, slots);
+    optim_apply(&plan->optim, part->t, step->rate, n, pushed, w, slots);
 }
 
 // A run of the payload as f32: as it came, or widened into `space`.
@@ -191,11 +223,13 @@ void apply_front(const struct plan *plan, const struct apply_memory *to,
                  const float *gradient, uint64_t elements,
                  const struct apply_step *step)
 {
-    const struct plan_run *run = plan->runs;
+    uint64_t n;
 
-    for (uint64_t at = 0, n; at < elements; at += n, run++) {
-        n = sl_min(run->elements, elements - at);
-        update(plan, to, step, run, at, (size_t)n, gradient + at, NULL);
+    for (uint64_t at = 0, i = 0; at < elements; at += n, i++) {
+        const struct part part = part_at(plan, step, i);
+
+        n = sl_min(part.run.elements, elements - at);
+        update(plan, to, step, &part, at, (size_t)n, gradient + at, NULL);
     }
 }
 
@@ -205,24 +239,25 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
 {
     bool straight = type == WIRE_F32 && step->read == NULL;
     size_t chunk = straight ? CHUNK : WIDE_CHUNK;
-    const struct plan_run *run;
     float space[WIDE_CHUNK];
     struct slices_runs it;
-    const void *pushed;
+    const void *pushed = NULL;
     uint64_t first;
     size_t n, max;
 
     if (slices_runs_init(&it, payload, wire_type_bytes(type)) != SL_OK)
         assert(!"apply_check has passed it");
-    for (size_t r = 0; r < plan->run_count; r++) {
-        run = &plan->runs[r];
-        for (uint64_t at = 0; at < run->elements; at += n) {
-            first = run->first + at;
-            max = run->elements - at < chunk ? run->elements - at : chunk;
-            pushed = slices_runs_next(&it, max, &n);
-            assert(pushed != NULL);
-            update(plan, to, step, run, first, n,
-                   as_f32(type, pushed, n, space), space);
+    for (size_t i = 0; i < part_count(plan, step); i++) {
+        const struct part part = part_at(plan, step, i);
+
+        for (uint64_t at = 0; at < part.run.elements; at += n) {
+            first = part.run.first + at;
+            max = n = sl_min(part.run.elements - at, chunk);
+            if (payload->bytes > 0)
+                pushed = slices_runs_next(&it, max, &n);
+            assert(pushed != NULL || part.absent);
+            update(plan, to, step, &part, first, n,
+                   part.absent ? NULL : as_f32(type, pushed, n, space), space);
             FAULT("apply.half");
             if (fresh != NULL)
                 element_write(type, n,

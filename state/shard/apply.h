@@ -13,6 +13,10 @@
 // (1 - momentum^k) * pushed, where what is pushed is weighted so that this is
 // what each of them in turn would have made of it.
 //
+// A piece without a gradient in an update is left alone, with its slots, and
+// counts its updates by itself: what a framework makes of a parameter whose
+// gradient is None.
+//
 // Threads  pure, but for the memory of *to.
 // Memory   everything is borrowed.
 // Units    elements; `type` is that of payload and `fresh`.
@@ -49,6 +53,11 @@ struct apply_step {
     const float *read; // the values that the gradient is of; NULL: as they are
     float *keep;       // where the values go that are changed; NULL: nowhere
     uint32_t moves;    // of a moving statistic, at least 1
+    // Pieces that have no gradient (wire_absent), which are left alone; and how
+    // many updates passed over each before: it is at update t - passed[i].
+    const uint8_t *absent;
+    size_t absent_bytes;
+    const uint64_t *passed; // NULL: none
 };
 
 // The update that makes version + 1 of `version`, with a gradient over so many
@@ -59,7 +68,8 @@ struct apply_of {
     uint64_t closure, version, based_on, samples;
 };
 
-// `versions` keeps the values of of->version from now on.
+// `versions` keeps the values of of->version from now on. Every piece has a
+// gradient, and had one always.
 void apply_step_init(struct apply_step *out, const struct plan *plan,
                      struct stale_versions *versions,
                      const struct apply_of *of);
@@ -69,7 +79,8 @@ void apply_step_init(struct apply_step *out, const struct plan *plan,
 void apply_consts(struct optim_consts *out, const struct plan *plan,
                   const struct plan_run *run, const struct apply_step *step);
 
-// Applies one update of a payload that apply_check has passed. With `fresh`
+// Applies one update of a payload that apply_check has passed; it may be empty
+// if all pieces are absent. With `fresh`
 // (NULL allowed) the new values are also copied there, run by run while they
 // are in the cache.
 void apply_update(const struct plan *plan, const struct apply_memory *to,

@@ -31,6 +31,7 @@ void once_release(struct once *o)
         sl_free(attempt);
     map_release(&o->attempts);
     sl_free(o->epochs);
+    sl_free(o->passed);
     *o = (struct once){0};
 }
 
@@ -168,6 +169,31 @@ void once_add_round(struct once *o, const struct once_step *steps, size_t count)
     o->counts.version = version;
 }
 
+enum sl_err once_reserve_passed(struct once *o, size_t pieces)
+{
+    if (o->passed != NULL)
+        return SL_OK;
+    o->passed = sl_calloc(pieces, sizeof(*o->passed));
+    o->passed_count = o->passed == NULL ? 0 : pieces;
+    return o->passed == NULL ? SL_ENOMEM : SL_OK;
+}
+
+void once_pass(struct once *o, const uint8_t *absent, size_t bytes)
+{
+    for (size_t i = 0; i < o->passed_count; i++)
+        o->passed[i] += wire_absent(absent, bytes, i);
+}
+
+static enum sl_err copy_passed(struct once *to, const struct once *from)
+{
+    if (from->passed == NULL)
+        return SL_OK;
+    if (once_reserve_passed(to, from->passed_count) != SL_OK)
+        return SL_ENOMEM;
+    memcpy(to->passed, from->passed, to->passed_count * sizeof(*to->passed));
+    return SL_OK;
+}
+
 enum sl_err once_copy(struct once *out, const struct once *from)
 {
     struct once made = {.counts = from->counts};
@@ -178,8 +204,8 @@ enum sl_err once_copy(struct once *out, const struct once *from)
     map_init(&made.attempts);
     made.attempts_from = counted_low(&made.counted);
     made.epochs = sl_malloc_array(from->epoch_count, sizeof(*made.epochs));
-    if (made.epochs == NULL) {
-        counted_release(&made.counted);
+    if (made.epochs == NULL || copy_passed(&made, from) != SL_OK) {
+        once_release(&made);
         return SL_ENOMEM;
     }
     if (from->epoch_count > 0)
@@ -203,5 +229,11 @@ enum sl_err once_check(const struct once *o, struct sl_error *err)
                        " in epochs, but %" PRIu64 " counted",
                        o->counts.applied, o->counts.skipped, steps,
                        counted_steps(&o->counted));
+    for (size_t i = 0; i < o->passed_count; i++)
+        if (o->passed[i] > once_version(o))
+            return sl_fail(err, SL_ECORRUPT,
+                           "piece %zu was passed over by %" PRIu64
+                           " updates of %" PRIu64,
+                           i, o->passed[i], once_version(o));
     return SL_OK;
 }

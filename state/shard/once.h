@@ -13,7 +13,7 @@
 // Memory   once_release frees. What grows, and when it dies: a bit set per
 //          closure above the watermark (with the closure), an attempt per
 //          closure above it (with the closure; at most ONCE_ATTEMPTS_MAX), a
-//          line per epoch (with the shard).
+//          line per epoch (with the shard), a number per piece (likewise).
 // Units    steps, samples; a version counts the updates applied.
 // Errors   a call that fails has changed nothing.
 #ifndef STATE_SHARD_ONCE_H
@@ -55,6 +55,10 @@ struct once {
     uint64_t attempts_from;    // closures below have none
     struct once_epoch *epochs; // ascending, owned
     size_t epoch_count, epoch_cap;
+    // Of the updates, those that each piece of the shard had no gradient in:
+    // its own count is so much less. Owned; NULL: none of any.
+    uint64_t *passed;
+    size_t passed_count; // pieces
 };
 
 // A step that is about to be counted.
@@ -99,10 +103,17 @@ void once_add(struct once *o, const struct once_step *s);
 void once_add_round(struct once *o, const struct once_step *steps,
                     size_t count);
 
+// Makes space, so that the once_pass that follows cannot fail.
+enum sl_err once_reserve_passed(struct once *o, size_t pieces);
+
+// The update that is being counted passed over these pieces (wire_absent).
+void once_pass(struct once *o, const uint8_t *absent, size_t bytes);
+
 // The counted set and the numbers, without attempts: what a snapshot takes.
 enum sl_err once_copy(struct once *out, const struct once *from);
 
-// SL_ECORRUPT unless the invariant holds.
+// SL_ECORRUPT unless the invariant holds; nothing was passed over more often
+// than there were updates.
 enum sl_err once_check(const struct once *o, struct sl_error *err);
 
 // Which of the buckets 0, 1, 2, 4, ... 256, above.

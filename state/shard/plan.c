@@ -171,14 +171,13 @@ static enum sl_err make_runs(struct plan *p)
         return SL_ENOMEM;
     for (size_t i = 0; i < p->piece_count; i++) {
         piece = &p->pieces[i];
-        if (last == NULL || last->moving != piece->moving ||
-            (piece->moving && last->momentum != piece->momentum)) {
-            last = &p->runs[p->run_count++];
-            *last = (struct plan_run){.first = piece->first,
-                                      .moving = piece->moving,
-                                      .momentum = piece->momentum};
+        if (last != NULL && last->moving == piece->moving &&
+            (!piece->moving || last->momentum == piece->momentum)) {
+            last->elements += piece->elements;
+            continue;
         }
-        last->elements += piece->elements;
+        last = &p->runs[p->run_count++];
+        *last = plan_run_of(piece);
     }
     return SL_OK;
 }

@@ -65,6 +65,15 @@ struct plan_source {
     uint8_t sha256[SHA256_BYTES];
 };
 
+// A run of this piece alone.
+static inline struct plan_run plan_run_of(const struct plan_piece *piece)
+{
+    return (struct plan_run){.first = piece->first,
+                             .elements = piece->elements,
+                             .moving = piece->moving,
+                             .momentum = piece->momentum};
+}
+
 struct plan {
     uint64_t job, job_incarnation, job_uid, seed;
     uint32_t shard;

@@ -357,16 +357,17 @@ static void note_push(const struct shard *s, const struct wire_push *p,
                       const char *result, enum sl_err checked,
                       const struct sl_slices *applied)
 {
-    HISTORY(
-        "push",
-        WHICH "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64
-              " n=%" PRIu64 " said=%" PRIu64 " based_on=%" PRIu64
-              " version=%" PRIu64 " skip=%d samples=%" PRIu64 " digest=%" PRIx64
-              " checked=%s wire=%d bytes=%zu payload=%lld",
-        WHICH_OF(s), result, p->closure, p->step, p->attempt.term, p->attempt.n,
-        p->incarnation, p->based_on, once_version(&s->once), p->skip,
-        (uint64_t)p->samples, (uint64_t)p->digest, sl_err_name(checked),
-        (int)p->wire, p->payload.bytes, history_bytes(applied));
+    HISTORY("push",
+            WHICH "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64
+                  " n=%" PRIu64 " said=%" PRIu64 " based_on=%" PRIu64
+                  " version=%" PRIu64 " skip=%d absent=%zu samples=%" PRIu64
+                  " digest=%" PRIx64
+                  " checked=%s wire=%d bytes=%zu payload=%lld",
+            WHICH_OF(s), result, p->closure, p->step, p->attempt.term,
+            p->attempt.n, p->incarnation, p->based_on, once_version(&s->once),
+            p->skip, p->absent_bytes, (uint64_t)p->samples, (uint64_t)p->digest,
+            sl_err_name(checked), (int)p->wire, p->payload.bytes,
+            history_bytes(applied));
 }
 
 static uint64_t delay_locked(const struct shard *s,
@@ -386,8 +387,12 @@ static void apply_locked(struct shard *s, const struct wire_push *push,
     struct apply_step step;
 
     apply_step_init(&step, &s->plan, &s->versions, &of);
+    step.absent = push->absent;
+    step.absent_bytes = push->absent_bytes;
+    step.passed = s->once.passed;
     apply_update(&s->plan, &s->memory, push->wire, &push->payload, &step,
                  values);
+    once_pass(&s->once, push->absent, push->absent_bytes);
 }
 
 // Applies and counts: the only place where the parameters of a shard that
@@ -572,27 +577,71 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
     }
     if (rc == SL_OK)
         rc = once_reserve(&s->once, push->closure);
+    if (rc == SL_OK && push->absent_bytes > 0)
+        rc = once_reserve_passed(&s->once, s->plan.piece_count);
     if (rc == SL_OK)
         count_locked(s, push, reply, values);
     return rc;
 }
 
+static size_t count_absent(const struct shard *s, const struct wire_push *push)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->plan.piece_count; i++)
+        n += wire_absent(push->absent, push->absent_bytes, i);
+    return n;
+}
+
+// Bits of pieces that there are; and without a payload, of all.
+static enum sl_err check_absent(const struct shard *s,
+                                const struct wire_push *push, bool payload,
+                                struct sl_error *err)
+{
+    size_t pieces = s->plan.piece_count, n = count_absent(s, push), bits = 0;
+
+    for (size_t i = 0; i < 8 * push->absent_bytes; i++)
+        bits += wire_absent(push->absent, push->absent_bytes, i);
+    if (bits > n)
+        return sl_fail(err, SL_EINVAL,
+                       "absent: of pieces beyond the %zu that shard %u has",
+                       pieces, s->plan.shard);
+    if (s->plan.contributions > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "absent: every piece of a contribution has a gradient "
+                       "in train.mode sync");
+    if (!payload && n < pieces)
+        return sl_fail(err, SL_EINVAL,
+                       "payload: it is missing, and %zu of %zu pieces have a "
+                       "gradient",
+                       pieces - n, pieces);
+    return SL_OK;
+}
+
 // Outside the lock, since it reads the whole payload and nothing of the shard
 // that changes.
+// `finite`: that the payload fits, and is, needs no look.
 static enum sl_err check_payload(const struct shard *s,
-                                 const struct wire_push *push,
+                                 const struct wire_push *push, bool finite,
                                  struct sl_error *err)
 {
+    bool payload = push->payload.bytes > 0;
+    enum sl_err rc = SL_OK;
+
+    if (push->absent_bytes > 0)
+        rc = check_absent(s, push, payload, err);
+    if (rc != SL_OK || (push->absent_bytes > 0 && !payload))
+        return rc;
     if (!push->skip)
-        return apply_check(&s->plan, push->wire, &push->payload, err);
-    if (push->payload.bytes != 0)
+        return finite ? SL_OK
+                      : apply_check(&s->plan, push->wire, &push->payload, err);
+    if (payload)
         return sl_fail(err, SL_EINVAL,
                        "payload: %zu bytes in a step that is to be skipped",
                        push->payload.bytes);
     return SL_OK;
 }
 
-// `finite`: that the payload fits, and is, needs no look.
 static enum sl_err push_any(struct shard *s, const struct wire_push *push,
                             bool finite, struct wire_push_reply *reply,
                             void *values, struct sl_error *err)
@@ -600,7 +649,7 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
     struct wire_push_reply made = {.result = WIRE_PUSH_REFUSED,
                                    .wire = push->wire};
     struct sl_error why = SL_ERROR_INIT;
-    enum sl_err checked = finite ? SL_OK : check_payload(s, push, &why), rc;
+    enum sl_err checked = check_payload(s, push, finite, &why), rc;
 
     static const char *const results[] = {
         [WIRE_PUSH_COUNTED] = "counted",

@@ -40,7 +40,8 @@
 #define SNAP_KEY_SEQUENCE "sluice.sequence"
 #define SNAP_KEY_VERSION "sluice.version"
 #define SNAP_KEY_OPTIMIZER "sluice.optimizer"
-#define SNAP_KEY_ROWS "sluice.rows." // and the variable's name
+#define SNAP_KEY_ROWS "sluice.rows."     // and the variable's name
+#define SNAP_KEY_PASSED "sluice.passed." // likewise
 #define SNAP_KEY_COUNTED "sluice.counted"
 #define SNAP_KEY_COUNTS "sluice.counts"
 
@@ -127,7 +128,8 @@ enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
 enum sl_err snap_verify(const struct tensorfile *f, struct sl_error *err);
 
 // The counted set and the numbers of a file, if they fit each other and the
-// schedule of a plan; *out is released after a failure.
+// schedule of a plan; of its pieces, those that the file says something of.
+// *out is released after a failure.
 enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
                            struct once *out, struct sl_error *err);
 

@@ -209,6 +209,36 @@ static enum sl_err meta_bytes(const struct tensorfile *f, const char *key,
     return SL_OK;
 }
 
+static enum sl_err passed_of(const struct tensorfile *f, const char *variable,
+                             uint64_t *out, struct sl_error *err)
+{
+    struct buf key = BUF_INIT;
+    enum sl_err rc = buf_appendf(&key, SNAP_KEY_PASSED "%s", variable);
+
+    *out = 0;
+    if (rc == SL_OK && tensorfile_meta(f, buf_text(&key)) != NULL)
+        rc = snap_meta_u64(f, buf_text(&key), 10, out, err);
+    buf_release(&key);
+    return rc;
+}
+
+// Of most files nothing.
+static enum sl_err read_passed(const struct tensorfile *f, const struct plan *p,
+                               struct once *o, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+    uint64_t passed;
+
+    for (size_t i = 0; rc == SL_OK && i < p->piece_count; i++) {
+        rc = passed_of(f, p->pieces[i].name, &passed, err);
+        if (rc == SL_OK && passed > 0)
+            rc = once_reserve_passed(o, p->piece_count);
+        if (rc == SL_OK && passed > 0)
+            o->passed[i] = passed;
+    }
+    return rc == SL_OK ? once_check(o, err) : rc;
+}
+
 enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
                            struct once *out, struct sl_error *err)
 {
@@ -240,6 +270,8 @@ enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
         rc = counts_read(out, &p->schedule, set, counts, err);
     if (rc == SL_OK) {
         rc = snap_meta_is(f, SNAP_KEY_VERSION, 10, once_version(out), err);
+        if (rc == SL_OK)
+            rc = read_passed(f, p, out, err);
         if (rc != SL_OK)
             once_release(out);
     }

@@ -195,6 +195,20 @@ static bool same_steps(const struct once *a, const struct once *b)
     return true;
 }
 
+// Rows of one variable have been passed over by the same updates, since a step
+// names whole variables; files that hold none of them say nothing.
+static enum sl_err merge_passed(struct once *to, const struct once *from)
+{
+    enum sl_err rc = SL_OK;
+
+    if (from->passed != NULL)
+        rc = once_reserve_passed(to, from->passed_count);
+    for (size_t i = 0; rc == SL_OK && i < from->passed_count; i++)
+        if (from->passed[i] > to->passed[i])
+            to->passed[i] = from->passed[i];
+    return rc;
+}
+
 // The first file's set becomes the shard's; every other one must be the same.
 static enum sl_err take_once(const struct tensorfile *f, struct shard *s,
                              bool first, struct sl_error *err)
@@ -217,6 +231,8 @@ static enum sl_err take_once(const struct tensorfile *f, struct shard *s,
                      "counted set; resume on as many shards as the cut has",
                      counted_steps(&once.counted), once.counts.applied,
                      counted_steps(&s->once.counted), s->once.counts.applied);
+    else
+        rc = merge_passed(&s->once, &once);
     once_release(&once);
     return rc;
 }

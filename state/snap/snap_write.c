@@ -16,7 +16,7 @@
 #include "state/shard/finite.h"
 #include "state/snap/snap.h"
 
-#define META_FIXED 11 // keys besides one per piece
+#define META_FIXED 11 // keys besides two per piece
 
 // What goes into the file's header, and the texts that it points at.
 struct header {
@@ -40,10 +40,10 @@ static void header_release(struct header *h)
 static enum sl_err header_reserve(struct header *h, size_t tensors,
                                   size_t pieces)
 {
-    h->text_cap = tensors + META_FIXED + 2 * pieces;
+    h->text_cap = tensors + META_FIXED + 4 * pieces;
     h->texts = sl_calloc(h->text_cap, sizeof(*h->texts));
     h->tensors = sl_calloc(tensors, sizeof(*h->tensors));
-    h->meta = sl_calloc(META_FIXED + pieces, sizeof(*h->meta));
+    h->meta = sl_calloc(META_FIXED + 2 * pieces, sizeof(*h->meta));
     return h->texts && h->tensors && h->meta ? SL_OK : SL_ENOMEM;
 }
 
@@ -160,6 +160,19 @@ static enum sl_err add_rows(struct header *h, const struct plan *p)
     return rc;
 }
 
+// What updates passed over.
+static enum sl_err add_passed(struct header *h, const struct plan *p,
+                              const struct once *o)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < o->passed_count; i++)
+        if (o->passed[i] > 0)
+            rc = add_meta(h, text(h, SNAP_KEY_PASSED "%s", p->pieces[i].name),
+                          text(h, "%" PRIu64, o->passed[i]));
+    return rc;
+}
+
 // Matrix `k` of the shard's memory: 0 the values, then the slots. Their order
 // and places in the file are those in memory.
 static enum sl_err add_tensors(struct header *h, const struct plan *p,
@@ -199,6 +212,8 @@ static enum sl_err header_make(struct header *h,
         rc = add_numbers(h, image);
     if (rc == SL_OK)
         rc = add_rows(h, p);
+    if (rc == SL_OK)
+        rc = add_passed(h, p, &image->once);
     if (rc == SL_OK)
         rc = add_sets(h, &image->once);
     return rc;

@@ -115,6 +115,9 @@ def wire_data():
     skip = message(**ids, f5=40, f6=3, f7=attempt, f10=32, f12=1)
     write("wire_data",
           push_skip=b"\1" + skip,
+          push_absent=b"\1" + skip[:-2] + field(19, b"\5\x80"),
+          push_absent_ends_with_zeros=b"\1" + skip[:-2] + field(19, b"\5\0"),
+          push_absent_too_long=b"\1" + skip[:-2] + field(19, b"\1" * 513),
           push_shm=b"\1" + skip[:-2] + field(13, shm) + field(14, shm),
           push_shm_and_payload=b"\1" + skip[:-2] + field(13, shm)
           + field(15, b"abcd"),

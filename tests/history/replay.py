@@ -82,7 +82,7 @@ class Script:
             return
         if e["skip"]:
             self.add("skip", self.memory(e), e["version"])
-        elif e["payload"] < 0:
+        elif e["payload"] < 0 or e.get("absent"):  # which pieces is not kept
             self.missing.append(e)
         else:
             self.add("push", self.memory(e), self.file(e.pid, e.role),

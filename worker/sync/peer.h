@@ -77,8 +77,8 @@ enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
 // A pull by tag is answered with f32, as bytes.
 enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
                       const struct peer_call *call);
-// `gradient`: `count` elements; NULL: none (m->skip). Of a step that is pushed
-// again it is the same, until peer_next_gradient.
+// `gradient`: `count` elements; NULL: none (m->skip, or all are absent). Of a
+// step that is pushed again it is the same, until peer_next_gradient.
 enum sl_err peer_push(struct peer *p, struct wire_push *m,
                       const float *gradient, struct peer_call *call);
 void peer_next_gradient(struct peer *p);

@@ -64,6 +64,9 @@ struct sync_step {
     uint64_t samples, digest;
     uint32_t wanted; // of this range: the op before which the next step waits
     uint32_t reads_until; // ops before this one read its parameters; 0: none
+    bool none;            // no piece of the range has a gradient
+    size_t absent_bytes;  // pieces of the range that have none, a bit each, as
+    uint8_t absent[WIRE_ABSENT_BYTES]; // a push says them
 };
 
 // What this attempt saw, for reports.

@@ -228,13 +228,16 @@ static enum sl_err push(struct ps_shard *p, struct peer_call *call)
         .skip = p->skip,
         .late = is_late(p),
     };
+    bool empty = p->skip || p->step.none;
     enum sl_err rc;
 
+    if (!p->skip)
+        m.absent_bytes = p->step.absent_bytes;
+    memcpy(m.absent, p->step.absent, m.absent_bytes);
     call->turn = p->step.wanted;
     call->bare = s->o.by_range;
-    set_referenced(p, !p->skip);
-    rc = peer_push(&p->peer, &m, p->skip ? NULL : s->sync.grads + p->first,
-                   call);
+    set_referenced(p, !empty);
+    rc = peer_push(&p->peer, &m, empty ? NULL : s->sync.grads + p->first, call);
     if (!call->lent)
         set_referenced(p, false);
     return rc;

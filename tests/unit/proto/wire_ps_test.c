@@ -215,7 +215,10 @@ static void mend(ProtobufCMessage *m, unsigned which)
         push->step %= WIRE_CLOSURE_STEPS_MAX;
         if (push->payload.len > 0 && push->shm != NULL)
             push->payload.len = 0;
-        push->skip = push->payload.len == 0 && push->shm == NULL;
+        if (push->absent.len > 0)
+            push->absent.data[push->absent.len - 1] |= 1;
+        push->skip = push->payload.len == 0 && push->shm == NULL &&
+                     push->absent.len == 0;
         mend_shm(push->shm);
         mend_shm(push->answer);
     }
@@ -434,6 +437,40 @@ TEST(wire_ps, says_what_a_push_must_say)
                  "PushRequest: payload is missing, and skip is not set", &m, 0);
     m.skip = true;
     refused_push(SL_EINVAL, "PushRequest: a skipped step has a payload", &m, 4);
+    m.absent_bytes = 1;
+    m.absent[0] = 1;
+    refused_push(SL_EINVAL, "PushRequest has both skip and absent", &m, 0);
+    m.skip = false;
+    m.absent_bytes = 2;
+    refused_push(SL_EINVAL, "PushRequest.absent ends with a byte of zeros", &m,
+                 4);
+}
+
+// Which pieces have no gradient; of all of them there may be no payload.
+TEST(wire_ps, a_push_says_what_is_absent)
+{
+    uint8_t bytes[WIRE_HEAD_MAX + 8] = {0};
+    struct wire_push m = a_push(), out;
+    struct sl_slice one = {bytes, 0};
+    struct sl_slices s;
+
+    m.absent_bytes = WIRE_ABSENT_BYTES; // with all that a head can have
+    memset(m.absent, 0xff, sizeof(m.absent));
+    m.token = (struct wire_token){UINT64_MAX, UINT64_MAX};
+    m.has_answer = true;
+    m.answer = (struct wire_shm){1, UINT64_MAX - 7, 4};
+    m.closure = m.based_on = m.map_version = m.samples = UINT64_MAX;
+    for (size_t payload = 0; payload <= 8; payload += 8) {
+        one.len = wire_encode_push(bytes, &m, payload);
+        T_TRUE(one.len <= WIRE_HEAD_MAX);
+        one.len += payload;
+        s = slices_one(&one);
+        T_OK(wire_read_push(&out, &s, t_err()));
+        T_EQ(out.payload.bytes, payload);
+        T_EQ(out.absent_bytes, WIRE_ABSENT_BYTES);
+        T_TRUE(wire_absent(out.absent, out.absent_bytes, WIRE_ABSENT_MAX - 1));
+        T_FALSE(wire_absent(out.absent, out.absent_bytes, WIRE_ABSENT_MAX));
+    }
 }
 
 TEST(wire_ps, a_payload_says_its_type)

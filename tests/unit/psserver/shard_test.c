@@ -823,3 +823,103 @@ TEST(shard, rates_that_do_not_rise_are_refused)
     steps[1].rate = -1;
     T_FAILS(SL_EINVAL, plan_rates(&rates, list, 2, t_err()));
 }
+
+// ---- without a gradient
+
+// A push of all elements, of which those pieces (bits) are absent.
+static void push_absent(struct shard *s, uint64_t closure, uint8_t absent,
+                        const float *g)
+{
+    struct wire_push_reply reply;
+    struct kit_payload payload;
+    struct wire_push push;
+    float fresh[ALL];
+
+    kit_payload_init(&payload, g, ALL, 7);
+    push = kit_push(closure, 0, &payload);
+    push.absent_bytes = absent != 0;
+    push.absent[0] = absent;
+    T_OK(shard_push(s, &push, &reply, fresh, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+    T_MEM(fresh, s->memory.values, sizeof(fresh));
+    kit_payload_release(&payload);
+}
+
+// What is absent in some steps is, to the bit, what it would be had only the
+// other steps been there: values, slots and Adam's own count.
+TEST(shard, a_piece_without_a_gradient_is_left_alone)
+{
+    const char *names[] = {"sgd", "adam", "adamw", "adagrad", "rmsprop"};
+    float g[6][ALL], space[ALL];
+    struct shard *s, *kernel, *rest;
+    struct kit k;
+
+    for (size_t i = 0; i < SL_COUNT(names); i++) {
+        kit_init(&k);
+        kit_optimizer(&k, names[i], 0.1);
+        if (i == 0)
+            k.optimizer.momentum = 0.9;
+        s = kit_admitted(&k);
+        kernel = kit_admitted(&k);
+        rest = kit_admitted(&k);
+        for (unsigned step = 0; step < 6; step++) {
+            uniform(g[step], ALL);
+            push_absent(s, step, step % 2 == 1 ? 1 : 0, g[step]);
+            push_absent(rest, step, 0, g[step]);
+            if (step % 2 == 0)
+                push_absent(kernel, step, 0, g[step]);
+        }
+        T_MEM(s->memory.values, kernel->memory.values, KERNEL * sizeof(float));
+        T_MEM(s->memory.values + KERNEL, rest->memory.values + KERNEL,
+              (MOVING + BIAS) * sizeof(float));
+        for (unsigned n = 0; n < optim_slots(&s->plan.optim); n++) {
+            T_MEM(s->memory.slots[n], kernel->memory.slots[n],
+                  KERNEL * sizeof(float));
+            T_MEM(s->memory.slots[n] + KERNEL, rest->memory.slots[n] + KERNEL,
+                  (MOVING + BIAS) * sizeof(float));
+        }
+        T_EQ(s->once.passed[0], 3);
+        T_EQ(s->once.passed[2], 0);
+        T_EQ(once_version(&s->once), 6);
+        memcpy(space, s->memory.values, sizeof(space));
+        push_absent(s, 6, 7, g[0]); // all of it: counted, and nothing moves
+        T_MEM(space, s->memory.values, sizeof(space));
+        T_EQ(once_version(&s->once), 7);
+        shard_unref(s);
+        shard_unref(kernel);
+        shard_unref(rest);
+    }
+}
+
+TEST(shard, what_is_absent_is_looked_at_before_it_is_believed)
+{
+    struct wire_push push = kit_push(0, 0, NULL);
+    struct wire_push_reply reply;
+    float fresh[ALL];
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    push.skip = false;
+    push.absent_bytes = 1;
+    push.absent[0] = 5; // the moving mean has one, but there is no payload
+    T_FAILS(SL_EINVAL, shard_push(s, &push, &reply, fresh, t_err()));
+    push.absent[0] = 8 | 7; // of a piece that is not there
+    T_FAILS(SL_EINVAL, shard_push(s, &push, &reply, fresh, t_err()));
+    T_EQ(once_version(&s->once), 0);
+    push.absent[0] = 7;
+    T_OK(shard_push(s, &push, &reply, fresh, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+    T_EQ(s->once.passed[1], 1);
+    T_OK(shard_push(s, &push, &reply, fresh, t_err())); // S2
+    T_EQ(reply.result, WIRE_PUSH_DUPLICATE);
+    T_EQ(s->once.passed[1], 1);
+    shard_unref(s);
+    kit_init(&k);
+    k.spec.contributions = 2;
+    k.geometry.steps_per_closure = 1;
+    s = kit_admitted(&k);
+    T_FAILS(SL_EINVAL, shard_push(s, &push, &reply, fresh, t_err()));
+    shard_unref(s);
+}

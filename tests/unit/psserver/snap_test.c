@@ -89,6 +89,43 @@ TEST(snap, what_was_written_is_read_back_whole)
     }
 }
 
+// With the counts of pieces that were passed over; those of none are no key.
+TEST(snap, what_was_passed_over_is_read_back)
+{
+    struct crash_fs *disk = crash_fs_new(t_seed());
+    struct fs *fs = crash_fs_ops(disk);
+    struct wire_push_reply reply;
+    struct kit_payload payload;
+    struct shard *s, *back;
+    struct wire_push push;
+    struct kit k;
+
+    kit_init(&k);
+    kit_optimizer(&k, "adam", 0.5);
+    s = kit_admitted(&k);
+    kit_payload_equal(&payload, 0.5f, 47, 0);
+    push = kit_push(0, 0, &payload);
+    push.absent_bytes = 1;
+    push.absent[0] = 4;
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    kit_snap(fs, "d", s);
+    T_OK(kit_load(fs, "d", &k, seed_tag, NULL, &back, t_err()));
+    T_TRUE(same(s, back));
+    T_EQ(back->once.passed_count, 3);
+    T_EQ(back->once.passed[0], 0);
+    T_EQ(back->once.passed[2], 1);
+    kit_count(s, 1, 0, 0.5f);
+    shard_admit(back, 2);
+    push = kit_push(1, 0, &payload);
+    push.incarnation = 2;
+    T_OK(shard_push(back, &push, &reply, NULL, t_err()));
+    T_MEM(back->memory.values, s->memory.values, 47 * sizeof(float));
+    kit_payload_release(&payload);
+    shard_unref(back);
+    shard_unref(s);
+    crash_fs_free(disk);
+}
+
 TEST(snap, the_report_is_of_the_file)
 {
     struct sha256 h = {0};

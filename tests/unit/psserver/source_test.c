@@ -144,6 +144,9 @@ static void check_same(const struct shard *got, const struct shard *want)
     T_TRUE(counted_equal(&got->once.counted, &want->once.counted));
     T_MEM(&got->once.counts, &want->once.counts, sizeof(want->once.counts));
     T_EQ(got->once.epoch_count, want->once.epoch_count);
+    T_EQ(got->once.passed_count, want->once.passed_count);
+    T_MEM(got->once.passed, want->once.passed,
+          want->once.passed_count * sizeof(*want->once.passed));
     T_EQ(got->from.incarnation, 0); // it stands where the seed stood (K7)
     T_EQ(got->incarnation, 0);
 }
@@ -176,6 +179,51 @@ TEST(source, rows_of_several_files_are_the_shard_that_was_never_cut)
         shard_unref(got);
         shard_unref(want);
     }
+    files_release(&f);
+}
+
+// A step in which the kernel has no gradient.
+static void pass_over(struct shard *s, uint64_t closure, uint32_t step)
+{
+    size_t n = s->plan.elements;
+    struct wire_push_reply reply;
+    struct kit_payload payload;
+    struct wire_push push;
+
+    kit_payload_equal(&payload, 0.25f, n, 0);
+    push = kit_push(closure, step, &payload);
+    push.absent_bytes = 1;
+    push.absent[0] = 1;
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+    kit_payload_release(&payload);
+}
+
+// The kernel has counted fewer updates than the rest, in whatever shards.
+TEST(source, what_was_passed_over_follows_its_rows)
+{
+    struct shard *got, *want;
+    struct files f;
+    struct kit k;
+
+    files_init(&f);
+    for (uint32_t i = 0; i < 2; i++) {
+        cut_kit(&k, i, i == 0 ? 0 : 3, i == 0 ? 3 : 5, i == 1);
+        want = kit_admitted(&k);
+        train(want);
+        pass_over(want, 2, 1);
+        add_file(&f, want);
+    }
+    cut_kit(&k, 0, 1, 6, true);
+    want = kit_admitted(&k);
+    train(want);
+    pass_over(want, 2, 1);
+    T_OK(resume(&f, &k, &got, t_err()));
+    check_same(got, want);
+    T_EQ(got->once.passed[0], 1);
+    T_EQ(got->once.passed[2], 0);
+    shard_unref(got);
+    shard_unref(want);
     files_release(&f);
 }
 
