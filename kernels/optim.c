@@ -217,10 +217,18 @@ static optim_loop loop_of(const struct optim *o)
 void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
                  const void *grad, float *w, float *const *slots)
 {
-    struct optim_call c = {.n = n, .grad = grad, .w = w};
+    struct optim_consts k;
+
+    optim_consts(&k, o, t, lr);
+    optim_update(o, &k, n, grad, w, slots);
+}
+
+void optim_update(const struct optim *o, const struct optim_consts *k, size_t n,
+                  const void *grad, float *w, float *const *slots)
+{
+    struct optim_call c = {.n = n, .grad = grad, .w = w, .k = *k};
     optim_loop loop = loop_of(o);
 
-    optim_consts(&c.k, o, t, lr);
     for (unsigned i = 0; i < optim_slots(o); i++)
         c.slot[i] = slots[i];
     if (loop)

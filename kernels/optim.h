@@ -97,9 +97,15 @@ struct optim_consts {
     float far;     // with momentum: times the velocity; lr or this is 1
 };
 
-// Those of update t with the scheduled rate lr. For loops that run elsewhere:
-// optim_apply() does this by itself.
+// Those of update t with the scheduled rate lr. For loops that run elsewhere,
+// and for optim_update; optim_apply() does this by itself.
 void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
                   double lr);
+
+// The same as optim_apply with these numbers, which may be of another optimizer
+// of the same kind: its slots are those of *o, which has a momentum if the other
+// has one.
+void optim_update(const struct optim *o, const struct optim_consts *k, size_t n,
+                  const void *grad, float *w, float *const *slots);
 
 #endif

@@ -38,10 +38,12 @@
 // 1  all else of layers
 // 2  no layer: a ring whose rounds wait for callbacks (Rates.hold)
 // 3  no layer: evaluate.metrics
+// 4  no layer: a ring whose optimizer has groups
 #define MODEL_EDITION 1 // that a layer or a loss of today may need
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
-#define MODEL_EDITION_KNOWN MODEL_EDITION_METRICS // by a worker of today
+#define MODEL_EDITION_GROUPS 4
+#define MODEL_EDITION_KNOWN MODEL_EDITION_GROUPS // by a worker of today
 
 // X(CODE, "name in the spec")
 #define MODEL_LAYER_MAP(X)                                                     \

@@ -201,6 +201,16 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *spec,
                            struct sl_error *err);
 
+// The group of a variable of that name: its number plus 1; 0: it is in none.
+uint32_t spec_optimizer_group(const Sluice__V1__OptimizerSpec *spec,
+                              const char *variable);
+
+// What variables of that group are updated with, and what their rate is
+// multiplied by; of group 0 spec_optimizer, and 1. SL_EINVAL as above.
+enum sl_err spec_optimizer_of(struct spec_optimizer *out, double *scale,
+                              const Sluice__V1__OptimizerSpec *spec,
+                              uint32_t group, struct sl_error *err);
+
 // Of a checked OptimizerSpec: slots of a parameter's size that it keeps; as
 // many as kernels/optim.h says.
 unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *spec);

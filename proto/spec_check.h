@@ -46,6 +46,12 @@ enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
                               struct sl_error *err);
 enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
+// `fields`: what its optimizer takes, for spec_only.
+enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
+                              const char *fields, struct sl_error *err);
+// And that each name is of variables of the model.
+enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
+                               struct sl_error *err);
 enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
                                 struct sl_error *err);
 // Points are borrowed of the spec.

@@ -14,7 +14,7 @@ static const char *const names[] = {
 
 #define ANY                                                                    \
     " type learning_rate weight_decay clipvalue clipnorm global_clipnorm "     \
-    "schedule "
+    "schedule groups "
 #define ADAM_FIELDS ANY " beta_1 beta_2 epsilon torch_epsilon amsgrad "
 
 static const struct arguments {
@@ -143,7 +143,8 @@ enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
     fill(o, kind);
     if (!is_piecewise(o))
         SPEC_DEFAULT(o, learning_rate, arguments[kind].learning_rate);
-    return check_values(o, err);
+    rc = check_values(o, err);
+    return rc == SL_OK ? spec_check_groups(o, arguments[kind].fields, err) : rc;
 }
 
 enum sl_err spec_optimizer(struct spec_optimizer *out,

@@ -60,9 +60,10 @@ def _inner(optimizer: Any) -> Any:
     return optimizer
 
 
-def optimizer_spec(optimizer: Any) -> Json:
+def optimizer_spec(optimizer: Any, variables: Any = ()) -> Json:
     """The job's `optimizer` for one of Keras', or its name; ValueError for what a
-    psserver does not do. A dict is taken as it is."""
+    psserver does not do. A dict is taken as it is. `variables` that it excludes from
+    its weight decay are a group."""
     if isinstance(optimizer, dict):
         return optimizer
     optimizer = _inner(optimizer)
@@ -74,9 +75,6 @@ def optimizer_spec(optimizer: Any) -> Json:
     for name in ("use_ema", "loss_scale_factor"):
         if config.get(name):
             raise ValueError(f"{kind}({name}={config[name]!r}) is not offered")
-    if (getattr(optimizer, "_exclude_from_weight_decay", None)
-            or getattr(optimizer, "_exclude_from_weight_decay_pattern", None)):
-        raise ValueError("exclude_from_weight_decay is not offered by psservers")
     schedule = getattr(optimizer, "_learning_rate", None)
     if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
         if config.get("gradient_accumulation_steps"):
@@ -93,6 +91,10 @@ def optimizer_spec(optimizer: Any) -> Json:
     for name in ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm"):
         if config.get(name):
             spec[name] = float(config[name])
+    excluded = [v.path for v in variables if spec.get("weight_decay")
+                and not optimizer._use_weight_decay(v)]
+    if excluded:
+        spec["groups"] = [{"variables": excluded, "weight_decay": 0.0}]
     return {"type": kind.lower(), **spec, **{name: config[name]
                                              for name in _FIELDS[kind]}}
 
@@ -552,6 +554,7 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
     each = updates(math.ceil(given.batches / accumulate), cluster.get("mode", "async"),
                    cluster.get("ranks"), train)
     _built(model, given)
+    spec = optimizer_spec(optimizer, model.trainable_variables)
     _warn_of_rows(model, spec)
     told = _callbacks(callbacks, model, verbose, epochs, given.batches)
     validation = _Validation(validation_data, validation_batch_size or (

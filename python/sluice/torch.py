@@ -47,20 +47,61 @@ OFFERED = ("SGD", "Adam", "AdamW", "Adagrad", "RMSprop")
 NEAREST = {"NAdam": "Adam", "RAdam": "Adam", "Adamax": "Adam", "Adadelta": "RMSprop",
            "Rprop": "RMSprop", "ASGD": "SGD", "SparseAdam": "Adam", "LBFGS": "Adam"}
 FORESEEN = 1 << 20  # updates that a scheduler is stepped ahead, about 10 us each
+GROUPED = ("weight_decay", "momentum", "beta_1", "beta_2", "epsilon", "rho")
 
 
 # ---- torch's words -> the job's
 
-def optimizer_spec(optimizer: Union[torch.optim.Optimizer, Json]) -> Json:
+def optimizer_spec(optimizer: Union[torch.optim.Optimizer, Json],
+                   names: Optional[Dict[int, str]] = None) -> Json:
     """The job's `optimizer` for one of torch's; ValueError for what a psserver does
-    not do. A dict is taken as it is."""
+    not do. A dict is taken as it is. Of one with several groups of parameters `names`
+    are those of the parameters, by id."""
     if isinstance(optimizer, dict):
         return optimizer
+    groups = optimizer.param_groups
     kind = type(optimizer).__name__
-    if len(optimizer.param_groups) != 1:
-        raise ValueError("one group of parameters: rates of their own are not offered")
-    group = dict(optimizer.param_groups[0])
+    specs = [_group_spec(kind, group) for group in groups]
+    rates = [float(group.get("initial_lr", group["lr"])) for group in groups]
+    spec = dict(specs[0])
+    if len(specs) > 1:
+        if names is None:
+            raise ValueError("an optimizer with groups of parameters: the names of its "
+                             "parameters are wanted")
+        for said in specs:  # where one has momentum, there is a slot for all
+            if said.get("momentum"):
+                spec.update({k: said[k] for k in ("momentum", "torch_momentum")})
+                break
+        found = [_group(i, spec, {**said, "learning_rate": rates[i]}, rates[0], [
+            names[id(p)] for p in group["params"] if id(p) in names])
+                 for i, (said, group) in enumerate(zip(specs, groups))]
+        spec["groups"] = [g for g in found if g is not None]
+    return spec
 
+
+def _group(i: int, spec: Json, said: Json, rate: float,
+           names: List[str]) -> Optional[Json]:
+    """What a group of parameters has otherwise than the optimizer."""
+    group: Json = {}
+    for k, value in said.items():
+        if k == "torch_momentum" or value == (rate if k == "learning_rate" else spec[k]):
+            continue
+        if k == "learning_rate":
+            if not rate:
+                raise ValueError("the first group of parameters has a rate of 0, and "
+                                 "those of the others are multiples of it: put another "
+                                 "first")
+            group["learning_rate_scale"] = value / rate
+        elif k in GROUPED:
+            group[k] = value
+        else:
+            raise ValueError(f"group {i} of the optimizer's parameters has {k} {value!r}, "
+                             f"the first has {spec[k]!r}: groups may differ in lr, "
+                             f"{', '.join(GROUPED)}")
+    return {"variables": names, **group} if group and names else None
+
+
+def _group_spec(kind: str, group: Json) -> Json:
     def refuse(*names: str) -> None:
         for name in names:
             if group.get(name):
@@ -118,14 +159,53 @@ def _optimizer(said: Any, model: torch.nn.Module) -> Union[torch.optim.Optimizer
     return make(model.parameters())
 
 
-def _l2(optimizer: Any) -> float:
-    """What the program adds to the gradient, of each parameter: `weight_decay` of
-    optimizers that do not decouple it."""
+def _l2(optimizer: Any) -> Dict[int, float]:
+    """What the program adds to the gradient, by the id of the parameter:
+    `weight_decay` of optimizers that do not decouple it."""
     if isinstance(optimizer, dict) or type(optimizer).__name__ == "AdamW":
-        return 0.0
-    group = optimizer.param_groups[0]
-    return 0.0 if group.get("decoupled_weight_decay") else float(
-        group.get("weight_decay", 0.0))
+        return {}
+    return {id(p): float(group.get("weight_decay", 0.0))
+            for group in optimizer.param_groups
+            if not group.get("decoupled_weight_decay") for p in group["params"]}
+
+
+def _taken(model: torch.nn.Module, optimizer: Any) -> List[Tuple[str, torch.Tensor]]:
+    """The parameters that the optimizer has, by their names in the model: no others
+    are trained. ValueError if it has some that the model has not."""
+    own = list(model.named_parameters())
+    if isinstance(optimizer, dict):
+        return own
+    theirs = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    strange = len(theirs - {id(p) for _, p in own})
+    if strange:
+        raise ValueError(f"{strange} of the optimizer's {len(theirs)} parameters are not "
+                         "the model's: make it of model.parameters(), when the model is "
+                         "whole (a copy of the model has parameters of its own)")
+    return [(n, p) for n, p in own if id(p) in theirs]
+
+
+def _multiples(scheduler: Any, steps: int = 200) -> None:
+    """ValueError, unless the rates of all groups stay multiples of each other."""
+    none = torch.nn.Parameter(torch.zeros(()))  # stands for each: they stay here
+    copied = copy.deepcopy(scheduler, {
+        id(p): none for group in scheduler.optimizer.param_groups
+        for p in group["params"]})
+    groups = copied.optimizer.param_groups
+    first = [group.get("initial_lr", group["lr"]) for group in groups]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the copy's optimizer is not stepped
+        for _ in range(steps):
+            for group, lr in zip(groups, first):
+                if abs(group["lr"] * first[0] - lr * groups[0]["lr"]) > (
+                        1e-6 * abs(lr * first[0])):
+                    raise ValueError(
+                        f"{type(scheduler).__name__}: the rates of the optimizer's groups "
+                        "do not stay multiples of each other, and psservers offer no "
+                        "others: eta_min=0, or one function for all groups")
+            try:
+                copied.step()
+            except Exception:  # it is at its end
+                return
 
 
 def schedule_spec(scheduler: Any, updates: Optional[int] = None,
@@ -323,11 +403,12 @@ class _Rows(Rows):
 class Trainer(Program):
     """A torch model that trains on a cluster. See the module.
 
-    model        its parameters that require a gradient are the job's variables;
-                 float32, on a CPU or on one CUDA device
+    model        its parameters that the optimizer has and that require a gradient are
+                 the job's variables, others stay as they are; float32, on a CPU or on
+                 one CUDA device
     optimizer    of torch, or its name or class ("adam", torch.optim.Adam,
-                 functools.partial(torch.optim.Adam, lr=0.01)), or a dict as a job has
-                 it
+                 functools.partial(torch.optim.Adam, lr=0.01)), with groups of
+                 parameters or without, or a dict as a job has it
     scheduler    of torch: as if it were stepped after each update of the whole job;
                  any whose rate is a function of the step (it is stepped ahead)
     clip_norm, clip_value   the gradient of each step is clipped by the program, as
@@ -355,8 +436,11 @@ class Trainer(Program):
                                  "model with one batch, then make the optimizer and the "
                                  "Trainer")
         optimizer = _optimizer(optimizer, model)
-        self.parameters = [(n, p) for n, p in model.named_parameters()
+        self.parameters = [(n, p) for n, p in _taken(model, optimizer)
                            if p.requires_grad]
+        if not self.parameters:
+            raise ValueError("no parameter of the model that the optimizer has requires "
+                             "a gradient: nothing would be trained")
         for n, p in self.parameters:
             if p.dtype != torch.float32:
                 raise ValueError(f"{n} is {p.dtype}, and parameters are float32 on "
@@ -373,9 +457,12 @@ class Trainer(Program):
         self._scheduler = scheduler
         if type(scheduler).__name__ == "ReduceLROnPlateau":
             schedule_spec(scheduler)  # refuses it
+        spec = optimizer_spec(optimizer, {id(p): n for n, p in self.parameters})
+        if scheduler is not None and "groups" in spec:
+            _multiples(scheduler)
         super().__init__(
             job, coordinator, [(n, tuple(p.shape)) for n, p in self.parameters],
-            optimizer_spec(optimizer), **cluster)
+            spec, **cluster)
         self.device = f"torch, {torch.get_num_threads()} threads" + (
             "" if self._device.type == "cpu" else f", {self._device}")
         self._own = [p for _, p in self.parameters]
@@ -434,7 +521,7 @@ class Trainer(Program):
         if self._device.type == "cuda":
             self._pinned = _Pinned([self._params, self._grads], self._device)
         whole = closure.elements < READY  # leaves at the end alone
-        self._plain = whole and self._pinned is None and not self._l2
+        self._plain = whole and self._pinned is None and not any(self._l2.values())
         for i, (n, p) in enumerate(self.parameters):
             self._views.append(self._part(self._grads, n).view(p.shape))
             if self._pinned is None:
@@ -476,7 +563,8 @@ class Trainer(Program):
         assert gradient is not None
         if gradient.is_sparse:
             gradient = gradient.to_dense()
-        return gradient.add(p.detach(), alpha=self._l2) if self._l2 else gradient
+        l2 = self._l2.get(id(p), 0.0)
+        return gradient.add(p.detach(), alpha=l2) if l2 else gradient
 
     def _clip(self) -> None:
         parameters = [p for _, p in self.parameters if p.grad is not None]

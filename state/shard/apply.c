@@ -115,13 +115,20 @@ static void move_statistic(double momentum, uint32_t moves, size_t n,
     }
 }
 
+static void group_consts(struct optim_consts *out,
+                         const struct plan_group *group, uint64_t t,
+                         double rate)
+{
+    optim_consts(out, &group->optim, t, rate * group->scale);
+}
+
 void apply_consts(struct optim_consts *out, const struct plan *plan,
                   const struct plan_run *run, const struct apply_step *step)
 {
     if (run->moving)
         *out = moving_consts(run->momentum, step->moves);
     else
-        optim_consts(out, &plan->optim, step->t, step->rate);
+        group_consts(out, &plan->groups[run->group], step->t, step->rate);
 }
 
 static void touch(const struct plan *plan, const struct apply_memory *to,
@@ -170,6 +177,7 @@ static void update(const struct plan *plan, const struct apply_memory *to,
 {
     float *slots[OPTIM_SLOTS_MAX], *w = to->values + first;
     const struct plan_run *run = &part->run;
+    struct optim_consts consts;
 
     if (step->keep != NULL)
         memcpy(step->keep + first, w, n * sizeof(float));
@@ -187,7 +195,8 @@ static void update(const struct plan *plan, const struct apply_memory *to,
     }
     for (unsigned k = 0; k < optim_slots(&plan->optim); k++)
         slots[k] = to->slots[k] + first;
-    optim_apply(&plan->optim, part->t, step->rate, n, pushed, w, slots);
+    group_consts(&consts, &plan->groups[run->group], part->t, step->rate);
+    optim_update(&plan->optim, &consts, n, pushed, w, slots);
 }
 
 // A run of the payload as f32: as it came, or widened into `space`.

@@ -18,37 +18,54 @@ _Static_assert((int)SPEC_OPTIM_SGD == (int)OPTIM_SGD, "optimizers");
 _Static_assert((int)SPEC_OPTIM_RMSPROP == (int)OPTIM_RMSPROP, "optimizers");
 _Static_assert((int)SPEC_OPTIM_COUNT == (int)OPTIM_KIND_COUNT, "optimizers");
 
+static struct optim optim_of(const struct spec_optimizer *o)
+{
+    return (struct optim){
+        .kind = (enum optim_kind)o->kind,
+        .momentum = o->momentum,
+        .nesterov = o->nesterov,
+        .beta_1 = o->beta_1,
+        .beta_2 = o->beta_2,
+        .amsgrad = o->amsgrad,
+        .rho = o->rho,
+        .centered = o->centered,
+        .initial_accumulator = o->initial_accumulator,
+        .epsilon = o->epsilon,
+        .torch_epsilon = o->torch_epsilon,
+        .torch_momentum = o->torch_momentum,
+        .weight_decay = o->weight_decay,
+        .clipvalue = o->clipvalue,
+    };
+}
+
 static enum sl_err read_optim(struct plan *p,
                               const Sluice__V1__OptimizerSpec *spec,
                               struct sl_error *err)
 {
     struct spec_optimizer o;
-    enum sl_err rc;
+    enum sl_err rc = SL_OK;
 
     if (spec == NULL)
         return sl_fail(err, SL_EINVAL, "there is no optimizer");
-    rc = spec_optimizer(&o, spec, err);
-    if (rc != SL_OK)
-        return rc;
-    p->optim = (struct optim){
-        .kind = (enum optim_kind)o.kind,
-        .momentum = o.momentum,
-        .nesterov = o.nesterov,
-        .beta_1 = o.beta_1,
-        .beta_2 = o.beta_2,
-        .amsgrad = o.amsgrad,
-        .rho = o.rho,
-        .centered = o.centered,
-        .initial_accumulator = o.initial_accumulator,
-        .epsilon = o.epsilon,
-        .torch_epsilon = o.torch_epsilon,
-        .torch_momentum = o.torch_momentum,
-        .weight_decay = o.weight_decay,
-        .clipvalue = o.clipvalue,
-    };
-    rc = optim_check(&p->optim, err);
-    if (rc == SL_OK)
-        rc = rate_check(&o.schedule, err);
+    p->groups = sl_calloc(spec->n_groups + 1, sizeof(*p->groups));
+    if (p->groups == NULL)
+        return SL_ENOMEM;
+    // The last is that of no group, whose schedule is that of all.
+    for (p->group_count = spec->n_groups + 1; p->group_count > 0;) {
+        struct plan_group *g = &p->groups[--p->group_count];
+
+        rc = spec_optimizer_of(&o, &g->scale, spec, (uint32_t)p->group_count,
+                               err);
+        if (rc != SL_OK)
+            return rc;
+        g->optim = optim_of(&o);
+        rc = optim_check(&g->optim, err);
+        if (rc != SL_OK)
+            return rc;
+    }
+    p->group_count = spec->n_groups + 1;
+    p->optim = p->groups[0].optim;
+    rc = rate_check(&o.schedule, err);
     return rc != SL_OK ? rc : rate_copy(&p->rate, &o.schedule);
 }
 
@@ -150,6 +167,9 @@ static enum sl_err read_pieces(struct plan *p,
         rc = read_piece(&p->pieces[i], spec->pieces[i], v, p->elements, err);
         if (rc != SL_OK)
             return rc;
+        if (!p->pieces[i].moving)
+            p->pieces[i].group =
+                spec_optimizer_group(spec->optimizer, v->name);
         p->piece_count++;
         p->elements += p->pieces[i].elements;
         if (p->elements > PLAN_MAX_BYTES / sizeof(float))
@@ -172,6 +192,7 @@ static enum sl_err make_runs(struct plan *p)
     for (size_t i = 0; i < p->piece_count; i++) {
         piece = &p->pieces[i];
         if (last != NULL && last->moving == piece->moving &&
+            last->group == piece->group &&
             (!piece->moving || last->momentum == piece->momentum)) {
             last->elements += piece->elements;
             continue;
@@ -303,6 +324,7 @@ void plan_release(struct plan *p)
         sl_free(p->sources[i].file);
     }
     sl_free(p->pieces);
+    sl_free(p->groups);
     sl_free(p->runs);
     sl_free(p->sources);
     sl_free(p->job_name);

@@ -47,6 +47,7 @@ struct plan_piece {
     uint32_t keras_order[WIRE_RANK_MAX];
     bool moving;     // a statistic: averaged, not optimized
     double momentum; // of a moving one
+    uint32_t group;  // of plan.groups
     Sluice__V1__InitKind init;
     double init_a, init_b;
 };
@@ -55,6 +56,13 @@ struct plan_run {
     uint64_t first, elements;
     bool moving;
     double momentum;
+    uint32_t group; // of plan.groups; of a moving one 0
+};
+
+// What variables are updated with, and what their rate is multiplied by.
+struct plan_group {
+    struct optim optim;
+    double scale;
 };
 
 // A snapshot of another job that holds rows of this shard; or weights: any
@@ -71,7 +79,8 @@ static inline struct plan_run plan_run_of(const struct plan_piece *piece)
     return (struct plan_run){.first = piece->first,
                              .elements = piece->elements,
                              .moving = piece->moving,
-                             .momentum = piece->momentum};
+                             .momentum = piece->momentum,
+                             .group = piece->group};
 }
 
 struct plan {
@@ -84,6 +93,8 @@ struct plan {
     size_t run_count;
     uint64_t elements;
     struct optim optim;
+    struct plan_group *groups; // 0: `optim` itself; all have its slots
+    size_t group_count;
     struct rate rate;
     struct rates rates; // that callbacks have reduced by now: where it begins
     struct stale_rule stale;

@@ -385,6 +385,9 @@ def spec_json():
               "type": "rmsprop", "learning_rate": 0.1, "rho": 0.9,
               "momentum": 0.5, "centered": True, "epsilon": 1e-7,
               "clipnorm": 1.0}),
+          groups=with_(optimizer={"type": "adamw", "groups": [
+              {"variables": ["*.bias", "n?rm*"], "weight_decay": 0,
+               "learning_rate_scale": 0.5, "beta_1": 0.8}]}),
           cosine=with_(optimizer={"type": "adamw", "weight_decay": 0.01,
                                   "learning_rate": 0.1, "schedule": {
                                       "type": "cosine_decay",

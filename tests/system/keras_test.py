@@ -32,12 +32,16 @@ def flat(model):
 """
 # One worker, in order: what Keras' own fit computes.
 SAME = BEGIN + """
+def excluding(optimizer):
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    return optimizer
 OPTIMIZERS = {
     "sgd": lambda: O.SGD(0.05),
     "nesterov": lambda: O.SGD(0.02, momentum=0.9, nesterov=True, weight_decay=0.01),
     "adam": lambda: O.Adam(0.01),
     "amsgrad": lambda: O.Adam(0.01, amsgrad=True, weight_decay=0.02),
     "adamw": lambda: O.AdamW(0.01, weight_decay=0.05),
+    "excludes": lambda: excluding(O.AdamW(0.01, weight_decay=0.5)),
     "adagrad": lambda: O.Adagrad(0.05),
     "rmsprop": lambda: O.RMSprop(0.003, momentum=0.5, centered=True),
     "clipnorm": lambda: O.SGD(0.05, clipnorm=0.1),
@@ -122,9 +126,6 @@ refused("rate that depends on a metric", callbacks=[
 refused("Nadam is not offered", O.Nadam(0.01))
 refused("use_ema=True", O.SGD(0.1, use_ema=True))
 refused("rows", sample_weight=np.ones(5, np.float32))
-excludes = O.AdamW(0.01)
-excludes.exclude_from_weight_decay(var_names=["bias"])
-refused("exclude_from_weight_decay", excludes)
 model = net("sgd")
 model.layers[0].kernel.constraint = keras.constraints.NonNeg()
 try:

@@ -47,6 +47,7 @@ static void add_run(struct away *a, const struct plan_run *run, uint64_t first)
     const struct plan_run *last = a->count > 0 ? a->like[a->count - 1] : NULL;
 
     if (last != NULL && last->moving == run->moving &&
+        last->group == run->group &&
         (!run->moving || last->momentum == run->momentum)) {
         a->runs[a->count - 1].elements += run->elements;
         return;

@@ -281,6 +281,23 @@ static const struct {
      "'piecewise_constant_decay','boundaries':[5],'values':[1,2]}",
      "optimizer.learning_rate: piecewise_constant_decay has its rates in "
      "values; leave learning_rate out"},
+    {"'type':'sgd','groups':[{'weight_decay':1}]",
+     "optimizer.groups[0]: it has no variables, e.g. variables: [\"*.bias\"]"},
+    {"'type':'sgd','groups':[{'variables':['w'],'beta_1':0.5}]",
+     "optimizer.groups[0]: takes no 'beta_1' with sgd"},
+    {"'type':'sgd','groups':[{'variables':['w'],'weight_decay':-1}]",
+     "optimizer.groups[0]: optimizer.weight_decay: wants a number of at least "
+     "0, got -1"},
+    {"'type':'sgd','groups':[{'variables':['w'],'learning_rate_scale':-1}]",
+     "optimizer.groups[0]: learning_rate_scale: wants a number in [0, 1e+06], "
+     "got -1"},
+    {"'type':'sgd','groups':[{'variables':['w'],'momentum':0.9}]",
+     "optimizer.groups[0]: momentum: 0.9, and the optimizer has none, so no "
+     "slot for it; say optimizer.momentum, and 0 in other groups"},
+    {"'type':'sgd','groups':[{'variables':['*'],'weight_decay':1},"
+     "{'variables':['v']}]",
+     "optimizer.groups[1].variables: no variable that is trained fits 'v'; "
+     "there is e.g. 'w'"},
 };
 
 TEST(spec, points_of_a_schedule)
@@ -949,4 +966,54 @@ TEST(spec, only_rings_that_wait_want_newer_workers)
         T_EQ(spec->model->edition, cases[i].edition);
         wire_free(&spec->base);
     }
+}
+
+// The first group that a name fits; what it does not say is the optimizer's.
+TEST(spec, groups_of_variables)
+{
+    Sluice__V1__JobSpec *spec = checked(
+        "{" NAME ",'data':{'train':{'samples':100}},'model':{'type':"
+        "'external','variables':[{'name':'a.weight','shape':[3]},{'name':"
+        "'a.bias','shape':[3]},{'name':'norm1','shape':[3]}]},'train':{'mode':"
+        "'allreduce'},'optimizer':{'type':'adamw','learning_rate':0.5,'groups':"
+        "[{'variables':['*.bias','n?rm*'],'weight_decay':0},{'variables':['a*'],"
+        "'beta_1':0.8,'learning_rate_scale':0.1}]}}");
+    const Sluice__V1__OptimizerSpec *o = spec->optimizer;
+    struct spec_optimizer is;
+    double scale;
+
+    T_EQ(spec->model->edition, 4); // older ranks would update otherwise
+    T_EQ(spec_optimizer_group(o, "a.bias"), 1);
+    T_EQ(spec_optimizer_group(o, "a.weight"), 2);
+    T_EQ(spec_optimizer_group(o, "norm"), 1);
+    T_EQ(spec_optimizer_group(o, "nrm"), 0);
+    T_EQ(spec_optimizer_group(o, "b.bias.x"), 0);
+    T_OK(spec_optimizer_of(&is, &scale, o, 0, t_err()));
+    T_NEAR(is.weight_decay, 0.004, 0);
+    T_NEAR(scale, 1, 0);
+    T_OK(spec_optimizer_of(&is, &scale, o, 1, t_err()));
+    T_NEAR(is.weight_decay, 0, 0);
+    T_NEAR(is.beta_1, 0.9, 0);
+    T_OK(spec_optimizer_of(&is, &scale, o, 2, t_err()));
+    T_NEAR(is.weight_decay, 0.004, 0);
+    T_NEAR(is.beta_1, 0.8, 0);
+    T_NEAR(scale, 0.1, 0);
+    wire_free(&spec->base);
+}
+
+// Stars that could be anywhere are no reason to take long.
+TEST(spec, a_name_with_many_stars_is_compared_at_once)
+{
+    char name[200], text[700];
+
+    memset(name, 'a', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    snprintf(text, sizeof(text),
+             "{" NAME ",'data':{'train':{'samples':9}},'model':{'type':"
+             "'external','variables':[{'name':'%s','shape':[1]}]},'optimizer':"
+             "{'type':'sgd','groups':[{'weight_decay':1,'variables':["
+             "'a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b']}]}}",
+             name);
+    T_FAILS(SL_EINVAL,
+            spec_check((void *)t_make(SPEC, text), t_err()));
 }

@@ -923,3 +923,61 @@ TEST(shard, what_is_absent_is_looked_at_before_it_is_believed)
     T_FAILS(SL_EINVAL, shard_push(s, &push, &reply, fresh, t_err()));
     shard_unref(s);
 }
+
+// ---- groups
+
+// Each group is, to the bit, a job of its own with these numbers.
+TEST(shard, groups_are_updated_with_numbers_of_their_own)
+{
+    const char *names[] = {"sgd", "adam", "adamw", "adagrad", "rmsprop"};
+    Sluice__V1__OptimizerGroup bias = SLUICE__V1__OPTIMIZER_GROUP__INIT;
+    Sluice__V1__OptimizerGroup *list[] = {&bias};
+    char *patterns[] = {(char *)"*/b?as"};
+    struct shard *s, *plain, *other;
+    struct apply_step step = {.t = 3, .rate = 0.1, .moves = 1};
+    struct optim_consts k0, k2;
+    float g[ALL];
+    struct kit k;
+
+    bias.n_variables = 1;
+    bias.variables = patterns;
+    bias.has_learning_rate_scale = bias.has_weight_decay = true;
+    bias.has_momentum = bias.has_epsilon = true;
+    bias.learning_rate_scale = 0.5;
+    bias.weight_decay = 0.25;
+    bias.epsilon = 0.125;
+    for (size_t i = 0; i < SL_COUNT(names); i++) {
+        kit_init(&k);
+        kit_optimizer(&k, names[i], 0.1);
+        k.optimizer.momentum = 0.9;
+        plain = kit_admitted(&k);
+        k.optimizer.groups = list;
+        k.optimizer.n_groups = 1;
+        s = kit_admitted(&k);
+        k.optimizer.n_groups = 0;
+        kit_optimizer(&k, names[i], 0.05);
+        k.optimizer.momentum = 1e-300; // 0, and the slot is there
+        k.optimizer.has_weight_decay = true;
+        k.optimizer.weight_decay = 0.25;
+        k.optimizer.epsilon = 0.125;
+        other = kit_admitted(&k);
+        T_EQ(s->plan.run_count, 3);
+        T_EQ(s->plan.runs[2].group, 1);
+        for (unsigned n = 0; n < 4; n++) {
+            uniform(g, ALL);
+            push_absent(s, n, n == 1 ? 1 : 0, g); // by piece, too
+            push_absent(other, n, n == 1 ? 1 : 0, g);
+            push_absent(plain, n, n == 1 ? 1 : 0, g);
+        }
+        T_MEM(s->memory.values, plain->memory.values,
+              (KERNEL + MOVING) * sizeof(float));
+        T_MEM(s->memory.values + KERNEL + MOVING,
+              other->memory.values + KERNEL + MOVING, BIAS * sizeof(float));
+        apply_consts(&k0, &s->plan, &s->plan.runs[0], &step);
+        apply_consts(&k2, &s->plan, &s->plan.runs[2], &step);
+        T_TRUE(k0.decay != k2.decay);
+        shard_unref(s);
+        shard_unref(plain);
+        shard_unref(other);
+    }
+}
