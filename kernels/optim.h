@@ -103,8 +103,8 @@ void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
                   double lr);
 
 // The same as optim_apply with these numbers, which may be of another optimizer
-// of the same kind: its slots are those of *o, which has a momentum if the other
-// has one.
+// of the same kind: its slots are those of *o, which has a momentum if the
+// other has one.
 void optim_update(const struct optim *o, const struct optim_consts *k, size_t n,
                   const void *grad, float *w, float *const *slots);
 

@@ -116,6 +116,8 @@ static enum sl_err note(struct group_member *g, struct hybrid_step *s,
     s->sums.loss_sum += said->loss_sum;
     s->sums.right_sum += isfinite(said->right) ? said->right : 0;
     g->skips = g->skips || said->skip;
+    for (uint32_t i = 0; i < s->hybrid->variables; i++)
+        s->hybrid->present[i] += g->base.slot.shared.absent[i] ? 0 : 1;
     g->computed++;
     return SL_OK;
 }

@@ -3,6 +3,9 @@
 // task_train for steps that programs compute together.
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
+
+#include "common/base/mem.h"
 
 #include "lib/group.h"
 #include "worker/device/grad.h"
@@ -70,13 +73,28 @@ static enum sync_result average(struct lead *t, const struct hybrid_step *s,
     return SYNC_OK;
 }
 
+// Variables that no micro-batch of the step has a gradient of; sl_free. Unless
+// all members have said which they have: then those of zeros are as any other.
+static bool *absent_of(const struct hybrid *h)
+{
+    bool *absent = sl_calloc(h->variables, sizeof(*absent));
+
+    for (uint32_t i = 0; absent != NULL && h->marks && i < h->variables; i++)
+        absent[i] = h->present[i] == 0;
+    return absent;
+}
+
 static enum sync_result push(struct lead *t, const struct hybrid_step *s)
 {
     struct sync_step step = {.step = s->head.step, .digest = s->sums.digest};
     enum sync_result result;
     uint64_t first;
-    bool skip;
+    bool skip, *absent = absent_of(t->job->hybrid);
 
+    if (absent == NULL) {
+        t->err.code = sl_fail(&t->err, SL_ENOMEM, "no memory for a step");
+        return SYNC_FAILED;
+    }
     schedule_step_range(&t->job->record->schedule, s->head.closure,
                         s->head.step, &first, &step.samples);
     result = average(t, s, step.samples, &skip);
@@ -88,8 +106,13 @@ static enum sync_result push(struct lead *t, const struct hybrid_step *s)
     t->tally.right_sum = skip ? 0 : s->sums.right_sum;
     for (uint32_t i = t->sync->ranges_count; result == SYNC_OK && i-- > 0;) {
         step.wanted = i;
+        step.absent_bytes = 0;
+        memset(step.absent, 0, sizeof(step.absent));
+        if (!skip)
+            (void)closure_absent(&step, &t->job->record->layout, i, absent);
         result = t->sync->ops->send(t->sync, i, &step, skip, &t->err);
     }
+    sl_free(absent);
     return result;
 }
 

@@ -158,6 +158,10 @@ uint32_t closure_range(const struct sluice_closure *c, uint64_t element);
 // These elements are whole; what they make whole leaves.
 enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
                           uint64_t count, struct sl_error *err);
+// Which pieces of a range have no gradient in a step (by variable). Returns how
+// many.
+uint32_t closure_absent(struct sync_step *step, const struct layout *l,
+                        uint32_t range, const bool *absent);
 // A result that is no success, and what the program is told of it.
 enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
                          struct sl_error *err);

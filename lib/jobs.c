@@ -155,7 +155,14 @@ static enum sl_err make_ring(struct kept_job *j, struct sl_error *err)
 static enum sl_err make_group(struct sluice *s, struct kept_job *j,
                               struct sl_error *err)
 {
+    uint32_t n = j->model->variables_count;
+
     if (j->hybrid == NULL && hybrid_new(&j->hybrid) != SL_OK)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    sl_free(j->hybrid->present);
+    j->hybrid->present = sl_calloc(n, sizeof(*j->hybrid->present));
+    j->hybrid->variables = j->hybrid->present == NULL ? 0 : n;
+    if (j->hybrid->present == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     return make_sync(s, j, err);
 }

@@ -42,7 +42,7 @@ enum sl_err ring_start(struct sluice *s, struct lease *l, struct kept_job *j,
     g->base.max_nonfinite = j->max_nonfinite;
     g->base.nonfinite = &j->nonfinite;
     g->job = j;
-    if (slot_init(&g->slot, s, l, ranges) != SL_OK ||
+    if (slot_init(&g->slot, s, l, ranges, j->model->variables_count) != SL_OK ||
         pthread_create(&g->thread, NULL, run, g) != 0) {
         ring_free(g);
         return sl_fail(err, SL_ENOMEM, "no memory for a rank's thread");

@@ -102,6 +102,7 @@ static enum sl_err add_rest(struct rounds *g, struct ring_round *r,
     g->round = g->base.base.ring->rank.tag.sequence;
     r->loss_sum += result->loss_sum;
     r->right_sum += result->right;
+    round_absent(r, g->base.slot.shared.absent);
     if (result->skip) {
         g->skips = true;
         round_spoilt(r, false);

@@ -28,19 +28,24 @@ static void changed_locked(struct slot *t)
 }
 
 enum sl_err slot_init(struct slot *t, struct sluice *s, struct lease *l,
-                      uint32_t ranges)
+                      uint32_t ranges, uint32_t variables)
 {
     t->session = s;
     t->lease = l;
     t->ranges = ranges;
+    t->variables = variables;
     t->shared.range = sl_calloc(ranges, 1);
-    return t->shared.range != NULL ? SL_OK : SL_ENOMEM;
+    t->shared.absent = sl_calloc(variables, sizeof(*t->shared.absent));
+    return t->shared.range != NULL && t->shared.absent != NULL ? SL_OK
+                                                               : SL_ENOMEM;
 }
 
 void slot_release(struct slot *t)
 {
     sl_free(t->shared.range);
+    sl_free(t->shared.absent);
     t->shared.range = NULL;
+    t->shared.absent = NULL;
 }
 
 // ---- the thread that wants it
@@ -283,6 +288,8 @@ enum sl_err slot_end(struct sluice_closure *c, const struct sluice_result *r,
     if (!lost) {
         t->shared.at = SLOT_DONE;
         t->shared.result = *r;
+        memcpy(t->shared.absent, c->absent,
+               t->variables * sizeof(*t->shared.absent));
         changed_locked(t);
     }
     unlock(t);

@@ -32,7 +32,7 @@ struct slot_told {
 struct slot {
     struct sluice *session;
     struct lease *lease; // the ring's
-    uint32_t ranges;
+    uint32_t ranges, variables;
     uint64_t beats; // the thread's: of the ring's pulse, as seen last
 
     struct {
@@ -40,6 +40,7 @@ struct slot {
         struct slot_told told;
         unsigned char *range; // by range; owned
         struct sluice_result result;
+        bool *absent; // by variable: it has no gradient; owned
         uint64_t redone;
         struct gate *inner; // of the training lease that it is of, or NULL
         bool stale;         // the generation is over
@@ -49,7 +50,7 @@ struct slot {
 };
 
 enum sl_err slot_init(struct slot *t, struct sluice *s, struct lease *l,
-                      uint32_t ranges);
+                      uint32_t ranges, uint32_t variables);
 void slot_release(struct slot *t); // all zeroes is allowed
 
 // ---- the thread that wants it

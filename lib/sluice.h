@@ -222,7 +222,8 @@ SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
 // anew in each step, before any of their elements is ready.
 //
 // Where several gradients are averaged (allreduce, hybrid) a variable that is
-// absent in some counts as zeros there; absent in all, it is left alone.
+// absent in some counts as zeros there; absent in all, it is left alone, if all
+// programs that sum know of this.
 // SL_ERANGE; SL_ESTATE: some of it has left; SL_ENOTSUP: more than 4096
 // variables lie on one shard, and this is beyond.
 SLUICE_API enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,

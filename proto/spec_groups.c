@@ -98,8 +98,8 @@ enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
     struct spec_optimizer is;
     size_t names = 0;
     double scale;
-    enum sl_err rc = spec_range("optimizer.groups", o->n_groups, 0, GROUPS_MAX,
-                                err);
+    enum sl_err rc =
+        spec_range("optimizer.groups", o->n_groups, 0, GROUPS_MAX, err);
 
     snprintf(words, sizeof(words), "%s variables learning_rate_scale ", fields);
     for (size_t i = 0; rc == SL_OK && i < o->n_groups; i++) {
@@ -114,9 +114,9 @@ enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
         if (rc == SL_OK)
             rc = spec_optimizer_of(&is, &scale, o, (uint32_t)i + 1, err);
     }
-    return rc == SL_OK ? spec_range("optimizer.groups: names", names, 0,
-                                    NAMES_MAX, err)
-                       : rc;
+    return rc == SL_OK
+               ? spec_range("optimizer.groups: names", names, 0, NAMES_MAX, err)
+               : rc;
 }
 
 // ---- with the model

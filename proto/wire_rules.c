@@ -97,6 +97,7 @@ static const struct wire_rule piece[] = {
 static const struct wire_rule shard_counts[] = {
     COUNT(8, WIRE_STALENESS_BUCKETS),
     COUNT(9, 65536),
+    COUNT(12, WIRE_PIECES_MAX),
 };
 
 static const struct wire_rule rate_step[] = {CLOSURE(1)};

@@ -275,6 +275,7 @@ enum sl_err rings_join(struct coord *c, const struct member *m,
     snprintf(rank->host, sizeof(rank->host), "%s", message->host);
     rank->able = message->copies;
     rank->lanes = message->lanes;
+    rank->marks = message->marks;
     LOG(INFO, "rank joined", "job=%s worker=%s address=%s", job->id_text,
         m->name, rank->address);
     return SL_OK;

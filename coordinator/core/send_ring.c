@@ -152,6 +152,7 @@ void send_ring_begin(struct coord *c, const struct job *job,
     msg.n_sources = parts.files_count;
     msg.contributions = job->allreduce ? job->contributions : 1;
     msg.lanes = ring_lanes(ring);
+    msg.marks = ring_marks(ring);
     if (rc == SL_OK)
         send_down(c, member, &down);
     else

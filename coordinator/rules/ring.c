@@ -65,6 +65,15 @@ bool ring_lanes(const struct ring *r)
     return r->members > 0;
 }
 
+bool ring_marks(const struct ring *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->rank[i].in && !r->rank[i].marks)
+            return false;
+    }
+    return r->members > 0;
+}
+
 static enum sl_err grow(struct ring *r)
 {
     uint32_t space = r->space == 0 ? 8 : r->space * 2;

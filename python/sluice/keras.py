@@ -225,6 +225,8 @@ class _Keras(Program):
             if i + 1 == len(parts):
                 if kept and len(parts) > 1:
                     np.copyto(self._closure.grads, total / kept)
+                if kept:
+                    self._absent(collects.absent or [])
                 self._done(loss, skip=not kept)
             seen.end_batch(logs)
             if self.model.stop_training:

@@ -168,8 +168,7 @@ static enum sl_err read_pieces(struct plan *p,
         if (rc != SL_OK)
             return rc;
         if (!p->pieces[i].moving)
-            p->pieces[i].group =
-                spec_optimizer_group(spec->optimizer, v->name);
+            p->pieces[i].group = spec_optimizer_group(spec->optimizer, v->name);
         p->piece_count++;
         p->elements += p->pieces[i].elements;
         if (p->elements > PLAN_MAX_BYTES / sizeof(float))

@@ -44,6 +44,8 @@ static enum sl_err check_locked(struct shard *s, const struct update *u,
         if (rc == SL_OK)
             rc = once_reserve(&s->once, step->closure);
     }
+    if (rc == SL_OK && u->absent_bytes > 0)
+        rc = once_reserve_passed(&s->once, s->plan.piece_count);
     return rc;
 }
 
@@ -55,6 +57,9 @@ static void step_locked(struct apply_step *out, struct shard *s,
                                 version, u->steps[0].samples};
 
     apply_step_init(out, &s->plan, versions, &of);
+    out->absent = u->absent;
+    out->absent_bytes = u->absent_bytes;
+    out->passed = s->once.passed;
 }
 
 static void apply_locked(struct shard *s, const struct update *u, float *fresh)
@@ -66,6 +71,8 @@ static void apply_locked(struct shard *s, const struct update *u, float *fresh)
 
     step_locked(&step, s, &s->versions, u);
     apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, fresh);
+    if (u->absent_bytes > 0)
+        once_pass(&s->once, u->absent, u->absent_bytes);
 }
 
 enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,

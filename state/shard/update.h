@@ -25,6 +25,8 @@ struct update {
     const struct once_step *steps;
     size_t count;   // at least 1
     bool elsewhere; // applied there, unless skipped: it is only counted here
+    const uint8_t *absent; // pieces without a gradient (wire_absent)
+    size_t absent_bytes;
 };
 
 // With `fresh` (space for all elements, or NULL) the new values are copied

@@ -71,7 +71,7 @@ static enum sl_err round_there(struct twins *t, const struct once_step *steps,
     enum sl_err rc = steps[0].skip ? SL_OK : give(t, g);
 
     return rc == SL_OK ? rank_round(&t->there, steps, 2, device_grads(t->d),
-                                    NULL, t_err())
+                                    NULL, NULL, t_err())
                        : rc;
 }
 
@@ -85,7 +85,7 @@ static void run_round(struct twins *t, bool skip)
         steps[i].skip = skip;
     }
     gradient(g, t->next);
-    T_OK(rank_round(&t->here, steps, 2, g, NULL, t_err()));
+    T_OK(rank_round(&t->here, steps, 2, g, NULL, NULL, t_err()));
     T_OK(round_there(t, steps, g));
     t->next += 2;
 }
@@ -226,7 +226,7 @@ static void round_and_feed(struct source *s, bool skip)
 
     steps[0].skip = steps[1].skip = skip;
     run_round(t, skip);
-    feed_round(s->feed, &t->there, steps, 2, device_grads(t->d));
+    feed_round(s->feed, &t->there, steps, 2, device_grads(t->d), NULL);
 }
 
 // What the compute thread does between two rounds.
@@ -639,7 +639,7 @@ TEST(resident, a_state_is_lost_with_its_device)
         T_OK(give(&t, g));
         emul_fail(all[k], 1, cudaErrorIllegalAddress, true);
         T_FAILS(SL_ELOST, rank_round(&t.there, steps, 2, device_grads(t.d),
-                                     NULL, t_err()));
+                                     NULL, NULL, t_err()));
         T_FALSE(rank_has_state(&t.there));
         T_EQ(t.there.tag.incarnation, 0);
         emul_heal();

@@ -94,7 +94,8 @@ def refused(words, make, **more):
 O, L = torch.optim, torch.optim.lr_scheduler
 refused("NAdam is not offered", lambda p: O.NAdam(p))
 refused("maximize=True", lambda p: O.SGD(p, lr=0.1, maximize=True))
-refused("one group", lambda p: O.SGD([{"params": [q]} for q in p], lr=0.1))
+refused("has amsgrad True", lambda p: O.Adam([{"params": [q], "amsgrad": i > 0}
+                                              for i, q in enumerate(p)]))
 refused("ReduceLROnPlateau is not offered", lambda p: O.Adam(p),
         scheduler=lambda o: L.ReduceLROnPlateau(o))
 """

@@ -48,6 +48,7 @@ void hybrid_free(struct hybrid *h)
         return;
     leave(h);
     sl_free(h->digits);
+    sl_free(h->present);
     sl_free(h);
 }
 
@@ -104,6 +105,7 @@ static enum sl_err join(struct hybrid *h, const Sluice__V1__RingBegin *m,
                        WIRE_GROUP_MAX);
     h->members = (uint32_t)m->n_ranks;
     h->self = m->self;
+    h->marks = m->marks;
     if (m->n_ranks > 1)
         rc = sum_group(&h->group, seat_env(h->lease->seat), m, spec_wire(spec),
                        err);

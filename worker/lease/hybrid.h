@@ -59,6 +59,11 @@ struct hybrid {
     bool failed;             // more than that has: the ring lease ends by it
     struct sl_error why;     // failed
     float *digits;           // head and tail; owned
+    bool marks;              // of the generation: `present` is summed
+    // By variable, how many of the step's micro-batches have a gradient; owned.
+    // NULL: all have one.
+    float *present;
+    uint32_t variables;
 };
 
 // What the leader says of a step.

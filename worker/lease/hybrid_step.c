@@ -78,6 +78,9 @@ static void deal(struct hybrid_step *s)
     round_slots(s->count, s->hybrid->members, s->hybrid->self, &s->from, &mine);
     s->end = s->from + mine;
     s->sums = (struct hybrid_sums){.digest = 0};
+    if (s->hybrid->present != NULL)
+        memset(s->hybrid->present, 0,
+               s->hybrid->variables * sizeof(*s->hybrid->present));
 }
 
 static enum sl_err compute(struct hybrid_step *s, struct sl_error *err)
@@ -108,7 +111,10 @@ enum sl_err hybrid_compute(struct hybrid_step *s, struct sl_error *err)
     FAULT("group.computed");
     began = sl_now_us(s->clock);
     pulse_wait(s->pulse, true);
-    rc = hybrid_tail(h, &s->sums, err);
+    if (h->present != NULL && h->marks)
+        rc = hybrid_sum(h, h->present, h->variables, err);
+    if (rc == SL_OK)
+        rc = hybrid_tail(h, &s->sums, err);
     pulse_wait(s->pulse, false);
     s->m->wait_ms += (double)(sl_now_us(s->clock) - began) / 1000;
     s->m->sums += rc == SL_OK;

@@ -34,6 +34,8 @@ static void free_all(struct ring_round *r)
     sl_free(r->keys);
     sl_free(r->steps);
     sl_free(r->foreseen);
+    sl_free(r->present);
+    r->present = NULL;
     r->keys = NULL;
     r->steps = NULL;
     r->foreseen = NULL;
@@ -59,7 +61,7 @@ static void make_foreseen(struct ring_round *r, uint64_t early)
 }
 
 enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
-                       uint32_t contributions, uint64_t early,
+                       uint32_t contributions, uint64_t early, bool marks,
                        struct sl_error *err)
 {
     enum sl_err rc;
@@ -75,7 +77,10 @@ enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
     r->keys = sl_malloc_array(2 * (size_t)contributions, sizeof(*r->keys));
     r->steps = sl_malloc_array(contributions, sizeof(*r->steps));
     make_foreseen(r, early);
-    if (r->keys != NULL && r->steps != NULL)
+    if (marks)
+        r->present =
+            sl_malloc_array(r->by->model->variables_count, sizeof(*r->present));
+    if (r->keys != NULL && r->steps != NULL && (r->present != NULL) == marks)
         return SL_OK;
     free_all(r);
     return sl_fail(err, SL_ENOMEM, "no memory for a round of %" PRIu32,
@@ -182,6 +187,13 @@ enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
     return r->slot + 1 == r->slots ? sum_start(&ring->sum, bucket, err) : SL_OK;
 }
 
+void round_absent(struct ring_round *r, const bool *absent)
+{
+    for (uint32_t i = 0;
+         r->present != NULL && i < r->by->model->variables_count; i++)
+        r->present[i] += absent[i] ? 0 : 1;
+}
+
 // A device may copy the last average still: one that has computed since has
 // waited for that.
 static enum sl_err settle(struct ring_round *r, struct sl_error *err)
@@ -208,10 +220,18 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
     if (rc == SL_OK)
         rc = sum_begin(sum, r->slots, ring_of(r)->grads, err);
     put_back(r);
+    if (r->present != NULL)
+        memset(r->present, 0,
+               r->by->model->variables_count * sizeof(*r->present));
     for (r->slot = 0; rc == SL_OK && r->slot < r->slots && !r->bad; r->slot++)
         rc = r->by->ops->compute(r->by, r, r->slot, err);
     r->m.compute_ms += (double)(sl_now_us(r->by->clock) - began) / 1000;
-    return rc == SL_OK ? sum_start_rest(sum, r->bad, err) : rc;
+    if (rc == SL_OK)
+        rc = sum_start_rest(sum, r->bad, err);
+    if (rc == SL_OK && r->present != NULL)
+        rc = sum_start_marks(sum, r->present, r->by->model->variables_count,
+                             err);
+    return rc;
 }
 
 // ---- the update
@@ -361,6 +381,10 @@ static enum sl_err collect(struct ring_round *r, bool *left,
         if (rc == SL_OK && early && sum_early_outstanding(&ring->sum) == 0)
             ahead = go_ahead(r);
     }
+    if (rc == SL_OK && r->present != NULL) {
+        rc = sum_wait_marks(&ring->sum, err);
+        *left = rc != SL_OK;
+    }
     pulse_wait(&r->lease->gate.pulse, false);
     r->m.compute_ms += (double)ahead / 1000;
     r->m.wait_ms += (double)(sl_now_us(r->by->clock) - began - ahead) / 1000;
@@ -405,8 +429,8 @@ static enum sl_err update(struct ring_round *r, struct sl_error *err)
         rc = clip(r, err);
     }
     if (rc == SL_OK)
-        rc =
-            rank_round(&ring->rank, r->steps, r->count, r->average, fresh, err);
+        rc = rank_round(&ring->rank, r->steps, r->count, r->average, r->present,
+                        fresh, err);
     span_end(began, "apply", SPANS_COMPUTE, of_round(r));
     if (rc == SL_OK)
         account(r, r->finite);

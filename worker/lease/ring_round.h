@@ -58,6 +58,9 @@ struct ring_round {
     double loss_sum, right_sum; // of our own contributions; NAN: not known
     float *average;             // of all; whole if
     bool finite;                // all of its buckets are
+    // By variable, how many contributions have a gradient, which is summed with
+    // them; owned. NULL: all have one.
+    float *present;
 };
 
 void round_init(struct ring_round *r, struct contributor *by,
@@ -66,8 +69,9 @@ void round_release(struct ring_round *r);
 
 // A generation begins, the state is in place: so many ranks, this one's index,
 // keys of a round. The sums of the first `early` elements overtake the others.
+// `marks`: which variables have a gradient is summed, too.
 enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
-                       uint32_t contributions, uint64_t early,
+                       uint32_t contributions, uint64_t early, bool marks,
                        struct sl_error *err);
 
 enum round_result round_run(struct ring_round *r, struct sl_error *err);
@@ -82,6 +86,9 @@ void round_leave(struct ring_round *r);
 // have moved its statistics.
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
+
+// The slot is whole, and these variables have no gradient in it.
+void round_absent(struct ring_round *r, const bool *absent);
 
 // For `ahead`: the first r->early parameters as this round leaves them, the
 // round's until it goes on. NULL: they cannot be had.

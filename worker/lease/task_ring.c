@@ -320,7 +320,8 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
     if (rc == SL_OK)
         rc = round_join(&t->round, (uint32_t)begin->n_ranks, begin->self,
                         begin->contributions,
-                        early == 0 ? 0 : ring->buckets[early].first, err);
+                        early == 0 ? 0 : ring->buckets[early].first,
+                        begin->marks && t->by->model->external, err);
     if (rc == SL_OK && begin->n_holders < begin->n_ranks)
         rc = rank_bring(rank_of(t), err); // for those who have it not
     if (rc == SL_OK)
@@ -450,8 +451,8 @@ static bool run_round(struct ring *t, bool *failed)
     t->over = counted_full(&rank_once(r)->counted);
     FAULT("ring.applied");
     if (t->feed != NULL)
-        feed_round(t->feed, r, t->round.steps, t->round.count,
-                   t->round.average);
+        feed_round(t->feed, r, t->round.steps, t->round.count, t->round.average,
+                   t->round.present);
     lease_say_metrics(&metrics, &t->round.m);
     seat_say_step(t->seat, say_step(t->say, r, &metrics), t->over || holds(t));
     return !t->over;

@@ -160,17 +160,20 @@ static bool followed(const struct part *p)
 
 static enum sl_err keep(struct feed *f, struct part *p, uint64_t after,
                         const struct once_step *steps, size_t count,
-                        const float *g)
+                        const float *g, const float *present)
 {
-    size_t bytes = steps[0].skip ? 0 : plan_values_bytes(&p->shard->plan);
+    const struct plan *plan = &p->shard->plan;
+    size_t bytes = steps[0].skip ? 0 : plan_values_bytes(plan);
+    bool marks = present != NULL && !steps[0].skip;
+    size_t bits = marks ? (plan->piece_count + 7) / 8 : 0;
     struct feed_record head = {.magic = FEED_RECORD_MAGIC,
                                .rounds = f->rounds + 1,
                                .before = f->steps,
                                .after = after,
                                .keys = count,
-                               .skip = steps[0].skip,
+                               .skip = marks ? FEED_ABSENT : steps[0].skip,
                                .average_bytes = bytes};
-    size_t n = sizeof(head) + count * sizeof(struct feed_key) + bytes;
+    size_t n = sizeof(head) + count * sizeof(struct feed_key) + bytes + bits;
     size_t most = FEED_ROUNDS * n;
     struct record *r;
     uint8_t *to;
@@ -193,6 +196,8 @@ static enum sl_err keep(struct feed *f, struct part *p, uint64_t after,
     }
     if (bytes > 0)
         memcpy(to, g, bytes);
+    if (marks)
+        (void)rank_absent(to + bytes, plan, present);
     list_push_back(&p->records, &r->node);
     p->record_bytes += n;
     p->lag++;
@@ -232,7 +237,8 @@ static enum sl_err settle(struct feed *f, struct part *p)
     if (!p->made || p->head.len > 0 ||
         !round_of(f, p, p->image_steps, &head.rounds))
         return SL_OK;
-    rc = packed_once(&packed, &p->image.once, &head.set_bytes,
+    rc = packed_once(&packed, &p->image.once, p->image.once.passed,
+                     p->image.once.passed_count, &head.set_bytes,
                      &head.counts_bytes);
     if (rc == SL_OK)
         rc = buf_append(&p->head, &head, sizeof(head));
@@ -243,7 +249,8 @@ static enum sl_err settle(struct feed *f, struct part *p)
 }
 
 void feed_round(struct feed *f, const struct rank *r,
-                const struct once_step *steps, size_t count, const float *g)
+                const struct once_step *steps, size_t count, const float *g,
+                const float *present)
 {
     uint64_t after = counted_steps(&rank_once(r)->counted);
     enum sl_err rc = SL_OK;
@@ -262,7 +269,7 @@ void feed_round(struct feed *f, const struct rank *r,
         struct part *p = &f->part[i];
 
         if (!f->over && followed(p))
-            rc = keep(f, p, after, steps, count, g);
+            rc = keep(f, p, after, steps, count, g, present);
         g += p->shard->plan.elements;
     }
     f->steps = after;

@@ -63,6 +63,10 @@ struct feed_image {
 };
 
 // A record begins with this; then its keys, and the average unless skipped.
+// `skip`: FEED_SKIP, or FEED_ABSENT: then a bit per piece (wire_absent),
+// rounded up to bytes, comes behind that.
+#define FEED_SKIP 1
+#define FEED_ABSENT 2
 struct feed_record {
     uint64_t magic, rounds; // as of after it
     uint64_t before, after; // steps
@@ -88,7 +92,8 @@ enum sl_err feed_read(struct feed *f, const struct feed_ask *ask, void *into,
 // A round was applied to the rank; arguments as in rank_round. Without memory
 // for it the feed ends.
 void feed_round(struct feed *f, const struct rank *r,
-                const struct once_step *steps, size_t count, const float *g);
+                const struct once_step *steps, size_t count, const float *g,
+                const float *present);
 
 // Whether the next round should wait still for somebody who follows. Asked
 // before each round, and again and again until it says no.

@@ -131,8 +131,9 @@ static enum sl_err take_image_head(struct follow_part *p, uint32_t i,
 static enum sl_err take_counts(struct follow_part *p, struct sl_error *err)
 {
     struct once once;
-    enum sl_err rc = packed_read(&once, &p->shard->plan.schedule, p->bytes,
-                                 p->head.set_bytes, p->head.counts_bytes, err);
+    enum sl_err rc =
+        packed_read(&once, &p->shard->plan.schedule, p->shard->plan.piece_count,
+                    p->bytes, p->head.set_bytes, p->head.counts_bytes, err);
 
     if (rc != SL_OK)
         return rc;
@@ -194,6 +195,12 @@ static bool want_record(struct follow *f, uint32_t i, struct follow_get *get)
     return true;
 }
 
+static size_t absent_bytes(const struct follow_part *p)
+{
+    return p->record.skip == FEED_ABSENT ? (p->shard->plan.piece_count + 7) / 8
+                                         : 0;
+}
+
 static enum sl_err take_record_head(struct follow_part *p, uint32_t i,
                                     struct sl_error *err)
 {
@@ -201,12 +208,13 @@ static enum sl_err take_record_head(struct follow_part *p, uint32_t i,
 
     if (r.magic == FEED_RECORD_MAGIC && r.before == steps_of(p) &&
         r.rounds == p->rounds + 1 && r.keys > 0 &&
-        r.keys <= WIRE_CONTRIBUTIONS_MAX &&
+        r.keys <= WIRE_CONTRIBUTIONS_MAX && r.skip <= FEED_ABSENT &&
         r.average_bytes ==
-            (r.skip != 0 ? 0 : plan_values_bytes(&p->shard->plan)))
-        return make_room(
-            p, (size_t)(r.keys * sizeof(struct feed_key) + r.average_bytes),
-            err);
+            (r.skip == FEED_SKIP ? 0 : plan_values_bytes(&p->shard->plan)))
+        return make_room(p,
+                         (size_t)(r.keys * sizeof(struct feed_key) +
+                                  r.average_bytes + absent_bytes(p)),
+                         err);
     p->record.magic = 0;
     return sl_fail(err, SL_ECORRUPT,
                    "a record of part %" PRIu32 " does not follow round "
@@ -233,7 +241,9 @@ static enum sl_err apply(struct follow_part *p, struct sl_error *err)
     struct update u = {
         .gradient = (const float *)(p->bytes + n * sizeof(struct feed_key)),
         .steps = steps,
-        .count = n};
+        .count = n,
+        .absent = p->bytes + p->size - absent_bytes(p),
+        .absent_bytes = absent_bytes(p)};
     enum sl_err rc;
 
     if (steps == NULL)
@@ -246,7 +256,7 @@ static enum sl_err apply(struct follow_part *p, struct sl_error *err)
                                       .step = (uint32_t)key.step,
                                       .samples = key.samples,
                                       .digest = key.digest,
-                                      .skip = p->record.skip != 0};
+                                      .skip = p->record.skip == FEED_SKIP};
     }
     rc = update_shard(p->shard, &u, NULL, err);
     sl_free(steps);

@@ -11,12 +11,17 @@
 #include "common/base/buf.h"
 #include "state/shard/once.h"
 
-// Appends both, and says how long each is.
+// Appends both, and says how long each is. With `passed` of so many pieces
+// (once.h), or NULL.
 enum sl_err packed_once(struct buf *to, const struct once *once,
-                        uint64_t *set_bytes, uint64_t *counts_bytes);
+                        uint64_t *passed, size_t pieces, uint64_t *set_bytes,
+                        uint64_t *counts_bytes);
 
+// *out->passed is as it was packed: SL_ECORRUPT unless it is of so many pieces,
+// or of none.
 enum sl_err packed_read(struct once *out, const struct schedule *schedule,
-                        const uint8_t *packed, uint64_t set_bytes,
-                        uint64_t counts_bytes, struct sl_error *err);
+                        size_t pieces, const uint8_t *packed,
+                        uint64_t set_bytes, uint64_t counts_bytes,
+                        struct sl_error *err);
 
 #endif

@@ -225,9 +225,42 @@ static void note_round(const struct rank *r, const struct once_step *steps,
     (void)p, (void)last, (void)samples, (void)digest; // of a build without
 }
 
+size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present)
+{
+    size_t bytes = 0;
+
+    memset(bits, 0, (p->piece_count + 7) / 8);
+    for (size_t i = 0; present != NULL && i < p->piece_count; i++) {
+        if (present[p->pieces[i].variable] != 0)
+            continue;
+        bits[i / 8] |= (uint8_t)(1u << (i % 8));
+        bytes = i / 8 + 1;
+    }
+    return bytes;
+}
+
+static enum sl_err update_part(struct shard *s, struct update *u,
+                               const float *present, float *fresh,
+                               struct sl_error *err)
+{
+    uint8_t *bits;
+    enum sl_err rc;
+
+    if (present == NULL)
+        return update_shard(s, u, fresh, err);
+    bits = sl_malloc((s->plan.piece_count + 7) / 8);
+    if (bits == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for a round");
+    u->absent = bits;
+    u->absent_bytes = rank_absent(bits, &s->plan, present);
+    rc = update_shard(s, u, fresh, err);
+    sl_free(bits);
+    return rc;
+}
+
 enum sl_err rank_round(struct rank *r, const struct once_step *steps,
-                       size_t count, const float *g, float *fresh,
-                       struct sl_error *err)
+                       size_t count, const float *g, const float *present,
+                       float *fresh, struct sl_error *err)
 {
     struct update u = {.gradient = g,
                        .steps = steps,
@@ -240,7 +273,7 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
     for (uint32_t i = 0; rc == SL_OK && i < r->count; i++) {
         struct shard *s = r->parts[i];
 
-        rc = update_shard(s, &u, fresh, err);
+        rc = update_part(s, &u, present, fresh, err);
         u.gradient += s->plan.elements;
         fresh += fresh != NULL ? s->plan.elements : 0;
     }

@@ -112,10 +112,16 @@ enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
 // to `fresh`, too, if it is not NULL. The round is one more in the tag. Only
 // memory can be missing, or a device be lost, and then the parts may be apart:
 // the state is given up, and its tag is (0, 0). Of a state that is away `g` was
-// given to the device (resident_gradient), and `fresh` is NULL.
+// given to the device (resident_gradient), and `fresh` is NULL. `present`, or
+// NULL: by variable, 0 where none of the contributions has a gradient; of a
+// state that is here.
 enum sl_err rank_round(struct rank *r, const struct once_step *steps,
-                       size_t count, const float *g, float *fresh,
-                       struct sl_error *err);
+                       size_t count, const float *g, const float *present,
+                       float *fresh, struct sl_error *err);
+
+// The bits of `present` for the pieces of a part (wire_absent), into space for
+// one each. Returns how many bytes these are; 0: all have a gradient.
+size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present);
 
 // What that round would make of the first `elements` parameters, into `out`:
 // the bits that rank_round gives them. The state is as it was. `space` is for

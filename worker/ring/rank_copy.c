@@ -30,13 +30,51 @@ static uint64_t memory_bytes(struct shard *const *parts, uint32_t count)
 
 // ---- out
 
+static size_t all_pieces(struct shard *const *parts, uint32_t count)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        n += parts[i]->plan.piece_count;
+    return n;
+}
+
+// Of the pieces of all parts; *out NULL: nothing was passed over.
+static enum sl_err all_passed(uint64_t **out, const struct rank *r)
+{
+    size_t at = 0;
+    bool any = false;
+
+    *out = NULL;
+    for (uint32_t i = 0; i < r->count; i++)
+        any = any || r->parts[i]->once.passed != NULL;
+    if (!any)
+        return SL_OK;
+    *out = sl_calloc(all_pieces(r->parts, r->count), sizeof(**out));
+    if (*out == NULL)
+        return SL_ENOMEM;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct once *o = &r->parts[i]->once;
+
+        if (o->passed != NULL)
+            memcpy(*out + at, o->passed, o->passed_count * sizeof(**out));
+        at += r->parts[i]->plan.piece_count;
+    }
+    return SL_OK;
+}
+
 enum sl_err rank_view_init(struct rank_view *v, const struct rank *r)
 {
     struct head head = {.magic = MAGIC};
     struct buf packed = BUF_INIT;
-    enum sl_err rc =
-        packed_once(&packed, rank_once(r), &head.set_bytes, &head.counts_bytes);
+    uint64_t *passed;
+    enum sl_err rc = all_passed(&passed, r);
 
+    if (rc == SL_OK)
+        rc = packed_once(&packed, rank_once(r), passed,
+                         all_pieces(r->parts, r->count), &head.set_bytes,
+                         &head.counts_bytes);
+    sl_free(passed);
     *v = (struct rank_view){.rank = r, .head = BUF_INIT};
     head.bytes = sizeof(head) + packed.len + memory_bytes(r->parts, r->count);
     if (rc == SL_OK)
@@ -121,10 +159,28 @@ static enum sl_err fetch_head(struct copy *c, struct sl_error *err)
     return SL_OK;
 }
 
+// What was passed over of a part's pieces, which are behind those before them.
+static enum sl_err give_passed(struct shard *s, const struct once *all,
+                               size_t *at)
+{
+    size_t n = s->plan.piece_count;
+
+    sl_free(s->once.passed);
+    s->once.passed = NULL;
+    s->once.passed_count = 0;
+    if (all->passed == NULL)
+        return SL_OK;
+    if (once_reserve_passed(&s->once, n) != SL_OK)
+        return SL_ENOMEM;
+    memcpy(s->once.passed, all->passed + *at, n * sizeof(*all->passed));
+    *at += n;
+    return SL_OK;
+}
+
 // The same set and numbers in every part.
 static enum sl_err fetch_once(struct copy *c, struct sl_error *err)
 {
-    size_t n = c->head.set_bytes + c->head.counts_bytes;
+    size_t n = c->head.set_bytes + c->head.counts_bytes, at = 0;
     uint8_t *packed = sl_malloc(n);
     struct once once = {0};
     enum sl_err rc = packed == NULL ? SL_ENOMEM : SL_OK;
@@ -132,11 +188,14 @@ static enum sl_err fetch_once(struct copy *c, struct sl_error *err)
     if (rc == SL_OK)
         rc = c->fetch(c->arg, sizeof(c->head), n, packed, err);
     if (rc == SL_OK)
-        rc = packed_read(&once, &c->parts[0]->plan.schedule, packed,
+        rc = packed_read(&once, &c->parts[0]->plan.schedule,
+                         all_pieces(c->parts, c->count), packed,
                          c->head.set_bytes, c->head.counts_bytes, err);
     for (uint32_t i = 0; rc == SL_OK && i < c->count; i++) {
         once_release(&c->parts[i]->once);
         rc = once_copy(&c->parts[i]->once, &once);
+        if (rc == SL_OK)
+            rc = give_passed(c->parts[i], &once, &at);
     }
     once_release(&once);
     sl_free(packed);

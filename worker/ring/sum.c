@@ -193,7 +193,7 @@ enum sl_err sum_start_rest(struct sum *s, bool spoil, struct sl_error *err)
 
 static uint64_t outstanding(const struct sum_lane *lane)
 {
-    return lane->number - lane->waited;
+    return lane->number - lane->waited - lane->marks;
 }
 
 uint64_t sum_outstanding(const struct sum *s)
@@ -211,6 +211,34 @@ enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err)
     struct sum_lane *lane = &s->lane[sum_early_outstanding(s) > 0];
 
     *bucket = lane->next + (uint32_t)outstanding(lane) - 1;
+    s->asked = lane->group;
+    lane->waited++;
+    return s->asked == NULL ? SL_OK
+                            : group_wait(s->asked, lane->waited - 1, err);
+}
+
+enum sl_err sum_start_marks(struct sum *s, float *data, size_t count,
+                            struct sl_error *err)
+{
+    struct sum_lane *lane = &s->lane[0];
+    enum sl_err rc = SL_OK;
+
+    assert(lane->next == lane->first && !lane->marks);
+    if (lane->group != NULL)
+        rc = group_start(lane->group, lane->number, data, count, err);
+    if (rc != SL_OK)
+        return rc;
+    lane->number++;
+    lane->marks = true;
+    return SL_OK;
+}
+
+enum sl_err sum_wait_marks(struct sum *s, struct sl_error *err)
+{
+    struct sum_lane *lane = &s->lane[0];
+
+    assert(lane->marks && outstanding(lane) == 0);
+    lane->marks = false;
     s->asked = lane->group;
     lane->waited++;
     return s->asked == NULL ? SL_OK

@@ -41,6 +41,7 @@ struct sum_lane {
     uint32_t next;   // those at and above it are started
     uint64_t number; // of its group's next bucket
     uint64_t waited; // and of the first that was not waited for
+    bool marks;      // behind its buckets one more was started
 };
 
 struct sum {
@@ -95,6 +96,12 @@ enum sl_err sum_start_rest(struct sum *s, bool spoil, struct sl_error *err);
 uint64_t sum_outstanding(const struct sum *s);
 uint64_t sum_early_outstanding(const struct sum *s);
 enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err);
+
+// Other numbers, behind all buckets of a round: `data` becomes their sum over
+// the ranks. Waited for when no bucket is outstanding.
+enum sl_err sum_start_marks(struct sum *s, float *data, size_t count,
+                            struct sl_error *err);
+enum sl_err sum_wait_marks(struct sum *s, struct sl_error *err);
 
 // What was sent to other hosts since the last call.
 uint64_t sum_sent(struct sum *s);

@@ -105,28 +105,28 @@ TEST(ring, waits_for_a_newcomer_that_copies_unless_it_is_torn)
     ring_release(&r);
 }
 
-TEST(ring, has_lanes_if_all_members_have)
+TEST(ring, has_lanes_and_marks_if_all_members_have)
 {
     struct ring r;
 
     ring_init(&r, 0, 1, 0);
-    T_TRUE(!ring_lanes(&r)); // of nobody
+    T_TRUE(!ring_lanes(&r) && !ring_marks(&r)); // of nobody
     for (uint32_t i = 1; i <= 2; i++) {
         T_OK(ring_join(&r, i, 10 + i, 0));
-        ring_find(&r, i)->lanes = true;
+        ring_find(&r, i)->lanes = ring_find(&r, i)->marks = true;
     }
     ring_open(&r, 1);
-    T_TRUE(ring_lanes(&r));
+    T_TRUE(ring_lanes(&r) && ring_marks(&r));
     T_OK(ring_join(&r, 3, 13, 10)); // an old one, of the next generation
-    T_TRUE(ring_lanes(&r));
+    T_TRUE(ring_lanes(&r) && ring_marks(&r));
     ring_open(&r, 2);
-    T_TRUE(!ring_lanes(&r));
+    T_TRUE(!ring_lanes(&r) && !ring_marks(&r));
     T_TRUE(ring_leave(&r, 3));
     ring_open(&r, 3);
-    T_TRUE(ring_lanes(&r));         // they have not forgotten
-    T_OK(ring_join(&r, 1, 21, 20)); // back, as an older version
+    T_TRUE(ring_lanes(&r) && ring_marks(&r)); // they have not forgotten
+    T_OK(ring_join(&r, 1, 21, 20));           // back, as an older version
     ring_open(&r, 4);
-    T_TRUE(!ring_lanes(&r));
+    T_TRUE(!ring_lanes(&r) && !ring_marks(&r));
     ring_release(&r);
 }
 

@@ -976,7 +976,8 @@ TEST(spec, groups_of_variables)
         "'external','variables':[{'name':'a.weight','shape':[3]},{'name':"
         "'a.bias','shape':[3]},{'name':'norm1','shape':[3]}]},'train':{'mode':"
         "'allreduce'},'optimizer':{'type':'adamw','learning_rate':0.5,'groups':"
-        "[{'variables':['*.bias','n?rm*'],'weight_decay':0},{'variables':['a*'],"
+        "[{'variables':['*.bias','n?rm*'],'weight_decay':0},{'variables':['a*']"
+        ","
         "'beta_1':0.8,'learning_rate_scale':0.1}]}}");
     const Sluice__V1__OptimizerSpec *o = spec->optimizer;
     struct spec_optimizer is;
@@ -1014,6 +1015,5 @@ TEST(spec, a_name_with_many_stars_is_compared_at_once)
              "{'type':'sgd','groups':[{'weight_decay':1,'variables':["
              "'a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b']}]}}",
              name);
-    T_FAILS(SL_EINVAL,
-            spec_check((void *)t_make(SPEC, text), t_err()));
+    T_FAILS(SL_EINVAL, spec_check((void *)t_make(SPEC, text), t_err()));
 }

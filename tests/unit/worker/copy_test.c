@@ -49,7 +49,7 @@ static void scene_init(struct scene *s)
     T_OK(rank_load(&s->from, &s->w.job, &s->w.begin, t_err()));
     T_OK(rank_load(&s->to, &s->w.job, &s->w.begin, t_err()));
     gradient(g, 0);
-    T_OK(rank_round(&s->from, &step, 1, g, fresh, t_err()));
+    T_OK(rank_round(&s->from, &step, 1, g, NULL, fresh, t_err()));
     rank_keep(&s->from, 4);
     for (uint32_t i = 0; i < HOLDERS; i++) {
         rank_server_open(&s->holder[i], i);

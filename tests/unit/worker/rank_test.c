@@ -23,7 +23,7 @@ static void run_round(struct rank *r, uint64_t first, size_t count, bool skip,
         steps[i].skip = skip;
     }
     gradient(g, first);
-    T_OK(rank_round(r, steps, count, g, fresh, t_err()));
+    T_OK(rank_round(r, steps, count, g, NULL, fresh, t_err()));
 }
 
 // The same as a psserver does with one push.
@@ -92,7 +92,7 @@ static void foresee_all(struct rank *r, uint64_t n)
         T_TRUE(m == ELEMENTS || seen[m] == 0);
         if (m < ELEMENTS)
             continue;
-        T_OK(rank_round(r, &step, 1, g, fresh, t_err()));
+        T_OK(rank_round(r, &step, 1, g, NULL, fresh, t_err()));
         T_MEM(seen, fresh, sizeof(seen));
     }
 }
@@ -277,8 +277,8 @@ TEST(rank, R4_a_counted_step_is_not_applied_again)
     world_init(&w, (char *)"sgd");
     T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
     gradient(g, 0);
-    T_OK(rank_round(&r, &step, 1, g, g, t_err()));
-    T_FAILS(SL_ESTATE, rank_round(&r, &step, 1, g, g, t_err()));
+    T_OK(rank_round(&r, &step, 1, g, NULL, g, t_err()));
+    T_FAILS(SL_ESTATE, rank_round(&r, &step, 1, g, NULL, g, t_err()));
     T_FALSE(rank_has_state(&r));
     T_EQ(r.tag.incarnation, 0);
     rank_release(&r);
@@ -369,6 +369,46 @@ TEST(rank, a_copy_of_another_size_is_refused)
     rank_release(&from);
 }
 
+static void absent_round(struct rank *r, uint64_t n)
+{
+    struct once_step step = step_of(n);
+    float g[ELEMENTS], space[VARIABLES];
+
+    gradient(g, n);
+    T_OK(rank_round(r, &step, 1, g, present_in(space, n), NULL, t_err()));
+}
+
+// A variable that no contribution has a gradient of is what it was, and who
+// copies the state knows how often: Adam corrects by it.
+TEST(rank, what_a_round_passes_over_goes_with_the_state)
+{
+    struct source source = {.fail_at = SIZE_MAX};
+    struct rank from = {0}, to = {0};
+    float before[ELEMENTS], after[ELEMENTS];
+    struct world w;
+
+    world_init(&w, (char *)"adam");
+    T_OK(rank_load(&from, &w.job, &w.begin, t_err()));
+    absent_round(&from, 0);
+    T_OK(rank_values(&from, before, t_err()));
+    absent_round(&from, 1); // nothing has one
+    T_OK(rank_values(&from, after, t_err()));
+    T_MEM(after, before, sizeof(after));
+    for (uint64_t n = 2; n < 9; n++)
+        absent_round(&from, n);
+    T_EQ(from.parts[0]->once.passed[0], 2); // of 1 and 4; 7 has none absent
+    w.base = wire_tag_msg(from.tag);
+    T_OK(rank_view_init(&source.view, &from));
+    T_OK(rank_receive(&to, &w.job, &w.begin, fetch, &source, t_err()));
+    T_TRUE(same_state(&from, &to));
+    absent_round(&from, 9);
+    absent_round(&to, 9);
+    T_TRUE(same_state(&from, &to));
+    rank_view_release(&source.view);
+    rank_release(&from);
+    rank_release(&to);
+}
+
 // ---- copies of a state that goes on
 
 // Ranks of one generation, each with a feed; a newcomer asks one of them for
@@ -388,16 +428,18 @@ struct going {
 static void go_on(struct going *g, unsigned who)
 {
     struct once_step steps[2];
-    float average[ELEMENTS], values[ELEMENTS];
+    float average[ELEMENTS], values[ELEMENTS], space[VARIABLES];
     uint64_t n = g->next[who];
+    const float *present = present_in(space, n / 2);
 
     for (size_t i = 0; i < 2; i++) {
         steps[i] = step_of(n + i);
         steps[i].skip = n % 14 == 0;
     }
     gradient(average, n);
-    T_OK(rank_round(&g->rank[who], steps, 2, average, values, t_err()));
-    feed_round(g->feed[who], &g->rank[who], steps, 2, average);
+    T_OK(
+        rank_round(&g->rank[who], steps, 2, average, present, values, t_err()));
+    feed_round(g->feed[who], &g->rank[who], steps, 2, average, present);
     g->next[who] += 2;
 }
 

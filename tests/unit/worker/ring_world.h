@@ -106,6 +106,29 @@ static inline struct once_step step_of(uint64_t n)
                               .digest = n * 17};
 }
 
+// In round `n` the first variable, the last, all or none may lack a gradient.
+static inline const float *present_in(float *space, uint64_t n)
+{
+    for (uint32_t i = 0; i < VARIABLES; i++)
+        space[i] = 2;
+    space[0] = n % 3 == 1 ? 0 : 2;
+    space[2] = n % 4 == 1 ? 0 : 2;
+    space[1] = n % 5 == 1 ? 0 : 2;
+    return n % 5 == 2 ? NULL : space;
+}
+
+static inline bool same_passed(const struct once *a, const struct once *b)
+{
+    size_t n =
+        a->passed_count > b->passed_count ? a->passed_count : b->passed_count;
+    bool same = true;
+
+    for (size_t i = 0; i < n; i++)
+        same = same && (a->passed == NULL ? 0 : a->passed[i]) ==
+                           (b->passed == NULL ? 0 : b->passed[i]);
+    return same;
+}
+
 static inline bool same_state(const struct rank *a, const struct rank *b)
 {
     for (uint32_t i = 0; i < a->count; i++) {
@@ -116,7 +139,8 @@ static inline bool same_state(const struct rank *a, const struct rank *b)
             memcmp(x->memory.values, y->memory.values,
                    plan_values_bytes(&x->plan)) != 0 ||
             !counted_equal(&x->once.counted, &y->once.counted) ||
-            once_version(&x->once) != once_version(&y->once))
+            once_version(&x->once) != once_version(&y->once) ||
+            !same_passed(&x->once, &y->once))
             return false;
     }
     return wire_tag_cmp(a->tag, b->tag) == 0;
