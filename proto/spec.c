@@ -97,20 +97,31 @@ enum sl_err spec_real(const char *path, double value, double min, double max,
                    ends == SPEC_OPEN_HIGH ? ')' : ']', value);
 }
 
-// A label as in host names, since it becomes part of folders' names.
+// Whether it has ASCII letters, digits, '-' and '_' alone.
+static bool is_plain(const char *name)
+{
+    for (; *name != '\0'; name++)
+        if (!(*name >= 'a' && *name <= 'z') &&
+            !(*name >= 'A' && *name <= 'Z') &&
+            !(*name >= '0' && *name <= '9') && *name != '-' && *name != '_')
+            return false;
+    return true;
+}
+
+// Checks a name that becomes part of files' names.
 static enum sl_err check_name(const char *name, struct sl_error *err)
 {
     size_t len = name != NULL ? strlen(name) : 0;
 
     if (len == 0)
         return sl_fail(err, SL_EINVAL, "name is missing");
-    if (len > SPEC_NAME_BYTES ||
-        strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != len ||
-        name[0] == '-' || name[len - 1] == '-')
-        return sl_fail(err, SL_EINVAL,
-                       "name: wants 1 to %u of a-z, 0-9 and '-', not beginning "
-                       "or ending with '-', got '%.80s'",
-                       SPEC_NAME_BYTES, name);
+    if (len > SPEC_NAME_BYTES || !is_plain(name) || name[0] == '-' ||
+        name[len - 1] == '-')
+        return sl_fail(
+            err, SL_EINVAL,
+            "name: wants 1 to %u of letters, 0-9, '-' and '_', not beginning "
+            "or ending with '-', got '%.80s'",
+            SPEC_NAME_BYTES, name);
     return SL_OK;
 }
 

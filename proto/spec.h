@@ -27,7 +27,7 @@
 #include "proto/model.h"
 #include "proto/wire.h"
 
-#define SPEC_NAME_BYTES 63 // a DNS label
+#define SPEC_NAME_BYTES 63 // as long as a DNS label
 
 enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
 

@@ -122,6 +122,29 @@ TEST(spec, defaults)
     wire_free(&s->base);
 }
 
+TEST(spec, names_have_capitals_and_underscores)
+{
+    static const char *const good[] = {"ResNet_50", "a", "_", "Z9-z_"};
+    static const char *const bad[] = {"a b", "a/b", "..", "-a", "a-", "a.b"};
+    struct sl_error err = SL_ERROR_INIT;
+    char text[1000];
+
+    for (size_t i = 0; i < SL_COUNT(good); i++) {
+        snprintf(text, sizeof(text), "{'name':'%s'," EXTERNAL "," OPTIM "}",
+                 good[i]);
+        wire_free(&checked(text)->base);
+    }
+    for (size_t i = 0; i < SL_COUNT(bad); i++) {
+        Sluice__V1__JobSpec *s;
+
+        snprintf(text, sizeof(text), "{'name':'%s'," EXTERNAL "," OPTIM "}",
+                 bad[i]);
+        s = (void *)t_make(SPEC, text);
+        T_FAILS(SL_EINVAL, spec_check(s, &err));
+        wire_free(&s->base);
+    }
+}
+
 TEST(spec, wire_type)
 {
     Sluice__V1__JobSpec none = SLUICE__V1__JOB_SPEC__INIT;
@@ -336,9 +359,9 @@ static const struct {
     {"{}", "name is missing"},
     {"{'api_version':'sluice/v2'}",
      "api_version: unknown 'sluice/v2'; did you mean 'sluice/v1'?"},
-    {"{'name':'My Job'}",
-     "name: wants 1 to 63 of a-z, 0-9 and '-', not beginning or ending with "
-     "'-', got 'My Job'"},
+    {"{'name':'My Job'}", "name: wants 1 to 63 of letters, 0-9, '-' and '_', "
+                          "not beginning or ending with "
+                          "'-', got 'My Job'"},
     {"{" NAME "}", "model is missing: give input_shape and layers"},
     {"{" NAME "," MODEL "}",
      "loss is missing; known are sparse_categorical_crossentropy, "
