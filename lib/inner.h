@@ -89,6 +89,8 @@ struct sluice {
     char *name, *coordinator, *device; // owned
     uint64_t job;                      // the only one; 0: any
     bool by_range;                     // range.h
+    bool (*waiting)(void *arg);        // sluice_options; NULL: nobody asks
+    void *waiting_arg;
     struct loop *loop;
     pthread_t thread;
     bool started;
@@ -119,6 +121,7 @@ struct sluice {
         uint64_t *ended;   // jobs that were opened here and have ended
         size_t ended_count, ended_capacity;
         bool attached, draining, gone; // gone: the stream has ended in order
+        uint64_t drain_ends_ms;        // no call waits after it; if draining
         char why[SL_ERROR_TEXT];       // not attached; "": not known
     } shared;
 };
@@ -185,5 +188,8 @@ void lib_log_once(void);
 
 // Gives a lease back with its outcome.
 void session_done(struct sluice *s, struct lease *l);
+
+// Whether a call of the user's may wait on: sync_ps_options.patient.
+bool session_patient(void *session);
 
 #endif

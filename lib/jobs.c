@@ -126,6 +126,7 @@ static enum sl_err make_sync(struct sluice *s, struct kept_job *j,
     o.peers = s->peers;
     o.clock = sl_clock_real();
     o.want_map = want_map;
+    o.patient = session_patient;
     o.arg = s;
     rc = sync_ps_new(&j->sync, &o, err);
     if (rc == SL_OK)

@@ -19,6 +19,7 @@
 #define GOODBYE_MS 2000 // for the coordinator to take what is said last
 #define SHM_MIN (32 << 10)
 #define GRACE_MS 25000
+#define DRAIN_WAIT_MS 1000 // for a step under way to end when it drains
 
 // ---- what is the process's
 
@@ -166,6 +167,19 @@ static bool is_draining(struct sluice *s)
     return draining;
 }
 
+bool session_patient(void *session)
+{
+    struct sluice *s = session;
+    bool patient;
+
+    pthread_mutex_lock(&s->shared.lock);
+    patient = !s->shared.draining ||
+              sl_now_ms(sl_clock_real()) < s->shared.drain_ends_ms;
+    pthread_mutex_unlock(&s->shared.lock);
+    // Without the lock: it may drain.
+    return patient && (s->waiting == NULL || s->waiting(s->waiting_arg));
+}
+
 static void on_lost(void *arg)
 {
     struct sluice *s = arg;
@@ -230,6 +244,8 @@ static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
     s->name = lib_name(o->name);
     s->job = o->job;
     s->by_range = o->by_range;
+    s->waiting = o->waiting;
+    s->waiting_arg = o->waiting_arg;
     s->device = sl_strdup(o->device != NULL ? o->device : "a program");
     if (s->coordinator == NULL || s->name == NULL || s->device == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
@@ -445,6 +461,8 @@ void sluice_drain(struct sluice *s)
 
     pthread_mutex_lock(&s->shared.lock);
     first = !s->shared.draining;
+    if (first)
+        s->shared.drain_ends_ms = sl_now_ms(sl_clock_real()) + DRAIN_WAIT_MS;
     s->shared.draining = true;
     pthread_cond_broadcast(&s->shared.changed);
     pthread_mutex_unlock(&s->shared.lock);

@@ -96,6 +96,14 @@ struct sluice_options {
     // A model that is larger than memory, in mode async: no vectors are kept,
     // sluice_pull and sluice_push take their place.
     bool by_range;
+
+    // Called about five times a second while sluice_begin, sluice_pull,
+    // sluice_push or sluice_end waits for a psserver, on the thread that waits.
+    // False ends the wait: the call says SL_ECANCELED, the closure is given
+    // back. It may call sluice_drain and nothing else of the session. NULL: a
+    // call waits as long as it takes.
+    bool (*waiting)(void *arg);
+    void *waiting_arg;
 };
 
 // "0.1.0"
@@ -125,7 +133,8 @@ SLUICE_API enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
                                      struct sl_error *err);
 
 // Takes nothing new: sluice_take says SL_ECANCELED from here on. The closure
-// under way ends after its step. From any thread; from a handler of signals
+// under way ends after its step, for whose psservers no call waits longer than
+// a second: it is given back then. From any thread; from a handler of signals
 // only through a thread of the program's.
 SLUICE_API void sluice_drain(struct sluice *s);
 

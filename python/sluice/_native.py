@@ -10,9 +10,9 @@ import ctypes
 import os
 import pathlib
 import threading
-from ctypes import (POINTER, Structure, byref, c_bool, c_char, c_char_p, c_double,
-                    c_float, c_int, c_int64, c_size_t, c_uint, c_uint32, c_uint64,
-                    c_void_p)
+from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char, c_char_p,
+                    c_double, c_float, c_int, c_int64, c_size_t, c_uint, c_uint32,
+                    c_uint64, c_void_p)
 from typing import Any, Optional
 
 # enum sl_err, as far as callers tell them apart (common/base/status.h).
@@ -34,12 +34,16 @@ class sl_error(Structure):
     _fields_ = [("code", c_int), ("text", c_char * 1000)]  # SL_ERROR_TEXT
 
 
+WAITING = CFUNCTYPE(c_bool, c_void_p)
+
+
 class Options(Structure):
     _fields_ = [("size", c_size_t), ("coordinator", c_char_p), ("name", c_char_p),
                 ("device", c_char_p), ("job", c_uint64), ("tls_ca", c_char_p),
                 ("tls_cert", c_char_p), ("tls_key", c_char_p),
                 ("io_threads", c_uint), ("no_shm", c_bool), ("listen", c_char_p),
-                ("advertise", c_char_p), ("store", c_char_p), ("by_range", c_bool)]
+                ("advertise", c_char_p), ("store", c_char_p), ("by_range", c_bool),
+                ("waiting", WAITING), ("waiting_arg", c_void_p)]
 
 
 class Info(Structure):

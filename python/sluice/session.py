@@ -17,7 +17,8 @@ Of a model that is larger than memory a session `by_range` pulls and pushes rows
 
 Any process that does this may be killed at any time, others may come: each step
 counts once. Ctrl-C, and `Session.drain` from a handler of SIGTERM, let the step
-under way end and hand the rest back.
+under way end and hand the rest back. Handlers of signals run while a call waits for
+a psserver, too; what they raise ends the wait.
 """
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ import dataclasses
 import os
 import pathlib
 import time
-from typing import Any, Dict, Iterator, Optional, Tuple, Union
+from typing import Any, Dict, Generator, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,19 @@ def tls_files(tls: Tls) -> Optional[Tuple[str, str, str]]:
         return tls
     path = pathlib.Path(tls)
     return (str(path.parent / "ca.crt"), f"{path}.crt", f"{path}.key")
+
+
+def _looks(raised: List[BaseException]) -> Generator[bool, None, None]:
+    """Resumed while a call of the library waits: handlers of signals run within it, on
+    the main thread. It says whether to wait on, and keeps what a handler raises."""
+    while True:
+        try:
+            while True:
+                yield not raised
+        except GeneratorExit:
+            return
+        except BaseException as error:  # the caller of the library raises it
+            raised.append(error)
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:
@@ -189,6 +203,8 @@ class Closure:
         try:
             return native.call(name, self._handle(), *words)
         except Error as error:
+            if self._session._raised:  # by a handler of a signal, while it waited
+                raise self._session._raised.pop() from None
             if error.number == native.ECANCELED:
                 raise Lost(str(error)) from None
             raise
@@ -325,11 +341,15 @@ class Session:
                  store: Optional[str] = None, by_range: bool = False) -> None:
         self.by_range = by_range
         files = tls_files(tls) or (None, None, None)
+        self._raised: List[BaseException] = []
+        looks = _looks(self._raised)
+        next(looks)
+        self._looks = native.WAITING(looks.send)  # as long as the session is there
         options = native.Options(
             ctypes.sizeof(native.Options), _bytes(coordinator), _bytes(name),
             _bytes(device or "python"), job, *(_bytes(f) for f in files),
             io_threads, not shm, _bytes(listen), _bytes(advertise), _bytes(store),
-            by_range)
+            by_range, self._looks, None)
         self._arrays: Dict[Tuple[int, int], Floats] = {}
         self._session = ctypes.c_void_p()
         self._closure: Optional[Closure] = None

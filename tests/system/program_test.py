@@ -4,10 +4,9 @@
 data they take, what is left of a job whose program fails, and how they wait. All cases
 share one cluster."""
 import os
-import pathlib
+import signal
 import subprocess
 import sys
-import tempfile
 
 from cluster import BIN, ROOT, Cluster, check, check_equal, main
 
@@ -16,11 +15,9 @@ os.environ["SLUICE_BIN"] = str(BIN)
 sys.path.insert(0, str(ROOT / "python"))
 import numpy as np  # noqa: E402
 import sluice  # noqa: E402
-from sluice import client  # noqa: E402
 from sluice._program import Program  # noqa: E402
 
 C = Cluster(psservers=1, workers=0)
-TRAIN = {"shuffle": False}
 
 # Least squares on unit vectors: what was trained on sample i shows in weight i.
 LINEAR = '''
@@ -195,6 +192,84 @@ def a_program_that_fails_leaves_no_job():
     sluice.stop(job, C.address)
 
 
+WAITS = LINEAR + """
+with Linear(8, sys.argv[2], sys.argv[1]) as t:
+    for i, batch in enumerate(t.batches(data(8), 1, 30000)):
+        t.step(batch)
+        if i == 5:
+            print("going", flush=True)
+print("left", flush=True)
+"""
+
+
+def begun(code, *words):
+    return subprocess.Popen(
+        [sys.executable, "-c", code, C.address, *words], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
+
+
+def sigterm_waiting():
+    """A program that waits for a psserver which hangs, or is gone, ends when it is
+    asked to: in order by SIGTERM, as Python programs do by SIGINT."""
+    for away, back in ((C.pause, C.resume), (C.kill, C.start)):
+        for how, code, word in ((signal.SIGTERM, 0, "left"),
+                                (signal.SIGINT, -signal.SIGINT, "KeyboardInterrupt")):
+            name = f"waits-{away.__name__}-{how.name.lower()}"
+            program = begun(WAITS, name)
+            try:
+                check_equal(program.stdout.readline(), "going\n", name)
+                away("ps-0")
+                job = jobs(name)[0]["id"]
+                program.send_signal(how)
+                # Far less than the 40 s for which it did not end.
+                out, err = program.communicate(timeout=20)
+            finally:
+                program.kill()
+                back("ps-0")
+            check_equal(program.returncode, code, f"{name}: {out}{err}")
+            check(word in out + err, name, out, err)
+            sluice.stop(job, C.address, now=True)
+
+
+def program_first():
+    """A program that is there before the coordinator waits, with one line; as long as
+    `wait` says; a coordinator that is away at the end is waited for, too."""
+    C.kill("coordinator")
+    late = begun(LINEAR + """
+with Linear(8, sys.argv[2], sys.argv[1], wait=0.5) as t:
+    try:
+        list(t.batches(data(8), 2))
+    except TimeoutError as error:
+        print(error, flush=True)
+""", "first")
+    out, err = late.communicate(timeout=60)
+    check("wait=0.5" in out, "what became of it", out, err)
+    first = begun(LINEAR + """
+with Linear(8, sys.argv[2], sys.argv[1]) as t:
+    for batch in t.batches(data(8), 2):
+        t.step(batch)
+    print("trained", flush=True)
+    input()
+    print(t.learnt()["w"].tolist(), flush=True)
+""", "first")
+    try:
+        line = first.stderr.readline()
+        check("sluice: job first: waiting: coordinator unix:" in line, line)
+        C.start("coordinator")
+        check_equal(first.stdout.readline(), "trained\n", "after the coordinator came")
+        C.kill("coordinator")
+        first.stdin.write("\n")
+        first.stdin.flush()
+        check("waiting" in first.stderr.readline(), "a second wait is said")
+        C.start("coordinator")
+        out, err = first.communicate(timeout=60)
+        check_equal(first.returncode, 0, err)
+        check_equal(out, f"{[0.25] * 8}\n", "what was learnt")
+    finally:
+        first.kill()
+
+
 def warnings_reach_the_program():
     import warnings
     with warnings.catch_warnings(record=True) as said:
@@ -234,7 +309,7 @@ if __name__ == "__main__":
         try:
             main([stale_join, rerun, data_is_looked_at,
                   a_program_that_fails_leaves_no_job, warnings_reach_the_program,
-                  the_length_is_known, the_best_is_kept_and_ends_the_job])
+                  the_length_is_known, sigterm_waiting, program_first, the_best_is_kept_and_ends_the_job])
         except SystemExit as ended:
             code = ended.code
     sys.exit(code)

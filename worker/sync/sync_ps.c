@@ -113,13 +113,25 @@ static enum sync_result verdict(struct sync_ps *s, bool again_ends,
     return s->again && again_ends ? SYNC_AGAIN : SYNC_OK;
 }
 
+// Asks whether it may wait on, LOOK_MS after it was asked last.
+static void ask_patience(struct sync_ps *s, uint64_t *asked_ms)
+{
+    uint64_t now = sl_now_ms(s->o.clock);
+
+    if (s->o.patient == NULL || now - *asked_ms < LOOK_MS)
+        return;
+    *asked_ms = now;
+    if (!s->o.patient(s->o.arg))
+        gate_close(s->closure.gate, GATE_DRAIN);
+}
+
 static enum sync_result drive_on(struct sync_ps *s, ps_done_fn done,
                                  uint32_t arg, bool again_ends,
                                  struct sl_error *err)
 {
+    uint64_t next, asked = sl_now_ms(s->o.clock);
     enum sync_result result;
     bool is_done;
-    uint64_t next;
 
     for (;;) {
         pthread_mutex_lock(&s->shared.lock);
@@ -138,6 +150,7 @@ static enum sync_result drive_on(struct sync_ps *s, ps_done_fn done,
         if (!news_locked(s) && !done(s, arg))
             wait_locked(s, next);
         pthread_mutex_unlock(&s->shared.lock);
+        ask_patience(s, &asked);
     }
 }
 

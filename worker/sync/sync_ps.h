@@ -43,6 +43,10 @@ struct sync_ps_options {
     const struct sl_clock *clock;
     // A newer map is wanted than `have`. Called on the compute thread.
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
+    // Asked about five times a second while a call waits, on the compute
+    // thread: false gives the closure up, as if its gate were closed for a
+    // drain. NULL: a call waits as long as it takes.
+    bool (*patient)(void *arg);
     void *arg;
 };
 
