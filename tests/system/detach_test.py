@@ -71,5 +71,38 @@ def up_detaches_and_a_submit_waits_for_it():
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def a_package_calls_its_daemons_otherwise():
+    """Beside an installed `sluice` lie sluice-coordinator and so on: /usr/bin/worker is
+    another program, which is not started."""
+    with tempfile.TemporaryDirectory(prefix="sluice-detach-") as room:
+        folder = pathlib.Path(room)
+        (folder / "bin").mkdir()
+        for role in ("coordinator", "psserver", "worker"):
+            shutil.copy(BIN / role, folder / "bin" / f"sluice-{role}")
+            (folder / "bin" / role).write_text("#!/bin/sh\nexit 2\n")
+            (folder / "bin" / role).chmod(0o755)
+        shutil.copy(BIN / "sluice", folder / "bin")
+        (folder / "job.yaml").write_text(json.dumps(mlp_job("named", samples=640, epochs=1)))
+        sluice, where = folder / "bin" / "sluice", f"unix:{folder}/s"
+        try:
+            for words in (("up", "--detach", "--dir", folder / "c", "--psservers", "1",
+                           "--workers", "1", "--threads", "1", "--listen", where),
+                          ("--coordinator", where, "submit", folder / "job.yaml")):
+                done = subprocess.run([sluice, *words], capture_output=True, text=True,
+                                      stdin=subprocess.DEVNULL, check=False, timeout=120)
+                check_equal(done.returncode, 0, f"sluice {words}: {done.stderr}")
+            for child, role in (("coordinator", "coordinator"), ("ps-0", "psserver"),
+                                ("worker-0", "worker")):
+                pid = (folder / "c" / f"{child}.pid").read_text().strip()
+                check_equal(pathlib.Path(f"/proc/{pid}/exe").readlink(),
+                            folder / "bin" / f"sluice-{role}", child)
+            done = subprocess.run([folder / "bin/sluice-worker", "--no-such-flag"],
+                                  capture_output=True, text=True, check=False)
+            check("`sluice-worker --help`" in done.stderr, done.stderr)
+        finally:
+            subprocess.run([sluice, "down", "--dir", folder / "c"], check=False,
+                           capture_output=True)
+
+
 if __name__ == "__main__":
-    main([up_detaches_and_a_submit_waits_for_it])
+    main([up_detaches_and_a_submit_waits_for_it, a_package_calls_its_daemons_otherwise])
