@@ -37,6 +37,10 @@ def told(field):
     return None
 
 
+# Numbers that may not be known: null in the command's JSON.
+MAYBE = {"loss", "accuracy", "train_loss", "train_accuracy", "value", "best"}
+
+
 @functools.cache
 def fields_of(descriptor):
     return [(f.name, f.label == f.LABEL_REPEATED, f.has_presence, told(f))
@@ -48,6 +52,8 @@ def dict_of(message):
     for name, repeated, may_lack, tell in fields_of(message.DESCRIPTOR):
         value = getattr(message, name)
         if may_lack and not message.HasField(name):
+            if name in MAYBE and f"known_{name}" in message.DESCRIPTOR.oneofs_by_name:
+                out[name] = None
             continue
         if repeated:
             out[name] = list(map(tell, value) if tell else value)

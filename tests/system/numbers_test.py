@@ -178,8 +178,31 @@ def callbacks_loss_without_test(c):
             exported(c, end["id"], "--best")
 
 
+def evaluation_is_of_its_epoch(c):
+    """Quick epochs may share a checkpoint: each evaluation says of which steps it is, and
+    has the loss of plain gradient descent after those."""
+    x = numpy.load(learnable(c)["x"])["x"].astype("f8")
+    y, a = x @ TRUE, numpy.hstack([x, numpy.ones((64, 1))])
+    w, losses = numpy.zeros(5), [0]
+    for step in range(40):
+        half = slice(32 * (step % 2), 32 * (step % 2) + 32)
+        w = w - 0.02 * 2 * a[half].T @ (a[half] @ w - y[half]) / 32
+        losses.append(float(((a @ w - y) ** 2).mean()))
+    for mode in MODES:
+        spec = linear(f"of-{mode}", {"train": learnable(c), "test": learnable(c)}, mode=mode, batch=32, epochs=20)
+        spec["optimizer"]["learning_rate"] = 0.02
+        end = c.ends(spec)
+        check_equal([int(e["epoch"]) for e in end["evaluations"]], list(range(1, 21)), f"{mode}: epochs")
+        for e in end["evaluations"]:
+            want = losses[int(e["steps"])]
+            check(int(e["steps"]) >= 2 * int(e["epoch"]), f"{mode}: steps", e)
+            check(abs(e["loss"] - want) < 1e-4 * (1 + want), f"{mode}: after {e['steps']} steps it is {want}", e)
+        told = [e["text"] for e in events(c, end["id"], "evaluation-done")]
+        check(told and not any(" at 0 steps" in text for text in told), "events", *told)
+
+
 CASES = [skipped_loss, best_of_nothing, nothing_applied_is_failed, nan_in_weights,
-         callbacks_loss_without_test]
+         callbacks_loss_without_test, evaluation_is_of_its_epoch]
 
 
 def each(c):
