@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
+#include "common/net/ownsock.h"
 #include "common/net/tls.h"
 #include "common/run/log.h"
 #include "common/net/wirescan.h"
@@ -34,13 +35,15 @@ enum sl_err api_open(struct api **out, const struct conf *conf,
 {
     struct api *a = sl_calloc(1, sizeof(*a));
     struct rpc_io_options options = {.threads = 1};
+    const char *said = conf_str(conf, "coordinator");
+    char own[OWNSOCK_BYTES];
     enum sl_err rc;
 
     if (a == NULL)
         return sl_fail(err, SL_ENOMEM, "out of memory");
     log_set_level(LOG_LEVEL_ERROR); // what a call meets, its error says
     a->timeout_ms = conf_int(conf, "timeout");
-    a->address = sl_strdup(conf_str(conf, "coordinator"));
+    a->address = sl_strdup(said != NULL ? said : ownsock_find(own));
     rc = a->address != NULL ? rpc_address_check(a->address, err) : SL_ENOMEM;
     if (rc == SL_OK)
         rc = tls_read_conf(&a->tls, conf, err);

@@ -17,8 +17,8 @@
 const struct conf_key cli_globals[] = {
     {.name = "coordinator",
      .kind = CONF_STRING,
-     .value = "127.0.0.1:7070",
-     .help = "Address: host:port, [v6]:port or unix:/path."},
+     .help = "Address: host:port, [v6]:port or unix:/path. Without it the "
+             "socket of your own 'sluice up', or 127.0.0.1:7070."},
     {.name = "timeout",
      .kind = CONF_MS,
      .value = "10s",

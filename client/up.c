@@ -20,6 +20,7 @@
 #include "common/base/rng.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/sdnotify.h"
+#include "common/net/ownsock.h"
 
 #define START_MS 60000  // until everybody must be ready
 #define KILLED_MS 10000 // until a killed process must be gone
@@ -149,7 +150,9 @@ static void announce(struct up *u)
     char ops[128];
     unsigned workers = running(u, CHILD_WORKER);
     unsigned servers = running(u, CHILD_PSSERVER);
-    bool usual = strcmp(u->address, "127.0.0.1:7070") == 0;
+    bool tcp = strncmp(u->address, "unix:", 5) != 0;
+    bool usual = conf_str(u->conf, "listen") == NULL ||
+                 strcmp(u->address, OWNSOCK_PORT) == 0;
     struct sl_error err = SL_ERROR_INIT;
     char how[1100] = "Ctrl-C";
 
@@ -168,6 +171,9 @@ static void announce(struct up *u)
     read_ops(u, ops, sizeof(ops));
     if (ops[0] != '\0')
         printf("Look:  http://%s/ (and /metrics, /readyz?verbose)\n", ops);
+    if (tcp)
+        printf("Note:  every user of this machine may submit jobs there, which "
+               "read what you may read; without --listen only you may\n");
     fflush(stdout);
     sdnotify("READY=1");
     if (u->ready >= 0)

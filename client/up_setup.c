@@ -18,10 +18,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/base/crc.h"
 #include "common/base/fs.h"
 #include "common/base/mem.h"
-#include "common/store/store.h"
+#include "common/net/ownsock.h"
 #include "common/net/rpc.h"
+#include "common/store/store.h"
 
 #define ADDRESS_BYTES 256
 #define DATA_ROOTS 24 // that fit among the arguments of a worker
@@ -125,11 +127,25 @@ enum sl_err up_choose_address(char **out, const char *listen_at,
     return *out != NULL ? SL_OK : no_memory(err);
 }
 
-static enum sl_err check_listen(struct up *u, struct sl_error *err)
+static enum sl_err choose_own(struct up *u, struct sl_error *err)
+{
+    char own[OWNSOCK_BYTES];
+    enum sl_err rc = ownsock_make(own, err);
+
+    if (rc != SL_OK)
+        return rc;
+    u->address = sl_strdup(own);
+    return u->address != NULL ? SL_OK : no_memory(err);
+}
+
+static enum sl_err choose_listen(struct up *u, struct sl_error *err)
 {
     const char *listen_at = conf_str(u->conf, "listen");
-    enum sl_err rc = rpc_address_check(listen_at, err);
+    enum sl_err rc;
 
+    if (listen_at == NULL)
+        return choose_own(u, err);
+    rc = rpc_address_check(listen_at, err);
     if (rc != SL_OK)
         return rc;
     if (!rpc_address_is_local(listen_at))
@@ -139,6 +155,25 @@ static enum sl_err check_listen(struct up *u, struct sl_error *err)
                        "deploy/README.md)",
                        listen_at);
     return up_choose_address(&u->address, listen_at, err);
+}
+
+// After what an earlier run left has ended: it may have listened there.
+static enum sl_err check_vacant(const struct up *u, struct sl_error *err)
+{
+    enum sl_err rc = rpc_address_vacant(u->address, err);
+
+    if (rc != SL_EEXIST)
+        return rc;
+    if (conf_str(u->conf, "listen") == NULL)
+        return sl_fail(err, rc,
+                       "another 'sluice up' of yours listens on %s: stop it "
+                       "with 'sluice down --dir ITS-FOLDER', or give this one "
+                       "another address with --listen unix:/PATH",
+                       u->address);
+    return sl_fail(err, rc,
+                   "--listen %s: another process listens there; name another "
+                   "port (0: a free one), or leave --listen out",
+                   u->address);
 }
 
 // ---- the socket on which children say READY=1
@@ -245,25 +280,42 @@ static enum sl_err make_coordinator(struct up *u, struct child *c,
     return rc;
 }
 
+// Has the child listen on a socket of its own, DIR/NAME.sock, or one beside
+// the user's own where that path would be too long: a port of loopback would
+// be open to every user of this machine.
+static enum sl_err listen_on_socket(const struct up *u, struct child *c,
+                                    struct sl_error *err)
+{
+    struct sockaddr_un at;
+    char folder[OWNSOCK_BYTES], path[OWNSOCK_BYTES];
+    size_t n = strlen(u->dir.path);
+    enum sl_err rc;
+
+    c->socket = updir_path(&u->dir, "%s.sock", c->name);
+    if (c->socket != NULL && strlen(c->socket) >= sizeof(at.sun_path)) {
+        rc = ownsock_folder(folder, err);
+        if (rc != SL_OK)
+            return rc;
+        snprintf(path, sizeof(path), "%.80s/%08x-%.20s.sock", folder,
+                 crc32c(0, u->dir.path, n), c->name);
+        sl_free(c->socket);
+        c->socket = sl_strdup(path);
+    }
+    if (c->socket == NULL ||
+        child_arg(c, "--listen=unix:%s", c->socket) != SL_OK)
+        return no_memory(err);
+    return SL_OK;
+}
+
 static enum sl_err make_psserver(struct up *u, struct child *c, unsigned i,
                                  struct sl_error *err)
 {
-    struct sockaddr_un at;
     enum sl_err rc;
 
     c->role = CHILD_PSSERVER;
     snprintf(c->name, sizeof(c->name), "ps-%u", i);
     rc = common_args(u, c, "psserver", err);
-    if (rc != SL_OK)
-        return rc;
-    c->socket = updir_path(&u->dir, "%s.sock", c->name);
-    if (c->socket == NULL)
-        return no_memory(err);
-    if (strlen(c->socket) < sizeof(at.sun_path))
-        rc = child_arg(c, "--listen=unix:%s", c->socket);
-    else
-        rc = child_arg(c, "--listen=127.0.0.1:0");
-    return rc == SL_OK ? SL_OK : no_memory(err);
+    return rc == SL_OK ? listen_on_socket(u, c, err) : rc;
 }
 
 // --gpus, if it was given; asked of the worker that will be started.
@@ -322,6 +374,8 @@ static enum sl_err make_worker(struct up *u, struct child *c, unsigned i,
     if (rc == SL_OK && (child_arg(c, "--device=%s", device) != SL_OK ||
                         child_arg(c, "--threads=%u", u->threads) != SL_OK))
         rc = no_memory(err);
+    if (rc == SL_OK)
+        rc = listen_on_socket(u, c, err);
     return rc == SL_OK ? data_roots(u, c, err) : rc;
 }
 
@@ -389,13 +443,15 @@ enum sl_err up_setup(struct up *u, const struct conf *conf,
     enum sl_err rc;
 
     *u = (struct up){.conf = conf, .notify = -1, .signals = -1};
-    rc = check_listen(u, err);
+    rc = choose_listen(u, err);
     if (rc == SL_OK)
         rc = updir_open(&u->dir, conf_str(conf, "dir"), err);
     if (rc == SL_OK)
         rc = open_signals(u, err);
     if (rc == SL_OK)
         rc = updir_end_strays(&u->dir, (int)conf_int(conf, "grace"), err);
+    if (rc == SL_OK)
+        rc = check_vacant(u, err);
     if (rc == SL_OK)
         rc = make_folders(u, err);
     if (rc == SL_OK)

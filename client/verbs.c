@@ -59,8 +59,11 @@ static const struct conf_key up_keys[] = {
      .help = "Below them jobs may have data read."},
     {.name = "listen",
      .kind = CONF_STRING,
-     .value = "127.0.0.1:7070",
-     .help = "Where the coordinator listens; port 0: a free one."},
+     .help =
+         "Where the coordinator listens: host:port (0: a free one; any user "
+         "of this machine may then submit jobs) or unix:/path. Without it "
+         "a socket that is yours alone, which the sluice command and "
+         "programs of yours find by themselves."},
     {.name = "threads",
      .kind = CONF_INT,
      .value = "0",

@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "common/base/list.h"
+#include "common/net/ownsock.h"
 #include "common/plan/order.h"
 #include "common/plan/round.h"
 #include "common/run/loop.h"
@@ -175,8 +176,9 @@ enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
 
 // ---- session.c, for whoever dials
 
-// As it was said, or of the environment, or the usual one.
-const char *lib_coordinator(const char *said);
+// Returns the address as it was said, or as the environment says it, or the one
+// that ownsock_find writes to `own`.
+const char *lib_coordinator(char own[OWNSOCK_BYTES], const char *said);
 // "host-pid", into an allocated string; NULL: no memory.
 char *lib_name(const char *said);
 // All three files or none: then *tls is not set.

@@ -18,7 +18,8 @@ enum sl_err link_open(struct link *l, const struct link_options *o,
                       struct sl_error *err)
 {
     const struct rpc_io_options io = {.threads = 1, .frugal = true};
-    const char *at = lib_coordinator(o->coordinator);
+    char own[OWNSOCK_BYTES];
+    const char *at = lib_coordinator(own, o->coordinator);
     struct rpc_tls tls;
     enum sl_err rc = lib_tls(&tls, o->tls_ca, o->tls_cert, o->tls_key, err);
 

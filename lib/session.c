@@ -221,11 +221,11 @@ static void *run_loop(void *arg)
     return NULL;
 }
 
-const char *lib_coordinator(const char *said)
+const char *lib_coordinator(char own[OWNSOCK_BYTES], const char *said)
 {
     const char *at = said != NULL ? said : getenv("SLUICE_COORDINATOR");
 
-    return at != NULL ? at : "127.0.0.1:7070";
+    return at != NULL ? at : ownsock_find(own);
 }
 
 char *lib_name(const char *said)
@@ -240,7 +240,9 @@ char *lib_name(const char *said)
 static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
                               struct sl_error *err)
 {
-    s->coordinator = sl_strdup(lib_coordinator(o->coordinator));
+    char own[OWNSOCK_BYTES];
+
+    s->coordinator = sl_strdup(lib_coordinator(own, o->coordinator));
     s->name = lib_name(o->name);
     s->job = o->job;
     s->by_range = o->by_range;

@@ -78,7 +78,8 @@ struct sluice_closure;
 struct sluice_options {
     size_t size; // sizeof(struct sluice_options): a later one may be longer
     const char *coordinator; // "host:port", "unix:/path"; NULL: the variable
-                             // SLUICE_COORDINATOR, else 127.0.0.1:7070
+                             // SLUICE_COORDINATOR, else the socket of this
+                             // user's `sluice up`, else 127.0.0.1:7070
     const char *name;        // of this worker in reports; NULL: host and pid
     const char *device;      // what computes, for people: "torch, 2 threads"
     uint64_t job; // number of the only job to work for; 0: any external one

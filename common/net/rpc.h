@@ -99,6 +99,10 @@ enum sl_err rpc_address_check(const char *address, struct sl_error *err);
 // Nobody outside this machine can reach it: unix:, localhost, 127.*, ::1.
 bool rpc_address_is_local(const char *address);
 
+// Tries to listen there for a moment: SL_EEXIST if another process does, or
+// why else it cannot be. Removes a socket file that nobody answers on.
+enum sl_err rpc_address_vacant(const char *address, struct sl_error *err);
+
 // ---- messages that go out
 
 #define RPC_MSG_PARTS 8

@@ -224,11 +224,16 @@ static int try_bind_path(const struct rpc_address *a)
     return rc;
 }
 
-enum sl_err rpc_address_diagnose(const struct rpc_address *a,
-                                 struct sl_error *err)
+static int try_address(const struct rpc_address *a)
+{
+    return a->unix_path ? try_bind_path(a) : try_bind_host(a);
+}
+
+// What the errno of try_address means for the person who named the address.
+static enum sl_err explain(const struct rpc_address *a, int rc,
+                           struct sl_error *err)
 {
     char target[RPC_TARGET_MAX];
-    int rc = a->unix_path ? try_bind_path(a) : try_bind_host(a);
     const char *name;
 
     rpc_address_target(target, a);
@@ -254,4 +259,24 @@ enum sl_err rpc_address_diagnose(const struct rpc_address *a,
         return sl_fail(err, sl_err_from_errno(rc), "cannot listen on %s: %s",
                        name, strerror(rc));
     return sl_fail(err, SL_EIO, "cannot listen on %s: gRPC refused it", name);
+}
+
+enum sl_err rpc_address_diagnose(const struct rpc_address *a,
+                                 struct sl_error *err)
+{
+    return explain(a, try_address(a), err);
+}
+
+enum sl_err rpc_address_vacant(const char *address, struct sl_error *err)
+{
+    struct rpc_address a;
+    enum sl_err rc = rpc_address_parse(&a, address, err);
+    int tried;
+
+    if (rc == SL_OK)
+        rc = rpc_address_claim(&a, err);
+    if (rc != SL_OK)
+        return rc;
+    tried = try_address(&a);
+    return tried == 0 ? SL_OK : explain(&a, tried, err);
 }

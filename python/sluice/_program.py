@@ -119,7 +119,8 @@ class Program:
     """One of the programs that train a job together.
 
     job          name; programs that say the same name train together
-    coordinator  address; None: $SLUICE_COORDINATOR
+    coordinator  address; None: $SLUICE_COORDINATOR, else
+                 the socket of your own `sluice up`, else 127.0.0.1:7070
     variables    (name, shape) of each, in order: f32; a scalar is of shape (1,)
     optimizer    as a job has it
     tls          a worker's certificate, "certs/worker"; `submit_tls` of who submits,

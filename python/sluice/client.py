@@ -3,9 +3,10 @@
 
 Each is a verb of the `sluice` command, whose JSON it hands on: field names are
 those of proto/job.proto and proto/jobs.proto, 64-bit numbers are strings of
-digits, as protobuf's JSON has them. `coordinator` None is $SLUICE_COORDINATOR;
-`tls` is as of Session, with a submitter's certificate. `quits` is asked while a verb
-waits for its answer: once it is true the verb ends, with the code of an interrupt.
+digits, as protobuf's JSON has them. `coordinator` None is $SLUICE_COORDINATOR,
+else the socket of your own `sluice up`, else 127.0.0.1:7070; `tls` is as of
+Session, with a submitter's certificate. `quits` is asked while a verb waits for its
+answer: once it is true the verb ends, with the code of an interrupt.
 """
 from __future__ import annotations
 

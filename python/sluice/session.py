@@ -319,7 +319,8 @@ class Session:
     """A worker of a cluster, one closure at a time. One thread at a time uses it,
     but `drain`, which any may call. For more threads open more sessions.
 
-    coordinator  "host:port" or "unix:/path"; None: $SLUICE_COORDINATOR
+    coordinator  "host:port" or "unix:/path"; None: $SLUICE_COORDINATOR, else
+                 the socket of your own `sluice up`, else 127.0.0.1:7070
     name         of this worker in reports; unique in the cluster
     job          number of the only job to work for; 0: any external one
     tls          "certs/worker" or (ca, cert, key)

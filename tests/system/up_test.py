@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 
 from cluster import (BIN, ROOT, Failed, check, check_equal, children_of, main,
@@ -110,6 +111,87 @@ def a_second_up_in_the_same_folder_is_refused():
               done.stderr)
 
 
+def listening_ports(pids):
+    """The TCP ports of loopback and beyond on which these processes listen."""
+    inodes = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in pathlib.Path(table).read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A":
+                inodes[f"socket:[{words[9]}]"] = int(words[1].rsplit(":", 1)[1], 16)
+    found = set()
+    for pid in pids:
+        for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.add(inodes.get(os.readlink(fd)))
+    return found - {None}
+
+
+def without_listen_it_is_for_its_user_alone():
+    """No port of loopback is open for anything but health: whoever can submit
+    can have the files of this user read."""
+    with tempfile.TemporaryDirectory(prefix="sluice-own-") as folder:
+        top = pathlib.Path(folder)
+        os.chmod(top, 0o755)
+        run = top / "run"
+        run.mkdir(0o700)
+        where = run / "sluice" / "up.sock"
+        environment = {k: v for k, v in os.environ.items() if k != "SLUICE_COORDINATOR"}
+        environment |= {"XDG_RUNTIME_DIR": str(run), "PYTHONPATH": str(ROOT / "python"),
+                        "SLUICE_LIBRARY": str(BIN.parent / "lib" / "libsluice.so")}
+
+        def sluice(*words, want=0):
+            done = subprocess.run([BIN / "sluice", *map(str, words)], env=environment, text=True,
+                                  capture_output=True, timeout=120, check=False)
+            check_equal(done.returncode, want, f"sluice {words}: {done.stderr}")
+            return done
+
+        # Too long a path for a socket, so that the psserver's lies elsewhere.
+        cluster = top / ("long-" * 20) / "c"
+        up = ("up", "--detach", "--psservers", 1, "--workers", 1, "--threads", 1, "--dir")
+        try:
+            told = sluice(*up, cluster).stdout
+            check(f"coordinator at unix:{where}" in told, told)
+            check("sluice submit" in told and "Note:" not in told, told)
+            check_equal(where.stat().st_mode & 0o777, 0o600, "mode of the socket")
+            check_equal(where.parent.stat().st_mode & 0o777, 0o700, "mode of its folder")
+            check_equal(len(list(where.parent.glob("*.sock"))), 3, "sockets beside it")
+
+            # Whoever says no address finds it: the command, and programs.
+            wait_for("all to attach", lambda: len(json.loads(
+                sluice("status", "-o", "json").stdout)["members"]) == 2)
+            sluice("submit", ROOT / "examples" / "toy.yaml")
+            subprocess.run([sys.executable, "-c", "import sluice; sluice.Session(wait=30).close()"],
+                           env=environment, check=True, timeout=60)
+
+            pids = [p for p in children_of(cluster) if "sluice" not in pathlib.Path(
+                f"/proc/{p}/comm").read_text()]
+            check_equal(len(pids), 3, "daemons")
+            ops = {int((cluster / name / "ops.address").read_text().rsplit(":", 1)[1])
+                   for name in ("coordinator", "ps-0", "worker-0")}
+            check_equal(listening_ports(pids), ops, "ports that are open")
+            if os.geteuid() == 0:
+                other = shutil.copy(BIN / "sluice", top)
+                done = subprocess.run([other, "--coordinator", f"unix:{where}", "--timeout", "2s",
+                                       "jobs"], capture_output=True, text=True, check=False,
+                                      user=65534, group=65534, timeout=60, cwd="/")
+                check_equal(done.returncode, 4, f"another user: {done.stdout}{done.stderr}")
+
+            # A second one, and one on a port that is in use: a sentence each.
+            done = sluice(*up, top / "d", want=6)
+            check("another 'sluice up' of yours listens on" in done.stderr, done.stderr)
+            with socket.socket() as taken:
+                taken.bind(("127.0.0.1", 0))
+                taken.listen()
+                at = "127.0.0.1:%d" % taken.getsockname()[1]
+                more = sluice(*up, top / "d", "--listen", at, want=6)
+                check(f"--listen {at}: another process listens there" in more.stderr, more.stderr)
+            check_equal([d.stderr.count("\n") for d in (done, more)], [1, 1], "lines")
+        finally:
+            sluice("down", "--dir", cluster)
+        check_equal(list(where.parent.iterdir()), [], "left behind")
+
+
 def up_goes_on_where_it_was_killed():
     with Up(psservers=2, workers=2) as up:
         spec = up.dir / "job.yaml"
@@ -192,6 +274,7 @@ def quickstart_trains_and_tidies_up():
 
 if __name__ == "__main__":
     main([ctrl_c_leaves_nothing_behind, a_killed_worker_is_replaced,
-          a_second_up_in_the_same_folder_is_refused, up_goes_on_where_it_was_killed,
+          a_second_up_in_the_same_folder_is_refused,
+          without_listen_it_is_for_its_user_alone, up_goes_on_where_it_was_killed,
           examples_run_as_they_are, doctor_names_what_is_wrong,
           quickstart_trains_and_tidies_up])

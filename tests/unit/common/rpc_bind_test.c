@@ -151,6 +151,25 @@ TEST(rpc_bind, a_socket_file_is_removed_only_if_nobody_answers)
     T_NE(stat(path, &st), 0); // gone with its server
 }
 
+TEST(rpc_address, vacant_says_who_is_in_the_way_and_leaves_nothing)
+{
+    const char *path = t_path("s");
+    struct sl_error err = SL_ERROR_INIT;
+    char address[300];
+    struct stat st;
+    int fd;
+
+    snprintf(address, sizeof(address), "unix:%s", path);
+    T_OK(rpc_address_vacant(address, t_err()));
+    T_NE(stat(path, &st), 0);
+    fd = stale_socket(path);
+    T_FAILS(SL_EEXIST, rpc_address_vacant(address, &err));
+    close(fd);
+    T_OK(rpc_address_vacant(address, t_err()));
+    T_OK(rpc_address_vacant("127.0.0.1:0", t_err()));
+    T_FAILS(SL_EINVAL, rpc_address_vacant("192.0.2.1:7", &err));
+}
+
 TEST(rpc_bind, a_file_that_is_no_socket_is_left_alone)
 {
     const char *path = t_path("precious");

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/net/ownsock.h -- the socket of a user's own cluster, which `sluice up`
+// listens on and programs of the same user find without being told.
+//
+//     $XDG_RUNTIME_DIR/sluice/up.sock    else
+//     /run/user/UID/sluice/up.sock       else
+//     /tmp/sluice-UID/up.sock
+//
+// The folder that holds it belongs to the user and has mode 0700; a folder that
+// does not is passed over, since another user may have put it there.
+//
+// Threads  any.
+// Memory   callers' own.
+// Errors   ownsock_make: SL_EDENIED where no such folder can be had.
+#ifndef COMMON_NET_OWNSOCK_H
+#define COMMON_NET_OWNSOCK_H
+
+#include "common/base/status.h"
+
+#define OWNSOCK_BYTES 128             // of an address
+#define OWNSOCK_PORT "127.0.0.1:7070" // of a coordinator that was told none
+
+// Makes the first folder of the list that can be had, and says which; for
+// other sockets of the same cluster too.
+enum sl_err ownsock_folder(char out[OWNSOCK_BYTES], struct sl_error *err);
+
+// Makes the folder and says the address in it to listen on, "unix:...".
+enum sl_err ownsock_make(char out[OWNSOCK_BYTES], struct sl_error *err);
+
+// Returns the address of a coordinator where none was said: the user's own
+// socket if a process answers there, else OWNSOCK_PORT if one answers there,
+// else again the socket, or OWNSOCK_PORT where there can be none.
+const char *ownsock_find(char out[OWNSOCK_BYTES]);
+
+#endif
