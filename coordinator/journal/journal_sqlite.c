@@ -115,6 +115,33 @@ static const char schema_3[] =
     "ALTER TABLE jobs ADD COLUMN trained_loss REAL NOT NULL DEFAULT 0;"
     "PRAGMA user_version = 3;";
 
+// SQLite 3.40 takes a table for damaged (PRAGMA integrity_check: NULL value in
+// ...) that is WITHOUT ROWID and does not begin with the columns of its key,
+// and so says of a good backup that it is none. The version stays: programs of
+// before name the columns, and read and write these tables as well.
+static const char key_first[] =
+    "CREATE TABLE deleted_2("
+    " psserver TEXT NOT NULL, job INTEGER NOT NULL, uid INTEGER NOT NULL,"
+    " PRIMARY KEY(psserver, job)) WITHOUT ROWID;"
+    "INSERT INTO deleted_2(psserver, job, uid)"
+    " SELECT psserver, job, uid FROM deleted;"
+    "DROP TABLE deleted;"
+    "ALTER TABLE deleted_2 RENAME TO deleted;"
+    "CREATE TABLE evaluations_4("
+    " job INTEGER NOT NULL, epoch INTEGER NOT NULL,"
+    " steps INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL,"
+    " samples INTEGER NOT NULL, loss REAL, accuracy REAL,"
+    " train_samples INTEGER NOT NULL DEFAULT 0,"
+    " train_loss REAL NOT NULL DEFAULT 0,"
+    " train_accuracy REAL NOT NULL DEFAULT 0,"
+    " PRIMARY KEY(job, epoch, steps)) WITHOUT ROWID;"
+    "INSERT INTO evaluations_4(job, epoch, steps, cut, samples, loss, accuracy,"
+    " train_samples, train_loss, train_accuracy)"
+    " SELECT job, epoch, steps, cut, samples, loss, accuracy,"
+    " train_samples, train_loss, train_accuracy FROM evaluations;"
+    "DROP TABLE evaluations;"
+    "ALTER TABLE evaluations_4 RENAME TO evaluations;";
+
 static bool no_space(struct journal *j, int code)
 {
     int why = sqlite3_system_errno(j->db);
@@ -376,6 +403,16 @@ static enum sl_err set_up(struct journal *j, const char *path,
     return journal_end(j, j->kind->make(j, version, err), err);
 }
 
+static enum sl_err put_keys_first(struct journal *j, struct sl_error *err)
+{
+    int column = 0;
+    enum sl_err rc = pragma_int(
+        j, "SELECT cid FROM pragma_table_info('deleted') WHERE name = 'uid'",
+        &column, err);
+
+    return rc == SL_OK && column < 2 ? journal_exec(j, key_first, err) : rc;
+}
+
 static enum sl_err make_tables(struct journal *j, int version,
                                struct sl_error *err)
 {
@@ -387,6 +424,8 @@ static enum sl_err make_tables(struct journal *j, int version,
         rc = journal_exec(j, schema_2, err);
     if (rc == SL_OK && version < 3)
         rc = journal_exec(j, schema_3, err);
+    if (rc == SL_OK)
+        rc = put_keys_first(j, err);
     return rc == SL_OK ? journal_exec(j, more, err) : rc;
 }
 

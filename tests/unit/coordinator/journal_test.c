@@ -638,6 +638,92 @@ TEST(journal, a_backup_is_made_while_it_is_open)
     journal_close(j);
 }
 
+// What SQLite's own check says of a file.
+static void check_integrity(const char *path)
+{
+    sqlite3_stmt *s;
+    sqlite3 *db;
+
+    T_EQ(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    T_EQ(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &s, NULL),
+         SQLITE_OK);
+    T_EQ(sqlite3_step(s), SQLITE_ROW);
+    T_STR((const char *)sqlite3_column_text(s, 0), "ok");
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+}
+
+// Places a job, has it evaluated once without a loss, and deletes another.
+static uint64_t fill_tables(struct journal *j)
+{
+    static const char *const names[] = {"ps-a"};
+    static const struct journal_evaluation one = {
+        .epoch = 1, .steps = 10, .cut = 3, .samples = 5, .loss = 2};
+    const struct journal_blob layout = {"l", 1};
+    uint64_t gone = add_job(j, "gone"), id = add_job(j, "stays");
+
+    T_OK(journal_job_place(j, gone, layout, names, 1, t_err()));
+    T_OK(journal_job_place(j, id, layout, names, 1, t_err()));
+    T_OK(journal_evaluations_add(j, id, &one, 1, (struct journal_blob){NULL, 0},
+                                 t_err()));
+    T_OK(journal_job_delete(j, gone, t_err()));
+    T_OK(journal_flush(j, t_err()));
+    return gone;
+}
+
+TEST(journal, a_backup_of_it_passes_sqlites_check)
+{
+    struct journal *j = open_at("j");
+
+    fill_tables(j);
+    back_up(t_path("j"), t_path("copy"));
+    check_integrity(t_path("copy"));
+    journal_close(j);
+}
+
+// Tables that begin with another column than their key does, as they were.
+TEST(journal, tables_of_before_are_taken_over_with_their_keys_first)
+{
+    struct journal *j = open_at("j");
+    uint64_t gone = fill_tables(j), sent = 0;
+    double sum = 0;
+    sqlite3 *db;
+
+    journal_close(j);
+    T_EQ(sqlite3_open(t_path("j"), &db), SQLITE_OK);
+    T_EQ(sqlite3_exec(
+             db,
+             "CREATE TABLE d(job INTEGER NOT NULL, uid INTEGER NOT NULL,"
+             " psserver TEXT NOT NULL, PRIMARY KEY(psserver, job))"
+             " WITHOUT ROWID;"
+             "INSERT INTO d(job, uid, psserver) SELECT job, uid, psserver"
+             " FROM deleted; DROP TABLE deleted;"
+             "ALTER TABLE d RENAME TO deleted;"
+             "CREATE TABLE e(job INTEGER NOT NULL, epoch INTEGER NOT NULL,"
+             " cut INTEGER NOT NULL, samples INTEGER NOT NULL, loss REAL,"
+             " accuracy REAL, steps INTEGER NOT NULL DEFAULT 0,"
+             " train_samples INTEGER NOT NULL DEFAULT 0,"
+             " train_loss REAL NOT NULL DEFAULT 0,"
+             " train_accuracy REAL NOT NULL DEFAULT 0,"
+             " PRIMARY KEY(job, epoch, steps)) WITHOUT ROWID;"
+             "INSERT INTO e(job, epoch, cut, samples, loss, accuracy, steps)"
+             " SELECT job, epoch, cut, samples, loss, accuracy, steps"
+             " FROM evaluations; DROP TABLE evaluations;"
+             "ALTER TABLE e RENAME TO evaluations;",
+             NULL, NULL, NULL),
+         SQLITE_OK);
+    sqlite3_close(db);
+    j = open_at("j");
+    T_OK(journal_each_deleted(j, "ps-a", see_deleted, &sent, t_err()));
+    T_EQ(sent, gone);
+    T_OK(journal_each_evaluation(j, gone + 1, see_evaluation, &sum, t_err()));
+    T_NEAR(sum, 2, 1e-12);
+    T_OK(journal_deleted(j, gone, 7, "ps-a", t_err()));
+    reopen(&j);
+    check_integrity(t_path("j"));
+    journal_close(j);
+}
+
 #define BEFORE_3                                                               \
     "DROP TABLE callbacks; DROP TABLE evaluations;"                            \
     "ALTER TABLE jobs DROP COLUMN trained_samples;"                            \
