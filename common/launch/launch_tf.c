@@ -60,6 +60,11 @@ static enum sl_err take_coordinator(struct launch_plan *plan,
                        "TF_CONFIG: cluster lists ps but no chief, so nobody "
                        "knows where the coordinator is; list a chief, or say "
                        "--coordinator");
+    if (tf_config_address(tf, type, 0) == NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "TF_CONFIG: cluster lists no chief and no worker 0, so "
+                       "nobody knows where the coordinator is; list a chief, "
+                       "or say --coordinator");
     snprintf(plan->coordinator, LAUNCH_ADDRESS, "%s",
              tf_config_address(tf, type, 0));
     if (type == TF_WORKER && tf->type == TF_WORKER && tf->index == 0)

@@ -79,36 +79,86 @@ static enum sl_err not_a(const char *where, const char *want,
 
 // ---- cluster
 
+// As it is written, without a sign or a zero before it.
+static bool read_number(unsigned *out, const char *text)
+{
+    size_t n = strspn(text, "0123456789");
+
+    if (n == 0 || n > 9 || text[n] != '\0' || (text[0] == '0' && n > 1))
+        return false;
+    *out = (unsigned)strtoul(text, NULL, 10);
+    return true;
+}
+
+// *count is the highest index of the map and 1.
+static enum sl_err read_map(unsigned *count, const char *where,
+                            const json_t *map, struct sl_error *err)
+{
+    const char *key;
+    json_t *value;
+    unsigned index;
+
+    *count = 0;
+    json_object_foreach((json_t *)map, key, value)
+    {
+        if (!read_number(&index, key))
+            return sl_fail(err, SL_EINVAL,
+                           "TF_CONFIG: %s: '%.40s' is not the number of a "
+                           "task, as in {\"1\": \"host:port\"}",
+                           where, key);
+        if (index >= TF_NAMES_MAX)
+            return sl_fail(err, SL_ERANGE,
+                           "TF_CONFIG: %s has a task %u, and at most %d are "
+                           "read",
+                           where, index, TF_NAMES_MAX);
+        if (index >= *count)
+            *count = index + 1;
+    }
+    return SL_OK;
+}
+
 static enum sl_err read_list(struct tf_config *tf, const char *key,
                              const json_t *list, struct sl_error *err)
 {
     enum tf_type type = TF_WORKER;
+    unsigned count = (unsigned)json_array_size(list);
     char where[64];
     enum sl_err rc = find_type(&type, "cluster", key, err);
 
     if (rc != SL_OK)
         return rc;
     snprintf(where, sizeof(where), "cluster.%s", key);
-    if (!json_is_array(list))
+    if (json_is_object(list))
+        rc = read_map(&count, where, list, err);
+    else if (!json_is_array(list) && !json_is_null(list))
         return not_a(where, "a list of addresses, as [\"host:port\"],", list,
                      err);
-    if (json_array_size(list) == 0)
-        return sl_fail(err, SL_EINVAL,
-                       "TF_CONFIG: %s is an empty list; leave it out, or put "
-                       "an address in",
-                       where);
+    if (rc != SL_OK || count == 0)
+        return rc;
     if (tf->lists[type] != NULL)
         return sl_fail(err, SL_EINVAL,
                        "TF_CONFIG: %s: chief, master and coordinator are one "
                        "type; list it once",
                        where);
-    if (type == TF_CHIEF && json_array_size(list) > 1)
+    if (type == TF_CHIEF && count > 1)
         return sl_fail(err, SL_EINVAL,
-                       "TF_CONFIG: %s has %zu addresses, and a cluster has one "
+                       "TF_CONFIG: %s has %u addresses, and a cluster has one "
                        "chief",
-                       where, json_array_size(list));
+                       where, count);
     tf->lists[type] = list;
+    tf->counts[type] = count;
     return SL_OK;
+}
+
+static const json_t *entry(const struct tf_config *tf, enum tf_type type,
+                           unsigned i)
+{
+    char key[16];
+
+    if (!json_is_object(tf->lists[type]))
+        return json_array_get(tf->lists[type], i);
+    snprintf(key, sizeof(key), "%u", i);
+    return json_object_get(tf->lists[type], key);
 }
 
 static enum sl_err check_list(const struct tf_config *tf, enum tf_type type,
@@ -117,11 +167,12 @@ static enum sl_err check_list(const struct tf_config *tf, enum tf_type type,
     char where[64];
     enum sl_err rc = SL_OK;
 
-    for (size_t i = 0; rc == SL_OK && i < tf_config_count(tf, type); i++) {
-        const json_t *one = json_array_get(tf->lists[type], i);
+    for (unsigned i = 0; rc == SL_OK && i < tf_config_count(tf, type); i++) {
+        const json_t *one = entry(tf, type, i);
 
-        snprintf(where, sizeof(where), "cluster.%s[%zu]", tf_type_name(type),
-                 i);
+        if (one == NULL)
+            continue; // a task that the map does not know
+        snprintf(where, sizeof(where), "cluster.%s[%u]", tf_type_name(type), i);
         if (!json_is_string(one))
             return not_a(where, "a string, as \"host:port\",", one, err);
         rc = launch_check(where, json_string_value(one), err);
@@ -159,7 +210,9 @@ static enum sl_err check_twice(const struct tf_config *tf, size_t names,
         return sl_fail(err, SL_ENOMEM, "TF_CONFIG: out of memory");
     for (enum tf_type type = TF_CHIEF; type < TF_TYPES; type++)
         for (unsigned i = 0; i < tf_config_count(tf, type); i++)
-            all[n++] = (struct place){tf_config_address(tf, type, i), type, i};
+            if (tf_config_address(tf, type, i) != NULL)
+                all[n++] =
+                    (struct place){tf_config_address(tf, type, i), type, i};
     qsort(all, n, sizeof(*all), by_address);
     for (size_t i = 1; rc == SL_OK && i < n; i++) {
         const struct place *a = &all[i - 1], *b = &all[i];
@@ -194,7 +247,7 @@ static enum sl_err read_cluster(struct tf_config *tf, const json_t *cluster,
         rc = read_list(tf, key, list, err);
         if (rc != SL_OK)
             return rc;
-        names += json_array_size(list);
+        names += json_array_size(list) + json_object_size(list);
     }
     if (names > TF_NAMES_MAX)
         return sl_fail(err, SL_ERANGE,
@@ -245,6 +298,11 @@ static enum sl_err read_index(struct tf_config *tf, const json_t *index,
                        tf_config_count(tf, tf->type),
                        tf_config_count(tf, tf->type) - 1);
     tf->index = (unsigned)n;
+    if (tf_config_address(tf, tf->type, tf->index) == NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "TF_CONFIG: task.index is %lld, but cluster.%s has no "
+                       "address for it",
+                       (long long)n, tf_type_name(tf->type));
     return SL_OK;
 }
 
@@ -291,15 +349,15 @@ static void note_key(struct tf_config *tf, const char *before, const char *key)
              n > 0 ? ", " : "", before, key);
 }
 
-static enum sl_err read_others(struct tf_config *tf, const json_t *task,
-                               struct sl_error *err)
+static enum sl_err read_others(struct tf_config *tf, const json_t *cluster,
+                               const json_t *task, struct sl_error *err)
 {
     const char *key;
     json_t *value;
 
     json_object_foreach(tf->root, key, value)
     {
-        if (strcmp(key, "cluster") == 0 || strcmp(key, "task") == 0)
+        if (value == cluster || strcmp(key, "task") == 0)
             continue;
         if (strcmp(key, "rpc_layer") != 0 && strcmp(key, "environment") != 0)
             note_key(tf, "", key);
@@ -331,6 +389,8 @@ enum sl_err tf_config_read(struct tf_config *out, const char *text, size_t len,
     if (rc != SL_OK)
         return rc;
     cluster = json_object_get(tf.root, "cluster");
+    if (cluster == NULL || json_is_null(cluster))
+        cluster = json_object_get(tf.root, "sparseCluster");
     task = json_object_get(tf.root, "task");
     if (!json_is_object(tf.root))
         rc =
@@ -340,7 +400,7 @@ enum sl_err tf_config_read(struct tf_config *out, const char *text, size_t len,
     if (rc == SL_OK)
         rc = read_task(&tf, task, cluster != NULL, err);
     if (rc == SL_OK)
-        rc = read_others(&tf, task, err);
+        rc = read_others(&tf, cluster, task, err);
     if (rc == SL_OK)
         *out = tf;
     else
@@ -356,11 +416,11 @@ void tf_config_release(struct tf_config *tf)
 
 unsigned tf_config_count(const struct tf_config *tf, enum tf_type type)
 {
-    return (unsigned)json_array_size(tf->lists[type]);
+    return tf->counts[type];
 }
 
 const char *tf_config_address(const struct tf_config *tf, enum tf_type type,
                               unsigned i)
 {
-    return json_string_value(json_array_get(tf->lists[type], i));
+    return json_string_value(entry(tf, type, i));
 }

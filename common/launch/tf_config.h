@@ -6,7 +6,10 @@
 //                  "worker": ["h1:2222", "h2:2222"]},
 //      "task": {"type": "worker", "index": 1}}
 //
-// `cluster` may be absent for an evaluator. `rpc_layer` and `environment` are
+// `cluster` may be absent for an evaluator, or be called `sparseCluster`, as
+// operators call it that let a cluster grow. A type may have a map of its tasks
+// instead, {"1": "h2:2222"}: those that are not in it are not known. An empty
+// list, an empty map and null are no list. `rpc_layer` and `environment` are
 // taken and ignored, other keys noted. Addresses are checked one by one, and no
 // two are the same.
 //
@@ -26,7 +29,8 @@ enum tf_type { TF_CHIEF, TF_PS, TF_WORKER, TF_EVALUATOR, TF_TYPES };
 
 struct tf_config {
     json_t *root;                  // owned
-    const json_t *lists[TF_TYPES]; // of addresses, or NULL
+    const json_t *lists[TF_TYPES]; // of addresses, a list or a map; or NULL
+    unsigned counts[TF_TYPES];     // of tasks: the highest index and 1
     enum tf_type type;             // of this task
     unsigned index;                // into its list, if that is there
     char unknown[200];             // keys that nobody knows, or ""
@@ -38,6 +42,7 @@ void tf_config_release(struct tf_config *tf);
 
 const char *tf_type_name(enum tf_type type);
 unsigned tf_config_count(const struct tf_config *tf, enum tf_type type);
+// NULL: a map lacks it, or there is no such task.
 const char *tf_config_address(const struct tf_config *tf, enum tf_type type,
                               unsigned i);
 

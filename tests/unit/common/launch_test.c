@@ -135,6 +135,25 @@ static const struct row {
      {SLURM(1, 8, 0, "n1")},
      "!EINVAL Slurm: its port would be 65536; take a lower --base-port"},
 
+    // sparse: a task knows its own entry
+    {{.source = LAUNCH_TF_CONFIG},
+     {"TF_CONFIG={\"cluster\":{\"ps\":[\"h4:1\"],\"chief\":[\"h6:1\"],"
+      "\"worker\":{\"1\":\"h2:1\"}},"
+      "\"task\":{\"type\":\"worker\",\"index\":1}}"},
+     "worker 1 worker-1 h6:1 0.0.0.0:1 h2:1 - -"},
+    {{.source = LAUNCH_TF_CONFIG},
+     {"TF_CONFIG={\"cluster\":{\"worker\":[\"h1:1\",\"h2:1\"],\"ps\":[],"
+      "\"chief\":[\"h6:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}"},
+     "worker 0 worker-0 h6:1 0.0.0.0:1 h1:1 - -"},
+    {{.source = LAUNCH_TF_CONFIG},
+     {"TF_CONFIG={\"sparseCluster\":{\"worker\":{\"1\":\"h2:1\"},\"ps\":null},"
+      "\"task\":{\"type\":\"worker\",\"index\":1}}"},
+     "!EINVAL TF_CONFIG: cluster lists no chief and no worker 0, so nobody"},
+    {{.source = LAUNCH_TF_CONFIG, .coordinator = "c:1"},
+     {"TF_CONFIG={\"sparseCluster\":{\"worker\":{\"0\":\"h1:1\"},"
+      "\"ps\":[\"h4:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}"},
+     "worker 0 worker-0 c:1 0.0.0.0:1 h1:1 - -"},
+
     // torchrun
     {{.source = LAUNCH_TORCHRUN, .psservers = 1},
      {TORCH(0, 4, "10.0.0.1"), "TORCHELASTIC_RUN_ID=night"},

@@ -102,7 +102,20 @@ static const struct mistake {
     {WITH("{\"worker\":\"a:1\"}"),
      "cluster.worker must be a list of addresses, as [\"host:port\"], and is "
      "a string"},
-    {WITH("{\"worker\":[]}"), "cluster.worker is an empty list; leave it out"},
+    {WITH("{\"worker\":[]}"),
+     "task.type is worker, but cluster lists no worker"},
+    {WITH("{\"worker\":{\"one\":\"a:1\"}}"),
+     "cluster.worker: 'one' is not the number of a task, as in {\"1\": "},
+    {WITH("{\"worker\":{\"00\":\"a:1\"}}"),
+     "cluster.worker: '00' is not the number of a task"},
+    {WITH("{\"worker\":{\"1\":\"a:1\"}}"),
+     "task.index is 0, but cluster.worker has no address for it"},
+    {WITH("{\"worker\":{\"0\":\"a:1\",\"3\":\"a:1\"}}"),
+     "cluster.worker[0] and cluster.worker[3] are both 'a:1'"},
+    {WITH("{\"worker\":{\"0\":null}}"),
+     "cluster.worker[0] must be a string, as \"host:port\", and is null"},
+    {WITH("{\"worker\":[\"a:1\"],\"chief\":{\"1\":\"b:1\"}}"),
+     "cluster.chief has 2 addresses, and a cluster has one chief"},
     {WITH("{\"worker\":[\"a:1\"],\"chief\":[\"b:1\"],\"master\":[\"c:1\"]}"),
      "cluster.master: chief, master and coordinator are one type"},
     {WITH("{\"worker\":[\"a:1\"],\"chief\":[\"b:1\",\"c:1\"]}"),
@@ -189,10 +202,37 @@ static struct buf many(unsigned workers)
     return text;
 }
 
+// What an operator writes that lets a cluster grow: each task knows itself and
+// those before which it stands, and types without a task have an empty list.
+TEST(tf_config, sparse_clusters_are_read)
+{
+    struct tf_config tf =
+        read_ok("{\"cluster\":{\"ps\":[\"h4:1\",\"h5:1\"],\"chief\":[\"h6:1\"],"
+                "\"worker\":{\"1\":\"h2:1\"},\"evaluator\":null},"
+                "\"task\":{\"type\":\"worker\",\"index\":1}}");
+
+    T_EQ(tf_config_count(&tf, TF_WORKER), 2);
+    T_PTR(tf_config_address(&tf, TF_WORKER, 0), NULL);
+    T_STR(tf_config_address(&tf, TF_WORKER, 1), "h2:1");
+    T_EQ(tf_config_count(&tf, TF_EVALUATOR), 0);
+    T_STR(tf.unknown, "");
+    tf_config_release(&tf);
+
+    tf = read_ok("{\"sparseCluster\":{\"worker\":{\"0\":\"h1:1\"},\"ps\":[],"
+                 "\"chief\":{}},\"task\":{\"type\":\"worker\",\"index\":0}}");
+    T_STR(tf_config_address(&tf, TF_WORKER, 0), "h1:1");
+    T_EQ(tf_config_count(&tf, TF_PS), 0);
+    T_EQ(tf_config_count(&tf, TF_CHIEF), 0);
+    T_STR(tf.unknown, "");
+    tf_config_release(&tf);
+}
+
 TEST(tf_config, names_and_bytes_have_limits)
 {
     struct tf_config tf = {.root = NULL};
     struct sl_error err = SL_ERROR_INIT;
+    const char *far =
+        "{\"cluster\":{\"worker\":{\"65536\":\"a:1\"}}," WORKER_0 "}";
     struct buf text = many(TF_NAMES_MAX);
 
     T_LT(text.len, TF_BYTES_MAX);
@@ -201,6 +241,7 @@ TEST(tf_config, names_and_bytes_have_limits)
     tf_config_release(&tf);
     buf_release(&text);
 
+    T_FAILS(SL_ERANGE, tf_config_read(&tf, far, strlen(far), &err));
     text = many(TF_NAMES_MAX + 1);
     T_FAILS(SL_ERANGE, tf_config_read(&tf, buf_text(&text), text.len, &err));
     T_HAS(err.text, "cluster has 65537 addresses, and at most 65536 are read");
