@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/opsport.h"
 #include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
@@ -197,6 +198,29 @@ static void explain_refused(struct sl_error *err, const char *address)
             tls_explain(said.text));
 }
 
+static bool is_http1(const struct sl_error *err)
+{
+    return strstr(err->text, RPC_HTTP1) != NULL;
+}
+
+// No patience helps, nor does a coordinator that is started.
+static enum sl_err explain_http1(struct sl_error *err, const char *address)
+{
+    char role[OPSPORT_ROLE];
+
+    if (opsport_role(role, address))
+        return sl_fail(err, SL_EINVAL,
+                       "coordinator %s: " RPC_HTTP1 ": it is the ops port of a "
+                       "%s; --coordinator takes the address that the "
+                       "coordinator listens on (--listen), which 'sluice up' "
+                       "prints",
+                       address, role);
+    return sl_fail(err, SL_EINVAL,
+                   "coordinator %s: " RPC_HTTP1 "; --coordinator takes the "
+                   "address that the coordinator listens on (--listen)",
+                   address);
+}
+
 // Where nobody listens that is said at once. Another failed connection (a busy
 // host that was slow to shake hands) is tried again for the rest of the time.
 static enum sl_err call(struct api *a, const char *method,
@@ -208,6 +232,12 @@ static enum sl_err call(struct api *a, const char *method,
     enum sl_err rc =
         call_once(a, method, request, false, a->timeout_ms, body, &local);
 
+    if (rc != SL_OK && is_http1(&local)) {
+        rc = explain_http1(&local, a->address);
+        if (err != NULL)
+            *err = local;
+        return rc;
+    }
     rest = end - (int64_t)sl_now_ms(sl_clock_real());
     if (rc == SL_EUNAVAIL && nobody_there(&local) == NULL &&
         !is_refused(&local, false) && rest > 0) {

@@ -103,6 +103,9 @@ bool rpc_address_is_local(const char *address);
 // why else it cannot be. Removes a socket file that nobody answers on.
 enum sl_err rpc_address_vacant(const char *address, struct sl_error *err);
 
+// What the error of a call says, after the address, where a web server answers.
+#define RPC_HTTP1 "what answers there speaks HTTP/1 and is no gRPC server"
+
 // ---- messages that go out
 
 #define RPC_MSG_PARTS 8

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ops port: who is alive, who can do its job, and figures that are true."""
 import datetime
+import http.server
 import os
 import pathlib
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 
 import catalogue
 from access_test import Guarded
@@ -187,6 +189,26 @@ def hostile_requests_leave_a_daemon_alive():
         check(c.processes["coordinator"].poll() is None, "the coordinator has ended")
 
 
+ROLES = {"coordinator": "coordinator", "ps-0": "psserver", "worker-0": "worker"}
+
+
+def wrong_port(where, more):
+    """A coordinator's address that is a web server's: said, not waited for."""
+    for words in (("status",), ("submit", ROOT / "examples" / "toy.yaml")):
+        done = subprocess.run([BIN / "sluice", "--coordinator", where, "--timeout", "10m", *words],
+                              capture_output=True, text=True, timeout=120, check=False)
+        check_equal(done.returncode, 2, f"exit: {done.stderr}")
+        check(f"{where}: what answers there speaks HTTP/1 and is no gRPC server{more}"
+              in done.stderr and "Waiting" not in done.stderr, done.stderr)
+
+
+def wrong_port_of_a_web_server():
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        wrong_port("127.0.0.1:%d" % server.server_port, "; ")
+        server.shutdown()
+
+
 def up_gives_each_daemon_one():
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
@@ -201,6 +223,7 @@ def up_gives_each_daemon_one():
             for name in ("coordinator", "ps-0", "worker-0"):
                 where = pathlib.Path(folder, f"c/{name}/ops.address").read_text().strip()
                 wait_for(f"{name} to be ready", lambda: get(where, "/readyz")[0] == 200)
+                wrong_port(where, f": it is the ops port of a {ROLES[name]}; ")
         finally:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=60)
@@ -451,6 +474,7 @@ if __name__ == "__main__":
         ops_ipv6,
         hostile_requests_leave_a_daemon_alive,
         up_gives_each_daemon_one,
+        wrong_port_of_a_web_server,
         the_page_has_each_figure,
         figures_of_a_job_are_its_counts,
         figures_of_what_goes_wrong,

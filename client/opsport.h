@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/opsport.h -- is a port that speaks HTTP the ops port of a daemon?
+//
+// Threads  any; blocks for a second at most.
+// Memory   the caller's.
+#ifndef CLIENT_OPSPORT_H
+#define CLIENT_OPSPORT_H
+
+#include <stdbool.h>
+
+#define OPSPORT_ROLE 16
+
+// Asks HOST:PORT for its figures: true if a daemon of Sluice answers, and
+// which.
+bool opsport_role(char role[OPSPORT_ROLE], const char *address);
+
+#endif
