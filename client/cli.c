@@ -17,8 +17,8 @@
 const struct conf_key cli_globals[] = {
     {.name = "coordinator",
      .kind = CONF_STRING,
-     .help = "Address: host:port, [v6]:port or unix:/path. Without it the "
-             "socket of your own 'sluice up', or 127.0.0.1:7070."},
+     .help = "host:port or unix:/path; without it that of your 'sluice up', "
+             "or 127.0.0.1:7070."},
     {.name = "timeout",
      .kind = CONF_MS,
      .value = "10s",
@@ -29,7 +29,7 @@ const struct conf_key cli_globals[] = {
      .letter = 'o',
      .kind = CONF_CHOICE,
      .value = "text",
-     .choices = "text|wide|json|jsonl|name",
+     .choices = "text|wide|json|jsonl|yaml|name",
      .help = "Form of the data on stdout."},
     {.name = "color",
      .kind = CONF_BOOL,
@@ -178,9 +178,10 @@ enum sl_err cli_help(struct buf *out)
     if (rc == SL_OK)
         rc = buf_append_str(
             out, "\nOptions before or after the verb: --coordinator ADDRESS, "
-                 "--timeout TIME,\n-o text|wide|json|jsonl|name, --no-color, "
-                 "--tls-ca, --tls-cert, --tls-key,\n--help, --version, "
-                 "--print-config. Each has a twin in the environment:\n"
+                 "--timeout TIME,\n-o text|wide|json|jsonl|yaml|name, "
+                 "--no-color, --tls-ca, --tls-cert, "
+                 "--tls-key,\n--help, --version, --print-config. Each has a "
+                 "twin in the environment:\n"
                  "SLUICE_COORDINATOR and so on.\n\n"
                  "First steps:\n"
                  "  sluice up --psservers 2 --workers 2 --dir ./cluster\n"
@@ -299,15 +300,38 @@ int cli_verb_index(int argc, char *const *argv)
     return argc;
 }
 
+// What other programs call it.
+static const char *known_as(const char *word)
+{
+    static const struct {
+        const char *word, *verb;
+    } others[] = {
+        {"list", "jobs"},     {"ls", "jobs"},           {"ps", "jobs"},
+        {"queue", "jobs"},    {"get", "status"},        {"describe", "status"},
+        {"show", "status"},   {"info", "status"},       {"kill", "stop"},
+        {"cancel", "stop"},   {"abort", "stop"},        {"rm", "delete"},
+        {"remove", "delete"}, {"start", "up"},          {"create", "submit"},
+        {"apply", "submit"},  {"train", "submit"},      {"attach", "watch"},
+        {"follow", "watch"},  {"log", "logs"},          {"nodes", "workers"},
+        {"top", "workers"},   {"psservers", "servers"}, {"check", "validate"},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(others); i++)
+        if (strcmp(others[i].word, word) == 0)
+            return others[i].verb;
+    return NULL;
+}
+
 static int unknown_verb(const char *word)
 {
     const char *names[64];
-    const char *near;
+    const char *near = known_as(word);
     size_t n = 0;
 
     for (const struct cli_verb *v = cli_verbs; v->name && n < 64; v++)
         names[n++] = v->name;
-    near = sl_suggest(word, names, n);
+    if (near == NULL)
+        near = sl_suggest(word, names, n);
     if (near != NULL)
         cli_say("sluice: unknown verb '%s'; did you mean '%s'?", word, near);
     else

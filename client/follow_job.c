@@ -90,7 +90,10 @@ static void draw(struct view *v, const Sluice__V1__JobStatus *s, bool now)
     }
     if (progress_line(&line, s) == SL_OK && line.len > 0) {
         if (v->cli->out.err_tty)
-            fprintf(stderr, "\r\033[K%.*s", out_columns() - 1, buf_text(&line));
+            fprintf(
+                stderr, "\r\033[K%.*s",
+                (int)progress_fit(buf_text(&line), (size_t)out_columns() - 1),
+                buf_text(&line));
         else
             fprintf(stderr, "%s\n", buf_text(&line));
         fflush(stderr);

@@ -98,7 +98,8 @@ static enum sl_err find(struct api *api, const char *id,
     return api_get(api, &request, out, err);
 }
 
-static int watch(struct cli *cli, const struct follow_options *options)
+static int watch_one(struct cli *cli, const char *id,
+                     const struct follow_options *options)
 {
     Sluice__V1__JobStatus *status;
     struct sl_error err = SL_ERROR_INIT;
@@ -107,11 +108,31 @@ static int watch(struct cli *cli, const struct follow_options *options)
 
     if (follow_can_write(options, &err) != SL_OK ||
         follow_dial(&api, cli->conf, &err) != SL_OK ||
-        find(api, cli_arg(cli, 0), &status, &err) != SL_OK)
+        find(api, id, &status, &err) != SL_OK)
         code = cli_fail(&err);
     else
         code = follow_job(cli, api, status->id, options);
     api_close(api);
+    return code;
+}
+
+// Each to its end, one after another; the first code that is not 0 is ours.
+static int watch(struct cli *cli, const struct follow_options *options)
+{
+    int code = CLI_EXIT_OK;
+
+    if (cli_arg(cli, 1) != NULL &&
+        (options->summary != NULL || options->tensorboard != NULL))
+        return cli_usage(cli, "--%s takes one job",
+                         options->summary != NULL ? "summary" : "tensorboard");
+    for (size_t i = 0; cli_arg(cli, i) != NULL; i++) {
+        int one = watch_one(cli, cli_arg(cli, i), options);
+
+        if (code == CLI_EXIT_OK)
+            code = one;
+        if (one == CLI_EXIT_INTERRUPTED || one == CLI_EXIT_UNAVAILABLE)
+            break;
+    }
     return code;
 }
 
@@ -164,42 +185,70 @@ static enum sl_err stop_and_wait(struct api *api,
     }
 }
 
-int verb_stop(struct cli *cli)
+static enum sl_err stop_one(struct cli *cli, struct api *api, const char *id,
+                            struct sl_error *err)
 {
     Sluice__V1__StopRequest request = SLUICE__V1__STOP_REQUEST__INIT;
     Sluice__V1__JobStatus *status;
-    struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
-    enum sl_err rc = api_open(&api, cli->conf, &err);
+    enum sl_err rc;
 
-    request.id = (char *)cli_arg(cli, 0);
+    request.id = (char *)id;
     request.checkpoint = !conf_bool(cli->conf, "now");
-    if (rc == SL_OK)
-        rc = stop_and_wait(api, &request, &status, &err);
+    rc = stop_and_wait(api, &request, &status, err);
     if (rc == SL_OK && cli->out.json)
-        rc = out_message(&status->base, &err);
+        rc = out_message(&status->base, err);
     else if (rc == SL_OK)
         cli_say("%s is %s after %llu of %llu steps", status->id,
                 progress_state(status->state),
                 (unsigned long long)status->steps_counted,
                 (unsigned long long)status->steps_asked);
+    return rc;
+}
+
+static enum sl_err delete_one(struct cli *cli, struct api *api, const char *id,
+                              struct sl_error *err)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__DeleteReply *reply;
+    enum sl_err rc;
+
+    (void)cli;
+    request.id = (char *)id;
+    rc = api_delete(api, &request, &reply, err);
+    if (rc == SL_OK)
+        cli_say("%s and its checkpoints are deleted", id);
+    return rc;
+}
+
+// Does it to each job that is named, also after one of them could not be; the
+// first failure is the verb's. A coordinator that is away ends it.
+static int each_job(struct cli *cli,
+                    enum sl_err (*one)(struct cli *cli, struct api *api,
+                                       const char *id, struct sl_error *err))
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct api *api = NULL;
+    enum sl_err rc = api_open(&api, cli->conf, &err);
+    int code = rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+
+    for (size_t i = 0; rc == SL_OK && cli_arg(cli, i) != NULL; i++) {
+        rc = one(cli, api, cli_arg(cli, i), &err);
+        if (rc == SL_OK)
+            continue;
+        code = code == CLI_EXIT_OK ? cli_fail(&err) : (cli_fail(&err), code);
+        if (rc != SL_EUNAVAIL && rc != SL_ETIMEDOUT && rc != SL_EIO)
+            rc = SL_OK;
+    }
     api_close(api);
-    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+    return code;
+}
+
+int verb_stop(struct cli *cli)
+{
+    return each_job(cli, stop_one);
 }
 
 int verb_delete(struct cli *cli)
 {
-    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
-    Sluice__V1__DeleteReply *reply;
-    struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
-    enum sl_err rc = api_open(&api, cli->conf, &err);
-
-    request.id = (char *)cli_arg(cli, 0);
-    if (rc == SL_OK)
-        rc = api_delete(api, &request, &reply, &err);
-    if (rc == SL_OK)
-        cli_say("%s and its checkpoints are deleted", request.id);
-    api_close(api);
-    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
+    return each_job(cli, delete_one);
 }

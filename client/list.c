@@ -16,6 +16,7 @@ enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,
         return SL_OK;
     table_init(&t, l->right, l->head);
     t.shown = wide ? 0 : l->narrow;
+    t.room = wide ? 0 : out_room();
     for (size_t i = 0; i < count; i++)
         l->row(&t, items[i]);
     rc = table_text(out, &t);

@@ -26,8 +26,8 @@ static const char *number(char out[LIST_NAME], uint64_t n)
 // ---- jobs
 
 static const char *const jobs_head[] = {
-    "id",        "name",    "state", "epoch", "step",   "loss", "samples/s",
-    "submitted", "workers", "cuts",  "up",    "reason", NULL};
+    "id",  "name",    "state", "epoch", "step",   "loss", "samples/s",
+    "age", "workers", "cuts",  "up",    "reason", NULL};
 
 static void job_row(struct table *t, const ProtobufCMessage *item)
 {
@@ -45,10 +45,11 @@ static void job_row(struct table *t, const ProtobufCMessage *item)
         table_cell(t, "-");
     else
         table_cell(t, "%s", out_count(a, (uint64_t)s->images_per_second));
-    table_cell(t, "%s", out_when(a, s->submitted_unix));
+    table_cell(t, "%s", out_age(a, s->submitted_unix));
     table_cell(t, "%u", s->workers);
     table_cell(t, "%s", out_count(a, s->cuts));
     table_cell(t, "%s", out_time(a, s->elapsed_seconds));
+    table_cell(t, "%s", out_when(a, s->submitted_unix));
     table_cell(t, "%s", dash(s->reason));
 }
 
@@ -147,8 +148,8 @@ static const char *event_name(char out[LIST_NAME], const ProtobufCMessage *item)
 // ---- checkpoints
 
 static const char *const checkpoints_head[] = {
-    "cut",      "epoch",    "steps",  "whole",     "kept", "size",
-    "taken at", "manifest", "shards", "psservers", NULL};
+    "cut", "epoch",    "steps",    "whole",  "kept",      "size",
+    "age", "manifest", "taken at", "shards", "psservers", NULL};
 
 // "ps-0,ps-1": who wrote its shards.
 static void writers(struct table *t, const Sluice__V1__Checkpoint *c)
@@ -182,8 +183,9 @@ static void checkpoint_row(struct table *t, const ProtobufCMessage *item)
     table_cell(t, "%s", c->complete ? "yes" : "no");
     table_cell(t, "%s", c->restored ? "restored" : c->best ? "best" : "");
     table_cell(t, "%s", out_bytes(text, c->bytes));
-    table_cell(t, "%s", out_when(text, c->unix_time));
+    table_cell(t, "%s", out_age(text, c->unix_time));
     table_cell(t, "%s", c->manifest);
+    table_cell(t, "%s", out_when(text, c->unix_time));
     table_cell(t, "%zu", c->n_shards);
     writers(t, c);
 }
@@ -314,7 +316,7 @@ static const char *task_name(char out[LIST_NAME], const ProtobufCMessage *item)
 // ---- the table
 
 const struct list lists[LIST_KINDS] = {
-    [LIST_JOBS] = {"jobs", jobs_head, 8, 0x770u, "the id", job_row, job_name},
+    [LIST_JOBS] = {"jobs", jobs_head, 8, 0x7f0u, "the id", job_row, job_name},
     [LIST_WORKERS] = {"workers", workers_head, 5, 0xe4u, "the name", worker_row,
                       member_name},
     [LIST_SERVERS] = {"psservers", servers_head, 5, 0xe4u, "the name",
@@ -322,7 +324,7 @@ const struct list lists[LIST_KINDS] = {
     [LIST_MEMBERS] = {"members", members_head, 8, 0x678u, "the name",
                       member_row, member_name},
     [LIST_EVENTS] = {"events", events_head, 4, 0, "the id", NULL, event_name},
-    [LIST_CHECKPOINTS] = {"checkpoints", checkpoints_head, 8, 0x127u,
+    [LIST_CHECKPOINTS] = {"checkpoints", checkpoints_head, 8, 0x267u,
                           "the manifest", checkpoint_row, checkpoint_name},
     // No verb is called with the number of a shard.
     [LIST_SHARDS] = {"shards", shards_head, 9, 0x7fcu, NULL, shard_row, NULL},

@@ -14,17 +14,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/yaml.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
 
+#define SHORT 8 // a column of words has at least so many
+
 // Of this process, which writes in one form.
-static bool one_line;
+static enum out_form written;
 
 enum out_form out_form_of(const char *word)
 {
     return strcmp(word, "wide") == 0    ? OUT_WIDE
            : strcmp(word, "json") == 0  ? OUT_JSON
            : strcmp(word, "jsonl") == 0 ? OUT_JSONL
+           : strcmp(word, "yaml") == 0  ? OUT_YAML
            : strcmp(word, "name") == 0  ? OUT_NAME
                                         : OUT_TEXT;
 }
@@ -37,19 +41,42 @@ void out_init(struct out *o, enum out_form form, bool color)
     bool wanted = color && (no_color == NULL || no_color[0] == '\0');
 
     o->form = form;
-    o->json = form == OUT_JSON || form == OUT_JSONL;
-    one_line = form == OUT_JSONL;
+    o->json = form == OUT_JSON || form == OUT_JSONL || form == OUT_YAML;
+    written = form;
     o->color = able && wanted && isatty(STDOUT_FILENO);
     o->err_tty = able && isatty(STDERR_FILENO);
 }
 
-int out_columns(void)
+// The variable wins, as in other programs; 0: it says nothing.
+static int columns_said(void)
+{
+    const char *said = getenv("COLUMNS");
+    int n = said != NULL ? atoi(said) : 0;
+
+    return n >= 20 && n < 10000 ? n : 0;
+}
+
+static int columns_of(int fd)
 {
     struct winsize size;
 
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20)
+    if (columns_said() > 0)
+        return columns_said();
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col < 20)
         return 80;
     return size.ws_col;
+}
+
+int out_columns(void)
+{
+    return columns_of(STDERR_FILENO);
+}
+
+size_t out_room(void)
+{
+    if (!isatty(STDOUT_FILENO) && columns_said() == 0)
+        return 0;
+    return (size_t)columns_of(STDOUT_FILENO);
 }
 
 // Who read has seen enough, as head does: we end as any program of a pipe.
@@ -83,6 +110,14 @@ enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err)
     return rc;
 }
 
+// A document of its own: there may be several, as of watch.
+static enum sl_err write_yaml(struct buf *out, const json_t *object)
+{
+    enum sl_err rc = buf_append_str(out, "---\n");
+
+    return rc == SL_OK ? yaml_write(out, object) : rc;
+}
+
 static enum sl_err write_json(json_t *object, bool pretty, struct sl_error *err)
 {
     json_t *all = json_object();
@@ -93,8 +128,9 @@ static enum sl_err write_json(json_t *object, bool pretty, struct sl_error *err)
         json_object_set_new(all, "schema_version",
                             json_integer(PBJSON_SCHEMA_VERSION)) == 0 &&
         json_object_update(all, object) == 0)
-        rc = sl_json_write(&text, all, pretty);
-    if (rc == SL_OK)
+        rc = written == OUT_YAML ? write_yaml(&text, all)
+                                 : sl_json_write(&text, all, pretty);
+    if (rc == SL_OK && written != OUT_YAML)
         rc = buf_append_char(&text, '\n');
     rc = out_text(&text, rc, err);
     json_decref(all);
@@ -104,7 +140,7 @@ static enum sl_err write_json(json_t *object, bool pretty, struct sl_error *err)
 
 enum sl_err out_json(json_t *object, struct sl_error *err)
 {
-    return write_json(object, !one_line, err);
+    return write_json(object, written != OUT_JSONL, err);
 }
 
 enum sl_err out_json_line(json_t *object, struct sl_error *err)
@@ -168,13 +204,54 @@ void table_cell(struct table *t, const char *fmt, ...)
     buf_release(&text);
 }
 
-// Columns on the screen: bytes that do not continue a character.
-static size_t width_of(const char *text)
+size_t out_width(const char *text, size_t bytes)
 {
     size_t n = 0;
 
-    for (; *text != '\0'; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
+    for (size_t i = 0; i < bytes; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+static size_t width_of(const char *text)
+{
+    return out_width(text, strlen(text));
+}
+
+// Takes from the widest columns of words until all of them have room; one that
+// would come below SHORT stays, and so does a column of numbers.
+static void make_room(size_t *width, const struct table *t, size_t shown)
+{
+    size_t all = 2 * (shown - 1);
+
+    for (size_t i = 0; i < shown; i++)
+        all += width[i];
+    while (t->room > 0 && all > t->room) {
+        size_t widest = shown;
+
+        for (size_t i = 0; i < shown; i++)
+            if ((t->right >> i & 1) == 0 && width[i] > SHORT &&
+                (widest == shown || width[i] > width[widest]))
+                widest = i;
+        if (widest == shown)
+            return;
+        width[widest]--;
+        all--;
+    }
+}
+
+// As many bytes of the cell as are shown, and whether "…" follows them.
+static size_t cell_bytes(const char *cell, size_t width, bool *cut)
+{
+    size_t n = 0;
+
+    *cut = width_of(cell) > width;
+    if (!*cut)
+        return strlen(cell);
+    while (out_width(cell, n + 1) < width)
+        n++;
+    while (((unsigned char)cell[n] & 0xc0) == 0x80)
+        n++;
     return n;
 }
 
@@ -190,16 +267,20 @@ enum sl_err table_text(struct buf *out, const struct table *t)
         if (w > width[i % t->columns])
             width[i % t->columns] = w;
     }
+    make_room(width, t, shown);
     for (size_t i = 0; rc == SL_OK && i < t->count; i++) {
-        size_t column = i % t->columns;
-        bool last = column + 1 == shown;
+        size_t column = i % t->columns, bytes;
+        bool last = column + 1 == shown, cut;
         bool right = t->right >> column & 1;
-        int pad = (int)(width[column] - width_of(t->cells[i]));
+        int pad;
 
         if (column >= shown)
             continue;
-        rc = buf_appendf(out, "%*s%s%*s%s", right ? pad : 0, "", t->cells[i],
-                         right || last ? 0 : pad, "", last ? "\n" : "  ");
+        bytes = cell_bytes(t->cells[i], width[column], &cut);
+        pad = (int)(width[column] - out_width(t->cells[i], bytes) - cut);
+        rc = buf_appendf(out, "%*s%.*s%s%*s%s", right ? pad : 0, "", (int)bytes,
+                         t->cells[i], cut ? "…" : "", right || last ? 0 : pad,
+                         "", last ? "\n" : "  ");
     }
     return rc;
 }
@@ -287,6 +368,17 @@ const char *out_time(char out[OUT_NUMBER], double seconds)
         snprintf(out, OUT_NUMBER, "%lluh%02llum", s / 3600, s / 60 % 60);
     else
         snprintf(out, OUT_NUMBER, "%llud%02lluh", s / 86400, s / 3600 % 24);
+    return out;
+}
+
+const char *out_age(char out[OUT_NUMBER], double unix_seconds)
+{
+    double age = (double)time(NULL) - unix_seconds;
+
+    if (unix_seconds <= 0)
+        snprintf(out, OUT_NUMBER, "-");
+    else
+        out_time(out, age < 0 ? 0 : age);
     return out;
 }
 

@@ -21,24 +21,32 @@
 #include "common/base/status.h"
 #include "proto/pbjson.h"
 
-// Values of --output. JSONL: what is a list is a line each; NAME: only what
-// other verbs are called with.
-enum out_form { OUT_TEXT, OUT_WIDE, OUT_JSON, OUT_JSONL, OUT_NAME };
+// Values of --output. JSONL: what is a list is a line each; YAML: the document
+// of JSON, as YAML; NAME: only what other verbs are called with.
+enum out_form { OUT_TEXT, OUT_WIDE, OUT_JSON, OUT_JSONL, OUT_YAML, OUT_NAME };
 
 struct out {
     enum out_form form;
-    bool json;    // one of the two
+    bool json;    // one of the three
     bool color;   // stdout may carry colours
     bool err_tty; // stderr is a terminal that can redraw a line
 };
 
-// From here on out_json and out_message write lines, if the form is JSONL.
+// From here on out_json and out_message write lines, if the form is JSONL, or
+// documents of YAML.
 void out_init(struct out *o, enum out_form form, bool color);
 
 enum out_form out_form_of(const char *word); // OUT_TEXT for any other
 
-// Columns of the terminal on stderr; 80 if it does not say.
+// Columns of the terminal on stderr: $COLUMNS, what the terminal says, or 80.
 int out_columns(void);
+
+// The same of stdout, for tables; 0, which is no bound, where that is no
+// terminal and $COLUMNS says nothing.
+size_t out_room(void);
+
+// Columns that so many bytes of UTF-8 take on the screen.
+size_t out_width(const char *text, size_t bytes);
 
 // All of it, to stdout, flushed.
 enum sl_err out_write(const char *text, size_t len, struct sl_error *err);
@@ -63,12 +71,14 @@ enum sl_err out_list(const struct out *o, const ProtobufCMessage *msg,
                      ProtobufCMessage *const *items, size_t count,
                      struct sl_error *err);
 
-// ---- tables: columns as wide as their widest cell, two blanks between
+// ---- tables: columns as wide as their widest cell, two blanks between; where
+// they have no room the widest words are cut ("…")
 
-#define TABLE_COLUMNS 12
+#define TABLE_COLUMNS 13
 struct table {
     size_t columns;
     size_t shown;   // the first so many are written; 0: all
+    size_t room;    // columns of the screen; 0: no bound
     unsigned right; // bit i: column i is aligned to the right
     size_t count;   // cells so far, head included
     char **cells;   // owned
@@ -93,6 +103,9 @@ const char *out_count(char out[OUT_NUMBER], uint64_t n);     // 1,048,576
 const char *out_mean(char out[OUT_NUMBER], double value);    // 0.4123; NAN: -
 const char *out_bytes(char out[OUT_NUMBER], uint64_t bytes); // 1.5 MiB
 const char *out_time(char out[OUT_NUMBER], double seconds);  // 2m04s
+
+// How long ago that was, as out_time; "-" for 0.
+const char *out_age(char out[OUT_NUMBER], double unix_seconds);
 
 // "2026-07-01 12:34:56 +0200", local time and its zone; "-" for 0.
 const char *out_when(char out[OUT_NUMBER], double unix_seconds);

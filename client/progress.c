@@ -54,20 +54,39 @@ bool progress_has_accuracy(const Sluice__V1__JobStatus *s)
             strcmp(s->spec->loss, "mean_absolute_error") != 0);
 }
 
+// The time that is left, at the rate of now; 0 where that means nothing: at the
+// beginning, and where the job as a whole has gone at another rate.
+static double time_left(const Sluice__V1__JobStatus *s)
+{
+    double counted = (double)s->steps_counted - (double)s->resumed_steps;
+    double active = s->elapsed_seconds - s->paused_seconds, usual;
+
+    if (s->remaining_seconds <= 0 || counted <= 0 ||
+        counted * 50 < (double)s->steps_asked)
+        return 0;
+    usual = active * (double)(s->steps_asked - s->steps_counted) / counted;
+    if (usual <= 0)
+        return s->remaining_seconds;
+    return s->remaining_seconds < 3 * usual && usual < 3 * s->remaining_seconds
+               ? s->remaining_seconds
+               : 0;
+}
+
 static enum sl_err counts(struct buf *out, const Sluice__V1__JobStatus *s,
                           bool moves)
 {
     char counted[OUT_NUMBER], asked[OUT_NUMBER], left[OUT_NUMBER];
-    bool runs = moves && !progress_ended(s->state) && s->remaining_seconds > 0;
+    double seconds = moves && !progress_ended(s->state) ? time_left(s) : 0;
+    bool runs = seconds > 0;
     double share = s->steps_asked > 0
                        ? 100 * (double)s->steps_counted / (double)s->steps_asked
                        : 0;
 
-    return buf_appendf(
-        out, "epoch %u/%u  step %s/%s (%d %%%s%s%s)", s->epoch, s->epochs,
-        out_count(counted, s->steps_counted), out_count(asked, s->steps_asked),
-        (int)share, runs ? ", " : "",
-        runs ? out_time(left, s->remaining_seconds) : "", runs ? " left" : "");
+    return buf_appendf(out, "epoch %u/%u  step %s/%s (%d %%%s%s%s)", s->epoch,
+                       s->epochs, out_count(counted, s->steps_counted),
+                       out_count(asked, s->steps_asked), (int)share,
+                       runs ? ", " : "", runs ? out_time(left, seconds) : "",
+                       runs ? " left" : "");
 }
 
 // Of workers that sum their gradients.
@@ -133,6 +152,24 @@ enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s)
     while (rc == SL_OK && out->len > 0 && out->data[out->len - 1] == ' ')
         out->data[--out->len] = '\0';
     return rc;
+}
+
+size_t progress_fit(const char *line, size_t columns)
+{
+    size_t n = strlen(line), fits = 0;
+
+    if (out_width(line, n) <= columns)
+        return n;
+    for (const char *at = line; (at = strstr(at, "  ")) != NULL; at++) {
+        if (out_width(line, (size_t)(at - line)) > columns)
+            break;
+        fits = (size_t)(at - line);
+    }
+    if (fits > 0)
+        return fits;
+    for (n = 0; out_width(line, n + 1) <= columns;) // one field: as it comes
+        n++;
+    return n;
 }
 
 enum sl_err progress_evaluated(struct buf *out, const Sluice__V1__JobStatus *s,

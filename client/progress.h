@@ -18,6 +18,9 @@
 // says for whom.
 enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s);
 
+// Bytes of such a line that fit so many columns: whole fields from the left.
+size_t progress_fit(const char *line, size_t columns);
+
 // "epoch 1: test accuracy 0.8712, loss 0.3561, auc 0.9412 (10,000 samples)".
 // By its steps instead, where those or callbacks count; and by both where it is
 // not of the epoch's end.

@@ -276,6 +276,8 @@ enum sl_err summary_json(json_t **out, const job_status *s)
 
 // ---- as text
 
+#define LAST 5 // evaluations that are shown, and the best of all
+
 static void row(struct table *t, const char *key, uint64_t value)
 {
     char text[OUT_NUMBER];
@@ -418,28 +420,55 @@ static void evaluation_cell(struct table *t, const job_status *s,
     buf_release(&more);
 }
 
-static void evaluation_rows(struct table *t, const job_status *s)
+static void evaluation_row(struct table *t, const job_status *s, size_t i,
+                           bool best)
 {
+    const Sluice__V1__Evaluation *e = s->evaluations[i];
     struct buf of = BUF_INIT;
     char value[OUT_NUMBER];
 
-    for (size_t i = 0; i < s->n_evaluations; i++) {
-        const Sluice__V1__Evaluation *e = s->evaluations[i];
-
-        buf_reset(&of);
-        (void)progress_evaluated(&of, s, e);
-        table_cell(t, "  %s, %s",
-                   e->samples > 0 || e->failed ? "test" : "trained",
-                   buf_text(&of));
-        if (e->failed)
-            table_cell(t, "failed");
-        else if (e->samples == 0)
-            table_cell(t, "loss %s",
-                       out_mean(value, WIRE_KNOWN(e, train_loss)));
-        else
-            evaluation_cell(t, s, e);
-    }
+    (void)progress_evaluated(&of, s, e);
+    table_cell(t, "  %s%s, %s", best ? "best " : "",
+               e->samples > 0 || e->failed ? "test" : "trained", buf_text(&of));
+    if (e->failed)
+        table_cell(t, "failed");
+    else if (e->samples == 0)
+        table_cell(t, "loss %s", out_mean(value, WIRE_KNOWN(e, train_loss)));
+    else
+        evaluation_cell(t, s, e);
     buf_release(&of);
+}
+
+// Is it better than the other one, by accuracy where the loss has one?
+static bool is_better(const job_status *s, const Sluice__V1__Evaluation *a,
+                      const Sluice__V1__Evaluation *b)
+{
+    if (a->failed || a->samples == 0 || !isfinite(WIRE_KNOWN(a, loss)))
+        return false;
+    if (b == NULL)
+        return true;
+    return progress_has_accuracy(s)
+               ? WIRE_KNOWN(a, accuracy) > WIRE_KNOWN(b, accuracy)
+               : WIRE_KNOWN(a, loss) < WIRE_KNOWN(b, loss);
+}
+
+// The best one, where there are many, and the last of them.
+static void evaluation_rows(struct table *t, const job_status *s)
+{
+    size_t n = s->n_evaluations, first = n > LAST ? n - LAST : 0, best = n;
+
+    for (size_t i = 0; first > 0 && i < n; i++)
+        if (is_better(s, s->evaluations[i],
+                      best < n ? s->evaluations[best] : NULL))
+            best = i;
+    if (best < n)
+        evaluation_row(t, s, best, true);
+    for (size_t i = first; i < n; i++)
+        evaluation_row(t, s, i, false);
+    if (first > 0) {
+        table_cell(t, "  evaluations");
+        table_cell(t, "%zu, the last %d are shown; -o json has all", n, LAST);
+    }
 }
 
 static void count_rows(struct table *t, const job_status *s)

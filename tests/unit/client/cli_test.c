@@ -125,7 +125,7 @@ TEST(cli, bad_usage_is_2)
     T_EQ(RUN("jobs", "--limit", "0"), 2);
     T_EQ(RUN("jobs", "more"), 2);
     T_EQ(RUN("submit"), 2);
-    T_EQ(RUN("jobs", "-o", "yaml"), 2);
+    T_EQ(RUN("jobs", "-o", "toml"), 2);
     T_EQ(RUN("export"), 2);
     T_EQ(RUN("cert", "renew", "x", "--host", "a"), 2);
     T_EQ(RUN("help", "subnit"), 2);

@@ -125,6 +125,31 @@ TEST(out, a_table_is_as_wide_as_its_cells)
     buf_release(&text);
 }
 
+TEST(out, a_table_without_room_cuts_its_widest_words)
+{
+    static const char *const head[] = {"id", "steps", "note", "words", NULL};
+    struct table t;
+    struct buf text = BUF_INIT;
+
+    table_init(&t, 1u << 1, head);
+    table_cell(&t, "j-1");
+    table_cell(&t, "%d", 12345678);
+    table_cell(&t, "größer als der Platz");
+    table_cell(&t, "short");
+    t.room = 33;
+    T_OK(table_text(&text, &t));
+    T_STR(buf_text(&text), "id      steps  note         words\n"
+                           "j-1  12345678  größer als…  short\n");
+    T_EQ(out_width(buf_text(&text), text.len), 33 * 2 + 2);
+    buf_reset(&text);
+    t.room = 5; // no less than what can be read; numbers are whole
+    T_OK(table_text(&text, &t));
+    T_STR(buf_text(&text), "id      steps  note      words\n"
+                           "j-1  12345678  größer …  short\n");
+    table_release(&t);
+    buf_release(&text);
+}
+
 TEST(out, a_list_is_one_document_or_a_line_each)
 {
     static const char document[] = "{\n"

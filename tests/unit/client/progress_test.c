@@ -51,6 +51,45 @@ TEST(progress, a_running_job)
     reads(&s, "waits for psserver ps-1  epoch 2/5  step 0/4,690 (0 %)");
 }
 
+// "10h18m left" of a job of an hour: the first steps are slow, and a rate that
+// is not the job's own says nothing of what is to come.
+TEST(progress, a_time_left_is_told_when_it_means_something)
+{
+    Sluice__V1__JobStatus s = SLUICE__V1__JOB_STATUS__INIT;
+
+    s.state = SLUICE__V1__JOB_STATE__JOB_RUNNING;
+    s.epoch = s.epochs = 1;
+    s.steps_asked = 10000;
+    s.steps_counted = 100;
+    WIRE_SET_KNOWN(&s, loss, SLUICE__V1__JOB_STATUS__KNOWN_LOSS_LOSS, 1);
+    s.elapsed_seconds = 360;
+    s.remaining_seconds = 37080;
+    reads(&s, "epoch 1/1  step 100/10,000 (1 %)  loss 1.0000  0 samples/s  "
+              "0 workers  staleness 0");
+    s.steps_counted = 2000;
+    reads(&s, "epoch 1/1  step 2,000/10,000 (20 %)  loss 1.0000  0 samples/s  "
+              "0 workers  staleness 0");
+    s.remaining_seconds = 1500;
+    reads(&s, "epoch 1/1  step 2,000/10,000 (20 %, 25m00s left)  loss 1.0000  "
+              "0 samples/s  0 workers  staleness 0");
+    s.resumed_steps = 1900; // what it did itself is not enough to tell
+    reads(&s, "epoch 1/1  step 2,000/10,000 (20 %)  loss 1.0000  0 samples/s  "
+              "0 workers  staleness 0");
+}
+
+TEST(progress, a_narrow_terminal_shows_whole_fields)
+{
+    const char *line = "epoch 2/5  step 1/9 (11 %)  loss 0.4123  acc 0.8530";
+
+    T_EQ(progress_fit(line, 80), strlen(line));
+    T_EQ(progress_fit(line, strlen(line)), strlen(line));
+    T_EQ(progress_fit(line, strlen(line) - 1),
+         strlen("epoch 2/5  step 1/9 (11 %)  loss 0.4123"));
+    T_EQ(progress_fit(line, 38), strlen("epoch 2/5  step 1/9 (11 %)"));
+    T_EQ(progress_fit(line, 12), strlen("epoch 2/5"));
+    T_EQ(progress_fit(line, 5), 5); // no field fits
+}
+
 TEST(progress, a_waiting_and_an_ended_job)
 {
     Sluice__V1__JobStatus s = SLUICE__V1__JOB_STATUS__INIT;

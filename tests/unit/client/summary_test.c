@@ -183,6 +183,41 @@ TEST(summary, text_says_no_where_it_must)
 }
 
 // What a callback has ended is judged by what it had counted by then.
+TEST(summary, text_has_the_best_and_the_last_of_many_evaluations)
+{
+    Sluice__V1__Evaluation e[8], *list[8];
+    struct buf text = BUF_INIT;
+    struct job j;
+
+    honest(&j);
+    for (unsigned i = 0; i < 8; i++) {
+        sluice__v1__evaluation__init(&e[i]);
+        e[i].epoch = i + 1;
+        e[i].samples = 10;
+        WIRE_SET_KNOWN(&e[i], loss, SLUICE__V1__EVALUATION__KNOWN_LOSS_LOSS, 1);
+        WIRE_SET_KNOWN(&e[i], accuracy,
+                       SLUICE__V1__EVALUATION__KNOWN_ACCURACY_ACCURACY,
+                       i == 1 ? 0.75 : 0.25);
+        list[i] = &e[i];
+    }
+    e[2].accuracy = 0.99; // of no evaluation that succeeded
+    e[2].failed = true;
+    j.status.evaluations = list;
+    j.status.n_evaluations = 8;
+    T_OK(summary_text(&text, &j.status));
+    T_HAS(buf_text(&text), "best test, epoch 2          accuracy 0.7500");
+    T_HAS(buf_text(&text), "  test, epoch 4 ");
+    T_HAS(buf_text(&text), "  test, epoch 8 ");
+    T_HAS(buf_text(&text), "8, the last 5 are shown; -o json has all");
+    T_TRUE(strstr(buf_text(&text), "  test, epoch 3 ") == NULL);
+    buf_reset(&text);
+    j.status.n_evaluations = 5;
+    T_OK(summary_text(&text, &j.status));
+    T_HAS(buf_text(&text), "  test, epoch 1 ");
+    T_TRUE(strstr(buf_text(&text), "best") == NULL);
+    buf_release(&text);
+}
+
 TEST(summary, a_job_that_was_stopped_early_holds)
 {
     Sluice__V1__CallbacksStatus callbacks = SLUICE__V1__CALLBACKS_STATUS__INIT;
