@@ -425,6 +425,22 @@ static const struct conf_key doctor_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key backup_keys[] = {
+    {.name = "state",
+     .kind = CONF_STRING,
+     .help = "The coordinator's state folder; that of 'up': DIR/coordinator.",
+     .min = 1,
+     .max = 4096},
+    {.name = "store",
+     .kind = CONF_STRING,
+     .help =
+         "The folder of checkpoints; that of 'up': DIR/checkpoints. Without "
+         "it the journal alone.",
+     .min = 1,
+     .max = 4096},
+    {.name = NULL},
+};
+
 static const struct conf_key cert_keys[] = {
     {.name = "host",
      .kind = CONF_LIST,
@@ -819,6 +835,34 @@ const struct cli_verb cli_verbs[] = {
      .keys = doctor_keys,
      .json = true,
      .run = verb_doctor},
+    {.name = "backup",
+     .usage = "sluice backup DIR --state STATE [--store STORE]",
+     .brief = "copy a cluster's journal and checkpoints",
+     .text = "Copies the coordinator's journal, then the store, into a folder "
+             "that it makes, while jobs run, and checks that each job's newest "
+             "checkpoint is there. The copy holds the cluster's key.",
+     .example = "sluice backup /backup/sluice "
+                "--state ./cluster/coordinator \\\n"
+                "             --store ./cluster/checkpoints",
+     .keys = backup_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .exits = found_conflict,
+     .run = verb_backup},
+    {.name = "restore",
+     .usage = "sluice restore DIR --state STATE [--store STORE]",
+     .brief = "put a backup into empty folders",
+     .text = "Copies a backup to where a new coordinator and new psservers of "
+             "the same names look. Checkpoints that were made after the "
+             "journal was copied are left out.",
+     .example = "sluice restore /backup/sluice "
+                "--state ./cluster/coordinator \\\n"
+                "             --store ./cluster/checkpoints",
+     .keys = backup_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .exits = found_conflict,
+     .run = verb_restore},
     {.name = "cert",
      .usage = "sluice cert init|issue|renew|revoke DIR [OPTION]...",
      .brief = "make certificates for a cluster of many hosts",

@@ -46,7 +46,7 @@ OPENED_BY = {
     "openssl/": r"common/(base/hash|net/tls)",
     "curl/": r"common/web/web.c",
     "microhttpd": r"common/http/http_inner",
-    "sqlite3": r"coordinator/(journal/journal|tasks/store)",
+    "sqlite3": r"(coordinator/(journal/journal|tasks/store)|client/backup_db)",
     "yaml.h": r"client/yaml",
     "zlib": r"worker/data/data",
     "jpeglib": r"worker/data/data_image_jpeg",

@@ -18,7 +18,7 @@ ARGUMENTS = {"submit": [TOY], "drain": ["w-0"], "undrain": ["w-0"], "jobs": [],
              "workers": [], "servers": [], "quota": [], "doctor": []}
 # These ask no coordinator.
 LOCAL = ("up", "run", "down", "validate", "import", "logs", "cert", "token", "audit", "completion",
-         "version")
+         "version", "backup", "restore")
 
 
 def verbs():
