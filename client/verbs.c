@@ -425,6 +425,14 @@ static const struct conf_key doctor_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key explain_keys[] = {
+    {.name = "schema",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Print a JSON schema of all of it, for editors."},
+    {.name = NULL},
+};
+
 static const struct conf_key backup_keys[] = {
     {.name = "state",
      .kind = CONF_STRING,
@@ -535,6 +543,19 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = not_found,
      .run = verb_validate},
+    {.name = "explain",
+     .usage = "sluice explain [FIELD] [OPTION]...",
+     .brief = "say what may stand in a job spec",
+     .text = "Says of a field of a job spec what it means, its type and its "
+             "default; of one that has keys, and without a field, all keys. "
+             "An editor that knows YAML takes the schema: in a file of YAML, "
+             "'# yaml-language-server: $schema=job.schema.json'.",
+     .example = "sluice explain train.mode\n"
+                "         sluice explain --schema > job.schema.json",
+     .keys = explain_keys,
+     .max_args = 1,
+     .exits = not_found,
+     .run = verb_explain},
     {.name = "import",
      .usage = "sluice import FILE [OPTION]...",
      .brief = "make a job spec of a Keras model",

@@ -18,7 +18,7 @@ ARGUMENTS = {"submit": [TOY], "drain": ["w-0"], "undrain": ["w-0"], "jobs": [],
              "workers": [], "servers": [], "quota": [], "doctor": []}
 # These ask no coordinator.
 LOCAL = ("up", "run", "down", "validate", "import", "logs", "cert", "token", "audit", "completion",
-         "version", "backup", "restore")
+         "version", "backup", "restore", "explain")
 
 
 def verbs():
@@ -114,6 +114,88 @@ def colours_and_redrawn_lines_are_for_terminals():
         check_equal(c.run("validate", path, "-o", "json").stdout[:1], "{", "a document")
 
 
+def explain_and_its_schema_know_each_key_of_a_job():
+    def sluice(*words, want=0):
+        done = subprocess.run([BIN / "sluice", *map(str, words)], capture_output=True, text=True,
+                              check=False, timeout=60)
+        check_equal(done.returncode, want, f"{words}: {done.stderr}")
+        return done
+
+    schema = json.loads(sluice("explain", "--schema").stdout)
+
+    def resolve(one):
+        one = one.get("allOf", [one])[0]
+        return schema["definitions"][one["$ref"].rsplit("/", 1)[1]] if "$ref" in one else one
+
+    def fits(value, one, where):
+        lists = [resolve(way) for way in one["anyOf"]] if "anyOf" in one else [resolve(one)]
+        kind = ("array" if isinstance(value, list) else "object" if isinstance(value, dict)
+                else "boolean" if isinstance(value, bool) else "string" if isinstance(value, str)
+                else "number" if isinstance(value, float) else "integer")
+        way = next((w for w in lists if w["type"] in (kind, "number" if kind == "integer" else kind)),
+                   None)
+        check(way is not None, f"{where} is no {kind} in the schema", lists)
+        for key, inner in value.items() if kind == "object" else ():
+            check(key in way["properties"], f"{where}.{key} is not in the schema")
+            fits(inner, way["properties"][key], f"{where}.{key}")
+        for inner in value if kind == "array" else ():
+            fits(inner, way["items"], f"{where}[]")
+
+    for path in sorted((ROOT / "examples").glob("*.yaml")):
+        if path.stem != "skypilot":
+            whole = json.loads(sluice("validate", path, "-o", "json").stdout)
+            whole.pop("schema_version", None)
+            fits(whole, schema, path.stem)
+
+    told = sluice("explain", "train.mode").stdout
+    for words in ("train.mode  text\n", "async (default): each step is an update", "Default: async"):
+        check(words in told, f"no '{words}'", told)
+    check("train.staleness  text\n" in sluice("explain", "train").stdout, "keys of train")
+    told = sluice("explain", "train.moed", want=3).stderr
+    check("train: there is no 'moed'; did you mean 'mode'?" in told, told)
+    check("train.mode has no keys" in sluice("explain", "train.mode.x", want=3).stderr, "words")
+
+
+def verbs_of_other_programs_are_told_ours():
+    for word, verb in (("list", "jobs"), ("ps", "jobs"), ("get", "status"), ("kill", "stop"),
+                       ("cancel", "stop"), ("rm", "delete"), ("describe", "status")):
+        done = subprocess.run([BIN / "sluice", word], capture_output=True, text=True, check=False)
+        check_equal((done.returncode, done.stderr),
+                    (2, f"sluice: unknown verb '{word}'; did you mean '{verb}'?\n"), word)
+
+
+def verbs_take_several_jobs():
+    with Cluster(psservers=1, workers=1) as c:
+        jobs = [c.submit(mlp_job(f"several-{i}", samples=640, epochs=1)) for i in range(3)]
+        c.run("wait", *jobs)
+        check_equal({c.status(j)["state"] for j in jobs}, {"finished"}, "after wait")
+        done = c.run("watch", *jobs)
+        check_equal(done.stdout.count("steps counted"), 3, done.stdout)
+        done = c.run("watch", *jobs, "--summary", c.dir / "s.json", want=2)
+        check("--summary takes one job" in done.stderr, done.stderr)
+
+        # -o yaml is the document of -o json; on 80 columns a table has no line more.
+        told = c.run("jobs", "-o", "yaml").stdout
+        check(told.startswith("---\nschema_version: 1\n") and "name: several-2" in told, told)
+        c.submit(mlp_job("a-name-of-a-job-that-is-as-long-as-it-may-be-whatever-it-costs",
+                         samples=640, epochs=1))
+        told = c.run("jobs", before=("env", "COLUMNS=80")).stdout
+        check(max(map(len, told.splitlines())) <= 80 and "…" in told, told)
+        check("…" not in c.run("jobs").stdout, "in a pipe nothing is cut")
+
+        # One that is not there does not keep the others.
+        done = c.run("delete", jobs[0], "j-99", jobs[1], want=3)
+        check(f"{jobs[1]} and its checkpoints are deleted" in done.stderr and "j-99" in done.stderr,
+              done.stderr)
+        left = {j["id"] for j in c.json("jobs")["jobs"]}
+        check(jobs[2] in left and not {jobs[0], jobs[1]} & left, f"left: {left}")
+        more = [c.submit(mlp_job(f"stopped-{i}", samples=64000, epochs=50)) for i in range(2)]
+        c.run("stop", "--now", *more)
+        check_equal({c.status(j)["state"] for j in more}, {"stopped"}, "after stop")
+
+
 if __name__ == "__main__":
     main([no_answer_is_waited_for_no_longer_than_timeout,
-          colours_and_redrawn_lines_are_for_terminals])
+          colours_and_redrawn_lines_are_for_terminals,
+          explain_and_its_schema_know_each_key_of_a_job,
+          verbs_of_other_programs_are_told_ours, verbs_take_several_jobs])
