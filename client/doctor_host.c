@@ -204,7 +204,7 @@ static double sync_ms(const char *folder)
 }
 
 // Snapshots are written beside the last ones, journals only grow.
-static void check_space(struct findings *f, const char *folder)
+void doctor_space(struct findings *f, const char *folder)
 {
     char text[OUT_NUMBER];
     struct statvfs disk;
@@ -281,13 +281,13 @@ void doctor_disks(struct findings *f, const struct conf *conf)
                 ms > SYNC_SLOW_MS ? "; every accepted job and every snapshot "
                                     "waits for it"
                                   : "");
-    check_space(f, folder);
+    doctor_space(f, folder);
     if (store != NULL && store_is_s3(store)) {
         check_s3(f, store, conf);
         return;
     }
     if (store != NULL)
-        check_space(f, store);
+        doctor_space(f, store);
     if (store == NULL || state == NULL)
         return;
     if (stat(state, &a) != 0 || stat(store, &b) != 0)

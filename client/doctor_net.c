@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/doctor_net.c -- certificates, and what the coordinator says.
 #include <string.h>
+#include <unistd.h>
 
 #include "client/api.h"
 #include "client/command.h"
@@ -58,6 +59,28 @@ void doctor_tls(struct findings *f, const struct conf *conf)
 
 // ---- coordinator and members
 
+static void check_absent(struct findings *f, const Sluice__V1__MemberStatus *m)
+{
+    bool server = strcmp(m->role, "psserver") == 0;
+    const char *todo = "";
+
+    if (strcmp(m->state, "lost") == 0)
+        todo = server ? ": jobs wait for its shards; start it again under this "
+                        "name, with its state folder or the store (sluice "
+                        "events tells when it went)"
+                      : "; another one does its work";
+    finding(f, FINDING_WARN, "member", "%s %s%s%s is %s%s", m->role, m->name,
+            m->host[0] != '\0' ? " on " : "", m->host, m->state, todo);
+}
+
+// The store, where it is a folder of this host too.
+static void check_store(struct findings *f,
+                        const Sluice__V1__ClusterReply *reply)
+{
+    if (reply->store_dir[0] == '/' && access(reply->store_dir, F_OK) == 0)
+        doctor_space(f, reply->store_dir);
+}
+
 static void check_members(struct findings *f,
                           const Sluice__V1__ClusterReply *reply)
 {
@@ -70,8 +93,7 @@ static void check_members(struct findings *f,
         workers += ready && strcmp(m->role, "worker") == 0;
         servers += ready && strcmp(m->role, "psserver") == 0;
         if (!ready)
-            finding(f, FINDING_WARN, "member", "%s %s on %s is %s", m->role,
-                    m->name, m->host, m->state);
+            check_absent(f, m);
         if (m->version[0] != '\0' && strcmp(m->version, reply->version) != 0)
             finding(f, FINDING_WARN, "member",
                     "%s %s has version %s, the coordinator %s", m->role,
@@ -102,6 +124,7 @@ void doctor_coordinator(struct findings *f, const struct conf *conf)
                 "%s answers: version %s, term %llu", api_address(api),
                 reply->version, (unsigned long long)reply->term);
         check_members(f, reply);
+        check_store(f, reply);
         doctor_dial(f, api, reply);
         for (size_t i = 0; i < reply->n_warnings; i++)
             finding(f, FINDING_WARN, "cluster", "%s", reply->warnings[i]);

@@ -44,6 +44,8 @@ void doctor_programs(struct findings *f);
 void doctor_libraries(struct findings *f);
 void doctor_limits(struct findings *f);
 void doctor_disks(struct findings *f, const struct conf *conf);
+// What is free where a folder lies; nothing, if it is not there.
+void doctor_space(struct findings *f, const char *folder);
 
 // Of the way to the others (doctor_net.c).
 void doctor_tls(struct findings *f, const struct conf *conf);

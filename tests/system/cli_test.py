@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 
-from cluster import BIN, ROOT, Cluster, check, check_equal, main, mlp_job
+from cluster import BIN, ROOT, Cluster, check, check_equal, main, mlp_job, wait_for
 
 TOY = ROOT / "examples" / "toy.yaml"
 # What a verb wants beside its flags, where that is not a job.
@@ -192,6 +192,16 @@ def verbs_take_several_jobs():
         more = [c.submit(mlp_job(f"stopped-{i}", samples=64000, epochs=50)) for i in range(2)]
         c.run("stop", "--now", *more)
         check_equal({c.status(j)["state"] for j in more}, {"stopped"}, "after stop")
+
+        # doctor looks at the store without being told where it is, and says what
+        # a lost psserver wants.
+        job = c.submit(mlp_job("waits", samples=64000, epochs=50))
+        c.wait_steps(job, 10)
+        told = c.run("doctor").stdout
+        check(f"disk         {c.dir / 'store'}: " in told, told)
+        c.kill("ps-0")
+        wait_for("the doctor to say it", lambda: "psserver ps-0 is lost: jobs wait for its shards; "
+                 "start it again under this name" in c.run("doctor", want=None).stdout)
 
 
 if __name__ == "__main__":
