@@ -85,6 +85,11 @@ def first_axis(data: Any) -> List[int]:
 
 def length(data: Any) -> int:
     """How many samples there are; ValueError for what has no length, or several."""
+    if isinstance(data, _class("torch.utils.data", "IterableDataset")):
+        raise ValueError(
+            f"{type(data).__name__}: an IterableDataset is a stream, and samples are "
+            "asked for by number, so that each counts once whoever dies. Give a data set "
+            "with __len__ and __getitem__, or list(data) if it fits into memory")
     if is_tree(data):
         rows = sorted(set(first_axis(data)))
         if len(rows) > 1:

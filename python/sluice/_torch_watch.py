@@ -81,8 +81,8 @@ class Watch:
             if p.requires_grad:
                 raise ValueError(
                     f"{n} requires a gradient now, and was no variable of the job when "
-                    "the Trainer was made: begin another job with it (in mode async "
-                    "those of an optimizer of torch are variables, frozen or not)")
+                    "the Trainer was made: begin another job with it (float32 ones "
+                    "of an optimizer of torch are variables, frozen or not)")
         if len(self._groups) != self._count:
             raise ValueError(
                 "the optimizer was given another group of parameters after the Trainer "

@@ -184,28 +184,22 @@ def _taken(model: torch.nn.Module, optimizer: Any) -> List[Tuple[str, torch.Tens
     return [(n, p) for n, p in own if id(p) in theirs]
 
 
-def _multiples(scheduler: Any, steps: int = 200) -> None:
-    """ValueError, unless the rates of all groups stay multiples of each other."""
-    none = torch.nn.Parameter(torch.zeros(()))  # stands for each: they stay here
-    copied = copy.deepcopy(scheduler, {
-        id(p): none for group in scheduler.optimizer.param_groups
-        for p in group["params"]})
-    groups = copied.optimizer.param_groups
-    first = [group.get("initial_lr", group["lr"]) for group in groups]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the copy's optimizer is not stepped
-        for _ in range(steps):
-            for group, lr in zip(groups, first):
-                if abs(group["lr"] * first[0] - lr * groups[0]["lr"]) > (
-                        1e-6 * abs(lr * first[0])):
-                    raise ValueError(
-                        f"{type(scheduler).__name__}: the rates of the optimizer's groups "
-                        "do not stay multiples of each other, and psservers offer no "
-                        "others: eta_min=0, or one function for all groups")
-            try:
-                copied.step()
-            except Exception:  # it is at its end
-                return
+def _variables(taken: List[Tuple[str, torch.Tensor]], trained_alone: bool
+               ) -> List[Tuple[str, torch.Tensor]]:
+    """Those that require a gradient; and the frozen ones, which may be unfrozen, where
+    an optimizer of torch has them."""
+    trained = [p for _, p in taken if p.requires_grad]
+    if trained_alone or not trained:
+        return [(n, p) for n, p in taken if p.requires_grad]
+    devices = {p.device for p in trained}
+    frozen = {id(p): p.numel() for _, p in taken if not p.requires_grad
+              and p.dtype == torch.float32 and p.device in devices}
+    if sum(frozen.values()) > sum(p.numel() for p in trained):
+        warnings.warn(
+            f"{sum(frozen.values()):,} elements of the optimizer's are frozen, and travel "
+            "all the same, since they may be unfrozen: give it those that require a "
+            "gradient alone", stacklevel=3)
+    return [(n, p) for n, p in taken if p.requires_grad or id(p) in frozen]
 
 
 def schedule_spec(scheduler: Any, updates: Optional[int] = None,
@@ -242,7 +236,8 @@ def _foreseen(scheduler: Any, updates: int, least: int) -> Any:
     none = torch.nn.Parameter(torch.zeros(()))  # stands for each: they stay here
     copied = copy.deepcopy(scheduler, {
         id(p): none for group in optimizer.param_groups for p in group["params"]})
-    group = copied.optimizer.param_groups[0]
+    group, *others = copied.optimizer.param_groups
+    bases = [g.get("initial_lr", g["lr"]) for g in (group, *others)]
     fixed = {k: group[k] for k in ("momentum", "betas", "weight_decay") if k in group}
     rates = np.empty(updates)
     with warnings.catch_warnings():
@@ -257,6 +252,13 @@ def _foreseen(scheduler: Any, updates: int, least: int) -> Any:
                     raise ValueError(f"{kind} cannot be stepped {i} times ahead, and the "
                                      f"job has {updates} updates: {error}") from error
             rates[i] = group["lr"]
+            for g, base in zip(others, bases[1:]):
+                if abs(g["lr"] * bases[0] - rates[i] * base) > 1e-9 * base * bases[0]:
+                    raise ValueError(
+                        f"{kind}: the rates of the optimizer's groups do not stay "
+                        f"multiples of each other (at update {i} {rates[i]:g} of "
+                        f"{bases[0]:g}, and {g['lr']:g} of {base:g}), and psservers offer "
+                        "no others: eta_min=0, or one function for all groups")
             for k, was in fixed.items():
                 if group[k] != was:
                     raise ValueError(f"{kind} changes {k} too, which psservers do not: "
@@ -268,8 +270,9 @@ def _closed(scheduler: Any, updates: Optional[int]) -> Optional[Json]:
     """A schedule of jobs that is the same at each of so many updates."""
     kind = type(scheduler).__name__
     rate = float(getattr(scheduler, "base_lrs", [0.0])[0])
-    if rate <= 0 or getattr(scheduler, "eta_min", 0.0) > rate:
-        return None
+    least = getattr(scheduler, "eta_min", 0.0)
+    if rate <= 0 or least > rate or (least and len(scheduler.base_lrs) > 1):
+        return None  # or each group has its own course
     s: Json
     if kind == "ExponentialLR":
         s = {"type": "exponential_decay", "decay_steps": 1,
@@ -411,6 +414,7 @@ class Trainer(Program):
                  parameters or without, or a dict as a job has it
     scheduler    of torch: as if it were stepped after each update of the whole job;
                  any whose rate is a function of the step (it is stepped ahead)
+    scheduler_by "update", or "epoch" of one that a loop would step once an epoch
     clip_norm, clip_value   the gradient of each step is clipped by the program, as
                  torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do it: nothing
                  leaves before it is whole
@@ -426,7 +430,8 @@ class Trainer(Program):
                  coordinator: Optional[str] = None, *,
                  optimizer: Union[torch.optim.Optimizer, Json, str,
                                   Callable[..., torch.optim.Optimizer], None] = None,
-                 scheduler: Optional[Any] = None, clip_norm: float = 0.0,
+                 scheduler: Optional[Any] = None, scheduler_by: str = "update",
+                 clip_norm: float = 0.0,
                  clip_value: float = 0.0,
                  **cluster: Unpack[Cluster]) -> None:
         self.model = model
@@ -436,8 +441,8 @@ class Trainer(Program):
                                  "model with one batch, then make the optimizer and the "
                                  "Trainer")
         optimizer = _optimizer(optimizer, model)
-        self.parameters = [(n, p) for n, p in _taken(model, optimizer)
-                           if p.requires_grad]
+        self.parameters = _variables(_taken(model, optimizer),
+                                     isinstance(optimizer, dict))
         if not self.parameters:
             raise ValueError("no parameter of the model that the optimizer has requires "
                              "a gradient: nothing would be trained")
@@ -454,12 +459,17 @@ class Trainer(Program):
         if self._device.type not in ("cpu", "cuda"):
             raise ValueError(f"parameters on {self._device}: a CPU or CUDA is wanted")
         self._l2, self._clip_norm, self._clip_value = _l2(optimizer), clip_norm, clip_value
-        self._scheduler = scheduler
+        self._scheduler, self._by_epoch = scheduler, scheduler_by == "epoch"
+        if scheduler_by not in ("update", "epoch"):
+            raise ValueError(f"scheduler_by={scheduler_by!r}: 'update' or 'epoch'")
+        if self._by_epoch and cluster.get("mode", "async") != "async":
+            raise ValueError("scheduler_by='epoch' is of mode async: how many rounds an "
+                             "epoch has is known there alone")
         if type(scheduler).__name__ == "ReduceLROnPlateau":
             schedule_spec(scheduler)  # refuses it
         spec = optimizer_spec(optimizer, {id(p): n for n, p in self.parameters})
-        if scheduler is not None and "groups" in spec:
-            _multiples(scheduler)
+        if scheduler is not None:
+            _foreseen(scheduler, 200, 1)  # refuses what the first updates show
         super().__init__(
             job, coordinator, [(n, tuple(p.shape)) for n, p in self.parameters],
             spec, **cluster)
@@ -471,6 +481,7 @@ class Trainer(Program):
                             scheduler is not None)
         self._plain = False  # gradients are copied at the end of a step, as they are
         self._hooks: List[Any] = []
+        self._frozen: List[int] = []  # those that have no hook yet
         self._grads: Optional[torch.Tensor] = None
         self._params: Optional[torch.Tensor] = None
         self._views: List[torch.Tensor] = []  # of the gradient, by parameter
@@ -486,11 +497,13 @@ class Trainer(Program):
             train = said["train"]
             optimizer = {k: v for k, v in said["optimizer"].items()
                          if k != "learning_rate"}
-            updates = -(-samples // train["batch"]) * train["epochs"]
+            each = -(-samples // train["batch"])
+            updates, epochs = each * train["epochs"], train["epochs"]
             # Rounds, and steps of groups, are fewer than steps.
             least = updates if train.get("mode", "async") == "async" else 1
-            said["optimizer"] = {**optimizer,
-                                 **schedule_spec(self._scheduler, updates, least)}
+            said["optimizer"] = {**optimizer, **(
+                schedule_of(np.repeat(_foreseen(self._scheduler, epochs, epochs), each))
+                if self._by_epoch else schedule_spec(self._scheduler, updates, least))}
         return said
 
     # ---- the model and the vectors
@@ -522,14 +535,22 @@ class Trainer(Program):
             self._pinned = _Pinned([self._params, self._grads], self._device)
         whole = closure.elements < READY  # leaves at the end alone
         self._plain = whole and self._pinned is None and not any(self._l2.values())
-        for i, (n, p) in enumerate(self.parameters):
+        for n, p in self.parameters:
             self._views.append(self._part(self._grads, n).view(p.shape))
             if self._pinned is None:
                 p.data = self._part(self._params, n).view(p.shape)
-            if not whole:
+        self._frozen = [] if whole else list(range(len(self._own)))
+        self._thaw()
+        self._watch.begin()
+
+    def _thaw(self) -> None:
+        """Those that require a gradient by now say when they have it."""
+        for i in self._frozen:
+            n, p = self.parameters[i]
+            if p.requires_grad:
                 self._hooks.append(p.register_post_accumulate_grad_hook(
                     self._hook(i, self._ranges[n])))
-        self._watch.begin()
+        self._frozen = [i for i in self._frozen if not self._own[i].requires_grad]
 
     def _fresh(self) -> None:
         if self._pinned is None:
@@ -633,6 +654,8 @@ class Trainer(Program):
                  their gradients are accumulated, weighed by their samples
         """
         self._watch.look()
+        if self._frozen:
+            self._thaw()
         step = self._begun()
         self._left()
         value = 0.0

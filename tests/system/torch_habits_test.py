@@ -21,26 +21,27 @@ def sgd(p):
 def cross(model, x, y):
     return F.cross_entropy(model(x), y)
 def both(name, net=net, optimizer=sgd, scheduled=lambda o: None, loss=cross,
-         steps=200, **more):
+         steps=200, epochs=1, **more):
     ours, theirs, seen = net(), net(), []
     o = optimizer(ours.parameters())
     with sluice.torch.Trainer(ours, name, address, train={"shuffle": False},
                               optimizer=o, scheduler=scheduled(o), **more) as t:
-        for batch in t.batches((x[:16 * steps], y[:16 * steps]), batch_size=16):
+        for batch in t.batches((x[:16 * steps], y[:16 * steps]), 16, epochs):
             seen.append(t.step(lambda: loss(ours, batch.x, batch.y)))
         t.load()
     o = optimizer(theirs.parameters())
     scheduler = scheduled(o)
-    for i in range(steps):
+    for i in range(steps * epochs):
+        at = 16 * (i % steps)
         o.zero_grad()
-        value = loss(theirs, x[16 * i:16 * i + 16], y[16 * i:16 * i + 16])
+        value = loss(theirs, x[at:at + 16], y[at:at + 16])
         value.backward()
         o.step()
-        if scheduler is not None:
+        if scheduler is not None and (epochs == 1 or (i + 1) % steps == 0):
             scheduler.step()
         assert abs(value.item() - seen[i]) < 1e-4 * abs(value.item()), (
             name, i, value.item(), seen[i])
-    assert len(seen) == steps, (name, len(seen))
+    assert len(seen) == steps * epochs, (name, len(seen))
     a = torch.cat([p.detach().flatten() for p in ours.parameters()])
     b = torch.cat([p.detach().flatten() for p in theirs.parameters()])
     print(name, ((a - b).norm() / b.norm()).item(), flush=True)
@@ -76,6 +77,8 @@ for name, optimizer, scheduled in [
         ("cosine-again", sgd, lambda o: L.CosineAnnealingLR(o, 60, 0.001)),
         ("many-milestones", sgd, lambda o: L.MultiStepLR(o, range(2, 200, 4), 0.97))]:
     both(name, optimizer=optimizer, scheduled=scheduled)
+both("by-epoch", scheduled=lambda o: L.StepLR(o, 3, 0.5), steps=20, epochs=10,
+     scheduler_by="epoch")
 """
 
 # Of more updates than a schedule has points.
@@ -197,6 +200,20 @@ for said in ("NAdam", "Adamax", "Adadelta", "RAdam", "ASGD", "Rprop"):
     refused(f"{said} is not offered by psservers: the nearest is {nearest}", by(said))
     make = getattr(optim, said)
     refused(f"the nearest is {nearest}", lambda m: by(make(m.parameters()))(m))
+for words, more in [("'update' or 'epoch'", {"scheduler_by": "step"}),
+                    ("is of mode async", {"scheduler_by": "epoch", "mode": "hybrid"})]:
+    refused(words, lambda m: sluice.torch.Trainer(m, "refused", address, **more))
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return zip(x, y)
+class Counted(Stream):
+    def __len__(self):
+        return len(x)
+for data in (Stream(), Counted(), torch.utils.data.DataLoader(Counted(), 16)):
+    def trains(model):
+        with sluice.torch.Trainer(model, "refused", address, optimizer="adam") as t:
+            next(iter(t.batches(data, batch_size=16)))
+    refused("an IterableDataset is a stream", trains)
 refused("optimizer='adma': known are SGD, Adam, AdamW, Adagrad, RMSprop", by("adma"))
 refused("its name, its class or a dict", by(7))
 lazy = nn.Sequential(nn.LazyLinear(24), nn.Tanh(), nn.LazyLinear(4))
@@ -369,8 +386,33 @@ print("swa-mean", ((a - b).norm() / b.norm()).item(), flush=True)
 
 # What a program does to the model while it trains: at step 50, or at each.
 CHANGES = KIT + """
+def wide():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(12, 1200), nn.Tanh(), nn.Linear(1200, 4))
+def frozen(make):
+    def made():
+        model = make()
+        for p in model[0].parameters():
+            p.requires_grad_(False)
+        return model
+    return made
+def thaws(model, x, y):
+    model.steps = getattr(model, "steps", 0) + 1
+    for p in model[0].parameters():
+        p.requires_grad_(50 < model.steps < 80 or model.steps > 90)
+    return cross(model, x, y)
+def adamw(p):
+    return optim.AdamW(p, lr=0.002, weight_decay=0.1)
+both("unfreeze", frozen(net), optim.Adam, loss=thaws)
+both("unfreeze-decay", frozen(net), adamw, loss=thaws)
+both("unfreeze-momentum", frozen(net), loss=thaws)
+both("unfreeze-wide", frozen(wide), adamw, loss=thaws)
+both("asleep", frozen(net), adamw)
+both("unfreeze-ring", frozen(wide), adamw, loss=thaws, mode="allreduce", ranks=1,
+     store=sys.argv[2])
+
 # A program that goes on stepping the optimizer itself, and a second one.
-ours, theirs = net(), net()
+ours, theirs, heard = net(), net(), []
 other = nn.Parameter(torch.ones(1))
 o = sgd(ours.parameters())
 second = optim.SGD([*ours.parameters(), other], lr=1.0)
@@ -457,13 +499,20 @@ at("the gradients were changed after t.step", "clip", error=RuntimeError, after=
    change=lambda m, o: nn.utils.clip_grad_norm_(m.parameters(), 1e-3))
 at("SGD.step(closure) computes gradients", "closure", error=RuntimeError, after=True,
    change=lambda m, o: o.step(lambda: cross(m, x, y)))
+heard = []
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    model = net()
+    model[0].requires_grad_(False)
+    sluice.torch.Trainer(model, "asleep", address, optimizer=sgd(model.parameters()))
+assert "312 elements of the optimizer's are frozen" in str(heard[0].message), heard
 """
 
 
 def trained_alike(code, c):
     """The program's lines of `both`: each model is torch's."""
     names = []
-    for line in run(code, c.address).splitlines():
+    for line in run(code, c.address, str(c.dir / "store")).splitlines():
         print(line, flush=True)
         name, apart = line.rsplit(" ", 1)
         if name.split()[0] != "refused":
@@ -474,7 +523,7 @@ def trained_alike(code, c):
 
 def schedules_are_those_of_torch():
     with Cluster(psservers=2, workers=0) as c:
-        check_equal(len(trained_alike(SCHEDULES, c)), 11, "schedules")
+        check_equal(len(trained_alike(SCHEDULES, c)), 12, "schedules")
         jobs = c.json("jobs")["jobs"]
         run(REFUSED_SCHEDULES, c.address)
         check_equal(len(c.json("jobs")["jobs"]), len(jobs), "jobs of what is refused")
@@ -487,7 +536,7 @@ def habits_that_need_nothing_stay():
 
 def a_model_that_changes_is_seen():
     with Cluster(psservers=2, workers=0) as c:
-        check_equal(len(trained_alike(CHANGES, c)), 1, "models")
+        check_equal(len(trained_alike(CHANGES, c)), 7, "models")
         run(REFUSED_CHANGES, c.address)
 
 
