@@ -26,8 +26,8 @@ static const char *number(char out[LIST_NAME], uint64_t n)
 // ---- jobs
 
 static const char *const jobs_head[] = {
-    "id",  "name",    "state", "epoch", "step",   "loss", "samples/s",
-    "age", "workers", "cuts",  "up",    "reason", NULL};
+    "id",  "name",    "state", "epoch", "step",      "loss",   "samples/s",
+    "age", "workers", "cuts",  "up",    "submitted", "reason", NULL};
 
 static void job_row(struct table *t, const ProtobufCMessage *item)
 {

@@ -181,7 +181,10 @@ def verbs_take_several_jobs():
                          samples=640, epochs=1))
         told = c.run("jobs", before=("env", "COLUMNS=80")).stdout
         check(max(map(len, told.splitlines())) <= 80 and "…" in told, told)
-        check("…" not in c.run("jobs").stdout, "in a pipe nothing is cut")
+        told = c.run("jobs").stdout
+        check("…" not in told, "in a pipe nothing is cut", told)
+        check([line.split()[0] for line in told.splitlines()][1:] ==
+              [j["id"] for j in c.json("jobs")["jobs"]], "a job's line begins with its id", told)
 
         # One that is not there does not keep the others.
         done = c.run("delete", jobs[0], "j-99", jobs[1], want=3)

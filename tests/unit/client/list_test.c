@@ -90,11 +90,11 @@ TEST(list, wide_columns_come_behind_the_others)
     struct buf text = BUF_INIT;
 
     T_OK(list_table(&text, LIST_CHECKPOINTS, false, items, 1, t_err()));
-    first_line(&text, "cut  epoch  steps  whole  kept  size  taken at  "
+    first_line(&text, "cut  epoch  steps  whole  kept  size  age  "
                       "manifest");
     T_OK(list_table(&text, LIST_CHECKPOINTS, true, items, 1, t_err()));
-    first_line(&text, "cut  epoch  steps  whole  kept  size  taken at  "
-                      "manifest  shards  psservers");
+    first_line(&text, "cut  epoch  steps  whole  kept  size  age  "
+                      "manifest  taken at  shards  psservers");
     T_OK(list_table(&text, LIST_CHECKPOINTS, true, items, 0, t_err()));
     T_EQ(text.len, 0);
 }
