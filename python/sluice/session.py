@@ -165,7 +165,8 @@ class Closure:
     and `Step.push` take their place."""
 
     def __init__(self, session: "Session", handle: ctypes.c_void_p) -> None:
-        self._session, self._open = session, handle
+        self._session = session
+        self._open: Optional[ctypes.c_void_p] = handle
         info = native.lib().sluice_closure_info(handle).contents
         self.job = info.job.decode()
         self.job_number = int(info.number)
@@ -304,14 +305,19 @@ class Closure:
 
     def let_go(self, why: Optional[str]) -> None:
         if self._open is not None:
-            native.lib().sluice_finish(self._open, _bytes(why))
-            self._open = None  # type: ignore[assignment]
-            self._session._closure = None
+            self._end("sluice_finish", _bytes(why))
 
     def fail(self, why: str, job_error: bool = False) -> None:
         """The attempt failed; with `job_error` the job fails at once."""
-        native.lib().sluice_fail(self._handle(), _bytes(why), job_error)
-        self._open = None  # type: ignore[assignment]
+        self._handle()
+        self._end("sluice_fail", _bytes(why), job_error)
+
+    def _end(self, name: str, *words: object) -> None:
+        """Frees it. Ctrl-C may be raised as soon as that call returns: whoever catches
+        it finds a closure that is finished, and does not free it again."""
+        end = getattr(native.lib(), name)
+        handle, self._open = self._open, None
+        end(handle, *words)
         self._session._closure = None
 
 
@@ -419,8 +425,9 @@ class Session:
             return
         if self._closure is not None:
             self._closure.let_go("the program is leaving")
-        native.lib().sluice_close(self._session)
-        self._session = ctypes.c_void_p()
+        close, none = native.lib().sluice_close, ctypes.c_void_p()
+        session, self._session = self._session, none  # as in Closure._end
+        close(session)
 
     def __enter__(self) -> "Session":
         return self

@@ -232,6 +232,42 @@ def sigterm_waiting():
             sluice.stop(job, C.address, now=True)
 
 
+INTERRUPTED = LINEAR + """
+import signal
+from sluice import _native
+def interrupted(*words):
+    call(*words)
+    setattr(_native.lib(), sys.argv[3], call)
+    signal.raise_signal(signal.SIGINT)
+call = getattr(_native.lib(), sys.argv[3])
+setattr(_native.lib(), sys.argv[3], interrupted)
+with Linear(8, sys.argv[2], sys.argv[1]) as t:
+    for i, batch in enumerate(t.batches(data(8), 1, 30000)):
+        t.step(batch)
+        if i == 20 and sys.argv[3] == "sluice_fail":
+            t._closure.fail("for a try")
+        if i == 20:
+            break
+"""
+
+
+def sigint_while_it_gives_back():
+    """Ctrl-C that comes within the call that gives a closure back, or ends a session,
+    is raised behind it: what was freed by that is not freed again."""
+    calls = ("sluice_finish", "sluice_fail", "sluice_close")
+    programs = {call: begun(INTERRUPTED, call, call) for call in calls}
+    try:
+        for call, program in programs.items():
+            out, err = program.communicate(timeout=20)
+            check_equal(program.returncode, -signal.SIGINT, f"{call}: {out}{err}")
+            check("KeyboardInterrupt" in err, call, err)
+    finally:
+        for call, program in programs.items():
+            program.kill()
+            for job in jobs(call):
+                sluice.stop(job["id"], C.address, now=True)
+
+
 def program_first():
     """A program that is there before the coordinator waits, with one line; as long as
     `wait` says; a coordinator that is away at the end is waited for, too."""
@@ -309,7 +345,9 @@ if __name__ == "__main__":
         try:
             main([stale_join, rerun, data_is_looked_at,
                   a_program_that_fails_leaves_no_job, warnings_reach_the_program,
-                  the_length_is_known, sigterm_waiting, program_first, the_best_is_kept_and_ends_the_job])
+                  the_length_is_known, sigterm_waiting, sigint_while_it_gives_back,
+                  program_first,
+                  the_best_is_kept_and_ends_the_job])
         except SystemExit as ended:
             code = ended.code
     sys.exit(code)
