@@ -16,7 +16,7 @@
 #include "proto/access.h"
 #include "worker/lease/task.h"
 
-#define GOODBYE_MS 2000 // for the coordinator to take what is said last
+#define GOODBYE_MS 1500 // for the coordinator to take what is said last
 #define SHM_MIN (32 << 10)
 #define GRACE_MS 25000
 #define DRAIN_WAIT_MS 1000 // for a step under way to end when it drains
@@ -472,10 +472,29 @@ void sluice_drain(struct sluice *s)
         go(s); // without memory it leaves without a word
 }
 
-void sluice_close(struct sluice *s)
+// Hands back what waits, and what is leased before the coordinator has heard
+// that we leave, until it has taken all of that.
+static void say_goodbye(struct sluice *s)
 {
     struct deadline until = deadline_in_ms(GOODBYE_MS);
+    bool in_time = true;
 
+    pthread_mutex_lock(&s->shared.lock);
+    while (!s->shared.gone && in_time) {
+        if (list_empty(&s->shared.queue)) {
+            in_time =
+                deadline_wait(&until, &s->shared.changed, &s->shared.lock);
+            continue;
+        }
+        pthread_mutex_unlock(&s->shared.lock);
+        (void)sluice_take(s, 0, NULL, NULL);
+        pthread_mutex_lock(&s->shared.lock);
+    }
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+void sluice_close(struct sluice *s)
+{
     if (s == NULL)
         return;
     sluice_drain(s);
@@ -483,12 +502,7 @@ void sluice_close(struct sluice *s)
         sluice_finish(s->open, "the program is leaving");
     if (s->ring != NULL)
         ring_stop(s, "the program is leaving", NULL, false);
-    (void)sluice_take(s, 0, NULL, NULL); // hands back what waits
-    pthread_mutex_lock(&s->shared.lock);
-    while (!s->shared.gone &&
-           deadline_wait(&until, &s->shared.changed, &s->shared.lock))
-        ;
-    pthread_mutex_unlock(&s->shared.lock);
+    say_goodbye(s);
     loop_stop(s->loop);
     pthread_join(s->thread, NULL);
     (void)sluice_take(s, 0, NULL, NULL); // what came meanwhile

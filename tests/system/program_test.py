@@ -3,12 +3,13 @@
 """Programs that train a job, in NumPy: which job they join and which they refuse, what
 data they take, what is left of a job whose program fails, and how they wait. All cases
 share one cluster."""
+import json
 import os
 import signal
 import subprocess
 import sys
 
-from cluster import BIN, ROOT, Cluster, check, check_equal, main
+from cluster import BIN, ROOT, Cluster, check, check_equal, main, wait_for
 
 os.environ["SLUICE_LIBRARY"] = str(BIN.parent / "lib" / "libsluice.so")
 os.environ["SLUICE_BIN"] = str(BIN)
@@ -268,6 +269,27 @@ def sigint_while_it_gives_back():
                 sluice.stop(job["id"], C.address, now=True)
 
 
+def what_is_leased_late_is_given_back():
+    """A session that leaves gives back, too, what it was leased before the coordinator
+    heard of that: it is told to others at once and not after the lease's end."""
+    with Linear(8, "late", C.address) as t:
+        for batch in t.batches(data(8), 1, 30000):
+            t.step(batch)
+            job = int(t.status()["job"])
+            break
+    names = [f"late-{i}" for i in range(12)]
+    for name in names:
+        with sluice.Session(C.address, job=job, name=name) as session:
+            session.take().let_go("for a try")
+
+    def ends():
+        return [line["leases"] for line in map(json.loads, C.log("coordinator").splitlines())
+                if line["msg"] == "member detached" and line["member"] in names]
+    wait_for("the ends of all sessions", lambda: len(ends()) == len(names))
+    check_equal(ends(), [0] * len(names), "leases that were kept")
+    sluice.stop(jobs("late")[0]["id"], C.address, now=True)
+
+
 def program_first():
     """A program that is there before the coordinator waits, with one line; as long as
     `wait` says; a coordinator that is away at the end is waited for, too."""
@@ -346,7 +368,7 @@ if __name__ == "__main__":
             main([stale_join, rerun, data_is_looked_at,
                   a_program_that_fails_leaves_no_job, warnings_reach_the_program,
                   the_length_is_known, sigterm_waiting, sigint_while_it_gives_back,
-                  program_first,
+                  what_is_leased_late_is_given_back, program_first,
                   the_best_is_kept_and_ends_the_job])
         except SystemExit as ended:
             code = ended.code
