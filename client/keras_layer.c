@@ -37,6 +37,18 @@ static enum sl_err finish_relu(struct keras_take *t)
                         keras_text(text, most));
 }
 
+// Keras 2 has a fused form of its own for images.
+static enum sl_err finish_norm(struct keras_take *t)
+{
+    const json_t *fused = json_object_get(t->node->config, "fused");
+
+    if (!t->g->keras2 || json_is_false(fused))
+        return SL_OK;
+    return json_object_set_new(t->to, "fused", json_true()) == 0
+               ? SL_OK
+               : sl_fail(t->g->err, SL_ENOMEM, "out of memory");
+}
+
 static enum sl_err finish_attention(struct keras_take *t)
 {
     if (!t->node->causal)
@@ -184,7 +196,8 @@ static const struct known {
     {"Add", "add", none, false, NULL},
     {"Average", "average", none, false, NULL},
     {"AveragePooling2D", "average_pooling2d", pool, false, NULL},
-    {"BatchNormalization", "batch_normalization", batch_norm, true, NULL},
+    {"BatchNormalization", "batch_normalization", batch_norm, true,
+     finish_norm},
     {"Concatenate", "concatenate", along_axis, false, NULL},
     {"Conv2D", "conv2d", conv2d, true, NULL},
     {"Dense", "dense", dense, true, NULL},

@@ -39,11 +39,13 @@
 // 2  no layer: a ring whose rounds wait for callbacks (Rates.hold)
 // 3  no layer: evaluate.metrics
 // 4  no layer: a ring whose optimizer has groups
+// 5  batch_normalization's fused
 #define MODEL_EDITION 1 // that a layer or a loss of today may need
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
 #define MODEL_EDITION_GROUPS 4
-#define MODEL_EDITION_KNOWN MODEL_EDITION_GROUPS // by a worker of today
+#define MODEL_EDITION_FUSED 5
+#define MODEL_EDITION_KNOWN MODEL_EDITION_FUSED // by a worker of today
 
 // X(CODE, "name in the spec")
 #define MODEL_LAYER_MAP(X)                                                     \
@@ -180,9 +182,11 @@ struct model_node {
     bool causal;
     bool ids; // the sample or a view of it, and embeddings read it: numbers of
               // rows, which no 16 bits can hold
-    double rate;                    // dropout, in [0, 1)
-    uint64_t seed;                  // dropout
-    double momentum, epsilon;       // of normalizations
+    double rate;              // dropout, in [0, 1)
+    uint64_t seed;            // dropout
+    double momentum, epsilon; // of normalizations
+    bool unbiased; // batch_normalization: the moving variance moves by the
+                   // variance of n values times n / (n - 1)
     uint32_t weight[MODEL_WEIGHTS]; // MODEL_NONE: it has none
 };
 

@@ -20,6 +20,13 @@ struct build {
     struct sl_error *err;
 };
 
+// Who computes the model knows this edition, or a later one.
+static inline void build_needs(const struct build *b, unsigned edition)
+{
+    if (b->m->edition < edition)
+        b->m->edition = edition;
+}
+
 // "layer 'pool1' (max_pooling2d) ...". Returns SL_EINVAL.
 enum sl_err build_fail(const struct build *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -45,7 +45,8 @@ static const struct layer_kind {
                                         0},
     [MODEL_FLATTEN] = {ANY, build_flatten, 1, 0},
     [MODEL_DROPOUT] = {ANY " rate seed ", build_dropout, 1, 0},
-    [MODEL_BATCH_NORMALIZATION] = {ANY " momentum epsilon center scale axis ",
+    [MODEL_BATCH_NORMALIZATION] = {ANY " momentum epsilon center scale axis "
+                                       " fused ",
                                    build_norm, 1, 0},
     [MODEL_ADD] = {ANY, build_combination, 2, 0},
     [MODEL_CONCATENATE] = {ANY " axis ", build_concatenate, 2, 0},
@@ -131,8 +132,7 @@ enum sl_err build_layer(struct build *b)
         return rc;
     n->in = b->m->nodes[n->input[0]].out;
     n->out = n->in;
-    if (b->m->edition < kinds[n->type].edition)
-        b->m->edition = kinds[n->type].edition;
+    build_needs(b, kinds[n->type].edition);
     rc = kinds[n->type].build(b);
     if (rc == SL_OK && shape_product(&elements, &n->out) != SL_OK)
         return build_fail(b, "has an output of more than %llu elements",
@@ -182,7 +182,7 @@ static enum sl_err set_act(const struct build *b, const char *word)
         return model_unknown_act(where, word, b->err);
     }
     if (n->act > MODEL_ACT_SOFTPLUS) // those that came later
-        b->m->edition = MODEL_EDITION;
+        build_needs(b, MODEL_EDITION);
     // Keras' defaults of the functions; the layers' are set by their builder.
     n->alpha = n->act == MODEL_ACT_ELU          ? 1.0
                : n->act == MODEL_ACT_LEAKY_RELU ? 0.2
@@ -198,7 +198,7 @@ static enum sl_err build_dense(struct build *b)
     if (b->layer->units == 0)
         return build_fail(b, "needs 'units' of at least 1");
     if (n->in.rank > 1) // along the last axis
-        b->m->edition = MODEL_EDITION;
+        build_needs(b, MODEL_EDITION);
     n->out.dim[n->in.rank - 1] = b->layer->units;
     rc = set_act(b, b->layer->activation);
     return rc == SL_OK ? build_dense_variables(b) : rc;
@@ -225,7 +225,7 @@ static enum sl_err build_conv2d(struct build *b)
                           (unsigned long long)b->node->in.dim[2], l->filters,
                           b->node->groups);
     if (b->node->groups > 1)
-        b->m->edition = MODEL_EDITION;
+        build_needs(b, MODEL_EDITION);
     rc = build_window(b, l->kernel_size, l->n_kernel_size, l->strides,
                       l->n_strides);
     if (rc == SL_OK)
@@ -303,7 +303,7 @@ static enum sl_err build_global_pool(struct build *b)
     n->out = (struct model_shape){1, {n->in.dim[2]}};
     if (b->layer->keepdims) {
         n->out = (struct model_shape){3, {1, 1, n->in.dim[2]}};
-        b->m->edition = MODEL_EDITION;
+        build_needs(b, MODEL_EDITION);
     }
     return SL_OK;
 }
@@ -337,6 +337,9 @@ static enum sl_err build_norm(struct build *b)
         return rc;
     n->momentum = l->has_momentum ? l->momentum : 0.99;
     n->epsilon = l->has_epsilon ? l->epsilon : 1e-3;
+    n->unbiased = l->fused && n->in.rank >= 3;
+    if (n->unbiased)
+        build_needs(b, MODEL_EDITION_FUSED);
     if (!(n->momentum >= 0 && n->momentum < 1))
         return build_fail(b, "wants 'momentum' in [0, 1), got %g", n->momentum);
     if (!(n->epsilon > 0 && isfinite(n->epsilon)))
@@ -414,7 +417,7 @@ static enum sl_err build_combination(struct build *b)
                               "wants inputs of one shape, got %s and %s ('%s')",
                               model_shape_text(first, &n->out),
                               model_shape_text(other, s), from->name);
-        b->m->edition = MODEL_EDITION;
+        build_needs(b, MODEL_EDITION);
     }
     return SL_OK;
 }

@@ -102,7 +102,8 @@ static enum sl_err dilation(struct build *b, const Sluice__V1__LayerSpec *l)
     if (rc == SL_OK && wide && (n->stride[0] > 1 || n->stride[1] > 1))
         return build_fail(b, "wants 'strides' of 1 where 'dilation_rate' is "
                              "more than 1");
-    b->m->edition = wide ? MODEL_EDITION : b->m->edition;
+    if (wide)
+        build_needs(b, MODEL_EDITION);
     return rc;
 }
 

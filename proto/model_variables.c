@@ -104,7 +104,7 @@ static enum sl_err regularize(struct build *b, enum model_weight weight,
     v->l1 = r->l1;
     v->l2 = r->l2;
     if (v->l1 > 0 || v->l2 > 0)
-        b->m->edition = MODEL_EDITION;
+        build_needs(b, MODEL_EDITION);
     return SL_OK;
 }
 

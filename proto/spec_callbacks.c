@@ -280,11 +280,8 @@ enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
                        spec->evaluate->every_epochs, spec->train->epochs);
     // A rank that does not wait would sum what the others do not.
     if (spec_allreduce(spec) &&
-        (c->early_stopping != NULL || c->reduce_on_plateau != NULL) &&
-        spec->model->edition < MODEL_EDITION_HOLDS) {
-        spec->model->has_edition = true;
-        spec->model->edition = MODEL_EDITION_HOLDS;
-    }
+        (c->early_stopping != NULL || c->reduce_on_plateau != NULL))
+        spec_needs(spec, MODEL_EDITION_HOLDS);
     if (c->early_stopping != NULL)
         rc = check_early(spec, c->early_stopping, err);
     if (rc == SL_OK && c->reduce_on_plateau != NULL)

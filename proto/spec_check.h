@@ -15,6 +15,15 @@
         }                                                                      \
     } while (0)
 
+// Who computes the job knows this edition of models, or a later one.
+static inline void spec_needs(Sluice__V1__JobSpec *spec, unsigned edition)
+{
+    if (spec->model->has_edition && spec->model->edition >= edition)
+        return;
+    spec->model->has_edition = true;
+    spec->model->edition = edition;
+}
+
 // A string, or a message, that is not there. SL_ENOMEM.
 enum sl_err spec_string(char **at, const char *value);
 enum sl_err spec_message(void *at, const ProtobufCMessageDescriptor *of);

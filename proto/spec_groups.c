@@ -160,9 +160,7 @@ enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
             if (!fits_any(o->groups[i]->variables[k], m))
                 return no_such(o->groups[i]->variables[k], i, m, err);
     // A rank that does not know them would update otherwise than the others.
-    if (o->n_groups > 0 && spec_allreduce(spec)) {
-        spec->model->has_edition = true;
-        spec->model->edition = MODEL_EDITION_GROUPS;
-    }
+    if (o->n_groups > 0 && spec_allreduce(spec))
+        spec_needs(spec, MODEL_EDITION_GROUPS);
     return SL_OK;
 }

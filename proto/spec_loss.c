@@ -58,10 +58,8 @@ static enum sl_err check_extras(Sluice__V1__JobSpec *spec, enum spec_loss loss,
     if (spec->has_top_k)
         rc = spec_range("top_k", spec->top_k, 1, 1000000, err);
     if (spec->label_smoothing > 0 || spec->top_k > 1 ||
-        loss == SPEC_LOSS_MEAN_ABSOLUTE_ERROR) {
-        spec->model->has_edition = true;
-        spec->model->edition = MODEL_EDITION;
-    }
+        loss == SPEC_LOSS_MEAN_ABSOLUTE_ERROR)
+        spec_needs(spec, MODEL_EDITION);
     return rc;
 }
 

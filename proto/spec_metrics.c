@@ -134,9 +134,7 @@ enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err)
     rc = check_each(e, spec_loss(spec), err);
     if (rc == SL_OK)
         rc = check_top_k(e, (spec_metrics(spec) & BIT(TOP_K)) != 0, err);
-    if (rc == SL_OK && spec_metrics_scored(spec) != 0) {
-        spec->model->has_edition = true;
-        spec->model->edition = MODEL_EDITION_METRICS;
-    }
+    if (rc == SL_OK && spec_metrics_scored(spec) != 0)
+        spec_needs(spec, MODEL_EDITION_METRICS);
     return rc;
 }

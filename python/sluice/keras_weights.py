@@ -4,6 +4,7 @@
     sluice import model.keras.json -o job.yaml        # what model.to_json() gave
     save_weights(model, "first.safetensors")          # submit --weights: starts with them
     load_weights(model, "model.safetensors")          # what `sluice export` wrote
+    load_job(model, "j-7", "10.0.0.1:7070").predict(x)   # the same of a job
 
 `sluice import` names a variable `<layer>/<weight>`, in Keras' layout. Works with
 models of Keras 3 and of Keras 2 (`tf.keras`, `tf_keras`), and imports neither.
@@ -12,13 +13,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Iterator, Tuple, Union
+import tempfile
+from typing import Any, Dict, Iterator, Optional, Tuple, Union
 
 import numpy as np
 
 from . import client
+from .session import Tls
 
-__all__ = ["load_weights", "save_weights", "variable_names"]
+__all__ = ["load_job", "load_weights", "save_weights", "variable_names"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -89,3 +92,15 @@ def load_weights(model: Any, path: Path) -> None:
         raise ValueError(f"{os.fspath(path)}: {'; '.join(wrong[:5])}{more}")
     for name, variable in variables.items():
         variable.assign(tensors[name])
+
+
+def load_job(model: Any, job: str, coordinator: Optional[str] = None, *,
+             tls: Tls = None) -> Any:
+    """Gives a built model the parameters of a job's newest checkpoint, and returns it.
+    The job is one of `sluice import`; its file makes the model again, as
+    keras.models.model_from_json(text). ValueError as of load_weights."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "job.safetensors")
+        client.export(job, coordinator, tls=tls, to=path)
+        load_weights(model, path)
+    return model

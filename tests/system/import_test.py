@@ -67,6 +67,44 @@ else:
 """
 
 
+# One step at no rate moves nothing but the statistics of batch normalization.
+MOVES = """
+import sys, numpy
+which, what, folder = sys.argv[1:]
+k = __import__(which)
+from sluice.keras_weights import load_job, save_weights, variable_names
+l = k.layers
+random = numpy.random.default_rng(0)
+x, y = random.normal(size=(8, 4, 4, 3)).astype("f4"), random.integers(0, 2, 8)
+if what == "make":
+    k.utils.set_random_seed(1)
+    m = k.Sequential([
+        k.Input((4, 4, 3)), l.Conv2D(4, 3, strides=2, padding="same", name="c"),
+        l.BatchNormalization(name="bn"), l.GlobalAveragePooling2D(),
+        l.BatchNormalization(name="flat"), l.Dense(2, name="d")])
+    open(f"{folder}/model.json", "w").write(m.to_json())
+    save_weights(m, f"{folder}/first.safetensors")
+    numpy.savez(f"{folder}/data.npz", x=x, y=y.astype("i4"))
+    m.compile(k.optimizers.SGD(1e-30),
+              k.losses.SparseCategoricalCrossentropy(from_logits=True))
+    m.train_on_batch(x, y)
+    numpy.save(f"{folder}/want.npy", m.predict(x, verbose=0))
+    numpy.savez(f"{folder}/moved.npz", **{n: numpy.asarray(v.numpy()) for n, v in
+                                          variable_names(m).items() if "moving" in n})
+else:
+    job, address = what.split("@")
+    m = load_job(k.models.model_from_json(open(f"{folder}/model.json").read()), job,
+                 address)
+    for name, want in numpy.load(f"{folder}/moved.npz").items():
+        got = numpy.asarray(variable_names(m)[name].numpy())
+        begun = 0 if "mean" in name else 0.99
+        assert numpy.allclose(got - begun, want - begun, rtol=1e-3), (
+            name, (want - begun) / (got - begun))
+    assert numpy.allclose(m.predict(x, verbose=0), numpy.load(f"{folder}/want.npy"),
+                          atol=1e-5)
+"""
+
+
 def says(done, *texts):
     for text in texts:
         check(text in done.stderr, f"it does not say '{text}'", done.stdout, done.stderr)
@@ -183,10 +221,25 @@ def values_of_keras_2():
     values_of_keras_go_to_a_job_and_come_back("tf_keras")
 
 
+def k2_moving_variance():
+    os.environ.setdefault("SLUICE_BIN", str(BIN))
+    with Cluster(psservers=1, workers=1) as c:
+        keras("tf_keras", "make", c.dir, MOVES)
+        spec = c.dir / "job.yaml"
+        c.run("import", c.dir / "model.json", "-o", spec, *data("data.npz"),
+              *(f"--set={s}" for s in (
+                  "loss=sparse_categorical_crossentropy", "optimizer.type=sgd",
+                  "optimizer.learning_rate=1e-30", "train.batch=8", "train.epochs=1")))
+        job = c.run("submit", spec, "--no-wait", "--weights",
+                    c.dir / "first.safetensors").stdout.strip()
+        check_counts(c.wait_state(job))
+        keras("tf_keras", f"{job}@{c.address}", c.dir, MOVES)
+
+
 if __name__ == "__main__":
     TESTS = [what_keras_wrote_trains_under_the_names_that_keras_has,
              all_but_the_model_may_come_from_another_spec,
              what_is_missing_or_cannot_be_is_said]
     if there("keras"):
-        TESTS += [values_of_keras_3, values_of_keras_2]
+        TESTS += [values_of_keras_3, values_of_keras_2, k2_moving_variance]
     main(TESTS)

@@ -46,11 +46,22 @@ static void add(struct build *b, uint32_t i, int64_t count, double share,
     compile_emit(b, i, &d, (struct build_ref[]){WHOLE(from), WHOLE(to)});
 }
 
+// n / (n - 1), where the variance of n values moves the moving one unbiased.
+static double bessel_of(const struct build *b, uint32_t i, enum model_weight w)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    double n = (double)b->o->batch * (double)(model_shape_elements(&node->in) /
+                                              node->in.dim[node->in.rank - 1]);
+
+    return w == MODEL_MOVING_VARIANCE && node->unbiased && n > 1 ? n / (n - 1)
+                                                                 : 1;
+}
+
 static double share_of(const struct build *b, uint32_t i, enum model_weight w)
 {
-    return variable(b, i, w)->kind == MODEL_MOVING && b->o->share > 0
-               ? b->o->share
-               : 1;
+    if (variable(b, i, w)->kind != MODEL_MOVING)
+        return 1;
+    return (b->o->share > 0 ? b->o->share : 1) * bessel_of(b, i, w);
 }
 
 uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w)

@@ -65,6 +65,32 @@ TEST(keras, files_have_the_variables_that_keras_says)
 #undef CHECK
 }
 
+// Keras 2 moves the variance of images in a way of its own.
+TEST(keras, a_norm_of_keras2_is_fused)
+{
+    static const char *const files[] = {"norms-k3", "norms-k2"};
+
+    for (size_t i = 0; i < SL_COUNT(files); i++) {
+        size_t at, norms = 0;
+        json_t *layer;
+        struct keras k;
+
+        corpus_import(&k, files[i]);
+        json_array_foreach(json_object_get(k.model, "layers"), at, layer)
+        {
+            const char *type =
+                json_string_value(json_object_get(layer, "type"));
+
+            if (strcmp(type, "batch_normalization") != 0)
+                continue;
+            norms++;
+            T_EQ(json_is_true(json_object_get(layer, "fused")), i == 1);
+        }
+        T_GT(norms, 0);
+        keras_release(&k);
+    }
+}
+
 // ---- what it was compiled with
 
 static json_t *filled(const char *name, const char *said, struct buf *notes)

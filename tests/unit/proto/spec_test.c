@@ -70,6 +70,13 @@ TEST(spec, says_which_edition_a_worker_must_know)
         {"'model':{'input_shape':[4],'layers':[{'type':'dense','units':3,"
          "'kernel_regularizer':{'l2':0.1}}]}",
          LOSS, 1},
+        {"'model':{'input_shape':[4,4,2],'layers':[{'type':"
+         "'batch_normalization','fused':true},{'type':'flatten'},{'type':"
+         "'dense','units':3}]}",
+         LOSS ",'top_k':2", 5},
+        {"'model':{'input_shape':[4],'layers':[{'type':"
+         "'batch_normalization','fused':true},{'type':'dense','units':3}]}",
+         LOSS, 0},
         {"'model':{'input_shape':[4],'edition':7,'layers':[{'type':'dense',"
          "'units':3}]}",
          LOSS, 0},

@@ -1096,6 +1096,51 @@ TEST(compile, the_loss_scale_only_keeps_gradients_from_vanishing)
     net_close(&b);
 }
 
+// Batch normalization of (3, 2, 2) in 5 samples; the format has its `fused`.
+#define NET_FUSED                                                              \
+    "{'input_shape': [3, 2, 2], 'layers': [{'type': 'batch_normalization',"    \
+    " 'name': 'bn'%s}, {'type': 'flatten'}, {'type': 'dense', 'units': 3}]}"
+
+// Only what moves the moving variance is another, by n / (n - 1).
+static void check_fused(const char *backend, double share)
+{
+    static const char *const ways[] = {"", ", 'fused': true"};
+    struct compile_options o = {.loss = SPARSE,
+                                .from_logits = true,
+                                .train = true,
+                                .share = share,
+                                .batch = 5};
+    struct net n[2];
+
+    draw();
+    for (int i = 0; i < 2; i++) {
+        char text[300];
+
+        snprintf(text, sizeof(text), NET_FUSED, ways[i]);
+        net_open_as(&n[i], backend, text, &o);
+    }
+    for (int i = 0; i < 2; i++)
+        T_OK(program_run(n[i].p, &n[i].io, 0, n[i].p->count, t_err()));
+    for (uint32_t v = 0; v < n[0].model->variables_count; v++) {
+        const struct model_variable *var = &n[0].model->variables[v];
+        bool variance = strcmp(var->name, "bn/moving_variance") == 0;
+
+        for (size_t k = var->first; k < var->first + var->elements; k++)
+            T_NEAR(get(&n[1], n[1].io.grads, k),
+                   get(&n[0], n[0].io.grads, k) * (variance ? 30.0 / 29 : 1),
+                   1e-6);
+    }
+    net_close(&n[0]);
+    net_close(&n[1]);
+}
+
+TEST(compile, a_fused_norm_moves_by_the_unbiased_variance)
+{
+    check_fused("ref", 0);
+    check_fused("cpu", 0);
+    check_fused("cpu", 0.25);
+}
+
 // ---- several micro-batches
 
 static const uint32_t micro[] = {4, 4, 2};
