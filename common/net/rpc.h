@@ -413,6 +413,13 @@ enum sl_err rpc_channel_adopt(struct rpc_channel *channel, int fd,
                               struct sl_error *err);
 bool rpc_channel_adopted(struct rpc_channel *channel); // it has one now
 
+// A cancelled call has ended after so long, and what it lent is released, if
+// its peer reads. Else break: all connections of this process to the address
+// are closed, unless that has a name for its host, and calls on them end.
+// Whoever else uses one dials again.
+#define RPC_BREAK_MS 250
+void rpc_channel_break(struct rpc_channel *channel);
+
 // Try to connect at once, if it was waiting to try again.
 void rpc_channel_hurry(struct rpc_channel *channel);
 

@@ -27,7 +27,6 @@
 #define WINDOW_BYTES ((size_t)2 << 20)
 #define SMALL_BYTES ((size_t)64 << 10) // never waits
 #define SAID_BYTES ((size_t)4 << 10)   // of more it is said how many
-#define BREAK_MS 250 // a cancelled call has ended by then, if its peer reads
 
 // One unary call.
 struct client_call {
@@ -169,17 +168,22 @@ static void cancel_all_calls(struct rpc_channel *ch)
     start_all(&ready);
 }
 
+void rpc_channel_break(struct rpc_channel *ch)
+{
+    rpc_break(ch->lanes.address);
+}
+
 // A peer that does not read holds up the end of what was cancelled.
 static void wait_idle(struct rpc_channel *ch)
 {
-    struct deadline until = deadline_in_ms(BREAK_MS);
+    struct deadline until = deadline_in_ms(RPC_BREAK_MS);
 
     pthread_mutex_lock(&ch->lock);
     while (!list_empty(&ch->open) || ch->streams_open > 0) {
         if (deadline_wait(&until, &ch->idle, &ch->lock))
             continue;
-        rpc_break(ch->lanes.address);
-        until = deadline_in_ms(BREAK_MS);
+        rpc_channel_break(ch);
+        until = deadline_in_ms(RPC_BREAK_MS);
     }
     pthread_mutex_unlock(&ch->lock);
 }

@@ -193,8 +193,17 @@ def a_program_that_fails_leaves_no_job():
     sluice.stop(job, C.address)
 
 
+# argv[3]: a model that is sent as bytes, of which sockets hold a part.
 WAITS = LINEAR + """
-with Linear(8, sys.argv[2], sys.argv[1]) as t:
+import functools
+from sluice import _program
+n = 8 if len(sys.argv) < 4 else int(sys.argv[3])
+_program.Session = functools.partial(_program.Session, shm=n == 8)
+class Waits(Linear):
+    def step(self, batch):
+        self._closure.grads[:] = 0.5
+        self._done(1.0)
+with Waits(n, sys.argv[2], sys.argv[1]) as t:
     for i, batch in enumerate(t.batches(data(8), 1, 30000)):
         t.step(batch)
         if i == 5:
@@ -213,11 +222,12 @@ def begun(code, *words):
 def sigterm_waiting():
     """A program that waits for a psserver which hangs, or is gone, ends when it is
     asked to: in order by SIGTERM, as Python programs do by SIGINT."""
-    for away, back in ((C.pause, C.resume), (C.kill, C.start)):
+    for away, back, *n in ((C.pause, C.resume), (C.kill, C.start),
+                           (C.pause, C.resume, "500000")):
         for how, code, word in ((signal.SIGTERM, 0, "left"),
                                 (signal.SIGINT, -signal.SIGINT, "KeyboardInterrupt")):
-            name = f"waits-{away.__name__}-{how.name.lower()}"
-            program = begun(WAITS, name)
+            name = "-".join(["waits", away.__name__, how.name.lower(), *n])
+            program = begun(WAITS, name, *n)
             try:
                 check_equal(program.stdout.readline(), "going\n", name)
                 away("ps-0")

@@ -232,6 +232,11 @@ void peer_cancel(struct peer *p)
     rpc_cancel(p->channel, p->ticket);
 }
 
+void peer_break(struct peer *p)
+{
+    rpc_channel_break(p->channel);
+}
+
 void peer_ended(struct peer *p, bool answered)
 {
     look(p);

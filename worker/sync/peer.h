@@ -83,6 +83,9 @@ enum sl_err peer_push(struct peer *p, struct wire_push *m,
                       const float *gradient, struct peer_call *call);
 void peer_next_gradient(struct peer *p);
 void peer_cancel(struct peer *p);
+// It was cancelled RPC_BREAK_MS ago and has not ended, or lends still: the
+// psserver reads nothing.
+void peer_break(struct peer *p);
 
 // Before what comes of a call is looked at: `answered` by a psserver that knows
 // the memory that was named. Else that memory may still be read and written

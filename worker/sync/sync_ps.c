@@ -442,9 +442,20 @@ static void ps_seen(const struct sync *sync, struct sync_seen *out)
     *out = self(sync)->seen;
 }
 
+// Whom we still wait for reads nothing.
+static void break_off(struct sync_ps *s)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        if (!at_rest(&s->shards[i]))
+            peer_break(&s->shards[i].peer);
+    }
+}
+
 // What is in flight is cancelled; nothing new is started.
 static void abandon(struct sync_ps *s)
 {
+    struct deadline until = deadline_in_ms(RPC_BREAK_MS);
+
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
         ps_cancel(&s->shards[i]);
         s->shards[i].held = false;
@@ -466,7 +477,10 @@ static void abandon(struct sync_ps *s)
         }
         if (all_at_rest(s, 0))
             break;
-        wait_locked(s, UINT64_MAX);
+        if (deadline_wait(&until, &s->shared.changed, &s->shared.lock))
+            continue;
+        break_off(s);
+        until = deadline_in_ms(RPC_BREAK_MS);
     }
     pthread_mutex_unlock(&s->shared.lock);
 }
