@@ -41,7 +41,7 @@ ASK_S = 5.0  # how long nothing is given before the job is asked for
 LOOK_S = 10.0  # so often a job that goes on is asked for its warnings
 AGAIN_S = 0.2  # before a coordinator that is away is asked again
 QUIT_S = 1.0  # for an answer, when we are leaving
-WORD_S = 2.0  # for what is said of the job when the program has failed
+WORD_S = 2.0  # to leave, and for what is said of the job, of a program that failed
 DIFFERING = 6  # that a message names
 # Parts of a spec that a program speaks for, whether it says them or not.
 COMPARED = ("model", "optimizer", "data", "train")
@@ -393,9 +393,10 @@ class Program:
         return self
 
     def __exit__(self, kind: object, error: Optional[BaseException], *_: object) -> None:
+        until = time.monotonic() + WORD_S
         self.close()
         if error is not None and not self._leaving:
-            self._last_word()
+            self._last_word(until)
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         self._old_handlers = {}
@@ -407,13 +408,12 @@ class Program:
         if self._session is not None:
             self._session.drain()
 
-    def _last_word(self) -> None:
+    def _last_word(self, until: float) -> None:
         """The program has failed. Nobody waits for ever for a job that nobody has
         trained: who submitted it ends it. Of any other it is said that it goes on."""
         if self.id is None or self._told:
             return
         self._told = True
-        until = time.monotonic() + WORD_S
 
         def ask(verb: Callable[..., Answer], **more: Any) -> Answer:
             return verb(self.id, self.coordinator, tls=self.submit_tls,
