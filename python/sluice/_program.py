@@ -41,7 +41,7 @@ ASK_S = 5.0  # how long nothing is given before the job is asked for
 LOOK_S = 10.0  # so often a job that goes on is asked for its warnings
 AGAIN_S = 0.2  # before a coordinator that is away is asked again
 QUIT_S = 1.0  # for an answer, when we are leaving
-WORD_S = 2.0  # to leave, and for what is said of the job, of a program that failed
+WORD_S = 1.75  # to leave, and for what is said of the job, of a program that failed
 DIFFERING = 6  # that a message names
 # Parts of a spec that a program speaks for, whether it says them or not.
 COMPARED = ("model", "optimizer", "data", "train")
