@@ -5,6 +5,7 @@
 // where that no longer serves them and the file lies on this host, from the
 // snapshot itself. With --from no process is asked at all.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,7 +24,8 @@ struct export
     struct cli *cli;
     struct store_setup setup;
     struct layout layout;
-    float *flat; // owned
+    float *flat;   // owned
+    char *classes; // a JSON array of names by output, of the heap; NULL: none
     uint64_t job, cut;
     uint64_t fewest, most; // steps, over the shards
 };
@@ -54,6 +56,7 @@ static enum sl_err write_file(struct export *e, struct sl_error *err)
         {"sluice.layout", "keras"},
         {"sluice.job", job},
         {"sluice.cut", cut},
+        {"sluice.classes", e->classes}, // last: left out where there are none
     };
     uint64_t bytes = 0;
     enum sl_err rc;
@@ -65,7 +68,7 @@ static enum sl_err write_file(struct export *e, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     rc = assemble_write(fs_posix(), target.path, &e->layout, e->flat, meta,
-                        SL_COUNT(meta), &bytes, err);
+                        SL_COUNT(meta) - (e->classes == NULL), &bytes, err);
     if (rc == SL_OK)
         rc = target_done(&target, err);
     else
@@ -246,6 +249,20 @@ static enum sl_err choose(const Sluice__V1__Checkpoint **out,
                    cli_arg(cli, 0));
 }
 
+// Returns the names of the classes as JSON; NULL for none, or without memory.
+static char *classes_text(const Sluice__V1__CheckpointsReply *reply)
+{
+    json_t *list = reply->n_classes > 0 ? json_array() : NULL;
+    char *text = NULL;
+
+    for (size_t i = 0; list != NULL && i < reply->n_classes; i++)
+        json_array_append_new(list, json_string(reply->classes[i]));
+    if (list != NULL && json_array_size(list) == reply->n_classes)
+        text = json_dumps(list, JSON_COMPACT);
+    json_decref(list);
+    return text;
+}
+
 static enum sl_err from_job(struct export *e, struct api *api,
                             struct sl_error *err)
 {
@@ -265,6 +282,7 @@ static enum sl_err from_job(struct export *e, struct api *api,
         return rc;
     e->job = reply->job;
     e->cut = cut->cut;
+    e->classes = classes_text(reply);
     if (cut->n_shards != e->layout.shards_count)
         rc = sl_fail(err, SL_ECORRUPT,
                      "cut %llu names %zu shards, %u are "
@@ -313,5 +331,6 @@ int verb_export(struct cli *cli)
         api_close(api);
     }
     sl_free(e.flat);
+    free(e.classes); // jansson's
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

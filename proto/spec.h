@@ -82,9 +82,15 @@ enum spec_staleness_rule { // numbers as in StalenessRule
 
 #define SPEC_DELAY_MAX (1 << 20)
 #define SPEC_SKIP_BAD_MAX 1000
+#define SPEC_CLASSES_BYTES 65536 // of all names of classes, with their ends
 // Closures of a window; one that is not shorter follows the number of workers.
 #define SPEC_WINDOW_DEFAULT 1024
 #define SPEC_DC_DELAY_MAX 64 // so many copies of the parameters
+
+// Checks names of classes, which are folders: SL_EINVAL for one that no folder
+// can have, that stands twice, or for more bytes than SPEC_CLASSES_BYTES.
+enum sl_err spec_check_classes(char *const *names, size_t count,
+                               struct sl_error *err);
 
 struct spec_staleness {
     uint64_t max_delay; // 0: no limit

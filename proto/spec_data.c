@@ -4,14 +4,17 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "common/base/mem.h"
 
 #define SAMPLES_MAX (UINT64_C(1) << 40)
 #define SCALED " format scale offset limit "
 
 enum format { IDX, NPY, NPZ, CSV, IMAGES, SYNTHETIC, EXTERNAL, FORMATS };
 
-static const char *const names[FORMATS] = {
+static const char *const formats[FORMATS] = {
     [IDX] = "idx",           [NPY] = "npy",       [NPZ] = "npz",
     [CSV] = "csv",           [IMAGES] = "images", [SYNTHETIC] = "synthetic",
     [EXTERNAL] = "external",
@@ -27,7 +30,7 @@ static const struct takes {
     [NPZ] = {SCALED " x x_member y_member ", true, false, false},
     [CSV] = {SCALED " x header delimiter label_column columns ", true, false,
              false},
-    [IMAGES] = {SCALED " x ", true, false, false},
+    [IMAGES] = {SCALED " x depth ", true, false, false},
     [SYNTHETIC] = {" format samples seed generator classes scale offset ",
                    false, false, true},
     [EXTERNAL] = {" format samples ", false, false, true},
@@ -80,6 +83,72 @@ static enum sl_err check_csv(Sluice__V1__SourceSpec *s, const char *path,
     return SL_OK;
 }
 
+static bool is_folder_name(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n > 0 && n < 256 && name[0] != '.' && strchr(name, '/') == NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// Sorted, so that a long list costs no more than its sorting.
+static enum sl_err check_twice(char *const *names, size_t count,
+                               struct sl_error *err)
+{
+    char **sorted = sl_malloc_array(count, sizeof(*sorted));
+    enum sl_err rc = SL_OK;
+
+    if (sorted == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for names of classes");
+    memcpy(sorted, names, count * sizeof(*sorted));
+    qsort(sorted, count, sizeof(*sorted), by_name);
+    for (size_t i = 1; rc == SL_OK && i < count; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            rc = sl_fail(err, SL_EINVAL,
+                         "data.classes: '%.60s' stands there twice", sorted[i]);
+    sl_free(sorted);
+    return rc;
+}
+
+enum sl_err spec_check_classes(char *const *names, size_t count,
+                               struct sl_error *err)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_folder_name(names[i]))
+            return sl_fail(err, SL_EINVAL,
+                           "data.classes[%zu]: wants the name of a folder, of "
+                           "1 to 255 bytes, without '/' and not hidden",
+                           i);
+        bytes += strlen(names[i]) + 1;
+        if (bytes > SPEC_CLASSES_BYTES)
+            return sl_fail(err, SL_EINVAL,
+                           "data.classes: the names are more than %d bytes "
+                           "long; leave them out to have them in byte order",
+                           SPEC_CLASSES_BYTES);
+    }
+    return count > 1 ? check_twice(names, count, err) : SL_OK;
+}
+
+// The names say what folders of images are, and nothing of other formats.
+static enum sl_err check_classes(const Sluice__V1__DataSpec *data,
+                                 struct sl_error *err)
+{
+    if (data->n_classes == 0)
+        return SL_OK;
+    if (strcmp(data->train->format, formats[IMAGES]) != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "data.classes: names folders of images, and data.train "
+                       "is of format %s",
+                       data->train->format);
+    return spec_check_classes(data->classes, data->n_classes, err);
+}
+
 static enum sl_err check_scale(Sluice__V1__SourceSpec *s, const char *path,
                                struct sl_error *err)
 {
@@ -129,6 +198,10 @@ static enum sl_err check_files(Sluice__V1__SourceSpec *s, enum format format,
         snprintf(at, sizeof(at), "%s.limit", path);
         rc = spec_range(at, s->limit, 1, SAMPLES_MAX, err);
     }
+    if (rc == SL_OK && s->has_depth) {
+        snprintf(at, sizeof(at), "%s.depth", path);
+        rc = spec_range(at, s->depth, 8, 16, err);
+    }
     if (rc == SL_OK && format == NPZ)
         rc = spec_string(&s->x_member, "x");
     if (rc == SL_OK && format == NPZ)
@@ -149,7 +222,7 @@ static enum sl_err check_source(Sluice__V1__SourceSpec *s, bool external,
     if (external && s->format == NULL &&
         spec_string(&s->format, "external") != SL_OK)
         return SL_ENOMEM;
-    rc = spec_word(at, s->format, names, FORMATS, &format, err);
+    rc = spec_word(at, s->format, formats, FORMATS, &format, err);
     if (rc != SL_OK)
         return rc;
     if (external != (format == EXTERNAL))
@@ -195,5 +268,7 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
         rc = check_source(spec->data->train, external, "data.train", err);
     if (rc == SL_OK && spec->data->test != NULL)
         rc = check_source(spec->data->test, external, "data.test", err);
+    if (rc == SL_OK)
+        rc = check_classes(spec->data, err);
     return rc;
 }

@@ -483,6 +483,24 @@ enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
     return SL_OK;
 }
 
+// Says which folder of images is which output, or how that will be decided.
+static enum sl_err explain_classes(struct buf *out,
+                                   const Sluice__V1__DataSpec *data)
+{
+    enum sl_err rc;
+
+    if (strcmp(data->train->format, "images") != 0)
+        return SL_OK;
+    if (data->n_classes == 0)
+        return buf_append_str(out, "outputs: the folders of data.train in byte "
+                                   "order of their names\n");
+    rc = buf_append_str(out, "outputs:");
+    for (size_t i = 0; rc == SL_OK && i < data->n_classes; i++)
+        rc = buf_appendf(out, "%s %zu %s", i > 0 ? "," : "", i,
+                         data->classes[i]);
+    return rc == SL_OK ? buf_append_str(out, "\n") : rc;
+}
+
 enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err)
 {
@@ -503,6 +521,8 @@ enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                          draft.model->variables_count);
     if (rc == SL_OK)
         rc = explain_plan(out, &draft);
+    if (rc == SL_OK)
+        rc = explain_classes(out, spec->data);
     draft_release(&draft);
     return rc;
 }

@@ -14,6 +14,7 @@
 #include "common/run/spans.h"
 #include "coordinator/core/bad.h"
 #include "coordinator/core/blame.h"
+#include "coordinator/core/classes.h"
 #include "coordinator/core/copies.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/excluded.h"
@@ -365,7 +366,8 @@ static void complete_probe(struct coord *c, struct member *m, struct job *job,
         (struct journal_facts){facts->train_samples, facts->test_samples,
                                facts->train_hash, facts->test_hash};
     if (!coord_wrote(
-            c, journal_job_facts(c->journal, job->id, &job->facts, &c->err)))
+            c, journal_job_facts(c->journal, job->id, &job->facts, &c->err)) ||
+        !coord_wrote(c, classes_take(c, job, facts)))
         return;
     job->has_facts = true;
     LOG(INFO, "data probed", "job=%s train=%llu test=%llu worker=%s",

@@ -12,6 +12,7 @@
 
 #include "common/base/mem.h"
 #include "coordinator/core/bad.h"
+#include "coordinator/core/classes.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/monitor.h"
@@ -764,5 +765,7 @@ Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
         return NULL;
     }
     m->spec = (Sluice__V1__JobSpec *)copy;
+    if (m->spec->data != NULL)
+        classes_put(c, job, &m->spec->data->n_classes, &m->spec->data->classes);
     return m;
 }

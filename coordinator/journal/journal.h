@@ -160,6 +160,14 @@ enum sl_err journal_job_facts(struct journal *j, uint64_t id,
                               const struct journal_facts *facts,
                               struct sl_error *err);
 
+// Writes and reads the names of a job's classes, a packed DataFacts that holds
+// nothing else; nothing is appended to *out for a job that has none.
+enum sl_err journal_job_classes(struct journal *j, uint64_t id,
+                                struct journal_blob facts,
+                                struct sl_error *err);
+enum sl_err journal_job_classes_of(struct journal *j, uint64_t id,
+                                   struct buf *out, struct sl_error *err);
+
 // The layout, and a row per shard: names[s] is the psserver of shard s; "" of a
 // part of a ring.
 enum sl_err journal_job_place(struct journal *j, uint64_t id,

@@ -118,6 +118,34 @@ enum sl_err journal_job_facts(struct journal *j, uint64_t id,
                        U64(facts->test_hash)));
 }
 
+enum sl_err journal_job_classes(struct journal *j, uint64_t id,
+                                struct journal_blob facts, struct sl_error *err)
+{
+    return journal_write(
+        j, err, "INSERT OR REPLACE INTO classes(job, facts) VALUES(?1, ?2)",
+        JOURNAL_VALUES(U64(id), BLOB(facts)));
+}
+
+enum sl_err journal_job_classes_of(struct journal *j, uint64_t id,
+                                   struct buf *out, struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_sql(j, err, "SELECT facts FROM classes WHERE job = ?1",
+                    JOURNAL_VALUES(U64(id)));
+    struct journal_blob blob;
+    enum sl_err rc;
+
+    if (s == NULL)
+        return SL_EIO;
+    rc = journal_step(j, s, err);
+    if (rc != SL_OK)
+        return rc == SL_ENOENT ? SL_OK : rc;
+    blob = journal_blob_at(s, 0);
+    rc = buf_append(out, blob.data, blob.bytes);
+    sqlite3_reset(s);
+    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "names of classes");
+}
+
 static enum sl_err add_shard(struct journal *j, uint64_t job, uint32_t shard,
                              const char *psserver, struct sl_error *err)
 {
@@ -199,6 +227,7 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
         "DELETE FROM metrics WHERE job = ?1",
         "DELETE FROM blames WHERE job = ?1",
         "DELETE FROM tenants WHERE job = ?1",
+        "DELETE FROM classes WHERE job = ?1",
         "DELETE FROM clocks WHERE job = ?1",
         "DELETE FROM pauses WHERE job = ?1",
         "DELETE FROM queue WHERE job = ?1",

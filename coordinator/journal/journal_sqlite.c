@@ -68,6 +68,8 @@ static const char more[] =
     " job INTEGER PRIMARY KEY, cuts INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS tenants("
     " job INTEGER PRIMARY KEY, tenant TEXT NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS classes("
+    " job INTEGER PRIMARY KEY, facts BLOB NOT NULL);"
     "CREATE TABLE IF NOT EXISTS pauses("
     " job INTEGER PRIMARY KEY, state INTEGER NOT NULL, who TEXT NOT NULL,"
     " why TEXT NOT NULL, note TEXT NOT NULL, since_us INTEGER NOT NULL,"

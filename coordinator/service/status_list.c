@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "coordinator/core/classes.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/status.h"
@@ -115,6 +116,25 @@ static enum sl_err checkpoints(const struct job *job,
     return rc;
 }
 
+static void put_classes(const struct coord *c, const struct job *job,
+                        Sluice__V1__CheckpointsReply *reply)
+{
+    const Sluice__V1__DataSpec *data = job->unreadable ? NULL : job->spec->data;
+    size_t said = data != NULL ? data->n_classes : 0;
+
+    if (said > 0) {
+        reply->classes = sl_calloc(said, sizeof(*reply->classes));
+        while (reply->classes != NULL && reply->n_classes < said) {
+            char *name = sl_strdup(data->classes[reply->n_classes]);
+
+            if (name == NULL)
+                break;
+            reply->classes[reply->n_classes++] = name;
+        }
+    }
+    classes_put(c, job, &reply->n_classes, &reply->classes);
+}
+
 enum sl_err status_checkpoints(struct coord *c,
                                const Sluice__V1__JobRequest *request,
                                Sluice__V1__CheckpointsReply **reply,
@@ -129,6 +149,8 @@ enum sl_err status_checkpoints(struct coord *c,
     if (rc != SL_OK)
         return rc;
     rc = checkpoints(job, reply);
+    if (rc == SL_OK)
+        put_classes(c, job, *reply);
     ended_close(job);
     return rc == SL_OK ? SL_OK : sl_fail(err, rc, "a list of checkpoints");
 }

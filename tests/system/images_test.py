@@ -111,13 +111,49 @@ def broken_folders_fail_the_job_and_say_why():
         for job, words in [
                 (images_job(broken, None), ["sky/002.png", "broken PNG"]),
                 (images_job(root, None, classes=5), ["3 classes", "5 outputs"]),
-                (images_job(root, other), ["class 2", "data.test", "data.train"]),
+                (images_job(root, other), ["'sea'", "data.test", "data.train"]),
                 (images_job(c.dir / "bare", None), ["bare", "no images"]),
                 (images_job(c.dir / "nowhere", None), ["nowhere"])]:
             failed = c.wait_state(c.submit(job), "failed", 30)
             for word in words:
                 check(word in failed["reason"], f"no '{word}' in", failed["reason"])
         check_counts(c.wait_state(c.submit(images_job(root, root))))
+
+
+def which_folder_is_which_output_is_told():
+    """In the status and in what is exported, after the coordinator's death too;
+    a test set that lacks a class is counted with the classes of training."""
+    with Cluster(psservers=1, workers=1) as c:
+        train = folder_of(c.dir / "train", 20, COLOURS)
+        test = folder_of(c.dir / "val", 6, {k: COLOURS[k] for k in ("grass", "sky")})
+        plain = c.submit(images_job(train, test, evaluate={"every_epochs": 1}))
+        job = images_job(train, test, name="named")
+        job["data"]["classes"] = ["sky", "grass", "brick"]
+        path = c.dir / "named.yaml"
+        path.write_text(json.dumps(job))
+        said = c.run("submit", path, "--dry-run").stdout
+        check("outputs: 0 sky, 1 grass, 2 brick" in said, said)
+        named = c.submit(job)
+        done = c.wait_state(plain)
+        check_counts(done)
+        check(done["evaluations"][-1]["accuracy"] > 0.9,
+              "the classes of the test set are others", done["evaluations"])
+        check_counts(c.wait_state(named))
+        c.restart("coordinator")
+        for one, want in ((plain, ["brick", "grass", "sky"]),
+                          (named, ["sky", "grass", "brick"])):
+            check_equal(c.json("status", one)["spec"]["data"]["classes"], want, "status")
+            file = c.dir / f"{one}.safetensors"
+            c.run("export", one, "--to", file)
+            head = file.read_bytes()
+            head = json.loads(head[8:8 + struct.unpack("<Q", head[:8])[0]])
+            check_equal(json.loads(head["__metadata__"]["sluice.classes"]), want,
+                        "metadata of the export")
+        job["data"]["classes"] = ["sky", "grass", "grass"]
+        twice = c.dir / "twice.yaml"
+        twice.write_text(json.dumps(job))
+        refused = c.run("submit", twice, "--dry-run", want=None)
+        check("'grass' stands there twice" in refused.stderr, refused.stderr)
 
 
 def with_broken(folder, names):
@@ -230,6 +266,7 @@ if __name__ == "__main__":
     main([the_imagenette_example_learns_without_files,
           a_folder_of_files_is_trained_on,
           broken_folders_fail_the_job_and_say_why,
+          which_folder_is_which_output_is_told,
           broken_images_are_passed_over_and_named,
           broken_images_are_passed_over_in_rounds,
           broken_images_are_passed_over_in_a_ring,

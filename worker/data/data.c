@@ -59,26 +59,14 @@ uint64_t data_memory(const struct data *d)
     return d->ops->memory == NULL ? 0 : d->ops->memory(d);
 }
 
-enum sl_err data_agree(const struct data *train, const struct data *test,
-                       struct sl_error *err)
+uint32_t data_classes(const struct data *d)
 {
-    if (train->classes == 0 || test->classes == 0)
-        return SL_OK;
-    if (train->classes != test->classes)
-        return sl_fail(err, SL_EINVAL,
-                       "data.test has %u classes, but data.train has %u",
-                       test->classes, train->classes);
-    for (uint32_t i = 0; i < train->classes; i++) {
-        const char *a = train->ops->class_name(train, i);
-        const char *b = test->ops->class_name(test, i);
+    return d->classes;
+}
 
-        if (strcmp(a, b) != 0)
-            return sl_fail(err, SL_EINVAL,
-                           "class %u, by name, is another folder in data.test "
-                           "than in data.train; both need the same classes",
-                           i);
-    }
-    return SL_OK;
+const char *data_class(const struct data *d, uint32_t number)
+{
+    return d->ops->class_name(d, number);
 }
 
 bool data_has_values(const struct data *d)

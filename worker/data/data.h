@@ -68,6 +68,9 @@ struct data_source {
     uint64_t samples, seed; // synthetic
     const char *generator;  // binary, classes, images
     uint32_t classes;
+    char *const *names; // images: the folder of each class; none: byte order
+    size_t names_count;
+    uint32_t depth;            // images: bits of a sample of 16; 0: all
     uint64_t limit;            // use only so many; 0: all
     const struct roots *roots; // where files may lie; NULL: none are read
     struct data_bad *bad; // samples that may be passed over; NULL: none may
@@ -100,9 +103,11 @@ bool data_shared(const struct data *d);
 // Bytes of memory that it holds of its samples or of where they lie.
 uint64_t data_memory(const struct data *d);
 
-// The classes of both sets, where both have names: equal, or SL_EINVAL.
-enum sl_err data_agree(const struct data *train, const struct data *test,
-                       struct sl_error *err);
+// Returns the number of classes that have names (images: folders), else 0.
+uint32_t data_classes(const struct data *d);
+
+// Returns the name of a class below data_classes(d); it belongs to the data.
+const char *data_class(const struct data *d, uint32_t number);
 
 // True: labels are f32, as DATA_VALUES.
 bool data_has_values(const struct data *d);

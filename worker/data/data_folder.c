@@ -29,9 +29,12 @@ struct images {
     struct folder folder;
     uint32_t shape[3]; // rows, columns, channels
 
+    uint32_t depth;
+
     struct {
         pthread_mutex_t lock;
         struct decoder *idle;
+        bool warned; // that images seem to use fewer bits than 16
     } shared;
 };
 
@@ -46,7 +49,11 @@ static struct decoder *take_decoder(struct images *s)
     if (d != NULL)
         s->shared.idle = d->next;
     pthread_mutex_unlock(&s->shared.lock);
-    return d != NULL ? d : sl_calloc(1, sizeof(*d));
+    if (d == NULL)
+        d = sl_calloc(1, sizeof(*d));
+    if (d != NULL)
+        d->image.depth = s->depth;
+    return d;
 }
 
 static void give_decoder(struct images *s, struct decoder *d)
@@ -105,6 +112,26 @@ static enum sl_err load(struct images *s, struct decoder *d, size_t file,
     return rc;
 }
 
+// Warns once of a file whose 16 bits are used in part, as cameras of 10, 12 and
+// 14 bits write it: without data's `depth` such an image is nearly black.
+static void look_at_bits(struct images *s, const struct image *im, size_t file)
+{
+    unsigned bits = 0;
+
+    if (s->depth != 0 || im->used == 0 || im->used >= 1u << 15)
+        return;
+    while (im->used >> bits != 0)
+        bits++;
+    pthread_mutex_lock(&s->shared.lock);
+    if (!s->shared.warned)
+        LOG(WARN, "image of 16 bits uses only low ones: say depth",
+            "file=%s/%s/%s bits=%u", s->folder.root,
+            folder_class(&s->folder, s->folder.files[file].class),
+            folder_name(&s->folder, file), bits);
+    s->shared.warned = true;
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
 static enum sl_err read_with(struct images *s, struct decoder *d, size_t file,
                              void *x, struct sl_error *err)
 {
@@ -115,6 +142,8 @@ static enum sl_err read_with(struct images *s, struct decoder *d, size_t file,
     if (rc == SL_OK)
         rc = image_decode(&d->image, d->file.at, s->folder.files[file].bytes,
                           err);
+    if (rc == SL_OK)
+        look_at_bits(s, &d->image, file);
     if (rc == SL_OK && !data->u8) {
         rc = image_space(&d->bytes, data->features, err);
         to = d->bytes.at;
@@ -211,7 +240,7 @@ static enum sl_err check_classes(const struct images *s, struct sl_error *err)
                        "%s holds no images: they belong in a folder per "
                        "class, as <class>/<name>.jpg or .png",
                        s->folder.root);
-    if (empty != NULL)
+    if (empty != NULL && !want->test)
         return sl_fail(err, SL_EINVAL,
                        "%s/%.80s holds no image: put some there, or remove "
                        "the folder if it is no class",
@@ -262,7 +291,9 @@ static enum sl_err open_images(struct images *s,
     if (source->x == NULL)
         return sl_fail(err, SL_EINVAL,
                        "data of format images needs the path x of a folder");
-    rc = folder_scan(f, source->roots, source->x, source->pulse, err);
+    rc = folder_scan(f, source->roots, source->x,
+                     (struct folder_names){source->names, source->names_count},
+                     source->pulse, err);
     if (rc == SL_OK)
         rc = check_classes(s, err);
     if (rc == SL_OK)
@@ -287,6 +318,7 @@ enum sl_err data_open_folder(struct data **out, const struct data_source *s,
         return sl_fail(err, SL_ENOMEM, "no memory");
     data_init(&i->data, &images_ops, s, want);
     pthread_mutex_init(&i->shared.lock, NULL);
+    i->depth = s->depth;
     rc = open_images(i, s, err);
     if (rc != SL_OK) {
         data_free(&i->data);

@@ -2,9 +2,9 @@
 // worker/data/data_folder.h -- which images a folder holds:
 // root/<class>/<file>.
 //
-// Classes are the folders in it, in byte order of their names, and get the
-// numbers 0, 1, ...; one without images has a number all the same, and no set
-// of samples is made of it. Files are in byte order within their class. Taken
+// Classes are the folders in it, in byte order of their names or as they are
+// given, and get the numbers 0, 1, ...; one without images has a number all the
+// same. Files are in byte order within their class. Taken
 // are regular files called *.jpg, *.jpeg or *.png in letters of either case.
 // Names that begin with a dot, symbolic links (to folders, too) and all other
 // things are skipped, and counted.
@@ -44,10 +44,18 @@ struct folder {
     uint64_t hidden, links, others; // skipped
 };
 
-// The folder is found below one of the worker's roots.
+// Names of the classes, in order; count 0: the folders that are there are. One
+// of them need not be there, but every folder that is there must be one.
+struct folder_names {
+    char *const *name;
+    size_t count;
+};
+
+// Finds the folder below one of the worker's roots, and lists what is in it.
+// SL_EINVAL names a folder that is none of the classes.
 enum sl_err folder_scan(struct folder *out, const struct roots *roots,
-                        const char *root, struct pulse *pulse,
-                        struct sl_error *err);
+                        const char *root, struct folder_names names,
+                        struct pulse *pulse, struct sl_error *err);
 void folder_release(struct folder *f);
 
 const char *folder_class(const struct folder *f, uint32_t class);

@@ -18,6 +18,7 @@
 
 struct scan {
     struct folder *f;
+    struct folder_names names;
     struct pulse *pulse;
     int class_fd;
     const char *class_path;
@@ -147,19 +148,12 @@ static enum sl_err add_class(struct scan *s, const char *name)
     return rc;
 }
 
-static enum sl_err on_class(void *arg, const char *name)
+// Lists the images of a folder that is there, as those of the class added last.
+static enum sl_err scan_class(struct scan *s, const char *name)
 {
-    struct scan *s = arg;
-    struct stat st;
+    enum sl_err rc;
     char *path;
-    bool wanted;
-    enum sl_err rc =
-        look(s, s->f->fd - 1, s->f->root, name, S_IFDIR, &st, &wanted);
 
-    if (rc == SL_OK && wanted)
-        rc = add_class(s, name);
-    if (rc != SL_OK || !wanted)
-        return rc;
     path = fs_join(s->f->root, name);
     if (path == NULL)
         return no_memory(s);
@@ -179,12 +173,62 @@ static enum sl_err on_class(void *arg, const char *name)
     return rc;
 }
 
+static bool is_named(const struct scan *s, const char *name)
+{
+    for (size_t i = 0; i < s->names.count; i++)
+        if (strcmp(s->names.name[i], name) == 0)
+            return true;
+    return false;
+}
+
+// Takes the next folder in byte order; of classes that were named it only sees
+// that the folder is one of them.
+static enum sl_err on_class(void *arg, const char *name)
+{
+    struct scan *s = arg;
+    struct stat st;
+    bool wanted;
+    enum sl_err rc =
+        look(s, s->f->fd - 1, s->f->root, name, S_IFDIR, &st, &wanted);
+
+    if (rc != SL_OK || !wanted)
+        return rc;
+    if (s->names.count > 0)
+        return is_named(s, name)
+                   ? SL_OK
+                   : sl_fail(s->err, SL_EINVAL,
+                             "%s: the folder '%.80s' is none of the %zu "
+                             "classes (data.classes, or the folders of "
+                             "data.train): move it away, or name it there",
+                             s->f->root, name, s->names.count);
+    rc = add_class(s, name);
+    return rc == SL_OK ? scan_class(s, name) : rc;
+}
+
+// Takes the classes in the order in which they were named.
+static enum sl_err scan_named(struct scan *s)
+{
+    enum sl_err rc = SL_OK;
+    struct stat st;
+
+    for (size_t i = 0; rc == SL_OK && i < s->names.count; i++) {
+        const char *name = s->names.name[i];
+
+        rc = add_class(s, name);
+        if (rc == SL_OK &&
+            fstatat(s->f->fd - 1, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISDIR(st.st_mode))
+            rc = scan_class(s, name);
+    }
+    return rc;
+}
+
 enum sl_err folder_scan(struct folder *out, const struct roots *roots,
-                        const char *root, struct pulse *pulse,
-                        struct sl_error *err)
+                        const char *root, struct folder_names names,
+                        struct pulse *pulse, struct sl_error *err)
 {
     struct folder f = {.root = sl_strdup(root)};
-    struct scan s = {.f = &f, .pulse = pulse, .err = err};
+    struct scan s = {.f = &f, .names = names, .pulse = pulse, .err = err};
     int fd = -1;
     enum sl_err rc;
 
@@ -194,6 +238,8 @@ enum sl_err folder_scan(struct folder *out, const struct roots *roots,
     f.fd = fd + 1;
     if (rc == SL_OK)
         rc = fs_list_open(fd, root, on_class, &s, err);
+    if (rc == SL_OK)
+        rc = scan_named(&s);
     if (rc != SL_OK) {
         folder_release(&f);
         return rc;

@@ -28,6 +28,7 @@ enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,
     static const uint8_t jpeg[] = {0xff, 0xd8, 0xff};
     static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 
+    im->used = 0;
     if (n > IMAGE_FILE_BYTES)
         return sl_fail(err, SL_ERANGE,
                        "is %zu bytes long; images are read up "

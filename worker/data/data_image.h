@@ -5,6 +5,7 @@
 // What a file is, its first bytes say, not its name. The header is read before
 // anything else, and an image over the caps is refused then. All become RGB of
 // 8 bits: grey and palettes are expanded, of 16 bits the high ones are taken,
+// or of `depth` low bits (a camera's 12) so that the largest value is 255;
 // alpha is dropped, CMYK is converted as if ink were ideal. Colour profiles,
 // gamma and EXIF's orientation are ignored.
 //
@@ -42,7 +43,9 @@ struct image_space {
 };
 
 struct image {
-    uint64_t pixels_max;                    // 0: IMAGE_PIXELS
+    uint64_t pixels_max; // 0: IMAGE_PIXELS
+    uint32_t depth;      // bits in use of a sample of 16; 0: all
+    uint32_t used; // which bits of samples of 16 the last file uses; 0: none
     uint32_t width, height;                 // of what was decoded last
     struct image_space rgb;                 // its pixels [height, width, 3]
     struct image_space row;                 // scratch: a row of CMYK

@@ -105,7 +105,26 @@ static void limit(struct reading *r)
     png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
 }
 
-static void to_rgb(png_structp png, png_infop info)
+// Makes 8 bits of samples of 16, in place, the most significant byte first.
+static void on_sixteen(png_structp png, png_row_infop row, png_bytep bytes)
+{
+    struct image *im = png_get_user_transform_ptr(png);
+    uint32_t depth = im->depth == 0 ? 16 : im->depth;
+    uint32_t most = (1u << depth) - 1;
+    size_t n = row->rowbytes / 2;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t v = (uint32_t)bytes[2 * i] << 8 | bytes[2 * i + 1];
+
+        im->used |= v;
+        if (depth == 16)
+            bytes[i] = (uint8_t)(v >> 8);
+        else
+            bytes[i] = v >= most ? 255 : (uint8_t)((v * 255 + most / 2) / most);
+    }
+}
+
+static void to_rgb(struct image *im, png_structp png, png_infop info)
 {
     int color = png_get_color_type(png, info);
 
@@ -115,8 +134,11 @@ static void to_rgb(png_structp png, png_infop info)
         png_set_expand_gray_1_2_4_to_8(png);
         png_set_gray_to_rgb(png);
     }
-    png_set_strip_16(png);
     png_set_strip_alpha(png);
+    if (png_get_bit_depth(png, info) == 16) {
+        png_set_read_user_transform_fn(png, on_sixteen);
+        png_set_user_transform_info(png, im, 8, 3);
+    }
 }
 
 static enum sl_err decode(struct reading *r, struct sl_error *err)
@@ -132,7 +154,7 @@ static enum sl_err decode(struct reading *r, struct sl_error *err)
                      png_get_image_height(r->png, r->info), r->bytes, err);
     if (rc != SL_OK)
         return rc;
-    to_rgb(r->png, r->info);
+    to_rgb(im, r->png, r->info);
     passes = png_set_interlace_handling(r->png);
     png_read_update_info(r->png, r->info);
     if (png_get_rowbytes(r->png, r->info) != (size_t)im->width * 3)

@@ -141,14 +141,41 @@ static struct data_source source_of(const Sluice__V1__SourceSpec *s,
         .seed = s->seed,
         .generator = s->generator,
         .classes = s->classes,
+        .names = spec_of(j)->data->classes,
+        .names_count = spec_of(j)->data->n_classes,
+        .depth = s->depth,
         .limit = s->limit,
     };
+}
+
+// A test set of images has the classes of the training set, which are asked of
+// its folders where the job does not name them.
+static enum sl_err train_classes(struct job *j, struct data_source *source,
+                                 const char ***names, struct sl_error *err)
+{
+    struct data *train = NULL;
+    enum sl_err rc;
+
+    if (source->names_count > 0 || strcmp(source->format, "images") != 0)
+        return SL_OK;
+    rc = job_data(j, false, &train, err);
+    if (rc != SL_OK || data_classes(train) == 0)
+        return rc;
+    *names = sl_malloc_array(data_classes(train), sizeof(**names));
+    if (*names == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for names of classes");
+    for (uint32_t i = 0; i < data_classes(train); i++)
+        (*names)[i] = data_class(train, i);
+    source->names = (char *const *)(uintptr_t)*names; // only read
+    source->names_count = data_classes(train);
+    return SL_OK;
 }
 
 static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
                              bool test, struct data **out, struct sl_error *err)
 {
     struct data_source source = source_of(spec, j);
+    const char **names = NULL;
     struct data_want want;
     enum sl_err rc = compile_wants(&want, j->model, j->loss, err);
 
@@ -156,7 +183,11 @@ static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
         return rc;
     want.test = test;
     want.u8 = true;
-    rc = data_open(out, &source, &want, err);
+    if (test)
+        rc = train_classes(j, &source, &names, err);
+    if (rc == SL_OK)
+        rc = data_open(out, &source, &want, err);
+    sl_free(names);
     return rc == SL_OK ? SL_OK
                        : sl_prefix(err, rc, "data.%s", test ? "test" : "train");
 }
@@ -238,6 +269,31 @@ enum sl_err job_run(struct job *j, struct input_run *run, uint64_t epoch,
     return rc;
 }
 
+// Copies the names of the classes; many long ones are left unsaid, since the
+// answer is one message.
+static enum sl_err facts_classes(Sluice__V1__DataFacts *out,
+                                 const struct data *train, struct sl_error *err)
+{
+    uint32_t count = data_classes(train);
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += strlen(data_class(train, i)) + 2;
+    if (count == 0 || bytes > SPEC_CLASSES_BYTES)
+        return SL_OK;
+    out->classes = sl_calloc(count, sizeof(*out->classes));
+    if (out->classes == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for names of classes");
+    for (; out->n_classes < count; out->n_classes++) {
+        char *name = sl_strdup(data_class(train, (uint32_t)out->n_classes));
+
+        if (name == NULL)
+            return sl_fail(err, SL_ENOMEM, "no memory for names of classes");
+        out->classes[out->n_classes] = name;
+    }
+    return SL_OK;
+}
+
 enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err)
 {
@@ -247,8 +303,6 @@ enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
 
     if (rc == SL_OK && spec->test != NULL)
         rc = job_data(j, true, &test, err);
-    if (rc == SL_OK && test != NULL)
-        rc = data_agree(train, test, err);
     if (rc != SL_OK)
         return rc;
     sluice__v1__data_facts__init(out);
@@ -258,7 +312,7 @@ enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
         out->test_samples = data_samples(test);
         out->test_hash = data_hash(test);
     }
-    return SL_OK;
+    return facts_classes(out, train, err);
 }
 
 // ---- shards and programs

@@ -118,6 +118,9 @@ void lease_free(struct lease *l)
     sl_free(l->outcome.held);
     sl_free(l->outcome.closed);
     sl_free(l->outcome.score);
+    for (size_t i = 0; i < l->outcome.facts.n_classes; i++)
+        sl_free(l->outcome.facts.classes[i]);
+    sl_free(l->outcome.facts.classes);
     pthread_mutex_destroy(&l->progress.lock);
     pthread_mutex_destroy(&l->gate.trouble.lock);
     sl_free(l);

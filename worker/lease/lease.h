@@ -56,7 +56,7 @@ struct outcome {
     uint64_t map_version;        // of the map that names just those; 0: none
     bool *held;                  // there, not counted yet (Y3), by shard; owned
     bool *closed;                // by it the round is whole there; owned
-    Sluice__V1__DataFacts facts; // LEASE_PROBE
+    Sluice__V1__DataFacts facts; // LEASE_PROBE; its classes are owned
     struct score *score; // LEASE_EVALUATE of a job that has metrics; owned
 };
 

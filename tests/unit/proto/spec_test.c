@@ -413,6 +413,11 @@ static const struct {
     {"{" NAME "," MODEL "," LOSS "," OPTIM ",'data':{'skip_bad':1001,'train':{"
      "'format':'csv','x':'a','label_column':'y'}}}",
      "data.skip_bad: wants 0 to 1000, got 1001"},
+    {"{" NAME "," MODEL "," LOSS "," OPTIM
+     ",'data':{'classes':['a'],'train':{'format':'synthetic',"
+     "'generator':'classes','classes':3,'samples':100}}}",
+     "data.classes: names folders of images, and data.train is of format "
+     "synthetic"},
     {"{" NAME ",'model':{'type':'external','variables':[{'name':'w',"
      "'shape':[3]}]},'data':{'skip_bad':1,'train':{'samples':100}}," OPTIM "}",
      "data.skip_bad: the model is external, so its own program reads the data"},

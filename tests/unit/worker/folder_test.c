@@ -99,13 +99,15 @@ static struct data_source source_of(const char *root)
         .format = "images", .x = root, .scale = 1 / 255.0, .roots = t_roots()};
 }
 
+static const struct folder_names any = {NULL, 0};
+
 TEST(folder, classes_and_files_are_in_byte_order_and_the_rest_is_counted)
 {
     struct folder f;
     const char *root = t_path("root");
 
     fill(root);
-    T_OK(folder_scan(&f, t_roots(), root, NULL, t_err()));
+    T_OK(folder_scan(&f, t_roots(), root, any, NULL, t_err()));
     T_EQ(f.classes_count, 3);
     T_STR(folder_class(&f, 0), "Cats");
     T_STR(folder_class(&f, 1), "birds");
@@ -130,7 +132,7 @@ TEST(folder, what_is_put_in_its_place_later_is_not_read)
     int fd;
 
     fill(root);
-    T_OK(folder_scan(&f, t_roots(), root, NULL, t_err()));
+    T_OK(folder_scan(&f, t_roots(), root, any, NULL, t_err()));
     T_OK(folder_open(&f, 1, &fd, t_err()));
     close(fd);
     T_EQ(unlink(join(root, "dogs/a.png")), 0);
@@ -357,32 +359,65 @@ TEST(folder, a_file_that_is_gone_is_not_passed_over)
     bad_unref(s.bad);
 }
 
-TEST(folder, both_sets_have_the_same_classes)
+TEST(folder, a_test_set_may_lack_a_class_and_has_no_other)
 {
+    static char *const names[] = {"Cats", "birds", "dogs"};
     const char *a = t_path("a"), *b = t_path("b");
     struct data_want w = want_of(true);
     struct data_source s = source_of(a);
     struct sl_error err = SL_ERROR_INIT;
     struct data *train, *test;
+    uint8_t x[SIDE * SIDE * 3];
+    int32_t y;
 
     fill_all(a);
     fill_all(b);
-    T_EQ(rename(join(b, "birds"), join(b, "fish")), 0);
     T_OK(data_open(&train, &s, &w, t_err()));
-    T_OK(data_agree(train, train, t_err()));
-    s.x = b;
-    T_OK(data_open(&test, &s, &w, t_err()));
-    T_FAILS(SL_EINVAL, data_agree(train, test, &err));
-    T_HAS(err.text, "class 1, by name, is another folder");
-    data_free(test);
-    T_EQ(rmdir(join(b, ".git")), 0);
-    T_EQ(rename(join(b, "fish"), join(b, ".fish")), 0);
-    w.outputs = 2;
-    T_OK(data_open(&test, &s, &w, t_err()));
-    T_FAILS(SL_EINVAL, data_agree(train, test, &err));
-    T_HAS(err.text, "2 classes, but data.train has 3");
+    T_EQ(data_classes(train), 3);
+    T_STR(data_class(train, 1), "birds");
     data_free(train);
+
+    s.x = b;
+    s.names = names;
+    s.names_count = 3;
+    w.test = true;
+    T_EQ(rename(join(b, "birds"), join(b, ".birds")), 0);
+    T_OK(data_open(&test, &s, &w, t_err()));
+    T_EQ(data_samples(test), 3);
+    T_OK(data_read(test, 1, x, &y, t_err()));
+    T_EQ(y, 2); // dogs, as in training
     data_free(test);
+    T_EQ(rename(join(b, ".birds"), join(b, "fish")), 0);
+    T_FAILS(SL_EINVAL, data_open(&test, &s, &w, &err));
+    T_HAS(err.text, "the folder 'fish' is none of the 3 classes");
+    w.test = false;
+    T_EQ(rename(join(b, "fish"), join(b, ".fish")), 0);
+    T_FAILS(SL_EINVAL, data_open(&test, &s, &w, &err));
+    T_HAS(err.text, "birds holds no image");
+}
+
+TEST(folder, classes_have_the_order_in_which_they_are_named)
+{
+    static char *const names[] = {"dogs", "Cats", "birds"};
+    static const int32_t classes[] = {0, 0, 1, 2};
+    const char *root = t_path("root");
+    struct data_want w = want_of(true);
+    struct data_source s = source_of(root);
+    uint8_t x[SIDE * SIDE * 3];
+    struct data *d;
+    int32_t y;
+
+    fill_all(root);
+    s.names = names;
+    s.names_count = 3;
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_STR(data_class(d, 0), "dogs");
+    T_EQ(data_samples(d), 4);
+    for (uint64_t i = 0; i < 4; i++) {
+        T_OK(data_read(d, i, x, &y, t_err()));
+        T_EQ(y, classes[i]);
+    }
+    data_free(d);
 }
 
 // ---- drawn images

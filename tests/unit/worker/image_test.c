@@ -102,6 +102,31 @@ TEST(image, pngs_are_what_pil_sees)
     }
 }
 
+TEST(image, twelve_bits_of_sixteen_are_scaled_by_their_depth)
+{
+    struct image im = {.depth = 12};
+    uint32_t width, height;
+    uint8_t *want = pixels("twelve.png.ppm", &width, &height), *have;
+
+    have = malloc((size_t)width * height * 3);
+    T_OK(decode(&im, "twelve.png", t_err()));
+    T_EQ(im.used, 4095);
+    T_OK(image_put(&im, height, width, 3, have, t_err()));
+    T_MEM(have, want, (size_t)width * height * 3);
+    T_EQ(have[0], 255);
+    // All sixteen: nearly black, as said by which bits are used.
+    im.depth = 0;
+    T_OK(decode(&im, "twelve.png", t_err()));
+    T_OK(image_put(&im, height, width, 3, have, t_err()));
+    T_EQ(have[0], 15);
+    T_EQ(im.used, 4095);
+    T_OK(decode(&im, "rgb.png", t_err())); // of 8 bits: depth does not matter
+    T_EQ(im.used, 0);
+    image_release(&im);
+    free(want);
+    free(have);
+}
+
 TEST(image, resizing_is_the_formula)
 {
     static const char *const names[] = {"rgb-10x31.ppm", "rgb-46x34.ppm",

@@ -105,7 +105,21 @@ def deep():
         for y in range(HEIGHT)])
 
 
+def twelve():
+    """0 to 4095 in samples of 16 bits, as cameras write them, and its pixels."""
+    values = [[(257 * x + 31 * y) % 4096 for x in range(WIDTH)]
+              for y in range(HEIGHT)]
+    values[0][0], values[0][1] = 4095, 0
+    grey = [round(v * 255 / 4095) for row in values for v in row]
+    (HERE / "twelve.png.ppm").write_bytes(
+        b"P6\n%d %d\n255\n" % (WIDTH, HEIGHT)
+        + bytes(c for v in grey for c in (v, v, v)))
+    (HERE / "twelve.png").write_bytes(png(WIDTH, HEIGHT, 16, 0, [
+        struct.pack(f">{WIDTH}H", *row) for row in values]))
+
+
 def pngs():
+    twelve()
     rgb = picture(False)
     grey = rgb.convert("L")
     clear = rgb.convert("RGBA")
