@@ -13,7 +13,8 @@
 // Threads  one at a time; a reader's queries: any.
 // Memory   what a reader returns points into it and holds until it is closed.
 // Units    shapes and counts are elements, begin and end bytes in the data.
-// Errors   SL_ECORRUPT says which tensor and what was expected.
+// Errors   SL_ECORRUPT says which tensor and what was expected; of a file of
+//          another format, which one it is and how to convert it.
 #ifndef COMMON_BASE_TENSORFILE_H
 #define COMMON_BASE_TENSORFILE_H
 
@@ -39,6 +40,9 @@
     X(I8, 1)                                                                   \
     X(I16, 2)                                                                  \
     X(U16, 2)                                                                  \
+    X(F8_E4M3, 1)                                                              \
+    X(F8_E5M2, 1)                                                              \
+    X(F8_E8M0, 1)                                                              \
     X(F16, 2)                                                                  \
     X(BF16, 2)                                                                 \
     X(I32, 4)                                                                  \
@@ -46,7 +50,8 @@
     X(F32, 4)                                                                  \
     X(F64, 8)                                                                  \
     X(I64, 8)                                                                  \
-    X(U64, 8)
+    X(U64, 8)                                                                  \
+    X(C64, 8)
 
 enum tensor_dtype {
 #define TENSOR_DTYPE_ENUM(name, bytes) TENSOR_##name,

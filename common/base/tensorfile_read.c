@@ -222,6 +222,50 @@ static enum sl_err parse_header(struct tensorfile *f, struct sl_error *err)
     return read_entries(f, err);
 }
 
+// Begins of files that people take for safetensors, and what to do about them.
+static const struct {
+    const char *begin;
+    size_t bytes;
+    const char *what;
+} others[] = {
+#define OTHER(begin, what)                                                     \
+    {                                                                          \
+        begin, sizeof(begin) - 1, what                                         \
+    }
+    OTHER("version https://git-lfs.github.com/spec/",
+          "a Git LFS pointer, which stands for the file; fetch it: git lfs "
+          "pull"),
+    OTHER("PK\x03\x04",
+          "a zip archive, as torch.save (.bin, .pt), NumPy (.npz) and Keras "
+          "(.keras) write them; convert it: safetensors.torch.save_file("
+          "torch.load(FILE), 'weights.safetensors'), or sluice.keras."
+          "save_weights"),
+    OTHER("\x80\x02",
+          "a pickle, as torch.save wrote them before 1.6; convert it: "
+          "safetensors.torch.save_file(torch.load(FILE), "
+          "'weights.safetensors')"),
+    OTHER("\x89HDF\r\n",
+          "HDF5, as Keras' .h5; convert it: model.load_weights(FILE), then "
+          "sluice.keras.save_weights(model, 'weights.safetensors')"),
+    OTHER("\x93NUMPY", "an array of NumPy; convert it: "
+                       "safetensors.numpy.save_file({NAME: numpy.load(FILE)}, "
+                       "'weights.safetensors')"),
+    OTHER("GGUF", "GGUF, whose values are quantized; take the model's "
+                  "safetensors"),
+    OTHER("\x1f\x8b", "compressed with gzip; unpack it: gunzip FILE"),
+    OTHER("<", "a page of the web (or XML), not the file that it leads to"),
+};
+
+// Says which file this is that is no safetensors, if it is known; else NULL.
+static const char *other_format(const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < SL_COUNT(others); i++)
+        if (n >= others[i].bytes &&
+            memcmp(bytes, others[i].begin, others[i].bytes) == 0)
+            return others[i].what;
+    return NULL;
+}
+
 static enum sl_err parse(struct tensorfile *f, const uint8_t *bytes, size_t n,
                          size_t limit, struct sl_error *err)
 {
@@ -234,6 +278,10 @@ static enum sl_err parse(struct tensorfile *f, const uint8_t *bytes, size_t n,
                        f->name, n);
     for (int i = LENGTH_BYTES; i-- > 0;)
         header = header << 8 | bytes[i];
+    if ((header > limit || header > n - LENGTH_BYTES) &&
+        other_format(bytes, n) != NULL)
+        return sl_fail(err, SL_ECORRUPT, "%s: is no safetensors but %s",
+                       f->name, other_format(bytes, n));
     if (header > limit || header > n - LENGTH_BYTES)
         return sl_fail(err, SL_ECORRUPT,
                        "%s: a header of %" PRIu64

@@ -332,6 +332,38 @@ TEST(tensorfile, rejects_lengths_that_lie)
     T_FAILS(SL_ECORRUPT, tensorfile_parse(&f, "x", bytes, 10, 0, t_err()));
 }
 
+TEST(tensorfile, another_format_is_called_by_its_name)
+{
+    static const struct {
+        const char *begin, *says;
+    } rows[] = {
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a", "LFS"},
+        {"PK\x03\x04 and what follows", "torch.load"},
+        {"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9", "a pickle"},
+        {"\x89HDF\r\n\x1a\n and so on", "sluice.keras.save_weights"},
+        {"\x93NUMPY\x01 and so on", "numpy"},
+        {"GGUF and so on", "GGUF"},
+        {"<!DOCTYPE html>", "a page of the web"},
+    };
+    struct sl_error err = SL_ERROR_INIT;
+    struct tensorfile *f;
+
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        T_FAILS(SL_ECORRUPT, tensorfile_parse(&f, "x", rows[i].begin,
+                                              strlen(rows[i].begin), 0, &err));
+        T_HAS(err.text, rows[i].says);
+    }
+}
+
+TEST(tensorfile, types_that_nobody_computes_with_are_passed_over)
+{
+    T_EQ(parse_text("{" TENSOR("a", "F32", "1", 0, 4) "," TENSOR(
+                        "b", "F8_E4M3", "4", 4, 8) "," TENSOR("c", "C64", "1",
+                                                              8, 16) "}",
+                    16),
+         SL_OK);
+}
+
 // A file exists under its name whole, or not at all, or as the old one.
 TEST(tensorfile, crash_at_every_step_leaves_old_or_new)
 {
