@@ -110,13 +110,29 @@ def found() -> str:
     return said or (str(beside) if beside.exists() else "libsluice.so.0")
 
 
+def _binding() -> int:
+    """How the library is loaded: it looks its own libraries up first. TensorFlow
+    brings another gRPC and another OpenSSL into the process, whose symbols everything
+    sees that is loaded after it. Not where another malloc has been put before the C
+    library's (LD_PRELOAD): memory would then be of one and be freed by the other."""
+    def malloc_of(name: Optional[str]) -> Optional[int]:
+        return ctypes.cast(ctypes.CDLL(name).malloc, c_void_p).value
+
+    first: int = getattr(os, "RTLD_DEEPBIND", 0)
+    try:
+        usual = malloc_of(None) == malloc_of("libc.so.6")
+    except OSError:  # another C library, which has no such way to load either
+        usual = False
+    return ctypes.DEFAULT_MODE | (first if usual else 0)
+
+
 def lib() -> Any:
     """The library, loaded when it is first needed."""
     global _lib
     if _lib is None:
         path = found()
         try:
-            loaded = ctypes.CDLL(path)
+            loaded = ctypes.CDLL(path, mode=_binding())
         except OSError as error:
             raise ImportError(
                 f"sluice: {error}. Install the wheel that the build makes, or "
