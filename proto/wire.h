@@ -143,6 +143,9 @@ int wire_tag_cmp(struct wire_tag a, struct wire_tag b);
 struct wire_attempt wire_attempt_of(const Sluice__V1__Attempt *m);
 struct wire_tag wire_tag_of(const Sluice__V1__Tag *m);
 Sluice__V1__Attempt wire_attempt_msg(struct wire_attempt a);
+
+// Writes into a heartbeat what this process and its host have used.
+void wire_usage(Sluice__V1__Heartbeat *beat);
 Sluice__V1__Tag wire_tag_msg(struct wire_tag t);
 
 // ---- data plane: one struct per message

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/usage.h"
 #include "proto/layout.h"
 
 #define TRACE_US_MAX (UINT64_C(1) << 53) // a number that JSON has, too
@@ -39,6 +40,16 @@ struct wire_tag wire_tag_of(const Sluice__V1__Tag *m)
 {
     return m != NULL ? (struct wire_tag){m->incarnation, m->sequence}
                      : (struct wire_tag){0, 0};
+}
+
+void wire_usage(Sluice__V1__Heartbeat *beat)
+{
+    struct usage used = usage_read();
+
+    beat->resident_bytes = used.resident_bytes;
+    beat->cpu_us = used.cpu_us;
+    beat->host_sent_bytes = used.sent_bytes;
+    beat->host_received_bytes = used.received_bytes;
 }
 
 Sluice__V1__Attempt wire_attempt_msg(struct wire_attempt a)

@@ -8,28 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/usage.h"
 #include "common/daemon/ops.h"
-
-static double cpu_seconds(void)
-{
-    struct timespec t = {0};
-
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static double resident_bytes(void)
-{
-    unsigned long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-
-    if (f == NULL)
-        return 0;
-    if (fscanf(f, "%*u %lu", &pages) != 1)
-        pages = 0;
-    fclose(f);
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
-}
 
 static double open_fds(void)
 {
@@ -84,9 +64,11 @@ void ops_process(struct expo *e)
 
     (void)getrlimit(RLIMIT_NOFILE, &files);
     expo_single(e, "process_cpu_seconds_total", EXPO_COUNTER,
-                "Processor time used, in seconds.", cpu_seconds());
+                "Processor time used, in seconds.",
+                (double)usage_read().cpu_us * 1e-6);
     expo_single(e, "process_resident_memory_bytes", EXPO_GAUGE,
-                "Memory that is resident.", resident_bytes());
+                "Memory that is resident.",
+                (double)usage_read().resident_bytes);
     expo_single(e, "process_open_fds", EXPO_GAUGE, "Open descriptors.",
                 open_fds());
     expo_single(e, "process_max_fds", EXPO_GAUGE,

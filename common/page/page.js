@@ -49,7 +49,7 @@ const rate = s => ["running", "evaluating"].includes(s.state) ? whole(s.images_p
 function table(head, rows, attributes) {
     const parts = c => Array.isArray(c) ? c : [null, c];
     const names = head.map(h => parts(h)[1]).map(h => h.textContent || h);
-    return el("table", attributes, el("thead", null, el("tr", null, ...head.map(h => el("th", {class: parts(h)[0]}, parts(h)[1])))),
+    return el("table", attributes, el("thead", null, el("tr", null, ...head.map(h => el("th", {class: parts(h)[0]}, parts(h)[1].cloneNode ? parts(h)[1].cloneNode(true) : parts(h)[1])))),
         el("tbody", null, ...rows.map(r => el("tr", r.attributes, ...r.map((c, i) =>
             el("td", {class: parts(c)[0], "data-label": names[i]}, parts(c)[1]))))));
 }
@@ -68,6 +68,8 @@ const WORDS = {
     "accuracy": "The share of samples whose prediction was right.",
     "closure": "A piece of a job that one worker leases at a time: some consecutive steps. It may run several times and counts once.",
     "coordinator restarts": "How often the coordinator was started again while the job went on.",
+    "computing": "The share of the last seconds in which the worker's device, CPU or GPU, computed gradients. Far below 100 %: see what it waits for.",
+    "cores used": "Processor cores that the process kept busy over the last seconds.",
     "counted": "A step is counted once every shard has applied it, or has deliberately skipped it. It counts once, whoever pushes it and however often.",
     "cut": "A checkpoint: a snapshot of every shard, and the manifest that names them all. Without its manifest it does not exist.",
     "duplicates refused": "Updates that came again after a worker, a psserver or a connection was lost. A shard acknowledges such an update and ignores it.",
@@ -75,7 +77,9 @@ const WORDS = {
     "evaluation": "A pass over the test set with the parameters of one cut; its loss is the validation loss.",
     "job": "One training run: model, data, optimizer, mode and limits.",
     "lease": "A worker's right to compute a closure, for a limited time. It is renewed by each heartbeat.",
+    "network": "Bytes per second through the network interfaces of the member's host, all processes together, without loopback.",
     "psserver": "A parameter server: it holds shards and applies the gradients that workers push.",
+    "reading": "The share of the last seconds in which the worker read and prepared samples.",
     "retried": "Closures that were given out again because their worker was lost, failed or stood still.",
     "shard": "A range of the model's parameters with their optimizer state, on one psserver.",
     "staleness": "How many other updates were applied between a worker's reading of the parameters and its own update. The median is shown.",
@@ -83,6 +87,7 @@ const WORDS = {
     "term": "A number that rises each time the coordinator starts. It keeps an older coordinator out.",
     "updates skipped": "Steps that were counted without an update, because their gradient was not finite.",
     "updates stale": "Updates that were refused because too many others were applied since their worker read the parameters (train.max_delay).",
+    "waiting": "The share of the last seconds in which the worker waited for psservers or for other workers.",
     "worker": "A process that computes gradients. It may vanish at any moment.",
 };
 
@@ -663,9 +668,10 @@ function numbersOf(s) {
 function evaluationTable(s) {
     const list = s.evaluations || [], top = best(s), names = [...new Set(list.flatMap(e => (e.metrics || []).map(m => m.name)))];
     if (!list.length) return el("p", {class: "dim"}, "none yet");
-    return table(["epoch", ["n", "steps"], ["n", "validation loss"], ["n", "accuracy"], ["n", "training loss"], ...names.map(n => ["n", n])],
+    const trained = list.some(e => e.train_samples);
+    return table(["epoch", ["n", "steps"], ["n", "validation loss"], ["n", "accuracy"], ...(trained ? [["n", "training loss"]] : []), ...names.map(n => ["n", n])],
         list.slice(-100).reverse().map(e => Object.assign([e === top ? el("b", null, `${e.epoch} best`) : e.epoch, ["n", whole(stepsOf(s, e))],
-            ["n", e.failed ? "failed" : fine(e.loss)], ["n", e.failed ? "-" : fine(e.accuracy)], ["n", e.train_samples ? fine(e.train_loss) : "-"],
+            ["n", e.failed ? "failed" : fine(e.loss)], ["n", e.failed ? "-" : fine(e.accuracy)], ...(trained ? [["n", e.train_samples ? fine(e.train_loss) : "-"]] : []),
             ...names.map(n => ["n", fine(((e.metrics || []).find(m => m.name === n) || {}).value)])],
         {attributes: e === top ? {class: "best"} : null})), {id: "evaluations"});
 }
@@ -684,7 +690,7 @@ function elsewhere(id, ended) {
 }
 
 function jobView(id) {
-    const head = el("div"), shards = el("div"), take = el("div"), spec = el("pre");
+    const head = el("div"), shards = el("div"), take = el("div"), spec = el("pre"), workers = el("div");
     const [happened, losses, cuts, tests] = [0, 0, 0, 0].map(() => el("div", {class: "tall", tabindex: "0"}));
     let job = report ? {status: report.status, points: report.history, spans: report.spans, running: [], events: report.events, now: report.unix_us}
         : follower(id);
@@ -694,7 +700,7 @@ function jobView(id) {
     const bar = report ? null : actionBar("job-acts", "admin", {
         pause: [null, () => ({id, checkpoint: true})], resume: [null, () => ({id})],
         stop: [() => `Stop ${id} for good? What is counted by now is kept in a checkpoint.`, () => ({id, checkpoint: true})]});
-    const node = el("div", null, head, bar || "", charts.node, lines.node,
+    const node = el("div", null, head, bar || "", charts.node, lines.node, report ? "" : card(word("Workers", "worker"), workers),
         el("div", {class: "grid two"}, card("Evaluations", tests), card("Checkpoints", cuts)),
         el("div", {class: "grid wide"}, card("Who came and went, and what it cost", losses), card("What else happened", happened)),
         report ? "" : card("Take it elsewhere", take), card("Shards", shards),
@@ -750,6 +756,13 @@ function jobView(id) {
             : el("p", {class: "dim"}, "none yet"));
     }
 
+    function showWorkers(page) {
+        put(workers, page.members.length ? table(["name", "state", ["n", word("leases", "lease")], ["n", "memory"], ...BUSY, "host", "device"], page.members.map(m =>
+            [["t", m.name], badge(m.state), ["n", m.leases], ["n", bytes(m.resident_bytes)], ...usage(m), m.host || "-", m.device || "-"]), {id: "workers-of"})
+            : el("p", {class: "dim"}, "none holds a lease now"),
+        page.found > page.members.length ? el("p", {class: "dim"}, `${page.members.length} of ${whole(page.found)}; the others are under Cluster`) : "");
+    }
+
     const path = "jobs/" + encodeURIComponent(id);
     async function update() {
         if (report) return;
@@ -758,6 +771,7 @@ function jobView(id) {
         showHead();
         showEvents();
         draw();
+        if (ticked % 2 === 0) showWorkers(await get(`members?job=${encodeURIComponent(id)}&limit=${PAGE}`));
         if (ticked++ % 5 === 0) {
             const some = await get(path + `/shards?limit=${PAGE}`);
             showShards(some.shards || [], some.total);
@@ -828,20 +842,18 @@ function overviewView() {
     const head = el("section"), jobs = el("div"), happened = el("div");
     const samples = curve("Samples per second, all jobs", "samples", true);
     const closures = curve(el("span", null, word("Closures", "closure"), " per second"), "closures");
-    const seen = [];
-    const per = key => seen.slice(1).map((o, i) => ({x: o.unix_us / 1e6,
-        y: Math.max(0, (o[key] - seen[i][key]) / Math.max(0.05, (o.unix_us - seen[i].unix_us) / 1e6))}));
+    let pace = []; // [microseconds, samples, closures] of the last 15 minutes
+    const per = key => pace.slice(1).map((p, i) => ({x: p[0] / 1e6, y: Math.max(0, (p[key] - pace[i][key]) / Math.max(0.05, (p[0] - pace[i][0]) / 1e6))}));
     async function update() {
         const o = await get("overview");
         document.title = "Sluice";
-        if (!seen.length || o.unix_us - seen[seen.length - 1].unix_us > 800000) seen.push(o);
-        seen.splice(0, seen.length - 600);
+        pace = pace.concat((await get("pace?after_us=" + (pace.length ? pace[pace.length - 1][0] : 0))).points).slice(-900);
         put(head, facts([["jobs", some(o.jobs)], ["workers", some(o.workers), "workers"], [word("psservers", "psserver"), some(o.psservers), "psservers"],
             [word("closures counted", "closure"), whole(o.closures)], ["attempts that failed", whole(o.retries)], ["workers lost", whole(o.workers_lost), "lost"],
             [word("cuts", "cut"), whole(o.cuts)], [word("term"), o.term], ["TLS", o.tls ? "on" : "off"], ["version", o.version]]));
         const losses = feed.list.filter(e => e.kind === "member-lost").map(e => ({x: e.unix_us / 1e6, color: "bad"}));
-        samples.set([{label: "", color: "train", points: per("samples")}], losses, "clock");
-        closures.set([{label: "", color: "train", points: per("closures")}], losses, "clock");
+        samples.set([{label: "", color: "train", points: per(1)}], losses, "clock");
+        closures.set([{label: "", color: "train", points: per(2)}], losses, "clock");
         put(jobs, jobTable((await get("jobs?limit=10")).jobs || []));
         put(happened, eventTable(feed.list, 15));
     }
@@ -863,6 +875,16 @@ function jobsView() {
     return {node: el("div", null, el("h1", null, "Jobs"), el("div", {class: "bar"}, filter,
         button("newer", () => { before.pop(); }), button("older", () => { if (page.length === PAGE) before.push(page[PAGE - 1].job); })),
     el("section", null, list)), update};
+}
+
+// Cells of how busy a member is.
+const BUSY = [["n", word("cores", "cores used")], ["n", word("computes", "computing")], ["n", word("waits", "waiting")], ["n", word("reads", "reading")],
+    ["n", word("sends", "network")], ["n", word("receives", "network")]];
+const flow = n => known(n) ? bytes(Math.round(n)) + "/s" : "-";
+function usage(m) {
+    const u = m.usage || {}, works = m.role === "worker" ? u : {};
+    return [known(u.cpu_cores) ? u.cpu_cores.toFixed(2) : "-", percent(works.computing), percent(works.waiting), percent(works.reading),
+        flow(u.sent_per_second), flow(u.received_per_second)].map(text => ["n", text]);
 }
 
 // A square a member: a thousand fit on a screen.
@@ -904,8 +926,8 @@ function clusterView() {
         const page = await get(`members?from=${from}&limit=${PAGE}&name=` + encodeURIComponent(name.value));
         found = page.found;
         where.textContent = found ? `${from + 1} to ${from + page.members.length} of ${found}` : "none";
-        put(list, table(["name", "role", "state", ["n", "leases"], ["n", "shards"], ["n", "memory"], ["n", "beat"], "up", "host", "device or address", "version", "why"],
-            page.members.map(m => Object.assign([["t", m.name], m.role, badge(m.state), ["n", m.leases], ["n", m.shards], ["n", bytes(m.resident_bytes)],
+        put(list, table(["name", "role", "state", ["n", "leases"], ["n", "shards"], ["n", "memory"], ...BUSY, ["n", "beat"], "up", "host", "device or address", "version", "why"],
+            page.members.map(m => Object.assign([["t", m.name], m.role, badge(m.state), ["n", m.leases], ["n", m.shards], ["n", bytes(m.resident_bytes)], ...usage(m),
                 ["n", Math.round(m.heartbeat_age_ms / 100) / 10 + " s"], ["t", span(m.attached_seconds)], m.host || "-", m.device || m.address || "-", m.version || "-", m.reason || ""],
             {attributes: {"data-member": m.name, "data-pid": m.pid, "data-state": m.state}})), {id: "members"}));
         events();

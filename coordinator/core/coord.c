@@ -407,6 +407,9 @@ static void receive_heartbeat(struct coord *c, struct member *m,
         figures_drains(c, m, beat->why);
     m->draining = beat->draining;
     m->resident_bytes = beat->resident_bytes;
+    busy_beat(&m->busy, coord_now(c),
+              (struct busy_counts){beat->cpu_us, beat->host_sent_bytes,
+                                   beat->host_received_bytes});
     member_describe(m, beat->why, beat->device);
     if (m->draining != drained)
         say_drains(c, m);

@@ -153,6 +153,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     w->holder = m;
     memset(&w->seen, 0, sizeof(w->seen));
     w->sums = (struct work_sums){0};
+    w->did = (struct busy_times){0};
     w->leased_us = feed_wall_us(c->options.feed);
     w->moved_ms = coord_now(c);
     w->reported = false;

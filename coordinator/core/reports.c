@@ -124,6 +124,8 @@ static void take_metrics(struct coord *c, struct work *w,
         warn_metrics(w, m);
         return;
     }
+    busy_did(&w->holder->busy, &w->did,
+             (struct busy_times){m->compute_ms, m->wait_ms, m->input_ms});
     // Of steps that are skipped it may be anything.
     if (!isfinite(now.loss_sum))
         now.loss_sum = w->seen.loss_sum;

@@ -58,6 +58,7 @@ static const struct http_route routes[] = {
     {.path = "/page.js", .fn = serve_js, .near_only = true},
     {.path = "/chart.js", .fn = serve_chart, .near_only = true},
     {.path = "/api/v1/overview", .fn = lists_overview, .near_only = true},
+    {.path = "/api/v1/pace", .fn = lists_pace, .near_only = true},
     {.path = "/api/v1/jobs", .fn = lists_jobs, .near_only = true},
     {.path = "/api/v1/jobs/*", .fn = lists_job, .near_only = true},
     {.path = "/api/v1/cluster", .fn = lists_cluster, .near_only = true},
@@ -93,6 +94,12 @@ static enum sl_err open_actions(struct dashboard *d, const struct http *http,
     return tls_files_open(&d->files, tls, err);
 }
 
+static void on_look(void *dashboard)
+{
+    lists_pace_take(dashboard);
+    dashboard_look(dashboard);
+}
+
 enum sl_err dashboard_open(struct dashboard *d, struct http *http,
                            struct server *server, struct sl_error *err)
 {
@@ -100,10 +107,11 @@ enum sl_err dashboard_open(struct dashboard *d, struct http *http,
 
     *d = (struct dashboard){.server = server};
     list_init(&d->viewers);
+    track_init(&d->pace, sizeof(struct pace_point), PACE_POINTS);
     rc = open_actions(d, http, err);
     if (rc != SL_OK)
         return rc;
-    rc = loop_timer_new(&d->look, server->loop, dashboard_look, d);
+    rc = loop_timer_new(&d->look, server->loop, on_look, d);
     if (rc == SL_OK)
         rc = http_route(http, routes, d);
     if (rc != SL_OK) {
@@ -120,6 +128,7 @@ void dashboard_close(struct dashboard *d)
     d->look = NULL;
     tls_files_close(d->files);
     d->files = NULL;
+    track_release(&d->pace);
     buf_release(&d->map);
     news_release(&d->news);
 }

@@ -4,13 +4,15 @@
 //
 //   /                        the page; /page.css /page.js /chart.js
 //   /api/v1/overview         who is here, in numbers
+//   /api/v1/pace             what was counted, a point a second: ?after_us=
 //   /api/v1/jobs             as `sluice -o json jobs`: ?limit= ?before=
 //   /api/v1/jobs/JOB         as `sluice -o json status JOB`: ?shards=0 ?spec=0
 //   /api/v1/jobs/JOB/shards  a page of its shards: ?from= ?limit=
 //   /api/v1/jobs/JOB/events, /timeline, /history, /checkpoints
 //   /api/v1/jobs/JOB/news    what is new of it, for a page: news.h
 //   /api/v1/cluster          as `sluice -o json status`
-//   /api/v1/members          a page of it: ?role= ?state= ?name= ?from= ?limit=
+//   /api/v1/members          a page of it: ?role= ?state= ?name= ?job= ?from=
+//                            ?limit=
 //   /api/v1/map              all of it, three words a member
 //   /api/v1/events           a page: ?after= ?limit= ?newest=1; or a stream,
 //                            for who accepts text/event-stream
@@ -30,12 +32,21 @@
 #include "common/http/http.h"
 #include "common/net/tls.h"
 #include "coordinator/dashboard/news.h"
+#include "coordinator/feed/track.h"
 #include "coordinator/service/server.h"
+
+#define PACE_POINTS 900
+
+// What all jobs together had counted at a moment.
+struct pace_point {
+    uint64_t wall_us, samples, closures;
+};
 
 struct dashboard {
     struct server *server;
     struct loop_timer *look;
     struct list viewers; // streams of events
+    struct track pace;   // struct pace_point, a second apart
     struct buf map;      // the last answer to /api/v1/map, for who asks soon
     uint64_t map_us;
     struct news news;

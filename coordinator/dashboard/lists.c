@@ -114,6 +114,47 @@ void lists_overview(void *arg, const struct http_request *q,
             daemon_tls(d->server->daemon) != NULL));
 }
 
+// ---- how fast it went
+
+#define PACE_US 1000000
+
+void lists_pace_take(struct dashboard *d)
+{
+    const struct coord *c = d->server->coord;
+    uint64_t now = feed_wall_us(d->server->feed);
+    const struct pace_point *last =
+        d->pace.added == 0 ? NULL : track_at(&d->pace, d->pace.added);
+    struct pace_point *to;
+
+    if (c == NULL || (last != NULL && now - last->wall_us < PACE_US))
+        return;
+    to = track_add(&d->pace);
+    if (to != NULL)
+        *to = (struct pace_point){now, c->figures.samples, c->figures.counted};
+}
+
+void lists_pace(void *arg, const struct http_request *q, struct http_answer *a)
+{
+    const struct dashboard *d = arg;
+    json_t *list = json_array();
+    uint64_t after;
+
+    if (!answer_number(&after, q, a, "after_us", 0, INT64_MAX)) {
+        json_decref(list);
+        return;
+    }
+    for (uint64_t i = track_first(&d->pace); i <= d->pace.added; i++) {
+        const struct pace_point *p = track_at(&d->pace, i);
+
+        if (p->wall_us > after)
+            (void)json_array_append_new(
+                list,
+                json_pack("[I, I, I]", (json_int_t)p->wall_us,
+                          (json_int_t)p->samples, (json_int_t)p->closures));
+    }
+    answer_json(a, json_pack("{s:o}", "points", list));
+}
+
 // ---- jobs
 
 void lists_jobs(void *arg, const struct http_request *q, struct http_answer *a)
@@ -340,6 +381,25 @@ void lists_cluster(void *arg, const struct http_request *q,
         answer_message(a, &reply->base);
 }
 
+// True if the member is a worker that holds a lease of the job.
+static bool works_at(struct coord *c, const Sluice__V1__MemberStatus *m,
+                     const struct job *job)
+{
+    const struct member *who =
+        strcmp(m->role, "worker") != 0
+            ? NULL
+            : members_find(&c->members, MEMBER_WORKER, m->name);
+
+    if (who == NULL)
+        return false;
+    list_for(n, &who->leases)
+    {
+        if (list_entry(n, struct work, on_holder)->job == job)
+            return true;
+    }
+    return false;
+}
+
 static bool fits(const Sluice__V1__MemberStatus *m,
                  const struct http_request *q)
 {
@@ -354,19 +414,31 @@ static bool fits(const Sluice__V1__MemberStatus *m,
 void lists_members(void *arg, const struct http_request *q,
                    struct http_answer *a)
 {
+    struct coord *c = coord_of(arg, a);
+    const char *id = http_query(q, "job");
+    struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__ClusterReply *reply;
-    uint64_t from, limit;
+    uint64_t from, limit, number = 0;
+    const struct job *job;
     size_t found = 0;
+    enum sl_err rc;
 
-    if (!page_numbers(q, a, &from, &limit))
+    if (c == NULL || !page_numbers(q, a, &from, &limit))
         return;
-    reply = cluster(coord_of(arg, a), a);
+    rc = id == NULL ? SL_OK : coord_find(c, id, &number, &err);
+    if (rc != SL_OK) {
+        answer_error(a, rc, err.text);
+        return;
+    }
+    job = jobs_get(c, number); // NULL: it has ended
+    reply = cluster(c, a);
     if (reply == NULL)
         return;
     for (size_t i = 0; i < reply->n_members; i++) { // those that fit go first
         Sluice__V1__MemberStatus *m = reply->members[i];
 
-        if (!fits(m, q))
+        if (!fits(m, q) ||
+            (id != NULL && (job == NULL || !works_at(c, m, job))))
             continue;
         reply->members[i] = reply->members[found];
         reply->members[found++] = m;

@@ -12,9 +12,15 @@
 #define LISTS_PAGE 100 // members, shards or jobs of a page, if not said
 #define LISTS_PAGE_MAX 1000
 
+struct dashboard;
+
+// Takes the next point of the pace, if a second has passed.
+void lists_pace_take(struct dashboard *d);
+
 // Handlers of http; arg is the dashboard.
 void lists_overview(void *arg, const struct http_request *q,
                     struct http_answer *a);
+void lists_pace(void *arg, const struct http_request *q, struct http_answer *a);
 void lists_jobs(void *arg, const struct http_request *q, struct http_answer *a);
 void lists_job(void *arg, const struct http_request *q, struct http_answer *a);
 void lists_cluster(void *arg, const struct http_request *q,

@@ -20,6 +20,7 @@
 #include "common/base/map.h"
 #include "common/base/offset.h"
 #include "common/base/status.h"
+#include "coordinator/rules/busy.h"
 #include "coordinator/rules/closure.h"
 #include "coordinator/rules/dispatch.h"
 
@@ -100,6 +101,7 @@ struct member {
     uint64_t attached_ms, seen_ms;
     uint64_t pause_until_ms; // worker: give it nothing before
     uint64_t resident_bytes;
+    struct busy busy;
     struct offset clock;              // how far its own is from ours
     struct list leases;               // worker: struct work, oldest first
     uint32_t lease_count, lease_most; // most: see dispatch.h

@@ -13,6 +13,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/list.h"
+#include "coordinator/rules/busy.h"
 #include "coordinator/rules/closure.h"
 #include "coordinator/rules/dispatch.h"
 #include "coordinator/rules/meter.h"
@@ -50,6 +51,7 @@ struct work {
     struct work *copy_of;   // what it is a copy of; NULL: it is none
     struct meter_sums seen; // metrics of this attempt that were added already
     struct work_sums sums;  // WORK_RING: what its holder sums with others
+    struct busy_times did;  // what this attempt did, as was added already
     uint64_t leased_us;     // wall clock
     const char *ended;      // how the last attempt did, for people; NULL: none
     uint64_t moved_ms;      // when the holder last got on with it, or began

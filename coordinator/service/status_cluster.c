@@ -53,6 +53,23 @@ static bool add_drain(Sluice__V1__MemberStatus *s, const struct drain *d)
     return s->drained_by != NULL && s->drained_why != NULL;
 }
 
+// NULL: without memory, or not known.
+static Sluice__V1__MemberUsage *usage_of(const struct member *m)
+{
+    Sluice__V1__MemberUsage *u =
+        m->busy.known ? wire_new(&sluice__v1__member_usage__descriptor) : NULL;
+
+    if (u == NULL)
+        return NULL;
+    u->cpu_cores = m->busy.cpu_cores;
+    u->sent_per_second = m->busy.sent_per_second;
+    u->received_per_second = m->busy.received_per_second;
+    u->computing = m->busy.computing;
+    u->waiting = m->busy.waiting;
+    u->reading = m->busy.reading;
+    return u;
+}
+
 static Sluice__V1__MemberStatus *status_member(struct coord *c,
                                                const struct member *m)
 {
@@ -80,6 +97,7 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
     s->shards = m->role == MEMBER_PSSERVER ? served_by(c, m->id) : 0;
     s->heartbeat_age_ms = (double)(now - m->seen_ms);
     s->resident_bytes = m->resident_bytes;
+    s->usage = usage_of(m);
     s->attached_seconds = (double)(now - m->attached_ms) / 1000.0;
     if (s->address == NULL || s->host == NULL || s->device == NULL ||
         s->version == NULL || s->reason == NULL) {

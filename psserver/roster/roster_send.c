@@ -194,20 +194,6 @@ static void look(struct hosted *h)
         h->missed++;
 }
 
-// What the kernel says; 0 where it does not.
-static uint64_t resident_bytes(void)
-{
-    FILE *f = fopen("/proc/self/statm", "re");
-    uint64_t total = 0, resident = 0;
-
-    if (f == NULL)
-        return 0;
-    if (fscanf(f, "%" SCNu64 " %" SCNu64, &total, &resident) != 2)
-        resident = 0;
-    fclose(f);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 // One allocation per heartbeat holds all of its parts.
 struct report {
     Sluice__V1__ShardReport msg;
@@ -264,7 +250,7 @@ void hosted_send_last(struct hosted *h)
         m.shards = list;
         m.n_shards = 1;
         m.draining = h->roster->draining;
-        m.resident_bytes = resident_bytes();
+        wire_usage(&m);
         send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
     }
     counts_release(&report.counts);
@@ -284,7 +270,7 @@ void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
     r->draining = draining;
     m.seq = seq;
     m.draining = draining;
-    m.resident_bytes = resident_bytes();
+    wire_usage(&m);
     // Without its reports it still says that we are here.
     do {
         if (reports != NULL && list != NULL) {

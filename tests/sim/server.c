@@ -69,7 +69,9 @@ static void send_up(void *arg, const Sluice__V1__AttendUp *up)
         check_up(me->sim, p, up);
     if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) {
         beat = *up->heartbeat;
-        beat.resident_bytes = 0; // of this very process: not of the seed
+        // Of this very process: not of the seed.
+        beat.resident_bytes = beat.cpu_us = 0;
+        beat.host_sent_bytes = beat.host_received_bytes = 0;
         mine.heartbeat = &beat;
     }
     session_up(me->sim, p, &mine);

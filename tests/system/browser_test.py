@@ -81,7 +81,8 @@ def only_ours(page, where):
 def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
     with Cluster(psservers=2, workers=3, coordinator_args=OPS) as c, chrome.Chrome() as page:
         where = address(c, "coordinator")
-        job = c.submit(mlp_job(name="fashion", samples=60000, epochs=200, steps_per_closure=50))
+        spec = mlp_job(name="fashion", samples=12000, epochs=2000, steps_per_closure=50)
+        job = c.submit({**spec, "evaluate": {"every_epochs": 1}})
         page.open(f"http://{where}/#/job/{job}")
         page.until("a curve", "(document.querySelector('[data-chart=loss]') || {dataset: {}})"
                    ".dataset.points > 3")
@@ -106,8 +107,20 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
         if drawn:
             page.until("marks", "document.querySelector('[data-chart=loss]').dataset.marks >= 2")
         check_equal(page.js("document.getElementById('lost').textContent"), "2", "workers lost")
+        page.until("what its workers use", "[...document.querySelectorAll('#workers-of tbody tr')]"
+                   ".some(row => /\\d %/.test(row.textContent))")
+        page.until("validation beside training", "document.querySelectorAll('#evaluations tbody tr').length > 3")
         page.size(1280, 1000)
+        page.until("the page so wide", "document.querySelector('[data-chart=loss]').clientWidth > 500")
         page.picture("dashboard-job", 1500)
+        other = c.submit(mlp_job(name="other", epochs=1))
+        c.wait_state(other)
+        page.js(f"location.hash = '#/compare/{job}/{other}'")
+        page.until("both jobs", "document.querySelectorAll('#compared thead th').length === 3")
+        for name in (job, other):
+            page.until(f"the curve of {name}", f"/{name} training [1-9]/.test("
+                       "document.querySelector('[data-chart=loss]').dataset.lines)")
+        page.picture("compare")
         c.run("drain", "w-2", "--why", HOSTILE)
         for view, what in (("cluster", "document.querySelectorAll('#members [data-member]').length >= 5"),
                            ("events", "document.querySelectorAll('[data-event]').length > 5"),
@@ -115,6 +128,10 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
                            ("", "(document.querySelector('[data-chart=samples]') || {dataset: {}})"
                                 ".dataset.points > 4")):
             page.js(f"location.hash = '#/{view}'")
+            if not view:  # it has a history at the first look
+                page.until("the first look", "(document.querySelector('[data-chart=samples]') || {dataset: {}}).dataset.points")
+                check(page.js("Number(document.querySelector('[data-chart=samples]').dataset.points) > 4"),
+                      "the overview begins without a history")
             page.until(view or "overview", what)
             if view == "cluster":
                 page.until("the reason as text", "document.body && document.body.textContent.includes('<img src=x')")

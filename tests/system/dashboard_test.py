@@ -18,7 +18,7 @@ HOSTILE = ('<img src=x onerror="document.title=1">', "</script><script>alert(1)<
            '" onmouseover="x', "javascript:alert(1)", "{{7*7}}", "a/b/timeline", "&lt;b&gt;", "\u202etxt")
 # Of a status, what is another a moment later.
 MOVES = {"elapsed_seconds", "heartbeat_age_ms", "attached_seconds", "uptime_seconds",
-         "resident_bytes"}
+         "resident_bytes", "usage"}
 
 
 def cluster(**more):
@@ -101,7 +101,16 @@ def the_api_says_what_the_command_line_says():
         check_equal((members["found"], members["total"], len(members["members"])), (2, 4, 1),
                     "a page of members")
         check_equal(sorted(m[0] for m in api(where, "map")["workers"]), ["w-0", "w-1"], "the map")
-        for path, want in (("jobs/j-99", 404), ("jobs/j-99/timeline", 404), ("jobs/", 404),
+        wait_for("the pace to have all that was counted", lambda: [
+            p[1:] for p in api(where, "pace")["points"]][-1:] == [[seen["samples"], seen["closures"]]])
+        paces = api(where, "pace")["points"]
+        check_equal(api(where, f"pace?after_us={paces[0][0]}")["points"][:1], paces[1:2], "points after the first")
+        wait_for("what members use", lambda: all(
+            m["usage"]["cpu_cores"] >= 0 and m["usage"]["computing"] <= 1
+            for m in api(where, "members")["members"] if "usage" in m) and
+            all("usage" in m for m in api(where, "members")["members"]))
+        check_equal(api(where, f"members?job={job}")["members"], [], "workers of a job that has ended")
+        for path, want in (("jobs/j-99", 404), ("members?job=j-99", 404), ("pace?after_us=x", 400), ("jobs/j-99/timeline", 404), ("jobs/", 404),
                            ("members?from=x", 400), ("jobs?limit=1001", 400),
                            ("events?limit=-1", 400), ("nothing", 404)):
             status, _, text = ask(where, f"/api/v1/{path}")

@@ -19,7 +19,7 @@ def member(c, verb, name):
 
 def still(member):
     """What is the same when it is asked for again."""
-    moving = ("heartbeat_age_ms", "attached_seconds", "resident_bytes")
+    moving = ("heartbeat_age_ms", "attached_seconds", "resident_bytes", "usage")
     return {key: value for key, value in member.items() if key not in moving}
 
 

@@ -432,19 +432,6 @@ void member_renewed(void *arg)
     note_drained(m);
 }
 
-static uint64_t resident_bytes(void)
-{
-    unsigned long long total = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-
-    if (f == NULL)
-        return 0;
-    if (fscanf(f, "%llu %llu", &total, &resident) != 2)
-        resident = 0;
-    fclose(f);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 // The lease that hangs by its job's rule, if there is one.
 static struct lease *hanging(struct member *m, uint64_t now)
 {
@@ -533,7 +520,7 @@ void member_beat(void *arg)
     beat.draining = m->draining || m->away;
     beat.why = m->why;
     beat.device = (char *)m->runner.device(m->runner.arg);
-    beat.resident_bytes = resident_bytes();
+    wire_usage(&beat);
     attendee_heartbeat(m->attend, &beat);
     for (size_t i = 0; i < count; i++)
         report_bad_free(&bad[i]);

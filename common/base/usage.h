@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/usage.h -- what this process and its host have used, as the
+// kernel counts it.
+//
+// Threads  any.
+// Units    microseconds of processor time; bytes. Counts rise from the start of
+//          the process, those of the network from the start of the host.
+// Errors   what the kernel does not say is 0.
+#ifndef COMMON_BASE_USAGE_H
+#define COMMON_BASE_USAGE_H
+
+#include <stdint.h>
+
+struct usage {
+    uint64_t cpu_us;         // of all threads
+    uint64_t resident_bytes; // memory that is in use now
+    // By every network interface of the host but loopback.
+    uint64_t sent_bytes, received_bytes;
+};
+
+// Returns what is used by now.
+struct usage usage_read(void);
+
+#endif

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/busy.h -- how busy a member is: what its heartbeats count,
+// as rates over the last seconds.
+//
+// Threads  the loop.
+// Memory   values; all 0 is one of which nothing is known.
+// Units    *_ms monotonic; a share is of the time that passed, from 0 to 1.
+#ifndef COORDINATOR_RULES_BUSY_H
+#define COORDINATOR_RULES_BUSY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BUSY_WINDOW_MS 2000
+
+// Sums of what a worker did with its time, over the steps of one attempt.
+struct busy_times {
+    double computing_ms, waiting_ms, reading_ms;
+};
+
+// Sums of a member, as its heartbeats say.
+struct busy_counts {
+    uint64_t cpu_us, sent_bytes, received_bytes;
+};
+
+struct busy {
+    struct busy_times did;    // since the window began
+    struct busy_counts since; // when it began
+    uint64_t since_ms;        // 0: no window has begun
+    bool known;               // there was a whole window, and it said:
+    double cpu_cores;         // seconds of processor time a second
+    double sent_per_second, received_per_second; // bytes
+    double computing, waiting, reading;          // shares
+};
+
+// Adds what `now` says more than `*seen`; *seen becomes `now`. A report that
+// says less than before adds nothing.
+void busy_did(struct busy *b, struct busy_times *seen, struct busy_times now);
+
+// Takes the counts of a heartbeat. A member that says no processor time stays
+// unknown; counts that fell begin a new window.
+void busy_beat(struct busy *b, uint64_t now_ms, struct busy_counts now);
+
+#endif
