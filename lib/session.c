@@ -309,6 +309,7 @@ static enum sl_err start_member(struct sluice *s, struct sl_error *err)
                                     .external = true,
                                     .ranks = !s->by_range,
                                     .groups = !s->by_range,
+                                    .no_store = s->store == NULL,
                                     .only_job = s->job,
                                     .welcome = on_welcome,
                                     .attached = on_attached,

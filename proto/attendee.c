@@ -319,6 +319,7 @@ static void say_hello(struct attendee *a)
     m.external = a->setup.external;
     m.ranks = a->setup.ranks;
     m.groups = a->setup.groups;
+    m.no_store = a->setup.no_store;
     m.only_job = a->setup.only_job;
     m.map_changes = true;
     m.waits_for_round = true;

@@ -44,6 +44,7 @@ struct attendee_setup {
     bool external;       // a worker of external models, and only those
     bool ranks;          // and may be a rank of one
     bool groups;         // or a member of a group
+    bool no_store;       // a worker that writes no parts of checkpoints
     uint64_t only_job;   // and of this job alone; 0: of any
     uint64_t cluster;    // that it belongs to; 0: the first that welcomes it
     unsigned welcome_ms; // a stream without a Welcome is given up; 0: 10000

@@ -271,6 +271,7 @@ static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
         .external = hello->external,
         .ranks = hello->ranks,
         .groups = hello->groups,
+        .no_store = hello->no_store,
         .map_changes = hello->map_changes,
         .waits_for_round = hello->waits_for_round,
         .only_job = hello->only_job,

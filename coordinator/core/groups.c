@@ -132,7 +132,7 @@ static void check(struct coord *c, struct job *job, struct group *g)
     if (m != NULL) {
         LOG(WARN, "rank put out", "job=%s generation=%llu worker=%s",
             job->id_text, (ull)g->ring.generation, m->name);
-        excluded_put(c, m, job, CONDUCT_WAITS);
+        excluded_put(c, m, job, CONDUCT_PEERS);
     }
     if (ring_due(&g->ring, coord_now(c)))
         open_generation(c, job, g);

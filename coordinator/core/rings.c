@@ -4,6 +4,7 @@
 #include "coordinator/core/rings.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/fault.h"
 #include "common/base/history.h"
@@ -187,7 +188,7 @@ static void put_out(struct coord *c, struct job *job)
         return;
     LOG(WARN, "rank put out", "job=%s generation=%llu worker=%s", job->id_text,
         (ull)job->ring.generation, m->name);
-    excluded_put(c, m, job, CONDUCT_WAITS);
+    excluded_put(c, m, job, CONDUCT_PEERS);
 }
 
 void rings_check(struct coord *c, struct job *job)
@@ -262,9 +263,50 @@ void rings_distrust(struct coord *c, struct member *m, struct job *job,
     excluded_put(c, m, job, CONDUCT_FAILS);
 }
 
-enum sl_err rings_join(struct coord *c, const struct member *m,
-                       const struct job *job, struct ring *ring,
-                       const Sluice__V1__RingJoin *message)
+static bool is_loopback(const char *address)
+{
+    static const char *const own[] = {"127.", "localhost:", "[::1]:"};
+
+    for (size_t i = 0; i < SL_COUNT(own); i++)
+        if (strncmp(address, own[i], strlen(own[i])) == 0)
+            return true;
+    return false;
+}
+
+// True if a rank of another host would have to dial this one's loopback.
+static bool is_out_of_reach(const struct ring *ring,
+                            const struct ring_rank *rank)
+{
+    for (uint32_t i = 0; i < ring->count; i++)
+        if (is_loopback(rank->address) &&
+            strcmp(ring->rank[i].host, rank->host) != 0)
+            return true;
+    return false;
+}
+
+// Puts out whoever the others cannot dial. True if that is member `joined`.
+static bool put_out_near(struct coord *c, struct job *job, struct ring *ring,
+                         uint64_t joined)
+{
+    bool itself = false;
+
+    for (uint32_t i = ring->count; i-- > 0 && i < ring->count;) {
+        struct member *m = members_get(&c->members, ring->rank[i].member);
+
+        if (m == NULL || !is_out_of_reach(ring, &ring->rank[i]))
+            continue;
+        itself = itself || m->id == joined;
+        jobs_warn(job, JOB_WARN_REACH,
+                  "worker %.60s advertises %.60s to ranks of other hosts: %s",
+                  m->name, ring->rank[i].address,
+                  conduct_why_text(CONDUCT_NEAR));
+        excluded_put(c, m, job, CONDUCT_NEAR); // which may end its place here
+    }
+    return itself;
+}
+
+enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
+                       struct ring *ring, const Sluice__V1__RingJoin *message)
 {
     enum sl_err rc = ring_join(ring, m->id, m->process, coord_now(c));
     struct ring_rank *rank = rc == SL_OK ? ring_find(ring, m->id) : NULL;
@@ -278,7 +320,7 @@ enum sl_err rings_join(struct coord *c, const struct member *m,
     rank->marks = message->marks;
     LOG(INFO, "rank joined", "job=%s worker=%s address=%s", job->id_text,
         m->name, rank->address);
-    return SL_OK;
+    return put_out_near(c, job, ring, m->id) ? SL_ESTATE : SL_OK;
 }
 
 static void receive_join(struct coord *c, struct member *m, struct job *job,
@@ -464,16 +506,18 @@ static void receive_step(struct coord *c, struct member *m, struct job *job,
          i++)
         job_counts_take(job, i, message->counts);
     job->moved_ms = coord_now(c);
+    jobs_unwarn(job, JOB_WARN_REACH);
     take_pace(job, job->moved_ms);
     absolve(job);
     job->changes++;
 }
 
-void rings_accuse(struct coord *c, const struct member *m,
-                  const struct job *job, struct ring *ring,
-                  const Sluice__V1__RingBroken *message)
+void rings_accuse(struct coord *c, const struct member *m, struct job *job,
+                  struct ring *ring, const Sluice__V1__RingBroken *message)
 {
-    const struct ring_rank *rank = ring_member(ring, message->suspect);
+    const struct ring_rank *rank = message->suspect == RING_SELF
+                                       ? ring_find(ring, m->id)
+                                       : ring_member(ring, message->suspect);
     const struct member *other =
         rank == NULL ? NULL : members_get(&c->members, rank->member);
     enum sl_err rc = ring_accuse(ring, m->id, message->generation,
@@ -483,6 +527,10 @@ void rings_accuse(struct coord *c, const struct member *m,
         "job=%s generation=%llu worker=%s suspects=%s taken=%d why=%s",
         job->id_text, (ull)message->generation, m->name,
         other == NULL ? "nobody" : other->name, rc == SL_OK, message->why);
+    if (rc == SL_OK)
+        jobs_warn(job, JOB_WARN_REACH, "worker %.60s cannot sum with %.60s: %s",
+                  m->name, other == NULL || other == m ? "others" : other->name,
+                  message->why);
     happened_job(c, EVENT_RING_BROKEN, job, m,
                  "%s says that generation %llu is broken: %s", m->name,
                  (ull)message->generation, message->why);

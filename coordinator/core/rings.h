@@ -42,15 +42,15 @@ struct work *rings_offer(struct job *job);
 
 // ---- of any ring of a job: that of allreduce, or a group's
 
-// It takes part from the next generation on.
-enum sl_err rings_join(struct coord *c, const struct member *m,
-                       const struct job *job, struct ring *ring,
-                       const Sluice__V1__RingJoin *message);
+// Takes a rank, which takes part from the next generation on. SL_ESTATE: ranks
+// of other hosts could not dial it, and it has been put out.
+enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
+                       struct ring *ring, const Sluice__V1__RingJoin *message);
 
-// It cannot reach another rank, as it says.
-void rings_accuse(struct coord *c, const struct member *m,
-                  const struct job *job, struct ring *ring,
-                  const Sluice__V1__RingBroken *message);
+// Takes the word of a rank that it cannot sum with another one, or at all, and
+// warns of it until a round is counted.
+void rings_accuse(struct coord *c, const struct member *m, struct job *job,
+                  struct ring *ring, const Sluice__V1__RingBroken *message);
 
 // It says what cannot be: its lease goes.
 void rings_distrust(struct coord *c, struct member *m, struct job *job,

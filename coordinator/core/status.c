@@ -152,6 +152,10 @@ static void reason_ring(const struct coord *c, const struct job *job, char *out,
     const struct ring *r = &job->ring;
     uint32_t answered = 0, ready = 0;
 
+    if (job->warnings[JOB_WARN_REACH] != NULL) {
+        snprintf(out, size, "%s", job->warnings[JOB_WARN_REACH]);
+        return;
+    }
     for (uint32_t i = 0; i < r->count; i++) {
         answered += r->rank[i].in && r->rank[i].answered;
         ready += r->rank[i].in && r->rank[i].ready;

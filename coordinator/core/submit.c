@@ -258,6 +258,35 @@ static enum sl_err judge_observe(const struct coord *c,
                    "follow the job with `sluice watch JOB --tensorboard DIR`");
 }
 
+// A ring's checkpoints are written by its ranks: where none could write one the
+// job would train to its last step and never end. Workers that are not attached
+// yet may be other ones.
+static enum sl_err judge_store(const struct coord *c,
+                               const Sluice__V1__JobSpec *spec,
+                               struct sl_error *err)
+{
+    bool external = spec_external(spec), without = false;
+
+    if (!spec_allreduce(spec))
+        return SL_OK;
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        if (m->role != MEMBER_WORKER || m->external != external)
+            continue;
+        if (!m->no_store)
+            return SL_OK;
+        without = true;
+    }
+    return !without ? SL_OK
+                    : sl_fail(err, SL_ESTATE,
+                              "train.mode allreduce: no worker that is there "
+                              "could write a checkpoint, and the job would "
+                              "not end: start workers with --store FOLDER "
+                              "(store= of a program)");
+}
+
 enum sl_err coord_submit(struct coord *c,
                          const Sluice__V1__SubmitRequest *request,
                          Sluice__V1__SubmitReply **reply, struct sl_error *err)
@@ -278,6 +307,8 @@ enum sl_err coord_submit(struct coord *c,
         rc = spec_check_new(spec, err);
     if (rc == SL_OK)
         rc = judge_observe(c, spec, err);
+    if (rc == SL_OK)
+        rc = judge_store(c, spec, err);
     if (rc == SL_OK)
         rc = request->dry_run ? explain(c, request, spec, reply, err)
                               : accept(c, &spec, request, reply, err);

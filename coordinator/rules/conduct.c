@@ -92,6 +92,14 @@ const char *conduct_why_text(enum conduct_why why)
                "do not";
     case CONDUCT_WAITS:
         return "it waits for shards that other workers reach";
+    case CONDUCT_PEERS:
+        return "other ranks cannot sum with it; the event ring-broken says "
+               "what was tried";
+    case CONDUCT_NEAR:
+        return "it advertises a loopback address to ranks of other hosts: "
+               "start it with an address that they can dial (worker --listen "
+               "ADDRESS:0, or --advertise; listen= of a program) and with "
+               "TLS";
     case CONDUCT_DATA:
         return "it cannot read the data, which other workers can";
     case CONDUCT_GOOD:

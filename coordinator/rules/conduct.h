@@ -43,6 +43,8 @@ enum conduct_why {
     CONDUCT_SKIPS,
     CONDUCT_FAILS,
     CONDUCT_WAITS, // it cannot reach shards, and others or other jobs get on
+    CONDUCT_PEERS, // other ranks do not reach it, or it cannot sum
+    CONDUCT_NEAR,  // it advertises loopback to ranks of other hosts
     CONDUCT_DATA,  // it cannot read the data that others read
 };
 

@@ -85,6 +85,7 @@ static struct member *member_new(const struct member_hello *hello)
     m->external = hello->external;
     m->ranks = hello->ranks;
     m->groups = hello->groups;
+    m->no_store = hello->no_store;
     m->map_changes = hello->map_changes;
     m->waits_for_round = hello->waits_for_round;
     m->only_job = hello->only_job;

@@ -59,6 +59,7 @@ struct member_hello {
     bool external, map_changes, waits_for_round;
     bool ranks;        // external: may be a rank
     bool groups;       // external: may be a member of a group
+    bool no_store;     // worker: writes no parts of checkpoints
     uint64_t only_job; // 0: any that suits it
     uint32_t edition;  // of the layers, that it knows
 };
@@ -94,7 +95,8 @@ struct member {
     char *why; // it says, of its draining; owned, or NULL: it leaves
     uint64_t process, pid;
     uint64_t identity; // of its name, whatever process has it
-    bool external, ranks, groups, map_changes, waits_for_round, draining;
+    bool external, ranks, groups, no_store, map_changes, waits_for_round,
+        draining;
     bool drained;      // by an admin, whatever it says itself
     uint64_t only_job; // worker: as member_hello
     uint32_t edition;

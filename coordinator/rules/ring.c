@@ -335,11 +335,12 @@ enum sl_err ring_accuse(struct ring *r, uint64_t member, uint64_t generation,
                         uint32_t suspect, uint64_t now_ms)
 {
     struct ring_rank *rank = speaker(r, member, generation);
-    const struct ring_rank *other = ring_member(r, suspect);
+    const struct ring_rank *other =
+        suspect == RING_SELF ? rank : ring_member(r, suspect);
 
     if (rank == NULL || r->state < RING_COPYING || r->torn)
         return SL_ESTALE;
-    if (other == NULL || other == rank)
+    if (other == NULL || (other == rank && suspect != RING_SELF))
         return SL_EINVAL;
     rank->accuses = other->member;
     if (r->accused_ms == 0)

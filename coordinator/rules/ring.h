@@ -38,6 +38,8 @@
 #define RING_COPY_MS 600000
 // A rank that some cannot reach is put out by those who have said so by then.
 #define RING_ACCUSED_MS 1500
+// In the place of an index: the rank itself.
+#define RING_SELF UINT32_MAX
 
 enum ring_state {
     RING_NONE,    // no generation, or all its members have gone
@@ -60,7 +62,7 @@ struct ring_rank {
     bool ready;          // the base is in place
     struct wire_tag tag; // as it answered
     uint64_t rounds;     // it has reported, of this generation
-    uint64_t accuses;    // member that does not answer it; 0: none
+    uint64_t accuses;    // member that does not answer it, or itself; 0: none
 };
 
 struct ring {

@@ -168,13 +168,13 @@ void hybrid_accuse(struct hybrid *h, uint32_t suspect,
     seat_say(h->lease->seat, say_broken(h->say, h->opened, suspect, err->text));
 }
 
-// Without a suspect somebody else has left first, or a generation is opened:
-// that is known already.
+// Without a suspect another member has left first, or a generation is opened:
+// that is known already. What else went wrong is this member's own trouble.
 void hybrid_broken(struct hybrid *h, const struct sl_error *err)
 {
     uint32_t suspect = h->group == NULL ? UINT32_MAX : group_suspect(h->group);
 
-    if (suspect == UINT32_MAX)
+    if (suspect == UINT32_MAX && err->code == SL_ESTALE)
         leave(h);
     else
         hybrid_accuse(h, suspect, err);

@@ -86,8 +86,9 @@ static void leave(struct ring *t)
     t->over = false;
 }
 
-// Without a suspect somebody else has left first, or a generation is opened:
-// that is known already.
+// Without a suspect another rank has left first, or a generation is opened:
+// that is known already. What else went wrong is this rank's own trouble, and
+// the coordinator hears of it as well.
 static void broken(struct ring *t, uint32_t suspect)
 {
     uint64_t generation = t->opened;
@@ -96,7 +97,7 @@ static void broken(struct ring *t, uint32_t suspect)
         "job=%" PRIu64 " generation=%" PRIu64 " suspect=%" PRIu32 " error=%s",
         t->lease->job, generation, suspect, t->err.text);
     leave(t);
-    if (suspect != UINT32_MAX)
+    if (suspect != UINT32_MAX || t->err.code != SL_ESTALE)
         seat_say(t->seat, say_broken(t->say, generation, suspect, t->err.text));
     figures_ring_torn(suspect == UINT32_MAX ? FIGURES_ELSEWHERE : FIGURES_PEER);
     t->err = (struct sl_error)SL_ERROR_INIT;

@@ -55,6 +55,7 @@ struct group {
     bool running, closing;
     enum sl_err failed;
     struct sl_error why;
+    uint32_t suspect; // whose memory could not be joined; UINT32_MAX: nobody's
 };
 
 // ---- the layout
@@ -189,6 +190,7 @@ enum sl_err group_new(struct group **out, const struct group_options *o,
     g->wire = o->wire;
     g->timeout_ms = o->timeout_ms;
     g->fd = -1;
+    g->suspect = UINT32_MAX;
     inbox_init(&g->inbox);
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->changed, NULL);
@@ -318,11 +320,28 @@ static void pause_ms(struct group *g, uint64_t ms)
     pthread_mutex_unlock(&g->lock);
 }
 
-// The first rank of the host may be a little behind with the generation.
+// The first rank of the host is the one to blame, unless it or this one has
+// left the generation.
+static enum sl_err blame_first(struct group *g, enum sl_err rc,
+                               struct sl_error *err)
+{
+    if (rc != SL_ESTALE) {
+        pthread_mutex_lock(&g->lock);
+        g->suspect = g->mine[0];
+        pthread_mutex_unlock(&g->lock);
+    }
+    return sl_prefix(err, rc, "memory of rank %u of this host, at %s",
+                     g->mine[0], g->address[g->mine[0]]);
+}
+
+// The first rank of the host may be a little behind with the generation. The
+// last call is begun so early that it ends within timeout_ms.
 static enum sl_err join(struct group *g, struct sl_error *err)
 {
     const struct sl_clock *clock = sl_clock_real();
-    uint64_t until = sl_now_ms(clock) + g->timeout_ms;
+    uint64_t until = sl_now_ms(clock) + (g->timeout_ms > 2 * SHARE_CALL_MS
+                                             ? g->timeout_ms - SHARE_CALL_MS
+                                             : g->timeout_ms);
     struct rpc_channel *first = NULL;
     struct host *local = NULL;
     enum sl_err rc = rpc_channel_new(&first, g->io, g->address[g->mine[0]],
@@ -338,7 +357,7 @@ static enum sl_err join(struct group *g, struct sl_error *err)
     }
     rpc_channel_free(first);
     if (rc != SL_OK)
-        return sl_prefix(err, rc, "memory of rank %u on this host", g->mine[0]);
+        return blame_first(g, rc, err);
     pthread_mutex_lock(&g->lock);
     g->local = local;
     rc = g->failed;
@@ -488,5 +507,12 @@ void group_stats(struct group *g, struct group_stats *out)
 
 uint32_t group_suspect(struct group *g)
 {
-    return g->net != NULL ? net_suspect(g->net) : UINT32_MAX;
+    uint32_t suspect;
+
+    pthread_mutex_lock(&g->lock);
+    suspect = g->suspect;
+    pthread_mutex_unlock(&g->lock);
+    if (suspect != UINT32_MAX || g->net == NULL)
+        return suspect;
+    return net_suspect(g->net);
 }

@@ -467,6 +467,7 @@ static enum sl_err start_attending(struct worker *w, struct sl_error *err)
         .role = SLUICE__V1__ROLE__ROLE_WORKER,
         .name = w->name,
         .device = compute_device(w->compute),
+        .no_store = w->store == NULL,
         .cluster = w->membership.cluster,
         .welcome = on_welcome,
         .lost = on_lost,

@@ -517,8 +517,15 @@ TEST(ring_life, a_rank_that_the_others_cannot_reach_is_put_out)
     s = world_status(&w);
     T_EQ(s->ring_ranks, 2);
     T_EQ(s->workers, 2);
+    T_EQ(s->n_warnings, 1);
+    T_HAS(s->warnings[0], "cannot sum with");
+    T_HAS(s->warnings[0], "it does not answer");
+    T_HAS(s->reason, "cannot sum with");
     wire_free(&s->base);
     T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    s = world_status(&w);
+    T_EQ(s->n_warnings, 0); // rounds were counted since
+    wire_free(&s->base);
     check_end(&w);
     world_release(&w);
 }

@@ -282,6 +282,20 @@ TEST(ring, who_is_accused_by_most_is_put_out)
     ring_release(&r);
 }
 
+TEST(ring, a_rank_that_cannot_sum_at_all_accuses_itself)
+{
+    struct ring r;
+
+    open_ring(&r, 3, 1);
+    answer_all(&r, none);
+    ring_choose(&r, none);
+    run_ring(&r);
+    T_OK(ring_accuse(&r, 2, 1, RING_SELF, 100));
+    T_EQ(ring_accused(&r, 101), 0);
+    T_EQ(ring_accused(&r, 100 + RING_ACCUSED_MS), 2);
+    ring_release(&r);
+}
+
 TEST(ring, below_min_the_ranks_that_are_left_stop_and_wait)
 {
     struct ring r;

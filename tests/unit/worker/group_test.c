@@ -488,6 +488,32 @@ TEST(group, a_rank_that_cannot_be_reached_is_named)
     ring_close(&g);
 }
 
+// The same of a rank of this host, whose memory is to be joined.
+TEST(group, a_rank_of_this_host_that_cannot_be_reached_is_named)
+{
+    struct ring g;
+
+    ring_open(&g, "aa", WIRE_F32);
+    g.timeout_ms = 300;
+    generation(&g, 1);
+    group_free(g.rank[0].group);
+    g.rank[0].group = NULL;
+    rpc_server_free(g.rank[0].at.server);
+    g.rank[0].at.server = NULL;
+    g.first = 0;
+    g.buckets = 1;
+    g.elements = 100;
+    g.rank[1].data = sl_malloc(g.elements * sizeof(float));
+    work(&g.rank[1]);
+    T_NE(g.rank[1].rc, SL_OK);
+    T_NE(g.rank[1].rc, SL_ESTALE);
+    T_HAS(g.rank[1].err.text, "memory of rank 0");
+    T_HAS(g.rank[1].err.text, g.rank[0].at.address);
+    T_EQ(group_suspect(g.rank[1].group), 0);
+    group_open(&g.rank[0], 1);
+    ring_close(&g);
+}
+
 // ---- strangers
 
 static enum sl_err say(struct rank *to, const struct wire_piece *m,
