@@ -118,6 +118,19 @@ Sluice__V1__JobStatus *boss_status(struct sim *s)
 
 // ---- checks
 
+// True for a job that has failed as it has to: each of its updates was skipped,
+// which chance does to few of them. Nothing else fails a job here.
+static bool has_nothing(const struct job *job)
+{
+    if (job->state != JOB_FAILED || !job->placed)
+        return false;
+    for (uint32_t i = 0; i < job->shards; i++)
+        if (job->shard[i].counts.applied > 0 ||
+            job->shard[i].counts.skipped == 0)
+            return false;
+    return true;
+}
+
 // C1, C2, and E1: what is believed was counted, and what has finished is in a
 // published cut.
 static void after(struct sim *s)
@@ -133,11 +146,13 @@ static void after(struct sim *s)
         cuts_look(s);
     if (job->allreduce && job->placed && !job_ended(job))
         rings_look(s, job);
-    if (job->state == JOB_FINISHED && !s->finished) {
+    if ((job->state == JOB_FINISHED || has_nothing(job)) && !s->finished) {
         T_TRUE(job_cut_complete(job)); // E1
         s->finished = true;
+        s->seen.all_skipped += job->state == JOB_FAILED;
     }
-    if (job->state == JOB_FAILED || job->state == JOB_STOPPED)
+    if ((job->state == JOB_FAILED && !has_nothing(job)) ||
+        job->state == JOB_STOPPED)
         T_FAIL("the job ended as %s: %s", job_state_name(job->state),
                job->reason);
 }

@@ -273,8 +273,8 @@ TEST(life, sync_whatever_happens_rounds_are_whole_and_all_holds)
 }
 
 // Four rounds of four, each of which one contribution skips: that is chance,
-// and the job has not failed.
-TEST(life, few_rounds_that_are_all_skipped_fail_no_job)
+// but no parameter has moved, so the job has failed. All else holds of it.
+TEST(life, rounds_that_are_all_skipped_fail_the_job_at_its_end)
 {
     const uint64_t seed = 90014125;
     struct seen seen = {0};
@@ -284,6 +284,7 @@ TEST(life, few_rounds_that_are_all_skipped_fail_no_job)
     live(seed, SIM_SYNC, &seen);
     log_set_sink(NULL, NULL);
     T_GE(seen.skipped, 4);
+    T_EQ(seen.all_skipped, 1);
 }
 
 TEST(life, ring_whatever_happens_states_are_of_one_line_and_all_holds)

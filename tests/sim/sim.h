@@ -205,7 +205,8 @@ struct proc {
     X(admissions) X(renewals) X(fallbacks) X(cuts) X(intents) X(evaluations)   \
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
     X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
-    X(copied_ahead) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted)
+    X(copied_ahead) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
+    X(all_skipped)
 // clang-format on
 
 struct seen {
@@ -247,7 +248,7 @@ struct sim {
     uint64_t works;  // numbers of pool jobs
     struct echo echoes[SIM_ECHOES];
     uint64_t echoes_count; // ever kept
-    bool healed, finished;
+    bool healed, finished; // finished: or failed, since nothing was applied
     unsigned depth; // of sim_meanwhile
     struct seen seen;
 };

@@ -464,27 +464,34 @@ TEST(group, an_abort_ends_the_waits_of_both_lanes)
     }
 }
 
+// Has rank `left` sum while nothing answers where rank `gone` should be.
+static void sum_without(struct ring *g, const char *hosts, uint32_t gone,
+                        uint32_t left)
+{
+    ring_open(g, hosts, WIRE_F32);
+    g->timeout_ms = 300;
+    generation(g, 1);
+    group_free(g->rank[gone].group);
+    g->rank[gone].group = NULL;
+    rpc_server_free(g->rank[gone].at.server);
+    g->rank[gone].at.server = NULL;
+    g->first = 0;
+    g->buckets = 1;
+    g->elements = 100000;
+    g->rank[left].data = sl_malloc(g->elements * sizeof(float));
+    work(&g->rank[left]);
+    T_EQ(group_suspect(g->rank[left].group), gone);
+    group_open(&g->rank[gone], 1);
+}
+
 // Nobody answers where a rank should be: named, within its time.
 TEST(group, a_rank_that_cannot_be_reached_is_named)
 {
     struct ring g;
 
-    ring_open(&g, "abc", WIRE_F32);
-    g.timeout_ms = 300;
-    generation(&g, 1);
-    group_free(g.rank[1].group);
-    g.rank[1].group = NULL;
-    rpc_server_free(g.rank[1].at.server);
-    g.rank[1].at.server = NULL;
-    g.first = 0;
-    g.buckets = 1;
-    g.elements = 100000;
-    g.rank[0].data = sl_malloc(g.elements * sizeof(float));
-    work(&g.rank[0]); // its successor is gone
+    sum_without(&g, "abc", 1, 0); // its successor is gone
     T_EQ(g.rank[0].rc, SL_EUNAVAIL);
     T_TRUE(strstr(g.rank[0].err.text, "rank 1") != NULL);
-    T_EQ(group_suspect(g.rank[0].group), 1);
-    group_open(&g.rank[1], 1);
     ring_close(&g);
 }
 
@@ -493,24 +500,11 @@ TEST(group, a_rank_of_this_host_that_cannot_be_reached_is_named)
 {
     struct ring g;
 
-    ring_open(&g, "aa", WIRE_F32);
-    g.timeout_ms = 300;
-    generation(&g, 1);
-    group_free(g.rank[0].group);
-    g.rank[0].group = NULL;
-    rpc_server_free(g.rank[0].at.server);
-    g.rank[0].at.server = NULL;
-    g.first = 0;
-    g.buckets = 1;
-    g.elements = 100;
-    g.rank[1].data = sl_malloc(g.elements * sizeof(float));
-    work(&g.rank[1]);
+    sum_without(&g, "aa", 0, 1);
     T_NE(g.rank[1].rc, SL_OK);
     T_NE(g.rank[1].rc, SL_ESTALE);
     T_HAS(g.rank[1].err.text, "memory of rank 0");
     T_HAS(g.rank[1].err.text, g.rank[0].at.address);
-    T_EQ(group_suspect(g.rank[1].group), 0);
-    group_open(&g.rank[0], 1);
     ring_close(&g);
 }
 
