@@ -273,14 +273,23 @@ static bool is_loopback(const char *address)
     return false;
 }
 
-// True if a rank of another host would have to dial this one's loopback.
-static bool is_out_of_reach(const struct ring *ring,
+// True if a rank on a machine of another name would have to dial this one's
+// loopback. RingJoin.host does not tell: it differs on one machine, too, where
+// memory is not shared.
+static bool is_out_of_reach(const struct coord *c, const struct ring *ring,
                             const struct ring_rank *rank)
 {
-    for (uint32_t i = 0; i < ring->count; i++)
-        if (is_loopback(rank->address) &&
-            strcmp(ring->rank[i].host, rank->host) != 0)
+    const struct member *own = members_get(&c->members, rank->member);
+
+    for (uint32_t i = 0; own != NULL && i < ring->count; i++) {
+        const struct member *other =
+            members_get(&c->members, ring->rank[i].member);
+
+        if (other != NULL && is_loopback(rank->address) &&
+            own->host[0] != '\0' && other->host[0] != '\0' &&
+            strcmp(other->host, own->host) != 0)
             return true;
+    }
     return false;
 }
 
@@ -293,7 +302,7 @@ static bool put_out_near(struct coord *c, struct job *job, struct ring *ring,
     for (uint32_t i = ring->count; i-- > 0 && i < ring->count;) {
         struct member *m = members_get(&c->members, ring->rank[i].member);
 
-        if (m == NULL || !is_out_of_reach(ring, &ring->rank[i]))
+        if (m == NULL || !is_out_of_reach(c, ring, &ring->rank[i]))
             continue;
         itself = itself || m->id == joined;
         jobs_warn(job, JOB_WARN_REACH,

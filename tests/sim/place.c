@@ -62,7 +62,7 @@ static void send_join(struct crew *c)
     m.job = c->place->lease->job;
     m.job_incarnation = c->place->lease->job_incarnation;
     m.attempt = c->place->lease->attempt;
-    m.address = "192.0.2.1:1";
+    m.address = "127.0.0.1:1";
     m.host = proc_host_name(c->proc);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_JOIN;
     up.ring_join = &m;

@@ -96,7 +96,7 @@ static void send_join(struct crew *c, const Sluice__V1__Lease *l)
     m.job = l->job;
     m.job_incarnation = l->job_incarnation;
     m.attempt = l->attempt;
-    m.address = "192.0.2.1:1";
+    m.address = "127.0.0.1:1";
     m.host = c->sim->slots[c->proc->slot].name;
     m.copies = true;
     m.lanes = true;

@@ -151,7 +151,7 @@ static void say_join(struct fake_member *m, const Sluice__V1__Lease *lease)
     join.job = lease->job;
     join.job_incarnation = lease->job_incarnation;
     join.attempt = lease->attempt;
-    join.address = "192.0.2.1:1";
+    join.address = "127.0.0.1:1";
     join.host = m->name;
     join.copies = 1;
     join.lanes = !m->one_lane;
