@@ -9,12 +9,11 @@ from cluster import Cluster, check, main, mlp_job, wait_for
 
 
 class OutOfReach(Guarded):
-    """Its workers advertise an address that their certificate does not name."""
+    """Its workers listen at an address that their certificate does not name."""
     def command(self, name):
         line = super().command(name)
         if name.startswith("w-"):
-            line += ["--listen", "127.0.0.1:0", "--advertise", "127.0.0.9",
-                     "--store", str(self.dir / "store")]
+            line += ["--listen", "127.0.0.9:0", "--store", str(self.dir / "store")]
         return line
 
 
@@ -23,7 +22,7 @@ def ranks_that_cannot_reach_each_other_say_so():
     instead of standing still without a word."""
     with OutOfReach(psservers=0, workers=2) as c:
         job = c.submit(mlp_job("apart", mode="allreduce", epochs=1,
-                               train={"workers": {"min": 2}}))
+                               workers={"min": 2}))
         told = wait_for("a reason", lambda: next(
             (w for w in c.status(job).get("warnings", []) if "cannot sum with" in w),
             None), 60)
