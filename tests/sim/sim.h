@@ -249,7 +249,7 @@ struct sim {
     struct echo echoes[SIM_ECHOES];
     uint64_t echoes_count; // ever kept
     bool healed, finished; // finished: or failed, since nothing was applied
-    unsigned depth; // of sim_meanwhile
+    unsigned depth;        // of sim_meanwhile
     struct seen seen;
 };
 

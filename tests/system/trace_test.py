@@ -140,6 +140,8 @@ def who_does_not_answer_is_named_and_not_waited_for():
 
 def ranks_of_a_ring_are_traced_too():
     with Cluster(psservers=0, workers=2) as c:
+        for name in ("w-0", "w-1"):
+            c.restart(name, extra=["--store", str(c.dir / "store")])
         job = c.submit(mlp_job("ring", epochs=100, mode="allreduce"))
         c.wait_steps(job, 20)
         found, _ = check_trace(trace(c, job)[0], job)
