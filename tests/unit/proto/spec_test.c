@@ -1041,6 +1041,7 @@ TEST(spec, groups_of_variables)
 TEST(spec, a_name_with_many_stars_is_compared_at_once)
 {
     char name[200], text[700];
+    ProtobufCMessage *m;
 
     memset(name, 'a', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
@@ -1050,5 +1051,7 @@ TEST(spec, a_name_with_many_stars_is_compared_at_once)
              "{'type':'sgd','groups':[{'weight_decay':1,'variables':["
              "'a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b']}]}}",
              name);
-    T_FAILS(SL_EINVAL, spec_check((void *)t_make(SPEC, text), t_err()));
+    m = t_make(SPEC, text);
+    T_FAILS(SL_EINVAL, spec_check((void *)m, t_err()));
+    wire_free(m);
 }
