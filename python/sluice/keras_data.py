@@ -18,7 +18,7 @@ from typing import Any, List, Optional, Tuple
 import keras
 import numpy as np
 
-from ._data import is_tree, length, map_arrays
+from ._data import is_tree, length, map_arrays, source_of
 
 __all__ = ["Batches", "Source", "first_batches", "rows_of", "source", "split"]
 
@@ -289,19 +289,19 @@ def _of_py_dataset(data: Any, shuffle: bool) -> Source:
 
 
 def _of_loader(loader: Any) -> Source:
-    """A DataLoader of torch's: its dataset, batch size and whether it shuffles."""
-    torch = sys.modules["torch"]
-    data = torch.utils.data
-    default = data._utils.collate.default_collate
-    if loader.batch_size is None or loader.collate_fn is not default:
-        raise ValueError("a DataLoader with a batch_sampler or a collate_fn of its own: "
+    """A DataLoader of torch's: its dataset, batch size and whether it shuffles.
+    Beside what no program can give, a collate_fn of its own is refused."""
+    data = sys.modules["torch.utils.data"]
+    taken = source_of(loader)
+    if taken.batch_size is None or taken.collate is not None:
+        raise ValueError("a DataLoader of a stream, or with a collate_fn of its own: "
                          "give its dataset, and batch_size to fit; samples are joined "
                          "as arrays")
     if not isinstance(loader.sampler, (data.RandomSampler, data.SequentialSampler)):
         raise ValueError(f"a DataLoader with a {type(loader.sampler).__name__}: the "
                          "order is the cluster's, so give its dataset and batch_size")
-    count = length(loader.dataset)
-    return Source(loader.dataset, count, int(loader.batch_size),
+    count = length(taken.data)
+    return Source(taken.data, count, taken.batch_size,
                   isinstance(loader.sampler, data.RandomSampler), count)
 
 
