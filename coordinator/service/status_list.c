@@ -101,6 +101,10 @@ static enum sl_err checkpoints(const struct job *job,
     view.n_checkpoints = job->cuts_count;
     view.job = job->id;
     view.job_incarnation = job->incarnation;
+    if (!job->unreadable && job->spec->data != NULL) {
+        view.classes = job->spec->data->classes;
+        view.n_classes = job->spec->data->n_classes;
+    }
     if (job->layout != NULL) {
         view.variables = job->layout->variables;
         view.n_variables = job->layout->n_variables;
@@ -114,25 +118,6 @@ static enum sl_err checkpoints(const struct job *job,
     if (rc == SL_OK)
         *reply = (Sluice__V1__CheckpointsReply *)copy;
     return rc;
-}
-
-static void put_classes(const struct coord *c, const struct job *job,
-                        Sluice__V1__CheckpointsReply *reply)
-{
-    const Sluice__V1__DataSpec *data = job->unreadable ? NULL : job->spec->data;
-    size_t said = data != NULL ? data->n_classes : 0;
-
-    if (said > 0) {
-        reply->classes = sl_calloc(said, sizeof(*reply->classes));
-        while (reply->classes != NULL && reply->n_classes < said) {
-            char *name = sl_strdup(data->classes[reply->n_classes]);
-
-            if (name == NULL)
-                break;
-            reply->classes[reply->n_classes++] = name;
-        }
-    }
-    classes_put(c, job, &reply->n_classes, &reply->classes);
 }
 
 enum sl_err status_checkpoints(struct coord *c,
@@ -150,7 +135,7 @@ enum sl_err status_checkpoints(struct coord *c,
         return rc;
     rc = checkpoints(job, reply);
     if (rc == SL_OK)
-        put_classes(c, job, *reply);
+        classes_put(c, job, &(*reply)->n_classes, &(*reply)->classes);
     ended_close(job);
     return rc == SL_OK ? SL_OK : sl_fail(err, rc, "a list of checkpoints");
 }
