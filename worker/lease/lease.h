@@ -29,6 +29,7 @@ enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
 
 // Sums over the steps that this attempt saw counted; see StepMetrics.
 struct lease_metrics {
+    uint32_t next; // of a closure: the step after the last one in the sums
     uint64_t steps, samples, skipped, refused;
     // Of steps that were applied and whose loss is known: their samples.
     uint64_t loss_samples;

@@ -12,11 +12,9 @@ void tally_add(struct tally *t, const struct sync *sync,
 {
     struct sync_seen seen;
 
-    // A step that only some shards took is computed again for the others.
-    if (t->any && !(t->has_added && t->added == t->step) &&
-        sync->ops->counted(sync, t->step)) {
-        t->has_added = true;
-        t->added = t->step;
+    // Steps ascend, but for those that are computed again.
+    if (t->any && t->step >= m->next && sync->ops->counted(sync, t->step)) {
+        m->next = t->step + 1;
         m->steps++;
         m->samples += t->samples;
         if (!t->skipped && isfinite(t->loss_sum)) {

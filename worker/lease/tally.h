@@ -3,7 +3,8 @@
 // metrics of its steps, and the evidence of its closure.
 //
 // A step's metrics are added when shard 0 says that our push counted it, and
-// once, though a step that only some shards took is computed again.
+// once: a step that only some shards took, or that shards lost when they came
+// back from older snapshots, is computed again and adds nothing.
 //
 // Threads  the one that computes.
 // Memory   values; the evidence becomes the lease's.
@@ -20,8 +21,6 @@ struct tally {
     uint64_t samples;
     double loss_sum, right_sum; // NAN: not known, and neither is added
     bool skipped;               // likewise
-    bool has_added;
-    uint32_t added; // the step that was added last
 };
 
 // The step before was counted, if shard 0 says so: `m` has it from now on.

@@ -362,21 +362,51 @@ static bool warned(const Sluice__V1__JobStatus *s, const char *part)
 
 // ---- numbers
 
+static void until_closures(struct world *w, uint64_t count)
+{
+    for (unsigned i = 0;
+         i < LIMIT && evidence_closures(&job_of(w)->evidence) < count; i++)
+        world_step(w);
+}
+
 TEST(trust, metrics_that_cannot_be_are_not_shown)
 {
     struct world *w = begin(1);
     Sluice__V1__JobStatus *s;
 
     worker(w, 0)->raves = true;
-    for (unsigned i = 0;
-         i < LIMIT && evidence_closures(&job_of(w)->evidence) < 2; i++)
-        world_step(w);
+    until_closures(w, 2);
     s = world_status(w);
     T_TRUE(isfinite(s->loss) && s->accuracy <= 1);
     T_TRUE(warned(s, "numbers of worker w-0 cannot be"));
     wire_free(&s->base);
     worker(w, 0)->raves = false;
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+static bool number_warned(struct world *w)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+    bool yes = warned(s, "numbers of worker w-0 cannot be");
+
+    wire_free(&s->base);
+    return yes;
+}
+
+// A worker tells each step of a closure once, however often it computes it.
+TEST(trust, only_steps_that_a_closure_does_not_have_are_warned_of)
+{
+    struct world *w = begin(1);
+
+    world_kill(w, &w->members[0]);
+    world_pass(w, 500);
+    world_restart(w, &w->members[0]);
+    until_closures(w, 2);
+    T_FALSE(number_warned(w));
+    worker(w, 0)->boasts = 1;
+    until_closures(w, 4);
+    T_TRUE(number_warned(w));
     world_release(w);
 }
 

@@ -96,6 +96,7 @@ struct fake_member {
     bool overflows;   // psserver: a value of its files is not finite
     bool old;         // psserver: it does not know reduced rates
     unsigned lies;    // so many closures it completes without a push
+    unsigned boasts;  // it tells so many steps more than a closure has
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     uint64_t process;

@@ -179,7 +179,7 @@ static void complete(struct world *w, struct fake_member *m,
     metrics.samples = l->count;
     metrics.correct = l->count / 2;
     metrics.loss_sum = (double)l->count;
-    metrics.steps = l->steps;
+    metrics.steps = l->steps + m->boasts;
     metrics.skipped = m->skips ? l->steps : 0;
     metrics.loss_scale = m->loss_scale;
     if (m->raves) {

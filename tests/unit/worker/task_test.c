@@ -824,15 +824,14 @@ TEST(task, a_counted_closure_is_only_asked_for)
 // A shard comes back from an older snapshot as a new incarnation, in the
 // middle of a closure. W1: its steps are computed again, and the others ignore
 // what they have.
-static void fall_back(void *arg)
+static void fall_back(struct world *w, uint32_t shard)
 {
-    struct world *w = arg;
-    struct fake_shard *s = &fake_ps_lock(w->ps)[1];
+    struct fake_shard *s = &fake_ps_lock(w->ps)[shard];
 
     s->incarnation++;
     memset(s->counted, 0, sizeof(s->counted));
     s->applied = s->version = 0;
-    w->incarnation[1]++;
+    w->incarnation[shard]++;
     fake_ps_unlock(w->ps);
 }
 
@@ -842,7 +841,7 @@ static void fall_back_locked(void *arg)
 
     // On an I/O thread with the lock: the lock is not recursive.
     fake_ps_unlock(w->ps);
-    fall_back(w);
+    fall_back(w, 1);
     fake_ps_lock(w->ps);
 }
 
@@ -871,6 +870,33 @@ TEST(task, a_shard_that_falls_back_is_served_again)
         T_EQ(shards[1].applied, 4);
         T_EQ(shards[2].applied, 4);
         fake_ps_unlock(w.ps);
+        world_close(&w);
+    }
+}
+
+static void all_fall_back_locked(void *arg)
+{
+    struct world *w = arg;
+
+    fake_ps_unlock(w->ps);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        fall_back(w, i);
+    fake_ps_lock(w->ps);
+}
+
+// The coordinator takes numbers of more steps than a closure has for false.
+TEST(task, a_step_that_shards_lost_is_told_once)
+{
+    for (unsigned after = 1; after <= 12; after++) {
+        struct world w;
+        struct lease_metrics m;
+
+        world_open(&w, "");
+        fake_ps_after(w.ps, after, all_fall_back_locked, &w);
+        m = lease_progress(train(&w, 0));
+        T_EQ(m.steps, 4);
+        T_EQ(m.samples, w.done[0]->count);
+        T_EQ(m.loss_samples, m.samples);
         world_close(&w);
     }
 }
