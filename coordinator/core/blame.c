@@ -3,17 +3,43 @@
 // journalled, kept as a story for people, and ends the job when it is poison.
 #include "coordinator/core/blame.h"
 
+#include <string.h>
+
 #include "common/base/buf.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/memory.h"
 #include "coordinator/core/recount.h"
 
 static void poison(struct coord *c, struct work *w, const struct work *of)
 {
-    if (w->kind == WORK_EVALUATE)
-        evaluations_fail(c, w->job, buf_text(&of->story));
-    else
+    struct buf why = BUF_INIT;
+
+    if (w->kind == WORK_EVALUATE) {
+        buf_appendf(&why, "%s", buf_text(&of->story));
+        memory_vanished(&why, of);
+        evaluations_fail(c, w->job, buf_text(&why));
+        buf_release(&why);
+    } else {
         recount_fail(c, w, of);
+    }
+}
+
+// Each worker and end once: how many there were is said beside it.
+static void tell(struct work *of, const char *who, const char *how)
+{
+    struct buf one = BUF_INIT;
+    bool lost = strcmp(how, "lost") == 0;
+
+    of->vanished = lost && (of->story.len == 0 || of->vanished);
+    buf_appendf(&one, ", %s (%s)", who, how);
+    if (of->story.len == 0)
+        buf_append_str(&of->story, buf_text(&one) + 2);
+    else if (strstr(buf_text(&of->story), buf_text(&one)) == NULL &&
+             strncmp(buf_text(&of->story), buf_text(&one) + 2, one.len - 2) !=
+                 0)
+        buf_append_str(&of->story, buf_text(&one));
+    buf_release(&one);
 }
 
 void blame_work(struct coord *c, struct work *w, uint64_t identity,
@@ -22,8 +48,7 @@ void blame_work(struct coord *c, struct work *w, uint64_t identity,
     struct work *of = w->copy_of != NULL ? w->copy_of : w;
     struct job *job = w->job;
 
-    buf_appendf(&of->story, "%s%s (%s)", of->story.len > 0 ? ", " : "", who,
-                how);
+    tell(of, who, how);
     if (of != w)
         closure_remember(&of->closure, identity);
     if (w->kind == WORK_TRAIN &&

@@ -9,6 +9,7 @@
 #include "coordinator/core/end.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/memory.h"
 #include "coordinator/core/send.h"
 
 const char *recount_name(const struct work *w, char *out, size_t size)
@@ -84,13 +85,16 @@ static void forgive(struct coord *c, struct job *job, struct work *w,
 
 void recount_fail(struct coord *c, struct work *w, const struct work *of)
 {
+    struct buf hint = BUF_INIT;
     char what[200];
 
     figures_failed(c);
+    memory_vanished(&hint, of);
     end_fail(c, w->job,
-             "%s did not end in %u attempts on %u distinct workers: %s",
+             "%s did not end in %u attempts on %u distinct workers: %s%s",
              recount_name(w, what, sizeof(what)), w->closure.failures,
-             w->closure.blamed_count, buf_text(&of->story));
+             w->closure.blamed_count, buf_text(&of->story), buf_text(&hint));
+    buf_release(&hint);
 }
 
 // False: the job has ended with it. `all`: every shard has said what it has.

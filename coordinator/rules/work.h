@@ -62,6 +62,7 @@ struct work {
     uint64_t cut;           // WORK_EVALUATE
     uint64_t first, count;  // WORK_EVALUATE: samples of the test set
     struct buf story;       // whom it took down and how, for people
+    bool vanished;          // each of those was lost without a word
     bool judging, judged;   // it is being found out, and was, how many steps
     uint64_t judged_steps;  // were counted when it had half of its blame
     enum work_why why;      // its last attempt ended badly,

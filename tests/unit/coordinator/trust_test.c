@@ -283,6 +283,11 @@ TEST(trust, what_shards_counted_forgives_before_a_job_is_failed)
     T_EQ(die_in(w, worker(w, 3), 2), closure);
     T_EQ(world_state(w), JOB_FAILED);
     T_HAS(world_reason(w), "2 attempts on 2 distinct workers: c (lost), d");
+    T_HAS(world_reason(w), "perhaps killed by its host's kernel for want of "
+                           "memory: look for exit code 137, `dmesg`, and "
+                           "oom_kill in memory.events of its cgroup. The job "
+                           "needs at least 1 MiB in each worker (2 x 1: "
+                           "parameters, gradients), besides");
     world_release(w);
 }
 
