@@ -15,6 +15,7 @@
 #include "client/cli.h"
 #include "client/logfile.h"
 #include "client/verbs.h"
+#include "common/base/cgroup.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
@@ -226,9 +227,31 @@ static void say_death(const struct child *c, const char *why, uint64_t now)
         cli_say("%s %s; starting a replacement", c->name, why);
 }
 
+// Appends, to how a child was killed, that the kernel did it for want of
+// memory: it counts a kill before it sends the signal.
+static void add_memory(struct up *u, char *why, size_t size)
+{
+    size_t n = strlen(why);
+    struct cgroup_memory now;
+
+    cgroup_memory(&now, "");
+    if (now.oom_file[0] == '\0') {
+        snprintf(why + n, size - n,
+                 ", perhaps by the kernel for want of memory (`dmesg`)");
+    } else if (now.oom_kills > u->oom_kills) {
+        u->oom_kills++; // of several, each child is told one
+        snprintf(why + n, size - n,
+                 ", by the kernel for want of memory (oom_kill in %.300s is "
+                 "%llu now; the limit is %llu MiB): it needs more, or a "
+                 "smaller model or batch",
+                 now.oom_file, (unsigned long long)now.oom_kills,
+                 (unsigned long long)now.limit_bytes >> 20);
+    }
+}
+
 static void reap(struct up *u, struct child *c)
 {
-    char why[CHILD_WHY];
+    char why[CHILD_WHY + 600];
     uint64_t now = now_ms();
     int status;
 
@@ -236,6 +259,8 @@ static void reap(struct up *u, struct child *c)
         return;
     child_ended(c, status, now, sl_mix64(sl_now_us(sl_clock_real())));
     child_why(why, status);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        add_memory(u, why, sizeof(why));
     if (u->phase < UP_RUNNING)
         fail_start(u, c, why);
     else if (u->phase == UP_RUNNING)
@@ -354,6 +379,10 @@ static void bound_logs(struct up *u)
 
 void up_run(struct up *u)
 {
+    struct cgroup_memory at_first;
+
+    cgroup_memory(&at_first, "");
+    u->oom_kills = at_first.oom_kills;
     u->phase = UP_STARTING_COORDINATOR;
     u->deadline_ms = now_ms() + START_MS;
     start(u, &u->children[0]);

@@ -49,6 +49,7 @@ struct up {
     uint64_t signals_seen; // bit n: signal n came
     int code;              // exit code
     uint64_t logs_ms;      // when logs are looked at next
+    uint64_t oom_kills;    // those of our cgroup that were told
     int ready;             // --detach: who waits reads it; -1: nobody does
 };
 

@@ -3,10 +3,12 @@
 """Memory of psserver and worker stays flat over 10,000 steps, and where the
 kernel kills them for want of it, people are told so."""
 import contextlib
+import json
 import os
 import pathlib
 
 from cluster import Cluster, check, check_counts, main, mlp_job, wait_for
+from up_test import Up
 
 MIB = 1 << 20
 
@@ -114,12 +116,27 @@ def workers_out_of_memory(group):
             check(part in reason, f"the reason does not say {part!r}", reason)
 
 
+class UpWithin(Up):
+    def __init__(self, group, **more):
+        super().__init__(**more)
+        self.group = group
+
+    def command(self):
+        return within(self.group, super().command())
+
+
 def out_of_memory():
     with memory_group(100 * MIB) as group:
         if group is None:
             print("no group that limits memory can be made here (root, cgroup): skipped")
             return
         workers_out_of_memory(group)
+    with memory_group(160 * MIB) as group, UpWithin(group, psservers=1, workers=1) as up:
+        spec = up.dir / "job.json"
+        spec.write_text(json.dumps(big_job()))
+        up.sluice("submit", spec, "--no-wait")
+        wait_for("up to say why", lambda: "ps-0 was killed by SIGKILL, by the kernel for "
+                 "want of memory (oom_kill in /sys/fs/cgroup" in up.text())
 
 
 if __name__ == "__main__":

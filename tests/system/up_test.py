@@ -35,11 +35,13 @@ class Up:
 
     def __enter__(self):
         self.out = open(self.dir / "up.out", "w+", encoding="utf-8")
-        self.process = subprocess.Popen([str(BIN / "sluice"), *self.words],
-                                        stdout=self.out, stderr=subprocess.STDOUT,
-                                        stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(self.command(), stdout=self.out,
+                                        stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         wait_for("up to be ready", self.ready)
         return self
+
+    def command(self):
+        return [str(BIN / "sluice"), *self.words]
 
     def ready(self):
         check(self.process.poll() is None, "up ended", self.text())

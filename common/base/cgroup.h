@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/cgroup.h -- memory that the kernel lets this process have, and
+// how often it killed for want of it. Both versions of control groups are read
+// where the kernel and systemd mount them, /sys/fs/cgroup.
+//
+// Threads  any.
+// Memory   the caller's struct.
+// Units    bytes.
+// Errors   what the kernel does not say is 0 or "".
+#ifndef COMMON_BASE_CGROUP_H
+#define COMMON_BASE_CGROUP_H
+
+#include <stdint.h>
+
+#define CGROUP_PATH 1024
+
+struct cgroup_memory {
+    uint64_t limit_bytes; // of the narrowest limit; of the host's memory if
+                          // that is less, or there is no limit
+    uint64_t oom_kills;   // processes of its group that the kernel has killed
+    char oom_file[CGROUP_PATH]; // file that counts them; "": nothing does
+};
+
+// Reads both for this process. `root` is a folder that stands for / in tests,
+// else "".
+void cgroup_memory(struct cgroup_memory *out, const char *root);
+
+#endif
