@@ -173,6 +173,7 @@ void doctor_dial(struct findings *f, const struct api *api,
         const Sluice__V1__MemberStatus *m = reply->members[i];
 
         if (strcmp(m->role, "psserver") != 0 || m->address[0] == '\0' ||
+            strcmp(m->state, "lost") == 0 ||
             strncmp(m->address, "unix:", 5) == 0)
             continue;
         dialled++;

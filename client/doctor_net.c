@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/doctor_net.c -- certificates, and what the coordinator says.
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #define OPENSSL_MS 10000
 #define EXPIRY_SECONDS "1209600" // 14 days
+#define LOST_TEXT 384            // of one lost member
 
 // ---- TLS
 
@@ -59,18 +61,69 @@ void doctor_tls(struct findings *f, const struct conf *conf)
 
 // ---- coordinator and members
 
+static bool is_lost(const Sluice__V1__MemberStatus *m)
+{
+    return strcmp(m->state, "lost") == 0;
+}
+
+// "psserver ps-1 of host h", and when and how it was lost, if that is known.
+static const char *lost_text(char out[LOST_TEXT],
+                             const Sluice__V1__MemberStatus *m)
+{
+    char ago[OUT_NUMBER];
+    int n = snprintf(out, LOST_TEXT, "%s %.64s%s%.64s", m->role, m->name,
+                     m->host[0] != '\0' ? " of host " : "", m->host);
+
+    if (m->reason[0] != '\0')
+        snprintf(out + n, LOST_TEXT - (size_t)n, ", %s ago: %.100s",
+                 out_time(ago, m->heartbeat_age_ms / 1000), m->reason);
+    return out;
+}
+
+// No job waits for one without shards. (Coordinators of before count none and
+// say no reason.)
+static void check_lost_server(struct findings *f,
+                              const Sluice__V1__MemberStatus *m)
+{
+    char text[LOST_TEXT];
+
+    if (m->shards == 0 && m->reason[0] != '\0')
+        finding(f, FINDING_NOTE, "member", "lost: %s; no job waits for it",
+                lost_text(text, m));
+    else
+        finding(f, FINDING_WARN, "member",
+                "lost: %s; jobs wait for its shards: start it again%s%.64s "
+                "under this name, with its state folder or the store",
+                lost_text(text, m), m->host[0] != '\0' ? " on " : "", m->host);
+}
+
+// Workers come and go: one line for all, of which the newest is the first.
+static void check_lost_workers(struct findings *f,
+                               const Sluice__V1__ClusterReply *reply)
+{
+    const Sluice__V1__MemberStatus *newest = NULL;
+    char text[LOST_TEXT];
+    size_t lost = 0;
+
+    for (size_t i = 0; i < reply->n_members; i++) {
+        const Sluice__V1__MemberStatus *m = reply->members[i];
+
+        if (!is_lost(m) || strcmp(m->role, "worker") != 0)
+            continue;
+        newest = lost == 0 ? m : newest;
+        lost++;
+    }
+    if (lost > 0)
+        finding(f, FINDING_NOTE, "members",
+                "lost lately: %zu worker%s (sluice workers), whose work others "
+                "do; the last was %s",
+                lost, lost == 1 ? "" : "s", lost_text(text, newest));
+}
+
 static void check_absent(struct findings *f, const Sluice__V1__MemberStatus *m)
 {
-    bool server = strcmp(m->role, "psserver") == 0;
-    const char *todo = "";
-
-    if (strcmp(m->state, "lost") == 0)
-        todo = server ? ": jobs wait for its shards; start it again under this "
-                        "name, with its state folder or the store (sluice "
-                        "events tells when it went)"
-                      : "; another one does its work";
-    finding(f, FINDING_WARN, "member", "%s %s%s%s is %s%s", m->role, m->name,
-            m->host[0] != '\0' ? " on " : "", m->host, m->state, todo);
+    finding(f, FINDING_WARN, "member", "%s %s%s%s is %s", m->role, m->name,
+            m->host[0] != '\0' ? " on " : "", m->host, m->state);
 }
 
 // The store, where it is a folder of this host too.
@@ -92,6 +145,11 @@ static void check_members(struct findings *f,
 
         workers += ready && strcmp(m->role, "worker") == 0;
         servers += ready && strcmp(m->role, "psserver") == 0;
+        if (is_lost(m)) {
+            if (strcmp(m->role, "psserver") == 0)
+                check_lost_server(f, m);
+            continue;
+        }
         if (!ready)
             check_absent(f, m);
         if (m->version[0] != '\0' && strcmp(m->version, reply->version) != 0)
@@ -99,6 +157,7 @@ static void check_members(struct findings *f,
                     "%s %s has version %s, the coordinator %s", m->role,
                     m->name, m->version, reply->version);
     }
+    check_lost_workers(f, reply);
     finding(f, workers > 0 && servers > 0 ? FINDING_OK : FINDING_WARN,
             "members", "%zu psservers and %zu workers are ready%s", servers,
             workers,

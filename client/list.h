@@ -13,6 +13,7 @@
 #define CLIENT_LIST_H
 
 #include "client/out.h"
+#include "proto/jobs.pb-c.h"
 
 #define LIST_NAME 24 // for a number
 
@@ -48,6 +49,11 @@ extern const struct list lists[LIST_KINDS];
 enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,
                        ProtobufCMessage *const *items, size_t count,
                        struct sl_error *err);
+
+// Appends a line for each member that is given nothing or was lost: why, and
+// when; before the first an empty one.
+enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
+                         size_t count);
 
 // The names, a line each.
 enum sl_err list_names(enum list_kind kind, ProtobufCMessage *const *items,

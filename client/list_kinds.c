@@ -73,16 +73,55 @@ static const char *const members_head[] = {
     "host",   "pid",    "up",    "version",
     NULL};
 
+static bool is_lost(const Sluice__V1__MemberStatus *m)
+{
+    return strcmp(m->state, "lost") == 0;
+}
+
+// A lost one's may have been hours ago, or before the coordinator began.
+static void beat(struct table *t, const Sluice__V1__MemberStatus *m)
+{
+    char text[OUT_NUMBER];
+
+    if (!is_lost(m))
+        table_cell(t, "%.0f ms", m->heartbeat_age_ms);
+    else if (m->reason[0] == '\0')
+        table_cell(t, "-");
+    else
+        table_cell(t, "%s", out_time(text, m->heartbeat_age_ms / 1000));
+}
+
 static void fares(struct table *t, const Sluice__V1__MemberStatus *m)
 {
     char text[OUT_NUMBER];
 
     table_cell(t, "%" PRIu64, m->pid);
     table_cell(t, "%s", out_bytes(text, m->resident_bytes));
-    table_cell(t, "%.0f ms", m->heartbeat_age_ms);
+    beat(t, m);
     table_cell(t, "%s", out_time(text, m->attached_seconds));
     table_cell(t, "%s", dash(m->version));
     table_cell(t, "%s", dash(m->reason));
+}
+
+enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
+                         size_t count)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+        const Sluice__V1__MemberStatus *m = list[i];
+        char text[OUT_NUMBER];
+
+        if (m->reason[0] == '\0')
+            continue;
+        rc = buf_appendf(out, "%s%s: ", out->len == 0 ? "\n" : "", m->name);
+        if (rc == SL_OK && is_lost(m))
+            rc = buf_appendf(out, "lost %s ago: ",
+                             out_time(text, m->heartbeat_age_ms / 1000));
+        if (rc == SL_OK)
+            rc = buf_appendf(out, "%s\n", m->reason);
+    }
+    return rc;
 }
 
 static void worker_row(struct table *t, const ProtobufCMessage *item)
@@ -120,7 +159,7 @@ static void member_row(struct table *t, const ProtobufCMessage *item)
     table_cell(t, "%u", m->leases);
     table_cell(t, "%u", m->shards);
     table_cell(t, "%s", out_bytes(text, m->resident_bytes));
-    table_cell(t, "%.0f ms", m->heartbeat_age_ms);
+    beat(t, m);
     table_cell(t, "%s", m->device[0] != '\0' ? m->device : dash(m->address));
     table_cell(t, "%s", dash(m->host));
     table_cell(t, "%" PRIu64, m->pid);

@@ -28,11 +28,17 @@ static size_t of_role(Sluice__V1__MemberStatus **out,
 static enum sl_err print(const struct cli *cli, bool workers,
                          Sluice__V1__ClusterReply *c, struct sl_error *err)
 {
+    struct buf text = BUF_INIT;
+    enum sl_err rc;
+
     c->n_members = of_role(c->members, c, workers ? "worker" : "psserver");
-    return list_print(
-        &cli->out, workers ? LIST_WORKERS : LIST_SERVERS, &c->base,
-        (ProtobufCMessage *const *)c->members, c->n_members,
-        workers ? "no worker is here" : "no psserver is here", err);
+    rc = list_print(&cli->out, workers ? LIST_WORKERS : LIST_SERVERS, &c->base,
+                    (ProtobufCMessage *const *)c->members, c->n_members,
+                    workers ? "no worker is here" : "no psserver is here", err);
+    if (rc != SL_OK || cli->out.form != OUT_TEXT)
+        return rc;
+    rc = list_reasons(&text, c->members, c->n_members);
+    return out_text(&text, rc, err);
 }
 
 static int list(struct cli *cli, bool workers)

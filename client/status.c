@@ -77,18 +77,13 @@ static enum sl_err job_status(struct cli *cli, struct api *api,
 
 // ---- the cluster
 
-// Who is given nothing at present, and why; what somebody has to look at.
+// Who is given nothing or was lost, and why; what somebody has to look at.
 static enum sl_err print_reasons(const Sluice__V1__ClusterReply *c,
                                  struct sl_error *err)
 {
     struct buf text = BUF_INIT;
-    enum sl_err rc = SL_OK;
+    enum sl_err rc = list_reasons(&text, c->members, c->n_members);
 
-    for (size_t i = 0; rc == SL_OK && i < c->n_members; i++) {
-        if (c->members[i]->reason[0] != '\0')
-            rc = buf_appendf(&text, "%s%s: %s\n", text.len == 0 ? "\n" : "",
-                             c->members[i]->name, c->members[i]->reason);
-    }
     for (size_t i = 0; rc == SL_OK && i < c->n_warnings; i++)
         rc = buf_appendf(&text, "%swarning: %s\n", text.len == 0 ? "\n" : "",
                          c->warnings[i]);

@@ -616,7 +616,8 @@ const struct cli_verb cli_verbs[] = {
      .usage = "sluice workers [OPTION]...",
      .brief = "list the workers",
      .text = "Lists the workers that are attached: their state, what they hold "
-             "and compute with.",
+             "and compute with; and those that were lost within the last hour, "
+             "when and how.",
      .example = "sluice workers -o wide",
      .remote = true,
      .json = true,
@@ -625,9 +626,10 @@ const struct cli_verb cli_verbs[] = {
     {.name = "servers",
      .usage = "sluice servers [OPTION]...",
      .brief = "list the psservers",
-     .text = "Lists the psservers that are attached, and those that are missed "
-             "as shards of a job lie on them ('lost'): deploy/RUNBOOK.md says "
-             "what to do about one that does not come back.",
+     .text = "Lists the psservers that are attached, and those that are lost: "
+             "within the last hour, or while shards of a job wait for them. "
+             "deploy/RUNBOOK.md says what to do about one that does not come "
+             "back.",
      .example = "sluice servers",
      .remote = true,
      .json = true,

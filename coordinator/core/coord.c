@@ -217,7 +217,9 @@ static void strip(struct coord *c, struct member *m, enum gone_why why)
         shards_down(c, m, true);
 }
 
-static void remove_member(struct coord *c, struct member *m, enum gone_why why)
+// `how` it was lost, if people are to be told of it later; or NULL.
+static void remove_member(struct coord *c, struct member *m, enum gone_why why,
+                          const char *how)
 {
     HISTORY("member", "what=gone name=%s of=%s process=%llx", m->name,
             member_role_name(m->role), (ull)m->process);
@@ -226,7 +228,10 @@ static void remove_member(struct coord *c, struct member *m, enum gone_why why)
         figures_lost(c, m);
     FAULT("member.lost");
     stall_left(c, m);
-    members_remove(&c->members, m);
+    if (how != NULL)
+        members_lose(&c->members, m, how);
+    else
+        members_remove(&c->members, m);
     place_note_psservers(c);
 }
 
@@ -253,7 +258,7 @@ static void replace(struct coord *c, struct member *old, uint64_t process)
         (void)map_put(&c->replaced, old->process, c);
     }
     c->io.hang_up(c->io.arg, old->id);
-    remove_member(c, old, same ? GONE_REDIAL : GONE_LOST);
+    remove_member(c, old, same ? GONE_REDIAL : GONE_LOST, NULL);
 }
 
 static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
@@ -382,17 +387,20 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
 
 void coord_detach(struct coord *c, uint64_t member)
 {
+    static const char ended[] = "its connection ended";
     struct member *m = members_get(&c->members, member);
 
     if (c->dead || m == NULL)
         return;
     LOG(INFO, "member detached", "kind=%s member=%s leases=%u draining=%d",
         member_role_name(m->role), m->name, m->lease_count, m->draining);
-    happened(c, m->draining ? EVENT_MEMBER_LEFT : EVENT_MEMBER_LOST, m,
-             m->draining ? "%s %s left, after a drain"
-                         : "%s %s was lost: its connection ended",
-             member_role_name(m->role), m->name);
-    remove_member(c, m, GONE_LOST);
+    if (m->draining)
+        happened(c, EVENT_MEMBER_LEFT, m, "%s %s left, after a drain",
+                 member_role_name(m->role), m->name);
+    else
+        happened(c, EVENT_MEMBER_LOST, m, "%s %s was lost: %s",
+                 member_role_name(m->role), m->name, ended);
+    remove_member(c, m, GONE_LOST, m->draining ? NULL : ended);
     flush_all(c, false);
     serve_workers(c);
 }
@@ -567,6 +575,8 @@ static void forgive(struct coord *c, uint64_t slept_ms, uint64_t now_ms)
 
 static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
 {
+    char how[80];
+
     if (!member_check(&c->members, m, now_ms))
         return;
     if (m->state == MEMBER_SUSPECT) {
@@ -579,14 +589,14 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
         else
             shards_down(c, m, false);
     } else if (m->state == MEMBER_LOST) {
+        snprintf(how, sizeof(how), "nothing was heard of it for %llu ms",
+                 (ull)(now_ms - m->seen_ms));
         LOG(WARN, "member lost", "kind=%s member=%s silent_ms=%llu",
             member_role_name(m->role), m->name, (ull)(now_ms - m->seen_ms));
-        happened(c, EVENT_MEMBER_LOST, m,
-                 "%s %s was lost: nothing was heard of it for %llu ms",
-                 member_role_name(m->role), m->name,
-                 (ull)(now_ms - m->seen_ms));
+        happened(c, EVENT_MEMBER_LOST, m, "%s %s was lost: %s",
+                 member_role_name(m->role), m->name, how);
         c->io.cut_off(c->io.arg, m->id); // it dials again if it wakes up
-        remove_member(c, m, GONE_LOST);
+        remove_member(c, m, GONE_LOST, how);
     }
 }
 

@@ -121,7 +121,7 @@ void excluded_reason(const struct coord *c, const struct member *m,
     uint64_t now = coord_now(c);
 
     add_debt(m, out);
-    if (m->draining && m->why != NULL)
+    if ((m->draining || m->state == MEMBER_LOST) && m->why != NULL)
         (void)buf_appendf(out, "%s%s", out->len > 0 ? "; " : "", m->why);
     list_for(n, &c->jobs.active)
     {

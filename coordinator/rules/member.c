@@ -28,6 +28,7 @@ void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
     ms->lease_ms = lease_ms;
     list_init(&ms->all);
     list_init(&ms->unsent);
+    list_init(&ms->lost);
     for (uint32_t i = 0; i < DISPATCH_LEASES_MOST; i++)
         list_init(&ms->open[i]);
     map_init(&ms->by_id);
@@ -52,6 +53,8 @@ void members_release(struct members *ms)
     struct list_node *n;
 
     while ((n = list_pop_front(&ms->all)) != NULL)
+        member_free(list_entry(n, struct member, node));
+    while ((n = list_pop_front(&ms->lost)) != NULL)
         member_free(list_entry(n, struct member, node));
     map_release(&ms->by_id);
     ms->workers = ms->psservers = 0;
@@ -99,6 +102,23 @@ static struct member *member_new(const struct member_hello *hello)
     return m;
 }
 
+static void forget(struct member *m)
+{
+    list_remove(&m->node);
+    member_free(m);
+}
+
+static void forget_lost(struct members *ms, const struct member *by)
+{
+    list_for_safe(n, &ms->lost)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m->role == by->role && strcmp(m->name, by->name) == 0)
+            forget(m);
+    }
+}
+
 enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
                         const struct member_hello *hello, uint64_t now_ms)
 {
@@ -111,6 +131,7 @@ enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
         member_free(m);
         return SL_ENOMEM;
     }
+    forget_lost(ms, m);
     m->attached_ms = m->seen_ms = now_ms;
     m->of = ms;
     list_push_back(&ms->all, &m->node);
@@ -124,7 +145,7 @@ enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
     return SL_OK;
 }
 
-void members_remove(struct members *ms, struct member *m)
+static void take_out(struct members *ms, struct member *m)
 {
     if (m->role == MEMBER_WORKER)
         ms->workers--;
@@ -134,7 +155,34 @@ void members_remove(struct members *ms, struct member *m)
     list_remove(&m->node);
     list_remove(&m->open);
     list_remove(&m->unsent);
+}
+
+void members_remove(struct members *ms, struct member *m)
+{
+    take_out(ms, m);
     member_free(m);
+}
+
+void members_lose(struct members *ms, struct member *m, const char *why)
+{
+    unsigned newer = 0;
+
+    take_out(ms, m);
+    map_release_owned(&m->opened);
+    map_release(&m->losing);
+    map_release_owned(&m->conduct);
+    m->resident_bytes = 0;
+    m->busy = (struct busy){0};
+    m->owes = (struct member_debt){0};
+    member_describe(m, why, "");
+    list_push_front(&ms->lost, &m->node);
+    list_for_safe(n, &ms->lost)
+    {
+        struct member *old = list_entry(n, struct member, node);
+
+        if (old->role == m->role && ++newer > MEMBERS_LOST_MOST)
+            forget(old);
+    }
 }
 
 uint32_t member_computes(const struct member *m)

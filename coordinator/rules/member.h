@@ -4,10 +4,12 @@
 // A member is one process that keeps an Attend stream. It is seen with
 // every message; silence makes it suspect after two missed heartbeats (then
 // its leases go to others at once, since a zombie is harmless: C1, K4, K7) and
-// lost after the lease. A stream that ends is a loss at once.
+// lost after the lease. A stream that ends is a loss at once. Lost members are
+// remembered for people; they are in no other list and in no count.
 //
 // Threads  the loop.
-// Memory   members own their members; a pointer holds until members_remove.
+// Memory   members own their members; a pointer holds until members_remove or
+//          members_lose, and one of `lost` until the next of those.
 // Units    *_ms on the monotonic clock of the caller, passed in as now_ms.
 // Errors   SL_ENOMEM only.
 #ifndef COORDINATOR_RULES_MEMBER_H
@@ -47,6 +49,11 @@ enum member_state {
     MEMBER_LOST,     // silent for a lease, or gone: to be removed
     MEMBER_STATES,
 };
+
+// Lost members that are remembered, of each role; and for how long people are
+// told of one on which nothing waits.
+#define MEMBERS_LOST_MOST 100
+#define MEMBERS_LOST_MS 3600000
 
 // Which states may follow each (moves.h).
 extern const unsigned member_moves[MEMBER_STATES];
@@ -92,7 +99,8 @@ struct member {
     enum member_role role;
     enum member_state state;
     char *name, *address, *host, *version, *device; // owned
-    char *why; // it says, of its draining; owned, or NULL: it leaves
+    // It says, of its draining; how it was lost; owned, or NULL: it leaves.
+    char *why;
     uint64_t process, pid;
     uint64_t identity; // of its name, whatever process has it
     bool external, ranks, groups, no_store, map_changes, waits_for_round,
@@ -126,6 +134,7 @@ struct members {
     // Workers that hold 0, 1, ... leases and may be given more.
     struct list open[DISPATCH_LEASES_MOST];
     struct list unsent; // workers that leases are to be sent to
+    struct list lost;   // by members_lose, newest first
     struct map by_id;
     uint32_t workers, psservers;
 };
@@ -133,10 +142,15 @@ struct members {
 void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms);
 void members_release(struct members *ms); // frees all members
 
-// `id` is the caller's, not 0, never used before.
+// `id` is the caller's, not 0, never used before. What is remembered of a lost
+// member of this role and name is forgotten.
 enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
                         const struct member_hello *hello, uint64_t now_ms);
 void members_remove(struct members *ms, struct member *m);
+
+// Removes one that is MEMBER_LOST and holds nothing, and remembers in `lost`
+// what it was, when it was seen, and `why`.
+void members_lose(struct members *ms, struct member *m, const char *why);
 
 // What a heartbeat says: why it takes nothing, and what it computes on by now;
 // "" says nothing. Without memory the old text stays.

@@ -46,6 +46,30 @@ static uint32_t served_by(struct coord *c, uint64_t member)
     return shards;
 }
 
+// Shards that lie on the psserver of this name. (Parts of a ring lie on none.)
+static uint32_t shards_on(struct coord *c, const char *psserver)
+{
+    uint32_t shards = 0;
+
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        for (uint32_t i = 0; i < job->shards && !job->allreduce; i++)
+            shards += strcmp(job->shard[i].psserver, psserver) == 0;
+    }
+    return shards;
+}
+
+// Of one that is lost, those that wait for it.
+static uint32_t shards_of(struct coord *c, const struct member *m)
+{
+    if (m->role != MEMBER_PSSERVER)
+        return 0;
+    return m->state == MEMBER_LOST ? shards_on(c, m->name)
+                                   : served_by(c, m->id);
+}
+
 static bool add_drain(Sluice__V1__MemberStatus *s, const struct drain *d)
 {
     s->drained_by = sl_strdup(d == NULL ? "" : d->who);
@@ -94,11 +118,14 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
     s->version = sl_strdup(m->version);
     s->pid = m->pid;
     s->leases = m->lease_count;
-    s->shards = m->role == MEMBER_PSSERVER ? served_by(c, m->id) : 0;
+    s->shards = shards_of(c, m);
     s->heartbeat_age_ms = (double)(now - m->seen_ms);
     s->resident_bytes = m->resident_bytes;
     s->usage = usage_of(m);
-    s->attached_seconds = (double)(now - m->attached_ms) / 1000.0;
+    s->attached_seconds =
+        (double)((m->state == MEMBER_LOST ? m->seen_ms : now) -
+                 m->attached_ms) /
+        1000.0;
     if (s->address == NULL || s->host == NULL || s->device == NULL ||
         s->version == NULL || s->reason == NULL) {
         wire_free(&s->base);
@@ -133,8 +160,24 @@ static bool listed(const Sluice__V1__ClusterReply *m, const char *psserver)
     return false;
 }
 
-// psservers that hold shards of a job and are not attached. (Parts of a ring
-// lie on none.)
+// Those that are lost, with shards that wait or since not long ago.
+static enum sl_err add_lost(struct coord *c, Sluice__V1__ClusterReply *reply)
+{
+    enum sl_err rc = SL_OK;
+
+    list_for(n, &c->members.lost)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        if (rc == SL_OK && (shards_of(c, m) > 0 ||
+                            coord_now(c) - m->seen_ms < MEMBERS_LOST_MS))
+            rc = add(reply, status_member(c, m));
+    }
+    return rc;
+}
+
+// psservers that hold shards of a job and were not seen since this coordinator
+// began.
 static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
 {
     enum sl_err rc = SL_OK;
@@ -145,9 +188,13 @@ static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
 
         for (uint32_t i = 0; rc == SL_OK && i < job->shards && !job->allreduce;
              i++) {
-            if (!listed(m, job->shard[i].psserver))
-                rc = add(
-                    m, new_member(job->shard[i].psserver, "psserver", "lost"));
+            const char *name = job->shard[i].psserver;
+
+            if (listed(m, name))
+                continue;
+            rc = add(m, new_member(name, "psserver", "lost"));
+            if (rc == SL_OK)
+                m->members[m->n_members - 1]->shards = shards_on(c, name);
         }
     }
     return rc;
@@ -272,6 +319,8 @@ enum sl_err status_cluster(struct coord *c,
         if (rc == SL_OK)
             rc = add(m, status_member(c, list_entry(n, struct member, node)));
     }
+    if (rc == SL_OK)
+        rc = add_lost(c, m);
     if (rc == SL_OK)
         rc = add_missing(c, m);
     if (rc == SL_OK)

@@ -134,7 +134,8 @@ def at_rest():
 
 
 def members(c, role):
-    return [m for m in c.cluster_status()["members"] if m["role"] == role]
+    return [m for m in c.cluster_status()["members"]
+            if m["role"] == role and m["state"] != "lost"]
 
 
 def stands_still(c, job):

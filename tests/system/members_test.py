@@ -3,7 +3,10 @@
 """Who is there, and who is given nothing more: workers, servers, drain and
 undrain, in each form of output."""
 import json
+import re
 import shutil
+import signal
+import socket
 
 from cluster import Cluster, check, check_equal, main, mlp_job, wait_for
 
@@ -113,6 +116,25 @@ def a_drained_worker_can_be_stopped_and_nothing_is_done_again():
         c.run("stop", job, "--now")
 
 
+def a_lost_worker_is_told_until_its_name_comes_again():
+    with Cluster(psservers=0, workers=2) as c:
+        wait_for("both to attend", lambda: len(c.json("workers")["members"]) == 2)
+        c.kill("w-1")
+        wait_for("it to be missed", lambda: member(c, "workers", "w-1")["state"] == "lost")
+        seen = member(c, "workers", "w-1")
+        check_equal((seen["reason"], seen["host"]), ("its connection ended", socket.gethostname()),
+                    "how it was lost")
+        check_equal(member(c, "workers", "w-0")["state"], "ready", "the other")
+        check(re.search(r"^w-1: lost \S+ ago: its connection ended$",
+                        c.run("workers").stdout, re.M), c.run("workers").stdout)
+        check("lost lately: 1 worker " in c.run("doctor", want=None).stdout, "doctor")
+        c.kill("w-0", signal.SIGTERM)  # who leaves is not lost
+        wait_for("w-0 to have left", lambda: member(c, "workers", "w-0") is None)
+        c.start("w-1")
+        wait_for("w-1 to be back", lambda: member(c, "workers", "w-1")["state"] == "ready")
+        check_equal(len(c.json("workers")["members"]), 1, "workers")
+
+
 def a_psserver_is_lost_for_good_and_jobs_go_on():
     """The two ways of deploy/RUNBOOK.md, where the store is shared."""
     with Cluster(psservers=2, workers=1) as c:
@@ -125,6 +147,13 @@ def a_psserver_is_lost_for_good_and_jobs_go_on():
         wait_for("it to be missed", lambda: (member(c, "servers", "ps-1") or {}).get(
             "state") == "lost")
         check("shards-down" in c.run("events", job).stdout, "it is not told")
+        here = socket.gethostname()
+        seen = member(c, "servers", "ps-1")
+        check_equal((seen["host"], seen["shards"] > 0, seen["reason"]),
+                    (here, True, "its connection ended"), "what is lost")
+        found = c.run("doctor", want=None).stdout
+        check(f"lost: psserver ps-1 of host {here}, " in found and
+              f"start it again on {here} under this name" in found, found)
 
         # Another one, empty, under its name: it takes the files of the checkpoint.
         c.start("ps-1")
@@ -148,4 +177,5 @@ def a_psserver_is_lost_for_good_and_jobs_go_on():
 if __name__ == "__main__":
     main([members_are_listed_in_each_form,
           a_drained_worker_can_be_stopped_and_nothing_is_done_again,
+          a_lost_worker_is_told_until_its_name_comes_again,
           a_psserver_is_lost_for_good_and_jobs_go_on])

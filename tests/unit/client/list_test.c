@@ -120,6 +120,27 @@ TEST(list, who_wrote_a_checkpoint_is_named_once)
     buf_release(&text);
 }
 
+TEST(list, who_was_lost_is_told_below_with_when_and_how)
+{
+    Sluice__V1__MemberStatus ready = SLUICE__V1__MEMBER_STATUS__INIT,
+                             aside = ready, lost = ready, missed = ready;
+    Sluice__V1__MemberStatus *const list[] = {&ready, &aside, &lost, &missed};
+    struct buf text = BUF_INIT;
+
+    T_OK(list_reasons(&text, list, 1));
+    T_EQ(text.len, 0);
+    aside.name = (char *)"w-1";
+    aside.reason = (char *)"its device is lost";
+    lost.name = (char *)"w-2";
+    lost.state = missed.state = (char *)"lost";
+    lost.reason = (char *)"its connection ended";
+    lost.heartbeat_age_ms = 125000;
+    T_OK(list_reasons(&text, list, SL_COUNT(list)));
+    T_STR(buf_text(&text), "\nw-1: its device is lost\n"
+                           "w-2: lost 2m05s ago: its connection ended\n");
+    buf_release(&text);
+}
+
 TEST(list, verbs_that_list_say_what_each_form_shows)
 {
     struct buf text = BUF_INIT;

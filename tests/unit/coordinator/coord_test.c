@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single situations, through the coordinator's own door (see world.h).
-#include "coordinator/core/coord.h"
+#include "coordinator/core/coord_inner.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,16 +47,23 @@ TEST(coord, another_protocol_is_told_which_one_is_spoken)
     world_release(w);
 }
 
-static unsigned members(struct world *w)
+// Those that are lost, or those that are not.
+static unsigned count(struct world *w, bool lost)
 {
     Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
     Sluice__V1__ClusterReply *reply = NULL;
-    unsigned count;
+    unsigned found = 0;
 
     T_OK(status_cluster(w->coord, &request, &reply, t_err()));
-    count = (unsigned)reply->n_members;
+    for (size_t i = 0; i < reply->n_members; i++)
+        found += (strcmp(reply->members[i]->state, "lost") == 0) == lost;
     wire_free(&reply->base);
-    return count;
+    return found;
+}
+
+static unsigned members(struct world *w)
+{
+    return count(w, false);
 }
 
 TEST(coord, the_newest_process_of_a_name_wins_and_keeps_it)
@@ -74,6 +81,86 @@ TEST(coord, the_newest_process_of_a_name_wins_and_keeps_it)
     coord_detach(w->coord, 94);
     T_OK(hello(w, 95, "w", 1, WIRE_PROTOCOL)); // the name is free again
     T_EQ(members(w), 1);
+    world_release(w);
+}
+
+// "STATE REASON SHARDS AGE_MS HOST" of a member; "": it is not told of.
+static const char *told(struct world *w, const char *name)
+{
+    static char text[600];
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+
+    text[0] = '\0';
+    T_OK(status_cluster(w->coord, &request, &reply, t_err()));
+    T_OK(wire_check(&reply->base, t_err()));
+    for (size_t i = 0; i < reply->n_members; i++) {
+        const Sluice__V1__MemberStatus *m = reply->members[i];
+
+        if (strcmp(m->name, name) == 0)
+            snprintf(text, sizeof(text), "%s, %s, %u, %.0f, %s", m->state,
+                     m->reason, m->shards, m->heartbeat_age_ms, m->host);
+    }
+    wire_free(&reply->base);
+    return text;
+}
+
+TEST(coord, a_lost_worker_is_told_for_an_hour_or_until_its_name_comes_again)
+{
+    struct world *w = begin();
+
+    T_OK(hello(w, 91, "w", 1, WIRE_PROTOCOL));
+    coord_detach(w->coord, 91);
+    world_pass(w, 500);
+    T_STR(told(w, "w"), "lost, its connection ended, 0, 500, ");
+    T_EQ(w->coord->members.workers, 0);
+    T_OK(hello(w, 92, "w", 2, WIRE_PROTOCOL));
+    T_STR(told(w, "w"), "ready, , 0, 0, ");
+    T_EQ(members(w), 1);
+
+    while (w->coord->members.workers > 0) // it falls silent
+        world_pass(w, 500);
+    T_HAS(told(w, "w"), "lost, nothing was heard of it for ");
+    world_pass(w, MEMBERS_LOST_MS);
+    T_EQ(count(w, true), 0);
+    world_release(w);
+}
+
+TEST(coord, of_lost_workers_the_newest_hundred_are_remembered)
+{
+    struct world *w = begin();
+    char name[16];
+
+    for (unsigned i = 0; i < 3 * MEMBERS_LOST_MOST; i++) {
+        snprintf(name, sizeof(name), "w-%u", i);
+        T_OK(hello(w, 1000 + i, name, i + 1, WIRE_PROTOCOL));
+        coord_detach(w->coord, 1000 + i);
+    }
+    T_EQ(count(w, true), MEMBERS_LOST_MOST);
+    T_HAS(told(w, name), "lost");
+    T_STR(told(w, "w-199"), "");
+    world_release(w);
+}
+
+// For how long it may be away is not known.
+TEST(coord, a_lost_psserver_is_told_while_shards_wait_for_it)
+{
+    struct world *w = begin();
+    const char *was = "lost, its connection ended, 1, ";
+
+    world_people(w, 1, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    world_kill(w, &w->members[0]);
+    world_pass(w, 500);
+    T_HAS(told(w, "ps-0"), was);
+    world_kill(w, &w->members[1]);
+    world_pass(w, 2 * MEMBERS_LOST_MS);
+    T_HAS(told(w, "ps-0"), was);
+    world_restart(w, &w->members[0]);
+    world_restart(w, &w->members[1]);
+    T_HAS(told(w, "ps-0"), "ready, , ");
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);
 }
 
