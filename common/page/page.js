@@ -36,7 +36,10 @@ const fine = n => !known(n) ? "-" : n !== 0 && (Math.abs(n) < 1e-3 || Math.abs(n
 const percent = n => known(n) ? Math.round(100 * n) + " %" : "-";
 const clock = us => new Date(us / 1000).toTimeString().slice(0, 8) + "." +
     String(Math.floor(us / 1000) % 1000).padStart(3, "0");
-const day = s => s ? new Date(s * 1000).toISOString().slice(0, 16).replace("T", " ") + " UTC" : "-";
+// Every time is the browser's own: a date, "2026-11-26", and a date with a time.
+const date = ms => new Date(ms - new Date(ms).getTimezoneOffset() * 60000).toISOString().slice(0, 10);
+const day = s => s ? date(s * 1000) + " " + clock(s * 1e6).slice(0, 5) : "-";
+const moment = us => (date(us / 1000) === date(Date.now()) ? "" : date(us / 1000) + " ") + clock(us);
 const bytes = n => { let i = 0; if (!known(n)) return "-"; while (n >= 1024 && i < 4) { n /= 1024; i++; }
     return (i ? n.toFixed(1) : n) + " " + ["B", "KiB", "MiB", "GiB", "TiB"][i]; };
 const span = s => { s = Math.round(s || 0); return s < 60 ? s + " s" : s < 3600
@@ -44,14 +47,16 @@ const span = s => { s = Math.round(s || 0); return s < 60 ? s + " s" : s < 3600
 const jobLink = (id, text) => report ? el("span", null, text) : el("a", {href: "#/job/" + encodeURIComponent(id)}, text);
 const rate = s => ["running", "evaluating"].includes(s.state) ? whole(s.images_per_second) : "-";
 
-// A table of cells: text, a node, or [class, text]. Where the page is narrow
-// each row is a paragraph, and a cell says what it is.
+// A table of cells: text, a node, or [class, text]. Where it has no room each row
+// is a paragraph, in which a cell says what it is unless it is seen.
 function table(head, rows, attributes) {
     const parts = c => Array.isArray(c) ? c : [null, c];
     const names = head.map(h => parts(h)[1]).map(h => h.textContent || h);
-    return el("table", attributes, el("thead", null, el("tr", null, ...head.map(h => el("th", {class: parts(h)[0]}, parts(h)[1].cloneNode ? parts(h)[1].cloneNode(true) : parts(h)[1])))),
+    const seen = what => what instanceof Element && (what.matches(".badge, progress"));
+    return el("table", Object.assign({class: head.length > 12 ? "broad" : head.length > 8 ? "long" : null}, attributes), el("thead", null, el("tr", null, ...head.map(h => el("th", {class: parts(h)[0]}, parts(h)[1].cloneNode ? parts(h)[1].cloneNode(true) : parts(h)[1])))),
         el("tbody", null, ...rows.map(r => el("tr", r.attributes, ...r.map((c, i) =>
-            el("td", {class: parts(c)[0], "data-label": names[i]}, parts(c)[1]))))));
+            el("td", {class: parts(c)[0], "data-label": seen(parts(c)[1]) ? null : names[i],
+                "data-none": parts(c)[1] === "-" ? "" : null}, parts(c)[1]))))));
 }
 
 function facts(pairs, attributes) {
@@ -60,7 +65,7 @@ function facts(pairs, attributes) {
 }
 
 const TONES = {running: "run", ready: "good", finished: "good", evaluating: "run", finishing: "run", failed: "bad", lost: "bad", stopped: "dim"};
-const badge = (state, attributes) => el("span", Object.assign({class: "badge " + (TONES[state] || "warn")}, attributes), state);
+const badge = (state, attributes, text) => el("span", Object.assign({class: "badge " + (TONES[state] || "warn")}, attributes), text || state);
 
 // ---- words
 
@@ -75,6 +80,7 @@ const WORDS = {
     "duplicates refused": "Updates that came again after a worker, a psserver or a connection was lost. A shard acknowledges such an update and ignores it.",
     "epoch": "One pass over all training samples.",
     "evaluation": "A pass over the test set with the parameters of one cut; its loss is the validation loss.",
+    "heartbeat": "How long ago the member was last heard of. It speaks several times a second; one that is silent for long is lost.",
     "job": "One training run: model, data, optimizer, mode and limits.",
     "lease": "A worker's right to compute a closure, for a limited time. It is renewed by each heartbeat.",
     "network": "Bytes per second through the network interfaces of the member's host, all processes together, without loopback.",
@@ -284,7 +290,7 @@ const moves = e => e.kind.startsWith("member-") || e.kind.startsWith("shard") ||
 
 function eventTable(events, most) {
     return table(["time", "what", "job", ["text", "text"]], events.slice(-most).reverse().map(e => Object.assign([
-        ["t", clock(e.unix_us)], ["t " + e.level, e.kind], e.job ? jobLink("j-" + e.job, "j-" + e.job) : "-", ["text", e.text]],
+        ["t", moment(e.unix_us)], ["t " + e.level, e.kind], e.job ? jobLink("j-" + e.job, "j-" + e.job) : "-", ["text", e.text]],
         {attributes: {"data-event": e.kind, "data-id": e.id, "data-us": e.unix_us, "data-member": e.member || null}})));
 }
 
@@ -308,9 +314,9 @@ function ticks(from, to, most, steps) {
 
 const short = n => Math.abs(n) >= 10000 ? n.toLocaleString("en", {notation: "compact", maximumFractionDigits: 1})
     : n.toLocaleString("en", {maximumSignificantDigits: 4});
-const seconds = v => v < 120 ? Math.round(v) + " s" : v < 7200 ? Math.round(v / 6) / 10 + " min" : Math.round(v / 360) / 10 + " h";
+const seconds = v => v < 120 && v !== 60 ? Math.round(v < 10 ? 10 * v : v) / (v < 10 ? 10 : 1) + " s" : v < 7200 ? Math.round(v / 6) / 10 + " min" : Math.round(v / 360) / 10 + " h";
 const AXES = {
-    time: {text: seconds, steps: SECONDS}, steps: {text: short}, epochs: {text: short},
+    time: {text: seconds, steps: [0.1, 0.2, 0.5].concat(SECONDS)}, steps: {text: short}, epochs: {text: short},
     clock: {text: v => clock(v * 1e6).slice(0, 8), steps: SECONDS},
 };
 
@@ -331,7 +337,10 @@ const marksPlugin = {
             if (m.text) {
                 ctx.font = "600 11px system-ui, sans-serif";
                 ctx.textAlign = at > (area.left + area.right) / 2 ? "right" : "left";
-                ctx.fillText(m.text, at + (ctx.textAlign === "left" ? 4 : -4), area.top + 10);
+                ctx.strokeStyle = css("card"); // the word stands before the curves
+                ctx.lineWidth = 4;
+                ctx.strokeText(m.text, at + (ctx.textAlign === "left" ? 4 : -4), area.top + 10 + 13 * (m.row || 0));
+                ctx.fillText(m.text, at + (ctx.textAlign === "left" ? 4 : -4), area.top + 10 + 13 * (m.row || 0));
             }
             ctx.restore();
         }
@@ -417,13 +426,17 @@ function curve(title, name, integers) {
         empty.hidden = describe(lines, marks);
         const {x, y} = chart.options.scales, ends = lines.filter(line => line.points.length);
         chart.data.datasets = lines.map(line => ({label: line.label, data: thin(line.points, chart.width), borderWidth: line.dots ? 2 : 1.5,
-            borderColor: css(line.color), backgroundColor: css(line.color),
+            borderColor: css(line.color), backgroundColor: css(line.color), clip: 5,
             pointRadius: line.points.length < 3 || line.dots && line.points.length < 50 ? 3 : 0}));
         x.min = ends.length ? Math.min(...ends.map(line => line.points[0].x)) : undefined;
         x.max = ends.length ? Math.max(...ends.map(line => line.points[line.points.length - 1].x)) : undefined;
         y.type = log ? "logarithmic" : "linear";
         y.ticks.precision = integers ? 0 : undefined;
+        const values = lines.flatMap(line => line.points.length < 100 ? line.points.map(p => p.y).filter(known) : [NaN, 0]);
+        const flat = !integers && values.length && values.every(v => v === values[0]) ? Math.abs(values[0]) / 10 || 1 : 0;
         y.min = integers ? 0 : undefined;
+        y.suggestedMin = flat ? values[0] - flat : undefined; // the library would have an accuracy of -1
+        y.suggestedMax = flat ? values[0] + flat : undefined;
         y.grace = integers ? "10%" : undefined;
         for (const scale of [x, y]) {
             scale.ticks.color = css("dim");
@@ -525,9 +538,9 @@ function chartSet(keys) {
         last = [sources, marks];
         for (const c of charts) {
             const found = marks.map(([i, m]) => ({color: m.color, x: placer(axis, sources[i].status, sources[i].points).moment(m.us)}));
-            if (LEARNT.includes(c.key)) sources.forEach(({status, points, colors}) => {
+            if (LEARNT.includes(c.key)) sources.forEach(({status, points, name, colors}, row) => {
                 const e = best(status);
-                if (e) found.push({color: colors[1], text: sources.length > 1 ? "" : "best", x: placer(axis, status, points).steps(stepsOf(status, e))});
+                if (e) found.push({color: colors[1], text: name + "best", row, x: placer(axis, status, points).steps(stepsOf(status, e))});
             });
             c.set(sources.flatMap(({status, points, name, colors}) => linesOf(c.key, axis, status, points, mean, colors, name)),
                 found, axis, log && c.key === "loss");
@@ -543,6 +556,8 @@ function chartSet(keys) {
 const COLORS = {"": "run", counted: "good", lost: "bad", stalled: "bad", failed: "other", "handed-back": "warn",
     revoked: "warn", stale: "dim", second: "dim", cancelled: "dim"};
 
+const LOST = ["bad dashed", "a worker or psserver was lost"]; // what a line across a chart means
+
 function legend(pairs) {
     return el("div", {class: "bar dim"}, ...pairs.map(([color, text]) =>
         el("span", null, el("span", {class: "key " + color}), text)));
@@ -551,21 +566,21 @@ function legend(pairs) {
 function timelineCard() {
     const canvas = el("canvas", {role: "img", "aria-label": "closures over workers"});
     const where = el("span", {class: "dim"});
-    let page = 0, seconds = report ? 0 : 60, last = null;
+    let page = 0, chosen = null, seconds = 60, last = null; // seconds 0: all of it
     const button = (text, fn) => el("button", {type: "button", click: () => { fn(); if (last) set(...last); }}, text);
     const windows = [["30 s", 30], ["1 min", 60], ["5 min", 300], ["all", 0]].map(([text, n]) =>
-        Object.assign(button(text, () => { seconds = n; }), {show() { this.setAttribute("aria-pressed", String(seconds === n)); }}));
+        Object.assign(button(text, () => { chosen = n; }), {show() { this.setAttribute("aria-pressed", String(seconds === n)); }}));
     const node = el("section", {id: "timeline"}, el("h2", null, el("span", null, word("Closures", "closure"), " over workers")),
         el("div", {class: "bar"}, el("span", {class: "group", role: "group", "aria-label": "the last"}, ...windows),
             button("◀", () => { page = Math.max(0, page - 1); }), button("▶", () => { page++; }), where),
         canvas, legend([["good", "counted"], ["run", "runs"], ["bad", "lost, stalled"], ["warn", "handed back"],
             ["other", "failed"], ["dim", "stale, second, cancelled"]]));
 
-    function set(spans, now, marks) {
-        last = [spans, now, marks];
+    function set(spans, now, marks, ended) {
+        last = [spans, now, marks, ended];
+        seconds = chosen !== null ? chosen : ended ? 0 : 60;
         for (const w of windows) w.show();
-        const begin = seconds ? now - seconds * 1e6
-            : spans.reduce((a, s) => Math.min(a, s.begun_us), now);
+        const begin = Math.max(seconds ? now - seconds * 1e6 : 0, spans.reduce((a, s) => Math.min(a, s.begun_us), now));
         const seen = spans.filter(s => (s.ended_us || now) >= begin);
         const names = [...new Set(seen.map(s => s.worker))].sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
         page = Math.min(page, Math.max(0, Math.ceil(names.length / ROWS) - 1));
@@ -602,10 +617,12 @@ function timelineCard() {
             g.stroke();
         }
         g.fillStyle = css("dim");
-        const parts = Math.max(1, Math.min(8, Math.floor((width - left) / 110)));
-        for (let i = 0; i <= parts; i++) {
-            const us = begin + (now - begin) * i / parts, text = clock(us).slice(0, 8);
-            g.fillText(text, Math.min(x(us), width - 50), height - 4);
+        const long = now - begin > 864e8; // more than a day
+        g.textAlign = "center";
+        for (const {value} of ticks(begin / 1e6, now / 1e6, Math.max(2, Math.min(8, (width - left) / (long ? 140 : 90))), SECONDS)) {
+            const at = x(value * 1e6), half = long ? 50 : 26;
+            g.fillRect(at, height - 18, 1, 3);
+            g.fillText(long ? day(value) : clock(value * 1e6).slice(0, 8), Math.max(left + half, Math.min(at, width - half)), height - 4);
         }
     }
     return {node, set};
@@ -644,7 +661,7 @@ function progressOf(s) {
     const done = s.steps_asked ? s.steps_counted / s.steps_asked : 0, ended = Boolean(s.ended_unix);
     return el("div", {class: "progress"}, el("progress", {max: s.steps_asked || 1, value: s.steps_counted, "aria-label": "steps counted",
         class: TONES[s.state] || "warn"}), el("span", null, el("b", null, Math.floor(100 * done) + " %"),
-    ` · epoch ${s.epoch} of ${s.epochs} · ${whole(s.steps_counted)} of ${whole(s.steps_asked)} steps`),
+    ` · epoch ${whole(s.epoch)} of ${whole(s.epochs)} · ${whole(s.steps_counted)} of ${whole(s.steps_asked)} steps`),
     el("span", {class: "dim"}, ended ? `took ${span(s.elapsed_seconds)}` : s.remaining_seconds ? `about ${span(s.remaining_seconds)} left` : ""));
 }
 
@@ -654,9 +671,9 @@ function numbersOf(s) {
     const rightly = known(s.accuracy) && (s.accuracy !== 0 || list.some(e => e.accuracy));
     return [[["training loss", fine(s.loss)], rightly ? ["training accuracy", fine(s.accuracy)] : null,
         last ? ["validation loss", fine(last.loss)] : null, last && rightly ? ["validation accuracy", fine(last.accuracy)] : null,
-        top ? ["best epoch", `${top.epoch || "-"} (${fine(top.loss)})`, "best"] : null,
-        ["samples/s", rate(s)], [word("workers", "worker"), whole(s.workers)], ["elapsed", span(s.elapsed_seconds)]],
-    [[word("closures counted", "closure"), `${whole(s.closures_counted)} of ${whole(s.closures_asked)}`], ["running", whole(s.closures_running)],
+        top ? ["best epoch (its loss)", `${top.epoch || "-"} (${fine(top.loss)})`, "best"] : null,
+        s.ended_unix ? null : ["samples/s", rate(s)], s.ended_unix ? null : [word("workers", "worker"), whole(s.workers)], ["elapsed", span(s.elapsed_seconds)]],
+    [[word("closures counted", "closure"), `${whole(s.closures_counted)} of ${whole(s.closures_asked)}`], ["closures running", whole(s.closures_running)],
         [word("retried"), whole(s.closures_retried), "retried"], ["workers lost", whole(s.workers_lost), "lost"],
         [word("psservers lost", "psserver"), whole(s.psservers_lost)], [word("coordinator restarts"), whole(s.coordinator_restarts)],
         [word("duplicates refused"), whole(s.duplicates)], [word("updates stale"), whole(s.updates_stale)],
@@ -695,12 +712,12 @@ function jobView(id) {
     let job = report ? {status: report.status, points: report.history, spans: report.spans, running: [], events: report.events, now: report.unix_us}
         : follower(id);
     let ticked = 0, cutsSeen = -1;
-    const charts = chartSet(legend([["bad dashed", "a worker was lost"], ["warn dashed", "a worker was told to go"]]));
-    const lines = timelineCard();
+    const keys = legend([LOST, ["warn dashed", "one was told to go"]]), charts = chartSet(keys);
+    const lines = timelineCard(), crew = report ? "" : card(word("Workers", "worker"), workers);
     const bar = report ? null : actionBar("job-acts", "admin", {
         pause: [null, () => ({id, checkpoint: true})], resume: [null, () => ({id})],
         stop: [() => `Stop ${id} for good? What is counted by now is kept in a checkpoint.`, () => ({id, checkpoint: true})]});
-    const node = el("div", null, head, bar || "", charts.node, lines.node, report ? "" : card(word("Workers", "worker"), workers),
+    const node = el("div", null, head, bar || "", charts.node, lines.node, crew,
         el("div", {class: "grid two"}, card("Evaluations", tests), card("Checkpoints", cuts)),
         el("div", {class: "grid wide"}, card("Who came and went, and what it cost", losses), card("What else happened", happened)),
         report ? "" : card("Take it elsewhere", take), card("Shards", shards),
@@ -721,8 +738,9 @@ function jobView(id) {
     function draw() {
         const s = job.status, found = marks();
         if (!s) return;
+        keys.hidden = !found.length;
         charts.set([{status: s, points: job.points, name: "", colors: ["train", "valid"]}], found.map(m => [0, m]));
-        lines.set(job.spans.concat(job.running), s.ended_unix ? Math.min(job.now, s.ended_unix * 1e6 + 1e6) : job.now, found);
+        lines.set(job.spans.concat(job.running), s.ended_unix ? Math.min(job.now, s.ended_unix * 1e6 + 1e6) : job.now, found, report || s.ended_unix);
     }
 
     function showHead() {
@@ -745,20 +763,20 @@ function jobView(id) {
     }
 
     function showShards(list, total) {
-        put(shards, el("p", {class: "dim"}, `${whole(total)} shards` + (total > list.length ? `, the first ${list.length}` : "")),
-            table(["shard", "psserver", ["n", "bytes"], ["n", "steps applied"], ["n", "duplicates"]], list.map(s => [s.shard, s.psserver || "-",
+        put(shards, el("p", {class: "dim"}, `${whole(total)} shard${total === 1 ? "" : "s"}` + (total > list.length ? `, the first ${list.length}` : "")),
+            table(["shard", "psserver", ["n", "size"], ["n", "steps applied"], ["n", "duplicates"]], list.map(s => [s.shard, s.psserver || "-",
                 ["n", bytes(s.bytes)], ["n", whole(s.counts && s.counts.applied)], ["n", whole(s.counts && s.counts.duplicates)]])));
     }
 
     function showCuts(list) {
-        put(cuts, list.length ? table(["cut", ["n", "epoch"], ["n", "steps"], ["n", "bytes"], "manifest"], list.slice().reverse().map(c =>
+        put(cuts, list.length ? table(["cut", ["n", "epoch"], ["n", "steps"], ["n", "size"], "manifest"], list.slice().reverse().map(c =>
             [c.best ? el("b", null, `${c.cut} best`) : c.cut, ["n", c.epoch], ["n", whole(c.steps)], ["n", bytes(c.bytes)], ["path", c.manifest || "-"]]))
             : el("p", {class: "dim"}, "none yet"));
     }
 
     function showWorkers(page) {
         put(workers, page.members.length ? table(["name", "state", ["n", word("leases", "lease")], ["n", "memory"], ...BUSY, "host", "device"], page.members.map(m =>
-            [["t", m.name], badge(m.state), ["n", m.leases], ["n", bytes(m.resident_bytes)], ...usage(m), m.host || "-", m.device || "-"]), {id: "workers-of"})
+            [["t", m.name], badge(m.state), ["n", m.leases], ["n", bytes(m.resident_bytes)], ...usage(m), ["name", m.host || "-"], ["name", m.device || "-"]]), {id: "workers-of"})
             : el("p", {class: "dim"}, "none holds a lease now"),
         page.found > page.members.length ? el("p", {class: "dim"}, `${page.members.length} of ${whole(page.found)}; the others are under Cluster`) : "");
     }
@@ -771,7 +789,8 @@ function jobView(id) {
         showHead();
         showEvents();
         draw();
-        if (ticked % 2 === 0) showWorkers(await get(`members?job=${encodeURIComponent(id)}&limit=${PAGE}`));
+        crew.hidden = Boolean(job.status.ended_unix);
+        if (ticked % 2 === 0 && !crew.hidden) showWorkers(await get(`members?job=${encodeURIComponent(id)}&limit=${PAGE}`));
         if (ticked++ % 5 === 0) {
             const some = await get(path + `/shards?limit=${PAGE}`);
             showShards(some.shards || [], some.total);
@@ -801,8 +820,11 @@ function compareView(one, other) {
     async function update() {
         if (picks[0].options.length === 1) {
             const list = (await get(`jobs?limit=${PAGE}`)).jobs || [];
-            picks.forEach((pick, i) => pick.append(...list.filter(s => s.id !== ids[i])
-                .map(s => el("option", {value: s.id}, `${s.id} ${s.name} (${s.state})`))));
+            picks.forEach((pick, i) => {
+                const of = s => `${s.id} ${s.name} (${s.state})`, chosen = list.find(s => s.id === ids[i]);
+                if (chosen) pick.options[0].textContent = of(chosen);
+                pick.append(...list.filter(s => s.id !== ids[i]).map(s => el("option", {value: s.id}, of(s))));
+            });
         }
         for (const job of jobs) if (job) await job.update();
         draw();
@@ -815,13 +837,13 @@ function compareView(one, other) {
         put(facing, el("div", {class: "grid two"}, ...there.map(job => el("section", null,
             el("div", {class: "title"}, el("h2", null, el("span", {class: "key " + colors[jobs.indexOf(job)][0]}), jobLink(job.status.id, `${job.status.id} ${job.status.name}`)),
                 badge(job.status.state)), progressOf(job.status)))));
-        put(numbers, there.length ? el("section", null, table(["", ...there.map(job => ["n", job.status.id])], names.map(name => [name, ...rows.map(row => {
+        put(numbers, there.length ? el("section", null, table(["", ...there.map(job => job.status.id)], names.map(name => [name, ...rows.map(row => {
             const pair = row.find(([n]) => (n.textContent || n) === name);
-            return ["n", pair ? pair[1] : "-"];
+            return pair ? pair[1] : "-";
         })]), {id: "compared", class: "plain"})) : "");
         charts.set(there.map(job => ({status: job.status, points: job.points, name: job.status.id + " ", colors: colors[jobs.indexOf(job)]})), []);
     }
-    return {node: el("div", null, el("h1", null, "Two jobs side by side"), el("div", {class: "bar"}, picks[0], "and", picks[1]), facing, charts.node, numbers),
+    return {node: el("div", {class: "compare"}, el("h1", null, "Two jobs side by side"), el("div", {class: "bar picks"}, picks[0], "and", picks[1]), facing, charts.node, numbers),
         update, draw, leave: charts.free};
 }
 
@@ -832,32 +854,38 @@ function jobTable(jobs) {
     return table(["id", "name", "state", "done", ["n", "epoch"], ["n", "steps"], ["n", "loss"], ["n", "samples/s"], ["t", "submitted"]], jobs.map(s => [
         ["t", jobLink(s.id, s.id)], ["name", jobLink(s.id, s.name)], badge(s.pause ? "paused" : s.queued_before ? "queued" : s.state),
         el("progress", {max: s.steps_asked || 1, value: s.steps_counted, class: TONES[s.state] || "warn", "aria-label": "steps counted"}),
-        ["n", `${s.epoch}/${s.epochs}`], ["n", `${whole(s.steps_counted)}/${whole(s.steps_asked)}`], ["n", fine(s.loss)], ["n", rate(s)],
+        ["n", `${whole(s.epoch)}/${whole(s.epochs)}`], ["n", `${whole(s.steps_counted)}/${whole(s.steps_asked)}`], ["n", fine(s.loss)], ["n", rate(s)],
         ["t", day(s.submitted_unix)]]), {id: "jobs"});
 }
 
-const some = counts => Object.entries(counts).filter(([, n]) => n).map(([k, n]) => `${whole(n)} ${k}`).join(", ") || "none";
+// How many there are in each state; Overview has a line of them.
+function some(counts) {
+    const list = Object.entries(counts).filter(([, n]) => n);
+    return list.length ? el("span", {class: "badges"}, ...list.map(([state, n]) => badge(state, null, `${whole(n)} ${state}`))) : "none";
+}
 
 function overviewView() {
     const head = el("section"), jobs = el("div"), happened = el("div");
     const samples = curve("Samples per second, all jobs", "samples", true);
     const closures = curve(el("span", null, word("Closures", "closure"), " per second"), "closures");
+    const keys = legend([LOST]);
     let pace = []; // [microseconds, samples, closures] of the last 15 minutes
     const per = key => pace.slice(1).map((p, i) => ({x: p[0] / 1e6, y: Math.max(0, (p[key] - pace[i][key]) / Math.max(0.05, (p[0] - pace[i][0]) / 1e6))}));
     async function update() {
         const o = await get("overview");
         document.title = "Sluice";
         pace = pace.concat((await get("pace?after_us=" + (pace.length ? pace[pace.length - 1][0] : 0))).points).slice(-900);
-        put(head, facts([["jobs", some(o.jobs)], ["workers", some(o.workers), "workers"], [word("psservers", "psserver"), some(o.psservers), "psservers"],
-            [word("closures counted", "closure"), whole(o.closures)], ["attempts that failed", whole(o.retries)], ["workers lost", whole(o.workers_lost), "lost"],
+        put(head, facts([["jobs", some(o.jobs)], [word("workers", "worker"), some(o.workers), "workers"], [word("psservers", "psserver"), some(o.psservers), "psservers"]],
+            {class: "facts states"}), facts([[word("closures counted", "closure"), whole(o.closures)], ["attempts that failed", whole(o.retries)], ["workers lost", whole(o.workers_lost), "lost"],
             [word("cuts", "cut"), whole(o.cuts)], [word("term"), o.term], ["TLS", o.tls ? "on" : "off"], ["version", o.version]]));
-        const losses = feed.list.filter(e => e.kind === "member-lost").map(e => ({x: e.unix_us / 1e6, color: "bad"}));
+        const losses = feed.list.filter(e => e.kind === "member-lost" && pace.length && e.unix_us >= pace[0][0]).map(e => ({x: e.unix_us / 1e6, color: "bad"}));
+        keys.hidden = !losses.length;
         samples.set([{label: "", color: "train", points: per(1)}], losses, "clock");
         closures.set([{label: "", color: "train", points: per(2)}], losses, "clock");
         put(jobs, jobTable((await get("jobs?limit=10")).jobs || []));
         put(happened, eventTable(feed.list, 15));
     }
-    return {node: el("div", null, el("h1", null, "Overview"), head, el("div", {class: "grid two"}, samples.node, closures.node),
+    return {node: el("div", null, el("h1", null, "Overview"), head, keys, el("div", {class: "grid two"}, samples.node, closures.node),
         card("Newest jobs", jobs), card("What happened", happened)), update,
     events: () => put(happened, eventTable(feed.list, 15)), leave() { samples.free && samples.free(); closures.free && closures.free(); }};
 }
@@ -926,9 +954,9 @@ function clusterView() {
         const page = await get(`members?from=${from}&limit=${PAGE}&name=` + encodeURIComponent(name.value));
         found = page.found;
         where.textContent = found ? `${from + 1} to ${from + page.members.length} of ${found}` : "none";
-        put(list, table(["name", "role", "state", ["n", "leases"], ["n", "shards"], ["n", "memory"], ...BUSY, ["n", "beat"], "up", "host", "device or address", "version", "why"],
+        put(list, table(["name", "role", "state", ["n", "leases"], ["n", "shards"], ["n", "memory"], ...BUSY, ["n", word("heard", "heartbeat")], "up", "host", "device or address", "version", "why"],
             page.members.map(m => Object.assign([["t", m.name], m.role, badge(m.state), ["n", m.leases], ["n", m.shards], ["n", bytes(m.resident_bytes)], ...usage(m),
-                ["n", Math.round(m.heartbeat_age_ms / 100) / 10 + " s"], ["t", span(m.attached_seconds)], m.host || "-", m.device || m.address || "-", m.version || "-", m.reason || ""],
+                ["n", (m.heartbeat_age_ms / 1000).toFixed(1) + " s ago"], ["t", span(m.attached_seconds)], ["name", m.host || "-"], ["name", m.device || m.address || "-"], ["t", m.version || "-"], ["name", m.reason || ""]],
             {attributes: {"data-member": m.name, "data-pid": m.pid, "data-state": m.state}})), {id: "members"}));
         events();
     }
@@ -978,6 +1006,13 @@ function show() {
     soon();
 }
 
+// Tables that have no room become paragraphs, those of many columns sooner.
+function fit() {
+    for (const [name, most] of [["narrow", 640], ["middle", 1000], ["large", 1300]])
+        document.documentElement.classList.toggle(name, innerWidth <= most);
+}
+fit();
+
 // A theme or a width that is another.
 function redraw() {
     tones.clear();
@@ -986,13 +1021,13 @@ function redraw() {
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 let resized = null;
-window.addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(redraw, 100); });
+window.addEventListener("resize", () => { fit(); clearTimeout(resized); resized = setTimeout(redraw, 100); });
 if (window.Chart) Chart.defaults.font.family = "system-ui, sans-serif";
 
 document.body.append(tip);
 if (report) {
     document.body.append(el("header", null, el("b", null, "Sluice"), el("span", {class: "dim"},
-        "report of " + new Date(report.unix_us / 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC")), place);
+        "report of " + day(report.unix_us / 1e6))), place);
     view = jobView(report.status.id);
     place.replaceChildren(view.node);
     view.draw();

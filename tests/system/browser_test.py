@@ -33,26 +33,48 @@ LONG = """const ask = window.fetch; window.fetch = async (path, how) => {
     }
     return new Response(JSON.stringify(news), {headers: {"Content-Type": "application/json"}}); };"""
 
-# How a page looks: what stands over its right edge; short words that break in two; charts
-# that are wider than the page or painted for another theme, and axes of whole numbers
-# that have others.
-LOOK = r"""(() => { const wide = document.documentElement.clientWidth, found = {over: [], broken: [], charts: []};
+# How a page looks: what stands over its right edge, or over that of its card, where it has
+# to be pushed aside to be seen; short words that break in two; words that are too faint to
+# read; charts that are wider than the page or painted for another theme, whose marks have
+# no name or whose labels overlap, and axes of whole numbers that have others.
+LOOK = r"""(() => { const wide = document.documentElement.clientWidth, found = {over: [], aside: [], broken: [], faint: [], charts: []};
     for (const n of document.querySelectorAll("main *, header *"))
         if (n.getBoundingClientRect().right > wide + 1 && !n.closest("pre, section, .tall")) found.over.push(n.outerHTML.slice(0, 80));
-    const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), range = document.createRange();
-    for (let t; (t = texts.nextNode());) for (const m of t.data.matchAll(/[\p{L}\d.,%-]{1,22}(?=\s|$)/gu)) {
-        if (m.index && !/\s/.test(t.data[m.index - 1])) continue;
-        for (const part of m[0].split(/(?<=-)/)) {
-            const at = m.index + m[0].indexOf(part);
-            range.setStart(t, at); range.setEnd(t, at + part.length);
-            if (new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1) found.broken.push(m[0]);
+    for (const n of document.querySelectorAll("section, .tall"))
+        if (n.scrollWidth > n.clientWidth + 1) found.aside.push([n.scrollWidth, n.clientWidth, n.textContent.slice(0, 40)]);
+    const light = color => color.match(/[\d.]+/g).slice(0, 3).map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+        .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+    const between = (a, b) => (Math.max(light(a), light(b)) + .05) / (Math.min(light(a), light(b)) + .05);
+    const behind = n => { for (; n; n = n.parentElement) { const c = getComputedStyle(n).backgroundColor; if (/^rgb\(/.test(c)) return c; } };
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange();
+    for (let t; (t = texts.nextNode());) if (t.data.trim() && t.parentElement.checkVisibility()) {
+        const color = getComputedStyle(t.parentElement).color;
+        if (between(color, behind(t.parentElement)) < 4.5) found.faint.push([t.data, color, behind(t.parentElement)]);
+        for (const m of t.data.matchAll(/[\p{L}\d.,%-]{1,22}(?=\s|$)/gu)) {
+            if (m.index && !/\s/.test(t.data[m.index - 1])) continue;
+            for (const part of m[0].split(/(?<=-)/)) {
+                const at = m.index + m[0].indexOf(part);
+                range.setStart(t, at); range.setEnd(t, at + part.length);
+                if (new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1) found.broken.push(m[0]);
+            }
         }
     }
-    const dim = getComputedStyle(document.documentElement).getPropertyValue("--dim").trim();
+    const tone = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+    const rgb = name => { const n = document.body.appendChild(document.createElement("i")); n.style.color = `var(--${name})`;
+        const c = getComputedStyle(n).color; n.remove(); return c; };
     for (const c of Object.values((window.Chart || {}).instances || {})) {
-        const {x, y} = c.scales, name = c.canvas.closest("[data-chart]").dataset.chart;
-        if (c.width > wide || c.options.scales.x.ticks.color !== dim || !x.ticks.length) found.charts.push([name, c.width, c.options.scales.x.ticks.color]);
+        const {x, y} = c.scales, name = c.canvas.closest("[data-chart]").dataset.chart, marks = c.$marks || [];
+        if (c.width > wide || c.options.scales.x.ticks.color !== tone("dim") || !x.ticks.length) found.charts.push([name, c.width, c.options.scales.x.ticks.color]);
         if (["workers", "steps", "staleness", "throughput"].includes(name) && y.ticks.some(t => t.value % 1)) found.charts.push([name, y.ticks]);
+        for (const m of marks) if (m.text && between(rgb(m.color), rgb("card")) < 4.5) found.faint.push([name, m]);
+        const key = [...document.querySelectorAll(".key.dashed")].filter(n => n.checkVisibility());
+        for (const m of marks) if (!m.text && !key.some(n => n.matches("." + m.color))) found.charts.push([name, "a mark without a name", m]);
+        let end = -Infinity;
+        for (const t of x.ticks) {
+            const at = x.getPixelForValue(t.value), half = c.ctx.measureText(t.label).width / 2;
+            if (at - half < end) found.charts.push([name, "labels overlap", t.label]);
+            end = at + half;
+        }
     }
     return found; })()"""
 SIZES = ((390, 844), (844, 390), (1400, 1000), (2560, 1300))
@@ -63,7 +85,7 @@ def looks(page, name):
     for dark in (False, True):
         for width, height in SIZES:
             page.size(width, height, dark)
-            well = f"(f => !f.over.length && !f.broken.length && !f.charts.length)({LOOK})"
+            well = f"Object.values({LOOK}).every(list => !list.length)"
             try:
                 page.until("what fits", well, 5)
             except Failed:
@@ -110,17 +132,17 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
         page.until("what its workers use", "[...document.querySelectorAll('#workers-of tbody tr')]"
                    ".some(row => /\\d %/.test(row.textContent))")
         page.until("validation beside training", "document.querySelectorAll('#evaluations tbody tr').length > 3")
-        page.size(1280, 1000)
-        page.until("the page so wide", "document.querySelector('[data-chart=loss]').clientWidth > 500")
-        page.picture("dashboard-job", 1500)
-        other = c.submit(mlp_job(name="other", epochs=1))
+        other = c.submit({**mlp_job(name="fashion-quick", epochs=4), "evaluate": {"every_epochs": 1}})
         c.wait_state(other)
+        diverges = mlp_job(name="fashion-diverges", epochs=4)
+        diverges["optimizer"]["learning_rate"] = 1e30
+        c.wait_state(c.submit(diverges), "failed")
         page.js(f"location.hash = '#/compare/{job}/{other}'")
         page.until("both jobs", "document.querySelectorAll('#compared thead th').length === 3")
         for name in (job, other):
             page.until(f"the curve of {name}", f"/{name} training [1-9]/.test("
                        "document.querySelector('[data-chart=loss]').dataset.lines)")
-        page.picture("compare")
+        looks(page, "compare")
         c.run("drain", "w-2", "--why", HOSTILE)
         for view, what in (("cluster", "document.querySelectorAll('#members [data-member]').length >= 5"),
                            ("events", "document.querySelectorAll('[data-event]').length > 5"),
@@ -132,12 +154,21 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
                 page.until("the first look", "(document.querySelector('[data-chart=samples]') || {dataset: {}}).dataset.points")
                 check(page.js("Number(document.querySelector('[data-chart=samples]').dataset.points) > 4"),
                       "the overview begins without a history")
+                looks(page, "overview")
+            page.size(1280, 1000)
             page.until(view or "overview", what)
+            page.until("the page so wide", "[...document.querySelectorAll('.chart canvas')].every(n => n.clientWidth > 500)")
             if view == "cluster":
                 page.until("the reason as text", "document.body && document.body.textContent.includes('<img src=x')")
             check("no answer" not in page.js("document.getElementById('live').textContent"),
                   "the page had no answer", page.js("document.getElementById('live').textContent"))
             page.picture("dashboard-" + (view or "overview"), 1500)
+        page.js(f"location.hash = '#/job/{job}'")
+        page.until("the job again", "document.querySelector('#workers-of') && document.querySelector('#evaluations')")
+        looks(page, "job")
+        page.size(1280, 1000)
+        page.until("the page so wide", "document.querySelector('[data-chart=loss]').clientWidth > 500")
+        page.picture("dashboard-job", 1500)
         check_equal(page.js("window.broken || 0"), 0, "what came from outside ran")
         check_equal(page.js("document.images.length"), 0, "images")
         only_ours(page, where)

@@ -29,7 +29,7 @@ class Chrome:
             os.dup2(b, 4)
         self.process = subprocess.Popen(
             [PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
-             "--disable-dev-shm-usage", "--disable-background-networking",
+             "--disable-dev-shm-usage", "--hide-scrollbars", "--disable-background-networking",
              "--disable-component-update", "--disable-sync", "--no-default-browser-check",
              "--remote-debugging-pipe", f"--user-data-dir={self.folder}",
              "--window-size=1280,1650", *flags, "about:blank"],
