@@ -181,13 +181,32 @@ static void set_metrics(struct journal_evaluation *row, const struct job *job)
             row->metric[m] = evaluation_metric(e, (enum spec_metric)m);
 }
 
+// Sets what is known of the training. A checkpoint may follow the last
+// evaluation so closely that no worker has told of a step between: then nothing
+// newer is known.
+static void set_trained(struct journal_evaluation *row, const struct job *job)
+{
+    const struct journal_trained *t = &job->counters.trained;
+    const struct meter_sums trained = {
+        .samples = t->samples, .correct = t->correct, .loss_sum = t->loss_sum};
+    const struct journal_evaluation *last = NULL;
+
+    if (t->steps == 0 && job->evaluations_count > 0)
+        last = &job->evaluations[job->evaluations_count - 1];
+    row->train_samples = last != NULL ? last->train_samples : t->samples;
+    row->train_loss =
+        last != NULL ? last->train_loss : meter_mean_loss(&trained);
+    row->train_accuracy =
+        last != NULL ? last->train_accuracy : meter_mean_accuracy(&trained);
+    // The mean of the few that were applied says nothing of what came of it.
+    row->train_broken =
+        last != NULL ? last->train_broken : t->skipped > t->steps / 2;
+}
+
 static void fill_row(const struct job *job, struct journal_evaluation *row,
                      uint32_t epoch)
 {
     const struct evaluation *e = job->evaluation;
-    const struct journal_trained *t = &job->counters.trained;
-    const struct meter_sums trained = {
-        .samples = t->samples, .correct = t->correct, .loss_sum = t->loss_sum};
     const struct job_cut *cut = job_find_cut(job, e->plan.cut);
 
     *row = (struct journal_evaluation){
@@ -201,11 +220,7 @@ static void fill_row(const struct job *job, struct journal_evaluation *row,
         row->loss = row->accuracy = (double)NAN;
     set_metrics(row, job);
     row->steps = cut == NULL ? 0 : cut->checkpoint->steps;
-    row->train_samples = t->samples;
-    row->train_loss = meter_mean_loss(&trained);
-    row->train_accuracy = meter_mean_accuracy(&trained);
-    // The mean of the few that were applied says nothing of what came of it.
-    row->train_broken = t->skipped > t->steps / 2;
+    set_trained(row, job);
     row->not_finite = cut != NULL && cut->checkpoint->not_finite;
 }
 
