@@ -205,21 +205,36 @@ void resumed_release(struct coord *c)
     }
 }
 
-// What was read for this call, or is read now: by who has no loop to keep.
+// Returns what reading the store gave, for a client. A client takes SL_EUNAVAIL
+// for a coordinator that is away, and waits for one.
+static enum sl_err answer_of_store(enum sl_err rc, const struct sl_error *said,
+                                   struct sl_error *err)
+{
+    if (rc == SL_OK)
+        return SL_OK;
+    if (rc == SL_EUNAVAIL || rc == SL_ETIMEDOUT)
+        rc = SL_EIO;
+    return sl_fail(err, rc, "%s", said->text);
+}
+
+// Loads the manifest: what was read for this call, or it is read now, where no
+// loop stands still for that.
 static enum sl_err load(struct coord *c, const char *path,
                         struct manifest_found *out, struct sl_error *err)
 {
     struct resumed_reading *r = c->read;
+    struct sl_error said = SL_ERROR_INIT;
 
     if (r == NULL)
-        return manifest_load(out, c->options.fs, path, err);
+        return answer_of_store(manifest_load(out, c->options.fs, path, &said),
+                               &said, err);
     if (strcmp(r->path, path) != 0)
         return sl_fail(err, SL_EUNAVAIL,
                        "%s was read, and meanwhile the job's last checkpoint "
                        "is %s: submit it again",
                        r->path, path);
     if (r->rc != SL_OK)
-        return sl_fail(err, r->rc, "%s", r->err.text);
+        return answer_of_store(r->rc, &r->err, err);
     *out = r->found;
     r->found = (struct manifest_found){0};
     return SL_OK;

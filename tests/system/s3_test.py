@@ -213,6 +213,8 @@ def nobody_stands_still_while_the_bucket_does():
                 w for w in warnings_of(c, job) if "given up" in w and "127.0.0.1" in w])
             _, said = more.communicate(timeout=60 * PATIENCE)
             check(more.returncode != 0 and "127.0.0.1" in said, "the submission", said)
+            check("coordinator at" not in said and "running?" not in said,
+                  "it is the bucket that is waited for", said)
         c.wait_steps(job, c.steps(job) + 200)
         wire.heal()
         one_more_cut(c, job)
@@ -258,7 +260,7 @@ def submitting(c, *words):
     path = c.dir / "more.yaml"
     path.write_text(json.dumps(long_job("more", samples=640, epochs=2)))
     process = subprocess.Popen(
-        [str(BIN / "sluice"), "--coordinator", c.address, "--timeout", "5s", "submit",
+        [str(BIN / "sluice"), "--coordinator", c.address, "--timeout", "100s", "submit",
          str(path), "--no-wait", *words],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
