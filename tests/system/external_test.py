@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 
-from cluster import ROOT, Cluster, check, check_counts, check_equal, main, wait_for
+from cluster import (LIMIT, ROOT, Cluster, check, check_counts, check_equal, main,
+                     wait_for)
 
 EXAMPLE = ROOT / "examples" / "external_worker.py"
 
@@ -28,7 +29,7 @@ class Program:
     def end(self, how=signal.SIGKILL):
         if self.process.poll() is None:
             self.process.send_signal(how)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=30 * LIMIT)
         self.log.close()
 
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from cluster import BIN, ROOT, check_counts, check_equal, main, wait_for
+from cluster import BIN, LIMIT, ROOT, check_counts, check_equal, main, wait_for
 from external_test import Program, Programs
 from frameworks import PYTHON, there
 
@@ -42,7 +42,7 @@ def train_and_die(c, example, at):
         c.restart("ps-1")
         done = c.wait_state(job)
         for program in programs.running:
-            check_equal(program.process.wait(timeout=60), 0, "exit of a program")
+            check_equal(program.process.wait(timeout=60 * LIMIT), 0, "exit of a program")
     check_counts(done)
     check_equal(len(c.json("jobs")["jobs"]), 1, "jobs of programs that agree")
     said = "".join((c.dir / f"program-{i}.log").read_text()
@@ -60,7 +60,7 @@ def leave(c, example, steps):
         programs.running[0].end(signal.SIGTERM)
         check_equal(programs.running[0].process.returncode, 0, "exit of one that left")
         done = c.wait_state(job)
-        check_equal(programs.running[1].process.wait(timeout=60), 0, "exit of the other")
+        check_equal(programs.running[1].process.wait(timeout=60 * LIMIT), 0, "exit of the other")
     check_counts(done)
     check_equal(int(done["closures_retried"]), 0, "closures that were done again")
 

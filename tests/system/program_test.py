@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from cluster import BIN, ROOT, Cluster, check, check_equal, main, wait_for
+from cluster import BIN, LIMIT, ROOT, Cluster, check, check_equal, main, wait_for
 
 os.environ["SLUICE_LIBRARY"] = str(BIN.parent / "lib" / "libsluice.so")
 os.environ["SLUICE_BIN"] = str(BIN)
@@ -311,7 +311,7 @@ with Linear(8, sys.argv[2], sys.argv[1], wait=0.5) as t:
     except TimeoutError as error:
         print(error, flush=True)
 """, "first")
-    out, err = late.communicate(timeout=60)
+    out, err = late.communicate(timeout=60 * LIMIT)
     check("wait=0.5" in out, "what became of it", out, err)
     first = begun(LINEAR + """
 with Linear(8, sys.argv[2], sys.argv[1]) as t:
@@ -331,7 +331,7 @@ with Linear(8, sys.argv[2], sys.argv[1]) as t:
         first.stdin.flush()
         check("waiting" in first.stderr.readline(), "a second wait is said")
         C.start("coordinator")
-        out, err = first.communicate(timeout=60)
+        out, err = first.communicate(timeout=60 * LIMIT)
         check_equal(first.returncode, 0, err)
         check_equal(out, f"{[0.25] * 8}\n", "what was learnt")
     finally:

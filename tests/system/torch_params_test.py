@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which parameters of a torch model are trained, and how: what torch leaves alone is
 left alone here, to the numbers of torch over 200 steps."""
-from cluster import Cluster, check, check_counts, check_equal, wait_for
+from cluster import LIMIT, Cluster, check, check_counts, check_equal, wait_for
 from external_test import Program, Programs
 from frames import ENVIRONMENT, PYTHON, main_with, run
 
@@ -253,7 +253,7 @@ def torch_unused_params_of_two():
                 programs.replace()
                 done = c.wait_state(job)
                 for p in programs.running:
-                    check_equal(p.process.wait(timeout=60), 0, "exit of a program")
+                    check_equal(p.process.wait(timeout=60 * LIMIT), 0, "exit of a program")
             check_counts(done)
             said = "".join(f.read_text() for f in c.dir.glob("program-*.log"))
             check("two as one" in said, said)

@@ -7,7 +7,7 @@ takes its place."""
 import json
 import sys
 
-from cluster import Cluster, check, check_counts, check_equal, wait_for
+from cluster import LIMIT, Cluster, check, check_counts, check_equal, wait_for
 from external_test import Program, Programs
 from frames import ENVIRONMENT, PYTHON, main_with, run
 
@@ -104,7 +104,7 @@ def train(c, readers, kill, mode=in_ring):
             check_equal(programs.running[0].process.pid, survivor, "who survives")
         done = c.wait_state(job)
         for program in programs.running:
-            check_equal(program.process.wait(timeout=60), 0, "exit of a program")
+            check_equal(program.process.wait(timeout=60 * LIMIT), 0, "exit of a program")
     check_counts(done)
     check(mode is in_group or not kill or int(done["ring_generation"]) >= 2, done)
     logs = "".join((c.dir / f"program-{i}.log").read_text()

@@ -124,6 +124,7 @@ void stage_open(struct stage *s)
     struct rpc_table table = {coordinator_methods, 1, s};
 
     memset(s, 0, sizeof(*s));
+    s->heartbeat_ms = HEARTBEAT_MS;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->news, NULL);
     sem_init(&s->ready, 0, 0);
@@ -209,7 +210,7 @@ void stage_welcome(struct stage *s, uint64_t term)
     T_STR(hello->address, s->psserver);
     m.term = term;
     m.member = 1;
-    m.heartbeat_ms = HEARTBEAT_MS;
+    m.heartbeat_ms = s->heartbeat_ms;
     m.lease_ms = 1000;
     stage_send(s, SLUICE__V1__ATTEND_DOWN__KIND_WELCOME, &m.base);
 }

@@ -26,6 +26,7 @@ struct stage {
     const char *folder;
 
     // the coordinator
+    uint32_t heartbeat_ms; // that the next Welcome asks for
     struct rpc_server *rpc;
     pthread_mutex_t lock; // stream, inbox
     pthread_cond_t news;
