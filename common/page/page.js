@@ -6,7 +6,7 @@
 (() => {
 const given = document.getElementById("data");
 const report = given ? JSON.parse(given.textContent) : null;
-const EVENTS = 500, POINTS = 120000, SPANS = 4000, ROWS = 40, PAGE = 50;
+const EVENTS = 500, MOVES = 1000, POINTS = 120000, SPANS = 4000, ROWS = 40, PAGE = 50;
 const BEAT_MS = 900; // with what an answer takes, no number is older than a second
 const PATIENCE_MS = 20000; // then a question is asked anew
 
@@ -229,7 +229,8 @@ function tokenBox() {
     return el("span", {id: "token-box"}, field, use, told, forget);
 }
 
-const feed = {list: [], last: 0, source: null, fresh: 0};
+// The newest events; and of members, which those of a busy job would push out.
+const feed = {list: [], moves: [], last: 0, source: null};
 let view = null, live = null;
 
 function say(text) { if (live) live.textContent = text; }
@@ -239,10 +240,12 @@ function take(events) {
     for (const e of events) {
         if (e.id <= feed.last) continue;
         feed.list.push(e);
+        if (moves(e)) feed.moves.push(e);
         feed.last = e.id;
         some = true;
     }
     feed.list.splice(0, feed.list.length - EVENTS);
+    feed.moves.splice(0, feed.moves.length - MOVES);
     if (some && view) { if (view.events) view.events(); soon(); }
 }
 
@@ -256,6 +259,8 @@ async function follow() {
     const page = await get("events?newest=1&limit=" + EVENTS);
     take(page.events || []);
     feed.last = Math.max(feed.last, page.last);
+    const older = (await get("events?cluster=1&newest=1&limit=" + MOVES)).events || [];
+    feed.moves = older.filter(e => moves(e) && e.id < (feed.list[0] || {id: Infinity}).id).concat(feed.moves);
     if (!window.EventSource) return;
     const source = new EventSource("/api/v1/events?after=" + feed.last);
     source.onopen = () => { feed.source = source; };
@@ -727,7 +732,7 @@ function jobView(id) {
     // Of this job, and of members while it ran.
     function events() {
         const s = job.status, until = s && s.ended_unix ? s.ended_unix * 1e6 : Infinity, from = s ? s.submitted_unix * 1e6 : 0;
-        const mine = report ? job.events : job.events.concat(feed.list.filter(e => !e.job && e.member && e.unix_us >= from && e.unix_us <= until))
+        const mine = report ? job.events : job.events.concat(feed.moves.filter(e => !e.job && e.member && e.unix_us >= from && e.unix_us <= until))
             .sort((a, b) => a.id - b.id);
         return mine.filter((e, i) => !i || e.id !== mine[i - 1].id);
     }
@@ -878,7 +883,7 @@ function overviewView() {
         put(head, facts([["jobs", some(o.jobs)], [word("workers", "worker"), some(o.workers), "workers"], [word("psservers", "psserver"), some(o.psservers), "psservers"]],
             {class: "facts states"}), facts([[word("closures counted", "closure"), whole(o.closures)], ["attempts that failed", whole(o.retries)], ["workers lost", whole(o.workers_lost), "lost"],
             [word("cuts", "cut"), whole(o.cuts)], [word("term"), o.term], ["TLS", o.tls ? "on" : "off"], ["version", o.version]]));
-        const losses = feed.list.filter(e => e.kind === "member-lost" && pace.length && e.unix_us >= pace[0][0]).map(e => ({x: e.unix_us / 1e6, color: "bad"}));
+        const losses = feed.moves.filter(e => e.kind === "member-lost" && pace.length && e.unix_us >= pace[0][0]).map(e => ({x: e.unix_us / 1e6, color: "bad"}));
         keys.hidden = !losses.length;
         samples.set([{label: "", color: "train", points: per(1)}], losses, "clock");
         closures.set([{label: "", color: "train", points: per(2)}], losses, "clock");
@@ -946,7 +951,7 @@ function clusterView() {
     const name = el("input", {placeholder: "name", "aria-label": "filter by name", input: () => { from = 0; soon(); }});
     let from = 0, found = 0;
     const button = (text, fn) => el("button", {type: "button", click: () => { fn(); soon(); }}, text);
-    const events = () => put(moved, eventTable(feed.list.filter(moves), 60));
+    const events = () => put(moved, eventTable(feed.moves, 60));
     async function update() {
         const all = await get("map");
         workers.set(all.workers);

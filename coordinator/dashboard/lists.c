@@ -252,7 +252,9 @@ static void answer_events(struct coord *c, char *id,
     request.id = id;
     request.limit = (uint32_t)limit;
     request.newest = is_set(q, "newest", false);
-    rc = status_events(c, &request, &reply, &err);
+    rc = id[0] == '\0' && is_set(q, "cluster", false)
+             ? status_cluster_events(c, &request, &reply, &err)
+             : status_events(c, &request, &reply, &err);
     answer(a, rc, &err, reply);
 }
 

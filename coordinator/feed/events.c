@@ -146,7 +146,8 @@ const struct event *events_add(struct events *es, const struct event *said,
 
 static struct event *last(const struct events *es, uint64_t uid)
 {
-    const struct events_of *of = map_get(&es->of_job, uid);
+    const struct events_of *of =
+        map_get(&es->of_job, uid == EVENTS_OF_NONE ? 0 : uid);
 
     if (uid == 0)
         return list_empty(&es->all)

@@ -20,7 +20,8 @@
 
 #define EVENTS_ALL 20000
 #define EVENTS_OF_JOB 2000
-#define EVENT_TEXT 400 // bytes of a sentence, with the 0
+#define EVENTS_OF_NONE UINT64_MAX // for a uid: of no job, where 0 is all
+#define EVENT_TEXT 400            // bytes of a sentence, with the 0
 
 enum event_level { EVENT_INFO, EVENT_WARN, EVENT_ERROR };
 
@@ -109,7 +110,7 @@ void events_release(struct events *es);
 const struct event *events_add(struct events *es, const struct event *said,
                                const char *text, uint64_t dropped[2]);
 
-// The first one after this id, or NULL; of one job, uid 0: of all.
+// The first one after this id, or NULL; of one job, of none, or (uid 0) of all.
 const struct event *events_after(const struct events *es, uint64_t uid,
                                  uint64_t after);
 // The `count`-th from the end, or the first; NULL: there is none.

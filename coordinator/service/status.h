@@ -33,6 +33,11 @@ enum sl_err status_events(struct coord *c,
                           const Sluice__V1__EventsRequest *request,
                           Sluice__V1__EventsReply **reply,
                           struct sl_error *err);
+// Those of no job, whatever the request names: of members and the coordinator.
+enum sl_err status_cluster_events(struct coord *c,
+                                  const Sluice__V1__EventsRequest *request,
+                                  Sluice__V1__EventsReply **reply,
+                                  struct sl_error *err);
 enum sl_err status_timeline(struct coord *c,
                             const Sluice__V1__TimelineRequest *request,
                             Sluice__V1__TimelineReply **reply,

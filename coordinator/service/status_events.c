@@ -114,26 +114,41 @@ static enum sl_err add_events(struct coord *c, Sluice__V1__EventsReply *m,
     return SL_OK;
 }
 
-enum sl_err status_events(struct coord *c,
-                          const Sluice__V1__EventsRequest *request,
-                          Sluice__V1__EventsReply **reply, struct sl_error *err)
+static enum sl_err events_page(struct coord *c, uint64_t uid,
+                               const Sluice__V1__EventsRequest *request,
+                               Sluice__V1__EventsReply **reply,
+                               struct sl_error *err)
 {
-    Sluice__V1__EventsReply *m;
-    struct job *job;
-    uint64_t uid = 0;
-    enum sl_err rc =
-        request->id[0] == '\0' ? SL_OK : find(c, request->id, &job, &uid, err);
+    Sluice__V1__EventsReply *m =
+        wire_new(&sluice__v1__events_reply__descriptor);
+    enum sl_err rc = m == NULL ? SL_ENOMEM : add_events(c, m, request, uid);
 
-    if (rc != SL_OK)
-        return rc;
-    m = wire_new(&sluice__v1__events_reply__descriptor);
-    rc = m == NULL ? SL_ENOMEM : add_events(c, m, request, uid);
     if (rc == SL_OK) {
         *reply = m;
         return SL_OK;
     }
     wire_free((ProtobufCMessage *)m);
     return sl_fail(err, rc, "a page of events");
+}
+
+enum sl_err status_events(struct coord *c,
+                          const Sluice__V1__EventsRequest *request,
+                          Sluice__V1__EventsReply **reply, struct sl_error *err)
+{
+    struct job *job;
+    uint64_t uid = 0;
+    enum sl_err rc =
+        request->id[0] == '\0' ? SL_OK : find(c, request->id, &job, &uid, err);
+
+    return rc == SL_OK ? events_page(c, uid, request, reply, err) : rc;
+}
+
+enum sl_err status_cluster_events(struct coord *c,
+                                  const Sluice__V1__EventsRequest *request,
+                                  Sluice__V1__EventsReply **reply,
+                                  struct sl_error *err)
+{
+    return events_page(c, EVENTS_OF_NONE, request, reply, err);
 }
 
 // ---- spans

@@ -33,6 +33,10 @@ LONG = """const ask = window.fetch; window.fetch = async (path, how) => {
     }
     return new Response(JSON.stringify(news), {headers: {"Content-Type": "application/json"}}); };"""
 
+# The newest events are few, as those of a job are where it is busy.
+FEW = r"""const ask = window.fetch; window.fetch = (path, how) =>
+    ask(String(path).replace(/(events.newest=1&limit=)\d+/, (_, asked) => asked + 5), how);"""
+
 # How a page looks: what stands over its right edge, or over that of its card, where it has
 # to be pushed aside to be seen; short words that break in two; words that are too faint to
 # read; charts that are wider than the page or painted for another theme, whose marks have
@@ -163,11 +167,14 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
             check("no answer" not in page.js("document.getElementById('live').textContent"),
                   "the page had no answer", page.js("document.getElementById('live').textContent"))
             page.picture("dashboard-" + (view or "overview"), 1500)
-        page.js(f"location.hash = '#/job/{job}'")
+        page.first(FEW)  # who was lost is known to whoever comes later
+        page.open(f"http://{where}/?few#/job/{job}")
         page.until("the job again", "document.querySelector('#workers-of') && document.querySelector('#evaluations')")
         looks(page, "job")
         page.size(1280, 1000)
         page.until("the page so wide", "document.querySelector('[data-chart=loss]').clientWidth > 500")
+        if drawn:
+            page.until("marks of long ago", "document.querySelector('[data-chart=loss]').dataset.marks >= 3")
         page.picture("dashboard-job", 1500)
         check_equal(page.js("window.broken || 0"), 0, "what came from outside ran")
         check_equal(page.js("document.images.length"), 0, "images")

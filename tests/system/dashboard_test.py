@@ -83,6 +83,9 @@ def the_api_says_what_the_command_line_says():
         same(api(where, f"jobs/{job}/events"), c.json("events", job), "events of a job")
         same(api(where, "events"), c.json("events"), "events")
         same(api(where, f"jobs/{job}/checkpoints"), c.json("checkpoints", job), "checkpoints")
+        members = [e for e in c.json("events")["events"] if not e["job"]]
+        check_equal(api(where, "events?cluster=1")["events"], members, "events of no job")
+        check_equal(api(where, "events?cluster=1&newest=1&limit=1")["events"], members[-1:], "the newest of them")
         status = c.json("status", job)
         shards = api(where, f"jobs/{job}/shards?from=1&limit=1")
         same(shards["shards"], status["shards"][1:2], "a page of shards")

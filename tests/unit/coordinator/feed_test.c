@@ -68,6 +68,10 @@ TEST(feed, events_come_back_in_their_order_with_rising_ids)
     T_PTR(events_after(feed_events(f), 7, 3), NULL);
     T_PTR(events_after(feed_events(f), 8, 0), NULL);
     T_STR(events_last(feed_events(f), 0, 2)->text, "somebody came");
+    e = events_last(feed_events(f), EVENTS_OF_NONE, 2);
+    T_STR(e->text, "somebody came");
+    T_PTR(events_next(feed_events(f), EVENTS_OF_NONE, e), NULL);
+    T_PTR(events_after(feed_events(f), EVENTS_OF_NONE, 2), NULL);
     feed_free(f);
 }
 
