@@ -54,14 +54,6 @@ static enum sl_err print_json(const struct findings *f, struct sl_error *err)
     return out_json(json_pack("{s:o}", "findings", list), err);
 }
 
-// Bold yellow, bold red, or nothing.
-static const char *color_of(enum finding_level level)
-{
-    return level == FINDING_WARN  ? "\033[1;33m"
-           : level == FINDING_BAD ? "\033[1;31m"
-                                  : "";
-}
-
 enum sl_err findings_print(const struct findings *f, const struct out *out,
                            struct sl_error *err)
 {
@@ -72,11 +64,12 @@ enum sl_err findings_print(const struct findings *f, const struct out *out,
         return print_json(f, err);
     for (size_t i = 0; rc == SL_OK && i < f->count; i++) {
         const struct finding *one = &f->list[i];
-        const char *color = out->color ? color_of(one->level) : "";
+        const char *level = level_names[one->level];
+        const char *color = out_color(level);
 
-        rc = buf_appendf(
-            &text, "%s%-8s%s %-12s %s\n", color, level_names[one->level],
-            color[0] != '\0' ? "\033[0m" : "", one->what, one->text);
+        rc = buf_appendf(&text, "%s%-8s%s %-12s %s\n", color, level,
+                         color[0] != '\0' ? OUT_PLAIN : "", one->what,
+                         one->text);
     }
     return out_text(&text, rc, err);
 }

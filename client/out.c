@@ -22,6 +22,7 @@
 
 // Of this process, which writes in one form.
 static enum out_form written;
+static bool colored;
 
 enum out_form out_form_of(const char *word)
 {
@@ -43,8 +44,29 @@ void out_init(struct out *o, enum out_form form, bool color)
     o->form = form;
     o->json = form == OUT_JSON || form == OUT_JSONL || form == OUT_YAML;
     written = form;
-    o->color = able && wanted && isatty(STDOUT_FILENO);
+    colored = able && wanted && isatty(STDOUT_FILENO);
     o->err_tty = able && isatty(STDERR_FILENO);
+}
+
+static bool is_one_of(const char *word, const char *const *list)
+{
+    while (*list != NULL && strcmp(word, *list) != 0)
+        list++;
+    return *list != NULL;
+}
+
+const char *out_color(const char *word)
+{
+    static const char *const red[] = {"failed", "fault", "unreadable", NULL};
+    static const char *const yellow[] = {"draining", "lost",    "paused",
+                                         "suspect",  "warning", NULL};
+    static const char *const green[] = {"ready", "running", NULL};
+
+    return !colored                  ? ""
+           : is_one_of(word, red)    ? "\033[1;31m"
+           : is_one_of(word, yellow) ? "\033[1;33m"
+           : is_one_of(word, green)  ? "\033[1;32m"
+                                     : "";
 }
 
 // The variable wins, as in other programs; 0: it says nothing.
@@ -176,8 +198,10 @@ void table_init(struct table *t, unsigned right, const char *const *head)
     *t = (struct table){.right = right};
     while (head[t->columns] != NULL)
         t->columns++;
-    for (size_t i = 0; i < t->columns; i++)
+    for (size_t i = 0; i < t->columns; i++) {
+        t->states |= (unsigned)(strcmp(head[i], "state") == 0) << i;
         table_cell(t, "%s", head[i]);
+    }
 }
 
 void table_cell(struct table *t, const char *fmt, ...)
@@ -272,15 +296,18 @@ enum sl_err table_text(struct buf *out, const struct table *t)
         size_t column = i % t->columns, bytes;
         bool last = column + 1 == shown, cut;
         bool right = t->right >> column & 1;
+        const char *color;
         int pad;
 
         if (column >= shown)
             continue;
         bytes = cell_bytes(t->cells[i], width[column], &cut);
         pad = (int)(width[column] - out_width(t->cells[i], bytes) - cut);
-        rc = buf_appendf(out, "%*s%.*s%s%*s%s", right ? pad : 0, "", (int)bytes,
-                         t->cells[i], cut ? "…" : "", right || last ? 0 : pad,
-                         "", last ? "\n" : "  ");
+        color = t->states >> column & 1 ? out_color(t->cells[i]) : "";
+        rc = buf_appendf(out, "%*s%s%.*s%s%s%*s%s", right ? pad : 0, "", color,
+                         (int)bytes, t->cells[i], cut ? "…" : "",
+                         color[0] != '\0' ? OUT_PLAIN : "",
+                         right || last ? 0 : pad, "", last ? "\n" : "  ");
     }
     return rc;
 }

@@ -28,15 +28,19 @@ enum out_form { OUT_TEXT, OUT_WIDE, OUT_JSON, OUT_JSONL, OUT_YAML, OUT_NAME };
 struct out {
     enum out_form form;
     bool json;    // one of the three
-    bool color;   // stdout may carry colours
     bool err_tty; // stderr is a terminal that can redraw a line
 };
 
 // From here on out_json and out_message write lines, if the form is JSONL, or
-// documents of YAML.
+// documents of YAML; and tables have colours, if `color` and stdout allow it.
 void out_init(struct out *o, enum out_form form, bool color);
 
 enum out_form out_form_of(const char *word); // OUT_TEXT for any other
+
+// Returns the escape code before the word of a state or level ("failed"), of
+// which OUT_PLAIN is the end; "" for other words and where none may be written.
+const char *out_color(const char *word);
+#define OUT_PLAIN "\033[0m"
 
 // Columns of the terminal on stderr: $COLUMNS, what the terminal says, or 80.
 int out_columns(void);
@@ -77,15 +81,17 @@ enum sl_err out_list(const struct out *o, const ProtobufCMessage *msg,
 #define TABLE_COLUMNS 13
 struct table {
     size_t columns;
-    size_t shown;   // the first so many are written; 0: all
-    size_t room;    // columns of the screen; 0: no bound
-    unsigned right; // bit i: column i is aligned to the right
-    size_t count;   // cells so far, head included
-    char **cells;   // owned
-    enum sl_err rc; // of the first cell that failed
+    size_t shown;    // the first so many are written; 0: all
+    size_t room;     // columns of the screen; 0: no bound
+    unsigned right;  // bit i: column i is aligned to the right
+    unsigned states; // bit i: its cells are states, with their colours
+    size_t count;    // cells so far, head included
+    char **cells;    // owned
+    enum sl_err rc;  // of the first cell that failed
 };
 
-// The head: one cell per column, ended by NULL. `right` as in the struct.
+// The head: one cell per column, ended by NULL. `right` as in the struct; a
+// column that is headed "state" has states.
 void table_init(struct table *t, unsigned right, const char *const *head);
 
 // The next cell.

@@ -539,6 +539,7 @@ enum sl_err summary_text(struct buf *out, const job_status *s)
 
     snprintf(head, sizeof(head), "%s %s", s->id, s->name);
     table_init(&t, 0, names);
+    t.states = 1u << 1; // the job's is a head
     if (s->reason[0] != '\0') {
         table_cell(&t, "  reason");
         table_cell(&t, "%s", s->reason);

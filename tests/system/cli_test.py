@@ -105,6 +105,21 @@ def colours_and_redrawn_lines_are_for_terminals():
         check("\x1b" not in done.stdout + done.stderr and "\r" not in done.stderr,
               "in a pipe", done.stderr)
 
+        # States of tables.
+        job = c.submit(mlp_job("long", samples=640, epochs=10000))
+        c.wait_state(job, "running")
+        green = "\x1b[1;32m%s\x1b[0m"
+        for words, want in ((["jobs"], green % "running"), (["workers"], green % "ready"),
+                            (["status", job], green % "running")):
+            words = [*words, "--coordinator", c.address]
+            said = on_a_terminal(*words)
+            check(want in said, f"{words} without its colour", said)
+            check("\x1b" not in on_a_terminal(*words, NO_COLOR="1"), f"NO_COLOR of {words}")
+            check("\x1b" not in c.run(*words[:-2]).stdout, f"{words} in a pipe")
+        check("\x1b" not in on_a_terminal("jobs", "-o", "json", "--coordinator", c.address),
+              "colours in JSON")
+        c.run("stop", job, "--now")
+
         # To a pipe goes what was asked for and nothing else.
         done = c.run("submit", path, "--no-wait")
         check(re.fullmatch(r"j-\d+\n", done.stdout), "stdout of --no-wait", done.stdout)
