@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/run/log.h"
+#include "common/base/cgroup.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "proto/model.h"
@@ -306,7 +307,10 @@ static void say_hello(struct attendee *a)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__Hello m = SLUICE__V1__HELLO__INIT;
+    struct cgroup_memory memory;
 
+    cgroup_memory(&memory, "");
+    m.memory_bytes = memory.limit_bytes;
     m.role = a->setup.role;
     m.name = (char *)a->setup.name;
     m.process = a->process;

@@ -6,7 +6,9 @@
 #include "coordinator/core/advance.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/memory.h"
 #include "coordinator/core/pause.h"
+#include "coordinator/core/place.h"
 #include "coordinator/core/serve.h"
 #include "coordinator/core/status.h"
 
@@ -73,13 +75,18 @@ enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__JobStatus **reply, struct sl_error *err)
 {
     struct job *job = NULL;
+    bool held;
     enum sl_err rc = open_job(c, request->id, &job, err);
 
     if (rc != SL_OK)
         return rc;
     rc = judge_resume(job, err);
     if (rc == SL_OK) {
+        held = memory_holds(job);
         pause_end(c, job);
+        memory_resumed(job);
+        if (held)
+            place_missing(c, job);
         rc = follow(c, job, reply, err);
     }
     ended_close(job);

@@ -28,6 +28,7 @@
 #include "coordinator/core/gone.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/memory.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
@@ -215,6 +216,8 @@ static void strip(struct coord *c, struct member *m, enum gone_why why)
         gone_worker(c, m, why);
     else
         shards_down(c, m, true);
+    if (m->role == MEMBER_PSSERVER && m->draining)
+        memory_left(c, m);
 }
 
 // `how` it was lost, if people are to be told of it later; or NULL.
@@ -277,6 +280,7 @@ static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
         .ranks = hello->ranks,
         .groups = hello->groups,
         .no_store = hello->no_store,
+        .memory_bytes = hello->memory_bytes,
         .map_changes = hello->map_changes,
         .waits_for_round = hello->waits_for_round,
         .only_job = hello->only_job,

@@ -59,6 +59,7 @@ enum job_warning {
     JOB_WARN_SAMPLE,     // a sample is not finite
     JOB_WARN_BAD,        // samples cannot be read, and are passed over
     JOB_WARN_REACH,      // a worker cannot reach a psserver, and nobody moves
+    JOB_WARN_MEMORY,     // a psserver has less memory than its shards need
     JOB_WARNINGS,
 };
 
@@ -80,6 +81,14 @@ struct job_counts {
     uint64_t staleness[WIRE_STALENESS_BUCKETS];
 };
 
+// Processes of a psserver that were lost in a row.
+struct job_losses {
+    uint64_t process;           // that is or was there last; 0: not known
+    uint64_t steps;             // where the job was when that came,
+    uint64_t cuts;              // and how many it had published
+    uint32_t stepless, cutless; // lost without a step, or a cut, between
+};
+
 struct job_shard {
     char *psserver; // by name; owned
     uint64_t elements;
@@ -89,9 +98,10 @@ struct job_shard {
     bool was_lost;          // it was served in this term, and then was not
     // What workers were told, and the version of the map that said it first.
     uint64_t told_server, told_incarnation, told_version;
-    struct wire_tag cut; // that the last cut names
-    char *failure;       // owned: what its psserver could not load
-    uint64_t place_ms;   // when it was last asked to take the shard
+    struct wire_tag cut;      // that the last cut names
+    char *failure;            // owned: what its psserver could not load
+    uint64_t place_ms;        // when it was last asked to take the shard
+    struct job_losses losses; // of its psserver, in that one's first shard
     struct job_counts counts;
     bool recounts;        // asked what it has counted, and has not said it
     uint64_t rates_known; // up to the one of this closure; 0: none
@@ -164,7 +174,7 @@ struct job {
     char queue[JOURNAL_TENANT];
 
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
-    // rings, behind, recount, monitor.
+    // rings, behind, recount, monitor, memory.
     bool placed;
     Sluice__V1__CheckpointsReply *layout; // variables and pieces
     struct schedule schedule;
@@ -243,7 +253,8 @@ struct job {
     size_t cuts_count;
     uint64_t cuts_published; // ever
 
-    // A client has paused it. Changed by: pause, end.
+    // A client has paused it, or the coordinator holds it (memory.h). Changed
+    // by: pause, end.
     struct job_pause pause;
 
     // What clients want: a cut; after it, the end. Not journalled: who asked

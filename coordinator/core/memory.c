@@ -2,12 +2,23 @@
 // coordinator/core/memory.c -- see memory.h.
 #include "coordinator/core/memory.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "coordinator/core/happened.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/pause.h"
 #include "proto/spec.h"
+
+// A job that needs less than this part of a psserver is not what ends it.
+#define GOOD_PART 4
 
 static uint64_t mib(uint64_t bytes)
 {
     return (bytes + (UINT64_C(1) << 20) - 1) >> 20;
 }
+
+// ---- workers
 
 static uint64_t vector_bytes(const struct job *job)
 {
@@ -43,4 +54,239 @@ void memory_vanished(struct buf *out, const struct work *w)
         need_worker(out, w->job);
     buf_append_str(out, "; give workers more memory, or take a smaller model "
                         "or batch");
+}
+
+// ---- what shards need
+
+// What a psserver needs of a job's shards at least.
+struct need {
+    struct job_shard *first; // of them; NULL: none lies there
+    uint32_t shards;
+    uint64_t bytes; // values, slots, and the copy of one for a snapshot
+};
+
+static struct need need_of(const struct job *job, const char *psserver)
+{
+    unsigned vectors = 1 + spec_optimizer_slots(job->spec->optimizer);
+    struct need need = {.first = NULL};
+    uint64_t largest = 0;
+
+    for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
+        struct job_shard *s = &job->shard[i];
+        uint64_t bytes = s->elements * sizeof(float) * vectors;
+
+        if (strcmp(s->psserver, psserver) != 0)
+            continue;
+        if (need.first == NULL)
+            need.first = s;
+        need.shards++;
+        need.bytes += bytes;
+        if (bytes > largest)
+            largest = bytes;
+    }
+    need.bytes += largest;
+    return need;
+}
+
+bool memory_holds(const struct job *job)
+{
+    return job->pause.row.state == JOURNAL_PAUSE_HOLDS &&
+           strcmp(job->pause.row.who, PAUSE_BY_US) == 0;
+}
+
+// Those of every job that it is to have.
+static uint64_t need_of_all(const struct coord *c, const struct member *m)
+{
+    uint64_t bytes = 0;
+
+    list_for(n, &c->jobs.active)
+    {
+        const struct job *job = list_entry(n, struct job, on_active);
+
+        if (!memory_holds(job))
+            bytes += need_of(job, m->name).bytes;
+    }
+    return bytes;
+}
+
+// False: the job has no shard there, or they fit.
+static bool too_little(struct coord *c, const struct job *job,
+                       const struct member *m, char *out, size_t size)
+{
+    struct need need = need_of(job, m->name);
+    uint64_t all = need_of_all(c, m);
+    char others[80] = "";
+
+    if (memory_holds(job)) // it counts here all the same
+        all += need.bytes;
+    if (need.first == NULL || m->memory_bytes == 0 || all <= m->memory_bytes)
+        return false;
+    if (all > need.bytes)
+        snprintf(others, sizeof(others), ", and %llu MiB for other jobs",
+                 (ull)mib(all - need.bytes));
+    snprintf(out, size,
+             "psserver %.60s needs at least %llu MiB for its %u shards of this "
+             "job (values, %u optimizer slots, a copy for snapshots)%s, and "
+             "may use %llu MiB: the kernel will kill it; give it more memory, "
+             "or submit the job anew with more psservers",
+             m->name, (ull)mib(need.bytes), need.shards,
+             spec_optimizer_slots(job->spec->optimizer), others,
+             (ull)m->memory_bytes >> 20);
+    return true;
+}
+
+// Warns of the first psserver that has too little, or of none any more.
+static void judge(struct coord *c, struct job *job)
+{
+    char text[400];
+
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+        const char *said = job->warnings[JOB_WARN_MEMORY];
+
+        if (m->role != MEMBER_PSSERVER ||
+            !too_little(c, job, m, text, sizeof(text)))
+            continue;
+        if (said == NULL || strcmp(said, text) != 0)
+            happened_job(c, EVENT_MEMORY_SHORT, job, m, "%s", text);
+        jobs_warn(job, JOB_WARN_MEMORY, "%s", text);
+        return;
+    }
+    jobs_unwarn(job, JOB_WARN_MEMORY);
+}
+
+void memory_placed(struct coord *c, struct job *job)
+{
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+        struct job_shard *s = need_of(job, m->name).first;
+
+        if (m->role == MEMBER_PSSERVER && s != NULL)
+            s->losses = (struct job_losses){.process = m->process};
+    }
+    judge(c, job);
+}
+
+// ---- losses
+
+static void forget(struct job_shard *s)
+{
+    s->losses.stepless = s->losses.cutless = 0;
+}
+
+// A number that changes whenever a step is counted, or one is forgotten.
+static uint64_t progress_of(const struct job *job)
+{
+    uint64_t steps = job->good_steps;
+
+    for (uint32_t i = 0; i < job->shards; i++)
+        steps += job->shard[i].counts.counted;
+    return steps;
+}
+
+static void count_loss(struct job *job, struct job_losses *l,
+                       const struct member *m)
+{
+    uint64_t steps = progress_of(job), cuts = job->cuts_published;
+    bool lost = l->process != 0 && l->process != m->process;
+
+    // One that rests is to take no step.
+    l->stepless = steps != l->steps || job_rests(job) ? 0 : l->stepless + lost;
+    l->cutless = cuts != l->cuts ? 0 : l->cutless + lost;
+    l->process = m->process;
+    l->steps = steps;
+    l->cuts = cuts;
+}
+
+static void hold(struct coord *c, struct job *job, const struct member *m,
+                 uint64_t all)
+{
+    uint64_t own = need_of(job, m->name).bytes;
+    char why[JOURNAL_PAUSE_TEXT], others[80] = "";
+
+    if (all > own)
+        snprintf(others, sizeof(others), " (%llu MiB with other jobs)",
+                 (ull)mib(all));
+    snprintf(why, sizeof(why),
+             "psserver %.60s was lost %d times in a row without a %s: its "
+             "shards need at least %llu MiB%s, it may use %llu MiB",
+             m->name, MEMORY_LOSSES,
+             all > m->memory_bytes ? "checkpoint" : "step", (ull)mib(own),
+             others, (ull)m->memory_bytes >> 20);
+    pause_hold(c, job, why,
+               "look for exit code 137, `dmesg`, and oom_kill in memory.events "
+               "of its cgroup; give it more memory, or stop the job and submit "
+               "it with more psservers");
+    happened_job(c, EVENT_MEMORY_SHORT, job, m, "%s is held: %s", job->name,
+                 why);
+}
+
+// Of the jobs that may be why it was lost, the one that needs most.
+static struct job *count_losses(struct coord *c, const struct member *m,
+                                uint64_t all)
+{
+    struct job *worst = NULL;
+    uint64_t most = 0;
+
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+        struct need need = need_of(job, m->name);
+        const struct job_losses *l;
+
+        if (need.first == NULL || job->paused || memory_holds(job))
+            continue;
+        l = &need.first->losses;
+        count_loss(job, &need.first->losses, m);
+        if ((all > m->memory_bytes ? l->cutless : l->stepless) <
+                MEMORY_LOSSES ||
+            need.bytes <= most)
+            continue;
+        worst = job;
+        most = need.bytes;
+    }
+    return worst;
+}
+
+void memory_came(struct coord *c, const struct member *m)
+{
+    uint64_t all = need_of_all(c, m);
+    struct job *worst = count_losses(c, m, all);
+
+    if (worst != NULL && m->memory_bytes > 0 &&
+        all > m->memory_bytes / GOOD_PART)
+        hold(c, worst, m, all);
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+        struct job_shard *s = need_of(job, m->name).first;
+
+        if (c->dead)
+            return;
+        if (s == NULL)
+            continue;
+        if (worst != NULL)
+            forget(s); // without that one it is another matter
+        judge(c, job);
+    }
+}
+
+void memory_left(struct coord *c, const struct member *m)
+{
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+        struct job_shard *s = need_of(job, m->name).first;
+
+        if (s != NULL)
+            s->losses = (struct job_losses){.process = 0};
+    }
+}
+
+void memory_resumed(struct job *job)
+{
+    for (uint32_t i = 0; i < job->shards; i++)
+        forget(&job->shard[i]);
 }

@@ -97,7 +97,6 @@ static void say(struct coord *c, enum event_kind kind, const struct job *job,
 
 static void hold(struct coord *c, struct job *job)
 {
-    note_loss(job, job->pause.row.state == JOURNAL_PAUSE_WANTED);
     job->pause.row.state = JOURNAL_PAUSE_HOLDS;
     job->pause.row.since_us = sl_wall_us(c->options.clock);
     job->pause.from_ms = coord_now(c) == 0 ? 1 : coord_now(c);
@@ -123,8 +122,10 @@ void pause_check(struct coord *c, struct job *job)
     if (job->pause.row.state != JOURNAL_PAUSE_WANTED)
         return;
     if (job_granted(job, &job->pause.wish) != NULL ||
-        (!job->allreduce && job->cut == NULL))
+        (!job->allreduce && job->cut == NULL)) {
+        note_loss(job, true);
         hold(c, job);
+    }
 }
 
 void pause_attached(struct coord *c, const struct member *m)
@@ -163,7 +164,7 @@ void pause_ask(struct coord *c, struct job *job,
     set_text(row->who, request->who[0] != '\0' ? request->who : "somebody");
     set_text(row->why, request->why);
     if (!request->checkpoint || !wants_cut(job)) {
-        row->state = JOURNAL_PAUSE_NONE; // no cut is waited for
+        note_loss(job, false); // no cut is waited for
         hold(c, job);
         return;
     }
@@ -172,6 +173,19 @@ void pause_ask(struct coord *c, struct job *job,
     want_cut(job);
     if (write(c, job))
         say(c, EVENT_JOB_PAUSES, job, "is to be paused, after a checkpoint");
+}
+
+void pause_hold(struct coord *c, struct job *job, const char *why,
+                const char *note)
+{
+    struct journal_pause *row = &job->pause.row;
+
+    if (row->state == JOURNAL_PAUSE_HOLDS) // its time goes on as one
+        row->total_ms = job_paused_ms(job, coord_now(c));
+    set_text(row->who, PAUSE_BY_US);
+    set_text(row->why, why);
+    set_text(row->note, note);
+    hold(c, job);
 }
 
 void pause_end(struct coord *c, struct job *job)

@@ -30,6 +30,14 @@ enum sl_err pause_judge(const struct job *job, bool checkpoint,
 void pause_ask(struct coord *c, struct job *job,
                const Sluice__V1__PauseRequest *request);
 
+// Who pauses a job that the coordinator itself holds (memory.h).
+#define PAUSE_BY_US "the coordinator"
+
+// Pauses it at once, of the coordinator's own accord; a client's pause becomes
+// such a one. `note`: what people should do.
+void pause_hold(struct coord *c, struct job *job, const char *why,
+                const char *note);
+
 // It goes on, if it is paused or is to be.
 void pause_end(struct coord *c, struct job *job);
 

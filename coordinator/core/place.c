@@ -14,6 +14,7 @@
 #include "coordinator/core/end.h"
 #include "coordinator/core/fits.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/memory.h"
 #include "coordinator/core/resume.h"
 #include "coordinator/core/send.h"
 #include "proto/layout.h"
@@ -353,6 +354,7 @@ void place_job(struct coord *c, struct job *job)
     sl_free(on);
     if (!job->placed || c->dead)
         return;
+    memory_placed(c, job);
     for (uint32_t i = 0; i < job->shards && !job->allreduce; i++) {
         job->shard[i].since_ms = coord_now(c);
         send_place(c, members_psserver(&c->members, job->shard[i].psserver),
@@ -372,19 +374,36 @@ static enum sl_err notify_deleted(void *arg, uint64_t job, uint64_t uid,
     return SL_OK;
 }
 
+static bool may_place(const struct job *job)
+{
+    return !job->paused && !memory_holds(job);
+}
+
 void place_member(struct coord *c, struct member *m)
 {
     if (!coord_wrote(c, journal_each_deleted(c->journal, m->name,
                                              notify_deleted, c, &c->err)))
         return;
+    memory_came(c, m);
     list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        for (uint32_t i = 0; i < job->shards && !job->paused; i++) {
+        for (uint32_t i = 0; i < job->shards && may_place(job); i++) {
             if (strcmp(job->shard[i].psserver, m->name) == 0)
                 send_place(c, m, job, i);
         }
+    }
+}
+
+void place_missing(struct coord *c, struct job *job)
+{
+    for (uint32_t i = 0; i < job->shards && may_place(job); i++) {
+        const struct job_shard *s = &job->shard[i];
+        const struct member *m = members_psserver(&c->members, s->psserver);
+
+        if (s->server == 0 && m != NULL)
+            send_place(c, m, job, i);
     }
 }
 
@@ -392,7 +411,7 @@ void place_again(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
-    for (uint32_t i = 0; i < job->shards && !job->paused; i++) {
+    for (uint32_t i = 0; i < job->shards && may_place(job); i++) {
         struct job_shard *s = &job->shard[i];
         const struct member *m;
 

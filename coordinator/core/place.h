@@ -26,6 +26,10 @@ void place_job(struct coord *c, struct job *job);
 // are gone.
 void place_member(struct coord *c, struct member *m);
 
+// Sends the shards of a job that goes on to psservers that are there and have
+// none of them.
+void place_missing(struct coord *c, struct job *job);
+
 // Notes since when a psserver is there, after one has come or gone.
 void place_note_psservers(struct coord *c);
 

@@ -56,6 +56,7 @@ enum event_level { EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(SHARD_STUCK, "shard-stuck", ERROR)                                       \
     X(SHARDS_DOWN, "shards-down", WARN)                                        \
     X(SHARDS_BACK, "shards-back", INFO)                                        \
+    X(MEMORY_SHORT, "memory-short", WARN)                                      \
     X(CLOSURE_LOST, "closure-lost", WARN)                                      \
     X(CLOSURE_FAILED, "closure-failed", WARN)                                  \
     X(CLOSURE_STALLED, "closure-stalled", WARN)                                \

@@ -89,6 +89,7 @@ static struct member *member_new(const struct member_hello *hello)
     m->ranks = hello->ranks;
     m->groups = hello->groups;
     m->no_store = hello->no_store;
+    m->memory_bytes = hello->memory_bytes;
     m->map_changes = hello->map_changes;
     m->waits_for_round = hello->waits_for_round;
     m->only_job = hello->only_job;

@@ -64,11 +64,12 @@ struct member_hello {
     const char *name, *address, *host, *version, *device;
     uint64_t process, pid;
     bool external, map_changes, waits_for_round;
-    bool ranks;        // external: may be a rank
-    bool groups;       // external: may be a member of a group
-    bool no_store;     // worker: writes no parts of checkpoints
-    uint64_t only_job; // 0: any that suits it
-    uint32_t edition;  // of the layers, that it knows
+    bool ranks;            // external: may be a rank
+    bool groups;           // external: may be a member of a group
+    bool no_store;         // worker: writes no parts of checkpoints
+    uint64_t only_job;     // 0: any that suits it
+    uint32_t edition;      // of the layers, that it knows
+    uint64_t memory_bytes; // that it may use; 0: not said
 };
 
 // A lease of an older stream that a worker still computes, as its heartbeats
@@ -110,6 +111,7 @@ struct member {
     uint32_t edition;
     uint64_t attached_ms, seen_ms;
     uint64_t pause_until_ms; // worker: give it nothing before
+    uint64_t memory_bytes;   // that it may use; 0: not said
     uint64_t resident_bytes;
     struct busy busy;
     struct offset clock;              // how far its own is from ours

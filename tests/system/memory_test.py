@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 
 from cluster import Cluster, check, check_counts, main, mlp_job, wait_for
 from up_test import Up
@@ -125,6 +126,25 @@ class UpWithin(Up):
         return within(self.group, super().command())
 
 
+def psserver_out_of_memory(up, job):
+    """It is started again by up, but the job is not placed for ever."""
+    def held():
+        now = json.loads(up.sluice("-o", "json", "status", job))
+        return now.get("pause", {}).get("holds") and now
+    now = wait_for("the job to be held", held)
+    for told, want in (
+            (now["reason"], r"paused by the coordinator: psserver ps-0 was lost 3 times in a row "
+             r"without a checkpoint: its shards need at least 2\d\d MiB, it may use 160 MiB; look for "
+             rf"exit code 137.*`sluice resume {job}`"),
+            (now["warnings"], r"psserver ps-0 needs at least 2\d\d MiB for its \d+ shards .* may "
+             "use 160 MiB"),
+            (up.sluice("events", job), "memory-short .* needs at least"),
+            (up.sluice("events", job), "memory-short .* is held: psserver ps-0 was lost")):
+        check(re.search(want, str(told)), f"not told: {want}", told)
+    wait_for("the psserver to be back", lambda: "ps-0" in up.pids())
+    up.sluice("stop", "--now", job)
+
+
 def out_of_memory():
     with memory_group(100 * MIB) as group:
         if group is None:
@@ -134,9 +154,10 @@ def out_of_memory():
     with memory_group(160 * MIB) as group, UpWithin(group, psservers=1, workers=1) as up:
         spec = up.dir / "job.json"
         spec.write_text(json.dumps(big_job()))
-        up.sluice("submit", spec, "--no-wait")
+        job = up.sluice("submit", spec, "--no-wait").strip()
         wait_for("up to say why", lambda: "ps-0 was killed by SIGKILL, by the kernel for "
                  "want of memory (oom_kill in /sys/fs/cgroup" in up.text())
+        psserver_out_of_memory(up, job)
 
 
 if __name__ == "__main__":

@@ -364,6 +364,7 @@ void world_attach(struct world *w, struct fake_member *m)
     hello.map_changes = !w->whole_maps;
     hello.waits_for_round = w->ahead;
     hello.edition = m->edition;
+    hello.memory_bytes = m->memory_bytes;
     m->stream = ++w->streams;
     m->next_beat_ms = sl_now_ms(&w->clock.clock);
     if (coord_attach(w->coord, m->stream, &hello, &err) != SL_OK)

@@ -85,18 +85,19 @@ struct fake_rank {
 
 struct fake_member {
     bool used, alive, external;
-    bool ranks;       // external: may be a rank
-    bool groups;      // external: may be a member of a group
-    unsigned edition; // of the layers, that it knows
-    bool one_lane;    // rank: its sums have no other
-    bool hangs;       // is heard of, but does nothing, and lets go of nothing
-    bool waits;       // the same, for shards: it lets go when it is told to
-    bool skips;       // none of its steps is finite
-    bool raves;       // its metrics cannot be
-    bool overflows;   // psserver: a value of its files is not finite
-    bool old;         // psserver: it does not know reduced rates
-    unsigned lies;    // so many closures it completes without a push
-    unsigned boasts;  // it tells so many steps more than a closure has
+    bool ranks;            // external: may be a rank
+    bool groups;           // external: may be a member of a group
+    unsigned edition;      // of the layers, that it knows
+    uint64_t memory_bytes; // that it may use; 0: it does not say
+    bool one_lane;         // rank: its sums have no other
+    bool hangs;      // is heard of, but does nothing, and lets go of nothing
+    bool waits;      // the same, for shards: it lets go when it is told to
+    bool skips;      // none of its steps is finite
+    bool raves;      // its metrics cannot be
+    bool overflows;  // psserver: a value of its files is not finite
+    bool old;        // psserver: it does not know reduced rates
+    unsigned lies;   // so many closures it completes without a push
+    unsigned boasts; // it tells so many steps more than a closure has
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     uint64_t process;
