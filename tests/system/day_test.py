@@ -121,7 +121,7 @@ class Day(Cluster):
                   for line in found), f"doctor has no {level} with {texts}", *found)
 
     def members(self):
-        return {m["name"] for m in self.cluster_status().get("members", [])}
+        return {m["name"] for m in self.cluster_status().get("members", []) if m["state"] != "lost"}
 
 
 def long_job(name, **train):
