@@ -265,15 +265,23 @@ static enum sl_err take_evaluation(struct curves *c,
                                 : 0};
     struct scalars list = {.count = 0};
     size_t before = r->waits.len;
-    enum sl_err rc = begin(c, r, at.step);
+    enum sl_err rc;
 
+    // Epochs that one checkpoint ended are evaluated on the same parameters.
+    if (r->any && at.step == r->step)
+        return SL_OK;
+    rc = begin(c, r, at.step);
     at.wall_us = wall_of(c, r);
     add(&list, r, LOSS, WIRE_KNOWN(e, loss));
     if (counts(s))
         add(&list, r, ACCURACY, WIRE_KNOWN(e, accuracy));
     if (rc == SL_OK)
         rc = tensorboard_scalars(&r->waits, &at, list.list, list.count);
-    return keep(r, before, rc);
+    if (keep(r, before, rc) != SL_OK)
+        return rc;
+    r->any = true;
+    r->step = at.step;
+    return SL_OK;
 }
 
 static enum sl_err take_evaluations(struct curves *c,

@@ -272,7 +272,7 @@ TEST(curves, a_job_that_falls_back_says_so)
 TEST(curves, evaluations_are_a_run_of_their_own)
 {
     Sluice__V1__Evaluation e[2];
-    Sluice__V1__Evaluation *list[3] = {&e[0], &e[1]};
+    Sluice__V1__Evaluation *list[4] = {&e[0], &e[1]};
     const char *root = t_tmpdir();
     struct curves *c;
 
@@ -292,7 +292,8 @@ TEST(curves, evaluations_are_a_run_of_their_own)
     take(c, 200);
     e[0].known_loss_case = 0;
     list[2] = &e[0]; // nothing is known of it: no point
-    status.n_evaluations = 3;
+    list[3] = &e[1]; // of the same parameters: the same point
+    status.n_evaluations = 4;
     take(c, 300);
     curves_free(c);
     T_EQ(look(root, "j-7/validation").files, 1);
