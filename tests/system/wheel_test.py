@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The wheel of a build installs into an empty environment and trains."""
+import inspect
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import zipfile
 
 from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main
@@ -80,11 +82,42 @@ def a_wheel_needs_no_more_than_the_transport():
 
 
 def its_types_are_clean():
-    said = run(sys.executable, "-m", "mypy", "--cache-dir", os.devnull,
-               cwd=ROOT / "python")
-    check("no issues" in said, said)
+    """And a program of a user's that is checked sees the keywords of a cluster."""
+    program = """
+import numpy as np, sluice.jax, sluice.keras, sluice.torch
+sluice.torch.Trainer(None, "j", mode="hybrid", ranks=2, tls="certs/worker", wait=2.0)
+sluice.torch.Trainer(None, "j", rank=2)
+sluice.keras.fit(None, None, job="j", workers=2, train={"max_delay": 16}, new=True)
+sluice.keras.fit(None, None, job="j", workers="2")
+sluice.jax.Trainer({}, "j", init="zeros", store="/tmp/x", advertise="10.0.0.1:7")
+sluice.jax.Trainer({}, "j", max_delay=16)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        def mypy(*words):
+            return subprocess.run(
+                [sys.executable, "-m", "mypy", "--cache-dir", f"{folder}/cache", *words],
+                cwd=ROOT / "python", capture_output=True, text=True, check=False).stdout
+        said = mypy()
+        check("no issues" in said, said)
+        file = os.path.join(folder, "program.py")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(program)
+        said = mypy("--strict", file)
+    check_equal(re.findall(r"program.py:(\d+): error: .*\[([\w-]+)\]", said),
+                [("4", "call-arg"), ("6", "arg-type"), ("8", "call-arg")], said)
+
+
+def its_keywords_are_those_of_a_program():
+    sys.path.insert(0, str(ROOT / "python"))
+    from sluice import _program
+    taken = inspect.signature(_program.Program.__init__).parameters.values()
+    check_equal({name: kind.__forward_arg__ for name, kind in
+                 _program.Cluster.__annotations__.items()},
+                {p.name: p.annotation for p in taken if p.kind is p.KEYWORD_ONLY},
+                "keywords of Cluster")
 
 
 if __name__ == "__main__":
-    main([its_types_are_clean, a_wheel_is_all_that_a_program_needs, a_wheel_has_what_it_says,
+    main([its_types_are_clean, its_keywords_are_those_of_a_program,
+          a_wheel_is_all_that_a_program_needs, a_wheel_has_what_it_says,
           a_wheel_needs_no_more_than_the_transport])
