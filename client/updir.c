@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/cli.h"
@@ -214,7 +214,8 @@ bool updir_process_has(pid_t pid, const char *variable, const char *value)
 
 bool updir_await_end(pid_t pid, int wait_ms)
 {
-    int fd = pidfd_open(pid, 0);
+    // glibc 2.36 has a function for it; a portable wheel runs with older ones.
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     bool ended;
 

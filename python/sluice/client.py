@@ -15,6 +15,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -57,6 +58,11 @@ def command() -> str:
         raise FileNotFoundError("no sluice command: put it into PATH, or its folder "
                                 "into SLUICE_BIN")
     return path
+
+
+def main() -> None:
+    """Becomes the sluice command: an installed wheel puts this into PATH as `sluice`."""
+    os.execv(command(), [command(), *sys.argv[1:]])
 
 
 def _words(coordinator: Optional[str], tls: Tls) -> List[str]:

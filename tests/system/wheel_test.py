@@ -20,8 +20,35 @@ def run(*words, **options):
     return done.stdout.strip()
 
 
-def make(folder):
-    return run(sys.executable, ROOT / "tools" / "make-wheel", BIN.parent, folder)
+def make(folder, *how):
+    return run(sys.executable, ROOT / "tools" / "make-wheel", *how, BIN.parent, folder)
+
+
+def install(wheel, target):
+    run(sys.executable, "-m", "pip", "install", "--no-index", "--no-deps",
+        "--target", target, wheel)
+
+
+def trains(c, target):
+    """What is installed in `target` alone trains a job, and has the command."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
+    clean["PYTHONPATH"] = str(target)
+    job = c.submit(linear_job(epochs=2))
+    said = run(sys.executable, "-c",
+               "import sluice, sys; print(sluice.__file__); "
+               f"print(sluice.jobs({c.address!r})[0]['name'])", env=clean, cwd=c.dir)
+    check_equal(said.split(), [f"{target}/sluice/__init__.py", "linear"],
+                "where it is, and the job that it sees")
+    check_equal(run(target / "bin" / "sluice", "--version", env=clean),
+                run(BIN / "sluice", "--version"), "version of the command")
+    program = Program(c, "np", ROOT / "examples" / "numpy_worker.py",
+                      PYTHONPATH=str(target), SLUICE_LIBRARY="", SLUICE_BIN="")
+    try:
+        done = c.wait_state(job)
+    finally:
+        program.end()
+    check_counts(done)
+    check_learnt(c, job)
 
 
 def a_wheel_is_all_that_a_program_needs():
@@ -30,25 +57,40 @@ def a_wheel_is_all_that_a_program_needs():
         wheel = make(c.dir / "a")
         check_equal(open(make(c.dir / "b"), "rb").read(), open(wheel, "rb").read(),
                     "two wheels of one build")
+        install(wheel, c.dir / "site")
+        trains(c, c.dir / "site")
+
+
+def a_portable_wheel_has_its_libraries_inside():
+    """Nothing is asked of a host but what each has."""
+    with Cluster(psservers=1, workers=0) as c:
+        wheel = make(c.dir / "w", "--portable")
+        tag = re.search(r"-py3-none-manylinux_2_(\d+)_\w+\.whl$", wheel)
+        check(tag, wheel)
         target = c.dir / "site"
-        run(sys.executable, "-m", "pip", "install", "--no-index", "--no-deps",
-            "--target", target, wheel)
-        job = c.submit(linear_job(epochs=2))
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
-        said = run(sys.executable, "-c",
-                   "import sluice, sys; print(sluice.__file__); "
-                   f"print(sluice.jobs({c.address!r})[0]['name'])",
-                   env={**clean, "PYTHONPATH": str(target)}, cwd=c.dir)
-        check_equal(said.split(), [f"{target}/sluice/__init__.py", "linear"],
-                    "where it is, and the job that it sees")
-        program = Program(c, "np", ROOT / "examples" / "numpy_worker.py",
-                          PYTHONPATH=str(target), SLUICE_LIBRARY="", SLUICE_BIN="")
-        try:
-            done = c.wait_state(job)
-        finally:
-            program.end()
-        check_counts(done)
-        check_learnt(c, job)
+        install(wheel, target)
+        trains(c, target)
+        for name in ("libsluice.so.0", "sluice"):
+            said = run("ldd", target / "sluice" / "lib" / name)
+            check("not found" not in said, said)
+            outside = {re.sub(r".*/|\.so.*", "", line.split()[0])
+                       for line in said.splitlines() if str(target) not in line}
+            check(outside <= {"linux-vdso", "ld-linux-x86-64", "ld-linux-aarch64", "libc", "libm",
+                              "libgcc_s", "libstdc++", "libz", "libresolv", "libdl",
+                              "libpthread", "librt"}, f"of {name} the host's own", outside)
+        # Of Debian 12's libraries none wants more than 2.34; neither do we.
+        here = int(os.confstr("CS_GNU_LIBC_VERSION").rpartition(".")[2])
+        check(int(tag[1]) <= (34 if here <= 36 else here), wheel)
+
+
+def a_portable_wheel_for_an_older_glibc_is_refused():
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, ROOT / "tools" / "make-wheel", "--portable", "--glibc",
+             "2.17", BIN.parent, folder], capture_output=True, text=True, check=False)
+        check_equal((done.returncode, os.listdir(folder)), (1, []), done.stderr)
+    check("no portable wheel for glibc 2.17 of this build" in done.stderr and
+          "too-recent versioned symbols" in done.stderr, done.stderr)
 
 
 def a_wheel_has_what_it_says():
@@ -119,5 +161,6 @@ def its_keywords_are_those_of_a_program():
 
 if __name__ == "__main__":
     main([its_types_are_clean, its_keywords_are_those_of_a_program,
-          a_wheel_is_all_that_a_program_needs, a_wheel_has_what_it_says,
+          a_wheel_is_all_that_a_program_needs, a_portable_wheel_has_its_libraries_inside,
+          a_portable_wheel_for_an_older_glibc_is_refused, a_wheel_has_what_it_says,
           a_wheel_needs_no_more_than_the_transport])
