@@ -781,7 +781,7 @@ function jobView(id) {
 
     function showWorkers(page) {
         put(workers, page.members.length ? table(["name", "state", ["n", word("leases", "lease")], ["n", "memory"], ...BUSY, "host", "device"], page.members.map(m =>
-            [["t", m.name], badge(m.state), ["n", m.leases], ["n", bytes(m.resident_bytes)], ...usage(m), ["name", m.host || "-"], ["name", m.device || "-"]]), {id: "workers-of"})
+            [["t", m.name], badge(m.state), ["n", m.leases], ["n", bytes(m.resident_bytes || null)], ...usage(m), ["name", m.host || "-"], ["name", m.device || "-"]]), {id: "workers-of"})
             : el("p", {class: "dim"}, "none holds a lease now"),
         page.found > page.members.length ? el("p", {class: "dim"}, `${page.members.length} of ${whole(page.found)}; the others are under Cluster`) : "");
     }
@@ -838,7 +838,8 @@ function compareView(one, other) {
         const there = jobs.filter(job => job && job.status);
         document.title = there.map(job => job.status.id).join(" and ") + " - Sluice";
         const rows = there.map(job => numbersOf(job.status).flat().filter(p => p));
-        const names = [...new Set(rows.flatMap(row => row.map(([name]) => name.textContent || name)))];
+        const fullest = rows.slice().sort((a, b) => b.length - a.length); // its order is that of all
+        const names = [...new Set(fullest.flatMap(row => row.map(([name]) => name.textContent || name)))];
         put(facing, el("div", {class: "grid two"}, ...there.map(job => el("section", null,
             el("div", {class: "title"}, el("h2", null, el("span", {class: "key " + colors[jobs.indexOf(job)][0]}), jobLink(job.status.id, `${job.status.id} ${job.status.name}`)),
                 badge(job.status.state)), progressOf(job.status)))));
@@ -945,7 +946,7 @@ function squares(label, color) {
 }
 
 function clusterView() {
-    const list = el("div"), moved = el("div"), where = el("span", {class: "dim"});
+    const list = el("div"), moved = el("div", {class: "tall", tabindex: "0"}), where = el("span", {class: "dim"});
     const state = m => m[1] === "lost" ? "bad" : m[1] !== "ready" ? "warn" : m[2] ? "good" : "run";
     const workers = squares("workers", state), servers = squares("psservers", state);
     const name = el("input", {placeholder: "name", "aria-label": "filter by name", input: () => { from = 0; soon(); }});
@@ -960,8 +961,8 @@ function clusterView() {
         found = page.found;
         where.textContent = found ? `${from + 1} to ${from + page.members.length} of ${found}` : "none";
         put(list, table(["name", "role", "state", ["n", "leases"], ["n", "shards"], ["n", "memory"], ...BUSY, ["n", word("heard", "heartbeat")], "up", "host", "device or address", "version", "why"],
-            page.members.map(m => Object.assign([["t", m.name], m.role, badge(m.state), ["n", m.leases], ["n", m.shards], ["n", bytes(m.resident_bytes)], ...usage(m),
-                ["n", (m.heartbeat_age_ms / 1000).toFixed(1) + " s ago"], ["t", span(m.attached_seconds)], ["name", m.host || "-"], ["name", m.device || m.address || "-"], ["t", m.version || "-"], ["name", m.reason || ""]],
+            page.members.map(m => Object.assign([["t", m.name], m.role, badge(m.state), ["n", m.leases], ["n", m.shards], ["n", bytes(m.resident_bytes || null)], ...usage(m),
+                ["n", (m.heartbeat_age_ms < 1e4 ? (m.heartbeat_age_ms / 1000).toFixed(1) + " s" : span(m.heartbeat_age_ms / 1000)) + " ago"], ["t", span(m.attached_seconds)], ["name", m.host || "-"], ["name", m.device || m.address || "-"], ["t", m.version || "-"], ["name", m.reason || ""]],
             {attributes: {"data-member": m.name, "data-pid": m.pid, "data-state": m.state}})), {id: "members"}));
         events();
     }

@@ -184,7 +184,7 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
 def a_phone_is_turned_before_a_job_a_day_old():
     with Cluster(psservers=1, workers=1, coordinator_args=OPS) as c, chrome.Chrome() as page:
         where = address(c, "coordinator")
-        job = c.submit(mlp_job(name="long", epochs=30000))
+        job = c.submit(mlp_job(name="a_name_that_has_no_place_where_it_could_be_broken_in_two", epochs=30000))
         c.wait_steps(job, 1)
         page.first(LONG)
         points = "Number((document.querySelector('[data-chart=loss]') || {dataset: {}}).dataset.points)"
@@ -201,6 +201,9 @@ def a_phone_is_turned_before_a_job_a_day_old():
                 check("no answer" not in page.js("document.getElementById('live').textContent"),
                       "the page had no answer", page.js("document.getElementById('live').textContent"))
         looks(page, "long")
+        page.open(f"http://{where}/?0#/compare/{job}/{job}")
+        page.until("it beside itself", "document.querySelectorAll('#compared thead th').length === 3")
+        looks(page, "compare-long")
         only_ours(page, where)
 
 
