@@ -212,8 +212,10 @@ int verb_logs(struct cli *cli)
     if (rc == SL_OK && l.count == 0)
         rc = sl_fail(&err, SL_ENOENT,
                      "nothing in the %u files of %s is about j-%" PRIu64
-                     "; --dir names the folder of a `sluice up`",
-                     l.files, dir, l.job);
+                     "; --dir names the folder of a `sluice up`. Of daemons "
+                     "that were started otherwise: `sluice events j-%" PRIu64
+                     " --follow`, and the journal of their host",
+                     l.files, dir, l.job, l.job);
     code = rc == SL_OK ? print(cli, &l, &err) : cli_fail(&err);
     release(&l);
     sl_free(dir);

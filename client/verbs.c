@@ -773,7 +773,10 @@ const struct cli_verb cli_verbs[] = {
      .brief = "what the daemons of 'up' said of a job",
      .text = "Prints the lines of the log about one job, of all daemons that a "
              "'sluice up' started in a folder, in the order of their times; "
-             "with -o json as they were written, an object each.",
+             "with -o json as they were written, an object each. Daemons that "
+             "were started otherwise, on this host or on others, write to the "
+             "journal of their host (journalctl -u 'sluice*'); what they told "
+             "the coordinator of a job is in 'sluice events JOB --follow'.",
      .example = "sluice logs j-1 --dir ./cluster",
      .keys = logs_keys,
      .min_args = 1,

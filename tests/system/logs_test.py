@@ -41,7 +41,9 @@ def lines_of_a_job_and_of_no_other():
         check("secret" not in logs(up, "logs", "j-1"), "a link was followed")
         for job in ("../secret", "/etc/passwd", "j-", "j-1/../../secret", ""):
             check("no job's id" in logs(up, "logs", job, want=2), "it is taken", job)
-        check("is about j-99" in logs(up, "logs", "j-99", want=3), "a job that is not there")
+        told = logs(up, "logs", "j-99", want=3)
+        check("is about j-99" in told and "`sluice events j-99 --follow`" in told,
+              "a job that is not there", told)
 
 
 if __name__ == "__main__":
