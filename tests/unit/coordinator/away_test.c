@@ -316,7 +316,7 @@ TEST(away, a_submission_says_that_the_store_does_not_answer)
     answers = NONE;
     world_task(w);
     T_EQ(s.ready, 1);
-    T_EQ(s.rc, SL_EUNAVAIL);
+    T_EQ(s.rc, SL_EIO);
     T_TRUE(strstr(s.err.text, "nobody answers") != NULL);
     answers = ALL;
     submission_release(&s);
