@@ -42,6 +42,9 @@ static void add(struct coord *c, const struct member *m, struct work *w)
     };
     list_push_back(&c->suspicions, &s->node);
     of->closure.suspected++;
+    if (m->memory_bytes > 0 &&
+        (of->least_memory == 0 || m->memory_bytes < of->least_memory))
+        of->least_memory = m->memory_bytes;
 }
 
 static struct work *range(const struct job *job, const struct suspicion *s)

@@ -52,6 +52,9 @@ void memory_vanished(struct buf *out, const struct work *w)
                         "in memory.events of its cgroup");
     if (w->job->placed)
         need_worker(out, w->job);
+    if (w->least_memory > 0)
+        buf_appendf(out, "; one that was lost may use %llu MiB",
+                    (ull)w->least_memory >> 20);
     buf_append_str(out, "; give workers more memory, or take a smaller model "
                         "or batch");
 }

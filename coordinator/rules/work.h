@@ -63,6 +63,8 @@ struct work {
     uint64_t first, count;  // WORK_EVALUATE: samples of the test set
     struct buf story;       // whom it took down and how, for people
     bool vanished;          // each of those was lost without a word
+    uint64_t least_memory;  // that one which was lost with it may use; 0: none
+                            // has said it
     bool judging, judged;   // it is being found out, and was, how many steps
     uint64_t judged_steps;  // were counted when it had half of its blame
     enum work_why why;      // its last attempt ended badly,

@@ -279,9 +279,13 @@ TEST(trust, what_shards_counted_forgives_before_a_job_is_failed)
     // Two more, and nothing gets on.
     world_attach(w, world_add(w, FAKE_WORKER, "c"));
     T_EQ(die_in(w, worker(w, 2), 2), closure);
-    world_attach(w, world_add(w, FAKE_WORKER, "d"));
+    world_add(w, FAKE_WORKER, "d");
+    worker(w, 3)->memory_bytes = 3 << 20;
+    world_attach(w, worker(w, 3));
     T_EQ(die_in(w, worker(w, 3), 2), closure);
     T_EQ(world_state(w), JOB_FAILED);
+    T_HAS(world_reason(w), "besides activations and data; one that was lost "
+                           "may use 3 MiB; give workers more");
     T_HAS(world_reason(w), "2 attempts on 2 distinct workers: c (lost), d");
     T_HAS(world_reason(w), "perhaps killed by its host's kernel for want of "
                            "memory: look for exit code 137, `dmesg`, and "
