@@ -11,6 +11,7 @@
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/monitor.h"
 #include "coordinator/core/publish.h"
 #include "coordinator/core/send.h"
 
@@ -83,6 +84,8 @@ static void begin(struct coord *c, struct job *job, enum cut_why why)
     job->last_cut++;
     job->cut->one_round = job->allreduce;
     job->cut_round = ring_round(job);
+    if (job->cut_round == 0)
+        monitor_cut(job, job->cut->n);
     FAULT("cut.request");
     LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
         (ull)job->cut->n, names[why]);

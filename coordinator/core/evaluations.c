@@ -186,21 +186,21 @@ static void set_metrics(struct journal_evaluation *row, const struct job *job)
 // newer is known.
 static void set_trained(struct journal_evaluation *row, const struct job *job)
 {
-    const struct journal_trained *t = &job->counters.trained;
+    const struct journal_trained t = monitor_until(job, row->cut);
     const struct meter_sums trained = {
-        .samples = t->samples, .correct = t->correct, .loss_sum = t->loss_sum};
+        .samples = t.samples, .correct = t.correct, .loss_sum = t.loss_sum};
     const struct journal_evaluation *last = NULL;
 
-    if (t->steps == 0 && job->evaluations_count > 0)
+    if (t.steps == 0 && job->evaluations_count > 0)
         last = &job->evaluations[job->evaluations_count - 1];
-    row->train_samples = last != NULL ? last->train_samples : t->samples;
+    row->train_samples = last != NULL ? last->train_samples : t.samples;
     row->train_loss =
         last != NULL ? last->train_loss : meter_mean_loss(&trained);
     row->train_accuracy =
         last != NULL ? last->train_accuracy : meter_mean_accuracy(&trained);
     // The mean of the few that were applied says nothing of what came of it.
     row->train_broken =
-        last != NULL ? last->train_broken : t->skipped > t->steps / 2;
+        last != NULL ? last->train_broken : t.skipped > t.steps / 2;
 }
 
 static void fill_row(const struct job *job, struct journal_evaluation *row,
@@ -243,7 +243,7 @@ static bool write_rows(struct coord *c, struct job *job,
     }
     if (any) {
         blob = (struct journal_blob){packed.data, packed.len};
-        rc = monitor_begin_range(c, job);
+        rc = monitor_begin_range(c, job, last->cut);
     }
     FAULT("callbacks.evaluated");
     if (rc == SL_OK)

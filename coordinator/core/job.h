@@ -124,6 +124,14 @@ struct opened {
     uint64_t map_version; // of the map that was sent last
 };
 
+// A part of what was trained since the last evaluation, as workers told it.
+struct job_told {
+    uint64_t cut; // the first that holds it
+    struct journal_trained trained;
+};
+
+#define JOB_TOLD 8
+
 // Not I7's (`paused`): somebody wants it to lie still (pause.h).
 struct job_pause {
     struct journal_pause row; // as it is journalled
@@ -275,6 +283,11 @@ struct job {
     uint32_t rates_unknown;
     uint64_t ring_rates;
     uint64_t trained_ms; // what was trained was journalled last
+    // The parts of `counters.trained`, by cut, and the one that no cut holds
+    // yet.
+    struct job_told told[JOB_TOLD];
+    size_t told_count;
+    struct journal_trained fresh;
 
     // The most that was counted of it in this term. Changed by: figures.
     bool figured;

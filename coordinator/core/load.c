@@ -393,6 +393,7 @@ static enum sl_err make_job(struct coord *c, const struct journal_job *row,
     job->submitted_us = row->submitted_us;
     job->ended_us = row->ended_us;
     job->counters = row->counters;
+    job->fresh = job->counters.trained;
     job->map_version = c->term << 32; // rises over restarts
     if (row->has_facts)
         closure_counted(&job->probe.closure);

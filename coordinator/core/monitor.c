@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/fault.h"
 #include "common/base/mem.h"
@@ -20,29 +21,93 @@ bool monitor_waits(const struct job *job)
     return spec_callbacks_wait(&job->watched);
 }
 
-void monitor_trained(struct coord *c, struct job *job,
-                     const struct meter_sums *more)
-{
-    struct journal_trained *t = &job->counters.trained;
+// ---- what was trained
 
-    if (!spec_callbacks_any(&job->watched))
-        return;
+static void trained_add(struct journal_trained *t,
+                        const struct journal_trained *more)
+{
     t->samples += more->samples;
     t->correct += more->correct;
     t->loss_sum += more->loss_sum;
     t->steps += more->steps;
     t->skipped += more->skipped;
+}
+
+void monitor_trained(struct coord *c, struct job *job,
+                     const struct meter_sums *more)
+{
+    const struct journal_trained part = {more->samples, more->correct,
+                                         more->loss_sum, more->steps,
+                                         more->skipped};
+
+    if (!spec_callbacks_any(&job->watched))
+        return;
+    trained_add(&job->counters.trained, &part);
+    trained_add(&job->fresh, &part);
     if (coord_now(c) - job->trained_ms < TRAINED_MS)
         return;
     job->trained_ms = coord_now(c);
     job->counters_changed = true;
 }
 
-enum sl_err monitor_begin_range(struct coord *c, struct job *job)
+void monitor_cut(struct job *job, uint64_t cut)
+{
+    struct job_told *last =
+        job->told_count > 0 ? &job->told[job->told_count - 1] : NULL;
+
+    if (!spec_callbacks_any(&job->watched) ||
+        (last != NULL && last->cut >= cut))
+        return;
+    if (job->told_count < JOB_TOLD) {
+        job->told[job->told_count++] = (struct job_told){cut, job->fresh};
+    } else { // many that nobody evaluates
+        trained_add(&last->trained, &job->fresh);
+        last->cut = cut;
+    }
+    job->fresh = (struct journal_trained){0};
+}
+
+static size_t told_until(const struct job *job, uint64_t cut)
+{
+    size_t count = 0;
+
+    while (count < job->told_count && job->told[count].cut <= cut)
+        count++;
+    return count;
+}
+
+struct journal_trained monitor_until(const struct job *job, uint64_t cut)
+{
+    size_t count = told_until(job, cut);
+    struct journal_trained sum = {0};
+
+    if (count == 0)
+        return job->counters.trained;
+    for (size_t i = 0; i < count; i++)
+        trained_add(&sum, &job->told[i].trained);
+    return sum;
+}
+
+static void forget_until(struct job *job, uint64_t cut)
+{
+    size_t count = told_until(job, cut);
+
+    if (count == 0) {
+        job->fresh = (struct journal_trained){0};
+        count = job->told_count;
+    }
+    job->told_count -= count;
+    memmove(job->told, job->told + count, job->told_count * sizeof(*job->told));
+    job->counters.trained = job->fresh;
+    for (size_t i = 0; i < job->told_count; i++)
+        trained_add(&job->counters.trained, &job->told[i].trained);
+}
+
+enum sl_err monitor_begin_range(struct coord *c, struct job *job, uint64_t cut)
 {
     struct journal_counters now;
 
-    job->counters.trained = (struct journal_trained){0};
+    forget_until(job, cut);
     now = job->counters;
     now.elapsed_ms = job_elapsed_ms(job, coord_now(c));
     return journal_job_counters(c->journal, job->id, &now, &c->err);

@@ -20,12 +20,21 @@
 // There are callbacks that training waits for.
 bool monitor_waits(const struct job *job);
 
-// What was trained is told by so much more; journalled now and then.
+// Adds `more` to what was trained since the last evaluation; it is journalled
+// now and then.
 void monitor_trained(struct coord *c, struct job *job,
                      const struct meter_sums *more);
 
-// What is trained from now on is of the next evaluation: with the next write.
-enum sl_err monitor_begin_range(struct coord *c, struct job *job);
+// Notes that this cut holds what was told until now, and nothing that is told
+// from now on. Does nothing if that was noted of it before.
+void monitor_cut(struct job *job, uint64_t cut);
+
+// Returns what was trained between the last evaluation and this cut, as far as
+// it was told when the cut began. Of a cut of an earlier term: until now.
+struct journal_trained monitor_until(const struct job *job, uint64_t cut);
+
+// Takes that away, once this cut is evaluated: with the next write.
+enum sl_err monitor_begin_range(struct coord *c, struct job *job, uint64_t cut);
 
 // What callbacks make of the job's evaluation whose row this is; of no closure
 // at or above `next` any step is counted. *out and the packed row of the

@@ -14,6 +14,7 @@
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/monitor.h"
 #include "coordinator/core/removals.h"
 #include "coordinator/core/send.h"
 #include "coordinator/journal/manifest.h"
@@ -358,10 +359,12 @@ static void aborted(struct coord *c, struct job *job, struct publish *p)
 
 static void settle(struct coord *c, struct job *job, struct publish *p)
 {
-    if (p->rc == SL_OK)
+    if (p->rc == SL_OK) {
+        monitor_cut(job, p->made.n);
         published(c, job, p);
-    else
+    } else {
         aborted(c, job, p);
+    }
     if (c->dead)
         return;
     cut_free(job->cut);

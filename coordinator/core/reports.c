@@ -159,6 +159,8 @@ void reports_ring_step(struct coord *c, struct member *m,
 
     if (job == NULL || message->metrics == NULL)
         return;
+    if (job->cut != NULL && message->sequence > job->cut_round)
+        monitor_cut(job, job->cut->n);
     list_for(n, &m->leases)
     {
         struct work *w = list_entry(n, struct work, on_holder);

@@ -103,31 +103,46 @@ def skipped_loss(c):
     check(abs(end["loss"] - math.log(2)) < 1e-6, f"cross entropy {end['loss']}")
 
 
+def broken_after_48(c, mode, name, callback):
+    """A job learns for 48 steps, and then its rate breaks it. Gives its end."""
+    spec = linear(f"{name[:4]}-{mode}", {"train": learnable(c)}, mode=mode, epochs=13)
+    spec["optimizer"] = {"type": "sgd", "schedule": {
+        "type": "piecewise_constant_decay", "boundaries": [48], "values": [0.05, 1e25]}}
+    spec.update(callbacks={name: callback}, evaluate={"every_steps": 8})
+    end = c.ends(spec)
+    losses = {int(e["steps"]): e["train_loss"] for e in end["evaluations"]}
+    for step, loss in losses.items():
+        if step <= 48:
+            check(loss is not None and 0 < loss < 40, f"{mode} {name}: loss of the steps to {step}", losses)
+    return end, losses
+
+
 def best_of_nothing(c):
-    """A job learns for 48 steps, and then its rate breaks it: what follows is no best."""
+    """What follows when a job breaks is no best. Training waits for early stopping."""
     for mode in RINGS:
-        for name, callback in (
-                ("early_stopping", {"monitor": "loss", "patience": 3, "restore_best_weights": True}),):
-            spec = linear(f"{name[:4]}-{mode}", {"train": learnable(c)}, mode=mode, epochs=13)
-            spec["optimizer"] = {"type": "sgd", "schedule": {
-                "type": "piecewise_constant_decay", "boundaries": [48], "values": [0.05, 1e25]}}
-            spec.update(callbacks={name: callback}, evaluate={"every_steps": 8})
-            end = c.ends(spec)
-            losses = {int(e["steps"]): e["train_loss"] for e in end["evaluations"]}
-            for step, loss in losses.items():
-                if step <= 48:
-                    check(loss is not None and 0 < loss < 40, f"{mode}: loss of the steps to {step}", losses)
-                check(step < 64 or loss is None, f"{mode}: steps to {step} have no finite loss", losses)
-            said = end["callbacks"][name]
-            check_equal(int(said["best_steps"]), 48, f"{mode} {name}: the best, of {losses}")
-            check_equal(said["best"], losses[48], "its value")
-            more = ["--best"] if name == "best_checkpoint" else []
-            kernel = exported(c, end["id"], *more)
-            check(abs(kernel - TRUE).max() < 0.1, f"{mode} {name}: exported {kernel}")
-            text = c.run("status", end["id"]).stdout
-            check("loss 0.0000" not in text and "loss -" in text, text)
-            if name == "early_stopping":
-                check("after step 48" in end["reason"], end["reason"])
+        end, losses = broken_after_48(c, mode, "early_stopping", {
+            "monitor": "loss", "patience": 3, "restore_best_weights": True})
+        for step, loss in losses.items():
+            check(step < 64 or loss is None, f"{mode}: steps to {step} have no finite loss", losses)
+        said = end["callbacks"]["early_stopping"]
+        check_equal(int(said["best_steps"]), 48, f"{mode}: the best, of {losses}")
+        check_equal(said["best"], losses[48], "its value")
+        kernel = exported(c, end["id"])
+        check(abs(kernel - TRUE).max() < 0.1, f"{mode}: exported {kernel}")
+        text = c.run("status", end["id"]).stdout
+        check("loss 0.0000" not in text and "loss -" in text, text)
+        check("after step 48" in end["reason"], end["reason"])
+
+
+def the_best_of_a_quick_job(c):
+    """No checkpoint's loss is of steps behind it, which were told before its evaluation."""
+    for mode in MODES:
+        end, losses = broken_after_48(c, mode, "best_checkpoint", {"monitor": "loss"})
+        said = end["callbacks"]["best_checkpoint"]
+        early = [loss for step, loss in losses.items() if step <= 48]
+        if early:
+            check(said["best"] is not None and said["best"] <= min(early), f"{mode}: the best, of {losses}: {said}")
+            check(numpy.isfinite(exported(c, end["id"], "--best")).all(), f"{mode}: exported")
 
 
 def nothing_applied_is_failed(c):
@@ -203,7 +218,7 @@ def evaluation_is_of_its_epoch(c):
         check(told and not any(" at 0 steps" in text for text in told), "events", *told)
 
 
-CASES = [skipped_loss, best_of_nothing, nothing_applied_is_failed, nan_in_weights,
+CASES = [skipped_loss, best_of_nothing, the_best_of_a_quick_job, nothing_applied_is_failed, nan_in_weights,
          callbacks_loss_without_test, evaluation_is_of_its_epoch]
 
 
