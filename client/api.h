@@ -48,6 +48,7 @@ int64_t api_timeout_ms(const struct api *a);
     X(events, EVENTS, EventsRequest, EventsReply, events_reply)                \
     X(timeline, TIMELINE, TimelineRequest, TimelineReply, timeline_reply)      \
     X(history, HISTORY, HistoryRequest, HistoryReply, history_reply)           \
+    X(logs, LOGS, LogsRequest, LogLines, log_lines)                            \
     X(task_queues, TASK_QUEUES, TaskQueuesRequest, TaskQueuesReply,            \
       task_queues_reply)                                                       \
     X(task_delete, TASK_DELETE, TaskDelete, TaskDeleteReply,                   \

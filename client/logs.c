@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/logs.c -- what the daemons of a local cluster said of one job.
+// client/logs.c -- what the daemons said of one job, or one of them at all.
 //
-// The files are those of the cluster's own log folder and nothing else: what
-// is named from outside is a job, never a path.
+// Lines come from the files of a local cluster, those of its own log folder and
+// nothing else: what is named from outside is a job or a member, never a path.
+// Or from the daemons themselves, through the coordinator, which are asked one
+// after the other for what is newer than their last answer.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "client/api.h"
 #include "client/cli.h"
 #include "client/verbs.h"
 #include "common/base/fs.h"
@@ -19,6 +23,10 @@
 #include "common/base/mem.h"
 
 #define TS_BYTES 28 // of clock.h, whose text sorts as time does
+#define AGAIN_MS 500
+#define BUSY_MS 50     // until a member is asked again that another client asks
+#define BUSY_TRIES 100 // then it is left out
+#define REST_ROUNDS 20 // that one is left alone which did not answer
 
 struct line {
     char ts[TS_BYTES];
@@ -29,7 +37,8 @@ struct line {
 
 struct logs {
     const char *dir;
-    uint64_t job;
+    uint64_t job;       // 0: of a member
+    const char *member; // by its name; NULL: of a job
     struct line *lines; // owned
     size_t count, space;
     unsigned files;
@@ -48,12 +57,25 @@ static bool read_job(const char *text, uint64_t *out)
     return true;
 }
 
+// Of a line that came through the coordinator: who was asked. `up` names its
+// daemons' nodes as it names them; elsewhere a node is a host.
+static const char *name_of(const json_t *line)
+{
+    const char *name = json_string_value(json_object_get(line, "daemon"));
+
+    if (name == NULL)
+        name = json_string_value(json_object_get(line, "node"));
+    return name != NULL ? name : "-";
+}
+
 // The coordinator writes "j-7", who holds shards or leases 7.
-static bool is_of(const json_t *line, uint64_t job)
+static bool is_wanted(const struct logs *l, const json_t *line)
 {
     const json_t *value = json_object_get(line, "job");
-    uint64_t said;
+    uint64_t job = l->job, said;
 
+    if (l->member != NULL)
+        return strcmp(name_of(line), l->member) == 0;
     if (json_is_integer(value))
         return (uint64_t)json_integer_value(value) == job;
     return json_is_string(value) && read_job(json_string_value(value), &said) &&
@@ -82,17 +104,17 @@ static enum sl_err keep(struct logs *l, const char *text, json_t *value)
     return at->text != NULL ? SL_OK : SL_ENOMEM;
 }
 
-// Lines that are no JSON (a crash's last words) are of no job.
+// Lines that are no JSON (a crash's last words) are of nobody.
 static enum sl_err take_line(struct logs *l, char *text)
 {
     json_t *value;
     enum sl_err rc = SL_OK;
 
     text[strcspn(text, "\n")] = '\0';
-    if (strstr(text, "\"job\":") == NULL ||
+    if ((l->member == NULL && strstr(text, "\"job\":") == NULL) ||
         sl_json_parse(&value, "log", text, strlen(text), NULL, NULL) != SL_OK)
         return SL_OK;
-    if (is_of(value, l->job))
+    if (is_wanted(l, value))
         rc = keep(l, text, value);
     json_decref(value);
     return rc;
@@ -142,7 +164,8 @@ static int by_time(const void *a, const void *b)
 // "12:00:01.123456 info  ps-0: snapshot written shard=1 bytes=4096"
 static enum sl_err put_text(struct buf *out, const json_t *line)
 {
-    static const char *const head[] = {"ts", "level", "role", "node", "msg"};
+    static const char *const head[] = {"ts",   "level",  "msg",
+                                       "role", "daemon", "node"};
     const char *word[SL_COUNT(head)], *key;
     json_t *value;
     enum sl_err rc;
@@ -151,7 +174,8 @@ static enum sl_err put_text(struct buf *out, const json_t *line)
         word[i] = json_string_value(json_object_get(line, head[i]));
         word[i] = word[i] != NULL ? word[i] : "-";
     }
-    rc = buf_appendf(out, "%s %-5s %s: %s", word[0], word[1], word[3], word[4]);
+    rc = buf_appendf(out, "%s %-5s %s: %s", word[0], word[1], name_of(line),
+                     word[2]);
     json_object_foreach((json_t *)line, key, value)
     {
         bool said = strcmp(key, "job") == 0;
@@ -169,7 +193,8 @@ static enum sl_err put_text(struct buf *out, const json_t *line)
     return rc == SL_OK ? buf_append_char(out, '\n') : rc;
 }
 
-static int print(struct cli *cli, struct logs *l, struct sl_error *err)
+static enum sl_err print(const struct cli *cli, struct logs *l,
+                         struct sl_error *err)
 {
     struct buf out = BUF_INIT;
     enum sl_err rc = SL_OK;
@@ -178,46 +203,298 @@ static int print(struct cli *cli, struct logs *l, struct sl_error *err)
     for (size_t i = 0; i < l->count && rc == SL_OK; i++)
         rc = cli->out.json ? buf_appendf(&out, "%s\n", l->lines[i].text)
                            : put_text(&out, l->lines[i].value);
-    if (out_text(&out, rc, err) != SL_OK)
-        return cli_fail(err);
-    return CLI_EXIT_OK;
+    return out_text(&out, rc, err);
 }
 
-static void release(struct logs *l)
+static void forget(struct logs *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         sl_free(l->lines[i].text);
         json_decref(l->lines[i].value);
     }
-    sl_free(l->lines);
+    l->count = 0;
+}
+
+static enum sl_err read_files(struct cli *cli, struct logs *l,
+                              struct sl_error *err)
+{
+    enum sl_err rc = fs_list(fs_posix(), l->dir, on_name, l, err);
+
+    if (rc == SL_OK && l->count == 0)
+        rc = sl_fail(err, SL_ENOENT,
+                     "nothing in the %u files of %s is about %s; --dir names "
+                     "the folder of a `sluice up`, --coordinator the "
+                     "coordinator of daemons that were started otherwise",
+                     l->files, l->dir, cli_arg(cli, 0));
+    return rc == SL_OK ? print(cli, l, err) : rc;
+}
+
+// ---- through the coordinator
+
+struct source {
+    char name[WIRE_NAME_BYTES + 1];
+    uint64_t after; // LogLines.last
+    unsigned rests; // for so many rounds more
+    bool silent;    // was said
+};
+
+struct asker {
+    struct cli *cli;
+    struct api *api;
+    struct logs *l;
+    struct source *sources; // owned
+    size_t count;
+    bool again; // there was a round before
+    bool away;  // was said of the coordinator
+};
+
+static void pause_ms(unsigned ms)
+{
+    const struct timespec pause = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+// Over calls that add others the pointer does not last.
+static struct source *source_of(struct asker *a, const char *name)
+{
+    struct source *more;
+
+    for (size_t i = 0; i < a->count; i++)
+        if (strcmp(a->sources[i].name, name) == 0)
+            return &a->sources[i];
+    more = sl_realloc_array(a->sources, a->count + 1, sizeof(*more));
+    if (more == NULL)
+        return NULL;
+    a->sources = more;
+    more = &a->sources[a->count++];
+    *more = (struct source){.after = 0};
+    snprintf(more->name, sizeof(more->name), "%s", name);
+    return more;
+}
+
+// A line is an object: who wrote it is put in front.
+static enum sl_err take_from(struct logs *l, const char *name, const char *line,
+                             size_t bytes)
+{
+    struct buf text = BUF_INIT;
+    json_t *word = json_string(name);
+    enum sl_err rc = word != NULL ? SL_OK : SL_ENOMEM;
+
+    if (rc == SL_OK)
+        rc = buf_append_str(&text, "{\"daemon\":");
+    if (rc == SL_OK)
+        rc = sl_json_write(&text, word, false);
+    if (rc == SL_OK)
+        rc = buf_append_char(&text, ',');
+    if (rc == SL_OK)
+        rc = buf_append(&text, line + 1, bytes - 1);
+    if (rc == SL_OK)
+        rc = buf_append_char(&text, '\0');
+    if (rc == SL_OK)
+        rc = take_line(l, (char *)text.data);
+    json_decref(word);
+    buf_release(&text);
+    return rc;
+}
+
+static enum sl_err take_lines(struct logs *l, const char *name,
+                              const Sluice__V1__LogLines *lines)
+{
+    const char *at = (const char *)lines->text.data;
+    const char *end = at + lines->text.len;
+    enum sl_err rc = SL_OK;
+
+    while (at < end && rc == SL_OK) {
+        const char *next = memchr(at, '\n', (size_t)(end - at));
+
+        next = next != NULL ? next + 1 : end;
+        if (*at == '{')
+            rc = take_from(l, name, at, (size_t)(next - at));
+        at = next;
+    }
+    return rc;
+}
+
+static bool is_coordinator(const struct source *s)
+{
+    return strcmp(s->name, "coordinator") == 0;
+}
+
+static enum sl_err ask(struct asker *a, struct source *s, struct sl_error *err)
+{
+    Sluice__V1__LogsRequest request = SLUICE__V1__LOGS_REQUEST__INIT;
+    Sluice__V1__LogLines *lines = NULL;
+    unsigned tries = 0;
+    enum sl_err rc;
+
+    request.member = is_coordinator(s) ? (char *)"" : s->name;
+    request.job = a->l->job;
+    do {
+        request.after = s->after;
+        rc = api_logs(a->api, &request, &lines, err);
+        if (rc == SL_EBUSY)
+            pause_ms(BUSY_MS);
+        if (rc != SL_OK)
+            continue;
+        s->after = lines->last;
+        if (take_lines(a->l, s->name, lines) != SL_OK)
+            return sl_fail(err, SL_ENOMEM, "no memory for the lines");
+    } while ((rc == SL_OK && lines->more) ||
+             (rc == SL_EBUSY && ++tries < BUSY_TRIES));
+    return rc;
+}
+
+// What is the matter with a member, not with the way to the coordinator.
+static bool is_of_member(enum sl_err rc)
+{
+    return rc == SL_ESTATE || rc == SL_ENOENT || rc == SL_EBUSY;
+}
+
+// A member that tells nothing is named once, and left alone for a while. One
+// that was asked for by its name, and never told anything, is an error.
+static enum sl_err look_at(struct asker *a, const char *name,
+                           struct sl_error *err)
+{
+    struct source *s = source_of(a, name);
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    if (s == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for a member");
+    if (s->rests > 0) {
+        s->rests--;
+        return SL_OK;
+    }
+    rc = ask(a, s, &why);
+    if (rc == SL_OK)
+        s->silent = false;
+    else if (rc == SL_ENOTSUP)
+        sl_fail(err, rc,
+                "coordinator %s tells no lines: it is of an older version",
+                api_address(a->api));
+    else if (!is_of_member(rc))
+        *err = why;
+    else if (a->l->member != NULL && !a->again)
+        sl_fail(err, rc, "nothing from %s: %s", name, why.text);
+    else {
+        if (!s->silent)
+            cli_say("sluice: nothing from %s: %s", name, why.text);
+        s->silent = true;
+        s->rests = rc == SL_ESTATE ? REST_ROUNDS : 0; // it may cost 5 s
+        rc = SL_OK;
+    }
+    return rc;
+}
+
+static enum sl_err look_at_all(struct asker *a, struct sl_error *err)
+{
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply;
+    enum sl_err rc = look_at(a, "coordinator", err);
+
+    if (rc == SL_OK)
+        rc = api_cluster(a->api, &request, &reply, err);
+    for (size_t i = 0; rc == SL_OK && i < reply->n_members; i++)
+        if (strcmp(reply->members[i]->state, "lost") != 0)
+            rc = look_at(a, reply->members[i]->name, err);
+    return rc;
+}
+
+static enum sl_err go_round(struct asker *a, struct sl_error *err)
+{
+    enum sl_err rc = a->l->member != NULL ? look_at(a, a->l->member, err)
+                                          : look_at_all(a, err);
+    enum sl_err printed = print(a->cli, a->l, rc == SL_OK ? err : NULL);
+
+    api_forget(a->api);
+    if (rc == SL_OK && a->away)
+        cli_say("The coordinator is back");
+    a->away = a->away && rc != SL_OK;
+    a->again = true;
+    return rc == SL_OK ? printed : rc;
+}
+
+// Over restarts of the coordinator and of members: positions go on.
+static enum sl_err follow(struct asker *a, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    while (rc == SL_OK) {
+        forget(a->l);
+        pause_ms(AGAIN_MS);
+        rc = go_round(a, err);
+        if (rc != SL_EUNAVAIL && rc != SL_ETIMEDOUT)
+            continue;
+        if (!a->away)
+            cli_say("The coordinator at %s is away, waiting for it to come "
+                    "back",
+                    api_address(a->api));
+        a->away = true;
+        rc = SL_OK;
+    }
+    return rc;
+}
+
+static enum sl_err ask_coordinator(struct cli *cli, struct logs *l,
+                                   struct sl_error *err)
+{
+    struct asker a = {.cli = cli, .l = l};
+    enum sl_err rc = api_open(&a.api, cli->conf, err);
+
+    if (rc == SL_OK)
+        rc = go_round(&a, err);
+    if (rc == SL_OK && conf_bool(cli->conf, "follow"))
+        rc = follow(&a, err);
+    else if (rc == SL_OK && l->count == 0)
+        rc = sl_fail(err, SL_ENOENT,
+                     "no daemon that answers has a line about %s among its "
+                     "newest; older ones are in the journal of each host, and "
+                     "`sluice events %s` has what was told to the coordinator",
+                     cli_arg(cli, 0), l->member == NULL ? cli_arg(cli, 0) : "");
+    api_close(a.api);
+    sl_free(a.sources);
+    return rc;
+}
+
+// The files of a cluster that is at hand, unless somebody is named to be asked.
+static bool reads_files(const struct conf *conf, const char *dir)
+{
+    if (conf_bool(conf, "follow"))
+        return false;
+    if (conf_origin(conf, "dir") == CONF_FLAG)
+        return true;
+    return conf_origin(conf, "coordinator") != CONF_FLAG &&
+           fs_exists(fs_posix(), dir);
 }
 
 int verb_logs(struct cli *cli)
 {
     struct sl_error err = SL_ERROR_INIT;
+    const char *of = cli_arg(cli, 0);
     char *dir = fs_join(conf_str(cli->conf, "dir"), "log");
     struct logs l = {.dir = dir};
-    enum sl_err rc = dir == NULL ? SL_ENOMEM : SL_OK;
-    int code;
+    enum sl_err rc;
 
-    if (!read_job(cli_arg(cli, 0), &l.job)) {
-        sl_free(dir);
-        return cli_usage(cli,
-                         "'%.60s' is no job's id, as `sluice jobs` lists it: "
-                         "j-1",
-                         cli_arg(cli, 0));
+    if (!read_job(of, &l.job) || l.job == 0) {
+        l.member = of;
+        if (of[0] == '\0' || strchr(of, '/') != NULL ||
+            strlen(of) > WIRE_NAME_BYTES) {
+            sl_free(dir);
+            return cli_usage(cli,
+                             "'%.60s' is no job's id, as `sluice jobs` lists "
+                             "it: j-1, and no name of a daemon: w-3",
+                             of);
+        }
     }
-    if (rc == SL_OK)
-        rc = fs_list(fs_posix(), dir, on_name, &l, &err);
-    if (rc == SL_OK && l.count == 0)
-        rc = sl_fail(&err, SL_ENOENT,
-                     "nothing in the %u files of %s is about j-%" PRIu64
-                     "; --dir names the folder of a `sluice up`. Of daemons "
-                     "that were started otherwise: `sluice events j-%" PRIu64
-                     " --follow`, and the journal of their host",
-                     l.files, dir, l.job, l.job);
-    code = rc == SL_OK ? print(cli, &l, &err) : cli_fail(&err);
-    release(&l);
+    if (dir == NULL)
+        rc = sl_fail(&err, SL_ENOMEM, "out of memory");
+    else if (reads_files(cli->conf, dir))
+        rc = read_files(cli, &l, &err);
+    else
+        rc = ask_coordinator(cli, &l, &err);
+    forget(&l);
+    sl_free(l.lines);
     sl_free(dir);
-    return code;
+    return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

@@ -100,7 +100,14 @@ static const struct conf_key up_keys[] = {
     {.name = NULL},
 };
 
-static const struct conf_key logs_keys[] = {DIR_KEY, {.name = NULL}};
+static const struct conf_key logs_keys[] = {
+    DIR_KEY,
+    {.name = "follow",
+     .letter = 'f',
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Go on with the lines that come, as the coordinator hears them."},
+    {.name = NULL}};
 
 static const struct conf_key run_keys[] = {
     {.name = "discover",
@@ -477,6 +484,8 @@ static const int conflict_interrupt[] = {CLI_EXIT_CONFLICT,
                                          CLI_EXIT_INTERRUPTED, 0};
 static const int found_conflict[] = {CLI_EXIT_NOT_FOUND, CLI_EXIT_CONFLICT, 0};
 static const int found_denied[] = {CLI_EXIT_NOT_FOUND, CLI_EXIT_DENIED, 0};
+static const int found_conflict_interrupt[] = {
+    CLI_EXIT_NOT_FOUND, CLI_EXIT_CONFLICT, CLI_EXIT_INTERRUPTED, 0};
 static const int found_interrupt[] = {CLI_EXIT_NOT_FOUND, CLI_EXIT_INTERRUPTED,
                                       0};
 
@@ -769,20 +778,23 @@ const struct cli_verb cli_verbs[] = {
      .exits = not_found,
      .run = verb_checkpoints},
     {.name = "logs",
-     .usage = "sluice logs JOB [OPTION]...",
-     .brief = "what the daemons of 'up' said of a job",
-     .text = "Prints the lines of the log about one job, of all daemons that a "
-             "'sluice up' started in a folder, in the order of their times; "
-             "with -o json as they were written, an object each. Daemons that "
-             "were started otherwise, on this host or on others, write to the "
-             "journal of their host (journalctl -u 'sluice*'); what they told "
-             "the coordinator of a job is in 'sluice events JOB --follow'.",
-     .example = "sluice logs j-1 --dir ./cluster",
+     .usage = "sluice logs JOB|MEMBER [OPTION]...",
+     .brief = "what the daemons said of a job",
+     .text = "Prints the lines of the log about one job, of all daemons, or of "
+             "one daemon (w-3, ps-0, coordinator), in the order of their "
+             "times; with -o json as they were written, an object each. Where "
+             "the folder of a 'sluice up' is at hand (--dir) its files have "
+             "them. Otherwise, and with --follow, the coordinator is asked, "
+             "which asks the daemons of all hosts for the newest that they "
+             "keep (256 KiB each); of certificates it needs an admin's. Who "
+             "does not answer is named and left out.",
+     .example = "sluice logs j-1 --follow",
      .keys = logs_keys,
      .min_args = 1,
      .max_args = 1,
+     .remote = true,
      .json = true,
-     .exits = not_found,
+     .exits = found_conflict_interrupt,
      .run = verb_logs},
     {.name = "quota",
      .usage = "sluice quota [OPTION]...",

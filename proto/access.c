@@ -41,7 +41,8 @@ static const struct {
     {WIRE_EVENTS, READERS},
     {WIRE_TIMELINE, READERS},
     {WIRE_HISTORY, READERS},
-    {WIRE_TRACE, WRITERS}, // all members work for it
+    {WIRE_TRACE, WRITERS},   // all members work for it
+    {WIRE_LOGS, MAY(ADMIN)}, // a line may be about any tenant's job
     {WIRE_ASK, MAY(WORKER)},
     {WIRE_PUSH, MAY(WORKER)},
     {WIRE_PUSH_PULL, MAY(WORKER)},

@@ -13,6 +13,7 @@
 #include "common/base/cgroup.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "proto/logged.h"
 #include "proto/model.h"
 #include "proto/traced.h"
 
@@ -180,6 +181,25 @@ static void send_piece(void *arg, const Sluice__V1__TracePiece *piece)
     attendee_send(arg, &up);
 }
 
+// Without memory nothing is sent: who asks gives up waiting.
+static void send_lines(struct attendee *a, const Sluice__V1__LogMore *m)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__LogPiece piece = SLUICE__V1__LOG_PIECE__INIT;
+    uint8_t *space = sl_malloc(WIRE_LOG_BYTES);
+    Sluice__V1__LogLines lines;
+
+    if (space == NULL)
+        return;
+    lines = logged_take(space, m->after, m->job);
+    piece.request = m->request;
+    piece.lines = &lines;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_LOG_PIECE;
+    up.log_piece = &piece;
+    attendee_send(a, &up);
+    sl_free(space);
+}
+
 static void handle(struct attendee *a, const Sluice__V1__AttendDown *m)
 {
     // Nothing is for us before the Welcome: it may be of an older term.
@@ -199,6 +219,9 @@ static void handle(struct attendee *a, const Sluice__V1__AttendDown *m)
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_TRACE_MORE:
         traced_more(a->traced, m->trace_more->trace, send_piece, a);
+        return;
+    case SLUICE__V1__ATTEND_DOWN__KIND_LOG_MORE:
+        send_lines(a, m->log_more);
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_GOODBYE:
         LOG(INFO, "coordinator says goodbye", "reason=%s", m->goodbye->why);
@@ -327,6 +350,7 @@ static void say_hello(struct attendee *a)
     m.only_job = a->setup.only_job;
     m.map_changes = true;
     m.waits_for_round = true;
+    m.log_lines = true;
     m.edition = MODEL_EDITION_KNOWN;
     if (a->setup.away != NULL)
         m.away = (char *)a->setup.away(a->setup.arg);

@@ -74,6 +74,7 @@
 #define WIRE_TRACE_MS_MAX 60000      // that a trace takes
 #define WIRE_TRACE_SPANS_MAX 1024    // of one piece of it
 #define WIRE_TRACE_NAMES_MAX 64
+#define WIRE_LOG_BYTES 65536      // of lines of a log, in one message
 #define WIRE_STALENESS_BUCKETS 11 // 0 1 2 4 8 16 32 64 128 256 and above
 
 // A number that may not be known, alone in the oneof `known_...` of a message:
@@ -118,6 +119,7 @@
 #define WIRE_TIMELINE "/sluice.v1.Jobs/Timeline"
 #define WIRE_HISTORY "/sluice.v1.Jobs/History"
 #define WIRE_TRACE "/sluice.v1.Jobs/Trace"
+#define WIRE_LOGS "/sluice.v1.Jobs/Logs"
 #define WIRE_TASK_SCHEDULE "/sluice.v1.Tasks/Schedule"
 #define WIRE_TASK_ENDED "/sluice.v1.Tasks/Ended"
 #define WIRE_TASK_CANCEL "/sluice.v1.Tasks/Cancel"
@@ -398,6 +400,8 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
     X(pause_request, PauseRequest)                                             \
     X(trace_request, TraceRequest)                                             \
     X(trace_reply, TraceReply)                                                 \
+    X(logs_request, LogsRequest)                                               \
+    X(log_lines, LogLines)                                                     \
     X(task_schedule, TaskSchedule)                                             \
     X(task_scheduled, TaskScheduled)                                           \
     X(task_ended_request, TaskEndedRequest)                                    \

@@ -256,6 +256,10 @@ static const struct wire_rule trace_piece[] = {
     COUNT(3, WIRE_TRACE_SPANS_MAX),
 };
 
+static const struct wire_rule log_more[] = {JOB(1)};
+static const struct wire_rule log_piece[] = {JOB(1), FILL(2)};
+static const struct wire_rule log_lines[] = {BYTES(1, 0, WIRE_LOG_BYTES)};
+
 // ---- ps.proto
 
 static const struct wire_rule local_reply[] = {TEXT(1, 64), TEXT(2, 4096),
@@ -290,6 +294,7 @@ static const struct wire_rule trace_reply[] = {
     COUNT(7, WIRE_TRACE_NAMES_MAX),
     COUNT(8, WIRE_TRACE_SPANS_MAX),
 };
+static const struct wire_rule logs_request[] = {MAYBE_NAME(1)};
 static const struct wire_rule checkpoint_reply[] = {FILL(1)};
 static const struct wire_rule evaluation[] = {ANY_FLOAT(2), ANY_FLOAT(3),
                                               COUNT(20, 64)};
@@ -451,6 +456,9 @@ static const struct wire_rules all[] = {
     RULES(trace_start, trace_start, NULL),
     RULES(trace_more, trace_more, NULL),
     RULES(trace_piece, trace_piece, check_trace_piece),
+    RULES(log_more, log_more, NULL),
+    RULES(log_piece, log_piece, NULL),
+    RULES(log_lines, log_lines, NULL),
     RULES(local_reply, local_reply, NULL),
     RULES(share_request, share_request, NULL),
     RULES(submit_request, submit_request, NULL),
@@ -465,6 +473,7 @@ static const struct wire_rules all[] = {
     RULES(checkpoint_request, checkpoint_request, NULL),
     RULES(trace_request, trace_request, NULL),
     RULES(trace_reply, trace_reply, check_trace_reply),
+    RULES(logs_request, logs_request, NULL),
     RULES(checkpoint_reply, checkpoint_reply, NULL),
     RULES(evaluation, evaluation, NULL),
     RULES(callbacks_status, callbacks_status, NULL),

@@ -28,8 +28,67 @@ static struct {
     char role[NAME_MAX_BYTES], node[NAME_MAX_BYTES];
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_LEVEL_INFO};
 
+// The newest lines, as JSON whatever is written. A line's position is that of
+// its first byte in all that was ever kept; the first is taken from the clock,
+// so that positions go on over a restart of the program.
+static struct {
+    pthread_mutex_t lock;
+    uint64_t start, end; // positions; 0: nothing was kept
+    char text[LOG_KEPT];
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char *const format_names[] = {"auto", "text", "json"};
+
+// What stands before the line for the journal is left out.
+static void keep(const struct pairs *l)
+{
+    const char *text = memchr(l->text, '{', l->len);
+    size_t left = text != NULL ? l->len - (size_t)(text - l->text) : 0;
+
+    pthread_mutex_lock(&kept.lock);
+    if (kept.end == 0)
+        kept.start = kept.end = sl_wall_us(sl_clock_real());
+    while (left > 0) {
+        size_t at = kept.end % LOG_KEPT;
+        size_t n = left < LOG_KEPT - at ? left : LOG_KEPT - at;
+
+        memcpy(kept.text + at, text, n);
+        text += n;
+        left -= n;
+        kept.end += n;
+    }
+    pthread_mutex_unlock(&kept.lock);
+}
+
+// Of the oldest whole line.
+static uint64_t first_position(void)
+{
+    uint64_t at = kept.end - LOG_KEPT;
+
+    if (kept.end - kept.start <= LOG_KEPT)
+        return kept.start;
+    while (kept.text[at % LOG_KEPT] != '\n')
+        at++;
+    return at + 1;
+}
+
+size_t log_kept(char *out, size_t size, uint64_t *after)
+{
+    size_t n;
+
+    pthread_mutex_lock(&kept.lock);
+    if (*after > kept.end || *after < first_position())
+        *after = first_position();
+    n = kept.end - *after < size ? (size_t)(kept.end - *after) : size;
+    for (size_t i = 0; i < n; i++)
+        out[i] = kept.text[(*after + i) % LOG_KEPT];
+    pthread_mutex_unlock(&kept.lock);
+    while (n > 0 && out[n - 1] != '\n')
+        n--;
+    *after += n;
+    return n;
+}
 
 static void put_start(struct pairs *l, enum log_level level, const char *msg)
 {
@@ -41,7 +100,7 @@ static void put_start(struct pairs *l, enum log_level level, const char *msg)
         snprintf(text, sizeof(text), "<%d>", syslog_priority[level]);
         pairs_str(l, text);
     }
-    if (!shared.json) {
+    if (!l->json) {
         snprintf(text, sizeof(text), "%s %-5s ", ts, level_names[level]);
         pairs_str(l, text);
         pairs_str(l, msg);
@@ -72,20 +131,30 @@ static void emit(struct pairs *l, enum log_level level)
     pthread_mutex_unlock(&shared.lock);
 }
 
+static void compose(struct pairs *l, bool json, enum log_level level,
+                    const char *msg, const char *pairs, va_list ap)
+{
+    struct pairs_args a;
+
+    l->len = 0;
+    l->json = json;
+    put_start(l, level, msg);
+    va_copy(a.ap, ap);
+    pairs_add(l, pairs, &a);
+    va_end(a.ap);
+    pairs_end(l);
+}
+
 void log_vevent(enum log_level level, const char *msg, const char *pairs,
                 va_list ap)
 {
     struct pairs l;
-    struct pairs_args a;
 
-    l.len = 0;
-    l.json = shared.json;
-    put_start(&l, level, msg);
-    va_copy(a.ap, ap);
-    pairs_add(&l, pairs, &a);
-    va_end(a.ap);
-    pairs_end(&l);
+    compose(&l, shared.json, level, msg, pairs, ap);
     emit(&l, level);
+    if (!l.json)
+        compose(&l, true, level, msg, pairs, ap);
+    keep(&l);
 }
 
 void log_event(enum log_level level, const char *msg, const char *pairs, ...)

@@ -12,7 +12,8 @@
 //
 // Threads  any, also at the same time; lines are never mixed. log_init and
 //          log_set_sink: before other threads log.
-// Memory   nothing is kept but the role and node names, which are copied.
+// Memory   the role and node names, which are copied, and the newest lines, in
+//          LOG_KEPT bytes of the program's own.
 // Errors   none: what cannot be written is lost; a line is cut at LOG_LINE.
 #ifndef COMMON_RUN_LOG_H
 #define COMMON_RUN_LOG_H
@@ -25,6 +26,7 @@
 #include "common/base/status.h"
 
 #define LOG_LINE 8192 // longest line in bytes, with its newline
+#define LOG_KEPT ((size_t)256 << 10)
 
 enum log_level {
     LOG_LEVEL_DEBUG,
@@ -59,6 +61,12 @@ void log_set_sink(log_sink sink, void *arg);
 
 // Lines that could not be written, or not whole.
 uint64_t log_dropped(void);
+
+// Copies whole lines that were logged after the position *after, oldest first,
+// as JSON; those that fit, of those that are kept. Moves *after behind them and
+// returns their bytes. 0, and what is no position of this program: from the
+// oldest that is kept. `size` is LOG_LINE at least.
+size_t log_kept(char *out, size_t size, uint64_t *after);
 
 bool log_on(enum log_level level);
 

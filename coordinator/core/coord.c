@@ -283,6 +283,7 @@ static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
         .memory_bytes = hello->memory_bytes,
         .map_changes = hello->map_changes,
         .waits_for_round = hello->waits_for_round,
+        .log_lines = hello->log_lines,
         .only_job = hello->only_job,
         .edition = hello->edition,
     };

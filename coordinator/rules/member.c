@@ -92,6 +92,7 @@ static struct member *member_new(const struct member_hello *hello)
     m->memory_bytes = hello->memory_bytes;
     m->map_changes = hello->map_changes;
     m->waits_for_round = hello->waits_for_round;
+    m->log_lines = hello->log_lines;
     m->only_job = hello->only_job;
     m->edition = hello->edition;
     m->lease_ms = DISPATCH_AHEAD_MS;

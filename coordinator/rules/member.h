@@ -64,6 +64,7 @@ struct member_hello {
     const char *name, *address, *host, *version, *device;
     uint64_t process, pid;
     bool external, map_changes, waits_for_round;
+    bool log_lines;        // it can be asked for lines of its log
     bool ranks;            // external: may be a rank
     bool groups;           // external: may be a member of a group
     bool no_store;         // worker: writes no parts of checkpoints
@@ -105,7 +106,7 @@ struct member {
     uint64_t process, pid;
     uint64_t identity; // of its name, whatever process has it
     bool external, ranks, groups, no_store, map_changes, waits_for_round,
-        draining;
+        log_lines, draining;
     bool drained;      // by an admin, whatever it says itself
     uint64_t only_job; // worker: as member_hello
     uint32_t edition;

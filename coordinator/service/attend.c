@@ -14,12 +14,17 @@
 // back by flow control.
 #define ATTEND_QUEUED_MAX 256
 
+// Who takes the messages of one kind, instead of the coord.
+struct taker {
+    Sluice__V1__AttendUp__KindCase kind;
+    attend_take *take; // NULL: nobody
+    void *arg;
+};
+
 struct attend {
     struct loop *loop;
     struct coord *coord; // NULL: nobody listens
-    void (*take_piece)(void *arg, uint64_t member,
-                       const Sluice__V1__TracePiece *piece);
-    void *piece_arg;
+    struct taker takers[2];
     struct map sessions;  // member -> struct session, once attached
     uint64_t last_member; // numbers given to streams
     struct sl_error why;  // without a coord: told to who comes; empty: nothing
@@ -99,6 +104,19 @@ static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
     refuse(s, rc, &err);
 }
 
+static void hand_over(struct session *s, const Sluice__V1__AttendUp *m)
+{
+    for (size_t i = 0; i < SL_COUNT(s->attend->takers); i++) {
+        const struct taker *t = &s->attend->takers[i];
+
+        if (t->take != NULL && t->kind == m->kind_case) {
+            t->take(t->arg, s->member, m);
+            return;
+        }
+    }
+    coord_receive(s->attend->coord, s->member, m);
+}
+
 static void receive(struct session *s, struct parcel *p)
 {
     bool hello = p->rc == SL_OK &&
@@ -119,13 +137,8 @@ static void receive(struct session *s, struct parcel *p)
         receive(s, p);
     } else if (hello) {
         hear_hello(s, p->message->hello);
-    } else if (p->message->kind_case ==
-               SLUICE__V1__ATTEND_UP__KIND_TRACE_PIECE) {
-        if (s->attend->take_piece != NULL)
-            s->attend->take_piece(s->attend->piece_arg, s->member,
-                                  p->message->trace_piece);
     } else {
-        coord_receive(s->attend->coord, s->member, p->message);
+        hand_over(s, p->message);
     }
 }
 
@@ -297,13 +310,14 @@ void attend_set_coord(struct attend *a, struct coord *c)
     a->why = (struct sl_error)SL_ERROR_INIT;
 }
 
-void attend_on_piece(struct attend *a,
-                     void (*take)(void *arg, uint64_t member,
-                                  const Sluice__V1__TracePiece *piece),
-                     void *arg)
+void attend_on(struct attend *a, Sluice__V1__AttendUp__KindCase kind,
+               attend_take *take, void *arg)
 {
-    a->take_piece = take;
-    a->piece_arg = arg;
+    size_t i = 0;
+
+    while (i + 1 < SL_COUNT(a->takers) && a->takers[i].take != NULL)
+        i++;
+    a->takers[i] = (struct taker){kind, take, arg};
 }
 
 void attend_send_away(struct attend *a, const char *why)

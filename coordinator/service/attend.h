@@ -26,12 +26,12 @@ void attend_free(struct attend *a); // NULL is allowed
 // Whom messages go to. NULL: nobody, and nobody is let in.
 void attend_set_coord(struct attend *a, struct coord *c);
 
-// Whom pieces of traces go to, which no coord wants; at first nobody. They are
-// borrowed until the call returns.
-void attend_on_piece(struct attend *a,
-                     void (*take)(void *arg, uint64_t member,
-                                  const Sluice__V1__TracePiece *piece),
-                     void *arg);
+// Whom messages of a kind go to that no coord wants (pieces of traces and of
+// logs); two kinds at most. They are borrowed until the call returns.
+typedef void attend_take(void *arg, uint64_t member,
+                         const Sluice__V1__AttendUp *message);
+void attend_on(struct attend *a, Sluice__V1__AttendUp__KindCase kind,
+               attend_take *take, void *arg);
 
 // Ends all streams, as does everybody who comes before the next coord: they
 // dial again. `why` says for what is waited.

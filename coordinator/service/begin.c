@@ -52,6 +52,7 @@ static void announce(struct server *s)
     api_set_coord(s->api, NULL, s->waits);
     observe_set_coord(s->observe, NULL);
     trace_set_coord(s->trace, NULL, s->waits);
+    logs_set_coord(s->logs, NULL, s->waits);
     loop_timer_stop(s->tick);
     loop_timer_start(s->again, AGAIN_MS, AGAIN_MS);
 }
@@ -166,6 +167,7 @@ static enum sl_err begin_coord(struct server *s, struct sl_error *err)
         api_set_coord(s->api, s->coord, NULL);
         observe_set_coord(s->observe, s->coord);
         trace_set_coord(s->trace, s->coord, NULL);
+        logs_set_coord(s->logs, s->coord, NULL);
     }
     return rc;
 }

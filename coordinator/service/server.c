@@ -222,6 +222,8 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
         rc =
             trace_new(&s->trace, s->loop, s->attend, watchers.patience_ms, err);
     if (rc == SL_OK)
+        rc = logs_new(&s->logs, s->loop, s->attend, err);
+    if (rc == SL_OK)
         rc = make_audit(s, conf, err);
     if (rc == SL_OK)
         rc = make_feed(s, err);
@@ -315,7 +317,7 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
     struct rpc_limits limits;
     const struct rpc_server_options access = {
         .allow = allow, .shared = access_shared, .limits = &limits};
-    struct rpc_table tables[5];
+    struct rpc_table tables[6];
     enum sl_err rc = make_io(s, (unsigned)conf_int(conf, "io-threads"), err);
 
     if (rc == SL_OK)
@@ -327,6 +329,7 @@ static enum sl_err make_port(struct server *s, const struct conf *conf,
     tables[2] = introspect_table(s->introspect);
     tables[3] = tasks_table(s->tasks);
     tables[4] = trace_table(s->trace);
+    tables[5] = logs_table(s->logs);
     atomic_store(&told_of_refusals, s->api);
     rpc_limits_read(&limits, conf);
     rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), &access, err);
@@ -404,6 +407,7 @@ static void begin_end(struct server *s)
     api_set_coord(s->api, NULL, NULL);
     observe_set_coord(s->observe, NULL);
     trace_set_coord(s->trace, NULL, NULL);
+    logs_set_coord(s->logs, NULL, NULL);
     tasks_close(s->tasks);
     begin_stop(s);
     rpc_server_stop(s->rpc);
@@ -453,6 +457,7 @@ void server_stop(struct daemon *d, void *server)
     rpc_io_free(s->io);
     api_free(s->api);
     trace_free(s->trace);
+    logs_free(s->logs);
     observe_free(s->observe);
     audit_free(s->audit);
     coord_free(s->coord);

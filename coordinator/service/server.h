@@ -15,6 +15,7 @@
 #include "coordinator/service/api.h"
 #include "coordinator/service/attend.h"
 #include "coordinator/service/audit.h"
+#include "coordinator/service/logs.h"
 #include "coordinator/service/notes.h"
 #include "coordinator/service/observe.h"
 #include "coordinator/service/trace.h"
@@ -46,6 +47,7 @@ struct server {
     struct tasks *tasks;
     struct notes notes; // of tasks
     struct trace *trace;
+    struct logs *logs;
     struct observe *observe; // NULL: nothing may be written
     struct rpc_io *io;
     struct rpc_server *rpc;

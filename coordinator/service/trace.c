@@ -175,9 +175,9 @@ static void ask(struct tracing *g, struct part *p)
     attend_send(g->of->attend, p->member, &down);
 }
 
-static void on_piece(void *arg, uint64_t member,
-                     const Sluice__V1__TracePiece *piece)
+static void on_piece(void *arg, uint64_t member, const Sluice__V1__AttendUp *up)
 {
+    const Sluice__V1__TracePiece *piece = up->trace_piece;
     struct trace *t = arg;
     struct tracing *g = t->now;
 
@@ -446,7 +446,7 @@ enum sl_err trace_new(struct trace **out, struct loop *loop,
         trace_free(t);
         return sl_fail(err, SL_ENOMEM, "traces");
     }
-    attend_on_piece(attend, on_piece, t);
+    attend_on(attend, SLUICE__V1__ATTEND_UP__KIND_TRACE_PIECE, on_piece, t);
     *out = t;
     return SL_OK;
 }

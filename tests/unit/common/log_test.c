@@ -2,6 +2,8 @@
 #include "common/run/log.h"
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/base/buf.h"
 #include "common/base/json.h"
@@ -151,6 +153,70 @@ TEST(log, words_of_level_and_format)
     T_OK(log_format_parse("json", &format));
     T_EQ(format, LOG_FORMAT_JSON);
     T_FAILS(SL_EINVAL, log_format_parse("", &format));
+}
+
+static char taken[LOG_KEPT + LOG_LINE];
+
+// Bytes of what is kept behind *after; what was taken is terminated.
+static size_t take(uint64_t *after, size_t size)
+{
+    size_t n = log_kept(taken, size, after);
+
+    taken[n] = '\0';
+    return n;
+}
+
+TEST(log, keeps_lines_as_json_whatever_is_written)
+{
+    uint64_t after = 0;
+    char *line;
+    json_t *json = NULL;
+
+    start(LOG_FORMAT_TEXT);
+    take(&after, LOG_KEPT);
+    LOG(WARN, "kept", "job=%d who=%s", 7, "a b");
+    T_HAS(buf_text(&lines), " warn  kept job=7 who=\"a b\"\n");
+    T_GT(take(&after, LOG_KEPT), 0);
+    line = strchr(taken, '\n');
+    T_STR(line, "\n");
+    T_OK(sl_json_parse(&json, "line", taken, (size_t)(line - taken), NULL,
+                       t_err()));
+    T_STR(text_of(json, "node"), "w-3");
+    T_EQ(json_integer_value(json_object_get(json, "job")), 7);
+    json_decref(json);
+    T_EQ(take(&after, LOG_KEPT), 0); // nothing twice
+}
+
+TEST(log, keeps_the_newest_whole_lines)
+{
+    static char text[1000];
+    uint64_t after = 0, before, none = UINT64_MAX;
+    unsigned last = 2 * LOG_KEPT / sizeof(text), next;
+
+    memset(text, 'x', sizeof(text) - 1);
+    start(LOG_FORMAT_JSON);
+    take(&after, LOG_KEPT);
+    before = after;
+    for (unsigned i = 1; i <= last; i++)
+        LOG(INFO, "long", "i=%u text=%s", i, text);
+    T_GT(take(&after, LOG_KEPT), LOG_KEPT - 2 * LOG_LINE);
+    T_EQ(strncmp(taken, "{\"ts\":", 6), 0); // a line's beginning
+    T_LE(after - before, (uint64_t)last * LOG_LINE);
+
+    // In pieces: each of whole lines, none left out, up to the last.
+    next = (unsigned)atoi(strstr(taken, "\"i\":") + 4);
+    T_GT(next, 1);
+    for (before = 0; take(&before, LOG_LINE) > 0;) {
+        for (char *at = taken; (at = strstr(at, "\"i\":")) != NULL; at++)
+            T_EQ(atoi(at + 4), next++);
+    }
+    T_EQ(next, last + 1);
+    T_EQ(before, after);
+
+    // No position of this program's: from the oldest.
+    T_GT(take(&none, LOG_KEPT), LOG_KEPT - 2 * LOG_LINE);
+    T_EQ(none, after);
+    buf_release(&lines);
 }
 
 static void *shout(void *arg)

@@ -27,6 +27,7 @@ static const struct {
     {"/sluice.v1.Jobs/Timeline", "ASV"},
     {"/sluice.v1.Jobs/History", "ASV"},
     {"/sluice.v1.Jobs/Trace", "AS"},
+    {"/sluice.v1.Jobs/Logs", "A"},
     {"/sluice.v1.Shards/Ask", "W"},
     {"/sluice.v1.Shards/Push", "W"},
     {"/sluice.v1.Shards/Pull", "AW"},

@@ -269,6 +269,7 @@ TEST(schema, methods_have_their_names_in_wire_h)
         WIRE_RESUME,      WIRE_TASK_SCHEDULE, WIRE_TASK_ENDED, WIRE_TASK_CANCEL,
         WIRE_TASK_QUEUES, WIRE_TASK_DELETE,   WIRE_TASK_WORK,  WIRE_EVENTS,
         WIRE_TIMELINE,    WIRE_HISTORY,       WIRE_DRAIN,      WIRE_TRACE,
+        WIRE_LOGS,
     };
     unsigned ours = 0;
 

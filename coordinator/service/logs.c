@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/logs.c -- see logs.h.
+#include "coordinator/service/logs.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/service/attend.h"
+#include "proto/logged.h"
+
+#define TICK_MS 200
+
+// A call that waits for a member.
+struct asked {
+    struct rpc_call *call; // NULL: none does
+    uint64_t member, request, until_ms;
+};
+
+struct logs {
+    struct loop *loop;
+    struct attend *attend; // borrowed
+    struct coord *coord;
+    const char *why; // there is none
+    struct loop_timer *tick;
+    struct asked asked[LOGS_ASKED_MOST];
+    size_t waiting; // of those
+    uint64_t last;  // number given
+    uint8_t space[WIRE_LOG_BYTES];
+};
+
+// A call on its way to the loop; its scratch.
+struct visit {
+    struct loop_task task;
+    struct logs *of;
+    struct rpc_call *call;
+    struct wire_arena arena;
+    Sluice__V1__LogsRequest *request; // in the arena
+};
+
+static uint64_t now_ms(void)
+{
+    return sl_now_ms(sl_clock_real());
+}
+
+static void answer(struct rpc_call *call, enum sl_err rc,
+                   const struct sl_error *err,
+                   const Sluice__V1__LogLines *lines)
+{
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    if (rc == SL_OK)
+        rc = wire_msg(&msg, &lines->base);
+    rpc_answer(call, rc, err, &msg);
+}
+
+static void settle(struct logs *l, struct asked *a, enum sl_err rc,
+                   const struct sl_error *err,
+                   const Sluice__V1__LogLines *lines)
+{
+    struct rpc_call *call = a->call;
+
+    a->call = NULL;
+    if (--l->waiting == 0)
+        loop_timer_stop(l->tick);
+    answer(call, rc, err, lines);
+}
+
+static void on_piece(void *arg, uint64_t member, const Sluice__V1__AttendUp *up)
+{
+    const Sluice__V1__LogPiece *piece = up->log_piece;
+    struct logs *l = arg;
+
+    for (size_t i = 0; i < LOGS_ASKED_MOST; i++) {
+        struct asked *a = &l->asked[i];
+
+        if (a->call != NULL && a->member == member &&
+            a->request == piece->request) {
+            settle(l, a, SL_OK, NULL, piece->lines);
+            return;
+        }
+    }
+}
+
+static void on_tick(void *arg)
+{
+    struct logs *l = arg;
+
+    for (size_t i = 0; i < LOGS_ASKED_MOST; i++) {
+        struct asked *a = &l->asked[i];
+        struct sl_error err = SL_ERROR_INIT;
+
+        if (a->call == NULL)
+            continue;
+        if (members_get(&l->coord->members, a->member) == NULL)
+            settle(l, a, sl_fail(&err, SL_ESTATE, "it went away"), &err, NULL);
+        else if (now_ms() >= a->until_ms)
+            settle(l, a,
+                   sl_fail(&err, SL_ESTATE, "it has not answered for %d s",
+                           LOGS_SILENT_MS / 1000),
+                   &err, NULL);
+    }
+}
+
+// ---- a call
+
+static enum sl_err find(const struct logs *l, const char *name,
+                        const struct member **out, struct sl_error *err)
+{
+    const struct members *all = &l->coord->members;
+    const struct member *m = members_find(all, MEMBER_WORKER, name);
+
+    if (m == NULL)
+        m = members_find(all, MEMBER_PSSERVER, name);
+    if (m == NULL)
+        return sl_fail(err, SL_ENOENT,
+                       "no worker and no psserver of the name '%s' is "
+                       "attached; `sluice status` lists those that are",
+                       name);
+    if (!m->log_lines)
+        return sl_fail(err, SL_ESTATE,
+                       "it is of an older version (%s), which tells no lines: "
+                       "they are in the journal of its host, %s",
+                       m->version, m->host);
+    *out = m;
+    return SL_OK;
+}
+
+// A free place, with nobody else asking that member.
+static struct asked *place(struct logs *l, uint64_t member)
+{
+    struct asked *found = NULL;
+
+    for (size_t i = 0; i < LOGS_ASKED_MOST; i++) {
+        if (l->asked[i].call == NULL)
+            found = &l->asked[i];
+        else if (l->asked[i].member == member)
+            return NULL;
+    }
+    return found;
+}
+
+// True: the call is answered later.
+static bool ask(struct logs *l, struct rpc_call *call,
+                const Sluice__V1__LogsRequest *request, struct sl_error *err)
+{
+    Sluice__V1__AttendDown down = SLUICE__V1__ATTEND_DOWN__INIT;
+    Sluice__V1__LogMore more = SLUICE__V1__LOG_MORE__INIT;
+    const struct member *m = NULL;
+    struct asked *a;
+
+    if (l->coord == NULL)
+        sl_fail(err, SL_EUNAVAIL, "%s", l->why);
+    if (l->coord == NULL || find(l, request->member, &m, err) != SL_OK)
+        return false;
+    a = place(l, m->id);
+    if (a == NULL) {
+        sl_fail(err, SL_EBUSY,
+                "its lines are being asked for by another client; try again");
+        return false;
+    }
+    *a = (struct asked){call, m->id, ++l->last, now_ms() + LOGS_SILENT_MS};
+    if (l->waiting++ == 0)
+        loop_timer_start(l->tick, TICK_MS, TICK_MS);
+    more.request = a->request;
+    more.after = request->after;
+    more.job = request->job;
+    down.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_LOG_MORE;
+    down.log_more = &more;
+    attend_send(l->attend, m->id, &down);
+    return true;
+}
+
+static void on_loop(void *arg)
+{
+    struct visit *v = arg;
+    struct logs *l = v->of;
+    struct rpc_call *call = v->call;
+    struct sl_error err = SL_ERROR_INIT;
+    Sluice__V1__LogLines lines = SLUICE__V1__LOG_LINES__INIT;
+    bool later = false;
+
+    if (v->request->member[0] == '\0')
+        lines = logged_take(l->space, v->request->after, v->request->job);
+    else
+        later = ask(l, call, v->request, &err);
+    wire_arena_release(&v->arena);
+    if (!later)
+        answer(call, err.code, &err, &lines);
+}
+
+static void call_logs(struct rpc_call *call, void *arg)
+{
+    struct visit *v = rpc_call_scratch(call, sizeof(*v));
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    if (v == NULL) {
+        answer(call, sl_fail(&err, SL_ENOMEM, "one more call"), &err, NULL);
+        return;
+    }
+    v->of = arg;
+    v->call = call;
+    wire_arena_init(&v->arena);
+    rc = wire_unpack_logs_request(&v->request, &v->arena, rpc_call_body(call),
+                                  &err);
+    if (rc == SL_OK) {
+        loop_post_task(v->of->loop, &v->task, on_loop, v);
+        return;
+    }
+    wire_arena_release(&v->arena);
+    answer(call, rc, &err, NULL);
+}
+
+static const struct rpc_method methods[] = {
+    {.path = WIRE_LOGS, .kind = RPC_UNARY, .unary = call_logs},
+};
+
+struct rpc_table logs_table(struct logs *l)
+{
+    return (struct rpc_table){methods, SL_COUNT(methods), l};
+}
+
+// ---- life
+
+enum sl_err logs_new(struct logs **out, struct loop *loop,
+                     struct attend *attend, struct sl_error *err)
+{
+    struct logs *l = sl_calloc(1, sizeof(*l));
+
+    if (l == NULL || loop_timer_new(&l->tick, loop, on_tick, l) != SL_OK) {
+        sl_free(l);
+        return sl_fail(err, SL_ENOMEM, "logs");
+    }
+    l->loop = loop;
+    l->attend = attend;
+    l->why = "the coordinator is starting";
+    attend_on(attend, SLUICE__V1__ATTEND_UP__KIND_LOG_PIECE, on_piece, l);
+    *out = l;
+    return SL_OK;
+}
+
+void logs_set_coord(struct logs *l, struct coord *c, const char *why)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (l == NULL)
+        return;
+    l->coord = c;
+    l->why = why != NULL ? why : "the coordinator is stopping";
+    sl_fail(&err, SL_EUNAVAIL, "%s", l->why);
+    for (size_t i = 0; i < LOGS_ASKED_MOST && c == NULL; i++)
+        if (l->asked[i].call != NULL)
+            settle(l, &l->asked[i], SL_EUNAVAIL, &err, NULL);
+}
+
+void logs_free(struct logs *l)
+{
+    if (l == NULL)
+        return;
+    loop_timer_free(l->tick);
+    sl_free(l);
+}

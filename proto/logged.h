@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/logged.h -- the newest lines of this process' log, as a message.
+//
+// Threads  any.
+// Memory   the lines borrow from `space`, which is WIRE_LOG_BYTES long.
+// Errors   none.
+#ifndef PROTO_LOGGED_H
+#define PROTO_LOGGED_H
+
+#include "proto/wire.h"
+
+// Takes what LogsRequest or LogMore ask for.
+Sluice__V1__LogLines logged_take(uint8_t *space, uint64_t after, uint64_t job);
+
+#endif
