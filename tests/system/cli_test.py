@@ -218,8 +218,9 @@ def verbs_take_several_jobs():
         told = c.run("doctor").stdout
         check(f"disk         {c.dir / 'store'}: " in told, told)
         c.kill("ps-0")
-        wait_for("the doctor to say it", lambda: "psserver ps-0 is lost: jobs wait for its shards; "
-                 "start it again under this name" in c.run("doctor", want=None).stdout)
+        wait_for("the doctor to say it", lambda: re.search(
+            r"lost: psserver ps-0 of host \S+, .*; jobs wait for its shards: start it again on \S+ "
+            r"under this name", c.run("doctor", want=None).stdout))
 
 
 if __name__ == "__main__":
