@@ -12,8 +12,9 @@ import re
 import random
 import signal
 
-from cluster import (PATIENCE, Cluster, check, check_counts, main, mlp_job,
-                     wait_for)
+import asker
+from cluster import (PATIENCE, ROOT, Cluster, Failed, check, check_counts, main,
+                     mlp_job, wait_for)
 from scrape import OPS, address, metrics, value
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
@@ -143,6 +144,46 @@ def a_newcomer_copies_while_the_others_go_on():
             c.run("stop", training.job)
             copied = re.findall(r'"rank has copied".*?"rounds":(\d+)', c.log("coordinator"))
             check(copied and int(copied[-1]) > 0, f"copied: {copied}; {c.log(name)}")
+
+
+def follow(c, job):
+    """Asks each rank for the image of each part, as a newcomer does that dies then:
+    how many ranks have made one."""
+    import grpc
+    asker.protocol(str(ROOT / "proto"))
+    messages, services = grpc.protos_and_services("ranks.proto")
+    made = 0
+    for name in ("w-0", "w-1"):
+        port = re.search(r'"port":(\d+)', c.log(name))[1]
+        generation = 1
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            for part in (0, 1):
+                for _ in range(20):
+                    try:
+                        services.RanksStub(channel).State(messages.StateRequest(
+                            job=int(job[2:]), generation=generation, bytes=40, follower=7,
+                            part=part), timeout=5)
+                        made += 1
+                        break
+                    except grpc.RpcError as error:
+                        found = re.search(r"this rank is in (\d+)", error.details() or "")
+                        generation = int(found[1]) if found else generation
+    return made
+
+
+def a_follower_that_dies_near_the_end_keeps_no_cut_away():
+    """No round forgets it, where none follows."""
+    with Ring(workers=2) as c:
+        for count in range(5):
+            job = c.submit(ring_job(f"near-{count}", epochs=8, workers=2, contributions=2))
+            c.wait_steps(job, 300)
+            made = follow(c, job)
+            check_counts(c.wait_state(job))
+            if made:
+                given_up = c.log("coordinator").count("cut given up")
+                check(given_up < 5, f"{given_up} checkpoints were given up")
+                return
+        raise Failed("no rank has made an image")
 
 
 def ranks_of_other_hosts_sum_over_the_network():
@@ -358,6 +399,7 @@ if __name__ == "__main__":
     main([one_rank_trains_alone, ranks_average_to_the_bits_of_one,
           a_rank_is_killed_and_another_joins,
           a_newcomer_copies_while_the_others_go_on,
+          a_follower_that_dies_near_the_end_keeps_no_cut_away,
           ranks_of_other_hosts_sum_over_the_network,
           a_round_that_is_not_finite_is_skipped_by_all,
           a_round_that_begins_before_the_last_one_ends_has_the_same_bits,

@@ -144,10 +144,13 @@ static void stop_feed(struct ring *t)
     t->feed = NULL;
 }
 
-// Without memory for it newcomers copy when all others wait.
+// Without memory for it newcomers copy when all others wait. Where no round
+// follows there is nothing to follow.
 static void start_feed(struct ring *t)
 {
     stop_feed(t);
+    if (counted_full(&rank_once(rank_of(t))->counted))
+        return;
     t->fed = t->opened;
     if (feed_new(&t->feed, rank_of(t), t->by->clock) == SL_OK &&
         ranks_serve_feed(t->ring_env->ranks, t->lease->job, t->fed, read_feed,
@@ -393,6 +396,8 @@ static void write_part(struct ring *t, const struct seat_request *r)
         refuse_request(t, r, "this worker has no --store");
         return;
     }
+    if (t->feed != NULL)
+        feed_forget_silent(t->feed); // perhaps no round does
     image = sl_calloc(1, sizeof(*image));
     if (image == NULL || rank_freeze(rank, r->part, image, &err) != SL_OK) {
         sl_free(image);
@@ -434,6 +439,7 @@ static bool run_round(struct ring *t, bool *failed)
     switch (result) {
     case ROUND_OVER:
         t->over = true;
+        stop_feed(t);
         return false;
     case ROUND_LEFT:
         broken(t, sum_suspect(&t->by->ring->sum));
@@ -455,6 +461,8 @@ static bool run_round(struct ring *t, bool *failed)
         feed_round(t->feed, r, t->round.steps, t->round.count, t->round.average,
                    t->round.present);
     lease_say_metrics(&metrics, &t->round.m);
+    if (t->over)
+        stop_feed(t); // an image of it would keep the last cut away
     seat_say_step(t->seat, say_step(t->say, r, &metrics), t->over || holds(t));
     return !t->over;
 }

@@ -248,6 +248,22 @@ static enum sl_err settle(struct feed *f, struct part *p)
     return rc;
 }
 
+static void forget_silent(struct feed *f, uint64_t now)
+{
+    for (unsigned i = 0; i < FEED_FOLLOWERS; i++) {
+        if (f->follower[i].id != 0 &&
+            now - f->follower[i].seen_ms > FEED_SILENT_MS)
+            forget(f, i);
+    }
+}
+
+void feed_forget_silent(struct feed *f)
+{
+    pthread_mutex_lock(&f->lock);
+    forget_silent(f, sl_now_ms(f->clock));
+    pthread_mutex_unlock(&f->lock);
+}
+
 void feed_round(struct feed *f, const struct rank *r,
                 const struct once_step *steps, size_t count, const float *g,
                 const float *present)
@@ -260,11 +276,7 @@ void feed_round(struct feed *f, const struct rank *r,
     now = sl_now_ms(f->clock);
     f->round_ms = now - f->began_ms;
     f->began_ms = now;
-    for (unsigned i = 0; i < FEED_FOLLOWERS; i++) {
-        if (f->follower[i].id != 0 &&
-            now - f->follower[i].seen_ms > FEED_SILENT_MS)
-            forget(f, i);
-    }
+    forget_silent(f, now);
     for (uint32_t i = 0; rc == SL_OK && i < f->count; i++) {
         struct part *p = &f->part[i];
 

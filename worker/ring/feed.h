@@ -95,6 +95,12 @@ void feed_round(struct feed *f, const struct rank *r,
                 const struct once_step *steps, size_t count, const float *g,
                 const float *present);
 
+// Forgets followers that have asked nothing for FEED_SILENT_MS, with the images
+// that were kept for them: while an image is kept, nothing else can take one of
+// that part. Every round does so; where no round follows, whoever needs an
+// image does.
+void feed_forget_silent(struct feed *f);
+
 // Whether the next round should wait still for somebody who follows. Asked
 // before each round, and again and again until it says no.
 bool feed_lags(struct feed *f);

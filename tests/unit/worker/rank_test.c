@@ -626,6 +626,25 @@ TEST(rank, a_newcomer_that_falls_silent_is_forgotten)
     going_release(&g);
 }
 
+// While it held the image, no cut could be written where no round followed.
+TEST(rank, a_newcomer_that_falls_silent_keeps_no_cut_away)
+{
+    struct feed_ask ask = {.follower = 1, .bytes = sizeof(struct feed_image)};
+    struct shard_image image;
+    struct feed_image head;
+    struct going g;
+
+    going_init(&g, (char *)"sgd", 1);
+    T_OK(feed_read(g.feed[0], &ask, &head, t_err()));
+    feed_forget_silent(g.feed[0]);
+    T_FAILS(SL_EBUSY, rank_freeze(&g.rank[0], 0, &image, t_err()));
+    clock_fake_advance_ms(&g.clock, FEED_SILENT_MS + 1);
+    feed_forget_silent(g.feed[0]);
+    T_OK(rank_freeze(&g.rank[0], 0, &image, t_err()));
+    shard_image_release(&image);
+    going_release(&g);
+}
+
 // A rank whose last round took so long.
 static void round_of_ms(struct going *g, uint64_t ms)
 {
