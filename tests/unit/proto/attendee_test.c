@@ -19,20 +19,39 @@ struct scene {
     unsigned enough;               // of streams, or of messages: the loop ends
 };
 
+static void say(struct rpc_stream *stream,
+                const Sluice__V1__AttendDown *message)
+{
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    T_ASSERT(wire_msg(&msg, &message->base) == SL_OK);
+    T_ASSERT(rpc_stream_send(stream, &msg) == SL_OK);
+}
+
 static void say_welcome(struct rpc_stream *stream)
 {
     Sluice__V1__AttendDown down = SLUICE__V1__ATTEND_DOWN__INIT;
     Sluice__V1__Welcome welcome = SLUICE__V1__WELCOME__INIT;
-    struct rpc_msg msg;
 
     welcome.term = welcome.member = 1;
     welcome.heartbeat_ms = 50;
     welcome.lease_ms = 60000;
     down.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_WELCOME;
     down.welcome = &welcome;
-    rpc_msg_init(&msg);
-    T_ASSERT(wire_msg(&msg, &down.base) == SL_OK);
-    T_ASSERT(rpc_stream_send(stream, &msg) == SL_OK);
+    say(stream, &down);
+}
+
+// Who hears nothing for 5 s dials again.
+static void acknowledge(struct rpc_stream *stream, uint64_t seq)
+{
+    Sluice__V1__AttendDown down = SLUICE__V1__ATTEND_DOWN__INIT;
+    Sluice__V1__HeartbeatAck ack = SLUICE__V1__HEARTBEAT_ACK__INIT;
+
+    ack.seq = seq;
+    down.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_HEARTBEAT_ACK;
+    down.heartbeat_ack = &ack;
+    say(stream, &down);
 }
 
 static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
@@ -46,6 +65,8 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
         return;
     if (n == 1) // the Hello
         say_welcome(stream);
+    else
+        acknowledge(stream, n - 1);
     if (n == s->enough)
         loop_stop(s->loop);
 }
