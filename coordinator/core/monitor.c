@@ -55,7 +55,7 @@ void monitor_cut(struct job *job, uint64_t cut)
     struct job_told *last =
         job->told_count > 0 ? &job->told[job->told_count - 1] : NULL;
 
-    if (!spec_callbacks_any(&job->watched) ||
+    if (!spec_callbacks_any(&job->watched) || evidence_full(&job->evidence) ||
         (last != NULL && last->cut >= cut))
         return;
     if (job->told_count < JOB_TOLD) {
@@ -76,14 +76,24 @@ static size_t told_until(const struct job *job, uint64_t cut)
     return count;
 }
 
-struct journal_trained monitor_until(const struct job *job, uint64_t cut)
+// Whether everything that was told is of steps that this cut holds: training
+// waits for its evaluation; all steps were counted when it began; or it is of
+// an earlier term, and more is not known.
+static bool holds_all(const struct job *job, uint64_t cut)
 {
     size_t count = told_until(job, cut);
+
+    return monitor_waits(job) || count == 0 ||
+           (count == job->told_count && job->told[count - 1].cut != cut);
+}
+
+struct journal_trained monitor_until(const struct job *job, uint64_t cut)
+{
     struct journal_trained sum = {0};
 
-    if (count == 0)
+    if (holds_all(job, cut))
         return job->counters.trained;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < told_until(job, cut); i++)
         trained_add(&sum, &job->told[i].trained);
     return sum;
 }
@@ -92,7 +102,7 @@ static void forget_until(struct job *job, uint64_t cut)
 {
     size_t count = told_until(job, cut);
 
-    if (count == 0) {
+    if (holds_all(job, cut)) {
         job->fresh = (struct journal_trained){0};
         count = job->told_count;
     }

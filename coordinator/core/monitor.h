@@ -26,11 +26,12 @@ void monitor_trained(struct coord *c, struct job *job,
                      const struct meter_sums *more);
 
 // Notes that this cut holds what was told until now, and nothing that is told
-// from now on. Does nothing if that was noted of it before.
+// from now on. Does nothing if that was noted of it before, or all steps are
+// counted: then it holds all that will be told.
 void monitor_cut(struct job *job, uint64_t cut);
 
 // Returns what was trained between the last evaluation and this cut, as far as
-// it was told when the cut began. Of a cut of an earlier term: until now.
+// it was told when the cut began; where no step can be behind it, until now.
 struct journal_trained monitor_until(const struct job *job, uint64_t cut);
 
 // Takes that away, once this cut is evaluated: with the next write.
