@@ -207,7 +207,7 @@ static void hold(struct coord *c, struct job *job, const struct member *m,
                  uint64_t all)
 {
     uint64_t own = need_of(job, m->name).bytes;
-    char why[JOURNAL_PAUSE_TEXT], others[80] = "";
+    char why[400], others[80] = "";
 
     if (all > own)
         snprintf(others, sizeof(others), " (%llu MiB with other jobs)",
