@@ -141,6 +141,13 @@ static void sign(const struct question *q)
         ((Sluice__V1__DrainRequest *)q->request)->who = (char *)q->who.name;
 }
 
+// A coord whose journal has no space left is put away as it decides.
+static void ask_as_ourselves(struct api *a)
+{
+    if (a->coord != NULL)
+        coord_ask_as(a->coord, "", false);
+}
+
 static enum sl_err decide(struct api *a, const struct question *q,
                           ProtobufCMessage **reply, struct sl_error *err)
 {
@@ -152,7 +159,7 @@ static enum sl_err decide(struct api *a, const struct question *q,
     sign(q);
     coord_ask_as(a->coord, q->who.tenant, access_of_tenant(&q->who));
     rc = m->decide(a->coord, q->request, reply, err);
-    coord_ask_as(a->coord, "", false);
+    ask_as_ourselves(a);
     if (m->changes != NULL &&
         !is_idle(q->request, rc == SL_OK ? *reply : NULL)) {
         struct audit_line line = {
@@ -190,7 +197,7 @@ static bool reads_first(struct visit *v)
     coord_ask_as(c, v->asked.who.tenant, access_of_tenant(&v->asked.who));
     reads = coord_submit_reads(
         c, (const Sluice__V1__SubmitRequest *)v->asked.request, decide_now, v);
-    coord_ask_as(c, "", false);
+    ask_as_ourselves(v->api);
     return reads;
 }
 
