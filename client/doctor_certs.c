@@ -7,6 +7,7 @@
 
 #include "client/command.h"
 #include "client/findings.h"
+#include "client/list.h"
 #include "common/base/fs.h"
 #include "common/base/mem.h"
 #include "common/net/tls_peer.h"
@@ -173,8 +174,7 @@ void doctor_dial(struct findings *f, const struct api *api,
         const Sluice__V1__MemberStatus *m = reply->members[i];
 
         if (strcmp(m->role, "psserver") != 0 || m->address[0] == '\0' ||
-            strcmp(m->state, "lost") == 0 ||
-            strncmp(m->address, "unix:", 5) == 0)
+            list_is_lost(m) || strncmp(m->address, "unix:", 5) == 0)
             continue;
         dialled++;
         dial(f, api, m);

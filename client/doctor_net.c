@@ -7,6 +7,7 @@
 #include "client/api.h"
 #include "client/command.h"
 #include "client/findings.h"
+#include "client/list.h"
 
 #define OPENSSL_MS 10000
 #define EXPIRY_SECONDS "1209600" // 14 days
@@ -61,11 +62,6 @@ void doctor_tls(struct findings *f, const struct conf *conf)
 
 // ---- coordinator and members
 
-static bool is_lost(const Sluice__V1__MemberStatus *m)
-{
-    return strcmp(m->state, "lost") == 0;
-}
-
 // "psserver ps-1 of host h", and when and how it was lost, if that is known.
 static const char *lost_text(char out[LOST_TEXT],
                              const Sluice__V1__MemberStatus *m)
@@ -108,7 +104,7 @@ static void check_lost_workers(struct findings *f,
     for (size_t i = 0; i < reply->n_members; i++) {
         const Sluice__V1__MemberStatus *m = reply->members[i];
 
-        if (!is_lost(m) || strcmp(m->role, "worker") != 0)
+        if (!list_is_lost(m) || strcmp(m->role, "worker") != 0)
             continue;
         newest = lost == 0 ? m : newest;
         lost++;
@@ -145,7 +141,7 @@ static void check_members(struct findings *f,
 
         workers += ready && strcmp(m->role, "worker") == 0;
         servers += ready && strcmp(m->role, "psserver") == 0;
-        if (is_lost(m)) {
+        if (list_is_lost(m)) {
             if (strcmp(m->role, "psserver") == 0)
                 check_lost_server(f, m);
             continue;

@@ -50,6 +50,9 @@ enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,
                        ProtobufCMessage *const *items, size_t count,
                        struct sl_error *err);
 
+// True if the member has gone, and is told of because it was lost.
+bool list_is_lost(const Sluice__V1__MemberStatus *member);
+
 // Appends a line for each member that is given nothing or was lost: why, and
 // when; before the first an empty one.
 enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,

@@ -73,9 +73,9 @@ static const char *const members_head[] = {
     "host",   "pid",    "up",    "version",
     NULL};
 
-static bool is_lost(const Sluice__V1__MemberStatus *m)
+bool list_is_lost(const Sluice__V1__MemberStatus *member)
 {
-    return strcmp(m->state, "lost") == 0;
+    return strcmp(member->state, "lost") == 0;
 }
 
 // A lost one's may have been hours ago, or before the coordinator began.
@@ -83,7 +83,7 @@ static void beat(struct table *t, const Sluice__V1__MemberStatus *m)
 {
     char text[OUT_NUMBER];
 
-    if (!is_lost(m))
+    if (!list_is_lost(m))
         table_cell(t, "%.0f ms", m->heartbeat_age_ms);
     else if (m->reason[0] == '\0')
         table_cell(t, "-");
@@ -115,7 +115,7 @@ enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
         if (m->reason[0] == '\0')
             continue;
         rc = buf_appendf(out, "%s%s: ", out->len == 0 ? "\n" : "", m->name);
-        if (rc == SL_OK && is_lost(m))
+        if (rc == SL_OK && list_is_lost(m))
             rc = buf_appendf(out, "lost %s ago: ",
                              out_time(text, m->heartbeat_age_ms / 1000));
         if (rc == SL_OK)

@@ -17,6 +17,7 @@
 
 #include "client/api.h"
 #include "client/cli.h"
+#include "client/list.h"
 #include "client/verbs.h"
 #include "common/base/fs.h"
 #include "common/base/json.h"
@@ -396,7 +397,7 @@ static enum sl_err look_at_all(struct asker *a, struct sl_error *err)
     if (rc == SL_OK)
         rc = api_cluster(a->api, &request, &reply, err);
     for (size_t i = 0; rc == SL_OK && i < reply->n_members; i++)
-        if (strcmp(reply->members[i]->state, "lost") != 0)
+        if (!list_is_lost(reply->members[i]))
             rc = look_at(a, reply->members[i]->name, err);
     return rc;
 }

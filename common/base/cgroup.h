@@ -15,8 +15,8 @@
 #define CGROUP_PATH 1024
 
 struct cgroup_memory {
-    uint64_t limit_bytes; // of the narrowest limit; of the host's memory if
-                          // that is less, or there is no limit
+    uint64_t limit_bytes; // narrowest limit, or the host's memory where that is
+                          // less
     uint64_t oom_kills;   // processes of its group that the kernel has killed
     char oom_file[CGROUP_PATH]; // file that counts them; "": nothing does
 };

@@ -189,18 +189,21 @@ static void set_trained(struct journal_evaluation *row, const struct job *job)
     const struct journal_trained t = monitor_until(job, row->cut);
     const struct meter_sums trained = {
         .samples = t.samples, .correct = t.correct, .loss_sum = t.loss_sum};
-    const struct journal_evaluation *last = NULL;
+    const struct journal_evaluation *last;
 
-    if (t.steps == 0 && job->evaluations_count > 0)
+    if (t.steps == 0 && job->evaluations_count > 0) {
         last = &job->evaluations[job->evaluations_count - 1];
-    row->train_samples = last != NULL ? last->train_samples : t.samples;
-    row->train_loss =
-        last != NULL ? last->train_loss : meter_mean_loss(&trained);
-    row->train_accuracy =
-        last != NULL ? last->train_accuracy : meter_mean_accuracy(&trained);
+        row->train_samples = last->train_samples;
+        row->train_loss = last->train_loss;
+        row->train_accuracy = last->train_accuracy;
+        row->train_broken = last->train_broken;
+        return;
+    }
+    row->train_samples = t.samples;
+    row->train_loss = meter_mean_loss(&trained);
+    row->train_accuracy = meter_mean_accuracy(&trained);
     // The mean of the few that were applied says nothing of what came of it.
-    row->train_broken =
-        last != NULL ? last->train_broken : t.skipped > t.steps / 2;
+    row->train_broken = t.skipped > t.steps / 2;
 }
 
 static void fill_row(const struct job *job, struct journal_evaluation *row,

@@ -97,7 +97,7 @@ bool memory_holds(const struct job *job)
            strcmp(job->pause.row.who, PAUSE_BY_US) == 0;
 }
 
-// Those of every job that it is to have.
+// Returns the bytes that the psserver needs for all jobs but those held.
 static uint64_t need_of_all(const struct coord *c, const struct member *m)
 {
     uint64_t bytes = 0;
@@ -226,7 +226,8 @@ static void hold(struct coord *c, struct job *job, const struct member *m,
                  why);
 }
 
-// Of the jobs that may be why it was lost, the one that needs most.
+// Returns the job that needs most of the psserver, among those that may be why
+// it was lost; NULL if there is none.
 static struct job *count_losses(struct coord *c, const struct member *m,
                                 uint64_t all)
 {
@@ -237,12 +238,12 @@ static struct job *count_losses(struct coord *c, const struct member *m,
     {
         struct job *job = list_entry(n, struct job, on_active);
         struct need need = need_of(job, m->name);
-        const struct job_losses *l;
+        struct job_losses *l;
 
         if (need.first == NULL || job->paused || memory_holds(job))
             continue;
         l = &need.first->losses;
-        count_loss(job, &need.first->losses, m);
+        count_loss(job, l, m);
         if ((all > m->memory_bytes ? l->cutless : l->stepless) <
                 MEMORY_LOSSES ||
             need.bytes <= most)

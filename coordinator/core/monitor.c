@@ -89,11 +89,12 @@ static bool holds_all(const struct job *job, uint64_t cut)
 
 struct journal_trained monitor_until(const struct job *job, uint64_t cut)
 {
+    size_t count = told_until(job, cut);
     struct journal_trained sum = {0};
 
     if (holds_all(job, cut))
         return job->counters.trained;
-    for (size_t i = 0; i < told_until(job, cut); i++)
+    for (size_t i = 0; i < count; i++)
         trained_add(&sum, &job->told[i].trained);
     return sum;
 }
