@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/fs.h"
@@ -46,6 +47,13 @@ const struct conf_key cli_globals[] = {
 };
 
 // ---- saying
+
+void cli_pause_ms(unsigned ms)
+{
+    const struct timespec pause = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+    nanosleep(&pause, NULL);
+}
 
 void cli_say(const char *fmt, ...)
 {

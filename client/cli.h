@@ -91,6 +91,9 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
 // On stderr: news that is no data.
 void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+// Sleeps between two looks at something; a signal ends the sleep.
+void cli_pause_ms(unsigned ms);
+
 // A word beside the flags; NULL if there are fewer.
 const char *cli_arg(const struct cli *cli, size_t i);
 

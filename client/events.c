@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/api.h"
 #include "client/cli.h"
@@ -107,13 +106,6 @@ static enum sl_err page(struct reader *r, bool *more, struct sl_error *err)
     return print(r, reply, err);
 }
 
-static void pause_ms(unsigned ms)
-{
-    const struct timespec pause = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-    nanosleep(&pause, NULL);
-}
-
 // Over restarts of the coordinator: ids go on.
 static enum sl_err follow(struct reader *r, struct sl_error *err)
 {
@@ -122,7 +114,7 @@ static enum sl_err follow(struct reader *r, struct sl_error *err)
 
     while (!(r->ended && r->request.id[0] != '\0')) {
         if (!more)
-            pause_ms(AGAIN_MS);
+            cli_pause_ms(AGAIN_MS);
         rc = page(r, &more, err);
         if (rc == SL_EUNAVAIL || rc == SL_ETIMEDOUT) {
             if (!r->away)

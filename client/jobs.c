@@ -2,7 +2,6 @@
 // client/jobs.c -- jobs, watch, wait, stop, delete.
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/api.h"
 #include "client/cli.h"
@@ -169,7 +168,6 @@ static enum sl_err stop_and_wait(struct api *api,
                                  Sluice__V1__JobStatus **status,
                                  struct sl_error *err)
 {
-    const struct timespec pause = {.tv_nsec = STOP_LOOK_MS * 1000000L};
     bool told = false;
     enum sl_err rc;
 
@@ -181,7 +179,7 @@ static enum sl_err stop_and_wait(struct api *api,
             cli_say("%s %s; --now does not wait for that", (*status)->id,
                     (*status)->reason);
         told = true;
-        nanosleep(&pause, NULL);
+        cli_pause_ms(STOP_LOOK_MS);
     }
 }
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/api.h"
@@ -249,13 +248,6 @@ struct asker {
     bool away;  // was said of the coordinator
 };
 
-static void pause_ms(unsigned ms)
-{
-    const struct timespec pause = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-    nanosleep(&pause, NULL);
-}
-
 // Over calls that add others the pointer does not last.
 static struct source *source_of(struct asker *a, const char *name)
 {
@@ -335,7 +327,7 @@ static enum sl_err ask(struct asker *a, struct source *s, struct sl_error *err)
         request.after = s->after;
         rc = api_logs(a->api, &request, &lines, err);
         if (rc == SL_EBUSY)
-            pause_ms(BUSY_MS);
+            cli_pause_ms(BUSY_MS);
         if (rc != SL_OK)
             continue;
         s->after = lines->last;
@@ -423,7 +415,7 @@ static enum sl_err follow(struct asker *a, struct sl_error *err)
 
     while (rc == SL_OK) {
         forget(a->l);
-        pause_ms(AGAIN_MS);
+        cli_pause_ms(AGAIN_MS);
         rc = go_round(a, err);
         if (rc != SL_EUNAVAIL && rc != SL_ETIMEDOUT)
             continue;

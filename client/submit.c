@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "client/api.h"
 #include "client/cli.h"
@@ -90,7 +89,6 @@ static enum sl_err submit_to(struct cli *cli, struct api *api,
                              Sluice__V1__SubmitReply **reply,
                              struct sl_error *err)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
     const char *key =
         conf_origin(cli->conf, "wait-for-coordinator") != CONF_DEFAULT
             ? "wait-for-coordinator"
@@ -108,7 +106,7 @@ static enum sl_err submit_to(struct cli *cli, struct api *api,
             cli_say("Waiting for a coordinator at %s (--%s)", api_address(api),
                     key);
         told = true;
-        nanosleep(&pause, NULL);
+        cli_pause_ms(LOOK_MS);
     }
 }
 
