@@ -1,27 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/http/http.c -- the server's life on the loop.
-//
-// The daemon works when its epoll descriptor can be read, and when it says so
-// itself (a timeout, or bytes that it has read and not yet looked at: then its
-// timeout is 0). Whatever runs it asks for that time afterwards.
 #include <unistd.h>
 
 #include "common/base/mem.h"
 #include "common/http/http_inner.h"
-
-static void run(void *arg)
-{
-    struct http *h = arg;
-    MHD_UNSIGNED_LONG_LONG ms;
-
-    h->running = true;
-    (void)MHD_run(h->daemon);
-    h->running = false;
-    if (MHD_get_timeout(h->daemon, &ms) == MHD_YES)
-        loop_timer_start(h->due, ms, 0);
-    else
-        loop_timer_stop(h->due);
-}
 
 // ---- connections
 
@@ -30,6 +12,8 @@ static void on_tick(void *arg)
     struct http *h = arg;
 
     http_peers_tick(h);
+    if (h->door == NULL)
+        (void)http_open_door(h); // or in a second
     if (h->seconds % HTTP_BEAT_S == 0)
         http_streams_beat(h);
 }
@@ -65,18 +49,15 @@ static unsigned or_usual(unsigned asked, unsigned usual)
     return asked != 0 ? asked : usual;
 }
 
-// The descriptor is the daemon's if this succeeds.
-static enum sl_err start_daemon(struct http *h, int fd,
-                                const struct http_setup *setup,
+static enum sl_err start_daemon(struct http *h, const struct http_setup *setup,
                                 struct sl_error *err)
 {
     h->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-        http_on_request, h, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
-        MHD_OPTION_NOTIFY_CONNECTION, http_on_peer, h,
-        MHD_OPTION_CONNECTION_LIMIT,
-        or_usual(setup->connections, HTTP_CONNECTIONS),
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0,
+        NULL, NULL, http_on_request, h, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, http_on_peer, h,
+        MHD_OPTION_URI_LOG_CALLBACK, http_on_line, h,
+        MHD_OPTION_CONNECTION_LIMIT, h->connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         or_usual(setup->per_address, h->near ? 0 : HTTP_PER_ADDRESS),
         MHD_OPTION_CONNECTION_TIMEOUT, or_usual(setup->idle_s, HTTP_IDLE_S),
@@ -92,12 +73,14 @@ static enum sl_err join_loop(struct http *h, struct sl_error *err)
 {
     const union MHD_DaemonInfo *info =
         MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    enum sl_err rc = loop_timer_new(&h->due, h->loop, run, h);
+    enum sl_err rc = loop_timer_new(&h->due, h->loop, http_run, h);
 
     if (rc == SL_OK)
         rc = loop_timer_new(&h->tick, h->loop, on_tick, h);
     if (rc == SL_OK)
-        rc = loop_watch_new(&h->watch, h->loop, info->epoll_fd, run, h);
+        rc = loop_watch_new(&h->watch, h->loop, info->epoll_fd, http_run, h);
+    if (rc == SL_OK)
+        rc = http_open_door(h);
     if (rc != SL_OK)
         return sl_fail(err, rc, "cannot serve HTTP on %s: %s", h->address,
                        sl_err_text(rc));
@@ -108,14 +91,10 @@ static enum sl_err listen_and_start(struct http *h,
                                     const struct http_setup *setup,
                                     struct sl_error *err)
 {
-    int fd;
-    enum sl_err rc = http_listen(&fd, setup->bind, h, err);
+    enum sl_err rc = http_listen(&h->fd, setup->bind, h, err);
 
-    if (rc != SL_OK)
-        return rc;
-    rc = start_daemon(h, fd, setup, err);
-    if (rc != SL_OK)
-        close(fd);
+    if (rc == SL_OK)
+        rc = start_daemon(h, setup, err);
     return rc == SL_OK ? join_loop(h, err) : rc;
 }
 
@@ -128,6 +107,8 @@ enum sl_err http_new(struct http **out, const struct http_setup *setup,
     if (h == NULL)
         return sl_fail(err, SL_ENOMEM, "cannot serve HTTP: out of memory");
     h->loop = setup->loop;
+    h->fd = -1;
+    h->connections = or_usual(setup->connections, HTTP_CONNECTIONS);
     h->viewers = or_usual(setup->viewers, HTTP_VIEWERS);
     h->request_s = or_usual(setup->request_s, HTTP_REQUEST_S);
     list_init(&h->tables);
@@ -166,6 +147,9 @@ void http_free(struct http *h)
     if (h == NULL)
         return;
     h->ending = true;
+    loop_watch_free(h->door);
+    if (h->fd >= 0)
+        close(h->fd);
     loop_watch_free(h->watch);
     // A connection that is suspended cannot be ended.
     list_for(s, &h->streams)

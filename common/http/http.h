@@ -16,9 +16,14 @@
 //
 // What it refuses by itself: methods other than GET, HEAD and POST (405), a
 // path that no route has (404), a body above 64 KiB (413), headers above 16 KiB
-// (431), a Host that is not ours (421), more than its connections (they wait,
-// or are closed), a client that is idle for 10 s, or has not said its request
-// in a minute.
+// (431), a Host that is not ours (421), a request that a proxy could read in
+// another way (400, and the connection ends: two lengths, a length and chunks,
+// two Hosts, "%00" or "%2f" in a path, control characters), a client that is
+// idle for 10 s, or has not said its request in a minute.
+//
+// More than its connections: the one that has waited longest goes, of another
+// host before one of this host, and none of this host for one of another.
+// Streams stay. So a probe is answered whoever else is there.
 //
 // A page of somebody else's may have its name point at 127.0.0.1 and so make a
 // browser ask us (DNS rebinding); it then sends that name as Host. So a Host is

@@ -53,14 +53,17 @@ static bool all_digits(const char *text)
     return text[strspn(text, "0123456789")] == '\0';
 }
 
-static bool is_near(const struct sockaddr *at)
+bool http_near(const struct sockaddr *at)
 {
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)at)->sin6_addr;
+
     if (at->sa_family == AF_INET) {
         const struct sockaddr_in *four = (const struct sockaddr_in *)at;
 
         return ntohl(four->sin_addr.s_addr) >> 24 == 127;
     }
-    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at)->sin6_addr);
+    return IN6_IS_ADDR_LOOPBACK(six) ||
+           (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
 }
 
 static enum sl_err resolve(const char *bind, struct addrinfo **out,
@@ -152,7 +155,7 @@ enum sl_err http_listen(int *out, const char *bind, struct http *h,
         return rc;
     fd = is_any_v4(at) ? open_any(at) : open_socket(at);
     why = errno;
-    h->near = is_near(at->ai_addr);
+    h->near = http_near(at->ai_addr);
     freeaddrinfo(at);
     if (fd < 0)
         return sl_fail(err,

@@ -22,16 +22,20 @@ struct http_table {
 struct http {
     struct loop *loop;
     struct MHD_Daemon *daemon;
+    int fd;                   // that listens; owned
+    struct loop_watch *door;  // on it; NULL: shut for a second
     struct loop_watch *watch; // on the daemon's epoll descriptor
     struct loop_timer *due;   // when the daemon wants to run by itself
-    struct loop_timer *tick;  // every second, while somebody is connected
+    struct loop_timer *tick;  // every second, while somebody is connected or
+                              // the door is shut
     struct list tables;       // of struct http_table
-    struct list peers;        // of struct http_peer
+    struct list peers;        // of struct http_peer; who was answered last is
+                              // the last
     struct list streams;      // of struct http_stream
     unsigned peer_count, stream_count;
-    unsigned viewers, request_s; // limits
-    unsigned seconds;            // ticks since somebody is connected
-    char **hosts;                // owned; ended by NULL
+    unsigned connections, viewers, request_s; // limits
+    unsigned seconds; // ticks since somebody is connected
+    char **hosts;     // owned; ended by NULL
     char address[80];
     bool near;    // loopback
     bool running; // in MHD_run
@@ -44,6 +48,7 @@ struct http_peer {
     struct MHD_Connection *at;
     unsigned since; // tick of its beginning, or of its last answer
     bool streams;
+    bool near; // it is of this host
 };
 
 struct http_request {
@@ -54,6 +59,8 @@ struct http_request {
     void *arg;
     struct buf body;
     struct http_stream *stream; // the answer's, if it is one
+    bool odd;                   // its line could be read in two ways
+    bool begun;                 // its headers were looked at
     bool refused;               // an answer is on its way
     bool large;                 // its body is
 };
@@ -77,7 +84,14 @@ enum sl_err http_listen(int *out, const char *bind, struct http *h,
 // Whether a Host is one of ours.
 bool http_host_ok(const struct http *h, const char *host);
 
-// The daemon's callback for requests.
+// Whether an address is of this host.
+bool http_near(const struct sockaddr *at);
+
+// Runs the daemon.
+void http_run(void *http);
+
+// The daemon's callbacks for a request's line and for all of it.
+void *http_on_line(void *cls, const char *uri, struct MHD_Connection *at);
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *at,
                                 const char *url, const char *method,
                                 const char *version, const char *data,
@@ -86,6 +100,8 @@ void http_request_free(struct http_request *q);
 
 // ---- connections
 
+// Lets them in: from here on, as far as there is room. SL_ENOMEM.
+enum sl_err http_open_door(struct http *h);
 // The daemon's callback for their beginning and end.
 void http_on_peer(void *cls, struct MHD_Connection *at, void **context,
                   enum MHD_ConnectionNotificationCode code);

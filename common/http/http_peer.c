@@ -1,11 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/http/http_peer.c -- connections: who is there, and for how long.
+// common/http/http_peer.c -- connections: who is let in, and for how long.
+//
+// There is always room for one more: when all connections are taken, the one
+// that has waited longest since its beginning or its last answer goes. Streams
+// stay (they have a limit of their own, which is lower), and who comes from
+// another host sends away nobody of this one: probes come from there.
+//
+// The daemon works when its epoll descriptor can be read, and when it says so
+// itself (a timeout, or bytes that it has read and not yet looked at: then its
+// timeout is 0). Whatever runs it asks for that time afterwards.
+//
+// It does not accept: at its limit of connections, or of descriptors, it takes
+// its listening socket out of its epoll set until it is run again, and after
+// the last of those connections nothing runs it. So we do.
+#include <errno.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/base/mem.h"
 #include "common/http/http_inner.h"
 
 #define TICK_MS 1000
+#define AT_ONCE 16 // are let in before the loop does something else
+
+void http_run(void *arg)
+{
+    struct http *h = arg;
+    MHD_UNSIGNED_LONG_LONG ms;
+
+    h->running = true;
+    (void)MHD_run(h->daemon);
+    h->running = false;
+    if (MHD_get_timeout(h->daemon, &ms) == MHD_YES)
+        loop_timer_start(h->due, ms, 0);
+    else
+        loop_timer_stop(h->due);
+}
 
 void http_run_soon(struct http *h)
 {
@@ -22,6 +52,89 @@ void http_cut_off(struct MHD_Connection *at)
         (void)shutdown(info->connect_fd, SHUT_RDWR);
 }
 
+// ---- the door
+
+static struct http_peer *longest(const struct http *h, bool near)
+{
+    list_for(n, &h->peers)
+    {
+        struct http_peer *p = list_entry(n, struct http_peer, node);
+
+        if (!p->streams && p->near == near)
+            return p;
+    }
+    return NULL;
+}
+
+static bool make_room(struct http *h, bool near)
+{
+    struct http_peer *p;
+
+    if (h->peer_count < h->connections)
+        return true;
+    p = longest(h, false);
+    if (p == NULL && near)
+        p = longest(h, true);
+    if (p == NULL)
+        return false;
+    http_cut_off(p->at);
+    http_run(h); // notices, and forgets it
+    return h->peer_count < h->connections;
+}
+
+// Without a descriptor for whoever waits the socket would be readable for ever.
+static void shut_door(struct http *h)
+{
+    loop_watch_free(h->door);
+    h->door = NULL;
+    loop_timer_start(h->tick, TICK_MS, TICK_MS);
+}
+
+static void on_knock(void *arg)
+{
+    struct http *h = arg;
+
+    for (int i = 0; i < AT_ONCE; i++) {
+        struct sockaddr_storage from = {0};
+        socklen_t n = sizeof(from);
+        struct sockaddr *at = (struct sockaddr *)&from;
+        int fd = accept4(h->fd, at, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        if (fd < 0) {
+            if (errno != EAGAIN)
+                shut_door(h);
+            break;
+        }
+        if (make_room(h, http_near(at)))
+            (void)MHD_add_connection(h->daemon, fd, at, n); // closes it if not
+        else
+            close(fd);
+    }
+    http_run(h);
+}
+
+enum sl_err http_open_door(struct http *h)
+{
+    enum sl_err rc = loop_watch_new(&h->door, h->loop, h->fd, on_knock, h);
+
+    if (rc == SL_OK && h->peer_count == 0)
+        loop_timer_stop(h->tick);
+    return rc;
+}
+
+// ---- who is there
+
+static bool is_near(struct MHD_Connection *at)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(at, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    return info != NULL && info->client_addr != NULL &&
+           http_near(info->client_addr);
+}
+
 static void peer_begins(struct http *h, struct MHD_Connection *at,
                         void **context)
 {
@@ -34,6 +147,7 @@ static void peer_begins(struct http *h, struct MHD_Connection *at,
     }
     p->at = at;
     p->since = h->seconds;
+    p->near = is_near(at);
     list_push_back(&h->peers, &p->node);
     if (h->peer_count++ == 0)
         loop_timer_start(h->tick, TICK_MS, TICK_MS);
@@ -45,7 +159,7 @@ static void peer_ends(struct http *h, struct http_peer *p)
         return;
     list_remove(&p->node);
     sl_free(p);
-    if (--h->peer_count == 0)
+    if (--h->peer_count == 0 && h->door != NULL)
         loop_timer_stop(h->tick);
 }
 
@@ -74,6 +188,8 @@ void http_peer_answered(struct http *h, struct MHD_Connection *at)
         return;
     p->since = h->seconds;
     p->streams = false;
+    list_remove(&p->node);
+    list_push_back(&h->peers, &p->node);
 }
 
 void http_peer_streams(struct MHD_Connection *at)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/http/http_serve.c -- from a request to its answer.
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,11 +94,15 @@ static enum MHD_Result refuse(struct http_request *q, int status,
 {
     static const struct http_header allow[] = {{"Allow", "GET, HEAD, POST"},
                                                {NULL, NULL}};
+    static const struct http_header close[] = {{"Connection", "close"},
+                                               {NULL, NULL}};
     struct http_answer a = ANSWER_INIT;
 
     q->refused = true;
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         a.headers = allow;
+    if (status == MHD_HTTP_BAD_REQUEST)
+        a.headers = close;
     http_say(&a, status, text);
     return send_answer(q, &a);
 }
@@ -145,12 +150,103 @@ static int find_route(struct http_request *q)
     return status;
 }
 
+// ---- whether it can be read in one way only
+//
+// A proxy before us that reads a request in another way than we do lets another
+// request through than it has looked at. So what it could read otherwise ends
+// the connection: what begins after that is nobody's guess.
+
+struct count {
+    unsigned length, encoding, host, authorization;
+    bool odd;
+};
+
+static bool is_token(const char *name, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!isalnum((unsigned char)name[i]) &&
+            (name[i] == '\0' || strchr("!#$%&'*+-.^_`|~", name[i]) == NULL))
+            return false;
+    }
+    return n > 0;
+}
+
+static bool has_control(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (((unsigned char)text[i] < ' ' && text[i] != '\t') ||
+            text[i] == '\x7f')
+            return true;
+    }
+    return false;
+}
+
+static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind,
+                                    const char *name, size_t name_n,
+                                    const char *value, size_t value_n)
+{
+    struct count *c = cls;
+
+    (void)kind;
+    c->length += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    c->encoding += strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+    c->host += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    c->authorization += strcasecmp(name, MHD_HTTP_HEADER_AUTHORIZATION) == 0;
+    c->odd = c->odd || !is_token(name, name_n) ||
+             (value != NULL && has_control(value, value_n));
+    return MHD_YES;
+}
+
+static bool is_clear(const struct http_request *q, const char *version)
+{
+    const char *encoding = http_header(q, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    struct count c = {0};
+
+    (void)MHD_get_connection_values_n(q->at, MHD_HEADER_KIND, count_header, &c);
+    if (q->odd || c.odd || c.length + c.encoding > 1 || c.host > 1 ||
+        c.authorization > 1)
+        return false;
+    return encoding == NULL || (strcasecmp(encoding, "chunked") == 0 &&
+                                strcmp(version, MHD_HTTP_VERSION_1_1) == 0);
+}
+
+// A path means what its bytes say: "%2f" is no "/" to whoever compares them,
+// and "%00" would end it. Decoded, both would be.
+static bool path_ok(const char *uri)
+{
+    for (; *uri != '\0' && *uri != '?'; uri++) {
+        if (*uri <= ' ' || *uri > '~' || *uri == '\\')
+            return false;
+        if (*uri == '%' &&
+            (!isxdigit((unsigned char)uri[1]) ||
+             !isxdigit((unsigned char)uri[2]) || strncmp(uri, "%00", 3) == 0 ||
+             strncasecmp(uri, "%2f", 3) == 0))
+            return false;
+    }
+    return strstr(uri, "%00") == NULL;
+}
+
+void *http_on_line(void *cls, const char *uri, struct MHD_Connection *at)
+{
+    struct http_request *q = sl_calloc(1, sizeof(*q));
+
+    if (q == NULL)
+        return NULL;
+    q->http = cls;
+    q->at = at;
+    q->odd = uri == NULL || !path_ok(uri);
+    return q;
+}
+
 // What its headers alone decide.
-static enum MHD_Result begin(struct http_request *q)
+static enum MHD_Result begin(struct http_request *q, const char *version)
 {
     const char *length = http_header(q, MHD_HTTP_HEADER_CONTENT_LENGTH);
     int status = find_route(q);
 
+    if (!is_clear(q, version))
+        return refuse(q, MHD_HTTP_BAD_REQUEST,
+                      "a request that can be read in two ways");
     if (method_of(q->method) == 0)
         return refuse(q, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed");
     if ((q->route == NULL || !q->route->any_host) &&
@@ -195,16 +291,14 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *at,
 {
     struct http_request *q = *context;
 
-    if (q == NULL) {
-        q = sl_calloc(1, sizeof(*q));
-        if (q == NULL)
-            return MHD_NO;
-        q->http = cls;
-        q->at = at;
+    (void)cls, (void)at;
+    if (q == NULL)
+        return MHD_NO; // there was no memory for it
+    if (!q->begun) {
+        q->begun = true;
         q->path = url;
         q->method = method;
-        *context = q;
-        return begin(q);
+        return begin(q, version);
     }
     if (*bytes > 0) {
         size_t n = *bytes;

@@ -25,18 +25,24 @@ struct talk {
     const char *address; // 127.0.0.1:port
 };
 
+static inline int dial_to(const struct sockaddr_in *at)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    T_ASSERT(fd >= 0);
+    T_ASSERT(connect(fd, (const struct sockaddr *)at, sizeof(*at)) == 0);
+    T_ASSERT(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    return fd;
+}
+
 static inline int dial(const struct talk *w)
 {
     struct sockaddr_in at = {
         .sin_family = AF_INET,
         .sin_port = htons((uint16_t)atoi(strrchr(w->address, ':') + 1)),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    T_ASSERT(fd >= 0);
-    T_ASSERT(connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0);
-    T_ASSERT(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
-    return fd;
+    return dial_to(&at);
 }
 
 static inline uint64_t now_us(void)

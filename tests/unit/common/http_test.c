@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/http/http.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/resource.h>
+
 #include "common/base/mem.h"
 #include "tests/unit/common/http_kit.h"
 
@@ -229,7 +233,73 @@ static const struct refusal refusals[] = {
     {"a port that is none",
      "GET /show/x HTTP/1.1\r\nHost: localhost:x\r\nConnection: close\r\n\r\n",
      "421 "},
+    {"two lengths",
+     "POST /show/x HTTP/1.1\r\nContent-Length: 1\r\ncontent-length: 2\r\n" END
+     "ab",
+     "400 "},
+    {"one length twice",
+     "POST /show/x HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n" END
+     "a",
+     "400 "},
+    {"chunks and a length",
+     "POST /show/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
+     "Content-Length: 3\r\n" END "0\r\n\r\n",
+     "400 "},
+    {"another encoding",
+     "POST /show/x HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n" END
+     "0\r\n\r\n",
+     "400 "},
+    {"two encodings",
+     "POST /show/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
+     "Transfer-Encoding: identity\r\n" END "0\r\n\r\n",
+     "400 "},
+    {"chunks in HTTP/1.0",
+     "POST /show/x HTTP/1.0\r\nTransfer-Encoding: chunked\r\n" END "0\r\n\r\n",
+     "400 "},
+    {"two names", "GET /hello HTTP/1.1\r\nHost: board.example\r\n" END, "400 "},
+    {"two tokens",
+     "GET /hello HTTP/1.1\r\nAuthorization: Bearer a\r\n"
+     "Authorization: Bearer b\r\n" END,
+     "400 "},
+    {"a blank before the colon",
+     "POST /show/x HTTP/1.1\r\nContent-Length : 1\r\n" END "a", "400 "},
+    {"a carriage return alone",
+     "GET /hello HTTP/1.1\r\nX: a\rContent-Length: 5\r\n" END, "400 "},
+    {"a control character", "GET /hello HTTP/1.1\r\nX: a\x1b[2J\r\n" END,
+     "400 "},
+    {"a header without a name", "GET /hello HTTP/1.1\r\n: a\r\n" END, "400 "},
+    {"an end within the path", "GET /hello%00x HTTP/1.1\r\n" END, "400 "},
+    {"an end within the query", "GET /show/x?who=a%00b HTTP/1.1\r\n" END,
+     "400 "},
+    {"a slash that is none", "GET /show%2fx HTTP/1.1\r\n" END, "400 "},
+    {"half an escape", "GET /show/%4 HTTP/1.1\r\n" END, "400 "},
+    {"an escape of nothing", "GET /show/%zz HTTP/1.1\r\n" END, "400 "},
+    {"a byte that no path has", "GET /show/\x1b HTTP/1.1\r\n" END, "400 "},
+    {"a path of high bytes", "GET /show/\xc3\xa9 HTTP/1.1\r\n" END, "400 "},
+    {"an escaped one", "GET /show/%C3%A9 HTTP/1.1\r\n" END,
+     "rest=\xc3\xa9 who"},
+    {"a high byte in a header", "GET /hello HTTP/1.1\r\nX: \xff\r\n" END,
+     "200 "},
 };
+
+// What follows a request that can be read in two ways may be the rest of it.
+TEST(http, ends_a_connection_whose_request_is_not_clear)
+{
+    static const char bytes[] =
+        "POST /show/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
+        "Content-Length: 0\r\n\r\nabcd"
+        "GET /hello HTTP/1.1\r\n" END;
+    struct world w;
+    const char *text;
+
+    open_world(&w, &(struct http_setup){0});
+    text = ask(&w.talk, bytes);
+    T_HAS(text, "400 Bad Request");
+    T_HAS(text, "Connection: close\r\n");
+    T_TRUE(strstr(text, "200 OK") == NULL);
+    T_EQ(w.asked, 0);
+    close_world(&w);
+}
 
 TEST(http, refuses_with_the_right_status)
 {
@@ -431,6 +501,161 @@ TEST(http, one_address_has_so_many_connections)
     T_HAS(ask(&w.talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
     for (int i = 1; i < 3; i++)
         close(fds[i]);
+    close_world(&w);
+}
+
+// Whatever becomes of connections, however many: the next request is answered.
+
+enum fate { SILENT, HALF, ANSWERED, RESET, CLOSED, TIMED_OUT, FATES };
+
+#define SLOTS 6
+
+static void suffer(struct world *w, int fd, enum fate fate)
+{
+    static const char half[] = "GET /hello HTTP/1.1\r\nX: ",
+                      whole[] =
+                          "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    struct linger now = {.l_onoff = 1};
+
+    if (fate == HALF || fate == RESET)
+        put(&w->talk, fd, half, sizeof(half) - 1);
+    if (fate == ANSWERED)
+        put(&w->talk, fd, whole, sizeof(whole) - 1);
+    if (fate == RESET)
+        T_ASSERT(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) == 0);
+    if (fate == RESET || fate == CLOSED)
+        close(fd);
+}
+
+static void crowd(struct world *w, enum fate fate, int many)
+{
+    int fds[MANY];
+
+    T_ASSERT(many <= MANY);
+    for (int i = 0; i < many; i++) {
+        fds[i] = dial(&w->talk);
+        suffer(w, fds[i], fate);
+        if (i % 3 == 0)
+            loop_turn(w->loop);
+    }
+    T_LE(http_connections(w->http), SLOTS);
+    T_HAS(ask(&w->talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    if (fate == TIMED_OUT) {
+        while (http_connections(w->http) > 0)
+            turn(&w->talk, -1);
+        T_HAS(ask(&w->talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    }
+    for (int i = 0; i < many && fate != RESET && fate != CLOSED; i++)
+        close(fds[i]);
+    T_HAS(ask(&w->talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+}
+
+TEST(http, answers_after_any_number_of_any_fate)
+{
+    static const int many[] = {SLOTS - 1, SLOTS, SLOTS + 1, 5 * SLOTS};
+    static const char *const binds[] = {"127.0.0.1:0", "0.0.0.0:0"};
+
+    for (size_t b = 0; b < SL_COUNT(binds); b++) {
+        struct world w;
+
+        open_world(&w, &(struct http_setup){.bind = binds[b],
+                                            .connections = SLOTS,
+                                            .per_address = 2 * SLOTS,
+                                            .idle_s = 1});
+        for (enum fate fate = SILENT; fate < FATES; fate++) {
+            for (size_t i = fate == TIMED_OUT ? SL_COUNT(many) - 1 : 0;
+                 i < SL_COUNT(many); i++)
+                crowd(&w, fate, many[i]);
+        }
+        close_world(&w);
+    }
+}
+
+// An address of this host that is not loopback, as others have; false: none.
+static bool far_address(struct sockaddr_in *out)
+{
+    struct ifaddrs *all, *at;
+
+    T_ASSERT(getifaddrs(&all) == 0);
+    for (at = all; at != NULL; at = at->ifa_next) {
+        if (at->ifa_addr != NULL && at->ifa_addr->sa_family == AF_INET &&
+            (at->ifa_flags & IFF_UP) && !(at->ifa_flags & IFF_LOOPBACK))
+            break;
+    }
+    if (at != NULL)
+        *out = *(const struct sockaddr_in *)at->ifa_addr;
+    freeifaddrs(all);
+    return at != NULL;
+}
+
+static bool is_open(int fd)
+{
+    char c;
+
+    return recv(fd, &c, 1, 0) < 0 && errno == EAGAIN;
+}
+
+TEST(http, others_take_no_slot_from_this_host)
+{
+    struct world w;
+    struct sockaddr_in far;
+    int near[2], fds[4 * SLOTS];
+
+    if (!far_address(&far))
+        T_SKIP("this host has loopback alone");
+    open_world(&w, &(struct http_setup){.bind = "0.0.0.0:0",
+                                        .connections = SLOTS,
+                                        .per_address = 10 * SLOTS,
+                                        .idle_s = 600});
+    for (size_t i = 0; i < SL_COUNT(near); i++)
+        near[i] = dial(&w.talk);
+    while (http_connections(w.http) < SL_COUNT(near))
+        loop_turn(w.loop);
+    far.sin_port = htons((uint16_t)atoi(strrchr(w.talk.address, ':') + 1));
+    for (size_t i = 0; i < SL_COUNT(fds); i++) {
+        fds[i] = dial_to(&far);
+        loop_turn(w.loop);
+    }
+    T_HAS(ask(&w.talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    for (size_t i = 0; i < SL_COUNT(near); i++)
+        T_TRUE(is_open(near[i]));
+    T_FALSE(is_open(fds[0])); // it has waited longest of those
+    for (size_t i = 0; i < SL_COUNT(near); i++)
+        close(near[i]);
+    for (size_t i = 0; i < SL_COUNT(fds); i++)
+        close(fds[i]);
+    close_world(&w);
+}
+
+// Descriptors may be gone while somebody stays: it must not wait for that one.
+TEST(http, answers_once_there_are_descriptors_again)
+{
+    struct world w;
+    struct rlimit old, few;
+    struct buf in = BUF_INIT;
+    int kept, fd, next;
+
+    open_world(&w, &(struct http_setup){.idle_s = 600});
+    kept = dial(&w.talk);
+    put(&w.talk, kept, "G", 1);
+    while (http_connections(w.http) < 1)
+        loop_turn(w.loop);
+    fd = dial(&w.talk);
+    T_ASSERT(getrlimit(RLIMIT_NOFILE, &old) == 0);
+    next = dup(fd);
+    close(next);
+    few = (struct rlimit){(rlim_t)next, old.rlim_max};
+    T_ASSERT(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    put(&w.talk, fd, "GET /hello HTTP/1.1\r\n" END,
+        sizeof("GET /hello HTTP/1.1\r\n" END) - 1);
+    for (int i = 0; i < 20; i++)
+        loop_turn(w.loop);
+    T_EQ(http_connections(w.http), 1);
+    T_ASSERT(setrlimit(RLIMIT_NOFILE, &old) == 0);
+    T_HAS(get_until(&w.talk, fd, &in, NULL), "200 OK");
+    close(fd);
+    close(kept);
+    buf_release(&in);
     close_world(&w);
 }
 
