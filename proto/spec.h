@@ -92,6 +92,19 @@ enum spec_staleness_rule { // numbers as in StalenessRule
 enum sl_err spec_check_classes(char *const *names, size_t count,
                                struct sl_error *err);
 
+// Most ranges of an evaluation. Each is a lease; they cost no memory (see
+// coordinator/rules/evaluation.h), but at some ten thousand a second so many
+// are half an hour of a coordinator.
+#define SPEC_RANGES_MAX (UINT64_C(1) << 24)
+
+// Returns the samples of each range of an evaluation, but the last.
+uint64_t spec_range_samples(const Sluice__V1__JobSpec *spec);
+
+// Checks how many ranges a test set of so many samples has. SL_EINVAL names the
+// field, the numbers, the limit, and what it wants to be instead.
+enum sl_err spec_check_ranges(const Sluice__V1__JobSpec *spec, uint64_t samples,
+                              struct sl_error *err);
+
 struct spec_staleness {
     uint64_t max_delay; // 0: no limit
     enum spec_staleness_rule rule;

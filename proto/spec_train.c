@@ -556,6 +556,34 @@ enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
     return rc;
 }
 
+uint64_t spec_range_samples(const Sluice__V1__JobSpec *spec)
+{
+    return (uint64_t)spec->evaluate->batch *
+           spec->evaluate->batches_per_closure;
+}
+
+enum sl_err spec_check_ranges(const Sluice__V1__JobSpec *spec, uint64_t samples,
+                              struct sl_error *err)
+{
+    const Sluice__V1__EvaluateSpec *e = spec->evaluate;
+    uint64_t ranges, each;
+
+    if (spec->data->test == NULL || (e->every_epochs == 0 && !e->every_steps))
+        return SL_OK;
+    ranges = sl_ceil_div(samples, spec_range_samples(spec));
+    if (ranges <= SPEC_RANGES_MAX)
+        return SL_OK;
+    each = sl_ceil_div(sl_ceil_div(samples, SPEC_RANGES_MAX), e->batch);
+    return sl_fail(err, SL_EINVAL,
+                   "evaluate.batches_per_closure: %u batches of %u samples "
+                   "make %llu ranges of the %llu samples of data.test; an "
+                   "evaluation has at most %llu: set it to %llu or more",
+                   e->batches_per_closure, e->batch, (unsigned long long)ranges,
+                   (unsigned long long)samples,
+                   (unsigned long long)SPEC_RANGES_MAX,
+                   (unsigned long long)each);
+}
+
 enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     bool test = spec->data->test != NULL;
@@ -596,5 +624,7 @@ enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = spec_range("evaluate.batches_per_closure", e->batches_per_closure,
                         1, WIRE_CLOSURE_STEPS_MAX, err);
+    if (rc == SL_OK && test && spec->data->test->has_samples)
+        rc = spec_check_ranges(spec, spec->data->test->samples, err);
     return rc == SL_OK ? spec_check_metrics(spec, err) : rc;
 }

@@ -335,6 +335,11 @@ static void complete(struct coord *c, struct job *job)
     job->evaluation = NULL;
 }
 
+static void revoke_range(void *arg, struct work *w)
+{
+    leases_revoke(arg, w->holder, w, "the evaluation has failed");
+}
+
 void evaluations_fail(struct coord *c, struct job *job, const char *why)
 {
     struct evaluation *e = job->evaluation;
@@ -342,10 +347,7 @@ void evaluations_fail(struct coord *c, struct job *job, const char *why)
     e->sums = (struct meter_sums){0};
     if (!finish(c, job))
         return;
-    for (uint32_t i = 0; i < e->count; i++)
-        if (e->range[i].closure.state == CLOSURE_LEASED)
-            leases_revoke(c, e->range[i].holder, &e->range[i],
-                          "the evaluation has failed");
+    evaluation_each_leased(e, revoke_range, c);
     if (by_steps(job))
         jobs_warn(job, JOB_WARN_EVALUATION,
                   "the evaluation of checkpoint %llu failed: %s",
@@ -363,7 +365,6 @@ void evaluations_fail(struct coord *c, struct job *job, const char *why)
 
 void evaluations_check(struct coord *c, struct job *job)
 {
-    const Sluice__V1__EvaluateSpec *spec = job->spec->evaluate;
     struct evaluation_plan plan;
 
     if (every(job) == 0 || !job->placed)
@@ -374,13 +375,13 @@ void evaluations_check(struct coord *c, struct job *job)
         return;
     job->evaluation = evaluation_new(
         &plan, job, job->spec->data->test == NULL ? 0 : job->facts.test_samples,
-        (uint64_t)spec->batch * spec->batches_per_closure,
-        job->spec->train->max_attempts);
+        spec_range_samples(job->spec), job->spec->train->max_attempts);
     if (job->evaluation == NULL)
         return;
     job->evaluation->metrics = spec_metrics_scored(job->spec);
-    LOG(INFO, "evaluation begun", "job=%s epoch=%u cut=%llu ranges=%u",
-        job->id_text, plan.last_epoch, (ull)plan.cut, job->evaluation->count);
+    LOG(INFO, "evaluation begun", "job=%s epoch=%u cut=%llu ranges=%llu",
+        job->id_text, plan.last_epoch, (ull)plan.cut,
+        (ull)job->evaluation->count);
     happened_job(c, EVENT_EVALUATION_BEGAN, job, NULL,
                  "an evaluation has begun, against checkpoint %llu",
                  (ull)plan.cut);

@@ -49,11 +49,10 @@ static void add(struct coord *c, const struct member *m, struct work *w)
 
 static struct work *range(const struct job *job, const struct suspicion *s)
 {
-    struct evaluation *e = job->evaluation;
+    const struct evaluation *e = job->evaluation;
 
-    if (e == NULL || e->plan.cut != s->cut || s->closure >= e->count)
-        return NULL;
-    return &e->range[s->closure];
+    return e == NULL || e->plan.cut != s->cut ? NULL
+                                              : evaluation_range(e, s->closure);
 }
 
 // What it is about, if that is still there.

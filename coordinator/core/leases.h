@@ -59,7 +59,8 @@ void leases_take_back(struct coord *c, struct member *m, struct work *w,
 void leases_cancel(struct coord *c, struct member *m, struct job *job);
 
 // Frees a training closure that needs no memory any more: a copy whose lease
-// has ended, one that is over and has no copy.
+// has ended, one that is over and has no copy. A range of an evaluation waits
+// to be leased again, or is freed with its result taken.
 void leases_settle(struct coord *c, struct work *w);
 
 // Takes from a worker all that it has of the job, without blame.

@@ -10,6 +10,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/base/num.h"
+#include "common/plan/order.h"
 #include "common/run/log.h"
 #include "common/run/spans.h"
 #include "coordinator/core/bad.h"
@@ -345,15 +346,50 @@ void reports_hand_back(struct coord *c, struct member *m,
 
 // ---- completions
 
+// Numbers that no data set can have, or that this job cannot be evaluated on.
+static enum sl_err check_facts(const struct job *job,
+                               const Sluice__V1__DataFacts *facts,
+                               struct sl_error *err)
+{
+    uint64_t most = facts->train_samples > facts->test_samples
+                        ? facts->train_samples
+                        : facts->test_samples;
+
+    if (most > ORDER_MAX_SAMPLES)
+        return sl_fail(err, SL_EINVAL,
+                       "it names %llu samples of data; a set has at most %llu",
+                       (ull)most, (ull)ORDER_MAX_SAMPLES);
+    return spec_check_ranges(job->spec, facts->test_samples, err);
+}
+
+// An answer that cannot be is that worker's failure; when others say the same,
+// it is the job's.
+static void refuse_probe(struct coord *c, struct member *m, struct work *w,
+                         const Sluice__V1__Complete *message,
+                         const struct sl_error *why)
+{
+    LOG(WARN, "attempt failed", "job=%s closure=%llu worker=%s why=%s",
+        w->job->id_text, (ull)w->closure.id, m->name, why->text);
+    closure_finish(&w->closure, attempt_of(message->attempt), SL_EINVAL);
+    leases_end(c, w, SPAN_FAILED);
+    pause_worker(c, m);
+    blame_work(c, w, m->identity, m->name, why->text);
+}
+
 // The probe's answer fixes the geometry; the first one counts.
 static void complete_probe(struct coord *c, struct member *m, struct job *job,
                            const Sluice__V1__Complete *message)
 {
     struct work *w = leases_find(m, message->job, message->attempt);
     const Sluice__V1__DataFacts *facts = message->facts;
+    struct sl_error why = SL_ERROR_INIT;
 
     if (w == NULL || w->kind != WORK_PROBE || facts == NULL)
         return;
+    if (check_facts(job, facts, &why) != SL_OK) {
+        refuse_probe(c, m, w, message, &why);
+        return;
+    }
     closure_finish(&w->closure, attempt_of(message->attempt), SL_OK);
     leases_end(c, w, SPAN_COUNTED);
     if (facts->train_samples == 0) {
@@ -394,7 +430,9 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
                    rc == SL_OK ? SL_OK : SL_EINTERNAL);
     member_completes(m, coord_now(c), DISPATCH_AHEAD_MS);
     leases_end(c, w, rc == SL_OK ? SPAN_COUNTED : SPAN_FAILED);
-    if (rc != SL_OK)
+    if (rc == SL_OK)
+        leases_settle(c, w);
+    else
         blame_work(c, w, m->identity, m->name,
                    "its result is not of the whole range, or lacks metrics");
     job->changes++;

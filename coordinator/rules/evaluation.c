@@ -79,115 +79,210 @@ uint64_t evaluation_epochs_end(const struct schedule *s, uint64_t epochs)
                               : schedule_closures(s);
 }
 
+// ---- ranges
+
+struct range {
+    struct work *work;        // owned; NULL: settled, with its result
+    struct list_node waiting; // in evaluation.waiting, or nowhere
+    bool taken;               // `part` is its result
+    struct evaluation_part part;
+};
+
 struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   struct job *job, uint64_t samples,
                                   uint64_t samples_per_range,
                                   uint32_t max_blamed)
 {
     struct evaluation *e = sl_calloc(1, sizeof(*e));
-    uint64_t count = sl_ceil_div(samples, samples_per_range);
 
     if (e == NULL)
         return NULL;
-    e->range = sl_calloc(count > 0 ? count : 1, sizeof(*e->range));
-    e->part = sl_calloc(count > 0 ? count : 1, sizeof(*e->part));
-    if (e->range == NULL || e->part == NULL) {
-        sl_free(e->range);
-        sl_free(e->part);
-        sl_free(e);
-        return NULL;
-    }
     e->plan = *plan;
-    e->count = (uint32_t)count;
-    for (uint32_t i = 0; i < e->count; i++) {
-        struct work *w = &e->range[i];
-
-        closure_init(&w->closure, i, max_blamed);
-        w->kind = WORK_EVALUATE;
-        w->job = job;
-        w->cut = plan->cut;
-        w->first = i * samples_per_range;
-        w->count = samples - w->first < samples_per_range ? samples - w->first
-                                                          : samples_per_range;
-    }
+    e->job = job;
+    e->samples = samples;
+    e->per_range = samples_per_range;
+    e->count = sl_ceil_div(samples, samples_per_range);
+    e->max_blamed = max_blamed;
+    map_init(&e->made);
+    list_init(&e->waiting);
     return e;
+}
+
+static void work_free(struct work *w)
+{
+    if (w == NULL)
+        return;
+    buf_release(&w->story);
+    sl_free(w);
 }
 
 void evaluation_free(struct evaluation *e)
 {
+    size_t at = 0;
+    void *r;
+
     if (e == NULL)
         return;
-    for (uint32_t i = 0; i < e->count; i++)
-        buf_release(&e->range[i].story);
-    sl_free(e->range);
-    sl_free(e->part);
+    while (map_next(&e->made, &at, NULL, &r))
+        work_free(((struct range *)r)->work);
+    map_release_owned(&e->made);
     sl_free(e);
+}
+
+static uint64_t samples_of(const struct evaluation *e, uint64_t range)
+{
+    return sl_min(e->samples - range * e->per_range, e->per_range);
+}
+
+static struct range *range_new(const struct evaluation *e, uint64_t n)
+{
+    struct range *r = sl_calloc(1, sizeof(*r));
+    struct work *w = sl_calloc(1, sizeof(*w));
+
+    if (r == NULL || w == NULL) {
+        sl_free(r);
+        sl_free(w);
+        return NULL;
+    }
+    closure_init(&w->closure, n, e->max_blamed);
+    w->kind = WORK_EVALUATE;
+    w->job = e->job;
+    w->cut = e->plan.cut;
+    w->first = n * e->per_range;
+    w->count = samples_of(e, n);
+    r->work = w;
+    return r;
+}
+
+// Makes the next one.
+static struct work *make(struct evaluation *e)
+{
+    struct range *r;
+
+    if (e->next == sl_min(e->count, e->low + EVALUATION_WINDOW))
+        return NULL;
+    r = range_new(e, e->next);
+    if (r == NULL)
+        return NULL;
+    if (map_put(&e->made, e->next, r) != SL_OK) {
+        work_free(r->work);
+        sl_free(r);
+        return NULL;
+    }
+    e->next++;
+    list_push_back(&e->waiting, &r->waiting);
+    return r->work;
 }
 
 struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
                               bool desperate)
 {
-    for (uint32_t i = 0; i < e->count; i++) {
-        struct work *w = &e->range[i];
+    list_for_safe(n, &e->waiting)
+    {
+        struct work *w = list_entry(n, struct range, waiting)->work;
 
-        if (closure_ready(&w->closure, UINT64_MAX) &&
-            (desperate || !closure_blames(&w->closure, worker)))
+        if (w->closure.state != CLOSURE_WAITING) // leased since
+            list_remove(n);
+        else if (closure_ready(&w->closure, UINT64_MAX) &&
+                 (desperate || !closure_blames(&w->closure, worker)))
             return w;
     }
-    return NULL;
+    return make(e);
+}
+
+struct work *evaluation_range(const struct evaluation *e, uint64_t range)
+{
+    const struct range *r = map_get(&e->made, range);
+
+    return r == NULL ? NULL : r->work;
+}
+
+// Adds what is complete up to the first range without a result.
+static void advance(struct evaluation *e)
+{
+    struct range *r;
+
+    while ((r = map_get(&e->made, e->low)) != NULL && r->work == NULL) {
+        e->total.loss += r->part.loss;
+        e->total.distances.absolute += r->part.distances.absolute;
+        e->total.distances.squared += r->part.distances.squared;
+        sl_free(map_remove(&e->made, e->low++));
+    }
+}
+
+void evaluation_settle(struct evaluation *e, struct work *w)
+{
+    struct range *r = map_get(&e->made, w->closure.id);
+
+    if (w->closure.state == CLOSURE_WAITING && !list_on(&r->waiting))
+        list_push_back(&e->waiting, &r->waiting);
+    if (w->closure.state != CLOSURE_DONE)
+        return;
+    list_remove(&r->waiting);
+    work_free(w);
+    r->work = NULL;
+    advance(e);
+}
+
+void evaluation_each_leased(struct evaluation *e,
+                            void (*fn)(void *arg, struct work *w), void *arg)
+{
+    size_t at = 0;
+    void *r;
+
+    while (map_next(&e->made, &at, NULL, &r)) {
+        struct work *w = ((struct range *)r)->work;
+
+        if (w != NULL && w->closure.state == CLOSURE_LEASED)
+            fn(arg, w);
+    }
 }
 
 enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
                             const struct meter_sums *sums,
                             const Sluice__V1__ScoreSums *scores)
 {
-    if (range >= e->count)
+    struct range *r;
+
+    if (range >= e->next)
         return SL_ERANGE;
-    if (e->range[range].closure.state == CLOSURE_DONE)
+    r = map_get(&e->made, range);
+    if (r == NULL || r->taken)
         return SL_EEXIST;
-    if (sums->samples != e->range[range].count ||
+    if (sums->samples != samples_of(e, range) ||
         sums->correct > sums->samples ||
         !scores_fit(scores, e->metrics, sums->samples))
         return SL_EINVAL;
     e->sums.samples += sums->samples;
     e->sums.correct += sums->correct;
-    e->part[range].loss = sums->loss_sum;
+    r->taken = true;
+    r->part.loss = sums->loss_sum;
     if (e->metrics != 0) {
-        e->part[range].distances =
+        r->part.distances =
             (struct scores_distances){scores->absolute, scores->squared};
         scores_add(&e->scores, scores);
     }
-    e->done++;
     return SL_OK;
 }
 
 bool evaluation_complete(const struct evaluation *e)
 {
-    return e->done == e->count;
+    return e->low == e->count;
 }
 
 double evaluation_loss(const struct evaluation *e)
 {
-    double sum = 0;
-
-    for (uint32_t i = 0; i < e->count; i++)
-        sum += e->part[i].loss;
-    return e->sums.samples == 0 ? 0 : sum / (double)e->sums.samples;
+    return e->sums.samples == 0 ? 0 : e->total.loss / (double)e->sums.samples;
 }
 
 double evaluation_metric(const struct evaluation *e, enum spec_metric metric)
 {
-    struct scores_distances sums = {0, 0};
-
     if (e->sums.samples == 0)
         return 0;
     if (metric == SPEC_METRIC_ACCURACY)
         return evaluation_accuracy(e);
-    for (uint32_t i = 0; i < e->count; i++) {
-        sums.absolute += e->part[i].distances.absolute;
-        sums.squared += e->part[i].distances.squared;
-    }
-    return scores_value(&e->scores, metric, &sums, e->sums.samples);
+    return scores_value(&e->scores, metric, &e->total.distances,
+                        e->sums.samples);
 }
 
 double evaluation_accuracy(const struct evaluation *e)

@@ -10,8 +10,14 @@
 // what is counted is marks instead: a mark is the end of the closure that holds
 // so many steps, or in sync of its round.
 //
+// A range is made when it is offered, in order, and at most
+// EVALUATION_WINDOW beyond the first one that has no result: however many a
+// spec or a data set names, only those exist that are out, that wait to be out
+// again, or whose result waits for one before it.
+//
 // Threads  the loop.
-// Memory   evaluation_free frees.
+// Memory   evaluation_free frees. A range's work is there from the offer of it
+//          until its result is taken and evaluation_settle is told.
 // Units    samples of the test set; epochs and marks from 1: "after so many".
 #ifndef COORDINATOR_RULES_EVALUATION_H
 #define COORDINATOR_RULES_EVALUATION_H
@@ -20,6 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/list.h"
+#include "common/base/map.h"
 #include "common/base/status.h"
 #include "common/plan/schedule.h"
 #include "coordinator/rules/meter.h"
@@ -68,8 +76,11 @@ bool evaluation_next(struct evaluation_plan *out, uint32_t every,
 void evaluation_needs(bool *needed, uint32_t every, uint32_t done_epoch,
                       const struct evaluation_cut *cuts, size_t count);
 
-// Doubles of a range. They are added when all are there, in the ranges' order:
-// so the result is the same in whatever order they came.
+// Ranges above the first one without a result that are made at most.
+#define EVALUATION_WINDOW 4096
+
+// Doubles of a range. They are added in the ranges' order, each once all before
+// it are there: so the result is the same in whatever order they came.
 struct evaluation_part {
     double loss;
     struct scores_distances distances;
@@ -77,12 +88,17 @@ struct evaluation_part {
 
 struct evaluation {
     struct evaluation_plan plan;
-    uint32_t count, done;
-    uint32_t metrics;   // bits: sums for which of them ranges have to tell
-    struct work *range; // owned; count of them
-    struct evaluation_part *part; // owned; what was told of each
-    struct meter_sums sums;       // but for the loss
+    struct job *job;
+    uint64_t samples, per_range;
+    uint64_t count;     // ranges in all
+    uint64_t low, next; // all below have a result; none is made from next on
+    uint32_t max_blamed;
+    uint32_t metrics;    // bits: sums for which of them ranges have to tell
+    struct map made;     // low <= range < next -> its own struct, owned
+    struct list waiting; // of those: leased to nobody, in the order of offers
+    struct meter_sums sums; // but for the loss
     struct scores scores;
+    struct evaluation_part total; // of ranges below low
 };
 
 // Without samples it is complete at once: only what was trained is judged.
@@ -92,18 +108,32 @@ struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   uint32_t max_blamed); // NULL: no memory
 void evaluation_free(struct evaluation *e);             // NULL is allowed
 
-// The next range that nobody has and that does not blame `worker`, unless
-// `desperate`; NULL if there is none.
+// Returns a range that nobody has and that does not blame `worker`, unless
+// `desperate`; those that were leased before come first. NULL: there is none,
+// or no memory for it. Asked again before that is leased, it makes no other.
 struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
                               bool desperate);
 
-// The result of a range: taken once. SL_EEXIST if it was taken already,
-// SL_ERANGE if there is no such range, SL_EINVAL if it is not of all samples
-// of the range, or lacks `scores` that e->metrics want (else NULL is allowed).
+// Returns a range that is leased or waits; NULL: it has a result, was not
+// offered yet, or is none.
+struct work *evaluation_range(const struct evaluation *e, uint64_t range);
+
+// Keeps a range whose lease ended for the next offer; frees one that is DONE.
+void evaluation_settle(struct evaluation *e, struct work *w);
+
+// Calls `fn` for each range that is leased; it may end that lease.
+void evaluation_each_leased(struct evaluation *e,
+                            void (*fn)(void *arg, struct work *w), void *arg);
+
+// Takes the result of a range, once. SL_EEXIST if it was taken already,
+// SL_ERANGE if it was not offered yet, or is none; SL_EINVAL if it is not of
+// all samples of the range, or lacks `scores` that e->metrics want (else NULL
+// is allowed).
 enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
                             const struct meter_sums *sums,
                             const Sluice__V1__ScoreSums *scores);
 
+// Says whether all results were taken and their ranges settled.
 bool evaluation_complete(const struct evaluation *e);
 double evaluation_loss(const struct evaluation *e);
 double evaluation_accuracy(const struct evaluation *e);

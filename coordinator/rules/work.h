@@ -4,7 +4,7 @@
 //
 // Threads  the loop.
 // Memory   lies in a job's map of active closures, is a copy of one that does,
-//          lies in an evaluation's array of ranges, or is the job's probe.
+//          is a range that an evaluation has made, or is the job's probe.
 //          While it is LEASED, its holder lists it and the job counts it.
 #ifndef COORDINATOR_RULES_WORK_H
 #define COORDINATOR_RULES_WORK_H

@@ -84,6 +84,53 @@ TEST(trust, only_the_holder_of_a_lease_completes_it)
     world_release(w);
 }
 
+// It would be more ranges than an evaluation may have, or samples than a set.
+TEST(trust, facts_that_cannot_be_are_that_workers_failure)
+{
+    static const uint64_t tests[] = {UINT64_C(1) << 40, UINT64_MAX,
+                                     64 * SPEC_RANGES_MAX};
+
+    for (unsigned i = 0; i < SL_COUNT(tests); i++) {
+        static struct world w;
+        struct fake_member *liar;
+
+        world_init(&w, t_seed());
+        world_people(&w, 1, 0);
+        world_attach(&w, liar = world_add(&w, FAKE_WORKER, "liar"));
+        liar->tests = tests[i];
+        world_submit(&w, world_graph_job);
+        for (int n = 0; n < LIMIT && job_of(&w)->probe.closure.failures == 0;
+             n++)
+            world_step(&w);
+        T_EQ(job_of(&w)->probe.closure.failures, 1);
+        T_FALSE(job_of(&w)->has_facts);
+        world_attach(&w, world_add(&w, FAKE_WORKER, "honest"));
+        T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+        T_EQ(job_of(&w)->facts.test_samples, 20);
+        world_release(&w);
+    }
+}
+
+// They are the job's, if all say them.
+TEST(trust, ranges_that_are_too_many_are_named)
+{
+    static struct world w;
+    static char json[4096];
+    struct fake_member *m;
+
+    snprintf(json, sizeof(json), "%s", world_graph_job);
+    strstr(json, "\"max_attempts\":8")[15] = '1';
+    world_init(&w, t_seed());
+    world_people(&w, 1, 0);
+    world_attach(&w, m = world_add(&w, FAKE_WORKER, "a"));
+    m->tests = UINT64_C(1) << 36;
+    world_submit(&w, json);
+    T_TRUE(world_run(&w, JOB_FAILED, LIMIT));
+    T_HAS(world_reason(&w), "ranges of the 68719476736 samples of data.test; "
+                            "an evaluation has at most 16777216: set it to");
+    world_release(&w);
+}
+
 static void all_is_counted(struct world *w)
 {
     for (unsigned i = 0; i < w->shards; i++)

@@ -98,6 +98,7 @@ struct fake_member {
     bool old;        // psserver: it does not know reduced rates
     unsigned lies;   // so many closures it completes without a push
     unsigned boasts; // it tells so many steps more than a closure has
+    uint64_t tests;  // samples of the test set, as it tells; 0: 20
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     uint64_t process;

@@ -195,7 +195,7 @@ static void complete(struct world *w, struct fake_member *m,
         }
     } else if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_PROBE) {
         facts.train_samples = 40;
-        facts.test_samples = 20;
+        facts.test_samples = m->tests > 0 ? m->tests : 20;
         done.facts = &facts;
     } else {
         w->evaluated_ranges++;

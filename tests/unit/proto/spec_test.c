@@ -499,6 +499,44 @@ TEST(spec, metrics_that_say_nothing_are_refused)
             "external model computes its own");
 }
 
+#define SET(samples)                                                           \
+    "{'format':'synthetic','generator':'classes','classes':3,'samples'"        \
+    ":" samples "}"
+#define EVALUATED(samples, evaluate)                                           \
+    "{" NAME "," MODEL "," LOSS "," OPTIM ",'data':{'train':" SET(             \
+        "100") ",'test':" SET(samples) "},'evaluate':{" evaluate "}}"
+
+// Each range is a lease: what is too many for a coordinator is said at once.
+TEST(spec, an_evaluation_has_a_bound_of_ranges)
+{
+    static const char *const good[] = {
+        EVALUATED("16777216", "'batch':1,'batches_per_closure':1"),
+        EVALUATED("40000000", "'batch':1,'batches_per_closure':3"),
+        EVALUATED("40000000", "'batch':1,'batches_per_closure':1,"
+                              "'every_epochs':0"),
+        EVALUATED("17179869184", ""),
+        EVALUATED("1099511627776", "'batches_per_closure':256"),
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(good); i++)
+        wire_free(&checked(good[i])->base);
+    refused(
+        EVALUATED("40000000", "'batch':1,'batches_per_closure':1"),
+        "evaluate.batches_per_closure: 1 batches of 1 samples make 40000000 "
+        "ranges of the 40000000 samples of data.test; an evaluation has at "
+        "most 16777216: set it to 3 or more");
+    refused(
+        EVALUATED("40000000",
+                  "'batch':1,'batches_per_closure':1,'every_steps':7"),
+        "evaluate.batches_per_closure: 1 batches of 1 samples make 40000000 "
+        "ranges of the 40000000 samples of data.test; an evaluation has at "
+        "most 16777216: set it to 3 or more");
+    refused(EVALUATED("1099511627776", "'batches_per_closure':255"),
+            "evaluate.batches_per_closure: 255 batches of 256 samples make "
+            "16843010 ranges of the 1099511627776 samples of data.test; an "
+            "evaluation has at most 16777216: set it to 256 or more");
+}
+
 static const struct {
     const char *train, *why;
 } wrong_data[] = {
