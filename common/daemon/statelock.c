@@ -38,6 +38,7 @@ static enum sl_err held(int fd, const char *path, const struct flock *lock,
                    path, (long)lock->l_pid, text);
 }
 
+// The lock is the kernel's: on a full disk the file does not say whose it is.
 static enum sl_err write_owner(int fd, const char *path, struct sl_error *err)
 {
     char text[TEXT_MAX_BYTES], boot[64];
@@ -45,7 +46,9 @@ static enum sl_err write_owner(int fd, const char *path, struct sl_error *err)
 
     read_boot_id(boot, sizeof(boot));
     n = snprintf(text, sizeof(text), "pid %ld boot %s\n", (long)getpid(), boot);
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
+    errno = 0;
+    if ((ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n) &&
+        errno != ENOSPC && errno != EDQUOT)
         return sl_fail(err, sl_err_from_errno(errno), "%s: write: %s", path,
                        strerror(errno));
     return SL_OK;

@@ -172,6 +172,12 @@ static enum sl_err begin_coord(struct server *s, struct sl_error *err)
     return rc;
 }
 
+// The journal cannot even be opened for want of space, or is full since.
+static bool lacks_space(const struct server *s, enum sl_err rc)
+{
+    return s->journal == NULL ? rc == SL_EUNAVAIL : journal_full(s->journal);
+}
+
 enum sl_err begin_new(struct server *s, struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
@@ -179,11 +185,15 @@ enum sl_err begin_new(struct server *s, struct sl_error *err)
 
     if (rc == SL_OK)
         rc = open_questions(s, err);
-    if (rc != SL_OK)
+    if (rc == SL_OK && stored_look(s->stored, &why) != SL_OK) {
+        note_store(s, &why);
+        return SL_OK;
+    }
+    if (rc == SL_OK)
+        rc = begin_coord(s, err);
+    if (rc == SL_OK || !lacks_space(s, rc))
         return rc;
-    if (stored_look(s->stored, &why) == SL_OK)
-        return begin_coord(s, err);
-    note_store(s, &why);
+    note_space(s, err);
     return SL_OK;
 }
 
