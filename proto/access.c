@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// proto/access.c -- the table of methods and roles, and the grammar of the
-// names in certificates.
+// proto/access.c -- the tables of methods, words and roles, and the grammar of
+// the names in certificates.
 #include "proto/access.h"
 
 #include <stdio.h>
@@ -237,6 +237,106 @@ enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
                    "these roles one may: %s",
                    role_names[who.role], peer->id, path,
                    list_roles(list, roles));
+}
+
+// ---- what members say
+
+// By the number of each field of AttendUp and Heartbeat; what is not here
+// nobody may say.
+static const unsigned kinds[] = {
+    [1] = MEMBERS,        // hello
+    [2] = MEMBERS,        // heartbeat: see below
+    [3] = MAY(PSSERVER),  // shard_hello
+    [4] = MEMBERS,        // snapshot: a worker's is of a rank
+    [5] = MAY(WORKER),    // complete
+    [6] = MAY(WORKER),    // failed
+    [7] = MAY(WORKER),    // hand_back
+    [8] = MAY(WORKER),    // map_wanted
+    [9] = MAY(WORKER),    // completes
+    [11] = MAY(PSSERVER), // deleted
+    [20] = MAY(WORKER),   // ring_join
+    [21] = MAY(WORKER),   // ring_answer
+    [22] = MAY(WORKER),   // ring_ready
+    [23] = MAY(WORKER),   // ring_step
+    [24] = MAY(WORKER),   // ring_broken
+    [25] = MAY(WORKER),   // ring_copied
+    [40] = MAY(PSSERVER), // rates_taken
+    [60] = MEMBERS,       // trace_piece
+    [61] = MEMBERS,       // log_piece
+};
+
+static const unsigned beats[] = {
+    [1] = MEMBERS,       // seq
+    [2] = MAY(WORKER),   // leases
+    [3] = MAY(PSSERVER), // shards
+    [4] = MEMBERS,       // draining
+    [5] = MEMBERS,       // resident_bytes
+    [6] = MEMBERS,       // why
+    [7] = MAY(WORKER),   // device
+    [50] = MEMBERS,      // sent_us
+    [51] = MEMBERS,      // heard_seq
+    [52] = MEMBERS,      // heard_us
+    [80] = MEMBERS,      // cpu_us
+    [81] = MEMBERS,      // host_sent_bytes
+    [82] = MEMBERS,      // host_received_bytes
+};
+
+// Whether a message says anything in a field.
+static bool says(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
+{
+    const char *at = (const char *)m + f->offset;
+
+    if (f->label == PROTOBUF_C_LABEL_REPEATED)
+        return *(const size_t *)((const char *)m + f->quantifier_offset) > 0;
+    switch (f->type) {
+    case PROTOBUF_C_TYPE_BOOL:
+        return *(const protobuf_c_boolean *)at;
+    case PROTOBUF_C_TYPE_STRING:
+        return (*(char *const *)at)[0] != '\0';
+    default: // numbers, of 64 bits
+        return *(const uint64_t *)at != 0;
+    }
+}
+
+static enum sl_err may_say(const unsigned *may, size_t count,
+                           const ProtobufCFieldDescriptor *f,
+                           enum access_role role, struct sl_error *err)
+{
+    char list[160];
+    unsigned roles = f->id < count ? may[f->id] : 0;
+
+    if (roles & 1u << role)
+        return SL_OK;
+    return sl_fail(err, SL_EDENIED,
+                   "a member of role %s may not say '%s'; of these roles one "
+                   "may: %s",
+                   role_names[role], f->name, list_roles(list, roles));
+}
+
+static enum sl_err may_beat(enum access_role role,
+                            const Sluice__V1__Heartbeat *beat,
+                            struct sl_error *err)
+{
+    const ProtobufCMessageDescriptor *of = beat->base.descriptor;
+    enum sl_err rc = SL_OK;
+
+    for (unsigned i = 0; i < of->n_fields && rc == SL_OK; i++)
+        if (says(&beat->base, &of->fields[i]))
+            rc = may_say(beats, SL_COUNT(beats), &of->fields[i], role, err);
+    return rc;
+}
+
+enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
+                       struct sl_error *err)
+{
+    const ProtobufCFieldDescriptor *kind =
+        protobuf_c_message_descriptor_get_field(up->base.descriptor,
+                                                (unsigned)up->kind_case);
+    enum sl_err rc = may_say(kinds, SL_COUNT(kinds), kind, role, err);
+
+    if (rc == SL_OK && up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT)
+        rc = may_beat(role, up->heartbeat, err);
+    return rc;
 }
 
 // ---- whom we dial

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// proto/access.h -- who may call what: the roles in certificates, and one table
-// of methods and roles.
+// proto/access.h -- who may call and say what: the roles in certificates, one
+// table of methods and roles, and one of a member's words and roles.
 //
 // A certificate names its role in one URI of its SAN:
 //
@@ -23,6 +23,7 @@
 
 #include "common/base/status.h"
 #include "common/net/rpc.h"
+#include "proto/wire.h"
 
 enum access_role {
     ACCESS_NOBODY,
@@ -74,6 +75,12 @@ bool access_shared(const struct rpc_peer *peer);
 // That somebody may attend under this role and name.
 enum sl_err access_attend(const struct access_who *who, enum access_role role,
                           const char *name, struct sl_error *err);
+
+// That a member of this role may say all that is in a message of its stream: a
+// second table, of AttendUp's and Heartbeat's fields and roles. SL_EDENIED
+// names the field.
+enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
+                       struct sl_error *err);
 
 // The URI of a certificate; `tenant` may be NULL. SL_EINVAL says which word is
 // none.

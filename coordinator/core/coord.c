@@ -430,9 +430,9 @@ static void receive_heartbeat(struct coord *c, struct member *m,
     offset_heard(&m->clock, beat->heard_seq, beat->heard_us);
     offset_came(&m->clock, beat->seq, beat->sent_us,
                 sl_now_us(c->options.clock));
-    for (size_t i = 0; i < beat->n_leases; i++)
+    for (size_t i = 0; m->role == MEMBER_WORKER && i < beat->n_leases; i++)
         reports_progress(c, m, beat->leases[i]);
-    for (size_t i = 0; i < beat->n_shards; i++)
+    for (size_t i = 0; m->role == MEMBER_PSSERVER && i < beat->n_shards; i++)
         shards_report(c, m, beat->shards[i]);
     send_ack(c, m, beat->seq);
 }

@@ -48,6 +48,22 @@ static bool commit_end(struct coord *c, struct job *job)
     return coord_wrote(c, rc);
 }
 
+// False: none of its shards lie there. Only who is told to close them is heard
+// of them any more; twice: by a heartbeat that is on its way, and at last.
+static bool close_shards(struct coord *c, struct member *m, struct job *job)
+{
+    uintptr_t words = 2 * (uintptr_t)job_lies_on(job, m);
+
+    if (words == 0)
+        return false;
+    send_close(c, m, job->id, job->uid, false);
+    if (m->closing.len >= COORD_REMEMBERED_MAX)
+        map_release(&m->closing);
+    // Without memory it is not heard.
+    (void)map_put(&m->closing, job->id, (void *)words); // never read as one
+    return true;
+}
+
 static void notify_end(struct coord *c, struct job *job)
 {
     char why[64];
@@ -57,8 +73,8 @@ static void notify_end(struct coord *c, struct job *job)
     {
         struct member *m = list_entry(n, struct member, node);
 
-        if (job_lies_on(job, m)) {
-            send_close(c, m, job->id, job->uid, false);
+        if (close_shards(c, m, job)) {
+            continue;
         } else if (map_get(&m->opened, job->id) != NULL) {
             send_revoke_job(c, m, job, why);
             sl_free(map_remove(&m->opened, job->id));

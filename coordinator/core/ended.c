@@ -151,7 +151,18 @@ void ended_forget(struct coord *c, struct job *job)
 
 // ---- after the end
 
-void ended_report(struct coord *c, const struct member *m,
+// Each of the words that a member may still say costs a reading of the journal,
+// and one that was not told to close this job has none.
+static bool has_a_word(struct member *m, uint64_t job)
+{
+    uintptr_t words = (uintptr_t)map_remove(&m->closing, job);
+
+    if (words > 1)
+        (void)map_put(&m->closing, job, (void *)(words - 1));
+    return words > 0;
+}
+
+void ended_report(struct coord *c, struct member *m,
                   const Sluice__V1__ShardReport *report)
 {
     const struct ended_job *e = jobs_ended(c, report->job);
@@ -160,6 +171,7 @@ void ended_report(struct coord *c, const struct member *m,
 
     if (e == NULL || e->state == JOB_FINISHED || e->unreadable != NULL ||
         (report->job_uid != 0 && report->job_uid != e->uid) ||
+        !has_a_word(m, e->id) ||
         ended_open(c, e->id, LOAD_WHOLE, &job, &err) != SL_OK)
         return;
     status_final_report(c, m, job, report);

@@ -37,8 +37,9 @@ enum sl_err ended_unreadable(struct coord *c, const struct journal_job *row,
 // Frees a job that was deleted, opened or not, and its record.
 void ended_forget(struct coord *c, struct job *job);
 
-// Takes what a shard had counted of a job that is no longer as it was.
-void ended_report(struct coord *c, const struct member *m,
+// Takes what a shard had counted of a job that is no longer as it was, from a
+// member that was told to close it (member.h, `closing`).
+void ended_report(struct coord *c, struct member *m,
                   const Sluice__V1__ShardReport *report);
 
 // Journals what shards said since the last time, and lets go of jobs that ended

@@ -274,13 +274,13 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
     return SL_OK;
 }
 
-bool job_lies_on(const struct job *job, const struct member *m)
+uint32_t job_lies_on(const struct job *job, const struct member *m)
 {
-    for (uint32_t i = 0; m->role == MEMBER_PSSERVER && i < job->shards; i++) {
-        if (strcmp(job->shard[i].psserver, m->name) == 0)
-            return true;
-    }
-    return false;
+    uint32_t shards = 0;
+
+    for (uint32_t i = 0; m->role == MEMBER_PSSERVER && i < job->shards; i++)
+        shards += strcmp(job->shard[i].psserver, m->name) == 0;
+    return shards;
 }
 
 bool job_served(const struct job *job)

@@ -355,8 +355,8 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
 // known yet.
 uint64_t job_samples(const struct job *job);
 
-// The member is a psserver that has shards of it.
-bool job_lies_on(const struct job *job, const struct member *m);
+// How many of its shards a psserver has; 0 of a worker.
+uint32_t job_lies_on(const struct job *job, const struct member *m);
 
 // Every shard is served; the ring runs.
 bool job_served(const struct job *job);

@@ -372,7 +372,8 @@ void monitor_known(struct coord *c, const struct member *m,
 
     if (job == NULL || job_ended(job) || job->uid != message->job_uid ||
         message->shard >= job->shards ||
-        job->shard[message->shard].server != m->id)
+        job->shard[message->shard].server != m->id ||
+        job->shard[message->shard].rates_known == message->closure)
         return;
     job->shard[message->shard].rates_known = message->closure;
     count_unknown(job);

@@ -313,7 +313,7 @@ void shards_report(struct coord *c, struct member *m,
     }
     if (report->job_uid != 0 && report->job_uid != job->uid)
         return;
-    if (job_ended(job))
+    if (job_ended(job) && map_get(&m->closing, job->id) != NULL)
         status_final_report(c, m, job, report);
     if (job_ended(job) || report->shard >= job->shards)
         return;

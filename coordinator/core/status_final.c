@@ -6,8 +6,9 @@
 // steps are under way: what workers completed is newer than what shards have
 // reported. So the last status is made of reports alone, whose numbers belong
 // together; and each shard, when it is closed, says what it had counted in the
-// end, which goes into the status, and into the journal before somebody is
-// shown it, or with the next tick: thousands of shards may say it at once.
+// end, which goes into the status; that is added up and journalled before
+// somebody is shown it, or with the next tick: thousands of shards may say it
+// at once.
 #include "coordinator/core/status.h"
 
 #include <string.h>
@@ -96,6 +97,7 @@ void status_final_keep(struct coord *c, struct job *job)
     if (!job->final_changed)
         return;
     job->final_changed = false;
+    add_up(job->final, job);
     rc = wire_pack(&job->final->base, &packed);
     // Without memory for it only a restart would bring the older one back.
     if (rc == SL_OK)
@@ -119,8 +121,8 @@ void status_final_report(struct coord *c, const struct member *m,
     if (s->incarnation == 0 || s->incarnation != report->incarnation ||
         strcmp(s->psserver, m->name) != 0 || !take(s, report->counts))
         return; // C1, for numbers too
-    add_up(final, job);
-    job->final_changed = true;
     job->changes++;
-    c->io.changed(c->io.arg, job->id);
+    if (!job->final_changed) // thousands of shards may say it at once
+        c->io.changed(c->io.arg, job->id);
+    job->final_changed = true;
 }

@@ -45,6 +45,7 @@ static void member_free(struct member *m)
     map_release_owned(&m->opened);
     map_release(&m->losing);
     map_release_owned(&m->conduct);
+    map_release(&m->closing);
     sl_free(m);
 }
 
@@ -101,6 +102,7 @@ static struct member *member_new(const struct member_hello *hello)
     map_init(&m->opened);
     map_init(&m->losing);
     map_init(&m->conduct);
+    map_init(&m->closing);
     return m;
 }
 
@@ -173,6 +175,7 @@ void members_lose(struct members *ms, struct member *m, const char *why)
     map_release_owned(&m->opened);
     map_release(&m->losing);
     map_release_owned(&m->conduct);
+    map_release(&m->closing);
     m->resident_bytes = 0;
     m->busy = (struct busy){0};
     m->owes = (struct member_debt){0};

@@ -129,6 +129,9 @@ struct member {
     struct member_debt owes;     // worker
     struct member_before before; // worker
     struct map conduct;          // worker: job -> struct conduct, owned
+    // psserver: ended job that it was told to close -> reports of it that are
+    // still heard, a number.
+    struct map closing;
 };
 
 struct members {

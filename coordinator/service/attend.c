@@ -37,8 +37,9 @@ struct session {
     struct loop_task end;
     struct access_who who; // by its certificate
     // the loop's
-    uint64_t member; // 0: no Hello yet, or refused
-    bool done;       // hung up: what still comes is not for us
+    uint64_t member;       // 0: no Hello yet, or refused
+    enum access_role role; // that it attends in
+    bool done;             // hung up: what still comes is not for us
 };
 
 // A message on its way to the loop.
@@ -83,11 +84,9 @@ static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
 
-    rc = access_attend(&s->who,
-                       hello->role == SLUICE__V1__ROLE__ROLE_PSSERVER
-                           ? ACCESS_PSSERVER
-                           : ACCESS_WORKER,
-                       hello->name, &err);
+    s->role = hello->role == SLUICE__V1__ROLE__ROLE_PSSERVER ? ACCESS_PSSERVER
+                                                             : ACCESS_WORKER;
+    rc = access_attend(&s->who, s->role, hello->name, &err);
     if (rc != SL_OK) {
         refuse(s, rc, &err);
         return;
@@ -117,6 +116,17 @@ static void hand_over(struct session *s, const Sluice__V1__AttendUp *m)
     coord_receive(s->attend->coord, s->member, m);
 }
 
+// What came is wrong: told so, and no member any longer.
+static void expel(struct session *s, enum sl_err rc, struct sl_error *err)
+{
+    refuse(s, rc, err);
+    if (s->member != 0 && s->attend->coord != NULL) {
+        map_remove(&s->attend->sessions, s->member);
+        coord_detach(s->attend->coord, s->member);
+        s->member = 0;
+    }
+}
+
 static void receive(struct session *s, struct parcel *p)
 {
     bool hello = p->rc == SL_OK &&
@@ -124,22 +134,16 @@ static void receive(struct session *s, struct parcel *p)
 
     if (p->rc == SL_ENOTSUP)
         return; // a kind that a newer peer knows: ignored
-    if (p->rc != SL_OK) {
-        refuse(s, p->rc, &p->err);
-        if (s->member != 0 && s->attend->coord != NULL) {
-            map_remove(&s->attend->sessions, s->member);
-            coord_detach(s->attend->coord, s->member);
-            s->member = 0;
-        }
-    } else if (hello != (s->member == 0)) {
-        sl_fail(&p->err, SL_EINVAL, "Hello comes first, and once");
-        p->rc = SL_EINVAL;
-        receive(s, p);
-    } else if (hello) {
+    if (p->rc == SL_OK && hello != (s->member == 0))
+        p->rc = sl_fail(&p->err, SL_EINVAL, "Hello comes first, and once");
+    if (p->rc == SL_OK && !hello)
+        p->rc = access_say(s->role, p->message, &p->err);
+    if (p->rc != SL_OK)
+        expel(s, p->rc, &p->err);
+    else if (hello)
         hear_hello(s, p->message->hello);
-    } else {
+    else
         hand_over(s, p->message);
-    }
 }
 
 static void send_away(struct session *s)

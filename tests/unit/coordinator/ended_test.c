@@ -205,8 +205,9 @@ TEST(ended, ten_thousand_jobs_that_have_ended_cost_a_record_each)
 // ---- what comes after the end
 
 // A shard's own last word, of a job that is only a record.
-static void report(struct world *w, const Sluice__V1__JobStatus *s,
-                   uint64_t counted, uint64_t uid)
+static void report(struct world *w, const struct fake_member *m,
+                   const Sluice__V1__JobStatus *s, uint64_t counted,
+                   uint64_t uid)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__Heartbeat beat = SLUICE__V1__HEARTBEAT__INIT;
@@ -222,7 +223,37 @@ static void report(struct world *w, const Sluice__V1__JobStatus *s,
     beat.n_shards = 1;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;
     up.heartbeat = &beat;
-    coord_receive(w->coord, w->members[0].stream, &up);
+    coord_receive(w->coord, m->stream, &up);
+}
+
+static uint64_t told_counted(struct world *w)
+{
+    Sluice__V1__JobStatus *s = get(w, "j-1", true);
+    uint64_t counted = s->shards[0]->counts->counted;
+
+    wire_free(&s->base);
+    return counted;
+}
+
+// The job is stopped, and becomes a record. Nobody reads, so no shard is
+// closed.
+static Sluice__V1__JobStatus *stop_unread(struct world *w)
+{
+    Sluice__V1__JobStatus *s;
+
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    stop_job(w);
+    s = get(w, "j-1", true);
+    T_EQ(s->shards[0]->counts->counted, 0);
+    T_GT(s->shards[0]->incarnation, 0);
+    for (unsigned i = 0; i < ENDED_STAYS_MS; i += 100) {
+        clock_fake_advance_ms(&w->clock, 100);
+        for (unsigned m = 0; m < 3; m++)
+            fake_beat(w, &w->members[m]);
+        coord_tick(w->coord);
+    }
+    T_TRUE(jobs_get(w->coord, 1) == NULL);
+    return s;
 }
 
 TEST(ended, a_shard_that_reports_late_is_heard)
@@ -231,22 +262,10 @@ TEST(ended, a_shard_that_reports_late_is_heard)
     Sluice__V1__JobStatus *before, *after;
     uint64_t uid;
 
-    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    stop_job(w);
-    before = get(w, "j-1", true);
-    T_EQ(before->shards[0]->counts->counted, 0);
-    T_GT(before->shards[0]->incarnation, 0);
-    // Nobody reads, so no shard is closed.
-    for (unsigned i = 0; i < ENDED_STAYS_MS; i += 100) {
-        clock_fake_advance_ms(&w->clock, 100);
-        for (unsigned m = 0; m < 3; m++)
-            fake_beat(w, &w->members[m]);
-        coord_tick(w->coord);
-    }
-    T_TRUE(jobs_get(w->coord, 1) == NULL);
+    before = stop_unread(w);
     uid = jobs_ended(w->coord, 1)->uid;
-    report(w, before, 7, uid + 1); // a namesake's
-    report(w, before, 5, uid);
+    report(w, &w->members[0], before, 7, uid + 1); // a namesake's
+    report(w, &w->members[0], before, 5, uid);
     for (unsigned round = 0; round < 2; round++) {
         after = get(w, "j-1", true);
         T_EQ(after->shards[0]->counts->counted, 5);
@@ -255,6 +274,50 @@ TEST(ended, a_shard_that_reports_late_is_heard)
         world_stop_coord(w); // it is in the journal
         world_start_coord(w);
     }
+    wire_free(&before->base);
+    world_release(w);
+}
+
+// Who was not told to close its shards says nothing of them: no worker of the
+// psserver's name, while the job is as it was and later; no process that took
+// that name since the end.
+TEST(ended, nobody_else_reports_of_it)
+{
+    struct world *w = begin();
+    struct fake_member *other = world_add(w, FAKE_WORKER, "ps-0");
+    Sluice__V1__JobStatus *before;
+    uint64_t uid;
+
+    world_attach(w, other);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    stop_job(w);
+    before = get(w, "j-1", true);
+    uid = jobs_get(w->coord, 1)->uid;
+    report(w, other, before, 9, uid);
+    T_EQ(told_counted(w), 0);
+    world_kill(w, &w->members[0]);
+    world_restart(w, &w->members[0]);
+    report(w, &w->members[0], before, 9, uid);
+    T_EQ(told_counted(w), 0);
+    world_pass(w, ENDED_STAYS_MS + 1000);
+    T_TRUE(jobs_get(w->coord, 1) == NULL);
+    report(w, other, before, 9, uid);
+    report(w, &w->members[0], before, 9, uid);
+    T_EQ(told_counted(w), 0);
+    wire_free(&before->base);
+    world_release(w);
+}
+
+// Each costs a reading of the journal.
+TEST(ended, late_reports_are_heard_as_often_as_there_are_shards_twice)
+{
+    struct world *w = begin();
+    Sluice__V1__JobStatus *before = stop_unread(w);
+    uint64_t uid = jobs_ended(w->coord, 1)->uid;
+
+    for (unsigned i = 1; i <= 100; i++)
+        report(w, &w->members[0], before, i, uid);
+    T_EQ(told_counted(w), 2 * before->n_shards);
     wire_free(&before->base);
     world_release(w);
 }

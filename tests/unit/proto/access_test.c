@@ -167,6 +167,85 @@ TEST(access, every_method_with_every_certificate)
     guarded_close(&g);
 }
 
+// ---- what members say
+
+// `m` says something in one of its fields.
+static void fill(ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
+{
+    static Sluice__V1__LeaseProgress *lease;
+    char *at = (char *)m + f->offset;
+
+    if (f->label == PROTOBUF_C_LABEL_REPEATED) {
+        *(size_t *)((char *)m + f->quantifier_offset) = 1;
+        *(void **)at = &lease;
+    } else if (f->type == PROTOBUF_C_TYPE_STRING) {
+        *(const char **)at = "w";
+    } else if (f->type == PROTOBUF_C_TYPE_BOOL) {
+        *(protobuf_c_boolean *)at = 1;
+    } else {
+        T_TRUE(f->type == PROTOBUF_C_TYPE_UINT64 ||
+               f->type == PROTOBUF_C_TYPE_FIXED64);
+        *(uint64_t *)at = 1;
+    }
+}
+
+static const char *roles_of_word(const ProtobufCMessageDescriptor *of,
+                                 const char *field)
+{
+    for (size_t i = 0; i < SL_COUNT(voice); i++)
+        if (strcmp(voice[i].message, of->short_name) == 0 &&
+            strcmp(voice[i].field, field) == 0)
+            return voice[i].roles;
+    T_FAIL("%s.%s: who may say it?", of->short_name, field);
+    return "";
+}
+
+// As each role, a message that says no more than this.
+static void check_word(const ProtobufCMessageDescriptor *of,
+                       const ProtobufCFieldDescriptor *f,
+                       const Sluice__V1__AttendUp *up)
+{
+    static const struct {
+        char letter;
+        enum access_role role;
+    } all[] = {{'A', ACCESS_ADMIN},    {'S', ACCESS_SUBMITTER},
+               {'V', ACCESS_VIEWER},   {'W', ACCESS_WORKER},
+               {'P', ACCESS_PSSERVER}, {'C', ACCESS_COORDINATOR}};
+    const char *roles = roles_of_word(of, f->name);
+
+    for (size_t i = 0; i < SL_COUNT(all); i++) {
+        bool may = strchr(roles, all[i].letter) != NULL;
+        struct sl_error err = SL_ERROR_INIT;
+        enum sl_err rc = access_say(all[i].role, up, &err);
+
+        if (rc != (may ? SL_OK : SL_EDENIED))
+            T_FAIL("%c says %s.%s: %s", all[i].letter, of->short_name, f->name,
+                   sl_err_name(rc));
+        if (!may && strchr("WP", all[i].letter) != NULL)
+            T_HAS(err.text, f->name);
+    }
+}
+
+TEST(access, every_word_with_every_role)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    const ProtobufCMessageDescriptor *of = up.base.descriptor;
+    Sluice__V1__Heartbeat beat = SLUICE__V1__HEARTBEAT__INIT;
+
+    up.heartbeat = &beat; // of which no other kind reads anything
+    for (unsigned i = 0; i < of->n_fields; i++) {
+        up.kind_case = (Sluice__V1__AttendUp__KindCase)of->fields[i].id;
+        check_word(of, &of->fields[i], &up);
+    }
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;
+    of = beat.base.descriptor;
+    for (unsigned i = 0; i < of->n_fields; i++) {
+        sluice__v1__heartbeat__init(&beat);
+        fill(&beat.base, &of->fields[i]);
+        check_word(of, &of->fields[i], &up);
+    }
+}
+
 // Whether the handshake of another program ends well.
 static bool shakes_hands(struct guarded *g, const char *name)
 {

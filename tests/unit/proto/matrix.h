@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may call what, written down a second time: every method of the schema,
-// with a letter per role that may call it.
+// Who may call and say what, written down a second time: every method of the
+// schema, and every field of a member's words, with a letter per role that may.
 //
 //     A admin  S submitter  V viewer  W worker  P psserver  C coordinator
 #ifndef TESTS_UNIT_PROTO_MATRIX_H
@@ -45,6 +45,44 @@ static const struct {
     {"/grpc.health.v1.Health/Check", "ASVWPC"},
     {"/grpc.health.v1.Health/Watch", "ASVWPC"},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "A"},
+};
+
+// What a member may say: every field of AttendUp and of Heartbeat.
+static const struct {
+    const char *message, *field, *roles;
+} voice[] = {
+    {"AttendUp", "hello", "WP"},
+    {"AttendUp", "heartbeat", "WP"},
+    {"AttendUp", "shard_hello", "P"},
+    {"AttendUp", "snapshot", "WP"},
+    {"AttendUp", "deleted", "P"},
+    {"AttendUp", "rates_taken", "P"},
+    {"AttendUp", "complete", "W"},
+    {"AttendUp", "failed", "W"},
+    {"AttendUp", "hand_back", "W"},
+    {"AttendUp", "map_wanted", "W"},
+    {"AttendUp", "completes", "W"},
+    {"AttendUp", "ring_join", "W"},
+    {"AttendUp", "ring_answer", "W"},
+    {"AttendUp", "ring_ready", "W"},
+    {"AttendUp", "ring_step", "W"},
+    {"AttendUp", "ring_broken", "W"},
+    {"AttendUp", "ring_copied", "W"},
+    {"AttendUp", "trace_piece", "WP"},
+    {"AttendUp", "log_piece", "WP"},
+    {"Heartbeat", "seq", "WP"},
+    {"Heartbeat", "leases", "W"},
+    {"Heartbeat", "shards", "P"},
+    {"Heartbeat", "draining", "WP"},
+    {"Heartbeat", "resident_bytes", "WP"},
+    {"Heartbeat", "why", "WP"},
+    {"Heartbeat", "device", "W"},
+    {"Heartbeat", "sent_us", "WP"},
+    {"Heartbeat", "heard_seq", "WP"},
+    {"Heartbeat", "heard_us", "WP"},
+    {"Heartbeat", "cpu_us", "WP"},
+    {"Heartbeat", "host_sent_bytes", "WP"},
+    {"Heartbeat", "host_received_bytes", "WP"},
 };
 
 #endif

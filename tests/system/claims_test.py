@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a member may claim: no more than its role may say, whatever its name."""
+from cluster import check, check_equal, main, mlp_job, wait_for
+from member import COMMON, COORD, Member, Played
+
+
+def report(job, shard, counted):
+    counts = COMMON.ShardCounts(counted=counted, applied=counted, version=7)
+    return COORD.ShardReport(job=int(job[2:]), shard=int(shard["shard"]),
+                             incarnation=int(shard["incarnation"]), counts=counts)
+
+
+def a_worker_reports_no_shards():
+    with Played(psservers=1, workers=1) as c:
+        job = c.submit(mlp_job("ended", epochs=500))
+        c.wait_steps(job, 20)
+        c.run("stop", job, "--now")
+        c.wait_state(job, "stopped")
+        wait_for("the last word of its shards", lambda: "job closed" in c.log("ps-0"))
+        before = c.status(job)
+        asked = int(before["steps_asked"])
+        with Member(c, "ps-0", only_job=999) as m:
+            check(m.wait(lambda: m.find("welcome")), "the worker 'ps-0' was not let in", m.ended)
+            m.say(heartbeat=COORD.Heartbeat(
+                seq=1, shards=[report(job, s, asked) for s in before["shards"]] * 20000))
+            m.wait(lambda: False)
+            check(m.ended and "PERMISSION_DENIED" in m.ended and "may not say 'shards'" in m.ended,
+                  "a worker spoke of shards", m.ended)
+        check_equal(c.status(job)["steps_counted"], before["steps_counted"],
+                    "steps counted of the job that has ended")
+        wait_for("a line of it", lambda: "may not say 'shards'" in c.log("coordinator"))
+
+
+if __name__ == "__main__":
+    main([a_worker_reports_no_shards])
