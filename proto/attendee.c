@@ -86,7 +86,8 @@ static void dial_later(struct attendee *a)
 static void went_down(struct attendee *a, const struct sl_error *why)
 {
     bool was = a->attached;
-    bool refused = why->code == SL_EAUTH || why->code == SL_EDENIED;
+    bool refused = why->code == SL_EAUTH || why->code == SL_EDENIED ||
+                   why->code == SL_EEXIST;
 
     a->session = NULL;
     a->attached = false;

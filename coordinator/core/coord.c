@@ -264,9 +264,11 @@ static void replace(struct coord *c, struct member *old, uint64_t process)
     remove_member(c, old, same ? GONE_REDIAL : GONE_LOST, NULL);
 }
 
-static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello)
+static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello,
+                       enum member_claim claim)
 {
     *out = (struct member_hello){
+        .claim = claim,
         .role = hello->role == SLUICE__V1__ROLE__ROLE_WORKER ? MEMBER_WORKER
                                                              : MEMBER_PSSERVER,
         .name = hello->name,
@@ -341,8 +343,35 @@ static enum sl_err judge(struct coord *c, const Sluice__V1__Hello *hello,
     return rc;
 }
 
+// Whether somebody who says Hello may have a name that `m` has.
+static enum sl_err judge_name(struct coord *c, const struct member *m,
+                              const struct member_hello *said,
+                              struct sl_error *err)
+{
+    const char *role = member_role_name(m->role);
+
+    if (m->process != said->process &&
+        map_get(&c->replaced, said->process) != NULL)
+        return sl_fail(err, SL_EEXIST,
+                       "a newer process is attached as %s '%.80s'; give each "
+                       "its own --name",
+                       role, m->name);
+    if (member_yields(m, said->claim, said->process))
+        return SL_OK;
+    sl_fail(err, SL_EEXIST,
+            "%s '%.80s' is attached from host %.80s and heard of, and a "
+            "certificate for any name takes no name from others: give each "
+            "its own --name, or a certificate of its name (sluice cert issue "
+            "--role %s --name %.80s)",
+            role, m->name, m->host, role, m->name);
+    happened_once(c, EVENT_MEMBER_REFUSED, m->name, "%s was not let in: %s",
+                  m->name, err->text);
+    return SL_EEXIST;
+}
+
 enum sl_err coord_attach(struct coord *c, uint64_t member,
-                         const Sluice__V1__Hello *hello, struct sl_error *err)
+                         const Sluice__V1__Hello *hello,
+                         enum member_claim claim, struct sl_error *err)
 {
     struct member_hello said;
     struct member *m;
@@ -353,14 +382,11 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     rc = judge(c, hello, err);
     if (rc != SL_OK)
         return rc;
-    read_hello(&said, hello);
+    read_hello(&said, hello, claim);
     m = members_find(&c->members, said.role, said.name);
-    if (m != NULL && m->process != said.process &&
-        map_get(&c->replaced, said.process) != NULL)
-        return sl_fail(err, SL_EEXIST,
-                       "a newer process is attached as %s '%.80s'; give each "
-                       "its own --name",
-                       member_role_name(m->role), m->name);
+    rc = m == NULL ? SL_OK : judge_name(c, m, &said, err);
+    if (rc != SL_OK)
+        return rc;
     if (m != NULL)
         replace(c, m, said.process);
     if (members_add(&c->members, &m, member, &said, coord_now(c)) != SL_OK)

@@ -22,6 +22,7 @@
 #include "common/base/fs.h"
 #include "common/base/status.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/rules/member.h"
 #include "coordinator/rules/quota.h"
 #include "proto/wire.h"
 
@@ -98,10 +99,12 @@ uint64_t coord_term(const struct coord *c);
 // ---- members
 
 // A new stream said Hello; `member` is the caller's number for it, new for
-// each stream. A member of the same role and name is sent away: the newest
-// process wins. On failure *err is what Goodbye should say.
+// each stream. A member of the same role and name is sent away, the newest
+// process wins, if it yields (member.h); else this one is SL_EEXIST. On failure
+// *err is what Goodbye should say.
 enum sl_err coord_attach(struct coord *c, uint64_t member,
-                         const Sluice__V1__Hello *hello, struct sl_error *err);
+                         const Sluice__V1__Hello *hello,
+                         enum member_claim claim, struct sl_error *err);
 
 // It sent something else; members that are gone are ignored.
 void coord_receive(struct coord *c, uint64_t member,

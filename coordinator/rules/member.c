@@ -83,6 +83,7 @@ static struct member *member_new(const struct member_hello *hello)
         return NULL;
     }
     m->role = hello->role;
+    m->claim = hello->claim;
     m->process = hello->process;
     m->identity = sl_hash64(hello->name, strlen(hello->name));
     m->pid = hello->pid;
@@ -320,6 +321,15 @@ static bool enter(struct member *m, enum member_state next)
     assert(moves_have(member_moves, m->state, next));
     m->state = next;
     return true;
+}
+
+bool member_yields(const struct member *m, enum member_claim claim,
+                   uint64_t process)
+{
+    if (claim != MEMBER_ANY)
+        return true;
+    return m->claim != MEMBER_OWN &&
+           (m->process == process || m->state >= MEMBER_SUSPECT);
 }
 
 bool member_seen(struct member *m, uint64_t now_ms)

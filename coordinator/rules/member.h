@@ -58,9 +58,17 @@ enum member_state {
 // Which states may follow each (moves.h).
 extern const unsigned member_moves[MEMBER_STATES];
 
+// By what a member claims its name.
+enum member_claim {
+    MEMBER_LOCAL, // of this host: it shows no certificate
+    MEMBER_ANY,   // one that many may show
+    MEMBER_OWN,   // a certificate of that name
+};
+
 // What a Hello says; all borrowed.
 struct member_hello {
     enum member_role role;
+    enum member_claim claim;
     const char *name, *address, *host, *version, *device;
     uint64_t process, pid;
     bool external, map_changes, waits_for_round;
@@ -99,6 +107,7 @@ struct member {
     struct list_node open; // in members.open: a worker that may hold more
     uint64_t id;
     enum member_role role;
+    enum member_claim claim;
     enum member_state state;
     char *name, *address, *host, *version, *device; // owned
     // It says, of its draining; how it was lost; owned, or NULL: it leaves.
@@ -190,6 +199,12 @@ struct member *members_find(const struct members *ms, enum member_role role,
 // The psserver of that name if it is attached and not silent, or NULL.
 const struct member *members_psserver(const struct members *ms,
                                       const char *name);
+
+// Whether a process takes the name of this member. A certificate of the name
+// does, and a process without one, of this host; one that many may show only if
+// the holder shows no better one and is silent, or is the same process.
+bool member_yields(const struct member *m, enum member_claim claim,
+                   uint64_t process);
 
 // A message of it came. True if it had been suspect: it is back.
 bool member_seen(struct member *m, uint64_t now_ms);

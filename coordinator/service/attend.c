@@ -4,6 +4,7 @@
 #include "coordinator/service/attend.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "common/run/log.h"
 #include "common/base/map.h"
@@ -78,6 +79,13 @@ static void refuse(struct session *s, enum sl_err rc, struct sl_error *err)
     s->done = true;
 }
 
+static enum member_claim claim_of(const struct access_who *who)
+{
+    if (who->role == ACCESS_LOCAL)
+        return MEMBER_LOCAL;
+    return strcmp(who->name, ACCESS_ANY) == 0 ? MEMBER_ANY : MEMBER_OWN;
+}
+
 static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
 {
     struct attend *a = s->attend;
@@ -95,7 +103,7 @@ static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
     if (map_put(&a->sessions, s->member, s) != SL_OK)
         rc = sl_fail(&err, SL_ENOMEM, "one more member");
     else
-        rc = coord_attach(a->coord, s->member, hello, &err);
+        rc = coord_attach(a->coord, s->member, hello, claim_of(&s->who), &err);
     if (rc == SL_OK)
         return;
     map_remove(&a->sessions, s->member);

@@ -372,7 +372,7 @@ void boss_hello(struct sim *s, struct proc *boss, uint64_t number,
 
     mark(s);
     if (b->coord == NULL ||
-        coord_attach(b->coord, number, hello, &err) != SL_OK)
+        coord_attach(b->coord, number, hello, MEMBER_LOCAL, &err) != SL_OK)
         session_hang_up(s, number, false);
     else
         after(s);

@@ -32,5 +32,24 @@ def a_worker_reports_no_shards():
         wait_for("a line of it", lambda: "may not say 'shards'" in c.log("coordinator"))
 
 
+def a_name_is_its_holders_and_its_certificates():
+    with Played([("worker", "w-0")], psservers=1, workers=1) as c:
+        job = c.submit(mlp_job("honest", epochs=500))
+        c.wait_steps(job, 20)
+        with Member(c, "w-0", only_job=999) as m:
+            check(m.wait(lambda: m.find("welcome")) is None and
+                  "worker 'w-0' is attached" in m.ended and "cert issue" in m.ended,
+                  "a certificate for any name took one", m.ended)
+        check("member replaced" not in c.log("coordinator"), "w-0 was sent away")
+        c.wait_steps(job, c.steps(job) + 20)
+        c.restart("w-0")  # kill -9
+        c.wait_steps(job, c.steps(job) + 20)
+        with Member(c, "w-0", who="worker-w-0", only_job=999) as m:
+            check(m.wait(lambda: m.find("welcome")), "its own name is refused", m.ended)
+            wait_for("w-0 to be told", lambda: "newer process" in c.log("w-0"))
+            wait_for("and kept away", lambda: "stream refused" in c.log("coordinator"))
+            check(m.ended is None, "it was sent away again", m.ended)
+
+
 if __name__ == "__main__":
-    main([a_worker_reports_no_shards])
+    main([a_worker_reports_no_shards, a_name_is_its_holders_and_its_certificates])

@@ -35,7 +35,7 @@ static enum sl_err hello(struct world *w, uint64_t stream, const char *name,
     h.name = (char *)name;
     h.process = process;
     h.protocol = protocol;
-    return coord_attach(w->coord, stream, &h, &err);
+    return coord_attach(w->coord, stream, &h, MEMBER_LOCAL, &err);
 }
 
 TEST(coord, another_protocol_is_told_which_one_is_spoken)
@@ -80,6 +80,39 @@ TEST(coord, the_newest_process_of_a_name_wins_and_keeps_it)
     T_OK(hello(w, 94, "w", 2, WIRE_PROTOCOL));
     coord_detach(w->coord, 94);
     T_OK(hello(w, 95, "w", 1, WIRE_PROTOCOL)); // the name is free again
+    T_EQ(members(w), 1);
+    world_release(w);
+}
+
+static enum sl_err claim(struct world *w, uint64_t stream, uint64_t process,
+                         enum member_claim by)
+{
+    Sluice__V1__Hello h = SLUICE__V1__HELLO__INIT;
+
+    h.role = SLUICE__V1__ROLE__ROLE_WORKER;
+    h.name = "w";
+    h.host = "old.example";
+    h.process = process;
+    h.protocol = WIRE_PROTOCOL;
+    return coord_attach(w->coord, stream, &h, by, &err);
+}
+
+TEST(coord, a_certificate_for_any_name_takes_none_that_is_heard_of)
+{
+    struct world *w = begin();
+
+    T_OK(claim(w, 91, 1, MEMBER_ANY));
+    T_FAILS(SL_EEXIST, claim(w, 92, 2, MEMBER_ANY));
+    T_HAS(err.text, "worker 'w' is attached from host old.example");
+    T_HAS(err.text, "sluice cert issue --role worker --name w");
+    T_OK(claim(w, 93, 1, MEMBER_ANY)); // the same process dials again
+    coord_detach(w->coord, 93);        // killed
+    T_OK(claim(w, 94, 3, MEMBER_ANY)); // and started again
+    world_pass(w, 1200);               // its machine is gone
+    T_OK(claim(w, 95, 4, MEMBER_ANY)); // and another one there
+    T_FAILS(SL_EEXIST, claim(w, 96, 3, MEMBER_ANY));
+    T_OK(claim(w, 97, 5, MEMBER_OWN)); // whose name it is
+    T_FAILS(SL_EEXIST, claim(w, 98, 6, MEMBER_ANY));
     T_EQ(members(w), 1);
     world_release(w);
 }
@@ -176,14 +209,14 @@ TEST(coord, a_worker_that_is_away_says_so_before_anything_is_leased_to_it)
     h.process = 1;
     h.protocol = WIRE_PROTOCOL;
     h.away = (char *)"its device is lost";
-    T_OK(coord_attach(w->coord, 91, &h, &err));
+    T_OK(coord_attach(w->coord, 91, &h, MEMBER_LOCAL, &err));
     T_OK(status_cluster(w->coord, &request, &reply, t_err()));
     T_EQ(reply->n_members, 1);
     T_STR(reply->members[0]->state, "draining"); // dispatch leases it nothing
     T_STR(reply->members[0]->reason, "its device is lost");
     wire_free(&reply->base);
     h.away = (char *)"";
-    T_OK(coord_attach(w->coord, 92, &h, &err)); // it is back
+    T_OK(coord_attach(w->coord, 92, &h, MEMBER_LOCAL, &err)); // it is back
     T_OK(status_cluster(w->coord, &request, &reply, t_err()));
     T_EQ(reply->n_members, 1);
     T_STR(reply->members[0]->state, "ready");
@@ -1117,7 +1150,7 @@ static enum sl_err attach_as(struct world *w, uint64_t cluster, uint64_t term)
     hello.cluster = cluster;
     hello.term = term;
     err = (struct sl_error)SL_ERROR_INIT;
-    return coord_attach(w->coord, ++w->streams, &hello, &err);
+    return coord_attach(w->coord, ++w->streams, &hello, MEMBER_LOCAL, &err);
 }
 
 TEST(coord, a_stranger_is_refused_and_named)

@@ -298,7 +298,8 @@ TEST(happened, who_asks_too_often_in_vain_is_said_once)
     hello.name = "w-9";
     hello.protocol = 99;
     for (unsigned i = 0; i < 50; i++)
-        T_FAILS(SL_ENOTSUP, coord_attach(w->coord, 900 + i, &hello, &err));
+        T_FAILS(SL_ENOTSUP,
+                coord_attach(w->coord, 900 + i, &hello, MEMBER_LOCAL, &err));
     coord_refused(w->coord, "eve", "Stop", "j-1", "she may not");
     coord_refused(w->coord, "eve", "Stop", "j-1", "she may not");
     r = ask(w, "", 0, 0);

@@ -39,6 +39,40 @@ TEST(member, silence_makes_suspect_after_two_heartbeats_lost_after_a_lease)
     members_release(&ms);
 }
 
+TEST(member, whose_name_it_is)
+{
+    static const struct {
+        enum member_claim holder, other;
+        bool same, silent, yields;
+    } table[] = {
+        {MEMBER_LOCAL, MEMBER_LOCAL, false, false, true},
+        {MEMBER_LOCAL, MEMBER_OWN, false, false, true},
+        {MEMBER_LOCAL, MEMBER_ANY, false, false, false},
+        {MEMBER_LOCAL, MEMBER_ANY, false, true, true},
+        {MEMBER_ANY, MEMBER_LOCAL, false, false, true},
+        {MEMBER_ANY, MEMBER_OWN, false, false, true},
+        {MEMBER_ANY, MEMBER_ANY, false, false, false},
+        {MEMBER_ANY, MEMBER_ANY, false, true, true},
+        {MEMBER_ANY, MEMBER_ANY, true, false, true},
+        {MEMBER_OWN, MEMBER_LOCAL, false, false, true},
+        {MEMBER_OWN, MEMBER_OWN, false, false, true},
+        {MEMBER_OWN, MEMBER_ANY, false, false, false},
+        {MEMBER_OWN, MEMBER_ANY, false, true, false},
+        {MEMBER_OWN, MEMBER_ANY, true, false, false},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(table); i++) {
+        struct member m = {.claim = table[i].holder,
+                           .process = 7,
+                           .state =
+                               table[i].silent ? MEMBER_SUSPECT : MEMBER_READY};
+
+        if (member_yields(&m, table[i].other, table[i].same ? 7 : 8) !=
+            table[i].yields)
+            T_FAIL("row %zu", i);
+    }
+}
+
 // Its device went away and another came.
 TEST(member, says_why_it_takes_nothing_and_what_it_computes_on)
 {

@@ -835,7 +835,7 @@ static void attach_workers(struct world *w, unsigned first, unsigned count)
     for (unsigned i = first; i < first + count; i++) {
         snprintf(name, sizeof(name), "many-%u", i);
         h.process = 5000 + i;
-        T_OK(coord_attach(w->coord, 5000 + i, &h, t_err()));
+        T_OK(coord_attach(w->coord, 5000 + i, &h, MEMBER_LOCAL, t_err()));
     }
 }
 

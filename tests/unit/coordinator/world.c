@@ -367,7 +367,7 @@ void world_attach(struct world *w, struct fake_member *m)
     hello.memory_bytes = m->memory_bytes;
     m->stream = ++w->streams;
     m->next_beat_ms = sl_now_ms(&w->clock.clock);
-    if (coord_attach(w->coord, m->stream, &hello, &err) != SL_OK)
+    if (coord_attach(w->coord, m->stream, &hello, MEMBER_LOCAL, &err) != SL_OK)
         fake_disconnected(m);
     else if (m->role == FAKE_PSSERVER)
         fake_hello_live(w, m);
