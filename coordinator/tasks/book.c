@@ -29,8 +29,6 @@ void book_release(struct book *b)
     book_init(b);
 }
 
-// ---- queues
-
 struct book_queue *book_queue_find(struct book *b, const char *tenant,
                                    const char *name)
 {
@@ -38,23 +36,85 @@ struct book_queue *book_queue_find(struct book *b, const char *tenant,
     {
         struct book_queue *q = list_entry(n, struct book_queue, node);
 
-        if (strcmp(q->name, name) == 0 && strcmp(q->tenant, tenant) == 0)
+        if (strcmp(q->name, name) == 0 && strcmp(q->tenant->name, tenant) == 0)
             return q;
     }
     return NULL;
 }
 
+// ---- tenants
+
+// NULL: it has no queue.
+static struct book_tenant *tenant_find(const struct book *b, const char *name)
+{
+    for (struct list_node *n = b->queues.head.next; n != &b->queues.head;
+         n = n->next) {
+        struct book_tenant *t = list_entry(n, struct book_queue, node)->tenant;
+
+        if (strcmp(t->name, name) == 0)
+            return t;
+    }
+    return NULL;
+}
+
+static struct book_tenant *tenant_make(const struct book *b, const char *name)
+{
+    struct book_tenant *t = tenant_find(b, name);
+
+    if (t == NULL)
+        t = sl_calloc(1, sizeof(*t));
+    if (t != NULL)
+        snprintf(t->name, sizeof(t->name), "%s", name);
+    return t;
+}
+
+// Whether who has `has` of `all` that there are leaves as much free as that,
+// of `most`.
+static bool leaves(const struct book_tenant *t, uint64_t has, uint64_t all,
+                   uint64_t most)
+{
+    return t == NULL || t->name[0] == '\0' ||
+           (all <= most && has <= most - all);
+}
+
+enum sl_err book_queue_room(const struct book *b, const char *tenant,
+                            struct sl_error *err)
+{
+    const struct book_tenant *t = tenant_find(b, tenant);
+
+    if (b->queues_count >= BOOK_QUEUES)
+        return sl_fail(err, SL_EBUSY,
+                       "there are %u queues: delete one (`sluice tasks "
+                       "--delete QUEUE`)",
+                       b->queues_count);
+    if (t != NULL &&
+        !leaves(t, t->queues + 1, b->queues_count + 1, BOOK_QUEUES))
+        return sl_fail(err, SL_EBUSY,
+                       "tenant %s has %u queues of %u, and one more would "
+                       "leave fewer to all others: delete one (`sluice tasks "
+                       "--delete QUEUE`)",
+                       tenant, t->queues, b->queues_count);
+    return SL_OK;
+}
+
+// ---- queues and clients
+
 struct book_queue *book_queue_add(struct book *b, uint64_t id,
                                   const char *tenant, const char *name,
                                   uint32_t limit)
 {
-    struct book_queue *q = sl_calloc(1, sizeof(*q));
+    struct book_tenant *t = tenant_make(b, tenant);
+    struct book_queue *q = t == NULL ? NULL : sl_calloc(1, sizeof(*q));
 
-    if (q == NULL)
+    if (q == NULL) {
+        if (t != NULL && t->queues == 0)
+            sl_free(t);
         return NULL;
+    }
     q->id = id;
     q->limit = limit != 0 ? limit : BOOK_LIMIT;
-    snprintf(q->tenant, sizeof(q->tenant), "%s", tenant);
+    q->tenant = t;
+    t->queues++;
     snprintf(q->name, sizeof(q->name), "%s", name);
     list_init(&q->kinds);
     list_init(&q->clients);
@@ -88,6 +148,8 @@ void book_queue_remove(struct book *b, struct book_queue *q)
     }
     list_remove(&q->node);
     b->queues_count--;
+    if (--q->tenant->queues == 0)
+        sl_free(q->tenant);
     sl_free(q);
 }
 
@@ -99,8 +161,6 @@ uint64_t book_queue_tasks(const struct book_queue *q)
         n += q->count[i];
     return n;
 }
-
-// ---- clients
 
 struct book_client *book_client_find(struct book_queue *q, uint64_t id)
 {
@@ -192,6 +252,25 @@ static void kind_drop(struct book_queue *q, struct book_kind *k)
 
 // ---- tasks
 
+static enum sl_err room_of_tenant(const struct book *b,
+                                  const struct book_tenant *t, size_t bytes,
+                                  struct sl_error *err)
+{
+    if (!leaves(t, t->tasks + 1, b->tasks.len + 1, BOOK_ALL_TASKS))
+        return sl_fail(err, SL_EBUSY,
+                       "the queues of tenant %s keep %" PRIu64 " tasks, and "
+                       "one more would leave fewer to all others: fetch "
+                       "results",
+                       t->name, t->tasks);
+    if (t->bytes > 0 &&
+        !leaves(t, t->bytes + bytes, b->bytes + bytes, BOOK_ALL_BYTES))
+        return sl_fail(err, SL_EBUSY,
+                       "the queues of tenant %s keep %" PRIu64 " bytes, and "
+                       "more would leave fewer to all others: fetch results",
+                       t->name, t->bytes);
+    return SL_OK;
+}
+
 static enum sl_err room_in_all(const struct book *b, size_t bytes,
                                struct sl_error *err)
 {
@@ -211,6 +290,8 @@ static enum sl_err room_in_all(const struct book *b, size_t bytes,
 enum sl_err book_room(const struct book *b, const struct book_queue *q,
                       const char *name, size_t bytes, struct sl_error *err)
 {
+    enum sl_err rc;
+
     if (book_queue_tasks(q) >= q->limit)
         return sl_fail(err, SL_EBUSY,
                        "queue '%s' keeps %" PRIu64 " tasks, and may keep %u: "
@@ -226,7 +307,16 @@ enum sl_err book_room(const struct book *b, const struct book_queue *q,
                        "queue '%s' has tasks for %u handlers, and may have no "
                        "more",
                        q->name, q->kinds_count);
-    return room_in_all(b, bytes, err);
+    rc = room_in_all(b, bytes, err);
+    return rc == SL_OK ? room_of_tenant(b, q->tenant, bytes, err) : rc;
+}
+
+// So many more; modulo 2^64, so fewer too.
+static void count_bytes(struct book *b, struct book_queue *q, uint64_t more)
+{
+    q->bytes += more;
+    q->tenant->bytes += more;
+    b->bytes += more;
 }
 
 // The one place where a task's state changes.
@@ -264,8 +354,8 @@ struct book_task *book_add(struct book *b, struct book_client *c, uint64_t id,
     *t = (struct book_task){
         .id = id, .number = number, .bytes = bytes, .client = c, .kind = k};
     k->tasks++;
-    c->queue->bytes += bytes;
-    b->bytes += bytes;
+    count_bytes(b, c->queue, bytes);
+    c->queue->tenant->tasks++;
     c->queue->count[0]++;
     put(b, t, BOOK_PENDING);
     list_push_back(&k->pending, &t->node);
@@ -286,8 +376,7 @@ void book_ended(struct book *b, struct book_task *t, enum book_state state,
 {
     put(b, t, state);
     t->worker = NULL;
-    t->client->queue->bytes += result_bytes - t->bytes;
-    b->bytes += result_bytes - t->bytes;
+    count_bytes(b, t->client->queue, result_bytes - t->bytes);
     t->bytes = result_bytes;
     t->ended = ended;
     if (ended > b->last_ended)
@@ -307,8 +396,8 @@ static void drop(struct book *b, struct book_task *t)
 
     put(b, t, 0);
     q->count[0]--;
-    q->bytes -= t->bytes;
-    b->bytes -= t->bytes;
+    count_bytes(b, q, 0 - t->bytes);
+    q->tenant->tasks--;
     map_remove(&b->tasks, t->id);
     t->kind->tasks--;
     kind_drop(q, t->kind);
@@ -330,10 +419,20 @@ void book_give_back(struct book *b, struct book_task *t)
 
 // ---- who does them
 
+// Results that nobody received are more than may be: its tasks wait until they
+// are. A tenant's own do not keep other tenants' waiting.
+static bool over(const struct book *b, const struct book_queue *q)
+{
+    const struct book_tenant *t = q->tenant;
+
+    return q->bytes >= 2 * BOOK_BYTES || b->bytes >= 2 * BOOK_ALL_BYTES ||
+           (t->name[0] != '\0' && t->bytes >= BOOK_ALL_BYTES);
+}
+
 static bool serves(const struct book_offer *o, const struct book_queue *q)
 {
     return (o->queue[0] == '\0' || strcmp(o->queue, q->name) == 0) &&
-           (o->tenant == NULL || strcmp(o->tenant, q->tenant) == 0);
+           (o->tenant == NULL || strcmp(o->tenant, q->tenant->name) == 0);
 }
 
 static bool has_handler(const struct book_offer *o, const char *name)
@@ -378,10 +477,8 @@ struct book_task *book_take(struct book *b, struct book_worker *w,
     list_for(n, &b->busy)
     {
         struct book_queue *q = list_entry(n, struct book_queue, busy);
-        bool over =
-            q->bytes >= 2 * BOOK_BYTES || b->bytes >= 2 * BOOK_ALL_BYTES;
         struct book_task *t =
-            serves(offer, q) && !over ? oldest(q, offer) : NULL;
+            serves(offer, q) && !over(b, q) ? oldest(q, offer) : NULL;
 
         if (t == NULL)
             continue;

@@ -78,11 +78,20 @@ struct book_task {
     struct book_worker *worker; // LEASED
 };
 
+// What one tenant has of the book. "" is nobody's, and of who may do
+// everything: it is counted, and not limited for itself.
+struct book_tenant {
+    uint32_t queues; // goes with the last one
+    uint64_t tasks, bytes;
+    char name[ACCESS_TENANT];
+};
+
 struct book_queue {
     struct list_node node;
     struct list_node busy; // while something is pending
     uint64_t id;
-    char tenant[ACCESS_TENANT], name[WIRE_NAME_BYTES + 1];
+    struct book_tenant *tenant;
+    char name[WIRE_NAME_BYTES + 1];
     uint32_t limit;
     struct list kinds, clients;
     uint32_t kinds_count, clients_count;
@@ -111,6 +120,12 @@ void book_release(struct book *b);
 
 struct book_queue *book_queue_find(struct book *b, const char *tenant,
                                    const char *name);
+// Whether a tenant may have one queue more. As with tasks and bytes (book_room)
+// it has no more than it leaves free: so whoever comes finds room, and who is
+// alone may have half. SL_EBUSY says what it has.
+enum sl_err book_queue_room(const struct book *b, const char *tenant,
+                            struct sl_error *err);
+// NULL: no memory.
 struct book_queue *book_queue_add(struct book *b, uint64_t id,
                                   const char *tenant, const char *name,
                                   uint32_t limit);
@@ -127,7 +142,7 @@ struct book_client *book_client_surplus(struct book_queue *q);
 // ---- tasks
 
 // SL_EBUSY: the queue keeps as many tasks or bytes as it may, or as many names
-// of handlers, or all queues do; the text says which.
+// of handlers, or its tenant's do, or all queues; the text says which.
 enum sl_err book_room(const struct book *b, const struct book_queue *q,
                       const char *name, size_t bytes, struct sl_error *err);
 

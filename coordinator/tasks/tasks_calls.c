@@ -85,11 +85,9 @@ static enum sl_err make_queue(struct desk *d, struct visit *v,
 
     v->changes = "MakeQueue";
     v->queue = m->queue;
-    if (d->book.queues_count >= BOOK_QUEUES)
-        return sl_fail(&v->err, SL_EBUSY,
-                       "there are %u queues: delete one (`sluice tasks "
-                       "--delete QUEUE`)",
-                       d->book.queues_count);
+    rc = book_queue_room(&d->book, tenant, &v->err);
+    if (rc != SL_OK)
+        return rc;
     rc = store_queue_add(d->store, &id, tenant, m->queue, limit, &v->err);
     if (rc != SL_OK)
         return desk_failed(d, rc, &v->err);

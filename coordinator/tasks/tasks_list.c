@@ -23,7 +23,7 @@ static enum sl_err add_queue(struct visit *v, const struct book_queue *q,
     if (one == NULL)
         return no_memory(v);
     one->name = sl_strdup(q->name);
-    one->tenant = sl_strdup(q->tenant);
+    one->tenant = sl_strdup(q->tenant->name);
     if (one->name == NULL || one->tenant == NULL)
         return no_memory(v);
     one->limit = q->limit;
@@ -110,7 +110,7 @@ enum sl_err visit_queues(struct desk *d, struct visit *v)
         struct book_queue *q = list_entry(n, struct book_queue, node);
         bool named = strcmp(q->name, m->queue) == 0;
 
-        if (rc != SL_OK || (!all && strcmp(q->tenant, tenant) != 0) ||
+        if (rc != SL_OK || (!all && strcmp(q->tenant->name, tenant) != 0) ||
             (m->queue[0] != '\0' && !named))
             continue;
         rc = add_queue(v, q, reply, &space);

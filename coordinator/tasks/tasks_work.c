@@ -16,7 +16,7 @@ static enum sl_err no_memory(struct visit *v)
 static bool may_do(const struct visit *v, const struct book_task *t)
 {
     return v->who.tenant[0] == '\0' ||
-           strcmp(v->who.tenant, t->client->queue->tenant) == 0;
+           strcmp(v->who.tenant, t->client->queue->tenant->name) == 0;
 }
 
 // The first result counts, of whichever attempt; what has ended or is not

@@ -251,6 +251,70 @@ TEST(book, all_queues_together_are_bounded)
     book_release(&h.b);
 }
 
+static void add_queues(struct book *b, const char *tenant, unsigned wanted)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    char name[32];
+    unsigned n = 0;
+
+    while (book_queue_room(b, tenant, &err) == SL_OK) {
+        snprintf(name, sizeof(name), "%s-%u", tenant, n++);
+        T_ASSERT(book_queue_add(b, b->queues_count + 1, tenant, name, 0) !=
+                 NULL);
+    }
+    T_EQ(err.code, SL_EBUSY);
+    T_EQ(n, wanted);
+}
+
+TEST(book, a_tenant_leaves_as_many_queues_as_it_has)
+{
+    struct book b;
+
+    book_init(&b);
+    add_queues(&b, "alice", BOOK_QUEUES / 2);
+    add_queues(&b, "bob", BOOK_QUEUES / 4);
+    add_queues(&b, "alice", 0);
+    add_queues(&b, "carol", BOOK_QUEUES / 8);
+    book_release(&b);
+    book_init(&b);
+    add_queues(&b, "", BOOK_QUEUES); // who may do everything
+    book_release(&b);
+}
+
+TEST(book, a_tenant_leaves_as_many_bytes_as_it_has)
+{
+    const struct book_offer all = {
+        .queue = "", .handlers = both, .handlers_count = 2};
+    struct sl_error err = SL_ERROR_INIT;
+    struct book_queue *bobs;
+    struct hall h;
+
+    memset(&h, 0, sizeof(h));
+    book_init(&h.b);
+    for (uint64_t i = 0; i < 4; i++) {
+        char name[] = {(char)('a' + i), '\0'};
+
+        h.q = book_queue_add(&h.b, i + 1, "alice", name, 0);
+        h.c = book_client_add(h.q, 7);
+        ask(&h, "a");
+        book_end(&h.b, take(&h, 1), BOOK_DONE, BOOK_ALL_BYTES / 4);
+    }
+    T_FAILS(SL_EBUSY, book_room(&h.b, h.q, "a", 1, &err));
+    ask(&h, "a"); // was let in before the results came
+    T_PTR(take(&h, 1), NULL);
+    bobs = book_queue_add(&h.b, 9, "bob", "q", 0);
+    h.c = book_client_add(bobs, 7);
+    ask(&h, "a");
+    T_PTR(book_take(&h.b, hear(&h, 1), &all)->client, h.c);
+    book_queue_remove(&h.b, h.q);
+    book_queue_remove(&h.b, book_queue_find(&h.b, "alice", "a"));
+    T_OK(book_room(&h.b, bobs, "a", BOOK_ALL_BYTES / 4 - 10, t_err()));
+    h.q = book_queue_add(&h.b, 10, "alice", "new", 0);
+    T_FAILS(SL_EBUSY, book_room(&h.b, h.q, "a", BOOK_BYTES, &err));
+    T_HAS(err.text, "tenant alice");
+    book_release(&h.b);
+}
+
 TEST(book, names_of_handlers_are_bounded)
 {
     struct hall h;
