@@ -10,6 +10,7 @@
 #include "coordinator/core/leases.h"
 #include "coordinator/core/memory.h"
 #include "coordinator/core/recount.h"
+#include "coordinator/rules/witness.h"
 
 static void poison(struct coord *c, struct work *w, const struct work *of)
 {
@@ -42,7 +43,26 @@ static void tell(struct work *of, const char *who, const char *how)
     buf_release(&one);
 }
 
-void blame_work(struct coord *c, struct work *w, uint64_t identity,
+void blame_weigh(const struct coord *c, struct work *w)
+{
+    struct witness_tally t;
+
+    witness_begin(&t, w->closure.max_blamed);
+    for (uint32_t i = 0; i < w->closure.blamed_count; i++)
+        witness_note(&t, w->closure.blamed[i]);
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        if (witness_enough(&t))
+            break;
+        if (m->role == MEMBER_WORKER && job_suits(w->job, m))
+            witness_note(&t, m->witness);
+    }
+    closure_witnesses(&w->closure, witness_independent(&t));
+}
+
+void blame_work(struct coord *c, struct work *w, uint64_t witness,
                 const char *who, const char *how)
 {
     struct work *of = w->copy_of != NULL ? w->copy_of : w;
@@ -50,10 +70,10 @@ void blame_work(struct coord *c, struct work *w, uint64_t identity,
 
     tell(of, who, how);
     if (of != w)
-        closure_remember(&of->closure, identity);
+        closure_remember(&of->closure, witness);
     if (w->kind == WORK_TRAIN &&
         !coord_wrote(c, journal_blame(c->journal, job->id, w->closure.id,
-                                      identity, &c->err)))
+                                      witness, &c->err)))
         return;
     if (w->kind == WORK_TRAIN && of == w && job->placed && recount_blamed(c, w))
         return;

@@ -10,11 +10,15 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
+// Counts the independent witnesses that the work has, before it ends badly:
+// workers that could take it, and those that are blamed for it.
+void blame_weigh(const struct coord *c, struct work *w);
+
 // Journals the blame after closure_lost, closure_killed or a failure, of the
-// worker with this identity and name. A closure that FAILED by it is poison,
+// worker with this name, a witness. A closure that FAILED by it is poison,
 // and ends the job, unless shards say that it got on (recount.h). A copy is
 // freed: what it is a copy of has the blame.
-void blame_work(struct coord *c, struct work *w, uint64_t identity,
+void blame_work(struct coord *c, struct work *w, uint64_t witness,
                 const char *who, const char *how);
 
 #endif

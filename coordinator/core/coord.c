@@ -383,6 +383,8 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     if (rc != SL_OK)
         return rc;
     read_hello(&said, hello, claim);
+    if (c->io.certificate != NULL)
+        said.certificate = c->io.certificate(c->io.arg, member);
     m = members_find(&c->members, said.role, said.name);
     rc = m == NULL ? SL_OK : judge_name(c, m, &said, err);
     if (rc != SL_OK)

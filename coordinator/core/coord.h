@@ -43,6 +43,10 @@ struct coord_io {
     void (*hang_up)(void *arg, uint64_t member);
     void (*cut_off)(void *arg, uint64_t member);
 
+    // The certificate that a member shows, by name; "": none. Called from
+    // within coord_attach. NULL: nobody shows one.
+    const char *(*certificate)(void *arg, uint64_t member);
+
     // work(task) anywhere, then done(task) on our thread, once; perhaps after
     // coord_free.
     enum sl_err (*work)(void *arg, void (*work)(void *task),

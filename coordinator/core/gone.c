@@ -13,7 +13,7 @@
 
 struct suspicion {
     struct list_node node; // in coord.suspicions, oldest first
-    uint64_t process, identity;
+    uint64_t process, identity, witness;
     char *name; // owned, may be NULL
     uint64_t since_ms;
     uint64_t job;
@@ -33,6 +33,7 @@ static void add(struct coord *c, const struct member *m, struct work *w)
     *s = (struct suspicion){
         .process = m->process,
         .identity = m->identity,
+        .witness = m->witness,
         .name = sl_strdup(m->name),
         .since_ms = coord_now(c),
         .job = w->job->id,
@@ -110,8 +111,9 @@ static void settle(struct coord *c, struct suspicion *s, bool guilty)
                 "job=%s closure=%llu worker=%s", job->id_text,
                 (ull)w->closure.id, s->name == NULL ? "?" : s->name);
             expect(job, w);
-            closure_killed(&w->closure, s->identity);
-            blame_work(c, w, s->identity, s->name == NULL ? "?" : s->name,
+            blame_weigh(c, w);
+            closure_killed(&w->closure, s->witness);
+            blame_work(c, w, s->witness, s->name == NULL ? "?" : s->name,
                        "lost");
         } else if (w != NULL) {
             leases_settle(c, w);

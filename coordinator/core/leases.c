@@ -147,7 +147,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     FAULT("dispatch.lease");
     if (again)
         FAULT("recover.reissue");
-    if (closure_lease(&w->closure, m->identity, next_attempt(c, w),
+    if (closure_lease(&w->closure, m->witness, next_attempt(c, w),
                       coord_now(c)) != SL_OK)
         return false;
     w->holder = m;

@@ -45,7 +45,7 @@ static bool others(struct coord *c, const struct member *not_this,
 
         if (m != not_this && m->role == MEMBER_WORKER && job_suits(job, m) &&
             member_ready(m, now) && !excluded_now(c, m, job) &&
-            !closure_blames(closure, m->identity) && computes(job, m))
+            !closure_blames(closure, m->witness) && computes(job, m))
             return true;
     }
     return false;
@@ -54,7 +54,7 @@ static bool others(struct coord *c, const struct member *not_this,
 static bool avoids(struct coord *c, const struct member *m,
                    const struct job *job, const struct closure *closure)
 {
-    return closure_blames(closure, m->identity) && others(c, m, job, closure);
+    return closure_blames(closure, m->witness) && others(c, m, job, closure);
 }
 
 // Sync: whether slots of rounds behind the open one are leased (Y4). With
@@ -145,13 +145,12 @@ static struct offer offer_probe(struct coord *c, struct job *job,
 static struct offer offer_range(struct coord *c, struct job *job,
                                 const struct member *m)
 {
-    struct work *w =
-        job->evaluation == NULL
-            ? NULL
-            : evaluation_offer(job->evaluation, m->identity, false);
+    struct work *w = job->evaluation == NULL
+                         ? NULL
+                         : evaluation_offer(job->evaluation, m->witness, false);
 
     if (w == NULL && job->evaluation != NULL) {
-        w = evaluation_offer(job->evaluation, m->identity, true);
+        w = evaluation_offer(job->evaluation, m->witness, true);
         if (w != NULL && others(c, m, job, &w->closure))
             w = NULL;
     }

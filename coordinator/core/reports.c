@@ -302,11 +302,12 @@ void reports_failed(struct coord *c, struct member *m,
     if (code == SL_EPREEMPTED || code == SL_ESTALE)
         code = SL_EINTERNAL; // a failure is no hand-back
     say_failed(c, m, w, message);
+    blame_weigh(c, w);
     closure_finish(&w->closure, attempt_of(message->attempt), code);
     leases_end(c, w, SPAN_FAILED);
     figures_ended(c, w, WORK_TRANSIENT);
     pause_worker(c, m);
-    blame_work(c, w, m->identity, m->name, message->text);
+    blame_work(c, w, m->witness, m->name, message->text);
     note_failure(c, m, job, numeric);
 }
 
@@ -370,10 +371,11 @@ static void refuse_probe(struct coord *c, struct member *m, struct work *w,
 {
     LOG(WARN, "attempt failed", "job=%s closure=%llu worker=%s why=%s",
         w->job->id_text, (ull)w->closure.id, m->name, why->text);
+    blame_weigh(c, w);
     closure_finish(&w->closure, attempt_of(message->attempt), SL_EINVAL);
     leases_end(c, w, SPAN_FAILED);
     pause_worker(c, m);
-    blame_work(c, w, m->identity, m->name, why->text);
+    blame_work(c, w, m->witness, m->name, why->text);
 }
 
 // The probe's answer fixes the geometry; the first one counts.
@@ -426,6 +428,8 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
     if (w == NULL || w->kind != WORK_EVALUATE || e == NULL)
         return;
     rc = evaluation_take(e, w->closure.id, &sums, message->metrics->scores);
+    if (rc != SL_OK)
+        blame_weigh(c, w);
     closure_finish(&w->closure, attempt_of(message->attempt),
                    rc == SL_OK ? SL_OK : SL_EINTERNAL);
     member_completes(m, coord_now(c), DISPATCH_AHEAD_MS);
@@ -433,7 +437,7 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
     if (rc == SL_OK)
         leases_settle(c, w);
     else
-        blame_work(c, w, m->identity, m->name,
+        blame_work(c, w, m->witness, m->name,
                    "its result is not of the whole range, or lacks metrics");
     job->changes++;
 }

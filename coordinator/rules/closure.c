@@ -38,6 +38,7 @@
 #include <string.h>
 
 #include "common/base/moves.h"
+#include "coordinator/rules/witness.h"
 
 const unsigned closure_moves[CLOSURE_STATES] = {
     [CLOSURE_WAITING] = MOVES_TO(CLOSURE_LEASED) | MOVES_TO(CLOSURE_DONE) |
@@ -61,6 +62,7 @@ void closure_init(struct closure *c, uint64_t id, uint32_t max_blamed)
     c->max_blamed = max_blamed == 0                   ? 1
                     : max_blamed > CLOSURE_MAX_BLAMED ? CLOSURE_MAX_BLAMED
                                                       : max_blamed;
+    c->there = 1;
 }
 
 enum sl_err closure_lease(struct closure *c, uint64_t worker,
@@ -92,16 +94,35 @@ void closure_copy(struct closure *c, const struct closure *of)
 bool closure_blames(const struct closure *c, uint64_t worker)
 {
     for (uint32_t i = 0; i < c->blamed_count; i++) {
-        if (c->blamed[i] == worker)
+        if (witness_same_party(c->blamed[i], worker))
             return true;
     }
     return false;
 }
 
+void closure_witnesses(struct closure *c, uint32_t there)
+{
+    c->there = there == 0 ? 1 : there;
+}
+
 static void remember(struct closure *c, uint64_t worker)
 {
-    if (!closure_blames(c, worker) && c->blamed_count < CLOSURE_MAX_BLAMED)
+    for (uint32_t i = 0; i < c->blamed_count; i++)
+        if (c->blamed[i] == worker)
+            return;
+    if (c->blamed_count < CLOSURE_MAX_BLAMED)
         c->blamed[c->blamed_count++] = worker;
+}
+
+static bool agreed(const struct closure *c)
+{
+    struct witness_tally t;
+
+    witness_begin(&t, c->max_blamed);
+    for (uint32_t i = 0; i < c->blamed_count; i++)
+        witness_note(&t, c->blamed[i]);
+    return t.parties == t.most &&
+           witness_independent(&t) >= (c->there < t.most ? c->there : t.most);
 }
 
 void closure_remember(struct closure *c, uint64_t worker)
@@ -115,7 +136,7 @@ static bool blame(struct closure *c, uint64_t worker)
 {
     remember(c, worker);
     c->failures++;
-    return c->blamed_count < c->max_blamed &&
+    return !agreed(c) &&
            c->failures < c->max_blamed * CLOSURE_FAILURES_PER_BLAME;
 }
 

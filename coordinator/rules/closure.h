@@ -22,9 +22,12 @@
 
 #define CLOSURE_MAX_BLAMED 64 // most distinct workers that are remembered
 
-// A worker that fails the same closure again and again is one worker; so that
-// a lone one does not do it for ever, there are at most so many failures per
-// distinct worker that the job allows.
+// Workers are told apart as witnesses are (witness.h): names of one certificate
+// are one worker. It is poison if max_blamed of them say so and, of these, as
+// many independent ones as that or as there are. A worker that fails the same
+// closure again and again is one worker; so that a lone one does not do it for
+// ever, there are at most so many failures per distinct worker that the job
+// allows.
 #define CLOSURE_FAILURES_PER_BLAME 4
 
 // Handed back so often in a row, by whomever, it waits before it is leased
@@ -66,11 +69,12 @@ struct closure {
     uint64_t id;
     enum closure_state state;
     struct attempt attempt; // the newest; (0, 0): never leased
-    uint64_t worker;        // LEASED: who has it, see member.identity
+    uint64_t worker;        // LEASED: who has it, see member.witness
     uint64_t leased_ms;
     bool again;          // an attempt ended badly since it was last leased
     bool begun;          // with it: somebody may have computed steps of it
     uint32_t max_blamed; // distinct workers that it may take down
+    uint32_t there;      // independent witnesses that there are, at least 1
     uint32_t failures;
     uint32_t drops;         // handed back in a row
     uint64_t not_before_ms; // WAITING: not leased before
@@ -121,6 +125,10 @@ void closure_expect(struct closure *c, uint64_t steps, uint64_t counted,
 // FAILED -> WAITING: more of it is counted than was known.
 void closure_forgiven(struct closure *c);
 
+// So many independent witnesses there are, with those that are blamed: to be
+// said before it ends badly. 1 until then.
+void closure_witnesses(struct closure *c, uint32_t there);
+
 // It has half of the blame that makes it poison, at least.
 bool closure_half_blamed(const struct closure *c);
 
@@ -141,6 +149,7 @@ void closure_counted(struct closure *c);
 // The job ended. Nothing happens to one that is final already.
 void closure_cancel(struct closure *c);
 
+// The worker is blamed, or another name of its certificate.
 bool closure_blames(const struct closure *c, uint64_t worker);
 
 // Takes one more blame from the journal, after a restart: it has run before.

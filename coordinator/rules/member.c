@@ -20,6 +20,7 @@
 #include "common/base/mem.h"
 #include "common/base/moves.h"
 #include "common/base/rng.h"
+#include "coordinator/rules/witness.h"
 
 void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
 {
@@ -66,6 +67,14 @@ static char *copy(const char *text)
     return sl_strdup(text == NULL ? "" : text);
 }
 
+static uint64_t witness(const struct member_hello *hello)
+{
+    bool proved = hello->certificate != NULL && hello->certificate[0] != '\0';
+
+    return witness_of(proved ? hello->certificate : hello->name,
+                      hello->host == NULL ? "" : hello->host);
+}
+
 static struct member *member_new(const struct member_hello *hello)
 {
     struct member *m = sl_calloc(1, sizeof(*m));
@@ -86,6 +95,7 @@ static struct member *member_new(const struct member_hello *hello)
     m->claim = hello->claim;
     m->process = hello->process;
     m->identity = sl_hash64(hello->name, strlen(hello->name));
+    m->witness = witness(hello);
     m->pid = hello->pid;
     m->external = hello->external;
     m->ranks = hello->ranks;

@@ -70,6 +70,7 @@ struct member_hello {
     enum member_role role;
     enum member_claim claim;
     const char *name, *address, *host, *version, *device;
+    const char *certificate; // that it shows; NULL, "": none
     uint64_t process, pid;
     bool external, map_changes, waits_for_round;
     bool log_lines;        // it can be asked for lines of its log
@@ -114,6 +115,7 @@ struct member {
     char *why;
     uint64_t process, pid;
     uint64_t identity; // of its name, whatever process has it
+    uint64_t witness;  // whose word its word is (witness.h)
     bool external, ranks, groups, no_store, map_changes, waits_for_round,
         log_lines, draining;
     bool drained;      // by an admin, whatever it says itself

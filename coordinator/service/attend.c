@@ -4,6 +4,7 @@
 #include "coordinator/service/attend.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/run/log.h"
@@ -36,7 +37,8 @@ struct session {
     struct rpc_stream *stream; // a reference of ours
     _Atomic unsigned queued;   // messages on their way to the loop
     struct loop_task end;
-    struct access_who who; // by its certificate
+    struct access_who who;         // by its certificate
+    char certificate[RPC_PEER_ID]; // "": none is shown
     // the loop's
     uint64_t member;       // 0: no Hello yet, or refused
     enum access_role role; // that it attends in
@@ -242,6 +244,8 @@ static void open_attend(struct rpc_stream *stream, void *arg)
         sl_free(s);
         return;
     }
+    if (peer.way == RPC_WAY_TLS)
+        snprintf(s->certificate, sizeof(s->certificate), "%s", peer.id);
     s->attend = arg;
     s->stream = rpc_stream_ref(stream);
     rpc_stream_set(stream, &events, s);
@@ -290,6 +294,13 @@ void attend_cut_off(void *attend, uint64_t member)
         return;
     s->done = true;
     rpc_stream_cancel(s->stream);
+}
+
+const char *attend_certificate(void *attend, uint64_t member)
+{
+    const struct session *s = find(attend, member);
+
+    return s == NULL ? "" : s->certificate;
 }
 
 // ---- life

@@ -44,5 +44,6 @@ void attend_send(void *attend, uint64_t member,
                  const Sluice__V1__AttendDown *message);
 void attend_hang_up(void *attend, uint64_t member);
 void attend_cut_off(void *attend, uint64_t member);
+const char *attend_certificate(void *attend, uint64_t member);
 
 #endif

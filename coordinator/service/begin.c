@@ -100,6 +100,11 @@ static void io_cut_off(void *arg, uint64_t member)
     attend_cut_off(((struct server *)arg)->attend, member);
 }
 
+static const char *io_certificate(void *arg, uint64_t member)
+{
+    return attend_certificate(((struct server *)arg)->attend, member);
+}
+
 static void io_changed(void *arg, uint64_t job)
 {
     struct server *s = arg;
@@ -151,6 +156,7 @@ static enum sl_err begin_coord(struct server *s, struct sl_error *err)
         .send = io_send,
         .hang_up = io_hang_up,
         .cut_off = io_cut_off,
+        .certificate = io_certificate,
         .work = io_work,
         .changed = io_changed,
         .fatal = io_fatal,

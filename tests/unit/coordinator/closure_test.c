@@ -84,6 +84,45 @@ TEST(closure, poison_fails_after_four_distinct_workers)
     T_FALSE(closure_blames(&c, EVE));
 }
 
+static uint64_t party(uint64_t who, uint64_t host)
+{
+    return host << 32 | who;
+}
+
+// One certificate, wherever it says that it is, is one worker.
+TEST(closure, names_of_one_certificate_are_one_worker)
+{
+    struct closure c;
+    unsigned tries = 0;
+
+    closure_init(&c, 0, 4);
+    closure_witnesses(&c, 1);
+    while (c.state == CLOSURE_WAITING) {
+        T_OK(closure_lease(&c, party(ALICE, tries), at(tries + 1), 0));
+        T_TRUE(tries == 0 || closure_blames(&c, party(ALICE, 99)));
+        closure_lost(&c);
+        tries++;
+    }
+    T_EQ(tries, 4 * CLOSURE_FAILURES_PER_BLAME);
+}
+
+// Four of one host, which has a fault perhaps, while there is another one.
+TEST(closure, workers_of_one_host_do_not_outvote_another_host)
+{
+    struct closure c;
+
+    closure_init(&c, 0, 4);
+    closure_witnesses(&c, 2);
+    for (uint64_t n = 1; n <= 5; n++) {
+        T_OK(closure_lease(&c, party(n, 1), at(n), 0));
+        closure_lost(&c);
+        T_EQ(c.state, CLOSURE_WAITING);
+    }
+    T_OK(closure_lease(&c, party(6, 2), at(6), 0));
+    closure_lost(&c);
+    T_EQ(c.state, CLOSURE_FAILED);
+}
+
 TEST(closure, poison_is_what_chance_does_not_explain)
 {
     struct closure c;

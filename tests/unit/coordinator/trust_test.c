@@ -280,6 +280,38 @@ TEST(trust, a_process_that_died_is_blamed)
     world_release(w);
 }
 
+// Four names that come with one certificate and vanish, or say that they fail:
+// the closure goes to a worker of another certificate, if there is one.
+TEST(trust, names_of_one_certificate_do_not_fail_a_job)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    struct world *w;
+    uint64_t closure;
+
+    attempts = '4';
+    w = begin(1);
+    until_it_trains(w, worker(w, 0));
+    closure = worker(w, 0)->leases[0].lease->closure;
+    world_kill(w, worker(w, 0));
+    world_pass(w, 5000);
+    for (unsigned i = 0; i < SL_COUNT(names); i++) {
+        struct fake_member *m = world_add(w, FAKE_WORKER, names[i]);
+
+        m->certificate = "sluice://worker/*";
+        m->host = names[i];
+        world_attach(w, m);
+        until_it_trains(w, m);
+        T_EQ(m->leases[0].lease->closure, closure);
+        world_kill(w, m);
+        world_pass(w, 5000);
+        T_EQ(world_state(w), JOB_RUNNING);
+    }
+    T_EQ(closure_of(w, closure)->failures, 1 + SL_COUNT(names));
+    world_restart(w, worker(w, 0));
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
 static bool got_on(struct world *w, uint64_t closure, uint32_t step)
 {
     for (uint32_t i = 0; i < job_of(w)->shards; i++)

@@ -223,6 +223,16 @@ static enum sl_err io_work(void *arg, void (*work)(void *),
     return SL_OK;
 }
 
+static const char *io_certificate(void *arg, uint64_t member)
+{
+    const struct world *w = arg;
+
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++)
+        if (w->members[i].stream == member && w->members[i].certificate != NULL)
+            return w->members[i].certificate;
+    return "";
+}
+
 static void io_changed(void *arg, uint64_t job)
 {
 }
@@ -270,6 +280,7 @@ void world_start_coord(struct world *w)
         .send = io_send,
         .hang_up = io_hang_up,
         .cut_off = io_hang_up,
+        .certificate = io_certificate,
         .work = io_work,
         .changed = io_changed,
         .fatal = io_fatal,
@@ -356,6 +367,8 @@ void world_attach(struct world *w, struct fake_member *m)
     hello.role = (Sluice__V1__Role)m->role;
     hello.name = m->name;
     hello.process = m->process;
+    if (m->host != NULL)
+        hello.host = (char *)m->host;
     hello.address = m->role == FAKE_PSSERVER ? "127.0.0.1:1" : "";
     hello.protocol = WIRE_PROTOCOL;
     hello.external = m->external;

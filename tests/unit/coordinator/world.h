@@ -101,6 +101,7 @@ struct fake_member {
     uint64_t tests;  // samples of the test set, as it tells; 0: 20
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
+    const char *host, *certificate; // that it says and shows; NULL: none
     uint64_t process;
     uint64_t stream;      // coordinator's number for us; 0: not attached
     uint64_t stuck_until; // SIGSTOP until then

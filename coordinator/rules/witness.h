@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/witness.h -- whose word something is, and how many words
+// are those of independent witnesses.
+//
+// A witness is who says it, by its certificate or, without one, its name, and
+// where it is, its host: two are independent if they differ in both. Many names
+// under one certificate are one voice, and so are all workers of a host, which
+// have one memory and one copy of the data.
+//
+// Threads  any.
+// Memory   values.
+// Errors   none. Two in 2^32 pairs look alike and count as one.
+#ifndef COORDINATOR_RULES_WITNESS_H
+#define COORDINATOR_RULES_WITNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WITNESS_MOST 64
+
+// Distinct ones among those that were noted, up to `most` of each.
+struct witness_tally {
+    uint32_t most;
+    uint32_t parties, hosts;
+    uint32_t party[WITNESS_MOST], host[WITNESS_MOST];
+};
+
+// Returns the number of a witness, which lasts: it is journalled.
+uint64_t witness_of(const char *who, const char *where);
+
+// Says whether both are of one party, wherever they are.
+bool witness_same_party(uint64_t a, uint64_t b);
+
+// `most` is brought into 1 .. WITNESS_MOST.
+void witness_begin(struct witness_tally *t, uint32_t most);
+void witness_note(struct witness_tally *t, uint64_t witness);
+
+// Says whether more of them would change nothing.
+bool witness_enough(const struct witness_tally *t);
+
+// Returns of how many independent ones they may be, up to `most`.
+uint32_t witness_independent(const struct witness_tally *t);
+
+#endif
