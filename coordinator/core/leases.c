@@ -155,7 +155,12 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     w->sums = (struct work_sums){0};
     w->did = (struct busy_times){0};
     w->leased_us = feed_wall_us(c->options.feed);
-    w->moved_ms = coord_now(c);
+    w->moved_ms = w->proven_ms = coord_now(c);
+    w->proving = false;
+    w->proven_steps =
+        w->kind == WORK_TRAIN
+            ? evidence_closure_steps(&job->evidence, w->closure.id)
+            : 0;
     w->reported = false;
     w->waits = w->unreached = false;
     list_push_back(&m->leases, &w->on_holder);

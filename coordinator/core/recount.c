@@ -56,6 +56,12 @@ static void begin(struct coord *c, struct job *job)
     }
 }
 
+void recount_ask(struct coord *c, struct job *job)
+{
+    if (job->recount_missing == 0)
+        begin(c, job);
+}
+
 bool recount_blamed(struct coord *c, struct work *w)
 {
     bool failed = w->closure.state == CLOSURE_FAILED;

@@ -26,6 +26,9 @@
 // it has FAILED, and what becomes of it is found out.
 bool recount_blamed(struct coord *c, struct work *w);
 
+// Asks all shards what they have counted, unless they are asked already.
+void recount_ask(struct coord *c, struct job *job);
+
 // The shard is asked, and has not said it.
 bool recount_waits(const struct job *job, uint32_t shard);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "common/run/log.h"
 #include "coordinator/core/blame.h"
 #include "coordinator/core/excluded.h"
@@ -15,11 +16,14 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/queue.h"
+#include "coordinator/core/recount.h"
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
 
 // A report may be so many heartbeats old.
 #define STALL_BEATS 4
+// So many times train.stall_seconds a number alone that changes is believed.
+#define STALL_UNPROVEN 16
 // A connection breaks, and a psserver is started again, within that.
 #define UNREACHED_MS 3000
 // Who has waited so long for one that it cannot reach may do something else.
@@ -153,6 +157,37 @@ void stall_back(struct coord *c, struct member *m)
     sl_free(owes);
 }
 
+// Both clocks begin anew: nothing is expected of it before.
+static void excuse(struct work *w, uint64_t now)
+{
+    w->moved_ms = w->proven_ms = now;
+    w->proving = false;
+}
+
+// It says that it gets on, and nothing of it is counted for too long: shards
+// are asked before that is believed. What a ring has counted is told by all of
+// its ranks.
+static bool unproven(struct coord *c, struct work *w, uint64_t limit)
+{
+    uint64_t now = coord_now(c), steps;
+
+    if (w->kind == WORK_RING || now - w->proven_ms < limit * STALL_UNPROVEN)
+        return false;
+    if (w->kind == WORK_TRAIN && !w->proving) {
+        w->proving = true;
+        recount_ask(c, w->job);
+    }
+    steps = w->kind == WORK_TRAIN
+                ? evidence_closure_steps(&w->job->evidence, w->closure.id)
+                : 0;
+    if (steps > w->proven_steps) {
+        w->proven_steps = steps;
+        w->proven_ms = now;
+        w->proving = false;
+    }
+    return now - w->proven_ms >= limit * (STALL_UNPROVEN + 1);
+}
+
 // What is computed within a place in a group, or NULL.
 static struct work *within(const struct member *m, const struct work *place)
 {
@@ -171,10 +206,15 @@ static struct work *within(const struct member *m, const struct work *place)
 static void take_stalled(struct coord *c, struct member *m, struct work *w)
 {
     struct work *place = leases_is_place(w) ? w : NULL;
+    uint64_t silent_ms = coord_now(c) - w->moved_ms;
     char how[64], name[64];
 
-    snprintf(how, sizeof(how), "made no progress for %llu s",
-             (ull)(coord_now(c) - w->moved_ms) / 1000);
+    if (silent_ms >= limit_ms(c, w->job))
+        snprintf(how, sizeof(how), "made no progress for %llu s",
+                 (ull)silent_ms / 1000);
+    else
+        snprintf(how, sizeof(how), "says it gets on, nothing counts for %llu s",
+                 (ull)(coord_now(c) - w->proven_ms) / 1000);
     LOG(WARN, "closure stands still",
         "job=%s closure=%llu kind=%d worker=%s why=%s", w->job->id_text,
         (ull)w->closure.id, (int)w->kind, m->name, how);
@@ -205,8 +245,9 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
                   m->name, how);
     leases_end(c, w, SPAN_STALLED);
     figures_ended(c, w, WORK_TIMEOUT);
+    blame_weigh(c, w);
     closure_lost(&w->closure);
-    blame_work(c, w, m->identity, m->name, how);
+    blame_work(c, w, m->witness, m->name, how);
 }
 
 // What was asked last: a thousand workers of one job ask the same.
@@ -246,6 +287,7 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now,
 {
     struct work *w = NULL;
     uint64_t limit;
+    bool silent;
 
     // Nothing is expected of one that waits behind another.
     list_for(n, &m->leases)
@@ -253,7 +295,7 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now,
         struct work *next = list_entry(n, struct work, on_holder);
 
         if (w != NULL)
-            next->moved_ms = now;
+            excuse(next, now);
         else
             w = next;
     }
@@ -261,18 +303,22 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now,
         return;
     limit = limit_ms(c, w->job);
     if (!counts(w, last) || leases_is_early(w))
-        w->moved_ms = now;
+        excuse(w, now);
     if (w->unreached && w->waits && w->kind != WORK_RING &&
         now - w->moved_ms >= ELSEWHERE_MS && other_runs(c, w->job)) {
         excluded_put(c, m, w->job, CONDUCT_WAITS);
         return;
     }
-    if (limit == 0 || now - w->moved_ms < limit)
+    if (limit == 0)
+        return;
+    silent = now - w->moved_ms >= limit;
+    if (!silent && !unproven(c, w, limit))
         return;
     if (!w->waits)
         take_stalled(c, m, w);
-    else if ((w->kind != WORK_RING || groups_leads(w->job, m)) &&
-             w->job->moved_ms > w->moved_ms)
+    else if (silent ? (w->kind != WORK_RING || groups_leads(w->job, m)) &&
+                          w->job->moved_ms > w->moved_ms
+                    : excluded_replaceable(c, m, w->job))
         excluded_put(c, m, w->job, CONDUCT_WAITS);
 }
 
@@ -297,8 +343,7 @@ void stall_forgive(struct member *m, uint64_t slept_ms, uint64_t now_ms)
     {
         struct work *w = list_entry(n, struct work, on_holder);
 
-        w->moved_ms += slept_ms;
-        if (w->moved_ms > now_ms)
-            w->moved_ms = now_ms;
+        w->moved_ms = sl_min(w->moved_ms + slept_ms, now_ms);
+        w->proven_ms = sl_min(w->proven_ms + slept_ms, now_ms);
     }
 }

@@ -4,8 +4,9 @@
 // A worker computes the oldest of its leases; the others wait behind it, or all
 // behind one that it has from before its stream, as long as that moves. Its
 // heartbeats say whether it gets on (LeaseProgress). If it stands still for
-// train.stall_seconds, while all shards are served, the lease goes to somebody
-// else:
+// train.stall_seconds, while all shards are served, or if it says for sixteen
+// times as long that it gets on and the shards have counted nothing of its
+// closure then, the lease goes to somebody else:
 //   - the worker computes: it is blamed, as if it had been lost (poison), and
 //     gets nothing of any job before it has let go of the closure;
 //   - it waits for shards, and others get on meanwhile: it cannot reach them.

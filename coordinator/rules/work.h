@@ -55,6 +55,9 @@ struct work {
     uint64_t leased_us;     // wall clock
     const char *ended;      // how the last attempt did, for people; NULL: none
     uint64_t moved_ms;      // when the holder last got on with it, or began
+    uint64_t proven_ms;     // when shards last had more of it, or as moved_ms
+    uint64_t proven_steps;  // what they had then
+    bool proving;           // they are asked
     uint64_t progress;      // its own number for that
     bool reported;          // it has said that number
     bool waits;             // it waits for shards, as it says,

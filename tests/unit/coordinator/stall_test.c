@@ -448,3 +448,57 @@ TEST(stall, the_last_worker_fails_the_job_with_its_numbers)
     T_HAS(world_reason(w), "101 steps in a row");
     world_release(w);
 }
+
+// ---- progress that nothing shows
+
+// Says that it gets on, for so long as it has a lease; true: it was let.
+static bool boasts_for(struct world *w, struct fake_member *m, uint64_t ms)
+{
+    for (uint64_t t = 0; t < ms; t += 1000) {
+        if (held_by(w, m) == 0)
+            return false;
+        m->progress++;
+        world_pass(w, 1000);
+        for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+            fake_read_all(w, &w->members[i]);
+            fake_deliver_all(w, &w->members[i]);
+        }
+    }
+    return held_by(w, m) > 0;
+}
+
+TEST(stall, a_number_alone_that_changes_does_not_hold_a_closure_for_ever)
+{
+    struct world *w = begin(2);
+    struct fake_member *m = worker(w, 0);
+
+    hang(w, m);
+    worker(w, 1)->waits = true; // the job stays
+    T_TRUE(boasts_for(w, m, 15 * STALL_MS));
+    T_FALSE(boasts_for(w, m, 3 * STALL_MS));
+    T_HAS(why_nothing(w, "w-0"), "stood still in closure");
+    worker(w, 1)->waits = false;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+// A step now and then, which shards say when they are asked, is enough.
+TEST(stall, what_shards_have_counted_lets_a_slow_closure_go_on)
+{
+    struct world *w = begin(1);
+    struct fake_member *m = worker(w, 0);
+    struct fake_member *ps = &w->members[0];
+    uint64_t closure = hang(w, m);
+    const Sluice__V1__Lease *l = m->leases[0].lease;
+    uint32_t steps = l->steps;
+
+    T_GT(steps, 1);
+    for (uint32_t step = 0; step < steps; step++) {
+        T_TRUE(boasts_for(w, m, 14 * STALL_MS));
+        for (uint32_t i = 0; i < w->shards; i++)
+            counted_add(&ps->shards[i].counted, closure, step);
+    }
+    T_TRUE(boasts_for(w, m, 14 * STALL_MS));
+    T_FALSE(boasts_for(w, m, 20 * STALL_MS)); // no more of it is counted
+    world_release(w);
+}
