@@ -23,6 +23,47 @@ uint32_t round_next(const struct counted *c, uint32_t most,
     return count;
 }
 
+static uint64_t rounds_of(uint64_t steps, uint32_t most)
+{
+    return steps / most + (steps % most != 0);
+}
+
+static uint64_t ones(const struct counted_closure *of)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < of->nbits; i++)
+        n += of->bits[i / 8] >> (i % 8) & 1;
+    return n;
+}
+
+// All epochs have as many rounds, but for those of which some is counted.
+enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t *left)
+{
+    uint64_t closures = schedule_closures_per_epoch(&c->schedule);
+    uint64_t steps = schedule_steps_per_epoch(&c->schedule);
+    uint64_t epoch = c->low / closures, whole = rounds_of(steps, most);
+    uint64_t had = c->low % closures * c->schedule.steps_per_closure;
+    struct counted_plain p;
+    enum sl_err rc = counted_encode(c, &p);
+
+    if (rc != SL_OK)
+        return rc;
+    *left = (c->schedule.epochs - epoch) * whole;
+    for (size_t i = 0; i < p.count; i++) {
+        uint64_t at = p.sparse[i].closure / closures;
+
+        if (at > epoch && had > 0)
+            *left -= whole - rounds_of(steps - had, most);
+        had = (at > epoch ? 0 : had) + ones(&p.sparse[i]);
+        epoch = at;
+    }
+    if (had > 0)
+        *left -= whole - rounds_of(steps - had, most);
+    counted_plain_release(&p);
+    return SL_OK;
+}
+
 void round_slots(uint32_t slots, uint32_t ranks, uint32_t self, uint32_t *first,
                  uint32_t *count)
 {

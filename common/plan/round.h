@@ -25,6 +25,11 @@ struct round_key {
 uint32_t round_next(const struct counted *c, uint32_t most,
                     struct round_key *keys);
 
+// The rounds of at most `most` keys until all is counted. Takes time in the
+// closures that are counted above the watermark, and none in what is left.
+// SL_ENOMEM.
+enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t *left);
+
 // The slots [*first, *first + *count) of a round of `slots` that rank `self` of
 // `ranks` computes: runs that differ by one at most.
 void round_slots(uint32_t slots, uint32_t ranks, uint32_t self, uint32_t *first,

@@ -505,6 +505,8 @@ static void receive_worker(struct coord *c, struct member *m,
             shards_send_map(c, m, job, message->map_wanted->have_version);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT: // of a rank
+        if (rings_refuse(c, m, message->snapshot))
+            break;
         job = cuts_report(c, m, message->snapshot);
         if (job != NULL)
             advance_job(c, job);

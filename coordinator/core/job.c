@@ -267,7 +267,8 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
         job->parameters += layout->pieces[i]->elements;
     }
     if (job->allreduce)
-        ring_init(&job->ring, 0, train->workers->min, RING_FIRST_MS);
+        ring_init(&job->ring, 0, train->workers->min, RING_FIRST_MS,
+                  schedule_steps(&job->schedule)); // a step each, at least
     job->layout = layout;
     job->placed = true;
     job->changes++;

@@ -160,14 +160,16 @@ void reports_ring_step(struct coord *c, struct member *m,
 
     if (job == NULL || message->metrics == NULL)
         return;
-    if (job->cut != NULL && message->sequence > job->cut_round)
-        monitor_cut(job, job->cut->n);
     list_for(n, &m->leases)
     {
         struct work *w = list_entry(n, struct work, on_holder);
 
-        if (w->kind == WORK_RING && w->job == job)
-            take_metrics(c, w, message->metrics, false);
+        if (w->kind != WORK_RING || w->job != job)
+            continue;
+        if (job->cut != NULL && message->sequence > job->cut_round &&
+            message->sequence <= job->ring.last)
+            monitor_cut(job, job->cut->n);
+        take_metrics(c, w, message->metrics, false);
     }
 }
 

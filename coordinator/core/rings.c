@@ -25,6 +25,7 @@
 #include "proto/spec.h"
 
 #define ROUND_SPAN_MS 200 // over which the time of a round is taken
+#define KEYS_MOST 32768   // that are counted at once: a few milliseconds
 
 // ---- leases
 
@@ -179,6 +180,82 @@ static void begin(struct coord *c, struct job *job)
     job->changes++;
 }
 
+// ---- progress
+
+// Who died of what lies behind it now is forgotten: nobody is poison that gets
+// on.
+static void absolve(struct job *job)
+{
+    size_t at = 0;
+    void *value;
+
+    while (map_next(&job->active, &at, NULL, &value)) {
+        struct work *w = value;
+
+        if (w->closure.blamed_count == 0)
+            continue;
+        closure_advanced(&w->closure);
+        buf_reset(&w->story);
+    }
+}
+
+// The keys of rounds that every member has applied (R4, R5), as many as a turn
+// of the loop has time for: the rest at the next tick or report.
+static enum sl_err take_rounds(struct job *job)
+{
+    struct round_key *keys = sl_malloc_array(job->contributions, sizeof(*keys));
+    enum sl_err rc = keys == NULL ? SL_ENOMEM : SL_OK;
+    uint64_t taken = 0;
+
+    while (rc == SL_OK && job->rounds < job->ring.progress &&
+           taken < KEYS_MOST) {
+        uint32_t count = round_next(evidence_counted(&job->evidence, 0),
+                                    job->contributions, keys);
+
+        if (count == 0)
+            rc = SL_ERANGE; // more rounds than there are
+        for (uint32_t i = 0; rc == SL_OK && i < count; i++)
+            rc = evidence_count(&job->evidence, keys[i].closure, keys[i].step);
+        taken += count;
+        job->rounds++;
+    }
+    sl_free(keys);
+    return rc;
+}
+
+static void take_pace(struct job *job, uint64_t now)
+{
+    uint64_t took = now - job->round_at_ms;
+
+    if (took < ROUND_SPAN_MS || job->rounds <= job->rounds_at)
+        return;
+    job->round_ms = (double)took / (double)(job->rounds - job->rounds_at);
+    job->rounds_at = job->rounds;
+    job->round_at_ms = now;
+}
+
+static void count_rounds(struct coord *c, struct job *job)
+{
+    uint64_t had = job->rounds;
+    enum sl_err rc;
+
+    if (!job->based || had >= job->ring.progress)
+        return;
+    rc = take_rounds(job);
+    if (rc != SL_OK) {
+        end_fail(c, job, "round %llu of %llu cannot be counted: %s",
+                 (ull)job->rounds, (ull)job->ring.progress, sl_err_name(rc));
+        return;
+    }
+    job->moved_ms = coord_now(c);
+    jobs_unwarn(job, JOB_WARN_REACH);
+    take_pace(job, job->moved_ms);
+    absolve(job);
+    job->changes++;
+}
+
+// ---- what is due
+
 static void put_out(struct coord *c, struct job *job)
 {
     uint64_t accused = ring_accused(&job->ring, coord_now(c));
@@ -195,6 +272,9 @@ void rings_check(struct coord *c, struct job *job)
 {
     if (!job->allreduce || !job->placed || job_ended(job) || job->paused ||
         c->dead)
+        return;
+    count_rounds(c, job);
+    if (job_ended(job))
         return;
     put_out(c, job);
     if ((ring_due(&job->ring, coord_now(c)) ||
@@ -366,6 +446,8 @@ static void receive_answer(struct coord *c, struct member *m, struct job *job,
                 " generation=%llu worker=%s tag_g=%llu tag_n=%llu taken=%d",
                 (ull)message->generation, m->name, (ull)tag.incarnation,
                 (ull)tag.sequence, rc == SL_OK);
+    if (rc == SL_ERANGE)
+        rings_distrust(c, m, job, "its state has more rounds than there are");
     if (rc != SL_EINVAL)
         return;
     sl_fail(&err, SL_ESTATE,
@@ -379,10 +461,16 @@ static void receive_answer(struct coord *c, struct member *m, struct job *job,
 static enum sl_err take_base(struct job *job, struct counted *set,
                              const Sluice__V1__ShardCounts *counts)
 {
+    uint64_t left;
+    enum sl_err rc = round_left(set, job->contributions, &left);
+
+    if (rc != SL_OK)
+        return rc;
+    job->ring.last = job->ring.base.sequence + left;
     for (uint32_t i = 0; i < job->shards; i++) {
         struct counted copy;
-        enum sl_err rc = counted_copy(&copy, set);
 
+        rc = counted_copy(&copy, set);
         if (rc != SL_OK)
             return rc;
         evidence_admit(&job->evidence, i, job->ring.generation, &copy);
@@ -400,6 +488,8 @@ static const char *base_wrong(const struct job *job, const struct counted *set)
 {
     const struct job_cut *last = job_last_cut(job);
 
+    if (counted_steps(set) < job->ring.base.sequence)
+        return "its state has more rounds than steps";
     if (last != NULL && counted_steps(set) < last->checkpoint->steps)
         return "its state lacks what the last checkpoint holds";
     if (job->based && !counted_equal(evidence_counted(&job->evidence, 0), set))
@@ -438,54 +528,22 @@ static void receive_ready(struct coord *c, struct member *m, struct job *job,
                        wrong != NULL ? wrong : "its tag is not the base's");
 }
 
-// ---- progress
+// ---- what ranks have counted
 
-// Who died of what lies behind it now is forgotten: nobody is poison that gets
-// on.
-static void absolve(struct job *job)
+// Its numbers are of the round that has just been counted.
+static void take_counts(struct coord *c, struct member *m, struct job *job,
+                        const Sluice__V1__RingStep *message)
 {
-    size_t at = 0;
-    void *value;
-
-    while (map_next(&job->active, &at, NULL, &value)) {
-        struct work *w = value;
-
-        if (w->closure.blamed_count == 0)
-            continue;
-        closure_advanced(&w->closure);
-        buf_reset(&w->story);
-    }
-}
-
-// The keys of rounds that every member has applied (R4, R5).
-static enum sl_err count_rounds(struct job *job)
-{
-    struct round_key *keys = sl_malloc_array(job->contributions, sizeof(*keys));
-    enum sl_err rc = keys == NULL ? SL_ENOMEM : SL_OK;
-
-    while (rc == SL_OK && job->rounds < job->ring.progress) {
-        uint32_t count = round_next(evidence_counted(&job->evidence, 0),
-                                    job->contributions, keys);
-
-        if (count == 0)
-            rc = SL_ERANGE; // more rounds than there are
-        for (uint32_t i = 0; rc == SL_OK && i < count; i++)
-            rc = evidence_count(&job->evidence, keys[i].closure, keys[i].step);
-        job->rounds++;
-    }
-    sl_free(keys);
-    return rc;
-}
-
-static void take_pace(struct job *job, uint64_t now)
-{
-    uint64_t took = now - job->round_at_ms;
-
-    if (took < ROUND_SPAN_MS || job->rounds <= job->rounds_at)
+    if (message->counts->counted != evidence_steps(&job->evidence)) {
+        end_fail(c, job,
+                 "worker '%s' says that round %llu has counted %llu steps; by "
+                 "the counted set of the base there are %llu",
+                 m->name, (ull)message->sequence, (ull)message->counts->counted,
+                 (ull)evidence_steps(&job->evidence));
         return;
-    job->round_ms = (double)took / (double)(job->rounds - job->rounds_at);
-    job->rounds_at = job->rounds;
-    job->round_at_ms = now;
+    }
+    for (uint32_t i = 0; i < job->shards; i++)
+        job_counts_take(job, i, message->counts);
 }
 
 static void receive_step(struct coord *c, struct member *m, struct job *job,
@@ -497,28 +555,13 @@ static void receive_step(struct coord *c, struct member *m, struct job *job,
 
     if (rc == SL_EINVAL)
         rings_distrust(c, m, job, "it counts fewer rounds than its base has");
+    if (rc == SL_ERANGE)
+        rings_distrust(c, m, job, "it counts more rounds than there are");
     if (rc != SL_OK || job->ring.progress == had)
         return;
-    rc = count_rounds(job);
-    if (rc == SL_OK && message->sequence == job->rounds &&
-        message->counts->counted != evidence_steps(&job->evidence))
-        rc = SL_ECORRUPT;
-    if (rc != SL_OK) {
-        end_fail(c, job,
-                 "worker '%s' says that round %llu has counted %llu steps; by "
-                 "the counted set of the base there are %llu: %s",
-                 m->name, (ull)message->sequence, (ull)message->counts->counted,
-                 (ull)evidence_steps(&job->evidence), sl_err_name(rc));
-        return;
-    }
-    for (uint32_t i = 0; message->sequence == job->rounds && i < job->shards;
-         i++)
-        job_counts_take(job, i, message->counts);
-    job->moved_ms = coord_now(c);
-    jobs_unwarn(job, JOB_WARN_REACH);
-    take_pace(job, job->moved_ms);
-    absolve(job);
-    job->changes++;
+    count_rounds(c, job);
+    if (!job_ended(job) && message->sequence == job->rounds)
+        take_counts(c, m, job, message);
 }
 
 void rings_accuse(struct coord *c, const struct member *m, struct job *job,
@@ -529,9 +572,12 @@ void rings_accuse(struct coord *c, const struct member *m, struct job *job,
                                        : ring_member(ring, message->suspect);
     const struct member *other =
         rank == NULL ? NULL : members_get(&c->members, rank->member);
-    enum sl_err rc = ring_accuse(ring, m->id, message->generation,
-                                 message->suspect, coord_now(c));
+    enum sl_err rc;
 
+    if (ring_find(ring, m->id) == NULL)
+        return; // nothing of it is heard by others
+    rc = ring_accuse(ring, m->id, message->generation, message->suspect,
+                     coord_now(c));
     LOG(INFO, "ring broken",
         "job=%s generation=%llu worker=%s suspects=%s taken=%d why=%s",
         job->id_text, (ull)message->generation, m->name,
@@ -549,6 +595,20 @@ static void receive_broken(struct coord *c, struct member *m, struct job *job,
                            const Sluice__V1__RingBroken *message)
 {
     rings_accuse(c, m, job, &job->ring, message);
+}
+
+bool rings_refuse(struct coord *c, struct member *m,
+                  const Sluice__V1__SnapshotReport *report)
+{
+    struct job *job = jobs_live(c, report->job, report->job_incarnation);
+
+    if (job == NULL || !job->allreduce || !job->placed ||
+        report->shard >= job->shards ||
+        job->shard[report->shard].server != m->id ||
+        ring_may_have(&job->ring, wire_tag_of(report->tag)))
+        return false;
+    rings_distrust(c, m, job, "its part is of a round that there is not");
+    return true;
 }
 
 #define TAKE(KIND, field, take)                                                \

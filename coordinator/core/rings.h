@@ -28,6 +28,11 @@ void rings_check(struct coord *c, struct job *job);
 struct job *rings_receive(struct coord *c, struct member *m,
                           const Sluice__V1__AttendUp *message);
 
+// True if a rank reports a part of a state that no rank can have: its lease
+// goes, and nothing of the report is taken.
+bool rings_refuse(struct coord *c, struct member *m,
+                  const Sluice__V1__SnapshotReport *report);
+
 // The job whose ring lease the worker holds, or NULL.
 struct job *rings_held(const struct member *m);
 

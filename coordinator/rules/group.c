@@ -66,7 +66,7 @@ static enum sl_err add_group(struct groups *g)
         g->group = more;
         g->space = space;
     }
-    ring_init(&group->ring, 0, 1, RING_SETTLE_MS);
+    ring_init(&group->ring, 0, 1, RING_SETTLE_MS, 0);
     g->group[g->count++] = group;
     return SL_OK;
 }

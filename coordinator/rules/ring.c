@@ -9,12 +9,13 @@
 #include "common/base/mem.h"
 
 void ring_init(struct ring *r, uint64_t generation, uint32_t min,
-               uint32_t settle_ms)
+               uint32_t settle_ms, uint64_t most)
 {
     *r = (struct ring){
         .generation = generation,
         .min = min,
         .settle_ms = settle_ms,
+        .most = most,
     };
 }
 
@@ -213,6 +214,7 @@ void ring_open(struct ring *r, uint64_t generation)
         rank->rounds = rank->accuses = 0;
     }
     r->generation = generation;
+    r->last = r->most;
     r->members = r->count;
     r->state = RING_OPENING;
     r->torn = false;
@@ -229,6 +231,15 @@ static struct ring_rank *speaker(const struct ring *r, uint64_t member,
                                                                    : NULL;
 }
 
+bool ring_may_have(const struct ring *r, struct wire_tag tag)
+{
+    uint64_t most = tag.incarnation == 0               ? 0
+                    : tag.incarnation == r->generation ? r->last
+                                                       : r->most;
+
+    return tag.incarnation <= r->generation && tag.sequence <= most;
+}
+
 enum sl_err ring_answer(struct ring *r, uint64_t member, uint64_t generation,
                         struct wire_tag tag)
 {
@@ -238,6 +249,8 @@ enum sl_err ring_answer(struct ring *r, uint64_t member, uint64_t generation,
         return SL_ESTALE;
     if (tag.incarnation >= generation)
         return SL_EINVAL; // it has joined none of those numbers here
+    if (!ring_may_have(r, tag))
+        return SL_ERANGE;
     rank->tag = tag;
     rank->answered = true;
     return SL_OK;
@@ -321,6 +334,8 @@ enum sl_err ring_step(struct ring *r, uint64_t member, uint64_t generation,
         return SL_ESTALE;
     if (rounds < r->base.sequence)
         return SL_EINVAL;
+    if (rounds > r->last)
+        return SL_ERANGE;
     if (rounds > rank->rounds)
         rank->rounds = rounds;
     if (rounds > r->highest)

@@ -76,14 +76,18 @@ struct ring {
     bool torn;            // a member left: those who are left wait for ever
     struct wire_tag base; // of this generation, from COPYING on
     bool base_is_file;    // nobody holds it: the last cut, or the seed
+    uint64_t most;        // rounds that any state of the job can have
+    uint64_t last;        // of this generation; the caller's, once the base
+                          // says how many are left, until then `most`
     uint64_t progress;    // rounds that every member has applied
     uint64_t highest;     // rounds that any member has reported
     uint64_t accused_ms;  // when the first accusation came; 0: none
 };
 
-// `generation` is the newest of the journal.
+// `generation` is the newest of the journal; `most`: rounds that a state can
+// have, 0 where states have none.
 void ring_init(struct ring *r, uint64_t generation, uint32_t min,
-               uint32_t settle_ms);
+               uint32_t settle_ms, uint64_t most);
 void ring_release(struct ring *r);
 
 // A process takes part from the next generation on. One that is there already
@@ -117,7 +121,12 @@ bool ring_due(const struct ring *r, uint64_t now_ms);
 // are there.
 void ring_open(struct ring *r, uint64_t generation);
 
-// R2: it has left what was before, and this is its state.
+// True if a state of the job can have that tag: of a generation that was
+// opened, with rounds that exist.
+bool ring_may_have(const struct ring *r, struct wire_tag tag);
+
+// R2: it has left what was before, and this is its state. SL_EINVAL: of a
+// generation that was never opened. SL_ERANGE: of rounds that do not exist.
 enum sl_err ring_answer(struct ring *r, uint64_t member, uint64_t generation,
                         struct wire_tag tag);
 
@@ -133,6 +142,7 @@ enum sl_err ring_ready(struct ring *r, uint64_t member, uint64_t generation,
                        struct wire_tag tag);
 
 // It has applied so many rounds. Late and repeated reports are SL_OK.
+// SL_EINVAL: fewer than its base has. SL_ERANGE: more than there are.
 enum sl_err ring_step(struct ring *r, uint64_t member, uint64_t generation,
                       uint64_t rounds);
 

@@ -28,7 +28,7 @@ TEST(round, R4_rounds_one_after_the_other_count_every_step_once)
         const struct schedule s = {1 + t_below(60), 1 + t_below(4),
                                    1 + t_below(3), 1 + t_below(8)};
         uint32_t most = 1 + (uint32_t)t_below(6), count;
-        uint64_t last = 0;
+        uint64_t last = 0, left, now;
         struct counted c;
 
         T_OK(counted_init(&c, &s));
@@ -38,9 +38,12 @@ TEST(round, R4_rounds_one_after_the_other_count_every_step_once)
                     T_OK(counted_add(&c, i, k));
             }
         }
+        T_OK(round_left(&c, most, &left));
         while ((count = round_next(&c, most, keys)) > 0) {
             uint64_t epoch = schedule_epoch(&s, keys[0].closure);
 
+            T_OK(round_left(&c, most, &now));
+            T_EQ(now, left--);
             T_TRUE(count <= most && epoch >= last);
             last = epoch;
             for (uint32_t i = 0; i < count; i++) {
@@ -52,9 +55,26 @@ TEST(round, R4_rounds_one_after_the_other_count_every_step_once)
                        (epoch + 1) * schedule_closures_per_epoch(&s));
             }
         }
+        T_EQ(left, 0);
+        T_OK(round_left(&c, most, &now));
+        T_EQ(now, 0);
         T_TRUE(counted_full(&c));
         counted_release(&c);
     }
+}
+
+TEST(round, left_takes_no_time_in_what_is_left)
+{
+    const struct schedule s = {1 << 20, 1, SCHEDULE_MAX_EPOCHS, 16};
+    struct counted c;
+    uint64_t left;
+
+    T_OK(counted_init(&c, &s));
+    T_OK(counted_add(&c, 3, 1));
+    T_OK(round_left(&c, 3, &left));
+    // One step is left of the last round of an epoch, and of the first none.
+    T_EQ(left, SCHEDULE_MAX_EPOCHS * (((1 << 20) + 2) / 3) - 1);
+    counted_release(&c);
 }
 
 TEST(round, slots_are_runs_that_differ_by_one_at_most)

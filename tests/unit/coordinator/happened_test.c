@@ -311,3 +311,34 @@ TEST(happened, who_asks_too_often_in_vain_is_said_once)
     wire_free(&r->base);
     end(w);
 }
+
+// Who is in no ring of a job has no word in its story.
+TEST(happened, a_ring_is_broken_only_for_whom_is_in_it)
+{
+    struct world *w = begin(1);
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__RingBroken broken = SLUICE__V1__RING_BROKEN__INIT;
+    struct fake_member *stranger = world_add(w, FAKE_WORKER, "stranger");
+    Sluice__V1__EventsReply *r;
+
+    stranger->external = true; // it gets no place
+    world_submit(w, world_ring_job);
+    for (unsigned i = 0; i < LIMIT && w->generation == 0; i++)
+        world_step(w);
+    T_GT(w->generation, 0);
+    if (stranger->stream == 0)
+        world_attach(w, stranger);
+    broken.job = w->job;
+    broken.job_incarnation = 1;
+    broken.generation = w->generation;
+    broken.suspect = 0;
+    broken.why = "they do not answer";
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_BROKEN;
+    up.ring_broken = &broken;
+    fake_send(stranger, &up);
+    fake_deliver_all(w, stranger);
+    r = ask(w, "j-1", 0, 0);
+    T_EQ(count(r, "ring-broken"), 0);
+    wire_free(&r->base);
+    end(w);
+}

@@ -354,6 +354,110 @@ TEST(ring_life, I7_a_rank_above_the_journal_pauses_its_job)
     world_release(&w);
 }
 
+// A rank that says it has applied so many rounds.
+static void boast(struct world *w, struct fake_member *m, uint64_t rounds)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__RingStep step = SLUICE__V1__RING_STEP__INIT;
+    Sluice__V1__ShardCounts counts = SLUICE__V1__SHARD_COUNTS__INIT;
+
+    step.job = w->job;
+    step.job_incarnation = 1;
+    step.generation = m->rank.going;
+    step.sequence = rounds;
+    step.counts = &counts;
+    counts.version = rounds;
+    counts.counted = rounds;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_STEP;
+    up.ring_step = &step;
+    fake_send(m, &up);
+    fake_deliver_all(w, m);
+}
+
+TEST(ring_life, a_rank_that_counts_rounds_that_do_not_exist_is_put_out)
+{
+    struct world w;
+    uint64_t had;
+
+    begin(&w, WORLD_SITUATION, 1);
+    run_to(&w, steps_of, 4);
+    had = number(&w, steps_of);
+    fake_deliver_all(&w, worker(&w, 0));
+    T_EQ(number(&w, ranks_of), 1);
+    boast(&w, worker(&w, 0), UINT64_C(1) << 63);
+    T_EQ(number(&w, ranks_of), 0);
+    T_EQ(number(&w, steps_of), had);
+    world_attach(&w, world_add(&w, FAKE_WORKER, "w-9"));
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
+TEST(ring_life, a_rank_whose_part_is_of_no_round_is_put_out)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__SnapshotReport report = SLUICE__V1__SNAPSHOT_REPORT__INIT;
+    Sluice__V1__CountedSet nothing = SLUICE__V1__COUNTED_SET__INIT;
+    Sluice__V1__ShardCounts none = SLUICE__V1__SHARD_COUNTS__INIT;
+    Sluice__V1__Tag tag = SLUICE__V1__TAG__INIT;
+    struct world w;
+
+    begin(&w, WORLD_SITUATION, 1);
+    run_to(&w, steps_of, 4);
+    tag.incarnation = worker(&w, 0)->rank.going;
+    tag.sequence = UINT64_MAX - 1; // the next cut would be of a round near 0
+    report.job = w.job;
+    report.job_incarnation = 1;
+    report.tag = &tag;
+    report.counted = &nothing;
+    report.counts = &none;
+    report.failure = "passed";
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT;
+    up.snapshot = &report;
+    fake_send(worker(&w, 0), &up);
+    fake_deliver_all(&w, worker(&w, 0));
+    T_EQ(number(&w, ranks_of), 0);
+    world_attach(&w, world_add(&w, FAKE_WORKER, "w-9"));
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
+// Whoever is the only rank says what it has applied, and is believed. No turn
+// of the loop counts all of that.
+TEST(ring_life, rounds_are_counted_as_many_as_a_turn_has_time_for)
+{
+    const uint64_t all = 1 << 20;
+    struct fake_member *m;
+    struct world w;
+    uint64_t had;
+
+    world_init(&w, WORLD_SITUATION);
+    m = world_add(&w, FAKE_WORKER, "w-0");
+    m->external = m->ranks = true;
+    world_attach(&w, m);
+    world_submit(&w,
+                 "{\"name\":\"long\",\"model\":{\"type\":\"external\","
+                 "\"variables\":[{\"name\":\"w\",\"shape\":[8]}]},"
+                 "\"optimizer\":{\"type\":\"sgd\"},\"data\":{\"train\":"
+                 "{\"format\":\"external\",\"samples\":1048576}},"
+                 "\"train\":{\"mode\":\"allreduce\",\"batch\":1,\"epochs\":1,"
+                 "\"steps_per_closure\":4096,\"workers\":{\"max\":1}}}");
+    run_to(&w, ranks_of, 1);
+    for (unsigned i = 0; i < LIMIT && m->rank.going == 0; i++)
+        world_step(&w);
+    boast(&w, m, all);
+    had = number(&w, steps_of);
+    T_GT(had, 0);
+    T_LT(had, all / 8);
+    world_pass(&w, 50); // a tick
+    T_GT(number(&w, steps_of), had);
+    T_LT(number(&w, steps_of), all / 4);
+    world_pass(&w, 5000);
+    T_EQ(number(&w, steps_of), all);
+    world_release(&w);
+}
+
 TEST(ring_life, R3_when_all_ranks_have_died_the_last_cut_is_the_base)
 {
     struct world w;

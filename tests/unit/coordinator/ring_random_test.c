@@ -12,6 +12,8 @@
 
 #include "tests/harness/t.h"
 
+#define MOST 1000000 // rounds
+
 #define RANKS 4
 #define STEPS 6
 #define GENERATIONS 400
@@ -330,7 +332,7 @@ static void begin_process(struct rank *r)
 static void restart(void)
 {
     ring_release(&t.ring);
-    ring_init(&t.ring, t.journal, 1, 5);
+    ring_init(&t.ring, t.journal, 1, 5, MOST);
     for (unsigned i = 0; i < RANKS; i++) {
         t.rank[i].stream = 0;
         t.rank[i].ups = t.rank[i].downs = 0;
@@ -393,7 +395,7 @@ static void live_once(void)
     unsigned acts = 0;
 
     memset(&t, 0, sizeof(t));
-    ring_init(&t.ring, 0, 1 + (uint32_t)t_below(2), 5);
+    ring_init(&t.ring, 0, 1 + (uint32_t)t_below(2), 5, MOST);
     t.faults = (unsigned)t_below(12);
     t.calm = 5 + (unsigned)t_below(200);
     t.slow = (uint32_t)t_below(RANKS + 1); // or none

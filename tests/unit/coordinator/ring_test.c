@@ -3,12 +3,14 @@
 
 #include "tests/harness/t.h"
 
+#define MOST 1000000 // rounds
+
 static const struct wire_tag none = {0, 0};
 
 // Ranks 1 .. n join at 0 and generation g is opened.
 static void open_ring(struct ring *r, uint32_t n, uint64_t g)
 {
-    ring_init(r, g - 1, 1, 100);
+    ring_init(r, g - 1, 1, 100, MOST);
     for (uint32_t i = 1; i <= n; i++)
         T_OK(ring_join(r, i, 1000 + i, 0));
     ring_open(r, g);
@@ -36,7 +38,7 @@ TEST(ring, waits_for_enough_ranks_and_for_those_who_come_together)
 {
     struct ring r;
 
-    ring_init(&r, 0, 2, 100);
+    ring_init(&r, 0, 2, 100, MOST);
     T_TRUE(!ring_due(&r, 1000));
     T_OK(ring_join(&r, 1, 11, 50));
     T_TRUE(!ring_due(&r, 1000)); // one is too few
@@ -109,7 +111,7 @@ TEST(ring, has_lanes_and_marks_if_all_members_have)
 {
     struct ring r;
 
-    ring_init(&r, 0, 1, 0);
+    ring_init(&r, 0, 1, 0, MOST);
     T_TRUE(!ring_lanes(&r) && !ring_marks(&r)); // of nobody
     for (uint32_t i = 1; i <= 2; i++) {
         T_OK(ring_join(&r, i, 10 + i, 0));
@@ -300,7 +302,7 @@ TEST(ring, below_min_the_ranks_that_are_left_stop_and_wait)
 {
     struct ring r;
 
-    ring_init(&r, 0, 2, 0);
+    ring_init(&r, 0, 2, 0, MOST);
     T_OK(ring_join(&r, 1, 11, 0));
     T_OK(ring_join(&r, 2, 12, 0));
     ring_open(&r, 1);
@@ -319,5 +321,32 @@ TEST(ring, below_min_the_ranks_that_are_left_stop_and_wait)
     T_TRUE(ring_leave(&r, 3));
     T_EQ(r.state, RING_NONE);
     T_TRUE(!ring_due(&r, 99999));
+    ring_release(&r);
+}
+
+// Nothing that counts or compares them need go as far as a peer may say.
+TEST(ring, numbers_that_no_state_can_have_are_refused)
+{
+    struct ring r;
+
+    open_ring(&r, 1, 3);
+    T_EQ(ring_answer(&r, 1, 3, (struct wire_tag){2, MOST + 1}), SL_ERANGE);
+    T_EQ(ring_answer(&r, 1, 3, (struct wire_tag){2, UINT64_MAX}), SL_ERANGE);
+    T_EQ(ring_answer(&r, 1, 3, (struct wire_tag){0, 1}), SL_ERANGE);
+    T_OK(ring_answer(&r, 1, 3, (struct wire_tag){2, 40}));
+    ring_choose(&r, none);
+    r.last = 90; // as its base says
+    run_ring(&r);
+    T_EQ(ring_step(&r, 1, 3, 91), SL_ERANGE);
+    T_EQ(ring_step(&r, 1, 3, UINT64_MAX), SL_ERANGE);
+    T_EQ(r.progress, 40);
+    T_EQ(r.highest, 40);
+    T_OK(ring_step(&r, 1, 3, 90));
+    T_EQ(r.progress, 90);
+    T_TRUE(ring_may_have(&r, (struct wire_tag){3, 90}));
+    T_TRUE(!ring_may_have(&r, (struct wire_tag){3, 91}));
+    T_TRUE(ring_may_have(&r, (struct wire_tag){2, MOST}));
+    T_TRUE(!ring_may_have(&r, (struct wire_tag){2, MOST + 1}));
+    T_TRUE(!ring_may_have(&r, (struct wire_tag){4, 1}));
     ring_release(&r);
 }
