@@ -60,8 +60,8 @@ bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train);
 // train.wire of a spec, or its default.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 
-// The longest window of which a counted set fits into a message, with closures
-// of so many steps.
+// The longest window of which a counted set fits into a message
+// (wire_window_most).
 uint64_t spec_window_most(const Sluice__V1__TrainSpec *train);
 
 // Of a checked spec: contributions of a round; 0: the mode has none.

@@ -353,14 +353,9 @@ static enum sl_err check_staleness(Sluice__V1__JobSpec *spec,
     return SL_OK;
 }
 
-#define SET_BYTES_MAX ((uint64_t)3 << 20) // of a control message of 4 MiB
-#define SET_ENTRY_BYTES 16                // a closure's number, and lengths
-
 uint64_t spec_window_most(const Sluice__V1__TrainSpec *t)
 {
-    uint64_t each = SET_ENTRY_BYTES + (t->steps_per_closure + 7) / 8;
-
-    return sl_min(SET_BYTES_MAX / each, WIRE_SPARSE_MAX);
+    return wire_window_most(t->steps_per_closure, t->epochs);
 }
 
 // What lies above a shard's watermark is a message of its own when it says

@@ -476,6 +476,17 @@ struct wire_counted {
 enum sl_err wire_counted_init(struct wire_counted *w, const struct counted *c);
 void wire_counted_release(struct wire_counted *w); // all zeroes is allowed
 
+// Returns how many closures behind the watermark a counted set may reach, so
+// that it fits into a message beside a line for each epoch: closures of so many
+// steps. No lease is for one further away (C5).
+uint64_t wire_window_most(uint64_t steps_per_closure, uint64_t epochs);
+
+// Checks that a shard's set and counts fit into a message together: SL_ERANGE
+// says what is too much. Whoever reads them has the same limits.
+enum sl_err wire_counted_fits(const Sluice__V1__CountedSet *set,
+                              const Sluice__V1__ShardCounts *counts,
+                              struct sl_error *err);
+
 // Builds *out, which the call initialises. SL_ECORRUPT unless the set fits
 // the schedule. NULL: the empty set.
 enum sl_err wire_counted_read(struct counted *out, const struct schedule *s,

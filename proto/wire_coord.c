@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "common/base/usage.h"
 #include "proto/layout.h"
 
@@ -136,6 +137,50 @@ void wire_counted_release(struct wire_counted *w)
     sl_free(w->items);
     sl_free(w->list);
     memset(w, 0, sizeof(*w));
+}
+
+#define SET_BYTES_MAX ((uint64_t)3 << 20) // of a control message of 4 MiB
+#define SET_ENTRY_BYTES 16                // a closure's number, and lengths
+#define SET_ENTRY_FIELDS 3
+#define EPOCH_BYTES 40
+#define EPOCH_FIELDS 5
+#define OTHER_BYTES ((uint64_t)256 << 10) // of a hello, or a snapshot's report
+#define OTHER_FIELDS 1024
+
+// What the lines of epochs leave; a quarter at least, as a spec has it.
+static uint64_t left_of(uint64_t all, uint64_t epochs, uint64_t each)
+{
+    return all - sl_min(epochs * each, all / 4 * 3);
+}
+
+uint64_t wire_window_most(uint64_t steps_per_closure, uint64_t epochs)
+{
+    uint64_t each = SET_ENTRY_BYTES + (steps_per_closure + 7) / 8;
+    uint64_t bytes =
+        left_of(RPC_CONTROL_BYTES - OTHER_BYTES, epochs, EPOCH_BYTES);
+    uint64_t fields =
+        left_of(WIRE_MAX_FIELDS - OTHER_FIELDS, epochs, EPOCH_FIELDS);
+    uint64_t most = sl_min(bytes, SET_BYTES_MAX) / each;
+
+    return sl_min(sl_min(most, fields / SET_ENTRY_FIELDS), WIRE_SPARSE_MAX);
+}
+
+enum sl_err wire_counted_fits(const Sluice__V1__CountedSet *set,
+                              const Sluice__V1__ShardCounts *counts,
+                              struct sl_error *err)
+{
+    size_t bytes = protobuf_c_message_get_packed_size(&set->base) +
+                   protobuf_c_message_get_packed_size(&counts->base);
+    size_t fields = set->n_sparse * SET_ENTRY_FIELDS +
+                    counts->n_epochs * EPOCH_FIELDS + OTHER_FIELDS;
+
+    if (set->n_sparse <= WIRE_SPARSE_MAX && fields <= WIRE_MAX_FIELDS &&
+        bytes <= RPC_CONTROL_BYTES - OTHER_BYTES)
+        return SL_OK;
+    return sl_fail(err, SL_ERANGE,
+                   "the set of what is counted is larger than a message may "
+                   "be: %zu closures behind the watermark, %zu bytes",
+                   set->n_sparse, bytes);
 }
 
 enum sl_err wire_counted_read(struct counted *out, const struct schedule *s,

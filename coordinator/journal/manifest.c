@@ -191,9 +191,13 @@ enum sl_err manifest_text(struct buf *out, const struct manifest *m)
 enum sl_err manifest_write(struct fs *fs, const char *path,
                            const struct buf *text, struct sl_error *err)
 {
-    char *folder = fs_dirname(path);
+    char *folder;
     enum sl_err rc;
 
+    if (text->len > MANIFEST_BYTES) // nobody would read it
+        return sl_fail(err, SL_ERANGE, "%s: %zu bytes; it may have %zu", path,
+                       text->len, MANIFEST_BYTES);
+    folder = fs_dirname(path);
     if (folder == NULL)
         return sl_fail(err, SL_ENOMEM, "%s", path);
     rc = fs_mkdirs(fs, folder, err);

@@ -15,6 +15,7 @@
 #include "common/base/mem.h"
 #include "common/base/moves.h"
 #include "psserver/roster/roster_inner.h"
+#include "state/shard/counts.h"
 
 #define RETRY_MS 10000 // a shard that could not be loaded
 
@@ -216,6 +217,9 @@ static void load_work(void *arg)
     if (load->rc == SL_OK && from_sources(load->shard))
         load->rc =
             snap_sources(setup->fs, setup->folder, load->shard, &load->err);
+    // What cannot be told of it would end the stream, and all other shards'.
+    if (load->rc == SL_OK)
+        load->rc = counts_fit(&load->shard->once, &load->err);
 }
 
 static const unsigned moves[] = {

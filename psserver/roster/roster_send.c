@@ -43,19 +43,22 @@ static void send_up(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
     r->setup.send(r->setup.arg, &up);
 }
 
-static void send_failure(struct hosted *h, Sluice__V1__ShardHello *m)
+static void send_failure(struct hosted *h, const struct sl_error *failure,
+                         Sluice__V1__ShardHello *m)
 {
     // The coordinator shows it as it is: name what kind of failure it is.
     char text[SL_ERROR_TEXT + 32];
 
     snprintf(text, sizeof(text), "%s%s",
-             h->failure.code == SL_ECORRUPT ? "DATA_LOSS: " : "",
-             h->failure.text);
+             failure->code == SL_ECORRUPT ? "DATA_LOSS: " : "", failure->text);
     m->failure = text;
     send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
 }
 
-static enum sl_err send_memory(struct hosted *h, Sluice__V1__ShardHello *m)
+// SL_ERANGE: it is not said, since a message that is too large would end the
+// stream for all shards.
+static enum sl_err send_memory(struct hosted *h, Sluice__V1__ShardHello *m,
+                               struct sl_error *err)
 {
     struct wire_counted set = {0};
     struct counts_msg counts = {0};
@@ -67,6 +70,8 @@ static enum sl_err send_memory(struct hosted *h, Sluice__V1__ShardHello *m)
         rc = wire_counted_init(&set, &once.counted);
     if (rc == SL_OK)
         rc = counts_of_once(&counts, &once);
+    if (rc == SL_OK)
+        rc = wire_counted_fits(&set.msg, &counts.msg, err);
     if (rc == SL_OK) {
         from = wire_tag_msg(h->shard->from);
         m->loaded = &from;
@@ -90,21 +95,26 @@ static enum sl_err send_memory(struct hosted *h, Sluice__V1__ShardHello *m)
 void hosted_send_hello(struct hosted *h)
 {
     Sluice__V1__ShardHello m = SLUICE__V1__SHARD_HELLO__INIT;
+    struct sl_error err = SL_ERROR_INIT;
     struct shard_brief brief;
+    enum sl_err rc;
 
     m.job = h->spec->job;
     m.job_incarnation = h->spec->job_incarnation;
     m.shard = h->spec->shard;
     m.job_uid = h->spec->job_uid;
     if (h->state == HOSTED_FAILED) {
-        send_failure(h, &m);
+        send_failure(h, &h->failure, &m);
         return;
     }
     if (h->state == HOSTED_ADMITTED) {
         shard_brief(h->shard, true, &brief);
         m.live_incarnation = brief.incarnation;
     }
-    if (send_memory(h, &m) != SL_OK)
+    rc = send_memory(h, &m, &err);
+    if (rc == SL_ERANGE)
+        send_failure(h, &err, &m);
+    else if (rc != SL_OK)
         LOG(ERROR, "hello not said: out of memory",
             "job=%" PRIu64 " shard=%" PRIu32, m.job, m.shard);
 }

@@ -65,6 +65,21 @@ void counts_release(struct counts_msg *m)
     m->msg.epochs = NULL;
 }
 
+enum sl_err counts_fit(const struct once *o, struct sl_error *err)
+{
+    struct wire_counted set = {0};
+    struct counts_msg counts = {0};
+    enum sl_err rc = wire_counted_init(&set, &o->counted);
+
+    if (rc == SL_OK)
+        rc = counts_of_once(&counts, o);
+    if (rc == SL_OK)
+        rc = wire_counted_fits(&set.msg, &counts.msg, err);
+    counts_release(&counts);
+    wire_counted_release(&set);
+    return rc;
+}
+
 static enum sl_err read_epochs(struct once *o,
                                const Sluice__V1__ShardCounts *counts,
                                struct sl_error *err)

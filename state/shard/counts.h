@@ -4,7 +4,7 @@
 // Threads  pure.
 // Memory   A message borrows from its struct and from the once it was made
 //          of; both must stay while it is used.
-// Errors   SL_ENOMEM; counts_read: SL_ECORRUPT.
+// Errors   SL_ENOMEM; counts_read: SL_ECORRUPT; counts_fit: SL_ERANGE.
 #ifndef STATE_SHARD_COUNTS_H
 #define STATE_SHARD_COUNTS_H
 
@@ -26,6 +26,9 @@ void counts_of_brief(struct counts_msg *m, const struct shard_brief *b);
 // Of a hello, report or snapshot: with epochs. `m` must not move.
 enum sl_err counts_of_once(struct counts_msg *m, const struct once *o);
 void counts_release(struct counts_msg *m); // after either
+
+// Checks that both can be told, in a message or a snapshot: SL_ERANGE.
+enum sl_err counts_fit(const struct once *o, struct sl_error *err);
 
 // Makes *out of a snapshot's set and numbers, and checks that they fit each
 // other and the schedule. No attempts (they are not in snapshots).

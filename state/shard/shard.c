@@ -94,6 +94,8 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
     }
     s->plan = *plan;
     s->rates = plan->rates;
+    s->window = wire_window_most(plan->schedule.steps_per_closure,
+                                 plan->schedule.epochs);
     *plan = (struct plan){0};
     atomic_init(&s->refs, 1);
     pthread_mutex_init(&s->lock, NULL);
@@ -200,7 +202,18 @@ static struct wire_refused stranger_locked(const struct shard *s, uint64_t job,
     return no;
 }
 
-// I4.
+// Closures that no lease can be for (C5): the coordinator takes our watermark
+// for as high as it is, or lower. What such a set of steps told of itself would
+// be larger than a message may be.
+static bool is_beyond_locked(const struct shard *s, uint64_t closure)
+{
+    uint64_t low = counted_low(&s->once.counted);
+
+    return closure >= low && closure - low >= s->window;
+}
+
+// I4. Whoever has a closure from beyond the window drops it as well: it was
+// leased before this shard fell back, and is issued again when it is due.
 static struct wire_refused fenced_locked(const struct shard *s,
                                          uint64_t closure,
                                          struct wire_attempt attempt)
@@ -208,7 +221,7 @@ static struct wire_refused fenced_locked(const struct shard *s,
     struct wire_attempt newest = once_newest(&s->once, closure);
     struct wire_refused no = {.why = WIRE_REFUSED_NOT};
 
-    if (wire_attempt_cmp(attempt, newest) < 0) {
+    if (wire_attempt_cmp(attempt, newest) < 0 || is_beyond_locked(s, closure)) {
         no.why = WIRE_REFUSED_ATTEMPT;
         no.newest = newest;
     }

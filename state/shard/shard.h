@@ -41,6 +41,7 @@ extern struct histogram shard_waits, shard_applies;
 
 struct shard {
     struct plan plan;     // read-only
+    uint64_t window;      // closures behind the watermark that are taken (C5)
     struct pool *pool;    // buffers of the size of a payload
     struct tagged tagged; // its snapshots that are mapped, with a lock of
                           // their own
@@ -105,10 +106,10 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // Counts one step once (S2). The order of the checks, which callers may rely
 // on: admitted (S5), job incarnation (I6), shard incarnation (I3), the key,
 // counted before (a duplicate is acknowledged, also to an old attempt: it
-// changes nothing), attempt (I4), size, finite, delay (stale.h), round
-// (contributions.h). With `values` (space for the plan's elements, as
-// push->wire) the parameters are copied there, unless the push is refused; they
-// are those of reply->version.
+// changes nothing), attempt (I4) and window (C5), size, finite, delay
+// (stale.h), round (contributions.h). With `values` (space for the plan's
+// elements, as push->wire) the parameters are copied there, unless the push is
+// refused; they are those of reply->version.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);

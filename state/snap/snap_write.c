@@ -310,6 +310,9 @@ enum sl_err snap_write_image(struct fs *fs, const char *folder,
     enum sl_err rc = fs_mkdirs(fs, folder, err);
     char *path;
 
+    // What no reader would take is not written.
+    if (rc == SL_OK)
+        rc = counts_fit(&image->once, err);
     if (rc != SL_OK)
         return rc;
     snap_file_name(made.file, p->shard, made.tag);

@@ -2,6 +2,8 @@
 #include "coordinator/journal/manifest.h"
 
 #include "common/base/json.h"
+#include "common/base/mem.h"
+#include "proto/manifest.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"
 
@@ -127,6 +129,19 @@ TEST(manifest, K6_crash_at_every_step_leaves_none_or_all)
         buf_release(&found);
         crash_fs_free(fs);
     }
+}
+
+TEST(manifest, one_that_nobody_could_read_is_not_written)
+{
+    struct crash_fs *fs = crash_fs_new(t_seed());
+    struct buf text = {.len = MANIFEST_BYTES + 1};
+
+    text.data = sl_calloc(1, text.len);
+    T_FAILS(SL_ERANGE, manifest_write(crash_fs_ops(fs), "/store/j/cut-1.json",
+                                      &text, t_err()));
+    T_FALSE(fs_exists(crash_fs_ops(fs), "/store/j/cut-1.json"));
+    buf_release(&text);
+    crash_fs_free(fs);
 }
 
 TEST(manifest, one_that_was_removed_does_not_come_back)

@@ -359,6 +359,55 @@ TEST(attend, a_snapshot_that_is_missing_is_said_and_looked_for_again)
     stage_close(&stage);
 }
 
+static void must_be_too_large(struct stage *s)
+{
+    const Sluice__V1__ShardHello *hello =
+        stage_expect(s, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)->shard_hello;
+
+    T_HAS(hello->failure, "larger than a message may be");
+    T_EQ(hello->counted->n_sparse, 0);
+}
+
+// A hello that is too large would end the stream, which all shards share.
+TEST(attend, a_set_that_cannot_be_told_fails_its_shard_alone)
+{
+    Sluice__V1__HelloWanted wanted = SLUICE__V1__HELLO_WANTED__INIT;
+    struct shard *s;
+    char *folder;
+    struct kit k;
+
+    kit_init(&k);
+    kit_long_closures(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    s = store_find(stage.store, 7, 2);
+    pthread_mutex_lock(&s->lock);
+    kit_count_too_much(s);
+    pthread_mutex_unlock(&s->lock);
+    wanted.term = 1;
+    wanted.job = 7;
+    wanted.shard = 2;
+    stage_send(&stage, SLUICE__V1__ATTEND_DOWN__KIND_HELLO_WANTED,
+               &wanted.base);
+    must_be_too_large(&stage);
+    T_HAS(stage_snapshot(&stage, 1, 5)->failure,
+          "larger than a message may be");
+    T_EQ(stage.streams, 1);
+    stage_close(&stage);
+    shard_unref(s);
+
+    s = kit_admitted(&k); // and where an earlier version has written it
+    folder = snap_folder(t_path("store"), &s->plan);
+    kit_snap_too_much(fs_posix(), folder, s);
+    stage_open(&stage);
+    stage_welcome(&stage, 1);
+    stage_place(&stage, &k, 1, (struct wire_tag){1, 1});
+    must_be_too_large(&stage);
+    sl_free(folder);
+    shard_unref(s);
+    stage_close(&stage);
+}
+
 TEST(attend, a_closed_shard_says_for_the_last_time_what_it_counted)
 {
     Sluice__V1__CloseJob m = SLUICE__V1__CLOSE_JOB__INIT;

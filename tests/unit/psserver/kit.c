@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/psserver/kit.h"
 
+#include "common/base/base64.h"
+#include "common/base/buf.h"
 #include "common/base/mem.h"
+#include "common/base/tensorfile.h"
 #include "kernels/half.h"
+#include "state/shard/counts.h"
 
 void kit_clear(struct kit *k)
 {
@@ -224,6 +228,85 @@ void kit_count(struct shard *s, uint64_t closure, uint32_t step, float value)
     T_ASSERT(shard_push(s, &push, &reply, NULL, NULL) == SL_OK);
     T_ASSERT(reply.result == WIRE_PUSH_COUNTED);
     kit_payload_release(&payload);
+}
+
+void kit_long_closures(struct kit *k)
+{
+    k->geometry = (Sluice__V1__Geometry)SLUICE__V1__GEOMETRY__INIT;
+    k->geometry.samples = 4096 * 10;
+    k->geometry.batch = 1;
+    k->geometry.epochs = 5000;
+    k->geometry.steps_per_closure = 4096;
+}
+
+void kit_count_too_much(struct shard *s)
+{
+    struct once_step step = {.skip = true, .samples = 1};
+
+    for (uint64_t i = 0; i < 7700; i++) {
+        step.closure = 2 * i + 1;
+        T_ASSERT(once_reserve(&s->once, step.closure) == SL_OK);
+        once_add(&s->once, &step);
+    }
+}
+
+static const char *packed_text(struct buf *out, const ProtobufCMessage *m)
+{
+    struct buf packed = BUF_INIT;
+
+    T_ASSERT(wire_pack(m, &packed) == SL_OK);
+    T_ASSERT(base64_encode(out, packed.data, packed.len) == SL_OK);
+    buf_release(&packed);
+    return buf_text(out);
+}
+
+struct wire_tag kit_snap_too_much(struct fs *fs, const char *folder,
+                                  struct shard *s)
+{
+    struct wire_tag tag = kit_snap(fs, folder, s);
+    struct buf set_text = BUF_INIT, counts_text = BUF_INIT;
+    struct tensor_info tensors[KIT_VARIABLES];
+    struct tensor_meta meta[64];
+    struct tensorfile_writer *w = NULL;
+    struct wire_counted set = {0};
+    struct counts_msg counts = {0};
+    struct tensorfile *f = NULL;
+    char name[SNAP_NAME_BYTES];
+    size_t n = 0;
+    char *path;
+
+    snap_file_name(name, s->plan.shard, tag);
+    path = fs_join(folder, name);
+    T_ASSERT(tensorfile_open(&f, fs, path, 0, NULL) == SL_OK);
+    T_ASSERT(fs_unlink(fs, path, NULL) == SL_OK);
+    kit_count_too_much(s);
+    T_ASSERT(wire_counted_init(&set, &s->once.counted) == SL_OK);
+    T_ASSERT(counts_of_once(&counts, &s->once) == SL_OK);
+    for (size_t i = 0; i < tensorfile_meta_count(f); i++) {
+        struct tensor_meta m = tensorfile_meta_at(f, i);
+
+        if (strcmp(m.key, SNAP_KEY_COUNTED) == 0)
+            m.value = packed_text(&set_text, &set.msg.base);
+        if (strcmp(m.key, SNAP_KEY_COUNTS) == 0)
+            m.value = packed_text(&counts_text, &counts.msg.base);
+        if (strcmp(m.key, TENSORFILE_KEY_DATA) != 0 &&
+            strcmp(m.key, TENSORFILE_KEY_HEADER) != 0)
+            meta[n++] = m;
+    }
+    for (size_t i = 0; i < tensorfile_count(f); i++)
+        tensors[i] = *tensorfile_at(f, i);
+    T_ASSERT(tensorfile_create(&w, fs, path, tensors, tensorfile_count(f), meta,
+                               n, true, NULL) == SL_OK);
+    T_ASSERT(tensorfile_append(w, s->memory.values, shard_bytes(s), NULL) ==
+             SL_OK);
+    T_ASSERT(tensorfile_finish(w, NULL, NULL) == SL_OK);
+    tensorfile_close(f);
+    counts_release(&counts);
+    wire_counted_release(&set);
+    buf_release(&set_text);
+    buf_release(&counts_text);
+    sl_free(path);
+    return tag;
 }
 
 struct wire_tag kit_snap(struct fs *fs, const char *folder, struct shard *s)

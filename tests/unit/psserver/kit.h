@@ -41,6 +41,14 @@ void kit_rows(struct kit *k, uint64_t first, uint64_t rows);
 // SGD, rate 1, no momentum; or any other name with Keras' defaults.
 void kit_optimizer(struct kit *k, const char *name, double rate);
 
+// Closures of 4096 steps, 50,000 of them.
+void kit_long_closures(struct kit *k);
+
+// Counts the first step of every second one of the 7,700 long closures behind
+// the watermark, as no lease could have had it: as a set it can be read and is
+// larger than a message may be.
+void kit_count_too_much(struct shard *s);
+
 // Asserts that it works.
 struct shard *kit_shard(struct kit *k);
 
@@ -76,6 +84,10 @@ void kit_count(struct shard *s, uint64_t closure, uint32_t step, float value);
 
 // A snapshot of the shard as it is now; asserts that it works.
 struct wire_tag kit_snap(struct fs *fs, const char *folder, struct shard *s);
+
+// The same of a shard with kit_count_too_much, which no snapshot is written of.
+struct wire_tag kit_snap_too_much(struct fs *fs, const char *folder,
+                                  struct shard *s);
 
 // Loads into a new shard of the kit. `passed` (or NULL) takes a line for each
 // file that was passed over. *out is NULL after a failure.

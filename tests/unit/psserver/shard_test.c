@@ -5,6 +5,7 @@
 
 #include "common/base/mem.h"
 #include "kernels/half.h"
+#include "state/shard/counts.h"
 #include "tests/unit/psserver/kit.h"
 
 // Elements of kit_init's shard: kernel 35, moving mean 3, bias 9.
@@ -203,6 +204,45 @@ TEST(shard, a_skip_counts_and_changes_nothing)
     T_TRUE(shard_brief(s, true, &brief));
     T_EQ(brief.counts.skipped, 1);
     T_EQ(brief.steps, 2);
+    shard_unref(s);
+}
+
+// ---- the window (C5)
+
+static enum wire_push_result skip_one(struct shard *s, uint64_t closure)
+{
+    struct wire_push push = kit_push(closure, 0, NULL);
+    struct wire_push_reply reply = {0};
+
+    T_OK(shard_push(s, &push, &reply, NULL, t_err()));
+    if (reply.result == WIRE_PUSH_REFUSED)
+        T_EQ(reply.refused.why, WIRE_REFUSED_ATTEMPT);
+    return reply.result;
+}
+
+TEST(shard, C5_closures_that_no_lease_can_be_for_are_refused)
+{
+    uint64_t most = wire_window_most(4096, 5000);
+    struct wire_ask ask = kit_ask(most, UINT64_MAX);
+    struct wire_ask_reply asked;
+    struct once once;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    kit_long_closures(&k);
+    s = kit_admitted(&k);
+    for (uint64_t c = 1; c < 2 * most; c++)
+        T_EQ(skip_one(s, c), c < most ? WIRE_PUSH_COUNTED : WIRE_PUSH_REFUSED);
+    T_OK(shard_ask(s, &ask, &asked, t_err()));
+    T_EQ(asked.refused.why, WIRE_REFUSED_ATTEMPT);
+    T_OK(shard_once(s, &once));
+    T_EQ(counted_sparse(&once.counted), most - 1);
+    T_OK(counts_fit(&once, t_err())); // so it can always be told
+    once_release(&once);
+    for (uint32_t step = 0; step < 4096; step++) // the watermark gets on
+        kit_count(s, 0, step, 0);
+    T_EQ(skip_one(s, most), WIRE_PUSH_COUNTED);
     shard_unref(s);
 }
 

@@ -207,6 +207,26 @@ TEST(snap, an_older_incarnation_takes_no_snapshot)
     shard_unref(s);
 }
 
+// What is counted would be more than a reader takes.
+TEST(snap, none_is_written_that_nobody_could_read)
+{
+    struct snap_written w = {0};
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard *s, *back = NULL;
+    struct kit k;
+
+    kit_init(&k);
+    kit_long_closures(&k);
+    s = kit_admitted(&k);
+    kit_count_too_much(s);
+    T_FAILS(SL_ERANGE, snap_write(fs_posix(), t_tmpdir(), s, 1, &w, &err));
+    T_HAS(err.text, "7700 closures behind the watermark");
+    T_OK(kit_load(fs_posix(), t_tmpdir(), &k, seed_tag, NULL, &back, t_err()));
+    T_EQ(back->from.sequence, 0);
+    shard_unref(back);
+    shard_unref(s);
+}
+
 // A tag that was given twice is an error, never a file that changes.
 TEST(snap, K1_nobody_overwrites_a_file)
 {
