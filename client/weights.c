@@ -54,7 +54,7 @@ static enum sl_err check(const struct tensorfile *f,
                        "model; 'sluice validate FILE' lists them",
                        path, v->name);
     if (t->dtype == TENSOR_F32 && same_shape(&want, t))
-        return tensorfile_not_finite(f, t, place)
+        return tensor_not_finite(t, tensorfile_data(f, t), place)
                    ? sl_fail(err, SL_EINVAL,
                              "%s: %s%s: a job that starts with it learns "
                              "nothing; export it from a checkpoint whose "

@@ -124,6 +124,14 @@ enum sl_err tensorfile_open(struct tensorfile **out, struct fs *fs,
                             const char *path, size_t header_limit,
                             struct sl_error *err);
 
+// The same of a file that somebody else may change or cut short, which is a
+// SIGBUS where it is mapped: the header is copied, and the rest is there for
+// tensorfile_read alone. The file is the caller's, and outlives the reader. No
+// byte behind the first `bytes` is looked at.
+enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
+                                 uint64_t bytes, size_t header_limit,
+                                 struct sl_error *err);
+
 // The same over bytes that outlive the reader, for tests. `name` is for errors.
 enum sl_err tensorfile_parse(struct tensorfile **out, const char *name,
                              const void *bytes, size_t n, size_t header_limit,
@@ -135,16 +143,22 @@ const struct tensor_info *tensorfile_at(const struct tensorfile *f, size_t i);
 const struct tensor_info *tensorfile_find(const struct tensorfile *f,
                                           const char *name); // or NULL
 
-// t->end - t->begin bytes, aligned as the file has them.
+// Copies n bytes of a tensor, from the offset on. SL_ECORRUPT if the file was
+// cut short meanwhile.
+enum sl_err tensorfile_read(const struct tensorfile *f,
+                            const struct tensor_info *t, uint64_t offset,
+                            void *into, size_t n, struct sl_error *err);
+
+// t->end - t->begin bytes, aligned as the file has them. Not of a reader of
+// tensorfile_open_read.
 const uint8_t *tensorfile_data(const struct tensorfile *f,
                                const struct tensor_info *t);
 
-// True if a value of an F32 tensor is not finite: then `out` names the first of
-// them, as "[2, 0] is nan".
+// True if a value of an F32 tensor, whose bytes these are, is not finite: then
+// `out` names the first of them, as "[2, 0] is nan".
 #define TENSOR_PLACE_TEXT 320
-bool tensorfile_not_finite(const struct tensorfile *f,
-                           const struct tensor_info *t,
-                           char out[TENSOR_PLACE_TEXT]);
+bool tensor_not_finite(const struct tensor_info *t, const uint8_t *bytes,
+                       char out[TENSOR_PLACE_TEXT]);
 
 size_t tensorfile_meta_count(const struct tensorfile *f);
 struct tensor_meta tensorfile_meta_at(const struct tensorfile *f, size_t i);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/base/tensorfile_read.c -- maps, parses and checks; answers only then.
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,14 +11,18 @@
 #include "common/base/crc.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "common/base/tensorfile.h"
 
 #define LENGTH_BYTES 8
+#define HEAD_LEAST ((size_t)4096) // what other formats are known by, too
 #define CRC_DIGITS 8
 
 struct tensorfile {
     struct fs *fs;      // NULL: the bytes are the caller's
     struct fs_map map;  // if fs
+    struct fs_file *file; // the caller's; NULL: `data` is all of the data
+    uint8_t *head;        // if file: the header; owned
     char *name;         // owned; for errors
     const char *header; // JSON with its padding
     size_t header_bytes;
@@ -352,6 +357,85 @@ enum sl_err tensorfile_open(struct tensorfile **out, struct fs *fs,
     return SL_OK;
 }
 
+// Reads exactly n bytes from there.
+static enum sl_err read_all(struct fs_file *file, uint64_t at, void *into,
+                            size_t n, struct sl_error *err)
+{
+    size_t got = 0;
+    enum sl_err rc = fs_pread(file, at, into, n, &got, err);
+
+    if (rc == SL_OK && got < n)
+        rc = sl_fail(err, SL_ECORRUPT,
+                     "%s ends at byte %" PRIu64 ": it was cut short while it "
+                     "was read",
+                     file->path, at + got);
+    return rc;
+}
+
+// Its length, and as much as the length says, if that may be.
+static enum sl_err read_head(struct tensorfile *f, uint64_t bytes, size_t limit,
+                             struct sl_error *err)
+{
+    size_t n = (size_t)sl_min(bytes, HEAD_LEAST);
+    uint64_t header = 0;
+    enum sl_err rc;
+
+    f->head = sl_calloc(1, HEAD_LEAST);
+    if (f->head == NULL)
+        return sl_fail(err, SL_ENOMEM, "%s: out of memory", f->name);
+    rc = read_all(f->file, 0, f->head, n, err);
+    if (rc != SL_OK)
+        return rc;
+    for (int i = LENGTH_BYTES; i-- > 0;)
+        header = header << 8 | f->head[i];
+    if (header > sl_min(bytes, limit) || header + LENGTH_BYTES <= HEAD_LEAST)
+        return SL_OK;
+    n = LENGTH_BYTES + (size_t)header;
+    sl_free(f->head);
+    f->head = n > bytes ? NULL : sl_malloc(n);
+    return f->head == NULL ? sl_fail(err, n > bytes ? SL_ECORRUPT : SL_ENOMEM,
+                                     "%s: a header of %zu bytes", f->name, n)
+                           : read_all(f->file, 0, f->head, n, err);
+}
+
+enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
+                                 uint64_t bytes, size_t header_limit,
+                                 struct sl_error *err)
+{
+    struct tensorfile *f = NULL;
+    enum sl_err rc = reader_new(&f, file->path, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (header_limit == 0 || header_limit > TENSORFILE_HEADER_MAX)
+        header_limit = TENSORFILE_HEADER_MAX;
+    f->file = file;
+    rc = read_head(f, bytes, header_limit, err);
+    if (rc == SL_OK)
+        rc = parse(f, f->head, bytes, header_limit, err);
+    if (rc != SL_OK) {
+        tensorfile_close(f);
+        return rc;
+    }
+    f->data = NULL;
+    *out = f;
+    return SL_OK;
+}
+
+enum sl_err tensorfile_read(const struct tensorfile *f,
+                            const struct tensor_info *t, uint64_t offset,
+                            void *into, size_t n, struct sl_error *err)
+{
+    assert(offset <= t->end - t->begin && n <= t->end - t->begin - offset);
+    if (f->file == NULL) {
+        memcpy(into, f->data + t->begin + offset, n);
+        return SL_OK;
+    }
+    return read_all(f->file,
+                    LENGTH_BYTES + f->header_bytes + t->begin + offset, into, n,
+                    err);
+}
+
 void tensorfile_close(struct tensorfile *f)
 {
     if (f == NULL)
@@ -359,6 +443,7 @@ void tensorfile_close(struct tensorfile *f)
     if (f->fs != NULL)
         fs_unmap(f->fs, &f->map);
     json_decref(f->json);
+    sl_free(f->head);
     sl_free(f->tensors);
     sl_free(f->sorted);
     sl_free(f->name);
@@ -390,6 +475,7 @@ const struct tensor_info *tensorfile_find(const struct tensorfile *f,
 const uint8_t *tensorfile_data(const struct tensorfile *f,
                                const struct tensor_info *t)
 {
+    assert(f->file == NULL);
     return f->data + t->begin;
 }
 
@@ -411,11 +497,9 @@ static void place_text(char out[TENSOR_PLACE_TEXT], const struct tensor_info *t,
                           : "-inf");
 }
 
-bool tensorfile_not_finite(const struct tensorfile *f,
-                           const struct tensor_info *t,
-                           char out[TENSOR_PLACE_TEXT])
+bool tensor_not_finite(const struct tensor_info *t, const uint8_t *bytes,
+                       char out[TENSOR_PLACE_TEXT])
 {
-    const uint8_t *bytes = tensorfile_data(f, t);
     uint64_t count = (t->end - t->begin) / sizeof(float);
     float value;
 

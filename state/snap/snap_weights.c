@@ -38,18 +38,13 @@ static void axes_of(struct axes *out, const struct plan_piece *p)
         out->stride[ours_of(p, i)] = run;
 }
 
-// Row by row of the piece, as our axes count.
+// Row by row of the piece, as our axes count, from the whole variable.
 static void copy(float *to, const uint8_t *from, const struct plan_piece *p,
                  const struct axes *a)
 {
     uint64_t index[WIRE_RANK_MAX] = {0};
     uint64_t at = a->rank == 0 ? 0 : p->first_row * a->stride[0];
 
-    if (p->keras_rank == 0) {
-        memcpy(to, from + p->offset * sizeof(float),
-               p->elements * sizeof(float));
-        return;
-    }
     for (uint64_t n = 0; n < p->elements; n++) {
         memcpy(&to[n], from + at * sizeof(float), sizeof(float));
         for (unsigned i = a->rank; i-- > 0;) {
@@ -97,12 +92,46 @@ static bool all_finite(const float *values, uint64_t count)
     return true;
 }
 
+// The whole tensor; sl_free.
+static enum sl_err read_tensor(uint8_t **out, const struct tensorfile *f,
+                               const struct tensor_info *t,
+                               struct sl_error *err)
+{
+    size_t n = (size_t)(t->end - t->begin);
+    uint8_t *bytes = sl_malloc(n);
+    enum sl_err rc = bytes == NULL
+                         ? sl_fail(err, SL_ENOMEM, "tensor '%s'", t->name)
+                         : tensorfile_read(f, t, 0, bytes, n, err);
+
+    if (rc == SL_OK)
+        *out = bytes;
+    else
+        sl_free(bytes);
+    return rc;
+}
+
+// Says which value of the tensor is not finite.
+static enum sl_err not_finite(const struct tensorfile *f,
+                              const struct tensor_info *t, struct sl_error *err)
+{
+    char place[TENSOR_PLACE_TEXT] = ": a value is not finite";
+    uint8_t *whole = NULL;
+    enum sl_err rc = read_tensor(&whole, f, t, err);
+
+    if (rc != SL_OK)
+        return rc;
+    (void)tensor_not_finite(t, whole, place);
+    sl_free(whole);
+    return sl_fail(err, SL_EINVAL, "%s%s", t->name, place);
+}
+
 static enum sl_err take_piece(float *values, const struct tensorfile *f,
                               const struct plan_piece *p, struct sl_error *err)
 {
     const struct tensor_info *t = tensorfile_find(f, p->name);
-    char place[TENSOR_PLACE_TEXT];
+    uint8_t *whole = NULL;
     struct axes a;
+    enum sl_err rc;
 
     if (t == NULL)
         return sl_fail(err, SL_EINVAL, "it has no tensor '%s'", p->name);
@@ -110,23 +139,37 @@ static enum sl_err take_piece(float *values, const struct tensorfile *f,
     if (t->dtype != TENSOR_F32 || t->rank != a.rank ||
         memcmp(t->shape, a.keras, a.rank * sizeof(a.keras[0])) != 0)
         return other_shape(p, &a, t, err);
-    copy(values + p->first, tensorfile_data(f, t), p, &a);
-    if (!all_finite(values + p->first, p->elements) &&
-        tensorfile_not_finite(f, t, place))
-        return sl_fail(err, SL_EINVAL, "%s%s", p->name, place);
-    return SL_OK;
+    if (p->keras_rank == 0) {
+        rc = tensorfile_read(f, t, p->offset * sizeof(float), values + p->first,
+                             p->elements * sizeof(float), err);
+    } else {
+        rc = read_tensor(&whole, f, t, err);
+        if (rc == SL_OK)
+            copy(values + p->first, whole, p, &a);
+        sl_free(whole);
+    }
+    if (rc == SL_OK && !all_finite(values + p->first, p->elements))
+        rc = not_finite(f, t, err);
+    return rc;
 }
 
 enum sl_err snap_weights(struct shard *s, struct fs *fs, const char *path,
                          const struct plan_source *source, struct sl_error *err)
 {
     struct tensorfile *f = NULL;
+    struct fs_file *file = NULL;
+    uint64_t bytes = 0;
     enum sl_err rc = sha256_file_is(fs, path, source->sha256, "job", err);
 
     if (rc == SL_OK)
-        rc = tensorfile_open(&f, fs, path, 0, err);
+        rc = fs_open(fs, &file, path, FS_READ, err);
+    if (rc == SL_OK)
+        rc = fs_size(file, &bytes, err);
+    if (rc == SL_OK)
+        rc = tensorfile_open_read(&f, file, bytes, 0, err);
     for (size_t i = 0; rc == SL_OK && i < s->plan.piece_count; i++)
         rc = take_piece(s->memory.values, f, &s->plan.pieces[i], err);
     tensorfile_close(f);
+    fs_close(file);
     return rc;
 }
