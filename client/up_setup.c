@@ -307,6 +307,23 @@ static enum sl_err listen_on_socket(const struct up *u, struct child *c,
     return SL_OK;
 }
 
+// As another flag: what jobs may have read.
+static enum sl_err data_roots(const struct up *u, struct child *c,
+                              const char *flag, struct sl_error *err)
+{
+    size_t count = conf_list_count(u->conf, "data-root");
+
+    if (count > DATA_ROOTS)
+        return sl_fail(err, SL_ERANGE, "--data-root: at most %d of them",
+                       DATA_ROOTS);
+    for (size_t i = 0; i < count; i++) {
+        if (child_arg(c, "%s=%s", flag,
+                      conf_list_at(u->conf, "data-root", i)) != SL_OK)
+            return no_memory(err);
+    }
+    return SL_OK;
+}
+
 static enum sl_err make_psserver(struct up *u, struct child *c, unsigned i,
                                  struct sl_error *err)
 {
@@ -315,6 +332,8 @@ static enum sl_err make_psserver(struct up *u, struct child *c, unsigned i,
     c->role = CHILD_PSSERVER;
     snprintf(c->name, sizeof(c->name), "ps-%u", i);
     rc = common_args(u, c, "psserver", err);
+    if (rc == SL_OK)
+        rc = data_roots(u, c, "--weights-root", err);
     return rc == SL_OK ? listen_on_socket(u, c, err) : rc;
 }
 
@@ -336,22 +355,6 @@ static enum sl_err find_gpus(struct up *u, struct sl_error *err)
     if (rc == SL_OK)
         rc = gpus_find(&u->gpus, path, conf_str(u->conf, "gpus"), err);
     return rc;
-}
-
-static enum sl_err data_roots(const struct up *u, struct child *c,
-                              struct sl_error *err)
-{
-    size_t count = conf_list_count(u->conf, "data-root");
-
-    if (count > DATA_ROOTS)
-        return sl_fail(err, SL_ERANGE, "--data-root: at most %d of them",
-                       DATA_ROOTS);
-    for (size_t i = 0; i < count; i++) {
-        if (child_arg(c, "--data-root=%s",
-                      conf_list_at(u->conf, "data-root", i)) != SL_OK)
-            return no_memory(err);
-    }
-    return SL_OK;
 }
 
 static enum sl_err make_worker(struct up *u, struct child *c, unsigned i,
@@ -376,7 +379,7 @@ static enum sl_err make_worker(struct up *u, struct child *c, unsigned i,
         rc = no_memory(err);
     if (rc == SL_OK)
         rc = listen_on_socket(u, c, err);
-    return rc == SL_OK ? data_roots(u, c, err) : rc;
+    return rc == SL_OK ? data_roots(u, c, "--data-root", err) : rc;
 }
 
 static enum sl_err make_children(struct up *u, struct sl_error *err)

@@ -74,7 +74,11 @@ static enum sl_err compare(struct weights *w, struct fs *fs,
 {
     struct tensorfile *f = NULL;
     enum sl_err rc = tensorfile_open(&f, fs, w->path, 0, err);
+    struct fs_stat stat = {0};
 
+    if (rc == SL_OK)
+        rc = fs_stat_path(fs, w->path, &stat, err);
+    w->file.bytes = stat.bytes;
     for (uint32_t i = 0; rc == SL_OK && i < m->variables_count; i++)
         rc = check(f, &m->variables[i], w->path, err);
     if (rc == SL_OK)

@@ -143,6 +143,7 @@ const struct ring_env *listen_env(struct sluice *s)
                                .host = s->host,
                                .fs = fs_posix(),
                                .store = s->store,
+                               .weights = roots_all(),
                                .ranks = s->ranks,
                                .io = s->io,
                                .tls = s->tls.ca_file != NULL ? &s->tls : NULL};

@@ -19,12 +19,12 @@
 #define CRC_DIGITS 8
 
 struct tensorfile {
-    struct fs *fs;      // NULL: the bytes are the caller's
-    struct fs_map map;  // if fs
+    struct fs *fs;        // NULL: the bytes are the caller's
+    struct fs_map map;    // if fs
     struct fs_file *file; // the caller's; NULL: `data` is all of the data
     uint8_t *head;        // if file: the header; owned
-    char *name;         // owned; for errors
-    const char *header; // JSON with its padding
+    char *name;           // owned; for errors
+    const char *header;   // JSON with its padding
     size_t header_bytes;
     const uint8_t *data;
     uint64_t data_bytes;
@@ -431,9 +431,8 @@ enum sl_err tensorfile_read(const struct tensorfile *f,
         memcpy(into, f->data + t->begin + offset, n);
         return SL_OK;
     }
-    return read_all(f->file,
-                    LENGTH_BYTES + f->header_bytes + t->begin + offset, into, n,
-                    err);
+    return read_all(f->file, LENGTH_BYTES + f->header_bytes + t->begin + offset,
+                    into, n, err);
 }
 
 void tensorfile_close(struct tensorfile *f)

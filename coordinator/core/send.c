@@ -130,10 +130,24 @@ static void source_parts_release(struct source_parts *p)
     sl_free(p->list);
 }
 
+#define WEIGHTS_BASE_BYTES (UINT64_C(64) << 20)
+#define WEIGHTS_EACH_BYTES (16 * sizeof(float)) // of a parameter
+
+// What the file may have: what was said at submission, but not more than some
+// times the model, of which it may have other variables, slots, wider types.
+static uint64_t weights_most(const struct job *job)
+{
+    uint64_t said = job->weights->weights->bytes;
+    uint64_t most = WEIGHTS_BASE_BYTES + job->parameters * WEIGHTS_EACH_BYTES;
+
+    return said == 0 || said > most ? most : said;
+}
+
 Sluice__V1__SourceFile send_weights(const struct job *job)
 {
     Sluice__V1__SourceFile file = SLUICE__V1__SOURCE_FILE__INIT;
 
+    file.most_bytes = weights_most(job);
     file.folder = job->weights->weights->folder;
     file.file = job->weights->weights->file;
     file.sha256 = job->weights->weights->sha256;

@@ -94,6 +94,8 @@ static void hosted_empty(struct hosted *h)
 
 void hosted_drop(struct hosted *h)
 {
+    if (h->stop_load != NULL)
+        atomic_store(h->stop_load, true);
     pairmap_remove(&h->roster->hosted, h->spec->job, h->spec->shard);
     hosted_empty(h);
     h->gone = true;
@@ -177,8 +179,10 @@ struct load {
     struct plan plan; // until the shard has it
     struct wire_tag at_least;
     struct shard *shard;
+    _Atomic bool stop; // nobody wants it any more
     enum sl_err rc;
     struct sl_error err;
+    struct sl_error secret; // for the log alone; empty: there is none
 };
 
 static void start_load(struct hosted *h);
@@ -200,12 +204,26 @@ static bool from_sources(const struct shard *s)
            s->plan.source_count > 0;
 }
 
+static bool is_stopped(void *arg)
+{
+    struct load *load = arg;
+
+    return atomic_load(&load->stop);
+}
+
 // On a pool thread.
 static void load_work(void *arg)
 {
     struct load *load = arg;
     struct hosted *h = load->hosted;
     const struct roster_setup *setup = &h->roster->setup;
+    const struct snap_from from = {
+        .fs = setup->fs,
+        .store = setup->folder,
+        .weights = setup->weights,
+        .stopped = is_stopped,
+        .arg = load,
+        .secret = setup->weights_secret ? &load->secret : NULL};
 
     // A store that is not mounted holds nothing, but that is not the seed.
     load->rc = roster_store(h->roster, &load->err);
@@ -215,8 +233,7 @@ static void load_work(void *arg)
         load->rc = snap_load(setup->fs, h->folder, load->at_least, load->shard,
                              passed_over, h, &load->err);
     if (load->rc == SL_OK && from_sources(load->shard))
-        load->rc =
-            snap_sources(setup->fs, setup->folder, load->shard, &load->err);
+        load->rc = snap_sources(&from, load->shard, &load->err);
     // What cannot be told of it would end the stream, and all other shards'.
     if (load->rc == SL_OK)
         load->rc = counts_fit(&load->shard->once, &load->err);
@@ -237,7 +254,9 @@ static void enter(struct hosted *h, enum hosted_state next)
     h->state = next;
 }
 
-static void failed(struct hosted *h, const struct sl_error *why)
+// `said` goes to the log instead, if it is not NULL and not empty.
+static void failed(struct hosted *h, const struct sl_error *why,
+                   const struct sl_error *said)
 {
     bool news = strcmp(h->failure.text, why->text) != 0;
 
@@ -247,7 +266,8 @@ static void failed(struct hosted *h, const struct sl_error *why)
     if (!news)
         return;
     LOG(ERROR, "shard cannot be loaded", HOLD_PAIRS " error=%s reason=%s",
-        HOLD_VALUES(h), sl_err_name(why->code), why->text);
+        HOLD_VALUES(h), sl_err_name(why->code),
+        said != NULL && said->text[0] != '\0' ? said->text : why->text);
     hosted_send_hello(h);
 }
 
@@ -302,6 +322,7 @@ static void load_done(void *arg)
     struct hosted *h = load->hosted;
     struct roster *r = h->roster;
 
+    h->stop_load = NULL;
     if (load->rc == SL_OK && !h->gone && !h->again)
         load->rc = store_put(r->setup.store, load->shard);
     if (load->rc != SL_OK) {
@@ -314,7 +335,7 @@ static void load_done(void *arg)
     if (!h->gone && h->again)
         start_load(h);
     else if (!h->gone && load->rc != SL_OK)
-        failed(h, &load->err);
+        failed(h, &load->err, &load->secret);
     else if (!h->gone)
         loaded(h, load->shard);
     hosted_unpin(h);
@@ -343,6 +364,7 @@ static void start_load(struct hosted *h)
                  : roster_work(h->roster, load_work, load_done, load);
         if (rc == SL_OK) {
             hosted_pin(h);
+            h->stop_load = &load->stop;
             return;
         }
         plan_release(&load->plan);
@@ -351,7 +373,7 @@ static void start_load(struct hosted *h)
     err.code = rc;
     if (err.text[0] == '\0')
         sl_fail(&err, rc, "%s", sl_err_text(rc));
-    failed(h, &err);
+    failed(h, &err, NULL);
 }
 
 // Memory, if any, is given up for what the store of snapshots has.

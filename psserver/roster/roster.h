@@ -37,6 +37,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/membership.h"
+#include "common/base/roots.h"
 #include "common/run/expo.h"
 #include "common/run/loop.h"
 #include "common/base/status.h"
@@ -61,6 +62,9 @@ struct roster_setup {
     // since roster_attached says everything again.
     void (*send)(void *arg, const Sluice__V1__AttendUp *up);
     void *arg;
+    // Below these weights are read (snap.h); NULL: wherever `fs` finds them.
+    const struct roots *weights;
+    bool weights_secret; // why they could not be is for the log alone
 };
 
 enum sl_err roster_new(struct roster **out, const struct roster_setup *setup);

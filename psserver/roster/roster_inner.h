@@ -4,6 +4,8 @@
 #ifndef PSSERVER_ROSTER_ROSTER_INNER_H
 #define PSSERVER_ROSTER_ROSTER_INNER_H
 
+#include <stdatomic.h>
+
 #include "state/shard/pairmap.h"
 #include "psserver/roster/roster.h"
 #include "state/snap/snap.h"
@@ -45,6 +47,8 @@ struct hosted {
     unsigned pins; // jobs on the pool that know it
     bool gone;     // not in the roster any more; the last pin frees it
     bool again;    // what is being loaded is not wanted any more
+    _Atomic bool *stop_load; // ends the reading of what is being loaded; or
+                             // NULL
 
     struct shard_brief brief; // as last reported
     unsigned missed;          // reports in a row that found the lock taken

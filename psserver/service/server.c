@@ -52,6 +52,13 @@ const struct conf_key server_keys[] = {
      .kind = CONF_STRING,
      .help = "Folder of snapshots, or s3://BUCKET/PREFIX; without it, store in "
              "the state folder."},
+    {.name = "weights-root",
+     .kind = CONF_MULTI,
+     .unit = "DIR",
+     .help = "Folder below which jobs may have the weights read that they "
+             "start with, and nowhere else but in the store. Without one: "
+             "whatever this user may read, and with TLS nobody is told why a "
+             "file was not taken."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "0",
@@ -74,6 +81,7 @@ struct psserver {
     char *name, *folder, *address; // owned
     struct fs *fs;                 // of the folder, which may be in S3
     struct membership membership;
+    struct roots *weights; // NULL: none were given
 
     struct rpc_io *io;
     struct store *store;
@@ -122,6 +130,19 @@ static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
     // Reports name it to programs that run in other folders.
     return joining_open(&s->membership, &s->fs, &s->folder,
                         daemon_state_dir(s->daemon), c, err);
+}
+
+static enum sl_err read_roots(struct psserver *s, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(s->daemon);
+    size_t count = conf_list_count(c, "weights-root");
+    enum sl_err rc =
+        count == 0 ? SL_OK
+                   : roots_new(&s->weights, "psserver", "--weights-root", err);
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        rc = roots_add(s->weights, conf_list_at(c, "weights-root", i), err);
+    return rc;
 }
 
 // What workers dial: --advertise, or --listen with the port that it became.
@@ -230,12 +251,15 @@ static enum sl_err start_control(struct psserver *s, struct sl_error *err)
                               .tokens = s->tokens,
                               .changed = on_attached,
                               .arg = s};
-    struct roster_setup down = {.loop = daemon_loop(s->daemon),
-                                .fs = s->fs,
-                                .store = s->store,
-                                .folder = s->folder,
-                                .membership = &s->membership,
-                                .send = attend_send};
+    struct roster_setup down = {
+        .loop = daemon_loop(s->daemon),
+        .fs = s->fs,
+        .store = s->store,
+        .folder = s->folder,
+        .membership = &s->membership,
+        .send = attend_send,
+        .weights = s->weights != NULL ? s->weights : roots_all(),
+        .weights_secret = s->weights == NULL && daemon_tls(s->daemon) != NULL};
     enum sl_err rc;
 
     rc = rpc_channel_new(&s->channel, s->io, conf_str(c, "coordinator"),
@@ -273,6 +297,7 @@ static void stop_parts(struct psserver *s)
     sl_free(s->name);
     sl_free(s->folder);
     sl_free(s->address);
+    roots_free(s->weights);
     membership_release(&s->membership);
     *s = (struct psserver){0};
 }
@@ -282,6 +307,8 @@ static enum sl_err start_parts(struct psserver *s, struct sl_error *err)
     struct rpc_io_options io = {0};
     enum sl_err rc = read_settings(s, err);
 
+    if (rc == SL_OK)
+        rc = read_roots(s, err);
     if (rc != SL_OK)
         return rc;
     io.threads = (unsigned)conf_int(daemon_conf(s->daemon), "io-threads");
@@ -364,6 +391,7 @@ static void drain(struct daemon *d, void *arg)
 static void checks(struct daemon *d, void *arg, struct ops_checks *c)
 {
     const struct psserver *s = arg;
+    struct sl_error err = SL_ERROR_INIT;
 
     ops_check(c, "state", roster_failed(s->roster) == 0,
               "a shard cannot be loaded; the log says why");
@@ -371,6 +399,9 @@ static void checks(struct daemon *d, void *arg, struct ops_checks *c)
               "the last snapshot found no space on the disk");
     ops_check(c, "map", s->attached || roster_admitted(s->roster) > 0,
               "waiting for the coordinator");
+    if (s->weights != NULL)
+        ops_check(c, "weights", roots_there(s->weights, &err) == SL_OK,
+                  err.text);
     ops_check(c, "port", s->rpc != NULL, NULL);
 }
 

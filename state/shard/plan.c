@@ -258,6 +258,7 @@ static enum sl_err read_sources(struct plan *p,
                            from->file);
         memcpy(to->sha256, from->sha256.data, SHA256_BYTES);
         to->weights = from->weights;
+        to->most_bytes = from->most_bytes;
         to->folder = sl_strdup(from->folder);
         to->file = sl_strdup(from->file);
         if (to->folder == NULL || to->file == NULL)

@@ -69,6 +69,7 @@ struct plan_group {
 // file with whole variables, of which values alone are taken.
 struct plan_source {
     bool weights;
+    uint64_t most_bytes; // of weights; 0: not said
     char *folder, *file; // owned
     uint8_t sha256[SHA256_BYTES];
 };

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "common/base/fs.h"
+#include "common/base/roots.h"
 #include "common/base/hash.h"
 #include "common/base/status.h"
 #include "state/shard/plan.h"
@@ -135,20 +136,43 @@ enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
 
 // ---- of another job (snap_source.c)
 
+// Where sources are looked for, and for how long.
+struct snap_from {
+    struct fs *fs; // of `store`, and of what other psservers wrote
+    const char *store;
+    // Below these weights are read, which whoever submits a job names, and at
+    // the top of the store. NULL: wherever `fs` finds them.
+    const struct roots *weights;
+    bool (*stopped)(void *arg); // by another thread; NULL: never
+    void *arg;
+    // Takes the reason why weights could not be read, which is no business of
+    // who submitted them: it may be of any file of this host. Then the error
+    // does not say more than that. NULL: the error says it.
+    struct sl_error *secret;
+};
+
 // Fills a new shard with what the sources of its plan hold of its rows: values
 // and slots, and their counted set and numbers, which must be the same in all
 // of them: rows that counted different steps are never merged under one set.
 // A source is looked for in its folder, and then in the folder of that name in
 // our own `store`, which `fs` is of. Errors name the file.
-enum sl_err snap_sources(struct fs *fs, const char *store, struct shard *shard,
+enum sl_err snap_sources(const struct snap_from *from, struct shard *shard,
                          struct sl_error *err);
 
+// Checks that a file is the one that a source means, all of it. *bytes are what
+// was looked at. SL_ERANGE: it is larger than the source says. SL_ECORRUPT: it
+// is another. SL_ECANCELED: the reading was stopped.
+enum sl_err snap_weights_check(struct fs_file *file,
+                               const struct plan_source *source,
+                               const struct snap_from *from, uint64_t *bytes,
+                               struct sl_error *err);
+
 // Fills a new shard's values from a file of whole variables by name in Keras'
-// layout (snap_weights.c); slots and counts stay those of the seed. SL_EINVAL:
-// a variable is missing there, of another shape, or has a value that is not
-// finite, whose place is said.
-enum sl_err snap_weights(struct shard *shard, struct fs *fs, const char *path,
-                         const struct plan_source *source,
+// layout (snap_weights.c), which is read and not mapped; slots and counts stay
+// those of the seed. SL_EINVAL: a variable is missing there, of another shape,
+// or has a value that is not finite, whose place is said. SL_ECANCELED.
+enum sl_err snap_weights(struct shard *shard, struct fs_file *file,
+                         uint64_t bytes, const struct snap_from *from,
                          struct sl_error *err);
 
 // Maps the values of one file, verified, for answers to Pull with a tag.

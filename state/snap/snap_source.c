@@ -29,8 +29,7 @@ static const char *last_part(const char *path)
 }
 
 // Where the file is: as it was written, or in the folder of that name in our
-// store; weights lie in the store itself. *fs is ours, and becomes that of the
-// file. sl_free; NULL: no memory.
+// store. *fs is ours, and becomes that of the file. sl_free; NULL: no memory.
 static char *find_source(struct fs **fs, const char *store,
                          const struct plan_source *source)
 {
@@ -41,8 +40,7 @@ static char *find_source(struct fs **fs, const char *store,
     *fs = snap_fs_of(own, store, source->folder);
     if (named == NULL || fs_exists(*fs, named))
         return named;
-    folder = source->weights ? sl_strdup(store)
-                             : fs_join(store, last_part(source->folder));
+    folder = fs_join(store, last_part(source->folder));
     if (folder != NULL)
         ours = fs_join(folder, source->file);
     sl_free(folder);
@@ -239,27 +237,70 @@ static enum sl_err take_once(const struct tensorfile *f, struct shard *s,
 
 // ---- all of them
 
-// Weights are whole: whoever has them has every row.
-static enum sl_err take_weights(struct fs *fs, const char *store,
-                                struct shard *s, struct sl_error *err)
+// Under the path that was submitted, or at the top of our store.
+static enum sl_err open_weights(const struct snap_from *from, const char *named,
+                                const struct plan_source *source,
+                                struct fs_file **out, struct sl_error *err)
 {
-    const struct plan_source *source = &s->plan.sources[0];
-    char *path = find_source(&fs, store, source);
-    enum sl_err rc =
-        path == NULL ? SL_ENOMEM : snap_weights(s, fs, path, source, err);
+    enum sl_err rc = from->weights == NULL
+                         ? fs_open(from->fs, out, named, FS_READ, err)
+                         : roots_file(from->weights, out, named, err);
+    struct sl_error none = SL_ERROR_INIT;
+    char *ours;
 
-    if (rc != SL_OK && path != NULL)
-        sl_prefix(err, rc, "cannot start with the weights of %s", path);
-    sl_free(path);
+    if (rc == SL_OK || from->store[0] == '\0')
+        return rc;
+    ours = fs_join(from->store, source->file);
+    if (ours != NULL && fs_open(from->fs, out, ours, FS_READ, &none) == SL_OK)
+        rc = SL_OK;
+    sl_free(ours);
     return rc;
 }
 
-static enum sl_err take_source(struct fs *fs, const char *store,
-                               struct shard *s, size_t number, uint64_t *found,
+// What is not the file that was submitted may be anybody's.
+static enum sl_err keep_secret(const struct snap_from *from, enum sl_err rc,
+                               struct sl_error *err)
+{
+    if (rc == SL_OK || from->secret == NULL)
+        return rc;
+    *from->secret = *err;
+    return sl_fail(err, SL_EDENIED,
+                   "it cannot be read here, or is not the file that was "
+                   "submitted; whoever runs this host finds in the log which "
+                   "it is, or says with --weights-root where weights lie");
+}
+
+// Weights are whole: whoever has them has every row.
+static enum sl_err take_weights(const struct snap_from *from, struct shard *s,
+                                struct sl_error *err)
+{
+    const struct plan_source *source = &s->plan.sources[0];
+    char *named = fs_join(source->folder, source->file);
+    struct fs_file *file = NULL;
+    enum sl_err rc = SL_ENOMEM;
+    uint64_t bytes = 0;
+
+    if (named != NULL)
+        rc = open_weights(from, named, source, &file, err);
+    if (rc == SL_OK)
+        rc = snap_weights_check(file, source, from, &bytes, err);
+    rc = keep_secret(from, rc, err);
+    if (rc == SL_OK)
+        rc = snap_weights(s, file, bytes, from, err);
+    if (rc != SL_OK && named != NULL)
+        sl_prefix(err, rc, "cannot start with the weights of %s", named);
+    fs_close(file);
+    sl_free(named);
+    return rc;
+}
+
+static enum sl_err take_source(const struct snap_from *from, struct shard *s,
+                               size_t number, uint64_t *found,
                                struct sl_error *err)
 {
     const struct plan_source *source = &s->plan.sources[number];
-    char *path = find_source(&fs, store, source);
+    struct fs *fs = from->fs;
+    char *path = find_source(&fs, from->store, source);
     struct tensorfile *f = NULL;
     enum sl_err rc =
         path == NULL ? SL_ENOMEM : open_source(fs, path, source, &f, err);
@@ -278,18 +319,18 @@ static enum sl_err take_source(struct fs *fs, const char *store,
     return rc;
 }
 
-enum sl_err snap_sources(struct fs *fs, const char *store, struct shard *s,
+enum sl_err snap_sources(const struct snap_from *from, struct shard *s,
                          struct sl_error *err)
 {
     uint64_t *found;
     enum sl_err rc;
 
     if (s->plan.source_count == 1 && s->plan.sources[0].weights)
-        return take_weights(fs, store, s, err);
+        return take_weights(from, s, err);
     found = sl_calloc(s->plan.piece_count, sizeof(*found));
     rc = found == NULL ? SL_ENOMEM : SL_OK;
     for (size_t i = 0; rc == SL_OK && i < s->plan.source_count; i++)
-        rc = take_source(fs, store, s, i, found, err);
+        rc = take_source(from, s, i, found, err);
     for (size_t i = 0; rc == SL_OK && i < s->plan.piece_count; i++)
         if (found[i] != s->plan.pieces[i].rows)
             rc = sl_fail(err, SL_ECORRUPT,

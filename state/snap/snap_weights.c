@@ -4,9 +4,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/mem.h"
+#include "common/base/num.h"
 #include "common/base/tensorfile.h"
 #include "proto/model.h"
 #include "state/snap/snap.h"
+
+#define READ_BYTES ((size_t)1 << 20)
 
 // ---- axes
 
@@ -153,23 +157,95 @@ static enum sl_err take_piece(float *values, const struct tensorfile *f,
     return rc;
 }
 
-enum sl_err snap_weights(struct shard *s, struct fs *fs, const char *path,
-                         const struct plan_source *source, struct sl_error *err)
+// ---- the whole file
+
+static bool is_stopped(const struct snap_from *from)
 {
-    struct tensorfile *f = NULL;
-    struct fs_file *file = NULL;
-    uint64_t bytes = 0;
-    enum sl_err rc = sha256_file_is(fs, path, source->sha256, "job", err);
+    return from->stopped != NULL && from->stopped(from->arg);
+}
+
+static enum sl_err stopped(struct sl_error *err)
+{
+    return sl_fail(err, SL_ECANCELED, "the job does not want it any more");
+}
+
+// Reads to the size that it had at first: what grows has no end.
+static enum sl_err hash_file(struct sha256 *h, struct fs_file *file,
+                             uint64_t bytes, uint8_t *space,
+                             const struct snap_from *from, struct sl_error *err)
+{
+    size_t got = READ_BYTES;
+    enum sl_err rc = SL_OK;
+
+    for (uint64_t at = 0; rc == SL_OK && at < bytes; at += got) {
+        if (is_stopped(from))
+            return stopped(err);
+        rc = fs_pread(file, at, space, sl_min(READ_BYTES, bytes - at), &got,
+                      err);
+        if (rc == SL_OK && got == 0)
+            break; // it was cut short
+        if (rc == SL_OK)
+            rc = sha256_update(h, space, got);
+    }
+    return rc;
+}
+
+static enum sl_err check_hash(struct fs_file *file, uint64_t bytes,
+                              const uint8_t want[SHA256_BYTES],
+                              const struct snap_from *from,
+                              struct sl_error *err)
+{
+    uint8_t *space = sl_malloc(READ_BYTES), got[SHA256_BYTES];
+    struct sha256 h = {NULL};
+    enum sl_err rc = space == NULL ? SL_ENOMEM : sha256_init(&h);
 
     if (rc == SL_OK)
-        rc = fs_open(fs, &file, path, FS_READ, err);
+        rc = hash_file(&h, file, bytes, space, from, err);
     if (rc == SL_OK)
-        rc = fs_size(file, &bytes, err);
-    if (rc == SL_OK)
-        rc = tensorfile_open_read(&f, file, bytes, 0, err);
+        rc = sha256_final(&h, got);
+    if (rc == SL_OK && memcmp(got, want, sizeof(got)) != 0)
+        rc = sl_fail(err, SL_ECORRUPT,
+                     "%s is not the file that the job names (SHA-256 differs)",
+                     file->path);
+    sha256_release(&h);
+    sl_free(space);
+    return rc;
+}
+
+static enum sl_err check_size(struct fs_file *file, uint64_t most,
+                              uint64_t *bytes, struct sl_error *err)
+{
+    enum sl_err rc = fs_size(file, bytes, err);
+
+    if (rc != SL_OK || most == 0 || *bytes <= most)
+        return rc;
+    return sl_fail(err, SL_ERANGE,
+                   "%s is larger than the weights of this model may be, or "
+                   "than it was: it may have %llu bytes",
+                   file->path, (unsigned long long)most);
+}
+
+enum sl_err snap_weights_check(struct fs_file *file,
+                               const struct plan_source *source,
+                               const struct snap_from *from, uint64_t *bytes,
+                               struct sl_error *err)
+{
+    enum sl_err rc = check_size(file, source->most_bytes, bytes, err);
+
+    return rc == SL_OK ? check_hash(file, *bytes, source->sha256, from, err)
+                       : rc;
+}
+
+enum sl_err snap_weights(struct shard *s, struct fs_file *file, uint64_t bytes,
+                         const struct snap_from *from, struct sl_error *err)
+{
+    struct tensorfile *f = NULL;
+    enum sl_err rc = tensorfile_open_read(&f, file, bytes, 0, err);
+
     for (size_t i = 0; rc == SL_OK && i < s->plan.piece_count; i++)
-        rc = take_piece(s->memory.values, f, &s->plan.pieces[i], err);
+        rc = is_stopped(from)
+                 ? stopped(err)
+                 : take_piece(s->memory.values, f, &s->plan.pieces[i], err);
     tensorfile_close(f);
-    fs_close(file);
     return rc;
 }

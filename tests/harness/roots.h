@@ -8,14 +8,15 @@
 
 #include <stdlib.h>
 
-#include "worker/data/data_roots.h"
+#include "common/base/roots.h"
 
 static inline const struct roots *t_roots(void)
 {
     static struct roots *all;
 
     if (all == NULL &&
-        (roots_new(&all, NULL) != SL_OK || roots_add(all, "/", NULL) != SL_OK ||
+        (roots_new(&all, "worker", "--data-root", NULL) != SL_OK ||
+         roots_add(all, "/", NULL) != SL_OK ||
          roots_add(all, ".", NULL) != SL_OK))
         abort();
     return all;

@@ -198,7 +198,9 @@ static void do_seed(const char *args)
     memory = new_memory(m, shard);
     if (memory->shard->plan.source_count == 0)
         return;
-    must(snap_sources(fs_posix(), "", memory->shard, &err), &err, "sources");
+    must(snap_sources(&(struct snap_from){.fs = fs_posix(), .store = ""},
+                      memory->shard, &err),
+         &err, "sources");
     memory->version = once_version(&memory->shard->once);
 }
 

@@ -33,7 +33,7 @@
 
 #include "common/base/status.h"
 #include "worker/data/data_bad.h"
-#include "worker/data/data_roots.h"
+#include "common/base/roots.h"
 #include "worker/data/pulse.h"
 
 #define DATA_RANK 4

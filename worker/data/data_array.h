@@ -24,7 +24,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/status.h"
-#include "worker/data/data_roots.h"
+#include "common/base/roots.h"
 
 #define ARRAY_DIMS 8
 #define ARRAY_MEMORY_BYTES ((uint64_t)1 << 29)

@@ -24,7 +24,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/status.h"
-#include "worker/data/data_roots.h"
+#include "common/base/roots.h"
 #include "worker/data/pulse.h"
 
 struct folder_file {

@@ -13,7 +13,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/mem.h"
-#include "worker/data/data_beneath.h"
+#include "common/base/beneath.h"
 #include "worker/data/data_image.h"
 
 struct scan {

@@ -252,6 +252,14 @@ static bool catch_up(struct ring *t, struct wire_tag base)
 
 // ---- the base
 
+static bool is_over(void *arg)
+{
+    const struct ring *t = arg;
+    int closed = atomic_load(&t->lease->gate.closed);
+
+    return closed == GATE_REVOKED || closed == GATE_ENDED;
+}
+
 static enum sl_err place_base(struct ring *t,
                               const Sluice__V1__RingBegin *begin,
                               struct sl_error *err)
@@ -260,7 +268,10 @@ static enum sl_err place_base(struct ring *t,
                          .uid = t->uid,
                          .fs = t->ring_env->fs,
                          .store = t->ring_env->store,
-                         .rates = &t->rates};
+                         .rates = &t->rates,
+                         .weights = t->ring_env->weights,
+                         .stopped = is_over,
+                         .arg = t};
     struct rank *r = rank_of(t);
     bool held = false;
 

@@ -44,6 +44,10 @@ struct rank_job {
     struct fs *fs;
     const char *store;         // where files of ours lie; NULL: none do
     const struct rates *rates; // that callbacks have reduced; NULL: none
+    // As in struct snap_from.
+    const struct roots *weights;
+    bool (*stopped)(void *arg);
+    void *arg;
 };
 
 void rank_release(struct rank *r); // all zeroes is allowed

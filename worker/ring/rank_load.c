@@ -54,6 +54,11 @@ enum sl_err rank_load(struct rank *r, const struct rank_job *j,
                       const Sluice__V1__RingBegin *begin, struct sl_error *err)
 {
     struct wire_tag base = wire_tag_of(begin->base_tag);
+    const struct snap_from from = {.fs = j->fs,
+                                   .store = j->store == NULL ? "" : j->store,
+                                   .weights = j->weights,
+                                   .stopped = j->stopped,
+                                   .arg = j->arg};
     bool cut = base.incarnation != 0;
     struct shard **parts = NULL;
     uint32_t count = 0;
@@ -67,8 +72,7 @@ enum sl_err rank_load(struct rank *r, const struct rank_job *j,
         if (cut)
             rc = load_part(parts[i], j, begin->sources[i]->folder, base, err);
         else if (begin->n_sources > 0)
-            rc = snap_sources(j->fs, j->store == NULL ? "" : j->store, parts[i],
-                              err);
+            rc = snap_sources(&from, parts[i], err);
     }
     if (rc == SL_OK)
         rc = check_even(parts, count, err);

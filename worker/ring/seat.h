@@ -22,6 +22,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/base/membership.h"
+#include "common/base/roots.h"
 #include "common/run/loop.h"
 #include "proto/wire.h"
 #include "state/shard/shard.h"
@@ -39,6 +40,7 @@ struct ring_env {
     const char *host;    // equal for processes that may share memory
     struct fs *fs;
     const char *store;                   // where our files lie; NULL: nowhere
+    const struct roots *weights;         // below which weights are read
     const struct membership *membership; // whose store it is; NULL: taken as is
     // Ours to hand on (worker/reduce/group.h).
     struct ranks *ranks;

@@ -138,6 +138,12 @@ const struct conf_key server_keys[] = {
      .help = "Folder below which jobs may have data files read, and nowhere "
              "else. Without one this worker reads no files, only synthetic "
              "data."},
+    {.name = "weights-root",
+     .kind = CONF_MULTI,
+     .unit = "DIR",
+     .help = "Folder below which all-reduce jobs may have the weights read "
+             "that they start with, and nowhere else but in the store; "
+             "without one, the data roots."},
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:0",
@@ -197,7 +203,8 @@ struct worker {
     struct peers *peers;
     struct member *member;
     struct going *going;
-    struct roots *roots; // of the data
+    struct roots *roots;   // of the data
+    struct roots *weights; // of weights; NULL: where data may lie
     struct compute *compute;
 
     struct ring_env ring;
@@ -265,18 +272,20 @@ static enum sl_err start_ring(struct worker *w, struct sl_error *err)
     rc = ranks_host(w->host, strcmp(conf_str(c, "shm"), "off") == 0);
     if (rc != SL_OK)
         return sl_fail(err, rc, "no name for this host");
-    w->ring = (struct ring_env){.loop = daemon_loop(w->daemon),
-                                .clock = sl_clock_real(),
-                                .send = ring_send,
-                                .arg = w,
-                                .address = w->address,
-                                .host = w->host,
-                                .fs = w->store_fs,
-                                .store = w->store,
-                                .membership = &w->membership,
-                                .ranks = w->ranks,
-                                .io = w->io,
-                                .tls = daemon_tls(w->daemon)};
+    w->ring =
+        (struct ring_env){.loop = daemon_loop(w->daemon),
+                          .clock = sl_clock_real(),
+                          .send = ring_send,
+                          .arg = w,
+                          .address = w->address,
+                          .host = w->host,
+                          .fs = w->store_fs,
+                          .store = w->store,
+                          .weights = w->weights != NULL ? w->weights : w->roots,
+                          .membership = &w->membership,
+                          .ranks = w->ranks,
+                          .io = w->io,
+                          .tls = daemon_tls(w->daemon)};
     return SL_OK;
 }
 
@@ -299,10 +308,15 @@ static enum sl_err read_settings(struct worker *w, struct sl_error *err)
 static enum sl_err read_roots(struct worker *w, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(w->daemon);
-    enum sl_err rc = roots_new(&w->roots, err);
+    size_t weights = conf_list_count(c, "weights-root");
+    enum sl_err rc = roots_new(&w->roots, "worker", "--data-root", err);
 
     for (size_t i = 0; rc == SL_OK && i < conf_list_count(c, "data-root"); i++)
         rc = roots_add(w->roots, conf_list_at(c, "data-root", i), err);
+    if (rc == SL_OK && weights > 0)
+        rc = roots_new(&w->weights, "worker", "--weights-root", err);
+    for (size_t i = 0; rc == SL_OK && i < weights; i++)
+        rc = roots_add(w->weights, conf_list_at(c, "weights-root", i), err);
     return rc;
 }
 
@@ -567,6 +581,7 @@ static void stop_parts(struct worker *w)
     }
     compute_free(w->compute);
     roots_free(w->roots);
+    roots_free(w->weights);
     if (w->rpc != NULL)
         rpc_server_stop(w->rpc);
     rpc_server_free(w->rpc);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/tensorfile.h"
 
+#include <unistd.h>
+
 #include "common/base/buf.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
@@ -111,6 +113,36 @@ TEST(tensorfile, round_trip)
     T_TRUE(tensorfile_find(f, "nothing") == NULL);
     tensorfile_close(f);
     tensorfile_close(NULL);
+}
+
+// Somebody else cuts a file short after it was opened, to any length.
+TEST(tensorfile, what_is_read_and_not_mapped_may_be_cut_short)
+{
+    struct tensor_info t = vector("v", TENSOR_U8, 20000);
+    const char *path = t_path("model.safetensors");
+    const struct tensor_info *found;
+    struct tensorfile *f = NULL;
+    struct fs_file *file;
+    uint8_t bytes[10000];
+    uint64_t size;
+
+    T_OK(write_to(fs_posix(), path, &t, 1, NULL, 0, false, t_err()));
+    T_OK(fs_open(fs_posix(), &file, path, FS_READ, t_err()));
+    T_OK(fs_size(file, &size, t_err()));
+    T_OK(tensorfile_open_read(&f, file, size, 0, t_err()));
+    found = tensorfile_find(f, "v");
+    T_OK(tensorfile_read(f, found, 10000, bytes, 10000, t_err()));
+    T_EQ(bytes[0], 10000 % 256);
+    T_EQ(truncate(path, 15000), 0);
+    T_OK(tensorfile_read(f, found, 0, bytes, 10000, t_err()));
+    T_FAILS(SL_ECORRUPT,
+            tensorfile_read(f, found, 10000, bytes, 10000, t_err()));
+    tensorfile_close(f);
+    for (uint64_t n = 0; n < 100; n++)
+        T_FAILS(SL_ECORRUPT, tensorfile_open_read(&f, file, n, 0, t_err()));
+    T_EQ(truncate(path, 3), 0);
+    T_FAILS(SL_ECORRUPT, tensorfile_open_read(&f, file, size, 0, t_err()));
+    fs_close(file);
 }
 
 TEST(tensorfile, layout_is_wide_first_then_by_name)

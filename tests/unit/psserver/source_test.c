@@ -3,6 +3,9 @@
 // must be, to the bit, the shard that was never cut.
 #include "state/snap/snap.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "common/base/mem.h"
 #include "common/base/tensorfile.h"
 #include "tests/harness/crash_fs.h"
@@ -119,8 +122,9 @@ static void two_files(struct files *f)
 }
 
 // A new job's shard with these files as its sources.
-static enum sl_err resume(struct files *f, struct kit *k, struct shard **out,
-                          struct sl_error *err)
+static enum sl_err resume_from(struct files *f, struct kit *k,
+                               const struct snap_from *from, struct shard **out,
+                               struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -129,12 +133,20 @@ static enum sl_err resume(struct files *f, struct kit *k, struct shard **out,
     k->spec.sources = f->list;
     k->spec.n_sources = f->count;
     *out = kit_shard(k);
-    rc = snap_sources(f->fs, "store", *out, err);
+    rc = snap_sources(from, *out, err);
     if (rc != SL_OK) {
         shard_unref(*out);
         *out = NULL;
     }
     return rc;
+}
+
+static enum sl_err resume(struct files *f, struct kit *k, struct shard **out,
+                          struct sl_error *err)
+{
+    const struct snap_from from = {.fs = f->fs, .store = "store"};
+
+    return resume_from(f, k, &from, out, err);
 }
 
 static void check_same(const struct shard *got, const struct shard *want)
@@ -349,9 +361,12 @@ static float value_at(uint64_t row, uint64_t column)
 
 static float odd_value; // not 0: of the kernel's [1, 6] in the file
 
-// The kernel with its axes turned, and a bias; written by anybody.
-static void weights_file(struct files *f, const uint64_t shape[2], bool turned)
+// The kernel with its axes turned, and a bias; written by anybody, who submits
+// this folder.
+static void weights_file_in(struct files *f, const char *folder,
+                            const uint64_t shape[2], bool turned)
 {
+    char *path = fs_join(folder, "model.safetensors");
     float values[40], nine[9];
     struct tensor_info tensors[2] = {
         {.name = "kernel",
@@ -373,9 +388,9 @@ static void weights_file(struct files *f, const uint64_t shape[2], bool turned)
     for (unsigned i = 0; i < 9; i++)
         nine[i] = (float)i - 4;
     T_OK(tensorfile_layout(tensors, 2, t_err()));
-    T_OK(fs_mkdirs(f->fs, "disk/any", t_err()));
-    T_OK(tensorfile_create(&w, f->fs, "disk/any/model.safetensors", tensors, 2,
-                           NULL, 0, false, t_err()));
+    T_OK(fs_mkdirs(f->fs, folder, t_err()));
+    T_OK(tensorfile_create(&w, f->fs, path, tensors, 2, NULL, 0, false,
+                           t_err()));
     for (unsigned i = 0; i < 2; i++) {
         if (strcmp(tensors[i].name, "kernel") == 0)
             T_OK(tensorfile_append(w, values, sizeof(values), t_err()));
@@ -383,14 +398,20 @@ static void weights_file(struct files *f, const uint64_t shape[2], bool turned)
             T_OK(tensorfile_append(w, nine, sizeof(nine), t_err()));
     }
     T_OK(tensorfile_finish(w, NULL, t_err()));
-    T_OK(sha256_file(f->fs, "disk/any/model.safetensors", sha, t_err()));
+    T_OK(sha256_file(f->fs, path, sha, t_err()));
+    sl_free(path);
     sluice__v1__source_file__init(file);
-    file->folder = (char *)"disk/any";
+    file->folder = (char *)folder;
     file->file = (char *)"model.safetensors";
     file->sha256 = (ProtobufCBinaryData){sizeof(sha), sha};
     file->weights = true;
     f->list[0] = file;
     f->count = 1;
+}
+
+static void weights_file(struct files *f, const uint64_t shape[2], bool turned)
+{
+    weights_file_in(f, "disk/any", shape, turned);
 }
 
 static void weights_kit(struct kit *k, uint64_t first, uint64_t rows)
@@ -495,4 +516,164 @@ TEST(source, weights_that_do_not_fit_are_refused_and_named)
     T_FAILS(SL_ECORRUPT, resume(&f, &k, &s, &err));
     T_HAS(err.text, "SHA-256");
     files_release(&f);
+}
+
+// ---- weights: what a stranger may name
+
+static const uint64_t keras_shape[2] = {5, 8};
+
+struct bed {
+    struct files files;
+    struct kit kit;
+    struct roots *roots; // "in"
+    char *in, *out;      // folders; the weights lie in "in"
+    struct snap_from from;
+};
+
+static void bed_init(struct bed *b)
+{
+    memset(b, 0, sizeof(*b));
+    b->files.fs = fs_posix();
+    b->in = sl_strdup(t_path("in"));
+    b->out = sl_strdup(t_path("out"));
+    weights_file_in(&b->files, b->in, keras_shape, true);
+    T_OK(fs_mkdirs(fs_posix(), b->out, t_err()));
+    T_OK(roots_new(&b->roots, "psserver", "--weights-root", t_err()));
+    T_OK(roots_add(b->roots, b->in, t_err()));
+    b->from =
+        (struct snap_from){.fs = fs_posix(), .store = "", .weights = b->roots};
+    weights_kit(&b->kit, 0, 8);
+}
+
+static void bed_release(struct bed *b)
+{
+    roots_free(b->roots);
+    sl_free(b->in);
+    sl_free(b->out);
+}
+
+static enum sl_err bed_load(struct bed *b, const char *folder, const char *file,
+                            struct sl_error *err)
+{
+    struct shard *s = NULL;
+    enum sl_err rc;
+
+    b->files.file[0].folder = (char *)folder;
+    b->files.file[0].file = (char *)file;
+    rc = resume_from(&b->files, &b->kit, &b->from, &s, err);
+    shard_unref(s);
+    return rc;
+}
+
+static const char *in_bed(const char *folder, const char *file)
+{
+    static char path[512];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, file);
+    return path;
+}
+
+TEST(source, weights_are_regular_files_below_the_roots_and_nothing_else)
+{
+    struct sl_error there = SL_ERROR_INIT, missing = SL_ERROR_INIT;
+    struct sl_error err = SL_ERROR_INIT;
+    struct bed b;
+
+    bed_init(&b);
+    T_OK(bed_load(&b, b.in, "model.safetensors", t_err()));
+    T_EQ(mkfifo(in_bed(b.in, "fifo"), 0600), 0);
+    T_FAILS(SL_EDENIED, bed_load(&b, b.in, "fifo", &err)); // nor waits for it
+    T_HAS(err.text, "is a FIFO");
+    T_EQ(link(in_bed(b.in, "model.safetensors"), t_path("out/m")), 0);
+    T_EQ(symlink("../out/m", in_bed(b.in, "leads-out")), 0);
+    T_FAILS(SL_EDENIED, bed_load(&b, b.in, "leads-out", &err));
+    T_FAILS(SL_EDENIED, bed_load(&b, "/dev", "zero", &err));
+    T_FAILS(SL_EDENIED, bed_load(&b, b.out, "m", &there));
+    T_FAILS(SL_EDENIED, bed_load(&b, b.out, "n", &missing));
+    T_HAS(there.text, "lies elsewhere");
+    *strstr(there.text, "/out/m") = *strstr(missing.text, "/out/n") = '\0';
+    T_STR(there.text, missing.text);
+    b.from.weights = roots_all();
+    T_FAILS(SL_EDENIED, bed_load(&b, "/dev", "zero", &err));
+    T_FAILS(SL_EDENIED, bed_load(&b, "/proc/self", "environ", &err));
+    T_OK(bed_load(&b, b.out, "m", t_err()));
+    bed_release(&b);
+}
+
+TEST(source, why_weights_cannot_be_read_may_be_for_the_log_alone)
+{
+    static const struct {
+        const char *folder, *file, *secret;
+    } all[] = {{"/", "nothing-is-here", "is not there"},
+               {"/etc", "passwd", "SHA-256"},
+               {"/dev", "zero", "is a device"},
+               {"/etc", "ssl", "is a folder"}};
+    struct sl_error secret = SL_ERROR_INIT, err = SL_ERROR_INIT;
+    struct bed b;
+
+    bed_init(&b);
+    b.from.weights = roots_all();
+    b.from.secret = &secret;
+    for (size_t i = 0; i < SL_COUNT(all); i++) {
+        T_FAILS(SL_EDENIED, bed_load(&b, all[i].folder, all[i].file, &err));
+        T_HAS(err.text, "it cannot be read here, or is not the file");
+        T_HAS(secret.text, all[i].secret);
+    }
+    add_mean(&b.kit); // but of the file that was submitted all is said
+    T_FAILS(SL_EINVAL, bed_load(&b, b.in, "model.safetensors", &err));
+    T_HAS(err.text, "no tensor 'mean'");
+    bed_release(&b);
+}
+
+static bool after(void *arg)
+{
+    unsigned *looks = arg;
+
+    return (*looks)-- == 0;
+}
+
+TEST(source, reading_weights_has_an_end)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    unsigned looks;
+    struct bed b;
+
+    bed_init(&b);
+    b.from.stopped = after;
+    b.from.arg = &looks;
+    for (unsigned i = 0; i < 3; i++) {
+        looks = i;
+        T_FAILS(SL_ECANCELED, bed_load(&b, b.in, "model.safetensors", &err));
+    }
+    looks = 3;
+    T_OK(bed_load(&b, b.in, "model.safetensors", t_err()));
+    b.files.file[0].most_bytes = 1000;
+    T_EQ(truncate(in_bed(b.in, "model.safetensors"), (off_t)1 << 40), 0);
+    looks = 0; // nothing of it is read
+    T_FAILS(SL_ERANGE, bed_load(&b, b.in, "model.safetensors", &err));
+    T_HAS(err.text, "it may have 1000 bytes");
+    bed_release(&b);
+}
+
+// When it was hashed, before anything of it is taken.
+static bool cut_short(void *arg)
+{
+    static unsigned looks;
+
+    if (++looks == 2)
+        T_EQ(truncate(arg, 300), 0);
+    return false;
+}
+
+TEST(source, weights_that_are_cut_short_while_they_are_read_end_nothing)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct bed b;
+
+    bed_init(&b);
+    b.from.stopped = cut_short;
+    b.from.arg = (void *)in_bed(b.in, "model.safetensors");
+    T_FAILS(SL_ECORRUPT, bed_load(&b, b.in, "model.safetensors", &err));
+    T_HAS(err.text, "cut short while it was read");
+    bed_release(&b);
 }

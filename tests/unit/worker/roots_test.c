@@ -88,7 +88,7 @@ static struct roots *root_of(const char *dir)
 {
     struct roots *r;
 
-    T_OK(roots_new(&r, t_err()));
+    T_OK(roots_new(&r, "worker", "--data-root", t_err()));
     T_OK(roots_add(r, dir, t_err()));
     return r;
 }
@@ -356,7 +356,7 @@ TEST(roots, one_that_is_no_folder_is_refused_when_it_is_named)
     struct roots *r;
 
     make_tree();
-    T_OK(roots_new(&r, t_err()));
+    T_OK(roots_new(&r, "worker", "--data-root", t_err()));
     T_FAILS(SL_ENOENT, roots_add(r, t_path("nowhere"), &err));
     T_HAS(err.text, "--data-root");
     T_FAILS(SL_ENOENT, roots_add(r, t_path("secret"), &err));

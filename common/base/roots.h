@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/data/data_roots.h -- the folders below which this worker reads data
-// (--data-root), and nothing else of the host.
+// common/base/roots.h -- the folders below which a daemon reads what a job's
+// spec names (--data-root, --weights-root), and nothing else of the host.
 //
-// Who submits a job names files; whoever runs a worker says where they may
+// Who submits a job names files; whoever runs a daemon says where they may
 // lie. A path that is absolute must lie below a root by its text, and is then
 // looked for there; one that is relative is looked for below each root in
 // turn. Links are followed as long as they stay below the root; '..' is
 // refused, and so is everything that is no regular file (or folder). Below the
 // root '/' everything lies, so links are followed wherever they lead.
 //
-// Roots are opened for each path: one that was not mounted when the worker
+// Roots are opened for each path: one that was not mounted when the daemon
 // started is there later.
 //
 // Threads  roots_new, _add, _free: one. The rest: any.
@@ -17,8 +17,8 @@
 // Errors   name the path as the spec has it, the roots and the way out; never
 //          what a file holds. SL_EDENIED: it may not be read. SL_ENOENT: it is
 //          not there. SL_EINVAL: a folder where a file is wanted.
-#ifndef WORKER_DATA_DATA_ROOTS_H
-#define WORKER_DATA_DATA_ROOTS_H
+#ifndef COMMON_BASE_ROOTS_H
+#define COMMON_BASE_ROOTS_H
 
 #include <stddef.h>
 
@@ -27,7 +27,14 @@
 
 struct roots;
 
-enum sl_err roots_new(struct roots **out, struct sl_error *err);
+// None yet. Errors speak of this daemon ("worker") and its flag
+// ("--data-root"); both outlive the roots.
+enum sl_err roots_new(struct roots **out, const char *daemon, const char *flag,
+                      struct sl_error *err);
+
+// All regular files of this host but those of /proc and /sys. Not freed.
+const struct roots *roots_all(void);
+
 void roots_free(struct roots *r); // NULL is allowed
 
 // Adds a folder, which must be there. Relative: to where this process runs.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/data/data_roots.c -- which root a path lies below, and what is said
-// if it lies below none; see data_roots.h.
-#include "worker/data/data_roots.h"
+// common/base/roots.c -- which root a path lies below, and what is said
+// if it lies below none; see roots.h.
+#include "common/base/roots.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,20 +12,36 @@
 
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
-#include "worker/data/data_beneath.h"
+#include "common/base/beneath.h"
 
 #define SHOWN_BYTES 161 // of a path, in an error
 #define LIST_BYTES 120  // of all roots
 
 struct roots {
-    char **dir; // absolute
+    const char *daemon, *flag; // of errors
+    char **dir;                // absolute
     size_t count;
 };
 
-enum sl_err roots_new(struct roots **out, struct sl_error *err)
+enum sl_err roots_new(struct roots **out, const char *daemon, const char *flag,
+                      struct sl_error *err)
 {
     *out = sl_calloc(1, sizeof(**out));
-    return *out != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "no memory");
+    if (*out == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    (*out)->daemon = daemon;
+    (*out)->flag = flag;
+    return SL_OK;
+}
+
+const struct roots *roots_all(void)
+{
+    static char slash[] = "/";
+    static char *dir[] = {slash};
+    static const struct roots all = {
+        .daemon = "process", .flag = "", .dir = dir, .count = 1};
+
+    return &all;
 }
 
 void roots_free(struct roots *r)
@@ -77,9 +93,8 @@ enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err)
 
     if (fd < 0)
         return sl_fail(err, sl_err_from_errno(errnum),
-                       "--data-root %.200s: %s; it names a folder that is "
-                       "there",
-                       dir, strerror(errnum));
+                       "%s %.200s: %s; it names a folder that is there",
+                       r->flag, dir, strerror(errnum));
     close(fd);
     more = sl_realloc_array(r->dir, r->count + 1, sizeof(*more));
     if (more != NULL)
@@ -87,7 +102,7 @@ enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err)
     if (more != NULL)
         more[r->count] = absolute(dir);
     if (more == NULL || more[r->count] == NULL)
-        return sl_fail(err, SL_ENOMEM, "--data-root %.200s: no memory", dir);
+        return sl_fail(err, SL_ENOMEM, "%s %.200s: no memory", r->flag, dir);
     r->count++;
     return SL_OK;
 }
@@ -179,15 +194,17 @@ static const char *kind_name(mode_t mode)
     }
 }
 
-static enum sl_err no_roots(const char *path, struct sl_error *err)
+static enum sl_err no_roots(const struct roots *r, const char *path,
+                            struct sl_error *err)
 {
     char text[SHOWN_BYTES];
 
     return sl_fail(err, SL_EDENIED,
-                   "%s: this worker reads no files, since it was started "
-                   "without --data-root; give it --data-root DIR, a folder "
+                   "%s: this %s reads no files, since it was started "
+                   "without %s; give it %s DIR, a folder "
                    "that this lies below",
-                   utf8_line(text, sizeof(text), path));
+                   utf8_line(text, sizeof(text), path), r->daemon, r->flag,
+                   r->flag);
 }
 
 // Before anything is opened.
@@ -196,9 +213,9 @@ static enum sl_err refuse(const struct roots *r, const char *path,
 {
     char text[SHOWN_BYTES], roots[LIST_BYTES];
 
-    return sl_fail(err, SL_EDENIED,
-                   "%s: %s; this worker reads below --data-root %s",
-                   utf8_line(text, sizeof(text), path), why, list(roots, r));
+    return sl_fail(err, SL_EDENIED, "%s: %s; this %s reads below %s %s",
+                   utf8_line(text, sizeof(text), path), why, r->daemon, r->flag,
+                   list(roots, r));
 }
 
 static enum sl_err failed(const struct roots *r, const char *path, mode_t want,
@@ -218,22 +235,21 @@ static enum sl_err failed(const struct roots *r, const char *path, mode_t want,
     case ELOOP:
         return sl_fail(err, SL_EDENIED,
                        "%s is reached by a link that is not followed: it leads "
-                       "out of --data-root %s, is absolute, or turns in a "
+                       "out of %s %s, is absolute, or turns in a "
                        "circle; put there what it names",
-                       text, roots);
+                       text, r->flag, roots);
     case ENOENT:
     case ENOTDIR:
         return sl_fail(err, SL_ENOENT,
-                       "%s is not there, below --data-root %s of this worker; "
-                       "put it there, or start the worker with another root",
-                       text, roots);
+                       "%s is not there, below %s %s of this %s; "
+                       "put it there, or start the %s with another root",
+                       text, r->flag, roots, r->daemon, r->daemon);
     case ESTALE:
         return sl_fail(err, SL_ECORRUPT, "%s was exchanged while it was opened",
                        text);
     default:
-        return sl_fail(err, sl_err_from_errno(errnum),
-                       "%s, below --data-root %s: %s", text, roots,
-                       strerror(errnum));
+        return sl_fail(err, sl_err_from_errno(errnum), "%s, below %s %s: %s",
+                       text, r->flag, roots, strerror(errnum));
     }
 }
 
@@ -259,11 +275,15 @@ static int open_below(const char *root, const char *rest, mode_t want,
 static enum sl_err open_path(const struct roots *r, int *fd, const char *path,
                              mode_t want, struct sl_error *err)
 {
+    static const struct roots none = {.daemon = "worker",
+                                      .flag = "--data-root"};
     int errnum = 0;
     struct stat st;
 
-    if (r == NULL || r->count == 0)
-        return no_roots(path, err);
+    if (r == NULL)
+        r = &none;
+    if (r->count == 0)
+        return no_roots(r, path, err);
     if (climbs(path))
         return refuse(r, path, "paths with '..' are not read", err);
     for (size_t i = 0; i < r->count; i++) {

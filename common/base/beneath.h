@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/data/data_beneath.h -- opens what lies below an open folder, and
+// common/base/beneath.h -- opens what lies below an open folder, and
 // nothing else.
 //
 // A path is resolved by the kernel (openat2), so that nobody gets out of the
@@ -16,8 +16,8 @@
 //          link that is not followed, or too many. ENODEV: it is neither a
 //          file nor a folder as wanted; st says what it is. ESTALE: it was
 //          exchanged meanwhile.
-#ifndef WORKER_DATA_DATA_BENEATH_H
-#define WORKER_DATA_DATA_BENEATH_H
+#ifndef COMMON_BASE_BENEATH_H
+#define COMMON_BASE_BENEATH_H
 
 #include <sys/stat.h>
 

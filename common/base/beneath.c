@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/data/data_beneath.c -- openat2, or a walk without it; see
-// data_beneath.h.
-#include "worker/data/data_beneath.h"
+// common/base/beneath.c -- openat2, or a walk without it; see
+// beneath.h.
+#include "common/base/beneath.h"
 
 #include <errno.h>
 #include <fcntl.h>
