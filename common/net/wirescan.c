@@ -28,6 +28,7 @@ struct scan {
     unsigned depth;
     unsigned max_depth;
     size_t fields_left;
+    size_t structs; // bytes of those of the nested messages
     const ProtobufCFieldDescriptor *field; // being read; NULL: unknown
     struct sl_error *err;
 };
@@ -153,6 +154,7 @@ static enum sl_err enter(struct scan *s, const uint8_t *end)
                          "messages are nested too deep");
     s->depth++;
     s->level[s->depth].message = s->field->descriptor;
+    s->structs += s->level[s->depth].message->sizeof_message;
     s->level[s->depth].end = end;
     return SL_OK;
 }
@@ -228,9 +230,10 @@ static enum sl_err too_large(const ProtobufCMessageDescriptor *descriptor,
                    descriptor->name, size, max);
 }
 
-enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
-                      const uint8_t *bytes, size_t size,
-                      const struct wire_limits *limits, struct sl_error *err)
+enum sl_err wire_scan_structs(const ProtobufCMessageDescriptor *descriptor,
+                              const uint8_t *bytes, size_t size,
+                              const struct wire_limits *limits, size_t *structs,
+                              struct sl_error *err)
 {
     static const struct wire_limits defaults;
     const struct wire_limits *l = limits ? limits : &defaults;
@@ -240,6 +243,7 @@ enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
 
     if (size > max_bytes)
         return too_large(descriptor, size, max_bytes, err);
+    *structs = 0;
     if (size == 0)
         return SL_OK;
     s.max_depth = l->max_depth && l->max_depth < WIRE_MAX_DEPTH
@@ -249,12 +253,23 @@ enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
     s.level[0] = (struct level){descriptor, bytes + size};
     for (;;) {
         while (s.at == s.level[s.depth].end) {
-            if (s.depth == 0)
+            if (s.depth == 0) {
+                *structs = s.structs;
                 return SL_OK;
+            }
             s.depth--;
         }
         rc = scan_field(&s);
         if (rc != SL_OK)
             return rc;
     }
+}
+
+enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
+                      const uint8_t *bytes, size_t size,
+                      const struct wire_limits *limits, struct sl_error *err)
+{
+    size_t structs;
+
+    return wire_scan_structs(descriptor, bytes, size, limits, &structs, err);
 }

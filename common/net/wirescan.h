@@ -38,6 +38,13 @@ enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
                       const uint8_t *bytes, size_t size,
                       const struct wire_limits *limits, struct sl_error *err);
 
+// The same; *structs are the bytes that the structs of nested messages will
+// take, which may be a hundred times those of the wire.
+enum sl_err wire_scan_structs(const ProtobufCMessageDescriptor *descriptor,
+                              const uint8_t *bytes, size_t size,
+                              const struct wire_limits *limits, size_t *structs,
+                              struct sl_error *err);
+
 #define WIRE_ARENA_SPACE 4096
 
 // An allocator for one or more messages that never holds more than its

@@ -5,11 +5,11 @@
 // few KiB lie in the struct, so that a small message costs no malloc.
 //
 // The budget. protobuf-c keeps 40 bytes per field while it parses (twice that
-// where its table has just grown), and a struct of some 24 to 100 bytes per
-// nested message whose wire form may have 6. So an honest list of small
-// messages needs up to some 25 times its wire size, and a budget of twice the
-// size would refuse a cluster's map. It is 32 times, plus 64 KiB, and never
-// over 64 MiB beyond the size itself.
+// where its table has just grown), and a struct per nested message: some 24 to
+// 100 bytes where the wire has 6, and hundreds for a layer of a model, of which
+// the wire has 10. So the budget is 32 times the size, which an honest list of
+// small fields needs, plus the structs that the scan has counted, plus 64 KiB;
+// and never over 64 MiB beyond the size itself.
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -101,11 +101,12 @@ void wire_arena_reset(struct wire_arena *arena)
     wire_arena_init(arena);
 }
 
-static void budget_raise(struct wire_arena *arena, size_t size)
+static void budget_raise(struct wire_arena *arena, size_t size, size_t structs)
 {
     size_t more =
         size > BUDGET_MOST / BUDGET_FACTOR ? BUDGET_MOST : size * BUDGET_FACTOR;
 
+    more = structs > BUDGET_MOST - more ? BUDGET_MOST : more + structs;
     arena->budget_bytes = arena->used_bytes + size + more + BUDGET_BASE;
 }
 
@@ -118,11 +119,13 @@ enum sl_err wire_unpack_checked(ProtobufCMessage **out,
 {
     static const uint8_t nothing[1];
     ProtobufCMessage *message;
-    enum sl_err rc = wire_scan(descriptor, bytes, size, limits, err);
+    size_t structs;
+    enum sl_err rc =
+        wire_scan_structs(descriptor, bytes, size, limits, &structs, err);
 
     if (rc != SL_OK)
         return rc;
-    budget_raise(arena, size);
+    budget_raise(arena, size, structs);
     message = protobuf_c_message_unpack(descriptor, &arena->allocator, size,
                                         size ? bytes : nothing);
     if (message == NULL)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control plane's decoders: what passes, what is added, what is refused.
 #include "proto/wire_check.h"
+
+#include "proto/model.h"
 #include "tests/unit/proto/t_proto.h"
 
 #define UP &sluice__v1__attend_up__descriptor
@@ -457,6 +459,43 @@ TEST(wire_check, random_messages_survive_dup)
         buf_release(&b);
         wire_free(copy);
         wire_free(m);
+    }
+}
+
+// Ten bytes of a message make a struct of hundreds.
+TEST(wire_check, a_model_of_as_many_small_layers_as_there_may_be_is_read)
+{
+    static Sluice__V1__LayerSpec *layers[MODEL_LAYERS_MAX];
+    Sluice__V1__SubmitRequest msg = SLUICE__V1__SUBMIT_REQUEST__INIT, *read;
+    Sluice__V1__JobSpec spec = SLUICE__V1__JOB_SPEC__INIT;
+    Sluice__V1__ModelSpec model = SLUICE__V1__MODEL_SPEC__INIT;
+    Sluice__V1__LayerSpec layer = SLUICE__V1__LAYER_SPEC__INIT;
+    struct wire_arena own;
+    struct sl_slices all;
+    struct sl_slice one;
+    struct buf packed;
+
+    layer.type = (char *)"dense";
+    layer.has_units = true;
+    layer.units = 1;
+    spec.name = (char *)"deep";
+    spec.model = &model;
+    msg.spec = &spec;
+    model.layers = layers;
+    for (size_t i = 0; i < MODEL_LAYERS_MAX; i++)
+        layers[i] = &layer;
+    for (model.n_layers = 1; model.n_layers <= MODEL_LAYERS_MAX;
+         model.n_layers = 3 * model.n_layers + 1) {
+        if (model.n_layers > MODEL_LAYERS_MAX / 3)
+            model.n_layers = MODEL_LAYERS_MAX;
+        packed = t_packed(&msg.base);
+        one = (struct sl_slice){packed.data, packed.len};
+        all = slices_one(&one);
+        wire_arena_init(&own);
+        T_OK(wire_unpack_submit_request(&read, &own, &all, t_err()));
+        T_EQ(read->spec->model->n_layers, model.n_layers);
+        wire_arena_release(&own);
+        buf_release(&packed);
     }
 }
 
