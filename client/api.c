@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/opsport.h"
+#include "client/out.h"
 #include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
@@ -274,6 +275,8 @@ static enum sl_err call(struct api *a, const char *method,
             return rc;                                                         \
         rc = wire_unpack_##reply_(out, &r->arena, rpc_body_slices(body), err); \
         rpc_body_free(body);                                                   \
+        if (rc == SL_OK && !out_is_data())                                     \
+            wire_plain(&(*out)->base, &r->arena);                              \
         return rc;                                                             \
     }
 API_MAP(API_FUNCTION)

@@ -57,13 +57,17 @@ void cli_pause_ms(unsigned ms)
 
 void cli_say(const char *fmt, ...)
 {
+    struct buf text = BUF_INIT;
     va_list ap;
 
     fflush(stdout);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    if (buf_vappendf(&text, fmt, ap) == SL_OK)
+        out_tell(buf_text(&text), text.len, "\n");
+    else
+        fputs("sluice: out of memory\n", stderr);
     va_end(ap);
-    fputc('\n', stderr);
+    buf_release(&text);
 }
 
 int cli_exit_of(enum sl_err code)

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/out.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
@@ -238,6 +239,8 @@ static bool take_status(struct follow *f, struct follow_event *event)
     rc = wire_unpack_job_status(&event->status, &f->arena,
                                 rpc_body_slices(body), &event->err);
     rpc_body_free(body);
+    if (rc == SL_OK && !out_is_data())
+        wire_plain(&event->status->base, &f->arena);
     event->kind = rc == SL_OK ? FOLLOW_STATUS : FOLLOW_FAILED;
     return true;
 }

@@ -89,13 +89,13 @@ static void draw(struct view *v, const Sluice__V1__JobStatus *s, bool now)
         return;
     }
     if (progress_line(&line, s) == SL_OK && line.len > 0) {
-        if (v->cli->out.err_tty)
-            fprintf(
-                stderr, "\r\033[K%.*s",
-                (int)progress_fit(buf_text(&line), (size_t)out_columns() - 1),
-                buf_text(&line));
-        else
-            fprintf(stderr, "%s\n", buf_text(&line));
+        size_t n = line.len;
+
+        if (v->cli->out.err_tty) {
+            fputs("\r\033[K", stderr);
+            n = progress_fit(buf_text(&line), (size_t)out_columns() - 1);
+        }
+        out_tell(buf_text(&line), n, v->cli->out.err_tty ? "" : "\n");
         fflush(stderr);
         v->line_open = v->cli->out.err_tty;
         v->drawn_ms = at;
@@ -118,8 +118,10 @@ static bool show_evaluations(struct view *v, const Sluice__V1__JobStatus *s)
         if (progress_evaluation(&line, s, e) != SL_OK)
             break;
         close_line(v);
-        fprintf(stdout_is_json(v) ? stderr : stdout, "%s\n", buf_text(&line));
-        fflush(stdout);
+        if (stdout_is_json(v))
+            out_tell(buf_text(&line), line.len, "\n");
+        else if (buf_append_char(&line, '\n') == SL_OK)
+            (void)out_write(buf_text(&line), line.len, NULL);
     }
     while (s->callbacks != NULL && v->rates < s->callbacks->n_rates) {
         buf_reset(&line);

@@ -111,7 +111,7 @@ static enum sl_err fill(const struct cli *cli, json_t *spec,
     if (rc == SL_OK)
         rc = set_all(cli, spec, err);
     if (rc == SL_OK)
-        fputs(buf_text(&notes), stderr);
+        out_tell_lines(buf_text(&notes));
     buf_release(&notes);
     json_decref(said);
     return rc;

@@ -162,7 +162,7 @@ static int by_time(const void *a, const void *b)
 }
 
 // "12:00:01.123456 info  ps-0: snapshot written shard=1 bytes=4096"
-static enum sl_err put_text(struct buf *out, const json_t *line)
+static enum sl_err compose(struct buf *out, const json_t *line)
 {
     static const char *const head[] = {"ts",   "level",  "msg",
                                        "role", "daemon", "node"};
@@ -190,6 +190,18 @@ static enum sl_err put_text(struct buf *out, const json_t *line)
         else if (rc == SL_OK)
             rc = sl_json_write(out, value, false);
     }
+    return rc;
+}
+
+// Who wrote the log wrote what others had said.
+static enum sl_err put_text(struct buf *out, const json_t *line)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = compose(&text, line);
+
+    if (rc == SL_OK)
+        rc = out_put(out, buf_text(&text));
+    buf_release(&text);
     return rc == SL_OK ? buf_append_char(out, '\n') : rc;
 }
 

@@ -17,7 +17,11 @@
 #include "client/yaml.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 
+#define RED "\033[1;31m"
+#define YELLOW "\033[1;33m"
+#define GREEN "\033[1;32m"
 #define SHORT 8 // a column of words has at least so many
 
 // Of this process, which writes in one form.
@@ -63,9 +67,9 @@ const char *out_color(const char *word)
     static const char *const green[] = {"ready", "running", NULL};
 
     return !colored                  ? ""
-           : is_one_of(word, red)    ? "\033[1;31m"
-           : is_one_of(word, yellow) ? "\033[1;33m"
-           : is_one_of(word, green)  ? "\033[1;32m"
+           : is_one_of(word, red)    ? RED
+           : is_one_of(word, yellow) ? YELLOW
+           : is_one_of(word, green)  ? GREEN
                                      : "";
 }
 
@@ -113,13 +117,95 @@ static void closed_pipe(void)
     raise(SIGPIPE);
 }
 
-enum sl_err out_write(const char *text, size_t len, struct sl_error *err)
+// ---- what may not be shown
+
+bool out_is_data(void)
+{
+    return written == OUT_JSON || written == OUT_JSONL || written == OUT_YAML;
+}
+
+static const char *const own[] = {RED, YELLOW, GREEN, OUT_PLAIN, "\n", "\t"};
+
+// Bytes of what is ours that `text` begins with.
+static size_t own_bytes(const char *text, size_t left)
+{
+    for (size_t i = 0; i < SL_COUNT(own); i++) {
+        size_t n = strlen(own[i]);
+
+        if (left >= n && memcmp(text, own[i], n) == 0)
+            return n;
+    }
+    return 0;
+}
+
+static enum sl_err put(struct buf *to, const char *text, size_t left, bool ours)
+{
+    char shown[UTF8_SHOWN];
+    enum sl_err rc = SL_OK;
+    size_t run = 0, n; // bytes that come as they are
+
+    for (; rc == SL_OK && left > 0; left -= n) {
+        bool plain = utf8_shown(shown, text + run, left, &n)[0] == '\0';
+
+        if (!plain && ours && own_bytes(text + run, left) > 0) {
+            n = own_bytes(text + run, left);
+            plain = true;
+        }
+        run += n;
+        if (plain)
+            continue;
+        rc = buf_append(to, text, run - n);
+        if (rc == SL_OK)
+            rc = buf_append_str(to, shown);
+        text += run;
+        run = 0;
+    }
+    return rc == SL_OK ? buf_append(to, text, run) : rc;
+}
+
+enum sl_err out_put(struct buf *to, const char *text)
+{
+    return put(to, text, strlen(text), false);
+}
+
+void out_tell(const char *text, size_t len, const char *end)
+{
+    struct buf line = BUF_INIT;
+
+    if (utf8_plain(text, len))
+        fprintf(stderr, "%.*s%s", (int)len, text, end);
+    else if (put(&line, text, len, false) == SL_OK)
+        fprintf(stderr, "%s%s", buf_text(&line), end);
+    buf_release(&line);
+}
+
+void out_tell_lines(const char *text)
+{
+    struct buf lines = BUF_INIT;
+
+    if (put(&lines, text, strlen(text), true) == SL_OK)
+        fputs(buf_text(&lines), stderr);
+    buf_release(&lines);
+}
+
+static enum sl_err write_all(const char *text, size_t len, struct sl_error *err)
 {
     if (fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0)
         return SL_OK;
     if (errno == EPIPE)
         closed_pipe();
     return sl_fail(err, SL_EIO, "standard output: %s", strerror(errno));
+}
+
+enum sl_err out_write(const char *text, size_t len, struct sl_error *err)
+{
+    struct buf shown = BUF_INIT;
+    enum sl_err rc = put(&shown, text, len, true);
+
+    rc = rc == SL_OK ? write_all(buf_text(&shown), shown.len, err)
+                     : sl_fail(err, rc, "out of memory for the output");
+    buf_release(&shown);
+    return rc;
 }
 
 enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err)

@@ -52,7 +52,23 @@ size_t out_room(void);
 // Columns that so many bytes of UTF-8 take on the screen.
 size_t out_width(const char *text, size_t bytes);
 
-// All of it, to stdout, flushed.
+// Whether stdout is JSON or YAML, which has escapes of its own for what may not
+// be shown (common/base/utf8.h). Elsewhere the words of others are made plain
+// where they come in (wire_plain), so that they begin no line and no column.
+bool out_is_data(void);
+
+// Appends words of others to a line.
+enum sl_err out_put(struct buf *to, const char *text);
+
+// One line to stderr: whatever may not be shown is escaped. `end` comes as it
+// is.
+void out_tell(const char *text, size_t len, const char *end);
+
+// The same for several lines, with their ends.
+void out_tell_lines(const char *text);
+
+// All of it, to stdout, flushed; what may not be shown is escaped, but for ends
+// of lines, tabs and our own colours.
 enum sl_err out_write(const char *text, size_t len, struct sl_error *err);
 
 // What was built in `text`, if building it ended with SL_OK: any other `rc` is

@@ -33,7 +33,7 @@ static enum sl_err load(const struct cli *cli, Sluice__V1__JobSpec **out,
     rc = specfile_load(out, cli_arg(cli, 0), sets, count, err);
     sl_free(sets);
     if (rc == SL_OK && specfile_missing(&missing, *out) == SL_OK)
-        fputs(buf_text(&missing), stderr);
+        out_tell_lines(buf_text(&missing));
     buf_release(&missing);
     return rc;
 }

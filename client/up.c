@@ -106,7 +106,7 @@ static void fail_start(struct up *u, const struct child *c, const char *why)
     cli_say("sluice: %s %s before it was ready; its log %s ends with:", c->name,
             why, c->log);
     if (child_log_tail(&text, c, LOG_LINES) == SL_OK)
-        fputs(buf_text(&text), stderr);
+        out_tell_lines(buf_text(&text));
     buf_release(&text);
     begin_stopping(u, CLI_EXIT_FAILED);
 }

@@ -144,10 +144,7 @@ bool link_is_name(const char *text)
 
     if (n == 0 || n > WIRE_NAME_BYTES || text[0] == ' ' || text[n - 1] == ' ')
         return false;
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            return false;
-    return utf8_valid(text, n);
+    return utf8_plain(text, n);
 }
 
 bool link_may_retry(enum sl_err rc)

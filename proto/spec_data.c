@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 
 #define SAMPLES_MAX (UINT64_C(1) << 40)
 #define SCALED " format scale offset limit "
@@ -52,6 +53,12 @@ static enum sl_err check_needed(const Sluice__V1__SourceSpec *s,
         return missing(path, "x", err);
     if (t->y && (s->y == NULL || s->y[0] == '\0'))
         return missing(path, "y", err);
+    if ((s->x != NULL && !utf8_plain(s->x, strlen(s->x))) ||
+        (s->y != NULL && !utf8_plain(s->y, strlen(s->y))))
+        return sl_fail(err, SL_EINVAL,
+                       "%s: a file's name has a control character, or one "
+                       "that turns the direction of writing",
+                       path);
     if (!t->samples)
         return SL_OK;
     if (!s->has_samples)
@@ -87,7 +94,8 @@ static bool is_folder_name(const char *name)
 {
     size_t n = strlen(name);
 
-    return n > 0 && n < 256 && name[0] != '.' && strchr(name, '/') == NULL;
+    return n > 0 && n < 256 && name[0] != '.' && strchr(name, '/') == NULL &&
+           utf8_plain(name, n);
 }
 
 static int by_name(const void *a, const void *b)

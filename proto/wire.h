@@ -436,6 +436,11 @@ WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
         return rc;                                                             \
     }
 
+// Has every string of an unpacked message be one that may be shown, on one line
+// (common/base/utf8.h): for whoever prints it. A string for which the arena has
+// no more room says '?' instead of what it was.
+void wire_plain(ProtobufCMessage *msg, struct wire_arena *arena);
+
 // The validation alone, of a message that came otherwise (pbjson_read of a
 // manifest). Absent submessages are refused where wire_unpack would add them.
 enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err);

@@ -40,14 +40,6 @@ static enum sl_err refuse(const struct place *p, enum sl_err code,
                    what);
 }
 
-static bool has_control(const char *text)
-{
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            return true;
-    return false;
-}
-
 static enum sl_err check_name(const struct place *p, const char *text,
                               const struct wire_rule *rule)
 {
@@ -58,7 +50,7 @@ static enum sl_err check_name(const struct place *p, const char *text,
     if (len > rule->max)
         return REFUSE(p, "has %zu bytes; at most %llu", len,
                       (unsigned long long)rule->max);
-    if (has_control(text))
+    if (!utf8_plain(text, len))
         return REFUSE(p, "has a control character");
     if (len > 0 && (text[0] == ' ' || text[len - 1] == ' '))
         return REFUSE(p, "begins or ends with a blank");

@@ -216,6 +216,9 @@ static enum sl_err write_value(struct buf *out, const json_t *value, int indent)
         return write_array(out, value, inside);
     if (json_is_real(value))
         return write_real(out, json_real_value(value));
+    if (json_is_string(value))
+        return sl_json_quote(out, json_string_value(value),
+                             json_string_length(value));
     return json_dump_callback(value, append, out,
                               JSON_ENCODE_ANY | JSON_COMPACT) == 0
                ? SL_OK
@@ -246,8 +249,6 @@ static enum sl_err quote_byte(struct buf *out, unsigned char c)
     case '\t':
         return buf_append_str(out, "\\t");
     default:
-        if (c < 0x20 || c == 0x7f)
-            return buf_appendf(out, "\\u%04x", c);
         return buf_append_char(out, (char)c);
     }
 }
@@ -257,16 +258,17 @@ enum sl_err sl_json_quote(struct buf *out, const char *text, size_t len)
     enum sl_err rc = buf_append_char(out, '"');
 
     while (len > 0 && rc == SL_OK) {
-        size_t n = utf8_sequence(text, len);
+        char shown[UTF8_SHOWN];
+        size_t n;
 
-        if (n == 0) {
-            rc = buf_append_str(out, "\xef\xbf\xbd"); // U+FFFD
-            n = 1;
-        } else if (n == 1) {
+        utf8_shown(shown, text, len, &n);
+        if (shown[0] == '\0' ? n > 1 : memchr("\n\r\t", *text, 3) == NULL)
+            rc = shown[0] == '\0' ? buf_append(out, text, n)
+                 : shown[1] == 'x'
+                     ? buf_append_str(out, "\xef\xbf\xbd") // U+FFFD
+                     : buf_append_str(out, shown);
+        else
             rc = quote_byte(out, (unsigned char)*text);
-        } else {
-            rc = buf_append(out, text, n);
-        }
         text += n;
         len -= n;
     }

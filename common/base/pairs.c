@@ -38,24 +38,16 @@ void pairs_quoted(struct pairs *l, const char *text)
 
     pairs_bytes(l, "\"", 1);
     while (*text != '\0' && l->len < limit) {
-        unsigned char c = (unsigned char)*text;
-        size_t n = utf8_sequence(text, strnlen(text, 4));
-        char escape[8];
+        char shown[UTF8_SHOWN];
+        size_t n;
 
-        if (n > 1) {
+        utf8_shown(shown, text, strnlen(text, 4), &n);
+        if (*text == '"' || *text == '\\')
+            pairs_bytes(l, "\\", 1);
+        if (shown[0] == '\0')
             pairs_bytes(l, text, n);
-        } else if (n == 0) {
-            pairs_str(l, "\\ufffd");
-            n = 1;
-        } else if (c == '"' || c == '\\') {
-            snprintf(escape, sizeof(escape), "\\%c", c);
-            pairs_str(l, escape);
-        } else if (c < 0x20 || c == 0x7f) {
-            snprintf(escape, sizeof(escape), "\\u%04x", c);
-            pairs_str(l, escape);
-        } else {
-            pairs_bytes(l, text, 1);
-        }
+        else // JSON has no "\xff"
+            pairs_str(l, shown[1] == 'x' ? "\\ufffd" : shown);
         text += n;
     }
     pairs_bytes(l, "\"", 1);
@@ -166,8 +158,9 @@ static void put_pair(struct pairs *l, const char *key, size_t key_len,
         pairs_bytes(l, key, key_len);
         pairs_str(l, "=");
     }
-    if (number || (!l->json && v->text[0] != '\0' &&
-                   strpbrk(v->text, " \"\\=\n\r\t\x1b") == NULL))
+    if (number ||
+        (!l->json && v->text[0] != '\0' && strpbrk(v->text, " \"\\=") == NULL &&
+         utf8_plain(v->text, v->len)))
         pairs_str(l, v->text);
     else
         pairs_quoted(l, v->text);

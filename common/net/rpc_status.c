@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/utf8.h"
+
 #define CODE_KEY "sluice-code"
 
 void rpc_status_op(grpc_op *op, struct rpc_status_space *space,
@@ -108,10 +110,11 @@ enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
 
     if (o->status == GRPC_STATUS_OK)
         return SL_OK;
+    snprintf(text, sizeof(text), "%.*s", n, details);
+    utf8_line(text, sizeof(text), text); // it goes to logs and terminals
     code = named_code(&o->trailing);
     if (code != SL_OK)
-        return sl_fail(err, code, "%.*s", n, details);
-    snprintf(text, sizeof(text), "%.*s", n, details);
+        return sl_fail(err, code, "%s", text);
     code = is_size_limit(o->status, text) ? SL_ERANGE
                                           : sl_err_from_grpc((int)o->status);
     if (code == SL_OK) // a status we do not know

@@ -5,7 +5,12 @@
 "use strict";
 (() => {
 const given = document.getElementById("data");
-const report = given ? JSON.parse(given.textContent) : null;
+// What others say may hold marks that turn the direction of writing, and other
+// characters that nobody sees: they are shown by their numbers.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const plain = text => text.replace(HIDDEN, c => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+const read = text => JSON.parse(text, (key, value) => typeof value === "string" ? plain(value) : value);
+const report = given ? read(given.textContent) : null;
 const EVENTS = 500, MOVES = 1000, POINTS = 120000, SPANS = 4000, ROWS = 40, PAGE = 50;
 const BEAT_MS = 900; // with what an answer takes, no number is older than a second
 const PATIENCE_MS = 20000; // then a question is asked anew
@@ -140,7 +145,7 @@ function replace(place, next) {
 
 async function get(path) {
     const answer = await fetch("/api/v1/" + path, {cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS)});
-    const body = await answer.json();
+    const body = read(await answer.text());
     if (!answer.ok) throw new Error(body.error || answer.status);
     return body;
 }
@@ -154,7 +159,7 @@ async function send(method, path, body) {
     if (body) headers["Content-Type"] = "application/json";
     const answer = await fetch("/api/v1/" + path, {method, headers, cache: "no-store", credentials: "omit",
         body: body && JSON.stringify(body)});
-    const told = await answer.json();
+    const told = read(await answer.text());
     if (!answer.ok) throw new Error(told.error || answer.status);
     return told;
 }
@@ -264,7 +269,7 @@ async function follow() {
     if (!window.EventSource) return;
     const source = new EventSource("/api/v1/events?after=" + feed.last);
     source.onopen = () => { feed.source = source; };
-    source.onmessage = m => take([JSON.parse(m.data)]);
+    source.onmessage = m => take([read(m.data)]);
     source.onerror = () => { feed.source = null; }; // it tries again by itself
 }
 

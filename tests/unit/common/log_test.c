@@ -65,6 +65,23 @@ TEST(log, integers_that_readers_do_not_know_are_strings)
     T_HAS(buf_text(&lines), "\"most\":999999999999999999");
 }
 
+// Nor is there anything in a line that a terminal or an eye takes otherwise.
+TEST(log, what_is_hidden_is_shown)
+{
+    static const char said[] = "a\x1b[2J\x7f\xc2\x9b\xe2\x80\xae\xe2\x81\xa6";
+
+    start(LOG_FORMAT_JSON);
+    LOG(INFO, "x", "why=%s", said);
+    T_HAS(buf_text(&lines),
+          "\"why\":\"a\\u001b[2J\\u007f\\u009b\\u202e\\u2066\"");
+    start(LOG_FORMAT_TEXT);
+    LOG(INFO, "x", "why=%s", said);
+    T_HAS(buf_text(&lines), "why=\"a\\u001b[2J\\u007f\\u009b\\u202e\\u2066\"");
+    start(LOG_FORMAT_TEXT);
+    LOG(INFO, "x", "why=%s", "\xc2\x9b");
+    T_HAS(buf_text(&lines), "why=\"\\u009b\"");
+}
+
 // A value cannot forge a pair, a line or a quote.
 TEST(log, values_are_quoted)
 {

@@ -549,6 +549,12 @@ static const struct {
      "data.train.classes is missing"},
     {"'format':'idx','x':'a'", "data.train.y is missing"},
     {"'format':'idx','y':'a'", "data.train.x is missing"},
+    {"'format':'idx','x':'a\\nb','y':'a'",
+     "data.train: a file's name has a control character, or one that turns the "
+     "direction of writing"},
+    {"'format':'idx','x':'a','y':'\xe2\x80\xae'",
+     "data.train: a file's name has a control character, or one that turns the "
+     "direction of writing"},
     {"'format':'npz','x':'a','y':'b'", "data.train: takes no 'y' with npz"},
     {"'format':'npy','x':'a','y':'b','samples':3",
      "data.train: takes no 'samples' with npy"},

@@ -145,6 +145,14 @@ static const struct refused {
      "Hello.name is missing"},
     {UP, "{'hello':{'role':'worker','name':'a\\nb','process':7,'protocol':2}}",
      "Hello.name has a control character"},
+    {UP,
+     "{'hello':{'role':'worker','name':'a\xe2\x80\xae','process':7,'protocol':"
+     "2}"
+     "}",
+     "Hello.name has a control character"},
+    {UP,
+     "{'hello':{'role':'worker','name':'a\xc2\x9b','process':7,'protocol':2}}",
+     "Hello.name has a control character"},
     {UP, "{'hello':{'role':'worker','name':' w','process':7,'protocol':2}}",
      "Hello.name begins or ends with a blank"},
     {UP, "{'hello':{'role':'worker','name':'w','protocol':2}}",
