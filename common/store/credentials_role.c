@@ -105,24 +105,45 @@ static struct web_ask get(const char *url, const char *header)
 
 // Over plain HTTP only those that lie on the host itself: the token would go to
 // anybody else.
-static bool may_ask(const char *url)
+static bool is_near(const char *host, size_t bytes)
 {
     static const char *const near[] = {"127.0.0.1",      "localhost",
                                        "[::1]",          "169.254.170.2",
                                        "169.254.170.23", "[fd00:ec2::23]"};
 
-    if (strncasecmp(url, "https://", 8) == 0)
-        return true;
-    if (strncasecmp(url, "http://", 7) != 0)
-        return false;
     for (size_t i = 0; i < SL_COUNT(near); i++) {
         size_t n = strlen(near[i]);
 
-        if (strncasecmp(url + 7, near[i], n) == 0 &&
-            (url[7 + n] == '\0' || strchr(":/?", url[7 + n]) != NULL))
+        if (bytes < n || strncasecmp(host, near[i], n) != 0)
+            continue;
+        if (bytes == n || (host[n] == ':' &&
+                           strspn(host + n + 1, "0123456789") == bytes - n - 1))
             return true;
     }
     return false;
+}
+
+// A host, and a port: nothing that another reader of it takes for an end of
+// the host, or for a user before it.
+static bool is_host(const char *host, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (host[i] <= ' ' || host[i] > '~' ||
+            strchr("@\\%\"<>^`{|}", host[i]) != NULL)
+            return false;
+    return bytes > 0;
+}
+
+static bool may_ask(const char *url)
+{
+    bool tls = strncasecmp(url, "https://", 8) == 0;
+    const char *host = url + (tls ? 8 : 7);
+    size_t n;
+
+    if (!tls && strncasecmp(url, "http://", 7) != 0)
+        return false;
+    n = strcspn(host, "/?#");
+    return is_host(host, n) && (tls || is_near(host, n));
 }
 
 // The header that the agent wants; "" if it wants none.
@@ -168,9 +189,11 @@ enum sl_err credential_from_container(struct credential *out,
              part != NULL ? part : full);
     if (!may_ask(url))
         return sl_fail(err, SL_EAUTH,
-                       "AWS_CONTAINER_CREDENTIALS_FULL_URI: %.200s is neither "
-                       "https nor on this host",
-                       url);
+                       "AWS_CONTAINER_CREDENTIALS_%s_URI: %.200s is neither "
+                       "https nor on this host, or has more than a host and "
+                       "a port before its path",
+                       part != NULL ? "RELATIVE" : "FULL",
+                       strchr(url, '@') != NULL ? "it" : url);
     rc = container_header(header, sizeof(header), err);
     if (rc != SL_OK)
         return rc;

@@ -99,6 +99,8 @@ static void set_where(CURL *c, const struct web_ask *ask)
 {
     curl_easy_setopt(c, CURLOPT_URL, ask->url);
     curl_easy_setopt(c, CURLOPT_PATH_AS_IS, 1L);
+    // "http://127.0.0.1:80@elsewhere/" is of elsewhere.
+    curl_easy_setopt(c, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR,
                      ask->anywhere ? "http,https" : "http");
     if (!ask->anywhere)

@@ -5,6 +5,7 @@
 // next. curl's multi interface, because one of its waits can be ended from
 // another thread: a long poll does not hold up the daemon's end. Redirects are
 // not followed: who signs a call, or asks the host itself, means that address.
+// A URL with a user in it is refused: it looks as if it were of another host.
 //
 // Threads  web_call: one at a time; web_wake: any.
 // Memory   an ask is borrowed for the call; web_answer_release frees an answer.

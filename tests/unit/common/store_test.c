@@ -171,6 +171,50 @@ TEST(store, keys_come_from_the_first_place_that_has_any)
     credentials_free(c);
 }
 
+// The token goes to whoever is asked: what looks like this host has to be it.
+TEST(store, a_container_is_asked_on_this_host_alone)
+{
+    static const struct {
+        const char *url;
+        enum sl_err rc; // SL_EUNAVAIL: it was asked, and nobody is there
+    } rows[] = {
+        {"http://127.0.0.1:1/x", SL_EUNAVAIL},
+        {"HTTP://LocalHost:1", SL_EUNAVAIL},
+        {"https://localhost:1/x?a=@b", SL_EUNAVAIL},
+        {"http://192.0.2.1/x", SL_EAUTH},
+        {"http://127.0.0.1.example/x", SL_EAUTH},
+        {"http://127.0.0.1:80@localhost:1/x", SL_EAUTH},
+        {"http://localhost:a@127.0.0.1:1/x", SL_EAUTH},
+        {"http://localhost@127.0.0.1:1/x", SL_EAUTH},
+        {"http://127.0.0.1\\@localhost:1/x", SL_EAUTH},
+        {"http://127.0.0.1:1x/", SL_EAUTH},
+        {"http://127.0.0.1:1 @localhost/", SL_EAUTH},
+        {"http://127.0.0.1%2f@localhost:1/", SL_EAUTH},
+        {"https://user:word@localhost:1/x", SL_EAUTH},
+        {"https:///x", SL_EAUTH},
+        {"file:///etc/passwd", SL_EAUTH},
+        {"127.0.0.1:1", SL_EAUTH},
+    };
+    struct credential key;
+
+    if (!web_known())
+        T_SKIP("built without libcurl");
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        struct credentials *c = NULL;
+
+        nothing_set();
+        setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", rows[i].url, 1);
+        T_OK(credentials_new(&c, NULL, t_err()));
+        T_FAILS(rows[i].rc, credentials_get(c, &key, &err));
+        T_TRUE(strstr(err.text, "word") == NULL);
+        credentials_free(c);
+    }
+    nothing_set();
+    setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ":80@127.0.0.1:1/x", 1);
+    T_FAILS(SL_EAUTH, credential_from_container(&key, &err));
+    nothing_set();
+}
+
 TEST(store, a_file_of_keys)
 {
     static const struct {
