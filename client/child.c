@@ -121,7 +121,7 @@ static enum sl_err write_pid(const struct child *c, struct sl_error *err)
     char text[24];
     struct fs_file *file = NULL;
     int n = snprintf(text, sizeof(text), "%d\n", (int)c->pid);
-    enum sl_err rc = fs_open(fs_posix(), &file, c->pid_file, FS_WRITE, err);
+    enum sl_err rc = fs_open(fs_private(), &file, c->pid_file, FS_WRITE, err);
 
     if (rc == SL_OK)
         rc = fs_write(file, text, (size_t)n, err);
@@ -138,7 +138,7 @@ enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
     if (access(c->args[0], X_OK) != 0)
         return sl_fail(err, SL_ENOENT, "%s: %s; it is built beside sluice",
                        c->args[0], strerror(errno));
-    log = open(c->log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    log = open(c->log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (log < 0)
         return sl_fail(err, sl_err_from_errno(errno), "%s: %s", c->log,
                        strerror(errno));

@@ -32,7 +32,7 @@ static int rotate(const char *path, const char *old, uint64_t most)
         close(from);
         return 0;
     }
-    to = open(old, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    to = open(old, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     failed = to < 0 ? errno : copy_all(from, to);
     // A disk that is full: better no old lines than no new ones.
     if (ftruncate(from, 0) != 0 && failed == 0)

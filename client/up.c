@@ -175,6 +175,9 @@ static void announce(struct up *u)
     if (tcp)
         printf("Note:  every user of this machine may submit jobs there, which "
                "read what you may read; without --listen only you may\n");
+    if (u->dir.others)
+        printf("Note:  other users may look into %s; chmod 700 changes that\n",
+               u->dir.path);
     fflush(stdout);
     sdnotify("READY=1");
     if (u->ready >= 0)

@@ -55,7 +55,7 @@ void up_detached(struct up *u)
     char *path = updir_path(&u->dir, "log/up.log");
     int log = path == NULL
                   ? -1
-                  : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+                  : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     int none = open("/dev/null", O_RDWR | O_CLOEXEC);
     ssize_t n;
 

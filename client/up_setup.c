@@ -416,7 +416,7 @@ static enum sl_err make_folders(struct up *u, struct sl_error *err)
 {
     char *log = updir_path(&u->dir, "log");
     enum sl_err rc =
-        log != NULL ? fs_mkdirs(fs_posix(), log, err) : no_memory(err);
+        log != NULL ? fs_mkdirs(fs_private(), log, err) : no_memory(err);
 
     sl_free(log);
     return rc;
@@ -434,6 +434,8 @@ static enum sl_err make_store(struct up *u, struct sl_error *err)
     if (u->store == NULL)
         return no_memory(err);
     rc = store_fs(&fs, u->store, NULL, err);
+    if (rc == SL_OK && said == NULL)
+        fs = fs_private();
     if (rc != SL_OK || store_is_s3(u->store))
         return rc;
     rc = fs_mkdirs(fs, u->store, err);

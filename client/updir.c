@@ -48,7 +48,7 @@ enum sl_err updir_write(const struct updir *d, const char *name,
 
     if (path == NULL)
         return sl_fail(err, SL_ENOMEM, "out of memory");
-    rc = fs_open(fs_posix(), &file, path, FS_WRITE, err);
+    rc = fs_open(fs_private(), &file, path, FS_WRITE, err);
     if (rc == SL_OK)
         rc = fs_write(file, text, strlen(text), err);
     fs_close(file);
@@ -115,9 +115,10 @@ static enum sl_err can_write(const char *path, struct sl_error *err)
 enum sl_err updir_open(struct updir *d, const char *path, struct sl_error *err)
 {
     char real[PATH_MAX], pid[24];
-    enum sl_err rc = fs_mkdirs(fs_posix(), path, err);
+    bool others = false;
+    enum sl_err rc = fs_private_folder(path, &others, err);
 
-    *d = (struct updir){.lock = STATELOCK_INIT};
+    *d = (struct updir){.lock = STATELOCK_INIT, .others = others};
     if (rc == SL_OK)
         rc = can_write(path, err);
     else if (rc != SL_ENOMEM)

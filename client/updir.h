@@ -30,6 +30,7 @@
 struct updir {
     char *path; // absolute; owned
     struct statelock lock;
+    bool others; // may look into it: it was there before
 };
 
 // Makes the folder, takes its lock, writes up.pid.

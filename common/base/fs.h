@@ -98,8 +98,15 @@ struct fs {
     const struct fs_ops *ops;
 };
 
-// The real one; never freed.
+// The real one; never freed. What it makes is for others to read as far as the
+// umask lets them: a store may be shared.
 struct fs *fs_posix(void);
+
+// The same for what is its user's alone (the state of a daemon holds keys,
+// specs and the audit log): it makes folders of mode 0700 and files of mode
+// 0600, and a file that it opens for writing and that others could read no
+// longer is.
+struct fs *fs_private(void);
 
 enum sl_err fs_open(struct fs *fs, struct fs_file **out, const char *path,
                     enum fs_mode mode, struct sl_error *err);
@@ -132,6 +139,12 @@ bool fs_exists(struct fs *fs, const char *path);
 // Makes a folder and those above it; all of their names are durable then, also
 // if an earlier call died, or failed, half way.
 enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err);
+
+// Makes a folder of fs_private on the real file system, and those above it as
+// fs_mkdirs does. *others: it was there, and others may look into it; it stays
+// so, because it may be one that others need.
+enum sl_err fs_private_folder(const char *path, bool *others,
+                              struct sl_error *err);
 
 // Replaces *path (from sl_malloc), which exists on the real file system, by
 // its absolute form without links. On failure it is untouched.

@@ -49,6 +49,15 @@ static bool is_folder(int fd)
     return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+// By whoever owns it alone; elsewhere it stays what it is.
+static void make_private(int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 077) != 0)
+        (void)fchmod(fd, st.st_mode & 0700);
+}
+
 static struct posix_file *new_file(const char *path, struct sl_error *err)
 {
     struct posix_file *f = sl_calloc(1, sizeof(*f));
@@ -79,8 +88,10 @@ static enum sl_err posix_open(struct fs *fs, struct fs_file **out,
 
     if (f == NULL)
         return SL_ENOMEM;
+    f->base.fs = fs;
     do {
-        f->fd = open(path, flags[mode] | O_CLOEXEC, 0644);
+        f->fd = open(path, flags[mode] | O_CLOEXEC,
+                     fs == fs_private() ? 0600 : 0644);
     } while (f->fd < 0 && errno == EINTR);
     if (f->fd < 0 || is_folder(f->fd)) {
         enum sl_err rc =
@@ -94,6 +105,8 @@ static enum sl_err posix_open(struct fs *fs, struct fs_file **out,
         sl_free(f);
         return rc;
     }
+    if (mode != FS_READ && fs == fs_private())
+        make_private(f->fd);
     *out = &f->base;
     return SL_OK;
 }
@@ -270,7 +283,7 @@ static enum sl_err posix_unlink(struct fs *fs, const char *path,
 static enum sl_err posix_mkdir(struct fs *fs, const char *path,
                                struct sl_error *err)
 {
-    if (mkdir(path, 0755) != 0)
+    if (mkdir(path, fs == fs_private() ? 0700 : 0755) != 0)
         return fail(err, "mkdir", path);
     return SL_OK;
 }
@@ -347,6 +360,29 @@ struct fs *fs_posix(void)
     static struct fs fs = {&posix_ops};
 
     return &fs;
+}
+
+struct fs *fs_private(void)
+{
+    static struct fs fs = {&posix_ops};
+
+    return &fs;
+}
+
+enum sl_err fs_private_folder(const char *path, bool *others,
+                              struct sl_error *err)
+{
+    struct stat st;
+    bool fresh = stat(path, &st) != 0;
+    enum sl_err rc = fs_mkdirs(fs_posix(), path, err);
+
+    if (rc == SL_OK && fresh && chmod(path, 0700) != 0)
+        rc = fail(err, "chmod", path);
+    if (rc == SL_OK && stat(path, &st) != 0)
+        rc = fail(err, "stat", path);
+    if (rc == SL_OK)
+        *others = (st.st_mode & 077) != 0;
+    return rc;
 }
 
 enum sl_err fs_list_open(int fd, const char *dir, fs_name_fn fn, void *arg,

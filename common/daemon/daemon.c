@@ -481,6 +481,7 @@ static void set_up_process(void)
 static enum sl_err take_state_dir(struct daemon *d, struct sl_error *err)
 {
     const char *dir = conf_str(d->conf, "state");
+    bool others = false;
     enum sl_err rc;
     int n;
 
@@ -497,7 +498,10 @@ static enum sl_err take_state_dir(struct daemon *d, struct sl_error *err)
                      d->about->program);
     if ((size_t)n >= sizeof(d->state_dir))
         return sl_fail(err, SL_EINVAL, "--state: the path is too long");
-    rc = fs_mkdirs(fs_posix(), d->state_dir, err);
+    rc = fs_private_folder(d->state_dir, &others, err);
+    if (rc == SL_OK && others)
+        LOG(WARN, "others may look into the state folder", "folder=%s",
+            d->state_dir);
     return rc == SL_OK ? statelock_take(&d->lock, d->state_dir, err) : rc;
 }
 
@@ -595,7 +599,7 @@ static void note_ops(struct daemon *d)
     if (rc == SL_OK)
         rc = buf_appendf(&text, "%s\n", http_address(ops_http(d->ops)));
     if (rc == SL_OK)
-        rc = fs_open(fs_posix(), &file, d->ops_file, FS_WRITE, &err);
+        rc = fs_open(fs_private(), &file, d->ops_file, FS_WRITE, &err);
     if (rc == SL_OK)
         rc = fs_write(file, text.data, text.len, &err);
     if (rc != SL_OK)

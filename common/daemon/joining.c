@@ -15,7 +15,8 @@ enum sl_err joining_open(struct membership *m, struct fs **store_fs,
     do {
         rc = store_place(store_fs, store, conf, err);
         if (rc == SL_OK)
-            rc = membership_open(m, fs_posix(), state, *store_fs, *store, err);
+            rc =
+                membership_open(m, fs_private(), state, *store_fs, *store, err);
     } while (rc == SL_EUNAVAIL && store_is_s3(*store));
     return rc;
 }

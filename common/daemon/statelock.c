@@ -65,7 +65,7 @@ enum sl_err statelock_take(struct statelock *l, const char *folder,
     if ((size_t)snprintf(path, sizeof(path), "%s/lock", folder) >= sizeof(path))
         return sl_fail(err, SL_EINVAL, "%.100s...: the path is too long",
                        folder);
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return sl_fail(err, sl_err_from_errno(errno), "%s: open: %s", path,
                        strerror(errno));

@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/fault.h"
+#include "common/base/fs.h"
 #include "common/base/mem.h"
 
 // Of who reads only a recovery keeps us waiting, which is short: that of a
@@ -444,6 +445,26 @@ enum sl_err journal_open(struct journal **out, const char *path,
     return journal_open_kind(out, path, &kind, err);
 }
 
+// It holds the cluster's keys and every spec. SQLite gives what it keeps beside
+// it the mode of the file itself; those of a version that did not ask for one
+// are mended.
+static void keep_private(const char *path)
+{
+    static const char *const files[] = {"", "-wal", "-shm"};
+
+    for (size_t i = 0; i < SL_COUNT(files); i++) {
+        struct buf name = BUF_INIT;
+        struct fs_file *file = NULL;
+
+        if (buf_appendf(&name, "%s%s", path, files[i]) == SL_OK &&
+            (i == 0 || fs_exists(fs_private(), buf_text(&name))))
+            (void)fs_open(fs_private(), &file, buf_text(&name), FS_APPEND,
+                          NULL); // sqlite says what is wrong with it
+        fs_close(file);
+        buf_release(&name);
+    }
+}
+
 enum sl_err journal_open_kind(struct journal **out, const char *path,
                               const struct journal_kind *kind,
                               struct sl_error *err)
@@ -455,6 +476,8 @@ enum sl_err journal_open_kind(struct journal **out, const char *path,
         return sl_fail(err, SL_ENOMEM, "%s", path);
     j->kind = kind;
     j->commits = (struct histogram)HISTOGRAM_DURATIONS;
+    if (path[0] != ':')
+        keep_private(path);
     if (sqlite3_open_v2(path, &j->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
                             SQLITE_OPEN_NOMUTEX,

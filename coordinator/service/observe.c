@@ -230,7 +230,7 @@ enum sl_err observe_new(struct observe **out, struct loop *loop,
                         const struct sl_clock *clock, const char *root,
                         struct sl_error *err)
 {
-    enum sl_err rc = fs_mkdirs(fs_posix(), root, err);
+    enum sl_err rc = fs_mkdirs(fs_private(), root, err);
     struct observe *o;
 
     if (rc != SL_OK)

@@ -112,13 +112,15 @@ static enum sl_err open_store(struct server *s, const struct conf *conf,
                               struct sl_error *err)
 {
     const char *store = conf_str(conf, "store");
-    enum sl_err rc;
+    enum sl_err rc = SL_OK;
 
     s->store = store != NULL ? sl_strdup(store)
                              : fs_join(daemon_state_dir(s->daemon), "store");
     if (s->store == NULL)
         rc = sl_fail(err, SL_ENOMEM, "paths");
-    else // manifests name it to others
+    else if (store == NULL)
+        rc = fs_mkdirs(fs_private(), s->store, err);
+    if (rc == SL_OK) // manifests name it to others
         rc = store_place(&s->store_fs, &s->store, conf, err);
     return rc;
 }
@@ -176,7 +178,7 @@ static enum sl_err make_audit(struct server *s, const struct conf *conf,
                               struct sl_error *err)
 {
     struct audit_options options = {
-        .fs = fs_posix(),
+        .fs = fs_private(),
         .clock = s->options.clock,
         .folder = s->options.state_dir,
         .bytes = (uint64_t)conf_int(conf, "audit-bytes"),

@@ -119,7 +119,7 @@ static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
     enum sl_err rc = rpc_address_check(conf_str(c, "coordinator"), err);
 
     if (rc == SL_OK)
-        rc = identity_name(&s->name, fs_posix(), daemon_state_dir(s->daemon),
+        rc = identity_name(&s->name, fs_private(), daemon_state_dir(s->daemon),
                            conf_str(c, "name"), err);
     if (rc != SL_OK)
         return rc;
@@ -127,6 +127,10 @@ static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
                               : fs_join(daemon_state_dir(s->daemon), "store");
     if (s->folder == NULL)
         return SL_ENOMEM;
+    if (store == NULL)
+        rc = fs_mkdirs(fs_private(), s->folder, err);
+    if (rc != SL_OK)
+        return rc;
     // Reports name it to programs that run in other folders.
     return joining_open(&s->membership, &s->fs, &s->folder,
                         daemon_state_dir(s->daemon), c, err);

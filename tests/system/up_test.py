@@ -166,6 +166,12 @@ def without_listen_it_is_for_its_user_alone():
             subprocess.run([sys.executable, "-c", "import sluice; sluice.Session(wait=30).close()"],
                            env=environment, check=True, timeout=60)
 
+            # Journal, audit log, logs: all that it keeps, and what the store is in.
+            store = cluster / "checkpoints"
+            check_equal({str(p): oct(p.stat().st_mode) for p in (cluster, *cluster.rglob("*"))
+                         if p.stat().st_mode & 0o077 and not p.is_socket()
+                         and store not in p.parents}, {}, "what others may read")
+
             pids = [p for p in children_of(cluster) if "sluice" not in pathlib.Path(
                 f"/proc/{p}/comm").read_text()]
             check_equal(len(pids), 3, "daemons")

@@ -3,6 +3,7 @@
 // crash_fs; then what makes a file durable.
 #include "common/base/fs.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/buf.h"
@@ -248,6 +249,50 @@ TEST(fs, write_durable_one_failure_at_every_step)
                (failed && is_text(fs, "f", (const uint8_t *)"old", 3)));
         crash_fs_free(crash);
     }
+}
+
+static unsigned mode_of(const char *path)
+{
+    struct stat st;
+
+    T_ASSERT(stat(path, &st) == 0);
+    return st.st_mode & 0777;
+}
+
+TEST(fs, what_is_private_is_for_its_user_alone)
+{
+    const char *path = t_path("top/state/file");
+    mode_t was = umask(022);
+    struct fs_file *f = NULL;
+    bool others = true;
+
+    T_OK(fs_private_folder(t_path("top/state"), &others, t_err()));
+    T_FALSE(others);
+    T_EQ(mode_of(t_path("top")), 0755); // others may need it
+    T_EQ(mode_of(t_path("top/state")), 0700);
+    T_OK(fs_mkdirs(fs_private(), t_path("top/state/a/b"), t_err()));
+    T_EQ(mode_of(t_path("top/state/a")), 0700);
+    T_OK(fs_open(fs_private(), &f, path, FS_CREATE, t_err()));
+    fs_close(f);
+    T_EQ(mode_of(path), 0600);
+    // Of before: reading changes nothing, writing does.
+    T_ASSERT(chmod(path, 0664) == 0 && chmod(t_path("top/state"), 0750) == 0);
+    T_OK(fs_open(fs_private(), &f, path, FS_READ, t_err()));
+    fs_close(f);
+    T_EQ(mode_of(path), 0664);
+    T_OK(fs_open(fs_private(), &f, path, FS_APPEND, t_err()));
+    fs_close(f);
+    T_EQ(mode_of(path), 0600);
+    T_OK(fs_private_folder(t_path("top/state"), &others, t_err()));
+    T_TRUE(others);
+    T_EQ(mode_of(t_path("top/state")), 0750);
+    // A store is as its umask has it.
+    T_OK(fs_mkdirs(fs_posix(), t_path("store"), t_err()));
+    T_OK(fs_open(fs_posix(), &f, t_path("store/x"), FS_CREATE, t_err()));
+    fs_close(f);
+    T_EQ(mode_of(t_path("store")), 0755);
+    T_EQ(mode_of(t_path("store/x")), 0644);
+    umask(was);
 }
 
 TEST(fs, mkdirs_is_durable)

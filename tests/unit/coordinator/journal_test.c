@@ -65,6 +65,33 @@ static struct journal_job only_job(struct journal *j)
     return row;
 }
 
+static unsigned mode_of(const char *path)
+{
+    struct stat st;
+
+    T_ASSERT(stat(path, &st) == 0);
+    return st.st_mode & 0777;
+}
+
+// It holds the keys of all tokens, and all specs.
+TEST(journal, is_for_its_user_alone)
+{
+    static const char *const files[] = {"j.sqlite", "j.sqlite-wal",
+                                        "j.sqlite-shm"};
+    mode_t was = umask(022);
+    struct journal *j = open_at("j.sqlite");
+
+    add_job(j, "r");
+    for (size_t i = 0; i < SL_COUNT(files); i++)
+        T_EQ(mode_of(t_path(files[i])), 0600);
+    journal_close(j);
+    T_ASSERT(chmod(t_path("j.sqlite"), 0644) == 0); // as earlier versions did
+    j = open_at("j.sqlite");
+    T_EQ(mode_of(t_path("j.sqlite")), 0600);
+    journal_close(j);
+    umask(was);
+}
+
 TEST(journal, I5_the_term_rises_and_stays)
 {
     struct journal *j = open_at("j");
