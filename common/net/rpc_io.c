@@ -15,6 +15,7 @@
 #include <grpc/grpc_posix.h>
 #include <grpc/support/log.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "common/run/prompt.h"
@@ -53,16 +54,35 @@ __tsan_default_suppressions(void)
 }
 #endif
 
+// Whoever reaches a port can cause them.
+static bool may_say(unsigned *left_out)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct log_share share;
+    bool says;
+
+    pthread_mutex_lock(&lock);
+    says =
+        log_share(&share, LOG_SHARE_ALL, sl_now_ms(sl_clock_real()), left_out);
+    pthread_mutex_unlock(&lock);
+    return says;
+}
+
 // Core's own messages: what it calls an error is a connection that failed,
 // which the call that needed it reports as well.
 static void forward_log(gpr_log_func_args *args)
 {
     const char *meaning = tls_explain(args->message);
+    bool warns = meaning != NULL || args->severity == GPR_LOG_SEVERITY_ERROR;
+    unsigned left_out = 0;
 
+    if (warns && !may_say(&left_out))
+        return;
     if (meaning != NULL) // on a server nobody else says so
-        LOG(WARN, "handshake failed", "why=%s text=%s", meaning, args->message);
-    else if (args->severity == GPR_LOG_SEVERITY_ERROR)
-        LOG(WARN, "grpc", "text=%s", args->message);
+        LOG(WARN, "handshake failed", "why=%s text=%s left_out=%u", meaning,
+            args->message, left_out);
+    else if (warns)
+        LOG(WARN, "grpc", "text=%s left_out=%u", args->message, left_out);
     else
         LOG(DEBUG, "grpc", "text=%s", args->message);
 }

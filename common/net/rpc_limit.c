@@ -191,6 +191,18 @@ unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
     return count;
 }
 
+// One that has no other reason to be remembered is, for a minute.
+bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
+                      unsigned *left_out)
+{
+    struct rpc_limit_peer *p = find(l, who, false);
+
+    if (p == NULL)
+        return false;
+    p->used = true;
+    return log_share(&p->denied, LOG_SHARE, now_ms, left_out);
+}
+
 void rpc_limit_forget(struct rpc_limit *l, uint64_t now_ms)
 {
     size_t at = 0;

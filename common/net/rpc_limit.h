@@ -29,6 +29,7 @@
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/net/rpc.h"
+#include "common/run/log.h"
 
 #define RPC_LIMIT_WHO (RPC_PEER_ID + 64)
 #define RPC_LIMIT_SAY_MS 60000 // between two lines of the log about one peer
@@ -40,10 +41,11 @@ struct rpc_limit_peer {
     bool trusted; // counted, but not limited for itself
     unsigned calls;
     size_t inbound_bytes, unread_bytes;
-    unsigned resumed;      // calls that waited for it to read, and are served
-    struct list waiting;   // calls, first come first
-    struct list_node node; // in turns, while one of its calls waits
-    unsigned refused;      // since it was last said
+    unsigned resumed;        // calls that waited for it to read, and are served
+    struct list waiting;     // calls, first come first
+    struct list_node node;   // in turns, while one of its calls waits
+    struct log_share denied; // calls that it may not make
+    unsigned refused;        // since it was last said
     uint64_t said_ms;
     bool used;        // since rpc_limit_forget has looked,
     uint64_t idle_ms; // which was then
@@ -96,6 +98,11 @@ void rpc_limit_leave(struct rpc_limit *l, struct rpc_limit_call *call);
 // if now is the time for one; else 0.
 unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
                            uint64_t now_ms);
+
+// This peer may not make a call: whether that has a line of the log, and how
+// many had none before.
+bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
+                      unsigned *left_out);
 
 // From time to time: forgets peers that have nothing open and of whom nothing
 // is to be said.

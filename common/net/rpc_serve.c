@@ -517,6 +517,25 @@ static void open_stream(struct rpc_call *c)
                      served->arg);
 }
 
+// One certificate fills no disk by what it may not do.
+static void note_denied(struct rpc_call *c, const struct rpc_peer *peer,
+                        const struct sl_error *err)
+{
+    struct rpc_server *s = c->lane->server;
+    char who[RPC_LIMIT_WHO];
+    unsigned left_out;
+    bool says;
+
+    (void)name_of(c, peer, who);
+    pthread_mutex_lock(&s->limit_lock);
+    says = rpc_limit_denied(&s->limit, who, now_ms(), &left_out);
+    pthread_mutex_unlock(&s->limit_lock);
+    if (says)
+        LOG(WARN, "call refused", "method=%s who=%s why=%s left_out=%u",
+            c->served->method.path, peer->id, err->text, left_out);
+    rpc_refused(RPC_REFUSED_AUTH);
+}
+
 // False: it was refused.
 static bool may_call(struct rpc_call *c, const struct rpc_peer *peer)
 {
@@ -530,9 +549,7 @@ static bool may_call(struct rpc_call *c, const struct rpc_peer *peer)
     rc = s->allow(path, peer, &err);
     if (rc == SL_OK)
         return true;
-    LOG(WARN, "call refused", "method=%s who=%s why=%s", path, peer->id,
-        err.text);
-    rpc_refused(RPC_REFUSED_AUTH);
+    note_denied(c, peer, &err);
     rpc_answer(c, rc, &err, NULL);
     return false;
 }

@@ -211,6 +211,23 @@ uint64_t log_dropped(void)
     return n;
 }
 
+bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
+               unsigned *left_out)
+{
+    if (s->lines == 0 || now_ms - s->since_ms >= 60000) {
+        s->since_ms = now_ms;
+        s->lines = 0;
+    }
+    *left_out = s->left_out;
+    if (s->lines == most) {
+        s->left_out++;
+        return false;
+    }
+    s->lines++;
+    s->left_out = 0;
+    return true;
+}
+
 bool log_on(enum log_level level)
 {
     return level >= log_get_level();

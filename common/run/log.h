@@ -68,6 +68,20 @@ uint64_t log_dropped(void);
 // oldest that is kept. `size` is LOG_LINE at least.
 size_t log_kept(char *out, size_t size, uint64_t *after);
 
+// Of what somebody else can cause as often as it likes there are so many lines
+// a minute: for each whom it is kept for, or for all. All zeroes at first.
+#define LOG_SHARE 20
+#define LOG_SHARE_ALL 300
+struct log_share {
+    uint64_t since_ms;
+    unsigned lines, left_out;
+};
+
+// Whether there may be a line now, and how many there were not since the last
+// one. `now_ms` is monotonic. Threads: one at a time.
+bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
+               unsigned *left_out);
+
 bool log_on(enum log_level level);
 
 // Use LOG. `pairs` is "key=format key=format ..."; a value may have several

@@ -8,13 +8,18 @@
 #include <string.h>
 
 #include "common/run/log.h"
+#include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/base/mem.h"
+#include "coordinator/service/costs.h"
 #include "proto/access.h"
 
-// Messages of one stream that may wait for the loop; then its peer is held
-// back by flow control.
+// Messages of one stream that may wait for the loop, each of a page of bytes; a
+// longer one counts as several. Then its peer is held back by flow control.
 #define ATTEND_QUEUED_MAX 256
+#define ATTEND_PAGE 4096
+
+#define ATTEND_HELD_MS 10 // between two looks at those that are slowed down
 
 // Who takes the messages of one kind, instead of the coord.
 struct taker {
@@ -27,7 +32,10 @@ struct attend {
     struct loop *loop;
     struct coord *coord; // NULL: nobody listens
     struct taker takers[2];
-    struct map sessions;  // member -> struct session, once attached
+    struct map sessions; // member -> struct session, once attached
+    struct costs costs;
+    struct list held; // sessions that are not read for a while
+    struct loop_timer *held_timer;
     uint64_t last_member; // numbers given to streams
     struct sl_error why;  // without a coord: told to who comes; empty: nothing
 };
@@ -35,14 +43,17 @@ struct attend {
 struct session {
     struct attend *attend;
     struct rpc_stream *stream; // a reference of ours
-    _Atomic unsigned queued;   // messages on their way to the loop
+    _Atomic unsigned queued;   // pages on their way to the loop
     struct loop_task end;
     struct access_who who;         // by its certificate
     char certificate[RPC_PEER_ID]; // "": none is shown
     // the loop's
-    uint64_t member;       // 0: no Hello yet, or refused
-    enum access_role role; // that it attends in
-    bool done;             // hung up: what still comes is not for us
+    uint64_t member;        // 0: no Hello yet, or refused
+    enum access_role role;  // that it attends in
+    bool done;              // hung up: what still comes is not for us
+    struct cost_time time;  // where the certificate is for any name
+    struct list_node held;  // in attend.held,
+    uint64_t held_until_ms; // so long
 };
 
 // A message on its way to the loop.
@@ -51,6 +62,8 @@ struct parcel {
     struct session *session;
     struct wire_arena arena;
     Sluice__V1__AttendUp *message; // in the arena
+    unsigned pages;
+    uint64_t us; // that it took to read
     enum sl_err rc;
     struct sl_error err;
 };
@@ -75,7 +88,14 @@ static void say_goodbye(struct session *s, const char *why)
 // Not let in: sent the reason, then ended.
 static void refuse(struct session *s, enum sl_err rc, struct sl_error *err)
 {
-    LOG(WARN, "stream refused", "why=%s", err->text);
+    struct cost *cost = costs_of(&s->attend->costs, &s->who);
+    unsigned left_out;
+
+    // Without memory for an account there are no lines either.
+    if (cost != NULL && log_share(&cost->lines, LOG_SHARE,
+                                  loop_now_ms(s->attend->loop), &left_out))
+        LOG(WARN, "stream refused", "why=%s who=%s left_out=%u", err->text,
+            s->who.name, left_out);
     say_goodbye(s, err->text);
     rpc_stream_finish(s->stream, rc, err);
     s->done = true;
@@ -88,6 +108,19 @@ static enum member_claim claim_of(const struct access_who *who)
     return strcmp(who->name, ACCESS_ANY) == 0 ? MEMBER_ANY : MEMBER_OWN;
 }
 
+static enum sl_err may_attend(struct session *s, const Sluice__V1__Hello *hello,
+                              struct sl_error *err)
+{
+    struct cost *cost = costs_of(&s->attend->costs, &s->who);
+    enum sl_err rc = access_attend(&s->who, s->role, hello->name, err);
+
+    if (rc == SL_OK && cost == NULL)
+        rc = sl_fail(err, SL_ENOMEM, "one more stream");
+    if (rc == SL_OK)
+        rc = cost_open(cost, &s->who, loop_now_ms(s->attend->loop), err);
+    return rc;
+}
+
 static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
 {
     struct attend *a = s->attend;
@@ -96,7 +129,7 @@ static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
 
     s->role = hello->role == SLUICE__V1__ROLE__ROLE_PSSERVER ? ACCESS_PSSERVER
                                                              : ACCESS_WORKER;
-    rc = access_attend(&s->who, s->role, hello->name, &err);
+    rc = may_attend(s, hello, &err);
     if (rc != SL_OK) {
         refuse(s, rc, &err);
         return;
@@ -156,6 +189,60 @@ static void receive(struct session *s, struct parcel *p)
         hand_over(s, p->message);
 }
 
+// ---- what a bearer costs
+
+// Who asks for more than its part of the time is not read for a while.
+static void hold(struct session *s, uint32_t wait_ms)
+{
+    struct attend *a = s->attend;
+    struct cost *cost = costs_of(&a->costs, &s->who);
+    uint64_t now = loop_now_ms(a->loop);
+    unsigned left_out;
+
+    rpc_stream_pause(s->stream);
+    s->held_until_ms = now + wait_ms;
+    if (list_empty(&a->held))
+        loop_timer_start(a->held_timer, ATTEND_HELD_MS, ATTEND_HELD_MS);
+    list_push_back(&a->held, &s->held);
+    if (cost != NULL && log_share(&cost->slow, 1, now, &left_out))
+        LOG(WARN, "a member says too much: slowed down",
+            "role=%s who=%s times=%u", access_role_name(s->who.role),
+            s->who.name, left_out + 1);
+}
+
+static void look_at_held(void *arg)
+{
+    struct attend *a = arg;
+    uint64_t now = loop_now_ms(a->loop);
+
+    list_for_safe(n, &a->held)
+    {
+        struct session *s = list_entry(n, struct session, held);
+
+        if (now < s->held_until_ms)
+            continue;
+        list_remove(n);
+        if (atomic_load(&s->queued) == 0)
+            rpc_stream_resume(s->stream);
+    }
+    if (list_empty(&a->held))
+        loop_timer_stop(a->held_timer);
+}
+
+static void spend(struct session *s, uint64_t us)
+{
+    bool any = claim_of(&s->who) == MEMBER_ANY;
+    struct cost *cost = any ? NULL : costs_of(&s->attend->costs, &s->who);
+    struct cost_time *time = cost != NULL ? &cost->time : &s->time;
+    uint32_t wait;
+
+    if (claim_of(&s->who) == MEMBER_LOCAL)
+        return;
+    wait = cost_time_spend(time, us, loop_now_ms(s->attend->loop));
+    if (wait > 0 && !s->done && !list_on(&s->held))
+        hold(s, wait);
+}
+
 static void send_away(struct session *s)
 {
     s->done = true;
@@ -166,14 +253,17 @@ static void on_loop_message(void *arg)
 {
     struct parcel *p = arg;
     struct session *s = p->session;
+    uint64_t from_us = sl_now_us(sl_clock_real());
+    unsigned pages = p->pages;
 
     if (!s->done && s->attend->coord != NULL)
         receive(s, p);
     else if (!s->done && s->attend->why.code != SL_OK)
         send_away(s);
     wire_arena_release(&p->arena);
+    spend(s, p->us + sl_now_us(sl_clock_real()) - from_us);
     sl_free(p);
-    if (atomic_fetch_sub(&s->queued, 1) == 1)
+    if (atomic_fetch_sub(&s->queued, pages) == pages && !list_on(&s->held))
         rpc_stream_resume(s->stream);
 }
 
@@ -188,6 +278,7 @@ static void on_loop_end(void *arg)
         if (a->coord != NULL && !s->done)
             coord_detach(a->coord, s->member);
     }
+    list_remove(&s->held);
     rpc_stream_unref(s->stream);
     sl_free(s);
 }
@@ -198,6 +289,7 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
                        void *user)
 {
     struct session *s = user;
+    uint64_t from_us = sl_now_us(sl_clock_real());
     struct parcel *p = sl_malloc(sizeof(*p));
 
     if (p == NULL) { // out of memory: it comes back when there is some
@@ -208,7 +300,10 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
     p->err = (struct sl_error)SL_ERROR_INIT;
     wire_arena_init(&p->arena);
     p->rc = wire_unpack_attend_up(&p->message, &p->arena, body, &p->err);
-    if (atomic_fetch_add(&s->queued, 1) + 1 >= ATTEND_QUEUED_MAX) {
+    p->pages = 1 + (unsigned)(body->bytes / ATTEND_PAGE);
+    p->us = sl_now_us(sl_clock_real()) - from_us;
+    if (atomic_fetch_add(&s->queued, p->pages) + p->pages >=
+        ATTEND_QUEUED_MAX) {
         rpc_stream_pause(stream);
         // The loop may have emptied the queue before we paused.
         if (atomic_load(&s->queued) == 0)
@@ -318,11 +413,19 @@ enum sl_err attend_new(struct attend **out, struct loop *loop,
                        struct sl_error *err)
 {
     struct attend *a = sl_calloc(1, sizeof(*a));
+    enum sl_err rc;
 
     if (a == NULL)
         return sl_fail(err, SL_ENOMEM, "attend");
     a->loop = loop;
     map_init(&a->sessions);
+    costs_init(&a->costs);
+    list_init(&a->held);
+    rc = loop_timer_new(&a->held_timer, loop, look_at_held, a);
+    if (rc != SL_OK) {
+        sl_free(a);
+        return sl_fail(err, rc, "attend");
+    }
     *out = a;
     return SL_OK;
 }
@@ -363,5 +466,7 @@ void attend_free(struct attend *a)
     if (a == NULL)
         return;
     map_release(&a->sessions);
+    costs_release(&a->costs);
+    loop_timer_free(a->held_timer);
     sl_free(a);
 }

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a member may claim: no more than its role may say, whatever its name."""
 from cluster import check, check_equal, main, mlp_job, wait_for
-from member import COMMON, COORD, Member, Played
+from member import COMMON, COORD, JOBS, JOBS_CALLS, Member, Played, grpc
 
 
-def report(job, shard, counted):
+def report_of(job, shard, counted):
     counts = COMMON.ShardCounts(counted=counted, applied=counted, version=7)
     return COORD.ShardReport(job=int(job[2:]), shard=int(shard["shard"]),
                              incarnation=int(shard["incarnation"]), counts=counts)
@@ -23,7 +23,7 @@ def a_worker_reports_no_shards():
         with Member(c, "ps-0", only_job=999) as m:
             check(m.wait(lambda: m.find("welcome")), "the worker 'ps-0' was not let in", m.ended)
             m.say(heartbeat=COORD.Heartbeat(
-                seq=1, shards=[report(job, s, asked) for s in before["shards"]] * 20000))
+                seq=1, shards=[report_of(job, s, asked) for s in before["shards"]] * 20000))
             m.wait(lambda: False)
             check(m.ended and "PERMISSION_DENIED" in m.ended and "may not say 'shards'" in m.ended,
                   "a worker spoke of shards", m.ended)
@@ -51,5 +51,37 @@ def a_name_is_its_holders_and_its_certificates():
             check(m.ended is None, "it was sent away again", m.ended)
 
 
+def words_without_end_have_a_part_of_the_time():
+    with Played([("psserver", "evil")], psservers=1, workers=1) as c:
+        job = c.submit(mlp_job("honest", epochs=500))
+        c.wait_steps(job, 20)
+        counts = COMMON.ShardCounts(version=1, counted=7, applied=7)
+        report = COORD.ShardReport(job=77, shard=1, incarnation=5, job_uid=7, counts=counts)
+        beat = COORD.Heartbeat(seq=1, shards=[report] * 10000)
+        with Member(c, "evil", who="psserver-evil", role=2, address="127.0.0.1:1") as m:
+            check(m.wait(lambda: m.find("welcome")), "not let in", m.ended)
+            for _ in range(1000):  # reports of no job
+                m.say(heartbeat=beat)
+            wait_for("it to be slowed down",
+                     lambda: "a member says too much" in c.log("coordinator"), 15)
+            c.wait_steps(job, c.steps(job) + 200)
+            for silent in ("member is silent", "member lost"):
+                check(silent not in c.log("coordinator"), f"{silent}: somebody")
+
+
+def a_certificate_has_so_many_lines():
+    with Played(psservers=0, workers=0) as c:
+        jobs = c.calls(JOBS_CALLS.JobsStub, who="worker")
+        for _ in range(500):
+            try:
+                jobs.List(JOBS.ListRequest())
+                check(False, "a worker looked at jobs")
+            except grpc.RpcError as error:
+                check(error.code() == grpc.StatusCode.PERMISSION_DENIED, "another refusal", error)
+        said = c.log("coordinator").count("call refused")
+        check(0 < said < 50, f"{said} lines of 500 calls")
+
+
 if __name__ == "__main__":
-    main([a_worker_reports_no_shards, a_name_is_its_holders_and_its_certificates])
+    main([a_worker_reports_no_shards, a_name_is_its_holders_and_its_certificates,
+          words_without_end_have_a_part_of_the_time, a_certificate_has_so_many_lines])

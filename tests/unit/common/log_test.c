@@ -267,3 +267,19 @@ TEST(log, threads_do_not_mix_lines)
     buf_release(&lines);
     log_set_sink(NULL, NULL);
 }
+
+// Whoever can cause lines has some of them a minute, and then their number.
+TEST(log, a_share_of_lines)
+{
+    struct log_share share = {0};
+    unsigned left_out = 0, had = 0;
+
+    for (unsigned i = 0; i < 1000; i++)
+        had += log_share(&share, 7, 5000 + i, &left_out);
+    T_EQ(had, 7);
+    T_FALSE(log_share(&share, 7, 64999, &left_out));
+    T_TRUE(log_share(&share, 7, 65000, &left_out));
+    T_EQ(left_out, 994);
+    T_TRUE(log_share(&share, 7, 65001, &left_out));
+    T_EQ(left_out, 0);
+}

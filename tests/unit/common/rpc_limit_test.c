@@ -31,6 +31,22 @@ static void nothing_is_kept(struct rpc_limit *l)
     T_EQ(l->peers.len, 0);
 }
 
+TEST(rpc_limit, what_a_peer_may_not_call_has_so_many_lines)
+{
+    struct rpc_limit l;
+    unsigned left_out, lines = 0;
+
+    rpc_limit_init(&l, &small);
+    for (unsigned i = 0; i < 1000; i++)
+        lines += rpc_limit_denied(&l, "mallory", 500, &left_out);
+    T_EQ(lines, LOG_SHARE);
+    T_TRUE(rpc_limit_denied(&l, "alice", 500, &left_out)); // has her own
+    T_TRUE(rpc_limit_denied(&l, "mallory", 60500, &left_out));
+    T_EQ(left_out, 1000 - LOG_SHARE);
+    nothing_is_kept(&l);
+    rpc_limit_release(&l);
+}
+
 TEST(rpc_limit, a_peer_has_so_many_calls_and_all_have_so_many)
 {
     struct rpc_limit_call c[6] = {{.peer = NULL}};
