@@ -59,6 +59,7 @@ struct http_request {
     void *arg;
     struct buf body;
     struct http_stream *stream; // the answer's, if it is one
+    size_t plain;               // bytes of the path before an escape
     bool odd;                   // its line could be read in two ways
     bool begun;                 // its headers were looked at
     bool refused;               // an answer is on its way

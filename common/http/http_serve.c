@@ -117,13 +117,16 @@ static unsigned method_of(const char *method)
     return strcmp(method, MHD_HTTP_METHOD_POST) == 0 ? HTTP_POST : 0;
 }
 
-static bool fits(const struct http_route *route, const char *path)
+// The names of routes stand as they are: to whoever compares bytes before us,
+// "%2f" is no "/". What a "*" stands for may have escapes.
+static bool fits(const struct http_route *route, const struct http_request *q)
 {
     size_t n = strlen(route->path);
+    bool all = route->path[n - 1] != '*';
 
-    if (route->path[n - 1] == '*')
-        return strncmp(route->path, path, n - 1) == 0;
-    return strcmp(route->path, path) == 0;
+    n -= !all;
+    return n <= q->plain && strncmp(route->path, q->path, n) == 0 &&
+           (!all || q->path[n] == '\0');
 }
 
 // Finds the route; if none, the status that says why.
@@ -137,7 +140,7 @@ static int find_route(struct http_request *q)
         struct http_table *t = list_entry(n, struct http_table, node);
 
         for (const struct http_route *r = t->routes; r->path != NULL; r++) {
-            if (!fits(r, q->path) || (r->near_only && !q->http->near))
+            if (!fits(r, q) || (r->near_only && !q->http->near))
                 continue;
             if (method & (r->methods != 0 ? r->methods : HTTP_GET)) {
                 q->route = r;
@@ -210,8 +213,7 @@ static bool is_clear(const struct http_request *q, const char *version)
                                 strcmp(version, MHD_HTTP_VERSION_1_1) == 0);
 }
 
-// A path means what its bytes say: "%2f" is no "/" to whoever compares them,
-// and "%00" would end it. Decoded, both would be.
+// "%00" would end what it is in.
 static bool path_ok(const char *uri)
 {
     for (; *uri != '\0' && *uri != '?'; uri++) {
@@ -219,8 +221,7 @@ static bool path_ok(const char *uri)
             return false;
         if (*uri == '%' &&
             (!isxdigit((unsigned char)uri[1]) ||
-             !isxdigit((unsigned char)uri[2]) || strncmp(uri, "%00", 3) == 0 ||
-             strncasecmp(uri, "%2f", 3) == 0))
+             !isxdigit((unsigned char)uri[2]) || strncmp(uri, "%00", 3) == 0))
             return false;
     }
     return strstr(uri, "%00") == NULL;
@@ -235,6 +236,7 @@ void *http_on_line(void *cls, const char *uri, struct MHD_Connection *at)
     q->http = cls;
     q->at = at;
     q->odd = uri == NULL || !path_ok(uri);
+    q->plain = uri == NULL ? 0 : strcspn(uri, "%?");
     return q;
 }
 
