@@ -300,7 +300,7 @@ class Worker:
         counted, evidence = [], {}
         for shard in range(len(job.ranges)):
             reply, _ = self.call(lease, job, shard, "Ask", lambda i: ps.AskRequest(
-                **self.keys(lease, job, shard, i)))
+                **self.keys(lease, job, shard, i), proof=lease.proof))
             self.check_refused(job, reply)
             evidence[shard] = reply.incarnation
             bits = int.from_bytes(reply.counted, "little")

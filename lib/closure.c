@@ -291,6 +291,7 @@ static enum sync_result open_sync(struct sluice_closure *c)
     struct lease *l = c->lease;
     struct sync_closure open = {.closure = l->closure,
                                 .attempt = l->attempt,
+                                .proof = l->proof,
                                 .steps = l->steps,
                                 .gate = &l->gate};
     enum sync_result result;

@@ -171,6 +171,7 @@ void group_lead(struct lib_ring *g, struct lease *l)
                      .err = SL_ERROR_INIT};
     struct sync_closure c = {.closure = l->closure,
                              .attempt = l->attempt,
+                             .proof = l->proof,
                              .steps = l->steps,
                              .gate = &l->gate};
     enum sync_result result = t.sync->ops->open(t.sync, &c, &t.err);

@@ -17,20 +17,43 @@ static uint64_t load(const uint8_t *bytes)
     return value;
 }
 
-enum sl_err token_make(struct wire_token *out,
-                       const uint8_t key[TOKEN_KEY_BYTES], uint64_t job_uid,
-                       uint64_t job_incarnation)
+static enum sl_err sign(struct wire_token *out,
+                        const uint8_t key[TOKEN_KEY_BYTES], const char *text,
+                        int n)
 {
     uint8_t digest[SHA256_BYTES];
-    char text[100];
-    int n = snprintf(text, sizeof(text),
-                     "sluice.v1 worker %016" PRIx64 " %016" PRIx64, job_uid,
-                     job_incarnation);
     enum sl_err rc = hmac_sha256(digest, key, TOKEN_KEY_BYTES, text, (size_t)n);
 
     if (rc == SL_OK)
         *out = (struct wire_token){load(digest), load(digest + 8)};
     return rc;
+}
+
+enum sl_err token_make(struct wire_token *out,
+                       const uint8_t key[TOKEN_KEY_BYTES], uint64_t job_uid,
+                       uint64_t job_incarnation)
+{
+    char text[100];
+    int n = snprintf(text, sizeof(text),
+                     "sluice.v1 worker %016" PRIx64 " %016" PRIx64, job_uid,
+                     job_incarnation);
+
+    return sign(out, key, text, n);
+}
+
+enum sl_err token_make_lease(struct wire_token *out,
+                             const uint8_t key[TOKEN_KEY_BYTES],
+                             uint64_t job_uid, uint64_t job_incarnation,
+                             uint64_t closure, struct wire_attempt attempt)
+{
+    char text[160];
+    int n =
+        snprintf(text, sizeof(text),
+                 "sluice.v1 lease %016" PRIx64 " %016" PRIx64 " %016" PRIx64
+                 " %016" PRIx64 " %016" PRIx64,
+                 job_uid, job_incarnation, closure, attempt.term, attempt.n);
+
+    return sign(out, key, text, n);
 }
 
 bool token_same(const struct wire_token *a, const struct wire_token *b)

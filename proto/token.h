@@ -4,7 +4,8 @@
 // A token is the first 128 bits of HMAC-SHA256, under a key that coordinator
 // and psservers have, over the job's uid, its incarnation and what the bearer
 // may do. The coordinator hands it to a worker with the job (JobOpen); shards
-// compare it before they answer.
+// compare it before they answer. The proof of a lease is the same over closure
+// and attempt, too: without it an attempt fences no other one.
 //
 // Threads  any.
 // Memory   by value.
@@ -24,6 +25,12 @@
 enum sl_err token_make(struct wire_token *out,
                        const uint8_t key[TOKEN_KEY_BYTES], uint64_t job_uid,
                        uint64_t job_incarnation);
+
+// For the worker that was leased this attempt at a closure of the job.
+enum sl_err token_make_lease(struct wire_token *out,
+                             const uint8_t key[TOKEN_KEY_BYTES],
+                             uint64_t job_uid, uint64_t job_incarnation,
+                             uint64_t closure, struct wire_attempt attempt);
 
 // In a time that says nothing of where they differ.
 bool token_same(const struct wire_token *a, const struct wire_token *b);

@@ -176,7 +176,8 @@ struct wire_ask {
     uint64_t job, job_incarnation, incarnation, closure;
     struct wire_attempt attempt;
     uint32_t shard;
-    struct wire_token token;
+    struct wire_token token, proof;
+    bool unproven; // not of the wire: older attempts go on (I4)
 };
 
 struct wire_ask_reply {
@@ -223,6 +224,7 @@ struct wire_push {
     struct wire_shm shm;    // instead of a payload
     struct wire_shm answer; // where that of the reply may be put
     struct wire_token token;
+    bool unproven;       // not of the wire: older attempts go on (I4)
     size_t absent_bytes; // of `absent`; 0: every piece has a gradient
     uint8_t absent[WIRE_ABSENT_BYTES]; // bit per piece: it has none
     // Whole elements; empty if skip or has_shm, or no piece has a gradient.

@@ -53,6 +53,7 @@ static const struct wire_field ask_fields[] = {
     FIELD(wire_ask, 5, WIRE_U64, closure, 0, NULL),
     FIELD(wire_ask, 6, WIRE_MESSAGE, attempt, 0, &attempt_table),
     FIELD(wire_ask, 7, WIRE_MESSAGE, token, 0, &token_table),
+    FIELD(wire_ask, 8, WIRE_MESSAGE, proof, 0, &token_table),
 };
 TABLE(wire_table_ask, "AskRequest", ask_fields, ask_request);
 

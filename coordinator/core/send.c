@@ -588,22 +588,26 @@ static enum sl_err fill_evaluate(Sluice__V1__Lease *msg, const struct work *w)
 struct lease_parts {
     Sluice__V1__Lease msg;
     Sluice__V1__Attempt attempt;
+    Sluice__V1__JobToken proof;
 };
 
 // msg.tags is to be freed.
-static enum sl_err fill_lease(struct lease_parts *p, uint64_t term,
+static enum sl_err fill_lease(struct lease_parts *p, const struct coord *c,
                               const struct work *w)
 {
     sluice__v1__lease__init(&p->msg);
+    sluice__v1__job_token__init(&p->proof);
     p->attempt = wire_attempt_msg(
         (struct wire_attempt){w->closure.attempt.term, w->closure.attempt.n});
-    p->msg.term = term;
+    p->msg.term = c->term;
     p->msg.job = w->job->id;
     p->msg.job_incarnation = w->job->incarnation;
     p->msg.closure = w->closure.id;
     p->msg.attempt = &p->attempt;
     p->msg.kind = (Sluice__V1__LeaseKind)w->kind;
     p->msg.map_version = w->job->map_version;
+    if (w->kind == WORK_TRAIN && tokens_prove(c, w, &p->proof))
+        p->msg.proof = &p->proof;
     if (w->kind == WORK_TRAIN)
         fill_train(&p->msg, w->job, w->closure.id);
     else if (w->kind == WORK_EVALUATE)
@@ -627,8 +631,8 @@ void send_leases(struct coord *c, struct member *m)
         n = n->prev;
     for (size_t i = 0; i < msg.n_lease; i++, n = n->next) {
         list[i] = &part[i].msg;
-        if (fill_lease(&part[i], c->term,
-                       list_entry(n, struct work, on_holder)) != SL_OK)
+        if (fill_lease(&part[i], c, list_entry(n, struct work, on_holder)) !=
+            SL_OK)
             rc = SL_ENOMEM;
     }
     if (rc == SL_OK)

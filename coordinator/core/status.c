@@ -602,10 +602,10 @@ static bool add_warning(Sluice__V1__JobStatus *m, const char *text)
 
 static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
 {
-    char placed[160], skipped[160], cut[280];
+    char placed[160], skipped[160], cut[280], dropped[256] = "";
     bool ok;
 
-    m->warnings = sl_calloc(JOB_WARNINGS + 3, sizeof(m->warnings[0]));
+    m->warnings = sl_calloc(JOB_WARNINGS + 4, sizeof(m->warnings[0]));
     if (m->warnings == NULL)
         return false;
     warn_placement(job, placed, sizeof(placed));
@@ -613,8 +613,9 @@ static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
     snprintf(cut, sizeof(cut), "%s%.200s",
              job->cut_why == NULL ? "" : "the last checkpoint was given up: ",
              job->cut_why == NULL ? "" : job->cut_why);
+    reason_dropped(dropped_work(job), dropped, sizeof(dropped));
     ok = add_warning(m, placed) && add_warning(m, skipped) &&
-         add_warning(m, cut);
+         add_warning(m, cut) && add_warning(m, dropped);
     for (unsigned i = 0; ok && i < JOB_WARNINGS; i++)
         ok = add_warning(m, job->warnings[i]);
     return ok;

@@ -20,6 +20,26 @@ bool tokens_required(const struct coord *c)
                : c->options.tokens == COORD_TOKENS_REQUIRE;
 }
 
+bool tokens_prove(const struct coord *c, const struct work *w,
+                  Sluice__V1__JobToken *out)
+{
+    uint8_t key[TOKEN_KEY_BYTES];
+    struct wire_token proof;
+    bool made =
+        tokens_key(c, key) &&
+        token_make_lease(&proof, key, w->job->uid, w->job->incarnation,
+                         w->closure.id,
+                         (struct wire_attempt){w->closure.attempt.term,
+                                               w->closure.attempt.n}) == SL_OK;
+
+    if (made) {
+        out->low = proof.low;
+        out->high = proof.high;
+    }
+    explicit_bzero(key, sizeof(key));
+    return made;
+}
+
 bool tokens_make(const struct coord *c, const struct job *job,
                  Sluice__V1__JobToken *out)
 {

@@ -17,6 +17,10 @@ bool tokens_key(const struct coord *c, uint8_t out[TOKEN_KEY_BYTES]);
 // Whether shards refuse calls without a token.
 bool tokens_required(const struct coord *c);
 
+// For whoever is leased the closure that `w` is of; false: there is none.
+bool tokens_prove(const struct coord *c, const struct work *w,
+                  Sluice__V1__JobToken *out);
+
 // For a worker that is given the job; false: there is none.
 bool tokens_make(const struct coord *c, const struct job *job,
                  Sluice__V1__JobToken *out);

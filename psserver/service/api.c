@@ -83,6 +83,9 @@ static void api_ask(struct rpc_call *call, void *arg)
         rc = check_token(api, call, shard, ask.job_incarnation, &ask.token,
                          &err);
     if (rc == SL_OK)
+        ask.unproven =
+            !tokens_proven(api->setup.tokens, call, shard->plan.job_uid, &ask);
+    if (rc == SL_OK)
         rc = shard_ask(shard, &ask, &reply, &err);
     if (rc == SL_OK)
         rc = wire_head_ask_reply(&msg, &reply);
@@ -152,6 +155,7 @@ static enum sl_err push(struct api *api, const struct rpc_call *call,
         rc = find(api, m.job, m.shard, &shard, err);
     if (rc == SL_OK)
         rc = check_token(api, call, shard, m.job_incarnation, &m.token, err);
+    m.unproven = tokens_want_proof(api->setup.tokens); // its Ask showed it
     if (rc == SL_OK) {
         rc = exchange_push(&x, api->setup.local, shard, &m, fresh, err);
         if (rc == SL_OK)

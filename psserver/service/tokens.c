@@ -6,6 +6,7 @@
 #include "psserver/service/tokens.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "common/base/map.h"
@@ -24,6 +25,7 @@ struct kept {
 struct tokens {
     pthread_mutex_t lock; // of all below
     bool known, required;
+    _Atomic bool proves; // as known; without the lock
     uint8_t key[TOKEN_KEY_BYTES];
     struct map kept;
 };
@@ -62,6 +64,7 @@ void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m)
     pthread_mutex_lock(&t->lock);
     memcpy(t->key, m->token_key.data, TOKEN_KEY_BYTES);
     t->known = true;
+    atomic_store(&t->proves, true);
     t->required = m->tokens_required;
     forget_locked(t);
     pthread_mutex_unlock(&t->lock);
@@ -143,6 +146,26 @@ enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
                          "with its job (JobOpen.token)")
                : sl_fail(err, SL_EDENIED,
                          "the call's token is not of this job");
+}
+
+bool tokens_want_proof(const struct tokens *t)
+{
+    return t != NULL && atomic_load(&t->proves);
+}
+
+bool tokens_proven(struct tokens *t, const struct rpc_call *call,
+                   uint64_t job_uid, const struct wire_ask *ask)
+{
+    struct wire_token want;
+    enum sl_err rc;
+
+    if (!tokens_want_proof(t))
+        return true;
+    pthread_mutex_lock(&t->lock);
+    rc = token_make_lease(&want, t->key, job_uid, ask->job_incarnation,
+                          ask->closure, ask->attempt);
+    pthread_mutex_unlock(&t->lock);
+    return (rc == SL_OK && token_same(&want, &ask->proof)) || is_trusted(call);
 }
 
 enum sl_err tokens_check_archive(struct tokens *t, const struct rpc_call *call,

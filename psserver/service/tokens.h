@@ -30,6 +30,15 @@ enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
                          uint64_t job_uid, uint64_t job_incarnation,
                          const struct wire_token *token, struct sl_error *err);
 
+// True if attempts are proven: where there are tokens, of leases there are
+// proofs. Then a push, which has none, fences nobody.
+bool tokens_want_proof(const struct tokens *t);
+
+// True if the asker was leased what it asks about, or need not show that: older
+// attempts are fenced by it (I4). For a call that tokens_check has let in.
+bool tokens_proven(struct tokens *t, const struct rpc_call *call,
+                   uint64_t job_uid, const struct wire_ask *ask);
+
 // That it may read a file of a job of which only the number is known: only
 // where no token would be asked for.
 enum sl_err tokens_check_archive(struct tokens *t, const struct rpc_call *call,

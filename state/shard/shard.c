@@ -297,9 +297,13 @@ static enum sl_err ask_locked(struct shard *s, const struct wire_ask *ask,
         reply->refused.why = WIRE_REFUSED_ROUND;
         return SL_OK;
     }
-    rc = see_locked(s, ask->closure, ask->attempt, err);
-    HISTORY("asked", WHICH "closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64,
-            WHICH_OF(s), ask->closure, ask->attempt.term, ask->attempt.n);
+    if (!ask->unproven)
+        rc = see_locked(s, ask->closure, ask->attempt, err);
+    HISTORY("asked",
+            WHICH "closure=%" PRIu64 " term=%" PRIu64 " n=%" PRIu64
+                  " unproven=%d",
+            WHICH_OF(s), ask->closure, ask->attempt.term, ask->attempt.n,
+            ask->unproven);
     if (rc == SL_OK)
         counted_bits_locked(s, ask->closure, reply);
     return rc;
@@ -371,16 +375,16 @@ static void note_push(const struct shard *s, const struct wire_push *p,
                       const struct sl_slices *applied)
 {
     HISTORY("push",
-            WHICH "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64
-                  " n=%" PRIu64 " said=%" PRIu64 " based_on=%" PRIu64
-                  " version=%" PRIu64 " skip=%d absent=%zu samples=%" PRIu64
-                  " digest=%" PRIx64
-                  " checked=%s wire=%d bytes=%zu payload=%lld",
+            WHICH
+            "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64 " n=%" PRIu64
+            " said=%" PRIu64 " based_on=%" PRIu64 " version=%" PRIu64
+            " unproven=%d skip=%d absent=%zu samples=%" PRIu64
+            " digest=%" PRIx64 " checked=%s wire=%d bytes=%zu payload=%lld",
             WHICH_OF(s), result, p->closure, p->step, p->attempt.term,
             p->attempt.n, p->incarnation, p->based_on, once_version(&s->once),
-            p->skip, p->absent_bytes, (uint64_t)p->samples, (uint64_t)p->digest,
-            sl_err_name(checked), (int)p->wire, p->payload.bytes,
-            history_bytes(applied));
+            p->unproven, p->skip, p->absent_bytes, (uint64_t)p->samples,
+            (uint64_t)p->digest, sl_err_name(checked), (int)p->wire,
+            p->payload.bytes, history_bytes(applied));
 }
 
 static uint64_t delay_locked(const struct shard *s,
@@ -559,7 +563,8 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
     if (counted_has(&s->once.counted, push->closure, push->step)) {
         // S2. That a newer attempt exists is worth knowing all the same; if
         // there is no space to know it, nothing is lost.
-        (void)once_see(&s->once, push->closure, push->attempt);
+        if (!push->unproven)
+            (void)once_see(&s->once, push->closure, push->attempt);
         s->once.counts.duplicates++;
         reply->result = WIRE_PUSH_DUPLICATE;
         copy_locked(s, push->wire, values);
@@ -581,7 +586,8 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
         reply->refused.why = WIRE_REFUSED_ROUND;
         return SL_OK;
     }
-    rc = see_locked(s, push->closure, push->attempt, err);
+    if (!push->unproven)
+        rc = see_locked(s, push->closure, push->attempt, err);
     if (rc == SL_OK && s->plan.contributions > 0) {
         rc = contribute_locked(s, push, reply, values);
         if (rc == SL_OK && reply->result == WIRE_PUSH_COUNTED)

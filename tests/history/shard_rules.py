@@ -152,6 +152,8 @@ class ShardRules:
     @staticmethod
     def see(memory, e):
         attempt = e["term"], e["n"]
+        if e.get("unproven"):
+            return  # it fences nobody (I4)
         if attempt > memory.newest.get(e["closure"], (0, 0)):
             memory.newest[e["closure"]] = attempt
 

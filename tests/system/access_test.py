@@ -342,6 +342,37 @@ def a_worker_reaches_the_shards_of_its_jobs_alone():
         c.run("export", job, "--to", c.dir / "no.safetensors", who="worker", want=5)
 
 
+def nobody_fences_what_it_was_not_leased():
+    """Whoever holds a job's token asks with the highest attempt that there is."""
+    from member import COMMON, PS, PS_CALLS, Member, Played, external_job
+    with Played([("worker", "evil"), ("worker", "good")], psservers=1, workers=0) as c:
+        c.submit(external_job("fence", samples=64))
+
+        def refusal(shards, lease, opened, shard, **other):
+            said = {"closure": lease.closure, "attempt": lease.attempt, "proof": lease.proof, **other}
+            return shards.Ask(PS.AskRequest(
+                job=lease.job, job_incarnation=lease.job_incarnation, shard=0,
+                incarnation=shard.incarnation, token=opened.token, **said), timeout=20).refused.why
+
+        with Member(c, "evil", who="worker-evil", external=True) as evil:
+            lease, opened, shard = evil.wait_lease()
+            shards = c.calls(PS_CALLS.ShardsStub, "worker-evil", shard.address)
+            check(lease.HasField("proof"), "a lease without a proof", lease)
+            for closure in range(4):
+                check_equal(refusal(shards, lease, opened, shard, closure=closure, attempt=COMMON.Attempt(
+                    term=lease.attempt.term, n=(1 << 64) - 1)), PS.REFUSED_NOT, "an Ask that proves nothing")
+        with Member(c, "good", who="worker-good", external=True) as good:
+            good.beat()
+            again = good.wait(lambda: next((g for g in good.leases if g.closure == lease.closure), None))
+            check(again is not None, "the closure was not leased again", good.leases)
+            mine = c.calls(PS_CALLS.ShardsStub, "worker-good", shard.address)
+            for other in list(good.leases):
+                check_equal(refusal(mine, other, good.opened[other.job], shard), PS.REFUSED_NOT,
+                            "of a lease, proven")
+            check_equal(refusal(shards, lease, opened, shard), PS.REFUSED_ATTEMPT,
+                        "of the lease before")
+
+
 def a_coordinator_with_a_workers_certificate_is_told_nothing():
     with Guarded(psservers=0, workers=0) as c:
         c.kill("coordinator")
@@ -409,6 +440,7 @@ if __name__ == "__main__":
           who_was_refused_is_written_down_and_full_files_are_put_beside,
           a_tenant_has_no_more_than_its_quota,
           a_worker_reaches_the_shards_of_its_jobs_alone,
+          nobody_fences_what_it_was_not_leased,
           a_coordinator_with_a_workers_certificate_is_told_nothing,
           a_psserver_with_a_workers_certificate_is_sent_no_gradient,
           the_doctor_says_who_would_be_refused])

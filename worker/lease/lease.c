@@ -90,6 +90,8 @@ enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
     l->job_incarnation = m->job_incarnation;
     l->closure = m->closure;
     l->attempt = wire_attempt_of(m->attempt);
+    if (m->proof != NULL)
+        l->proof = (struct wire_token){m->proof->low, m->proof->high};
     l->epoch = m->epoch;
     l->first = m->first;
     l->count = m->count;

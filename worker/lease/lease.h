@@ -67,6 +67,7 @@ struct lease {
     enum lease_kind kind;
     uint64_t job, job_incarnation, closure, cut;
     struct wire_attempt attempt;
+    struct wire_token proof; // that it was leased to us; zeros: there is none
     uint64_t epoch, first, count;
     uint32_t steps;
     struct wire_tag *tags; // LEASE_EVALUATE: by shard; owned

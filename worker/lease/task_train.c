@@ -545,6 +545,7 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
                       .m = lease_progress(l)}; // it may be tried again
     struct sync_closure c = {.closure = l->closure,
                              .attempt = l->attempt,
+                             .proof = l->proof,
                              .steps = l->steps,
                              .gate = &l->gate};
     enum sync_result result = SYNC_FAILED;

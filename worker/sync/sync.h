@@ -55,6 +55,7 @@ enum sync_result {
 struct sync_closure {
     uint64_t closure;
     struct wire_attempt attempt;
+    struct wire_token proof; // of the lease
     uint32_t steps;
     struct gate *gate;
 };

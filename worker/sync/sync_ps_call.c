@@ -171,6 +171,7 @@ static enum sl_err ask(struct ps_shard *p, const struct peer_call *call)
         .incarnation = s->map.entries[p->number].incarnation,
         .closure = s->closure.closure,
         .attempt = s->closure.attempt,
+        .proof = s->closure.proof,
         .shard = p->number,
     };
 

@@ -175,12 +175,21 @@ TEST(trust, a_liar_does_not_make_cuts_in_a_loop)
 
 // ---- a closure that nobody gets done
 
+static bool warned(const Sluice__V1__JobStatus *s, const char *part)
+{
+    for (size_t i = 0; i < s->n_warnings; i++)
+        if (strstr(s->warnings[i], part) != NULL)
+            return true;
+    return false;
+}
+
 // A shard has seen an attempt that no coordinator gave: it refuses all others.
 TEST(trust, a_closure_that_is_dropped_again_and_again_is_told_and_waits)
 {
     struct world *w = begin(2);
     struct fake_member *ps = &w->members[0];
     uint64_t closure = job_of(w)->evidence.closures - 1; // nobody's yet
+    Sluice__V1__JobStatus *s;
     unsigned leased = 0;
 
     for (uint32_t i = 0; i < job_of(w)->shards; i++)
@@ -192,6 +201,9 @@ TEST(trust, a_closure_that_is_dropped_again_and_again_is_told_and_waits)
     }
     T_HAS(world_reason(w), "was handed back");
     T_HAS(world_reason(w), "times in a row");
+    s = world_status(w); // whatever else the job waits for
+    T_TRUE(warned(s, "was handed back"));
+    wire_free(&s->base);
     for (unsigned second = 0; second < 60; second++) {
         uint64_t before = w->coord->attempts;
 
@@ -438,14 +450,6 @@ TEST(trust, a_cut_that_takes_ten_minutes_is_not_begun_anew)
     rest(w, false);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);
-}
-
-static bool warned(const Sluice__V1__JobStatus *s, const char *part)
-{
-    for (size_t i = 0; i < s->n_warnings; i++)
-        if (strstr(s->warnings[i], part) != NULL)
-            return true;
-    return false;
 }
 
 // ---- numbers

@@ -3,6 +3,26 @@
 
 #include "tests/harness/t.h"
 
+TEST(token, a_proof_is_of_one_lease)
+{
+    static const uint64_t of[][5] = {{7, 1, 3, 2, 9}, {8, 1, 3, 2, 9},
+                                     {7, 2, 3, 2, 9}, {7, 1, 4, 2, 9},
+                                     {7, 1, 3, 3, 9}, {7, 1, 3, 2, 10}};
+    struct wire_token made[SL_COUNT(of)], job;
+    uint8_t key[TOKEN_KEY_BYTES] = {1};
+
+    T_OK(token_make(&job, key, 7, 1));
+    for (size_t i = 0; i < SL_COUNT(of); i++) {
+        const uint64_t *n = of[i];
+
+        T_OK(token_make_lease(&made[i], key, n[0], n[1], n[2],
+                              (struct wire_attempt){n[3], n[4]}));
+        T_FALSE(token_same(&made[i], &job));
+        for (size_t j = 0; j < i; j++)
+            T_FALSE(token_same(&made[i], &made[j]));
+    }
+}
+
 TEST(token, is_of_one_key_job_and_incarnation)
 {
     uint8_t key[TOKEN_KEY_BYTES] = {0};

@@ -207,6 +207,37 @@ TEST(shard, a_skip_counts_and_changes_nothing)
     shard_unref(s);
 }
 
+// ---- attempts that nobody was leased, as far as can be seen
+
+TEST(shard, I4_who_proves_no_lease_fences_nobody)
+{
+    struct wire_ask ask = kit_ask(0, UINT64_MAX), own = kit_ask(0, 2);
+    struct wire_push push = kit_push(0, 0, NULL);
+    struct wire_push_reply pushed;
+    struct wire_ask_reply asked;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    ask.unproven = push.unproven = true;
+    push.attempt = (struct wire_attempt){1, UINT64_MAX};
+    T_OK(shard_ask(s, &ask, &asked, t_err()));
+    T_EQ(asked.refused.why, WIRE_REFUSED_NOT); // it is answered all the same
+    for (int i = 0; i < 2; i++) {              // counted, then a duplicate
+        T_OK(shard_push(s, &push, &pushed, NULL, t_err()));
+        T_EQ(pushed.result, i == 0 ? WIRE_PUSH_COUNTED : WIRE_PUSH_DUPLICATE);
+    }
+    T_OK(shard_ask(s, &own, &asked, t_err()));
+    T_EQ(asked.refused.why, WIRE_REFUSED_NOT);
+    T_EQ(once_newest(&s->once, 0).n, 2);
+    push.step = 1;
+    push.attempt.n = 1; // and is fenced by who does
+    T_OK(shard_push(s, &push, &pushed, NULL, t_err()));
+    T_EQ(pushed.refused.why, WIRE_REFUSED_ATTEMPT);
+    shard_unref(s);
+}
+
 // ---- the window (C5)
 
 static enum wire_push_result skip_one(struct shard *s, uint64_t closure)

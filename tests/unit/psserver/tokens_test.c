@@ -17,6 +17,7 @@ struct asked {
     uint64_t uid, incarnation;
     struct wire_token token;
     bool archive;
+    struct wire_ask *ask; // is it proven?
 };
 
 static struct asked asked; // the test's own
@@ -32,9 +33,12 @@ static void on_call(struct rpc_call *call, void *arg)
     pthread_mutex_lock(&lock);
     of = shown;
     pthread_mutex_unlock(&lock);
-    rc = of.archive ? tokens_check_archive(of.tokens, call, &err)
-                    : tokens_check(of.tokens, call, of.uid, of.incarnation,
-                                   &of.token, &err);
+    if (of.ask != NULL)
+        rc = tokens_proven(of.tokens, call, of.uid, of.ask) ? SL_OK : SL_ESTALE;
+    else
+        rc = of.archive ? tokens_check_archive(of.tokens, call, &err)
+                        : tokens_check(of.tokens, call, of.uid, of.incarnation,
+                                       &of.token, &err);
     rpc_answer(call, rc, &err, NULL);
 }
 
@@ -137,5 +141,36 @@ TEST(tokens, over_a_socket_file_none_is_wanted)
     T_OK(call(&w, &none));
     asked.archive = true;
     T_OK(call(&w, &none));
+    end(&w);
+}
+
+TEST(tokens, an_attempt_is_proven_to_be_leased)
+{
+    struct wire_ask ask = {.job_incarnation = 1, .closure = 4};
+    struct wire_token none = {0};
+    struct world w;
+
+    begin(&w, false);
+    asked.ask = &ask;
+    ask.attempt = (struct wire_attempt){2, UINT64_MAX};
+    T_FALSE(tokens_want_proof(asked.tokens));
+    T_OK(call(&w, &none)); // nobody has a proof
+    welcome(TOKEN_KEY_BYTES, false);
+    T_TRUE(tokens_want_proof(asked.tokens));
+    T_FAILS(SL_ESTALE, call(&w, &none));
+    T_OK(token_make(&ask.proof, key, 7, 1)); // the job's token is none
+    T_FAILS(SL_ESTALE, call(&w, &none));
+    T_OK(token_make_lease(&ask.proof, key, 7, 1, 4,
+                          (struct wire_attempt){2, 1}));
+    T_FAILS(SL_ESTALE, call(&w, &none));
+    ask.attempt.n = 1;
+    T_OK(call(&w, &none));
+    ask.closure = 5;
+    T_FAILS(SL_ESTALE, call(&w, &none));
+    end(&w);
+    begin(&w, true);
+    asked.ask = &ask;
+    welcome(TOKEN_KEY_BYTES, true);
+    T_OK(call(&w, &none)); // of our own user
     end(&w);
 }
