@@ -114,6 +114,12 @@ struct spec_staleness {
 // Of a checked spec.
 struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *train);
 
+// Of a checked spec: vectors of the model's size that its psservers keep. They
+// are the parameters and the optimizer's slots; in sync the contributions of a
+// round and the parameters before the last one (Y2); for staleness dc the
+// versions that delayed gradients may be based on.
+uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec);
+
 // ---- precision
 
 // How workers compute (TrainSpec.precision).

@@ -353,6 +353,21 @@ static enum sl_err check_staleness(Sluice__V1__JobSpec *spec,
     return SL_OK;
 }
 
+uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec)
+{
+    struct spec_staleness how = spec_staleness(spec->train);
+    uint32_t contributions = spec_contributions(spec->train);
+    uint64_t vectors = 1;
+
+    if (spec->optimizer != NULL)
+        vectors += spec_optimizer_slots(spec->optimizer);
+    if (contributions > 0)
+        vectors += contributions + 1;
+    else if (how.rule == SPEC_STALENESS_DC)
+        vectors += how.max_delay;
+    return vectors;
+}
+
 uint64_t spec_window_most(const Sluice__V1__TrainSpec *t)
 {
     return wire_window_most(t->steps_per_closure, t->epochs);

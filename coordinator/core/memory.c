@@ -65,27 +65,28 @@ void memory_vanished(struct buf *out, const struct work *w)
 struct need {
     struct job_shard *first; // of them; NULL: none lies there
     uint32_t shards;
-    uint64_t bytes; // values, slots, and the copy of one for a snapshot
+    uint64_t bytes; // all that is kept, and the copy of one for a snapshot
 };
 
 static struct need need_of(const struct job *job, const char *psserver)
 {
     unsigned vectors = 1 + spec_optimizer_slots(job->spec->optimizer);
+    uint64_t kept = spec_kept_vectors(job->spec);
     struct need need = {.first = NULL};
     uint64_t largest = 0;
 
     for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
         struct job_shard *s = &job->shard[i];
-        uint64_t bytes = s->elements * sizeof(float) * vectors;
+        uint64_t vector = s->elements * sizeof(float);
 
         if (strcmp(s->psserver, psserver) != 0)
             continue;
         if (need.first == NULL)
             need.first = s;
         need.shards++;
-        need.bytes += bytes;
-        if (bytes > largest)
-            largest = bytes;
+        need.bytes += vector * kept;
+        if (vector * vectors > largest)
+            largest = vector * vectors;
     }
     need.bytes += largest;
     return need;

@@ -89,15 +89,16 @@ static uint64_t times(uint64_t a, uint64_t b)
 static struct quota_use use_of_spec(const Sluice__V1__JobSpec *spec,
                                     uint32_t shards, uint64_t elements)
 {
-    uint64_t bytes = times(times(elements, sizeof(float)),
-                           1 + (spec->optimizer == NULL
-                                    ? 0
-                                    : spec_optimizer_slots(spec->optimizer)));
+    uint64_t vector = times(elements, sizeof(float));
+    uint64_t bytes =
+        times(vector, 1 + (spec->optimizer == NULL
+                               ? 0
+                               : spec_optimizer_slots(spec->optimizer)));
     struct quota_use use = {.n = {[QUOTA_JOBS] = 1}};
 
     if (!spec_allreduce(spec)) {
         use.n[QUOTA_SHARDS] = shards;
-        use.n[QUOTA_PARAMETERS] = bytes;
+        use.n[QUOTA_PARAMETERS] = times(vector, spec_kept_vectors(spec));
     }
     use.n[QUOTA_CHECKPOINTS] = times(bytes, spec->checkpoint->keep);
     return use;

@@ -115,6 +115,8 @@ static struct world *begin(const char *one, const char *two)
     return &w;
 }
 
+static const char *submitted = world_graph_job;
+
 static enum sl_err submit(struct world *w, const char *tenant,
                           const char *request, bool dry)
 {
@@ -124,8 +126,8 @@ static enum sl_err submit(struct world *w, const char *tenant,
     json_t *value = NULL;
     enum sl_err rc;
 
-    T_OK(sl_json_parse(&value, "job", world_graph_job, strlen(world_graph_job),
-                       NULL, t_err()));
+    T_OK(sl_json_parse(&value, "job", submitted, strlen(submitted), NULL,
+                       t_err()));
     T_OK(pbjson_read(&spec, &sluice__v1__job_spec__descriptor, value, "job",
                      t_err()));
     json_decref(value);
@@ -202,6 +204,29 @@ TEST(quota, shards_and_parameters_are_counted_before_and_after_the_placing)
     refused(w, "b",
             "tenant b has 184 B of 200 B for parameters and optimizer slots, "
             "and this job would take 92 B");
+    world_release(w);
+}
+
+// Of 92 bytes each: the parameters, three contributions of a round, and the
+// parameters before it; or the versions that a delay of three looks back on.
+TEST(quota, what_rounds_and_delays_keep_is_counted)
+{
+    static const char late[] =
+        "{\"name\":\"late\",\"model\":{\"input_shape\":[4],\"layers\":["
+        "{\"type\":\"dense\",\"units\":3},{\"type\":\"dense\",\"units\":2}]},"
+        "\"loss\":\"sparse_categorical_crossentropy\","
+        "\"optimizer\":{\"type\":\"sgd\"},"
+        "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"}},"
+        "\"train\":{\"batch\":4,\"staleness\":\"dc\",\"max_delay\":3},"
+        "\"placement\":{\"partitioner\":\"fixed\",\"shards\":2}}";
+    struct world *w = begin("a:parameters=459", "b:parameters=367");
+
+    submitted = world_sync_job;
+    refused(w, "a", "this job would take 460 B");
+    submitted = late;
+    refused(w, "b", "this job would take 368 B");
+    T_OK(submit(w, "a", "r-1", false));
+    submitted = world_graph_job;
     world_release(w);
 }
 
