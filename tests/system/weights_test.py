@@ -139,8 +139,37 @@ def a_file_that_is_away_or_another_is_said_until_it_is_there():
             check(numpy.array_equal(got[name], want[name]), f"{name} is another")
 
 
+def what_lies_below_no_root_is_not_looked_at_and_holds_up_nobody():
+    """Psservers, and ranks, which have data roots of their own."""
+    with Bed(psservers=0, workers=0) as c:
+        inside, outside = c.dir / "in", c.dir / "out"
+        inside.mkdir()
+        outside.mkdir()
+        root = f"--weights-root={inside}"
+        c.start("ps-0", extra=[root])
+        c.start("w-0", extra=[root])
+        _, path, want = trained(c)
+        for folder in (inside, outside):
+            shutil.copy(path, folder / "model.safetensors")
+        there = {mode: c.submit(job_of(f"there-{mode}", mode), "--weights", outside / "model.safetensors")
+                 for mode in ("async", "allreduce")}
+        gone = c.submit(job_of("gone"), "--weights", outside / "model.safetensors")
+        (outside / "model.safetensors").unlink()
+        (outside / "model.safetensors").symlink_to("/dev/zero")
+        job = c.submit(job_of("inside", rate=1e-30), "--weights", inside / "model.safetensors")
+        check_counts(c.wait_state(job))
+        _, got = exported(c, job, "inside")
+        for name in want:
+            check(numpy.array_equal(got[name], want[name]), f"{name} is another")
+        for other in (there["async"], gone):
+            wait_for("the reason", lambda: f"reads below --weights-root {inside}" in c.status(other).get("reason", ""))
+        wait_for("a rank's reason", lambda: f"this worker reads below --weights-root {inside}"
+                 in json.dumps(c.status(there["allreduce"])))
+
+
 if __name__ == "__main__":
     main([each_mode_starts_with_the_values_and_evaluates_as_their_job,
           they_are_there_again_until_there_is_a_cut,
           a_file_that_does_not_fit_is_refused_in_one_sentence,
-          a_file_that_is_away_or_another_is_said_until_it_is_there])
+          a_file_that_is_away_or_another_is_said_until_it_is_there,
+          what_lies_below_no_root_is_not_looked_at_and_holds_up_nobody])
