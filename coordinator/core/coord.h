@@ -78,6 +78,7 @@ struct coord_options {
     // it stays without.
     uint64_t secret[4];
     enum coord_tokens tokens;
+    bool proofs;   // of leases are made: members show certificates
     bool observes; // jobs may have their curves written (JobSpec.observe)
     const struct quota *quotas; // copied
     size_t quotas_count;

@@ -26,7 +26,7 @@ bool tokens_prove(const struct coord *c, const struct work *w,
     uint8_t key[TOKEN_KEY_BYTES];
     struct wire_token proof;
     bool made =
-        tokens_key(c, key) &&
+        c->options.proofs && tokens_key(c, key) &&
         token_make_lease(&proof, key, w->job->uid, w->job->incarnation,
                          w->closure.id,
                          (struct wire_attempt){w->closure.attempt.term,

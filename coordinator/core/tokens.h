@@ -17,7 +17,8 @@ bool tokens_key(const struct coord *c, uint8_t out[TOKEN_KEY_BYTES]);
 // Whether shards refuse calls without a token.
 bool tokens_required(const struct coord *c);
 
-// For whoever is leased the closure that `w` is of; false: there is none.
+// For whoever is leased the closure that `w` is of; false: there is none, as
+// where nobody shows certificates: it is some microseconds of the loop.
 bool tokens_prove(const struct coord *c, const struct work *w,
                   Sluice__V1__JobToken *out);
 

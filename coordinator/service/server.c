@@ -195,6 +195,7 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
 {
     struct coord_options options = {
         .tokens = tokens_of(conf_str(conf, "job-tokens")),
+        .proofs = daemon_tls(s->daemon) != NULL,
         .clock = sl_clock_real(),
         .fs = s->store_fs,
         .store = s->store,

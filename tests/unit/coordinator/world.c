@@ -271,6 +271,7 @@ void world_start_coord(struct world *w)
         .settle_ms = 1000,
         .seed = 42,
         .tokens = w->tokens,
+        .proofs = w->proofs,
         .quotas = w->quotas,
         .quotas_count = w->quotas_count,
         .feed = w->feed,

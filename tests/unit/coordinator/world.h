@@ -175,6 +175,7 @@ struct world {
     bool hold_tasks;    // pool threads do nothing by themselves
     uint64_t secret[4]; // as in coord_options
     enum coord_tokens tokens;
+    bool proofs;
     const struct quota *quotas;
     size_t quotas_count;
     struct feed *feed;
