@@ -132,6 +132,13 @@ enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
                                  uint64_t bytes, size_t header_limit,
                                  struct sl_error *err);
 
+// The same of a path, in a folder of our own where an operator may put another
+// file in the place of one. Of a file system whose maps are copies (S3, tests)
+// it is mapped: reading it twice would fetch it twice.
+enum sl_err tensorfile_open_unmapped(struct tensorfile **out, struct fs *fs,
+                                     const char *path, size_t header_limit,
+                                     struct sl_error *err);
+
 // The same over bytes that outlive the reader, for tests. `name` is for errors.
 enum sl_err tensorfile_parse(struct tensorfile **out, const char *name,
                              const void *bytes, size_t n, size_t header_limit,

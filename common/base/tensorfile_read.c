@@ -22,6 +22,7 @@ struct tensorfile {
     struct fs *fs;        // NULL: the bytes are the caller's
     struct fs_map map;    // if fs
     struct fs_file *file; // the caller's; NULL: `data` is all of the data
+    bool owns;            // `file` is ours
     uint8_t *head;        // if file: the header; owned
     char *name;           // owned; for errors
     const char *header;   // JSON with its padding
@@ -422,6 +423,28 @@ enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
     return SL_OK;
 }
 
+enum sl_err tensorfile_open_unmapped(struct tensorfile **out, struct fs *fs,
+                                     const char *path, size_t header_limit,
+                                     struct sl_error *err)
+{
+    struct fs_file *file = NULL;
+    uint64_t bytes = 0;
+    enum sl_err rc;
+
+    if (fs != fs_posix())
+        return tensorfile_open(out, fs, path, header_limit, err);
+    rc = fs_open(fs, &file, path, FS_READ, err);
+    if (rc == SL_OK)
+        rc = fs_size(file, &bytes, err);
+    if (rc == SL_OK)
+        rc = tensorfile_open_read(out, file, bytes, header_limit, err);
+    if (rc == SL_OK)
+        (*out)->owns = true;
+    else
+        fs_close(file);
+    return rc;
+}
+
 enum sl_err tensorfile_read(const struct tensorfile *f,
                             const struct tensor_info *t, uint64_t offset,
                             void *into, size_t n, struct sl_error *err)
@@ -441,6 +464,8 @@ void tensorfile_close(struct tensorfile *f)
         return;
     if (f->fs != NULL)
         fs_unmap(f->fs, &f->map);
+    if (f->owns)
+        fs_close(f->file);
     json_decref(f->json);
     sl_free(f->head);
     sl_free(f->tensors);
@@ -574,8 +599,23 @@ static enum sl_err verify_header(const struct tensorfile *f, const char *crc,
     return SL_OK;
 }
 
-static enum sl_err verify_data(const struct tensorfile *f, const char *crcs,
-                               struct sl_error *err)
+// The CRC of a block of data, through `space` where it is read.
+static enum sl_err block_crc(const struct tensorfile *f, uint64_t at, size_t n,
+                             uint8_t *space, uint32_t *out,
+                             struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (f->file != NULL)
+        rc = read_all(f->file, LENGTH_BYTES + f->header_bytes + at, space, n,
+                      err);
+    if (rc == SL_OK)
+        *out = crc32c(0, f->file != NULL ? space : f->data + at, n);
+    return rc;
+}
+
+static enum sl_err verify_blocks(const struct tensorfile *f, const char *crcs,
+                                 uint8_t *space, struct sl_error *err)
 {
     uint64_t at = 0;
     size_t blocks = (size_t)((f->data_bytes + TENSORFILE_BLOCK_BYTES - 1) /
@@ -589,10 +629,12 @@ static enum sl_err verify_data(const struct tensorfile *f, const char *crcs,
         uint64_t left = f->data_bytes - at;
         size_t n = left < TENSORFILE_BLOCK_BYTES ? (size_t)left
                                                  : TENSORFILE_BLOCK_BYTES;
-        uint32_t want;
+        uint32_t want, got = 0;
+        enum sl_err rc = block_crc(f, at, n, space, &got, err);
 
-        if (!read_crc(crcs + i * CRC_DIGITS, &want) ||
-            crc32c(0, f->data + at, n) != want)
+        if (rc != SL_OK)
+            return rc;
+        if (!read_crc(crcs + i * CRC_DIGITS, &want) || got != want)
             return sl_fail(err, SL_ECORRUPT,
                            "%s: the checksum of data block %zu of %zu does not "
                            "hold",
@@ -600,6 +642,21 @@ static enum sl_err verify_data(const struct tensorfile *f, const char *crcs,
         at += n;
     }
     return SL_OK;
+}
+
+static enum sl_err verify_data(const struct tensorfile *f, const char *crcs,
+                               struct sl_error *err)
+{
+    size_t n = (size_t)sl_min(f->data_bytes, TENSORFILE_BLOCK_BYTES);
+    uint8_t *space = f->file == NULL ? NULL : sl_malloc(n > 0 ? n : 1);
+    enum sl_err rc = SL_ENOMEM;
+
+    if (f->file == NULL || space != NULL)
+        rc = verify_blocks(f, crcs, space, err);
+    else
+        sl_fail(err, rc, "%s: out of memory", f->name);
+    sl_free(space);
+    return rc;
 }
 
 enum sl_err tensorfile_verify(const struct tensorfile *f, struct sl_error *err)

@@ -101,7 +101,8 @@ enum sl_err snap_written_find(struct fs *fs, const char *folder,
 
 // Fills a new shard with one file, if everything about it holds: checksums,
 // that it is this shard of this job, its tag, its tensors, its counted set.
-// Nothing of the shard is changed otherwise.
+// Nothing of the shard is changed otherwise, but by SL_ECANCELED: all of it
+// held, and then the file was cut short; the shard is of no use any more.
 enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
                       struct wire_tag at_least, struct shard *shard,
                       struct sl_error *err);

@@ -116,7 +116,9 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
         if (wire_tag_cmp(found.tags[i], at_least) < 0)
             break; // K7
         one = snap_read(fs, folder, found.tags[i], at_least, shard, &why);
-        if (one != SL_OK) {
+        if (one == SL_ECANCELED) {
+            rc = sl_fail(err, SL_EIO, "%s", why.text);
+        } else if (one != SL_OK) {
             why.code = one;
             snap_file_name(name, shard->plan.shard, found.tags[i]);
             passed(arg, name, &why);

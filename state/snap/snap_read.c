@@ -10,6 +10,7 @@
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "common/base/tensorfile.h"
 #include "state/shard/counts.h"
 #include "state/snap/snap.h"
@@ -161,10 +162,12 @@ static enum sl_err check_tensors(const struct tensorfile *f,
 }
 
 // Opens a file and checks all of it but the counted set. On success the first
-// byte of data is the first of the shard's memory.
+// byte of data is the first of the shard's memory. Mapped is what stays open
+// for answers.
 static enum sl_err open_checked(struct fs *fs, const char *folder,
                                 const struct plan *p, struct wire_tag tag,
-                                struct tensorfile **out, struct sl_error *err)
+                                bool mapped, struct tensorfile **out,
+                                struct sl_error *err)
 {
     char name[SNAP_NAME_BYTES];
     struct tensorfile *f = NULL;
@@ -175,7 +178,8 @@ static enum sl_err open_checked(struct fs *fs, const char *folder,
     path = fs_join(folder, name);
     if (path == NULL)
         return SL_ENOMEM;
-    rc = tensorfile_open(&f, fs, path, SNAP_HEADER_MAX, err);
+    rc = mapped ? tensorfile_open(&f, fs, path, SNAP_HEADER_MAX, err)
+                : tensorfile_open_unmapped(&f, fs, path, SNAP_HEADER_MAX, err);
     sl_free(path);
     if (rc != SL_OK)
         return rc;
@@ -304,7 +308,7 @@ enum sl_err snap_written_find(struct fs *fs, const char *folder,
 {
     struct snap_written made = {.tag = tag};
     struct tensorfile *f = NULL;
-    enum sl_err rc = open_checked(fs, folder, plan, tag, &f, err);
+    enum sl_err rc = open_checked(fs, folder, plan, tag, false, &f, err);
 
     if (rc != SL_OK)
         return rc;
@@ -342,15 +346,25 @@ static enum sl_err check_incarnation(const struct tensorfile *f,
     return SL_OK;
 }
 
-static void copy_memory(struct shard *shard, const uint8_t *from)
+// Matrix after matrix, piece after piece, each at its place in memory. After an
+// error the memory is neither the seed nor a snapshot.
+static enum sl_err read_memory(const struct tensorfile *f, struct shard *shard,
+                               struct sl_error *err)
 {
-    size_t n;
+    enum sl_err rc = SL_OK;
 
-    for (size_t at = 0; at < shard_bytes(shard); at += n) {
-        void *to = shard_memory_at(shard, at, &n);
+    for (size_t i = 0; rc == SL_OK && i < tensorfile_count(f); i++) {
+        const struct tensor_info *t = tensorfile_at(f, i);
+        size_t n;
 
-        memcpy(to, from + at, n);
+        for (uint64_t at = t->begin; rc == SL_OK && at < t->end; at += n) {
+            void *to = shard_memory_at(shard, (size_t)at, &n);
+
+            n = (size_t)sl_min(n, t->end - at);
+            rc = tensorfile_read(f, t, at - t->begin, to, n, err);
+        }
     }
+    return rc;
 }
 
 enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
@@ -360,7 +374,7 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
     const struct plan *p = &shard->plan;
     struct tensorfile *f = NULL;
     struct once once = {0};
-    enum sl_err rc = open_checked(fs, folder, p, tag, &f, err);
+    enum sl_err rc = open_checked(fs, folder, p, tag, false, &f, err);
 
     if (rc != SL_OK)
         return rc;
@@ -368,9 +382,10 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
     rc = check_incarnation(f, p, tag, at_least, err);
     if (rc == SL_OK)
         rc = snap_read_once(f, p, &once, err);
+    if (rc == SL_OK && read_memory(f, shard, err) != SL_OK)
+        rc = SL_ECANCELED;
     if (rc == SL_OK) {
         // Everything held. The set comes with the values that contain it.
-        copy_memory(shard, first_byte(f, p));
         once_release(&shard->once);
         shard->once = once;
         shard->from = tag;
@@ -392,7 +407,7 @@ enum sl_err snap_values(struct fs *fs, const char *folder,
     if (made == NULL)
         return SL_ENOMEM;
     atomic_init(&made->refs, 1);
-    rc = open_checked(fs, folder, plan, tag, &made->file, err);
+    rc = open_checked(fs, folder, plan, tag, true, &made->file, err);
     if (rc == SL_OK)
         rc = snap_meta_u64(made->file, SNAP_KEY_VERSION, 10, &made->version,
                            err);

@@ -62,7 +62,7 @@ static enum sl_err open_source(struct fs *fs, const char *path,
 
     if (rc != SL_OK)
         return rc;
-    rc = tensorfile_open(&f, fs, path, SNAP_HEADER_MAX, err);
+    rc = tensorfile_open_unmapped(&f, fs, path, SNAP_HEADER_MAX, err);
     if (rc != SL_OK)
         return rc;
     rc = snap_verify(f, err);
@@ -141,9 +141,9 @@ static enum sl_err copy_matrix(const struct tensorfile *f, struct shard *s,
     if (rc == SL_OK) {
         t = tensorfile_find(f, buf_text(&name));
         if (tensor_fits(t, piece, o))
-            memcpy(to + piece->first + o->here * row,
-                   tensorfile_data(f, t) + o->there * row * sizeof(float),
-                   o->rows * row * sizeof(float));
+            rc = tensorfile_read(f, t, o->there * row * sizeof(float),
+                                 to + piece->first + o->here * row,
+                                 o->rows * row * sizeof(float), err);
         else
             rc = sl_fail(err, SL_ECORRUPT,
                          "tensor %s is missing, or not of the shape that the "
