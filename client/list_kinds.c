@@ -268,7 +268,7 @@ static void shard_row(struct table *t, const ProtobufCMessage *item)
 // ---- tenants
 
 static const char *const tenants_head[] = {
-    "tenant", "jobs", "shards", "parameters", "checkpoints", NULL};
+    "tenant", "jobs", "shards", "parameters", "checkpoints", "kept", NULL};
 
 static void figure(struct table *t, const Sluice__V1__QuotaFigure *f,
                    bool bytes)
@@ -294,6 +294,7 @@ static void tenant_row(struct table *t, const ProtobufCMessage *item)
     figure(t, one->shards, false);
     figure(t, one->parameters, true);
     figure(t, one->checkpoints, true);
+    figure(t, one->kept, false);
 }
 
 static const char *tenant_name(char out[LIST_NAME],
@@ -367,7 +368,7 @@ const struct list lists[LIST_KINDS] = {
                           "the manifest", checkpoint_row, checkpoint_name},
     // No verb is called with the number of a shard.
     [LIST_SHARDS] = {"shards", shards_head, 9, 0x7fcu, NULL, shard_row, NULL},
-    [LIST_TENANTS] = {"tenants", tenants_head, 5, 0x1eu, "the tenant",
+    [LIST_TENANTS] = {"tenants", tenants_head, 6, 0x3eu, "the tenant",
                       tenant_row, tenant_name},
     [LIST_QUEUES] = {"queues", queues_head, 9, 0x1fcu, "the name", queue_row,
                      queue_name},

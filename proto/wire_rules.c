@@ -325,7 +325,7 @@ static const struct wire_rule cluster_reply[] = {COUNT(1, 100000)};
 static const struct wire_rule drain_request[] = {NAME(1), MAYBE_NAME(2),
                                                  TEXT(4, 200), MAYBE_NAME(5)};
 static const struct wire_rule quota_tenant[] = {FILL(2), FILL(3), FILL(4),
-                                                FILL(5)};
+                                                FILL(5), FILL(6)};
 static const struct wire_rule quota_reply[] = {COUNT(1, 100000)};
 
 // ---- events.proto

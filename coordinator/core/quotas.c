@@ -94,7 +94,7 @@ static struct quota_use use_of_spec(const Sluice__V1__JobSpec *spec,
         times(vector, 1 + (spec->optimizer == NULL
                                ? 0
                                : spec_optimizer_slots(spec->optimizer)));
-    struct quota_use use = {.n = {[QUOTA_JOBS] = 1}};
+    struct quota_use use = {.n = {[QUOTA_JOBS] = 1, [QUOTA_KEPT] = 1}};
 
     if (!spec_allreduce(spec)) {
         use.n[QUOTA_SHARDS] = shards;
@@ -116,7 +116,7 @@ static uint64_t stored_by(const struct job *job)
 // Of one that has not ended, or lately.
 static struct quota_use use_of_job(struct coord *c, const struct job *job)
 {
-    struct quota_use use = {.n = {0}};
+    struct quota_use use = {.n = {[QUOTA_KEPT] = 1}};
     uint64_t elements = job->parameters, stored = stored_by(job);
     uint32_t shards = job->shards;
 
@@ -217,7 +217,7 @@ static enum sl_err add_ended(struct sums *s, struct sl_error *err)
     enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && map_next(&s->c->jobs.ended, &at, NULL, &value)) {
-        struct quota_use use = {.n = {0}};
+        struct quota_use use = {.n = {[QUOTA_KEPT] = 1}};
         struct ended_job *e = value;
 
         if (e->tenant == 0)

@@ -23,6 +23,7 @@ static const struct conf_key keys[QUOTA_KINDS] = {
     [QUOTA_CHECKPOINTS] = {.name = "checkpoints",
                            .kind = CONF_BYTES,
                            .max = INT64_MAX},
+    [QUOTA_KEPT] = {.name = "kept", .kind = CONF_INT, .max = INT64_MAX},
 };
 
 // ---- reading
@@ -76,7 +77,7 @@ static enum sl_err read_figure(struct quota *q, const char *text, size_t n,
     }
     return sl_fail(err, SL_EINVAL,
                    "--quota: '%s' is none of jobs=N, shards=N, "
-                   "parameters=BYTES, checkpoints=BYTES",
+                   "parameters=BYTES, checkpoints=BYTES, kept=N",
                    word);
 }
 
@@ -167,6 +168,11 @@ static enum sl_err refuse(enum quota_kind kind, const char *tenant,
         return sl_fail(err, SL_EBUSY,
                        "%s has %s of %s jobs; stop one of them, " ASK, who, had,
                        of);
+    case QUOTA_KEPT:
+        return sl_fail(err, SL_EBUSY,
+                       "%s has %s of %s jobs kept, ended ones too; delete one "
+                       "of those, " ASK,
+                       who, had, of);
     case QUOTA_SHARDS:
         return sl_fail(err, SL_EBUSY,
                        "%s has %s of %s shards, and this job would have %s; "

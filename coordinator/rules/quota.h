@@ -24,6 +24,7 @@ enum quota_kind {
     QUOTA_PARAMETERS,  // bytes of those, with the optimizer's slots
     QUOTA_CHECKPOINTS, // bytes: of ended jobs what is stored, of others what
                        // checkpoint.keep may come to
+    QUOTA_KEPT,        // jobs that were not deleted, ended ones too
     QUOTA_KINDS
 };
 

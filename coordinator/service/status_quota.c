@@ -31,6 +31,7 @@ static enum sl_err append(Sluice__V1__QuotaReply *m,
     one.shards = &of[QUOTA_SHARDS];
     one.parameters = &of[QUOTA_PARAMETERS];
     one.checkpoints = &of[QUOTA_CHECKPOINTS];
+    one.kept = &of[QUOTA_KEPT];
     rc = wire_dup(&copy, &one.base);
     if (rc == SL_OK)
         m->tenants[m->n_tenants++] = (Sluice__V1__QuotaTenant *)copy;

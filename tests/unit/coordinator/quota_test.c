@@ -31,6 +31,9 @@ TEST(quota, is_read_from_a_line)
     T_STR(q.tenant, "*");
     T_EQ(q.most[QUOTA_JOBS], 0);
     T_EQ(q.most[QUOTA_SHARDS], QUOTA_FREE);
+    T_EQ(q.most[QUOTA_KEPT], QUOTA_FREE);
+    T_OK(quota_read(&q, "a:kept=1000", t_err()));
+    T_EQ(q.most[QUOTA_KEPT], 1000);
     T_OK(quota_read(&q, "-:checkpoints=1", t_err()));
     T_STR(q.tenant, "");
     T_OK(quota_read(&q, "team-1.x_Y:jobs=9223372036854775807", t_err()));
@@ -249,6 +252,27 @@ static uint64_t checkpoints_of_a(struct world *w)
     T_EQ(reply->n_tenants, 1);
     wire_free(&reply->base);
     return bytes;
+}
+
+// Each is a record and rows of the journal, until it is deleted.
+TEST(quota, jobs_that_have_ended_are_kept_by_number)
+{
+    struct world *w = begin("a:kept=1", "b:kept=0");
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__DeleteReply *deleted = NULL;
+
+    refused(w, "b", "tenant b has 0 of 0 jobs kept");
+    submit_and_follow(w, "a");
+    refused(w, "a", "tenant a has 1 of 1 jobs kept, ended ones too; delete");
+    T_TRUE(world_run(w, FINISHED, LIMIT));
+    refused(w, "a", "tenant a has 1 of 1 jobs kept");
+    world_pass(w, 20000); // only a record is left of it
+    refused(w, "a", "tenant a has 1 of 1 jobs kept");
+    request.id = (char *)"j-1";
+    T_OK(coord_delete(w->coord, &request, &deleted, t_err()));
+    wire_free(&deleted->base);
+    submit_and_follow(w, "a");
+    world_release(w);
 }
 
 // While it may grow, what it may come to; then what is there, until it is
