@@ -157,10 +157,36 @@ void log_vevent(enum log_level level, const char *msg, const char *pairs,
     keep(&l);
 }
 
+static _Thread_local struct log_share *charged;
+
+void log_charge(struct log_share *s)
+{
+    charged = s;
+}
+
+static bool pays(enum log_level level)
+{
+    struct log_share *by = charged;
+    unsigned left_out;
+
+    if (by == NULL || level >= LOG_LEVEL_ERROR)
+        return true;
+    if (!log_share(by, LOG_SHARE_CHARGED, sl_now_ms(sl_clock_real()),
+                   &left_out))
+        return false;
+    charged = NULL;
+    if (left_out > 0)
+        LOG(WARN, "lines about one member left out", "count=%u", left_out);
+    charged = by;
+    return true;
+}
+
 void log_event(enum log_level level, const char *msg, const char *pairs, ...)
 {
     va_list ap;
 
+    if (!pays(level))
+        return;
     va_start(ap, pairs);
     log_vevent(level, msg, pairs, ap);
     va_end(ap);

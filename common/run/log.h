@@ -82,6 +82,12 @@ struct log_share {
 bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
                unsigned *left_out);
 
+// Until it is said again, lines of this thread are of this account, which is
+// borrowed: LOG_SHARE_CHARGED a minute, and how many were left out; errors are
+// nobody's. NULL, as at first: lines are nobody's.
+#define LOG_SHARE_CHARGED 6000
+void log_charge(struct log_share *s);
+
 bool log_on(enum log_level level);
 
 // Use LOG. `pairs` is "key=format key=format ..."; a value may have several

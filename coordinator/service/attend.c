@@ -89,11 +89,12 @@ static void say_goodbye(struct session *s, const char *why)
 static void refuse(struct session *s, enum sl_err rc, struct sl_error *err)
 {
     struct cost *cost = costs_of(&s->attend->costs, &s->who);
-    unsigned left_out;
+    uint64_t now = loop_now_ms(s->attend->loop);
+    unsigned left_out = 0;
 
     // Without memory for an account there are no lines either.
-    if (cost != NULL && log_share(&cost->lines, LOG_SHARE,
-                                  loop_now_ms(s->attend->loop), &left_out))
+    if (s->who.role == ACCESS_LOCAL ||
+        (cost != NULL && log_share(&cost->lines, LOG_SHARE, now, &left_out)))
         LOG(WARN, "stream refused", "why=%s who=%s left_out=%u", err->text,
             s->who.name, left_out);
     say_goodbye(s, err->text);
@@ -229,18 +230,37 @@ static void look_at_held(void *arg)
         loop_timer_stop(a->held_timer);
 }
 
+// NULL: of our own user, who may take it all.
+static struct cost_time *time_of(struct session *s)
+{
+    enum member_claim claim = claim_of(&s->who);
+    struct cost *cost =
+        claim == MEMBER_OWN ? costs_of(&s->attend->costs, &s->who) : NULL;
+
+    if (claim == MEMBER_LOCAL)
+        return NULL;
+    return cost != NULL ? &cost->time : &s->time;
+}
+
 static void spend(struct session *s, uint64_t us)
 {
-    bool any = claim_of(&s->who) == MEMBER_ANY;
-    struct cost *cost = any ? NULL : costs_of(&s->attend->costs, &s->who);
-    struct cost_time *time = cost != NULL ? &cost->time : &s->time;
-    uint32_t wait;
+    struct cost_time *time = time_of(s);
+    uint32_t wait =
+        time == NULL ? 0
+                     : cost_time_spend(time, us, loop_now_ms(s->attend->loop));
 
-    if (claim_of(&s->who) == MEMBER_LOCAL)
-        return;
-    wait = cost_time_spend(time, us, loop_now_ms(s->attend->loop));
     if (wait > 0 && !s->done && !list_on(&s->held))
         hold(s, wait);
+}
+
+// What is logged meanwhile it pays for.
+static void handle(struct session *s, struct parcel *p)
+{
+    struct cost_time *time = time_of(s);
+
+    log_charge(time == NULL ? NULL : &time->lines);
+    receive(s, p);
+    log_charge(NULL);
 }
 
 static void send_away(struct session *s)
@@ -257,7 +277,7 @@ static void on_loop_message(void *arg)
     unsigned pages = p->pages;
 
     if (!s->done && s->attend->coord != NULL)
-        receive(s, p);
+        handle(s, p);
     else if (!s->done && s->attend->why.code != SL_OK)
         send_away(s);
     wire_arena_release(&p->arena);

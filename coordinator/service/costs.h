@@ -29,8 +29,10 @@
 #define COSTS_OPENS_ANY 6000  // of a certificate for any
 #define COSTS_ACCOUNTS 4096
 
+// What messages cost.
 struct cost_time {
-    uint64_t us, at_ms; // of work that its part has not paid yet
+    uint64_t us, at_ms;     // of work that its part has not paid yet
+    struct log_share lines; // that were written while they were handled
 };
 
 struct cost {

@@ -268,6 +268,39 @@ TEST(log, threads_do_not_mix_lines)
     log_set_sink(NULL, NULL);
 }
 
+static unsigned count(const char *part)
+{
+    const char *at = buf_text(&lines);
+    unsigned n = 0;
+
+    while ((at = strstr(at, part)) != NULL)
+        n++, at++;
+    return n;
+}
+
+TEST(log, lines_that_one_account_pays_for_end)
+{
+    struct log_share share = {0};
+
+    start(LOG_FORMAT_JSON);
+    log_charge(&share);
+    for (int i = 0; i < LOG_SHARE_CHARGED + 100; i++)
+        LOG(INFO, "worker says", "i=%d", i);
+    T_EQ(count("worker says"), LOG_SHARE_CHARGED);
+    LOG(ERROR, "disk full", "i=%d", 1); // is nobody's
+    T_EQ(count("disk full"), 1);
+    log_charge(NULL);
+    LOG(INFO, "worker says", "i=%d", 1);
+    T_EQ(count("worker says"), LOG_SHARE_CHARGED + 1);
+    share.since_ms -= 60000; // a minute later
+    log_charge(&share);
+    LOG(INFO, "worker says", "i=%d", 1);
+    log_charge(NULL);
+    T_EQ(count("left out"), 1);
+    T_EQ(count("\"count\":100"), 1);
+    T_EQ(count("worker says"), LOG_SHARE_CHARGED + 2);
+}
+
 // Whoever can cause lines has some of them a minute, and then their number.
 TEST(log, a_share_of_lines)
 {
