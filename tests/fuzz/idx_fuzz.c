@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&a, 0, sizeof(a));
     // The file, and what it may inflate to.
     fuzz_budget((4 + ARRAY_INFLATE_RATIO) * size + 65536);
-    rc = array_open_idx(&a, roots, path, &err);
+    rc = array_open_idx(&a, roots, path, NULL, &err);
     array_check(rc, &a, &err);
     return 0;
 }

@@ -4,7 +4,10 @@
 they hold is told to nobody."""
 import json
 import os
+import pathlib
+import re
 import socket
+import struct
 
 from cluster import Cluster, check, check_counts, main, wait_for
 from up_test import Up
@@ -118,6 +121,45 @@ def a_worker_without_a_root_leaves_files_to_others():
                   for w in done["warnings"]), "nothing is said of w-0", done["warnings"])
 
 
+def huge_npz(path):
+    """A stored member of 4 TiB, all of it a hole: its checksum takes an hour."""
+    size, name, most = 1 << 42, b"x.npy", 0xffffffff
+    wide = struct.pack("<HHQQ", 1, 16, size, size)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<4s5H3I2H", b"PK\3\4", 45, 0, 0, 0, 0, 0, most, most,
+                            len(name), len(wide)) + name + wide)
+        f.truncate(f.tell() + size)
+        f.seek(0, os.SEEK_END)
+        start = f.tell()
+        f.write(struct.pack("<4s6H3I5H2I", b"PK\1\2", 45, 45, 0, 0, 0, 0, 0, most, most,
+                            len(name), len(wide), 0, 0, 0, 0, 0) + name + wide)
+        end = f.tell()
+        f.write(struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, end - start, start))
+        f.write(struct.pack("<4sIQI", b"PK\6\7", 0, end, 1))
+        f.write(struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, end - start, most, 0))
+
+
+def a_file_of_any_size_is_let_go_of_with_its_job():
+    with Cluster(psservers=1, workers=1) as c:
+        path = c.dir / "huge.npz"
+        huge_npz(path)
+        spec = csv_job("")
+        spec["data"]["train"] = {"format": "npz", "x": str(path)}
+        huge = c.submit(spec)
+        io = pathlib.Path(f"/proc/{c.processes['w-0'].pid}/io")
+        wait_for("the worker to read it", lambda: int(re.search(
+            r"rchar: (\d+)", io.read_text())[1]) > 200 << 20)
+        c.run("stop", huge)
+        check_counts(c.wait_state(c.submit(drawn_job())))
+        check(c.status(huge)["state"] == "stopped", "it is not stopped", c.status(huge))
+        long = c.dir / "long.csv"
+        with open(long, "wb") as f:
+            f.write(b"1,2,0\n")
+            f.truncate(10 << 40)
+        failed = c.wait_state(c.submit(csv_job(long)), "failed", 30)
+        check("line 2: is longer than 1 MiB" in failed["reason"], "not so", failed["reason"])
+
+
 def up_hands_its_roots_to_its_workers():
     with Up(psservers=1, workers=1) as up:  # all that we may read
         words = (up.dir / "cluster" / "log" / "worker-0.log").read_text()
@@ -142,4 +184,4 @@ if __name__ == "__main__":
     main([paths_that_lead_out_are_refused_by_name,
           what_a_file_holds_is_told_to_nobody,
           a_worker_without_a_root_leaves_files_to_others,
-          up_hands_its_roots_to_its_workers])
+          a_file_of_any_size_is_let_go_of_with_its_job, up_hands_its_roots_to_its_workers])

@@ -21,7 +21,8 @@
 // Units    samples; features and outputs are elements of one sample.
 // Errors   All are the job's own fault and name file, place and expectation:
 //          SL_EINVAL, SL_ENOENT, SL_EDENIED, SL_ECORRUPT, SL_ERANGE,
-//          SL_ENOTSUP. Only SL_ENOMEM and SL_EIO are this host's. What a file
+//          SL_ENOTSUP. Only SL_ENOMEM and SL_EIO are this host's; SL_ECANCELED
+//          (data_open): its pulse is over. What a file
 //          holds is never quoted, only where: whoever submits a job reads the
 //          errors.
 #ifndef WORKER_DATA_DATA_H

@@ -7,12 +7,14 @@
 
 #include "common/base/copy.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "worker/data/data_source.h"
 
 #define CACHE_LINE 64
 #define SOON_BYTES 4096
 #define HUGE_PAGE ((size_t)2 << 20)
 #define HUGE_FROM (4 * HUGE_PAGE)
+#define PIECE_BYTES ((size_t)16 << 20)
 
 size_t array_type_bytes(enum array_type type)
 {
@@ -74,11 +76,32 @@ void *array_memory(uint64_t bytes)
     return at;
 }
 
-enum sl_err array_take_file(struct array *a, struct fs_file *file,
-                            uint64_t offset, struct sl_error *err)
+static enum sl_err read_all(struct array *a, struct fs_file *file,
+                            struct pulse *pulse, struct sl_error *err)
 {
-    size_t got = 0;
+    uint64_t done = 0;
+    size_t got = PIECE_BYTES;
     enum sl_err rc = SL_OK;
+
+    while (rc == SL_OK && done < a->bytes && got > 0) {
+        rc = fs_pread(file, a->offset + done, a->memory + done,
+                      (size_t)sl_min(a->bytes - done, PIECE_BYTES), &got, err);
+        done += got;
+        if (rc == SL_OK)
+            rc = pulse_piece(pulse, err);
+    }
+    return rc == SL_OK && done < a->bytes
+               ? sl_fail(err, SL_ECORRUPT,
+                         "ends at byte %llu; its header promises more",
+                         (unsigned long long)(a->offset + done))
+               : rc;
+}
+
+enum sl_err array_take_file(struct array *a, struct fs_file *file,
+                            uint64_t offset, struct pulse *pulse,
+                            struct sl_error *err)
+{
+    enum sl_err rc;
 
     a->offset = offset;
     if (a->bytes > ARRAY_MEMORY_BYTES) {
@@ -90,11 +113,7 @@ enum sl_err array_take_file(struct array *a, struct fs_file *file,
         rc = sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
                      (unsigned long long)a->bytes);
     else
-        rc = fs_pread(file, offset, a->memory, (size_t)a->bytes, &got, err);
-    if (rc == SL_OK && got < a->bytes)
-        rc = sl_fail(err, SL_ECORRUPT,
-                     "ends at byte %llu; its header promises more",
-                     (unsigned long long)(offset + got));
+        rc = read_all(a, file, pulse, err);
     fs_close(file);
     return rc;
 }

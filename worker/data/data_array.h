@@ -25,6 +25,9 @@
 #include "common/base/fs.h"
 #include "common/base/status.h"
 #include "common/base/roots.h"
+#include "worker/data/pulse.h"
+
+struct inflater;
 
 #define ARRAY_DIMS 8
 #define ARRAY_MEMORY_BYTES ((uint64_t)1 << 29)
@@ -74,7 +77,8 @@ void *array_memory(uint64_t bytes);
 // memory if they are small enough, or keeps the file open. The file is closed
 // if it fails.
 enum sl_err array_take_file(struct array *a, struct fs_file *file,
-                            uint64_t offset, struct sl_error *err);
+                            uint64_t offset, struct pulse *pulse,
+                            struct sl_error *err);
 
 // Row `row` will be wanted soon: brings it to the cache, if it is in memory.
 void array_soon(const struct array *a, uint64_t row);
@@ -100,23 +104,27 @@ double array_double(const struct array *a, const uint8_t *raw);
 void array_release(struct array *a); // all zeroes is allowed
 
 // The readers. Each fills *out (from all zeroes); on failure *out is empty.
+// `pulse` beats with each piece, and stops them when it is over; may be NULL.
 enum sl_err array_open_idx(struct array *out, const struct roots *roots,
-                           const char *path, struct sl_error *err);
+                           const char *path, struct pulse *pulse,
+                           struct sl_error *err);
 enum sl_err array_open_npy(struct array *out, const struct roots *roots,
-                           const char *path, struct sl_error *err);
+                           const char *path, struct pulse *pulse,
+                           struct sl_error *err);
 // Member "x" is the file's "x.npy".
 enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            const char *path, const char *member,
-                           struct sl_error *err);
+                           struct pulse *pulse, struct sl_error *err);
 
 // The npy inside `file` from `offset` on, `bytes` long: for npz. Owns `file`,
 // as array_take_file does.
 enum sl_err array_npy_in_file(struct array *out, const char *path,
                               struct fs_file *file, uint64_t offset,
-                              uint64_t bytes, struct sl_error *err);
-// The same for bytes in memory, which are copied.
-enum sl_err array_npy_in_memory(struct array *out, const char *path,
-                                const uint8_t *bytes, uint64_t count,
-                                struct sl_error *err);
+                              uint64_t bytes, struct pulse *pulse,
+                              struct sl_error *err);
+// The same of what `s` inflates to, `bytes` long. `s` stays the caller's.
+enum sl_err array_npy_inflated(struct array *out, const char *path,
+                               struct inflater *s, uint64_t bytes,
+                               struct sl_error *err);
 
 #endif

@@ -22,6 +22,7 @@
 #include "worker/data/data_source.h"
 
 #define LINE_BYTES ((size_t)1 << 20)
+#define LINES_MAX ((size_t)1 << 29) // 4 GiB of where they begin
 #define COLUMNS_MAX 100000
 #define CHUNK ((size_t)1 << 18)
 #define FIELD_BYTES 4096
@@ -75,13 +76,19 @@ static enum sl_err scan_chunk(struct csv *c, const char *chunk, size_t n,
         uint64_t next = base + (uint64_t)(++p - chunk);
 
         if (next - *begin > LINE_BYTES)
-            return at(c, c->lines, err, SL_ERANGE, "is longer than 1 MiB");
+            break;
+        if (c->lines == LINES_MAX)
+            return at(c, c->lines, err, SL_ERANGE,
+                      "the file has more than 536870912 lines; save it as npy");
         if (add_start(c, *begin) != SL_OK)
             return sl_fail(err, SL_ENOMEM, "no memory for the lines of %s",
                            c->path);
         *begin = next;
     }
-    return SL_OK;
+    // Also of one that does not end here: a file without lines is not read on.
+    return base + n - *begin > LINE_BYTES
+               ? at(c, c->lines, err, SL_ERANGE, "is longer than 1 MiB")
+               : SL_OK;
 }
 
 // Passes over the mark of UTF-8 and refuses the two of UTF-16.
@@ -113,13 +120,12 @@ static enum sl_err scan(struct csv *c, struct pulse *pulse, uint64_t *size,
         if (rc == SL_OK)
             rc = scan_chunk(c, chunk, got, base, &begin, err);
         base += got;
-        pulse_beat(pulse);
+        if (rc == SL_OK)
+            rc = pulse_piece(pulse, err);
     }
     sl_free(chunk);
     if (rc != SL_OK)
         return rc;
-    if (base - begin > LINE_BYTES)
-        return at(c, c->lines, err, SL_ERANGE, "is longer than 1 MiB");
     if (base > begin) // the last line has no line break
         rc = add_start(c, begin);
     if (rc == SL_OK) {

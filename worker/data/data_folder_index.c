@@ -116,10 +116,10 @@ static enum sl_err on_file(void *arg, const char *name)
     struct scan *s = arg;
     struct stat st;
     bool wanted;
-    enum sl_err rc =
-        look(s, s->class_fd, s->class_path, name, S_IFREG, &st, &wanted);
+    enum sl_err rc = pulse_piece(s->pulse, s->err);
 
-    pulse_beat(s->pulse);
+    if (rc == SL_OK)
+        rc = look(s, s->class_fd, s->class_path, name, S_IFREG, &st, &wanted);
     if (rc != SL_OK || !wanted)
         return rc;
     if (is_image(name))
@@ -188,9 +188,10 @@ static enum sl_err on_class(void *arg, const char *name)
     struct scan *s = arg;
     struct stat st;
     bool wanted;
-    enum sl_err rc =
-        look(s, s->f->fd - 1, s->f->root, name, S_IFDIR, &st, &wanted);
+    enum sl_err rc = pulse_piece(s->pulse, s->err);
 
+    if (rc == SL_OK)
+        rc = look(s, s->f->fd - 1, s->f->root, name, S_IFDIR, &st, &wanted);
     if (rc != SL_OK || !wanted)
         return rc;
     if (s->names.count > 0)

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "common/base/buf.h"
 #include "common/base/mem.h"
 #include "worker/data/data_inflate.h"
 
@@ -71,41 +70,35 @@ static enum sl_err head(struct array *a, const uint8_t *p, size_t n,
     return array_measure(a, err);
 }
 
-static enum sl_err open_gz(struct array *a, const uint8_t *packed, size_t n,
-                           struct sl_error *err)
+static enum sl_err open_gz(struct array *a, struct fs_file *file,
+                           struct pulse *pulse, struct sl_error *err)
 {
-    uint8_t front[IDX_HEAD], *all;
+    const struct inflate_source packed = {
+        .file = file,
+        .bytes = a->file_bytes,
+        .form = INFLATE_GZIP,
+        .pulse = pulse,
+    };
+    uint8_t front[IDX_HEAD];
     size_t got = 0, head_bytes = 0;
-    uint64_t whole;
-    enum sl_err rc;
+    struct inflater *from = NULL;
+    enum sl_err rc = inflater_new(&from, &packed, err);
 
-    rc =
-        inflate_begin(front, sizeof(front), &got, packed, n, INFLATE_GZIP, err);
+    if (rc == SL_OK)
+        rc = inflater_read(from, front, sizeof(front), &got, err);
     if (rc == SL_OK)
         rc = head(a, front, got, &head_bytes, err);
-    if (rc != SL_OK)
-        return rc;
-    whole = a->bytes + head_bytes;
-    rc = inflate_bounds(whole, n, err);
-    if (rc != SL_OK)
-        return rc;
-    all = array_memory(whole);
-    if (all == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
-                       (unsigned long long)whole);
-    rc = inflate_exact(all, (size_t)whole, packed, n, INFLATE_GZIP, err);
-    if (rc != SL_OK) {
-        sl_free(all);
-        return rc;
-    }
-    memmove(all, all + head_bytes, (size_t)a->bytes);
-    a->memory = all;
-    return SL_OK;
+    if (rc == SL_OK)
+        rc = inflate_bounds(a->bytes + head_bytes, packed.bytes, err);
+    if (rc == SL_OK)
+        rc = inflater_rows(from, a, front + head_bytes, got - head_bytes, err);
+    inflater_free(from);
+    return rc;
 }
 
 // Takes `file`.
 static enum sl_err open_plain(struct array *a, struct fs_file *file,
-                              struct sl_error *err)
+                              struct pulse *pulse, struct sl_error *err)
 {
     uint8_t front[IDX_HEAD];
     size_t got = 0, head_bytes = 0;
@@ -123,50 +116,28 @@ static enum sl_err open_plain(struct array *a, struct fs_file *file,
         fs_close(file);
         return rc;
     }
-    return array_take_file(a, file, head_bytes, err);
-}
-
-static enum sl_err read_packed(struct buf *out, struct fs_file *file,
-                               uint64_t bytes, struct sl_error *err)
-{
-    size_t got = 0;
-    uint8_t *to;
-    enum sl_err rc;
-
-    if (bytes > ARRAY_INFLATE_BYTES)
-        return sl_fail(err, SL_ERANGE, "is longer than %llu bytes",
-                       (unsigned long long)ARRAY_INFLATE_BYTES);
-    to = buf_extend(out, (size_t)bytes);
-    if (to == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
-                       (unsigned long long)bytes);
-    rc = fs_pread(file, 0, to, (size_t)bytes, &got, err);
-    out->len = got;
-    return rc;
+    return array_take_file(a, file, head_bytes, pulse, err);
 }
 
 // Takes `file`.
 static enum sl_err open_either(struct array *a, struct fs_file *file,
-                               struct sl_error *err)
+                               struct pulse *pulse, struct sl_error *err)
 {
     uint8_t magic[2] = {0, 0};
-    struct buf packed = BUF_INIT;
     size_t got = 0;
     enum sl_err rc = fs_pread(file, 0, magic, sizeof(magic), &got, err);
 
     if (rc == SL_OK && (got < 2 || magic[0] != 0x1f || magic[1] != 0x8b))
-        return open_plain(a, file, err);
+        return open_plain(a, file, pulse, err);
     if (rc == SL_OK)
-        rc = read_packed(&packed, file, a->file_bytes, err);
+        rc = open_gz(a, file, pulse, err);
     fs_close(file);
-    if (rc == SL_OK)
-        rc = open_gz(a, packed.data, packed.len, err);
-    buf_release(&packed);
     return rc;
 }
 
 enum sl_err array_open_idx(struct array *out, const struct roots *roots,
-                           const char *path, struct sl_error *err)
+                           const char *path, struct pulse *pulse,
+                           struct sl_error *err)
 {
     struct array a = {.type = ARRAY_U8};
     struct fs_file *file = NULL;
@@ -179,7 +150,7 @@ enum sl_err array_open_idx(struct array *out, const struct roots *roots,
     if (rc != SL_OK) {
         fs_close(file);
     } else {
-        rc = open_either(&a, file, err);
+        rc = open_either(&a, file, pulse, err);
         if (rc != SL_OK)
             sl_prefix(err, rc, "%s", path);
     }

@@ -6,81 +6,21 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "worker/data/data_array.h"
+#include "common/base/mem.h"
+#include "common/base/num.h"
 
-// zlib counts in unsigned int, so both sides are handed over in pieces.
-#define PIECE ((size_t)1 << 30)
+#define IN_BYTES ((uint64_t)1 << 20)
+// zlib counts in unsigned int, so the other side is handed over in pieces.
+#define OUT_BYTES ((size_t)64 << 20)
 
-struct stream {
+struct inflater {
     z_stream z;
-    size_t in_left, out_left; // beyond what z was handed
-    bool ended;
+    struct inflate_source from;
+    uint64_t taken; // of from.bytes
+    uint8_t *in;    // owned
+    uint32_t crc;
+    bool ended; // the stream has; more of the file may be left
 };
-
-static enum sl_err begin(struct stream *s, void *to, size_t bytes,
-                         const uint8_t *from, size_t n, enum inflate_form form,
-                         struct sl_error *err)
-{
-    int window = form == INFLATE_GZIP ? 15 + 16 : -15;
-
-    memset(s, 0, sizeof(*s));
-    s->z.next_in = (uint8_t *)from;
-    s->z.next_out = to;
-    s->in_left = n;
-    s->out_left = bytes;
-    if (inflateInit2(&s->z, window) != Z_OK)
-        return sl_fail(err, SL_ENOMEM, "no memory to inflate");
-    return SL_OK;
-}
-
-static void feed(struct stream *s)
-{
-    size_t n;
-
-    if (s->z.avail_in == 0) {
-        n = s->in_left < PIECE ? s->in_left : PIECE;
-        s->z.avail_in = (unsigned)n;
-        s->in_left -= n;
-    }
-    if (s->z.avail_out == 0) {
-        n = s->out_left < PIECE ? s->out_left : PIECE;
-        s->z.avail_out = (unsigned)n;
-        s->out_left -= n;
-    }
-}
-
-// Runs until the space is full or the data ends. A gzip file may be several
-// members: the next one begins where one ended.
-static enum sl_err run(struct stream *s, enum inflate_form form,
-                       struct sl_error *err)
-{
-    for (;;) {
-        int z;
-
-        feed(s);
-        z = inflate(&s->z, Z_NO_FLUSH);
-        if (z == Z_STREAM_END) {
-            s->ended = s->z.avail_in == 0 && s->in_left == 0;
-            if (s->ended || form != INFLATE_GZIP)
-                return SL_OK;
-            if (inflateReset(&s->z) != Z_OK)
-                return sl_fail(err, SL_EINTERNAL, "zlib cannot be reset");
-            continue;
-        }
-        if (z == Z_BUF_ERROR && s->z.avail_out == 0 && s->out_left == 0)
-            return SL_OK; // full
-        if (z == Z_BUF_ERROR)
-            return sl_fail(err, SL_ECORRUPT,
-                           "the compressed data ends too early, after %lu "
-                           "bytes came out of it",
-                           s->z.total_out);
-        if (z != Z_OK)
-            return sl_fail(err, SL_ECORRUPT,
-                           "the compressed data is damaged near its byte %lu "
-                           "(%s)",
-                           s->z.total_in, s->z.msg ? s->z.msg : "zlib");
-    }
-}
 
 enum sl_err inflate_bounds(uint64_t bytes, uint64_t compressed,
                            struct sl_error *err)
@@ -98,44 +38,148 @@ enum sl_err inflate_bounds(uint64_t bytes, uint64_t compressed,
     return SL_OK;
 }
 
-enum sl_err inflate_exact(void *to, size_t bytes, const uint8_t *from, size_t n,
-                          enum inflate_form form, struct sl_error *err)
+enum sl_err inflater_new(struct inflater **out,
+                         const struct inflate_source *from,
+                         struct sl_error *err)
 {
-    struct stream s;
-    uint8_t past;
-    enum sl_err rc = begin(&s, to, bytes, from, n, form, err);
+    int window = from->form == INFLATE_GZIP ? 15 + 16 : -15;
+    struct inflater *s = sl_calloc(1, sizeof(*s));
 
+    if (s == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory to inflate");
+    s->from = *from;
+    s->crc = (uint32_t)crc32(0, NULL, 0);
+    s->in = sl_malloc((size_t)sl_min(from->bytes, IN_BYTES) + 1);
+    if (s->in == NULL || inflateInit2(&s->z, window) != Z_OK) {
+        sl_free(s->in);
+        sl_free(s);
+        return sl_fail(err, SL_ENOMEM, "no memory to inflate");
+    }
+    *out = s;
+    return SL_OK;
+}
+
+void inflater_free(struct inflater *s)
+{
+    if (s == NULL)
+        return;
+    inflateEnd(&s->z);
+    sl_free(s->in);
+    sl_free(s);
+}
+
+static bool all_taken(const struct inflater *s)
+{
+    return s->z.avail_in == 0 && s->taken == s->from.bytes;
+}
+
+// The next piece of the file, if the last one is used up.
+static enum sl_err feed(struct inflater *s, struct sl_error *err)
+{
+    size_t want = (size_t)sl_min(s->from.bytes - s->taken, IN_BYTES), got = 0;
+    enum sl_err rc;
+
+    if (s->z.avail_in > 0 || want == 0)
+        return SL_OK;
+    rc = fs_pread(s->from.file, s->from.offset + s->taken, s->in, want, &got,
+                  err);
+    if (rc == SL_OK && got < want)
+        rc = sl_fail(err, SL_ECORRUPT, "ends at byte %llu",
+                     (unsigned long long)(s->from.offset + s->taken + got));
     if (rc != SL_OK)
         return rc;
-    rc = run(&s, form, err);
-    if (rc == SL_OK && (s.z.avail_out > 0 || s.out_left > 0)) {
-        rc = sl_fail(err, SL_ECORRUPT,
-                     "inflates to fewer bytes than its header promises");
-    } else if (rc == SL_OK && !s.ended) {
-        // Only the trailer may be left. One byte of space finds out.
-        s.z.next_out = &past;
-        s.z.avail_out = 1;
-        rc = run(&s, form, err);
-        if (rc == SL_OK && (!s.ended || s.z.avail_out == 0))
-            rc = sl_fail(err, SL_ECORRUPT,
-                         "holds more than its header promises");
+    s->taken += got;
+    s->z.next_in = s->in;
+    s->z.avail_in = (unsigned)got;
+    return pulse_piece(s->from.pulse, err);
+}
+
+// What zlib said of one run. A gzip file may be several members: the next one
+// begins where one ended.
+static enum sl_err judge(struct inflater *s, int z, struct sl_error *err)
+{
+    if (z == Z_STREAM_END) {
+        s->ended = s->from.form != INFLATE_GZIP || all_taken(s);
+        if (s->ended || inflateReset(&s->z) == Z_OK)
+            return SL_OK;
+        return sl_fail(err, SL_EINTERNAL, "zlib cannot be reset");
     }
-    inflateEnd(&s.z);
+    if (z == Z_OK || (z == Z_BUF_ERROR && !all_taken(s)))
+        return SL_OK;
+    if (z == Z_BUF_ERROR)
+        return sl_fail(err, SL_ECORRUPT,
+                       "the compressed data ends too early, after %lu bytes "
+                       "came out of it",
+                       s->z.total_out);
+    return sl_fail(err, SL_ECORRUPT,
+                   "the compressed data is damaged near its byte %lu (%s)",
+                   s->z.total_in, s->z.msg ? s->z.msg : "zlib");
+}
+
+enum sl_err inflater_read(struct inflater *s, void *to, size_t bytes,
+                          size_t *got, struct sl_error *err)
+{
+    uint8_t *at = to;
+    enum sl_err rc = SL_OK;
+
+    *got = 0;
+    while (rc == SL_OK && *got < bytes && !s->ended) {
+        size_t space = (size_t)sl_min(bytes - *got, OUT_BYTES), more;
+
+        rc = feed(s, err);
+        if (rc != SL_OK)
+            break;
+        s->z.next_out = at + *got;
+        s->z.avail_out = (unsigned)space;
+        rc = judge(s, inflate(&s->z, Z_NO_FLUSH), err);
+        more = space - s->z.avail_out;
+        s->crc = (uint32_t)crc32_z(s->crc, at + *got, more);
+        *got += more;
+    }
     return rc;
 }
 
-enum sl_err inflate_begin(void *to, size_t bytes, size_t *got,
-                          const uint8_t *from, size_t n, enum inflate_form form,
-                          struct sl_error *err)
+// Only the trailer may be left. One byte of space finds out.
+static enum sl_err nothing_more(struct inflater *s, struct sl_error *err)
 {
-    struct stream s;
-    enum sl_err rc = begin(&s, to, bytes, from, n, form, err);
+    uint8_t past;
+    uint32_t crc = s->crc;
+    size_t got = 0;
+    enum sl_err rc = inflater_read(s, &past, 1, &got, err);
 
-    if (rc != SL_OK)
-        return rc;
-    rc = run(&s, form, err);
-    if (rc == SL_OK)
-        *got = bytes - s.z.avail_out - s.out_left;
-    inflateEnd(&s.z);
-    return rc;
+    s->crc = crc;
+    return rc != SL_OK || (got == 0 && all_taken(s))
+               ? rc
+               : sl_fail(err, SL_ECORRUPT,
+                         "holds more than its header promises");
+}
+
+enum sl_err inflater_rows(struct inflater *s, struct array *a,
+                          const uint8_t *begin, size_t n, struct sl_error *err)
+{
+    size_t got = 0;
+    enum sl_err rc;
+
+    if (n > a->bytes)
+        return sl_fail(err, SL_ECORRUPT, "holds more than its header promises");
+    a->memory = array_memory(a->bytes);
+    if (a->memory == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
+                       (unsigned long long)a->bytes);
+    memcpy(a->memory, begin, n);
+    rc = inflater_read(s, a->memory + n, (size_t)a->bytes - n, &got, err);
+    if (rc == SL_OK && n + got < a->bytes)
+        rc = sl_fail(err, SL_ECORRUPT,
+                     "inflates to fewer bytes than its header promises");
+    return rc == SL_OK ? nothing_more(s, err) : rc;
+}
+
+uint32_t inflater_crc(const struct inflater *s)
+{
+    return s->crc;
+}
+
+struct pulse *inflater_pulse(const struct inflater *s)
+{
+    return s->from.pulse;
 }

@@ -5,15 +5,23 @@
 // ARRAY_INFLATE_RATIO times what went in, and by ARRAY_INFLATE_BYTES. So a few
 // bytes on disk cannot become all of the memory.
 //
-// Threads  any. Memory: borrowed.
-// Errors   SL_ECORRUPT for bad data, SL_ERANGE over a bound.
+// What goes in is read from a file piece by piece: however long it is, no more
+// of it than that is in memory.
+//
+// Threads  one at a time per inflater.
+// Memory   inflater_free; the file is borrowed.
+// Errors   SL_ECORRUPT for bad data, SL_ERANGE over a bound, SL_ECANCELED as
+//          pulse_piece says.
 #ifndef WORKER_DATA_DATA_INFLATE_H
 #define WORKER_DATA_DATA_INFLATE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/fs.h"
 #include "common/base/status.h"
+#include "worker/data/data_array.h"
+#include "worker/data/pulse.h"
 
 enum inflate_form {
     INFLATE_RAW,  // deflate, as in zip
@@ -24,13 +32,33 @@ enum inflate_form {
 enum sl_err inflate_bounds(uint64_t bytes, uint64_t compressed,
                            struct sl_error *err);
 
-// Exactly `bytes` must come out, and all of `from` must be used.
-enum sl_err inflate_exact(void *to, size_t bytes, const uint8_t *from, size_t n,
-                          enum inflate_form form, struct sl_error *err);
+// Where the compressed bytes lie.
+struct inflate_source {
+    struct fs_file *file; // borrowed
+    uint64_t offset, bytes;
+    enum inflate_form form;
+    struct pulse *pulse; // may be NULL
+};
 
-// The first up to `bytes` bytes, for a header: *got says how many there are.
-enum sl_err inflate_begin(void *to, size_t bytes, size_t *got,
-                          const uint8_t *from, size_t n, enum inflate_form form,
-                          struct sl_error *err);
+struct inflater;
+
+enum sl_err inflater_new(struct inflater **out,
+                         const struct inflate_source *from,
+                         struct sl_error *err);
+void inflater_free(struct inflater *s); // NULL is allowed
+
+// Reads the next bytes that come out; *got is fewer than `bytes` at the end.
+enum sl_err inflater_read(struct inflater *s, void *to, size_t bytes,
+                          size_t *got, struct sl_error *err);
+
+// Makes a->memory, of a->bytes: its first n bytes are at `begin`, the others
+// are read. They must be all that comes out.
+enum sl_err inflater_rows(struct inflater *s, struct array *a,
+                          const uint8_t *begin, size_t n, struct sl_error *err);
+
+// Returns the CRC-32 of all that was read.
+uint32_t inflater_crc(const struct inflater *s);
+
+struct pulse *inflater_pulse(const struct inflater *s);
 
 #endif

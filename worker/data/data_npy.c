@@ -10,9 +10,12 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "worker/data/data_inflate.h"
 
 #define NPY_HEAD_MAX 65536
 #define NPY_FIRST 12 // magic, version, length (2 or 4 bytes)
+#define NPY_FRONT ((size_t)NPY_FIRST + NPY_HEAD_MAX)
+#define TURNED (1 << 20) // elements between two looks whether to go on
 
 struct text {
     const char *at, *end;
@@ -227,7 +230,8 @@ static enum sl_err head(struct array *a, const uint8_t *p, size_t n,
 }
 
 // Column-major to row-major: walks the target in order and keeps the index.
-static void turn(uint8_t *to, const uint8_t *from, const struct array *a)
+static enum sl_err turn(uint8_t *to, const uint8_t *from, const struct array *a,
+                        struct pulse *pulse, struct sl_error *err)
 {
     size_t size = array_type_bytes(a->type);
     uint64_t index[ARRAY_DIMS] = {0}, stride[ARRAY_DIMS];
@@ -238,6 +242,8 @@ static void turn(uint8_t *to, const uint8_t *from, const struct array *a)
         step *= a->dim[i];
     }
     for (uint64_t n = 0; n < count; n++) {
+        if (n % TURNED == 0 && pulse_piece(pulse, err) != SL_OK)
+            return SL_ECANCELED;
         memcpy(to + n * size, from + at * size, size);
         for (unsigned i = a->nd; i-- > 0;) {
             at += stride[i];
@@ -247,11 +253,14 @@ static void turn(uint8_t *to, const uint8_t *from, const struct array *a)
             index[i] = 0;
         }
     }
+    return SL_OK;
 }
 
-static enum sl_err turn_round(struct array *a, struct sl_error *err)
+static enum sl_err turn_round(struct array *a, struct pulse *pulse,
+                              struct sl_error *err)
 {
     uint8_t *rows;
+    enum sl_err rc;
 
     if (a->memory == NULL)
         return sl_fail(err, SL_ENOTSUP,
@@ -261,17 +270,17 @@ static enum sl_err turn_round(struct array *a, struct sl_error *err)
     rows = array_memory(a->bytes);
     if (rows == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory to turn it to row order");
-    turn(rows, a->memory, a);
+    rc = turn(rows, a->memory, a, pulse, err);
     sl_free(a->memory);
     a->memory = rows;
-    return SL_OK;
+    return rc;
 }
 
 static enum sl_err from_file(struct array *a, struct fs_file *file,
                              uint64_t offset, uint64_t bytes,
-                             struct sl_error *err)
+                             struct pulse *pulse, struct sl_error *err)
 {
-    size_t want = NPY_FIRST + NPY_HEAD_MAX, got = 0, head_bytes = 0;
+    size_t want = NPY_FRONT, got = 0, head_bytes = 0;
     uint8_t *front = sl_malloc(want);
     bool fortran = false;
     enum sl_err rc = SL_ENOMEM;
@@ -287,15 +296,16 @@ static enum sl_err from_file(struct array *a, struct fs_file *file,
         fs_close(file);
         return rc;
     }
-    rc = array_take_file(a, file, offset + head_bytes, err);
+    rc = array_take_file(a, file, offset + head_bytes, pulse, err);
     if (rc == SL_OK && fortran)
-        rc = turn_round(a, err);
+        rc = turn_round(a, pulse, err);
     return rc;
 }
 
 enum sl_err array_npy_in_file(struct array *out, const char *path,
                               struct fs_file *file, uint64_t offset,
-                              uint64_t bytes, struct sl_error *err)
+                              uint64_t bytes, struct pulse *pulse,
+                              struct sl_error *err)
 {
     struct array a = {.type = ARRAY_U8};
     enum sl_err rc = SL_OK;
@@ -305,7 +315,7 @@ enum sl_err array_npy_in_file(struct array *out, const char *path,
     if (rc != SL_OK)
         fs_close(file);
     else
-        rc = from_file(&a, file, offset, bytes, err);
+        rc = from_file(&a, file, offset, bytes, pulse, err);
     if (rc != SL_OK) {
         sl_prefix(err, rc, "%s", path);
         array_release(&a);
@@ -315,39 +325,51 @@ enum sl_err array_npy_in_file(struct array *out, const char *path,
     return SL_OK;
 }
 
-enum sl_err array_npy_in_memory(struct array *out, const char *path,
-                                const uint8_t *bytes, uint64_t count,
-                                struct sl_error *err)
+// What the header promises is known before there is memory for more than it.
+static enum sl_err from_inflater(struct array *a, struct inflater *from,
+                                 uint64_t bytes, bool *fortran,
+                                 struct sl_error *err)
 {
-    struct array a = {.type = ARRAY_U8};
-    size_t head_bytes = 0;
+    size_t want = bytes < NPY_FRONT ? (size_t)bytes : NPY_FRONT;
+    size_t got = 0, head_bytes = 0;
+    uint8_t *front = sl_malloc(want);
+    enum sl_err rc;
+
+    if (front == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    rc = inflater_read(from, front, want, &got, err);
+    if (rc == SL_OK)
+        rc = head(a, front, got, bytes, fortran, &head_bytes, err);
+    if (rc == SL_OK)
+        rc = inflater_rows(from, a, front + head_bytes, got - head_bytes, err);
+    sl_free(front);
+    return rc;
+}
+
+enum sl_err array_npy_inflated(struct array *out, const char *path,
+                               struct inflater *from, uint64_t bytes,
+                               struct sl_error *err)
+{
+    struct array a = {.type = ARRAY_U8, .file_bytes = bytes};
     bool fortran = false;
     enum sl_err rc;
 
-    rc = head(&a, bytes, (size_t)count, count, &fortran, &head_bytes, err);
-    if (rc == SL_OK) {
-        a.path = sl_strdup(path);
-        a.memory = array_memory(a.bytes);
-        if (a.path == NULL || a.memory == NULL)
-            rc = sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
-                         (unsigned long long)a.bytes);
-    }
+    a.path = sl_strdup(path);
+    rc = a.path == NULL ? sl_fail(err, SL_ENOMEM, "no memory")
+                        : from_inflater(&a, from, bytes, &fortran, err);
     if (rc == SL_OK && fortran)
-        turn(a.memory, bytes + head_bytes, &a);
-    else if (rc == SL_OK)
-        memcpy(a.memory, bytes + head_bytes, (size_t)a.bytes);
+        rc = turn_round(&a, inflater_pulse(from), err);
     if (rc != SL_OK) {
-        sl_prefix(err, rc, "%s", path);
         array_release(&a);
         return rc;
     }
-    a.file_bytes = count;
     *out = a;
     return SL_OK;
 }
 
 enum sl_err array_open_npy(struct array *out, const struct roots *roots,
-                           const char *path, struct sl_error *err)
+                           const char *path, struct pulse *pulse,
+                           struct sl_error *err)
 {
     struct fs_file *file = NULL;
     uint64_t bytes = 0;
@@ -360,5 +382,5 @@ enum sl_err array_open_npy(struct array *out, const struct roots *roots,
         fs_close(file);
         return rc;
     }
-    return array_npy_in_file(out, path, file, 0, bytes, err);
+    return array_npy_in_file(out, path, file, 0, bytes, pulse, err);
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "common/base/buf.h"
 #include "common/base/mem.h"
 #include "worker/data/data_inflate.h"
 #include "worker/data/data_zip.h"
@@ -26,7 +25,7 @@ static enum sl_err wrong_crc(const struct zip_member *m, struct sl_error *err)
 }
 
 static enum sl_err check_stored(struct fs_file *file,
-                                const struct zip_member *m,
+                                const struct zip_member *m, struct pulse *pulse,
                                 struct sl_error *err)
 {
     uint8_t *chunk = sl_malloc(CHUNK);
@@ -46,6 +45,8 @@ static enum sl_err check_stored(struct fs_file *file,
                          (unsigned long long)(m->offset + done + got));
         crc = crc32(crc, chunk, (uInt)got);
         done += got;
+        if (rc == SL_OK)
+            rc = pulse_piece(pulse, err);
     }
     sl_free(chunk);
     if (rc == SL_OK && (uint32_t)crc != m->crc)
@@ -53,53 +54,50 @@ static enum sl_err check_stored(struct fs_file *file,
     return rc;
 }
 
-static enum sl_err inflate_member(uint8_t *to, struct fs_file *file,
+static enum sl_err inflate_member(struct array *out, const char *path,
+                                  const struct inflate_source *packed,
                                   const struct zip_member *m,
                                   struct sl_error *err)
 {
-    uint8_t *packed = sl_malloc((size_t)m->packed_bytes);
-    size_t got = 0;
-    enum sl_err rc;
+    struct inflater *from = NULL;
+    enum sl_err rc = inflater_new(&from, packed, err);
 
-    if (packed == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
-    rc = fs_pread(file, m->offset, packed, (size_t)m->packed_bytes, &got, err);
-    if (rc == SL_OK && got < m->packed_bytes)
-        rc = sl_fail(err, SL_ECORRUPT, "ends at byte %llu",
-                     (unsigned long long)(m->offset + got));
     if (rc == SL_OK)
-        rc = inflate_exact(to, (size_t)m->bytes, packed, got, INFLATE_RAW, err);
-    sl_free(packed);
-    if (rc == SL_OK &&
-        crc32_z(crc32(0, NULL, 0), to, (size_t)m->bytes) != (uLong)m->crc)
+        rc = array_npy_inflated(out, path, from, m->bytes, err);
+    if (rc == SL_OK && inflater_crc(from) != m->crc) {
         rc = wrong_crc(m, err);
+        array_release(out);
+    }
+    inflater_free(from);
     return rc;
 }
 
 static enum sl_err deflated(struct array *out, const char *path,
                             struct fs_file *file, const struct zip_member *m,
-                            struct sl_error *err)
+                            struct pulse *pulse, struct sl_error *err)
 {
-    uint8_t *bytes = NULL;
+    const struct inflate_source packed = {
+        .file = file,
+        .offset = m->offset,
+        .bytes = m->packed_bytes,
+        .form = INFLATE_RAW,
+        .pulse = pulse,
+    };
+    struct array a = {.type = ARRAY_U8};
     enum sl_err rc = inflate_bounds(m->bytes, m->packed_bytes, err);
 
-    if (rc == SL_OK) {
-        bytes = sl_malloc((size_t)m->bytes);
-        rc = bytes == NULL ? sl_fail(err, SL_ENOMEM, "no memory for its member")
-                           : inflate_member(bytes, file, m, err);
-    }
     if (rc == SL_OK)
-        rc = array_npy_in_memory(out, path, bytes, m->bytes, err);
-    else
-        sl_prefix(err, rc, "%s", path);
-    sl_free(bytes);
+        rc = inflate_member(&a, path, &packed, m, err);
     fs_close(file);
-    return rc;
+    if (rc != SL_OK)
+        return sl_prefix(err, rc, "%s", path);
+    *out = a;
+    return SL_OK;
 }
 
 enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            const char *path, const char *member,
-                           struct sl_error *err)
+                           struct pulse *pulse, struct sl_error *err)
 {
     char name[256];
     struct zip_member m;
@@ -114,12 +112,12 @@ enum sl_err array_open_npz(struct array *out, const struct roots *roots,
         return rc;
     rc = zip_find(&m, file, name, err);
     if (rc == SL_OK && !m.deflated)
-        rc = check_stored(file, &m, err);
+        rc = check_stored(file, &m, pulse, err);
     if (rc != SL_OK) {
         fs_close(file);
         return sl_prefix(err, rc, "%s", path);
     }
     if (m.deflated)
-        return deflated(out, path, file, &m, err);
-    return array_npy_in_file(out, path, file, m.offset, m.bytes, err);
+        return deflated(out, path, file, &m, pulse, err);
+    return array_npy_in_file(out, path, file, m.offset, m.bytes, pulse, err);
 }

@@ -8,6 +8,8 @@
 #include "worker/data/data_array.h"
 #include "worker/data/data_source.h"
 
+#define LABELS 65536 // between two looks whether to go on
+
 struct pair {
     struct data data;
     struct array x, y;
@@ -163,7 +165,8 @@ static enum sl_err check_shapes(const struct pair *p, struct sl_error *err)
 }
 
 // A label that is no class is found now, before anything was computed.
-static enum sl_err check_labels(struct pair *p, struct sl_error *err)
+static enum sl_err check_labels(struct pair *p, struct pulse *pulse,
+                                struct sl_error *err)
 {
     uint8_t *y;
     enum sl_err rc = SL_OK;
@@ -173,8 +176,12 @@ static enum sl_err check_labels(struct pair *p, struct sl_error *err)
     y = sl_malloc(data_label_bytes(&p->data));
     if (y == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    for (uint64_t i = 0; i < p->data.samples && rc == SL_OK; i++)
-        rc = read_label(p, i, y, err);
+    for (uint64_t i = 0; i < p->data.samples && rc == SL_OK; i++) {
+        if (i % LABELS == 0)
+            rc = pulse_piece(pulse, err);
+        if (rc == SL_OK)
+            rc = read_label(p, i, y, err);
+    }
     sl_free(y);
     return rc;
 }
@@ -190,18 +197,21 @@ static enum sl_err open_both(struct pair *p, const struct data_source *s,
                        strcmp(s->format, "npz") != 0 ? " and y" : "");
     if (strcmp(s->format, "npz") == 0) {
         rc = array_open_npz(&p->x, s->roots, s->x,
-                            s->x_member ? s->x_member : "x", err);
+                            s->x_member ? s->x_member : "x", s->pulse, err);
         if (rc == SL_OK)
             rc = array_open_npz(&p->y, s->roots, s->x,
-                                s->y_member ? s->y_member : "y", err);
+                                s->y_member ? s->y_member : "y", s->pulse, err);
         return rc;
     }
     if (strcmp(s->format, "npy") == 0) {
-        rc = array_open_npy(&p->x, s->roots, s->x, err);
-        return rc == SL_OK ? array_open_npy(&p->y, s->roots, s->y, err) : rc;
+        rc = array_open_npy(&p->x, s->roots, s->x, s->pulse, err);
+        return rc == SL_OK
+                   ? array_open_npy(&p->y, s->roots, s->y, s->pulse, err)
+                   : rc;
     }
-    rc = array_open_idx(&p->x, s->roots, s->x, err);
-    return rc == SL_OK ? array_open_idx(&p->y, s->roots, s->y, err) : rc;
+    rc = array_open_idx(&p->x, s->roots, s->x, s->pulse, err);
+    return rc == SL_OK ? array_open_idx(&p->y, s->roots, s->y, s->pulse, err)
+                       : rc;
 }
 
 static void hash_array(struct data *d, const struct array *a)
@@ -234,7 +244,7 @@ enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
         row = p->x.row_bytes > p->y.row_bytes ? p->x.row_bytes : p->y.row_bytes;
         p->scratch = sl_malloc(row);
         rc = p->scratch == NULL ? sl_fail(err, SL_ENOMEM, "no memory")
-                                : check_labels(p, err);
+                                : check_labels(p, s->pulse, err);
     }
     if (rc != SL_OK) {
         data_free(&p->data);

@@ -61,6 +61,7 @@ struct input_run {
     uint32_t batch;
     uint64_t job, closure;    // for spans.h
     struct input_share share; // before input_open, or by input_share
+    struct pulse *pulse;      // of whom it is for; NULL: nobody's
 
     // The input's own, under its lock.
     struct list_node node;

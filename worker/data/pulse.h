@@ -6,8 +6,13 @@
 // its heartbeats, and whether the thread waits for shards, which is nobody's
 // fault: an attempt that stands still for train.stall_seconds is taken away.
 //
+// Whoever reads much for the attempt beside its steps (a file that is looked
+// through when it is opened, a batch) looks now and then whether anybody still
+// wants it: data may be of any size, and the thread is not the attempt's alone.
+//
 // Threads  beat: whoever computes or reads for the attempt; reading: any.
 // Units    beats mean nothing but "something happened".
+// Errors   SL_ECANCELED: the attempt is over, or its worker leaves.
 #ifndef WORKER_DATA_PULSE_H
 #define WORKER_DATA_PULSE_H
 
@@ -16,10 +21,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/status.h"
+
 struct pulse {
     _Atomic uint64_t beats;
     _Atomic bool waits;    // for shards
     _Atomic uint32_t step; // under way
+    // The attempt is over, or is to end with its step: not 0. NULL: it never
+    // is.
+    const _Atomic int *closed;
+    const _Atomic bool *draining;
     // Of the attempt that this one runs within: it gets on with it. Or NULL.
     struct pulse *outer;
 };
@@ -29,6 +40,25 @@ static inline void pulse_beat(struct pulse *p)
 {
     for (; p != NULL; p = p->outer)
         atomic_fetch_add_explicit(&p->beats, 1, memory_order_relaxed);
+}
+
+static inline bool pulse_over(const struct pulse *p)
+{
+    for (; p != NULL; p = p->outer)
+        if ((p->closed != NULL && atomic_load(p->closed) != 0) ||
+            (p->draining != NULL && atomic_load(p->draining)))
+            return true;
+    return false;
+}
+
+// Beats, as another piece was read. SL_ECANCELED: read no more.
+static inline enum sl_err pulse_piece(struct pulse *p, struct sl_error *err)
+{
+    pulse_beat(p);
+    return pulse_over(p) ? sl_fail(err, SL_ECANCELED,
+                                   "reading was stopped: the attempt "
+                                   "that it was for is over")
+                         : SL_OK;
 }
 
 static inline void pulse_wait(struct pulse *p, bool waits)

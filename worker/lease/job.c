@@ -257,6 +257,7 @@ enum sl_err job_run(struct job *j, struct input_run *run, uint64_t epoch,
     const struct schedule *s = &j->record->schedule;
     enum sl_err rc = job_data(j, false, &run->data, err);
 
+    run->pulse = j->pulse;
     run->shuffle = !train->has_shuffle || train->shuffle;
     run->epoch = epoch;
     run->first = first;

@@ -84,6 +84,8 @@ enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
     pthread_mutex_init(&l->progress.lock, NULL);
     pthread_mutex_init(&l->gate.trouble.lock, NULL);
     atomic_init(&l->gate.closed, GATE_OPEN);
+    l->gate.pulse.closed = &l->gate.closed;
+    l->gate.pulse.draining = &l->gate.draining;
     l->record = record_ref(record);
     l->kind = kind_of(m);
     l->job = m->job;

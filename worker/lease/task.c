@@ -33,6 +33,7 @@ enum sl_err task_prepare(struct input *input, struct job *job, struct lease *l,
         rc = job_run(job, &l->run, l->epoch, l->first, l->count, err);
     if (rc != SL_OK)
         return rc;
+    l->run.pulse = &l->gate.pulse;
     l->run.job = l->job;
     l->run.closure = l->closure;
     input_open(input, &l->run);

@@ -14,6 +14,12 @@ void task_fail(struct lease *l, enum sl_err rc, const struct sl_error *err)
 {
     struct outcome *o = &l->outcome;
 
+    if (rc == SL_ECANCELED && pulse_over(&l->gate.pulse)) {
+        if (atomic_load(&l->gate.draining))
+            gate_close(&l->gate, GATE_DRAIN);
+        task_stopped(l); // what it read for
+        return;
+    }
     o->kind = OUTCOME_FAILED;
     o->err = *err;
     o->err.code = rc;

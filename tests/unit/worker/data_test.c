@@ -5,11 +5,14 @@
 #include "tests/harness/t.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "common/base/buf.h"
 #include "data_golden.h"
 #include "worker/data/data.h"
 #include "worker/data/data_array.h"
+#include "worker/data/data_inflate.h"
 
 // u8 [2,3] = 0..5
 static const uint8_t golden_idx[] = {0, 0, 8, 2, 0, 0, 0, 2, 0,
@@ -59,7 +62,7 @@ TEST(idx, reads_golden_bytes)
     struct array a;
 
     T_OK(array_open_idx(&a, t_roots(), put("a", golden_idx, sizeof(golden_idx)),
-                        t_err()));
+                        NULL, t_err()));
     check_idx(&a);
     array_release(&a);
 }
@@ -69,7 +72,7 @@ TEST(idx, reads_gzip)
     struct array a;
 
     T_OK(array_open_idx(&a, t_roots(),
-                        put("a.gz", golden_idx_gz, sizeof(golden_idx_gz)),
+                        put("a.gz", golden_idx_gz, sizeof(golden_idx_gz)), NULL,
                         t_err()));
     check_idx(&a);
     array_release(&a);
@@ -82,22 +85,26 @@ TEST(idx, big_endian_types)
                                   0xbf, 0xf8, 0,    0, 0, 0, 0, 0};
     struct array a;
 
-    T_OK(array_open_idx(&a, t_roots(), put("i16", i16, sizeof(i16)), t_err()));
+    T_OK(array_open_idx(&a, t_roots(), put("i16", i16, sizeof(i16)), NULL,
+                        t_err()));
     T_EQ((int)element(&a, 0, 0), -2);
     T_EQ((int)element(&a, 1, 0), 256);
     array_release(&a);
-    T_OK(array_open_idx(&a, t_roots(), put("f64", f64, sizeof(f64)), t_err()));
+    T_OK(array_open_idx(&a, t_roots(), put("f64", f64, sizeof(f64)), NULL,
+                        t_err()));
     T_NEAR(element(&a, 0, 0), -1.5, 0);
     array_release(&a);
 }
 
 typedef enum sl_err (*open_fn)(struct array *out, const struct roots *roots,
-                               const char *path, struct sl_error *err);
+                               const char *path, struct pulse *pulse,
+                               struct sl_error *err);
 
 static enum sl_err open_x(struct array *out, const struct roots *roots,
-                          const char *path, struct sl_error *err)
+                          const char *path, struct pulse *pulse,
+                          struct sl_error *err)
 {
-    return array_open_npz(out, roots, path, "x", err);
+    return array_open_npz(out, roots, path, "x", pulse, err);
 }
 
 // Any shorter file is refused, with words, and nothing is left behind.
@@ -107,7 +114,7 @@ static void truncate_everywhere(open_fn open, const uint8_t *bytes, size_t n)
         struct array a = {.rows = 77};
         struct sl_error err = SL_ERROR_INIT;
 
-        T_NE(open(&a, t_roots(), put("cut", bytes, i), &err), SL_OK);
+        T_NE(open(&a, t_roots(), put("cut", bytes, i), NULL, &err), SL_OK);
         T_NE(err.text[0], 0);
         T_EQ(a.rows, 77);
     }
@@ -125,7 +132,7 @@ static void change_everywhere(open_fn open, const uint8_t *bytes, size_t n)
 
         memcpy(copy, bytes, n);
         copy[i] ^= (uint8_t)(1 + t_below(255));
-        if (open(&a, t_roots(), put("changed", copy, n), NULL) == SL_OK) {
+        if (open(&a, t_roots(), put("changed", copy, n), NULL, NULL) == SL_OK) {
             for (uint64_t r = 0; r < a.rows && a.row_bytes <= 64; r++)
                 (void)element(&a, r, 0);
             array_release(&a);
@@ -149,7 +156,8 @@ TEST(idx, longer_file_is_refused)
 
     memcpy(more, golden_idx, sizeof(golden_idx));
     T_FAILS(SL_ECORRUPT,
-            array_open_idx(&a, t_roots(), put("m", more, sizeof(more)), &err));
+            array_open_idx(&a, t_roots(), put("m", more, sizeof(more)), NULL,
+                           &err));
     T_HAS(err.text, "19 bytes long");
     T_HAS(err.text, "promises fewer");
 }
@@ -161,8 +169,8 @@ TEST(idx, shape_overflow_is_refused)
                                   0xff, 0xff, 0xff, 0xff};
     struct array a;
 
-    T_FAILS(SL_ERANGE,
-            array_open_idx(&a, t_roots(), put("b", big, sizeof(big)), NULL));
+    T_FAILS(SL_ERANGE, array_open_idx(&a, t_roots(), put("b", big, sizeof(big)),
+                                      NULL, NULL));
 }
 
 // ---- npy
@@ -191,7 +199,7 @@ TEST(npy, reads_golden_bytes)
     struct array a;
 
     T_EQ(n, 136); // as numpy.save writes it
-    T_OK(array_open_npy(&a, t_roots(), put("a.npy", file, n), t_err()));
+    T_OK(array_open_npy(&a, t_roots(), put("a.npy", file, n), NULL, t_err()));
     T_EQ(a.rows, 2);
     T_EQ(a.row_elements, 1);
     T_NEAR(element(&a, 1, 0), 2, 0);
@@ -230,7 +238,8 @@ TEST(npy, every_type)
         float f;
         const uint8_t *raw = NULL;
 
-        T_OK(array_open_npy(&a, t_roots(), put("t.npy", file, n), t_err()));
+        T_OK(array_open_npy(&a, t_roots(), put("t.npy", file, n), NULL,
+                            t_err()));
         T_NEAR(element(&a, 0, 0), cases[i].value, 0);
         T_OK(array_row(&a, 0, NULL, &raw, t_err()));
         array_floats(&a, raw, 1, 2, 1, &f);
@@ -250,8 +259,8 @@ TEST(npy, refuses_what_could_run_code_or_is_no_number)
         struct array a;
         struct sl_error err = SL_ERROR_INIT;
 
-        T_FAILS(SL_ENOTSUP,
-                array_open_npy(&a, t_roots(), put("o.npy", file, n), &err));
+        T_FAILS(SL_ENOTSUP, array_open_npy(&a, t_roots(), put("o.npy", file, n),
+                                           NULL, &err));
         T_HAS(err.text, "numpy type (descr)");
         T_TRUE(strstr(err.text, bad[i]) == NULL);
     }
@@ -265,7 +274,7 @@ TEST(npy, fortran_order_is_turned)
     size_t n = npy(file, "<i4", "True", "(2, 3)", columns, sizeof(columns));
     struct array a;
 
-    T_OK(array_open_npy(&a, t_roots(), put("f.npy", file, n), t_err()));
+    T_OK(array_open_npy(&a, t_roots(), put("f.npy", file, n), NULL, t_err()));
     for (int r = 0; r < 2; r++) {
         for (int i = 0; i < 3; i++)
             T_EQ((int)element(&a, (uint64_t)r, (uint64_t)i), r * 3 + i + 1);
@@ -279,11 +288,11 @@ static void check_npz(const char *path)
 {
     struct array a;
 
-    T_OK(array_open_npz(&a, t_roots(), path, "x", t_err()));
+    T_OK(array_open_npz(&a, t_roots(), path, "x", NULL, t_err()));
     T_EQ(a.rows, 3);
     T_NEAR(element(&a, 2, 1), 6, 0);
     array_release(&a);
-    T_OK(array_open_npz(&a, t_roots(), path, "y", t_err()));
+    T_OK(array_open_npz(&a, t_roots(), path, "y", NULL, t_err()));
     T_EQ((int)element(&a, 0, 0), 2);
     array_release(&a);
 }
@@ -302,7 +311,7 @@ TEST(npz, names_the_members_that_are_there)
     T_FAILS(SL_ENOENT, array_open_npz(&a, t_roots(),
                                       put("s.npz", golden_stored_npz,
                                           sizeof(golden_stored_npz)),
-                                      "images", &err));
+                                      "images", NULL, &err));
     T_HAS(err.text, "images.npy");
     T_HAS(err.text, "none of its 2 members");
 }
@@ -328,8 +337,168 @@ TEST(npz, damage_is_found)
     }
     T_FAILS(SL_ECORRUPT,
             array_open_npz(&a, t_roots(), put("c.npz", copy, sizeof(copy)), "x",
-                           &err));
+                           NULL, &err));
     T_HAS(err.text, "CRC");
+}
+
+// ---- of any size
+
+#define TIB (UINT64_C(1) << 40)
+
+static struct pulse over(void)
+{
+    static const _Atomic int closed = 1;
+
+    return (struct pulse){.closed = &closed};
+}
+
+// A file that has so many bytes more than are written, and no blocks for them.
+static const char *put_sparse(const char *name, const char *text, uint64_t more)
+{
+    const char *path = put_text(name, text);
+
+    T_EQ(truncate(path, (off_t)(strlen(text) + more)), 0);
+    return path;
+}
+
+// It was read to its end for a line break.
+TEST(csv, a_line_that_does_not_end_is_refused_at_once)
+{
+    struct data_source s = {.format = "csv", .roots = t_roots(), .scale = 1};
+    struct data_want w = {.rank = 1, .dim = {2}, .outputs = 3};
+    struct pulse pulse = {.closed = NULL};
+    struct sl_error err = SL_ERROR_INIT;
+    struct data *d;
+
+    s.pulse = &pulse;
+    s.x = put_sparse("long.csv", "1,2,0\n1,2,0\n", TIB);
+    T_FAILS(SL_ERANGE, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "long.csv: line 3: is longer than 1 MiB");
+    T_LE(pulse.beats, 8);
+}
+
+// Whoever waits for it is gone: no reader goes on, whatever there is to read.
+TEST(data, no_reader_goes_on_when_the_attempt_is_over)
+{
+    static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
+    const char *idx = put("x", golden_idx, sizeof(golden_idx));
+    const char *gz = put("x.gz", golden_idx_gz, sizeof(golden_idx_gz));
+    const char *y = put("y", labels, sizeof(labels));
+    const struct data_source sources[] = {
+        {.format = "csv", .x = put_text("a.csv", "1,2,0\n")},
+        {.format = "idx", .x = idx, .y = y},
+        {.format = "idx", .x = gz, .y = y},
+        {.format = "npz",
+         .x = put("s.npz", golden_stored_npz, sizeof(golden_stored_npz))},
+        {.format = "npz",
+         .x = put("d.npz", golden_deflated_npz, sizeof(golden_deflated_npz))},
+        {.format = "images", .x = t_tmpdir()},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(sources); i++) {
+        struct data_source s = sources[i];
+        struct data_want w = {
+            .rank = 3, .dim = {1, 2, 1}, .outputs = 3, .labels = DATA_INDEX};
+        struct pulse pulse = over();
+        struct sl_error err = SL_ERROR_INIT;
+        struct data *d;
+
+        s.roots = t_roots();
+        s.scale = 1;
+        s.pulse = &pulse;
+        T_FAILS(SL_ECANCELED, data_open(&d, &s, &w, &err));
+        T_HAS(err.text, "is over");
+        T_EQ(pulse.beats, 1);
+    }
+}
+
+TEST(npy, reading_and_turning_stop_when_the_attempt_is_over)
+{
+    uint8_t file[512];
+    size_t n = npy(file, "|u1", "True", "(3, 2)", "abcdef", 6);
+    const char *path = put("f.npy", file, n);
+    struct pulse pulse = over();
+    struct array a;
+
+    T_FAILS(SL_ECANCELED, array_open_npy(&a, t_roots(), path, &pulse, NULL));
+    T_EQ(pulse.beats, 1);
+}
+
+// ---- inflated piece by piece
+
+#define PIECES 9
+
+static struct inflater *inflate_of(const char *path, struct inflate_source *s)
+{
+    struct inflater *from = NULL;
+
+    T_OK(roots_file(t_roots(), &s->file, path, t_err()));
+    T_OK(inflater_new(&from, s, t_err()));
+    return from;
+}
+
+// Stored blocks of 65,535 bytes, which are their numbers.
+static const char *put_blocks(const char *name, unsigned blocks,
+                              uint64_t *bytes)
+{
+    static uint8_t block[5 + 65535];
+    const char *path = put(name, "", 0);
+    FILE *f;
+
+    f = fopen(path, "wb");
+    T_TRUE(f != NULL);
+    for (unsigned b = 0; b < blocks; b++) {
+        memset(block, (int)b, sizeof(block));
+        memcpy(block, b + 1 == blocks ? "\1\xff\xff\0\0" : "\0\xff\xff\0\0", 5);
+        T_EQ(fwrite(block, 1, sizeof(block), f), sizeof(block));
+    }
+    T_EQ(fclose(f), 0);
+    *bytes = blocks * sizeof(block);
+    return path;
+}
+
+TEST(inflate, a_stream_is_read_a_piece_at_a_time)
+{
+    const unsigned blocks = PIECES * 16;
+    struct inflate_source s = {.form = INFLATE_RAW};
+    struct pulse pulse = {.closed = NULL}, ended = over();
+    const char *path = put_blocks("blocks", blocks, &s.bytes);
+    uint8_t *to = malloc(blocks * 65535u + 1);
+    struct sl_error err = SL_ERROR_INIT;
+    struct inflater *from;
+    size_t got = 0;
+
+    s.pulse = &pulse;
+    from = inflate_of(path, &s);
+    T_OK(inflater_read(from, to, blocks * 65535u + 1, &got, t_err()));
+    T_EQ(got, blocks * 65535u);
+    for (size_t i = 0; i < got; i++)
+        T_ASSERT(to[i] == i / 65535);
+    T_EQ(pulse.beats, PIECES + 1);
+    inflater_free(from);
+    fs_close(s.file);
+    s.pulse = &ended;
+    from = inflate_of(path, &s);
+    T_FAILS(SL_ECANCELED, inflater_read(from, to, blocks * 65535u, &got, &err));
+    inflater_free(from);
+    fs_close(s.file);
+    free(to);
+}
+
+// Its directory says that it is a TiB long: a piece of that is in memory.
+TEST(inflate, a_member_is_not_read_whole)
+{
+    struct inflate_source s = {.form = INFLATE_RAW, .bytes = TIB};
+    const char *path = put_sparse("sparse", "", TIB);
+    struct sl_error err = SL_ERROR_INIT;
+    struct inflater *from = inflate_of(path, &s);
+    uint8_t to[16];
+    size_t got = 0;
+
+    T_FAILS(SL_ECORRUPT, inflater_read(from, to, sizeof(to), &got, &err));
+    T_HAS(err.text, "is damaged near its byte");
+    inflater_free(from);
+    fs_close(s.file);
 }
 
 // ---- sources

@@ -1297,6 +1297,62 @@ TEST(task, probe_and_evaluation)
     world_close(&w);
 }
 
+static void want_rows(Sluice__V1__JobSpec *spec)
+{
+    Sluice__V1__SourceSpec *s = spec->data->train;
+    FILE *f = fopen(t_path("rows.csv"), "w");
+
+    T_TRUE(f != NULL);
+    for (int i = 0; i < 100; i++)
+        fputs("1,2,3,4,5,6,0\n", f);
+    T_EQ(fclose(f), 0);
+    wire_free(&s->base);
+    s = spec->data->train = wire_new(&sluice__v1__source_spec__descriptor);
+    s->format = strdup("csv");
+    s->x = strdup(t_path("rows.csv"));
+}
+
+static enum outcome_kind probe_rows(struct world *w, enum gate_reason why,
+                                    bool draining)
+{
+    Sluice__V1__Lease m = SLUICE__V1__LEASE__INIT;
+    Sluice__V1__Attempt attempt = SLUICE__V1__ATTEMPT__INIT;
+    struct job_env env = {.roots = t_roots(), .dev = NULL};
+    struct task_env task = {.clock = sl_clock_real()};
+    enum outcome_kind kind;
+    struct lease *l;
+    struct job *job;
+
+    attempt.term = attempt.n = 1;
+    m.job = JOB;
+    m.attempt = &attempt;
+    m.kind = SLUICE__V1__LEASE_KIND__LEASE_PROBE;
+    T_OK(lease_new(&l, &m, w->record, t_err()));
+    T_OK(job_new(&job, w->record, &env, t_err()));
+    atomic_store(&l->gate.lease_ends_ms, UINT64_MAX);
+    atomic_store(&l->gate.draining, draining);
+    if (why != GATE_OPEN)
+        gate_close(&l->gate, why);
+    task_run(&task, job, l);
+    kind = l->outcome.kind;
+    job_free(job);
+    lease_free(l);
+    return kind;
+}
+
+// Its data may take hours to look through. It is nobody's failure.
+TEST(task, data_is_looked_through_as_long_as_the_lease_holds)
+{
+    struct world w;
+
+    world_open_with(&w, "", want_rows);
+    T_EQ(probe_rows(&w, GATE_OPEN, false), OUTCOME_COMPLETE);
+    T_EQ(probe_rows(&w, GATE_ENDED, false), OUTCOME_DROPPED);
+    T_EQ(probe_rows(&w, GATE_REVOKED, false), OUTCOME_HAND_BACK);
+    T_EQ(probe_rows(&w, GATE_OPEN, true), OUTCOME_HAND_BACK);
+    world_close(&w);
+}
+
 static void want_metrics(Sluice__V1__JobSpec *spec)
 {
     static const char *const names[] = {"top_k", "precision", "recall",
