@@ -6,6 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/run/held.h"
 #include "common/run/log.h"
 
 #define BEAT_MS 500 // how often it is seen how late the loop is
@@ -84,6 +85,7 @@ static void put_common(struct ops *o, struct expo *e)
     expo_family(e, "sluice_event_loop_lag_seconds", EXPO_HISTOGRAM,
                 "How late the loop was when a timer was due.");
     expo_histogram(e, &o->lag, NULL);
+    held_measure(e);
     expo_single(e, "sluice_log_dropped_total", EXPO_COUNTER,
                 "Lines of the log that could not be written.",
                 (double)log_dropped());

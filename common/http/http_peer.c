@@ -28,6 +28,7 @@ void http_run(void *arg)
     struct http *h = arg;
     MHD_UNSIGNED_LONG_LONG ms;
 
+    loop_doing(h->loop, "the ops port");
     h->running = true;
     (void)MHD_run(h->daemon);
     h->running = false;

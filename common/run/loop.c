@@ -14,8 +14,10 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "common/base/clock.h"
 #include "common/base/list.h"
 #include "common/base/mem.h"
+#include "common/run/held.h"
 
 // A signal that is listened to.
 struct loop_sig {
@@ -43,6 +45,10 @@ struct loop {
     struct list signals; // of struct loop_sig
     size_t jobs;         // on the pool
     struct {
+        uint64_t begun_us; // 0: none runs
+        const char *what;
+    } handler;
+    struct {
         struct loop_host at; // at.call NULL: nobody's
         // The host's thread's, and of who waits for `turned`:
         bool on;      // the loop is that thread's now
@@ -66,11 +72,48 @@ static enum sl_err uv_fail(struct sl_error *err, int rc, const char *what)
                    "event loop: %s: %s", what, uv_strerror(rc));
 }
 
+// ---- handlers: each is called here, and measured
+
+static uint64_t now_us(void)
+{
+    return sl_now_us(sl_clock_real());
+}
+
+// Returns when it ended, which is when the next one begins. loop_turn within a
+// handler has others inside of it.
+static uint64_t run_handler(struct loop *l, const char *what, uint64_t begun_us,
+                            loop_fn fn, void *arg)
+{
+    uint64_t outer_us = l->handler.begun_us, end_us;
+    const char *outer = l->handler.what;
+
+    l->handler.begun_us = begun_us;
+    l->handler.what = what;
+    fn(arg);
+    end_us = now_us();
+    held_took(l->handler.what, end_us - begun_us);
+    l->handler.begun_us = outer_us;
+    l->handler.what = outer;
+    return end_us;
+}
+
+void loop_doing(struct loop *l, const char *what)
+{
+    l->handler.what = what;
+}
+
+bool loop_spent(const struct loop *l)
+{
+    return l->handler.begun_us != 0 &&
+           now_us() - l->handler.begun_us >= LOOP_SPENT_US;
+}
+
 // Runs all that is there when it begins; what these post wakes the loop
 // again, so that a task which posts itself cannot starve the rest.
 static void run_posts(struct loop *l)
 {
     struct queue_node *n = queue_drain(&l->_shared.posts);
+    uint64_t begun_us = n != NULL ? now_us() : 0;
 
     while (n != NULL) {
         struct loop_task *task = sl_container_of(n, struct loop_task, node);
@@ -80,7 +123,7 @@ static void run_posts(struct loop *l)
         n = n->next;
         if (task->owned)
             sl_free(task);
-        fn(arg);
+        begun_us = run_handler(l, "a task", begun_us, fn, arg);
     }
 }
 
@@ -338,7 +381,7 @@ static void on_timer(uv_timer_t *handle)
 {
     struct loop_timer *t = sl_container_of(handle, struct loop_timer, handle);
 
-    t->fn(t->arg);
+    run_handler(t->handle.loop->data, "a timer", now_us(), t->fn, t->arg);
 }
 
 void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
@@ -380,7 +423,7 @@ static void on_readable(uv_poll_t *handle, int status, int events)
 {
     struct loop_watch *w = sl_container_of(handle, struct loop_watch, handle);
 
-    w->fn(w->arg);
+    run_handler(w->handle.loop->data, "a watch", now_us(), w->fn, w->arg);
 }
 
 static void watch_closed(uv_handle_t *handle)
@@ -424,7 +467,7 @@ static void on_signal(uv_signal_t *handle, int signum)
 {
     struct loop_sig *s = sl_container_of(handle, struct loop_sig, handle);
 
-    s->fn(s->arg);
+    run_handler(s->handle.loop->data, "a signal", now_us(), s->fn, s->arg);
 }
 
 enum sl_err loop_signal(struct loop *l, int signum, loop_fn fn, void *arg)
@@ -473,7 +516,7 @@ static void job_done(uv_work_t *req, int status)
     l->jobs--;
     sl_free(job);
     if (done != NULL)
-        done(arg);
+        run_handler(l, "the end of a work", now_us(), done, arg);
 }
 
 enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg)

@@ -82,6 +82,23 @@ void loop_post_task(struct loop *l, struct loop_task *task, loop_fn fn,
 
 bool loop_is_here(const struct loop *l);
 
+// ---- what a handler may take
+//
+// A handler is whatever the loop calls. While one works, nobody is answered and
+// no member is heard of, so one that has more to do than LOOP_SPENT_US goes on
+// in a later turn; held.h counts all of them, and names those that do not.
+
+#define LOOP_SPENT_US 5000
+
+// Names what the handler that runs does: a literal, a method's path, the kind
+// of a message. Without a name it is "a task", "a timer", ..
+void loop_doing(struct loop *l, const char *what);
+
+// Returns true once the handler that runs has had its share of the turn: it
+// posts what is left (loop_post_task) and returns, so that what waits comes
+// before that.
+bool loop_spent(const struct loop *l);
+
 // The loop's idea of now; moves once per turn.
 uint64_t loop_now_ms(const struct loop *l);
 

@@ -27,6 +27,7 @@ struct method {
     enum sl_err (*decide)(struct coord *c, const ProtobufCMessage *request,
                           ProtobufCMessage **reply, struct sl_error *err);
     const char *changes; // its name in the audit log; NULL: it changes nothing
+    const char *path;
 };
 
 // What is asked, and by whom.
@@ -60,7 +61,7 @@ struct visit {
         return rc;                                                             \
     }                                                                          \
     static const struct method method_##name = {decode_##name, decide_##name,  \
-                                                changes};                      \
+                                                changes, PATH};                \
     static void call_##name(struct rpc_call *call, void *arg)                  \
     {                                                                          \
         start(call, arg, &method_##name);                                      \
@@ -203,8 +204,11 @@ static bool reads_first(struct visit *v)
 
 static void on_loop(void *arg)
 {
-    if (!reads_first(arg))
-        decide_now(arg);
+    struct visit *v = arg;
+
+    loop_doing(v->api->loop, v->asked.method->path);
+    if (!reads_first(v))
+        decide_now(v);
 }
 
 // The request is released with the question's arena, whatever is returned.

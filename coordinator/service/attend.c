@@ -269,6 +269,18 @@ static void send_away(struct session *s)
     rpc_stream_finish(s->stream, SL_EUNAVAIL, &s->attend->why);
 }
 
+// The kind of a message, as the field of AttendUp is called.
+static const char *kind_of(const struct parcel *p)
+{
+    const ProtobufCFieldDescriptor *f =
+        p->rc != SL_OK
+            ? NULL
+            : protobuf_c_message_descriptor_get_field(
+                  p->message->base.descriptor, (unsigned)p->message->kind_case);
+
+    return f != NULL ? f->name : "message";
+}
+
 static void on_loop_message(void *arg)
 {
     struct parcel *p = arg;
@@ -276,6 +288,7 @@ static void on_loop_message(void *arg)
     uint64_t from_us = sl_now_us(sl_clock_real());
     unsigned pages = p->pages;
 
+    loop_doing(s->attend->loop, kind_of(p));
     if (!s->done && s->attend->coord != NULL)
         handle(s, p);
     else if (!s->done && s->attend->why.code != SL_OK)
@@ -293,6 +306,7 @@ static void on_loop_end(void *arg)
     struct session *s = arg;
     struct attend *a = s->attend;
 
+    loop_doing(a->loop, "detach");
     if (s->member != 0) {
         map_remove(&a->sessions, s->member);
         if (a->coord != NULL && !s->done)

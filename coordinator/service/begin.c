@@ -207,6 +207,7 @@ static void on_tick(void *arg)
 {
     struct server *s = arg;
 
+    loop_doing(s->loop, "tick");
     coord_tick(s->coord);
     api_tick(s->api);
 }

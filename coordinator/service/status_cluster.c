@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/run/held.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
 #include "coordinator/core/drains.h"
@@ -296,6 +298,23 @@ static enum sl_err warn_strangers(struct coord *c, Sluice__V1__ClusterReply *m)
     return rc;
 }
 
+static enum sl_err warn_held(Sluice__V1__ClusterReply *m)
+{
+    struct held h;
+    uint64_t ago_ms;
+
+    if (!held_last(&h))
+        return SL_OK;
+    ago_ms = sl_now_ms(sl_clock_real()) - h.since_ms;
+    if (ago_ms > HELD_RECENT_MS)
+        return SL_OK;
+    return warn(m,
+                "the coordinator's loop was held for %llu ms by %s, %llu s "
+                "ago (%llu times since it began): nobody was answered "
+                "meanwhile",
+                (ull)h.us / 1000, h.what, (ull)ago_ms / 1000, (ull)h.times);
+}
+
 enum sl_err status_cluster(struct coord *c,
                            const Sluice__V1__ClusterRequest *request,
                            Sluice__V1__ClusterReply **reply,
@@ -329,6 +348,8 @@ enum sl_err status_cluster(struct coord *c,
         rc = warn_unreadable(c, m);
     if (rc == SL_OK)
         rc = warn_strangers(c, m);
+    if (rc == SL_OK)
+        rc = warn_held(m);
     if (rc != SL_OK) {
         wire_free(&m->base);
         return sl_fail(err, rc, "the members");

@@ -161,6 +161,7 @@ static void look_at_all(struct watch *w)
 
     if (w->coord == NULL)
         return;
+    loop_doing(w->loop, "watchers");
     list_for_safe(n, &w->watchers)
     {
         look_at(list_entry(n, struct watcher, node), &latest);
@@ -252,6 +253,7 @@ static void on_loop_start(void *arg)
     struct latest latest = {0};
     enum sl_err rc;
 
+    loop_doing(w->watch->loop, WIRE_WATCH);
     if (w->watch->coord == NULL)
         rc = sl_fail(&err, SL_EUNAVAIL, "%s", w->watch->why);
     else

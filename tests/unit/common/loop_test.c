@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/run/held.h"
 #include "tests/harness/t.h"
 
 #define THREADS 4
@@ -352,5 +354,112 @@ TEST(loop, a_host_gets_every_post_of_others)
     loop_run(w.loop);
     T_EQ(w.count, 10);
     host_close(&host);
+    loop_free(w.loop);
+}
+
+// ---- what handlers take
+
+static void work_for(uint64_t us)
+{
+    uint64_t begun = sl_now_us(sl_clock_real());
+
+    while (sl_now_us(sl_clock_real()) - begun < us)
+        ;
+}
+
+static void hold(void *arg)
+{
+    loop_doing(arg, "a long walk");
+    work_for(HELD_US + 1000);
+}
+
+static void hold_by_timer(void *arg)
+{
+    struct world *w = arg;
+
+    work_for(HELD_US + 1000);
+    loop_stop(w->loop);
+}
+
+static void begin_timer(void *arg)
+{
+    struct world *w = arg;
+
+    loop_timer_start(w->timer, 1, 0);
+}
+
+TEST(loop, a_handler_that_holds_it_is_named)
+{
+    struct world w = {0};
+    struct held held = {0};
+    struct buf text = BUF_INIT;
+    struct expo e;
+
+    T_OK(loop_new(&w.loop, t_err()));
+    T_OK(loop_timer_new(&w.timer, w.loop, hold_by_timer, &w));
+    T_OK(loop_post(w.loop, hold, w.loop));
+    loop_turn(w.loop);
+    T_TRUE(held_last(&held));
+    T_STR(held.what, "a long walk");
+    T_GT(held.us, (uint64_t)HELD_US);
+    T_OK(loop_post(w.loop, begin_timer, &w));
+    loop_run(w.loop);
+    T_TRUE(held_last(&held));
+    T_STR(held.what, "a timer"); // one without a name of its own
+    T_GE(held.times, 2u);
+    expo_begin(&e, &text, false);
+    held_measure(&e);
+    T_OK(expo_end(&e));
+    T_HAS(buf_text(&text),
+          "sluice_event_loop_held_total{handler=\"a long walk\"}");
+    buf_release(&text);
+    loop_timer_free(w.timer);
+    loop_free(w.loop);
+}
+
+// A walk of a hundred steps that goes on in a later turn when its share of this
+// one is spent.
+struct walk {
+    struct loop *loop;
+    struct loop_task task;
+    unsigned steps, turns, others;
+};
+
+static void walk_on(void *arg)
+{
+    struct walk *w = arg;
+
+    w->turns++;
+    while (w->steps < 100 && !loop_spent(w->loop)) {
+        work_for(LOOP_SPENT_US / 4);
+        w->steps++;
+    }
+    if (w->steps < 100)
+        loop_post_task(w->loop, &w->task, walk_on, w);
+    else
+        loop_stop(w->loop);
+}
+
+static void between(void *arg)
+{
+    struct walk *w = arg;
+
+    w->others++;
+    if (w->steps < 100)
+        T_OK(loop_post(w->loop, between, w));
+}
+
+TEST(loop, whoever_waits_comes_between_the_turns_of_a_walk)
+{
+    struct walk w = {0};
+
+    T_OK(loop_new(&w.loop, t_err()));
+    T_FALSE(loop_spent(w.loop)); // no handler runs
+    loop_post_task(w.loop, &w.task, walk_on, &w);
+    T_OK(loop_post(w.loop, between, &w));
+    loop_run(w.loop);
+    T_EQ(w.steps, 100);
+    T_GE(w.turns, 25u); // four steps a turn at most
+    T_GE(w.others, w.turns - 1);
     loop_free(w.loop);
 }

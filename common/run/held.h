@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/run/held.h -- how long the handlers of this process' loop work, and
+// which of them held it for too long.
+//
+// A handler is whatever the loop calls: a task, a timer, a watch. While one
+// works, no other call is answered and no member is heard of.
+//
+// Threads  held_took: the loop's. The rest: any.
+// Memory   HELD_NAMES entries, for ever. A name is a literal.
+// Units    microseconds; *_ms monotonic.
+// Errors   none: of more names than HELD_NAMES the others are one, "others".
+#ifndef COMMON_RUN_HELD_H
+#define COMMON_RUN_HELD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/run/expo.h"
+
+#define HELD_US 100000 // longer, and it is named
+#define HELD_NAMES 40
+#define HELD_RECENT_MS 600000 // so long it is what somebody has to look at
+
+// Counts a handler that worked for `us`; one that held the loop is a WARN line,
+// once a minute.
+void held_took(const char *what, uint64_t us);
+
+struct held {
+    const char *what;  // the one that held the loop last
+    uint64_t times;    // that any did, since the process began
+    uint64_t us;       // how long that one did
+    uint64_t since_ms; // it ended
+};
+
+// Returns false if the loop was never held.
+bool held_last(struct held *out);
+
+// Writes the figures: how long handlers took, and which held the loop.
+void held_measure(struct expo *e);
+
+#endif
