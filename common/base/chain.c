@@ -326,8 +326,6 @@ enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err)
         rc = buf_appendf(&line, TAIL "%s\"}\n", hash);
     if (rc == SL_OK)
         rc = fs_write(c->file, line.data, line.len, err);
-    if (rc == SL_OK)
-        rc = fs_sync(c->file, err);
     if (rc == SL_OK) {
         c->end.lines++;
         c->bytes += line.len;
@@ -335,4 +333,9 @@ enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err)
     }
     buf_release(&line);
     return rc;
+}
+
+enum sl_err chain_sync(struct chain *c, struct sl_error *err)
+{
+    return fs_sync(c->file, err);
 }

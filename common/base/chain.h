@@ -41,9 +41,12 @@ enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
                        const struct chain_end *before, struct sl_error *err);
 void chain_free(struct chain *c); // NULL is allowed
 
-// Appends a line and makes it durable. `body` is members of a JSON object:
-// "\"who\":\"ann\"". After a failure the chain can only be freed.
+// Appends a line. `body` is members of a JSON object: "\"who\":\"ann\"". After
+// a failure the chain can only be synced and freed.
 enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err);
+
+// Makes all lines durable that were appended.
+enum sl_err chain_sync(struct chain *c, struct sl_error *err);
 
 // Where the chain ends in a file; without lines, or without a file: where
 // *end is already.

@@ -16,7 +16,9 @@
 #include "coordinator/core/stored.h"
 
 // So many jobs are not given between a backup and its return; a number further
-// away is a mistake, and would use up those that are left.
+// above the last that this journal gave is a mistake, and would use up those
+// that are left. Counted from there, not from what was skipped already: many
+// who show jobs skip no more than one.
 #define JUMP_MAX 65536
 #define LISTED_MAX 256
 
@@ -102,7 +104,7 @@ void behind_list(struct coord *c, const struct member *m,
 {
     if (listed(c, h->job, m->name) || c->unknown_count >= LISTED_MAX)
         return;
-    if (h->job > c->jobs.last && h->job - c->jobs.last > JUMP_MAX) {
+    if (h->job > c->jobs.last && h->job - c->jobs.given > JUMP_MAX) {
         send_refuse(c, m, h->job, h->shard,
                     "no job was ever given such a number", NULL);
         return;

@@ -47,7 +47,8 @@ struct coord {
         struct list active; // those that have not ended, oldest first
         struct list ending; // that ended lately, in that order
         struct map ended;   // id -> struct ended_job, of all others
-        uint64_t last;      // highest number ever given
+        uint64_t last;      // highest number ever given, or skipped
+        uint64_t given;     // highest number that this journal gave
     } jobs;
 
     // What tenants may have. Changed by: coord.

@@ -111,6 +111,8 @@ enum sl_err recover_coord(struct coord *c, struct sl_error *err)
     if (rc == SL_OK)
         rc = journal_last_job(c->journal, &c->jobs.last, err);
     if (rc == SL_OK)
+        rc = journal_given_job(c->journal, &c->jobs.given, err);
+    if (rc == SL_OK)
         rc = drains_load(c, err);
     if (rc == SL_OK)
         rc = behind_skip_stored(c, err);

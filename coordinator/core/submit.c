@@ -156,7 +156,7 @@ static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
     job->map_version = c->term << 32; // rises over restarts
     map_put(&c->jobs.by_id, id, job);
     list_push_back(&c->jobs.active, &job->on_active);
-    c->jobs.last = id;
+    c->jobs.last = c->jobs.given = id;
     if (row.queued)
         queue_join(c, job, row.tenant);
     *out = job;

@@ -84,6 +84,11 @@ enum sl_err journal_cluster_set(struct journal *j,
                                 const struct journal_cluster *now,
                                 struct sl_error *err);
 
+// The highest number that this journal gave itself: journal_last_job without
+// what was skipped above it.
+enum sl_err journal_given_job(struct journal *j, uint64_t *id,
+                              struct sl_error *err);
+
 // I7: jobs first..last are not given to anybody: a newer journal gave them. The
 // next job comes after them.
 enum sl_err journal_jobs_skip(struct journal *j, uint64_t first, uint64_t last,
@@ -383,6 +388,17 @@ enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
 // Those that have ended: of each only id, uid, state and name.
 enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
                                struct sl_error *err);
+
+// Finds the jobs of a list: numbers below `before`, the highest first, at most
+// `most` of them; of that tenant and that name (NULL: of any). Costs what is
+// found, and where a tenant and a name are asked for the tenant's jobs.
+struct journal_list {
+    uint64_t before;
+    const char *tenant, *name;
+};
+enum sl_err journal_jobs_list(struct journal *j,
+                              const struct journal_list *which, uint64_t *out,
+                              size_t most, size_t *count, struct sl_error *err);
 
 // One row, whatever its state; no callback if there is none.
 enum sl_err journal_job_read(struct journal *j, uint64_t id, journal_job_fn fn,

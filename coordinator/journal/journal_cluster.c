@@ -81,3 +81,21 @@ enum sl_err journal_job_skipped(struct journal *j, uint64_t job, bool *skipped,
         *skipped = found != 0;
     return rc;
 }
+
+enum sl_err journal_given_job(struct journal *j, uint64_t *id,
+                              struct sl_error *err)
+{
+    uint64_t last = 0, first = 1;
+    enum sl_err rc = journal_last_job(j, &last, err);
+
+    while (rc == SL_OK && first != 0) {
+        rc = journal_number(j, &first, err,
+                            "SELECT first FROM gaps WHERE last = ?1",
+                            JOURNAL_VALUES(U64(last)));
+        if (rc == SL_OK && first != 0)
+            last = first - 1;
+    }
+    if (rc == SL_OK)
+        *id = last;
+    return rc;
+}

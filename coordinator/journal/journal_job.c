@@ -340,6 +340,36 @@ enum sl_err journal_job_read(struct journal *j, uint64_t id, journal_job_fn fn,
                      arg, err);
 }
 
+enum sl_err journal_jobs_list(struct journal *j,
+                              const struct journal_list *which, uint64_t *out,
+                              size_t most, size_t *count, struct sl_error *err)
+{
+    const char *name = which->name == NULL ? "" : which->name;
+    const char *tenant = which->tenant == NULL ? "" : which->tenant;
+    const char *sql = "SELECT id FROM jobs WHERE id < ?1"
+                      " ORDER BY id DESC LIMIT ?4";
+    sqlite3_stmt *s;
+    enum sl_err rc = SL_OK;
+
+    if (which->tenant != NULL)
+        sql = "SELECT t.job FROM tenants t JOIN jobs j ON j.id = t.job"
+              " WHERE t.tenant = ?2 AND t.job < ?1"
+              " AND (?3 = '' OR j.name = ?3) ORDER BY t.job DESC LIMIT ?4";
+    else if (name[0] != '\0')
+        sql = "SELECT id FROM jobs WHERE id < ?1 AND name = ?3"
+              " ORDER BY id DESC LIMIT ?4";
+    s = journal_sql(j, err, sql,
+                    JOURNAL_VALUES(U64(which->before), TEXT(tenant), TEXT(name),
+                                   U64(most)));
+    if (s == NULL)
+        return SL_EIO;
+    *count = 0;
+    while (*count < most && (rc = journal_step(j, s, err)) == SL_OK)
+        out[(*count)++] = journal_u64(s, 0);
+    sqlite3_reset(s);
+    return rc == SL_ENOENT ? SL_OK : rc;
+}
+
 enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
                                struct sl_error *err)
 {

@@ -60,7 +60,8 @@ static const char schema[] =
     "PRAGMA user_version = 1;";
 
 // Of no schema: a program of before leaves them alone. The indexes are of what
-// a start looks for, among jobs that have ended and cuts that are kept. (4:
+// a list and a start look for, among jobs that have ended and cuts that are
+// kept. (4:
 // JOB_FINISHED; 0 and 1: JOURNAL_CUT_INTENT and _PUBLISHED.)
 static const char more[] =
     "CREATE TABLE IF NOT EXISTS gaps("
@@ -87,6 +88,8 @@ static const char more[] =
     " value REAL, PRIMARY KEY(job, epoch, steps, name)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS queue("
     " job INTEGER PRIMARY KEY, turn INTEGER NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS tenants_of ON tenants(tenant, job);"
+    "CREATE INDEX IF NOT EXISTS jobs_named ON jobs(name, id);"
     "CREATE INDEX IF NOT EXISTS jobs_live ON jobs(id) WHERE state < 4;"
     "CREATE INDEX IF NOT EXISTS jobs_ended ON jobs(id, uid, state, name)"
     " WHERE state >= 4;"

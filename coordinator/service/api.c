@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "common/base/list.h"
 #include "common/base/mem.h"
 #include "coordinator/service/audit.h"
 #include "coordinator/service/denials.h"
@@ -18,6 +19,8 @@ struct api {
     struct watch *watch;
     struct audit *audit;     // borrowed
     struct denials *denials; // of calls that change something
+    struct list long_visits; // of struct visit: answers that take many turns
+    struct loop_task turn;   // posted while there are any
 };
 
 // How one method is decoded and decided. `decide` gives a heap message.
@@ -38,12 +41,18 @@ struct question {
     struct wire_arena arena;
 };
 
-// A call on its way to the loop.
+// A call on its way to the loop. A list is decided in turns, by many calls of
+// `decide`: the reply is then what there is of it.
 struct visit {
     struct loop_task task;
+    struct list_node node; // in api.long_visits
     struct api *api;
     struct rpc_call *call;
     struct question asked;
+    // Once it is decided:
+    enum sl_err rc;
+    struct sl_error err;
+    ProtobufCMessage *reply;
 };
 
 #define METHOD(name, PATH, request_, Request, function, Reply, changes)        \
@@ -52,7 +61,7 @@ struct visit {
         struct coord *c, const ProtobufCMessage *request,                      \
         ProtobufCMessage **reply, struct sl_error *err)                        \
     {                                                                          \
-        Sluice__V1__##Reply *m = NULL;                                         \
+        Sluice__V1__##Reply *m = (Sluice__V1__##Reply *)*reply;                \
         enum sl_err rc =                                                       \
             function(c, (const Sluice__V1__##Request *)request, &m, err);      \
                                                                                \
@@ -152,38 +161,108 @@ static void ask_as_ourselves(struct api *a)
 static enum sl_err decide(struct api *a, const struct question *q,
                           ProtobufCMessage **reply, struct sl_error *err)
 {
-    const struct method *m = q->method;
     enum sl_err rc;
 
     if (a->coord == NULL)
         return sl_fail(err, SL_EUNAVAIL, "%s", a->why);
     sign(q);
     coord_ask_as(a->coord, q->who.tenant, access_of_tenant(&q->who));
-    rc = m->decide(a->coord, q->request, reply, err);
+    rc = q->method->decide(a->coord, q->request, reply, err);
     ask_as_ourselves(a);
-    if (m->changes != NULL &&
-        !is_idle(q->request, rc == SL_OK ? *reply : NULL)) {
-        struct audit_line line = {
-            .who = &q->who, .call = m->changes, .result = rc, .why = err};
-
-        line.job = job_of(q->request, rc == SL_OK ? *reply : NULL);
-        audit_write(a->audit, &line);
-    }
     return rc;
+}
+
+// Returns false if there is nothing to wait for: then written(arg) is not
+// called.
+static bool write_down(struct api *a, const struct audit_line *line,
+                       loop_fn written, void *arg)
+{
+    if (line->result != SL_OK && !denials_whole(a->denials, line))
+        return false;
+    audit_write(a->audit, line, written, arg);
+    return true;
+}
+
+// The same of what was asked; not of what changes nothing.
+static bool write_question(struct api *a, const struct question *q,
+                           enum sl_err rc, const struct sl_error *err,
+                           const ProtobufCMessage *reply, loop_fn written,
+                           void *arg)
+{
+    const struct audit_line line = {.who = &q->who,
+                                    .call = q->method->changes,
+                                    .job = job_of(q->request, reply),
+                                    .result = rc,
+                                    .why = err};
+
+    return line.call != NULL && !is_idle(q->request, reply) &&
+           write_down(a, &line, written, arg);
+}
+
+void api_note(struct api *a, const struct audit_line *line)
+{
+    (void)write_down(a, line, NULL, NULL);
+}
+
+// On the loop, or on the thread of the audit log.
+static void answer_visit(void *arg)
+{
+    struct visit *v = arg;
+
+    answer(v->call, v->rc, &v->err, v->reply);
+    wire_free(v->reply);
+    wire_arena_release(&v->asked.arena);
+    sl_free(v);
+}
+
+static void decide_now(void *arg);
+
+// All of them together have one share of a turn, so each in its turn.
+static void long_visit_turn(void *arg)
+{
+    struct api *a = arg;
+    struct list_node *n = list_pop_front(&a->long_visits);
+
+    if (!list_empty(&a->long_visits))
+        loop_post_task(a->loop, &a->turn, long_visit_turn, a);
+    decide_now(list_entry(n, struct visit, node));
+}
+
+static void go_on_later(struct visit *v)
+{
+    struct api *a = v->api;
+
+    if (list_empty(&a->long_visits))
+        loop_post_task(a->loop, &a->turn, long_visit_turn, a);
+    list_push_back(&a->long_visits, &v->node);
+}
+
+static bool goes_on(const struct visit *v)
+{
+    return v->rc == SL_OK &&
+           v->asked.request->descriptor ==
+               &sluice__v1__list_request__descriptor &&
+           status_list_goes_on(
+               (const Sluice__V1__ListRequest *)v->asked.request,
+               (const Sluice__V1__ListReply *)v->reply);
 }
 
 static void decide_now(void *arg)
 {
     struct visit *v = arg;
-    struct sl_error err = SL_ERROR_INIT;
-    ProtobufCMessage *reply = NULL;
-    struct rpc_call *call = v->call;
-    enum sl_err rc = decide(v->api, &v->asked, &reply, &err);
+    bool serves = v->api->coord != NULL;
 
-    wire_arena_release(&v->asked.arena);
-    sl_free(v);
-    answer(call, rc, &err, reply);
-    wire_free(reply);
+    loop_doing(v->api->loop, v->asked.method->path);
+    do
+        v->rc = decide(v->api, &v->asked, &v->reply, &v->err);
+    while (goes_on(v) && !loop_spent(v->api->loop));
+    if (goes_on(v)) {
+        go_on_later(v);
+        return;
+    }
+    if (!serves || !write_question(v->api, &v->asked, v->rc, &v->err, v->reply,
+                                   answer_visit, v))
+        answer_visit(v);
 }
 
 // The loop waits for no store.
@@ -206,7 +285,8 @@ static void on_loop(void *arg)
 {
     struct visit *v = arg;
 
-    loop_doing(v->api->loop, v->asked.method->path);
+    loop_doing(v->api->loop,
+               v->asked.method->path); // may read before it decides
     if (!reads_first(v))
         decide_now(v);
 }
@@ -238,8 +318,7 @@ static void start(struct rpc_call *call, struct api *api,
         answer(call, sl_fail(&err, SL_ENOMEM, "one more call"), &err, NULL);
         return;
     }
-    v->api = api;
-    v->call = call;
+    *v = (struct visit){.api = api, .call = call, .err = SL_ERROR_INIT};
     rpc_call_peer(call, &peer);
     rc = read_question(&v->asked, method, &peer, rpc_call_body(call), &err);
     if (rc == SL_OK) {
@@ -267,7 +346,7 @@ static void start(struct rpc_call *call, struct api *api,
     X(delete, WIRE_DELETE, job_request, JobRequest, coord_delete, DeleteReply, \
       "Delete")                                                                \
     X(get, WIRE_GET, job_request, JobRequest, coord_get, JobStatus, NULL)      \
-    X(list, WIRE_LIST, list_request, ListRequest, status_list, ListReply,      \
+    X(list, WIRE_LIST, list_request, ListRequest, status_list_turn, ListReply, \
       NULL)                                                                    \
     X(checkpoints, WIRE_CHECKPOINTS, job_request, JobRequest,                  \
       status_checkpoints, CheckpointsReply, NULL)                              \
@@ -356,8 +435,15 @@ enum sl_err api_ask(struct api *a, const char *path,
         all = (struct sl_slice){bytes.data, bytes.len};
         body = slices_one(&all);
         rc = read_question(&q, method_of(path), peer, &body, err);
-        if (rc == SL_OK)
+        if (rc == SL_OK) {
+            bool serves = a->coord != NULL;
+
             rc = decide(a, &q, reply, err);
+            if (serves &&
+                write_question(a, &q, rc, err, rc == SL_OK ? *reply : NULL,
+                               NULL, NULL))
+                audit_wait(a->audit);
+        }
         wire_arena_release(&q.arena);
     }
     buf_release(&bytes);
@@ -385,6 +471,7 @@ enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
         return sl_fail(err, SL_ENOMEM, "the job API");
     a->loop = loop;
     a->audit = audit;
+    list_init(&a->long_visits);
     rc = denials_new(&a->denials, audit, clock, err);
     if (rc == SL_OK)
         rc = watch_new(&a->watch, loop, limits, err);

@@ -14,14 +14,15 @@
 #include "common/run/loop.h"
 #include "common/net/rpc.h"
 #include "coordinator/core/coord.h"
+#include "coordinator/service/audit.h"
 #include "coordinator/service/watch.h"
 
 #define API_WATCH_MS 250
 
 struct api;
-struct audit;
 
-// What changes something is written to `audit`, which is borrowed.
+// What changes something is written to `audit`, which is borrowed; whoever
+// asked is answered when it is on disk.
 enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
                     const struct watch_limits *limits,
                     const struct sl_clock *clock, struct sl_error *err);
@@ -47,6 +48,9 @@ enum sl_err api_ask(struct api *a, const char *path,
 void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
                  const struct sl_error *why);
 void api_tick(struct api *a);
+
+// Writes down what was decided elsewhere, soon.
+void api_note(struct api *a, const struct audit_line *line);
 
 // For coord_io.changed: a job has ended or is gone; watchers learn it now.
 void api_changed(struct api *a, uint64_t job);

@@ -3,6 +3,7 @@
 #include "coordinator/service/audit.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +11,35 @@
 #include "common/base/buf.h"
 #include "common/base/chain.h"
 #include "common/base/json.h"
+#include "common/base/list.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
 
 #define JOB_BYTES 200
 #define NAME "audit.log"
 
+// A line on its way to the file.
+struct entry {
+    struct list_node node;
+    void (*written)(void *arg);
+    void *arg;
+    struct buf body;
+};
+
 struct audit {
     struct audit_options o; // its folder is owned
+    // The thread's, once it runs:
     char *path;
     uint64_t segments;   // the highest number of a renamed file
     struct chain *chain; // NULL: it failed, and is opened again
+    pthread_t thread;
+    bool started;
+    struct {
+        pthread_mutex_t lock;
+        pthread_cond_t came, wrote;
+        struct list lines; // of struct entry
+        bool writing, stop;
+    } _shared;
 };
 
 // ---- files
@@ -141,6 +160,8 @@ static enum sl_err rotate(struct audit *a, struct sl_error *err)
     enum sl_err rc = segment_path(&path, a, a->segments + 1);
 
     if (rc == SL_OK)
+        rc = chain_sync(a->chain, err);
+    if (rc == SL_OK)
         rc = fs_rename(a->o.fs, a->path, buf_text(&path), err);
     if (rc == SL_OK)
         rc = fs_sync_dir(a->o.fs, a->o.folder, err);
@@ -165,30 +186,130 @@ static enum sl_err ready(struct audit *a, struct sl_error *err)
     return a->chain != NULL ? SL_OK : reopen(a, err);
 }
 
-enum sl_err audit_new(struct audit **out, const struct audit_options *options,
-                      struct sl_error *err)
+// ---- the thread
+
+// Half of a line may be there: the file is opened again for the next one.
+static void drop_chain(struct audit *a)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (a->chain != NULL)
+        (void)chain_sync(a->chain, &err);
+    chain_free(a->chain);
+    a->chain = NULL;
+}
+
+static void say_missing(const char *body, const struct sl_error *why)
+{
+    LOG(ERROR, "audit line not written", "line=%s why=%s", body, why->text);
+}
+
+static void append(struct audit *a, const struct entry *e)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = ready(a, &err);
+
+    if (rc == SL_OK)
+        rc = chain_add(a->chain, buf_text(&e->body), &err);
+    if (rc == SL_OK)
+        return;
+    say_missing(buf_text(&e->body), &err);
+    drop_chain(a);
+}
+
+static void entry_end(struct entry *e)
+{
+    if (e->written != NULL)
+        e->written(e->arg);
+    buf_release(&e->body);
+    sl_free(e);
+}
+
+static void write_all(struct audit *a, struct list *lines)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct list_node *n;
+
+    list_for(at, lines)
+    {
+        append(a, list_entry(at, struct entry, node));
+    }
+    if (a->chain != NULL && chain_sync(a->chain, &err) != SL_OK) {
+        list_for(at, lines)
+        {
+            say_missing(buf_text(&list_entry(at, struct entry, node)->body),
+                        &err);
+        }
+        drop_chain(a);
+    }
+    while ((n = list_pop_front(lines)) != NULL)
+        entry_end(list_entry(n, struct entry, node));
+}
+
+static void *run(void *arg)
+{
+    struct audit *a = arg;
+    struct list lines;
+    bool more = true;
+
+    list_init(&lines);
+    while (more) {
+        pthread_mutex_lock(&a->_shared.lock);
+        a->_shared.writing = false;
+        pthread_cond_broadcast(&a->_shared.wrote);
+        while (list_empty(&a->_shared.lines) && !a->_shared.stop)
+            pthread_cond_wait(&a->_shared.came, &a->_shared.lock);
+        more = !list_empty(&a->_shared.lines);
+        a->_shared.writing = more;
+        list_take_all(&lines, &a->_shared.lines);
+        pthread_mutex_unlock(&a->_shared.lock);
+        if (more)
+            write_all(a, &lines);
+    }
+    return NULL;
+}
+
+// ---- its life
+
+static struct audit *make(const struct audit_options *options)
 {
     struct audit *a = sl_calloc(1, sizeof(*a));
-    struct sl_error local = SL_ERROR_INIT;
-    enum sl_err rc = SL_OK;
 
     if (a == NULL)
-        return sl_fail(err, SL_ENOMEM, "the audit log");
+        return NULL;
     a->o = *options;
     a->o.folder = sl_strdup(options->folder);
     a->path = fs_join(options->folder, NAME);
-    if (a->path == NULL || a->o.folder == NULL)
+    list_init(&a->_shared.lines);
+    pthread_mutex_init(&a->_shared.lock, NULL);
+    pthread_cond_init(&a->_shared.came, NULL);
+    pthread_cond_init(&a->_shared.wrote, NULL);
+    return a;
+}
+
+enum sl_err audit_new(struct audit **out, const struct audit_options *options,
+                      struct sl_error *err)
+{
+    struct audit *a = make(options);
+    struct sl_error local = SL_ERROR_INIT;
+    enum sl_err rc = SL_OK;
+
+    if (a == NULL || a->path == NULL || a->o.folder == NULL)
         rc = sl_fail(&local, SL_ENOMEM, "the audit log");
     if (rc == SL_OK)
         rc = fs_list(a->o.fs, a->o.folder, note_segment, a, &local);
     if (rc == SL_OK)
         rc = reopen(a, &local);
+    if (rc == SL_OK && pthread_create(&a->thread, NULL, run, a) != 0)
+        rc = sl_fail(&local, SL_ENOMEM, "a thread for the audit log");
     if (rc != SL_OK) {
         audit_free(a);
         if (err != NULL)
             *err = local;
         return rc;
     }
+    a->started = true;
+    pthread_setname_np(a->thread, "audit");
     *out = a;
     return SL_OK;
 }
@@ -197,11 +318,23 @@ void audit_free(struct audit *a)
 {
     if (a == NULL)
         return;
+    if (a->started) {
+        pthread_mutex_lock(&a->_shared.lock);
+        a->_shared.stop = true;
+        pthread_cond_signal(&a->_shared.came);
+        pthread_mutex_unlock(&a->_shared.lock);
+        pthread_join(a->thread, NULL);
+    }
     chain_free(a->chain);
+    pthread_cond_destroy(&a->_shared.came);
+    pthread_cond_destroy(&a->_shared.wrote);
+    pthread_mutex_destroy(&a->_shared.lock);
     sl_free((char *)a->o.folder);
     sl_free(a->path);
     sl_free(a);
 }
+
+// ---- lines
 
 static enum sl_err add_text(struct buf *out, const char *key, const char *text,
                             size_t most)
@@ -239,23 +372,39 @@ static enum sl_err body_of(struct buf *out, uint64_t us,
     return made;
 }
 
-void audit_write(struct audit *a, const struct audit_line *line)
+void audit_write(struct audit *a, const struct audit_line *line,
+                 void (*written)(void *arg), void *arg)
 {
+    struct entry *e = sl_malloc(sizeof(*e));
     struct sl_error err = SL_ERROR_INIT;
-    struct buf body = BUF_INIT;
-    enum sl_err rc = body_of(&body, sl_wall_us(a->o.clock), line);
+    enum sl_err rc = e == NULL ? SL_ENOMEM : SL_OK;
 
     if (line->result != SL_OK && a->o.refused != NULL)
         a->o.refused(a->o.arg, line);
-    if (rc == SL_OK)
-        rc = ready(a, &err);
-    if (rc == SL_OK)
-        rc = chain_add(a->chain, buf_text(&body), &err);
-    buf_release(&body);
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
+        *e = (struct entry){.written = written, .arg = arg, .body = BUF_INIT};
+        rc = body_of(&e->body, sl_wall_us(a->o.clock), line);
+    }
+    if (rc != SL_OK) {
+        sl_fail(&err, rc, "one more line");
+        say_missing(line->call, &err);
+        if (e != NULL)
+            buf_release(&e->body);
+        sl_free(e);
+        if (written != NULL)
+            written(arg);
         return;
-    LOG(ERROR, "audit line not written", "call=%s job=%s who=%s why=%s",
-        line->call, line->job, line->who->name, err.text);
-    chain_free(a->chain); // half of the line may be there
-    a->chain = NULL;
+    }
+    pthread_mutex_lock(&a->_shared.lock);
+    list_push_back(&a->_shared.lines, &e->node);
+    pthread_cond_signal(&a->_shared.came);
+    pthread_mutex_unlock(&a->_shared.lock);
+}
+
+void audit_wait(struct audit *a)
+{
+    pthread_mutex_lock(&a->_shared.lock);
+    while (a->_shared.writing || !list_empty(&a->_shared.lines))
+        pthread_cond_wait(&a->_shared.wrote, &a->_shared.lock);
+    pthread_mutex_unlock(&a->_shared.lock);
 }

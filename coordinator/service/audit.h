@@ -6,8 +6,12 @@
 // its chain (chain.h) goes on in a new audit.log. Denied calls (denials.h) are
 // lines as well.
 //
-// Threads  the loop's.
-// Memory   audit_free frees; everything else is borrowed.
+// A thread of its own writes them, so that no disk delays the loop; lines that
+// come while it syncs are one sync together.
+//
+// Threads  audit_new, audit_free: the loop's. audit_write, audit_wait: any.
+// Memory   audit_free writes what waits and frees; everything else is borrowed.
+//          What waits is bounded by the calls that wait for it (denials.h).
 // Errors   A line that cannot be written is in the daemon's log, and the call
 //          goes on: what it did is in the journal.
 #ifndef COORDINATOR_SERVICE_AUDIT_H
@@ -46,6 +50,12 @@ enum sl_err audit_new(struct audit **out, const struct audit_options *options,
                       struct sl_error *err);
 void audit_free(struct audit *a); // NULL is allowed
 
-void audit_write(struct audit *a, const struct audit_line *line);
+// Writes a line soon, in the order of the calls. written(arg), once, on the
+// log's thread: it is on disk, or cannot be. NULL: nobody waits for it.
+void audit_write(struct audit *a, const struct audit_line *line,
+                 void (*written)(void *arg), void *arg);
+
+// Returns when what was written before is on disk, or cannot be.
+void audit_wait(struct audit *a);
 
 #endif

@@ -8,15 +8,20 @@
 
 #include "common/base/mem.h"
 
+#define JOB_BYTES 64 // of what is said of a job
+
 // One caller and one call.
 struct denial {
-    char id[RPC_PEER_ID];  // of its certificate
+    char id[RPC_PEER_ID];  // of its certificate; of a decided call: who it was
     const char *call;      // NULL: the place is free
     struct access_who who; // as far as it is known
     struct sl_error why;   // of the last one
+    char job[JOB_BYTES];   // of the last one, if it was decided
     uint64_t times;        // since it was written
-    uint64_t written_ms;
+    uint64_t every_ms;     // 0: DENIALS_MS
+    uint64_t written_ms;   // or since when it is counted
     bool written;
+    unsigned whole; // lines of their own since then
 };
 
 struct denials {
@@ -45,32 +50,27 @@ enum sl_err denials_new(struct denials **out, struct audit *audit,
 
 // ---- what was refused
 
-static void fill(struct denial *one, const struct rpc_peer *peer,
-                 const char *call)
-{
-    *one = (struct denial){.call = call};
-    snprintf(one->id, sizeof(one->id), "%s", peer->id);
-    // Who has no role, or was revoked, has at least a text to show.
-    if (access_who(&one->who, peer, NULL) != SL_OK)
-        snprintf(one->who.name, sizeof(one->who.name), "%.100s", peer->id);
-}
-
-static struct denial *
-place_locked(struct denials *d, const struct rpc_peer *peer, const char *call)
+// An entry of which nothing is known yet has no `who`: see is_new.
+static struct denial *place_locked(struct denials *d, const char *id,
+                                   const char *call, bool *is_new)
 {
     struct denial *empty = NULL;
+
+    *is_new = false;
 
     for (size_t i = 0; i < DENIALS_CALLERS; i++) {
         struct denial *one = &d->list[i];
 
         if (one->call == NULL)
             empty = empty != NULL ? empty : one;
-        else if (strcmp(one->call, call) == 0 && strcmp(one->id, peer->id) == 0)
+        else if (strcmp(one->call, call) == 0 && strcmp(one->id, id) == 0)
             return one;
     }
     if (empty == NULL)
         return &d->others;
-    fill(empty, peer, call);
+    *empty = (struct denial){.call = call};
+    snprintf(empty->id, sizeof(empty->id), "%s", id);
+    *is_new = true;
     return empty;
 }
 
@@ -78,12 +78,61 @@ void denials_note(struct denials *d, const struct rpc_peer *peer,
                   const char *call, const struct sl_error *why)
 {
     struct denial *one;
+    bool is_new;
 
     pthread_mutex_lock(&d->lock);
-    one = place_locked(d, peer, call);
+    one = place_locked(d, peer->id, call, &is_new);
+    // Who has no role, or was revoked, has at least a text to show.
+    if (is_new && access_who(&one->who, peer, NULL) != SL_OK)
+        snprintf(one->who.name, sizeof(one->who.name), "%.100s", peer->id);
     one->times++;
     one->why = *why;
     pthread_mutex_unlock(&d->lock);
+}
+
+static bool is_old(const struct denial *one, uint64_t now_ms)
+{
+    return !one->written ||
+           now_ms - one->written_ms >=
+               (one->every_ms != 0 ? one->every_ms : DENIALS_MS);
+}
+
+// What is counted already is written before the next ones are whole again.
+static void count_failed(struct denials *d, struct denial *one)
+{
+    uint64_t now = sl_now_ms(d->clock);
+
+    if (one == &d->others || one->times > 0 || !is_old(one, now))
+        return;
+    one->every_ms = DENIALS_FAILED_MS;
+    one->written = true;
+    one->written_ms = now;
+    one->whole = 0;
+}
+
+bool denials_whole(struct denials *d, const struct audit_line *line)
+{
+    char id[RPC_PEER_ID];
+    struct denial *one;
+    bool is_new, whole;
+
+    snprintf(id, sizeof(id), "%s %s of %s", access_role_name(line->who->role),
+             line->who->name, line->who->tenant);
+    pthread_mutex_lock(&d->lock);
+    one = place_locked(d, id, line->call, &is_new);
+    if (is_new)
+        one->who = *line->who;
+    count_failed(d, one);
+    whole = one != &d->others && one->whole < DENIALS_WHOLE && one->times == 0;
+    if (whole) {
+        one->whole++;
+    } else {
+        one->times++;
+        one->why = *line->why;
+        snprintf(one->job, sizeof(one->job), "%s", line->job);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return whole;
 }
 
 // ---- what is written of it
@@ -96,13 +145,14 @@ static bool take(struct denials *d, struct denial *one, bool now_all,
     bool due, old;
 
     pthread_mutex_lock(&d->lock);
-    old = !one->written || now - one->written_ms >= DENIALS_MS;
+    old = is_old(one, now);
     due = one->times > 0 && (old || now_all);
     if (due) {
         *out = *one;
         one->times = 0;
         one->written = true;
         one->written_ms = now;
+        one->whole = 0;
     } else if (one->times == 0 && old && one != &d->others) {
         one->call = NULL;
     }
@@ -119,11 +169,11 @@ static void write_due(struct denials *d, struct denial *one, bool now_all)
         return;
     line = (struct audit_line){.who = &said.who,
                                .call = said.call,
-                               .job = "",
+                               .job = said.job,
                                .result = said.why.code,
                                .why = &said.why,
                                .times = said.times};
-    audit_write(d->audit, &line);
+    audit_write(d->audit, &line, NULL, NULL);
 }
 
 static void write_all_due(struct denials *d, bool now_all)

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/denials.h -- calls that would change something and that
-// their callers may not make, on their way to the audit log.
+// coordinator/service/denials.h -- calls that would change something and did
+// not, on their way to the audit log: their callers may not make them, or they
+// failed.
 //
 // Whoever is refused may try again as fast as it likes, and must not fill a
 // disk by it. So the first denial of a caller and a call is a line at the next
 // tick; those that follow within DENIALS_MS are counted, and are one line. Of
-// more than DENIALS_CALLERS at a time the others are counted together.
+// calls that may be made and fail, DENIALS_WHOLE a minute are lines of their
+// own; those that follow are one line at the minute's end. Of more than
+// DENIALS_CALLERS at a time the others are counted together.
 //
-// Threads  denials_note: any; the rest: the loop's.
+// Threads  denials_note, denials_whole: any; the rest: the loop's.
 // Memory   DENIALS_CALLERS + 1 entries, for ever.
 #ifndef COORDINATOR_SERVICE_DENIALS_H
 #define COORDINATOR_SERVICE_DENIALS_H
@@ -17,6 +20,8 @@
 
 #define DENIALS_CALLERS 32
 #define DENIALS_MS ((uint64_t)600000)
+#define DENIALS_FAILED_MS ((uint64_t)60000)
+#define DENIALS_WHOLE 10
 
 struct denials;
 
@@ -28,6 +33,10 @@ void denials_free(struct denials *d); // writes what was counted; NULL is fine
 // `call` lives as long as the process.
 void denials_note(struct denials *d, const struct rpc_peer *peer,
                   const char *call, const struct sl_error *why);
+
+// Returns true if this call, which was decided and failed, is to be a line of
+// its own; else it is counted.
+bool denials_whole(struct denials *d, const struct audit_line *line);
 
 // Writes the lines that are due.
 void denials_tick(struct denials *d);

@@ -26,7 +26,7 @@ static void on_loop(void *arg)
                                     .result = n->result,
                                     .why = &n->why};
 
-    audit_write(n->notes->audit, &line);
+    api_note(n->notes->api, &line);
     sl_free(n);
 }
 

@@ -11,12 +11,12 @@
 #define COORDINATOR_SERVICE_NOTES_H
 
 #include "common/run/loop.h"
-#include "coordinator/service/audit.h"
+#include "coordinator/service/api.h"
 #include "coordinator/tasks/tasks.h"
 
 struct notes {
     struct loop *loop;
-    struct audit *audit;
+    struct api *api;
 };
 
 // For tasks_options.changed.

@@ -248,7 +248,7 @@ static enum sl_err make_tasks(struct server *s, struct sl_error *err)
         .arg = &s->notes,
     };
 
-    s->notes = (struct notes){s->loop, s->audit};
+    s->notes = (struct notes){s->loop, s->api};
     return tasks_new(&s->tasks, &options, err);
 }
 

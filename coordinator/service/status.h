@@ -10,8 +10,20 @@
 
 #include "coordinator/core/coord.h"
 
+// A list of jobs: whole, or so many lines as a turn of the loop has time for.
+// *reply is NULL before the first turn; a later one, which goes on behind its
+// last line, needs room for as many jobs as there were at the first. On failure
+// it is as it was.
+#define STATUS_LIST_TURN 8
 enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
                         Sluice__V1__ListReply **reply, struct sl_error *err);
+enum sl_err status_list_turn(struct coord *c,
+                             const Sluice__V1__ListRequest *request,
+                             Sluice__V1__ListReply **reply,
+                             struct sl_error *err);
+bool status_list_goes_on(const Sluice__V1__ListRequest *request,
+                         const Sluice__V1__ListReply *reply);
+
 enum sl_err status_checkpoints(struct coord *c,
                                const Sluice__V1__JobRequest *request,
                                Sluice__V1__CheckpointsReply **reply,

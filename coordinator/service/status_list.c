@@ -10,22 +10,8 @@
 #include "coordinator/core/ended.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/status.h"
-#include "coordinator/core/tenants.h"
 
 #define LIST_DEFAULT 100
-
-// Whether there is a job of this number that the request asks for.
-static bool is_asked(const struct coord *c, uint64_t id,
-                     const Sluice__V1__ListRequest *request)
-{
-    const struct job *job = jobs_get(c, id);
-    const struct ended_job *ended = jobs_ended(c, id);
-
-    if (job == NULL && ended == NULL)
-        return false; // it was deleted
-    return request->name[0] == '\0' ||
-           strcmp(request->name, job != NULL ? job->name : ended->name) == 0;
-}
 
 static enum sl_err add_line(struct coord *c, uint64_t id,
                             Sluice__V1__ListReply *m, struct sl_error *err)
@@ -37,43 +23,108 @@ static enum sl_err add_line(struct coord *c, uint64_t id,
         return rc;
     m->jobs[m->n_jobs] = status_job(c, job, false, false);
     ended_close(job);
-    return m->jobs[m->n_jobs++] == NULL
-               ? sl_fail(err, SL_ENOMEM, "a list of jobs")
-               : SL_OK;
+    if (m->jobs[m->n_jobs] == NULL)
+        return sl_fail(err, SL_ENOMEM, "a list of jobs");
+    m->jobs[m->n_jobs++]->job = id; // whoever asks for what follows says it
+    return SL_OK;
+}
+
+static uint32_t limit_of(const Sluice__V1__ListRequest *request)
+{
+    return request->limit == 0 ? LIST_DEFAULT : request->limit;
+}
+
+bool status_list_goes_on(const Sluice__V1__ListRequest *request,
+                         const Sluice__V1__ListReply *reply)
+{
+    return reply->more && reply->n_jobs < limit_of(request);
+}
+
+// Which jobs come next: those below the last that is in the reply.
+static enum sl_err find_next(struct coord *c,
+                             const Sluice__V1__ListRequest *request,
+                             const Sluice__V1__ListReply *m, uint64_t *ids,
+                             size_t most, size_t *count, struct sl_error *err)
+{
+    struct journal_list which = {
+        .before = request->before,
+        .tenant = c->asker.only ? c->asker.tenant : NULL,
+        .name = request->name,
+    };
+    enum sl_err rc;
+
+    if (m->n_jobs > 0)
+        which.before = m->jobs[m->n_jobs - 1]->job;
+    if (which.before == 0 || which.before > c->jobs.last)
+        which.before = c->jobs.last + 1;
+    rc = journal_jobs_list(c->journal, &which, ids, most, count, err);
+    return rc == SL_OK ? SL_OK : coord_fatal(c, err);
+}
+
+static enum sl_err begin(Sluice__V1__ListReply **out, const struct coord *c,
+                         const Sluice__V1__ListRequest *request)
+{
+    size_t all = c->jobs.by_id.len + c->jobs.ended.len;
+    size_t limit = limit_of(request);
+    Sluice__V1__ListReply *m = wire_new(&sluice__v1__list_reply__descriptor);
+
+    if (m != NULL)
+        m->jobs = sl_calloc(limit < all ? limit : all, sizeof(*m->jobs));
+    if (m == NULL || m->jobs == NULL) {
+        wire_free((ProtobufCMessage *)m);
+        return SL_ENOMEM;
+    }
+    *out = m;
+    return SL_OK;
+}
+
+static enum sl_err add_lines(struct coord *c,
+                             const Sluice__V1__ListRequest *request,
+                             Sluice__V1__ListReply *m, struct sl_error *err)
+{
+    size_t room = limit_of(request) - m->n_jobs, count = 0;
+    size_t most = room < STATUS_LIST_TURN ? room : STATUS_LIST_TURN;
+    uint64_t ids[STATUS_LIST_TURN + 1];
+    enum sl_err rc = find_next(c, request, m, ids, most + 1, &count, err);
+
+    for (size_t i = 0; rc == SL_OK && i < count && i < most; i++)
+        rc = add_line(c, ids[i], m, err);
+    m->more = count > most && m->n_jobs > 0;
+    return rc;
+}
+
+enum sl_err status_list_turn(struct coord *c,
+                             const Sluice__V1__ListRequest *request,
+                             Sluice__V1__ListReply **reply,
+                             struct sl_error *err)
+{
+    Sluice__V1__ListReply *m = *reply;
+    enum sl_err rc = m == NULL ? begin(&m, c, request) : SL_OK;
+
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "a list of jobs");
+    rc = add_lines(c, request, m, err);
+    if (rc == SL_OK)
+        *reply = m;
+    else if (*reply == NULL)
+        wire_free(&m->base);
+    return rc;
 }
 
 enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
                         Sluice__V1__ListReply **reply, struct sl_error *err)
 {
-    uint32_t limit = request->limit == 0 ? LIST_DEFAULT : request->limit;
-    uint64_t id = request->before == 0 || request->before > c->jobs.last
-                      ? c->jobs.last
-                      : request->before - 1;
-    Sluice__V1__ListReply *m = wire_new(&sluice__v1__list_reply__descriptor);
-    size_t all = c->jobs.by_id.len + c->jobs.ended.len;
-    size_t most = all < limit ? all : limit;
+    Sluice__V1__ListReply *m = NULL;
+    enum sl_err rc;
 
-    if (m != NULL)
-        m->jobs = sl_calloc(most, sizeof(*m->jobs));
-    if (m == NULL || m->jobs == NULL) {
+    do
+        rc = status_list_turn(c, request, &m, err);
+    while (rc == SL_OK && status_list_goes_on(request, m));
+    if (rc == SL_OK)
+        *reply = m;
+    else
         wire_free((ProtobufCMessage *)m);
-        return sl_fail(err, SL_ENOMEM, "a list of jobs");
-    }
-    for (; id > 0 && !m->more; id--) {
-        enum sl_err rc = SL_OK;
-
-        if (!is_asked(c, id, request) || tenants_hide(c, id))
-            continue;
-        m->more = m->n_jobs == most;
-        if (!m->more)
-            rc = add_line(c, id, m, err);
-        if (rc != SL_OK) {
-            wire_free(&m->base);
-            return rc;
-        }
-    }
-    *reply = m;
-    return SL_OK;
+    return rc;
 }
 
 static enum sl_err checkpoints(const struct job *job,

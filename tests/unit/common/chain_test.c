@@ -15,6 +15,7 @@ static const char *write_three(void)
     T_OK(chain_open(&c, fs_posix(), path, NULL, t_err()));
     T_OK(chain_add(c, "\"who\":\"ann\"", t_err()));
     T_OK(chain_add(c, "\"who\":\"bob\"", t_err()));
+    T_OK(chain_sync(c, t_err()));
     chain_free(c);
     T_OK(chain_open(&c, fs_posix(), path, NULL, t_err())); // another start
     T_OK(chain_add(c, "\"who\":\"eve\"", t_err()));

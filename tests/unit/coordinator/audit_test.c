@@ -2,6 +2,8 @@
 // The audit log: its files, and denials that must not fill a disk.
 #include "coordinator/service/audit.h"
 
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +41,7 @@ static void write_lines(struct audit *a, unsigned count)
     struct audit_line line = {.who = &who, .call = "Stop", .job = "j-1"};
 
     for (unsigned i = 0; i < count; i++)
-        audit_write(a, &line);
+        audit_write(a, &line, NULL, NULL);
 }
 
 // ---- files
@@ -143,6 +145,86 @@ TEST(audit, a_file_that_was_changed_is_not_gone_on_with)
     buf_release(&text);
 }
 
+// ---- syncs: lines that come while one is under way are the next one together
+
+enum { MANY = 1000 };
+
+static struct {
+    struct fs fs;
+    struct fs_ops ops;
+    sem_t begun, go;
+    _Atomic unsigned syncs, written;
+} disk;
+
+static enum sl_err disk_open(struct fs *fs, struct fs_file **out,
+                             const char *path, enum fs_mode mode,
+                             struct sl_error *err)
+{
+    enum sl_err rc = fs_posix()->ops->open(fs_posix(), out, path, mode, err);
+
+    if (rc == SL_OK)
+        (*out)->fs = fs;
+    return rc;
+}
+
+static enum sl_err disk_sync(struct fs_file *f, struct sl_error *err)
+{
+    atomic_fetch_add(&disk.syncs, 1);
+    sem_post(&disk.begun);
+    while (sem_wait(&disk.go) != 0)
+        ;
+    return fs_posix()->ops->sync(f, err);
+}
+
+static void disk_init(void)
+{
+    disk.ops = *fs_posix()->ops;
+    disk.ops.open = disk_open;
+    disk.ops.sync = disk_sync;
+    disk.fs.ops = &disk.ops;
+    sem_init(&disk.begun, 0, 0);
+    sem_init(&disk.go, 0, 0);
+}
+
+static void wait_for_sync(void)
+{
+    while (sem_wait(&disk.begun) != 0)
+        ;
+}
+
+static void on_written(void *arg)
+{
+    T_ASSERT(atomic_load(&disk.syncs) == *(unsigned *)arg);
+    atomic_fetch_add(&disk.written, 1);
+}
+
+TEST(audit, a_thousand_lines_are_two_syncs_and_each_is_told_after_its_own)
+{
+    struct access_who who = {.role = ACCESS_ADMIN, .name = "ann"};
+    struct audit_line line = {.who = &who, .call = "Stop", .job = "j-1"};
+    struct audit_options options = {
+        .fs = &disk.fs, .clock = &now.clock, .folder = t_tmpdir()};
+    unsigned first = 1, second = 2;
+    struct audit *a;
+
+    clock_fake_init(&now, 1000, 1782900000000000);
+    disk_init();
+    T_OK(audit_new(&a, &options, t_err()));
+    audit_write(a, &line, on_written, &first);
+    wait_for_sync();
+    for (unsigned i = 1; i < MANY; i++)
+        audit_write(a, &line, on_written, &second);
+    T_EQ(atomic_load(&disk.written), 0); // none is on disk
+    sem_post(&disk.go);
+    wait_for_sync();
+    T_EQ(atomic_load(&disk.written), 1);
+    sem_post(&disk.go);
+    audit_wait(a);
+    T_EQ(atomic_load(&disk.written), MANY);
+    T_EQ(atomic_load(&disk.syncs), 2);
+    audit_free(a);
+}
+
 // ---- denials
 
 static void deny(struct denials *d, const char *id, const char *call)
@@ -155,8 +237,9 @@ static void deny(struct denials *d, const char *id, const char *call)
     denials_note(d, &peer, call, &why);
 }
 
-static void read_log(struct buf *out)
+static void read_log(struct audit *a, struct buf *out)
 {
+    audit_wait(a);
     out->len = 0;
     T_OK(fs_read_all(fs_posix(), t_path("audit.log"), 1 << 20, out, t_err()));
 }
@@ -190,7 +273,7 @@ TEST(denials, the_first_is_a_line_at_once_and_the_others_are_counted)
 
     deny(d, "spiffe://sluice/viewer/vic/tenant/a", "Stop");
     denials_tick(d);
-    read_log(&text);
+    read_log(a, &text);
     T_HAS(buf_text(&text),
           "\"role\":\"viewer\",\"name\":\"vic\",\"tenant\":\"a\","
           "\"call\":\"Stop\",\"job\":\"\",\"result\":\"SL_EDENIED\",\"why\":"
@@ -199,18 +282,18 @@ TEST(denials, the_first_is_a_line_at_once_and_the_others_are_counted)
         deny(d, "spiffe://sluice/viewer/vic/tenant/a", "Stop");
         denials_tick(d);
     }
-    read_log(&text);
+    read_log(a, &text);
     T_EQ(lines_with(&text, "\n"), 1);
     deny(d, "spiffe://sluice/viewer/vic/tenant/a", "Delete"); // another call
     deny(d, "spiffe://sluice/gardener/g", "Stop");            // no role
     denials_tick(d);
-    read_log(&text);
+    read_log(a, &text);
     T_EQ(lines_with(&text, "\n"), 3);
     T_HAS(buf_text(&text), "\"role\":\"nobody\",\"name\":"
                            "\"spiffe://sluice/gardener/g\"");
     clock_fake_advance_ms(&now, DENIALS_MS);
     denials_tick(d);
-    read_log(&text);
+    read_log(a, &text);
     T_EQ(lines_with(&text, "\n"), 4);
     T_HAS(buf_text(&text), "\"times\":100000,");
     denials_free(d);
@@ -236,10 +319,10 @@ TEST(denials, many_callers_are_few_lines_and_none_is_lost)
         }
     }
     T_EQ(noted, 15000);
-    read_log(&text);
+    read_log(a, &text);
     T_EQ(lines_with(&text, "\n"), DENIALS_CALLERS + 1);
     denials_free(d); // what was counted since
-    read_log(&text);
+    read_log(a, &text);
     T_EQ(lines_with(&text, "\n"), 2 * (DENIALS_CALLERS + 1));
     T_EQ(lines_with(&text, "\"name\":\"(others)\""), 2);
     T_HAS(buf_text(&text), "\"times\":14903,"); // 3 * (5000 - 32) - 1
@@ -266,10 +349,56 @@ TEST(denials, who_has_stopped_is_forgotten)
         clock_fake_advance_ms(&now, DENIALS_MS);
         denials_tick(d);
     }
-    read_log(&text);
+    read_log(a, &text);
     T_EQ(lines_with(&text, "\n"), 2 * DENIALS_CALLERS);
     T_EQ(lines_with(&text, "(others)"), 0);
     denials_free(d);
+    audit_free(a);
+    buf_release(&text);
+}
+
+// ---- calls that may be made, and fail
+
+static unsigned fail_often(struct denials *d, const char *name, unsigned times)
+{
+    struct access_who who = {.role = ACCESS_SUBMITTER};
+    struct sl_error why = SL_ERROR_INIT;
+    const struct audit_line line = {.who = &who,
+                                    .call = "Stop",
+                                    .job = "j-999",
+                                    .result = SL_ENOENT,
+                                    .why = &why};
+    unsigned whole = 0;
+
+    snprintf(who.name, sizeof(who.name), "%s", name);
+    sl_fail(&why, SL_ENOENT, "there is no job j-999");
+    for (unsigned i = 0; i < times; i++) {
+        whole += denials_whole(d, &line);
+        denials_tick(d);
+    }
+    return whole;
+}
+
+TEST(denials, of_calls_that_fail_the_first_are_whole_and_the_others_counted)
+{
+    struct buf text = BUF_INIT;
+    struct audit *a;
+    struct denials *d = begin_denials(&a);
+
+    T_EQ(fail_often(d, "ann", 100000), DENIALS_WHOLE);
+    T_EQ(fail_often(d, "bob", 1), 1); // somebody else's is whole all the same
+    audit_wait(a);
+    clock_fake_advance_ms(&now, DENIALS_FAILED_MS);
+    denials_tick(d);
+    read_log(a, &text);
+    T_EQ(lines_with(&text, "\n"), 1);
+    T_HAS(buf_text(&text), "\"name\":\"ann\"");
+    T_HAS(buf_text(&text), "\"job\":\"j-999\",\"result\":\"SL_ENOENT\"");
+    T_HAS(buf_text(&text), "\"times\":99990,");
+    T_EQ(fail_often(d, "ann", 20), DENIALS_WHOLE); // the next minute
+    denials_free(d);
+    read_log(a, &text);
+    T_EQ(lines_with(&text, "\"times\":10,"), 1);
     audit_free(a);
     buf_release(&text);
 }

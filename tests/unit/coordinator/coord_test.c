@@ -1098,6 +1098,31 @@ TEST(coord, I7_a_number_far_above_uses_up_none)
     world_release(w);
 }
 
+// Who shows job after job, each a little above the last, over restarts as well.
+TEST(coord, I7_many_numbers_that_are_shown_use_up_no_more_than_one)
+{
+    struct world *w = begin();
+    struct fake_member *ps = &w->members[0];
+
+    world_people(w, 1, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    fake_read_all(w, ps);
+    for (unsigned i = 1; i <= 20; i++) {
+        w->job = 1 + i * 10000;
+        world_break(w, ps);
+        world_attach(w, ps);
+        fake_deliver_all(w, ps);
+        if (i % 5 != 0)
+            continue;
+        world_stop_coord(w);
+        world_start_coord(w);
+    }
+    T_EQ(w->fatal, SL_OK);
+    T_EQ(submit_another(w), 60002);
+    world_release(w);
+}
+
 TEST(coord, I7_a_manifest_that_the_journal_does_not_know_pauses_its_job)
 {
     struct world *w = begin();

@@ -172,6 +172,27 @@ static void add_ended(struct world *w, const struct copy *from, unsigned n)
                          t_err()));
 }
 
+// A turn of the loop is a few lines of a list, however many are asked for.
+static void list_in_turns(struct world *w, uint32_t limit)
+{
+    Sluice__V1__ListRequest request = SLUICE__V1__LIST_REQUEST__INIT;
+    Sluice__V1__ListReply *list = NULL;
+    size_t had = 0;
+
+    request.limit = limit;
+    do {
+        T_OK(status_list_turn(w->coord, &request, &list, t_err()));
+        T_GT(list->n_jobs, had);
+        T_LE(list->n_jobs, had + STATUS_LIST_TURN);
+        had = list->n_jobs;
+    } while (status_list_goes_on(&request, list));
+    T_EQ(list->n_jobs, limit);
+    T_TRUE(list->more);
+    for (size_t i = 1; i < list->n_jobs; i++)
+        T_EQ(list->jobs[i]->job, list->jobs[i - 1]->job - 1);
+    wire_free(&list->base);
+}
+
 TEST(ended, ten_thousand_jobs_that_have_ended_cost_a_record_each)
 {
     struct world *w = begin();
@@ -192,6 +213,7 @@ TEST(ended, ten_thousand_jobs_that_have_ended_cost_a_record_each)
     world_start_coord(w);
     many = sl_mem_live() - many;
     T_LE(many, few + MANY);
+    list_in_turns(w, 100);
 
     s = get(w, "old-4321", true);
     T_EQ(s->state, SLUICE__V1__JOB_STATE__JOB_FINISHED);

@@ -85,6 +85,21 @@ static void check_nothing_is_there(struct world *w, const char *id)
     T_FAILS(SL_ENOENT, world_try_submit(w, "r-9", id, NULL, &err));
 }
 
+// It would walk over them for days.
+TEST(tenants, a_list_costs_no_numbers_that_were_never_given)
+{
+    struct world *w = three_jobs();
+
+    T_OK(journal_jobs_skip(w->journal, 4, UINT64_C(1) << 50, t_err()));
+    world_stop_coord(w);
+    world_start_coord(w);
+    coord_ask_as(w->coord, "a", true);
+    T_EQ(listed(w), 1);
+    coord_ask_as(w->coord, "", false);
+    T_EQ(listed(w), 3);
+    world_release(w);
+}
+
 TEST(tenants, another_ones_jobs_are_not_there)
 {
     struct world *w = three_jobs();
