@@ -4,6 +4,7 @@
 #include "coordinator/service/status.h"
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/tenants.h"
 #include "coordinator/feed/feed.h"
@@ -190,7 +191,8 @@ static enum sl_err add_ended(Sluice__V1__TimelineReply *m,
 
     if (spans == NULL)
         return SL_OK;
-    from = after >= from ? after + 1 : from;
+    // What is asked for may lie behind all that there is.
+    from = after >= from ? sl_min(after, spans->added) + 1 : from;
     if (spans->added >= most && from < spans->added - most + 1)
         from = spans->added - most + 1;
     for (uint64_t i = from; rc == SL_OK && i <= spans->added; i++) {

@@ -131,6 +131,13 @@ TEST(happened, the_story_of_a_job_is_told_in_order)
         T_LE(t->spans[i]->ended_us, t->unix_us);
     }
     wire_free(&t->base);
+    // What lies behind all that there is, however far.
+    for (uint64_t back = 0; back < 3; back++) {
+        t = timeline(w, UINT64_MAX - back, 0);
+        T_EQ(t->n_spans, 0);
+        T_GT(t->last, 0);
+        wire_free(&t->base);
+    }
     wire_free(&status->base);
     end(w);
 }
