@@ -57,6 +57,7 @@
 #define WIRE_RANK_MAX 8           // of a variable
 #define WIRE_SPARSE_MAX 65536     // closures in a counted set
 #define WIRE_CLOSURE_STEPS_MAX 4096
+#define WIRE_EPOCHS_MAX 65536 // of one job
 #define WIRE_COUNTED_BYTES (WIRE_CLOSURE_STEPS_MAX / 8)
 #define WIRE_ABSENT_MAX 4096 // pieces of a shard that may have no gradient
 #define WIRE_ABSENT_BYTES (WIRE_ABSENT_MAX / 8)

@@ -120,6 +120,18 @@ static enum sl_err check_bytes(const struct place *p,
     return SL_OK;
 }
 
+static enum sl_err check_signed(const struct place *p, int64_t value,
+                                const struct wire_rule *rule)
+{
+    // Without its sign, as that of the lowest number has no other.
+    uint64_t amount = value < 0 ? -(uint64_t)value : (uint64_t)value;
+
+    if (amount <= rule->max)
+        return SL_OK;
+    return REFUSE(p, "is %lld; its amount may be %llu", (long long)value,
+                  (unsigned long long)rule->max);
+}
+
 static enum sl_err check_number(const struct place *p, const void *at,
                                 const struct wire_rule *rule)
 {
@@ -131,6 +143,8 @@ static enum sl_err check_number(const struct place *p, const void *at,
         return REFUSE(p, "is %d, which this version does not know", (int)value);
     if (rule == NULL || rule->kind != RULE_RANGE)
         return SL_OK;
+    if (field_is_signed(p->field))
+        return check_signed(p, (int64_t)value, rule);
     if (value < rule->min && value == 0)
         return REFUSE(p, "is missing");
     if (value < rule->min || value > rule->max)
@@ -184,31 +198,44 @@ static enum sl_err check_absent(const struct place *p, ProtobufCMessage *m,
     return SL_OK;
 }
 
-static const struct wire_rule *rule_of(const struct wire_rules *rules,
-                                       uint32_t number)
+// The rules of one field: of how many values it has, and of each of them.
+struct field_rules {
+    const struct wire_rule *count, *value; // NULL: any
+};
+
+// Takes the field's rules from those that are left, which are in its order.
+static struct field_rules next_rules(const struct wire_rule **left,
+                                     const struct wire_rule *end,
+                                     uint32_t number)
 {
-    for (size_t i = 0; rules != NULL && i < rules->count; i++)
-        if (rules->rules[i].number == number)
-            return &rules->rules[i];
-    return NULL;
+    struct field_rules out = {NULL, NULL};
+
+    for (; *left < end && (*left)->number <= number; ++*left) {
+        if ((*left)->number == number && (*left)->kind == RULE_COUNT)
+            out.count = *left;
+        else if ((*left)->number == number)
+            out.value = *left;
+    }
+    return out;
 }
 
 static enum sl_err check_field(const struct place *p, ProtobufCMessage *m,
-                               const struct wire_rule *rule,
+                               struct field_rules rules,
                                struct wire_arena *arena)
 {
     size_t count = field_count(m, p->field);
 
-    if (rule != NULL && rule->kind == RULE_COUNT &&
-        (count < rule->min || count > rule->max))
+    if (rules.count != NULL &&
+        (count < rules.count->min || count > rules.count->max))
         return REFUSE(p, "has %zu values; %llu to %llu are allowed", count,
-                      (unsigned long long)rule->min,
-                      (unsigned long long)rule->max);
+                      (unsigned long long)rules.count->min,
+                      (unsigned long long)rules.count->max);
     if (count == 0 && p->field->type == PROTOBUF_C_TYPE_MESSAGE &&
         p->field->label != PROTOBUF_C_LABEL_REPEATED)
-        return check_absent(p, m, rule, arena);
+        return check_absent(p, m, rules.value, arena);
     for (size_t i = 0; i < count; i++) {
-        enum sl_err rc = check_value(p, field_at(m, p->field, i), rule, arena);
+        enum sl_err rc =
+            check_value(p, field_at(m, p->field, i), rules.value, arena);
 
         if (rc != SL_OK)
             return rc;
@@ -220,13 +247,15 @@ enum sl_err wire_fix(ProtobufCMessage *m, struct wire_arena *arena,
                      struct sl_error *err)
 {
     const struct wire_rules *rules = wire_rules_of(m->descriptor);
+    const struct wire_rule *left = rules == NULL ? NULL : rules->rules;
+    const struct wire_rule *end = rules == NULL ? NULL : left + rules->count;
     struct place p = {m->descriptor, NULL, err};
 
     for (unsigned i = 0; i < m->descriptor->n_fields; i++) {
         enum sl_err rc;
 
         p.field = &m->descriptor->fields[i];
-        rc = check_field(&p, m, rule_of(rules, p.field->id), arena);
+        rc = check_field(&p, m, next_rules(&left, end, p.field->id), arena);
         if (rc != SL_OK)
             return rc;
     }

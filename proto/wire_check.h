@@ -10,8 +10,15 @@
 
 #include "proto/wire.h"
 
+// Each number from outside has a rule, and each list a RULE_COUNT (a test reads
+// the table): a number is a request for work, and nothing loops to it,
+// allocates by it or fills a gap up to it unless its rule bounds it. Where the
+// bound is constant it is here. Where it follows from what the reader knows,
+// its job's geometry say, RULE_KNOWN names the function that checks it before
+// anything is done. RULE_OPAQUE is of numbers that nothing is done with: they
+// are compared, kept and told.
 enum wire_rule_kind {
-    RULE_RANGE = 1, // an integer in [min, max]
+    RULE_RANGE = 1, // an integer in [min, max]; signed: its amount is
     RULE_COUNT,     // a repeated field of min to max values
     RULE_BYTES,     // bytes of min to max
     RULE_NAME,      // min to max bytes, printable; no control characters
@@ -21,19 +28,25 @@ enum wire_rule_kind {
     RULE_FILL,      // absent: becomes an empty message
     RULE_REQUIRED,  // absent: refused
     RULE_ANY_FLOAT, // need not be finite
+    RULE_KNOWN,     // an integer; the function `by` bounds it
+    RULE_OPAQUE,    // an integer that nothing is done with
 };
 
 struct wire_rule {
     uint32_t number;
     enum wire_rule_kind kind;
     uint64_t min, max;
+    const char *by; // RULE_KNOWN
 };
 
+// `rules` is in the order of numbers. A list of numbers may have two: a
+// RULE_COUNT and, behind it, one of each number.
 struct wire_rules {
     const ProtobufCMessageDescriptor *of;
     const struct wire_rule *rules;
     size_t count;
     enum sl_err (*check)(const ProtobufCMessage *m, struct sl_error *err);
+    bool shown; // clients alone read it, and show its numbers
 };
 
 // NULL if the message has none.
@@ -64,6 +77,7 @@ enum sl_err check_shard_spec(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_job_map(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_lease(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_ring_begin(const ProtobufCMessage *m, struct sl_error *err);
+enum sl_err check_ring_broken(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_resume_source(const ProtobufCMessage *m,
                                 struct sl_error *err);
 enum sl_err check_geometry(const ProtobufCMessage *m, struct sl_error *err);

@@ -409,6 +409,18 @@ enum sl_err check_ring_begin(const ProtobufCMessage *m, struct sl_error *err)
     return SL_OK;
 }
 
+// A rank that cannot sum by itself says so of itself.
+enum sl_err check_ring_broken(const ProtobufCMessage *m, struct sl_error *err)
+{
+    const Sluice__V1__RingBroken *b = (const Sluice__V1__RingBroken *)m;
+
+    if (b->suspect < WIRE_RANKS_MAX || b->suspect == UINT32_MAX)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "RingBroken.suspect is %u; 0 to %d are allowed", b->suspect,
+                   WIRE_RANKS_MAX - 1);
+}
+
 static enum sl_err unknown_kind(const ProtobufCMessage *m, struct sl_error *err)
 {
     return sl_fail(err, SL_ENOTSUP,

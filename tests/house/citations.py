@@ -61,6 +61,8 @@ PROGRAM = re.compile(r"```python\n(.*?)```", re.S)  # of the page itself
 DEFINED = re.compile(r"\bdef (\w+)")
 WORD = re.compile(r"(?<![\w.*-])[a-z]\w*_\w+(?![\w*])")
 MARK = re.compile(r"(?<![\w./-])(?:[A-Z]{1,5}-\d+|O\d)(?!\w)")
+RULES = "proto/wire_rules.c"
+BOUND_BY = re.compile(r'"(\w+\.c):(\w+)"')
 FUNCTION = re.compile(r"`(\w+)`\s+\(`([\w./-]+)`\)")
 
 
@@ -238,6 +240,21 @@ def check_functions(repository):
                 yield f"{file.name}: {name} does not define {function}"
 
 
+def check_bounds(repository):
+    """What bounds a number from outside is defined where the table says, and
+    something calls it."""
+    by_name = {file.name: file for file in repository.files}
+    product = [file for file in repository.files if is_product(file)]
+    for name, function in BOUND_BY.findall(by_name[RULES].text):
+        definers = [file for file in product
+                    if file.name.endswith("/" + name) and
+                    defines(file.text, function, name)]
+        calls = sum(len(re.findall(rf"\b{function}\b(?!\")", file.text))
+                    for file in product if not file.name.endswith(".h"))
+        if not definers or calls < 2:
+            yield f"{RULES}: no {name} has a {function} that is called"
+
+
 def check_words(repository):
     known = set(PATTERNS)
     for file in repository.files:
@@ -278,7 +295,8 @@ def main():
     rules = set(rule for rule, _ in HEADING.findall(page))
     wrong = [*check_names(repository), *check_cited(repository, rules),
              *check_kept(repository, page), *check_functions(repository),
-             *check_words(repository), *check_marks(repository)]
+             *check_bounds(repository), *check_words(repository),
+             *check_marks(repository)]
     print("\n".join(wrong) if wrong else "every citation leads somewhere")
     return 1 if wrong else 0
 

@@ -305,6 +305,22 @@ TEST(schema, methods_are_in_the_matrix_of_roles)
 
 // ---- rules against descriptors
 
+static bool is_integer(const ProtobufCFieldDescriptor *f)
+{
+    switch (f->type) {
+    case PROTOBUF_C_TYPE_BOOL:
+    case PROTOBUF_C_TYPE_ENUM:
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return false;
+    default:
+        return true;
+    }
+}
+
 static void check_rule(const struct wire_rules *rules, size_t at)
 {
     const struct wire_rule *r = &rules->rules[at];
@@ -317,9 +333,11 @@ static void check_rule(const struct wire_rules *rules, size_t at)
         fits = f->label == PROTOBUF_C_LABEL_REPEATED;
         break;
     case RULE_RANGE:
-        fits = f->type == PROTOBUF_C_TYPE_UINT64 ||
-               f->type == PROTOBUF_C_TYPE_UINT32 ||
-               f->type == PROTOBUF_C_TYPE_ENUM;
+        fits = is_integer(f) || f->type == PROTOBUF_C_TYPE_ENUM;
+        break;
+    case RULE_KNOWN:
+    case RULE_OPAQUE:
+        fits = is_integer(f) && (r->by != NULL) == (r->kind == RULE_KNOWN);
         break;
     case RULE_BYTES:
         fits = f->type == PROTOBUF_C_TYPE_BYTES;
@@ -346,8 +364,16 @@ static void check_rules(const ProtobufCMessageDescriptor *of)
 {
     const struct wire_rules *rules = wire_rules_of(of);
 
-    for (size_t i = 0; rules != NULL && i < rules->count; i++, checked++)
+    for (size_t i = 0; rules != NULL && i < rules->count; i++, checked++) {
+        const struct wire_rule *r = &rules->rules[i], *before = r - 1;
+
         check_rule(rules, i);
+        if (i > 0 &&
+            (r->number < before->number ||
+             (r->number == before->number && before->kind != RULE_COUNT)))
+            T_FAIL("%s: the rule for field %u is out of order", of->name,
+                   r->number);
+    }
     for (unsigned i = 0; i < of->n_fields; i++)
         if (of->fields[i].type == PROTOBUF_C_TYPE_MESSAGE)
             check_rules(of->fields[i].descriptor);
@@ -359,6 +385,104 @@ TEST(schema, rules_fit_their_fields)
     WIRE_UNPACK_MAP(ROOT)
 #undef ROOT
     T_GT(checked, 100);
+}
+
+// ---- bounds: every number that a daemon reads has one
+
+// What comes to daemons beside what wire_unpack_* reads: the data plane, by
+// hand (wire_ps.h).
+static const ProtobufCMessageDescriptor *const data_plane[] = {
+    &sluice__v1__ask_request__descriptor,
+    &sluice__v1__ask_reply__descriptor,
+    &sluice__v1__push_request__descriptor,
+    &sluice__v1__push_reply__descriptor,
+    &sluice__v1__pull_request__descriptor,
+    &sluice__v1__pull_reply__descriptor,
+    &sluice__v1__piece_request__descriptor,
+    &sluice__v1__state_reply__descriptor,
+};
+
+static const struct wire_rule *rule_of(const struct wire_rules *rules,
+                                       uint32_t number, bool count)
+{
+    for (size_t i = 0; rules != NULL && i < rules->count; i++) {
+        const struct wire_rule *r = &rules->rules[i];
+
+        if (r->number == number && (r->kind == RULE_COUNT) == count)
+            return r;
+    }
+    return NULL;
+}
+
+static const char *kind_name(const struct wire_rule *r)
+{
+    return r->kind == RULE_COUNT   ? "count"
+           : r->kind == RULE_RANGE ? "range"
+           : r->kind == RULE_KNOWN ? "known"
+                                   : "opaque";
+}
+
+// SCHEMA_BOUNDS=1: a line for each, which programs read (tests/fuzz/bounds.py).
+static void tell_bound(const ProtobufCMessageDescriptor *of,
+                       const ProtobufCFieldDescriptor *f,
+                       const struct wire_rule *r)
+{
+    if (getenv("SCHEMA_BOUNDS") != NULL)
+        printf("bound %s %s %s %llu %llu %s\n", of->short_name, f->name,
+               kind_name(r), (unsigned long long)r->min,
+               (unsigned long long)r->max, r->by != NULL ? r->by : "-");
+}
+
+static unsigned unbounded;
+
+static void want_bound(const ProtobufCMessageDescriptor *of,
+                       const ProtobufCFieldDescriptor *f, bool count)
+{
+    const struct wire_rule *r = rule_of(wire_rules_of(of), f->id, count);
+
+    if (r != NULL) {
+        tell_bound(of, f, r);
+        return;
+    }
+    unbounded++;
+    fprintf(stderr, "%s.%s (%u) has no bound of its %s\n", of->short_name,
+            f->name, f->id, count ? "count" : "value");
+}
+
+static const ProtobufCMessageDescriptor *seen[MESSAGES_MAX];
+static unsigned seen_count;
+
+static void want_bounds(const ProtobufCMessageDescriptor *of)
+{
+    const struct wire_rules *rules = wire_rules_of(of);
+
+    for (unsigned i = 0; i < seen_count; i++)
+        if (seen[i] == of)
+            return;
+    T_LT(seen_count, MESSAGES_MAX);
+    seen[seen_count++] = of;
+    for (unsigned i = 0; i < of->n_fields; i++) {
+        const ProtobufCFieldDescriptor *f = &of->fields[i];
+        bool shown = rules != NULL && rules->shown;
+
+        if (f->label == PROTOBUF_C_LABEL_REPEATED && !shown)
+            want_bound(of, f, true);
+        if (is_integer(f) && !shown)
+            want_bound(of, f, false);
+        if (f->type == PROTOBUF_C_TYPE_MESSAGE)
+            want_bounds(f->descriptor);
+    }
+}
+
+TEST(schema, every_number_that_a_daemon_reads_has_a_bound)
+{
+#define ROOT(name, Type) want_bounds(&sluice__v1__##name##__descriptor);
+    WIRE_UNPACK_MAP(ROOT)
+#undef ROOT
+    for (unsigned i = 0; i < SL_COUNT(data_plane); i++)
+        want_bounds(data_plane[i]);
+    T_GT(seen_count, 100);
+    T_EQ(unbounded, 0);
 }
 
 // ---- registry
