@@ -465,6 +465,10 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
     if (rc != SL_OK)
         return rc;
     m.has_tag = seen.numbers >> 5 & 1;
+    if (m.has_tag && m.tag.incarnation == 0 && m.tag.sequence == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s.tag is (0,0): the seed, of which there is no file",
+                       table->name);
     m.has_answer = seen.numbers >> 6 & 1;
     if (m.has_answer)
         rc = check_shm(table, "answer", &m.answer, err);

@@ -222,8 +222,13 @@ static void mend(ProtobufCMessage *m, unsigned which)
         mend_shm(push->shm);
         mend_shm(push->answer);
     }
-    if (which == 4)
-        mend_shm(((Sluice__V1__PullRequest *)m)->answer);
+    if (which == 4) {
+        Sluice__V1__PullRequest *pull = (Sluice__V1__PullRequest *)m;
+
+        mend_shm(pull->answer);
+        if (pull->tag != NULL) // (0,0) is refused
+            pull->tag->sequence |= 1;
+    }
     if (which == 5)
         pull_reply->in_shm &= pull_reply->payload.len == 0;
     if (which == 3) {
@@ -499,6 +504,14 @@ TEST(wire_ps, a_payload_says_its_type)
     pull.wire = WIRE_F32;
     T_OK(wire_read_pull(&pull, &s, t_err()));
     T_EQ(pull.wire, WIRE_BF16);
+    pull.has_tag = true; // (0,0)
+    one.len = wire_encode_pull(bytes, &pull);
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_pull(&pull, &s, t_err()));
+    pull.tag.sequence = 1;
+    one.len = wire_encode_pull(bytes, &pull);
+    s = slices_one(&one);
+    T_OK(wire_read_pull(&pull, &s, t_err()));
     one.len = wire_encode_pull_reply(bytes, &reply, 2) + 2;
     s = slices_one(&one);
     T_OK(wire_read_pull_reply(&reply, &s, t_err()));
