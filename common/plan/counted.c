@@ -128,6 +128,46 @@ enum sl_err counted_add_closure(struct counted *c, uint64_t closure)
     return SL_OK;
 }
 
+// Whole epochs, then whole closures: only the last closure of an epoch is
+// short.
+uint64_t counted_steps_below(const struct schedule *s, uint64_t low)
+{
+    uint64_t per_epoch = schedule_closures_per_epoch(s);
+
+    return low / per_epoch * schedule_steps_per_epoch(s) +
+           low % per_epoch * s->steps_per_closure;
+}
+
+enum sl_err counted_raise(struct counted *c, uint64_t low)
+{
+    uint64_t *below, closure;
+    size_t at = 0, n = 0;
+    void *value;
+
+    if (low > c->closures)
+        return SL_ERANGE;
+    if (low <= c->low)
+        return SL_OK;
+    below = sl_malloc_array(c->sparse.len, sizeof(*below));
+    if (below == NULL)
+        return SL_ENOMEM;
+    while (map_next(&c->sparse, &at, &closure, &value))
+        if (closure < low)
+            below[n++] = closure;
+    for (size_t i = 0; i < n; i++) {
+        struct counted_entry *e = map_remove(&c->sparse, below[i]);
+
+        c->steps -= e->count;
+        sl_free(e);
+    }
+    sl_free(below);
+    c->steps += counted_steps_below(&c->schedule, low) -
+                counted_steps_below(&c->schedule, c->low);
+    c->low = low;
+    counted_advance(c);
+    return SL_OK;
+}
+
 bool counted_has(const struct counted *c, uint64_t closure, uint32_t step)
 {
     const struct counted_entry *e;

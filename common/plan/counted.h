@@ -44,6 +44,10 @@ enum sl_err counted_reserve(struct counted *c, uint64_t closure);
 // All steps of a closure; SL_EEXIST if all were counted already.
 enum sl_err counted_add_closure(struct counted *c, uint64_t closure);
 
+// Counts all closures below `low`. Costs what the set holds one by one, however
+// far that is. SL_ERANGE beyond the last closure, SL_ENOMEM: nothing changed.
+enum sl_err counted_raise(struct counted *c, uint64_t low);
+
 // False also for keys outside the schedule.
 bool counted_has(const struct counted *c, uint64_t closure, uint32_t step);
 

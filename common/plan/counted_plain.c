@@ -130,16 +130,6 @@ static enum sl_err take_one(struct counted *c, const struct counted_closure *p,
     return SL_OK;
 }
 
-// Steps of all closures below a mark: whole epochs, then whole closures; only
-// the last closure of an epoch is short.
-static uint64_t steps_below(const struct schedule *s, uint64_t low)
-{
-    uint64_t per_epoch = schedule_closures_per_epoch(s);
-
-    return low / per_epoch * schedule_steps_per_epoch(s) +
-           low % per_epoch * s->steps_per_closure;
-}
-
 enum sl_err counted_decode(struct counted *out, const struct schedule *s,
                            const struct counted_plain *plain,
                            struct sl_error *err)
@@ -156,7 +146,7 @@ enum sl_err counted_decode(struct counted *out, const struct schedule *s,
                        " is beyond the last closure %" PRIu64,
                        plain->low, c.closures);
     c.low = plain->low;
-    c.steps = steps_below(s, c.low);
+    c.steps = counted_steps_below(s, c.low);
     for (size_t i = 0; i < plain->count && rc == SL_OK; i++) {
         rc = check_one(&c, plain, i, err);
         if (rc == SL_OK)

@@ -243,8 +243,11 @@ static bool holds(const struct evidence *e, const struct evidence_shard *s,
            (s->held[(closure - first) / 64] >> ((closure - first) % 64) & 1);
 }
 
+// What reaches down to the mark raises it: a shard may say any low.
 static enum sl_err count_in(struct counted *c, uint64_t from, uint64_t end)
 {
+    if (from <= counted_low(c))
+        return counted_raise(c, end);
     for (uint64_t at = from; at < end; at++) {
         enum sl_err rc = counted_add_closure(c, at);
 
@@ -577,18 +580,19 @@ uint64_t evidence_steps(const struct evidence *e)
     return e->shards == 0 ? 0 : steps;
 }
 
-// Walks from one hole to the next: bounded by the window (C5).
+// What is full above the lowest mark is an entry of the set that has that mark,
+// so entries are walked and not closures: one shard may be far ahead.
 uint64_t evidence_closures(const struct evidence *e)
 {
-    uint64_t at = evidence_low(e), full = at;
+    uint64_t low = evidence_low(e), full = low, closure;
+    const struct counted *c;
+    uint32_t of = 0;
+    size_t at = 0;
+    void *entry;
 
-    while (at < e->high) {
-        uint64_t hole = evidence_next(e, at);
-
-        if (hole > e->high)
-            hole = e->high;
-        full += hole - at;
-        at = hole + 1;
-    }
+    while ((c = next_set(e, &of)) != NULL && counted_low(c) != low)
+        ;
+    while (c != NULL && map_next(&c->sparse, &at, &closure, &entry))
+        full += evidence_closure_full(e, closure);
     return full;
 }

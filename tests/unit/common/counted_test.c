@@ -128,6 +128,38 @@ TEST(counted, agrees_with_a_table)
     T_EQ(sl_mem_live(), before);
 }
 
+// As if each closure below were added by itself; and it is no work to go far.
+TEST(counted, a_raised_mark_counts_all_below_it)
+{
+    const struct schedule far = {UINT64_C(1) << 40, 1, 60000, 1};
+    struct counted c;
+
+    for (int round = 0; round < 200; round++) {
+        struct model m = {.schedule = random_schedule()};
+        uint64_t closures = schedule_closures(&m.schedule);
+        uint64_t low = t_below(closures + 1);
+
+        T_OK(counted_init(&c, &m.schedule));
+        for (uint64_t i = t_below(40); i > 0; i--)
+            add_random(&c, &m);
+        T_OK(counted_raise(&c, low));
+        for (uint64_t i = 0; i < low; i++)
+            for (uint32_t step = 0; step < steps_of(&m, i); step++)
+                m.has[i][step] = true;
+        check(&c, &m);
+        T_EQ(counted_raise(&c, closures + 1), SL_ERANGE);
+        check(&c, &m);
+        counted_release(&c);
+    }
+    T_OK(counted_init(&c, &far));
+    T_OK(counted_add(&c, UINT64_C(1) << 50, 0));
+    T_OK(counted_raise(&c, UINT64_C(1) << 50));
+    T_EQ(counted_low(&c), (UINT64_C(1) << 50) + 1);
+    T_EQ(counted_steps(&c), (UINT64_C(1) << 50) + 1);
+    T_EQ(counted_sparse(&c), 0);
+    counted_release(&c);
+}
+
 TEST(counted, includes_is_a_partial_order)
 {
     for (int round = 0; round < 200; round++) {

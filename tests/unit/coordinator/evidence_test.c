@@ -153,6 +153,27 @@ TEST(evidence, counts_closures_with_holes)
     evidence_release(&e);
 }
 
+// A shard may say that it has counted as far as it likes.
+TEST(evidence, what_one_shard_says_of_far_closures_is_no_walk)
+{
+    const struct schedule far = {UINT64_C(1) << 40, 1, 1000, 1};
+    const struct counted_plain all = {UINT64_C(1) << 49, 0, NULL};
+    struct evidence e;
+    struct counted set;
+
+    T_OK(evidence_init(&e, &far, 2, t_err()));
+    T_OK(counted_init(&set, &far));
+    T_OK(counted_add_closure(&set, 7));
+    evidence_admit(&e, 0, 1, &set);
+    T_OK(counted_decode(&set, &far, &all, t_err()));
+    evidence_admit(&e, 1, 1, &set);
+    T_EQ(evidence_closures(&e), 1);
+    T_OK(evidence_low_take(&e, 0, 1, UINT64_C(1) << 48));
+    T_EQ(evidence_low(&e), UINT64_C(1) << 48);
+    T_EQ(evidence_closures(&e), UINT64_C(1) << 48);
+    evidence_release(&e);
+}
+
 // ---- rounds of two, of three closures: the last one of an epoch is short
 
 static struct evidence rounds(void)
