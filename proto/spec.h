@@ -40,6 +40,9 @@ enum sl_err spec_check_new(const Sluice__V1__JobSpec *spec,
 // checked for this.
 bool spec_external(const Sluice__V1__JobSpec *spec);
 
+// checkpoint.every_seconds, as many as can be told; 0: not by time.
+uint64_t spec_checkpoint_ms(const Sluice__V1__CheckpointSpec *checkpoint);
+
 // train.stall_seconds of a spec, or its default; 0: no limit.
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 

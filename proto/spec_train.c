@@ -545,6 +545,14 @@ void spec_part_rule(struct part_rule *out, uint64_t *target_bytes,
 
 // ---- checkpoints and evaluation
 
+#define CHECKPOINT_SECONDS_MOST 1e12 // no clock goes so far
+
+uint64_t spec_checkpoint_ms(const Sluice__V1__CheckpointSpec *checkpoint)
+{
+    return (uint64_t)(fmin(checkpoint->every_seconds, CHECKPOINT_SECONDS_MOST) *
+                      1000);
+}
+
 enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
                                   struct sl_error *err)
 {

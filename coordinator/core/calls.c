@@ -6,6 +6,7 @@
 
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "common/run/log.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
@@ -194,7 +195,10 @@ static enum sl_err read_wish(struct cut_wish *out, const struct job *job,
     enum sl_err rc;
 
     if (asked != NULL) {
-        *out = (struct cut_wish){true, asked->steps, asked->after};
+        // An earlier answer named them, so there was that cut: a wish for a
+        // later one than the next would have cuts follow each other for ever.
+        *out = (struct cut_wish){true, asked->steps,
+                                 sl_min(asked->after, job->last_cut)};
         return job_granted(job, out) != NULL ? SL_OK
                                              : judge_checkpoint(job, err);
     }

@@ -40,8 +40,12 @@ static void give_up(struct coord *c, struct job *job, const char *why,
     figures_cut(c, FIGURES_GIVEN_UP);
 }
 
+// What a rank said of where it is holds for the next try alone: if that was
+// not so, later cuts are not to wait for it.
 void cuts_give_up(struct coord *c, struct job *job, const char *why)
 {
+    job->cut_misses = 0;
+    job->cut_seen = 0;
     give_up(c, job, why, CUT_RETRY_MS);
 }
 
@@ -110,7 +114,7 @@ static struct cut_when when(struct coord *c, const struct job *job)
         .marks = evaluations_marks(job, evidence_steps(&job->evidence)),
         .last_marks =
             last == NULL ? 0 : evaluations_marks(job, last->checkpoint->steps),
-        .every_ms = (uint64_t)(spec->every_seconds * 1000.0),
+        .every_ms = spec_checkpoint_ms(spec),
         .since_ms = coord_now(c) - job->cut_last_ms,
         .steps = evidence_steps(&job->evidence),
         .last_steps = last == NULL ? 0 : last->checkpoint->steps,

@@ -307,7 +307,14 @@ void job_counts_take(struct job *job, uint32_t shard,
 {
     struct job_counts *to = &job->shard[shard].counts;
 
-    if (counts->counted < to->counted || counts->version < to->version ||
+    // Nobody can have counted what there is not; and numbers that are kept only
+    // rise, so that one would stay.
+    if (counts->counted > schedule_steps(&job->schedule) ||
+        counts->applied > counts->counted ||
+        counts->skipped > counts->counted - counts->applied ||
+        counts->low > job->evidence.closures ||
+        counts->version > counts->counted || counts->counted < to->counted ||
+        counts->version < to->version ||
         counts->duplicates + counts->refused < to->duplicates + to->refused)
         return;
     to->version = counts->version;

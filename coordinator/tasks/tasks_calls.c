@@ -340,6 +340,12 @@ enum sl_err visit_ended_look(struct desk *d, struct visit *v, bool *ready)
 
     if (rc != SL_OK)
         return rc; // it was deleted meanwhile
+    // They are in the order of `ended`: nothing is walked for a caller that
+    // knows the last one.
+    if (list_empty(&c->ended) ||
+        list_entry(list_last(&c->ended), struct book_task, node)->ended <=
+            m->after)
+        return SL_OK;
     list_for(n, &c->ended)
     {
         struct book_task *t = list_entry(n, struct book_task, node);

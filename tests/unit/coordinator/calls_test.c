@@ -122,6 +122,29 @@ TEST(calls, groups_make_a_checkpoint_on_demand)
     makes_one(world_group_job, 1, 4);
 }
 
+// A cut that nobody ever heard of: the next one will do. Else cuts would follow
+// each other for as long as the job runs.
+TEST(calls, a_wish_for_a_cut_of_any_number_is_one_cut)
+{
+    struct world *w =
+        begin(WORLD_SITUATION, without_cuts(world_graph_job), 1, 1);
+    Sluice__V1__CheckpointAsked never = SLUICE__V1__CHECKPOINT_ASKED__INIT;
+    Sluice__V1__CheckpointReply *then = NULL,
+                                asked = SLUICE__V1__CHECKPOINT_REPLY__INIT;
+    Sluice__V1__JobStatus *s;
+
+    never.steps = never.after = UINT64_MAX;
+    asked.asked = &never;
+    run_to_steps(w, 1);
+    T_OK(ask(w, &asked, &then));
+    wire_free(&then->base);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    s = world_status(w);
+    T_LE(s->cuts, 2); // it, and the last one
+    wire_free(&s->base);
+    world_release(w);
+}
+
 TEST(calls, a_checkpoint_under_way_is_joined_if_it_holds_enough)
 {
     struct world *w =

@@ -4,6 +4,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/json.h"
+#include "coordinator/core/jobs.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"
 
@@ -82,6 +83,41 @@ TEST(limits, a_shard_reports_only_so_many_epochs)
     expect(&w, external(1, 8, 65000, ""), SL_EINVAL, "train.epochs is 65000");
     T_HAS(err.text, "holds 39321");
     expect(&w, external(1, 8, 39000, ""), SL_OK, NULL);
+    world_release(&w);
+}
+
+// A shard that says more than there is is not believed, now or later.
+TEST(limits, a_shard_counts_no_more_than_there_is)
+{
+    static const Sluice__V1__ShardCounts none = SLUICE__V1__SHARD_COUNTS__INIT;
+    static struct world w;
+    Sluice__V1__ShardCounts said[5] = {none, none, none, none, none};
+    struct job_counts had;
+    struct job *job;
+    uint64_t all;
+
+    world_init(&w, WORLD_SITUATION);
+    world_people(&w, 1, 1);
+    world_submit(&w, world_graph_job);
+    T_TRUE(world_run(&w, JOB_RUNNING, 60000));
+    job = jobs_get(w.coord, w.job);
+    all = schedule_steps(&job->schedule);
+    said[0].counted = said[0].applied = all + 1;
+    said[1].counted = said[1].applied = said[1].version = UINT64_MAX;
+    said[2].counted = all;
+    said[2].applied = said[2].skipped = all;
+    said[3].counted = said[3].applied = all;
+    said[3].version = UINT64_C(1) << 63;
+    said[4].counted = said[4].applied = said[4].version = all;
+    said[4].low = job->evidence.closures + 1;
+    had = job->shard[0].counts;
+    for (unsigned i = 0; i < SL_COUNT(said); i++) {
+        job_counts_take(job, 0, &said[i]);
+        T_MEM(&job->shard[0].counts, &had, sizeof(had));
+    }
+    said[4].low = job->evidence.closures;
+    job_counts_take(job, 0, &said[4]);
+    T_EQ(job->shard[0].counts.counted, all);
     world_release(&w);
 }
 
