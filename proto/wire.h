@@ -61,7 +61,11 @@
 #define WIRE_COUNTED_BYTES (WIRE_CLOSURE_STEPS_MAX / 8)
 #define WIRE_ABSENT_MAX 4096 // pieces of a shard that may have no gradient
 #define WIRE_ABSENT_BYTES (WIRE_ABSENT_MAX / 8)
-#define WIRE_RANKS_MAX 4096          // of one ring
+#define WIRE_RANKS_MAX 4096 // of one ring
+#define WIRE_WINDOW_MAX                                                        \
+    65535 // of a kernel, and of its dilation: their product
+          // and half of it are numbers of 32 bits
+#define WIRE_STRIDE_MAX (1 << 24)    // of a window; what is added to an image
 #define WIRE_GROUP_MAX 64            // members of one group
 #define WIRE_LANES 2                 // of one generation's sums
 #define WIRE_CONTRIBUTIONS_MAX 65536 // of one round

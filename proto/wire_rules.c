@@ -67,7 +67,10 @@
 #define FILL(number) PLAIN(number, RULE_FILL)
 #define REQUIRED(number) PLAIN(number, RULE_REQUIRED)
 #define ANY_FLOAT(number) PLAIN(number, RULE_ANY_FLOAT)
-#define OPAQUE(number) PLAIN(number, RULE_OPAQUE)
+#define OPAQUE(number)                                                         \
+    {                                                                          \
+        number, RULE_OPAQUE, 0, UINT64_MAX, NULL                               \
+    }
 
 // ---- common.proto
 
@@ -238,7 +241,8 @@ static const struct wire_rule shard_spec[] = {
     COUNT(20, RATES_MAX)};
 static const struct wire_rule rates[] = {
     OPAQUE(1), JOB(2), OPAQUE(3), SHARD(4), COUNT(5, RATES_MAX), OPAQUE(6)};
-static const struct wire_rule source_file[] = {FILENAME(2), BYTES(3, 32, 32)};
+static const struct wire_rule source_file[] = {
+    FILENAME(2), BYTES(3, 32, 32), KNOWN(5, "snap_weights.c:check_size")};
 static const struct wire_rule admit[] = {OPAQUE(1), JOB(2), SHARD(3), BORN(4),
                                          OPAQUE(5)};
 static const struct wire_rule refuse[] = {OPAQUE(1), JOB(2), SHARD(3)};
@@ -361,7 +365,8 @@ static const struct wire_rule state_request[] = {OPAQUE(1),
 // ---- jobs.proto
 
 static const struct wire_rule submit_request[] = {REQUIRED(1), MAYBE_NAME(2)};
-static const struct wire_rule weights_file[] = {FILENAME(2), BYTES(3, 32, 32)};
+static const struct wire_rule weights_file[] = {
+    FILENAME(2), BYTES(3, 32, 32), KNOWN(4, "snap_weights.c:check_size")};
 static const struct wire_rule submit_reply[] = {MAYBE_NAME(2),
                                                 TEXT(3, 1 << 20)};
 static const struct wire_rule job_request[] = {NAME(1)};
@@ -496,22 +501,22 @@ static const struct wire_rule layer_spec[] = {
     COUNT(3, MODEL_INPUTS_MAX),
     KNOWN(4, "model_layers.c:build_layer"),
     COUNT(5, 8),
-    KNOWN(5, "model_layers.c:build_layer"),
+    RANGE(5, 0, WIRE_WINDOW_MAX),
     COUNT(6, 8),
-    KNOWN(6, "model_layers.c:build_layer"),
+    RANGE(6, 0, WIRE_STRIDE_MAX),
     KNOWN(10, "model_layers.c:build_layer"),
     COUNT(11, 8),
-    KNOWN(11, "model_layers.c:build_layer"),
+    RANGE(11, 0, WIRE_STRIDE_MAX),
     KNOWN(18, "model_layers.c:build_layer"),
     OPAQUE(21),
     COUNT(22, 8),
-    KNOWN(22, "model_layers.c:build_layer"),
+    RANGE(22, 0, WIRE_STRIDE_MAX),
     COUNT(25, 8),
     KNOWN(25, "model_layers.c:build_layer"),
     COUNT(26, 8),
     KNOWN(26, "model_layers.c:build_layer"),
     COUNT(28, 8),
-    KNOWN(28, "model_layers.c:build_layer"),
+    RANGE(28, 0, WIRE_WINDOW_MAX),
     KNOWN(29, "model_layers.c:build_layer"),
     KNOWN(30, "model_layers.c:build_layer"),
     KNOWN(33, "model_layers.c:build_layer"),

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members and clients that speak the protocol and mean nothing by it.
 
-    build/venv/bin/python tests/fuzz/members.py [--seconds 600] [--seed N]
+    build/venv/bin/python tests/fuzz/members.py [--seconds 600] [--seed N] [--latency MS]
 
 Beside a real coordinator, psservers and workers that train an honest job, some
 threads attach as workers and psservers, call shards, submit, stop and delete
 jobs of their own, schedule tasks and work at them: any message, any field, in any order, with numbers
 that they have heard. Whatever they say: no daemon ends, the honest job
 finishes with every sample counted once, and a job that comes after them trains.
+No daemon grows. Somebody beside them asks for a list of jobs all the while: how
+long that takes is told, before and while they talk, and --latency limits what
+99 of 100 take more.
 To the coordinator they claim of the honest job what they like, since they hold
 no lease and no shard of it; shards hear nothing of it from them.
 
@@ -23,6 +26,7 @@ import pathlib
 import queue
 import random
 import re
+import subprocess
 import sys
 import threading
 import time
@@ -35,6 +39,7 @@ from google.protobuf import json_format  # noqa: E402
 from cluster import (ROOT, Cluster, Failed, check, check_counts, mlp_job,  # noqa: E402
                      wait_for)
 from conserve import Programs, check_conserved, conserve_job  # noqa: E402
+import bounds  # noqa: E402
 from talk import Talk  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "proto"))
@@ -42,6 +47,9 @@ COORD, _ = grpc.protos_and_services("coord.proto")
 JOBS, _ = grpc.protos_and_services("jobs.proto")
 SHARDS, _ = grpc.protos_and_services("ps.proto")
 TASKS, _ = grpc.protos_and_services("tasks.proto")
+RANKS, _ = grpc.protos_and_services("ranks.proto")
+EVENTS = grpc.protos("events.proto")
+COMMON = grpc.protos("common.proto")
 
 ATTEND = "/sluice.v1.Coordinator/Attend"
 PROTOCOL = 2
@@ -52,10 +60,14 @@ PSSERVERS_SAY = ["heartbeat", "shard_hello", "shard_hello", "snapshot", "deleted
                  "ring_answer"]
 RING = {"ring_open": ("ring_answer", True), "ring_begin": ("ring_ready", True),
         "ring_go": ("ring_step", False)}
+# Without Pause: the honest job's programs (examples/external_worker.py) take the
+# word that any job is paused for the end of their own.
 CALLS = {"Submit": ("SubmitRequest", "SubmitReply"),
          "Get": ("JobRequest", "JobStatus"), "List": ("ListRequest", "ListReply"),
          "Stop": ("StopRequest", "JobStatus"), "Delete": ("JobRequest", "DeleteReply"),
          "Checkpoints": ("JobRequest", "CheckpointsReply"),
+         "Checkpoint": ("CheckpointRequest", "CheckpointReply"),
+         "Quota": ("QuotaRequest", "QuotaReply"), "Logs": ("LogsRequest", "LogLines"),
          "Cluster": ("ClusterRequest", "ClusterReply")}
 TASK_CALLS = {"Schedule": ("TaskSchedule", "TaskScheduled"),
               "Ended": ("TaskEndedRequest", "TaskEndedReply"),
@@ -63,12 +75,20 @@ TASK_CALLS = {"Schedule": ("TaskSchedule", "TaskScheduled"),
               "Queues": ("TaskQueuesRequest", "TaskQueuesReply"),
               "Delete": ("TaskDelete", "TaskDeleteReply"),
               "Work": ("TaskWork", "TaskWorkReply")}
+HISTORY_CALLS = {"Events": ("EventsRequest", "EventsReply"),
+                 "Timeline": ("TimelineRequest", "TimelineReply"),
+                 "History": ("HistoryRequest", "HistoryReply")}
+RANK_CALLS = {"Piece": ("PieceRequest", "PieceReply"),
+              "Share": ("ShareRequest", "ShareReply"),
+              "State": ("StateRequest", "StateReply")}
 SHARD_CALLS = {"Ask": ("AskRequest", "AskReply"), "Pull": ("PullRequest", "PullReply"),
                "Push": ("PushRequest", "PushReply"),
                "PushPull": ("PushRequest", "PushReply"),
                "Local": ("LocalRequest", "LocalReply")}
 
 
+KINDS = [f.name for f in COORD.AttendUp.DESCRIPTOR.fields if f.name != "hello"]
+GROWTH = 96 << 20  # of a daemon; jobs that were submitted are kept
 MODES = ["async", "async", "sync", "allreduce", "hybrid"]
 
 
@@ -100,7 +120,7 @@ class Stranger(threading.Thread):
         super().__init__(daemon=True)
         self.party = party
         self.rng = random.Random(f"{party.seed} {type(self).__name__} {number}")
-        self.talk = Talk(self.rng)
+        self.talk = Talk(self.rng, party.table)
         self.number, self.said, self.error = number, 0, None
 
     def run(self):
@@ -153,7 +173,8 @@ class Member(Stranger):
 
     def random_up(self):
         up = COORD.AttendUp()
-        kind = "hello" if self.rng.random() < 0.01 else self.rng.choice(self.says)
+        kind = "hello" if self.rng.random() < 0.01 else self.rng.choice(
+            self.says if self.rng.random() < 0.9 else KINDS)  # also another role's
         self.talk.fill(getattr(up, kind), 0)
         getattr(up, kind).SetInParent()
         if self.rng.random() < 0.2 and "job" in up_fields(up, kind):
@@ -161,7 +182,8 @@ class Member(Stranger):
         if kind == "hello":
             up.hello.name = f"odd-{self.rng.randrange(4)}"
             up.hello.external = self.party.external
-        return up
+            return up
+        return self.talk.once_more(up)
 
     def once(self):
         out = queue.Queue()
@@ -192,6 +214,8 @@ class Member(Stranger):
                 if kind == "welcome":
                     self.party.cluster = down.welcome.cluster
                 up = self.answer(down) if self.rng.random() < 0.7 else None
+                if up is not None and self.rng.random() < 0.2:
+                    self.talk.embolden(getattr(up, up.WhichOneof("kind")))
                 if up is not None:
                     self.said += 1
                     out.put(up)
@@ -282,6 +306,10 @@ class Psserver(Member):
         return None
 
 
+def kind_of(protos, name):
+    return getattr(protos, name, None) or getattr(COMMON, name)
+
+
 class Caller(Stranger):
     """Calls one service with requests that are one somehow."""
     service, calls, protos = None, {}, None
@@ -305,7 +333,7 @@ class Caller(Stranger):
                 call = channel.unary_unary(
                     f"/sluice.v1.{self.service}/{method}",
                     request_serializer=type(request).SerializeToString,
-                    response_deserializer=getattr(
+                    response_deserializer=kind_of(
                         self.protos, self.calls[method][1]).FromString)
                 self.said += 1
                 try:
@@ -340,6 +368,32 @@ class Client(Caller):
         if method == "Submit" and reply.job not in self.party.theirs and reply.job:
             self.party.theirs.append(reply.job)
             del self.party.theirs[:-30]
+
+
+class Reader(Caller):
+    """Looks at what was."""
+    service, calls, protos = "Jobs", HISTORY_CALLS, EVENTS
+
+    def request(self, method):
+        request = super().request(method)
+        if self.rng.random() < 0.8:
+            request.id = f"j-{self.rng.choice([self.party.honest, *self.party.theirs])}"
+        return request
+
+
+class RankCaller(Caller):
+    """Calls the ranks of a ring, whoever they are."""
+    service, calls, protos = "Ranks", RANK_CALLS, RANKS
+
+    def target(self):
+        return self.rng.choice(self.party.ranks)
+
+    def request(self, method):
+        request = super().request(method)
+        if method == "State":
+            request.bytes %= 4 << 20
+        self.spare(request)
+        return request
 
 
 class ShardCaller(Caller):
@@ -381,13 +435,14 @@ class Party:
 
     def __init__(self, c, seed, honest, external):
         self.dir, self.address, self.seed = c.dir, c.address, seed
-        self.external = external
+        self.external, self.table = external, bounds.read()
         self.honest, self.theirs, self.cluster = honest, [], 0
         self.over = threading.Event()
-        self.guests = [kind(self, n) for kind, count in
-                       ((Worker, 3), (Psserver, 2), (Client, 1), (ShardCaller, 1),
-                        (TaskCaller, 1))
-                       for n in range(count)]
+        self.ranks = [f"127.0.0.1:{port}" for name in c.processes if name.startswith("w-")
+                      for port in re.findall(r'"port":(\d+)', c.log(name))]
+        kinds = ((Worker, 3), (Psserver, 2), (Client, 1), (ShardCaller, 1),
+                 (TaskCaller, 1), (Reader, 1), (RankCaller, 1 if self.ranks else 0))
+        self.guests = [kind(self, n) for kind, count in kinds for n in range(count)]
 
     def begin(self):
         for guest in self.guests:
@@ -420,6 +475,74 @@ def all_alive(c):
         check(process.poll() is None, f"{name} ended with {process.returncode}")
 
 
+class Watcher:
+    """Looks at the daemons from beside: how soon the coordinator answers, by a
+    program of its own, which nobody else holds up; and how large each is."""
+
+    def __init__(self, c):
+        self.c, self.most, self.settled = c, {}, {}
+        self.prober = None
+
+    def probe(self):
+        self.prober = subprocess.Popen(
+            [sys.executable, __file__, "--probe", self.c.address],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def answers(self):
+        """The times that answers took since probe(), in ms, in rising order."""
+        said, _ = self.prober.communicate("")
+        return sorted(json.loads(said))
+
+    def baseline(self):
+        self.probe()
+        time.sleep(3)  # that is what is measured
+        return self.answers()
+
+    def look(self):
+        for name, process in self.c.processes.items():
+            text = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            size = int(re.search(r"VmRSS:\s+(\d+)", text)[1]) << 10
+            self.most[name] = max(size, self.most.get(name, 0))
+
+    def settle(self):
+        """What there is by now is what a daemon needs."""
+        self.settled = dict(self.most)
+
+    def check_sizes(self):
+        print("MiB at most:", {n: s >> 20 for n, s in self.most.items()}, flush=True)
+        for name, size in self.settled.items():
+            check(self.most[name] - size < GROWTH, f"{name} grows",
+                  size, self.most[name])
+
+
+def share(times, of):
+    return times[min(len(times) - 1, int(len(times) * of))]
+
+
+def tell_times(what, times):
+    print(f"{what}: {len(times)} answers; p50 {share(times, 0.5):.1f} ms, p99 "
+          f"{share(times, 0.99):.1f} ms, slowest {times[-1]:.1f} ms", flush=True)
+
+
+def run_prober(address):
+    """Asks for a list of jobs until its standard input ends."""
+    done, times = threading.Event(), []
+    threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
+    with grpc.insecure_channel(address) as channel:
+        call = channel.unary_unary("/sluice.v1.Jobs/List",
+                                   request_serializer=JOBS.ListRequest.SerializeToString,
+                                   response_deserializer=JOBS.ListReply.FromString)
+        while not done.is_set():
+            began = time.monotonic()
+            try:
+                call(JOBS.ListRequest(limit=1), timeout=60)
+            except grpc.RpcError:
+                break  # it ended, which others see
+            times.append((time.monotonic() - began) * 1000)
+            done.wait(0.02)
+    print(json.dumps(times))
+
+
 def check_honest_history(c, job):
     """Strangers lie about their own jobs: only what is of the honest one, or of
     none, is checked."""
@@ -444,17 +567,29 @@ def is_of(line, number):
         (path is None or int(path[1]) == number)
 
 
-def disturb(c, seconds, seed, honest, external):
+def disturb(c, options, seconds, honest, external):
     """Strangers talk for so long; the honest job ends as if they were not."""
     wait_for("the honest job to run", lambda: c.steps(honest) > 0)
-    party = Party(c, seed, number_of(honest), external)
+    watcher = Watcher(c)
+    alone = watcher.baseline()
+    party = Party(c, options.seed, number_of(honest), external)
     party.begin()
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not any(g.error for g in party.guests):
+    watcher.probe()
+    began = time.monotonic()
+    while time.monotonic() < began + seconds and not any(g.error for g in party.guests):
         all_alive(c)
+        watcher.look()
+        if time.monotonic() < began + seconds / 2:
+            watcher.settle()
         time.sleep(0.2)  # between looks
+    beside = watcher.answers()
     party.end()
     all_alive(c)
+    tell_times("alone", alone)
+    tell_times("beside strangers", beside)
+    check(share(beside, 0.99) < share(alone, 0.99) + options.latency,
+          "the coordinator answers late")
+    watcher.check_sizes()
     done = c.wait_state(honest)
     check_counts(done)
     if c.history:
@@ -462,7 +597,7 @@ def disturb(c, seconds, seed, honest, external):
         c.no_history("strangers lie about jobs of their own")
 
 
-def beside_a_net(seconds, seed):
+def beside_a_net(seconds, options):
     with Cluster(psservers=2, workers=2) as c:
         # How long a job takes is measured, for one that lasts as long as they.
         began = time.monotonic()
@@ -470,19 +605,19 @@ def beside_a_net(seconds, seed):
         pace = (time.monotonic() - began) / 4
         honest = c.submit(mlp_job("honest", samples=3200,
                                   epochs=max(8, int(seconds / pace / 2))))
-        disturb(c, seconds, seed, honest, external=True)
+        disturb(c, options, seconds, honest, external=True)
         after = mlp_job("after", samples=3200, epochs=1)
         check_counts(c.wait_state(c.submit(after)))
         all_alive(c)
 
 
-def beside_programs(seconds, seed):
+def beside_programs(seconds, options):
     spec = conserve_job()
     steps = 20 * 96  # of the spec, by two programs
     pace = ["--step-ms", int(seconds * 1000 * 0.6 * 2 / steps)]
     with Cluster(psservers=2, workers=0) as c, Programs(c, 2, *pace):
         honest = c.submit(spec)
-        disturb(c, seconds, seed, honest, external=False)
+        disturb(c, options, seconds, honest, external=False)
         check_conserved(c, honest, spec)
         after = conserve_job(name="after", samples=64, epochs=2)
         check_counts(c.wait_state(c.submit(after)))
@@ -494,11 +629,17 @@ def main():
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int,
                         default=int(os.environ.get("SLUICE_SEED", random.randrange(1 << 32))))
+    parser.add_argument("--latency", type=float, default=10000, metavar="MS",
+                        help="limit of what 99 of 100 answers take longer beside strangers")
+    parser.add_argument("--probe", metavar="ADDRESS", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.probe:
+        run_prober(options.probe)
+        return 0
     try:
         print(f"SLUICE_SEED={options.seed}", flush=True)
-        beside_a_net(options.seconds / 2, options.seed)
-        beside_programs(options.seconds / 2, options.seed)
+        beside_a_net(options.seconds / 2, options)
+        beside_programs(options.seconds / 2, options)
     except Failed as error:
         print(f"failed with seed {options.seed}: {error}", file=sys.stderr)
         return 1

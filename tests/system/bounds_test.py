@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The largest number that each field may hold (tests/fuzz/bounds.py), said to
+daemons that train: they answer, stay as large as they are, and an honest job
+counts each sample once."""
+import pathlib
+import re
+import sys
+
+from cluster import LIMIT, ROOT, check, check_counts, main, mlp_job, wait_for
+from member import (COORD, COORD_CALLS, JOBS, JOBS_CALLS, PS, PS_CALLS, TASKS,
+                    TASKS_CALLS, Member, Played, external_job, grpc)
+
+sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
+import bounds  # noqa: E402
+from google.protobuf.descriptor import FieldDescriptor as Field  # noqa: E402
+
+EVENTS = grpc.protos("events.proto")
+ANSWER_S = 10  # generously: whoever answers at all does so in milliseconds
+MIB = 1 << 20
+WIDTH = {Field.TYPE_UINT32: 32, Field.TYPE_INT32: 31}
+PSSERVERS = {"shard_hello", "snapshot", "deleted", "rates_taken"}
+NOT_SAID = {"hello"}  # once a stream, and first
+
+
+def largest(numbers, field):
+    """What may stand in that field at most."""
+    bound = numbers.get((field.containing_type.name, field.name))
+    if bound is None:
+        return None
+    return min(bound.most, (1 << WIDTH.get(field.type, 64)) - 1)
+
+
+def fields_of(descriptor, path=()):
+    """The path of each number in such a message, lists' first items included."""
+    for field in descriptor.fields:
+        if field.message_type:
+            yield from fields_of(field.message_type, path + (field,))
+        else:
+            yield path + (field,)
+
+
+def put(message, path, value):
+    for field in path[:-1]:
+        inner = getattr(message, field.name)
+        message = (inner[0] if inner else inner.add()) \
+            if field.label == Field.LABEL_REPEATED else inner
+        if field.label != Field.LABEL_REPEATED:
+            message.SetInParent()
+    field = path[-1]
+    if field.label == Field.LABEL_REPEATED:
+        getattr(message, field.name).append(value)
+    else:
+        setattr(message, field.name, value)
+
+
+def fill(message, known):
+    """What is known of the job, in every field that it fits."""
+    for field in message.DESCRIPTOR.fields:
+        if field.message_type and field.label != Field.LABEL_REPEATED and \
+                not field.containing_oneof:
+            fill(getattr(message, field.name), known)
+            getattr(message, field.name).SetInParent()
+        elif field.name in known and field.label != Field.LABEL_REPEATED and \
+                isinstance(known[field.name], str) == (field.type == Field.TYPE_STRING):
+            setattr(message, field.name, known[field.name])
+    return message
+
+
+def each(kind, numbers, known):
+    """Messages of that kind, each with one number at its largest."""
+    for path in fields_of(kind.DESCRIPTOR):
+        most = largest(numbers, path[-1])
+        if most is not None:
+            message = fill(kind(), known)
+            put(message, path, most)
+            yield ".".join(f.name for f in path), message
+
+
+def resident(c):
+    sizes = {}
+    for name, process in c.processes.items():
+        text = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        sizes[name] = int(re.search(r"VmRSS:\s+(\d+)", text)[1]) << 10
+    return sizes
+
+
+def answers(call, request):
+    """Whatever the answer is, there is one."""
+    try:
+        return call(request, timeout=ANSWER_S * LIMIT)
+    except grpc.RpcError as error:
+        check(error.code().name not in ("DEADLINE_EXCEEDED", "UNAVAILABLE"),
+              f"no answer to {type(request).__name__}", request, error.details())
+        return None
+
+
+def alive(c, said):
+    for name, process in c.processes.items():
+        check(process.poll() is None, f"{name} ended with {process.poll()}", said)
+
+
+def known_of(member, number):
+    job = member.opened[number]
+    return {"job": number, "job_incarnation": job.job_incarnation, "id": f"j-{number}",
+            "generation": 1, "incarnation": 1, "process": 7, "name": "x", "queue": "q",
+            "worker": "w", "client": 7, "first": 1, "address": "127.0.0.1:1",
+            "file": "x.snap", "failure": "none"}
+
+
+def attend(c, numbers, known, jobs, name, kinds, **hello):
+    """Says every kind of `kinds` on Attend, each number once at its largest."""
+    said = 0
+    member = Member(c, name, **hello)
+    for field in COORD.AttendUp.DESCRIPTOR.fields:
+        if not kinds(field.name):
+            continue
+        kind = getattr(COORD, field.message_type.name)
+        for path, message in each(kind, numbers, known):
+            if member.ended:  # it was refused, and its stream with it
+                member.close()
+                member = Member(c, name, **hello)
+            member.say(**{field.name: message})
+            said += 1
+            answers(jobs.List, JOBS.ListRequest(limit=1))
+            alive(c, f"{field.name}.{path}")
+    member.close()
+    return said
+
+
+def ask(c, numbers, known):
+    """Calls of clients, each number of them once at its largest."""
+    said = 0
+    tables = [(JOBS_CALLS.JobsStub, JOBS, "client", {
+        "List": JOBS.ListRequest, "Checkpoint": JOBS.CheckpointRequest,
+        "Events": EVENTS.EventsRequest, "Timeline": EVENTS.TimelineRequest,
+        "History": EVENTS.HistoryRequest, "Logs": JOBS.LogsRequest}),
+        (TASKS_CALLS.TasksStub, TASKS, "client", {
+            "Schedule": TASKS.TaskSchedule, "Ended": TASKS.TaskEndedRequest,
+            "Cancel": TASKS.TaskCancel, "Queues": TASKS.TaskQueuesRequest}),
+        (TASKS_CALLS.TasksStub, TASKS, "worker", {"Work": TASKS.TaskWork})]
+    for stub, _, who, methods in tables:
+        calls = c.calls(stub, who)
+        for method, kind in methods.items():
+            for path, request in each(kind, numbers, known):
+                if path.endswith("wait_ms"):
+                    continue  # it waits, as it was asked to
+                answers(getattr(calls, method), request)
+                said += 1
+                alive(c, f"{method}: {path}")
+    return said
+
+
+def specs(c, numbers, jobs):
+    """Job specs: what would be placed, and where."""
+    said = 0
+    sane = grpc_spec(external_job(name="large"))
+    for path in fields_of(JOBS.SubmitRequest.DESCRIPTOR.fields_by_name["spec"].message_type):
+        most = largest(numbers, path[-1])
+        if most is None:
+            continue
+        request = JOBS.SubmitRequest(spec=sane, dry_run=True)
+        put(request.spec, path, most)
+        answers(jobs.Submit, request)
+        said += 1
+        alive(c, ".".join(f.name for f in path))
+    return said
+
+
+def grpc_spec(spec):
+    from google.protobuf import json_format
+    return json_format.ParseDict(spec, JOBS.SubmitRequest().spec)
+
+
+def shards(c, numbers, member, lease, opened, shard):
+    """Calls of a worker to a shard of a job of its own."""
+    said = 0
+    known = {"job": lease.job, "job_incarnation": opened.job_incarnation,
+             "incarnation": shard.incarnation, "closure": lease.closure,
+             "term": lease.attempt.term, "n": lease.attempt.n,
+             "low": opened.token.low, "high": opened.token.high}
+    calls = c.calls(PS_CALLS.ShardsStub, "worker", shard.address)
+    for method, kind in (("Ask", PS.AskRequest), ("Push", PS.PushRequest),
+                         ("Pull", PS.PullRequest)):
+        for path, request in each(kind, numbers, known):
+            if method == "Push":
+                request.skip = True
+            for optional in ("shm", "answer", "tag"):
+                if not path.startswith(optional):
+                    with_out(request, optional)
+            answers_shard(getattr(calls, method), request)
+            said += 1
+            alive(c, f"{method}: {path}")
+    return said
+
+
+def with_out(request, name):
+    if name in request.DESCRIPTOR.fields_by_name:
+        request.ClearField(name)
+
+
+def answers_shard(call, request):
+    """A shard that is not admitted may say UNAVAILABLE."""
+    try:
+        call(request, timeout=ANSWER_S * LIMIT)
+    except grpc.RpcError as error:
+        check(error.code().name != "DEADLINE_EXCEEDED" and
+              "Socket closed" not in error.details(),
+              f"no answer to {type(request).__name__}", request, error.details())
+
+
+def the_largest_numbers_cost_nothing():
+    numbers, _ = bounds.read()
+    with Played([("worker", "m-0")], psservers=1, workers=1) as c:
+        c.no_history("strangers say what is not so")
+        honest = c.submit(mlp_job("honest", samples=6400, epochs=4))
+        wait_for("the honest job to run", lambda: c.steps(honest) > 0)
+        jobs = c.calls(JOBS_CALLS.JobsStub)
+        played = c.submit(external_job(samples=4096))
+        with Member(c, "m-0", who="worker-m-0", external=True) as member:
+            lease, opened, shard = member.wait_lease()
+            member.beat()
+            before = resident(c)
+            known = known_of(member, lease.job)
+            known |= {"closure": lease.closure, "term": lease.attempt.term,
+                      "n": lease.attempt.n}
+            said = shards(c, numbers, member, lease, opened, shard)
+            said += attend(c, numbers, known, jobs, "m-1",
+                           lambda k: k not in PSSERVERS | NOT_SAID)
+            said += attend(c, numbers, known, jobs, "ps-9",
+                           lambda k: k in PSSERVERS | {"heartbeat"},
+                           who="psserver", role=2, address="127.0.0.1:1")
+        said += ask(c, numbers, known)
+        said += specs(c, numbers, jobs)
+        check(said > 250, "so few numbers?", said)
+        c.run("stop", played, "--now")
+        check_counts(c.wait_state(honest))
+        after = c.submit(mlp_job("after", samples=640, epochs=1))
+        check_counts(c.wait_state(after))
+        for name, bytes_now in resident(c).items():
+            grew = bytes_now - before[name]
+            check(grew < 64 * MIB, f"{name} grew by {grew} bytes", before)
+        alive(c, "all of it")
+
+
+if __name__ == "__main__":
+    main([the_largest_numbers_cost_nothing])
