@@ -9,7 +9,8 @@
 //   3. K6: an intent without an outcome: the manifest is there: published;
 //      not there: aborted, also if it turns up later
 //   4. I7: a manifest that the journal does not know: its job is paused
-//   5. a job whose rows cannot be read is put aside; the others go on
+//   5. a job whose rows cannot be read is put aside, and one that was being
+//      loaded when coordinators ended, again and again; the others go on
 //
 // Evidence starts empty, under the newest incarnations: the shards will say
 // what they have counted. Attempts are forgotten, which costs only work.
@@ -26,6 +27,11 @@
 #include "coordinator/core/pause.h"
 #include "coordinator/core/stored.h"
 #include "coordinator/journal/manifest.h"
+
+// Starts that may end without a word while they load a job, before one leaves
+// it aside; and of those that do, the one that tries.
+#define DEATHS_MOST 3
+#define TRIED_AGAIN 8
 
 // I7
 static enum sl_err check_manifests(struct coord *c, struct job *job,
@@ -69,10 +75,9 @@ static enum sl_err revive(struct coord *c, struct job *job,
 }
 
 // One that lives, or that has ended with a cut whose outcome is open.
-static enum sl_err take_job(void *arg, const struct journal_job *row,
+static enum sl_err make_job(struct coord *c, const struct journal_job *row,
                             struct sl_error *err)
 {
-    struct coord *c = arg;
     struct sl_error why = SL_ERROR_INIT;
     struct job *job = NULL;
     enum sl_err rc = load_job(c, row, LOAD_START, &job, &why);
@@ -90,6 +95,36 @@ static enum sl_err take_job(void *arg, const struct journal_job *row,
         return SL_OK;
     job_free(job);
     return sl_fail(err, rc, "job j-%llu: %s", (ull)row->id, why.text);
+}
+
+// Now and then it is tried again: there may be more memory by then.
+static bool is_fatal(uint64_t times)
+{
+    return times > DEATHS_MOST && times % TRIED_AGAIN != 0;
+}
+
+static enum sl_err take_job(void *arg, const struct journal_job *row,
+                            struct sl_error *err)
+{
+    struct coord *c = arg;
+    struct sl_error why = SL_ERROR_INIT;
+    uint64_t times = 0;
+    enum sl_err rc = journal_loading(c->journal, row->id, &times, err), noted;
+
+    if (rc != SL_OK)
+        return rc;
+    if (is_fatal(times)) {
+        sl_fail(&why, SL_ENOMEM,
+                "the coordinator ended %d times while it loaded this job, "
+                "perhaps for want of memory; every %dth start tries it again",
+                DEATHS_MOST, TRIED_AGAIN);
+        return ended_unreadable(c, row, &why, err);
+    }
+    rc = make_job(c, row, err);
+    noted = journal_failed(c->journal)
+                ? SL_OK
+                : journal_loaded(c->journal, row->id, rc == SL_OK ? err : NULL);
+    return rc == SL_OK ? noted : rc;
 }
 
 static enum sl_err take_ended(void *arg, const struct journal_job *row,

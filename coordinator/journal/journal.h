@@ -318,6 +318,15 @@ enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
 enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
                               struct sl_error *err);
 
+// Notes that a job is about to be loaded, and that it is. *times counts this
+// one and those before it that nothing followed: the process ended meanwhile,
+// without a word. A process that is killed leaves the note; it waits for no
+// disk.
+enum sl_err journal_loading(struct journal *j, uint64_t job, uint64_t *times,
+                            struct sl_error *err);
+enum sl_err journal_loaded(struct journal *j, uint64_t job,
+                           struct sl_error *err);
+
 // Once all is read: what intents would clear away (as journals have it that an
 // older program wrote), and the space of a file that is mostly empty.
 enum sl_err journal_tidy(struct journal *j, struct sl_error *err);

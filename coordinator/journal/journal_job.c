@@ -231,6 +231,7 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
         "DELETE FROM clocks WHERE job = ?1",
         "DELETE FROM pauses WHERE job = ?1",
         "DELETE FROM queue WHERE job = ?1",
+        "DELETE FROM loads WHERE job = ?1",
         "DELETE FROM jobs WHERE id = ?1",
     };
     enum sl_err rc = journal_begin(j, err);

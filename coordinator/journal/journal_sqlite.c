@@ -86,6 +86,8 @@ static const char more[] =
     " job INTEGER NOT NULL, epoch INTEGER NOT NULL,"
     " steps INTEGER NOT NULL, name TEXT NOT NULL,"
     " value REAL, PRIMARY KEY(job, epoch, steps, name)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS loads("
+    " job INTEGER PRIMARY KEY, times INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS queue("
     " job INTEGER PRIMARY KEY, turn INTEGER NOT NULL);"
     "CREATE INDEX IF NOT EXISTS tenants_of ON tenants(tenant, job);"

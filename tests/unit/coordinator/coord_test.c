@@ -983,6 +983,61 @@ TEST(coord, a_job_that_cannot_be_read_stands_aside_and_the_others_go_on)
     world_release(w);
 }
 
+// A coordinator that is killed leaves this behind: it was loading the job.
+static void die_loading(struct world *w, uint64_t job)
+{
+    uint64_t times;
+
+    T_OK(journal_loading(w->journal, job, &times, t_err()));
+}
+
+static bool stands_aside(struct world *w)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+    bool aside = s->unreadable;
+
+    if (aside)
+        T_HAS(s->reason, "ended 3 times while it loaded this job");
+    wire_free(&s->base);
+    return aside;
+}
+
+static void start_again(struct world *w)
+{
+    world_stop_coord(w);
+    world_start_coord(w);
+}
+
+// What kills a coordinator does not do so for ever.
+TEST(coord, a_job_that_kills_coordinators_as_it_is_loaded_stands_aside)
+{
+    struct world *w = begin();
+    uint64_t first;
+
+    world_people(w, 1, 1);
+    world_submit(w, world_graph_job);
+    first = w->job;
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    for (int start = 0; start < 10; start++) {
+        start_again(w); // starts that end in peace count for nothing
+        T_FALSE(stands_aside(w));
+    }
+    for (int death = 0; death < 2; death++)
+        die_loading(w, first);
+    start_again(w);
+    T_FALSE(stands_aside(w));
+    for (int death = 0; death < 3; death++)
+        die_loading(w, first);
+    for (int start = 4; start < 8; start++) {
+        start_again(w);
+        T_TRUE(stands_aside(w));
+    }
+    start_again(w); // the eighth: it can be loaded by now
+    T_FALSE(stands_aside(w));
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
 // 60,000 epochs of one shard have more fields than a message of the wire.
 TEST(coord, a_cut_of_more_epochs_than_a_message_holds_is_read_again)
 {
