@@ -294,7 +294,8 @@ SLUICE_API void sluice_alive(struct sluice_closure *c);
 SLUICE_API void sluice_finish(struct sluice_closure *c, const char *why);
 
 // The attempt failed, by no fault of the machine if `job_error`: then the job
-// fails at once, else after several. Frees it.
+// gives this worker nothing for a minute, and fails once all workers that are
+// there have said so; else after several attempts. Frees it.
 SLUICE_API void sluice_fail(struct sluice_closure *c, const char *why,
                             bool job_error);
 

@@ -39,6 +39,20 @@ static bool add(struct job *job, const Sluice__V1__BadSample *s)
     return true;
 }
 
+bool bad_fits(const struct job *job, const Sluice__V1__StepMetrics *m)
+{
+    size_t more = 0;
+
+    for (size_t i = 0; i < m->n_bad; i++) {
+        const Sluice__V1__BadSample *s = m->bad[i];
+
+        more += is_sample(job, s) &&
+                map_get(&job->bad.by_key, KEY(s->number, (uint64_t)s->test)) ==
+                    NULL;
+    }
+    return more == 0 || job->bad.by_key.len + more <= spec_skip_bad(job->spec);
+}
+
 void bad_names(const struct job *job, struct buf *out)
 {
     size_t count = job->bad.by_key.len;

@@ -15,6 +15,9 @@
 #include "common/base/buf.h"
 #include "coordinator/core/job.h"
 
+// Says whether the job allows so many.
+bool bad_fits(const struct job *job, const Sluice__V1__StepMetrics *m);
+
 // Takes what a worker says. False: they are more than the job allows.
 bool bad_take(struct job *job, const Sluice__V1__StepMetrics *m);
 

@@ -47,8 +47,8 @@ bool excluded_replaceable(const struct coord *c, const struct member *m,
     return false;
 }
 
-void excluded_put(struct coord *c, struct member *m, struct job *job,
-                  enum conduct_why why)
+void excluded_told(struct coord *c, struct member *m, struct job *job,
+                   enum conduct_why why, const char *said)
 {
     struct conduct *conduct = excluded_conduct(m, job);
     uint64_t ms;
@@ -57,11 +57,17 @@ void excluded_put(struct coord *c, struct member *m, struct job *job,
         return;
     ms = conduct_exclude(conduct, why, job->good_steps, coord_now(c));
     LOG(WARN, "worker put aside", "job=%s worker=%s for_ms=%llu why=%s",
-        job->id_text, m->name, (ull)ms, conduct_why_text(why));
+        job->id_text, m->name, (ull)ms, said);
     happened_job(c, EVENT_WORKER_EXCLUDED, job, m,
                  "%s is given nothing of %s for %llu s: %s", m->name, job->name,
-                 (ull)ms / 1000, conduct_why_text(why));
+                 (ull)ms / 1000, said);
     leases_revoke_job(c, m, job, conduct_why_text(why));
+}
+
+void excluded_put(struct coord *c, struct member *m, struct job *job,
+                  enum conduct_why why)
+{
+    excluded_told(c, m, job, why, conduct_why_text(why));
 }
 
 void excluded_judge(struct coord *c, struct member *m, struct job *job)

@@ -32,6 +32,10 @@ bool excluded_replaceable(const struct coord *c, const struct member *m,
 void excluded_put(struct coord *c, struct member *m, struct job *job,
                   enum conduct_why why);
 
+// As above, with what it said, for people.
+void excluded_told(struct coord *c, struct member *m, struct job *job,
+                   enum conduct_why why, const char *said);
+
 // Excludes the worker if that is due and somebody else can go on.
 void excluded_judge(struct coord *c, struct member *m, struct job *job);
 

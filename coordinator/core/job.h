@@ -74,6 +74,18 @@ struct job_bad {
     size_t names_count;
 };
 
+// Workers that found other data than the first one (doubts.h).
+#define JOB_DOUBTS 16
+struct job_doubts {
+    uint64_t first; // the first one, a witness; 0: not known in this term
+    char name[140]; // and its name and host
+    size_t count;
+    struct doubt {
+        uint64_t witness;
+        struct journal_facts facts;
+    } other[JOB_DOUBTS];
+};
+
 // What a shard said last about its present incarnation.
 struct job_counts {
     uint64_t version, applied, skipped, counted, duplicates, refused, low;
@@ -305,6 +317,9 @@ struct job {
 
     // Samples that cannot be read. Changed by: bad.
     struct job_bad bad;
+
+    // What others found where its data should be. Changed by: doubts.
+    struct job_doubts doubts;
 
     // Numbers. Changed by: jobs, advance, cuts, end, groups, leases, publish,
     // reports, rings, shards, status_final, behind, recount, recover, pause,

@@ -13,10 +13,10 @@
 #include "common/plan/order.h"
 #include "common/run/log.h"
 #include "common/run/spans.h"
-#include "coordinator/core/bad.h"
 #include "coordinator/core/blame.h"
 #include "coordinator/core/classes.h"
 #include "coordinator/core/copies.h"
+#include "coordinator/core/doubts.h"
 #include "coordinator/core/end.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/happened.h"
@@ -170,22 +170,8 @@ void reports_ring_step(struct coord *c, struct member *m,
             message->sequence <= job->ring.last)
             monitor_cut(job, job->cut->n);
         take_metrics(c, w, message->metrics, false);
+        doubts_over(c, m, job);
     }
-}
-
-// True: it has failed by that.
-static bool too_many_bad(struct coord *c, struct job *job,
-                         const Sluice__V1__StepMetrics *m)
-{
-    struct buf text = BUF_INIT;
-
-    if (bad_take(job, m))
-        return false;
-    bad_names(job, &text);
-    end_fail(c, job, "data.skip_bad is %u, but %s", spec_skip_bad(job->spec),
-             buf_text(&text));
-    buf_release(&text);
-    return true;
 }
 
 // Steps that this attempt counted: what it is blamed for is behind it.
@@ -210,7 +196,7 @@ void reports_progress(struct coord *c, struct member *m,
         return;
     }
     stall_seen(c, w, message);
-    if (too_many_bad(c, w->job, message->metrics))
+    if (!doubts_samples(c, m, w->job, message->metrics))
         return;
     take_metrics(c, w, message->metrics, false);
     take_progress(c, w, w->seen.steps);
@@ -245,26 +231,29 @@ static void say_failed(struct coord *c, const struct member *m,
                   happened_name(name, w), m->name, message->text);
 }
 
-// What a worker cannot read, others may (it has no root for it, or not the
-// files): it is put aside, and the closure, or the probe, is nobody's fault.
-// The last one that could is believed: it is the job.
-static bool cannot_read(struct coord *c, struct member *m, struct work *w,
-                        const Sluice__V1__AttemptFailed *message)
+// What is wrong with a worker's data is no closure's fault.
+static void end_unblamed(struct coord *c, struct work *w,
+                         const Sluice__V1__AttemptFailed *message)
 {
-    struct job *job = w->job;
-
-    if ((message->code != SL_ENOENT && message->code != SL_EDENIED &&
-         message->code != SL_ECORRUPT && message->code != SL_EIO) ||
-        !excluded_replaceable(c, m, job))
-        return false;
-    jobs_warn(job, JOB_WARN_DATA, "worker %.60s cannot read the data: %s",
-              m->name, message->text);
-    say_failed(c, m, w, message);
     closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
     leases_end(c, w, SPAN_FAILED);
     leases_settle(c, w);
-    excluded_put(c, m, job, CONDUCT_DATA);
-    return true;
+}
+
+static void end_blamed(struct coord *c, struct member *m, struct work *w,
+                       const Sluice__V1__AttemptFailed *message)
+{
+    enum sl_err code = (enum sl_err)message->code;
+
+    // A failure is no hand-back.
+    if (code == SL_OK || code == SL_EPREEMPTED || code == SL_ESTALE)
+        code = SL_EINTERNAL;
+    blame_weigh(c, w);
+    closure_finish(&w->closure, attempt_of(message->attempt), code);
+    leases_end(c, w, SPAN_FAILED);
+    figures_ended(c, w, WORK_TRANSIENT);
+    pause_worker(c, m);
+    blame_work(c, w, m->witness, m->name, message->text);
 }
 
 static void note_failure(struct coord *c, struct member *m, struct job *job,
@@ -281,36 +270,37 @@ static void note_failure(struct coord *c, struct member *m, struct job *job,
         excluded_judge(c, m, job);
 }
 
+static void take_failure(struct coord *c, struct member *m, struct work *w,
+                         const Sluice__V1__AttemptFailed *message)
+{
+    struct job *job = w->job;
+    bool numeric = excused(c, m, job, message);
+    bool against;
+
+    against = message->job_error && !numeric;
+    if (against && !doubts_heard(c, m, job, message))
+        return;
+    LOG(WARN, "attempt failed", "job=%s closure=%llu worker=%s why=%s",
+        job->id_text, (ull)w->closure.id, m->name, message->text);
+    say_failed(c, m, w, message);
+    if (against && doubts_data(message))
+        end_unblamed(c, w, message);
+    else
+        end_blamed(c, m, w, message);
+    if (against && !c->dead && !job_ended(job))
+        doubts_put_aside(c, m, job, message);
+    else
+        note_failure(c, m, job, numeric);
+}
+
 void reports_failed(struct coord *c, struct member *m,
                     const Sluice__V1__AttemptFailed *message)
 {
     struct job *job = jobs_get(c, message->job);
     struct work *w = leases_find(m, message->job, message->attempt);
-    bool numeric;
-    enum sl_err code =
-        message->code == SL_OK ? SL_EINTERNAL : (enum sl_err)message->code;
 
-    if (job == NULL || job_ended(job) || w == NULL)
-        return;
-    numeric = excused(c, m, job, message);
-    if (message->job_error && !numeric) {
-        if (!cannot_read(c, m, w, message))
-            end_fail(c, job, "%s (said by worker '%s')", message->text,
-                     m->name);
-        return;
-    }
-    LOG(WARN, "attempt failed", "job=%s closure=%llu worker=%s why=%s",
-        job->id_text, (ull)w->closure.id, m->name, message->text);
-    if (code == SL_EPREEMPTED || code == SL_ESTALE)
-        code = SL_EINTERNAL; // a failure is no hand-back
-    say_failed(c, m, w, message);
-    blame_weigh(c, w);
-    closure_finish(&w->closure, attempt_of(message->attempt), code);
-    leases_end(c, w, SPAN_FAILED);
-    figures_ended(c, w, WORK_TRANSIENT);
-    pause_worker(c, m);
-    blame_work(c, w, m->witness, m->name, message->text);
-    note_failure(c, m, job, numeric);
+    if (job != NULL && !job_ended(job) && w != NULL)
+        take_failure(c, m, w, message);
 }
 
 // A shard that knows a newer attempt than there is, a map that never fits.
@@ -380,6 +370,33 @@ static void refuse_probe(struct coord *c, struct member *m, struct work *w,
     blame_work(c, w, m->witness, m->name, why->text);
 }
 
+// Without a test set it is what was trained that is evaluated.
+static const char *lacks(const struct job *job,
+                         const Sluice__V1__DataFacts *facts)
+{
+    if (facts->train_samples == 0)
+        return "its training data holds no sample";
+    if (facts->test_samples == 0 && job->spec->data->test != NULL &&
+        job->spec->evaluate->every_epochs > 0)
+        return "its test data holds no sample to evaluate on";
+    return NULL;
+}
+
+// As if it had said that this cannot be the data.
+static void probed_nothing(struct coord *c, struct member *m, struct work *w,
+                           const Sluice__V1__Complete *message,
+                           const char *text)
+{
+    Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
+
+    failed.job = message->job;
+    failed.attempt = message->attempt;
+    failed.code = SL_EINVAL;
+    failed.text = (char *)text;
+    failed.job_error = failed.data = true;
+    take_failure(c, m, w, &failed);
+}
+
 // The probe's answer fixes the geometry; the first one counts.
 static void complete_probe(struct coord *c, struct member *m, struct job *job,
                            const Sluice__V1__Complete *message)
@@ -394,18 +411,12 @@ static void complete_probe(struct coord *c, struct member *m, struct job *job,
         refuse_probe(c, m, w, message, &why);
         return;
     }
+    if (lacks(job, facts) != NULL) {
+        probed_nothing(c, m, w, message, lacks(job, facts));
+        return;
+    }
     closure_finish(&w->closure, attempt_of(message->attempt), SL_OK);
     leases_end(c, w, SPAN_COUNTED);
-    if (facts->train_samples == 0) {
-        end_fail(c, job, "its training data holds no sample");
-        return;
-    }
-    // Without a test set it is what was trained that is evaluated.
-    if (facts->test_samples == 0 && job->spec->data->test != NULL &&
-        job->spec->evaluate->every_epochs > 0) {
-        end_fail(c, job, "its test data holds no sample to evaluate on");
-        return;
-    }
     job->facts =
         (struct journal_facts){facts->train_samples, facts->test_samples,
                                facts->train_hash, facts->test_hash};
@@ -414,6 +425,8 @@ static void complete_probe(struct coord *c, struct member *m, struct job *job,
         !coord_wrote(c, classes_take(c, job, facts)))
         return;
     job->has_facts = true;
+    doubts_first(job, m);
+    doubts_over(c, m, job);
     LOG(INFO, "data probed", "job=%s train=%llu test=%llu worker=%s",
         job->id_text, (ull)facts->train_samples, (ull)facts->test_samples,
         m->name);
@@ -436,6 +449,7 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
                    rc == SL_OK ? SL_OK : SL_EINTERNAL);
     member_completes(m, coord_now(c), DISPATCH_AHEAD_MS);
     leases_end(c, w, rc == SL_OK ? SPAN_COUNTED : SPAN_FAILED);
+    doubts_over(c, m, job);
     if (rc == SL_OK)
         leases_settle(c, w);
     else
@@ -575,6 +589,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
                       "less while %s had it",
                       (ull)held->closure.id, m->name);
     leases_end(c, held, done ? SPAN_COUNTED : SPAN_STALE);
+    doubts_over(c, m, job);
     if (done)
         copies_first(c, held);
     else
@@ -591,8 +606,8 @@ static struct job *complete(struct coord *c, struct member *m,
     if (job == NULL)
         return NULL;
     if (leases_find(m, message->job, message->attempt) != NULL &&
-        too_many_bad(c, job, message->metrics))
-        return NULL; // it has failed
+        !doubts_samples(c, m, job, message->metrics))
+        return NULL; // it is put aside, or the job has failed
     switch (message->kind) {
     case SLUICE__V1__LEASE_KIND__LEASE_TRAIN:
         complete_train(c, m, job, message);

@@ -63,13 +63,14 @@ enum conduct_why conduct_judge(const struct conduct *c, uint64_t good)
 uint64_t conduct_exclude(struct conduct *c, enum conduct_why why, uint64_t good,
                          uint64_t now_ms)
 {
-    uint64_t ms = CONDUCT_FIRST_MS;
+    bool says = why == CONDUCT_DATA || why == CONDUCT_SAYS;
+    uint64_t ms = says ? CONDUCT_AGAIN_MS : CONDUCT_FIRST_MS;
 
-    for (uint32_t i = 0; i < c->times && ms < CONDUCT_MAX_MS; i++)
+    for (uint32_t i = 0; !says && i < c->times && ms < CONDUCT_MAX_MS; i++)
         ms *= 2;
     if (ms > CONDUCT_MAX_MS)
         ms = CONDUCT_MAX_MS;
-    c->times++;
+    c->times += !says;
     c->why = why;
     c->until_ms = now_ms + ms;
     begin_run(c, good);
@@ -102,6 +103,8 @@ const char *conduct_why_text(enum conduct_why why)
                "TLS";
     case CONDUCT_DATA:
         return "it cannot read the data, which other workers can";
+    case CONDUCT_SAYS:
+        return "it says that the job is wrong, which other workers do not";
     case CONDUCT_GOOD:
         break;
     }

@@ -37,6 +37,9 @@
 
 #define CONDUCT_FIRST_MS 30000
 #define CONDUCT_MAX_MS 600000
+// Who says that the job, or its data, is wrong is asked again after so long,
+// each time.
+#define CONDUCT_AGAIN_MS 60000
 
 enum conduct_why {
     CONDUCT_GOOD,
@@ -46,10 +49,12 @@ enum conduct_why {
     CONDUCT_PEERS, // other ranks do not reach it, or it cannot sum
     CONDUCT_NEAR,  // it advertises loopback to ranks of other hosts
     CONDUCT_DATA,  // it cannot read the data that others read
+    CONDUCT_SAYS,  // it says that the job is wrong, and others do not
 };
 
 struct conduct {
     bool good;         // it had a good step, some time
+    bool says;         // that the job is wrong, and did nothing of it since
     uint64_t good_at;  // the job's good steps when the bad run began
     uint64_t skipped;  // steps in a row
     uint64_t closure;  // the last one of that run,

@@ -185,7 +185,6 @@ void members_lose(struct members *ms, struct member *m, const char *why)
     take_out(ms, m);
     map_release_owned(&m->opened);
     map_release(&m->losing);
-    map_release_owned(&m->conduct);
     map_release(&m->closing);
     m->resident_bytes = 0;
     m->busy = (struct busy){0};

@@ -166,7 +166,7 @@ enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
 void members_remove(struct members *ms, struct member *m);
 
 // Removes one that is MEMBER_LOST and holds nothing, and remembers in `lost`
-// what it was, when it was seen, and `why`.
+// what it was, how it did with jobs, when it was seen, and `why`.
 void members_lose(struct members *ms, struct member *m, const char *why);
 
 // What a heartbeat says: why it takes nothing, and what it computes on by now;

@@ -308,7 +308,8 @@ class Closure:
             self._end("sluice_finish", _bytes(why))
 
     def fail(self, why: str, job_error: bool = False) -> None:
-        """The attempt failed; with `job_error` the job fails at once."""
+        """The attempt failed; with `job_error` the job is wrong, this worker says:
+        it fails once all workers that are there say so."""
         self._handle()
         self._end("sluice_fail", _bytes(why), job_error)
 

@@ -188,14 +188,36 @@ static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
     if (rc == SL_OK)
         rc = data_open(out, &source, &want, err);
     sl_free(names);
-    return rc == SL_OK ? SL_OK
-                       : sl_prefix(err, rc, "data.%s", test ? "test" : "train");
+    if (rc == SL_OK)
+        return SL_OK;
+    j->data_amiss = true;
+    return sl_prefix(err, rc, "data.%s", test ? "test" : "train");
 }
 
-static enum sl_err compare(const struct job *j, const struct data *d, bool test,
+// The file, or the folder of images.
+static const char *file_of(const struct job *j, bool test)
+{
+    const Sluice__V1__DataSpec *spec = spec_of(j)->data;
+    const Sluice__V1__SourceSpec *source = test ? spec->test : spec->train;
+
+    return source->x == NULL || source->x[0] == '\0' ? source->format
+                                                     : source->x;
+}
+
+static void note_found(struct job *j, const struct data *d, bool test)
+{
+    j->data_amiss = j->data_differs = true;
+    sluice__v1__data_facts__init(&j->found);
+    *(test ? &j->found.test_samples : &j->found.train_samples) =
+        data_samples(d);
+    *(test ? &j->found.test_hash : &j->found.train_hash) = data_hash(d);
+}
+
+static enum sl_err compare(struct job *j, const struct data *d, bool test,
                            struct sl_error *err)
 {
     const Sluice__V1__DataFacts *facts = j->record->open->facts;
+    const char *set = test ? "test" : "train";
     uint64_t samples, hash;
 
     if (facts == NULL)
@@ -204,12 +226,17 @@ static enum sl_err compare(const struct job *j, const struct data *d, bool test,
     hash = test ? facts->test_hash : facts->train_hash;
     if (data_samples(d) == samples && data_hash(d) == hash)
         return SL_OK;
-    return sl_fail(
-        err, SL_EINVAL,
-        "data.%s: this host has %" PRIu64 " samples (facts %016" PRIx64
-        "), the first worker found %" PRIu64 " (%016" PRIx64
-        "); give all workers the same files",
-        test ? "test" : "train", data_samples(d), data_hash(d), samples, hash);
+    note_found(j, d, test);
+    if (data_samples(d) == samples)
+        return sl_fail(err, SL_EINVAL,
+                       "data.%s: %s has %" PRIu64 " samples here as where it "
+                       "was seen first, but of other names, sizes or shapes; "
+                       "give all workers the same files",
+                       set, file_of(j, test), samples);
+    return sl_fail(err, SL_EINVAL,
+                   "data.%s: %s has %" PRIu64 " samples here, %" PRIu64
+                   " were seen first; give all workers the same files",
+                   set, file_of(j, test), data_samples(d), samples);
 }
 
 enum sl_err job_cut(struct job *j, struct sl_error *err)

@@ -65,6 +65,10 @@ struct job {
     struct loss_scale scale; // f16
     bool told_precision;     // in the log
     struct data *train, *test;
+    // A set cannot be opened here, or is not what the first worker found; what
+    // was found instead.
+    bool data_amiss, data_differs;
+    Sluice__V1__DataFacts found;
     struct sync *sync;
     struct job_ring *ring; // of a job whose workers are ranks; else NULL
     struct hybrid *hybrid; // of one whose workers compute in groups; else NULL

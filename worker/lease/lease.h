@@ -52,12 +52,14 @@ struct outcome {
     enum outcome_kind kind;
     struct sl_error err;
     bool job_error;
+    bool data;              // it is of the data that this worker finds,
+    bool differs;           // and facts are those of the set that differs
     uint64_t *incarnations; // of the evidence, by shard; owned
     uint32_t incarnations_count;
     uint64_t map_version;        // of the map that names just those; 0: none
     bool *held;                  // there, not counted yet (Y3), by shard; owned
     bool *closed;                // by it the round is whole there; owned
-    Sluice__V1__DataFacts facts; // LEASE_PROBE; its classes are owned
+    Sluice__V1__DataFacts facts; // LEASE_PROBE, or found; classes are owned
     struct score *score; // LEASE_EVALUATE of a job that has metrics; owned
 };
 

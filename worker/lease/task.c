@@ -58,12 +58,24 @@ static void probe(struct job *job, struct lease *l)
         task_fail(l, rc, &err);
 }
 
+// It failed for what its data is here: others may have it.
+static void say_data(const struct job *job, struct lease *l)
+{
+    struct outcome *o = &l->outcome;
+
+    o->data = o->kind == OUTCOME_FAILED && o->job_error && job->data_amiss;
+    o->differs = o->data && job->data_differs && l->kind != LEASE_PROBE;
+    if (o->differs)
+        o->facts = job->found;
+}
+
 void task_run(const struct task_env *env, struct job *job, struct lease *l)
 {
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
 
     l->outcome.kind = OUTCOME_COMPLETE;
+    job->data_amiss = job->data_differs = false;
     job->pulse = &l->gate.pulse;
     rc = task_prepare(env->input, job, l, &err);
     if (rc != SL_OK)
@@ -78,5 +90,6 @@ void task_run(const struct task_env *env, struct job *job, struct lease *l)
         task_ring(env, job, l);
     else
         probe(job, l);
+    say_data(job, l);
     job->pulse = NULL;
 }

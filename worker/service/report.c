@@ -141,7 +141,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
     return out;
 }
 
-static Sluice__V1__AttendUp *failed(const struct lease *l,
+static Sluice__V1__AttendUp *failed(struct lease *l,
                                     Sluice__V1__Attempt *attempt)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
@@ -154,6 +154,8 @@ static Sluice__V1__AttendUp *failed(const struct lease *l,
     m.code = (uint32_t)l->outcome.err.code;
     m.text = (char *)l->outcome.err.text;
     m.job_error = l->outcome.job_error;
+    m.data = l->outcome.data;
+    m.found = l->outcome.differs ? &l->outcome.facts : NULL;
     m.cut = l->cut;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
     up.failed = &m;

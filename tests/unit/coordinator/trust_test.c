@@ -7,6 +7,7 @@
 #include "common/base/mem.h"
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/rules/conduct.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
@@ -555,6 +556,8 @@ static void say_failed(struct world *w, struct fake_member *m, enum sl_err code,
     failed.code = code;
     failed.text = (char *)text;
     failed.job_error = code != SL_EINTERNAL;
+    if (failed.kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
+        world_let_go(w, failed.closure, m->stream);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
     up.failed = &failed;
     coord_receive(w->coord, m->stream, &up);
@@ -661,6 +664,194 @@ TEST(trust, data_that_one_worker_cannot_read_does_not_fail_the_job)
     }
 }
 
+static void says_found(struct world *w, struct fake_member *m, uint64_t samples)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__AttemptFailed failed = SLUICE__V1__ATTEMPT_FAILED__INIT;
+    Sluice__V1__DataFacts found = SLUICE__V1__DATA_FACTS__INIT;
+
+    until_has(w, m, SLUICE__V1__LEASE_KIND__LEASE_TRAIN);
+    T_OF_LEASE(&failed, m->leases[0].lease);
+    failed.code = SL_EINVAL;
+    failed.text = "data.train: x.csv has other samples here";
+    failed.job_error = failed.data = true;
+    failed.found = &found;
+    found.train_samples = samples;
+    world_let_go(w, failed.closure, m->stream);
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
+    up.failed = &failed;
+    coord_receive(w->coord, m->stream, &up);
+    fake_worker_drop(m);
+    fake_read_all(w, m);
+}
+
+// Time in which nothing is computed: heartbeats alone.
+static void pass(struct world *w, uint64_t ms)
+{
+    for (uint64_t t = 0; t < ms; t += 500) {
+        world_pass(w, 500);
+        for (unsigned i = 0; i < WORLD_MEMBERS; i++)
+            fake_read_all(w, &w->members[i]);
+    }
+}
+
+// A folder that is half copied.
+TEST(trust, who_has_other_data_is_left_out_and_asked_again_in_a_minute)
+{
+    struct world *w = begin(2);
+    struct fake_member *m = worker(w, 0);
+    Sluice__V1__JobStatus *s;
+
+    m->host = "h";
+    world_kill(w, m);
+    world_restart(w, m);
+    says_found(w, m, 39);
+    s = world_status(w);
+    T_EQ(s->state, JOB_RUNNING);
+    T_TRUE(warned(s, "worker w-0 has other data: data.train: x.csv has other "
+                     "samples here; this worker, on host h, is left out of "
+                     "this job and asked again in 60 s"));
+    wire_free(&s->base);
+    worker(w, 1)->waits = true; // the job stays
+    pass(w, 58000);
+    T_EQ(m->leases_count, 0);
+    pass(w, 4000);
+    T_GT(m->leases_count, 0);
+    says_found(w, m, 39); // still so: again a minute, not two
+    T_EQ(world_state(w), JOB_RUNNING);
+    pass(w, 58000);
+    T_EQ(m->leases_count, 0);
+    pass(w, 4000);
+    T_GT(m->leases_count, 0);
+    worker(w, 1)->waits = false; // by now it is whole
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    all_is_counted(w);
+    s = world_status(w);
+    T_FALSE(warned(s, "has other data"));
+    wire_free(&s->base);
+    world_release(w);
+}
+
+static struct fake_member *comes(struct world *w, const char *name,
+                                 const char *host)
+{
+    struct fake_member *m = world_add(w, FAKE_WORKER, name);
+
+    m->host = host;
+    world_attach(w, m);
+    return m;
+}
+
+// w-0 looked first; then more of other hosts than stand for it found the same.
+TEST(trust, a_majority_of_hosts_outvotes_who_looked_first)
+{
+    for (unsigned hosts = 1; hosts <= 3; hosts++) {
+        static const char *const names[] = {"a", "b", "c"};
+        struct world *w = begin(1);
+
+        for (unsigned i = 0; i < SL_COUNT(names); i++) {
+            struct fake_member *m =
+                comes(w, names[i], hosts == 1 ? "a" : names[i]);
+
+            if (world_state(w) != JOB_RUNNING)
+                break;
+            says_found(w, m, hosts == 3 && i == 1 ? 38 : 39);
+            T_EQ(world_state(w) == JOB_FAILED,
+                 (hosts == 2 && i == 1) || (hosts == 3 && i == 2));
+        }
+        if (hosts == 1) {
+            T_TRUE(world_run(w, JOB_FINISHED, LIMIT)); // one host, one copy
+        } else {
+            T_HAS(world_reason(w), "data.train was seen first by w-0 on host ");
+            T_HAS(world_reason(w), "with 40 samples; 2 independent workers "
+                                   "found other files, 39 samples");
+            T_HAS(world_reason(w), "submit it again");
+        }
+        world_release(w);
+    }
+}
+
+TEST(trust, one_worker_that_says_the_job_is_wrong_is_left_out)
+{
+    struct world *w = begin(2);
+    Sluice__V1__JobStatus *s;
+
+    fails(w, worker(w, 0), SLUICE__V1__LEASE_KIND__LEASE_TRAIN, SL_EINVAL,
+          "I say so");
+    s = world_status(w);
+    T_EQ(s->state, JOB_RUNNING);
+    T_TRUE(warned(s, "worker w-0 says that the job is wrong: I say so"));
+    wire_free(&s->base);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    all_is_counted(w);
+    world_release(w);
+}
+
+TEST(trust, all_workers_that_say_the_job_is_wrong_fail_it_at_once)
+{
+    struct world *w = begin(3);
+
+    for (unsigned i = 0; i < 3; i++) {
+        T_EQ(world_state(w), JOB_RUNNING);
+        fails(w, worker(w, i), SLUICE__V1__LEASE_KIND__LEASE_TRAIN, SL_EINVAL,
+              "shapes do not fit");
+    }
+    T_EQ(world_state(w), JOB_FAILED);
+    T_HAS(world_reason(w), "shapes do not fit (said by worker 'w-2')");
+    world_release(w);
+}
+
+// Of one closure, while there is one that did not say it.
+TEST(trust, max_attempts_of_independent_workers_fail_the_job)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    struct fake_member *m[SL_COUNT(names)];
+    struct world *w;
+    uint64_t closure;
+
+    attempts = '2';
+    w = begin(1);
+    for (unsigned i = 0; i < SL_COUNT(names); i++)
+        m[i] = comes(w, names[i], names[i]);
+    world_kill(w, worker(w, 0));
+    until_it_trains(w, m[0]);
+    closure = m[0]->leases[0].lease->closure;
+    say_failed(w, m[0], SL_EINVAL, "labels are out of range");
+    T_EQ(world_state(w), JOB_RUNNING);
+    m[2]->hangs = true;
+    while (!has(m[1], SLUICE__V1__LEASE_KIND__LEASE_TRAIN) ||
+           m[1]->leases[0].lease->closure != closure)
+        world_step(w);
+    say_failed(w, m[1], SL_EINVAL, "labels are out of range");
+    world_pass(w, 1000); // shards are asked how far it got
+    T_TRUE(world_run(w, JOB_FAILED, LIMIT));
+    T_HAS(world_reason(w),
+          "2 distinct workers: a (labels are out of range), b");
+    world_release(w);
+}
+
+// It is only away for a moment: a spot machine that comes back.
+TEST(trust, who_was_lost_a_moment_ago_may_say_otherwise)
+{
+    struct world *w = begin(2);
+    const struct member *m =
+        members_find(&w->coord->members, MEMBER_WORKER, "w-0");
+    const struct conduct *conduct;
+
+    do {
+        world_step(w);
+        conduct = map_get(&m->conduct, w->job);
+    } while (conduct == NULL || !conduct->good);
+    world_kill(w, worker(w, 0));
+    world_pass(w, 3000);
+    fails(w, worker(w, 1), SLUICE__V1__LEASE_KIND__LEASE_TRAIN, SL_ENOENT,
+          "not mounted");
+    T_EQ(world_state(w), JOB_RUNNING);
+    world_restart(w, worker(w, 0));
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
 // ---- samples that cannot be read
 
 static struct world *begin_skipping(unsigned most)
@@ -743,7 +934,8 @@ TEST(trust, each_sample_that_cannot_be_read_is_counted_once)
     world_release(w);
 }
 
-// Neither of the two has seen more than one.
+// Neither of the two has seen more than one; then each has said that these are
+// too many, or it would be the disk of one of them.
 TEST(trust, more_than_may_be_passed_over_fail_the_job_and_are_named)
 {
     for (unsigned most = 0; most < 2; most++) {
@@ -751,6 +943,9 @@ TEST(trust, more_than_may_be_passed_over_fail_the_job_and_are_named)
 
         for (unsigned i = 0; i <= most; i++)
             says_bad(w, i, false, i, i == 0 ? "one.png" : "two.png");
+        bad_is(w, most, "one.png");
+        T_EQ(world_state(w), JOB_RUNNING);
+        says_bad(w, 1 - most, false, most, most == 0 ? "one.png" : "two.png");
         T_EQ(world_state(w), JOB_FAILED);
         T_HAS(world_reason(w), most == 0 ? "1 sample cannot be read"
                                          : "2 samples cannot be read");

@@ -107,6 +107,9 @@ static void tell_map(struct world *w, struct record *r)
 // What JobOpen says that others' loss scale is.
 static double heard;
 
+// What JobOpen says that the first worker found; NULL: nothing.
+static Sluice__V1__DataFacts *seen_first;
+
 // A record as JobOpen would make it: the model cut into SHARDS.
 static struct record *make_record(struct world *w, size_t counts[SHARDS])
 {
@@ -139,6 +142,7 @@ static struct record *make_record(struct world *w, size_t counts[SHARDS])
     open.spec = w->spec;
     open.geometry = &geometry;
     open.loss_scale = heard;
+    open.facts = seen_first;
     T_OK(record_new(&r, &open, t_err()));
     layout_variables_free(open.variables, open.n_variables);
     layout_pieces_free(open.pieces, open.n_pieces);
@@ -1353,6 +1357,53 @@ TEST(task, data_is_looked_through_as_long_as_the_lease_holds)
     world_close(&w);
 }
 
+// Of one host alone: others may have what was seen first.
+TEST(task, data_that_differs_is_told_with_what_was_found)
+{
+    Sluice__V1__DataFacts facts = SLUICE__V1__DATA_FACTS__INIT;
+    struct world w;
+    struct lease *l;
+
+    facts.train_samples = 101;
+    seen_first = &facts;
+    world_open(&w, "");
+    seen_first = NULL;
+    l = train(&w, 0);
+    T_EQ(l->outcome.kind, OUTCOME_FAILED);
+    T_TRUE(l->outcome.job_error);
+    T_TRUE(l->outcome.data);
+    T_TRUE(l->outcome.differs);
+    T_EQ(l->outcome.facts.train_samples, 100);
+    T_NE(l->outcome.facts.train_hash, 0);
+    T_EQ(l->outcome.facts.test_samples, 0);
+    T_HAS(l->outcome.err.text, "data.train: ");
+    T_HAS(l->outcome.err.text, "100 samples here, 101 were seen first");
+    world_close(&w);
+}
+
+static void elsewhere(Sluice__V1__JobSpec *spec)
+{
+    sl_free(spec->data->train->format);
+    sl_free(spec->data->train->x);
+    spec->data->train->format = sl_strdup("csv");
+    spec->data->train->x = sl_strdup("not/mounted.csv");
+}
+
+TEST(task, data_that_is_not_there_is_told_as_such)
+{
+    struct world w;
+    struct lease *l;
+
+    world_open_with(&w, "", elsewhere);
+    l = train(&w, 0);
+    T_EQ(l->outcome.kind, OUTCOME_FAILED);
+    T_TRUE(l->outcome.job_error);
+    T_TRUE(l->outcome.data);
+    T_FALSE(l->outcome.differs);
+    T_HAS(l->outcome.err.text, "not/mounted.csv");
+    world_close(&w);
+}
+
 static void want_metrics(Sluice__V1__JobSpec *spec)
 {
     static const char *const names[] = {"top_k", "precision", "recall",
@@ -1371,8 +1422,9 @@ static void want_metrics(Sluice__V1__JobSpec *spec)
     e->top_k = 1; // as the accuracy has it
 }
 
-// Batches of 20, 20 and 5, also in parts: outputs stand beside their labels, or
-// the class that is the largest would be another than what the loss found.
+// Batches of 20, 20 and 5, also in parts: outputs stand beside their
+// labels, or the class that is the largest would be another than what the
+// loss found.
 TEST(task, an_evaluation_tells_sums_for_metrics)
 {
     struct world w;
