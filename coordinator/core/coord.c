@@ -536,6 +536,8 @@ static void receive_psserver(struct coord *c, struct member *m,
     switch (message->kind_case) {
     case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
         job = shards_hello(c, m, message->shard_hello);
+        if (job != NULL && !c->dead)
+            place_more(c, job, 1);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT:
         job = cuts_report(c, m, message->snapshot);

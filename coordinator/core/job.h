@@ -110,9 +110,11 @@ struct job_shard {
     bool was_lost;          // it was served in this term, and then was not
     // What workers were told, and the version of the map that said it first.
     uint64_t told_server, told_incarnation, told_version;
-    struct wire_tag cut;      // that the last cut names
-    char *failure;            // owned: what its psserver could not load
-    uint64_t place_ms;        // when it was last asked to take the shard
+    uint64_t reserved;   // I1: the newest incarnation in the journal, or less
+    uint64_t process;    // that was admitted last, in this term; 0: none
+    struct wire_tag cut; // that the last cut names
+    char *failure;       // owned: what its psserver could not load
+    uint64_t place_ms;   // when it was last asked to take the shard
     struct job_losses losses; // of its psserver, in that one's first shard
     struct job_counts counts;
     bool recounts;        // asked what it has counted, and has not said it
@@ -200,6 +202,7 @@ struct job {
     struct schedule schedule;
     uint64_t parameters;
     uint32_t shards;
+    uint32_t unplaced; // of them, at the end: nobody was asked to take them
     struct job_shard *shard;
     struct evidence evidence;
 

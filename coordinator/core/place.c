@@ -24,6 +24,11 @@
 #define PLACE_AGAIN_MS 10000
 #define PARTS_MAX 16 // of the state that ranks keep
 
+// Shards that psservers are asked to take at once, and once more per tick: each
+// that says hello lets the next one be asked for. So a job of 20,000 shards
+// holds the loop no longer than others do.
+#define PLACE_AHEAD 256
+
 // ---- who may take shards
 
 struct candidate {
@@ -355,14 +360,33 @@ void place_job(struct coord *c, struct job *job)
     if (!job->placed || c->dead)
         return;
     memory_placed(c, job);
-    for (uint32_t i = 0; i < job->shards && !job->allreduce; i++) {
+    for (uint32_t i = 0; i < job->shards; i++)
         job->shard[i].since_ms = coord_now(c);
-        send_place(c, members_psserver(&c->members, job->shard[i].psserver),
-                   job, i);
+    if (!job->allreduce) {
+        job->unplaced = job->shards;
+        place_more(c, job, PLACE_AHEAD);
     }
 }
 
 // ---- sending
+
+static bool may_place(const struct job *job)
+{
+    return !job->paused && !memory_holds(job);
+}
+
+void place_more(struct coord *c, struct job *job, uint32_t most)
+{
+    for (; job->unplaced > 0 && most > 0 && may_place(job) && !job_ended(job);
+         most--) {
+        uint32_t i = job->shards - job->unplaced--;
+        const struct member *m =
+            members_psserver(&c->members, job->shard[i].psserver);
+
+        if (m != NULL) // else it is asked when it comes
+            send_place(c, m, job, i);
+    }
+}
 
 static enum sl_err notify_deleted(void *arg, uint64_t job, uint64_t uid,
                                   const char *psserver, struct sl_error *err)
@@ -374,9 +398,10 @@ static enum sl_err notify_deleted(void *arg, uint64_t job, uint64_t uid,
     return SL_OK;
 }
 
-static bool may_place(const struct job *job)
+// Shards that somebody was asked to take.
+static uint32_t asked(const struct job *job)
 {
-    return !job->paused && !memory_holds(job);
+    return job->shards - job->unplaced;
 }
 
 void place_member(struct coord *c, struct member *m)
@@ -389,7 +414,7 @@ void place_member(struct coord *c, struct member *m)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        for (uint32_t i = 0; i < job->shards && may_place(job); i++) {
+        for (uint32_t i = 0; i < asked(job) && may_place(job); i++) {
             if (strcmp(job->shard[i].psserver, m->name) == 0)
                 send_place(c, m, job, i);
         }
@@ -398,7 +423,7 @@ void place_member(struct coord *c, struct member *m)
 
 void place_missing(struct coord *c, struct job *job)
 {
-    for (uint32_t i = 0; i < job->shards && may_place(job); i++) {
+    for (uint32_t i = 0; i < asked(job) && may_place(job); i++) {
         const struct job_shard *s = &job->shard[i];
         const struct member *m = members_psserver(&c->members, s->psserver);
 
@@ -411,7 +436,8 @@ void place_again(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
-    for (uint32_t i = 0; i < job->shards && may_place(job); i++) {
+    place_more(c, job, PLACE_AHEAD);
+    for (uint32_t i = 0; i < asked(job) && may_place(job); i++) {
         struct job_shard *s = &job->shard[i];
         const struct member *m;
 

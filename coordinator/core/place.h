@@ -33,7 +33,11 @@ void place_missing(struct coord *c, struct job *job);
 // Notes since when a psserver is there, after one has come or gone.
 void place_note_psservers(struct coord *c);
 
-// Asks shards again that could not load what is needed.
+// Asks for up to `most` shards that nobody was asked to take yet.
+void place_more(struct coord *c, struct job *job, uint32_t most);
+
+// Asks shards again that could not load what is needed, and for some more that
+// nobody was asked to take yet. Called once per tick.
 void place_again(struct coord *c, struct job *job);
 
 // Appends how a job of this spec would be placed now, for people.

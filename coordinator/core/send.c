@@ -88,15 +88,28 @@ struct shard_parts {
     uint32_t *ids;                    // ours
 };
 
+// Pieces lie in the order of their shards.
+static size_t first_piece(const Sluice__V1__CheckpointsReply *l, uint32_t shard)
+{
+    size_t low = 0, high = l->n_pieces;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (l->pieces[mid]->shard < shard)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 static enum sl_err take_parts(struct shard_parts *out, const struct job *job,
                               uint32_t shard)
 {
     Sluice__V1__CheckpointsReply *l = job->layout;
-    size_t first = 0, last;
+    size_t first = first_piece(l, shard), last = first;
 
-    while (first < l->n_pieces && l->pieces[first]->shard != shard)
-        first++;
-    last = first;
     while (last < l->n_pieces && l->pieces[last]->shard == shard)
         last++;
     *out = (struct shard_parts){.pieces = l->pieces + first,

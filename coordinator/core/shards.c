@@ -96,6 +96,50 @@ static void set_text(char **to, const char *text)
     *to = copy;
 }
 
+// So many incarnations are one commit, which takes a few milliseconds.
+#define RESERVED_MOST 1000
+
+// A shard that will have to be admitted anew, like the one that this psserver
+// shows: it was never, or by a process of before. So nothing of it lives that a
+// higher number would fence.
+static bool comes_next(const struct member *m, const struct job *job,
+                       uint32_t shard)
+{
+    const struct job_shard *s = &job->shard[shard];
+    uint64_t newest = job->evidence.shard[shard].incarnation;
+
+    return s->server == 0 && s->silent_server == 0 && s->reserved <= newest &&
+           (newest == 0 || (s->process != 0 && s->process != m->process)) &&
+           strcmp(s->psserver, m->name) == 0;
+}
+
+// I1: the incarnation that this shard is admitted with is committed; and, in
+// the same commit, those of shards that will be shown by the same process.
+static bool reserve(struct coord *c, const struct member *m, struct job *job,
+                    uint32_t shard)
+{
+    struct journal_incarnation list[RESERVED_MOST];
+    uint64_t newest = job->evidence.shard[shard].incarnation;
+    size_t count = 0;
+
+    if (job->shard[shard].reserved > newest)
+        return true;
+    list[count++] = (struct journal_incarnation){shard, newest + 1};
+    for (uint32_t n = 1; n < job->shards && count < RESERVED_MOST; n++) {
+        uint32_t i = (shard + n) % job->shards;
+
+        if (comes_next(m, job, i))
+            list[count++] = (struct journal_incarnation){
+                i, job->evidence.shard[i].incarnation + 1};
+    }
+    if (!coord_wrote(c, journal_shard_incarnations(c->journal, job->id, list,
+                                                   count, &c->err)))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        job->shard[list[i].shard].reserved = list[i].incarnation;
+    return true;
+}
+
 // Everything an admission changes, once it may happen.
 static void admit(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__ShardHello *h, bool renew)
@@ -111,13 +155,11 @@ static void admit(struct coord *c, struct member *m, struct job *job,
         return;
     }
     if (!renew) { // I1: committed before the admission is sent
-        newest++;
-        if (!coord_wrote(c, journal_shard_incarnation(c->journal, job->id,
-                                                      h->shard, newest,
-                                                      &c->err))) {
+        if (!reserve(c, m, job, h->shard)) {
             counted_release(&counted);
             return;
         }
+        newest = s->reserved;
         FAULT("map.commit");
         job_counts_reset(job, h->shard);
     }
@@ -132,6 +174,7 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     evidence_admit(&job->evidence, h->shard, newest, &counted); // C2
     figures_fell(c, job, before);
     s->server = m->id;
+    s->process = m->process;
     s->silent_server = 0;
     s->since_ms = coord_now(c);
     s->was_lost = false;

@@ -255,6 +255,15 @@ enum sl_err journal_shard_incarnation(struct journal *j, uint64_t job,
                                       uint32_t shard, uint64_t incarnation,
                                       struct sl_error *err);
 
+// The same of several, in one transaction.
+struct journal_incarnation {
+    uint32_t shard;
+    uint64_t incarnation;
+};
+enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
+                                       const struct journal_incarnation *list,
+                                       size_t count, struct sl_error *err);
+
 // I1, R1: the next generation of a ring is the incarnation of all its parts,
 // before anybody is asked to join it.
 enum sl_err journal_ring_open(struct journal *j, uint64_t job,

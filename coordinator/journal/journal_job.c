@@ -264,6 +264,20 @@ enum sl_err journal_shard_incarnation(struct journal *j, uint64_t job,
     return rc;
 }
 
+enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
+                                       const struct journal_incarnation *list,
+                                       size_t count, struct sl_error *err)
+{
+    enum sl_err rc = journal_begin(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        rc = journal_shard_incarnation(j, job, list[i].shard,
+                                       list[i].incarnation, err);
+    return journal_end(j, rc, err);
+}
+
 // ---- reading
 
 static void read_job(struct journal_job *row, sqlite3_stmt *s)

@@ -3,7 +3,8 @@
 //
 // A unary call is decoded on its I/O thread, decided on the loop, answered
 // from there. Watch is a server stream: the status now, and again when it has
-// changed, at most four times a second, and once more when the job has ended.
+// changed, at most four times and 1 MiB a second, and once more when the job
+// has ended.
 //
 // Threads  api_refused: any; others: the loop. Handlers: I/O threads.
 // Memory   api_free after the server was freed and the loop has run what was

@@ -14,6 +14,7 @@
 #include "common/store/place.h"
 #include "coordinator/service/begin.h"
 #include "coordinator/service/measure.h"
+#include "coordinator/service/watch.h"
 #include "proto/access.h"
 
 #define SETTLE_MS 1000
@@ -384,6 +385,7 @@ void server_measure(struct daemon *d, void *server, struct expo *e)
     struct coord *c = s->waits_for == SERVER_SERVES ? s->coord : NULL;
 
     rpc_server_measure(s->rpc, e);
+    watch_measure(e);
     measure_write(c, s->journal, e);
     if (conf_bool(daemon_conf(d), "metrics-per-job"))
         measure_jobs(c, e);

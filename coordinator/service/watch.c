@@ -5,10 +5,16 @@
 //   -> the job has ended: last status, finish -> on_end (I/O) -> end (loop)
 //
 // The tick is the rate limit: nobody is sent more than one status per
-// API_WATCH_MS, except the last one, which does not wait. Nor is anybody sent
-// one before he has taken the last.
+// API_WATCH_MS, except the last one, which does not wait; and no more than
+// PACE_BYTES, so a large status comes less often. Nor is anybody sent one
+// before he has taken the last.
+//
+// A pass over the watchers makes a status once for all that want the same
+// parts of the same job, and its bytes once. One that has had its share of a
+// turn goes on in a later one.
 #include "coordinator/service/watch.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +26,12 @@
 #include "proto/access.h"
 
 #define SAY_MS 60000 // between two lines of the log about refusals
+#define PACE_BYTES ((uint64_t)256 << 10) // to one watcher, per API_WATCH_MS
+
+// Statuses that were made for watchers, and that they were sent.
+static struct {
+    _Atomic uint64_t made, sent;
+} figures;
 
 struct watch {
     struct loop *loop;
@@ -31,6 +43,8 @@ struct watch {
     struct loop_timer *tick;
     struct loop_task look; // posted by watch_changed
     bool looking;          // it is on its way
+    uint64_t pass;         // of the one that is under way, or was the last
+    bool passing;          // it is under way: `look` goes on with it
     struct list watchers;
 };
 
@@ -44,16 +58,23 @@ struct watcher {
     struct access_who who;
     char caller[RPC_PEER_ID]; // of its certificate; "" without
     uint64_t job;
-    uint64_t seen;      // coord_changes of the last status sent
+    uint64_t seen;                // coord_changes of the last status sent
+    uint64_t pass;                // that looked at it last
+    uint64_t sent_ms, sent_bytes; // of the last status
     uint64_t unread_ms; // since then the last one was not taken; 0: it was
     bool counted;       // in watch.count
     bool done;          // finished by us
 };
 
-// The status that was made last. Many watch one job, and nothing moves while
-// they are sent what it is.
+// A status in bytes, of all messages that carry it and of who makes it.
+struct packed {
+    _Atomic unsigned refs;
+    struct buf bytes;
+};
+
+// The status that was made last, and for whom.
 struct latest {
-    Sluice__V1__JobStatus *status; // owned; NULL: none
+    struct packed *packed; // NULL: none
     uint64_t job;
     bool shards, spec;
 };
@@ -91,21 +112,56 @@ static bool may_have_next(struct watcher *w)
     return false;
 }
 
+static void packed_unref(void *packed)
+{
+    struct packed *p = packed;
+
+    if (atomic_fetch_sub(&p->refs, 1) != 1)
+        return;
+    buf_release(&p->bytes);
+    sl_free(p);
+}
+
 static void latest_release(struct latest *l)
 {
-    if (l->status != NULL)
-        wire_free(&l->status->base);
-    l->status = NULL;
+    if (l->packed != NULL)
+        packed_unref(l->packed);
+    l->packed = NULL;
+}
+
+static bool wants(const struct watcher *w, const struct latest *l)
+{
+    return l->packed != NULL && l->job == w->job &&
+           l->shards == w->request->shards && l->spec == w->request->spec;
+}
+
+static enum sl_err pack(struct packed **out, const ProtobufCMessage *status,
+                        struct sl_error *err)
+{
+    struct packed *p = sl_malloc(sizeof(*p));
+
+    if (p == NULL)
+        return sl_fail(err, SL_ENOMEM, "a status");
+    *p = (struct packed){.bytes = BUF_INIT};
+    atomic_init(&p->refs, 1);
+    if (wire_pack(status, &p->bytes) != SL_OK) {
+        buf_release(&p->bytes);
+        sl_free(p);
+        return sl_fail(err, SL_ENOMEM, "a status");
+    }
+    *out = p;
+    return SL_OK;
 }
 
 static enum sl_err make_latest(struct latest *l, const struct watcher *w,
                                struct sl_error *err)
 {
     Sluice__V1__JobRequest ask = *w->request;
+    Sluice__V1__JobStatus *status = NULL;
     char id[24];
+    enum sl_err rc;
 
-    if (l->status != NULL && l->job == w->job && l->shards == ask.shards &&
-        l->spec == ask.spec)
+    if (wants(w, l))
         return SL_OK;
     latest_release(l);
     snprintf(id, sizeof(id), "j-%llu", (unsigned long long)w->job);
@@ -113,7 +169,12 @@ static enum sl_err make_latest(struct latest *l, const struct watcher *w,
     l->job = w->job;
     l->shards = ask.shards;
     l->spec = ask.spec;
-    return coord_get(w->watch->coord, &ask, &l->status, err);
+    rc = coord_get(w->watch->coord, &ask, &status, err);
+    if (rc == SL_OK)
+        rc = pack(&l->packed, &status->base, err);
+    wire_free((ProtobufCMessage *)status);
+    atomic_fetch_add(&figures.made, 1);
+    return rc;
 }
 
 // Sends the status.
@@ -126,12 +187,25 @@ static enum sl_err send_status(struct watcher *w, struct latest *latest,
     if (rc != SL_OK)
         return rc;
     rpc_msg_init(&msg);
-    rc = wire_msg(&msg, &latest->status->base);
-    if (rc == SL_OK)
-        rc = rpc_stream_send(w->stream, &msg);
+    atomic_fetch_add(&latest->packed->refs, 1);
+    rpc_msg_part(&msg, latest->packed->bytes.data, latest->packed->bytes.len);
+    rpc_msg_on_release(&msg, packed_unref, latest->packed);
+    w->sent_ms = now_ms();
+    w->sent_bytes = latest->packed->bytes.len;
+    atomic_fetch_add(&figures.sent, 1);
+    rc = rpc_stream_send(w->stream, &msg);
     if (rc != SL_OK)
         rpc_msg_drop(&msg);
     return rc;
+}
+
+// Those that were sent as much are due at the same moment, so that one status
+// is made for them.
+static bool is_due(const struct watcher *w)
+{
+    uint64_t pace = API_WATCH_MS * (w->sent_bytes / PACE_BYTES);
+
+    return pace == 0 || now_ms() / pace != w->sent_ms / pace;
 }
 
 static void look_at(struct watcher *w, struct latest *latest)
@@ -145,7 +219,7 @@ static void look_at(struct watcher *w, struct latest *latest)
         finish(w, sl_fail(&err, SL_ENOENT, "the job was deleted"), &err);
         return;
     }
-    if ((now == w->seen && !ended) || !may_have_next(w))
+    if ((!ended && (now == w->seen || !is_due(w))) || !may_have_next(w))
         return;
     w->seen = now;
     rc = send_status(w, latest, &err);
@@ -155,18 +229,61 @@ static void look_at(struct watcher *w, struct latest *latest)
         finish(w, SL_OK, NULL);
 }
 
-static void look_at_all(struct watch *w)
+// One that nobody looked at in this pass.
+static struct watcher *next_of_pass(struct watch *w)
 {
-    struct latest latest = {0};
+    list_for(n, &w->watchers)
+    {
+        struct watcher *one = list_entry(n, struct watcher, node);
 
-    if (w->coord == NULL)
-        return;
-    loop_doing(w->loop, "watchers");
+        if (one->pass != w->pass)
+            return one;
+    }
+    return NULL;
+}
+
+// And at those that want the same of the same job.
+static void look_at_same(struct watch *w, struct latest *latest)
+{
     list_for_safe(n, &w->watchers)
     {
-        look_at(list_entry(n, struct watcher, node), &latest);
+        struct watcher *one = list_entry(n, struct watcher, node);
+
+        if (one->pass == w->pass || !wants(one, latest))
+            continue;
+        one->pass = w->pass;
+        look_at(one, latest);
     }
-    latest_release(&latest);
+}
+
+static void on_look(void *arg);
+
+static void go_on(struct watch *w)
+{
+    struct latest latest = {0};
+    struct watcher *one;
+
+    loop_doing(w->loop, "watchers");
+    while ((one = next_of_pass(w)) != NULL && !loop_spent(w->loop)) {
+        one->pass = w->pass;
+        look_at(one, &latest);
+        look_at_same(w, &latest);
+        latest_release(&latest);
+    }
+    w->passing = one != NULL;
+    if (one != NULL && !w->looking) {
+        w->looking = true;
+        loop_post_task(w->loop, &w->look, on_look, w);
+    }
+}
+
+static void look_at_all(struct watch *w)
+{
+    if (w->coord == NULL)
+        return;
+    if (!w->passing)
+        w->pass++;
+    go_on(w);
 }
 
 static void on_tick(void *arg)
@@ -265,6 +382,7 @@ static void on_loop_start(void *arg)
         rpc_stream_finish(w->stream, rc, &err);
         return;
     }
+    w->pass = w->watch->pass;
     list_push_back(&w->watch->watchers, &w->node);
     look_at(w, &latest);
     latest_release(&latest);
@@ -358,4 +476,13 @@ void watch_free(struct watch *w)
         return;
     loop_timer_free(w->tick);
     sl_free(w);
+}
+
+void watch_measure(struct expo *e)
+{
+    expo_family(e, "sluice_watch_statuses_total", EXPO_COUNTER,
+                "Statuses for clients that watch: made once for all that want "
+                "the same, sent to each.");
+    expo_value(e, (double)atomic_load(&figures.made), "what", "made", NULL);
+    expo_value(e, (double)atomic_load(&figures.sent), "what", "sent", NULL);
 }

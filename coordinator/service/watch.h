@@ -10,6 +10,7 @@
 #ifndef COORDINATOR_SERVICE_WATCH_H
 #define COORDINATOR_SERVICE_WATCH_H
 
+#include "common/run/expo.h"
 #include "common/run/loop.h"
 #include "common/net/rpc.h"
 #include "coordinator/core/coord.h"
@@ -28,6 +29,9 @@ void watch_free(struct watch *w); // NULL is allowed
 void watch_set_coord(struct watch *w, struct coord *c, const char *why);
 
 void watch_open(struct watch *w, struct rpc_stream *stream);
+
+// Writes how many statuses were made and sent, of this process.
+void watch_measure(struct expo *e);
 
 // Asks for a look at the watchers of this job soon; cheap.
 void watch_changed(struct watch *w, uint64_t job);

@@ -11,6 +11,7 @@ import time
 
 import grpc
 
+import scrape
 from access_test import Guarded
 from badwire_test import PREFACE, block, varint
 from cluster import (PATIENCE, ROOT, Cluster, check, check_counts, check_equal, main,
@@ -352,6 +353,29 @@ def one_watcher_too_many_is_refused_with_the_figure():
             wait_for("there to be room again", is_let_in)
 
 
+def watchers_that_want_the_same_have_one_status_made_for_them():
+    # Their flags alternate, so the status that was made last is never the next one's.
+    with Cluster(psservers=0, workers=0, coordinator_args=list(scrape.OPS)) as c:
+        ops = scrape.address(c, "coordinator")
+        job = c.submit(mlp_job("watched"))
+        watch, protos = jobs(c)
+        streams = [watch(protos.JobRequest(id=job, shards=True, spec=bool(i % 2)))
+                   for i in range(12)]
+        for stream in streams:
+            next(stream)
+
+        def count(what):
+            return scrape.value(scrape.metrics(ops), "sluice_watch_statuses_total", what=what)
+        made, sent = count("made"), count("sent")
+        for verb in ("pause", "resume", "pause"):
+            c.run(verb, job)
+            for stream in streams:
+                next(stream)
+        made, sent = count("made") - made, count("sent") - sent
+        check(sent >= 3 * len(streams), "some were not sent", sent)
+        check(4 * made <= sent, "one status each was made", made, sent)
+
+
 def a_watcher_that_does_not_read_costs_one_status():
     args = ["--listen", "127.0.0.1:0", "--peer-patience", "1s"]
     with Cluster(psservers=1, workers=1, coordinator_args=args) as c:
@@ -386,4 +410,5 @@ if __name__ == "__main__":
           a_host_has_so_many_connections_and_no_more,
           one_peer_has_so_many_calls_and_no_more,
           one_watcher_too_many_is_refused_with_the_figure,
+          watchers_that_want_the_same_have_one_status_made_for_them,
           a_watcher_that_does_not_read_costs_one_status])

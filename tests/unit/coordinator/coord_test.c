@@ -623,6 +623,54 @@ TEST(coord, a_finished_job_shows_the_same_numbers_after_a_restart)
     world_release(w);
 }
 
+// ---- many shards
+
+static uint64_t commits(const struct world *w)
+{
+    const struct histogram *h = journal_commits(w->journal);
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++)
+        count += atomic_load(&h->count[i]);
+    return count;
+}
+
+static const char eight_shards[] =
+    "{\"name\":\"wide\",\"model\":{\"type\":\"external\",\"variables\":["
+    "{\"name\":\"w\",\"shape\":[8,2]}]},\"optimizer\":{\"type\":\"sgd\"},"
+    "\"data\":{\"train\":{\"format\":\"external\",\"samples\":40}},"
+    "\"train\":{\"batch\":4,\"epochs\":2,\"steps_per_closure\":2},"
+    "\"placement\":{\"shard_bytes\":8}}";
+
+// The first time, and when their psserver has lost its memory.
+TEST(coord, I1_shards_that_one_process_shows_are_one_commit)
+{
+    struct world *w = begin();
+    struct fake_member *ps = &w->members[0];
+    uint64_t before, was;
+
+    world_people(w, 1, 1);
+    before = commits(w);
+    world_submit(w, eight_shards);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    fake_read_all(w, ps);
+    T_GT(w->incarnations[7], 0);
+    T_LE(commits(w) - before, 7u); // submitted, placed, admitted, running, ..
+
+    world_kill(w, ps);
+    was = w->incarnations[7];
+    before = commits(w);
+    world_restart(w, ps);
+    for (int i = 0; i < LIMIT && w->incarnations[7] == was; i++) {
+        fake_read_all(w, ps);
+        fake_work(w, ps);
+        fake_deliver_all(w, ps);
+    }
+    T_GT(w->incarnations[7], was);
+    T_LE(commits(w) - before, 4u);
+    world_release(w);
+}
+
 // ---- K6 and I7
 
 // Runs until a manifest waits to be written (K4: after its intent).
