@@ -340,7 +340,7 @@ bool feed_lags(struct feed *f)
     now = sl_now_ms(f->clock);
     behind = lag(f, now);
     if (!f->waits && behind > 0)
-        f->until_ms = now + behind * f->round_ms;
+        f->until_ms = now + f->round_ms / FEED_SHARE;
     else if (f->waits && behind == 0 && f->until_ms > now + FEED_HOLD_MS)
         f->until_ms = now + FEED_HOLD_MS;
     f->waits = (f->waits || behind > 0) && now < f->until_ms;
@@ -394,6 +394,8 @@ static enum sl_err begin_copy(struct feed *f, struct part *p, unsigned who,
 
     if (p->making)
         return SL_EBUSY;
+    if (place->here && !place->copies)
+        return SL_ESTALE; // an image more costs the ranks as much as the first
     // Records are kept from here on.
     *place = (struct place){
         .here = true, .copies = true, .steps = p->made ? 0 : f->steps};

@@ -10,8 +10,12 @@
 //
 // Rounds may be quicker than a newcomer is with what they bring, on a slow link
 // or where all share a few cores: it would never get level. So the rank waits
-// between rounds while somebody who asks is rounds behind, at most as long as
-// so many rounds take (feed_lags).
+// between rounds while somebody who asks is rounds behind, before each round at
+// most the FEED_SHARE-th part of what the last one took (feed_lags). A round
+// takes as long as the slowest wait of all ranks and its own work, so with
+// waits of `w` and work of `r` that is w <= (r + w) / FEED_SHARE: whoever
+// follows whom, and however far behind, rounds go on at half their pace or
+// more.
 //
 //   feed_new -> feed_read ... (I/O)
 //               feed_round, feed_lags until false ... (compute) -> feed_free
@@ -27,7 +31,8 @@
 // Units    bytes; steps: how many a part's state has counted, which names one
 //          state of a generation; rounds: as in the tag.
 // Errors   feed_read: SL_EBUSY: not yet, ask again; SL_ESTALE: no longer, what
-//          was copied leads nowhere; SL_ERANGE.
+//          was copied leads nowhere (of a part that follows records, no second
+//          image is made); SL_ERANGE.
 #ifndef WORKER_RING_FEED_H
 #define WORKER_RING_FEED_H
 
@@ -41,6 +46,7 @@
 #define FEED_LAG 2          // rounds behind: is waited for, until level
 #define FEED_COPY_LAG 4     // while the image is copied, which comes first
 #define FEED_ASKS_MS 250    // who has not asked for longer, and two rounds
+#define FEED_SHARE 2        // a wait is so small a part of a round, or less
 #define FEED_PATIENCE 60000 // ms since it came first; then rounds go on
 #define FEED_HOLD_MS                                                           \
     20 // more, until it is made a member: a round that is

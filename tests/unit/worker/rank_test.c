@@ -707,19 +707,69 @@ static void fall_behind(struct going *g, unsigned rounds)
     T_TRUE(feed_lags(g->feed[0]));
 }
 
-TEST(rank, nobody_is_waited_for_longer_than_the_rounds_that_it_is_behind)
+TEST(rank, nobody_is_waited_for_longer_than_a_share_of_a_round)
 {
     struct going g;
 
     fall_behind(&g, 3);
-    clock_fake_advance_ms(&g.clock, 299);
+    clock_fake_advance_ms(&g.clock, 49);
     T_TRUE(feed_lags(g.feed[0]));
     clock_fake_advance_ms(&g.clock, 1);
     T_FALSE(feed_lags(g.feed[0]));
     round_of_ms(&g, 100); // as long as a round takes, not a round and the wait
     T_TRUE(feed_lags(g.feed[0]));
-    clock_fake_advance_ms(&g.clock, 400);
+    clock_fake_advance_ms(&g.clock, 50);
     T_FALSE(feed_lags(g.feed[0]));
+    going_release(&g);
+}
+
+// What one rank waits the others take for their own round. Each had waited as
+// many such rounds as its newcomer was behind: a job went on for hours.
+TEST(rank, waits_of_ranks_do_not_feed_each_other)
+{
+    const uint64_t round_ms = 20;
+    struct feed_ask ask = {.follower = 1, .bytes = sizeof(struct feed_image)};
+    struct feed_image head;
+    uint64_t began_ms, rounds = 0;
+    struct going g;
+
+    going_init(&g, (char *)"sgd", 1);
+    while (g.next[0] != g.next[1])
+        go_on(&g, g.next[0] > g.next[1]);
+    began_ms = sl_now_ms(&g.clock.clock);
+    for (; rounds < FEED_ROUNDS; rounds++) {
+        ask.part = rounds % 2; // of one rank, then of the other
+        (void)feed_read(g.feed[ask.part], &ask, &head, NULL);
+        for (unsigned i = 0; i < 2; i++)
+            while (feed_lags(g.feed[i]) && feed_lags(g.feed[1 - i]))
+                clock_fake_advance_ms(&g.clock, 1);
+        for (unsigned i = 0; i < 2; i++) // one after the other, at the worst
+            while (feed_lags(g.feed[i]))
+                clock_fake_advance_ms(&g.clock, 1);
+        clock_fake_advance_ms(&g.clock, round_ms);
+        go_on(&g, 0);
+        go_on(&g, 1);
+    }
+    T_LE(sl_now_ms(&g.clock.clock) - began_ms, 2 * round_ms * rounds);
+    going_release(&g);
+}
+
+TEST(rank, a_newcomer_that_follows_records_gets_no_second_image)
+{
+    struct feed_ask ask = {.follower = 1, .bytes = sizeof(struct feed_image)};
+    struct feed_ask record = {
+        .follower = 1, .record = true, .bytes = sizeof(struct feed_record)};
+    struct feed_image head;
+    struct feed_record next;
+    struct going g;
+
+    going_init(&g, (char *)"sgd", 1);
+    T_OK(feed_read(g.feed[0], &ask, &head, t_err()));
+    T_OK(feed_read(g.feed[0], &ask, &head, t_err())); // its answer was lost
+    record.after = g.next[0];
+    go_on(&g, 0);
+    T_OK(feed_read(g.feed[0], &record, &next, t_err()));
+    T_FAILS(SL_ESTALE, feed_read(g.feed[0], &ask, &head, t_err()));
     going_release(&g);
 }
 
@@ -727,10 +777,15 @@ TEST(rank, nobody_waits_for_a_newcomer_that_asks_no_more)
 {
     struct going g;
 
-    fall_behind(&g, 5);
-    clock_fake_advance_ms(&g.clock, FEED_ASKS_MS + 2 * 100 + 1);
-    T_TRUE(feed_lags(g.feed[0])); // as long as for one that is level
-    clock_fake_advance_ms(&g.clock, FEED_HOLD_MS);
+    fall_behind(&g, 4);
+    clock_fake_advance_ms(&g.clock, 50);
+    T_FALSE(feed_lags(g.feed[0]));
+    round_of_ms(&g, 100);
+    T_TRUE(feed_lags(g.feed[0])); // it has asked lately
+    clock_fake_advance_ms(&g.clock, 50);
+    T_FALSE(feed_lags(g.feed[0]));
+    round_of_ms(&g, FEED_ASKS_MS / 2);
+    round_of_ms(&g, 20);
     T_FALSE(feed_lags(g.feed[0]));
     going_release(&g);
 }
