@@ -148,7 +148,8 @@ int main(int argc, char **argv)
     struct ranks_said said = {0};
     struct sl_error err = SL_ERROR_INIT;
     struct rpc_io_options io_options = {.threads = 1};
-    struct group_options o = {.job = 1, .generation = 1, .timeout_ms = 10000};
+    struct group_options o = {.of = {.job = 1, .generation = 1},
+                              .timeout_ms = 10000};
     struct rpc_server *server;
     struct rpc_tls tls;
     struct rpc_table table;

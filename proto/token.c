@@ -56,6 +56,19 @@ enum sl_err token_make_lease(struct wire_token *out,
     return sign(out, key, text, n);
 }
 
+enum sl_err token_make_ring(struct wire_token *out,
+                            const uint8_t key[TOKEN_KEY_BYTES],
+                            uint64_t job_uid, uint64_t job_incarnation,
+                            uint64_t generation)
+{
+    char text[100];
+    int n = snprintf(text, sizeof(text),
+                     "sluice.v1 rank %016" PRIx64 " %016" PRIx64 " %016" PRIx64,
+                     job_uid, job_incarnation, generation);
+
+    return sign(out, key, text, n);
+}
+
 bool token_same(const struct wire_token *a, const struct wire_token *b)
 {
     return ((a->low ^ b->low) | (a->high ^ b->high)) == 0;

@@ -4,7 +4,9 @@
 // A token is the first 128 bits of HMAC-SHA256, under a key that coordinator
 // and psservers have, over the job's uid, its incarnation and what the bearer
 // may do. The coordinator hands it to a worker with the job (JobOpen); shards
-// compare it before they answer. The proof of a lease is the same over closure
+// compare it before they answer. One for a rank is of a generation of a ring,
+// too: its ranks have it from the coordinator (RingBegin), and compare it. The
+// proof of a lease is the same over closure
 // and attempt, too: without it an attempt fences no other one.
 //
 // Threads  any.
@@ -31,6 +33,18 @@ enum sl_err token_make_lease(struct wire_token *out,
                              const uint8_t key[TOKEN_KEY_BYTES],
                              uint64_t job_uid, uint64_t job_incarnation,
                              uint64_t closure, struct wire_attempt attempt);
+
+// For a rank of a generation of one of the job's rings, or who follows it.
+enum sl_err token_make_ring(struct wire_token *out,
+                            const uint8_t key[TOKEN_KEY_BYTES],
+                            uint64_t job_uid, uint64_t job_incarnation,
+                            uint64_t generation);
+
+// True if it is no token: all zeroes.
+static inline bool token_absent(const struct wire_token *t)
+{
+    return t->low == 0 && t->high == 0;
+}
 
 // In a time that says nothing of where they differ.
 bool token_same(const struct wire_token *a, const struct wire_token *b);

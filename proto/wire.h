@@ -177,6 +177,11 @@ struct wire_token { // zeros: none
     uint64_t low, high;
 };
 
+// NULL is zeros; *out, or NULL of zeros.
+struct wire_token wire_token_of(const Sluice__V1__JobToken *m);
+Sluice__V1__JobToken *wire_token_msg(Sluice__V1__JobToken *out,
+                                     const struct wire_token *t);
+
 struct wire_ask {
     uint64_t job, job_incarnation, incarnation, closure;
     struct wire_attempt attempt;
@@ -288,6 +293,7 @@ struct wire_piece { // of a sum, from rank to rank
     uint32_t from, hop;
     uint32_t lane; // below WIRE_LANES
     enum wire_type wire;
+    struct wire_token token;
     struct sl_slices payload; // whole elements, at least one
 };
 

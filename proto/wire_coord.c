@@ -43,6 +43,21 @@ struct wire_tag wire_tag_of(const Sluice__V1__Tag *m)
                      : (struct wire_tag){0, 0};
 }
 
+struct wire_token wire_token_of(const Sluice__V1__JobToken *m)
+{
+    return m != NULL ? (struct wire_token){m->low, m->high}
+                     : (struct wire_token){0, 0};
+}
+
+Sluice__V1__JobToken *wire_token_msg(Sluice__V1__JobToken *out,
+                                     const struct wire_token *t)
+{
+    *out = (Sluice__V1__JobToken)SLUICE__V1__JOB_TOKEN__INIT;
+    out->low = t->low;
+    out->high = t->high;
+    return t->low == 0 && t->high == 0 ? NULL : out;
+}
+
 void wire_usage(Sluice__V1__Heartbeat *beat)
 {
     struct usage used = usage_read();

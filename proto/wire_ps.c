@@ -146,6 +146,7 @@ static const struct wire_field piece_fields[] = {
     FIELD(wire_piece, 6, WIRE_U64, first, 0, NULL),
     FIELD(wire_piece, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
     FIELD(wire_piece, 8, WIRE_U32, lane, 0, NULL),
+    FIELD(wire_piece, 9, WIRE_MESSAGE, token, 0, &token_table),
     FIELD(wire_piece, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_piece, "PieceRequest", piece_fields, piece_request);
@@ -279,7 +280,8 @@ size_t wire_encode_push(uint8_t out[WIRE_HEAD_MAX], const struct wire_push *m,
 size_t wire_encode_piece(uint8_t out[WIRE_HEAD_MAX], const struct wire_piece *m,
                          size_t payload_bytes)
 {
-    return encode(out, &wire_table_piece, m, 0, payload_bytes);
+    return encode(out, &wire_table_piece, m, no_token(&m->token, 9),
+                  payload_bytes);
 }
 
 size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],

@@ -407,6 +407,7 @@ enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
     rank->able = message->copies;
     rank->lanes = message->lanes;
     rank->marks = message->marks;
+    rank->tokens = message->tokens;
     LOG(INFO, "rank joined", "job=%s worker=%s address=%s", job->id_text,
         m->name, rank->address);
     return put_out_near(c, job, ring, m->id) ? SL_ESTATE : SL_OK;

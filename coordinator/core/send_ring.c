@@ -5,6 +5,7 @@
 
 #include "common/base/mem.h"
 #include "coordinator/core/send.h"
+#include "coordinator/core/tokens.h"
 
 #define DOWN(name_, KIND, field_, value_)                                      \
     Sluice__V1__AttendDown name_ = SLUICE__V1__ATTEND_DOWN__INIT;              \
@@ -131,6 +132,7 @@ void send_ring_begin(struct coord *c, const struct job *job,
 {
     Sluice__V1__RingBegin msg = SLUICE__V1__RING_BEGIN__INIT;
     Sluice__V1__Tag base = wire_tag_msg(ring->base);
+    Sluice__V1__JobToken token = SLUICE__V1__JOB_TOKEN__INIT;
     struct begin_parts parts = {.ranks = NULL};
     DOWN(down, RING_BEGIN, ring_begin, &msg);
     enum sl_err rc = take_ranks(c, &parts, ring);
@@ -153,6 +155,8 @@ void send_ring_begin(struct coord *c, const struct job *job,
     msg.contributions = job->allreduce ? job->contributions : 1;
     msg.lanes = ring_lanes(ring);
     msg.marks = ring_marks(ring);
+    if (ring_tokens(ring) && tokens_make_ring(c, job, ring->generation, &token))
+        msg.token = &token;
     if (rc == SL_OK)
         send_down(c, member, &down);
     else
@@ -163,6 +167,7 @@ void send_ring_begin(struct coord *c, const struct job *job,
 void send_ring_copy(struct coord *c, const struct job *job, uint64_t member)
 {
     Sluice__V1__RingCopy msg = SLUICE__V1__RING_COPY__INIT;
+    Sluice__V1__JobToken token = SLUICE__V1__JOB_TOKEN__INIT;
     struct begin_parts parts = {.ranks = NULL};
     DOWN(down, RING_COPY, ring_copy, &msg);
     enum sl_err rc = take_ranks(c, &parts, &job->ring);
@@ -174,6 +179,9 @@ void send_ring_copy(struct coord *c, const struct job *job, uint64_t member)
     msg.job_uid = job->uid;
     msg.ranks = parts.rank_list;
     msg.n_ranks = job->ring.members;
+    if (ring_tokens(&job->ring) &&
+        tokens_make_ring(c, job, job->ring.generation, &token))
+        msg.token = &token;
     if (rc == SL_OK)
         send_down(c, member, &down);
     else

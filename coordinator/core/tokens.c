@@ -55,3 +55,20 @@ bool tokens_make(const struct coord *c, const struct job *job,
     explicit_bzero(key, sizeof(key));
     return made;
 }
+
+bool tokens_make_ring(const struct coord *c, const struct job *job,
+                      uint64_t generation, Sluice__V1__JobToken *out)
+{
+    uint8_t key[TOKEN_KEY_BYTES];
+    struct wire_token token;
+    bool made = tokens_key(c, key) &&
+                token_make_ring(&token, key, job->uid, job->incarnation,
+                                generation) == SL_OK;
+
+    if (made) {
+        out->low = token.low;
+        out->high = token.high;
+    }
+    explicit_bzero(key, sizeof(key));
+    return made;
+}

@@ -26,4 +26,8 @@ bool tokens_prove(const struct coord *c, const struct work *w,
 bool tokens_make(const struct coord *c, const struct job *job,
                  Sluice__V1__JobToken *out);
 
+// For the ranks of a generation; false: there is none.
+bool tokens_make_ring(const struct coord *c, const struct job *job,
+                      uint64_t generation, Sluice__V1__JobToken *out);
+
 #endif

@@ -75,6 +75,15 @@ bool ring_marks(const struct ring *r)
     return r->members > 0;
 }
 
+bool ring_tokens(const struct ring *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->rank[i].in && !r->rank[i].tokens)
+            return false;
+    }
+    return r->members > 0;
+}
+
 static enum sl_err grow(struct ring *r)
 {
     uint32_t space = r->space == 0 ? 8 : r->space * 2;

@@ -56,6 +56,7 @@ struct ring_rank {
     bool copies;         // and does: it need not be waited for
     bool lanes;          // its sums have two lanes
     bool marks;          // it sums which variables have a gradient
+    bool tokens;         // it shows other ranks the token of its generation
     bool in;             // of the present generation, else it waits for one
     bool answered;       // tag holds
     bool holds;          // COPYING: its state is the base
@@ -107,6 +108,8 @@ uint32_t ring_index(const struct ring *r, uint64_t member);
 bool ring_lanes(const struct ring *r);
 // Every member sums which variables have a gradient.
 bool ring_marks(const struct ring *r);
+// Every member shows the others a token.
+bool ring_tokens(const struct ring *r);
 
 // A newcomer that may copy the state of those who run; or NULL. ring_copies: it
 // has been told to. ring_copied: of what generation, it has it, or cannot.

@@ -61,7 +61,8 @@ struct ring {
     uint64_t hold;      // until they have judged: see Rates
     struct copy_served served;
 
-    struct feed *feed; // of the generation that went last
+    struct wire_token token; // of the generation that was joined
+    struct feed *feed;       // of the generation that went last
     uint64_t fed;
     struct newcomer *newcomer; // NULL: nobody is followed
     uint64_t followed;         // generation
@@ -148,13 +149,15 @@ static void stop_feed(struct ring *t)
 // follows there is nothing to follow.
 static void start_feed(struct ring *t)
 {
+    const struct ranks_of of = {t->lease->job, t->opened, t->token};
+
     stop_feed(t);
     if (counted_full(&rank_once(rank_of(t))->counted))
         return;
     t->fed = t->opened;
     if (feed_new(&t->feed, rank_of(t), t->by->clock) == SL_OK &&
-        ranks_serve_feed(t->ring_env->ranks, t->lease->job, t->fed, read_feed,
-                         t->feed) != SL_OK) {
+        ranks_serve_feed(t->ring_env->ranks, &of, read_feed, t->feed) !=
+            SL_OK) {
         feed_free(t->feed);
         t->feed = NULL;
     }
@@ -319,6 +322,8 @@ static uint32_t early_buckets(const struct ring *t,
 static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
                         struct sl_error *err)
 {
+    const struct ranks_of of = {begin->job, begin->generation,
+                                wire_token_of(begin->token)};
     uint32_t early = early_buckets(t, begin);
     enum wire_type wire = spec_wire(t->lease->record->open->spec);
     struct job_ring *ring = t->by->ring;
@@ -340,13 +345,13 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
     if (rc == SL_OK && begin->n_holders < begin->n_ranks)
         rc = rank_bring(rank_of(t), err); // for those who have it not
     if (rc == SL_OK)
-        rc = copy_serve(&t->served, t->ring_env->ranks, t->lease->job,
-                        begin->generation, &ring->rank, err);
+        rc = copy_serve(&t->served, t->ring_env->ranks, &of, &ring->rank, err);
     if (rc == SL_OK)
         rc = sum_join(&ring->sum, t->ring_env, begin, wire, early, err);
     if (rc != SL_OK)
         return rc;
     t->joined = true;
+    t->token = of.token;
     seat_on_end(t->seat, on_end, t);
     return SL_OK;
 }

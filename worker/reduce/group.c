@@ -31,7 +31,7 @@ struct group {
     struct rpc_io *io;
     const struct rpc_tls *tls;
     struct ranks *ranks;
-    uint64_t job, generation;
+    struct ranks_of of;
     uint32_t lane, count, self, timeout_ms;
     enum wire_type wire;
     char **address; // owned
@@ -91,8 +91,7 @@ static enum sl_err make_net(struct group *g, const struct group_options *o,
         .io = o->io,
         .tls = o->tls,
         .inbox = &g->inbox,
-        .job = o->job,
-        .generation = o->generation,
+        .of = o->of,
         .lane = o->lane,
         .address = address,
         .rank = rank,
@@ -161,8 +160,7 @@ static enum sl_err set_up(struct group *g, const struct group_options *o,
     if (rc == SL_OK)
         rc = make_share(g, &share, err);
     if (rc == SL_OK)
-        rc = ranks_add(g->ranks, g->job, g->generation, g->lane, &g->inbox,
-                       share);
+        rc = ranks_add(g->ranks, &g->of, g->lane, &g->inbox, share);
     g->added = rc == SL_OK;
     if (rc == SL_OK && g->count > 1)
         g->has_thread = pthread_create(&g->thread, NULL, background, g) == 0;
@@ -182,8 +180,7 @@ enum sl_err group_new(struct group **out, const struct group_options *o,
     g->io = o->io;
     g->tls = o->tls;
     g->ranks = o->ranks;
-    g->job = o->job;
-    g->generation = o->generation;
+    g->of = o->of;
     g->lane = o->lane;
     g->count = o->count;
     g->self = o->self;
@@ -245,7 +242,7 @@ void group_free(struct group *g)
     if (g->has_thread)
         pthread_join(g->thread, NULL);
     if (g->added)
-        ranks_remove(g->ranks, g->job, g->generation, g->lane);
+        ranks_remove(g->ranks, g->of.job, g->of.generation, g->lane);
     inbox_close(&g->inbox);
     net_free(g->net);
     host_free(g->local);
@@ -281,14 +278,16 @@ static enum sl_err ask_share(struct group *g, struct rpc_channel *first,
 {
     const struct rpc_call_options options = {.deadline_ms = SHARE_CALL_MS};
     Sluice__V1__ShareRequest m = SLUICE__V1__SHARE_REQUEST__INIT;
+    Sluice__V1__JobToken token;
     Sluice__V1__ShareReply *reply = NULL;
     struct rpc_body *body = NULL;
     struct wire_arena arena;
     struct rpc_msg msg;
     enum sl_err rc;
 
-    m.job = g->job;
-    m.generation = g->generation;
+    m.job = g->of.job;
+    m.generation = g->of.generation;
+    m.token = wire_token_msg(&token, &g->of.token);
     m.from = g->self;
     m.lane = g->lane;
     rpc_msg_init(&msg);

@@ -45,7 +45,7 @@ struct group_options {
     struct rpc_io *io;
     const struct rpc_tls *tls;
     struct ranks *ranks;
-    uint64_t job, generation;
+    struct ranks_of of;
     uint32_t lane; // below WIRE_LANES
     const struct group_rank *rank;
     uint32_t count, self;

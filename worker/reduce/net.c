@@ -186,7 +186,7 @@ static void note_failure_locked(struct net *n, struct put *p)
     if (p->code == SL_ESTALE) {
         snprintf(text, sizeof(text),
                  "rank %u at %s has left generation %" PRIu64, n->rank[p->to],
-                 n->address[p->to], n->o.generation);
+                 n->address[p->to], n->o.of.generation);
         fail_locked(n, SL_ESTALE, n->rank[p->to], text);
         return;
     }
@@ -294,8 +294,9 @@ static enum sl_err send_piece(struct net *n, uint32_t to, uint32_t hop,
     p->net = n;
     p->to = to;
     p->bytes = bytes;
-    p->m = (struct wire_piece){.job = n->o.job,
-                               .generation = n->o.generation,
+    p->m = (struct wire_piece){.job = n->o.of.job,
+                               .generation = n->o.of.generation,
+                               .token = n->o.of.token,
                                .bucket = n->bucket,
                                .first = first,
                                .from = n->rank[n->o.self],

@@ -23,13 +23,13 @@
 #define WORKER_REDUCE_NET_H
 
 #include "common/net/rpc.h"
-#include "worker/reduce/inbox.h"
+#include "worker/reduce/ranks.h"
 
 struct net_options {
     struct rpc_io *io;
     const struct rpc_tls *tls;
     struct inbox *inbox;
-    uint64_t job, generation;
+    struct ranks_of of;
     uint32_t lane;              // of the generation, that the inbox is of
     const char *const *address; // of each node
     const uint32_t *rank;       // its number, in messages and errors

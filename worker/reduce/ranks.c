@@ -13,6 +13,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/net/local/shm.h"
+#include "proto/token.h"
 
 struct lane {
     struct inbox *inbox; // NULL: it is not here
@@ -21,7 +22,7 @@ struct lane {
 
 struct entry {
     struct list_node node;
-    uint64_t job, generation;
+    struct ranks_of of;
     struct lane lane[WIRE_LANES]; // none: a state alone
     ranks_state_fn state;         // NULL: none
     void *arg;
@@ -65,7 +66,7 @@ static struct entry *find_locked(struct ranks *r, uint64_t job,
     {
         struct entry *e = list_entry(n, struct entry, node);
 
-        if (e->job == job && e->generation == generation)
+        if (e->of.job == job && e->of.generation == generation)
             return e;
     }
     return NULL;
@@ -79,11 +80,11 @@ static enum sl_err missing_locked(struct ranks *r, uint64_t job,
     {
         struct entry *e = list_entry(n, struct entry, node);
 
-        if (e->job == job && e->generation > generation)
+        if (e->of.job == job && e->of.generation > generation)
             return sl_fail(err, SL_ESTALE,
                            "generation %" PRIu64 " of job %" PRIu64
                            " is over: this rank is in %" PRIu64,
-                           generation, job, e->generation);
+                           generation, job, e->of.generation);
     }
     return sl_fail(err, SL_EUNAVAIL,
                    "generation %" PRIu64 " of job %" PRIu64 " is not here",
@@ -93,18 +94,16 @@ static enum sl_err missing_locked(struct ranks *r, uint64_t job,
 // ---- what is here
 
 // The entry of a generation, made if need be.
-static struct entry *entry_locked(struct ranks *r, uint64_t job,
-                                  uint64_t generation)
+static struct entry *entry_locked(struct ranks *r, const struct ranks_of *of)
 {
-    struct entry *e = find_locked(r, job, generation);
+    struct entry *e = find_locked(r, of->job, of->generation);
 
     if (e != NULL)
         return e;
     e = sl_calloc(1, sizeof(*e));
     if (e == NULL)
         return NULL;
-    e->job = job;
-    e->generation = generation;
+    e->of = *of;
     for (uint32_t i = 0; i < WIRE_LANES; i++)
         e->lane[i].share.fd = -1;
     list_push_back(&r->entries, &e->node);
@@ -122,15 +121,14 @@ static void forget_if_empty(struct entry *e)
     sl_free(e);
 }
 
-enum sl_err ranks_add(struct ranks *r, uint64_t job, uint64_t generation,
-                      uint32_t lane, struct inbox *inbox,
-                      struct ranks_share share)
+enum sl_err ranks_add(struct ranks *r, const struct ranks_of *of, uint32_t lane,
+                      struct inbox *inbox, struct ranks_share share)
 {
     enum sl_err rc = SL_OK;
     struct entry *e;
 
     pthread_rwlock_wrlock(&r->lock);
-    e = entry_locked(r, job, generation);
+    e = entry_locked(r, of);
     if (e == NULL) {
         rc = SL_ENOMEM;
     } else if (e->lane[lane].inbox != NULL) {
@@ -156,14 +154,14 @@ void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation,
     pthread_rwlock_unlock(&r->lock);
 }
 
-enum sl_err ranks_serve_state(struct ranks *r, uint64_t job,
-                              uint64_t generation, ranks_state_fn fn, void *arg)
+enum sl_err ranks_serve_state(struct ranks *r, const struct ranks_of *of,
+                              ranks_state_fn fn, void *arg)
 {
     enum sl_err rc = SL_OK;
     struct entry *e;
 
     pthread_rwlock_wrlock(&r->lock);
-    e = entry_locked(r, job, generation);
+    e = entry_locked(r, of);
     if (e == NULL) {
         rc = SL_ENOMEM;
     } else if (e->state != NULL) {
@@ -189,14 +187,14 @@ void ranks_stop_state(struct ranks *r, uint64_t job, uint64_t generation)
     pthread_rwlock_unlock(&r->lock);
 }
 
-enum sl_err ranks_serve_feed(struct ranks *r, uint64_t job, uint64_t generation,
+enum sl_err ranks_serve_feed(struct ranks *r, const struct ranks_of *of,
                              ranks_feed_fn fn, void *arg)
 {
     enum sl_err rc = SL_OK;
     struct entry *e;
 
     pthread_rwlock_wrlock(&r->lock);
-    e = entry_locked(r, job, generation);
+    e = entry_locked(r, of);
     if (e == NULL) {
         rc = SL_ENOMEM;
     } else if (e->feed != NULL) {
@@ -224,6 +222,21 @@ void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation)
 
 // ---- calls
 
+// Says whether a call may be of that generation.
+static enum sl_err admit(const struct entry *e, const struct wire_token *shown,
+                         struct sl_error *err)
+{
+    if (token_absent(&e->of.token) || token_same(&e->of.token, shown))
+        return SL_OK;
+    return token_absent(shown)
+               ? sl_fail(err, SL_EAUTH,
+                         "the call has no token of the ring: its ranks are "
+                         "given one (RingBegin.token)")
+               : sl_fail(err, SL_EDENIED,
+                         "the call's token is not of this generation of the "
+                         "ring");
+}
+
 static void piece(struct rpc_call *call, void *arg)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -235,9 +248,12 @@ static void piece(struct rpc_call *call, void *arg)
     if (rc == SL_OK) {
         pthread_rwlock_rdlock(&r->lock);
         e = find_locked(r, m.job, m.generation);
-        rc = e == NULL || e->lane[m.lane].inbox == NULL
-                 ? missing_locked(r, m.job, m.generation, &err)
-                 : inbox_offer(e->lane[m.lane].inbox, call, &m);
+        if (e == NULL || e->lane[m.lane].inbox == NULL)
+            rc = missing_locked(r, m.job, m.generation, &err);
+        else
+            rc = admit(e, &m.token, &err);
+        if (rc == SL_OK)
+            rc = inbox_offer(e->lane[m.lane].inbox, call, &m);
         pthread_rwlock_unlock(&r->lock);
     }
     if (rc != SL_OK)
@@ -255,12 +271,21 @@ static void answer_msg(struct rpc_call *call, enum sl_err rc,
     rpc_answer(call, rc, rc == SL_OK ? NULL : err, rc == SL_OK ? &msg : NULL);
 }
 
+static void tell_share(Sluice__V1__ShareReply *reply,
+                       const struct ranks_share *at)
+{
+    reply->pid = (uint64_t)getpid();
+    reply->fd = (uint32_t)at->fd;
+    reply->bytes = at->bytes;
+    reply->token = at->token;
+}
+
 static void share(struct rpc_call *call, void *arg)
 {
     Sluice__V1__ShareReply reply = SLUICE__V1__SHARE_REPLY__INIT;
     struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__ShareRequest *m = NULL;
-    const struct ranks_share *at;
+    struct wire_token token;
     struct ranks *r = arg;
     struct wire_arena arena;
     struct entry *e;
@@ -269,17 +294,15 @@ static void share(struct rpc_call *call, void *arg)
     wire_arena_init(&arena);
     rc = wire_unpack_share_request(&m, &arena, rpc_call_body(call), &err);
     if (rc == SL_OK) {
+        token = wire_token_of(m->token);
         pthread_rwlock_rdlock(&r->lock);
         e = find_locked(r, m->job, m->generation);
-        at = e == NULL ? NULL : &e->lane[m->lane].share;
-        if (at == NULL || at->fd < 0) {
+        if (e == NULL || e->lane[m->lane].share.fd < 0)
             rc = missing_locked(r, m->job, m->generation, &err);
-        } else {
-            reply.pid = (uint64_t)getpid();
-            reply.fd = (uint32_t)at->fd;
-            reply.bytes = at->bytes;
-            reply.token = at->token;
-        }
+        else
+            rc = admit(e, &token, &err);
+        if (rc == SL_OK)
+            tell_share(&reply, &e->lane[m->lane].share);
         pthread_rwlock_unlock(&r->lock);
     }
     wire_arena_release(&arena);
@@ -290,6 +313,7 @@ static enum sl_err read_state(struct ranks *r,
                               const Sluice__V1__StateRequest *m, void *to,
                               struct sl_error *err)
 {
+    struct wire_token token = wire_token_of(m->token);
     struct entry *e;
     enum sl_err rc;
 
@@ -297,10 +321,12 @@ static enum sl_err read_state(struct ranks *r,
     e = find_locked(r, m->job, m->generation);
     if (e == NULL || (m->follower != 0 ? e->feed == NULL : e->state == NULL))
         rc = missing_locked(r, m->job, m->generation, err);
-    else if (m->follower != 0)
-        rc = e->feed(e->feed_arg, m, to, err);
     else
-        rc = e->state(e->arg, m->offset, (size_t)m->bytes, to);
+        rc = admit(e, &token, err);
+    if (rc == SL_OK)
+        rc = m->follower != 0
+                 ? e->feed(e->feed_arg, m, to, err)
+                 : e->state(e->arg, m->offset, (size_t)m->bytes, to);
     pthread_rwlock_unlock(&r->lock);
     return rc;
 }
@@ -473,14 +499,16 @@ enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
     return rc;
 }
 
-enum sl_err ranks_fetch(struct rpc_channel *from, uint64_t job,
-                        uint64_t generation, uint64_t offset, size_t bytes,
-                        void *to, uint32_t timeout_ms, struct sl_error *err)
+enum sl_err ranks_fetch(struct rpc_channel *from, const struct ranks_of *of,
+                        uint64_t offset, size_t bytes, void *to,
+                        uint32_t timeout_ms, struct sl_error *err)
 {
     Sluice__V1__StateRequest m = SLUICE__V1__STATE_REQUEST__INIT;
+    Sluice__V1__JobToken token;
 
-    m.job = job;
-    m.generation = generation;
+    m.job = of->job;
+    m.generation = of->generation;
+    m.token = wire_token_msg(&token, &of->token);
     m.offset = offset;
     m.bytes = bytes;
     return ranks_ask(&(struct ranks_ask){from, &m, to, SL_OK}, 1, timeout_ms,

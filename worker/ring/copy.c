@@ -6,7 +6,6 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "proto/access.h"
-#include "worker/reduce/ranks.h"
 
 #define CALL_MS 2000     // a piece
 #define GIVE_UP_MS 10000 // without one piece from anybody
@@ -17,17 +16,17 @@ static enum sl_err read_view(void *arg, uint64_t offset, size_t bytes, void *to)
     return rank_view_read(arg, offset, bytes, to);
 }
 
-enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks, uint64_t job,
-                       uint64_t generation, const struct rank *r,
+enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks,
+                       const struct ranks_of *of, const struct rank *r,
                        struct sl_error *err)
 {
     enum sl_err rc;
 
-    c->job = job;
-    c->generation = generation;
+    c->job = of->job;
+    c->generation = of->generation;
     if (rank_view_init(&c->view, r) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "no memory to give the state out");
-    rc = ranks_serve_state(ranks, job, generation, read_view, &c->view);
+    rc = ranks_serve_state(ranks, of, read_view, &c->view);
     if (rc != SL_OK) {
         rank_view_release(&c->view);
         return sl_fail(err, rc, "the state cannot be given out");
@@ -49,7 +48,7 @@ void copy_unserve(struct copy_served *c)
 
 struct holders {
     struct seat *seat;
-    uint64_t job, generation;
+    struct ranks_of of;
     struct rpc_channel **channels; // owned
     size_t count, next;
 };
@@ -69,7 +68,8 @@ static enum sl_err holders_init(struct holders *h, struct seat *seat,
     enum sl_err rc = SL_OK;
 
     *h = (struct holders){
-        .seat = seat, .job = begin->job, .generation = begin->generation};
+        .seat = seat,
+        .of = {begin->job, begin->generation, wire_token_of(begin->token)}};
     h->channels = sl_calloc(begin->n_holders, sizeof(*h->channels));
     if (h->channels == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
@@ -96,8 +96,7 @@ static enum sl_err fetch(void *arg, uint64_t offset, size_t bytes, void *into,
     while (sl_now_ms(clock) < until) {
         struct rpc_channel *from = h->channels[h->next++ % h->count];
 
-        rc = ranks_fetch(from, h->job, h->generation, offset, bytes, into,
-                         CALL_MS, err);
+        rc = ranks_fetch(from, &h->of, offset, bytes, into, CALL_MS, err);
         if (rc == SL_OK) {
             FAULT("copy.piece");
             return rc;

@@ -10,6 +10,7 @@
 #ifndef WORKER_RING_COPY_H
 #define WORKER_RING_COPY_H
 
+#include "worker/reduce/ranks.h"
 #include "worker/ring/rank.h"
 #include "worker/ring/seat.h"
 
@@ -20,8 +21,8 @@ struct copy_served {
 };
 
 // *c must not move until copy_unserve.
-enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks, uint64_t job,
-                       uint64_t generation, const struct rank *r,
+enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks,
+                       const struct ranks_of *of, const struct rank *r,
                        struct sl_error *err);
 void copy_unserve(struct copy_served *c); // nothing, if nothing is given out
 

@@ -22,6 +22,7 @@
 struct newcomer {
     struct seat *seat;
     uint64_t job, generation;
+    Sluice__V1__JobToken token;    // of the generation
     struct rpc_channel **channels; // to the ranks; owned
     size_t count;
     uint64_t heard_ms;  // of the last answer
@@ -66,7 +67,7 @@ static uint64_t now_ms(const struct newcomer *n)
     return sl_now_ms(seat_env(n->seat)->clock);
 }
 
-static Sluice__V1__StateRequest request(const struct newcomer *n,
+static Sluice__V1__StateRequest request(struct newcomer *n,
                                         const struct feed_ask *ask)
 {
     Sluice__V1__StateRequest m = SLUICE__V1__STATE_REQUEST__INIT;
@@ -80,6 +81,7 @@ static Sluice__V1__StateRequest request(const struct newcomer *n,
     m.all = ask->all;
     m.offset = ask->offset;
     m.bytes = ask->bytes;
+    m.token = n->token.low == 0 && n->token.high == 0 ? NULL : &n->token;
     return m;
 }
 
@@ -124,6 +126,11 @@ enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
     n->seat = seat;
     n->job = copy->job;
     n->generation = copy->generation;
+    n->token = (Sluice__V1__JobToken)SLUICE__V1__JOB_TOKEN__INIT;
+    if (copy->token != NULL) {
+        n->token.low = copy->token->low;
+        n->token.high = copy->token->high;
+    }
     n->heard_ms = now_ms(n);
     rc = dial(n, copy, err);
     if (rc == SL_OK)

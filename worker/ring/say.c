@@ -57,6 +57,7 @@ Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
     m.copies = 1;
     m.lanes = 1;
     m.marks = 1;
+    m.tokens = 1;
     return copy(SLUICE__V1__ATTEND_UP__KIND_RING_JOIN, &m.base);
 }
 

@@ -35,16 +35,16 @@ static enum sl_err group_of_lane(struct group **out, const struct ring_env *env,
                                  uint32_t lane, enum wire_type wire,
                                  struct sl_error *err)
 {
-    struct group_options o = {.io = env->io,
-                              .tls = env->tls,
-                              .ranks = env->ranks,
-                              .job = begin->job,
-                              .generation = begin->generation,
-                              .lane = lane,
-                              .count = (uint32_t)begin->n_ranks,
-                              .self = begin->self,
-                              .wire = wire,
-                              .timeout_ms = SUM_SILENT_MS};
+    struct group_options o = {
+        .io = env->io,
+        .tls = env->tls,
+        .ranks = env->ranks,
+        .of = {begin->job, begin->generation, wire_token_of(begin->token)},
+        .lane = lane,
+        .count = (uint32_t)begin->n_ranks,
+        .self = begin->self,
+        .wire = wire,
+        .timeout_ms = SUM_SILENT_MS};
     struct group_rank *rank = sl_malloc_array(begin->n_ranks, sizeof(*rank));
     enum sl_err rc;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "coordinator/core/jobs.h"
+#include "proto/token.h"
 #include "tests/unit/coordinator/world_members.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -240,6 +241,37 @@ TEST(ring_life, sums_have_two_lanes_while_all_ranks_have)
     world_kill(&w, m[2]);
     run_to_going(&w, m, 2);
     T_TRUE(m[0]->rank.lanes && m[1]->rank.lanes);
+    world_release(&w);
+}
+
+TEST(ring_life, a_generation_has_a_token_where_all_its_ranks_show_it)
+{
+    struct fake_member *m[3];
+    struct wire_token first;
+    struct world w;
+
+    world_init(&w, WORLD_SITUATION);
+    w.secret[0] = 5;
+    world_stop_coord(&w);
+    world_start_coord(&w);
+    world_people(&w, 0, 2);
+    world_submit(&w, world_ring_job);
+    m[0] = worker(&w, 0);
+    m[1] = worker(&w, 1);
+    run_to_going(&w, m, 2);
+    first = m[0]->rank.token;
+    T_TRUE(!token_absent(&first) && token_same(&first, &m[1]->rank.token));
+    m[2] = world_add(&w, FAKE_WORKER, "w-9");
+    m[2]->one_lane = true; // of before tokens, too
+    world_attach(&w, m[2]);
+    run_to_going(&w, m, 3);
+    for (unsigned i = 0; i < 3; i++)
+        T_TRUE(token_absent(&m[i]->rank.token));
+    world_kill(&w, m[2]);
+    run_to_going(&w, m, 2);
+    T_TRUE(!token_absent(&m[0]->rank.token));
+    T_TRUE(token_same(&m[0]->rank.token, &m[1]->rank.token));
+    T_TRUE(!token_same(&m[0]->rank.token, &first)); // of another generation
     world_release(&w);
 }
 

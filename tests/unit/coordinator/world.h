@@ -79,7 +79,8 @@ struct fake_rank {
     uint64_t request[WORLD_SHARDS], at_round[WORLD_SHARDS];
     Sluice__V1__RingBegin *begun; // to be brought into place; owned
     uint32_t ranks, self, contributions;
-    bool lanes; // of all ranks' sums
+    bool lanes;              // of all ranks' sums
+    struct wire_token token; // of the generation
     struct fake_state state;
 };
 
@@ -89,7 +90,7 @@ struct fake_member {
     bool groups;           // external: may be a member of a group
     unsigned edition;      // of the layers, that it knows
     uint64_t memory_bytes; // that it may use; 0: it does not say
-    bool one_lane;         // rank: its sums have no other
+    bool one_lane;         // rank: its sums have no other, it shows no token
     bool hangs;      // is heard of, but does nothing, and lets go of nothing
     bool waits;      // the same, for shards: it lets go when it is told to
     bool skips;      // none of its steps is finite

@@ -154,7 +154,7 @@ static void say_join(struct fake_member *m, const Sluice__V1__Lease *lease)
     join.address = "127.0.0.1:1";
     join.host = m->name;
     join.copies = 1;
-    join.lanes = !m->one_lane;
+    join.lanes = join.tokens = !m->one_lane;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_JOIN;
     up.ring_join = &join;
     fake_send(m, &up);
@@ -279,6 +279,7 @@ static void place_base(struct world *w, struct fake_member *m)
     r->self = r->begun->self;
     r->contributions = r->begun->contributions;
     r->lanes = r->begun->lanes;
+    r->token = wire_token_of(r->begun->token);
     T_EQ(r->begun->ranks[r->self]->process, m->process);
     r->told = r->state.tag.sequence;
     forget_begin(r);

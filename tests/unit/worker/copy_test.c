@@ -64,8 +64,9 @@ static void scene_init(struct scene *s)
     s->w.begin.n_ranks = HOLDERS;
     s->w.begin.holders = s->holders;
     s->w.begin.n_holders = HOLDERS;
-    T_OK(copy_serve(&s->served, s->holder[1].ranks, s->w.begin.job, 4, &s->from,
-                    t_err()));
+    T_OK(copy_serve(&s->served, s->holder[1].ranks,
+                    &(struct ranks_of){.job = s->w.begin.job, .generation = 4},
+                    &s->from, t_err()));
     T_OK(loop_new(&s->loop, t_err()));
     s->env = (struct ring_env){
         .loop = s->loop, .clock = sl_clock_real(), .io = s->holder[0].io};

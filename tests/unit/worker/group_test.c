@@ -35,7 +35,8 @@ struct ring {
     uint32_t count;
     enum wire_type wire;
     uint32_t timeout_ms;
-    bool lanes; // two
+    bool lanes;              // two
+    struct wire_token token; // of the generation
     // What all do at once.
     size_t elements;
     uint64_t first, buckets;
@@ -67,8 +68,7 @@ static void group_open(struct rank *r, uint64_t generation)
     struct group_options o = {
         .io = r->at.io,
         .ranks = r->at.ranks,
-        .job = 7,
-        .generation = generation,
+        .of = {7, generation, r->ring->token},
         .rank = g->who,
         .count = g->count,
         .self = r->self,
@@ -532,6 +532,82 @@ static enum sl_err say(struct rank *to, const struct wire_piece *m,
     return rc;
 }
 
+static enum sl_err ask_share_of(struct rank *to, Sluice__V1__JobToken *token)
+{
+    const struct rpc_call_options options = {.deadline_ms = TIMEOUT_MS};
+    Sluice__V1__ShareRequest m = SLUICE__V1__SHARE_REQUEST__INIT;
+    struct rpc_channel *channel = NULL;
+    struct rpc_body *body = NULL;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    m.job = 7;
+    m.generation = 5;
+    m.from = 1;
+    m.token = token;
+    T_OK(rpc_channel_new(&channel, to->at.io, to->at.address, NULL, NULL,
+                         t_err()));
+    rpc_msg_init(&msg);
+    T_OK(wire_msg(&msg, &m.base));
+    rc = rpc_call_sync(channel, WIRE_SHARE, &msg, &options, &body, NULL);
+    rpc_body_free(body);
+    rpc_channel_free(channel);
+    return rc;
+}
+
+static enum sl_err give_nothing(void *arg, uint64_t offset, size_t bytes,
+                                void *to)
+{
+    (void)offset;
+    memset(to, 0, bytes);
+    ++*(unsigned *)arg;
+    return SL_OK;
+}
+
+static enum sl_err ask_state_of(struct rank *to, struct wire_token token)
+{
+    struct ranks_of of = {7, 5, token};
+    struct rpc_channel *channel = NULL;
+    uint8_t bytes[8];
+    enum sl_err rc;
+
+    T_OK(rpc_channel_new(&channel, to->at.io, to->at.address, NULL, NULL,
+                         t_err()));
+    rc = ranks_fetch(channel, &of, 0, sizeof(bytes), bytes, TIMEOUT_MS, NULL);
+    rpc_channel_free(channel);
+    return rc;
+}
+
+// Who holds another job's token, or a token of this job's last generation, is
+// as strange as who holds none.
+TEST(group, who_does_not_show_the_token_of_the_ring_is_refused)
+{
+    const struct wire_token token = {11, 12}, other = {11, 13}, none = {0, 0};
+    struct wire_piece m = {.job = 7, .generation = 5, .from = 1, .hop = 0};
+    Sluice__V1__JobToken shown;
+    struct ranks_of of = {7, 5, token};
+    unsigned given = 0;
+    struct ring g;
+
+    ring_open(&g, "aa", WIRE_F32); // shares memory
+    g.token = token;
+    generation(&g, 5); // which sums
+    T_OK(ranks_serve_state(g.rank[0].at.ranks, &of, give_nothing, &given));
+    T_EQ(say(&g.rank[0], &m, 4), SL_EAUTH);
+    m.token = other;
+    T_EQ(say(&g.rank[0], &m, 4), SL_EDENIED);
+    T_EQ(ask_share_of(&g.rank[0], NULL), SL_EAUTH);
+    T_EQ(ask_share_of(&g.rank[0], wire_token_msg(&shown, &other)), SL_EDENIED);
+    T_OK(ask_share_of(&g.rank[0], wire_token_msg(&shown, &token)));
+    T_EQ(ask_state_of(&g.rank[0], none), SL_EAUTH);
+    T_EQ(ask_state_of(&g.rank[0], other), SL_EDENIED);
+    T_EQ(given, 0);
+    T_OK(ask_state_of(&g.rank[0], token));
+    T_EQ(given, 1);
+    ranks_stop_state(g.rank[0].at.ranks, 7, 5);
+    ring_close(&g);
+}
+
 TEST(group, strangers_are_refused)
 {
     struct wire_piece m = {.job = 7, .generation = 5, .from = 1, .hop = 0};
@@ -601,6 +677,7 @@ static enum sl_err read_state(void *arg, uint64_t offset, size_t bytes,
 
 TEST(group, a_state_is_copied_while_it_is_served)
 {
+    const struct ranks_of of = {.job = 7, .generation = 2};
     uint8_t state[1000], got[1000];
     struct rpc_channel *channel = NULL;
     struct ring g;
@@ -612,16 +689,16 @@ TEST(group, a_state_is_copied_while_it_is_served)
     T_OK(rpc_channel_new(&channel, g.rank[1].at.io, g.rank[0].at.address, NULL,
                          NULL, t_err()));
     T_FAILS(SL_EUNAVAIL,
-            ranks_fetch(channel, 7, 2, 0, 500, got, TIMEOUT_MS, t_err()));
-    T_OK(ranks_serve_state(g.rank[0].at.ranks, 7, 2, read_state, state));
-    T_OK(ranks_fetch(channel, 7, 2, 0, 500, got, TIMEOUT_MS, t_err()));
-    T_OK(ranks_fetch(channel, 7, 2, 500, 500, got + 500, TIMEOUT_MS, t_err()));
+            ranks_fetch(channel, &of, 0, 500, got, TIMEOUT_MS, t_err()));
+    T_OK(ranks_serve_state(g.rank[0].at.ranks, &of, read_state, state));
+    T_OK(ranks_fetch(channel, &of, 0, 500, got, TIMEOUT_MS, t_err()));
+    T_OK(ranks_fetch(channel, &of, 500, 500, got + 500, TIMEOUT_MS, t_err()));
     T_EQ(memcmp(state, got, sizeof(state)), 0);
     T_FAILS(SL_ERANGE,
-            ranks_fetch(channel, 7, 2, 900, 500, got, TIMEOUT_MS, t_err()));
+            ranks_fetch(channel, &of, 900, 500, got, TIMEOUT_MS, t_err()));
     ranks_stop_state(g.rank[0].at.ranks, 7, 2);
     T_FAILS(SL_EUNAVAIL,
-            ranks_fetch(channel, 7, 2, 0, 500, got, TIMEOUT_MS, t_err()));
+            ranks_fetch(channel, &of, 0, 500, got, TIMEOUT_MS, t_err()));
     rpc_channel_free(channel);
     ring_close(&g);
 }
