@@ -5,6 +5,7 @@
 
 #include "common/base/json.h"
 #include "common/base/mem.h"
+#include "common/net/wirescan.h"
 #include "proto/pbjson.h"
 #include "proto/wire.h"
 #include "tests/fuzz/fuzz.h"
@@ -36,11 +37,21 @@ WIRE_UNPACK_MAP(UNPACK)
 #define ENTRY(name, Type) unpack_##name,
 static const unpack_fn unpacks[] = {WIRE_UNPACK_MAP(ENTRY)};
 
-// wirescan_arena.c: 33 times the message and 64 KiB; gathered once if it came
-// in pieces.
-static size_t budget_of(size_t size)
+#define DESCRIPTOR(name, Type) &sluice__v1__##name##__descriptor,
+static const ProtobufCMessageDescriptor *const descriptors[] = {
+    WIRE_UNPACK_MAP(DESCRIPTOR)};
+
+// wirescan_arena.c: 33 times the message, the structs of its nested messages,
+// and 64 KiB; gathered once if it came in pieces.
+static size_t budget_of(const ProtobufCMessageDescriptor *descriptor,
+                        const uint8_t *bytes, size_t size)
 {
-    return 36 * size + (80u << 10);
+    size_t structs = 0;
+
+    if (wire_scan_structs(descriptor, bytes, size, NULL, &structs, NULL) !=
+        SL_OK)
+        structs = 0; // refused before anything is unpacked
+    return 36 * size + structs + (80u << 10);
 }
 
 // Packed, copied and by way of JSON it stays what it is.
@@ -102,11 +113,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sl_slice one;
     struct sl_slices all;
     unpack_fn unpack;
+    size_t budget;
     enum sl_err rc;
 
     if (size == 0)
         return 0;
     unpack = unpacks[data[0] % SL_COUNT(unpacks)];
+    budget =
+        budget_of(descriptors[data[0] % SL_COUNT(unpacks)], data + 1, size - 1);
     one = (struct sl_slice){data + 1, size - 1};
     all = slices_one(&one);
     fuzz_cut_init(&cut, data + 1, size - 1);
@@ -115,9 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_TRUE(arena != NULL && other != NULL);
     wire_arena_init(arena);
     wire_arena_init(other);
-    fuzz_budget(2 * budget_of(size));
+    fuzz_budget(2 * budget);
     rc = unpack(&m, arena, &all, &err);
-    FUZZ_TRUE(arena->used_bytes <= budget_of(size));
+    FUZZ_TRUE(arena->used_bytes <= budget);
     FUZZ_TRUE(unpack(&pieces, other, &cut.slices, NULL) == rc);
     fuzz_budget(SIZE_MAX);
     if (rc == SL_OK) {
