@@ -232,7 +232,8 @@ class Worker:
             if key[0] == revoke.job and (revoke.whole_job or
                                          key[1] == revoke.closure):
                 del self.held[key]
-        if revoke.whole_job:
+        # Who attaches is told of each job that is paused, also of others' jobs.
+        if revoke.whole_job and revoke.job in self.jobs:
             print(f"job {revoke.job} has ended: {revoke.why}", flush=True)
             self.leases.put(None)
 

@@ -60,11 +60,10 @@ PSSERVERS_SAY = ["heartbeat", "shard_hello", "shard_hello", "snapshot", "deleted
                  "ring_answer"]
 RING = {"ring_open": ("ring_answer", True), "ring_begin": ("ring_ready", True),
         "ring_go": ("ring_step", False)}
-# Without Pause: the honest job's programs (examples/external_worker.py) take the
-# word that any job is paused for the end of their own.
 CALLS = {"Submit": ("SubmitRequest", "SubmitReply"),
          "Get": ("JobRequest", "JobStatus"), "List": ("ListRequest", "ListReply"),
-         "Stop": ("StopRequest", "JobStatus"), "Delete": ("JobRequest", "DeleteReply"),
+         "Stop": ("StopRequest", "JobStatus"), "Pause": ("PauseRequest", "JobStatus"),
+         "Resume": ("JobRequest", "JobStatus"), "Delete": ("JobRequest", "DeleteReply"),
          "Checkpoints": ("JobRequest", "CheckpointsReply"),
          "Checkpoint": ("CheckpointRequest", "CheckpointReply"),
          "Quota": ("QuotaRequest", "QuotaReply"), "Logs": ("LogsRequest", "LogLines"),
@@ -359,7 +358,7 @@ class Client(Caller):
                 request.dry_run = True  # it may be one that computes for hours
             return request
         request = super().request(method)
-        if method in ("Stop", "Delete"):
+        if method in ("Stop", "Delete", "Pause", "Resume"):
             request.id = f"j-{self.job()}"
         return request
 

@@ -97,6 +97,15 @@ def a_stock_python_client_trains_and_dies():
         check_learnt(c, job)
 
 
+def another_job_that_is_paused_ends_no_program():
+    with Cluster(psservers=1, workers=0) as c:
+        other = c.submit(linear_job())
+        c.wait_state(other, "running")
+        c.run("pause", other)
+        with Programs(lambda name: Program(c, name), count=1):
+            check_counts(c.wait_state(c.submit(linear_job(epochs=1))))
+
+
 def sixteen_bits_from_a_program_of_the_users():
     """train.wire is for everybody; a shard takes each call as it comes, so a
     program that knows f32 alone may take part in such a job."""
@@ -204,6 +213,7 @@ def a_bad_push_is_refused_and_changes_nothing():
 
 if __name__ == "__main__":
     main([a_stock_python_client_trains_and_dies,
+          another_job_that_is_paused_ends_no_program,
           sixteen_bits_from_a_program_of_the_users,
           a_checkpoint_of_an_ended_job_can_be_pulled,
           an_ordinary_worker_takes_no_external_job,
