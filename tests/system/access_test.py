@@ -215,8 +215,12 @@ def who_was_refused_is_written_down_and_full_files_are_put_beside():
         told = wait_for("the line", denials)
         check([(x["role"], x["name"], x["tenant"], x["call"], x["result"]) for x in told]
               == [("viewer", "vic", "a", "Stop", "SL_EDENIED")], "it has", *told)
-        for _ in range(40):
+        for _ in range(40):  # ten lines, and one of the others
             c.run("stop", "j-1", want=3)
+        job = c.submit(mlp_job("filler"))
+        for _ in range(15):  # what succeeds is written each time
+            c.run("pause", job)
+            c.run("resume", job)
         c.kill("coordinator", signal.SIGTERM)  # writes what it has counted
         full = sorted(folder.glob("audit.log.*"))
         log = folder / "audit.log"
@@ -224,7 +228,13 @@ def who_was_refused_is_written_down_and_full_files_are_put_beside():
                     [f"audit.log.{i + 1:06}" for i in range(len(full))], "full files")
         check(len(full) >= 2, "nothing was full")
         lines = [json.loads(x) for f in (*full, log) for x in f.read_text().splitlines()]
-        check(sum(x.get("times", 0) for x in lines) == 3, "not 3 times", *lines)
+        denied = [x.get("times", 0) for x in lines if x["result"] == "SL_EDENIED"]
+        check_equal(sum(denied), 3, "times that it was denied")
+        failed = [x.get("times", 0) for x in lines if x["result"] == "SL_ENOENT"]
+        check_equal(sum(x or 1 for x in failed), 40, "times that it failed")
+        check(failed.count(0) <= 20, "each is a line of its own", failed)
+        done = [x["call"] for x in lines if x["result"] == "SL_OK"]
+        check_equal((done.count("Pause"), done.count("Resume")), (15, 15), "what succeeded")
         held = c.json("audit", "verify", log)
         check((held["files"], held["lines"], held["last"]) ==
               (len(full) + 1, len(lines), lines[-1]["hash"]), "it says", held)
