@@ -6,11 +6,15 @@ After each disturbance the job must finish with every step counted once and
 every sample of every epoch counted once (check_counts), as in the other modes.
 The moments of death come from a seed: SLUICE_SEED repeats a failure.
 """
+import contextlib
+import hashlib
+import hmac
 import os
 import pathlib
 import re
 import random
 import signal
+import sqlite3
 
 import asker
 from cluster import (PATIENCE, ROOT, Cluster, Failed, check, check_counts, main,
@@ -146,6 +150,21 @@ def a_newcomer_copies_while_the_others_go_on():
             check(copied and int(copied[-1]) > 0, f"copied: {copied}; {c.log(name)}")
 
 
+def ring_token(c, job, generation):
+    """What ranks of that generation show each other (proto/token.c), made with the
+    key in the coordinator's journal."""
+    with contextlib.closing(sqlite3.connect(c.dir / "coordinator" / "journal.sqlite")) as db:
+        key = [db.execute("SELECT value FROM meta WHERE key = ?", (f"token_key_{i}",)).fetchone()
+               for i in range(4)]
+        numbers = db.execute("SELECT uid, incarnation FROM jobs WHERE id = ?",
+                             (int(job[2:]),)).fetchone()
+    words = " ".join(f"{n % (1 << 64):016x}" for n in (*numbers, generation))
+    made = hmac.digest(b"".join((k % (1 << 64)).to_bytes(8, "little") for k, in key),
+                       f"sluice.v1 rank {words}".encode(), hashlib.sha256)
+    return {"low": int.from_bytes(made[:8], "little"),
+            "high": int.from_bytes(made[8:16], "little")}
+
+
 def follow(c, job):
     """Asks each rank for the image of each part, as a newcomer does that dies then:
     how many ranks have made one."""
@@ -162,7 +181,7 @@ def follow(c, job):
                     try:
                         services.RanksStub(channel).State(messages.StateRequest(
                             job=int(job[2:]), generation=generation, bytes=40, follower=7,
-                            part=part), timeout=5)
+                            part=part, token=ring_token(c, job, generation)), timeout=5)
                         made += 1
                         break
                     except grpc.RpcError as error:
