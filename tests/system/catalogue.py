@@ -7,8 +7,11 @@ import re
 import sys
 
 ROLES = ("coordinator", "psserver", "worker")
-# Families without a sample before there is a shard, a job, or a certificate.
+# Families without a sample before there is a shard, a job, a certificate, or a
+# handler that held the loop.
 LATER = {"sluice_shard_version": {"shard": None},
+         **{f"sluice_event_loop_held_{unit}": {"handler": None} for unit in (
+             "total", "seconds")},
          **{f"sluice_job_{name}": {"id": None} for name in (
              "steps", "progress_ratio", "loss", "accuracy_ratio", "samples_per_second",
              "workers", "closure_retries_total", "cut_age_seconds")},
