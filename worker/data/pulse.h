@@ -51,14 +51,15 @@ static inline bool pulse_over(const struct pulse *p)
     return false;
 }
 
-// Beats, as another piece was read. SL_ECANCELED: read no more.
+// Beats, as another piece was read. SL_ECANCELED, without a beat: read no more.
 static inline enum sl_err pulse_piece(struct pulse *p, struct sl_error *err)
 {
+    if (pulse_over(p))
+        return sl_fail(err, SL_ECANCELED,
+                       "reading was stopped: the attempt that it was for is "
+                       "over");
     pulse_beat(p);
-    return pulse_over(p) ? sl_fail(err, SL_ECANCELED,
-                                   "reading was stopped: the attempt "
-                                   "that it was for is over")
-                         : SL_OK;
+    return SL_OK;
 }
 
 static inline void pulse_wait(struct pulse *p, bool waits)
