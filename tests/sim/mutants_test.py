@@ -48,6 +48,8 @@ NOT_HERE = {
     "rule_I7_manifest": "no journal is restored from an older copy here",
     "rule_I7_number": "no journal is restored from an older copy here",
     "rule_I5_seen": "members here do not say which term they have seen",
+    "rule_C5_shard": "a second lock: the coordinator leases no closure beyond the window (C5)",
+    "fence_unproven": "members here ask for nothing that they were not leased",
     "rule_K6_store": "whoever replaces a disk here marks its store",
     "rule_K1": "a second lock: a tag is given once",
     "rule_K3": "a Keep of an older term names older tags: it deletes less",
