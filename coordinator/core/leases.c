@@ -369,8 +369,10 @@ void leases_settle(struct coord *c, struct work *w)
     struct job *job = w->job;
     enum closure_state state;
 
-    if (w->kind == WORK_EVALUATE)
-        evaluation_settle(job->evaluation, w);
+    if (w->kind == WORK_EVALUATE) {
+        evaluation_settle(job->evaluation, w); // which may free it
+        return;
+    }
     if (w->kind != WORK_TRAIN && w->kind != WORK_RING)
         return;
     if (w->copy_of != NULL && w->closure.state != CLOSURE_LEASED)
