@@ -459,11 +459,14 @@ TEST(ring_life, a_rank_whose_part_is_of_no_round_is_put_out)
 // of the loop counts all of that.
 TEST(ring_life, rounds_are_counted_as_many_as_a_turn_has_time_for)
 {
-    const uint64_t all = 1 << 20;
+    const uint64_t all = 1 << 18;
     struct fake_member *m;
     struct world w;
     uint64_t had;
 
+#ifdef __SANITIZE_THREAD__
+    T_SKIP("one thread; the thread sanitizer takes minutes to count to it");
+#endif
     world_init(&w, WORLD_SITUATION);
     m = world_add(&w, FAKE_WORKER, "w-0");
     m->external = m->ranks = true;
@@ -472,7 +475,7 @@ TEST(ring_life, rounds_are_counted_as_many_as_a_turn_has_time_for)
                  "{\"name\":\"long\",\"model\":{\"type\":\"external\","
                  "\"variables\":[{\"name\":\"w\",\"shape\":[8]}]},"
                  "\"optimizer\":{\"type\":\"sgd\"},\"data\":{\"train\":"
-                 "{\"format\":\"external\",\"samples\":1048576}},"
+                 "{\"format\":\"external\",\"samples\":262144}},"
                  "\"train\":{\"mode\":\"allreduce\",\"batch\":1,\"epochs\":1,"
                  "\"steps_per_closure\":4096,\"workers\":{\"max\":1}}}");
     run_to(&w, ranks_of, 1);
@@ -481,10 +484,10 @@ TEST(ring_life, rounds_are_counted_as_many_as_a_turn_has_time_for)
     boast(&w, m, all);
     had = number(&w, steps_of);
     T_GT(had, 0);
-    T_LT(had, all / 8);
+    T_LT(had, all / 2);
     world_pass(&w, 50); // a tick
     T_GT(number(&w, steps_of), had);
-    T_LT(number(&w, steps_of), all / 4);
+    T_LT(number(&w, steps_of), all);
     world_pass(&w, 5000);
     T_EQ(number(&w, steps_of), all);
     world_release(&w);
