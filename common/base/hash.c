@@ -10,6 +10,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 
 #define READ_BYTES ((size_t)1 << 20)
 
@@ -56,41 +57,67 @@ enum sl_err hmac_sha256(uint8_t out[SHA256_BYTES], const void *key,
     return made == SHA256_BYTES ? SL_OK : SL_EINTERNAL;
 }
 
-// What is left of a file, piece by piece.
+// Piece by piece, until the file or the part ends.
 static enum sl_err update_from(struct sha256 *h, struct fs_file *f,
-                               uint8_t *space, struct sl_error *err)
+                               const struct sha256_part *part, uint8_t *space,
+                               struct sl_error *err)
 {
-    size_t got = READ_BYTES;
+    size_t want = READ_BYTES, got = READ_BYTES;
     enum sl_err rc = SL_OK;
 
-    for (uint64_t at = 0; rc == SL_OK && got == READ_BYTES; at += got) {
-        rc = fs_pread(f, at, space, READ_BYTES, &got, err);
+    for (uint64_t at = 0; rc == SL_OK && got == want && at < part->bytes;
+         at += got) {
+        if (part->stopped != NULL && part->stopped(part->arg))
+            return sl_fail(err, SL_ECANCELED, "SHA-256 of %s was stopped",
+                           f->path);
+        want = (size_t)sl_min(READ_BYTES, part->bytes - at);
+        rc = fs_pread(f, at, space, want, &got, err);
         if (rc == SL_OK && sha256_update(h, space, got) != SL_OK)
             rc = sl_fail(err, SL_EINTERNAL, "SHA-256 of %s failed", f->path);
     }
     return rc;
 }
 
-enum sl_err sha256_file(struct fs *fs, const char *path,
-                        uint8_t out[SHA256_BYTES], struct sl_error *err)
+static enum sl_err hash_part(struct fs_file *f, const struct sha256_part *part,
+                             uint8_t out[SHA256_BYTES], struct sl_error *err)
 {
     struct sha256 h = {NULL};
-    struct fs_file *f = NULL;
     uint8_t *space = sl_malloc(READ_BYTES);
     enum sl_err rc = space == NULL ? SL_ENOMEM : sha256_init(&h);
 
     if (rc != SL_OK)
-        sl_fail(err, rc, "SHA-256 of %s: %s", path, sl_err_text(rc));
+        sl_fail(err, rc, "SHA-256 of %s: %s", f->path, sl_err_text(rc));
     else
-        rc = fs_open(fs, &f, path, FS_READ, err);
-    if (rc == SL_OK)
-        rc = update_from(&h, f, space, err);
+        rc = update_from(&h, f, part, space, err);
     if (rc == SL_OK && sha256_final(&h, out) != SL_OK)
-        rc = sl_fail(err, SL_EINTERNAL, "SHA-256 of %s failed", path);
+        rc = sl_fail(err, SL_EINTERNAL, "SHA-256 of %s failed", f->path);
     sha256_release(&h);
-    fs_close(f);
     sl_free(space);
     return rc;
+}
+
+enum sl_err sha256_file(struct fs *fs, const char *path,
+                        uint8_t out[SHA256_BYTES], struct sl_error *err)
+{
+    const struct sha256_part all = {.bytes = UINT64_MAX};
+    struct fs_file *f = NULL;
+    enum sl_err rc = fs_open(fs, &f, path, FS_READ, err);
+
+    if (rc == SL_OK)
+        rc = hash_part(f, &all, out, err);
+    fs_close(f);
+    return rc;
+}
+
+static enum sl_err must_be(const uint8_t got[SHA256_BYTES],
+                           const uint8_t want[SHA256_BYTES], const char *path,
+                           const char *source, struct sl_error *err)
+{
+    if (memcmp(got, want, SHA256_BYTES) == 0)
+        return SL_OK;
+    return sl_fail(err, SL_ECORRUPT,
+                   "%s is not the file that the %s names (SHA-256 differs)",
+                   path, source);
 }
 
 enum sl_err sha256_file_is(struct fs *fs, const char *path,
@@ -100,11 +127,17 @@ enum sl_err sha256_file_is(struct fs *fs, const char *path,
     uint8_t got[SHA256_BYTES];
     enum sl_err rc = sha256_file(fs, path, got, err);
 
-    if (rc == SL_OK && memcmp(got, want, sizeof(got)) != 0)
-        rc = sl_fail(err, SL_ECORRUPT,
-                     "%s is not the file that the %s names (SHA-256 differs)",
-                     path, source);
-    return rc;
+    return rc == SL_OK ? must_be(got, want, path, source, err) : rc;
+}
+
+enum sl_err sha256_part_is(struct fs_file *f, const struct sha256_part *part,
+                           const uint8_t want[SHA256_BYTES], const char *source,
+                           struct sl_error *err)
+{
+    uint8_t got[SHA256_BYTES];
+    enum sl_err rc = hash_part(f, part, got, err);
+
+    return rc == SL_OK ? must_be(got, want, f->path, source, err) : rc;
 }
 
 void hex_encode(char *out, const void *bytes, size_t n)

@@ -8,12 +8,14 @@
 #ifndef COMMON_BASE_HASH_H
 #define COMMON_BASE_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/status.h"
 
 struct fs;
+struct fs_file;
 
 #define SHA256_BYTES 32
 #define SHA256_HEX 65 // with the terminating 0
@@ -35,6 +37,18 @@ enum sl_err sha256_file(struct fs *fs, const char *path,
 // That a file is the one that was meant: SL_ECORRUPT if it has another hash
 // than `source` ("manifest") says.
 enum sl_err sha256_file_is(struct fs *fs, const char *path,
+                           const uint8_t want[SHA256_BYTES], const char *source,
+                           struct sl_error *err);
+
+// Checks the same of the first bytes of an open file: no more is read, since
+// what grows has no end. `stopped` is asked between pieces; NULL: it is read to
+// the end. SL_ECANCELED: it was stopped.
+struct sha256_part {
+    uint64_t bytes;
+    bool (*stopped)(void *arg);
+    void *arg;
+};
+enum sl_err sha256_part_is(struct fs_file *f, const struct sha256_part *part,
                            const uint8_t want[SHA256_BYTES], const char *source,
                            struct sl_error *err);
 

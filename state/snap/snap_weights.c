@@ -5,12 +5,9 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/base/num.h"
 #include "common/base/tensorfile.h"
 #include "proto/model.h"
 #include "state/snap/snap.h"
-
-#define READ_BYTES ((size_t)1 << 20)
 
 // ---- axes
 
@@ -169,49 +166,6 @@ static enum sl_err stopped(struct sl_error *err)
     return sl_fail(err, SL_ECANCELED, "the job does not want it any more");
 }
 
-// Reads to the size that it had at first: what grows has no end.
-static enum sl_err hash_file(struct sha256 *h, struct fs_file *file,
-                             uint64_t bytes, uint8_t *space,
-                             const struct snap_from *from, struct sl_error *err)
-{
-    size_t got = READ_BYTES;
-    enum sl_err rc = SL_OK;
-
-    for (uint64_t at = 0; rc == SL_OK && at < bytes; at += got) {
-        if (is_stopped(from))
-            return stopped(err);
-        rc = fs_pread(file, at, space, sl_min(READ_BYTES, bytes - at), &got,
-                      err);
-        if (rc == SL_OK && got == 0)
-            break; // it was cut short
-        if (rc == SL_OK)
-            rc = sha256_update(h, space, got);
-    }
-    return rc;
-}
-
-static enum sl_err check_hash(struct fs_file *file, uint64_t bytes,
-                              const uint8_t want[SHA256_BYTES],
-                              const struct snap_from *from,
-                              struct sl_error *err)
-{
-    uint8_t *space = sl_malloc(READ_BYTES), got[SHA256_BYTES];
-    struct sha256 h = {NULL};
-    enum sl_err rc = space == NULL ? SL_ENOMEM : sha256_init(&h);
-
-    if (rc == SL_OK)
-        rc = hash_file(&h, file, bytes, space, from, err);
-    if (rc == SL_OK)
-        rc = sha256_final(&h, got);
-    if (rc == SL_OK && memcmp(got, want, sizeof(got)) != 0)
-        rc = sl_fail(err, SL_ECORRUPT,
-                     "%s is not the file that the job names (SHA-256 differs)",
-                     file->path);
-    sha256_release(&h);
-    sl_free(space);
-    return rc;
-}
-
 static enum sl_err check_size(struct fs_file *file, uint64_t most,
                               uint64_t *bytes, struct sl_error *err)
 {
@@ -230,10 +184,14 @@ enum sl_err snap_weights_check(struct fs_file *file,
                                const struct snap_from *from, uint64_t *bytes,
                                struct sl_error *err)
 {
+    struct sha256_part all = {.stopped = from->stopped, .arg = from->arg};
     enum sl_err rc = check_size(file, source->most_bytes, bytes, err);
 
-    return rc == SL_OK ? check_hash(file, *bytes, source->sha256, from, err)
-                       : rc;
+    if (rc != SL_OK)
+        return rc;
+    all.bytes = *bytes;
+    rc = sha256_part_is(file, &all, source->sha256, "job", err);
+    return rc == SL_ECANCELED ? stopped(err) : rc;
 }
 
 enum sl_err snap_weights(struct shard *s, struct fs_file *file, uint64_t bytes,
