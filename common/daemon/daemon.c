@@ -121,6 +121,18 @@ const struct conf *daemon_conf(const struct daemon *d)
     return d->conf;
 }
 
+enum sl_err daemon_roots(struct roots **out, const struct daemon *d,
+                         const char *flag, struct sl_error *err)
+{
+    const char *key = flag + strlen("--");
+    size_t count = conf_list_count(d->conf, key);
+    enum sl_err rc = roots_new(out, d->about->program, flag, err);
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        rc = roots_add(*out, conf_list_at(d->conf, key, i), err);
+    return rc;
+}
+
 const char *daemon_state_dir(const struct daemon *d)
 {
     return d->state_dir;

@@ -38,6 +38,7 @@
 #include "common/run/conf.h"
 #include "common/run/log.h"
 #include "common/run/loop.h"
+#include "common/base/roots.h"
 #include "common/base/status.h"
 #include "common/net/tls.h"
 
@@ -84,6 +85,11 @@ int daemon_main(const struct conf_about *about, const struct conf_key *keys,
 
 struct loop *daemon_loop(struct daemon *d);
 const struct conf *daemon_conf(const struct daemon *d);
+
+// Reads the folders of a flag that may be given several times ("--data-root"),
+// which outlives them. *out is to be freed, after a failure too.
+enum sl_err daemon_roots(struct roots **out, const struct daemon *d,
+                         const char *flag, struct sl_error *err);
 
 // The certificates that --tls-* name, NULL without. Lives as long as the
 // daemon; files that are replaced are found within DAEMON_LOOK_MS.

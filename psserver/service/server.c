@@ -136,17 +136,12 @@ static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
                         daemon_state_dir(s->daemon), c, err);
 }
 
+// Without one there are none: weights are read wherever they are.
 static enum sl_err read_roots(struct psserver *s, struct sl_error *err)
 {
-    const struct conf *c = daemon_conf(s->daemon);
-    size_t count = conf_list_count(c, "weights-root");
-    enum sl_err rc =
-        count == 0 ? SL_OK
-                   : roots_new(&s->weights, "psserver", "--weights-root", err);
-
-    for (size_t i = 0; rc == SL_OK && i < count; i++)
-        rc = roots_add(s->weights, conf_list_at(c, "weights-root", i), err);
-    return rc;
+    return conf_list_count(daemon_conf(s->daemon), "weights-root") == 0
+               ? SL_OK
+               : daemon_roots(&s->weights, s->daemon, "--weights-root", err);
 }
 
 // What workers dial: --advertise, or --listen with the port that it became.

@@ -307,16 +307,11 @@ static enum sl_err read_settings(struct worker *w, struct sl_error *err)
 
 static enum sl_err read_roots(struct worker *w, struct sl_error *err)
 {
-    const struct conf *c = daemon_conf(w->daemon);
-    size_t weights = conf_list_count(c, "weights-root");
-    enum sl_err rc = roots_new(&w->roots, "worker", "--data-root", err);
+    enum sl_err rc = daemon_roots(&w->roots, w->daemon, "--data-root", err);
 
-    for (size_t i = 0; rc == SL_OK && i < conf_list_count(c, "data-root"); i++)
-        rc = roots_add(w->roots, conf_list_at(c, "data-root", i), err);
-    if (rc == SL_OK && weights > 0)
-        rc = roots_new(&w->weights, "worker", "--weights-root", err);
-    for (size_t i = 0; rc == SL_OK && i < weights; i++)
-        rc = roots_add(w->weights, conf_list_at(c, "weights-root", i), err);
+    if (rc == SL_OK &&
+        conf_list_count(daemon_conf(w->daemon), "weights-root") > 0)
+        rc = daemon_roots(&w->weights, w->daemon, "--weights-root", err);
     return rc;
 }
 
