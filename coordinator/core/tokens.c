@@ -20,6 +20,16 @@ bool tokens_required(const struct coord *c)
                : c->options.tokens == COORD_TOKENS_REQUIRE;
 }
 
+// Leaves nothing of the key. NULL: there is no token; then false.
+static bool hand_out(Sluice__V1__JobToken *out, const struct wire_token *made,
+                     uint8_t key[TOKEN_KEY_BYTES])
+{
+    explicit_bzero(key, TOKEN_KEY_BYTES);
+    if (made != NULL)
+        (void)wire_token_msg(out, made);
+    return made != NULL;
+}
+
 bool tokens_prove(const struct coord *c, const struct work *w,
                   Sluice__V1__JobToken *out)
 {
@@ -32,12 +42,7 @@ bool tokens_prove(const struct coord *c, const struct work *w,
                          (struct wire_attempt){w->closure.attempt.term,
                                                w->closure.attempt.n}) == SL_OK;
 
-    if (made) {
-        out->low = proof.low;
-        out->high = proof.high;
-    }
-    explicit_bzero(key, sizeof(key));
-    return made;
+    return hand_out(out, made ? &proof : NULL, key);
 }
 
 bool tokens_make(const struct coord *c, const struct job *job,
@@ -48,12 +53,7 @@ bool tokens_make(const struct coord *c, const struct job *job,
     bool made = tokens_key(c, key) &&
                 token_make(&token, key, job->uid, job->incarnation) == SL_OK;
 
-    if (made) {
-        out->low = token.low;
-        out->high = token.high;
-    }
-    explicit_bzero(key, sizeof(key));
-    return made;
+    return hand_out(out, made ? &token : NULL, key);
 }
 
 bool tokens_make_ring(const struct coord *c, const struct job *job,
@@ -65,10 +65,5 @@ bool tokens_make_ring(const struct coord *c, const struct job *job,
                 token_make_ring(&token, key, job->uid, job->incarnation,
                                 generation) == SL_OK;
 
-    if (made) {
-        out->low = token.low;
-        out->high = token.high;
-    }
-    explicit_bzero(key, sizeof(key));
-    return made;
+    return hand_out(out, made ? &token : NULL, key);
 }

@@ -92,8 +92,7 @@ enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
     l->job_incarnation = m->job_incarnation;
     l->closure = m->closure;
     l->attempt = wire_attempt_of(m->attempt);
-    if (m->proof != NULL)
-        l->proof = (struct wire_token){m->proof->low, m->proof->high};
+    l->proof = wire_token_of(m->proof);
     l->epoch = m->epoch;
     l->first = m->first;
     l->count = m->count;

@@ -22,7 +22,8 @@
 struct newcomer {
     struct seat *seat;
     uint64_t job, generation;
-    Sluice__V1__JobToken token;    // of the generation
+    Sluice__V1__JobToken token;    // of the generation, as
+    Sluice__V1__JobToken *shown;   // calls show it; NULL: it has none
     struct rpc_channel **channels; // to the ranks; owned
     size_t count;
     uint64_t heard_ms;  // of the last answer
@@ -67,7 +68,7 @@ static uint64_t now_ms(const struct newcomer *n)
     return sl_now_ms(seat_env(n->seat)->clock);
 }
 
-static Sluice__V1__StateRequest request(struct newcomer *n,
+static Sluice__V1__StateRequest request(const struct newcomer *n,
                                         const struct feed_ask *ask)
 {
     Sluice__V1__StateRequest m = SLUICE__V1__STATE_REQUEST__INIT;
@@ -81,7 +82,7 @@ static Sluice__V1__StateRequest request(struct newcomer *n,
     m.all = ask->all;
     m.offset = ask->offset;
     m.bytes = ask->bytes;
-    m.token = n->token.low == 0 && n->token.high == 0 ? NULL : &n->token;
+    m.token = n->shown;
     return m;
 }
 
@@ -119,6 +120,7 @@ enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
                          struct sl_error *err)
 {
     struct newcomer *n = sl_calloc(1, sizeof(*n));
+    struct wire_token token;
     enum sl_err rc;
 
     if (n == NULL)
@@ -126,11 +128,8 @@ enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
     n->seat = seat;
     n->job = copy->job;
     n->generation = copy->generation;
-    n->token = (Sluice__V1__JobToken)SLUICE__V1__JOB_TOKEN__INIT;
-    if (copy->token != NULL) {
-        n->token.low = copy->token->low;
-        n->token.high = copy->token->high;
-    }
+    token = wire_token_of(copy->token);
+    n->shown = wire_token_msg(&n->token, &token);
     n->heard_ms = now_ms(n);
     rc = dial(n, copy, err);
     if (rc == SL_OK)
