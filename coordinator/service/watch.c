@@ -229,30 +229,40 @@ static void look_at(struct watcher *w, struct latest *latest)
         finish(w, SL_OK, NULL);
 }
 
-// One that nobody looked at in this pass.
-static struct watcher *next_of_pass(struct watch *w)
+// Whom this pass has looked at stands behind those that it has not.
+static void look_in_pass(struct watcher *one, struct latest *latest)
 {
-    list_for(n, &w->watchers)
-    {
-        struct watcher *one = list_entry(n, struct watcher, node);
+    struct watch *w = one->watch;
 
-        if (one->pass != w->pass)
-            return one;
-    }
-    return NULL;
+    one->pass = w->pass;
+    list_remove(&one->node);
+    list_push_back(&w->watchers, &one->node);
+    look_at(one, latest);
 }
 
-// And at those that want the same of the same job.
+static struct watcher *next_of_pass(struct watch *w)
+{
+    struct watcher *one =
+        list_empty(&w->watchers)
+            ? NULL
+            : list_entry(w->watchers.head.next, struct watcher, node);
+
+    return one != NULL && one->pass != w->pass ? one : NULL;
+}
+
+// And at those that want the same of the same job, if it was made.
 static void look_at_same(struct watch *w, struct latest *latest)
 {
+    if (latest->packed == NULL)
+        return;
     list_for_safe(n, &w->watchers)
     {
         struct watcher *one = list_entry(n, struct watcher, node);
 
-        if (one->pass == w->pass || !wants(one, latest))
-            continue;
-        one->pass = w->pass;
-        look_at(one, latest);
+        if (one->pass == w->pass)
+            break;
+        if (wants(one, latest))
+            look_in_pass(one, latest);
     }
 }
 
@@ -265,8 +275,7 @@ static void go_on(struct watch *w)
 
     loop_doing(w->loop, "watchers");
     while ((one = next_of_pass(w)) != NULL && !loop_spent(w->loop)) {
-        one->pass = w->pass;
-        look_at(one, &latest);
+        look_in_pass(one, &latest);
         look_at_same(w, &latest);
         latest_release(&latest);
     }
