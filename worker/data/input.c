@@ -164,11 +164,10 @@ static void read_part(const struct slot *s, struct part *p)
 
         if (i + AHEAD < p->end)
             soon[i % AHEAD] = look_at(run, step, i + AHEAD);
-        p->rc =
-            pulse_over(run->pulse)
-                ? pulse_piece(run->pulse, &p->err)
-                : data_read(run->data, sample, (uint8_t *)s->batch.x + i * x,
-                            (uint8_t *)s->batch.y + i * y, &p->err);
+        p->rc = pulse_reads(run->pulse, &p->err);
+        if (p->rc == SL_OK)
+            p->rc = data_read(run->data, sample, (uint8_t *)s->batch.x + i * x,
+                              (uint8_t *)s->batch.y + i * y, &p->err);
         p->bad = i;
         p->digest += schedule_digest(run->epoch, sample);
     }

@@ -51,15 +51,25 @@ static inline bool pulse_over(const struct pulse *p)
     return false;
 }
 
-// Beats, as another piece was read. SL_ECANCELED, without a beat: read no more.
+// Says whether to read on: SL_ECANCELED if the attempt is over.
+static inline enum sl_err pulse_reads(const struct pulse *p,
+                                      struct sl_error *err)
+{
+    return pulse_over(p)
+               ? sl_fail(err, SL_ECANCELED,
+                         "reading was stopped: the attempt that it was for is "
+                         "over")
+               : SL_OK;
+}
+
+// The same once another piece was read, which is a beat if it goes on.
 static inline enum sl_err pulse_piece(struct pulse *p, struct sl_error *err)
 {
-    if (pulse_over(p))
-        return sl_fail(err, SL_ECANCELED,
-                       "reading was stopped: the attempt that it was for is "
-                       "over");
-    pulse_beat(p);
-    return SL_OK;
+    enum sl_err rc = pulse_reads(p, err);
+
+    if (rc == SL_OK)
+        pulse_beat(p);
+    return rc;
 }
 
 static inline void pulse_wait(struct pulse *p, bool waits)
