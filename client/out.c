@@ -146,13 +146,12 @@ static enum sl_err put(struct buf *to, const char *text, size_t left, bool ours)
 
     for (; rc == SL_OK && left > 0; left -= n) {
         bool plain = utf8_shown(shown, text + run, left, &n)[0] == '\0';
+        size_t of_us = plain || !ours ? 0 : own_bytes(text + run, left);
 
-        if (!plain && ours && own_bytes(text + run, left) > 0) {
-            n = own_bytes(text + run, left);
-            plain = true;
-        }
+        if (of_us > 0)
+            n = of_us;
         run += n;
-        if (plain)
+        if (plain || of_us > 0)
             continue;
         rc = buf_append(to, text, run - n);
         if (rc == SL_OK)

@@ -262,13 +262,12 @@ enum sl_err sl_json_quote(struct buf *out, const char *text, size_t len)
         size_t n;
 
         utf8_shown(shown, text, len, &n);
-        if (shown[0] == '\0' ? n > 1 : memchr("\n\r\t", *text, 3) == NULL)
-            rc = shown[0] == '\0' ? buf_append(out, text, n)
-                 : shown[1] == 'x'
-                     ? buf_append_str(out, "\xef\xbf\xbd") // U+FFFD
-                     : buf_append_str(out, shown);
-        else
+        if (n == 1 && (shown[0] == '\0' || memchr("\n\r\t", *text, 3) != NULL))
             rc = quote_byte(out, (unsigned char)*text);
+        else if (shown[0] == '\0')
+            rc = buf_append(out, text, n);
+        else // JSON has no "\\xff": U+FFFD
+            rc = buf_append_str(out, shown[1] == 'x' ? "\xef\xbf\xbd" : shown);
         text += n;
         len -= n;
     }

@@ -68,8 +68,8 @@ static struct book_tenant *tenant_make(const struct book *b, const char *name)
     return t;
 }
 
-// Whether who has `has` of `all` that there are leaves as much free as that,
-// of `most`.
+// Says whether a tenant that has `has` of the `all` that are taken leaves as
+// much of `most` free for others.
 static bool leaves(const struct book_tenant *t, uint64_t has, uint64_t all,
                    uint64_t most)
 {
