@@ -90,9 +90,9 @@ with sluice.Session(address, name=name, wait=60) as session:
         for step in closure.steps():
             samples = step.samples.astype(numpy.float32)
             closure.grads[1:] = samples.sum()
-            step.ready(1, closure.elements - 1)
-            closure.grads[0] = len(samples)
             try:
+                step.ready(1, closure.elements - 1)
+                closure.grads[0] = len(samples)
                 step.done(loss_sum=1.0)
             except sluice.session.Lost: # the group is made anew: the next closure
                 break
