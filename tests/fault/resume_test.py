@@ -139,12 +139,15 @@ def N13_a_cut_in_the_midst_of_an_epoch_is_cut_anew_while_psservers_die():
 def N13_a_net_takes_its_optimizer_along_and_is_evaluated_once():
     """Adam's slots move with their rows: a net that lost them would fall back
     in its first steps. Of the epochs that the cut holds the last one is
-    evaluated, and the same to the last digit, for it is the same net."""
+    evaluated, and the same to the last digit, for it is the same net: nothing
+    beyond it is trained where early_stopping waits for it."""
+    spec = net(epochs=4)
+    spec["callbacks"] = {"early_stopping": {"patience": 10}}
     with Bed(workers=2, psservers=2, programs=0, jobs=False) as b:
         name = b.submit(net(epochs=2))
         was = b.wait_state(name)
         b.start("ps-2")
-        again = resume(b, net(epochs=4), name).stdout.strip()
+        again = resume(b, spec, name).stdout.strip()
         done = b.wait_state(again)
         check_counts(done)
         check_equal(len(done["shards"]), 3, "shards")
