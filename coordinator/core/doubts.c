@@ -158,8 +158,7 @@ static void fail_outvoted(struct coord *c, const struct member *m,
 static bool outvoted(struct coord *c, const struct member *m, struct job *job,
                      const Sluice__V1__DataFacts *found)
 {
-    struct journal_facts facts = {found->train_samples, found->test_samples,
-                                  found->train_hash, found->test_hash};
+    struct journal_facts facts = job_facts_of(found);
     struct doubt *mine = entry(&job->doubts, m->witness);
     uint32_t for_it = in_favour(c, job), count;
 

@@ -284,6 +284,12 @@ uint32_t job_lies_on(const struct job *job, const struct member *m)
     return shards;
 }
 
+struct journal_facts job_facts_of(const Sluice__V1__DataFacts *facts)
+{
+    return (struct journal_facts){facts->train_samples, facts->test_samples,
+                                  facts->train_hash, facts->test_hash};
+}
+
 bool job_served(const struct job *job)
 {
     if (job->allreduce && (job->ring.state != RING_RUNNING || job->ring.torn))

@@ -373,6 +373,9 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
 // known yet.
 uint64_t job_samples(const struct job *job);
 
+// Returns the facts as the journal keeps them.
+struct journal_facts job_facts_of(const Sluice__V1__DataFacts *facts);
+
 // How many of its shards a psserver has; 0 of a worker.
 uint32_t job_lies_on(const struct job *job, const struct member *m);
 

@@ -241,19 +241,18 @@ static void end_unblamed(struct coord *c, struct work *w,
 }
 
 static void end_blamed(struct coord *c, struct member *m, struct work *w,
-                       const Sluice__V1__AttemptFailed *message)
+                       const Sluice__V1__Attempt *attempt, enum sl_err code,
+                       const char *text)
 {
-    enum sl_err code = (enum sl_err)message->code;
-
     // A failure is no hand-back.
     if (code == SL_OK || code == SL_EPREEMPTED || code == SL_ESTALE)
         code = SL_EINTERNAL;
     blame_weigh(c, w);
-    closure_finish(&w->closure, attempt_of(message->attempt), code);
+    closure_finish(&w->closure, attempt_of(attempt), code);
     leases_end(c, w, SPAN_FAILED);
     figures_ended(c, w, WORK_TRANSIENT);
     pause_worker(c, m);
-    blame_work(c, w, m->witness, m->name, message->text);
+    blame_work(c, w, m->witness, m->name, text);
 }
 
 static void note_failure(struct coord *c, struct member *m, struct job *job,
@@ -286,7 +285,8 @@ static void take_failure(struct coord *c, struct member *m, struct work *w,
     if (against && doubts_data(message))
         end_unblamed(c, w, message);
     else
-        end_blamed(c, m, w, message);
+        end_blamed(c, m, w, message->attempt, (enum sl_err)message->code,
+                   message->text);
     if (against && !c->dead && !job_ended(job))
         doubts_put_aside(c, m, job, message);
     else
@@ -363,11 +363,7 @@ static void refuse_probe(struct coord *c, struct member *m, struct work *w,
 {
     LOG(WARN, "attempt failed", "job=%s closure=%llu worker=%s why=%s",
         w->job->id_text, (ull)w->closure.id, m->name, why->text);
-    blame_weigh(c, w);
-    closure_finish(&w->closure, attempt_of(message->attempt), SL_EINVAL);
-    leases_end(c, w, SPAN_FAILED);
-    pause_worker(c, m);
-    blame_work(c, w, m->witness, m->name, why->text);
+    end_blamed(c, m, w, message->attempt, SL_EINVAL, why->text);
 }
 
 // Without a test set it is what was trained that is evaluated.
@@ -417,9 +413,7 @@ static void complete_probe(struct coord *c, struct member *m, struct job *job,
     }
     closure_finish(&w->closure, attempt_of(message->attempt), SL_OK);
     leases_end(c, w, SPAN_COUNTED);
-    job->facts =
-        (struct journal_facts){facts->train_samples, facts->test_samples,
-                               facts->train_hash, facts->test_hash};
+    job->facts = job_facts_of(facts);
     if (!coord_wrote(
             c, journal_job_facts(c->journal, job->id, &job->facts, &c->err)) ||
         !coord_wrote(c, classes_take(c, job, facts)))

@@ -250,16 +250,13 @@ enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
 
 // ---- shards
 
-// I1: before the admission is sent.
-enum sl_err journal_shard_incarnation(struct journal *j, uint64_t job,
-                                      uint32_t shard, uint64_t incarnation,
-                                      struct sl_error *err);
-
-// The same of several, in one transaction.
 struct journal_incarnation {
     uint32_t shard;
     uint64_t incarnation;
 };
+
+// Commits new incarnations of a job's shards, all or none, before one of them
+// is sent (I1). SL_EINTERNAL: one does not rise, or there is no such shard.
 enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
                                        const struct journal_incarnation *list,
                                        size_t count, struct sl_error *err);

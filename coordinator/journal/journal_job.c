@@ -245,9 +245,9 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
     return journal_end(j, rc, err);
 }
 
-enum sl_err journal_shard_incarnation(struct journal *j, uint64_t job,
-                                      uint32_t shard, uint64_t incarnation,
-                                      struct sl_error *err)
+static enum sl_err raise_incarnation(struct journal *j, uint64_t job,
+                                     uint32_t shard, uint64_t incarnation,
+                                     struct sl_error *err)
 {
     enum sl_err rc =
         journal_write(j, err,
@@ -273,8 +273,7 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
     if (rc != SL_OK)
         return rc;
     for (size_t i = 0; rc == SL_OK && i < count; i++)
-        rc = journal_shard_incarnation(j, job, list[i].shard,
-                                       list[i].incarnation, err);
+        rc = raise_incarnation(j, job, list[i].shard, list[i].incarnation, err);
     return journal_end(j, rc, err);
 }
 

@@ -225,6 +225,41 @@ static enum sl_err see_shard(void *arg, const struct journal_shard *row,
     return SL_OK;
 }
 
+static enum sl_err raise_both(struct journal *j, uint64_t job, uint64_t first,
+                              uint64_t second, struct sl_error *err)
+{
+    const struct journal_incarnation list[] = {{0, first}, {1, second}};
+
+    return journal_shard_incarnations(j, job, list, 2, err);
+}
+
+static enum sl_err raise_one(struct journal *j, uint64_t job, uint32_t shard,
+                             uint64_t incarnation, struct sl_error *err)
+{
+    const struct journal_incarnation one = {shard, incarnation};
+
+    return journal_shard_incarnations(j, job, &one, 1, err);
+}
+
+// A commit of several takes all or none.
+TEST(journal, I1_incarnations_of_a_batch_rise_together)
+{
+    static const char *const names[] = {"ps-a", "ps-b"};
+    struct journal *j = open_at("j");
+    struct journal_shard shards[2];
+    uint64_t id = add_job(j, "");
+
+    T_OK(journal_job_place(j, id, (struct journal_blob){"lay", 3}, names, 2,
+                           t_err()));
+    T_OK(raise_both(j, id, 1, 4, t_err()));
+    T_FAILS(SL_EINTERNAL, raise_both(j, id, 2, 4, NULL));
+    reopen(&j);
+    T_OK(journal_each_shard(j, id, see_shard, shards, t_err()));
+    T_EQ(shards[0].incarnation, 1);
+    T_EQ(shards[1].incarnation, 4);
+    journal_close(j);
+}
+
 TEST(journal, I1_incarnations_only_rise)
 {
     static const char *const names[] = {"ps-a", "ps-b"};
@@ -234,15 +269,15 @@ TEST(journal, I1_incarnations_only_rise)
 
     T_OK(journal_job_place(j, id, (struct journal_blob){"lay", 3}, names, 2,
                            t_err()));
-    T_OK(journal_shard_incarnation(j, id, 1, 1, t_err()));
-    T_OK(journal_shard_incarnation(j, id, 1, 2, t_err()));
+    T_OK(raise_one(j, id, 1, 1, t_err()));
+    T_OK(raise_one(j, id, 1, 2, t_err()));
     reopen(&j);
     T_OK(journal_each_shard(j, id, see_shard, shards, t_err()));
     T_EQ(shards[0].incarnation, 0);
     T_EQ(shards[1].incarnation, 2);
     T_EQ(only_job(j).layout.bytes, 3);
-    T_FAILS(SL_EINTERNAL, journal_shard_incarnation(j, id, 1, 2, NULL));
-    T_FAILS(SL_EINTERNAL, journal_shard_incarnation(j, id, 7, 1, NULL));
+    T_FAILS(SL_EINTERNAL, raise_one(j, id, 1, 2, NULL));
+    T_FAILS(SL_EINTERNAL, raise_one(j, id, 7, 1, NULL));
     journal_close(j);
 }
 
