@@ -166,14 +166,19 @@ void log_charge(struct log_share *s)
 
 static bool pays(enum log_level level)
 {
+    unsigned most =
+        level < LOG_LEVEL_ERROR ? LOG_SHARE_CHARGED : LOG_SHARE_ERRORS;
     struct log_share *by = charged;
     unsigned left_out;
 
-    if (by == NULL || level >= LOG_LEVEL_ERROR)
+    if (by == NULL)
         return true;
-    if (!log_share(by, LOG_SHARE_CHARGED, sl_now_ms(sl_clock_real()),
-                   &left_out))
+    if (!log_share(by, most, sl_now_ms(sl_clock_real()), &left_out))
         return false;
+    if (by->lines > LOG_SHARE_CHARGED) { // an error: the number is told later
+        by->left_out = left_out;
+        return true;
+    }
     charged = NULL;
     if (left_out > 0)
         LOG(WARN, "lines about one member left out", "count=%u", left_out);
@@ -245,7 +250,7 @@ bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
         s->lines = 0;
     }
     *left_out = s->left_out;
-    if (s->lines == most) {
+    if (s->lines >= most) {
         s->left_out++;
         return false;
     }

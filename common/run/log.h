@@ -83,9 +83,11 @@ bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
                unsigned *left_out);
 
 // Until it is said again, lines of this thread are of this account, which is
-// borrowed: LOG_SHARE_CHARGED a minute, and how many were left out; errors are
-// nobody's. NULL, as at first: lines are nobody's.
+// borrowed: LOG_SHARE_CHARGED a minute, and how many were left out. Errors are
+// written beyond that, up to LOG_SHARE_ERRORS lines in all: other lines take no
+// error's place. NULL, as at first: lines are nobody's.
 #define LOG_SHARE_CHARGED 6000
+#define LOG_SHARE_ERRORS 12000
 void log_charge(struct log_share *s);
 
 bool log_on(enum log_level level);

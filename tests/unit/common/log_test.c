@@ -287,7 +287,7 @@ TEST(log, lines_that_one_account_pays_for_end)
     for (int i = 0; i < LOG_SHARE_CHARGED + 100; i++)
         LOG(INFO, "worker says", "i=%d", i);
     T_EQ(count("worker says"), LOG_SHARE_CHARGED);
-    LOG(ERROR, "disk full", "i=%d", 1); // is nobody's
+    LOG(ERROR, "disk full", "i=%d", 1); // has room of its own
     T_EQ(count("disk full"), 1);
     log_charge(NULL);
     LOG(INFO, "worker says", "i=%d", 1);
@@ -299,6 +299,29 @@ TEST(log, lines_that_one_account_pays_for_end)
     T_EQ(count("left out"), 1);
     T_EQ(count("\"count\":100"), 1);
     T_EQ(count("worker says"), LOG_SHARE_CHARGED + 2);
+}
+
+// A member can cause errors too: a hello that says that its shard cannot be
+// loaded.
+TEST(log, errors_that_a_member_causes_are_counted)
+{
+    struct log_share share = {0};
+
+    start(LOG_FORMAT_JSON);
+    log_charge(&share);
+    for (int i = 0; i < LOG_SHARE_CHARGED + 10; i++)
+        LOG(WARN, "worker says", "i=%d", i);
+    for (int i = 0; i < LOG_SHARE_ERRORS; i++)
+        LOG(ERROR, "cannot be loaded", "i=%d", i);
+    T_EQ(count("worker says"), LOG_SHARE_CHARGED);
+    T_EQ(count("cannot be loaded"), LOG_SHARE_ERRORS - LOG_SHARE_CHARGED);
+    LOG(WARN, "worker says", "i=%d", 1); // errors left no room for it
+    T_EQ(count("worker says"), LOG_SHARE_CHARGED);
+    T_EQ(count("left out"), 0);
+    share.since_ms -= 60000; // a minute later
+    LOG(ERROR, "cannot be loaded", "i=%d", 1);
+    log_charge(NULL);
+    T_EQ(count("\"count\":6011"), 1);
 }
 
 // Whoever can cause lines has some of them a minute, and then their number.
