@@ -270,8 +270,15 @@ static void take_map(struct crew *c, const Sluice__V1__JobMap *map)
 
 static void take_open(struct crew *c, const Sluice__V1__JobOpen *m)
 {
+    ProtobufCMessage *copy = NULL;
+
     if (m->n_pieces == 0)
         return; // before the probe
+    if (c->rank != NULL) {
+        wire_free((ProtobufCMessage *)c->open);
+        T_OK(wire_dup(&copy, &m->base));
+        c->open = (Sluice__V1__JobOpen *)copy;
+    }
     c->opened = m->job;
     c->job_incarnation = m->job_incarnation;
     c->shards = (uint32_t)m->map->n_shards;
@@ -454,6 +461,8 @@ void crew_stop(struct sim *s, struct proc *p)
 {
     struct crew *c = self(p);
 
+    if (c->rank != NULL && c->rank->take != NULL)
+        s->seen.died_copying += take_begun(c->rank->take);
     while (c->leases_count > 0)
         crew_drop_lease(c, 0);
     while (c->kept_count > 0)
@@ -462,6 +471,7 @@ void crew_stop(struct sim *s, struct proc *p)
         rank_stop(c);
     if (c->place != NULL)
         place_stop(c);
+    wire_free((ProtobufCMessage *)c->open);
     free(c);
     p->self = NULL;
 }

@@ -56,6 +56,7 @@ struct crew {
     unsigned leases_count;
     bool ended; // the whole job was revoked
     uint64_t opened, job_incarnation;
+    Sluice__V1__JobOpen *open; // in allreduce; owned
     uint32_t shards;
     uint64_t elements[SIM_SHARDS];
     uint64_t map_version;

@@ -216,6 +216,7 @@ static const struct least leasts[] = {
     APART(base_files, 0, 0, 100, 0),
     APART(base_copies, 0, 0, 4000, 0),
     APART(copied_ahead, 0, 0, 1000, 0),
+    APART(died_copying, 0, 0, 20, 0),
     APART(broken, 0, 0, 400, 400),
     APART(groups, 0, 0, 0, 5000),
     APART(group_steps, 0, 0, 0, 5000),

@@ -30,7 +30,7 @@ CAUGHT = dict.fromkeys("""
     """.split(), "live")
 CAUGHT.update(dict.fromkeys(("leak_snapshots", "keep_leases"), "quiet"))
 CAUGHT.update(dict.fromkeys("""rule_R1 rule_R1_journal rule_R3 rule_R3_equal
-    rule_R4 rule_R5 rule_R6 skip_next""".split(), "ring_what"))
+    rule_R4 rule_R5 rule_R6 skip_next feed_forget_silent""".split(), "ring_what"))
 CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4"
                             .split(), "sync_what"))
 

@@ -59,6 +59,8 @@ static void leave(struct rank *r)
     r->copies = 0;
     wire_free((ProtobufCMessage *)r->copy);
     r->copy = NULL;
+    take_free(r->take);
+    r->take = NULL;
     r->computes = r->gave = false;
     r->number++;
     memset(r->got, 0, sizeof(r->got));
@@ -69,6 +71,7 @@ static void leave(struct rank *r)
 void rank_leave(struct crew *c)
 {
     leave(c->rank);
+    give_end(c->rank->give);
     c->rank->joined = false;
 }
 
@@ -174,6 +177,9 @@ static void take_go(struct crew *c, const Sluice__V1__RingGo *m)
     if (m->generation != r->newest || !r->joined ||
         r->state.tag.incarnation != r->newest)
         return;
+    if (r->give == NULL)
+        r->give = give_new(c->sim, c->open);
+    give_begin(r->give, &r->state);
     r->going = r->newest;
     r->waits_us = sim_now(c->sim);
 }
@@ -187,10 +193,13 @@ static void take_copy(struct crew *c, const Sluice__V1__RingCopy *m)
         return;
     wire_free((ProtobufCMessage *)r->copy);
     T_OK(wire_dup(&copy, &m->base));
+    take_free(r->take);
     r->copy = (Sluice__V1__RingCopy *)copy;
+    r->take =
+        take_new(c->sim, c->proc->process << 8 ^ ++r->takes, m->generation);
     r->copies = m->generation;
     r->copy_us = sim_now(c->sim) + sim_below(c->sim, SIM_SECOND);
-    r->copy_until_us = sim_now(c->sim) + PATIENCE_US;
+    r->copy_until_us = r->copy_us + PATIENCE_US;
 }
 
 static void take_request(struct crew *c, const Sluice__V1__SnapshotRequest *m)
@@ -425,6 +434,7 @@ void rank_start(struct crew *c)
 void rank_stop(struct crew *c)
 {
     rank_drop(c);
+    give_free(c->rank->give);
     free(c->rank);
     c->rank = NULL;
 }

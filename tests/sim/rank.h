@@ -14,6 +14,7 @@
 #define TESTS_SIM_RANK_H
 
 #include "tests/sim/crew.h"
+#include "tests/sim/feeds.h"
 #include "tests/sim/rings.h"
 
 // What a rank gives to a round.
@@ -35,6 +36,9 @@ struct rank {
     uint64_t copies; // generation whose state it is to copy; 0: none
     uint64_t copy_us, copy_until_us;
     Sluice__V1__RingCopy *copy; // owned
+    struct take *take;          // owned; NULL: it does not copy
+    uint64_t takes;             // ever
+    struct give *give;          // owned; NULL: it was no member yet
     // To be brought into place (owned), tried again at, given up at.
     Sluice__V1__RingBegin *begun;
     uint64_t begun_us, begun_until_us;

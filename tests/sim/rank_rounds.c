@@ -68,6 +68,7 @@ static void send_step(struct crew *c)
 
 struct writing {
     struct rank_state state; // as it was when it was frozen
+    struct shard_image *image;
     uint32_t part;
     uint64_t request;
 };
@@ -77,6 +78,8 @@ static void writing_free(void *data)
     struct writing *w = data;
 
     rank_clear(&w->state);
+    shard_image_release(w->image);
+    free(w->image);
     free(w);
 }
 
@@ -128,13 +131,21 @@ static void written_run(struct sim *s, struct sim_event *e)
 
 static void start_writing(struct crew *c, uint32_t part)
 {
-    struct writing *w = calloc(1, sizeof(*w));
     uint64_t slow = sim_chance(c->sim, 200) ? SIM_SECOND : 15000;
+    struct shard_image *image = give_freeze(c->rank->give, part);
+    struct rank *r = c->rank;
+    struct writing *w;
 
+    if (image == NULL) {
+        send_file(c, &r->state, part, r->request[part], "it is being copied");
+        return;
+    }
+    w = calloc(1, sizeof(*w));
     T_ASSERT(w != NULL);
+    w->image = image;
     w->part = part;
-    w->request = c->rank->request[part];
-    rank_copy(&w->state, &c->rank->state);
+    w->request = r->request[part];
+    rank_copy(&w->state, &r->state);
     sim_after(c->sim, sim_below(c->sim, slow),
               &(struct sim_event){.kind = SIM_POOL,
                                   .proc = c->proc->number,
@@ -234,6 +245,7 @@ static void apply(struct crew *c)
     r->gave = false;
     r->waits_us = sim_now(c->sim);
     rings_applied(c->sim, c->proc, s);
+    give_round(r->give, s, keys, count);
 }
 
 static void go_on(struct crew *c)
@@ -389,49 +401,35 @@ void round_drive(struct crew *c)
         return;
     if (suspect(c) != UINT32_MAX)
         rank_broken(c, suspect(c));
-    else if (!r->computes && !r->gave)
+    else if (!r->computes && !r->gave && !give_lags(r->give))
         compute(c);
 }
 
 // ---- a newcomer's copy, while the others go on
 
-static const struct rank_state *some_state(struct crew *c)
+// Whoever gives out the part that it asks for next, if that can be reached now.
+static struct rank *giver(struct crew *c)
 {
     const Sluice__V1__RingCopy *m = c->rank->copy;
+    uint64_t process = m->ranks[take_part(c->rank->take) % m->n_ranks]->process;
+    struct proc *p = rank_proc(c->sim, process);
+    struct rank *r;
 
-    for (size_t i = 0; i < m->n_ranks; i++) {
-        struct proc *p = rank_proc(c->sim, m->ranks[i]->process);
-        const struct rank *r;
-
-        if (p == NULL || p == c->proc || p->paused_until_us > sim_now(c->sim) ||
-            net_cut(c->sim, p->host, c->proc->host) ||
-            net_cut(c->sim, c->proc->host, p->host))
-            continue;
-        r = ((struct crew *)p->self)->rank;
-        if (r->going == m->generation)
-            return &r->state;
-    }
-    return NULL;
+    if (p == NULL || p == c->proc || p->paused_until_us > sim_now(c->sim) ||
+        net_cut(c->sim, p->host, c->proc->host) ||
+        net_cut(c->sim, c->proc->host, p->host))
+        return NULL;
+    r = ((struct crew *)p->self)->rank;
+    return r->going == m->generation ? r : NULL;
 }
 
-void round_copy_ahead(struct crew *c)
+static void say_copied(struct crew *c)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__RingCopied m = SLUICE__V1__RING_COPIED__INIT;
     struct rank *r = c->rank;
-    const struct rank_state *from = NULL;
-    Sluice__V1__Tag tag;
+    Sluice__V1__Tag tag = wire_tag_msg(r->state.tag);
 
-    if (sim_now(c->sim) < r->copy_us)
-        return;
-    from = some_state(c);
-    if (from == NULL && sim_now(c->sim) < r->copy_until_us)
-        return;
-    if (from != NULL) {
-        rank_copy(&r->state, from);
-        c->sim->seen.copied_ahead++;
-    }
-    tag = wire_tag_msg(r->state.tag);
     m.job = c->sim->job;
     m.job_incarnation = c->job_incarnation;
     m.generation = r->copies;
@@ -439,5 +437,29 @@ void round_copy_ahead(struct crew *c)
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_COPIED;
     up.ring_copied = &m;
     r->copies = 0;
+    take_free(r->take);
+    r->take = NULL;
     session_up(c->sim, c->proc, &up);
+}
+
+// A call at a time. What leads nowhere is given up, and said so.
+void round_copy_ahead(struct crew *c)
+{
+    struct rank *r = c->rank, *from;
+    enum sl_err rc = SL_EBUSY;
+
+    if (sim_now(c->sim) < r->copy_us)
+        return;
+    from = giver(c);
+    if (from != NULL)
+        rc = take_call(r->take, from->give);
+    if (from != NULL &&
+        take_is_level(r->take, counted_steps(&from->state.counted))) {
+        rank_copy(&r->state, &from->state);
+        c->sim->seen.copied_ahead++;
+        say_copied(c);
+    } else if ((rc != SL_OK && rc != SL_EBUSY) ||
+               sim_now(c->sim) >= r->copy_until_us) {
+        say_copied(c);
+    }
 }

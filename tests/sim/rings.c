@@ -114,6 +114,12 @@ static void note_state(struct sim *s, const struct rank_state *state)
     g->steps[n] = counted_steps(&state->counted);
 }
 
+uint64_t rings_steps(struct sim *s, struct wire_tag tag)
+{
+    T_LE(tag.sequence, SIM_STEPS);
+    return generation(s, tag.incarnation)->steps[tag.sequence];
+}
+
 // What a cut holds is never lost.
 static bool follows_cut(struct sim *s, const struct rank_state *state)
 {

@@ -41,6 +41,8 @@ void rings_free(struct sim *s);
 // ---- ranks
 
 uint64_t rings_mark(const struct rank_state *state);
+// How many steps the state of that tag holds; 0: nobody had it.
+uint64_t rings_steps(struct sim *s, struct wire_tag tag);
 // A step becomes part of a state (R4: once).
 void rings_count(struct sim *s, struct rank_state *state, uint64_t closure,
                  uint32_t step);

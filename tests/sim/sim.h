@@ -22,7 +22,8 @@
 //   books.c    its journal, read beside it
 //   server.c   a psserver's process
 //   crew.c     a worker's process; task.c: its closure
-//   rank.c     a worker of a job in allreduce; rank_rounds.c: its rounds
+//   rank.c     a worker of a job in allreduce; rank_rounds.c: its rounds,
+//              feeds.c: what it gives out to newcomers
 //   place.c    a worker's place in a group of a job in hybrid
 //   truth.c    what was counted, by who saw it happen; all that must hold
 //   rounds.c   what must hold of the rounds of a job in sync
@@ -205,7 +206,7 @@ struct proc {
     X(admissions) X(renewals) X(fallbacks) X(cuts) X(intents) X(evaluations)   \
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
     X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
-    X(copied_ahead) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
+    X(copied_ahead) X(died_copying) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
     X(all_skipped)
 // clang-format on
 

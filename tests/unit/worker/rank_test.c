@@ -627,7 +627,7 @@ TEST(rank, a_newcomer_that_falls_silent_is_forgotten)
 }
 
 // While it held the image, no cut could be written where no round followed.
-TEST(rank, a_newcomer_that_falls_silent_keeps_no_cut_away)
+TEST(rank, R6_a_newcomer_that_falls_silent_keeps_no_cut_away)
 {
     struct feed_ask ask = {.follower = 1, .bytes = sizeof(struct feed_image)};
     struct shard_image image;
