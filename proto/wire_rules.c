@@ -207,7 +207,7 @@ static const struct wire_rule ring_answer[] = {JOB(1), OPAQUE(2), BORN(3),
 static const struct wire_rule ring_ready[] = {JOB(1),  OPAQUE(2), BORN(3),
                                               FILL(4), FILL(5),   FILL(6)};
 static const struct wire_rule ring_step[] = {
-    JOB(1), OPAQUE(2), BORN(3), KNOWN(4, "rings.c:rings_receive"), FILL(5)};
+    JOB(1), OPAQUE(2), BORN(3), KNOWN(4, "ring.c:ring_step"), FILL(5)};
 static const struct wire_rule ring_copied[] = {JOB(1), OPAQUE(2), BORN(3),
                                                FILL(4)};
 static const struct wire_rule ring_broken[] = {
@@ -371,7 +371,7 @@ static const struct wire_rule submit_reply[] = {MAYBE_NAME(2),
                                                 TEXT(3, 1 << 20)};
 static const struct wire_rule job_request[] = {NAME(1)};
 static const struct wire_rule list_request[] = {
-    RANGE(1, 0, 10000), KNOWN(2, "status_list.c:status_list")};
+    RANGE(1, 0, 10000), KNOWN(2, "status_list.c:find_next")};
 static const struct wire_rule list_reply[] = {COUNT(1, 10000)};
 static const struct wire_rule stop_request[] = {NAME(1)};
 static const struct wire_rule pause_request[] = {NAME(1), TEXT(3, 200),
