@@ -116,6 +116,7 @@ static struct coord *make(const struct coord_options *options,
     list_init(&c->suspicions);
     list_init(&c->drains);
     c->started_ms = c->ticked_ms = coord_now(c);
+    c->places = PLACE_AHEAD;
     if (c->store == NULL || c->state_dir == NULL) {
         release(c);
         return NULL;
@@ -537,7 +538,7 @@ static void receive_psserver(struct coord *c, struct member *m,
     case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
         job = shards_hello(c, m, message->shard_hello);
         if (job != NULL && !c->dead)
-            place_more(c, job, 1);
+            place_more(c, 1);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT:
         job = cuts_report(c, m, message->snapshot);
@@ -573,8 +574,10 @@ void coord_receive(struct coord *c, uint64_t member,
                  member_role_name(m->role), m->name);
         map_release(&m->losing);
         gone_back(c, m);
-        if (m->role == MEMBER_PSSERVER)
+        if (m->role == MEMBER_PSSERVER) {
             shards_back(c, m);
+            place_look(c);
+        }
     }
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) {
         receive_heartbeat(c, m, message->heartbeat);
@@ -674,6 +677,7 @@ void coord_tick(struct coord *c)
     stall_check(c);
     if (c->dead)
         return;
+    place_more(c, PLACE_AHEAD);
     list_for_safe(j, &c->jobs.active)
     {
         tick_job(c, list_entry(j, struct job, on_active));

@@ -102,6 +102,7 @@ struct coord {
 
     // Since when a psserver is there; 0: none is. Changed by: place.
     uint64_t first_psserver_ms;
+    uint32_t places; // that may be asked for until the next tick
 
     // Random numbers drawn. Changed by: submit.
     uint64_t draws;

@@ -114,7 +114,8 @@ struct job_shard {
     uint64_t process;    // that was admitted last, in this term; 0: none
     struct wire_tag cut; // that the last cut names
     char *failure;       // owned: what its psserver could not load
-    uint64_t place_ms;   // when it was last asked to take the shard
+    uint64_t asked;      // member that was last asked to take it; 0: nobody
+    uint64_t place_ms;   // when that was
     struct job_losses losses; // of its psserver, in that one's first shard
     struct job_counts counts;
     bool recounts;        // asked what it has counted, and has not said it
@@ -202,7 +203,7 @@ struct job {
     struct schedule schedule;
     uint64_t parameters;
     uint32_t shards;
-    uint32_t unplaced; // of them, at the end: nobody was asked to take them
+    uint32_t looked; // of them, at the front: place.c has nothing to ask for
     struct job_shard *shard;
     struct evidence evidence;
 

@@ -24,10 +24,9 @@
 #define PLACE_AGAIN_MS 10000
 #define PARTS_MAX 16 // of the state that ranks keep
 
-// Shards that psservers are asked to take at once, and once more per tick: each
-// that says hello lets the next one be asked for. So a job of 20,000 shards
-// holds the loop no longer than others do.
-#define PLACE_AHEAD 256
+// Shards that are looked at in one turn of the loop for those to be asked for:
+// a fraction of a millisecond.
+#define PLACE_LOOKS 16384
 
 // ---- who may take shards
 
@@ -362,10 +361,7 @@ void place_job(struct coord *c, struct job *job)
     memory_placed(c, job);
     for (uint32_t i = 0; i < job->shards; i++)
         job->shard[i].since_ms = coord_now(c);
-    if (!job->allreduce) {
-        job->unplaced = job->shards;
-        place_more(c, job, PLACE_AHEAD);
-    }
+    place_more(c, 0);
 }
 
 // ---- sending
@@ -375,17 +371,42 @@ static bool may_place(const struct job *job)
     return !job->paused && !memory_holds(job);
 }
 
-void place_more(struct coord *c, struct job *job, uint32_t most)
+// Of one job, among its next `looks` shards. (Parts of a ring lie on no
+// psserver.) What of these is left is the next job's.
+static void ask(struct coord *c, struct job *job, uint32_t *looks)
 {
-    for (; job->unplaced > 0 && most > 0 && may_place(job) && !job_ended(job);
-         most--) {
-        uint32_t i = job->shards - job->unplaced--;
-        const struct member *m =
-            members_psserver(&c->members, job->shard[i].psserver);
+    while (job->looked < job->shards && c->places > 0 && *looks > 0 &&
+           may_place(job)) {
+        uint32_t i = job->looked++;
+        const struct job_shard *s = &job->shard[i];
+        const struct member *m = members_psserver(&c->members, s->psserver);
 
-        if (m != NULL) // else it is asked when it comes
-            send_place(c, m, job, i);
+        --*looks;
+        if (m == NULL || s->asked == m->id)
+            continue; // it is asked when it comes, or was
+        c->places--;
+        send_place(c, m, job, i);
     }
+}
+
+void place_more(struct coord *c, uint32_t more)
+{
+    uint32_t looks = PLACE_LOOKS;
+
+    c->places = sl_min(c->places + more, PLACE_AHEAD);
+    list_for(n, &c->jobs.active)
+    {
+        ask(c, list_entry(n, struct job, on_active), &looks);
+    }
+}
+
+void place_look(struct coord *c)
+{
+    list_for(n, &c->jobs.active)
+    {
+        list_entry(n, struct job, on_active)->looked = 0;
+    }
+    place_more(c, 0);
 }
 
 static enum sl_err notify_deleted(void *arg, uint64_t job, uint64_t uid,
@@ -398,54 +419,43 @@ static enum sl_err notify_deleted(void *arg, uint64_t job, uint64_t uid,
     return SL_OK;
 }
 
-// Shards that somebody was asked to take.
-static uint32_t asked(const struct job *job)
-{
-    return job->shards - job->unplaced;
-}
-
 void place_member(struct coord *c, struct member *m)
 {
     if (!coord_wrote(c, journal_each_deleted(c->journal, m->name,
                                              notify_deleted, c, &c->err)))
         return;
     memory_came(c, m);
-    list_for(n, &c->jobs.active)
-    {
-        struct job *job = list_entry(n, struct job, on_active);
+    if (!c->dead)
+        place_look(c);
+}
 
-        for (uint32_t i = 0; i < asked(job) && may_place(job); i++) {
-            if (strcmp(job->shard[i].psserver, m->name) == 0)
-                send_place(c, m, job, i);
-        }
-    }
+// The shard is asked for once more, when its turn comes.
+static void ask_again(struct job *job, uint32_t shard)
+{
+    job->shard[shard].asked = 0;
+    if (shard < job->looked)
+        job->looked = shard;
 }
 
 void place_missing(struct coord *c, struct job *job)
 {
-    for (uint32_t i = 0; i < asked(job) && may_place(job); i++) {
-        const struct job_shard *s = &job->shard[i];
-        const struct member *m = members_psserver(&c->members, s->psserver);
-
-        if (s->server == 0 && m != NULL)
-            send_place(c, m, job, i);
+    for (uint32_t i = 0; i < job->shards; i++) {
+        if (job->shard[i].server == 0)
+            ask_again(job, i);
     }
+    place_more(c, 0);
 }
 
 void place_again(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
-    place_more(c, job, PLACE_AHEAD);
-    for (uint32_t i = 0; i < asked(job) && may_place(job); i++) {
-        struct job_shard *s = &job->shard[i];
-        const struct member *m;
+    for (uint32_t i = 0; i < job->shards && may_place(job); i++) {
+        const struct job_shard *s = &job->shard[i];
 
-        if (s->failure == NULL || now - s->place_ms < PLACE_AGAIN_MS)
-            continue;
-        m = members_psserver(&c->members, s->psserver);
-        if (m != NULL)
-            send_place(c, m, job, i);
+        if (s->failure != NULL && s->asked != 0 &&
+            now - s->place_ms >= PLACE_AGAIN_MS)
+            ask_again(job, i);
     }
 }
 

@@ -22,22 +22,31 @@ enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
 // Cuts the model and names psservers; does nothing while it cannot be.
 void place_job(struct coord *c, struct job *job);
 
-// Sends a psserver that has come which shards it has to take, and which jobs
-// are gone.
+// A psserver has come: sends it which jobs are gone, and which shards it has to
+// take, as far as this turn goes.
 void place_member(struct coord *c, struct member *m);
 
-// Sends the shards of a job that goes on to psservers that are there and have
-// none of them.
+// One is back: the same for shards that it was not asked to take meanwhile.
+void place_look(struct coord *c);
+
+// A job goes on: the same for its shards that nobody has.
 void place_missing(struct coord *c, struct job *job);
 
 // Notes since when a psserver is there, after one has come or gone.
 void place_note_psservers(struct coord *c);
 
-// Asks for up to `most` shards that nobody was asked to take yet.
-void place_more(struct coord *c, struct job *job, uint32_t most);
+// Shards that psservers are asked to take between two ticks, of all jobs
+// together; and one more for each that says hello. So 20,000 shards hold the
+// loop no longer than others do, whether their job is new, their psserver is,
+// or they could not be loaded.
+#define PLACE_AHEAD 256
 
-// Asks shards again that could not load what is needed, and for some more that
-// nobody was asked to take yet. Called once per tick.
+// Lets `more` be asked for, PLACE_AHEAD at most, and asks for shards whose
+// psservers are there and were not asked to take them.
+void place_more(struct coord *c, uint32_t more);
+
+// Has shards asked for again, by the next place_more, that could not load what
+// is needed. Called once per tick.
 void place_again(struct coord *c, struct job *job);
 
 // Appends how a job of this spec would be placed now, for people.

@@ -306,6 +306,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     msg.term = c->term;
     msg.shard = &spec;
     msg.at_least = &at_least;
+    job->shard[shard].asked = m->id;
     job->shard[shard].place_ms = coord_now(c);
     send_down(c, m->id, &down);
     source_parts_release(&sources);
