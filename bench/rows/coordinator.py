@@ -4,11 +4,13 @@ import contextlib
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 from bed import Bed, check, cluster
+import scrape  # of tests/system, as cluster is
 from table import at_least, at_most, row
 
 NEEDS = ["psserver", "attend_load"]
@@ -31,8 +33,13 @@ def may_go_ahead():
                           check=False).returncode == 0
 
 
+HELD = "sluice_event_loop_held_total"
+TOOK = "sluice_event_loop_handler_seconds"
+
+
 class Crowd(Bed):
-    """A coordinator on a core of its own, and on TCP, as for many hosts."""
+    """A coordinator on a core of its own, and on TCP, as for many hosts. At its end
+    it says how long its handlers took; one that held its loop ends the row."""
 
     def __init__(self, bench, psservers=1):
         super().__init__(cpu=bench.client_cpu, psservers=psservers)
@@ -46,8 +53,25 @@ class Crowd(Bed):
     def command(self, name):
         line = super().command(name)
         if name == "coordinator":
-            line = [*self.own_core, *line, *ONE_HOST]
+            line = [*self.own_core, *line, *ONE_HOST, *scrape.OPS]
         return line
+
+    def __exit__(self, kind, error, trace):
+        try:
+            if kind is None:
+                self.check_loop()
+        finally:
+            super().__exit__(kind, error, trace)
+
+    def check_loop(self):
+        """No handler had the loop for longer than 0.1 s."""
+        found = scrape.metrics(scrape.address(self, "coordinator"))
+        held = {labels: n for (name, labels), n in found.items() if name == HELD}
+        turns = scrape.value(found, TOOK + "_count")
+        short = scrape.value(found, TOOK + "_bucket", le="0.005")
+        print(f"  loop: {turns - short:.0f} of {turns:.0f} handlers took more than 5 ms",
+              file=sys.stderr)
+        check(not any(held.values()), f"handlers held the loop for 0.1 s: {held}")
 
     def resident(self, name):
         """Bytes, now."""

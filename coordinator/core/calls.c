@@ -240,16 +240,32 @@ enum sl_err coord_checkpoint(struct coord *c,
 
 // ---- the deletion
 
+static enum sl_err close_on(void *arg, uint64_t job, uint64_t uid,
+                            const char *psserver, struct sl_error *err)
+{
+    struct coord *c = arg;
+    const struct member *m =
+        members_find(&c->members, MEMBER_PSSERVER, psserver);
+
+    if (m != NULL)
+        send_close(c, m, job, uid, true);
+    return SL_OK;
+}
+
+// The journal knows by now whom its shards lay on; one that cannot be read may
+// have lain on anybody.
 static void notify_deleted(struct coord *c, struct job *job)
 {
     list_for(n, &c->members.all)
     {
         struct member *m = list_entry(n, struct member, node);
 
-        if (job_lies_on(job, m) || job->unreadable ||
-            (job->allreduce && m->role == MEMBER_WORKER))
+        if (job->unreadable || (job->allreduce && m->role == MEMBER_WORKER))
             send_close(c, m, job->id, job->uid, true);
     }
+    if (!job->unreadable)
+        coord_wrote(c, journal_each_deleted_of(c->journal, job->id, close_on, c,
+                                               &c->err));
 }
 
 static enum sl_err delete_job(struct coord *c, struct job *job,
@@ -312,7 +328,7 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err)
 {
     struct job *job = NULL;
-    enum sl_err rc = open_job(c, request->id, LOAD_WHOLE, &job, err);
+    enum sl_err rc = open_job(c, request->id, LOAD_LINE, &job, err);
 
     if (rc == SL_ENOENT && !c->asker.only &&
         behind_delete(c, request->id, err) == SL_OK)

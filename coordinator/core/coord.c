@@ -692,5 +692,7 @@ void coord_tick(struct coord *c)
     if (!c->dead)
         ended_check(c);
     if (!c->dead)
+        coord_wrote(c, journal_sweep(c->journal, &c->err));
+    if (!c->dead)
         coord_wrote(c, journal_flush(c->journal, &c->err));
 }

@@ -240,9 +240,17 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
                             struct sl_error *err);
 
 // Forgets the job and all that belongs to it; leaves a row per psserver that
-// has to be notified, and the folder of its manifests.
+// has to be notified, and the folder of its manifests. The rows of its shards,
+// cuts, evaluations and blames, of which there may be many, are left to
+// journal_sweep: they are nobody's.
 enum sl_err journal_job_delete(struct journal *j, uint64_t id,
                                struct sl_error *err);
+
+// Removes up to JOURNAL_SWEEP rows of deleted jobs, in one commit, also of
+// those that a process before has deleted. Does nothing if there are none.
+// Called once per tick.
+#define JOURNAL_SWEEP 1000
+enum sl_err journal_sweep(struct journal *j, struct sl_error *err);
 
 // The psserver has deleted it, and is not notified again. Queued.
 enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
@@ -436,9 +444,12 @@ enum sl_err journal_each_blame(struct journal *j, uint64_t job,
                                journal_blame_fn fn, void *arg,
                                struct sl_error *err);
 
-// Those of one psserver.
+// Those of one psserver; or those of one job.
 enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
                                  journal_deleted_fn fn, void *arg,
                                  struct sl_error *err);
+enum sl_err journal_each_deleted_of(struct journal *j, uint64_t job,
+                                    journal_deleted_fn fn, void *arg,
+                                    struct sl_error *err);
 
 #endif

@@ -219,13 +219,9 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
         " SELECT DISTINCT jobs.id, jobs.uid, shards.psserver"
         " FROM jobs JOIN shards ON shards.job = jobs.id WHERE jobs.id = ?1"
         " AND shards.psserver <> ''",
-        "DELETE FROM shards WHERE job = ?1",
-        "DELETE FROM cuts WHERE job = ?1",
+        "INSERT OR REPLACE INTO swept(job) VALUES(?1)", // journal_sweep
         "DELETE FROM past WHERE job = ?1",
-        "DELETE FROM evaluations WHERE job = ?1",
         "DELETE FROM callbacks WHERE job = ?1",
-        "DELETE FROM metrics WHERE job = ?1",
-        "DELETE FROM blames WHERE job = ?1",
         "DELETE FROM tenants WHERE job = ?1",
         "DELETE FROM classes WHERE job = ?1",
         "DELETE FROM clocks WHERE job = ?1",
@@ -242,6 +238,7 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
         rc = by_job(j, statements[i], id, err);
     if (rc == SL_OK)
         rc = journal_ring_forget(j, id, err);
+    j->swept = false;
     return journal_end(j, rc, err);
 }
 
@@ -440,5 +437,19 @@ enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
         rc = fn(arg, journal_u64(s, 0), journal_u64(s, 1), psserver, err);
+    return journal_walked(s, rc);
+}
+
+enum sl_err journal_each_deleted_of(struct journal *j, uint64_t job,
+                                    journal_deleted_fn fn, void *arg,
+                                    struct sl_error *err)
+{
+    sqlite3_stmt *s =
+        journal_walk(j, err, "SELECT uid, psserver FROM deleted WHERE job = ?1",
+                     JOURNAL_VALUES(U64(job)));
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
+        rc = fn(arg, job, journal_u64(s, 0), journal_text(s, 1), err);
     return journal_walked(s, rc);
 }

@@ -40,6 +40,7 @@ struct journal {
     const struct journal_kind *kind;
     bool failed; // a write failed: nothing is believed any more
     bool full;   // for want of space
+    bool swept;  // no row of a deleted job is left (journal_sweep)
     struct histogram commits;
     struct {
         const char *sql; // a literal: compared by address

@@ -88,6 +88,7 @@ static const char more[] =
     " value REAL, PRIMARY KEY(job, epoch, steps, name)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS loads("
     " job INTEGER PRIMARY KEY, times INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS swept(job INTEGER PRIMARY KEY);"
     "CREATE TABLE IF NOT EXISTS queue("
     " job INTEGER PRIMARY KEY, turn INTEGER NOT NULL);"
     "CREATE INDEX IF NOT EXISTS tenants_of ON tenants(tenant, job);"

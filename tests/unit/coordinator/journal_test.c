@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 static struct journal *open_at(const char *name)
@@ -643,6 +644,75 @@ TEST(journal, a_deleted_job_leaves_word_for_its_psservers)
     T_OK(journal_last_job(j, &last, t_err())); // a number is never used again
     T_EQ(last, id);
     T_GT(add_job(j, "r-1"), id);
+    journal_close(j);
+}
+
+static enum sl_err count_shard(void *arg, const struct journal_shard *row,
+                               struct sl_error *err)
+{
+    ++*(uint64_t *)arg;
+    return SL_OK;
+}
+
+static enum sl_err count_blame(void *arg, uint64_t closure, uint64_t worker,
+                               struct sl_error *err)
+{
+    ++*(uint64_t *)arg;
+    return SL_OK;
+}
+
+static uint64_t all_rows(struct journal *j, uint64_t job)
+{
+    uint64_t count = 0;
+
+    T_OK(journal_each_shard(j, job, count_shard, &count, t_err()));
+    T_OK(journal_each_blame(j, job, count_blame, &count, t_err()));
+    return count;
+}
+
+static uint64_t add_wide_job(struct journal *j, const char *request,
+                             uint32_t shards)
+{
+    const char **names = sl_malloc_array(shards, sizeof(*names));
+    uint64_t id = add_job(j, request);
+
+    for (uint32_t i = 0; i < shards; i++)
+        names[i] = "ps-a";
+    T_OK(journal_job_place(j, id, (struct journal_blob){"l", 1}, names, shards,
+                           t_err()));
+    for (uint64_t i = 0; i < 7; i++)
+        T_OK(journal_blame(j, id, i, 9, t_err()));
+    T_OK(journal_flush(j, t_err()));
+    sl_free(names);
+    return id;
+}
+
+// One commit of so many rows a tick, whoever goes on with it.
+TEST(journal, rows_of_a_deleted_job_go_some_at_a_time)
+{
+    enum { SHARDS = 2 * JOURNAL_SWEEP + 5, BLAMES = 7 };
+    struct journal *j = open_at("j");
+    uint64_t id = add_wide_job(j, "r-1", SHARDS), sent = 0;
+    uint64_t other = add_wide_job(j, "r-2", 3);
+
+    T_OK(journal_job_delete(j, id, t_err()));
+    T_EQ(only_job(j).id, 0);
+    T_OK(journal_each_deleted_of(j, id, see_deleted, &sent, t_err()));
+    T_EQ(sent, id);
+    T_EQ(all_rows(j, id), SHARDS + BLAMES); // they are nobody's
+    T_OK(journal_sweep(j, t_err()));
+    T_EQ(all_rows(j, id), SHARDS + BLAMES - JOURNAL_SWEEP);
+    reopen(&j); // between two turns
+    T_EQ(only_job(j).id, 0);
+    T_OK(journal_sweep(j, t_err()));
+    T_EQ(all_rows(j, id), 5 + BLAMES);
+    T_OK(journal_job_delete(j, other, t_err())); // as well
+    T_OK(journal_sweep(j, t_err()));
+    T_EQ(all_rows(j, id), 0);
+    T_EQ(all_rows(j, other), 3 + BLAMES);
+    T_OK(journal_sweep(j, t_err()));
+    T_EQ(all_rows(j, other), 0);
+    T_OK(journal_sweep(j, t_err())); // nothing is left
     journal_close(j);
 }
 
