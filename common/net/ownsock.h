@@ -20,11 +20,11 @@
 #define OWNSOCK_BYTES 128             // of an address
 #define OWNSOCK_PORT "127.0.0.1:7070" // of a coordinator that was told none
 
-// Makes the first folder of the list that can be had, and says which; for
-// other sockets of the same cluster too.
+// Makes the first folder of the list that can be made, and writes its path to
+// `out`; other sockets of the same cluster may lie there too.
 enum sl_err ownsock_folder(char out[OWNSOCK_BYTES], struct sl_error *err);
 
-// Makes the folder and says the address in it to listen on, "unix:...".
+// Makes the folder and writes the address to listen on, "unix:...", to `out`.
 enum sl_err ownsock_make(char out[OWNSOCK_BYTES], struct sl_error *err);
 
 // Returns the address of a coordinator where none was said: the user's own

@@ -25,13 +25,13 @@
 //          It may run under the transport's locks: let it count down and
 //          leave, and call nothing of this header.
 // Units    *_bytes, *_ms; a deadline is relative, in milliseconds from now.
-//          gRPC ends the process when memory is out; what our callers size
-//          (heads, scratch) says SL_ENOMEM.
+//          gRPC ends the process when memory is out; memory whose size our
+//          callers choose (heads, scratch) gives SL_ENOMEM instead.
 // Errors   An answer carries the sl_err number (trailing metadata
-//          "sluice-code") and the text, so the caller gets both back as they
-//          were said; a client in another language sees the gRPC status of
-//          status.h. What the transport reports itself is mapped from its
-//          status and begins with the address.
+//          "sluice-code") and the text, so the caller gets both unchanged; a
+//          client in another language sees the gRPC status of status.h. An
+//          error of the transport itself is mapped from its status, and its
+//          text begins with the address.
 #ifndef COMMON_NET_RPC_H
 #define COMMON_NET_RPC_H
 
@@ -68,10 +68,9 @@ struct rpc_io_options {
     void *pause_arg;
 };
 
-// The settings of the allocator and of core's libraries, once per process,
-// before gRPC starts: so that memory of messages is kept, not faulted in anew.
-// rpc_io_new does it; alone it is for a program that is measured against us and
-// calls core by itself.
+// Sets the allocator and core's libraries up, once per process and before gRPC
+// starts, so that freed memory of messages is kept and not faulted in anew.
+// rpc_io_new calls it; benchmarks that use core without an rpc_io call it too.
 void rpc_tune_process(void);
 
 // Starts the threads (options may be NULL). The first one in a process also
@@ -85,25 +84,27 @@ enum sl_err rpc_io_new(struct rpc_io **out,
 // NULL is allowed.
 void rpc_io_free(struct rpc_io *io);
 
-unsigned rpc_io_threads(const struct rpc_io *io);
+unsigned rpc_io_threads(const struct rpc_io *io); // their number
 
 // Has the first I/O thread call fn(arg), once, soon.
 void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg);
 
 // ---- addresses: "host:port", "[::1]:port", "unix:/path"
 
-// SL_EINVAL, saying how it should look, for anything else. Port 0 is allowed
-// (a server then chooses one).
+// Checks that `address` has one of these three forms; else SL_EINVAL, whose
+// text shows them. Port 0 is allowed (a server then chooses one).
 enum sl_err rpc_address_check(const char *address, struct sl_error *err);
 
-// Nobody outside this machine can reach it: unix:, localhost, 127.*, ::1.
+// Returns true if no other machine can reach the address: unix:, localhost,
+// 127.*, ::1.
 bool rpc_address_is_local(const char *address);
 
-// Tries to listen there for a moment: SL_EEXIST if another process does, or
-// why else it cannot be. Removes a socket file that nobody answers on.
+// Tries to listen at `address` for a moment: SL_EEXIST if another process
+// does, else the error of the attempt. Removes a socket file on which no
+// process answers.
 enum sl_err rpc_address_vacant(const char *address, struct sl_error *err);
 
-// What the error of a call says, after the address, where a web server answers.
+// Text of a call's error, after the address, if the peer is a web server.
 #define RPC_HTTP1 "what answers there speaks HTTP/1 and is no gRPC server"
 
 // ---- messages that go out
@@ -113,43 +114,43 @@ enum sl_err rpc_address_vacant(const char *address, struct sl_error *err);
 
 // Use the functions; `head` points into the struct, so do not copy it.
 struct rpc_msg {
-    uint8_t *head; // owned bytes that come first
+    uint8_t *head; // the message's first bytes, owned
     size_t head_bytes;
-    unsigned parts; // ranges of the caller's memory that follow, uncopied
+    unsigned parts; // number of ranges of the caller's memory, not copied
     struct sl_slice part[RPC_MSG_PARTS];
     void (*release)(void *user); // NULL: the ranges live for ever
     void *user;
     uint8_t space[RPC_MSG_SPACE];
 };
 
-// An empty message (which is a message: zero bytes).
+// Makes an empty message (which is a message: zero bytes).
 void rpc_msg_init(struct rpc_msg *msg);
 
-// Makes the header `bytes` long and returns where to write it; what was there
-// is gone. NULL only when memory is out.
+// Makes the header `bytes` long and returns where to write it; an earlier
+// header is lost. Returns NULL only when memory is out.
 uint8_t *rpc_msg_head(struct rpc_msg *msg, size_t bytes);
 
 // Appends a range of the caller's memory; at most RPC_MSG_PARTS of them.
 void rpc_msg_part(struct rpc_msg *msg, const void *data, size_t bytes);
 
-// Called once, when no part is referenced any more. Also runs for a
-// message without parts, and for one that is dropped.
+// Has `release(user)` called once, when the transport references no part any
+// more. It also runs for a message without parts and for a dropped one.
 void rpc_msg_on_release(struct rpc_msg *msg, void (*release)(void *user),
                         void *user);
 
-size_t rpc_msg_bytes(const struct rpc_msg *msg);
+size_t rpc_msg_bytes(const struct rpc_msg *msg); // header and parts together
 
-// Gives up a message that nobody took: runs its release function.
+// Drops a message that no call has taken: runs its release function.
 void rpc_msg_drop(struct rpc_msg *msg);
 
-// ---- bodies that came in
+// ---- received bodies
 
 const struct sl_slices *rpc_body_slices(const struct rpc_body *body);
 void rpc_body_free(struct rpc_body *body); // NULL is allowed
 
 // ---- server
 
-// How a call came, and as whom.
+// The way a call reached the server, and what proves its caller's identity.
 enum rpc_way {
     RPC_WAY_PLAIN, // a local address without certificates
     RPC_WAY_UNIX,  // a socket file (mode 0600): the server's user, or root
@@ -161,9 +162,9 @@ struct rpc_peer {
     enum rpc_way way;
     bool guarded; // this server asks for certificates at one of its addresses
     // RPC_WAY_TLS:
-    bool revoked;         // by the list in tls.h's crl_file
-    unsigned uris;        // in the certificate's SAN
-    char id[RPC_PEER_ID]; // the first of them, else the common name
+    bool revoked;         // certificate is on the list in tls.h's crl_file
+    unsigned uris;        // number of URIs in the certificate's SAN
+    char id[RPC_PEER_ID]; // first URI, else the common name
 };
 
 enum rpc_kind {
@@ -175,13 +176,13 @@ enum rpc_kind {
 struct rpc_method {
     const char *path; // "/sluice.v1.Shards/Push"; lives as long as the server
     enum rpc_kind kind;
-    size_t max_request_bytes; // of one message; 0: RPC_CONTROL_BYTES
+    size_t max_request_bytes; // limit of one message; 0: RPC_CONTROL_BYTES
 
     // RPC_UNARY. Must lead to exactly one rpc_answer.
     void (*unary)(struct rpc_call *call, void *arg);
 
-    // The others. Sets the stream's events (rpc_stream_set) or finishes it;
-    // takes a reference if it keeps the pointer past on_end.
+    // RPC_BIDI and RPC_SERVER_STREAM. Sets the stream's events (rpc_stream_set)
+    // or finishes it; takes a reference if it keeps the pointer past on_end.
     void (*open)(struct rpc_stream *stream, void *arg);
 
     // RPC_UNARY: a request is read when there is room for it (rpc_limits), and
@@ -195,22 +196,22 @@ struct rpc_table {
     void *arg; // passed to every handler of the table
 };
 
-// What a server spends on its peers, and on one of them: the bearer of a
-// certificate, or without one a host. What comes over unix sockets is of the
-// server's own user (or root) and counted in the bytes alone. 0: as the flag of
-// that name has it.
+// Limits of what a server spends on all its peers and on one of them: the
+// bearer of a certificate or, without certificates, a host. Calls over unix
+// sockets come from the server's own user (or root) and count in the bytes
+// alone. 0: the default of the flag of that name.
 struct rpc_limits {
     unsigned peer_calls, calls;             // open, with streams: then SL_EBUSY
     unsigned peer_connections, connections; // TCP; newer ones are closed
-    size_t inbound_bytes; // of what comes in: half of it is given to requests
-                          // that are `in_turn`; at the whole of it core ends
-                          // calls, with SL_EBUSY
-    size_t unread_bytes;  // of answers, by one peer: then its calls wait
-    unsigned patience_ms; // with a request that is asked for, and with answers
-                          // that are not read; and a second for each MiB
+    size_t inbound_bytes; // memory of received bytes: half of it is given to
+                          // requests that are `in_turn`; when all of it is used
+                          // core ends calls, with SL_EBUSY
+    size_t unread_bytes;  // answers one peer has not read: then its calls wait
+    unsigned patience_ms; // time a peer has to send a request that was asked
+                          // for, or to read its answers; plus 1 s per MiB
 };
 
-// --peer-calls, --calls and so on.
+// Settings --peer-calls, --calls and so on; rpc_limits_read takes their values.
 extern const struct conf_key rpc_limit_keys[];
 void rpc_limits_read(struct rpc_limits *out, const struct conf *conf);
 
@@ -221,31 +222,31 @@ struct rpc_server_options {
                                    // thread; 0: 32
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
 
-    // Asked before each handler, on an I/O thread. What it refuses is answered
-    // with its error and logged; no handler runs. And asked again about streams
-    // that are open when certificate files were replaced (tls.h): those that it
-    // refuses then end. NULL: everybody may call everything.
+    // Decides whether `peer` may call `path`; called before each handler, on an
+    // I/O thread. A refused call is answered with *err and logged; its handler
+    // does not run. Called again for open streams when certificate files were
+    // replaced (tls.h): a refused stream ends. NULL: every call is allowed.
     enum sl_err (*allow)(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
 
-    // Whether many may show this certificate: then each host of theirs is a
-    // peer of its own. NULL: nobody does.
+    // Returns true if many processes share the certificate of `peer`: then each
+    // host that shows it is a peer of its own. NULL: none is shared.
     bool (*shared)(const struct rpc_peer *peer);
 
-    const struct rpc_limits *limits; // borrowed for the call; NULL: all usual
+    const struct rpc_limits *limits; // borrowed for the call; NULL: defaults
 };
 
-// Makes a server of these tables on the threads of `io`. Copies the tables,
-// not what they point at. SL_EINVAL for a path that appears twice.
+// Makes a server of `tables` on the threads of `io`. Copies the tables, but not
+// the paths and arguments they point at. SL_EINVAL if a path appears twice.
 enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
                            const struct rpc_table *tables, size_t tables_count,
                            const struct rpc_server_options *options,
                            struct sl_error *err);
 
-// Listens on one more address, before start. *port (NULL allowed) is the port
-// in use, 0 for unix:. Without `tls` anything but a local address is
-// SL_EDENIED. An address that somebody answers on is SL_EEXIST; a unix socket
-// file that nobody answers on is removed. With `tls` a caller must show a
+// Listens on one more address, before rpc_server_start. *port (NULL allowed) is
+// the port in use, 0 for unix:. Without `tls` an address that is not local is
+// SL_EDENIED. SL_EEXIST: another process answers at the address; a unix socket
+// file on which none answers is removed. With `tls` a caller must show a
 // certificate of the same authority; on unix: the file's mode (0600) guards
 // instead, and `tls` is not used. Certificate files that are replaced (tls.h)
 // serve every handshake after tls_look saw them.
@@ -253,119 +254,123 @@ enum sl_err rpc_server_bind(struct rpc_server *server, const char *address,
                             const struct rpc_tls *tls, int *port,
                             struct sl_error *err);
 
+// Begins to accept calls on the bound addresses.
 void rpc_server_start(struct rpc_server *server);
 
-// From now on new calls are refused with SL_EUNAVAIL; open ones go on.
+// Refuses new calls from now on, with SL_EUNAVAIL; open calls go on.
 void rpc_server_drain(struct rpc_server *server);
 
-// Closes the sockets and cancels what is open: streams end, and answers still
-// to be given go nowhere. Does not wait.
+// Closes the sockets and cancels open calls and streams: streams end, and
+// later answers are dropped. Does not wait.
 void rpc_server_stop(struct rpc_server *server);
 
 // Stops, then waits until every call was answered and every stream has ended.
 // NULL is allowed.
 void rpc_server_free(struct rpc_server *server);
 
-// Calls and streams that are open now.
+// Returns the number of calls and streams that are open now.
 size_t rpc_server_open_calls(struct rpc_server *server);
 
-// The two ends of a socket of this host (SOCK_SEQPACKET) for small calls: one
-// for rpc_channel_adopt, the other handed over to who calls rpc_server_adopt.
-// The caller's to close until then.
+// Makes the two ends of a socket of this host (SOCK_SEQPACKET) for small calls:
+// one for rpc_channel_adopt, the other for the process that calls
+// rpc_server_adopt. The caller closes an end that no call has adopted.
 enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err);
 
-// Serves calls over such a socket as well, until its peer goes away. Takes the
-// descriptor
-// in every case. Whoever holds the other end may call any unary method, so it
-// is for a peer that has proved who it is. SL_ESTATE after stop, SL_EINVAL for
-// another kind of descriptor.
+// Serves calls over the socket `fd` of rpc_socket_pair as well, until its peer
+// closes it. Takes the descriptor in every case. The process with the other
+// end may call any unary method, so give it only to a peer whose identity is
+// proved. SL_ESTATE after rpc_server_stop, SL_EINVAL for another kind of
+// descriptor.
 enum sl_err rpc_server_adopt(struct rpc_server *server, int fd,
                              struct sl_error *err);
 
-// The request, borrowed until the answer.
+// Returns the request's bytes, borrowed until the answer.
 const struct sl_slices *rpc_call_body(const struct rpc_call *call);
 
-// What is left until the caller gives up, at least 0 (the wire rounds it up by
-// as much as 1 %); RPC_NO_DEADLINE if it set none. For tests.
+// Returns the ms until the caller's deadline, at least 0 (the wire rounds the
+// deadline up by as much as 1 %); RPC_NO_DEADLINE if it set none. For tests.
 int64_t rpc_call_left_ms(const struct rpc_call *call);
 
-// Zeroed memory that goes away with the answer; aligned for any type. NULL
-// only when memory is out.
+// Returns zeroed memory that is freed with the answer, aligned for any type;
+// NULL only when memory is out.
 void *rpc_call_scratch(struct rpc_call *call, size_t bytes);
 
-// Who calls.
+// Writes the identity of the call's peer to *out.
 void rpc_call_peer(const struct rpc_call *call, struct rpc_peer *out);
 
-// Answers, exactly once, from any thread; `call` is gone afterwards. On SL_OK
-// the reply goes out (NULL: an empty message). Otherwise code and err->text
-// do (NULL: the sentence of the code) and the reply is dropped. Takes the
-// message in every case.
+// Answers `call`, exactly once, from any thread; `call` is freed. On SL_OK
+// sends `reply` (NULL: an empty message), otherwise `code` and err->text (NULL:
+// the sentence of the code). Takes the message in every case.
 void rpc_answer(struct rpc_call *call, enum sl_err code,
                 const struct sl_error *err, struct rpc_msg *reply);
 
 // ---- streams, the same on both sides
 
-// Each may be NULL. All run on the stream's one I/O thread.
+// Callbacks of a stream; each may be NULL. All run on its one I/O thread.
 struct rpc_stream_events {
-    // A message. The slices are borrowed until return; rpc_stream_take keeps
-    // them longer. The next one is read after it returns.
+    // A message came. The slices are borrowed until return; rpc_stream_take
+    // keeps them longer. The next message is read after on_message returns.
     void (*on_message)(struct rpc_stream *stream, const struct sl_slices *body,
                        void *user);
 
     // Server only: the client sends no more. NULL: finish with SL_OK.
     void (*on_half_close)(struct rpc_stream *stream, void *user);
 
-    // The send queue has space again after an SL_EBUSY.
+    // The send queue has space again after rpc_stream_send said SL_EBUSY.
     void (*on_writable)(struct rpc_stream *stream, void *user);
 
-    // Exactly once and last. Client: the server's status. Server: SL_OK if it
-    // was finished and the status went out, SL_ECANCELED if the client went
-    // away, cancelled or died before that.
+    // The stream has ended; exactly once and last. Client: `code` is the
+    // server's status. Server: SL_OK if the stream was finished and the status
+    // went out, SL_ECANCELED if the client left, cancelled or died before.
     void (*on_end)(struct rpc_stream *stream, enum sl_err code,
                    const struct sl_error *err, void *user);
 };
 
-// Server, inside `open` only. `events` is copied.
+// Sets the callbacks of a stream and their `user`. Server, inside `open` only.
+// Copies `events`.
 void rpc_stream_set(struct rpc_stream *stream,
                     const struct rpc_stream_events *events, void *user);
 
-// RPC_SERVER_STREAM: the request. Borrowed until `open` returns.
+// Returns the request of an RPC_SERVER_STREAM, borrowed until `open` returns.
 const struct sl_slices *rpc_stream_request(const struct rpc_stream *stream);
 
-// Server, inside a callback but on_end: who opened it.
+// Writes the peer that opened the stream to *out. Server, inside any callback
+// except on_end.
 void rpc_stream_peer(struct rpc_stream *stream, struct rpc_peer *out);
 
-// Server: the same at any time. False: it has ended.
+// Writes the same at any time, from any thread. Server. Returns false if the
+// stream has ended.
 bool rpc_stream_caller(struct rpc_stream *stream, struct rpc_peer *out);
 
-// Queues a message; they leave in the order of the calls. SL_EBUSY if the
-// queue holds its cap already (a message larger than the cap passes when the
-// queue is empty); SL_ESTATE after close, finish or the end. On failure the
-// message is untouched and still the caller's.
+// Queues a message; messages leave in the order of the calls. SL_EBUSY if the
+// queue has reached its cap (a message larger than the cap passes when the
+// queue is empty); SL_ESTATE after close, finish or the end. On failure `msg`
+// is unchanged and still the caller's.
 enum sl_err rpc_stream_send(struct rpc_stream *stream, struct rpc_msg *msg);
 
-// Client: no more will be sent, once the queue is out. Server: finish, SL_OK.
+// Closes the sending side once the queue is sent. Server: the same as
+// rpc_stream_finish with SL_OK.
 void rpc_stream_close(struct rpc_stream *stream);
 
-// Server: ends the stream with a status, once the queue is out. On a client
-// it is a cancel. The first close, finish or cancel counts. HTTP/2 lets a
-// failure overtake messages that the client has not read yet.
+// Ends the stream with `code` and `err` once the queue is sent. Client: the
+// same as rpc_stream_cancel. The first close, finish or cancel counts. HTTP/2
+// lets a failure overtake messages that the client has not read yet.
 void rpc_stream_finish(struct rpc_stream *stream, enum sl_err code,
                        const struct sl_error *err);
 
-// Ends it now; what is queued is dropped. on_end still runs.
+// Ends the stream now and drops queued messages. on_end still runs.
 void rpc_stream_cancel(struct rpc_stream *stream);
 
-// Inside on_message only: makes the message the caller's. NULL when memory is
-// out or it was taken before.
+// Gives the caller the message, to free with rpc_body_free; inside on_message
+// only. Returns NULL when memory is out or the message was taken before.
 struct rpc_body *rpc_stream_take(struct rpc_stream *stream);
 
-// No message is read between pause and resume: the peer is held back by flow
-// control. A paused stream sees its peer's orderly end only after resume.
+// Stop and go on reading messages; between them flow control holds the peer
+// back. A paused stream sees its peer's orderly end only after resume.
 void rpc_stream_pause(struct rpc_stream *stream);
 void rpc_stream_resume(struct rpc_stream *stream);
 
-// Bytes that wait to be sent: 0 says that the peer has room for the next.
+// Returns the bytes that wait to be sent; 0: the peer has room for a message.
 size_t rpc_stream_queued_bytes(struct rpc_stream *stream);
 
 struct rpc_stream *rpc_stream_ref(struct rpc_stream *stream);
@@ -376,99 +381,100 @@ void rpc_stream_unref(struct rpc_stream *stream); // NULL is allowed
 struct rpc_channel_options {
     unsigned keepalive_ms;         // 0: 10000
     unsigned keepalive_timeout_ms; // 0: 5000
-    size_t max_message_bytes;      // of a reply; 0: RPC_DATA_BYTES
+    size_t max_message_bytes;      // limit of a reply; 0: RPC_DATA_BYTES
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
-    size_t window_bytes;           // of unary requests on their way; 0: 2 MiB
-    unsigned thread;               // I/O thread + 1; 0: in turn
+    size_t window_bytes;           // unary requests in flight; 0: 2 MiB
+    unsigned thread;               // index of an I/O thread, + 1; 0: in turn
 
-    // Asked of whoever answers a handshake over TLS, beyond its authority and
-    // its host, before anything is sent to it, on a thread of core's. One that
-    // is refused is not reached: SL_EUNAVAIL with the error's text behind
-    // TLS_NOT_WHOM, as of any failed handshake. NULL: nothing is asked.
+    // Decides whether `server` is the right one, after core has checked its
+    // authority and host in the TLS handshake and before any byte is sent to
+    // it; on a thread of core. Calls to a refused server end with SL_EUNAVAIL
+    // and TLS_NOT_WHOM before the error's text. NULL: no further check.
     enum sl_err (*allow)(const struct rpc_peer *server, struct sl_error *err);
 };
 
-// A channel connects when it is first used and again whenever it must; each
-// has its own connection. tls NULL: plain, for local addresses only
-// (SL_EDENIED otherwise). Certificate files that are replaced (tls.h) serve
-// every connection that a call makes after tls_look saw them.
+// Makes a channel to `address`. It connects when it is first used and again
+// whenever it must; each channel has its own connection. tls NULL: plain, for
+// local addresses only (SL_EDENIED otherwise). Certificate files that are
+// replaced (tls.h) serve every connection made after tls_look saw them.
 enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
                             const char *address, const struct rpc_tls *tls,
                             const struct rpc_channel_options *options,
                             struct sl_error *err);
 
-// Cancels what is open and waits until its callbacks have returned. Where that
-// takes long, the peer does not read: all connections of this process to its
-// address are closed then. NULL is allowed.
+// Cancels open calls and streams and waits until their callbacks have returned.
+// If that takes long because the peer does not read, closes all connections of
+// this process to its address. NULL is allowed.
 void rpc_channel_free(struct rpc_channel *channel);
 
 const char *rpc_channel_address(const struct rpc_channel *channel);
 
-// Small calls (rpc_call_options) go over this socket from now on, whose other
-// end a server of this host adopted, until it ends: then those on their way
-// end with SL_EUNAVAIL, and later ones go where they went before. Takes the
-// descriptor in every case. SL_EEXIST: there is a socket already; SL_EINVAL:
-// this is none of that kind.
+// Sends small calls (rpc_call_options) over the socket `fd` from now on, whose
+// other end a server of this host adopted. When the socket ends, its open calls
+// end with SL_EUNAVAIL, and later calls use the channel's connection again.
+// Takes the descriptor in every case. SL_EEXIST: the channel has a socket
+// already; SL_EINVAL: `fd` is not of rpc_socket_pair.
 enum sl_err rpc_channel_adopt(struct rpc_channel *channel, int fd,
                               struct sl_error *err);
-bool rpc_channel_adopted(struct rpc_channel *channel); // it has one now
+bool rpc_channel_adopted(struct rpc_channel *channel); // has a live socket
 
-// A cancelled call has ended after so long, and what it lent is released, if
-// its peer reads. Else break: all connections of this process to the address
-// are closed, unless that has a name for its host, and calls on them end.
-// Whoever else uses one dials again.
+// Time in which a cancelled call ends and releases its payload, if the peer
+// reads. After that, call rpc_channel_break.
 #define RPC_BREAK_MS 250
+
+// Closes all connections of this process to the channel's address, whose calls
+// end; other channels dial again. Does nothing if the address has a host name.
 void rpc_channel_break(struct rpc_channel *channel);
 
-// Try to connect at once, if it was waiting to try again.
+// Connects at once, if the channel was waiting to try again.
 void rpc_channel_hurry(struct rpc_channel *channel);
 
 struct rpc_call_options {
     int64_t deadline_ms;    // from now; unary calls must have one
-    size_t max_reply_bytes; // per message; 0: RPC_CONTROL_BYTES
+    size_t max_reply_bytes; // limit of a message; 0: RPC_CONTROL_BYTES
     bool wait_for_ready;    // wait for the peer until the deadline, instead of
                             // failing with SL_EUNAVAIL at once
-    // Among unary calls that wait for the window: lowest first. What would be
-    // behind a higher one on its way may take a second connection.
+    // Order among unary calls that wait for the window: lowest first. A call
+    // behind one in flight of a higher order may take a second connection.
     unsigned turn;
-    // The reply is expected to be of some KiB at most: may take an adopted
-    // socket, where a deadline is seen some 200 ms late. Not of rpc_call_sync.
+    // The reply is some KiB at most: the call may take an adopted socket, where
+    // its deadline is seen up to 200 ms late. rpc_call_sync ignores it.
     bool small;
 };
 
-// A call in flight, to cancel it. A value: may be copied, forgotten, or used
-// after the call has ended (then nothing happens).
+// Names a call in flight, for rpc_cancel. A plain value: it may be copied,
+// forgotten, or used after the call has ended, which has no effect.
 struct rpc_ticket {
     void *call;
     uint64_t serial;
 };
 
-// The end of a call, exactly once, on an I/O thread: `reply` is there on SL_OK
-// only, and borrowed until return; `err` has its text on failure.
+// Receives the end of a call, exactly once, on an I/O thread. `reply` is set on
+// SL_OK only and borrowed until return; `err` has a text on failure.
 typedef void (*rpc_done_fn)(void *arg, enum sl_err code,
                             const struct sl_error *err,
                             const struct sl_slices *reply);
 
-// Starts a unary call. Takes the message in every case (NULL: empty). `method`
-// need not outlive the call. *ticket is set before `done` can run; NULL is
-// allowed. Retrying is the caller's business.
+// Starts a unary call, whose end `done` receives. Takes `msg` in every case
+// (NULL: empty). `method` need not outlive the call. *ticket is set before
+// `done` can run; NULL is allowed. Does not retry.
 void rpc_call_start(struct rpc_channel *channel, const char *method,
                     struct rpc_msg *msg, const struct rpc_call_options *options,
                     rpc_done_fn done, void *arg, struct rpc_ticket *ticket);
 
-// Makes the call end soon, with SL_ECANCELED unless it has ended otherwise.
+// Ends the call of `ticket` soon, with SL_ECANCELED unless it has ended.
 void rpc_cancel(struct rpc_channel *channel, struct rpc_ticket ticket);
 
-// The same call for a program that has nothing else to do: waits. On SL_OK
-// *reply is the caller's.
+// Makes a unary call and waits for its end; not from a callback. On SL_OK
+// *reply is the caller's to free (rpc_body_free).
 enum sl_err rpc_call_sync(struct rpc_channel *channel, const char *method,
                           struct rpc_msg *msg,
                           const struct rpc_call_options *options,
                           struct rpc_body **reply, struct sl_error *err);
 
 // Opens a stream to a BIDI method, or, with `request`, to a SERVER_STREAM one
-// (the message is taken, and this side is closed). *out carries a reference of
-// the caller's; on failure *out is untouched and no event runs. *out is set
+// (which it takes, and then closes this side). *out carries a reference of
+// the caller's; on failure *out is unchanged and no event runs. *out is set
 // before the first event can run.
 enum sl_err rpc_stream_open(struct rpc_stream **out,
                             struct rpc_channel *channel, const char *method,

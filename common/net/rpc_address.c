@@ -229,7 +229,8 @@ static int try_address(const struct rpc_address *a)
     return a->unix_path ? try_bind_path(a) : try_bind_host(a);
 }
 
-// What the errno of try_address means for the person who named the address.
+// Fills *err for errno `rc` of try_address, in words about the address that the
+// operator gave.
 static enum sl_err explain(const struct rpc_address *a, int rc,
                            struct sl_error *err)
 {

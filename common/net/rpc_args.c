@@ -70,11 +70,11 @@ static void add_common(struct rpc_args *args, const struct rpc_tuning *t)
     add_int(args, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
-// Core's limit of a message is looked at when the message is whole: what bounds
-// the memory of somebody who sends without end is this. The fuller it is, the
-// less may a peer send of what nobody has asked for (the windows of its streams
-// shrink, from 4 MiB and more); where it is exceeded, core ends calls
-// (ENHANCE_YOUR_CALM) and closes connections without any.
+// Adds a quota of `bytes` for received data. Core checks its limit of a message
+// only when the message is whole, so this quota bounds the memory of a peer
+// that sends without end. The fuller it is, the less a peer may send unasked
+// (the windows of its streams shrink, from 4 MiB and more); where it is
+// exceeded, core ends calls (ENHANCE_YOUR_CALM) and closes idle connections.
 static void add_quota(struct rpc_args *args, size_t bytes)
 {
     grpc_arg *arg = next_arg(args);

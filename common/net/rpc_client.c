@@ -26,7 +26,7 @@
 // so much that a link stays busy, and no more.
 #define WINDOW_BYTES ((size_t)2 << 20)
 #define SMALL_BYTES ((size_t)64 << 10) // never waits
-#define SAID_BYTES ((size_t)4 << 10)   // of more it is said how many
+#define SAID_BYTES ((size_t)4 << 10)   // a larger request announces its size
 
 // One unary call.
 struct client_call {
@@ -43,10 +43,10 @@ struct client_call {
     bool wait_for_ready;
     struct rpc_turn turn;
     struct rpc_errand errand; // to start it
-    struct list_node ready;   // in a list of those to be started
-    unsigned method;          // of the channel's lanes
+    struct list_node ready;   // in start_all's list of calls
+    unsigned method;          // number in the channel's lanes
     gpr_timespec deadline;
-    bool cancelled; // the call knows
+    bool cancelled; // core's call was cancelled
     size_t max_reply_bytes;
     grpc_byte_buffer *request, *reply;
     grpc_metadata_array initial;
@@ -61,7 +61,7 @@ struct rpc_channel {
     size_t queue_cap_bytes;
     pthread_mutex_t lock;
     pthread_cond_t idle;
-    struct rpc_lanes lanes; // under the lock, as all below
+    struct rpc_lanes lanes; // under the lock, like the fields below
     struct rpc_window window;
     struct list open, pool, streams;
     size_t streams_open; // streams leaves a stream out once it is cancelled
@@ -283,7 +283,8 @@ static struct client_call *call_begin(struct rpc_channel *ch,
     return c;
 }
 
-// Says how large it is (rpc_serve.c): who keeps room for it keeps no more.
+// Adds the request's size as metadata, so that the server (rpc_serve.c) keeps
+// no more room for it than it needs.
 static void say_size(const struct client_call *c, grpc_op *op,
                      grpc_metadata *said)
 {
@@ -343,7 +344,8 @@ static void board_locked(struct client_call *c)
     grpc_call_unref(usual);
 }
 
-// False: it waits, and somebody else starts it.
+// Returns false if the call waits for the window: take_turns_locked of a later
+// call's end then starts it.
 static bool may_start(struct client_call *c)
 {
     struct rpc_channel *ch = c->channel;
@@ -362,7 +364,7 @@ static bool may_start(struct client_call *c)
     return may;
 }
 
-// Moves those whose turn it is to `ready`.
+// Moves waiting calls that the window now admits to `ready`.
 static void take_turns_locked(struct rpc_channel *ch, struct list *ready)
 {
     struct rpc_turn *turn;
@@ -382,8 +384,8 @@ static void start_errand(void *arg)
     start(arg);
 }
 
-// Whoever starts a call writes it, and encrypts what he writes. Of a large one
-// that is the I/O thread, which does nothing better: the caller computes.
+// Starts a call, a large one on the I/O thread: the thread that starts a call
+// also encrypts and writes it, and the caller's thread has to compute.
 static void start_there(struct client_call *c)
 {
     struct rpc_thread *thread = c->channel->thread;
@@ -623,7 +625,7 @@ void rpc_call_start(struct rpc_channel *ch, const char *method,
 
     rpc_faulty_copies(ch, method, msg, options, send_copy);
     if (rpc_faulty_loses()) {
-        lost.deadline_ms = 0; // over before it is sent
+        lost.deadline_ms = 0; // the call ends before it is sent
         options = &lost;
     }
 #endif

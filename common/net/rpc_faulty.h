@@ -38,11 +38,11 @@ void rpc_faulty_copies(struct rpc_channel *ch, const char *method,
                        const struct rpc_msg *msg,
                        const struct rpc_call_options *options,
                        rpc_faulty_send forward);
-// `ch` is about to end: nothing is sent on it again.
+// Forgets `ch`, which is about to end: no copy is sent on it again.
 void rpc_faulty_forget(struct rpc_channel *ch);
 
-bool rpc_faulty_loses(void);
-bool rpc_faulty_loses_reply(void);
+bool rpc_faulty_loses(void);       // true if the next call is to be lost
+bool rpc_faulty_loses_reply(void); // true if the next answer is to be lost
 
 #endif
 #endif

@@ -84,8 +84,8 @@ static void put_calls(struct rpc_server *s, struct expo *e)
     for (size_t i = 0; i <= s->count; i++) {
         split(&n, s->served[i].method.path);
         for (int k = 0; k < RPC_CODES; k++) {
-            // The others are there from their first on: 17 of each method
-            // would be most of the page.
+            // Codes other than 0 appear once they were counted: 17 rows of
+            // each method would be most of the page.
             if (k == 0 || get(&s->served[i].figures.code[k]) > 0)
                 expo_value(e, get(&s->served[i].figures.code[k]), "service",
                            n.service, "method", n.method, "code", code_names[k],

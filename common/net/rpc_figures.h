@@ -26,26 +26,30 @@ enum rpc_refusal {
     RPC_REFUSED_MALFORMED,
     RPC_REFUSALS
 };
+
+// Counts one refusal of this process.
 void rpc_refused(enum rpc_refusal why);
 
-#define RPC_CODES 17 // of gRPC
+#define RPC_CODES 17 // status codes of gRPC
 
-// Of one method.
+// Figures of one method.
 struct rpc_figures {
     _Atomic uint64_t code[RPC_CODES];
     struct histogram took;
 };
 
-// Of one server.
+// Payload bytes of one server.
 struct rpc_traffic {
     _Atomic uint64_t sent_bytes, received_bytes;
 };
 
 void rpc_figures_init(struct rpc_figures *f);
-// A call was answered with this; begun_us 0: it was not served.
+// Counts a call that was answered with `code`, and the time since `begun_us`
+// (0: its handler did not run).
 void rpc_figures_answered(struct rpc_figures *f, enum sl_err code,
                           uint64_t begun_us);
 
+// Writes the server's calls, times and traffic to `e`.
 void rpc_server_measure(struct rpc_server *s, struct expo *e);
 
 #endif

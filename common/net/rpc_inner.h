@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/net/rpc_inner.h -- what the rpc*.c files share. Nobody else includes
+// common/net/rpc_inner.h -- what the rpc*.c files share. No other file includes
 // it.
 //
 // Everything asynchronous is a tag: a struct that core hands back through a
@@ -39,23 +39,23 @@ struct rpc_thread {
     struct rpc_io *io;
     grpc_completion_queue *cq;
     pthread_t id;
-    int cpu;                                   // it is pinned to; -1: none
-    _Atomic(struct rpc_poller *) poller;       // beside it; NULL: none yet
-    void (*poller_free)(struct rpc_poller *p); // of one that is there
+    int cpu; // core the thread is pinned to; -1: none
+    _Atomic(struct rpc_poller *) poller; // its watching thread; NULL: none yet
+    void (*poller_free)(struct rpc_poller *p); // frees `poller`, if it is set
 };
 
 struct rpc_io {
-    atomic_uint turn;      // the next thread to be picked
-    bool frugal;           // as in its options
-    atomic_size_t users;   // servers and channels
-    grpc_channel *nowhere; // calls on it end at once
+    atomic_uint turn;      // index of the next thread to be picked
+    bool frugal;           // option `frugal`
+    atomic_size_t users;   // number of servers and channels
+    grpc_channel *nowhere; // channel whose calls end at once
     void (*pause)(void *arg);
     void *pause_arg;
     unsigned threads;
     struct rpc_thread thread[];
 };
 
-// Call before handing the tag to core.
+// Prepares a tag; called before the tag is handed to core.
 static inline void rpc_tag_post(struct rpc_tag *tag)
 {
     atomic_fetch_add_explicit(&tag->posted, 1, memory_order_release);
@@ -66,7 +66,7 @@ void rpc_start_batch(grpc_call *call, const grpc_op *ops, size_t count,
 
 enum sl_err rpc_pin(pthread_t id, int cpu, struct sl_error *err);
 
-// `wish` is an index + 1, or 0: in turn.
+// Returns the thread of index `wish` - 1; 0: the next one in turn.
 struct rpc_thread *rpc_io_pick(struct rpc_io *io, unsigned wish);
 
 gpr_timespec rpc_deadline(int64_t from_now_ms);
@@ -104,11 +104,12 @@ struct rpc_status_space { // must stay until the batch was started
     grpc_slice details;
 };
 
+// Makes `op` send `code` and the text of `err` as the call's status.
 void rpc_status_op(grpc_op *op, struct rpc_status_space *space,
                    enum sl_err code, const struct sl_error *err);
 void rpc_status_space_release(struct rpc_status_space *space);
 
-// Where the client's batch puts the outcome.
+// Status of a call as the client's batch receives it.
 struct rpc_outcome {
     grpc_metadata_array trailing;
     grpc_status_code status;
@@ -117,16 +118,18 @@ struct rpc_outcome {
 
 struct rpc_guard;
 
-// `guard`: of the channel; NULL: none.
+// Read a call's outcome: init, op (receives it), read, release.
+// rpc_outcome_read returns the server's code and text, or the transport's error
+// with `address` before it; `guard` (NULL: none) is the channel's.
 void rpc_outcome_init(struct rpc_outcome *o);
 void rpc_outcome_op(grpc_op *op, struct rpc_outcome *o);
 enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
                              struct rpc_guard *guard, struct sl_error *err);
 void rpc_outcome_release(struct rpc_outcome *o);
 
-// ---- rpc_io.c: on its thread
+// ---- rpc_io.c: functions that run on an I/O thread
 
-struct rpc_errand { // zeroes, but for fn and arg
+struct rpc_errand { // all zeroes except fn and arg
     struct rpc_tag tag;
     grpc_call *call;
     struct rpc_outcome outcome;
@@ -134,6 +137,7 @@ struct rpc_errand { // zeroes, but for fn and arg
     void *arg;
 };
 
+// Has `thread` call e->fn(e->arg), once, soon.
 void rpc_thread_call(struct rpc_thread *thread, struct rpc_errand *e);
 
 // ---- rpc_args.c: channel arguments and credentials
@@ -143,21 +147,21 @@ void rpc_thread_call(struct rpc_thread *thread, struct rpc_errand *e);
 struct rpc_args {
     grpc_arg arg[RPC_ARGS_MAX];
     grpc_channel_args list;
-    grpc_resource_quota *quota; // of a server's
+    grpc_resource_quota *quota; // memory of a server; NULL: client
 };
 
 struct rpc_tuning {
     unsigned keepalive_ms, keepalive_timeout_ms; // 0: defaults
     size_t max_receive_bytes;
-    // Of a server:
-    size_t inbound_bytes; // that core may hold of what comes in
-    unsigned patience_ms; // with one that says nothing
+    // Server only:
+    size_t inbound_bytes; // limit of received bytes in core's memory
+    unsigned patience_ms; // time in which a new connection has to shake hands
 };
 
-#define RPC_READ_LEAST_BYTES ((size_t)64 << 10) // that a read makes room for
+#define RPC_READ_LEAST_BYTES ((size_t)64 << 10) // least room of a socket read
 
 void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning);
-void rpc_args_release(struct rpc_args *args); // of a server's, once used
+void rpc_args_release(struct rpc_args *args); // server's only, after their use
 void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
                      const char *server_name);
 
@@ -166,54 +170,59 @@ void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
 struct rpc_source {
     struct rpc_source *next;
     struct tls_files *files;
-    atomic_uint serial; // of what core has
+    atomic_uint serial; // serial of the texts that core uses
 };
 
-// *source stays NULL where no certificates are used.
+// Makes the credentials of a listener at `address`. *source stays NULL where no
+// certificates are used.
 enum sl_err rpc_server_creds(grpc_server_credentials **out,
                              struct rpc_source **source, const char *address,
                              const struct rpc_tls *tls, struct sl_error *err);
 void rpc_sources_free(struct rpc_source *list);
 
-// *files stays NULL where no certificates are used; a plain connection is
-// refused to an address that others can reach.
+// Opens the certificate files of a channel to `address`. *files stays NULL
+// where no certificates are used; SL_EDENIED for a plain connection to an
+// address that is not local.
 enum sl_err rpc_client_files(struct tls_files **files, const char *address,
                              const struct rpc_tls *tls, struct sl_error *err);
 
-// Credentials of the texts now in use, or without (files NULL), for a
-// connection that rpc_client_files allowed.
+// Makes credentials of the texts of `files` now in use, or plain ones (files
+// NULL), for a connection that rpc_client_files allowed.
 enum sl_err rpc_client_creds(grpc_channel_credentials **out,
                              const char *address, struct tls_files *files,
                              struct rpc_guard *guard, unsigned *serial,
                              struct sl_error *err);
 
-// ---- rpc_guard.c: whether a channel's servers are who they should be
+// ---- rpc_guard.c: the check of a channel's servers by rpc_allow_fn
 
-// Threads: any. Core's credentials hold references of their own, so it may
+// Threads: any. Core's credentials hold references of their own, so a guard may
 // outlive its channel.
 typedef enum sl_err (*rpc_allow_fn)(const struct rpc_peer *server,
                                     struct sl_error *err);
 struct rpc_guard *rpc_guard_new(struct tls_files *files, rpc_allow_fn allow);
 void rpc_guard_unref(struct rpc_guard *guard); // NULL is allowed
 
-// For credentials to be made now, which take it.
+// Returns options for new credentials, which take one reference of `guard`.
 grpc_ssl_verify_peer_options rpc_guard_options(struct rpc_guard *guard);
 
-// If `text` (core's, of a call that failed) says that this one refused the
-// server: why. Else false.
+// Returns true if `text`, core's text of a failed call, says that `guard`
+// refused the server; `out` is then the reason.
 bool rpc_guard_why(struct rpc_guard *guard, const char *text,
                    char out[SL_ERROR_TEXT]);
 
-// ---- rpc_peer.c: who a server's callers are
+// ---- rpc_peer.c: the identity of a server's callers
 
 struct rpc_peers *rpc_peers_new(void);
 void rpc_peers_free(struct rpc_peers *p);
 
-// The server's listeners that ask for certificates; borrowed. Before calls.
+// Sets the server's listeners that ask for certificates; borrowed. Called
+// before the first call arrives.
 void rpc_peers_use(struct rpc_peers *p, const struct rpc_source *sources);
 
-// Changes when certificate files were replaced.
+// Returns a number that changes when certificate files were replaced.
 unsigned rpc_peers_serial(const struct rpc_peers *p);
+
+// Writes the peer of `call` to *out: how it came and its certificate's names.
 
 void rpc_peers_find(struct rpc_peers *p, grpc_call *call, struct rpc_peer *out);
 
@@ -231,16 +240,17 @@ enum sl_err rpc_address_parse(struct rpc_address *out, const char *address,
                               struct sl_error *err);
 void rpc_address_target(char out[RPC_TARGET_MAX], const struct rpc_address *a);
 
-// Before binding: clears a stale socket file; SL_EEXIST if it is alive.
+// Removes a stale socket file, before binding. SL_EEXIST if a process answers
+// on it.
 enum sl_err rpc_address_claim(const struct rpc_address *a,
                               struct sl_error *err);
 
-// After binding failed: says why.
+// Returns the reason why binding to `a` failed.
 enum sl_err rpc_address_diagnose(const struct rpc_address *a,
                                  struct sl_error *err);
 
-// Shuts down every connection of this process to the address, unless that has
-// a name for its host. Whoever else uses one dials again.
+// Shuts down every connection of this process to the address; their channels
+// dial again. Does nothing if the address has a host name.
 void rpc_break(const char *address);
 
 // ---- rpc_stream.c, for server and client

@@ -54,7 +54,8 @@ __tsan_default_suppressions(void)
 }
 #endif
 
-// Whoever reaches a port can cause them.
+// Returns true if a warning of core may be logged now. Any client that reaches
+// a port can cause such warnings, so they are limited.
 static bool may_say(unsigned *left_out)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -78,7 +79,7 @@ static void forward_log(gpr_log_func_args *args)
 
     if (warns && !may_say(&left_out))
         return;
-    if (meaning != NULL) // on a server nobody else says so
+    if (meaning != NULL) // on a server this is the only line about it
         LOG(WARN, "handshake failed", "why=%s text=%s left_out=%u", meaning,
             args->message, left_out);
     else if (warns)
@@ -88,9 +89,9 @@ static void forward_log(gpr_log_func_args *args)
 }
 
 // Debian builds abseil with its debug checks: at each of core's locks it keeps
-// a graph, for the whole process, of who waited for whom, under one spinlock.
-// That took 5 % of a small call. (A symbol that is not there: another build,
-// which does not do it.)
+// a graph, for the whole process, of which thread waited for which, under one
+// spinlock. That took 5 % of a small call. (A build without these checks lacks
+// the symbol.)
 static void no_lock_graph(void)
 {
     union {
@@ -125,10 +126,10 @@ static void use_huge_pages(void)
 }
 
 // Core reads into blocks of malloc. With glibc's defaults each message gives
-// its pages back and faults them in again: 2 to 7 times slower. And it heeds
-// the sizes of rpc_args.c only without what it calls an experiment, which makes
-// many blocks of 8 and 64 KiB of a message; who sets the variable himself has
-// his way.
+// its pages back and faults them in again: 2 to 7 times slower. And core heeds
+// the sizes of rpc_args.c only without an experiment of its own, which makes
+// many blocks of 8 and 64 KiB of a message; a variable that the user has set
+// stays as it is.
 static void tune_process(void)
 {
     sl_mem_keep_freed();

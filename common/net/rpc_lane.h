@@ -5,7 +5,8 @@
 // The express lane (rpc_window.h) is dialled when it is first asked for, and
 // used only while it stands: what it is for goes the usual way until then.
 //
-// Threads  the channel's lock; rpc_lanes_open and _close: nobody else is there.
+// Threads  under the channel's lock; rpc_lanes_open and _close run while no
+//          other thread has the channel.
 #ifndef COMMON_NET_RPC_LANE_H
 #define COMMON_NET_RPC_LANE_H
 
@@ -13,13 +14,13 @@
 #include "common/net/rpc_window.h"
 
 #define RPC_METHODS_MAX 64
-#define RPC_NO_METHOD RPC_METHODS_MAX // its name was one too many
+#define RPC_NO_METHOD RPC_METHODS_MAX // number of a name beyond the limit
 
 struct rpc_lane {
     grpc_channel *channel; // NULL: not dialled
-    unsigned files_serial; // of the certificates that it has
+    unsigned files_serial; // serial of its certificates
     void *registered[RPC_METHODS_MAX];
-    unsigned methods; // of them
+    unsigned methods; // number of registered methods
 };
 
 struct rpc_lanes {
@@ -33,17 +34,21 @@ struct rpc_lanes {
     struct rpc_lane lane[RPC_LANES];
 };
 
-// The tuning is set. Dials the usual lane. `allow`: of rpc_channel_options.
+// Dials the usual lane to `address`; l->tuning must be set before. `allow` is
+// that of rpc_channel_options.
 enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
                            const struct rpc_tls *tls, rpc_allow_fn allow,
                            struct sl_error *err);
 void rpc_lanes_close(struct rpc_lanes *l);
 
-void rpc_lanes_hurry(struct rpc_lanes *l);
-bool rpc_lanes_express(struct rpc_lanes *l); // does it stand?
+void rpc_lanes_hurry(struct rpc_lanes *l);   // ends waits before redialling
+bool rpc_lanes_express(struct rpc_lanes *l); // true if it is connected
 
+// Returns the number of the method `name`, or RPC_NO_METHOD.
 unsigned rpc_lanes_method(struct rpc_lanes *l, const char *name);
-// `method` is its number; a name that has none is of the usual lane.
+
+// Makes core's call of `method`, a number of rpc_lanes_method, on `lane`. With
+// RPC_NO_METHOD the call goes by `name`, on the usual lane.
 grpc_call *rpc_lanes_call(struct rpc_lanes *l, enum rpc_lane_kind lane,
                           unsigned method, const char *name,
                           gpr_timespec deadline, grpc_completion_queue *cq);

@@ -86,7 +86,7 @@ void rpc_limits_read(struct rpc_limits *out, const struct conf *c)
     };
 }
 
-// As in the table above.
+// Defaults of the limits, the same as in rpc_limit_keys.
 static const struct rpc_limits usual = {
     .peer_calls = 2048,
     .calls = 131072,
@@ -191,7 +191,7 @@ unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
     return count;
 }
 
-// One that has no other reason to be remembered is, for a minute.
+// Marks the peer as used, so that rpc_limit_forget keeps it for a minute.
 bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
                       unsigned *left_out)
 {
@@ -289,8 +289,8 @@ static struct rpc_limit_call *call_of(struct list_node *n)
     return list_entry(n, struct rpc_limit_call, node);
 }
 
-// Does one wait for room that this one would take? (Who waits for what its own
-// peer has on its way keeps nobody else.)
+// Returns true if a waiting call needs the room that `call` would take. A call
+// that waits only for its own peer's calls in flight holds no other peer back.
 static bool has_before(struct rpc_limit *l, const struct rpc_limit_call *call)
 {
     if (!call->large)

@@ -6,22 +6,22 @@
 //   rpc_limit_enter  -> SL_EBUSY: one too many, nothing was counted
 //   rpc_limit_start  -> true: go on
 //                    -> false: it waits, until rpc_limit_next gives it out
-//   rpc_limit_has    its request is here, and so large
-//   rpc_limit_answer its answer is on its way out, and so large
-//   rpc_limit_leave  at the end, whatever it did before
+//   rpc_limit_has    its request of `bytes` bytes has been read
+//   rpc_limit_answer its answer of `bytes` bytes is on its way out
+//   rpc_limit_leave  at the end of the call, in any state
 //
-// A large request is counted before the first byte of it is read: what waits,
-// waits in its sender. Half of the budget is given out so, an eighth to one
-// peer; what reads more than it said finds the transport's own limit at the
-// whole (rpc_args.c). Those that wait take turns by their peers, and by their
-// order within one. One that is larger than an eighth goes when its peer has no
-// other. Of a peer that has read again, one call goes on at a time: nobody
-// knows how large its answer will be.
+// A large request is counted before the first byte of it is read: a request
+// that waits, waits in its sender. Half of the budget is given out so, an
+// eighth to one peer; a request larger than it said meets the transport's own
+// limit at the whole budget (rpc_args.c). Waiting calls take turns by their
+// peers, and by their order within one. A request larger than an eighth goes
+// when its peer has no other. After a peer has read its answers, its calls go
+// on one at a time: the size of the next answer is not known before.
 //
 // Threads  the caller's lock.
-// Memory   a peer's record goes a minute after its last call or refusal: who
-//          calls again and again costs no allocation. Beyond RPC_LIMIT_IDLE of
-//          them it goes with the last call.
+// Memory   a peer's record is freed a minute after its last call or refusal, so
+//          a peer that calls again and again costs no allocation. Beyond
+//          RPC_LIMIT_IDLE records it is freed with the peer's last call.
 // Errors   SL_EBUSY names the limit and the peer; SL_ENOMEM.
 #ifndef COMMON_NET_RPC_LIMIT_H
 #define COMMON_NET_RPC_LIMIT_H
@@ -38,25 +38,25 @@
 struct rpc_limit_peer {
     char who[RPC_LIMIT_WHO];
     uint64_t key;
-    bool trusted; // counted, but not limited for itself
+    bool trusted; // counted, but without limits of one peer
     unsigned calls;
     size_t inbound_bytes, unread_bytes;
-    unsigned resumed;        // calls that waited for it to read, and are served
+    unsigned resumed;        // calls being served after waiting for its reads
     struct list waiting;     // calls, first come first
     struct list_node node;   // in turns, while one of its calls waits
-    struct log_share denied; // calls that it may not make
-    unsigned refused;        // since it was last said
-    uint64_t said_ms;
-    bool used;        // since rpc_limit_forget has looked,
-    uint64_t idle_ms; // which was then
+    struct log_share denied; // log lines about calls it may not make
+    unsigned refused;        // calls since the last log line about refusals
+    uint64_t said_ms;        // time of that line; 0: none yet
+    bool used;               // had calls since rpc_limit_forget last ran
+    uint64_t idle_ms;        // time of its last use, as rpc_limit_forget saw it
 };
 
 struct rpc_limit_call {
     struct rpc_limit_peer *peer; // NULL: it has not entered
     struct list_node node;       // in waiting
     size_t inbound_bytes, unread_bytes;
-    bool large;   // inbound_bytes wait for their turn
-    bool resumed; // one of its peer's
+    bool large;   // waits for room of inbound_bytes
+    bool resumed; // counted in peer->resumed
 };
 
 struct rpc_limit {
@@ -67,25 +67,30 @@ struct rpc_limit {
     size_t inbound_bytes;
 };
 
-// What is 0 in `most` (or NULL) becomes the default.
+// Sets the limits to `most`; a field that is 0 (or NULL) gets its default.
 void rpc_limit_init(struct rpc_limit *l, const struct rpc_limits *most);
-void rpc_limit_release(struct rpc_limit *l); // when all have left
+void rpc_limit_release(struct rpc_limit *l); // after all calls have left
 
-// `call` is all zeroes. `trusted`: its peer is of this host's own user.
+// Counts `call` (all zeroes) as an open call of the peer `who`. `trusted`: the
+// peer runs as this host's own user and has no limit of its own. SL_EBUSY: a
+// limit is reached, and nothing was counted; SL_ENOMEM.
 enum sl_err rpc_limit_enter(struct rpc_limit *l, struct rpc_limit_call *call,
                             const char *who, bool trusted,
                             struct sl_error *err);
 
-// The request will have so many bytes; 0: it is here already, or small.
+// Returns true if the call may go on: there is room for a request of `bytes`
+// bytes (0: it has been read, or is small). False: the call waits.
 bool rpc_limit_start(struct rpc_limit *l, struct rpc_limit_call *call,
                      size_t bytes);
 
-// The next that may go on; NULL: none, for now.
+// Takes the next waiting call that may go on; NULL: none may now.
 struct rpc_limit_call *rpc_limit_next(struct rpc_limit *l);
 
-// One that waits, whether or not it may go; it does not wait any more. And
-// whether this one did, which does not either.
+// Takes any waiting call out of the queue, whether or not it may go on; NULL:
+// none waits.
 struct rpc_limit_call *rpc_limit_give_up(struct rpc_limit *l);
+
+// Takes `call` out of the queue. Returns false if it did not wait.
 bool rpc_limit_drop(struct rpc_limit *l, struct rpc_limit_call *call);
 
 void rpc_limit_has(struct rpc_limit *l, struct rpc_limit_call *call,
@@ -94,18 +99,18 @@ void rpc_limit_answer(struct rpc_limit *l, struct rpc_limit_call *call,
                       size_t bytes);
 void rpc_limit_leave(struct rpc_limit *l, struct rpc_limit_call *call);
 
-// A call of this peer was refused. How many were since the last line about it,
-// if now is the time for one; else 0.
+// Counts a refused call of the peer `who`. Returns the number of its refusals
+// since the last log line about it if a new line is due, else 0.
 unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
                            uint64_t now_ms);
 
-// This peer may not make a call: whether that has a line of the log, and how
-// many had none before.
+// Counts a call that the peer `who` may not make. Returns true if it may be
+// logged; *left_out is then the number of such calls without a line before.
 bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
                       unsigned *left_out);
 
-// From time to time: forgets peers that have nothing open and of whom nothing
-// is to be said.
+// Frees the records of peers without open calls and without a pending log line.
+// Called from time to time.
 void rpc_limit_forget(struct rpc_limit *l, uint64_t now_ms);
 
 #endif

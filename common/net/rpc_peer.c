@@ -80,7 +80,8 @@ static struct kept *read_new(const char *pem, size_t n)
     return k;
 }
 
-// In the place of one whose text has the same hash, if there is one.
+// Reads a certificate and keeps it under `hash`, instead of another certificate
+// of the same hash. NULL when memory is out.
 static struct kept *keep_locked(struct rpc_peers *p, uint64_t hash,
                                 const char *pem, size_t n)
 {
@@ -109,7 +110,7 @@ static void find_locked(struct rpc_peers *p, struct rpc_peer *out,
     if (k == NULL || k->bytes != n || memcmp(k->pem, pem, n) != 0)
         k = keep_locked(p, hash, pem, n);
     if (k == NULL)
-        return; // no memory: nobody, who is refused
+        return; // no memory: a peer without a name, which is refused
     if (k->serial != serial) {
         k->revoked = revoked(p, pem, n);
         k->serial = serial;

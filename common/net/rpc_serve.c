@@ -360,7 +360,7 @@ static void answered(struct rpc_tag *tag, bool ok)
 {
     struct rpc_call *c = sl_container_of(tag, struct rpc_call, tag);
 
-    (void)ok; // a reply that could not be sent has nobody to go to
+    (void)ok; // if the reply could not be sent, its caller has gone
     count_end(c->lane->server, &c->limit, &c->timed);
     call_over(c);
 }
@@ -559,7 +559,7 @@ static bool admit(struct rpc_call *c, size_t bytes)
     struct rpc_server *s = c->lane->server;
     struct rpc_peer peer = {.way = RPC_WAY_PLAIN};
 
-    if (s->sources != NULL) // else there is nothing to be known
+    if (s->sources != NULL) // without certificates all peers are alike
         rpc_call_peer(c, &peer);
     if (!may_call(c, &peer))
         return false;
@@ -614,7 +614,7 @@ static void received(struct rpc_tag *tag, bool ok)
     }
 }
 
-// There is room for it now.
+// Asks core for the call's request, now that there is room for it.
 static void ask(struct rpc_call *c)
 {
     struct rpc_server *s = c->lane->server;
@@ -630,8 +630,8 @@ static void ask(struct rpc_call *c)
     rpc_start_batch(c->call, &op, 1, &c->tag);
 }
 
-// As much as it said that it will send; who says nothing, or too much, sends as
-// much as it may.
+// Returns the bytes that the call's metadata announces for its request; without
+// an announcement, or above the limit, the method's limit.
 static size_t expected(const struct rpc_call *c)
 {
     size_t most = serve_request_limit(c->served);
@@ -820,8 +820,8 @@ void serve_close(struct rpc_server *s)
     } while (waits != NULL);
 }
 
-// Calls of a look whose time is over: core's, referenced, and those that have
-// waited for their turn.
+// Calls that serve_look found late: core's calls, referenced, and calls that
+// still wait for their turn.
 struct late {
     grpc_call *call[LOOK_AT_ONCE];
     struct rpc_call *waits[LOOK_AT_ONCE];

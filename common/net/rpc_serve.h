@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/net/rpc_serve.h -- what the files of a server share. Nobody else
+// common/net/rpc_serve.h -- what the files of a server share. No other file
 // includes it.
 //
 // rpc_server.c makes a server and ends it, rpc_serve.c takes its calls from
 // their arrival to their answer, rpc_sentry.c and rpc_socks.c look after it
 // from time to time.
 //
-// Threads  serve_*: as said there. What is under a lock names it.
+// Threads  serve_*: as said there. A field under a lock names the lock.
 // Memory   call objects go back to their pools.
 #ifndef COMMON_NET_RPC_SERVE_H
 #define COMMON_NET_RPC_SERVE_H
@@ -21,13 +21,13 @@ struct rpc_sentry; // rpc_sentry.c
 struct rpc_socks;  // rpc_socks.c
 
 struct served {
-    struct rpc_method method; // path NULL: any that is not in a table
+    struct rpc_method method; // path NULL: calls of unknown methods
     void *arg;
     void *registered;
     struct rpc_figures figures;
 };
 
-// What one I/O thread has of a server.
+// State of one server on one I/O thread.
 struct lane {
     struct rpc_server *server;
     struct rpc_thread *thread;
@@ -46,8 +46,8 @@ struct rpc_call {
     uint64_t begun_us;     // its handler; 0: it was not called
     struct rpc_call *next; // in the pool
     grpc_call *call;
-    struct rpc_host *host; // instead of call: it came over a socket, and the
-    uint64_t id;           // answer goes back there
+    struct rpc_host *host; // socket the request came over, instead of `call`;
+    uint64_t id;           // its number there, for the answer
     struct sl_slice request;
     uint8_t *request_space; // kept from call to call
     size_t request_cap;
@@ -60,8 +60,8 @@ struct rpc_call {
     int cancelled;
     struct rpc_limit_call limit; // under limit_lock, as
     struct list_node timed;      // in server.timed, while its peer has to move,
-    uint64_t due_ms;             // until then
-    size_t said_bytes;           // its request has, says the caller
+    uint64_t due_ms;             // end of that time
+    size_t said_bytes;           // request's size as the caller announced it
     struct scratch *scratch;
     size_t space_used;
     _Alignas(16) uint8_t space[RPC_SCRATCH_SPACE];
@@ -95,18 +95,18 @@ struct rpc_server {
     atomic_bool draining, stopping;
     atomic_size_t open;
     atomic_size_t live;
-    pthread_mutex_t lock; // for the wait of rpc_server_free, and of these:
+    pthread_mutex_t lock; // for rpc_server_free's wait, hosts and pool
     pthread_cond_t gone;
     struct list hosts;
-    struct rpc_call *pool; // of calls over them
+    struct rpc_call *pool; // free call objects for calls over `hosts`
 
-    pthread_mutex_t limit_lock; // of these; nothing else is taken under it
+    pthread_mutex_t limit_lock; // for limit to closed; innermost lock
     struct rpc_limit limit;
     struct list timed, streams;
-    bool closed; // nothing waits any more
-    bool tcp;    // it listens there too; set before it starts
+    bool closed; // no call waits any more
+    bool tcp;    // listens on TCP; set before rpc_server_start
 
-    unsigned serial; // of the certificates at the sentry's last look
+    unsigned serial; // serial of the certificates at the sentry's last look
     struct rpc_sentry *sentry;
     struct rpc_socks *socks;
 };
@@ -116,17 +116,18 @@ struct rpc_call *serve_call_new(struct lane *lane);
 void serve_pool_free(struct rpc_call **pool);
 size_t serve_request_limit(const struct served *served);
 
-// Core is asked for its request later than for the call.
+// Returns true if a call of `m` arrives without its request, for which the
+// server asks later (in_turn).
 bool serve_asks(const struct rpc_method *m);
 
-// A place for a call of this method, at core.
+// Posts `c` to core as the place of one future call of `served`.
 void serve_post(struct rpc_call *c, struct served *served);
 
-// Refuses what waits, now and later.
+// Refuses all waiting calls, now and later, with SL_EUNAVAIL.
 void serve_close(struct rpc_server *s);
 
-// Ends calls whose peers took too long, and streams whose bearers' certificates
-// were revoked. `serial`: of the certificates at the last look.
+// Ends calls whose peers took too long, and streams of peers with a revoked
+// certificate. *serial: the certificates' serial at the last look.
 void serve_look(struct rpc_server *s, unsigned *serial);
 
 extern const struct rpc_host_events serve_host_events;
@@ -139,8 +140,10 @@ void rpc_sentry_stop(struct rpc_sentry *sentry); // waits; NULL is allowed
 // ---- rpc_socks.c: the TCP connections of a server's ports
 
 struct rpc_socks *rpc_socks_new(const struct rpc_limits *most);
-void rpc_socks_free(struct rpc_socks *socks); // NULL is allowed
-void rpc_socks_port(struct rpc_socks *socks, unsigned port);
+void rpc_socks_free(struct rpc_socks *socks);                // NULL is allowed
+void rpc_socks_port(struct rpc_socks *socks, unsigned port); // adds a port
+
+// Counts the connections of these ports and closes the newest above a limit.
 void rpc_socks_look(struct rpc_socks *socks);
 
 #endif

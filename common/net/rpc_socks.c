@@ -93,7 +93,8 @@ static bool read_name(struct sock *out, const struct sockaddr_storage *from)
     return true;
 }
 
-// Whether the descriptor is a connection to one of our ports, and whose.
+// Returns true if `fd` is a connection to one of our ports, and fills *out with
+// its peer.
 static bool read_sock(const struct rpc_socks *s, int fd, struct sock *out)
 {
     struct sockaddr_storage name;
@@ -217,7 +218,7 @@ static void compare(const struct socks *last, struct socks *now)
                                        sizeof(*last->at), in_order);
 }
 
-// Each host's new ones, as far as there is room for them.
+// Closes the new connections for which there is no room, host by host.
 static void trim_all(struct rpc_socks *s)
 {
     struct sock *end = s->now.at + s->now.count, *from, *to;

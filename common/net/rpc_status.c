@@ -92,7 +92,8 @@ static bool is_size_limit(grpc_status_code status, const char *text)
            strstr(text, "message larger than max") != NULL;
 }
 
-// Core's words for a peer whose first bytes are no frame of HTTP/2.
+// Returns true if `text` has core's words for a peer that does not begin with a
+// frame of HTTP/2.
 static bool is_http1(const char *text)
 {
     return strstr(text, "http1.x server") != NULL ||

@@ -43,10 +43,10 @@ struct rpc_stream {
     bool over;
 
     struct send_queue queue;
-    size_t queued_bytes; // with the one in flight
+    size_t queued_bytes; // includes the message in flight
     grpc_byte_buffer *sending;
     size_t sending_bytes; // core empties the buffer as it goes
-    bool starved;         // SL_EBUSY was said
+    bool starved;         // rpc_stream_send returned SL_EBUSY
 
     grpc_byte_buffer *incoming;
     struct rpc_body body;

@@ -54,7 +54,7 @@ static void fly(struct rpc_window *w, struct rpc_turn *t,
     list_push_back(&w->lane[lane].flying, &t->node);
 }
 
-// Behind those of the same order or a lower one.
+// Inserts `t` behind the waiting turns of the same or a lower order.
 static void wait(struct rpc_window *w, struct rpc_turn *t)
 {
     struct list_node *at = w->waiting.head.prev;

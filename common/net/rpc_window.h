@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/net/rpc_window.h -- which large requests of a channel are on their
-// way, and which wait for their turn. Pure.
+// common/net/rpc_window.h -- the large requests of a channel that are in flight
+// and those that wait for their turn. Pure.
 //
-//   rpc_window_enter -> true: it goes, on turn->lane
-//                    -> false: it waits, until rpc_window_next gives it out
+//   rpc_window_enter -> true: the request is sent on turn->lane
+//                    -> false: it waits, until rpc_window_next returns it
 //   rpc_window_leave -> answered, or given up while it waited
 //
-// A connection is a queue: what was written cannot be overtaken. So a request
-// that is more urgent than one before it takes the express lane, a connection
-// beside the usual one; both share the link, and it waits for a part of it
-// instead of for all that lies there. Its window is small, for a queue of
-// express requests would be the same again.
+// A connection is a queue: a request cannot overtake what was written before.
+// So a request that is more urgent than one before it takes the express lane, a
+// second connection that shares the link, and waits for a part of the link
+// instead of for the whole queue. The express window is small, because a queue
+// of express requests would have the same fault.
 //
 // Threads  the caller's lock.
 #ifndef COMMON_NET_RPC_WINDOW_H
@@ -28,30 +28,34 @@ struct rpc_turn {
     unsigned order;        // lowest first
     size_t bytes;
     bool waits, flies;
-    enum rpc_lane_kind lane; // that it flies on
+    enum rpc_lane_kind lane; // its connection, while it flies
 };
 
 struct rpc_window {
     struct list waiting; // by order
     struct {
         size_t most_bytes, bytes;
-        unsigned least, count; // calls; `least` of any size
+        unsigned least, count; // calls; `least` fly whatever their size
         struct list flying;
     } lane[RPC_LANES];
 };
 
 void rpc_window_init(struct rpc_window *w, size_t bytes);
 
-// Would it be behind one that is less urgent?
+// Returns true if a request of `order` would go behind a less urgent one.
 bool rpc_window_behind(const struct rpc_window *w, unsigned order);
 
-// `express`: that lane may be used now.
+// Enters `t` and returns true if it flies, on t->lane; false: it waits.
+// `express`: the express lane may be used now.
 bool rpc_window_enter(struct rpc_window *w, struct rpc_turn *t, bool express);
-void rpc_window_leave(struct rpc_window *w, struct rpc_turn *t); // or neither
 
-// The most urgent of those that wait, NULL: none. And, if it may go now, this
-// one has entered.
+// Takes `t` out, whether it flies, waits or never entered.
+void rpc_window_leave(struct rpc_window *w, struct rpc_turn *t);
+
+// Returns the most urgent waiting turn; NULL: none waits.
 struct rpc_turn *rpc_window_first(const struct rpc_window *w);
+
+// Returns the most urgent waiting turn, which now flies; NULL: none may go.
 struct rpc_turn *rpc_window_next(struct rpc_window *w, bool express);
 
 #endif

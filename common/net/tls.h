@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/net/tls.h -- who may talk: certificates of one private authority.
+// common/net/tls.h -- certificates of one private authority, which each side of
+// a connection shows.
 //
 // Both sides show a certificate and both check the other's: there is no
 // one-sided form. `sluice cert init` makes the files.
 //
 // Threads  any.
-// Memory   struct rpc_tls borrows its strings; whoever takes one reads the
-//          files at once and keeps no pointer.
+// Memory   struct rpc_tls borrows its strings; a function that takes one reads
+//          the files at once and keeps no pointer.
 // Errors   tls_load checks what the transport would only log: that the files
 //          are there, are PEM, belong together, are valid today, and that the
-//          key is not readable for everybody. Files that are replaced by
-//          worse ones are a warning in the log, and change nothing.
+//          key is not readable for every user. If the files are replaced by
+//          bad ones, the log has a warning and the old texts stay in use.
 #ifndef COMMON_NET_TLS_H
 #define COMMON_NET_TLS_H
 
@@ -34,9 +35,11 @@ struct tls_pem {
     char *ca, *cert, *key; // texts; the key is wiped on release
     char *crl;             // NULL: none
     time_t ends;           // when `cert` expires, by the wall clock
-    time_t crl_ends;       // when `crl` should be replaced; 0: it says nothing
+    time_t crl_ends;       // when `crl` should be replaced; 0: not given
 };
 
+// Reads and checks the files of `tls`. SL_EINVAL or an error of reading, which
+// names the file.
 enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
                      struct sl_error *err);
 
@@ -45,16 +48,18 @@ void tls_pem_release(struct tls_pem *pem);
 
 // ---- settings
 
-// --tls-ca, --tls-cert and --tls-key, as daemons have them.
+// Settings --tls-ca, --tls-cert and --tls-key of daemons.
 extern const struct conf_key tls_keys[];
 
-// --tls-crl, of what serves. SL_EINVAL if it is said without the three.
+// Setting --tls-crl of daemons that serve.
 extern const struct conf_key tls_crl_keys[];
+
+// Reads --tls-crl. SL_EINVAL if it is given without the other three.
 enum sl_err tls_read_crl_conf(struct rpc_tls *tls, const struct conf *conf,
                               struct sl_error *err);
 
-// The three as said, borrowed from `conf`; all NULL if none was said.
-// SL_EINVAL if only some were.
+// Reads --tls-ca, --tls-cert and --tls-key, borrowed from `conf`; all NULL if
+// none is given. SL_EINVAL if only some are.
 enum sl_err tls_read_conf(struct rpc_tls *out, const struct conf *conf,
                           struct sl_error *err);
 
@@ -63,42 +68,45 @@ enum sl_err tls_read_conf(struct rpc_tls *out, const struct conf *conf,
 // A set of three files is read once per process, however many servers and
 // channels use it, and again when tls_look finds that a file was replaced. New
 // texts that hold get a new serial, which each user compares with its own
-// before a handshake. Texts that do not hold are said in the log, once, and
-// tried again at each look: files are replaced one after the other, so what is
-// wrong at one look only is not even said.
+// before a handshake. Texts that do not hold are logged once, and tried again
+// at each look: files are replaced one after the other, so a fault that is seen
+// at one look only is not logged.
 
 struct tls_files;
 
-// The errors of tls_load.
+// Opens the set of the files of `tls`, or takes a reference if the process has
+// it. Fails as tls_load does.
 enum sl_err tls_files_open(struct tls_files **out, const struct rpc_tls *tls,
                            struct sl_error *err);
-struct tls_files *tls_files_ref(struct tls_files *files); // closed once more
+struct tls_files *tls_files_ref(struct tls_files *files); // needs its own close
 void tls_files_close(struct tls_files *files);            // NULL is allowed
 
 unsigned tls_files_serial(const struct tls_files *files); // from 1
 
-// When the certificate in use expires, and the revocation list should be
-// replaced (0: there is none, or it says nothing).
+// Writes when the certificate in use expires (*cert), and when the revocation
+// list should be replaced (*crl; 0: there is none, or it gives no date).
 void tls_files_ends(struct tls_files *files, time_t *cert, time_t *crl);
 
-// Whether the revocation list in use names the certificate of a peer (PEM).
+// Returns true if the revocation list in use names a peer's certificate, whose
+// PEM text is `pem`, `n` bytes.
 bool tls_files_revoke(struct tls_files *files, const char *pem, size_t n);
 
-// A copy of the texts in use and their serial.
+// Copies the texts in use and their serial. SL_ENOMEM.
 enum sl_err tls_files_copy(struct tls_files *files, struct tls_pem *out,
                            unsigned *serial, struct sl_error *err);
 
-// Looks at all open sets. Reads files, so not on a thread that must not wait.
-// `insist`: somebody asks, so what is wrong is said at once and again.
+// Looks for replaced files of all open sets. Reads files, so not on a thread
+// that must not wait. `insist`: an operator asks, so faults are logged at once
+// and again.
 void tls_look(bool insist);
 
 // ---- the transport's words
 
-// In front of why a server is refused by who dials it.
+// Words before the reason for which a client refuses a server.
 #define TLS_NOT_WHOM "the peer is not who it should be: "
 
-// What a failed handshake means, and what to do; NULL if `text` (OpenSSL's
-// words in an error or a log line, or ours) is about something else.
+// Returns what a failed handshake means and what to do about it; NULL if `text`
+// (OpenSSL's words in an error or a log line, or ours) is about something else.
 const char *tls_explain(const char *text);
 
 #endif

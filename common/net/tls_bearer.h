@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/net/tls_bearer.h -- a token that says, for some time, that its bearer
-// speaks for a certificate: for doors where none can be shown, as a browser's.
+// speaks for a certificate: for clients that cannot show one, as browsers.
 //
 // Its text is "sl1.", the certificate and those between it and the authority
 // (DER), when it was made and when it ends, and a signature over all that by
 // the certificate's key; base64, with '.' between. So there is no secret beside
-// the keys that there are, and whoever takes a certificate back takes its
-// tokens back. Who reads one checks what a handshake would: the chain to an
-// authority of ours, the dates, the use, and, beyond those, the signature.
+// the keys, and a revoked certificate revokes its tokens. tls_bearer_read
+// checks what a handshake would: the chain to an authority of ours, the dates,
+// the use, and, beyond those, the signature.
 //
-// Whoever has the text can use it until it ends, so it may not last.
+// Anyone with the text can use it until it ends, so it may not last.
 //
 // Threads  any.
 // Memory   texts are borrowed until return; *out is appended to.
-// Errors   of tls_bearer_read SL_EAUTH, and why, in words for who sent it. Of
-//          tls_bearer_make SL_EINVAL, and those of tls_load.
+// Errors   tls_bearer_read: SL_EAUTH, with the reason in words for the sender.
+//          tls_bearer_make: SL_EINVAL, and those of tls_load.
 #ifndef COMMON_NET_TLS_BEARER_H
 #define COMMON_NET_TLS_BEARER_H
 
@@ -25,16 +25,17 @@
 #include "common/net/rpc.h"
 
 #define TLS_BEARER_MAX (12 << 10)     // bytes of a token
-#define TLS_BEARER_MAX_S (24L * 3600) // from its making to its end
-#define TLS_BEARER_SKEW_S 120         // that clocks may differ by
+#define TLS_BEARER_MAX_S (24L * 3600) // longest life of a token
+#define TLS_BEARER_SKEW_S 120         // allowed difference between clocks
 
-// For `seconds` from `now`, 1 to TLS_BEARER_MAX_S, with the certificate and the
-// key of `tls`.
+// Appends a token to *out, valid for `seconds` (1 to TLS_BEARER_MAX_S) from
+// `now`, made with the certificate and the key of `tls`.
 enum sl_err tls_bearer_make(struct buf *out, const struct rpc_tls *tls,
                             time_t now, long seconds, struct sl_error *err);
 
-// Who speaks: as a server says it of a call over TLS (a certificate that was
-// taken back is no error here: `revoked` says it). *ends may be NULL.
+// Checks `token` and writes its bearer to *out, as a server does for a call
+// over TLS: a revoked certificate is no error, but sets `revoked`. *ends (NULL
+// allowed) is when the token ends.
 enum sl_err tls_bearer_read(struct rpc_peer *out, time_t *ends,
                             struct tls_files *files, const char *token,
                             time_t now, struct sl_error *err);

@@ -128,7 +128,8 @@ static void read_again_locked(struct tls_files *f, const struct stamps *now,
         "error=%s", err.text);
 }
 
-// An old list is still right about whom it names, so it stays in use.
+// Logs that the revocation list is out of date. It stays in use, because the
+// certificates it names are still revoked.
 static void warn_of_crl_locked(const struct tls_files *f, time_t now)
 {
     if (f->pem.crl_ends != 0 && f->pem.crl_ends < now)

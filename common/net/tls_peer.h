@@ -2,13 +2,14 @@
 // common/net/tls_peer.h -- what a peer's certificate says, and whether its
 // authority took it back.
 //
-// The transport has checked the chain and the dates before; here is what it
-// does not look at. A revocation list (CRL, PEM; one file may hold several) is
+// The transport has checked the chain and the dates before; this file reads the
+// names and the revocation. A revocation list (CRL, PEM; one file may hold
+// several) is
 // signed by the authority whose certificates it revokes.
 //
 // Threads  any.
 // Memory   all by value; texts are borrowed until return.
-// Errors   SL_EINVAL of a list that is no list, or of none of the authorities.
+// Errors   SL_EINVAL: a list that is malformed, or signed by no authority.
 #ifndef COMMON_NET_TLS_PEER_H
 #define COMMON_NET_TLS_PEER_H
 
@@ -22,19 +23,19 @@
 
 struct tls_peer {
     char id[TLS_PEER_ID]; // the first URI of its SAN, else its common name;
-                          // "" if it has neither, or one that is too long
-    unsigned uris;        // in its SAN
-    time_t ends;          // when it expires; 0: it is no certificate
+                          // "" without either, or if the name is too long
+    unsigned uris;        // number of URIs in its SAN
+    time_t ends;          // time of its expiry; 0: it is no certificate
 };
 
-// Of the first certificate of a PEM text of n bytes.
+// Reads the first certificate of a PEM text of `n` bytes.
 void tls_peer_read(struct tls_peer *out, const char *pem, size_t n);
 
-// Whether a list in `crl` (NULL: there is none) names the certificate.
+// Returns true if a list in `crl` (NULL: there is none) names the certificate.
 bool tls_peer_revoked(const char *crl, const char *pem, size_t n);
 
-// That each list of the text `crl` is signed by an authority in `ca`; `file` is
-// for the error. *ends: when the first one should have been replaced.
+// Checks that each list of the text `crl` is signed by an authority in `ca`;
+// `file` is for the error. *ends: when the earliest list is to be replaced.
 enum sl_err tls_check_crl(const char *crl, const char *ca, const char *file,
                           time_t *ends, struct sl_error *err);
 

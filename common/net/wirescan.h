@@ -30,16 +30,19 @@
 
 struct wire_limits {
     size_t max_bytes;   // 0: 4 MiB
-    unsigned max_depth; // 0: WIRE_MAX_DEPTH, which is also the most
+    unsigned max_depth; // 0: WIRE_MAX_DEPTH, also the largest value
     size_t max_fields;  // fields and elements at all levels; 0: WIRE_MAX_FIELDS
 };
+
+// Checks that `bytes` hold one message of the type `descriptor` within `limits`
+// (NULL: all defaults).
 
 enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
                       const uint8_t *bytes, size_t size,
                       const struct wire_limits *limits, struct sl_error *err);
 
-// The same; *structs are the bytes that the structs of nested messages will
-// take, which may be a hundred times those of the wire.
+// Checks the same and sets *structs to the bytes that the structs of nested
+// messages will take, which may be a hundred times those of the wire.
 enum sl_err wire_scan_structs(const ProtobufCMessageDescriptor *descriptor,
                               const uint8_t *bytes, size_t size,
                               const struct wire_limits *limits, size_t *structs,
@@ -61,7 +64,7 @@ void wire_arena_init(struct wire_arena *arena);
 void wire_arena_reset(struct wire_arena *arena); // as after init
 void wire_arena_release(struct wire_arena *arena);
 
-// More memory of the arena, within the budget set by the last unpack (64 KiB
+// Returns memory of the arena, within the budget set by the last unpack (64 KiB
 // before that); NULL beyond.
 void *wire_arena_alloc(struct wire_arena *arena, size_t bytes);
 
@@ -73,7 +76,7 @@ enum sl_err wire_unpack_checked(ProtobufCMessage **out,
                                 const struct wire_limits *limits,
                                 struct sl_error *err);
 
-// The same for slices: gathered in the arena first if there are several.
+// Unpacks slices; several are first copied together, in the arena.
 enum sl_err wire_unpack_slices(ProtobufCMessage **out, struct wire_arena *arena,
                                const ProtobufCMessageDescriptor *descriptor,
                                const struct sl_slices *slices,

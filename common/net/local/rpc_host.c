@@ -115,7 +115,8 @@ static enum sl_err receive(struct rpc_host *h)
 
     for (unsigned i = 0; i < count && rc == SL_OK; i++) {
         if (packet[i].bytes != packet[i].head.total ||
-            atomic_load(&h->refs) > RPC_SOCK_OPEN_MOST) // one each, and its own
+            // Each open call holds one reference, the host itself another.
+            atomic_load(&h->refs) > RPC_SOCK_OPEN_MOST)
             rc = SL_ECORRUPT;
         else
             h->events->received(h->server, h, &packet[i]);

@@ -28,7 +28,7 @@ struct rpc_link {
     unsigned flying;
     uint64_t ids;
     struct rpc_link_call *place[PLACES];
-    struct list ended; // by this side; `over` is still to run
+    struct list ended; // calls this side ended, whose `over` is still to run
 };
 
 // ---- places
@@ -294,7 +294,8 @@ void rpc_link_close(struct rpc_link *l)
 
 // ---- calls, on any thread
 
-// True: somebody else ended it meanwhile, and it is no longer ours.
+// Takes `call` off the link after its packet could not be sent. Returns true if
+// another thread ended the call meanwhile: then `over` has run or will run.
 static bool take_back(struct rpc_link *l, struct rpc_link_call *call,
                       uint64_t id)
 {
@@ -304,7 +305,8 @@ static bool take_back(struct rpc_link *l, struct rpc_link_call *call,
     gone = at_locked(l, id) != call;
     if (!gone) {
         leave_locked(l, call);
-        sl_free(call->pieces); // of an answer to what was not asked
+        // The peer may have sent pieces of an answer to this unsent request.
+        sl_free(call->pieces);
         call->pieces = NULL;
     }
     pthread_mutex_unlock(&l->lock);
@@ -336,7 +338,7 @@ bool rpc_link_start(struct rpc_link *l, struct rpc_link_call *call,
     pthread_mutex_unlock(&l->lock);
     if (!entered)
         return false;
-    // It may be over already, and the channel and its threads gone.
+    // The call may be over already, and the channel and its threads freed.
     if (!cancelled &&
         rpc_sock_send_part(l->poll.fd, &head, method, msg) != SL_OK &&
         !take_back(l, call, head.id))

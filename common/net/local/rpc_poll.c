@@ -99,7 +99,7 @@ static void hear_wake(struct rpc_poller *w)
     (void)n;
 }
 
-// True: somebody wants a tick now.
+// Handles `n` events. Returns true if rpc_poll_wake asked for a tick.
 static bool serve(struct rpc_poller *w, const struct epoll_event *ev, int n)
 {
     bool wanted = false;
@@ -192,7 +192,7 @@ static enum sl_err watch_start(struct rpc_poller **out, int cpu,
     }
     pthread_setname_np(w->id, "io-near");
     if (cpu >= 0)
-        (void)rpc_pin(w->id, cpu, NULL); // as the thread that it is beside
+        (void)rpc_pin(w->id, cpu, NULL); // to the core of its I/O thread
     *out = w;
     return SL_OK;
 }
@@ -346,7 +346,8 @@ enum sl_err rpc_sock_receive(struct rpc_poll *poll, uint32_t magic,
     return SL_OK;
 }
 
-// The bytes [at, at + most) of a message, as far as it has them, as ranges.
+// Appends to `to` the ranges that hold bytes [at, at + most) of `msg`, fewer if
+// the message ends before.
 static void cut(struct iovec *to, unsigned *used, const struct rpc_msg *msg,
                 size_t at, size_t most)
 {

@@ -18,9 +18,9 @@
 // Threads  any, except where it says. `ready`, `tick`, `gone` and `over` run on
 //          the watching thread, never under a lock of ours.
 // Memory   links and hosts are counted references; a descriptor is closed with
-//          the last one, so nobody writes to one that was used again.
+//          the last one, so no thread writes to a reused descriptor.
 // Units    bytes, ms.
-// Errors   a peer that says what it must not loses its socket.
+// Errors   a peer that sends a malformed packet loses its socket.
 #ifndef COMMON_NET_LOCAL_RPC_SOCK_H
 #define COMMON_NET_LOCAL_RPC_SOCK_H
 
@@ -29,23 +29,24 @@
 #define RPC_SOCK_PACKET ((size_t)64 << 10)
 #define RPC_SOCK_PATH_MAX 128
 #define RPC_SOCK_BATCH 8 // packets that are read at once
-// Calls of one peer that a server has not answered: ours waits for 256 at most,
-// and may have given up some. Who has more is cut off.
+// Limit of unanswered calls of one peer. Our client waits for 256 at most, and
+// may have cancelled some more; a peer above the limit loses its socket.
 #define RPC_SOCK_OPEN_MOST 768
 
-// In front of every packet: both ends are programs of one host.
+// Header of every packet, in host byte order: both ends are on one host.
 struct rpc_sock_head {
     uint32_t magic;      // RPC_SOCK_ASKS or RPC_SOCK_ANSWERS
     uint32_t said;       // bytes of the method's path, or enum sl_err
-    uint64_t id;         // the caller's
-    uint64_t total;      // bytes of the body, or of the error's text
-    uint64_t at;         // those of this packet begin here
-    int64_t deadline_ms; // of a request, from now
+    uint64_t id;         // number that the caller gave its call
+    uint64_t total;      // bytes of the whole body, or of the error's text
+    uint64_t at;         // offset of this packet's bytes in the body
+    int64_t deadline_ms; // deadline of a request, relative, in ms
 };
 #define RPC_SOCK_ASKS 0x31514b53u
 #define RPC_SOCK_ANSWERS 0x31414b53u
 
-// Bytes of a body that one packet holds, whatever the method's path.
+// Bytes of a body that fit one packet, whatever the length of the method's
+// path.
 #define RPC_SOCK_BODY                                                          \
     (RPC_SOCK_PACKET - sizeof(struct rpc_sock_head) - RPC_SOCK_PATH_MAX)
 
@@ -58,46 +59,49 @@ struct rpc_poll {
     bool leaving;
     // The socket can be read or written, or has ended (epoll's bits).
     void (*ready)(struct rpc_poll *poll, unsigned events);
-    // Every RPC_TICK_MS while one of them says that it waits for something,
-    // and soon after rpc_poll_wake. NULL: never.
+    // Called every RPC_TICK_MS while any poll of the thread returned true (it
+    // waits for something), and soon after rpc_poll_wake. NULL: never.
     bool (*tick)(struct rpc_poll *poll);
-    void (*gone)(struct rpc_poll *poll); // last; the poll may be freed
+    void (*gone)(struct rpc_poll *poll); // last call; it may free `poll`
 };
 
 #define RPC_TICK_MS 200
 
-// Watched beside `thread`.
+// Watches poll->fd on the watching thread beside `thread`, which starts with
+// its first poll. Fails if that thread or its epoll cannot be made.
 enum sl_err rpc_poll_open(struct rpc_poll *poll, struct rpc_thread *thread,
                           struct sl_error *err);
-// On the thread only; `gone` runs before it sleeps again.
+// Stops watching `poll`. On the watching thread only; `gone` runs before that
+// thread sleeps again.
 void rpc_poll_leave(struct rpc_poll *poll);
-// What `ready` is called for: `events` of epoll.
+// Sets the epoll events for which `ready` is called.
 void rpc_poll_want(struct rpc_poll *poll, unsigned events);
-// Something is to be waited for that was not there when it went to sleep.
+// Tells the watching thread that `poll` now needs ticks, if it sleeps without.
 void rpc_poll_stir(struct rpc_poll *poll);
-void rpc_poll_wake(struct rpc_poll *poll); // a tick, soon
+void rpc_poll_wake(struct rpc_poll *poll); // causes a tick soon
 
 // ---- packets
 
 struct rpc_sock_packet {
     struct rpc_sock_head head;
-    const char *path; // of a request; head.said bytes
+    const char *path; // method's path in a request; head.said bytes, no 0
     const uint8_t *body;
-    size_t bytes; // of this packet's body
+    size_t bytes; // length of `body`: this packet's part alone
 };
 
-// Reads what is there, on the thread: its memory is the thread's, until the
-// next call. SL_EBUSY: nothing now; SL_EUNAVAIL: the peer has gone;
-// SL_ECORRUPT: something else than packets of this kind.
+// Reads the packets that have arrived, on the watching thread, which lends
+// their memory until the next call. SL_EBUSY: no packet now; SL_EUNAVAIL: the
+// peer closed the socket; SL_ECORRUPT: a packet without `magic` or malformed.
 enum sl_err rpc_sock_receive(struct rpc_poll *poll, uint32_t magic,
                              struct rpc_sock_packet out[RPC_SOCK_BATCH],
                              unsigned *count);
 
-// Sends the part of `msg` that begins at head->at and fits. SL_EBUSY: no space.
+// Sends one packet with the part of `msg` that begins at head->at and fits.
+// SL_EBUSY: the socket's buffer is full.
 enum sl_err rpc_sock_send_part(int fd, const struct rpc_sock_head *head,
                                const char *path, const struct rpc_msg *msg);
 enum sl_err rpc_sock_send(int fd, const void *packet, size_t bytes);
-// Bytes [at, at + n) of a message.
+// Copies bytes [at, at + n) of a message to `to`.
 void rpc_sock_copy(uint8_t *to, const struct rpc_msg *msg, size_t at, size_t n);
 
 // ---- rpc_link.c: the caller's end
@@ -109,55 +113,58 @@ struct rpc_link_call { // all zeroes before
                  const struct sl_error *err, const struct sl_slices *reply);
     size_t max_reply_bytes;
 
-    // The link's.
+    // Fields of the link.
     struct list_node node;
     uint64_t id, until_ms;
     bool flies, cancelled;
     enum sl_err code;
-    uint8_t *pieces; // of an answer in several packets
+    uint8_t *pieces; // bytes so far of an answer in several packets
     size_t have, total;
 };
 
-// Takes the descriptor in every case.
+// Makes a link over `fd`, watched beside `thread`; `address` is for error
+// texts. Takes the descriptor in every case.
 enum sl_err rpc_link_new(struct rpc_link **out, struct rpc_thread *thread,
                          int fd, const char *address, struct sl_error *err);
 struct rpc_link *rpc_link_ref(struct rpc_link *link);
 void rpc_link_unref(struct rpc_link *link); // NULL is allowed
-bool rpc_link_alive(struct rpc_link *link);
-void rpc_link_close(struct rpc_link *link); // what flies ends
+bool rpc_link_alive(struct rpc_link *link); // false once its socket has ended
+void rpc_link_close(struct rpc_link *link); // ends open calls: SL_ECANCELED
 
-// False: it is full, or has ended; nothing has happened, `msg` (NULL: empty)
-// is still the caller's. Otherwise it was taken, and `over` runs once.
+// Sends a call of `method`. Returns false if the link is full or has ended:
+// then `msg` (NULL: empty) is still the caller's and `over` does not run.
+// Otherwise the link has taken `msg`, and `over` runs exactly once.
 bool rpc_link_start(struct rpc_link *link, struct rpc_link_call *call,
                     const char *method, struct rpc_msg *msg,
                     int64_t deadline_ms);
-// It ends soon, with SL_ECANCELED unless it has ended; also one that is about
-// to be started.
+// Ends `call` soon with SL_ECANCELED, unless it has ended. A call that is
+// cancelled before rpc_link_start ends as soon as it is started.
 void rpc_link_cancel(struct rpc_link *link, struct rpc_link_call *call);
 
 // ---- rpc_host.c: the server's end
 
 struct rpc_host;
 
-// What the server does, on the thread.
+// Callbacks of the server; they run on the watching thread.
 struct rpc_host_events {
     void (*received)(struct rpc_server *server, struct rpc_host *host,
-                     const struct rpc_sock_packet *packet);         // a request
-    void (*gone)(struct rpc_server *server, struct rpc_host *host); // last
+                     const struct rpc_sock_packet *packet);
+    void (*gone)(struct rpc_server *server, struct rpc_host *host); // last call
 };
 
-// Takes the descriptor. Nothing is received before rpc_host_open; if that
-// fails, unref it.
+// Makes the server's end of `fd`, which it takes. No request is received before
+// rpc_host_open; if that fails, unref the host.
 struct rpc_host *rpc_host_new(const struct rpc_host_events *events,
                               struct rpc_server *server, int fd);
 enum sl_err rpc_host_open(struct rpc_host *host, struct rpc_thread *thread,
                           struct sl_error *err);
 struct rpc_host *rpc_host_ref(struct rpc_host *host);
 void rpc_host_unref(struct rpc_host *host);
-struct list_node *rpc_host_node(struct rpc_host *host); // the server's list
+struct list_node *rpc_host_node(struct rpc_host *host); // in server.hosts
 struct rpc_host *rpc_host_of_node(struct list_node *node);
 void rpc_host_close(struct rpc_host *host);
-// Takes the message; NULL: an empty one.
+// Sends the answer to request `id`: `reply` (NULL: empty) on SL_OK, else `code`
+// and the text of `err`. Takes the message.
 void rpc_host_answer(struct rpc_host *host, uint64_t id, enum sl_err code,
                      const struct sl_error *err, struct rpc_msg *reply);
 

@@ -4,7 +4,7 @@
 //
 // The memory is a memfd whose size is sealed, so that its maker can never make
 // it smaller under the other's hands (SIGBUS). What is in it may change at any
-// moment: whoever must rely on a value copies it first.
+// moment: code that must rely on a value copies it first.
 //
 // The socket is a private unix one of whole messages (SOCK_SEQPACKET) between
 // processes of one user. Nothing here ever blocks.
@@ -14,8 +14,7 @@
 //          and descriptors is gone.
 // Units    bytes.
 // Errors   SL_EBUSY: not now (shm_accept, shm_send, shm_receive). SL_EUNAVAIL:
-// the
-//          other end is gone.
+//          the other end is gone.
 #ifndef COMMON_NET_LOCAL_SHM_H
 #define COMMON_NET_LOCAL_SHM_H
 
@@ -35,37 +34,39 @@ struct shm {
 enum sl_err shm_new(struct shm *out, int *fd, size_t bytes,
                     struct sl_error *err);
 
-// Maps what somebody else made, to read and write; *fd stays the caller's.
-// SL_EDENIED unless it is plain memory of exactly this size, and sealed.
+// Maps the memfd `fd` of another process, to read and write; `fd` stays the
+// caller's. SL_EDENIED unless it is plain memory of exactly `bytes`, sealed.
 enum sl_err shm_map(struct shm *out, int fd, size_t bytes,
                     struct sl_error *err);
 void shm_release(struct shm *m); // all zeroes is allowed
 
-// This boot of this host; false if it does not say.
+// Writes the kernel's id of this boot of this host; false if it has none.
 #define SHM_BOOT_ID 64
 bool shm_boot_id(char out[SHM_BOOT_ID]);
 
-// A number that nobody guesses; never 0.
+// Draws a random number that an attacker cannot guess; never 0.
 enum sl_err shm_secret(uint64_t *out);
 
 // ---- the socket; descriptors are the caller's to close
 
-// Listens at a path, for this user only. What lies there is replaced: the
-// caller knows that nobody answers on it. A path may be longer than sun_path.
+// Listens at `path`, for this user only. Replaces a file there, on which the
+// caller knows that no process answers. `path` may be longer than sun_path.
 enum sl_err shm_listen(int *out, const char *path, struct sl_error *err);
 
-// The next caller. SL_EDENIED: it was another user's process, and is gone.
+// Accepts the next connection on `listening`. SL_EDENIED: it came from another
+// user's process, and is closed. SL_EBUSY: no process waits.
 enum sl_err shm_accept(int *out, int listening);
 
-// SL_EDENIED if it is another user's socket; SL_EUNAVAIL if nobody listens at
-// it any more; SL_ENOENT if there is none.
+// Connects to the socket at `path`. SL_EDENIED if it is another user's;
+// SL_EUNAVAIL if no process listens on it any more; SL_ENOENT if there is no
+// such file.
 enum sl_err shm_connect(int *out, const char *path, struct sl_error *err);
 
-// Sends one message, with a descriptor unless `pass` is -1.
+// Sends one message of `n` bytes, with the descriptor `pass` unless it is -1.
 enum sl_err shm_send(int fd, const void *bytes, size_t n, int pass);
 
-// Takes one message of exactly n bytes; *passed is -1 or the caller's to
-// close. SL_ECORRUPT: it was another one.
+// Receives one message of exactly `n` bytes; *passed is -1 or a descriptor for
+// the caller to close. SL_ECORRUPT: the message had another length.
 enum sl_err shm_receive(int fd, void *bytes, size_t n, int *passed);
 
 #endif

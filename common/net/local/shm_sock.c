@@ -63,7 +63,7 @@ static int new_socket(void)
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-// The mode is set before anybody can connect.
+// Sets the socket's mode before any process can connect.
 static bool bind_private(int fd, const struct sockaddr_un *at)
 {
     return bind(fd, (const struct sockaddr *)at, sizeof(*at)) == 0 &&
@@ -90,7 +90,8 @@ enum sl_err shm_listen(int *out, const char *path, struct sl_error *err)
     return rc;
 }
 
-// Both ends know who the other is, whatever the folder's mode says.
+// Returns true if the process at the other end belongs to this user, whatever
+// the folder's mode permits.
 static bool is_ours(int fd)
 {
     struct ucred peer;
