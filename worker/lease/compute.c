@@ -16,10 +16,10 @@
 #include "worker/lease/kept.h"
 #include "worker/lease/task.h"
 
-#define DEVICE_TEXT 192 // what people are told of it
+#define DEVICE_TEXT 192 // the device's name in messages
 
 struct change {
-    bool posted; // the loop will look at it
+    bool posted; // on_change is posted, and has not run yet
     enum compute_state state;
     char device[DEVICE_TEXT], why[SL_ERROR_TEXT];
     struct lost_row row;
@@ -29,16 +29,17 @@ struct compute {
     struct compute_setup setup; // device and options are owned
     pthread_t thread;
     bool started;
-    _Atomic unsigned posted;  // on their way to the loop
-    char device[DEVICE_TEXT]; // set before compute_new returns; then the loop's
-    char away[SL_ERROR_TEXT]; // likewise
+    _Atomic unsigned posted; // tasks on their way to the loop
+    // set before compute_new returns; then the loop's own
+    char device[DEVICE_TEXT];
+    char away[SL_ERROR_TEXT]; // the loop's, as `device` is
     struct lost_row told;     // the loop's
 
     // The compute thread's.
     struct kern_dev *dev; // NULL: there is none
-    struct team *team;    // that computes with it; NULL: nobody does
-    bool lost;            // dev is, as the last lease or opening it showed
-    struct lost_row row;  // tried: openings since a lease ended well
+    struct team *team;    // other devices that compute with dev; NULL: none
+    bool lost;            // dev is lost, as the last lease or opening showed
+    struct lost_row row;  // `tried` counts openings since a lease ended well
     struct input *input;
     struct job_env env;
     struct kept kept;
@@ -52,14 +53,15 @@ struct compute {
         bool quit, opened, ended;
         enum sl_err rc; // of opening
         struct sl_error err;
-        struct change change; // of the device; the last one is what counts
+        struct change change; // of the device; a newer one replaces it
     } shared;
     struct loop_task tell_change;
 };
 
 // ---- jobs
 
-// Leases that wait may have begun to read its data.
+// Ends the reading of leases that wait: they may have begun to read the job's
+// data.
 static void stop_reading(struct compute *c, const struct record *record)
 {
     pthread_mutex_lock(&c->shared.lock);
@@ -82,8 +84,8 @@ static void drop_job(struct compute *c, struct job *j)
     job_free(j);
 }
 
-// Said the first time, and then ever more seldom: where it happens it happens
-// with every lease.
+// Logs the first time, then at powers of two: once jobs are let go of, it
+// happens with every lease.
 static void tell_surplus(struct compute *c, const struct job *j)
 {
     uint64_t times = ++c->kept.let_go;
@@ -104,7 +106,8 @@ static void make_room(struct compute *c, unsigned more, uint64_t bytes)
     }
 }
 
-// The lease's job, made or made anew if JobOpen said something newer.
+// Returns in *out the lease's job: the kept one, or a new one if none is kept
+// or JobOpen said something newer.
 static enum sl_err take_job(struct compute *c, struct lease *l,
                             struct job **out, struct sl_error *err)
 {
@@ -131,8 +134,8 @@ static enum sl_err take_job(struct compute *c, struct lease *l,
 
 // ---- the thread
 
-// The next lease, if it is of the same job: its first batches are read while
-// this one still computes.
+// Starts reading the next lease's first batches while this one still computes,
+// if it trains the same job.
 static void look_ahead(void *arg, struct job *job)
 {
     struct compute *c = arg;
@@ -146,7 +149,8 @@ static void look_ahead(void *arg, struct job *job)
     pthread_mutex_unlock(&c->shared.lock);
     // Only this thread takes leases off the queue, so l stays.
     if (l != NULL && l->record == job->record && l->kind == LEASE_TRAIN)
-        (void)task_prepare(c->input, job, l, NULL); // it will say it again
+        // task_run will fail likewise, and report
+        (void)task_prepare(c->input, job, l, NULL);
 }
 
 static void on_done(void *arg)
@@ -166,7 +170,8 @@ static void post_done(struct compute *c, struct lease *l)
     loop_post_task(c->setup.loop, &l->done, on_done, l);
 }
 
-// Off the queue: what else there is of this very job, or NULL.
+// Takes the first other lease of `job`, but no ring lease, off the queue; NULL
+// if none waits.
 static struct lease *take_inner(struct compute *c, const struct job *job)
 {
     struct lease *found = NULL;
@@ -188,9 +193,9 @@ static struct lease *take_inner(struct compute *c, const struct job *job)
 
 static void note_device(struct compute *c, struct lease *l);
 
-// A ring lease lasts as long as its job, so what waits behind it would wait for
-// ever: it runs within it. The job in hand is not dropped for it: what fails
-// for want of memory fails.
+// A ring lease lasts as long as its job, so leases behind it would wait for
+// ever: they run within it. The ring's job is not dropped for them: one that
+// finds no memory fails.
 static void run_between(void *arg, struct job *job)
 {
     struct compute *c = arg;
@@ -231,7 +236,8 @@ static void attempt(struct compute *c, struct lease *l)
         return;
     }
     task_run(&env, job, l);
-    kept_weigh(&c->kept, job, job_bytes(job)); // it may have grown
+    // programs and data may have been added
+    kept_weigh(&c->kept, job, job_bytes(job));
     make_room(c, 0, 0);
 }
 
@@ -255,7 +261,8 @@ static void give_pinned(void *arg, void *at, size_t bytes)
     c->dev->backend->release(c->dev, &mem);
 }
 
-// A host computes where the batch lies.
+// Gives the input memory that the device copies from. A host backend computes
+// where the batch lies.
 static void lend_memory(struct compute *c)
 {
     const struct input_memory m = {get_pinned, give_pinned, c};
@@ -272,8 +279,8 @@ static void drop_all_jobs(struct compute *c)
         drop_job(c, list_entry(list_first(&c->kept.jobs), struct job, node));
 }
 
-// What other jobs keep on the device is made anew when they are wanted, and so
-// is what this one has: its programs share memory that could not grow.
+// Drops all jobs. The job of the lease goes, too: its programs share memory
+// that could not grow.
 static void let_go_of_all(struct compute *c, struct lease *l)
 {
     task_unprepare(c->input, l);
@@ -292,7 +299,7 @@ static void make_room_and_try(struct compute *c, struct lease *l)
     if (!lost_out_of_memory(l))
         return;
     lost_advise(l);
-    let_go_of_all(c, l); // half of it may be there
+    let_go_of_all(c, l); // the second attempt may have left half a job
 }
 
 static void on_change(void *arg)
@@ -313,7 +320,7 @@ static void on_change(void *arg)
     atomic_fetch_sub(&c->posted, 1);
 }
 
-// "2 devices, cuda:0: NVIDIA H100, ..." of a team.
+// Writes the device's name; for a team "2 devices, cuda:0: NVIDIA H100, ...".
 static void tell_name(char out[DEVICE_TEXT], const struct compute *c)
 {
     unsigned members = team_mates(c->team) + 1;
@@ -346,7 +353,8 @@ static void tell(struct compute *c, enum compute_state state, const char *why)
     loop_post_task(c->setup.loop, &c->tell_change, on_change, c);
 }
 
-// A team that lacks one is lost: what the others have of a step is of no use.
+// Returns why the device is lost, or "". A team that lacks a device is lost: a
+// step needs the share of each.
 static const char *why_lost(struct compute *c, const struct lease *l)
 {
     const char *why = lost_of(c->dev, l);
@@ -357,8 +365,8 @@ static const char *why_lost(struct compute *c, const struct lease *l)
     return team_lost(c->team);
 }
 
-// After each lease, before it is given back: so the loop knows first, and asks
-// for nothing more.
+// Called after each lease, before it is given back: so the loop hears of the
+// loss first, and asks for no more leases.
 static void note_device(struct compute *c, struct lease *l)
 {
     const char *why = why_lost(c, l);
@@ -382,7 +390,7 @@ static void run_lease(struct compute *c, struct lease *l)
 
     atomic_store(&l->running, true);
     if (gate_look(&l->gate, c->setup.clock) != GATE_OPEN) {
-        task_stopped(l); // while it waited: no job is made for it
+        task_stopped(l); // closed while the lease waited: no job is made
     } else if (c->dev == NULL) {
         task_hand_back(l, "its device is lost");
     } else {
@@ -411,8 +419,8 @@ static void forget_all(struct compute *c)
     }
 }
 
-// NULL with `over`: the thread is to end, or it is later than `until` (NULL:
-// never).
+// Waits for a lease or a job to forget. Sets *over, with NULL, if the thread is
+// to end or `until` has passed (NULL: never).
 static struct lease *next_lease(struct compute *c, const struct deadline *until,
                                 bool *over)
 {
@@ -443,7 +451,8 @@ static bool is_quitting(struct compute *c)
     return quit;
 }
 
-// Hands back what comes meanwhile; false when the thread is to end.
+// Hands back leases for `ms` milliseconds; returns false if the thread is to
+// end.
 static bool wait_without_device(struct compute *c, uint64_t ms)
 {
     struct deadline until = deadline_in_ms(ms);
@@ -492,15 +501,16 @@ static void wait_and_start_anew(struct compute *c, const char *why)
     tell(c, COMPUTE_ANEW, why);
 }
 
-// The device is lost, as the loop was told. Without another one the thread goes
-// on handing back until it is told to end.
+// Closes the lost device, of which the loop was told, and does what the rule
+// says. Without another device the thread goes on handing back leases until it
+// is told to end.
 static void recover(struct compute *c)
 {
     c->lost = false;
     close_device(c);
     switch (lost_next(&c->setup.loss, c->row.tried)) {
     case LOST_END:
-        return; // the loop knows
+        return; // the loop was told COMPUTE_GONE
     case LOST_TAKE_CPU:
         take_cpu(c);
         return;
@@ -510,8 +520,9 @@ static void recover(struct compute *c)
     }
 }
 
-// In the life before it was lost. If it is to be waited for on, this worker is
-// a member all the same, who says so.
+// Judges the opening of a device that the process before this one lost. While
+// more attempts are allowed, or a worker is to end, the compute thread starts
+// without a device.
 static enum sl_err open_lost(struct compute *c, enum sl_err rc,
                              const struct sl_error *err)
 {
@@ -530,7 +541,7 @@ static enum sl_err open_lost(struct compute *c, enum sl_err rc,
     return SL_OK;
 }
 
-// The first on this thread, its mates on theirs.
+// Opens the first device of `list` on this thread, its mates on theirs.
 static enum sl_err open_all(struct compute *c, const char *list,
                             struct sl_error *err)
 {
@@ -641,7 +652,8 @@ static void on_want_map(void *arg)
     sl_free(w);
 }
 
-// On the compute thread. Without memory the wish is dropped: it comes again.
+// Posts the wish to the loop; called on the compute thread. Without memory the
+// wish is dropped: it comes again.
 static void want_map(void *arg, uint64_t job, uint64_t have)
 {
     struct compute *c = arg;
@@ -666,7 +678,8 @@ static void on_found(void *arg)
     atomic_fetch_sub(&c->posted, 1);
 }
 
-// On the compute thread. Without memory it is told with the next heartbeat.
+// Posts to the loop that bad samples were found; called on the compute thread.
+// Without memory the next heartbeat tells of them.
 static void found(void *arg)
 {
     struct compute *c = arg;
@@ -764,7 +777,7 @@ void compute_forget(struct compute *c, uint64_t job)
     more = c->shared.forget;
     if (n > c->shared.forget_capacity)
         more = sl_realloc_array(c->shared.forget, n, sizeof(*more));
-    if (more != NULL) { // else it goes when another job needs its place
+    if (more != NULL) { // else the job goes when another needs its place
         c->shared.forget = more;
         if (n > c->shared.forget_capacity)
             c->shared.forget_capacity = n;

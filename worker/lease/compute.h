@@ -25,63 +25,70 @@
 struct compute;
 
 enum compute_state {
-    COMPUTE_READY, // there is a device: the same again, or another
-    COMPUTE_AWAY,  // there is none for now; leases are handed back
-    COMPUTE_GONE,  // there will be none: this worker is of no more use
-    COMPUTE_ANEW,  // there may be one again, in a process that starts anew
+    COMPUTE_READY, // a device is open: the first, one reopened, or cpu instead
+    COMPUTE_AWAY,  // the device is lost for now; leases are handed back
+    COMPUTE_GONE,  // the device stays lost: this worker is of no more use
+    COMPUTE_ANEW,  // the device may come back in a process that starts anew
 };
 
 struct compute_setup {
     struct loop *loop;
     struct peers *peers;
     const struct sl_clock *clock;
-    // As kern_open has it: "auto", "cuda:1", "cpu", "ref"; or several that
-    // compute each step together (team.h): "cuda:0,cuda:1".
+    // Device name for kern_open: "auto", "cuda:1", "cpu", "ref"; or several
+    // devices that compute each step together (team.h): "cuda:0,cuda:1".
     const char *device;
-    const char *options;    // of kern_open; both are copied
-    uint64_t keep_bytes;    // what is kept of jobs may take, as kept.h has it
-    unsigned input_threads; // as input_new has it
-    const struct roots *roots; // of job_env; outlives the compute
+    // for kern_open; NULL: none; `device` and `options` are copied
+    const char *options;
+    uint64_t keep_bytes;    // bytes that kept jobs may take (kept.h)
+    unsigned input_threads; // reader threads (input_new)
+    // where data may lie (job_env); outlives the compute
+    const struct roots *roots;
+    // Takes back a submitted lease with its outcome.
     void (*done)(void *arg, struct lease *l);
+    // Asks for a map of `job` that is newer than version `have`.
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
-    // Samples of a job cannot be read and were passed over; it is said before
-    // a step in which they stood is done. May be NULL.
+    // Tells that samples of a job cannot be read and were passed over, before a
+    // step that would have held them is done. May be NULL.
     void (*found)(void *arg);
-    // The device was lost or is back; before what it had is `done`. May be
-    // NULL.
+    // Tells that the device was lost or is back, before the leases that it had
+    // are `done`. May be NULL.
     void (*changed)(void *arg, enum compute_state state, const char *why);
     void *arg;
     struct lost_rule loss;
-    // Where opening again stands, as the life before this one noted it: then a
-    // device that does not open is no error but away, for now.
+    // The attempts so far to open a lost device, as the process before this one
+    // noted them. If there were any, a device that does not open is no error
+    // but COMPUTE_AWAY.
     struct lost_row row;
 };
 
-// Opens the device on the new thread and waits for that.
+// Starts the compute thread and waits until it has opened the device. Fails if
+// the device does not open, unless setup->row says that it was lost before.
 enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
                         struct sl_error *err);
 
-// "cpu: oneDNN 2.6.3, avx512, 2 threads", of several that compute together
-// "2 devices, cpu: ..."; while there is none, the last.
+// Returns the device's name: "cpu: oneDNN 2.6.3, avx512, 2 threads"; for a team
+// "2 devices, cpu: ...". While no device is open, the name of the last one.
 const char *compute_device(const struct compute *c);
 
-// After COMPUTE_ANEW: the `row` of the next life.
+// Returns, after COMPUTE_ANEW, the `row` for the setup of the next process.
 const struct lost_row *compute_row(const struct compute *c);
 
-// Why there is no device for now, as the loop was told; "": there is one.
+// Returns why the device is away, as `changed` was told; "" if it is present.
 const char *compute_away(const struct compute *c);
 
+// Queues a lease; `done` gives it back.
 void compute_submit(struct compute *c, struct lease *l);
 
-// Forgets what is kept of a job, once the leases before are done.
+// Frees what is kept of a job, once the leases submitted before are done.
 void compute_forget(struct compute *c, uint64_t job);
 
-// Tells the thread to end, and waits for that for so long: false if it hangs.
-// Gates of all submitted leases are closed by the caller before.
+// Tells the thread to end and waits at most `limit_ms`; returns false if it
+// still runs then. The caller has closed the gates of all submitted leases.
 bool compute_quit(struct compute *c, uint64_t limit_ms);
 
-// Ends the thread: gates of all submitted leases are closed by the caller
-// before. Waits; outcomes that were posted are handed over. NULL is allowed.
+// Ends the thread, waits for it, and hands over the outcomes that were posted.
+// The caller has closed the gates of all submitted leases. NULL is allowed.
 void compute_free(struct compute *c);
 
 #endif

@@ -45,7 +45,8 @@ bool contribution_share(struct contribution *c, uint32_t members, uint32_t self)
     return n > 0;
 }
 
-// A ring may have counted the last step of its job before the next heartbeat.
+// Tells of bad samples at once: a ring may count the last step of its job
+// before the next heartbeat.
 static void tell_bad(const struct job *j)
 {
     if (j->env->found != NULL && j->record->bad != NULL &&
@@ -93,11 +94,12 @@ enum sl_err contribution_start(struct contribution *c, struct sl_error *err)
     return step_begin(c->device, &p, &c->batch, err);
 }
 
-// ---- what is not finite
+// ---- samples that are not finite
 
-#define LOOKS_MAX 8 // after that it is known that the data is no better
+#define LOOKS_MAX 8 // searches per job: by then the user knows its data
 
-// The number of the first value that is not finite; n: all are.
+// Returns the index of the first value that is not finite; `n` if all are
+// finite.
 static size_t first_strange(const void *values, size_t n)
 {
     const float *v = values;
@@ -108,7 +110,9 @@ static size_t first_strange(const void *values, size_t n)
     return i;
 }
 
-// True: the search is over.
+// Reads a sample into `x` and `y` and names it in `out` if a value is not
+// finite. Returns true if the search is over: it was found, or could not be
+// read.
 static bool strange_sample(const struct input_run *run, uint64_t sample,
                            void *x, void *y, char *out, size_t size)
 {

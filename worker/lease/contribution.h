@@ -15,9 +15,9 @@
 //       loss     when it is known
 //     put        when its ops were run
 //
-// Who runs the ops decides what is waited for and what is sent, and when: the
-// gradient is whole behind the ops of the last micro-batch that write it, and
-// in the vector of the struct step. Before, nobody needs to see any of it.
+// The caller that runs the ops decides what is waited for and what is sent, and
+// when: the gradient is whole, in the vector of the struct step, behind the ops
+// of the last micro-batch that write it. Before, no reader may use any of it.
 //
 // Threads  the compute thread.
 // Memory   What the fields point at is the caller's; a run, from begin to the
@@ -32,40 +32,43 @@
 #include "worker/lease/job.h"
 
 struct contribution {
-    // Whose; fill in before the first begin.
+    // Set by the caller before the first begin.
     struct input *input;
     struct job *job;
-    struct step *device; // where it computes
+    struct step *device; // memory and device of the ops
 
-    // Of the step: digest and sums are whole when the last micro-batch was got
-    // and its loss is known.
+    // The step. Digest and sums are whole when the last micro-batch was got and
+    // its loss is known.
     struct input_run *run;
     uint64_t closure;
     uint32_t step;
     uint32_t first, count; // its micro-batches in the run
-    uint32_t from, end;    // of those, the ones that are computed here
+    // the micro-batches computed here: [from, end) of `count`
+    uint32_t from, end;
     uint64_t samples, digest;
     double loss_sum, right_sum;
 
-    // Of the micro-batch under way.
-    uint32_t at; // from 0
+    // The micro-batch under way.
+    uint32_t at; // its index in the step
     struct batch batch;
-    bool held; // batch
+    bool held; // `batch` is to be put back
     struct job_program *p;
 };
 
-// The loss or gradient is not finite: is a sample of the step why? Names it in
-// `out` then; reads the step's samples again, the first few times of a job.
+// Looks for a sample of the step that makes its loss or gradient not finite,
+// and names it in `out`; leaves `out` as it is if no sample is to blame. Reads
+// the step's samples again, so it looks only the first few times of a job.
 void contribution_strange(const struct contribution *c, char *out, size_t size);
 
-// The run reads micro-batches and holds the step whole.
+// Sets `c` to all micro-batches of step `step` of `closure`. `run` reads
+// micro-batches and holds the step whole.
 void contribution_begin(struct contribution *c, struct input_run *run,
                         uint64_t closure, uint32_t step);
 
-// Before the first get: only the share of one of `members` that compute the
-// step together, one run of its micro-batches each. What they compute adds up
-// to the step: gradients, digests and sums. False: there is nothing left for
-// this one.
+// Restricts `c`, before the first get, to the share of member `self` of
+// `members` that compute the step together: consecutive micro-batches.
+// Gradients, digests and sums of all members add up to the step's. Returns
+// false if the share is empty.
 bool contribution_share(struct contribution *c, uint32_t members,
                         uint32_t self);
 
@@ -79,10 +82,14 @@ static inline bool contribution_is_last(const struct contribution *c)
     return c->at + 1 == c->end;
 }
 
+// Takes the samples of the next micro-batch; contribution_put gives them back.
 enum sl_err contribution_get(struct contribution *c, struct sl_error *err);
+// Chooses the micro-batch's program and gets it ready to run.
 enum sl_err contribution_start(struct contribution *c, struct sl_error *err);
+// Adds the micro-batch's loss and right answers to the step's sums.
 void contribution_loss(struct contribution *c);
-// Also of one that failed; nothing if no batch is held.
+// Gives the micro-batch's samples back, also after a failure; does nothing if
+// no batch is held.
 void contribution_put(struct contribution *c);
 
 #endif

@@ -22,7 +22,8 @@ struct slot {
     bool open;
 };
 
-// The slots of this round, and of the next one, as far as they are known.
+// Our slots of one round: slots[0] of this round, slots[1] of the next one, as
+// far as its keys are known.
 struct slots {
     struct slot *at; // owned
     uint32_t count, capacity;
@@ -36,11 +37,11 @@ struct our {
     struct step step;
     struct contribution c;
     struct slots slots[2];
-    // The first slot of the next round, if it is begun already: up to `op`.
+    // The first slot of the next round; if `begun`, its pass is run up to `op`.
     struct contribution next;
     bool begun;
     uint32_t op;
-    // Of the pass under way.
+    // The pass under way.
     struct ring_round *round;
     uint32_t slot;
 };
@@ -122,7 +123,8 @@ static enum sl_err grow(struct slots *s, uint32_t count, struct sl_error *err)
     return SL_OK;
 }
 
-// Their reading begins. None is open.
+// Opens slots for `keys` and begins to read their samples. No slot of `which`
+// is open.
 static enum sl_err open_slots(struct our *o, unsigned which,
                               const struct round_key *keys, uint32_t count,
                               struct sl_error *err)
@@ -138,7 +140,7 @@ static enum sl_err open_slots(struct our *o, unsigned which,
     return rc;
 }
 
-// True if these are what was opened ahead.
+// Returns true if `keys` are those of the slots that were opened ahead.
 static bool foreseen(const struct our *o, const struct round_key *keys,
                      uint32_t count)
 {
@@ -180,8 +182,8 @@ static enum sl_err choose(struct contributor *c,
 
 // ---- contributions
 
-// What a device may copy ahead behind the last micro-batch of a slot: the first
-// one of the next slot.
+// Lets a device copy ahead what follows the last micro-batch of a slot: the
+// first micro-batch of the next slot.
 static enum sl_err look_ahead(void *arg, struct sl_error *err)
 {
     struct our *o = arg;
@@ -203,8 +205,8 @@ static enum sl_err add_bucket(void *arg, uint32_t b, struct sl_error *err)
     return round_whole(o->round, b, finite, o->c.count, err);
 }
 
-// Steps run in host memory: there a pass reads its parameters where it is told
-// to. A loss scale is not known before the round is over.
+// Only for steps in host memory: there a pass reads its parameters where it is
+// told to. In f16 the loss scale is not known before the round is over.
 static bool may_begin(const struct our *o)
 {
     return !step_runs_ahead(&o->step) && o->job->precision != SPEC_F16 &&
@@ -223,7 +225,7 @@ static void ahead(struct contributor *c, struct ring_round *r)
         return;
     contribution_begin(&o->next, &s->run, s->key.closure, s->key.step);
     if (!input_ready(o->env->input, &s->run, o->next.first))
-        return; // the others wait for this round
+        return; // not read yet, and other ranks wait for this round
     params = round_foresee(r);
     if (params == NULL)
         return;
@@ -232,10 +234,11 @@ static void ahead(struct contributor *c, struct ring_round *r)
     step_read_from(&o->step, whole);
     o->op = pass.op;
     if (!o->begun)
-        forget(c); // when its turn comes it will be said again
+        forget(c); // compute() meets the error again, and reports it
 }
 
-// True if the slot was begun ahead.
+// Takes over the pass of a slot that was begun ahead; returns false if it was
+// not.
 static bool take_begun(struct our *o, const struct slot *s)
 {
     if (!o->begun || o->next.run != &s->run)
@@ -325,8 +328,8 @@ static void keep(struct contributor *c)
         job->ring->cut = r->tag;
 }
 
-// Ranges of a cut's evaluation that were leased meanwhile. Their programs have
-// their activations where those of the next slot are.
+// Runs ranges of a cut's evaluation that were leased meanwhile. Their programs
+// use the memory of the next slot's activations, so what was begun ahead goes.
 static void between(struct contributor *c)
 {
     const struct our *o = our_of(c);
@@ -353,7 +356,7 @@ static const struct contributor_ops ops = {
     .leave = leave,
 };
 
-// What would hold others up if it came later: the data, the programs.
+// Makes what would hold other ranks up if it came later: data and programs.
 static enum sl_err prepare(struct job *job, struct sl_error *err)
 {
     const struct record *record = job->record;

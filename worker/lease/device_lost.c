@@ -82,7 +82,7 @@ void lost_log_still(const struct lost_rule *rule, enum lost_turn turn,
             row->tried, why, ADVICE);
 }
 
-// A module may be older than fault(), and host backends have none.
+// A module may be older than fault(), and host backends do not have it.
 const char *lost_of(const struct kern_dev *dev, const struct lease *l)
 {
     const struct kern_backend *b = dev->backend;
@@ -112,12 +112,13 @@ bool lost_out_of_memory(const struct lease *l)
 
 void lost_advise(struct lease *l)
 {
-    static const char half[] = "use a smaller batch"; // as compile says it
+    // the advice in compile's error text
+    static const char half[] = "use a smaller batch";
     const char *said = strstr(l->outcome.err.text, half);
     char text[SL_ERROR_TEXT];
 
     if (said != NULL && said[sizeof(half) - 1] != '\0')
-        return; // all of it
+        return; // it says more than `half` already
     snprintf(text, sizeof(text), "%.300s%s", l->outcome.err.text,
              said != NULL ? " or another device"
                           : "; use a smaller batch or another device");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/device_lost.h -- what becomes of a worker whose device is lost.
+// worker/lease/device_lost.h -- what a worker does when its device is lost.
 //
-// A GPU falls off its bus, its driver ends, a kernel of somebody's kills the
+// A GPU falls off its bus, its driver ends, another program's kernel kills the
 // context: from then on every call of the device says SL_ELOST. That is not
 // the job's fault nor the samples': what is leased is handed back, without
 // blame, and then the worker ends, opens the device again, or goes on with the
@@ -34,52 +34,58 @@ enum lost_policy { LOST_EXIT, LOST_REOPEN, LOST_CPU };
 
 struct lost_rule {
     enum lost_policy policy;
-    uint32_t tries;   // LOST_REOPEN: in a row,
-    uint64_t wait_ms; // and so long before each
+    uint32_t tries;   // LOST_REOPEN: most attempts in a row to open it
+    uint64_t wait_ms; // LOST_REOPEN: pause before each attempt
 };
 
-// Where the row stands.
+// The attempts so far to open a lost device.
 struct lost_row {
-    uint32_t tried; // 0: the device was never lost
-    char name[160]; // the device that it was, or those: as team.h has them
+    uint32_t tried; // attempts; 0: the device was never lost
+    char name[160]; // the lost device, or the list of a team's (team.h)
 };
 
-// As a note to the next life, and from there; what is no such note is an empty
-// row.
+// Writes `row` as a note to the next process, and reads one back. A text that
+// is no such note gives an empty row.
 #define LOST_NOTE 200
 void lost_note(char out[LOST_NOTE], const struct lost_row *row);
 struct lost_row lost_row_of(const char *note);
 
-enum lost_policy lost_policy_of(const char *text); // one of LOST_POLICIES
+// Returns the policy that `text`, one of LOST_POLICIES, names.
+enum lost_policy lost_policy_of(const char *text);
 
-// What to do next with a device that is lost, after so many tries in a row.
+// Returns what to do next with a lost device, after `tried` attempts in a row
+// to open it.
 enum lost_turn { LOST_END, LOST_WAIT_AND_START_ANEW, LOST_TAKE_CPU };
 enum lost_turn lost_next(const struct lost_rule *rule, uint32_t tried);
 
-// What to open again: "auto" was this one, so that is waited for, and no other
-// taken in its place.
+// Returns the device to open again: where "auto" was asked for, the name of
+// `dev`, so that it is waited for and no other device taken in its place.
 const char *lost_name(const char *asked, const struct kern_dev *dev);
 
-// The one line about it: what happened, what is done now, and what to do.
+// Logs the one line about a loss: what happened, what is done now, and what the
+// operator can do.
 void lost_log(const struct lost_rule *rule, enum lost_turn turn, uint32_t tried,
               const char *device, const char *why);
 
-// The same, where a new life does not find the device.
+// Logs that a process that was started anew does not find the device.
 void lost_log_still(const struct lost_rule *rule, enum lost_turn turn,
                     const struct lost_row *row, const char *why);
 
-// What happened to the device, if that is what the lease failed of; else "".
-// Other errors of the device are no loss, though it may have words for them.
+// Returns what happened to the device, if the lease failed of its loss; else
+// "". Other errors of the device are no loss, though it may have words for
+// them.
 const char *lost_of(const struct kern_dev *dev, const struct lease *l);
 
-// A lease that failed since the device is lost is handed back instead: nobody
-// is to be blamed for it.
+// Makes a lease that failed since the device is lost one that is handed back:
+// neither the job nor its data is to blame.
 void lost_excuse(struct lease *l, const char *why);
 
-// It failed since the device (or the host) has no more memory.
+// Returns true if the lease failed since the device (or the host) has no more
+// memory.
 bool lost_out_of_memory(const struct lease *l);
 
-// Adds what to do about that, if the text does not say it.
+// Adds advice to the text of a lease that is out of memory ("use a smaller
+// batch or another device"), if it is not there yet.
 void lost_advise(struct lease *l);
 
 #endif

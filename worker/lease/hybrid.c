@@ -30,7 +30,7 @@ enum sl_err hybrid_new(struct hybrid **out)
     return SL_OK;
 }
 
-// From here on nobody touches the vectors.
+// From here on no other thread touches the vectors.
 static void leave(struct hybrid *h)
 {
     if (h->lease != NULL)
@@ -71,7 +71,7 @@ void hybrid_exit(struct hybrid *h)
 
 // ---- generations
 
-// On the loop: nothing of the generation is waited for any longer.
+// Ends all waits of the generation; called on the loop.
 static void on_end(void *arg)
 {
     struct hybrid *h = arg;
@@ -169,7 +169,8 @@ void hybrid_accuse(struct hybrid *h, uint32_t suspect,
 }
 
 // Without a suspect another member has left first, or a generation is opened:
-// that is known already. What else went wrong is this member's own trouble.
+// the coordinator knows that already. Any other error is this member's own
+// trouble.
 void hybrid_broken(struct hybrid *h, const struct sl_error *err)
 {
     uint32_t suspect = h->group == NULL ? UINT32_MAX : group_suspect(h->group);
@@ -228,7 +229,8 @@ static void put(float *to, uint64_t word)
         to[i] = (float)(word >> (8 * i) & 0xff);
 }
 
-// Whatever another member has made of it.
+// Returns the number in `from`, and some number for any bytes that another
+// member may have sent.
 static uint64_t get(const float *from)
 {
     uint64_t word = 0;

@@ -12,13 +12,13 @@
 //   gradients       range by range, from the last              summed
 //   tail            digest, loss and right ones of each        summed
 //
-// Who computes a member's share of a step is another question (contributor.h):
-// a program of layers here (hybrid_ours.h), or one of the user's (lib).
+// A member's share of a step comes from a contributor (contributor.h): a
+// program of layers here (hybrid_ours.h), or a program of the user's (lib).
 //
 // All numbers of head and tail are bytes, one to an element, so no wire rounds
-// them. A step that does not get to its end is of no one: the leader computes
-// it again, with whoever is there then. A member that is lost, a generation
-// that is opened and a lease that is taken end the waits of all.
+// them. A step that does not get to its end counts for no member: the leader
+// computes it again, with the members of the next generation. A member that is
+// lost, a generation that is opened and a lease that is taken end all waits.
 //
 // Threads  the compute thread.
 // Memory   hybrid_free; what is spread or summed is the group's until
@@ -34,61 +34,65 @@
 #include "worker/ring/say.h"
 
 enum hybrid_stage {
-    HYBRID_OUT,   // of any generation
-    HYBRID_ASKED, // answered: waits for its beginning
-    HYBRID_READY, // waits until all are
+    HYBRID_OUT,   // in no generation
+    HYBRID_ASKED, // has answered: waits for the generation's beginning
+    HYBRID_READY, // waits until all members are ready
     HYBRID_RUNS,
 };
 
 struct group;
 
 struct hybrid {
-    // Of the ring lease; NULL: there is none, and steps are computed alone.
+    // The ring lease; NULL: this worker has none and computes steps alone.
     struct lease *lease;
-    struct contributor *by; // whose shares; of the ring lease
+    struct contributor *by; // computes the shares; set with `lease`
     struct say_job say;
     enum hybrid_stage stage;
     uint64_t opened; // the newest generation that was answered
 
-    // Of the generation.
+    // The generation.
     struct group *group; // NULL: alone
     uint32_t members, self;
-    uint64_t number, waited; // of the next sum; of the first not waited for
-    uint64_t sent;           // bytes, as hybrid_sent has told
-    bool lost;               // a sum has failed
-    bool failed;             // more than that has: the ring lease ends by it
-    struct sl_error why;     // failed
-    float *digits;           // head and tail; owned
-    bool marks;              // of the generation: `present` is summed
+    // numbers of the next sum, of the first not waited for
+    uint64_t number, waited;
+    uint64_t sent;       // bytes that hybrid_sent has told
+    bool lost;           // a sum has failed
+    bool failed;         // the member has failed: its ring lease ends
+    struct sl_error why; // reason for `failed`
+    float *digits;       // space for head and tail; owned
+    bool marks;          // `present` is summed in this generation
     // By variable, how many of the step's micro-batches have a gradient; owned.
     // NULL: all have one.
     float *present;
     uint32_t variables;
 };
 
-// What the leader says of a step.
+// A step as its leader announces it.
 struct hybrid_head {
-    bool any; // false: there is none now
+    bool any; // false: the leader has no step now
     uint64_t closure;
     uint32_t step;
     float loss_scale;
 };
 
-// Of a member's share; then of the whole step.
+// Sums over a member's share; after hybrid_tail over the whole step.
 struct hybrid_sums {
     uint64_t digest;
     double loss_sum, right_sum;
 };
 
+// Makes a place that is in no group yet. SL_ENOMEM.
 enum sl_err hybrid_new(struct hybrid **out);
 void hybrid_free(struct hybrid *h); // NULL is allowed
 
-// A ring lease begins and ends. `by` outlives it; its `place` is called when a
-// generation was joined, `hurry` when one is over.
+// Begins and ends a ring lease: hybrid_enter asks the coordinator to join. `by`
+// outlives the lease; its `place` is called when a generation was joined, its
+// `hurry` when one is over.
 void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by);
 void hybrid_exit(struct hybrid *h);
 
-// Takes what the loop has: generations are left, answered, joined.
+// Takes the news that the loop has for the lease: leaves, answers and joins
+// generations.
 void hybrid_look(struct hybrid *h);
 
 static inline bool hybrid_leads(const struct hybrid *h)
@@ -101,37 +105,40 @@ static inline bool hybrid_follows(const struct hybrid *h)
     return h->stage == HYBRID_RUNS && h->self > 0;
 }
 
-// The generation is over for this member, for the reason in *err: the member
-// that it could not reach is said, or the one that it does not believe.
+// Leaves the generation for the reason in *err and reports it: hybrid_broken
+// names the member that could not be reached, hybrid_accuse member `suspect`,
+// which this one does not believe.
 void hybrid_broken(struct hybrid *h, const struct sl_error *err);
 void hybrid_accuse(struct hybrid *h, uint32_t suspect,
                    const struct sl_error *err);
 
-// What went wrong here is not of a generation: the ring lease ends by it, and
-// the group goes on without this member. SL_ECANCELED: it is handed back.
+// Ends the ring lease by an error that is not the generation's; the group goes
+// on without this member. SL_ECANCELED: the lease is handed back.
 void hybrid_fail(struct hybrid *h, enum sl_err rc, const struct sl_error *err);
 
-// ---- a step's sums, in their order, the same on all members
+// ---- the sums of a step, in their order, the same on all members
 
-// The leader's head becomes everybody's. Waits.
+// Spreads the leader's head: followers have it in *head afterwards. Waits.
 enum sl_err hybrid_agree(struct hybrid *h, struct hybrid_head *head,
                          struct sl_error *err);
 
+// Begin to spread the leader's `count` elements of `data`, or to sum those of
+// all members, in place; hybrid_wait waits for the end.
 enum sl_err hybrid_spread(struct hybrid *h, float *data, uint64_t count,
                           struct sl_error *err);
 enum sl_err hybrid_sum(struct hybrid *h, float *data, uint64_t count,
                        struct sl_error *err);
 
-// Until all sums of numbers below this one (h->number when they were begun) are
-// done.
+// Waits until all sums with numbers below `until` (h->number when they were
+// begun) are done.
 enum sl_err hybrid_wait(struct hybrid *h, uint64_t until, struct sl_error *err);
 
-// What was computed here becomes what the whole step is. Waits for all sums of
-// the step.
+// Replaces the sums of this member's share in *s by those of the whole step.
+// Waits for all sums of the step.
 enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
                         struct sl_error *err);
 
-// What was sent to other hosts since the last call.
+// Returns the bytes sent to other hosts since the last call.
 uint64_t hybrid_sent(struct hybrid *h);
 
 #endif

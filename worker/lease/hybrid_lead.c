@@ -4,7 +4,7 @@
 
 #include "common/base/fault.h"
 
-#define LOOK_MS 200 // at the gates, at least so often
+#define LOOK_MS 200 // most time between two looks at the gates
 
 enum sync_result hybrid_meet(struct hybrid *h, struct lease *l,
                              const struct sl_clock *clock, bool *parted)

@@ -10,12 +10,12 @@
 
 #include "worker/lease/hybrid_step.h"
 
-// Until the group runs, and this worker leads it. *parted: it never will, this
-// group is over for us.
+// Waits until the group runs and this worker leads it. Sets *parted if that
+// will never be: this worker is out of the group.
 enum sync_result hybrid_meet(struct hybrid *h, struct lease *l,
                              const struct sl_clock *clock, bool *parted);
 
-// A step, of which the leader has all parameters: it is said and computed.
+// Announces and computes a step of which the leader has all parameters.
 // SYNC_OK: the gradient in the vector, and s->sums, are the whole group's.
 enum sync_result hybrid_lead(struct hybrid_step *s, struct sl_error *err);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/hybrid_member.c -- following, and leading with nothing to do.
+// worker/lease/hybrid_member.c -- following, and leading without a step.
 #include "worker/lease/hybrid_member.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "common/base/history.h"
 #include "worker/lease/task.h"
 
-#define LOOK_MS 200 // at the gate, at least so often
+#define LOOK_MS 200 // most time between two looks at the gate
 
 struct member {
     struct contributor *by;
@@ -70,7 +70,7 @@ static void follow(struct member *t)
     lease_set_progress(t->lease, &t->m);
 }
 
-// ---- leading, with nothing to do
+// ---- leading without a step
 
 static void idle(struct member *t)
 {

@@ -2,10 +2,11 @@
 // worker/lease/hybrid_member.h -- a ring lease of a hybrid job: a member of a
 // group, from its joining to the end of its lease.
 //
-// The leader's training leases and evaluations run within it (the contributor's
-// `between`). While it has none, it says so every now and then, so that
-// followers look at what else they have to do. A follower computes its share of
-// what the leader says, step by step (the contributor's `share`).
+// The leader's training leases and evaluations run within the ring lease (the
+// contributor's `between`). While the leader has no training lease it says so
+// every now and then, so that followers look at what else they have to do. A
+// follower computes its share of each step that the leader announces (the
+// contributor's `share`).
 //
 // Threads  the compute thread.
 // Memory   all is the caller's.
@@ -15,7 +16,8 @@
 
 #include "worker/lease/hybrid_step.h"
 
-// `sync` lends its ranges and vectors; no closure of it is open, but within
+// Takes part in the group until the ring lease `l` ends, and sets its outcome.
+// `sync` lends its ranges and vectors; a closure of it is open only within
 // `between`.
 void hybrid_member_run(struct contributor *by, struct hybrid *h,
                        const struct sync *sync, struct lease *l);

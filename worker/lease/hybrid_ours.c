@@ -25,7 +25,7 @@ static enum sl_err whole(void *arg, uint32_t range, struct sl_error *err)
     return hybrid_whole(t->s, range, err);
 }
 
-// One that is not finite is summed all the same: everybody sees it then.
+// A share that is not finite is summed all the same: so every member sees it.
 enum sl_err hybrid_ours_share(struct contributor *by, struct hybrid_step *s,
                               struct sl_error *err)
 {

@@ -15,15 +15,16 @@
 
 struct hybrid_ours {
     struct contributor base; // first
-    struct contribution *c;  // begun, and nothing of it was got
+    struct contribution *c;  // begun; no micro-batch was got yet
 };
 
-// contributor_ops.share of one that begins with a struct hybrid_ours.
+// Computes a share: contributor_ops.share of a contributor that begins with a
+// struct hybrid_ours.
 enum sl_err hybrid_ours_share(struct contributor *by, struct hybrid_step *s,
                               struct sl_error *err);
 
-// And its `step`: then the contribution has the digest and sums of the whole
-// step.
+// Computes a step: contributor_ops.step of such a contributor. Afterwards the
+// contribution has the digest and sums of the whole step.
 enum sl_err hybrid_ours_step(struct contributor *by, struct hybrid_step *s,
                              struct sl_error *err);
 

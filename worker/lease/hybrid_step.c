@@ -21,7 +21,7 @@ static enum sl_err spread(struct hybrid_step *s, struct sl_error *err)
     return rc;
 }
 
-// The leader had them before.
+// Returns at once on the leader (member 0), which has all parameters already.
 enum sl_err hybrid_fresh(struct hybrid_step *s, uint32_t range,
                          struct sl_error *err)
 {
@@ -43,7 +43,8 @@ enum sl_err hybrid_whole(struct hybrid_step *s, uint32_t range,
     return hybrid_sum(s->hybrid, s->sync->grads + r->first, r->count, err);
 }
 
-// A step of fewer micro-batches than members leaves some nothing.
+// Adds zeros to the sums: a step of fewer micro-batches than members leaves
+// some members without a share.
 static enum sl_err sum_nothing(struct hybrid_step *s, struct sl_error *err)
 {
     const struct sync *sync = s->sync;

@@ -39,7 +39,7 @@ static enum sl_err read_spec(struct job *j, struct sl_error *err)
     return spec_optimizer(&j->optimizer, spec->optimizer, err);
 }
 
-// Shards, or what ranks sum at one time.
+// Sets the job's ranges: its shards, or the buckets that ranks sum one by one.
 static enum sl_err make_ranges(struct job *j, struct sl_error *err)
 {
     const Sluice__V1__JobSpec *spec = spec_of(j);
@@ -96,7 +96,8 @@ void job_free(struct job *j)
     if (j == NULL)
         return;
     if (j->device != NULL)
-        (void)device_settle(j->device, NULL); // nothing is in use any more
+        // waits until no step uses the vectors
+        (void)device_settle(j->device, NULL);
     if (j->sync != NULL) {
         record_attach(j->record, NULL);
         j->sync->ops->free(j->sync);
@@ -148,8 +149,8 @@ static struct data_source source_of(const Sluice__V1__SourceSpec *s,
     };
 }
 
-// A test set of images has the classes of the training set, which are asked of
-// its folders where the job does not name them.
+// Gives a test set of images the classes of the training set, which are read
+// from its folders where the job does not name them.
 static enum sl_err train_classes(struct job *j, struct data_source *source,
                                  const char ***names, struct sl_error *err)
 {
@@ -194,7 +195,7 @@ static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
     return sl_prefix(err, rc, "data.%s", test ? "test" : "train");
 }
 
-// The file, or the folder of images.
+// Returns the set's file or folder for messages; its format if it has neither.
 static const char *file_of(const struct job *j, bool test)
 {
     const Sluice__V1__DataSpec *spec = spec_of(j)->data;
@@ -397,7 +398,8 @@ static enum kern_dtype compute_of(enum spec_precision precision)
                                    : KERN_F32;
 }
 
-// What is in effect, once: a job that may use TF32 finds none on a CPU.
+// Logs once which precision is in effect: a job that may use TF32 finds none on
+// a CPU.
 static void tell_precision(struct job *j)
 {
     bool half = compute_of(j->precision) != KERN_F32, tf32;
@@ -423,7 +425,7 @@ static void tell_precision(struct job *j)
         info.name, about);
 }
 
-// Batches come as the data has them.
+// Sets the type, scale and offset of the input to those of the data.
 static enum sl_err set_input(struct job *j, bool test,
                              struct compile_options *o, struct sl_error *err)
 {
@@ -438,7 +440,8 @@ static enum sl_err set_input(struct job *j, bool test,
     return SL_OK;
 }
 
-// By the worker, of its own gradient; a ring clips the sum of all.
+// Returns true if the worker clips its own gradient; a ring clips the sum of
+// all ranks' gradients.
 static bool clips_its_own(const struct job *j)
 {
     return j->ring == NULL &&
@@ -478,7 +481,7 @@ enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
     if (rc != SL_OK)
         return rc;
     team_cut(j->team, 0, &o);
-    kern_beat_to(on_beat, j->pulse); // timing candidates takes its time
+    kern_beat_to(on_beat, j->pulse); // kernels are timed, which takes a while
     rc = compile(out, j->env->dev, j->model, &o, &j->memory, err);
     kern_beat_to(NULL, NULL);
     return rc;
@@ -556,7 +559,7 @@ enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
     }
     // Steps may still use what is freed or moved here.
     rc = j->device == NULL ? SL_OK : device_settle(j->device, err);
-    program_drop(slot); // the one that was not used for longest
+    program_drop(slot); // the least recently used program
     if (rc == SL_OK)
         rc = make_program(j, use, batch, slot, err);
     pulse_beat(j->pulse);
@@ -567,7 +570,7 @@ enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
     return SL_OK;
 }
 
-// ---- what it takes
+// ---- the memory that a job takes
 
 #define SMALL (1u << 20) // model, plans and what else does not grow
 #define OF_A_RANK 5      // vectors: parameters, two slots, gradient, its sum

@@ -27,65 +27,66 @@
 // What jobs are made of; one per compute thread.
 struct job_env {
     struct kern_dev *dev;
-    struct team *team; // that computes with it; NULL: nobody does
+    struct team *team; // other devices that compute with `dev`; NULL: none
     struct peers *peers;
     const struct sl_clock *clock;
-    const struct roots *roots; // where data may lie; NULL: nowhere
+    const struct roots *roots; // folders where data may lie; NULL: none
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
-    void (*found)(void *arg); // news of a record's `bad`; NULL: nobody asks
+    void (*found)(void *arg); // a record's `bad` has news; NULL: not wanted
     void *arg;
 };
 
-// What a program is for: to evaluate; to train, and of that to write a gradient
-// or to add to the one that is there.
+// The purpose of a program: to evaluate; to train and write the gradient; to
+// train and add to the gradient that is there.
 enum job_use { JOB_EVALUATES, JOB_TRAINS, JOB_ADDS };
 
 struct job_program {
     struct program *program;
-    uint32_t batch;         // of a team, all of it; the program's is less
-    struct overlap overlap; // of one that trains
+    uint32_t batch;         // samples; of a team, of all its members together
+    struct overlap overlap; // of a program that trains
     struct device_program *placed; // NULL: it runs in host memory
-    struct team_program *mates;    // NULL: there is no team
-    uint64_t used;
+    struct team_program *mates;    // the other members' programs; NULL: no team
+    uint64_t used;                 // job.uses when it was last wanted
 };
 
 struct job {
     struct list_node node; // kept.h's
-    uint64_t bytes;        // that it takes, as kept.h was told last
+    uint64_t bytes;        // memory that it takes, as kept_weigh was told last
     struct record *record;
     const struct job_env *env;
     struct model *model;
     enum spec_loss loss;
-    struct spec_optimizer optimizer; // clipping
+    struct spec_optimizer optimizer; // for its clipping
     bool skip_nonfinite;
-    uint32_t max_nonfinite; // consecutive; 0: no limit
-    uint32_t nonfinite;     // so far
-    uint32_t looked;        // so often for the sample that is why
+    uint32_t max_nonfinite; // steps in a row; 0: no limit
+    uint32_t nonfinite;     // such steps in a row so far
+    uint32_t looked;        // searches so far for a sample that is not finite
     enum spec_precision precision;
     struct loss_scale scale; // f16
-    bool told_precision;     // in the log
+    bool told_precision;     // `precision` was logged
     struct data *train, *test;
-    // A set cannot be opened here, or is not what the first worker found; what
-    // was found instead.
+    // A data set cannot be opened here, or differs from what the first worker
+    // found; `found` is what this worker found instead.
     bool data_amiss, data_differs;
     Sluice__V1__DataFacts found;
     struct sync *sync;
-    struct job_ring *ring; // of a job whose workers are ranks; else NULL
-    struct hybrid *hybrid; // of one whose workers compute in groups; else NULL
-    // Of the flat vector: what leaves, and becomes fresh, at one time.
+    struct job_ring *ring; // NULL unless the job's workers are ranks
+    struct hybrid *hybrid; // NULL unless its workers compute in groups
+    // Ranges of the flat vector: shards, or a ring's buckets. Each leaves, and
+    // becomes fresh, at one time.
     const struct overlap_range *ranges;
     uint32_t ranges_count;
     float *cut;            // parameters to evaluate; NULL until then
-    uint64_t cut_number;   // whose they are; 0: nobody's
+    uint64_t cut_number;   // number of the cut in `cut`; 0: none
     struct device *device; // NULL: steps compute in host memory
-    struct team_job *team; // what mates have of it; NULL: there are none
+    struct team_job *team; // the job on the other devices; NULL: no team
     struct program_memory memory;
     struct job_program programs[JOB_PROGRAMS];
-    uint64_t uses;
-    struct pulse *pulse; // of the lease that it works for now, or NULL
+    uint64_t uses;       // of all programs
+    struct pulse *pulse; // of the lease under way; NULL between leases
 };
 
-// Checks model and spec; opens nothing.
+// Makes a job from its record: checks model and spec, opens nothing.
 enum sl_err job_new(struct job **out, struct record *record,
                     const struct job_env *env, struct sl_error *err);
 void job_free(struct job *j); // NULL is allowed
@@ -95,43 +96,48 @@ void job_free(struct job *j); // NULL is allowed
 enum sl_err job_data(struct job *j, bool test, struct data **out,
                      struct sl_error *err);
 
-// What is to be read of the training set: positions [first, first + count) of
-// an epoch's order, in micro-batches. Opens the set; input_open is the
-// caller's.
+// Fills `run` with what is to be read of the training set: positions [first,
+// first + count) of an epoch's order, in micro-batches. Opens the set; the
+// caller calls input_open.
 enum sl_err job_run(struct job *j, struct input_run *run, uint64_t epoch,
                     uint64_t first, uint64_t count, struct sl_error *err);
 
-// What this worker finds; without a test set its part is 0.
+// Fills `out` with the sizes, hashes and classes that this worker finds;
+// without a test set its fields are 0.
 enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err);
 
-// What the job has on a device that has memory of its own, made when first
-// wanted; j->device stays NULL if it has none.
+// Makes the job's vectors on a device that has memory of its own, when first
+// wanted; j->device stays NULL for a device that has none.
 enum sl_err job_device(struct job *j, struct sl_error *err);
 
-// The space for a cut's parameters, made when first wanted.
+// Makes the space for a cut's parameters, when first wanted.
 enum sl_err job_cut(struct job *j, struct sl_error *err);
 
-// The sync, made when first wanted. SL_ESTATE if the job is not placed.
+// Returns in *out the job's sync, made when first wanted. SL_ESTATE if the job
+// has no shards yet.
 enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err);
 
-// A program for a batch of that size, or for the first device's part of it:
-// with the job's loss and precision, and fed with what its data is. Opens that.
+// Compiles a program for a batch of `batch` samples, or for the first device's
+// part of it, with the job's loss and precision and the type of its data. Opens
+// the data.
 enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
                         struct program **out, struct sl_error *err);
 
-// What a step runs of a program.
+// Returns the parts of a program that a step runs.
 struct step_program job_step_program(const struct job_program *p);
 
-// The program for a batch of that size, made when first wanted.
+// Returns in *out the program for a batch of `batch` samples, made when first
+// wanted. Drops the least recently used one of JOB_PROGRAMS.
 enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
                         struct job_program **out, struct sl_error *err);
 
-// About so many bytes of memory does it take, of a device and of the host: its
-// vectors, programs and data.
+// Returns about how many bytes of memory the job takes, of a device and of the
+// host: its vectors, programs and data.
 uint64_t job_bytes(const struct job *j);
 
-// What it will take at least, before it is made.
+// Returns the bytes that a job of `record` will take at least, before it is
+// made.
 uint64_t job_bytes_least(const struct record *record);
 
 #endif

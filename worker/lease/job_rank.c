@@ -14,7 +14,7 @@ void job_rank_free(struct job *j)
 {
     if (j->ring == NULL)
         return;
-    rank_release(&j->ring->rank); // it may be on the device
+    rank_release(&j->ring->rank); // first: the state may be in `resident`
     resident_free(j->ring->resident);
     job_ring_free(j->ring);
     j->ring = NULL;
@@ -31,14 +31,16 @@ enum sl_err job_rank_vectors(struct job *j, struct sl_error *err)
         r->own = sl_aligned(64, n * sizeof(float));
         if (r->own == NULL)
             return sl_fail(err, SL_ENOMEM, "no memory for the gradient");
-        memset(r->own, 0, n * sizeof(float)); // what no op writes stays 0
+        // elements that no op writes stay 0
+        memset(r->own, 0, n * sizeof(float));
     }
     r->fresh = j->device == NULL ? NULL : device_params(j->device);
     r->grads = j->device == NULL ? r->own : device_grads(j->device);
     return job_ring_sum(r, n, err);
 }
 
-// Without them updates are made here, as on a worker without a device.
+// Makes the device's own parameters and slots, where it can hold them. Without
+// these the host applies updates, as on a worker without a device.
 static enum sl_err make_resident(struct job *j, struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
@@ -46,7 +48,8 @@ static enum sl_err make_resident(struct job *j, struct sl_error *err)
     uint32_t runs = 0;
     enum sl_err rc;
 
-    // Of a team the sum is the host's, and each device wants the parameters.
+    // A team's sum is in host memory, and each of its devices wants the
+    // parameters.
     if (r->resident != NULL || r->stays_here || j->device == NULL ||
         j->team != NULL)
         return SL_OK;
@@ -81,7 +84,8 @@ enum sl_err job_rank_params(struct job *j, struct step *step,
     return r->fresh == NULL ? SL_OK : rank_values(&r->rank, r->fresh, err);
 }
 
-// If its device is lost, the state is, and this rank is one without.
+// Brings the state home. If its device is lost, so is the state, and this rank
+// goes on as one without a state.
 static void bring_home(struct job *j)
 {
     struct sl_error err = SL_ERROR_INIT;

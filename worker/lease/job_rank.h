@@ -13,24 +13,26 @@
 #include "worker/lease/job.h"
 #include "worker/lease/job_ring.h"
 
-// What the device has of it goes, too; without a ring nothing.
+// Frees the rank's state and vectors, also those on the device. Does nothing
+// for a job without a ring.
 void job_rank_free(struct job *j);
 
-// The vectors, made when first wanted; after job_device.
+// Makes the rank's vectors when first wanted; after job_device.
 enum sl_err job_rank_vectors(struct job *j, struct sl_error *err);
 
-// Where a step finds its parameters, from now until another state comes into
-// place; there is a state, and no step. On a device that has optimizers they
-// stay there, and rounds are applied there (rank_lend).
+// Sets where `step` finds its parameters until another state comes into place.
+// A state is in place, and no step is under way. On a device that has
+// optimizers the parameters stay there, and rounds are applied there
+// (rank_lend).
 enum sl_err job_rank_params(struct job *j, struct step *step,
                             struct sl_error *err);
 
-// `to` is the same job, opened anew: it takes the state, if it is the same
-// incarnation. What is on a device is brought home before.
+// Moves the state of `from` to `to`, the same job opened anew, if it is of the
+// same incarnation. A state that is on a device is brought home before.
 void job_rank_pass(struct job *from, struct job *to);
 
-// The parameters of a cut into j->cut, for an evaluation: those that were kept,
-// or of the files in our store.
+// Fills j->cut with the parameters of a cut, for an evaluation: those that were
+// kept, or those of the files in our store.
 enum sl_err job_rank_cut(struct job *j, const struct wire_tag *tags,
                          uint32_t count, struct sl_error *err);
 

@@ -3,9 +3,9 @@
 // vectors, the buckets that are summed.
 //
 // The state outlives leases and new JobOpens of the same incarnation of the
-// job: a coordinator that comes back finds it where it was. Who computes the
-// gradients is another question (contributor.h): a program of layers here
-// (job_rank.h), or one of the user's (lib).
+// job: a coordinator that comes back finds it where it was. Gradients come from
+// a contributor (contributor.h): a program of layers here (job_rank.h), or a
+// program of the user's (lib).
 //
 // Threads  the compute thread.
 // Memory   job_ring_free; what a device has is given up before (job_rank.h).
@@ -23,30 +23,32 @@ struct job_ring {
     uint32_t buckets_count;
     struct rank rank;
     struct sum sum;
-    float *fresh; // where steps read the parameters, if not in the state
-                  // itself: a device's or a program's own; or NULL
-    float *grads; // where steps write the gradient: the device's, or own
-    float *own;   // NULL: somebody else has it
-    // The device's own parameters and slots; NULL: none, or not yet.
+    float *fresh; // where steps read the parameters: a device's or a program's
+                  // own vector; NULL: in the state itself
+    float *grads; // where steps write the gradient: the device's vector, or own
+    float *own;   // memory of `grads`; NULL: `grads` is not ours
+    // Parameters and slots in the device's memory; NULL: none, or not yet.
     struct resident *resident;
-    bool stays_here;            // the device cannot have them
-    const struct ring_env *env; // of the last ring lease; NULL before it
-    // A cut's parameters, kept for its evaluation: job->cut is of this tag.
+    bool stays_here; // the device cannot hold parameters and slots
+    // set by a ring lease; NULL before the first one
+    const struct ring_env *env;
+    // Tag of the cut whose parameters job->cut keeps for its evaluation.
     struct wire_tag cut;
 };
 
-// Without vectors and state: what programs must know. Buckets of at most so
-// many bytes.
+// Makes what programs must know of a ring: buckets of at most `bytes` bytes.
+// Vectors and state come later. SL_ENOMEM.
 enum sl_err job_ring_new(struct job_ring **out, const struct model *model,
                          uint64_t bytes);
 void job_ring_free(struct job_ring *r); // NULL is allowed
 
-// Ready to sum gradients of so many elements; `grads` and `fresh` are set.
+// Prepares the sum of gradients of `elements` elements; `grads` and `fresh` are
+// set.
 enum sl_err job_ring_sum(struct job_ring *r, uint64_t elements,
                          struct sl_error *err);
 
-// `to` is of a job that was opened anew: it takes the state, if that is of this
-// job and incarnation. The state is here.
+// Moves the state to `to`, of a job that was opened anew by `open`, if the
+// state is of this job and incarnation. The state is in host memory.
 void job_ring_hand(struct job_ring *from, struct job_ring *to,
                    const Sluice__V1__JobOpen *open);
 

@@ -20,28 +20,30 @@
 struct kept {
     struct list jobs; // struct job, least used first
     unsigned count;
-    uint64_t bytes, budget; // that they take, and may
-    uint64_t let_go;        // ever, for want of room
+    uint64_t bytes, budget; // bytes that kept jobs take, and may take
+    uint64_t let_go;        // jobs dropped for want of room, ever
 };
 
+// Makes `k` empty, with a budget in bytes.
 void kept_init(struct kept *k, uint64_t budget);
 
-// The job of that number, or NULL.
+// Returns the kept job with number `id`, or NULL.
 struct job *kept_find(const struct kept *k, uint64_t id);
 
-// From now on it is kept; it was used last.
+// Keeps `job`, as the most recently used.
 void kept_add(struct kept *k, struct job *job);
 
-// It is in use: the last one that would go.
+// Marks `job` as the most recently used: it goes last.
 void kept_use(struct kept *k, struct job *job);
 
-// It takes so many bytes now.
+// Notes that `job` takes `bytes` bytes now.
 void kept_weigh(struct kept *k, struct job *job, uint64_t bytes);
 
+// Takes `job` out of the list; the caller frees it.
 void kept_remove(struct kept *k, struct job *job);
 
-// The job that has to go before `more` others are kept, which take so many
-// bytes; NULL: none has.
+// Returns the job that has to go before `more` others are kept, which take
+// `bytes` bytes together; NULL if there is room.
 struct job *kept_surplus(struct kept *k, unsigned more, uint64_t bytes);
 
 #endif

@@ -154,8 +154,9 @@ static uint64_t us_more(double ms, double before_ms)
     return ms > before_ms ? (uint64_t)((ms - before_ms) * 1000) : 0;
 }
 
-// What a step that is not counted spent goes to the next one that is. Waiting
-// falls where a try of the closure ends: then less is known.
+// Adds what was spent since the last counted step to the figures; time of a
+// step that is not counted goes to the next one that is. wait_ms may fall where
+// an attempt at the closure ends: then the difference counts as 0.
 static void note_figures(struct lease *l, const struct lease_metrics *m)
 {
     const struct lease_metrics *last = &l->figured;

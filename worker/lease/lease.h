@@ -29,54 +29,55 @@ enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
 
 // Sums over the steps that this attempt saw counted; see StepMetrics.
 struct lease_metrics {
-    uint32_t next; // of a closure: the step after the last one in the sums
+    uint32_t next; // the step after the last one in the sums, in a closure
     uint64_t steps, samples, skipped, refused;
-    // Of steps that were applied and whose loss is known: their samples.
+    // Samples of the steps that were applied and whose loss is known.
     uint64_t loss_samples;
     double loss_sum, right_sum;
     double compute_ms, wait_ms, input_ms, push_ms;
-    double loss_scale;           // the last; 0: there is none
-    uint64_t sums;               // with others, of whole gradients
-    uint64_t sent_bytes;         // to other hosts, for them
-    char strange[LEASE_STRANGE]; // the sample that is not finite; "": none is
+    double loss_scale;   // the last one used; 0: the job has none
+    uint64_t sums;       // gradients that were summed with other workers'
+    uint64_t sent_bytes; // bytes sent to other hosts for `sums`
+    char strange[LEASE_STRANGE]; // a sample that is not finite; empty: none
 };
 
 enum outcome_kind {
     OUTCOME_COMPLETE,
     OUTCOME_FAILED,    // err; job_error
     OUTCOME_HAND_BACK, // err.text says why
-    OUTCOME_DROPPED,   // the coordinator took it away: nothing to say
+    OUTCOME_DROPPED,   // the coordinator took the lease away: no report
 };
 
 struct outcome {
     enum outcome_kind kind;
     struct sl_error err;
     bool job_error;
-    bool data;              // it is of the data that this worker finds,
-    bool differs;           // and facts are those of the set that differs
-    uint64_t *incarnations; // of the evidence, by shard; owned
+    bool data;              // the failure is due to this worker's data files,
+    bool differs;           // and `facts` describe the set that differs
+    uint64_t *incarnations; // of the shards that counted the closure; owned
     uint32_t incarnations_count;
-    uint64_t map_version;        // of the map that names just those; 0: none
-    bool *held;                  // there, not counted yet (Y3), by shard; owned
-    bool *closed;                // by it the round is whole there; owned
-    Sluice__V1__DataFacts facts; // LEASE_PROBE, or found; classes are owned
+    // version of the map that names `incarnations`; 0: none
+    uint64_t map_version;
+    bool *held;   // by shard: it holds the push, uncounted (Y3); owned
+    bool *closed; // by shard: our push made its round whole; owned
+    Sluice__V1__DataFacts facts; // LEASE_PROBE, or `differs`; classes are owned
     struct score *score; // LEASE_EVALUATE of a job that has metrics; owned
 };
 
 struct lease {
-    // What was asked.
+    // The work, as the coordinator's message says it.
     struct record *record; // a reference
     enum lease_kind kind;
     uint64_t job, job_incarnation, closure, cut;
     struct wire_attempt attempt;
-    struct wire_token proof; // that it was leased to us; zeros: there is none
+    struct wire_token proof; // token that it was leased to us; zeros: none
     uint64_t epoch, first, count;
     uint32_t steps;
     struct wire_tag *tags; // LEASE_EVALUATE: by shard; owned
     uint32_t tags_count;
-    struct seat *seat; // LEASE_RING: what else is said of it; owned
+    struct seat *seat; // LEASE_RING: its messages; owned
 
-    // Shared.
+    // Shared between the loop and the compute thread.
     struct gate gate;
     _Atomic bool running;
     struct {
@@ -86,35 +87,38 @@ struct lease {
 
     // The compute thread's.
     struct list_node queued;
-    struct lease_metrics figured; // of steps that figures.h knows
+    struct lease_metrics figured; // as figures.h was told last
     struct input_run run;
     bool run_open;
 
     // The loop's, again.
     struct list_node node;
-    uint64_t seen_beats, moved_ms; // of its pulse: last seen to rise when
+    uint64_t seen_beats, moved_ms; // pulse last seen; when it last rose
     struct loop_task done;
     void *done_arg;
     struct outcome outcome;
 };
 
-// `m` is checked against the job's record: SL_EINVAL says what does not fit.
+// Makes a lease from a message, checked against the job's record: SL_EINVAL
+// says what does not fit.
 enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
                       struct record *record, struct sl_error *err);
 
-// A ring lease gets its seat before it is submitted.
+// Gives a ring lease its seat; before it is submitted. SL_ENOTSUP if `ring` is
+// NULL: this worker takes part in no ring.
 enum sl_err lease_sit(struct lease *l, const struct ring_env *ring,
                       struct sl_error *err);
 void lease_free(struct lease *l); // NULL is allowed
 
-// The loop's: for how long it has run without getting on, as far as was looked
-// at: call it now and then. 0 while it does not run.
+// Returns for how long, in milliseconds, the lease has run without progress, as
+// far as the loop looked: call it now and then. 0 while it does not run.
 uint64_t lease_still_ms(struct lease *l, uint64_t now_ms);
 
+// Reads and writes the metrics so far; any thread.
 struct lease_metrics lease_progress(struct lease *l);
 void lease_set_progress(struct lease *l, const struct lease_metrics *m);
 
-// Fills a message with them; its text borrows from `m`.
+// Fills a message with the metrics; its text borrows from `m`.
 void lease_say_metrics(Sluice__V1__StepMetrics *out,
                        const struct lease_metrics *m);
 

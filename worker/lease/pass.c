@@ -18,7 +18,7 @@ static enum sl_err run_to(struct pass *p, uint32_t end, struct sl_error *err)
     enum sl_err rc;
 
     if (end > c->p->program->count)
-        end = c->p->program->count; // no op touches the range
+        end = c->p->program->count; // `end` of a range that no op touches
     if (end <= from)
         return SL_OK;
     p->op = end;
@@ -38,7 +38,8 @@ static enum sl_err look_ahead(struct pass *p, struct sl_error *err)
     return p->ahead == NULL ? SL_OK : p->ahead(p->arg, err);
 }
 
-// What the first micro-batch was given is fresh for all.
+// Waits for all ranges; called for the first micro-batch only, since its
+// parameters are fresh for the others, too.
 static enum sl_err refresh(struct pass *p, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
@@ -79,7 +80,7 @@ enum sl_err pass_begin(struct pass *p, uint64_t elements, struct sl_error *err)
     return rc;
 }
 
-// A micro-batch until its loss is known.
+// Runs a micro-batch until its loss is known.
 static enum sl_err forward(struct pass *p, struct sl_error *err)
 {
     struct contribution *c = p->c;

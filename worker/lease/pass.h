@@ -7,9 +7,9 @@
 //     pass_backward   its gradients, from the last range to the first
 //   contribution_put
 //
-// Between the two the caller decides whether the gradient is wanted. Ranges are
-// told of in the order of their numbers, so that everybody who sums them with
-// others does it in one order.
+// Between the two the caller decides whether the gradient is wanted. `whole` is
+// called in the order of range numbers, from the last to the first, so that all
+// workers that sum their gradients do it in one order.
 //
 // Threads  the compute thread.
 // Memory   What the fields point at is the caller's. A batch is held between
@@ -31,24 +31,26 @@ struct pass {
     struct lease_metrics *m;
     // Waits until the parameters of a range are in the vector; NULL: all are.
     pass_range_fn fresh;
-    // The gradient of a range is whole, and in the host's vector.
+    // Takes a range whose gradient is whole, and in the host's vector.
     pass_range_fn whole;
-    // A device computes the last micro-batch: what comes behind it may be
-    // staged. NULL: nothing is known of that.
+    // Stages what comes behind the last micro-batch, while a device computes
+    // that. NULL: what follows is not known.
     enum sl_err (*ahead)(void *arg, struct sl_error *err);
     void *arg;
 
-    bool begun;  // the micro-batch under way is, up to `op`
-    uint32_t op; // the next
+    bool begun;  // the micro-batch under way was begun, up to `op`
+    uint32_t op; // the next op to run
 };
 
-// The first micro-batch of a step, as far as the first `elements` of parameters
-// and gradient are enough (overlap_reach): no others need be in place. The
-// caller sets `begun` and `op` of the pass that goes on with it, or gives it up
-// by contribution_put. Not on a device, nor of a team.
+// Begins the first micro-batch of a step, as far as the first `elements` of
+// parameters and gradient are enough (overlap_reach); the others need not be in
+// place. The caller sets `begun` and `op` of the pass that goes on with it, or
+// gives it up by contribution_put. Not for a device or a team.
 enum sl_err pass_begin(struct pass *p, uint64_t elements, struct sl_error *err);
 
+// Runs all micro-batches, the last one until its loss is known.
 enum sl_err pass_forward(struct pass *p, struct sl_error *err);
+// Runs the rest of the last micro-batch and calls `whole` range by range.
 enum sl_err pass_backward(struct pass *p, struct sl_error *err);
 
 #endif

@@ -14,7 +14,7 @@ static enum sl_err place(struct record *r, struct sl_error *err)
     enum sl_err rc;
 
     if (open->n_pieces == 0 || open->geometry == NULL)
-        return SL_OK; // a probe comes first
+        return SL_OK; // not placed yet: a probe comes first
     rc = layout_make(&r->layout, open->variables, open->n_variables,
                      open->pieces, open->n_pieces, err);
     if (rc != SL_OK)
@@ -127,7 +127,8 @@ enum sl_err record_fits(const struct record *r, const struct model *model,
                    model->elements, r->layout.elements);
 }
 
-// Hands the map over in the order of the shards. With the lock.
+// Hands the newest map to the sync, in the order of the shards. The caller
+// holds the lock.
 static void tell_locked(struct record *r)
 {
     const Sluice__V1__JobMap *map = r->shared.map;
@@ -138,7 +139,7 @@ static void tell_locked(struct record *r)
         return;
     entries = sl_calloc(count, sizeof(*entries));
     if (entries == NULL)
-        return; // as if it had been lost: another is asked for
+        return; // out of memory: sync asks for a map again
     for (uint32_t i = 0; i < count; i++)
         entries[i].address = "";
     for (size_t i = 0; i < map->n_shards; i++) {
@@ -153,7 +154,8 @@ static void tell_locked(struct record *r)
     sl_free(entries);
 }
 
-// A copy of `old` with the entries of `map` in place of its own.
+// Returns a copy of `old` with the entries of `map` in place of its own; NULL
+// without memory, or if `map` has a shard that `old` lacks.
 static Sluice__V1__JobMap *merged(const Sluice__V1__JobMap *old,
                                   const Sluice__V1__JobMap *map)
 {

@@ -23,44 +23,47 @@
 struct record {
     _Atomic unsigned refs;
     Sluice__V1__JobOpen *open; // a copy of the message; owned
-    bool placed;               // layout, shards and schedule hold
+    bool placed;               // `layout`, `shards` and `schedule` are set
     struct layout layout;
     struct overlap_range *shards;
     struct schedule schedule;
-    uint32_t accumulate;  // micro-batches of a step
-    struct data_bad *bad; // samples that are passed over; NULL: none may be
+    uint32_t accumulate;  // micro-batches per step
+    struct data_bad *bad; // samples passed over; NULL: none may be
 
-    // What the loop and the compute thread share, under the lock.
+    // Shared between the loop and the compute thread, under the lock.
     struct {
         pthread_mutex_t lock;
         Sluice__V1__JobMap *map; // the newest; owned
-        struct sync *sync;       // to be told of a newer one; NULL: none
+        struct sync *sync;       // hears of a newer map; NULL: none
     } shared;
 };
 
+// Makes a record with one reference from a copy of `open`. SL_EINVAL if pieces
+// and geometry do not fit.
 enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
                        struct sl_error *err);
 
-// `r` is of the job of `before`: it goes on with what was found of its data.
+// Lets `r`, of the same job as `before`, go on with the bad samples that were
+// found of its data.
 void record_follow(struct record *r, const struct record *before);
 struct record *record_ref(struct record *r);
 void record_unref(struct record *r);
 
-// What its psservers are asked by, all but what the caller has of its own:
+// Returns the options of the job's sync, except those that the caller sets:
 // vectors, peers, clock, want_map. Borrows from `r`.
 struct sync_ps_options record_sync(const struct record *r);
 
-// SL_EINVAL: the shards are not of this model.
+// Checks that the shards are of this model: SL_EINVAL if they are not.
 enum sl_err record_fits(const struct record *r, const struct model *model,
                         struct sl_error *err);
 
-// A newer map; an older one is ignored.
-// False: it holds the changes since another version than ours, or there is no
-// memory for it; the whole map is wanted.
+// Takes a newer map; ignores an older one. Returns false if `map` holds the
+// changes since another version than ours, or memory is out: then the whole map
+// is wanted.
 bool record_map(struct record *r, const Sluice__V1__JobMap *map);
 
-// From now on `sync` hears of maps and wakes; it gets the newest at once.
-// NULL: nobody does any more.
+// Tells `sync` of maps and wakes from now on; it gets the newest map at once.
+// NULL: no sync hears of them any more.
 void record_attach(struct record *r, struct sync *sync);
 
 // Lets a waiting compute thread look at its gate.

@@ -47,7 +47,7 @@ void round_release(struct ring_round *r)
     free_all(r);
 }
 
-// Without it nothing is done ahead.
+// Makes the space for `foreseen`; without memory no round is begun ahead.
 static void make_foreseen(struct ring_round *r, uint64_t early)
 {
     r->early = early;
@@ -110,7 +110,8 @@ static enum sl_err make_order(const struct ring_round *r, uint64_t epoch,
     return SL_OK;
 }
 
-// What the counted set says of each key, whoever computes it.
+// Fills `steps` with samples and digest of each key of the round, also of those
+// that other ranks compute.
 static enum sl_err fill_steps(struct ring_round *r, struct sl_error *err)
 {
     const struct schedule *s = schedule_of(r);
@@ -137,7 +138,8 @@ static enum sl_err fill_steps(struct ring_round *r, struct sl_error *err)
     return rc;
 }
 
-// This round's slots, and the next round's, as far as its keys are known.
+// Chooses this round's slots, and the next round's as far as its keys are
+// known.
 static enum sl_err choose(struct ring_round *r, struct sl_error *err)
 {
     const struct counted *c = &rank_once(&r->by->ring->rank)->counted;
@@ -171,7 +173,7 @@ void round_spoilt(struct ring_round *r, bool loss)
     r->bad_loss = r->bad_loss || loss;
 }
 
-// The gradient of a bucket is added; that of the last contribution is sent.
+// Adds a bucket of the gradient; that of the last slot is sent.
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err)
 {
@@ -180,7 +182,7 @@ enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
     uint64_t samples = r->steps[r->first + r->slot].samples;
 
     if (!finite)
-        r->bad = true; // what the sums of many become is looked at by update
+        r->bad = true; // update() looks at the finished sums itself
     grad_statistics(ring->grads, r->by->model, range->first, range->count,
                     batches);
     sum_add(&ring->sum, bucket, ring->grads, (float)samples, r->slot == 0);
@@ -194,14 +196,15 @@ void round_absent(struct ring_round *r, const bool *absent)
         r->present[i] += absent[i] ? 0 : 1;
 }
 
-// A device may copy the last average still: one that has computed since has
-// waited for that.
+// Waits until the device has copied the last average. A rank that has computed
+// since has waited for that already.
 static enum sl_err settle(struct ring_round *r, struct sl_error *err)
 {
     return r->by->ops->settle == NULL ? SL_OK : r->by->ops->settle(r->by, err);
 }
 
-// See round_foresee.
+// Puts back the early elements of the gradient that the pass ahead wrote
+// (round_foresee).
 static void put_back(struct ring_round *r)
 {
     if (r->ahead && r->slots > 0)
@@ -209,8 +212,9 @@ static void put_back(struct ring_round *r)
     r->ahead = false;
 }
 
-// All our slots. One that is not finite makes the others' work vain: the sum is
-// spoilt, and sent all the same, since the other ranks wait for it.
+// Computes all our slots. A slot that is not finite makes the others' work
+// vain: the sum is spoilt, and sent all the same, since the other ranks wait
+// for it.
 static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
 {
     struct sum *sum = &ring_of(r)->sum;
@@ -236,7 +240,8 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
 
 // ---- the update
 
-// Only the rank whose own contribution it was judges it; see task_train.c.
+// Judges a round that is not finite; only a rank with a bad contribution of its
+// own may fail by it. See task_train.c.
 static enum sl_err judge(struct ring_round *r, struct sl_error *err)
 {
     struct contributor *by = r->by;
@@ -266,7 +271,7 @@ static enum sl_err judge(struct ring_round *r, struct sl_error *err)
     return SL_OK;
 }
 
-// The optimizer runs where the state is.
+// Returns true if the state, and so the optimizer, is on the device.
 static bool away(const struct ring_round *r)
 {
     return ring_of(r)->rank.away != NULL;
@@ -279,8 +284,9 @@ static bool clips(const struct ring_round *r)
     return o->clipnorm > 0 || o->global_clipnorm > 0;
 }
 
-// A bucket's sum becomes its average; a device that applies it gets it while
-// others are summed still. If one is not finite, all of it is in vain.
+// Makes a bucket's sum its average; a device that applies it gets it while
+// other buckets are summed still. If one bucket is not finite, the round is in
+// vain.
 static enum sl_err average(struct ring_round *r, uint32_t bucket,
                            struct sl_error *err)
 {
@@ -299,7 +305,7 @@ static enum sl_err average(struct ring_round *r, uint32_t bucket,
                : r->by->ops->averaged(r->by, at->first, at->count, err);
 }
 
-// As one gradient.
+// Clips the average as one gradient.
 static enum sl_err clip(struct ring_round *r, struct sl_error *err)
 {
     struct contributor *by = r->by;
@@ -322,8 +328,8 @@ static void swap_floats(float *a, float *b, uint64_t n)
     }
 }
 
-// Statistics of the next batch are written to the vector of the gradient, where
-// the average of this round may lie: both are kept.
+// The next batch writes its statistics to the vector of the gradient, where the
+// average of this round may lie: the early elements of both are kept.
 float *round_foresee(struct ring_round *r)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -337,8 +343,8 @@ float *round_foresee(struct ring_round *r)
     return r->foreseen;
 }
 
-// The sums of the first layers are here: what can be done of the next round
-// with what they make of these. Returns how long that took.
+// Begins the next round with what the sums of the first layers, which are here,
+// make of their parameters. Returns how long that took, in microseconds.
 static uint64_t go_ahead(struct ring_round *r)
 {
     uint64_t began = sl_now_us(r->by->clock);
@@ -353,8 +359,9 @@ static uint64_t go_ahead(struct ring_round *r)
     return sl_now_us(r->by->clock) - began;
 }
 
-// Waits for all sums, and makes them the average. It lies where they do; or in
-// the vector that a device copies from. `left`: not all of them came.
+// Waits for all sums and makes them the average, which lies where the sums do,
+// or in the vector that a device copies from. Sets *left if not all of them
+// came.
 static enum sl_err collect(struct ring_round *r, bool *left,
                            struct sl_error *err)
 {

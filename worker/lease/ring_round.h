@@ -11,8 +11,8 @@
 // The sums of the first layers overtake those of the others (sum.h). What they
 // make of these layers' parameters is known before the round is over, and with
 // it the next round's forward pass begins (ahead), while the link is busy with
-// the others. The state knows nothing of that: it changes when all of the round
-// is there. If the round is torn or skipped, the pass is begun again.
+// the others. The state is not touched by that: it changes when all of the
+// round is there. If the round is torn or skipped, the pass is begun again.
 //
 // A round of which any contribution is not finite is skipped by every rank: its
 // steps are counted, nothing is applied.
@@ -30,7 +30,7 @@
 
 enum round_result {
     ROUND_DONE,
-    ROUND_OVER, // all is counted: there is none
+    ROUND_OVER, // every step is counted: no round is left
     ROUND_LEFT, // a rank does not answer, or the generation was ended
     ROUND_FAILED,
 };
@@ -40,61 +40,67 @@ struct ring_round {
     struct lease *lease;
     struct lease_metrics m;
 
-    // Of the generation.
+    // The generation.
     uint32_t ranks, self, contributions;
-    uint64_t early;  // elements of the buckets whose sums overtake; 0: none
-    float *foreseen; // their parameters after the round, and space; owned
-    float *wrote;    // in it: what was done ahead wrote to the gradient
-    bool ahead;      // that is to be put back
+    uint64_t early;  // elements of the buckets that overtake; 0: none
+    float *foreseen; // these parameters after the round, and space; owned
+    float *wrote;    // in `foreseen`: the gradient that `ahead` wrote
+    bool ahead;      // `wrote` is to be put back
 
-    // Of the round: its keys, then those of the next one, as far as is known.
+    // The round: its keys, then those of the next round as far as they are
+    // known.
     struct round_key *keys;  // 2 * contributions; owned
     struct once_step *steps; // contributions; owned
     uint32_t keys_count, count;
-    uint32_t first, slots, slot; // our own keys; the one under way
+    uint32_t first, slots, slot; // our keys; the slot under way
     uint64_t samples;
-    bool bad;                   // one of our own contributions is not finite,
-    bool bad_loss;              // and its loss is not
-    double loss_sum, right_sum; // of our own contributions; NAN: not known
-    float *average;             // of all; whole if
-    bool finite;                // all of its buckets are
-    // By variable, how many contributions have a gradient, which is summed with
-    // them; owned. NULL: all have one.
+    bool bad;                   // a contribution of ours is not finite
+    bool bad_loss;              // a loss of ours is not finite
+    double loss_sum, right_sum; // of our contributions; NAN: not known
+    float *average;             // of all ranks' contributions
+    bool finite;                // its buckets so far are finite
+    // By variable, how many contributions have a gradient, summed over all
+    // ranks; owned. NULL: all contributions have one.
     float *present;
 };
 
+// Begins the rounds of a ring lease; round_release ends them.
 void round_init(struct ring_round *r, struct contributor *by,
                 struct lease *lease);
 void round_release(struct ring_round *r);
 
-// A generation begins, the state is in place: so many ranks, this one's index,
-// keys of a round. The sums of the first `early` elements overtake the others.
-// `marks`: which variables have a gradient is summed, too.
+// Begins a generation, with the state in place: `ranks` ranks, this one's index
+// `self`, `contributions` keys per round. The sums of the first `early`
+// elements overtake the others. `marks`: which variables have a gradient is
+// summed, too.
 enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
                        uint32_t contributions, uint64_t early, bool marks,
                        struct sl_error *err);
 
+// Runs one round: computes our slots, sums over the ranks, applies the average.
+// *err is set for ROUND_LEFT and ROUND_FAILED.
 enum round_result round_run(struct ring_round *r, struct sl_error *err);
 
-// What is read ahead is given up.
+// Leaves the generation: gives up what was read ahead.
 void round_leave(struct ring_round *r);
 
-// ---- for the contributor, of the slot under way
+// ---- the slot under way, for the contributor
 
-// A bucket of the gradient is whole: it is added, and that of the last slot
-// leaves. From the last bucket to the first. `batches`: so many micro-batches
-// have moved its statistics.
+// Adds a bucket of the gradient that is whole; that of the last slot is sent.
+// Called from the last bucket to the first. `batches` micro-batches have moved
+// its statistics.
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
 
-// The slot is whole, and these variables have no gradient in it.
+// Notes, for a slot that is whole, the variables that have no gradient in it.
 void round_absent(struct ring_round *r, const bool *absent);
 
-// For `ahead`: the first r->early parameters as this round leaves them, the
-// round's until it goes on. NULL: they cannot be had.
+// Returns, for `ahead`, the first r->early parameters as this round leaves
+// them, valid until the round goes on. NULL: they cannot be had.
 float *round_foresee(struct ring_round *r);
 
-// The slot is not finite, its loss is not: no more of it is wanted.
+// Notes that the gradient of the slot, and if `loss` its loss, is not finite:
+// the rest of it is not wanted.
 void round_spoilt(struct ring_round *r, bool loss);
 
 #endif

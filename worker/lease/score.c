@@ -59,9 +59,10 @@ static const float *labelled(const struct score_rule *r, const void *labels,
     return space;
 }
 
-// ---- what is counted of it
+// ---- the counts of one sample
 
-// Its class is among the k largest; of equal outputs the first comes first.
+// Returns true if the sample's class is among the `k` largest outputs; of equal
+// outputs the first comes first.
 static bool among(const float *p, const float *y, uint32_t n, uint32_t k)
 {
     uint32_t class = 0, before = 0;
@@ -87,8 +88,8 @@ static void confusion(struct score *s, const float *p, const float *y,
     }
 }
 
-// Above how many of the thresholds 0, 1/199, ... 1 it is, less one; in floats,
-// as Keras computes it.
+// Returns how many of the thresholds 0, 1/199, ... 1 are below `p`, less one;
+// in floats, as Keras computes it.
 static unsigned bucket(float p)
 {
     const float steps = WIRE_SCORE_BUCKETS - 1;
@@ -119,7 +120,7 @@ static void distances(struct score *s, const float *p, const float *y,
     s->squared += squared / n;
 }
 
-// Which are the largest is asked of the outputs z themselves: of probabilities
+// Adds one sample. Top-k compares the outputs `z` themselves: of probabilities
 // more are equal.
 static void add(struct score *s, const struct score_rule *r, const float *z,
                 const float *p, const float *y)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/score.h -- sums over the outputs of an evaluation, of which the
-// coordinator makes the job's metrics (evaluate.metrics; ScoreSums).
+// worker/lease/score.h -- sums over the outputs of an evaluation, from which
+// the coordinator makes the job's metrics (evaluate.metrics; ScoreSums).
 //
-// Counts add up whoever evaluated what, in any order; so do the two sums of
+// Counts of several workers add up in any order; so do the two sums of
 // distances, but for the rounding of doubles.
 //
 // Threads  pure.
@@ -25,14 +25,15 @@ struct score {
 
 struct score_rule {
     enum spec_loss loss;
-    uint32_t metrics; // bits, of spec_metrics
+    uint32_t metrics; // wanted metrics, as bits (spec_metrics)
     uint32_t top_k;
-    uint32_t outputs; // of a sample
-    bool logits;      // they are; else probabilities, or values
+    uint32_t outputs; // numbers per sample
+    bool logits;      // outputs are logits; else probabilities, or values
 };
 
-// Adds `samples` samples. `labels` as the loss wants them: a class (int32) of
-// each sparse one, else as many floats as outputs. SL_ENOMEM.
+// Adds the metrics of `samples` samples to *s. `labels` are as the loss wants
+// them: a class (int32) per sample if sparse, else as many floats as outputs.
+// SL_ENOMEM.
 enum sl_err score_add(struct score *s, const struct score_rule *rule,
                       const float *outputs, const void *labels,
                       uint64_t samples);

@@ -12,7 +12,7 @@ void tally_add(struct tally *t, const struct sync *sync,
 {
     struct sync_seen seen;
 
-    // Steps ascend, but for those that are computed again.
+    // Steps ascend, except those that are computed again.
     if (t->any && t->step >= m->next && sync->ops->counted(sync, t->step)) {
         m->next = t->step + 1;
         m->steps++;

@@ -6,7 +6,7 @@
 // once: a step that only some shards took, or that shards lost when they came
 // back from older snapshots, is computed again and adds nothing.
 //
-// Threads  the one that computes.
+// Threads  the thread that computes.
 // Memory   values; the evidence becomes the lease's.
 #ifndef WORKER_LEASE_TALLY_H
 #define WORKER_LEASE_TALLY_H
@@ -14,23 +14,24 @@
 #include "worker/lease/lease.h"
 #include "worker/sync/sync.h"
 
-// The step that was sent last, as it will be added.
+// The step that was sent last, as it will be added when it is counted.
 struct tally {
     bool any;
     uint32_t step;
     uint64_t samples;
-    double loss_sum, right_sum; // NAN: not known, and neither is added
-    bool skipped;               // likewise
+    double loss_sum, right_sum; // NAN: not known; then neither is added
+    bool skipped;               // its loss or gradient is not finite
 };
 
-// The step before was counted, if shard 0 says so: `m` has it from now on.
+// Adds the step that was sent last to `m`, if shard 0 has counted it.
 void tally_add(struct tally *t, const struct sync *sync,
                struct lease_metrics *m);
 
-// The outcome of a closure of which every step is counted.
+// Sets the outcome of a closure of which every step is counted.
 void tally_evidence(struct lease *l, const struct sync *sync);
 
-// The outcome of one that ended in another way. `err` of SYNC_FAILED.
+// Sets the outcome of a closure that ended with `result`; `err` is read for
+// SYNC_FAILED.
 void tally_conclude(struct lease *l, const struct sync *sync,
                     enum sync_result result, const struct sl_error *err);
 

@@ -3,7 +3,7 @@
 // task.h.
 #include "worker/lease/task.h"
 
-// An evaluation's samples are in the order of the file.
+// Sets the samples of an evaluation, in the order of the file.
 static enum sl_err set_test(struct job *job, struct lease *l,
                             struct sl_error *err)
 {
@@ -58,7 +58,8 @@ static void probe(struct job *job, struct lease *l)
         task_fail(l, rc, &err);
 }
 
-// It failed for what its data is here: others may have it.
+// Marks a failure by this worker's data files: other workers may have good
+// ones.
 static void say_data(const struct job *job, struct lease *l)
 {
     struct outcome *o = &l->outcome;

@@ -25,15 +25,16 @@
 struct task_env {
     struct input *input;
     const struct sl_clock *clock;
-    // Between steps: the next lease's batches may be started on. NULL: no.
+    // Starts reading the next lease's batches, between two steps. NULL: not
+    // done.
     void (*ahead)(void *arg, struct job *job);
-    // Between rounds: runs what waits of the same job and can be run now. NULL:
-    // nothing is.
+    // Runs, between two rounds, the waiting leases of the same job that can be
+    // run now. NULL: not done.
     void (*between)(void *arg, struct job *job);
     void *arg;
 };
 
-// The lease may be left with its batches open: task_unprepare.
+// Runs a lease to its outcome. Its batches may be left open: task_unprepare.
 void task_run(const struct task_env *env, struct job *job, struct lease *l);
 
 // Starts reading the batches of a training lease, if that was not done yet.
@@ -44,11 +45,13 @@ enum sl_err task_prepare(struct input *input, struct job *job, struct lease *l,
 // Ends the lease's reading; before its job is freed. Nothing if none is open.
 void task_unprepare(struct input *input, struct lease *l);
 
-// Sets the outcome; the first one counts as it is the only one set.
+// Set the outcome of a lease, once: failed with `rc`, stopped by its gate,
+// handed back because of `why`.
 void task_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
 void task_stopped(struct lease *l);
 void task_hand_back(struct lease *l, const char *why);
 
+// Run a lease of one kind; called by task_run.
 void task_train(const struct task_env *env, struct job *job, struct lease *l);
 void task_evaluate(const struct task_env *env, struct job *job,
                    struct lease *l);

@@ -2,7 +2,7 @@
 // worker/lease/task_end.c -- the outcomes of a lease that does not complete.
 #include "worker/lease/task.h"
 
-// It would meet every worker.
+// Returns true for an error that every worker would meet.
 static bool job_error(enum sl_err code)
 {
     return code == SL_EINVAL || code == SL_ENOENT || code == SL_ECORRUPT ||
@@ -17,7 +17,7 @@ void task_fail(struct lease *l, enum sl_err rc, const struct sl_error *err)
     if (rc == SL_ECANCELED && pulse_over(&l->gate.pulse)) {
         if (atomic_load(&l->gate.draining))
             gate_close(&l->gate, GATE_DRAIN);
-        task_stopped(l); // what it read for
+        task_stopped(l); // the reading was stopped by the gate
         return;
     }
     o->kind = OUTCOME_FAILED;

@@ -47,7 +47,8 @@ static struct score_rule rule_of(const struct job *job, const struct program *p)
                                .logits = p->logits};
 }
 
-// Of the parts that members of a team have computed, one behind the other.
+// Adds the metrics of the parts that members of a team have computed, one part
+// behind the other.
 static enum sl_err add_scores(struct job *job, struct lease *l,
                               const struct step *s, const struct batch *batch,
                               struct sl_error *err)
@@ -76,8 +77,8 @@ static enum sl_err add_scores(struct job *job, struct lease *l,
     return SL_OK;
 }
 
-// While a device computes, the next batch may be copied to it; unless its
-// labels are wanted here as well, which might be gone then.
+// Computes a batch. Meanwhile the next one may be copied to a device, unless
+// the labels of this one, which might be gone then, are wanted here as well.
 static enum sl_err compute_batch(const struct task_env *env, struct job *job,
                                  struct lease *l, struct step *s,
                                  const struct batch *batch,
@@ -121,7 +122,7 @@ static enum sl_err one_batch(const struct task_env *env, struct job *job,
 
     atomic_store(&l->gate.pulse.step, step);
     if (step == 0)
-        step_stop(&s); // nothing that was staged is of this lease
+        step_stop(&s); // batches staged so far are of other leases
     rc = step_get(&s, env->input, &l->run, step, &batch, err);
     if (rc != SL_OK)
         return rc;
@@ -151,11 +152,11 @@ static void evaluate(const struct task_env *env, struct job *job,
     enum sync_result result;
     enum sl_err rc;
 
-    sl_free(l->outcome.score); // it may be tried once more
+    sl_free(l->outcome.score); // a second attempt begins from 0
     l->outcome.score = NULL;
     result = load_cut(job, l, &err);
     if (result == SYNC_FAILED) {
-        // A cut that is gone is not the job's fault.
+        // A cut whose files are gone is not the job's fault.
         task_fail(l, err.code, &err);
         l->outcome.job_error = false;
         return;
@@ -185,5 +186,5 @@ void task_evaluate(const struct task_env *env, struct job *job, struct lease *l)
     struct step s = {.device = job->device, .team = job->team};
 
     evaluate(env, job, l);
-    step_stop(&s); // gives back what was staged in vain
+    step_stop(&s); // gives back batches that were staged in vain
 }

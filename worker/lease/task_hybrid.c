@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/task_hybrid.c -- a member of a group whose shares are those of a
-// model of layers (hybrid_member.h). The leader's training leases compute with
-// the group themselves (task_train.c).
+// worker/lease/task_hybrid.c -- a member of a group that computes its shares
+// with a model of layers (hybrid_member.h). The leader's training leases
+// compute with the group themselves (task_train.c).
 #include "worker/lease/hybrid_member.h"
 #include "worker/lease/hybrid_ours.h"
 #include "worker/lease/task.h"
@@ -13,7 +13,7 @@ struct our {
     struct lease *lease;
     struct step step;
     struct contribution c;
-    struct input_run run; // of the leader's closure
+    struct input_run run; // samples of the leader's closure
     bool run_open;
 };
 
@@ -29,7 +29,7 @@ static void close_run(struct our *o)
     o->run_open = false;
 }
 
-// The samples of the leader's closure, unless they are open already.
+// Opens the samples of the leader's closure, unless they are open already.
 static enum sl_err open_run(struct our *o, uint64_t closure,
                             struct sl_error *err)
 {
@@ -89,7 +89,7 @@ static const struct contributor_ops ops = {
     .leave = leave,
 };
 
-// What would hold others up if it came later: the data, the programs.
+// Makes what would hold other members up if it came later: data and programs.
 static enum sl_err prepare(struct job *job, struct sync **sync,
                            struct sl_error *err)
 {

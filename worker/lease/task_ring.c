@@ -10,7 +10,7 @@
 // a member (worker/ring/newcomer.h). To others it gives its state out likewise
 // (worker/ring/feed.h).
 //
-// Between rounds, and while it waits, it looks what the loop has: the newest
+// Between rounds, and while it waits, it looks at what the loop has: the newest
 // generation, files to be written, ranges to evaluate, its gate. A generation
 // that does not work out (a rank is silent, a copy fails) is left and said to
 // be broken; the next one is the coordinator's to open.
@@ -32,14 +32,15 @@
 #include "worker/ring/newcomer.h"
 #include "worker/ring/say.h"
 
-#define LOOK_MS 200 // at the gate, at least so often
-// Fewer parameters are copied within about one round, whoever waits for it.
+#define LOOK_MS 200 // most time between two looks at the gate
+// A smaller state is copied within about one round, even if all ranks wait for
+// it: such a newcomer does not follow.
 #define AHEAD_BYTES ((uint64_t)4 << 20)
-#define FOLLOW_MS 5 // for the next round of those who are followed
+#define FOLLOW_MS 5 // pause before a rank that is followed is asked again
 
 enum ring_stage {
-    RING_OUT,   // of any generation: waits for the next to be opened
-    RING_ASKED, // answered: waits for its beginning
+    RING_OUT,   // in no generation: waits for the next to be opened
+    RING_ASKED, // has answered: waits for the generation's beginning
     RING_READY, // the base is in place
     RING_RUNS,
 };
@@ -56,17 +57,17 @@ struct ring {
     enum ring_stage stage;
     uint64_t opened, uid;
     bool joined;        // the sum has a group of this generation
-    bool over;          // all is counted
-    struct rates rates; // that callbacks have reduced
-    uint64_t hold;      // until they have judged: see Rates
+    bool over;          // every step is counted
+    struct rates rates; // learning rates as callbacks have reduced them
+    uint64_t hold; // closure to stop at until callbacks have judged (Rates)
     struct copy_served served;
 
-    struct wire_token token; // of the generation that was joined
-    struct feed *feed;       // of the generation that went last
+    struct wire_token token; // token of the generation that was joined
+    struct feed *feed;       // state given out in generation `fed`
     uint64_t fed;
-    struct newcomer *newcomer; // NULL: nobody is followed
-    uint64_t followed;         // generation
-    bool copied;               // and that was said
+    struct newcomer *newcomer; // NULL: this rank follows no other
+    uint64_t followed;         // generation that `newcomer` follows
+    bool copied;               // the coordinator was told that it is level
 };
 
 static struct rank *rank_of(const struct ring *t)
@@ -74,7 +75,7 @@ static struct rank *rank_of(const struct ring *t)
     return &t->by->ring->rank;
 }
 
-// R2: from here on nothing of the old generation changes the state.
+// R2: from here on no message of the old generation changes the state.
 static void leave(struct ring *t)
 {
     seat_on_end(t->seat, NULL, NULL);
@@ -87,9 +88,9 @@ static void leave(struct ring *t)
     t->over = false;
 }
 
-// Without a suspect another rank has left first, or a generation is opened:
-// that is known already. What else went wrong is this rank's own trouble, and
-// the coordinator hears of it as well.
+// Leaves the generation and reports why. Without a suspect another rank has
+// left first, or a generation is opened: the coordinator knows that already. It
+// hears of any other error, which is this rank's own trouble.
 static void broken(struct ring *t, uint32_t suspect)
 {
     uint64_t generation = t->opened;
@@ -145,8 +146,8 @@ static void stop_feed(struct ring *t)
     t->feed = NULL;
 }
 
-// Without memory for it newcomers copy when all others wait. Where no round
-// follows there is nothing to follow.
+// Begins to give the state out to newcomers. Without memory for that they copy
+// while all ranks wait. Does nothing if no round follows.
 static void start_feed(struct ring *t)
 {
     const struct ranks_of of = {t->lease->job, t->opened, t->token};
@@ -163,8 +164,8 @@ static void start_feed(struct ring *t)
     }
 }
 
-// Images of parts that are on a device. If that is lost, the next round says
-// it.
+// Gives the feed images of parts that are on a device. If the device is lost,
+// the next round reports it.
 static void give_images(struct ring *t)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -226,7 +227,7 @@ static void start_following(struct ring *t, const Sluice__V1__RingCopy *m)
         give_up_following(t);
 }
 
-// A piece of the copy, or a round.
+// Takes the next piece of the copy, or the next round.
 static void follow(struct ring *t)
 {
     struct pulse *pulse = &t->lease->gate.pulse;
@@ -245,7 +246,8 @@ static void follow(struct ring *t)
     pulse_beat(pulse);
 }
 
-// The rounds between what was followed and the base.
+// Applies the rounds between the state that was followed and `base`; returns
+// false if that is not possible.
 static bool catch_up(struct ring *t, struct wire_tag base)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -293,7 +295,7 @@ static enum sl_err place_base(struct ring *t,
     return rank_load(r, &j, begin, err);
 }
 
-// On the loop: nothing of the generation is waited for any longer.
+// Ends all waits of the generation; called on the loop.
 static void on_end(void *arg)
 {
     struct ring *t = arg;
@@ -303,8 +305,8 @@ static void on_end(void *arg)
         t->by->ops->hurry(t->by);
 }
 
-// Buckets that overtake the others, where all ranks know how and there is a
-// link between some: all must have the same answer.
+// Returns how many buckets overtake the others: none unless all ranks know how
+// and some are on different hosts. All ranks must come to the same answer.
 static uint32_t early_buckets(const struct ring *t,
                               const Sluice__V1__RingBegin *begin)
 {
@@ -343,7 +345,7 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
                         early == 0 ? 0 : ring->buckets[early].first,
                         begin->marks && t->by->model->external, err);
     if (rc == SL_OK && begin->n_holders < begin->n_ranks)
-        rc = rank_bring(rank_of(t), err); // for those who have it not
+        rc = rank_bring(rank_of(t), err); // newcomers will copy it
     if (rc == SL_OK)
         rc = copy_serve(&t->served, t->ring_env->ranks, &of, &ring->rank, err);
     if (rc == SL_OK)
@@ -356,7 +358,7 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
     return SL_OK;
 }
 
-// False: the lease has failed.
+// Joins the generation that `m` begins. Returns false if the lease has failed.
 static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
 {
     enum sl_err rc;
@@ -380,7 +382,7 @@ static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
     }
     if (m->n_holders == 0 || rc == SL_ENOMEM || rc == SL_ELOST) {
         t->err.code = rc;
-        return false; // no other generation would make it better
+        return false; // no other generation would mend it
     }
     broken(t, rc == SL_ESTALE ? UINT32_MAX : m->holders[0]);
     return true;
@@ -413,7 +415,8 @@ static void write_part(struct ring *t, const struct seat_request *r)
         return;
     }
     if (t->feed != NULL)
-        feed_forget_silent(t->feed); // perhaps no round does
+        // feed_round does it, but maybe no round follows
+        feed_forget_silent(t->feed);
     image = sl_calloc(1, sizeof(*image));
     if (image == NULL || rank_freeze(rank, r->part, image, &err) != SL_OK) {
         sl_free(image);
@@ -425,7 +428,8 @@ static void write_part(struct ring *t, const struct seat_request *r)
     seat_write(t->seat, r, image);
 }
 
-// The next round is not begun before callbacks have judged those before it.
+// Returns true if the next round has to wait: callbacks have not judged the
+// rounds before it.
 static bool holds(const struct ring *t)
 {
     return t->hold != 0 &&
@@ -438,14 +442,15 @@ static void write_parts(struct ring *t)
 
     if (t->stage != RING_RUNS)
         return;
-    // While it waits no round follows, whichever one was asked for.
+    // While the rank waits no round follows, so parts asked for a later round
+    // are written, too.
     while (seat_take_request(t->seat, rank_of(t)->tag, t->over || holds(t), &r))
         write_part(t, &r);
 }
 
 // ---- rounds
 
-// True if another round may follow.
+// Runs one round. Returns true if another round may follow.
 static bool run_round(struct ring *t, bool *failed)
 {
     struct rank *r = rank_of(t);
@@ -478,14 +483,15 @@ static bool run_round(struct ring *t, bool *failed)
                    t->round.present);
     lease_say_metrics(&metrics, &t->round.m);
     if (t->over)
-        stop_feed(t); // an image of it would keep the last cut away
+        // the feed's image would keep the last cut from being written
+        stop_feed(t);
     seat_say_step(t->seat, say_step(t->say, r, &metrics), t->over || holds(t));
     return !t->over;
 }
 
 // ---- the lease
 
-// Leaves are taken between rounds. True: the lease ends here.
+// Returns true if the lease ends here. A drain is obeyed between rounds.
 static bool must_end(struct ring *t)
 {
     if (atomic_load(&t->lease->gate.draining))
@@ -493,7 +499,7 @@ static bool must_end(struct ring *t)
     return gate_look(&t->lease->gate, t->by->clock) != GATE_OPEN;
 }
 
-// Takes what the loop has. False: the lease has failed.
+// Takes the news that the loop has. Returns false if the lease has failed.
 static bool take_news(struct ring *t)
 {
     struct seat_news news;
@@ -532,7 +538,7 @@ static void wait(struct ring *t)
     pulse_beat(pulse); // the thread does not hang
 }
 
-// Newcomers that are behind are waited for, a while.
+// Waits for newcomers that are behind, as long as the feed allows (feed_lags).
 static void pace(struct ring *t)
 {
     struct pulse *pulse = &t->lease->gate.pulse;
@@ -548,7 +554,7 @@ static void pace(struct ring *t)
     pulse_beat(pulse);
 }
 
-// Until the lease ends; false if it failed.
+// Runs until the lease ends; returns false if it failed.
 static bool run(struct ring *t)
 {
     bool failed = false;

@@ -37,11 +37,12 @@ struct train {
     // The step under way.
     struct contribution c;
     struct step step;
-    uint32_t op, waited;  // next op; of overlap.by_wait, how many are done
-    uint32_t reads_until; // of all that was sent
-    bool whole; // clipping, f16, sync: all is computed before any is sent
+    uint32_t op, waited;  // next op; how many of overlap.by_wait are done
+    uint32_t reads_until; // last op that reads a shard that was sent
+    // clipping, f16, sync: all gradients are computed before any is sent
+    bool whole;
     struct hybrid *hybrid; // its group; NULL: it has none
-    bool parted;           // and that is over
+    bool parted;           // the group is over for this worker
 };
 
 static enum sync_result failed(struct train *t, enum sl_err rc)
@@ -114,7 +115,7 @@ static enum sync_result run_to(struct train *t, uint32_t end)
     return SYNC_OK;
 }
 
-// The step before was counted, as shard 0 said: now it may be reported.
+// Reports the step before, if shard 0 has said that it was counted.
 static void account(struct train *t)
 {
     tally_add(&t->tally, t->sync, &t->m);
@@ -147,7 +148,7 @@ static enum sync_result send(struct train *t, uint32_t range, bool skip)
         step.reads_until = t->c.p->overlap.read_until[range];
     if (step.reads_until > t->reads_until)
         t->reads_until = step.reads_until;
-    // One that no op touches was not waited for.
+    // A shard that no op touches was not waited for.
     if (t->c.p->overlap.wait_before[range] >= t->c.p->program->count)
         result = wait_for(t, range);
     if (result == SYNC_OK)
@@ -155,9 +156,9 @@ static enum sync_result send(struct train *t, uint32_t range, bool skip)
     return result;
 }
 
-// A loss or gradient that is not finite changes nothing, but it is counted:
-// else it would be tried for ever. What a loss scale was too large for is not
-// the job's fault: neither train.nonfinite nor its limit is asked.
+// A loss or gradient that is not finite changes no parameter, but the step is
+// counted: else it would be tried for ever. A loss scale that was too large is
+// not the job's fault: neither train.nonfinite nor its limit is asked then.
 static enum sync_result judge_not_finite(struct train *t)
 {
     struct job *job = t->job;
@@ -197,8 +198,9 @@ static enum sync_result not_finite(struct train *t)
 
 #define THE_LOSS UINT32_MAX
 
-// Until the loss, or the gradient of a range, is in host memory. A device still
-// computes then, so the next batch may be copied to it if it has been read.
+// Waits until the loss, or the gradient of a range, is in host memory.
+// Meanwhile a device computes, and the next batch may be copied to it if it has
+// been read.
 static enum sync_result take(struct train *t, uint32_t range)
 {
     uint64_t begin, began;
@@ -219,7 +221,8 @@ static enum sync_result take(struct train *t, uint32_t range)
     return rc == SL_OK ? SYNC_OK : failed(t, rc);
 }
 
-// The loss itself does not depend on its scale; a gradient does.
+// Returns true if the loss scale, now smaller, may be why the step is not
+// finite. The loss does not depend on its scale; a gradient does.
 static bool scale_is_why(struct train *t, bool loss_finite)
 {
     bool smaller =
@@ -238,7 +241,7 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
         figures_nonfinite(FIGURES_SCALE);
 
     note_pending(t, false);
-    t->op = t->c.p->program->count; // the rest is not computed
+    t->op = t->c.p->program->count; // the other ops are not run
     // Shards that only the backward pass touches were not waited for.
     while (result == SYNC_OK && t->waited < o->shards)
         result = wait_for(t, o->by_wait[t->waited++]);
@@ -250,7 +253,7 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
     return result;
 }
 
-// The gradient of the step is in the vector, finite and clipped.
+// Sends a step whose gradient is in the vector, finite and clipped.
 static enum sync_result send_whole(struct train *t)
 {
     const struct overlap *o = &t->c.p->overlap;
@@ -267,7 +270,8 @@ static enum sync_result send_whole(struct train *t)
     return result;
 }
 
-// The group's sum came from others, too: only the host has it.
+// Judges, clips and sends the group's sum. The host does it: devices have only
+// this member's share.
 static enum sync_result send_sum(struct train *t)
 {
     const struct job *job = t->job;
@@ -308,8 +312,8 @@ static enum sync_result clip(struct train *t)
     return rc == SL_OK ? SYNC_OK : failed(t, rc);
 }
 
-// Clipping by a norm sees the whole gradient before any of it leaves; and in
-// f16 all shards skip the step if any part of it is not finite.
+// Computes the whole gradient before any of it leaves, for clipping by a norm;
+// and in f16, where all shards skip the step if any part of it is not finite.
 static enum sync_result whole_and_send(struct train *t)
 {
     bool kept = t->step.kept;
@@ -374,12 +378,12 @@ static enum sync_result begin(struct train *t)
     if (rc != SL_OK)
         return failed(t, rc);
     t->op = t->reads_until = 0;
-    // What the first one waited for, is fresh for all.
+    // Shards that the first micro-batch waited for are fresh for all.
     t->waited = t->c.at == 0 ? 0 : t->c.p->overlap.shards;
     return SYNC_OK;
 }
 
-// A micro-batch until its loss is known.
+// Runs a micro-batch until its loss is known.
 static enum sync_result forward(struct train *t)
 {
     struct program *p;
@@ -401,7 +405,8 @@ static enum sync_result forward(struct train *t)
     return result;
 }
 
-// All but the last micro-batch, whose gradient goes nowhere yet.
+// Computes a step and sends it. The gradient of all micro-batches but the last
+// stays in the vector.
 static enum sync_result compute_step(struct train *t)
 {
     enum sync_result result;
@@ -414,7 +419,7 @@ static enum sync_result compute_step(struct train *t)
             return result;
         contribution_put(&t->c);
         t->c.at++;
-        // No push is near that would look.
+        // No push, which would look at the gate, comes soon.
         if (gate_look(&t->lease->gate, t->env->clock) != GATE_OPEN)
             return SYNC_STOPPED;
     }
@@ -488,13 +493,14 @@ static enum sync_result one_step(struct train *t, uint32_t step)
     return result;
 }
 
-// From where the shards say to the end, or to the first thing that goes wrong.
+// Runs the steps from the one where the shards stand to the last, or to the
+// first failure.
 static enum sync_result some_steps(struct train *t, bool *done)
 {
     uint32_t step = 0;
     enum sync_result result;
 
-    step_stop(&t->step); // of a step that was given up; the vectors are free
+    step_stop(&t->step); // ends a step that was given up: the vectors are free
     result = t->sync->ops->begin(t->sync, &step, done, &t->err);
     if (result != SYNC_OK || *done)
         return result;
@@ -542,7 +548,8 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
     struct train t = {.env = env,
                       .job = job,
                       .lease = l,
-                      .m = lease_progress(l)}; // it may be tried again
+                      // a second attempt adds to the first
+                      .m = lease_progress(l)};
     struct sync_closure c = {.closure = l->closure,
                              .attempt = l->attempt,
                              .proof = l->proof,
@@ -562,10 +569,10 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
                            .pulse = &l->gate.pulse};
     t.c = (struct contribution){
         .input = env->input, .job = job, .device = &t.step};
-    // In sync all shards skip a contribution, or none does.
+    // In sync mode all shards skip a contribution, or none does.
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
               job->precision == SPEC_F16 || clips(&t);
-    // Not within a ring lease: then it is computed alone, which is the same.
+    // Without a ring lease steps are computed alone, with the same result.
     if (job->hybrid != NULL && job->hybrid->lease != NULL)
         t.hybrid = job->hybrid;
     result = t.sync->ops->open(t.sync, &c, &t.err);
