@@ -7,8 +7,8 @@
 #include "common/base/mem.h"
 #include "proto/access.h"
 
-#define CALL_MS 2000     // a piece
-#define GIVE_UP_MS 10000 // without one piece from anybody
+#define CALL_MS 2000     // deadline of a piece
+#define GIVE_UP_MS 10000 // most time without a piece from any holder
 #define AGAIN_MS 20
 
 static enum sl_err read_view(void *arg, uint64_t offset, size_t bytes, void *to)
@@ -44,7 +44,7 @@ void copy_unserve(struct copy_served *c)
     c->ranks = NULL;
 }
 
-// ---- from others
+// ---- the copy from other ranks
 
 struct holders {
     struct seat *seat;
@@ -84,7 +84,8 @@ static enum sl_err holders_init(struct holders *h, struct seat *seat,
     return rc;
 }
 
-// From the next holder, or, while that has not come so far, from another.
+// Fetches a piece from the next holder, or from another one while that is not
+// ready.
 static enum sl_err fetch(void *arg, uint64_t offset, size_t bytes, void *into,
                          struct sl_error *err)
 {

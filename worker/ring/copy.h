@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/ring/copy.h -- states between ranks: given out by who holds the base
-// of a generation, fetched by who does not.
+// worker/ring/copy.h -- states between ranks: given out by the ranks that hold
+// the base of a generation, fetched by those that do not.
 //
 // Threads  the compute thread. What is given out is read on I/O threads, from
 //          copy_serve until copy_unserve has returned.
@@ -20,15 +20,17 @@ struct copy_served {
     struct rank_view view;
 };
 
-// *c must not move until copy_unserve.
+// Gives the state of `r` out to the ranks of the generation `of` until
+// copy_unserve. *c must not move meanwhile, and the state must not change.
 enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks,
                        const struct ranks_of *of, const struct rank *r,
                        struct sl_error *err);
-void copy_unserve(struct copy_served *c); // nothing, if nothing is given out
+void copy_unserve(struct copy_served *c); // no-op unless serving
 
-// The base that `begin` names, from its holders, into place. Gives up when the
-// generation has ended, and not for anything else that comes to the seat: the
-// coordinator would wait for a rank that has left without a word.
+// Copies the base that `begin` names from its holders and puts it into place as
+// the state of `r`. Gives up when the generation has ended, but not for any
+// other message that comes to the seat: the coordinator would wait for a rank
+// that has left without a word.
 enum sl_err copy_receive(struct rank *r, const struct rank_job *j,
                          struct seat *seat, const Sluice__V1__RingBegin *begin,
                          struct sl_error *err);

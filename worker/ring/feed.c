@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/ring/feed.c -- images and records of parts, and who has read how far.
+// worker/ring/feed.c -- images and records of parts, and how far each follower
+// has read.
 #include "worker/ring/feed.h"
 
 #include <inttypes.h>
@@ -17,36 +18,36 @@ struct record {
     uint8_t bytes[];
 };
 
-// Of one part.
+// A follower's progress with one part.
 struct place {
-    bool here;      // it follows this part
-    bool copies;    // the image, still
-    uint64_t steps; // it has applied so many
+    bool here;      // the follower takes this part
+    bool copies;    // it still copies the image
+    uint64_t steps; // steps that it has applied
 };
 
 struct part {
     struct shard *shard; // a reference
-    bool making, made;   // the image
-    bool wanted;         // it is, from memory that is behind
+    bool making, made;   // state of `image`
+    bool wanted;         // an image is to be made from memory that is behind
     struct shard_image image;
     uint64_t image_steps;
-    struct buf head;     // of the image; empty until its round is known
+    struct buf head;     // of the image; empty until the image's round is known
     struct list records; // struct record, oldest first
     size_t record_bytes;
-    uint32_t lag; // records: as many rounds is the last of all behind
+    uint32_t lag; // number of records: rounds that the last follower is behind
     struct place place[FEED_FOLLOWERS];
 };
 
 struct feed {
     const struct sl_clock *clock;
-    pthread_mutex_t lock; // all below; but not held while an image is made
+    pthread_mutex_t lock; // guards all below; not held while an image is made
     bool over;
-    uint64_t steps, rounds;      // of the last round that was told
-    uint64_t began_ms, round_ms; // a round, and how long the last one took
-    bool waits;
-    uint64_t until_ms;
+    uint64_t steps, rounds;      // after the last feed_round
+    uint64_t began_ms, round_ms; // begin of the round, duration of the last one
+    bool waits;                  // feed_lags has begun a wait,
+    uint64_t until_ms;           // which ends by then // which ends by then
     struct {
-        uint64_t id, came_ms, seen_ms; // id 0: nobody
+        uint64_t id, came_ms, seen_ms; // id 0: a free place
     } follower[FEED_FOLLOWERS];
     uint32_t count;
     struct part part[];
@@ -73,7 +74,7 @@ enum sl_err feed_new(struct feed **out, const struct rank *r,
     return SL_OK;
 }
 
-// ---- what is kept
+// ---- images and records that are kept
 
 static void drop_image(struct part *p)
 {
@@ -98,7 +99,7 @@ static struct record *first_record(const struct part *p)
                : list_entry(p->records.head.next, struct record, node);
 }
 
-// What nobody will ask for any more.
+// Drops the image and the records that no follower will ask for any more.
 static void trim(struct part *p)
 {
     uint64_t least = UINT64_MAX;
@@ -128,7 +129,8 @@ static void forget(struct feed *f, unsigned who)
     }
 }
 
-// One that is being made is dropped by who makes it.
+// Ends the feed. An image that is being made is dropped by the thread that
+// makes it.
 static void end(struct feed *f)
 {
     f->over = true;
@@ -204,8 +206,8 @@ static enum sl_err keep(struct feed *f, struct part *p, uint64_t after,
     return SL_OK;
 }
 
-// The round of a state that has counted so many steps; false: it has an update
-// that was not told yet.
+// Returns in *rounds the round of a state that has counted `steps` steps; false
+// if the state has an update that feed_round has not told yet.
 static bool round_of(const struct feed *f, const struct part *p, uint64_t steps,
                      uint64_t *rounds)
 {
@@ -226,7 +228,7 @@ static bool round_of(const struct feed *f, const struct part *p, uint64_t steps,
     return false;
 }
 
-// The head of an image, once its round is known.
+// Writes the head of an image, once its round is known.
 static enum sl_err settle(struct feed *f, struct part *p)
 {
     struct feed_image head = {.magic = FEED_IMAGE_MAGIC,
@@ -295,7 +297,8 @@ void feed_round(struct feed *f, const struct rank *r,
 
 // ---- the pace
 
-// Whether somebody asks, of those who follow this part; *copies: its image.
+// Returns true if a follower of this part is to be waited for; sets *copies if
+// one of these copies its image.
 static bool asks(const struct feed *f, const struct part *p, uint64_t now,
                  bool *copies)
 {
@@ -313,7 +316,8 @@ static bool asks(const struct feed *f, const struct part *p, uint64_t now,
     return any;
 }
 
-// How many rounds whoever is waited for is behind; 0: nobody is.
+// Returns how many rounds the slowest follower that is to be waited for is
+// behind; 0: there is no such follower.
 static uint32_t lag(const struct feed *f, uint64_t now)
 {
     uint32_t most = 0, least;
@@ -369,7 +373,7 @@ static unsigned find_follower(struct feed *f, uint64_t id)
     return who;
 }
 
-// Its pages are found without the lock: that takes longest.
+// Makes the image of a part, without the lock: finding its pages takes longest.
 static enum sl_err make_image(struct feed *f, struct part *p,
                               struct sl_error *err)
 {
@@ -395,16 +399,16 @@ static enum sl_err begin_copy(struct feed *f, struct part *p, unsigned who,
     if (p->making)
         return SL_EBUSY;
     if (place->here && !place->copies)
-        return SL_ESTALE; // an image more costs the ranks as much as the first
+        return SL_ESTALE; // a second image costs the ranks as much as the first
     // Records are kept from here on.
     *place = (struct place){
         .here = true, .copies = true, .steps = p->made ? 0 : f->steps};
     p->wanted = !p->made && update_is_behind(p->shard);
     if (p->wanted)
-        return SL_EBUSY; // and keeps its place
+        return SL_EBUSY; // the follower keeps its place
     if (!p->made)
         rc = make_image(f, p, err);
-    if (rc == SL_ESTALE) // a round was quicker
+    if (rc == SL_ESTALE) // a round came before the image was made
         rc = SL_EBUSY;
     if (rc == SL_OK && f->over)
         rc = SL_ESTALE;
@@ -439,12 +443,12 @@ static enum sl_err read_image(struct feed *f, struct part *p, unsigned who,
     if (offset >= head)
         return shard_image_read(&p->image, offset - head, ask->bytes, into);
     if (ask->bytes > head - offset)
-        return SL_ERANGE; // not over its end
+        return SL_ERANGE; // a read of the head ends within the head
     memcpy(into, p->head.data + offset, ask->bytes);
     return SL_OK;
 }
 
-// A follower of this part has applied so much.
+// Notes that a follower of this part has applied `steps` steps.
 static void has(struct part *p, unsigned who, uint64_t steps)
 {
     struct place *place = &p->place[who];
@@ -509,7 +513,7 @@ enum sl_err feed_read(struct feed *f, const struct feed_ask *ask, void *into,
     return rc;
 }
 
-// ---- of memory that was away
+// ---- images of memory that was away
 
 // While a snapshot is written there can be no other image.
 bool feed_wants(struct feed *f, const struct rank *r, uint32_t part)
@@ -537,7 +541,7 @@ void feed_image(struct feed *f, uint32_t part)
         if (settle(f, p) != SL_OK)
             end(f);
         else
-            trim(p); // whoever wanted it may be gone
+            trim(p); // the follower that wanted it may be gone
     }
     pthread_mutex_unlock(&f->lock);
 }

@@ -5,22 +5,22 @@
 // Of each part an image of one instant, and then the rounds that came after: a
 // newcomer copies the one and applies the others until it has what the ranks
 // have. Parts may come from different ranks, each of another instant. A round's
-// record is kept from the moment when somebody copies the part until everybody
-// who does has asked for a later one; nothing is kept while nobody asks.
+// record is kept from the moment when a newcomer copies the part until every
+// newcomer that does has asked for a later one; without newcomers no record is
+// kept.
 //
 // Rounds may be quicker than a newcomer is with what they bring, on a slow link
 // or where all share a few cores: it would never get level. So the rank waits
-// between rounds while somebody who asks is rounds behind, before each round at
-// most the FEED_SHARE-th part of what the last one took (feed_lags). A round
+// between rounds while a newcomer that asks is rounds behind, before each round
+// at most the FEED_SHARE-th part of what the last one took (feed_lags). A round
 // takes as long as the slowest wait of all ranks and its own work, so with
-// waits of `w` and work of `r` that is w <= (r + w) / FEED_SHARE: whoever
-// follows whom, and however far behind, rounds go on at half their pace or
-// more.
+// waits of `w` and work of `r` that is w <= (r + w) / FEED_SHARE: rounds go on
+// at half their pace or more, for any number of newcomers, however far behind.
 //
 //   feed_new -> feed_read ... (I/O)
 //               feed_round, feed_lags until false ... (compute) -> feed_free
 //
-// A part whose values are on a device has no image until it was brought home:
+// A part that is on a device has no image until its values were brought home:
 // that is the compute thread's to do, between two rounds (feed_wants).
 //
 // Threads  feed_read: any, it may take as long as a part's pages take to be
@@ -43,21 +43,24 @@
 #define FEED_SILENT_MS 10000
 #define FEED_BYTES ((size_t)64 << 20)
 #define FEED_ROUNDS 8
-#define FEED_LAG 2          // rounds behind: is waited for, until level
-#define FEED_COPY_LAG 4     // while the image is copied, which comes first
-#define FEED_ASKS_MS 250    // who has not asked for longer, and two rounds
-#define FEED_SHARE 2        // a wait is so small a part of a round, or less
-#define FEED_PATIENCE 60000 // ms since it came first; then rounds go on
+#define FEED_LAG 2      // rounds behind from which a newcomer is waited for
+#define FEED_COPY_LAG 4 // the same while it copies the image
+// plus two rounds: a newcomer silent longer is not waited for
+#define FEED_ASKS_MS 250
+#define FEED_SHARE 2 // a wait is at most 1/FEED_SHARE of a round
+// ms after its first call a newcomer is not waited for
+#define FEED_PATIENCE 60000
 #define FEED_HOLD_MS                                                           \
-    20 // more, until it is made a member: a round that is
-       // begun meanwhile would be for nothing
+    20 // wait for a level newcomer to become a member: a
+       // round that is begun meanwhile would be in vain
 
 struct feed_ask {
     uint64_t follower; // a number of the newcomer's own, not 0
     uint32_t part;
-    bool record;    // of the round after `after` steps, else the image
-    uint64_t after; // all up to there is applied
-    bool all;       // to every part, not this one alone
+    // the record of the round after `after` is wanted; else the image
+    bool record;
+    uint64_t after; // steps that the newcomer has applied
+    bool all;       // it has applied them to every part, not this one alone
     uint64_t offset;
     size_t bytes;
 };
@@ -74,8 +77,8 @@ struct feed_image {
 #define FEED_SKIP 1
 #define FEED_ABSENT 2
 struct feed_record {
-    uint64_t magic, rounds; // as of after it
-    uint64_t before, after; // steps
+    uint64_t magic, rounds; // rounds applied, with this one
+    uint64_t before, after; // steps counted before and after the round
     uint64_t keys, skip, average_bytes;
 };
 struct feed_key {
@@ -87,33 +90,34 @@ struct feed_key {
 
 struct feed;
 
-// Of a rank whose generation goes.
+// Begins to give out the state of `r`, which runs rounds of a generation.
 enum sl_err feed_new(struct feed **out, const struct rank *r,
                      const struct sl_clock *clock);
 void feed_free(struct feed *f); // NULL is allowed
 
+// Copies the bytes that `ask` names into `into`.
 enum sl_err feed_read(struct feed *f, const struct feed_ask *ask, void *into,
                       struct sl_error *err);
 
-// A round was applied to the rank; arguments as in rank_round. Without memory
-// for it the feed ends.
+// Keeps the record of a round that was applied to the rank; arguments as in
+// rank_round. Without memory for it the feed ends.
 void feed_round(struct feed *f, const struct rank *r,
                 const struct once_step *steps, size_t count, const float *g,
                 const float *present);
 
-// Forgets followers that have asked nothing for FEED_SILENT_MS, with the images
-// that were kept for them: while an image is kept, nothing else can take one of
-// that part. Every round does so; where no round follows, whoever needs an
-// image does.
+// Forgets followers that have been silent for FEED_SILENT_MS, with the images
+// that were kept for them: while an image is kept, no other one of that part
+// can be taken. Every round does so; a caller that needs an image calls this
+// where no round follows.
 void feed_forget_silent(struct feed *f);
 
-// Whether the next round should wait still for somebody who follows. Asked
-// before each round, and again and again until it says no.
+// Returns true if the next round should still wait for a follower. Asked before
+// each round, again and again until it returns false.
 bool feed_lags(struct feed *f);
 
-// True if an image of that part is asked for, and its memory must be brought
-// home first; then feed_image, before the next round, makes it. Of a part that
-// is not the rank's any more nobody gets one: the feed ends.
+// Returns true if an image of `part` is asked for, and its memory must be
+// brought home first; then feed_image makes it, before the next round. A part
+// that is not the rank's any more has no image: the feed ends.
 bool feed_wants(struct feed *f, const struct rank *r, uint32_t part);
 void feed_image(struct feed *f, uint32_t part);
 

@@ -9,11 +9,11 @@
 
 struct removal {
     struct fs *fs;
-    char *folder; // of a part; all of the store, for a whole job; owned
+    char *folder; // of a part; the whole store for a job; owned
     uint64_t job, uid;
     uint32_t part;
     struct snap_keep keep; // owned
-    bool all;              // of the job
+    bool all;              // all files of the job
     unsigned removed;
     enum sl_err rc;
     struct sl_error err;
@@ -39,7 +39,8 @@ static void done(void *arg)
 {
     struct removal *r = arg;
 
-    // Ranks that share a store are all told, and one of them is first.
+    // Ranks that share a store are all told, and only the first finds the
+    // files.
     if (r->rc != SL_OK && r->rc != SL_ENOENT)
         LOG(WARN, "files of a cut not removed", "job=%llu error=%s",
             (unsigned long long)r->job, r->err.text);

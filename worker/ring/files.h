@@ -9,18 +9,18 @@
 
 #include "worker/ring/seat.h"
 
-// What a job's folder is called by.
+// The parts of the name of a job's folder.
 struct files_job {
     const char *name;
     uint64_t job, uid;
 };
 
-// Deletes what a Keep does not name: our files of a part below the newest tag
+// Deletes our files of a part that a Keep does not name, below its newest tag
 // (K3).
 void files_keep(const struct ring_env *env, struct files_job j,
                 const Sluice__V1__Keep *m);
 
-// Deletes all of a job's files.
+// Deletes all files of a job.
 void files_delete(const struct ring_env *env, uint64_t job, uint64_t uid);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/ring/follow.c -- a state that is copied part by part and then follows
-// the rounds of those who have it.
+// the rounds of the ranks that have it.
 #include "worker/ring/follow.h"
 
 #include <inttypes.h>
@@ -12,19 +12,19 @@
 #include "worker/ring/packed.h"
 #include "worker/ring/rank_inner.h"
 
-#define FETCH_BYTES ((uint64_t)4 << 20) // at once
+#define FETCH_BYTES ((uint64_t)4 << 20) // most bytes of one piece
 
 struct follow_part {
-    struct shard *shard; // the set's, and then the rank's
+    struct shard *shard; // the copy's, then the rank's
     // The image.
-    struct feed_image head; // magic 0: not here yet
-    bool counts;            // its set and its numbers are
-    uint64_t have;          // bytes of the memory
+    struct feed_image head; // magic 0: not fetched yet
+    bool counts;            // its CountedSet and ShardCounts are fetched
+    uint64_t have;          // bytes of its memory that are fetched
     bool whole;
     uint64_t rounds;
     // The next round.
-    struct feed_record record; // magic 0: not here yet
-    uint8_t *bytes; // of it behind its head, or an image's set; owned
+    struct feed_record record; // magic 0: not fetched yet
+    uint8_t *bytes; // the record behind its head, or an image's set; owned
     size_t size, got;
 };
 
@@ -86,7 +86,8 @@ static size_t counts_bytes(const struct follow_part *p)
     return (size_t)(p->head.set_bytes + p->head.counts_bytes);
 }
 
-// What is next of a part's image: its head, what it counts, its memory.
+// Fills *get with the next piece of a part's image: its head, what it counts,
+// its memory. Returns false if the image is whole.
 static bool want_image(struct follow *f, uint32_t i, struct follow_get *get)
 {
     struct follow_part *p = &f->part[i];
@@ -172,7 +173,8 @@ static bool has_record(const struct follow_part *p)
     return p->record.magic != 0 && p->got == p->size;
 }
 
-// What is next of a part's next round.
+// Fills *get with the next piece of a part's next record. Returns false if none
+// is wanted.
 static bool want_record(struct follow *f, uint32_t i, struct follow_get *get)
 {
     struct follow_part *p = &f->part[i];
@@ -279,8 +281,8 @@ struct kind {
 static const struct kind images = {want_image, take_image};
 static const struct kind records = {want_record, take_record};
 
-// What the first parts want, of those whose rounds are below `below`. *asked: 0
-// if none wants anything.
+// Fetches what up to FOLLOW_AT_ONCE parts, of those whose rounds are below
+// `below`, want. *asked: the number of pieces; 0 if no part wants any.
 static enum sl_err fetch(struct follow *f, const struct kind *kind,
                          uint64_t below, size_t *asked, struct sl_error *err)
 {
@@ -304,7 +306,8 @@ static enum sl_err fetch(struct follow *f, const struct kind *kind,
         if (gets[k].rc == SL_OK && bad == SL_OK)
             bad = kind->take(f, i, &gets[k], &took);
         else if (gets[k].into == &f->part[i].record)
-            f->part[i].record.magic = 0; // what is there is nobody's
+            // a head that is not whole counts as missing
+            f->part[i].record.magic = 0;
         else if (gets[k].into == &f->part[i].head)
             f->part[i].head.magic = 0;
     }
@@ -332,7 +335,8 @@ static uint64_t newest(const struct follow *f)
     return most;
 }
 
-// Parts that are whole, and behind the newest image or part. *any: there are.
+// Fetches and applies records of the parts that are whole and behind the newest
+// image or part. *any: there were such parts.
 static enum sl_err bring_on(struct follow *f, bool *any, struct sl_error *err)
 {
     uint64_t to = newest(f);
@@ -378,7 +382,8 @@ static enum sl_err copy(struct follow *f, struct sl_error *err)
     return rc;
 }
 
-// R3: each part has what the round brings before any takes it.
+// Applies one round. R3: each part has what the round brings before any part
+// takes it.
 static enum sl_err run_round(struct follow *f, struct sl_error *err)
 {
     size_t asked = 0;
@@ -387,7 +392,7 @@ static enum sl_err run_round(struct follow *f, struct sl_error *err)
     do {
         rc = fetch(f, &records, UINT64_MAX, &asked, err);
     } while (rc == SL_OK && asked > 0);
-    if (rc == SL_EBUSY) // all ranks hear in turn how far it is
+    if (rc == SL_EBUSY) // tells all ranks in turn how far we are
         f->first = (f->first + FOLLOW_AT_ONCE) % f->count;
     if (rc != SL_OK)
         return rc;

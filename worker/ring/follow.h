@@ -6,7 +6,7 @@
 //               -> follow_to: level with a base -> follow_release
 //
 // While images come, parts that are whole take the records up to the newest
-// image, so nobody has to keep many of them. Several pieces are asked for at
+// image, so ranks need not keep many of them. Several pieces are asked for at
 // once, of several ranks.
 //
 // Rounds are applied with the arithmetic of the ranks, so that the state is
@@ -28,13 +28,14 @@
 struct follow_get {
     struct feed_ask ask;
     void *into;
-    enum sl_err rc; // set by the fetch
+    enum sl_err rc; // set by the fetch function
 };
 
 #define FOLLOW_AT_ONCE 8
 
-// As many as FOLLOW_AT_ONCE; the ranks may have answered some when others fail.
-// Returns the first error, SL_EBUSY only if there is no other.
+// Fetches `count` pieces, at most FOLLOW_AT_ONCE; some may have been fetched
+// when others fail. Returns the first error, SL_EBUSY only if there is no
+// other.
 typedef enum sl_err (*follow_fetch_fn)(void *arg, struct follow_get *gets,
                                        size_t count, struct sl_error *err);
 
@@ -45,14 +46,15 @@ struct follow {
     uint64_t job, job_incarnation, generation, id;
     follow_fetch_fn fetch;
     void *arg;
-    struct shard **parts;     // until they are the rank's; owned
+    struct shard **parts;     // NULL once they are the rank's; owned
     struct follow_part *part; // owned
     uint32_t count;
-    uint32_t first; // is looked at first
-    bool records;   // are next; else images are
-    bool in_place;
+    uint32_t first; // part that is looked at first
+    bool records;   // records are fetched next; else images
+    bool in_place;  // the copy is the rank's state
 };
 
+// Begins to copy the state of `generation` for `rank`, with `fetch(arg, ...)`.
 // `id`: a number that no other newcomer has. `j` is borrowed for the call.
 enum sl_err follow_init(struct follow *f, struct rank *rank,
                         const struct rank_job *j, uint64_t generation,
@@ -60,11 +62,12 @@ enum sl_err follow_init(struct follow *f, struct rank *rank,
                         struct sl_error *err);
 void follow_release(struct follow *f); // all zeroes is allowed
 
-// Pieces of images, or of rounds.
+// Fetches the next pieces of images or of rounds; puts the state into place
+// when it is whole, and applies rounds from then on.
 enum sl_err follow_step(struct follow *f, struct sl_error *err);
 
-// The state is in place, and rounds up to this one are applied. SL_ESTATE: it
-// is not, or is beyond.
+// Applies the rounds up to number `rounds`. SL_ESTATE: the state is not in
+// place, or is beyond.
 enum sl_err follow_to(struct follow *f, uint64_t rounds, struct sl_error *err);
 
 #endif

@@ -8,29 +8,29 @@
 #include "worker/reduce/ranks.h"
 #include "worker/ring/follow.h"
 
-#define CALL_MS 2000     // a piece
-#define GIVE_UP_MS 10000 // without one answer
+#define CALL_MS 2000     // deadline of a piece
+#define GIVE_UP_MS 10000 // most time without an answer
 #define LAST_MS 1000     // for a record that a holder of the base must have
 #define AGAIN_MS 5
-// Without a round for so long, a newcomer is level wherever the ranks are in
-// theirs.
+// After so long without a round a newcomer is level even if its ranks are in
+// the midst of one.
 #define LEVEL_MS 1000
-// One that follows for so long and is never level will not be: the rest is
-// copied when the others wait.
+// A newcomer that is not level after so long will not be: the rest is copied
+// while the other ranks wait.
 #define LATE_MS 30000
 
 struct newcomer {
     struct seat *seat;
     uint64_t job, generation;
-    Sluice__V1__JobToken token;    // of the generation, as
-    Sluice__V1__JobToken *shown;   // calls show it; NULL: it has none
+    Sluice__V1__JobToken token;    // token of the generation
+    Sluice__V1__JobToken *shown;   // `token`; NULL: the generation has none
     struct rpc_channel **channels; // to the ranks; owned
     size_t count;
-    uint64_t heard_ms;  // of the last answer
-    uint64_t moved_ms;  // a piece or a round was taken
-    uint64_t placed_ms; // the state is in place since then; 0: it is not
-    bool rounds;        // it was a round
-    bool idle;          // there was nothing to take
+    uint64_t heard_ms;  // time of the last answer
+    uint64_t moved_ms;  // time when a piece or a round was taken
+    uint64_t placed_ms; // time when the state came into place; 0: not yet
+    bool rounds;        // what was taken last was a round
+    bool idle;          // the last step found no piece and no round
     struct follow follow;
 };
 
@@ -86,7 +86,8 @@ static Sluice__V1__StateRequest request(const struct newcomer *n,
     return m;
 }
 
-// Each part is one rank's, as long as the generation lasts.
+// Asks the ranks for the pieces; each part comes from one rank, as long as the
+// generation lasts.
 static enum sl_err fetch(void *arg, struct follow_get *gets, size_t count,
                          struct sl_error *err)
 {
@@ -142,7 +143,8 @@ enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
     return SL_OK;
 }
 
-// One that does not answer may be slow, for a while.
+// Returns SL_EBUSY in place of an error of ranks that have been silent for less
+// than GIVE_UP_MS.
 static enum sl_err patient(const struct newcomer *n, enum sl_err rc)
 {
     bool silent = rc == SL_EUNAVAIL || rc == SL_ETIMEDOUT;
@@ -165,8 +167,9 @@ enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err)
     return rc;
 }
 
-// Just behind a round: in the midst of one the next would come before the ranks
-// have heard of it, and they would wait for it to be fetched.
+// A good moment is just behind a round: in the midst of one, the next round
+// would come before the ranks have heard of it, and they would wait for it to
+// be fetched.
 bool newcomer_is_level(const struct newcomer *n)
 {
     uint64_t now = now_ms(n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/ring/newcomer.h -- a rank that is no member yet: it copies the state
-// of those who are while their rounds go on, each part from another of them.
+// of the members while their rounds go on, each part from another of them.
 //
 // Threads  the compute thread.
 // Memory   newcomer_free; rank and seat are borrowed. The generation that is
@@ -15,23 +15,24 @@
 
 struct newcomer;
 
-// `id`: a number that no other newcomer has; not 0. `j` is borrowed for the
-// call.
+// Begins to copy the state from the ranks that `copy` names. `id`: a number
+// that no other newcomer has; not 0. `j` is borrowed for the call.
 enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
                          const struct rank_job *j, struct seat *seat,
                          const Sluice__V1__RingCopy *copy, uint64_t id,
                          struct sl_error *err);
 void newcomer_free(struct newcomer *n); // NULL is allowed
 
-// A piece of the state, or a round. SL_EBUSY: there is none yet.
+// Takes the next pieces of the state, or the next round. SL_EBUSY: none is
+// there yet.
 enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err);
 
-// The state is in place, and what the ranks have, or it will not get nearer: it
-// is a good moment for them to make it a member.
+// Returns true if the state is in place and level with the ranks, or will not
+// get nearer: a good moment for them to make this rank a member.
 bool newcomer_is_level(const struct newcomer *n);
 
-// What is left up to the base of the next generation. SL_ESTATE: that is
-// another past.
+// Takes the rounds that are left up to the base of the next generation.
+// SL_ESTATE: the base is of another past.
 enum sl_err newcomer_to(struct newcomer *n, struct wire_tag base,
                         struct sl_error *err);
 

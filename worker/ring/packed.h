@@ -11,14 +11,14 @@
 #include "common/base/buf.h"
 #include "state/shard/once.h"
 
-// Appends both, and says how long each is. With `passed` of so many pieces
-// (once.h), or NULL.
+// Appends both messages and returns the length of each. `passed`: counts of
+// `pieces` pieces (once.h), or NULL.
 enum sl_err packed_once(struct buf *to, const struct once *once,
                         uint64_t *passed, size_t pieces, uint64_t *set_bytes,
                         uint64_t *counts_bytes);
 
-// *out->passed is as it was packed: SL_ECORRUPT unless it is of so many pieces,
-// or of none.
+// Reads both messages back. SL_ECORRUPT also if out->passed was packed for
+// another number of pieces than `pieces` (none at all is allowed).
 enum sl_err packed_read(struct once *out, const struct schedule *schedule,
                         size_t pieces, const uint8_t *packed,
                         uint64_t set_bytes, uint64_t counts_bytes,

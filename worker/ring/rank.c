@@ -32,13 +32,14 @@ void rank_release(struct rank *r)
     *r = (struct rank){0};
 }
 
-// The number of parts that JobOpen tells.
+// Returns the number of parts that JobOpen names.
 static uint32_t parts_of(const Sluice__V1__JobOpen *open)
 {
     return open->pieces[open->n_pieces - 1]->shard + 1;
 }
 
-// The same ShardSpec as a psserver is sent, so the same shard.
+// Makes the plan of a part from the ShardSpec that a psserver would be sent, so
+// that the shard is the same.
 static enum sl_err read_plan(struct plan *out, const struct rank_job *j,
                              uint32_t part, size_t *at,
                              const Sluice__V1__RingBegin *begin, uint32_t *ids,
@@ -76,7 +77,7 @@ static enum sl_err read_plan(struct plan *out, const struct rank_job *j,
     return rc;
 }
 
-// Their values are one vector, part behind part.
+// Makes the parts; their values are one vector, part behind part.
 static enum sl_err make_parts(struct shard **parts, struct plan *plans,
                               uint32_t count, uint64_t elements)
 {
@@ -116,7 +117,7 @@ static enum sl_err fill_set(struct shard **parts, uint32_t count,
     if (rc == SL_OK)
         rc = make_parts(parts, plans, count, elements);
     for (uint32_t i = 0; i < read; i++)
-        plan_release(&plans[i]); // those that no part has taken
+        plan_release(&plans[i]); // frees those that no part has taken
     sl_free(plans);
     return rc;
 }
@@ -145,7 +146,7 @@ enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
     return SL_OK;
 }
 
-// R3: all of it is in place, and now it is what the tag says.
+// R3: the new state is complete before the tag names it.
 void rank_set_place(struct rank *r, struct shard **parts, uint32_t count,
                     uint64_t job, uint64_t job_incarnation, struct wire_tag tag)
 {
@@ -200,7 +201,7 @@ void rank_keep(struct rank *r, uint64_t generation)
     r->tag.incarnation = generation;
 }
 
-// What the state counts now, for a reader who knows the order of steps.
+// Notes the round in the history, for tools that check the order of steps.
 static void note_round(const struct rank *r, const struct once_step *steps,
                        size_t count)
 {
@@ -222,7 +223,8 @@ static void note_round(const struct rank *r, const struct once_step *steps,
             p->job, p->job_uid, r->tag.incarnation, r->tag.sequence, count,
             steps[0].closure, steps[0].step, last->closure, last->step, samples,
             digest, counted_steps(&rank_once(r)->counted));
-    (void)p, (void)last, (void)samples, (void)digest; // of a build without
+    // unused in a build without the history
+    (void)p, (void)last, (void)samples, (void)digest;
 }
 
 size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present)

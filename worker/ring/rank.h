@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/ring/rank.h -- a rank's copy of a job's state.
 //
-// In all-reduce mode nobody keeps the parameters for others: each rank has the
-// whole state, and applies each round's average itself. The state is cut into
+// In all-reduce mode there is no psserver that keeps the parameters: each rank
+// has the whole state and applies each round's average. The state is cut into
 // the parts that psservers would hold as shards, with the same arithmetic and
 // the same files (state/); all parts of a rank are at the same round, so one
 // counted set is true of all of them.
@@ -29,27 +29,31 @@
 struct rank_away; // rank_away.c
 
 struct rank {
-    struct shard **parts; // by number, owned; NULL: there is no state. Their
-                          // values lie one behind the other
+    struct shard **parts; // by number, owned; NULL: no state. Their values lie
+                          // one behind the other
     uint32_t count;
-    uint64_t job, job_incarnation; // whose it is
-    struct wire_tag tag;           // (0, 0): there is none
-    struct rank_away *away;        // rank_lend; owned. NULL: it is all here
+    uint64_t job, job_incarnation; // the job of the state
+    struct wire_tag tag;           // (0, 0) without a state
+    // set by rank_lend; owned. NULL: the state is in host memory
+    struct rank_away *away;
 };
 
-// What a state is made by; borrowed for a call.
+// The job and the folders that a state is made from; borrowed for a call.
 struct rank_job {
-    const Sluice__V1__JobOpen *open; // placed: it has pieces and a geometry
+    const Sluice__V1__JobOpen *open; // with pieces and a geometry
     uint64_t uid;
     struct fs *fs;
-    const char *store;         // where files of ours lie; NULL: none do
-    const struct rates *rates; // that callbacks have reduced; NULL: none
-    // As in struct snap_from.
+    const char *store; // folder of our files; NULL: none
+    // learning rates as callbacks have reduced them, or NULL
+    const struct rates *rates;
+    // Weights that may be read, and a check for an early end (struct
+    // snap_from).
     const struct roots *weights;
     bool (*stopped)(void *arg);
     void *arg;
 };
 
+// Frees the state; `r` has none then.
 void rank_release(struct rank *r); // all zeroes is allowed
 
 static inline bool rank_has_state(const struct rank *r)
@@ -57,106 +61,112 @@ static inline bool rank_has_state(const struct rank *r)
     return r->parts != NULL;
 }
 
-// What all parts have counted; there is a state.
+// Returns what all parts have counted. `r` has a state.
 static inline const struct once *rank_once(const struct rank *r)
 {
     return &r->parts[0]->once;
 }
 
-// The parameters: the flat vector that the parts' values are pieces of. Each
-// round changes it, unless it is away; it goes with the state.
+// Returns the parameters: the flat vector that the parts' values are pieces of,
+// valid as long as the state. Each round changes it, unless the state is away.
 float *rank_flat(const struct rank *r);
 
-// All rates that callbacks have made by now (shard_rates).
+// Sets the learning rates as callbacks have reduced them (shard_rates).
 void rank_rates(struct rank *r, const struct rates *rates);
 
-// A copy of the parameters, wherever they are. SL_ELOST.
+// Copies the parameters to `flat`, from the host or the device. SL_ELOST.
 enum sl_err rank_values(const struct rank *r, float *flat,
                         struct sl_error *err);
 
 // ---- the base of a generation
 
-// Is this state the base that a RingBegin names?
+// Returns true if this state is the base that a RingBegin names.
 bool rank_holds(const struct rank *r, struct wire_tag base);
 
-// Our own state is the base: from now on it is of this generation.
+// Makes our own state, which is the base, the state of this generation.
 void rank_keep(struct rank *r, uint64_t generation);
 
-// Nobody holds the base: the files of the cut that `begin` names, each in the
-// folder that it says or in our own store; or, if the base is (0, 0), those of
-// another job that it was resumed from; or the seed.
+// Loads a base that no rank holds: the files of the cut that `begin` names,
+// each in the folder that it says or in our own store; or, if the base is (0,
+// 0), those of another job that this one was resumed from; or the seed values.
 enum sl_err rank_load(struct rank *r, const struct rank_job *j,
                       const Sluice__V1__RingBegin *begin, struct sl_error *err);
 
-// Bytes of a view of the base, from somebody who holds it.
+// Fetches `bytes` bytes at `offset` of a view of the base, from a rank that
+// holds it; rank_receive copies the whole base with it.
 typedef enum sl_err (*rank_fetch_fn)(void *arg, uint64_t offset, size_t bytes,
                                      void *into, struct sl_error *err);
 enum sl_err rank_receive(struct rank *r, const struct rank_job *j,
                          const Sluice__V1__RingBegin *begin,
                          rank_fetch_fn fetch, void *arg, struct sl_error *err);
 
-// A state as plain bytes: what it has counted, then the memory of its parts.
-// The state must not change or go before rank_view_release.
+// A view: a state as plain bytes, what it has counted and then the memory of
+// its parts. The state must not change or go before rank_view_release.
 struct rank_view {
     const struct rank *rank;
     struct buf head;
-    uint64_t bytes; // of all of it
+    uint64_t bytes; // length of the view
 };
 enum sl_err rank_view_init(struct rank_view *v, const struct rank *r);
 void rank_view_release(struct rank_view *v); // all zeroes is allowed
 
-// SL_ERANGE beyond the end; SL_ESTALE of a state that is away.
+// Copies bytes of a view. SL_ERANGE beyond the end; SL_ESTALE if the state is
+// away.
 enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
                            size_t bytes, void *into);
 
 // ---- rounds
 
 // Applies one round to all parts: the average `g` (flat, finite; not read if
-// the steps skip), and all its keys counted (update.h). The new parameters go
-// to `fresh`, too, if it is not NULL. The round is one more in the tag. Only
-// memory can be missing, or a device be lost, and then the parts may be apart:
-// the state is given up, and its tag is (0, 0). Of a state that is away `g` was
-// given to the device (resident_gradient), and `fresh` is NULL. `present`, or
-// NULL: by variable, 0 where none of the contributions has a gradient; of a
-// state that is here.
+// the steps skip), and counts all its keys (update.h). The new parameters go to
+// `fresh`, too, if it is not NULL. The tag's rounds rise by one. Fails only for
+// memory, or if a device is lost, and then parts may be at different rounds:
+// the state is given up, and its tag is (0, 0). If the state is away, `g` was
+// given to the device before (resident_gradient), and `fresh` and `present` are
+// NULL. `present`, or NULL: by variable, 0 where no contribution has a
+// gradient.
 enum sl_err rank_round(struct rank *r, const struct once_step *steps,
                        size_t count, const float *g, const float *present,
                        float *fresh, struct sl_error *err);
 
-// The bits of `present` for the pieces of a part (wire_absent), into space for
-// one each. Returns how many bytes these are; 0: all have a gradient.
+// Writes the bits of `present` for the pieces of a part (wire_absent), into
+// space for one bit each. Returns how many bytes these are; 0: all have a
+// gradient.
 size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present);
 
-// What that round would make of the first `elements` parameters, into `out`:
-// the bits that rank_round gives them. The state is as it was. `space` is for
-// RANK_FORESEE_SPACE vectors of as many elements; of `g` no more is read.
-// SL_ESTATE: the state is away.
+// Writes to `out` the first `elements` parameters as rank_round would leave
+// them, to the bit; the state is not changed. `space` is for RANK_FORESEE_SPACE
+// vectors of as many elements; of `g` no more is read. SL_ESTATE: the state is
+// away.
 #define RANK_FORESEE_SPACE OPTIM_SLOTS_MAX
 enum sl_err rank_foresee(struct rank *r, const struct once_step *steps,
                          size_t count, const float *g, uint64_t elements,
                          float *out, float *space, struct sl_error *err);
 
-// One part at this instant, under the tag of the state (shard_image_release);
-// it is brought home before.
+// Freezes one part at this instant, under the tag of the state
+// (shard_image_release); it is brought home before.
 enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
                         struct sl_error *err);
 
-// ---- away: on a device
+// ---- a state that is away, on a device
 
-// Values and slots go there, and rounds are applied there from now on; what is
-// counted stays here. The parts' memory is behind then, until it is brought
-// home; `there` is borrowed until rank_release or rank_take_back. Nothing, if
-// they are there already. SL_ELOST, SL_ENOMEM: the state is here as before.
+// Copies values and slots to `there`, where rounds are applied from now on;
+// what is counted stays here. The parts' memory is behind then, until it is
+// brought home. `there` is borrowed until rank_release or rank_take_back. Does
+// nothing if the state is there already. SL_ELOST, SL_ENOMEM: the state is here
+// as before.
 enum sl_err rank_lend(struct rank *r, struct resident *there,
                       struct sl_error *err);
 
-// The memory of one part, or of all, is what has been counted; the device has
-// it as well. SL_ELOST: it cannot be had any more, nor can a round be applied.
+// Bring the memory of one part, or of all, up to what has been counted; the
+// device keeps its copy. SL_ELOST: the device lost the state, which takes no
+// more rounds.
 enum sl_err rank_bring_part(struct rank *r, uint32_t part,
                             struct sl_error *err);
 enum sl_err rank_bring(struct rank *r, struct sl_error *err);
 
-// All of it, and rounds are applied here again. SL_ELOST: the state is gone.
+// Brings the state home, and rounds are applied here again. SL_ELOST: the state
+// is gone.
 enum sl_err rank_take_back(struct rank *r, struct sl_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/ring/rank_away.c -- a state whose values and slots are on a device:
-// what each round is there, and how they come home.
+// worker/ring/rank_away.c -- a state that has its values and slots on a device:
+// how rounds are applied there, and how the state comes home.
 //
 // The arithmetic is that of state/shard/apply.c: its runs, and its constants
 // for each of them. All parts are at one update, so runs may reach over parts.
@@ -11,8 +11,9 @@ struct away {
     struct rank_away base;
     struct resident *there;
     uint32_t count;
-    struct resident_run *runs;    // owned, as all of these
-    const struct plan_run **like; // how each is updated
+    // Three arrays of `count` entries; owned.
+    struct resident_run *runs;
+    const struct plan_run **like; // how each run is updated
     struct optim_consts *consts;
 };
 
@@ -31,7 +32,7 @@ static void free_away(struct rank_away *base)
     sl_free(a);
 }
 
-// ---- what is updated how
+// ---- runs of elements that are updated alike
 
 static uint32_t most_runs(const struct rank *r)
 {
@@ -101,7 +102,7 @@ static enum sl_err apply(struct rank *r, const struct once_step *steps,
     return resident_update(a->there, a->runs, a->consts, a->count, err);
 }
 
-// ---- there and back
+// ---- transfers to the device and back
 
 static uint64_t first_of(const struct rank *r, uint32_t part)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/ring/rank_copy.c -- a state that comes from another rank, and what
-// that one gives out.
+// worker/ring/rank_copy.c -- a state that comes from another rank, and the view
+// of it that the other rank gives out.
 //
 // The view of a state, little-endian: its magic word; the bytes of its two
 // messages; the bytes of all of it; the messages, CountedSet and ShardCounts;
@@ -13,7 +13,7 @@
 #include "worker/ring/rank_inner.h"
 
 #define MAGIC UINT64_C(0x315f6b6e61726c73) // slrank_1
-#define FETCH_BYTES ((size_t)4 << 20)      // at once
+#define FETCH_BYTES ((size_t)4 << 20)      // most bytes of one piece
 
 struct head {
     uint64_t magic, set_bytes, counts_bytes, bytes;
@@ -28,7 +28,7 @@ static uint64_t memory_bytes(struct shard *const *parts, uint32_t count)
     return bytes;
 }
 
-// ---- out
+// ---- giving out
 
 static size_t all_pieces(struct shard *const *parts, uint32_t count)
 {
@@ -39,7 +39,8 @@ static size_t all_pieces(struct shard *const *parts, uint32_t count)
     return n;
 }
 
-// Of the pieces of all parts; *out NULL: nothing was passed over.
+// Returns in *out, owned, the passed-over counts of the pieces of all parts;
+// NULL if no piece was ever passed over.
 static enum sl_err all_passed(uint64_t **out, const struct rank *r)
 {
     size_t at = 0;
@@ -131,7 +132,7 @@ enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
     return SL_OK;
 }
 
-// ---- in
+// ---- receiving
 
 struct copy {
     rank_fetch_fn fetch;
@@ -159,7 +160,8 @@ static enum sl_err fetch_head(struct copy *c, struct sl_error *err)
     return SL_OK;
 }
 
-// What was passed over of a part's pieces, which are behind those before them.
+// Gives a part its passed-over counts: those at *at of `all`, behind the counts
+// of the parts before it.
 static enum sl_err give_passed(struct shard *s, const struct once *all,
                                size_t *at)
 {
@@ -177,7 +179,7 @@ static enum sl_err give_passed(struct shard *s, const struct once *all,
     return SL_OK;
 }
 
-// The same set and numbers in every part.
+// Fetches the set and the numbers, which are the same in every part.
 static enum sl_err fetch_once(struct copy *c, struct sl_error *err)
 {
     size_t n = c->head.set_bytes + c->head.counts_bytes, at = 0;

@@ -9,31 +9,32 @@
 
 #include "worker/ring/rank.h"
 
-// New parts of seed values, with nothing counted. Plans take the sources of
-// `begin`, if it is there.
+// Makes new parts of seed values, with no step counted. Plans take the sources
+// of `begin`, unless it is NULL.
 enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
                          const struct rank_job *j,
                          const Sluice__V1__RingBegin *begin,
                          struct sl_error *err);
 void rank_set_free(struct shard **parts, uint32_t count); // NULL is allowed
 
-// The set becomes the state of that job, under that tag; the old state goes.
+// Makes the set the state of that job, under that tag; frees the old state.
 void rank_set_place(struct rank *r, struct shard **parts, uint32_t count,
                     uint64_t job, uint64_t job_incarnation,
                     struct wire_tag tag);
 
-// The same of the job that `j` says.
+// Does the same for the job that `j` names.
 void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
                    const struct rank_job *j, struct wire_tag tag);
 
-// A state that is away: whoever took it there knows how it is reached
-// (rank_away.c). By a table, so that programs without devices need no code of
-// theirs.
+// The calls to a state that is away (rank_away.c). A table, so that programs
+// without devices need no code for them.
 struct rank_away_ops {
-    // The round's average is applied there.
+    // Applies the round's average on the device.
     enum sl_err (*apply)(struct rank *r, const struct once_step *steps,
                          struct sl_error *err);
+    // Copies a part's values and slots home.
     enum sl_err (*bring)(struct rank *r, uint32_t part, struct sl_error *err);
+    // Copies the parameters to `flat`.
     enum sl_err (*values)(const struct rank *r, float *flat,
                           struct sl_error *err);
     void (*free)(struct rank_away *a);

@@ -7,8 +7,8 @@
 #include "state/snap/snap.h"
 #include "worker/ring/rank_inner.h"
 
-// Where the cut says that it was written; else where our own files of the job
-// lie.
+// Loads a part from the folder where the cut says that it was written; else
+// from our own files of the job.
 static enum sl_err load_part(struct shard *s, const struct rank_job *j,
                              const char *folder, struct wire_tag tag,
                              struct sl_error *err)
@@ -30,7 +30,7 @@ static enum sl_err load_part(struct shard *s, const struct rank_job *j,
     return rc;
 }
 
-// One set is true of all rows, or of none.
+// Checks that all parts have counted the same steps.
 static enum sl_err check_even(struct shard **parts, uint32_t count,
                               struct sl_error *err)
 {

@@ -8,7 +8,7 @@
 #include "common/base/fault.h"
 #include "state/shard/counts.h"
 
-// A counted set and its numbers, as messages that borrow.
+// A counted set and its numbers, as messages that borrow from a struct once.
 struct told {
     struct wire_counted set;
     struct counts_msg counts;
@@ -37,7 +37,8 @@ static Sluice__V1__AttendUp *copy(Sluice__V1__AttendUp__KindCase kind,
     ProtobufCMessage *out = NULL;
 
     up.kind_case = kind;
-    up.hello = (Sluice__V1__Hello *)m; // one pointer of the union for another
+    // all members of the union are message pointers
+    up.hello = (Sluice__V1__Hello *)m;
     if (wire_dup(&out, &up.base) != SL_OK)
         return NULL;
     return (Sluice__V1__AttendUp *)out;

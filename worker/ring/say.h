@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/ring/say.h -- what a rank says to the coordinator, as messages.
+// worker/ring/say.h -- a rank's messages to the coordinator. Each say_X makes
+// the message RingX (docs/protocol.md).
 //
 // Threads  any.
 // Memory   each returns a message on the heap (wire_free(&up->base)), or NULL
@@ -20,9 +21,10 @@ Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
 Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
                                  const struct rank *r);
 Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r);
-// The same of a ring whose ranks have no state.
+// Makes a RingReady of a ring that has no state on its ranks.
 Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation);
-// Ours is the state of that generation; or there is no use in waiting for it.
+// Says that our copy is level with that generation, or that there is no use in
+// waiting for it.
 Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
                                  struct wire_tag tag);
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
@@ -30,7 +32,7 @@ Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why);
 
-// A part's file, or why there is none, with the tag of the rank's state.
+// Report a part's file, or why there is none, with the tag of the rank's state.
 Sluice__V1__AttendUp *say_snapshot(struct say_job j,
                                    const struct seat_request *r,
                                    const struct snap_written *w,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/ring/seat.c -- the exchange of what is said to a rank and by it,
+// worker/ring/seat.c -- the exchange of a rank's messages, in both directions,
 // between the loop and the compute thread.
 #include "worker/ring/seat.h"
 
@@ -16,7 +16,7 @@
 // A file that is being written: a piece of work of its own.
 struct seat_file {
     struct list_node node; // in shared.files
-    struct seat *seat;     // with a reference, from when the loop has it
+    struct seat *seat;     // holds a reference once the loop has the file
     struct seat_request request;
     struct shard_image *image; // owned
     char *folder;              // owned
@@ -27,7 +27,7 @@ struct seat_file {
 
 struct seat_mail {
     struct list_node node;
-    Sluice__V1__AttendUp *up; // or
+    Sluice__V1__AttendUp *up; // a message; or
     struct seat_file *file;
 };
 
@@ -37,20 +37,21 @@ struct seat_wish {
 };
 
 struct seat {
-    struct ring_env env; // a copy: files are written when all else has ended
+    // a copy: files are still written when the lease has ended
+    struct ring_env env;
     struct say_job job;
     _Atomic unsigned refs;
 
     // The loop's.
     bool retired;
-    struct loop_timer *timer; // until a step may be said again
-    bool waiting;             // it runs
-    uint64_t step_ms;         // when one was said last
+    struct loop_timer *timer; // until the next RingStep may be sent
+    bool waiting;             // the timer runs
+    uint64_t step_ms;         // when a RingStep was sent last
 
     struct {
         pthread_mutex_t lock;
         pthread_cond_t changed;
-        uint64_t news; // counts what may be news; seen: as of seat_look
+        uint64_t news; // counts events; seen: its value at the last seat_look
         uint64_t seen;
         uint64_t opened, uid, gone;
         struct rates rates;
@@ -59,10 +60,10 @@ struct seat {
         Sluice__V1__RingCopy *copy;   // owned; of `opened` or later
         struct list wishes;           // struct seat_wish
         struct list files;            // struct seat_file
-        bool ended; // the generation under way is, since the last look
+        bool ended; // the generation under way ended since the last look
         void (*end)(void *arg);
         void *end_arg;
-        // Upwards.
+        // From the compute thread to the loop.
         struct list mail;           // struct seat_mail
         Sluice__V1__AttendUp *step; // the newest; owned
         bool step_now, posted;
@@ -146,7 +147,7 @@ static void forget_copy_locked(struct seat *s)
     s->shared.copy = NULL;
 }
 
-// The last one is let go of on the loop: files and mail are ended there.
+// The last reference is let go of on the loop, where files and mail end.
 static void unref(struct seat *s)
 {
     if (atomic_fetch_sub(&s->refs, 1) > 1)
@@ -359,7 +360,8 @@ void seat_on_end(struct seat *s, void (*end)(void *arg), void *arg)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
-// A part has one image at a time.
+// Returns true if the part's file is being written: a part has one image at a
+// time.
 static bool is_written_locked(const struct seat *s, uint32_t part)
 {
     list_for(n, &s->shared.files)
@@ -403,7 +405,7 @@ bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
     return true;
 }
 
-// ---- upwards
+// ---- messages to the coordinator
 
 static bool say(struct seat *s, Sluice__V1__AttendUp *up)
 {
@@ -422,7 +424,8 @@ static void write_now(void *arg)
                 : membership_check(f->seat->env.membership, &f->err);
     if (f->rc == SL_OK)
         f->rc = snap_write_image(fs, f->folder, f->image, &f->written, &f->err);
-    // Our report was lost; or another rank of this store was asked before us.
+    // Either our report was lost, or another rank of this store was asked
+    // before us.
     if (f->rc == SL_EEXIST)
         f->rc = snap_written_find(fs, f->folder, plan, f->image->tag,
                                   &f->written, &f->err);
@@ -463,7 +466,7 @@ static void begin_file(struct seat *s, struct seat_file *f)
     unref(s);
 }
 
-// Says the newest step if it is time, else when it will be.
+// Sends the newest RingStep if it is time; else starts the timer.
 static void say_due_step(struct seat *s)
 {
     uint64_t now = sl_now_ms(s->env.clock);

@@ -125,7 +125,7 @@ enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
     return SL_OK;
 }
 
-// Written so that both are one vector loop.
+// Two loops, so that each is one vector loop.
 void sum_add(struct sum *s, uint32_t bucket, const float *g, float weight,
              bool first)
 {

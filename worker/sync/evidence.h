@@ -20,36 +20,39 @@
 #define EVIDENCE_BYTES (EVIDENCE_STEPS / 8)
 
 struct evidence {
-    uint64_t incarnation; // 0: there is none
+    uint64_t incarnation; // 0: nothing is known
     uint8_t counted[EVIDENCE_BYTES];
 };
 
+// Forgets what is known.
 void evidence_void(struct evidence *e);
 bool evidence_known(const struct evidence *e);
 
-// The answer to an Ask.
+// Takes the answer to an Ask: `bytes` bytes of bits, one per step.
 void evidence_take(struct evidence *e, uint64_t incarnation,
                    const uint8_t *counted, size_t bytes);
 
-// A push's answer: `incarnation` counted the step (now or before). False if
-// that is not the incarnation of the evidence, which is void then.
+// Notes a push's answer: `incarnation` counted the step (now or before).
+// Returns false if that is not the incarnation of the evidence, which is void
+// then.
 bool evidence_note(struct evidence *e, uint64_t incarnation, uint32_t step);
 
-// The map in force names this incarnation (0: none now). False if the evidence
-// was from another one and is void now. Without an incarnation in the map what
-// is known stays: the shard may come back as it was.
+// Takes the incarnation that the map in force names (0: none now). Returns
+// false if the evidence was from another one and is void now. For 0 the
+// evidence stays: the shard may come back as it was.
 bool evidence_map(struct evidence *e, uint64_t incarnation);
 
+// Returns true if the shard has counted `step`.
 bool evidence_has(const struct evidence *e, uint32_t step);
 
 enum evidence_next {
-    EVIDENCE_ASK,  // some shard has none: ask first
-    EVIDENCE_STEP, // *step is the first that is not counted everywhere
-    EVIDENCE_FULL, // every step is, on every shard
+    EVIDENCE_ASK,  // some shard has no evidence: ask it first
+    EVIDENCE_STEP, // *step is the first step that some shard lacks
+    EVIDENCE_FULL, // every shard has counted every step
 };
 
-// `list` are the shards' evidences, `stride` bytes apart. Steps below `from`
-// are not looked at.
+// Finds the first step from `from` on that some of `shards` shards lacks.
+// `list` is the first shard's evidence; the next are `stride` bytes apart.
 enum evidence_next evidence_next(const struct evidence *list, size_t stride,
                                  size_t shards, uint32_t steps, uint32_t from,
                                  uint32_t *step);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/sync/gate.h -- may this attempt still push, and does it get on?
+// worker/sync/gate.h -- whether an attempt may still push, and whether it makes
+// progress.
 //
 // The loop thread closes a lease's gate (revoked, draining, gone) and moves
 // the lease's end; the compute thread looks before every push and while it
@@ -24,13 +25,13 @@
 
 enum gate_reason {
     GATE_OPEN,
-    GATE_REVOKED, // by the coordinator: hand back, it waits for that
-    GATE_ENDED,   // the job has, or the stream that it came by: say nothing
-    GATE_DRAIN,   // this worker is leaving: hand back
-    GATE_LEASE,   // the lease has ended: hand back
+    GATE_REVOKED, // the coordinator wants it back: hand back
+    GATE_ENDED,   // the job or the stream has ended: send no report
+    GATE_DRAIN,   // the worker is leaving: hand back
+    GATE_LEASE,   // the lease ran out: hand back
 };
 
-// Why a shard that is waited for does not answer, for those who look at us.
+// Why a shard that is waited for does not answer, for status reports.
 #define GATE_TROUBLE 200
 struct gate_trouble {
     _Atomic bool any;
@@ -41,13 +42,14 @@ struct gate_trouble {
 struct gate {
     _Atomic int closed;    // enum gate_reason; the first one counts
     _Atomic bool draining; // finish the step under way, then hand back
-    _Atomic bool left;     // it is of a stream that has ended
+    _Atomic bool left;     // the stream that the lease came by has ended
     _Atomic uint64_t lease_ends_ms;
     struct pulse pulse;
     struct gate_trouble trouble;
 };
 
-// "10.0.0.2:7070: connection refused"; NULL: it is over.
+// Sets the trouble's text: "10.0.0.2:7070: connection refused". NULL for
+// `where` clears it.
 static inline void gate_trouble(struct gate *g, const char *where,
                                 const char *why)
 {
@@ -66,6 +68,7 @@ static inline void gate_trouble(struct gate *g, const char *where,
     pthread_mutex_unlock(&t->lock);
 }
 
+// Copies the text of the trouble to `out`; empty if there is none.
 static inline void gate_trouble_read(struct gate *g, char out[GATE_TROUBLE])
 {
     struct gate_trouble *t = &g->trouble;
@@ -78,6 +81,7 @@ static inline void gate_trouble_read(struct gate *g, char out[GATE_TROUBLE])
     pthread_mutex_unlock(&t->lock);
 }
 
+// Closes the gate; a gate that is closed keeps its first reason.
 static inline void gate_close(struct gate *g, enum gate_reason why)
 {
     int open = GATE_OPEN;
@@ -85,6 +89,8 @@ static inline void gate_close(struct gate *g, enum gate_reason why)
     atomic_compare_exchange_strong(&g->closed, &open, (int)why);
 }
 
+// Returns why the gate is closed, or GATE_OPEN. Closes it if the lease has run
+// out.
 static inline enum gate_reason gate_look(struct gate *g,
                                          const struct sl_clock *clock)
 {

@@ -49,7 +49,7 @@ bool peer_is_at(const struct peer *p, const char *address)
            strcmp(rpc_channel_address(p->channel), address) == 0;
 }
 
-// Between calls, so that one that starts meets what there is.
+// Looks for shared memory between two calls, so that the next one finds it.
 static void look(struct peer *p)
 {
     if (p->shm != NULL)
@@ -77,7 +77,7 @@ enum sl_err peer_connect(struct peer *p, const char *address)
 
 // ---- calls
 
-// What comes back fits a packet, so far as we know.
+// Returns true if the answer fits a packet, as far as we know.
 static bool reply_is_small(const struct peer *p)
 {
     return p->named || p->count * sizeof(float) <= SMALL_REPLY_BYTES;
@@ -112,8 +112,8 @@ enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
     return rc;
 }
 
-// Before a call with a payload: this one refers to shared memory. Without any
-// now, it sends bytes.
+// Returns true if the call that is made now refers to shared memory. If there
+// is none now, it sends bytes.
 static bool names_buffer(struct peer *p)
 {
     if (p->shm == NULL || !p->worth || p->by_bytes)
@@ -159,8 +159,8 @@ enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
     return rc;
 }
 
-// The gradient is copied, so that nobody refers to the caller's: whatever
-// becomes of the call, it is the caller's again when that knows.
+// Copies the gradient to shared memory, so that no call refers to the caller's:
+// however the call ends, the caller may write to its vector then.
 static void name_buffer(struct peer *p, struct wire_push *m,
                         const float *gradient)
 {
@@ -175,8 +175,8 @@ static void name_buffer(struct peer *p, struct wire_push *m,
     FAULT("shm.named");
 }
 
-// What is sent as bytes: the gradient itself, or what was made of it. The
-// transport may still be reading that for an earlier call of this step.
+// Returns what is sent as bytes: the gradient itself, or its rounded copy,
+// which the transport may still be reading for an earlier call of this step.
 static const void *as_sent(struct peer *p, const float *gradient)
 {
     if (p->type == WIRE_F32)
@@ -269,7 +269,8 @@ bool peer_shares(const struct peer *p)
 
 // ---- the parameters of an answer
 
-// A psserver may always answer with f32, but not in a smaller buffer.
+// A psserver may always answer with f32 in a message, but in shared memory only
+// with the type that was asked for.
 enum sl_err peer_fits(const struct peer *p, const struct peer_values *v,
                       bool by_tag, struct sl_error *err)
 {
@@ -284,7 +285,7 @@ enum sl_err peer_fits(const struct peer *p, const struct peer_values *v,
                    v->payload->bytes, wire_type_names[v->type], bytes);
 }
 
-// From slices that are cut anywhere, also inside an element.
+// Widens elements from slices that are cut anywhere, also inside an element.
 static void widen_slices(float *to, enum wire_type type,
                          const struct sl_slices *payload)
 {
@@ -309,7 +310,8 @@ void peer_copy(struct peer *p, const struct peer_values *v, float *to)
 enum sl_err peer_keep(struct peer *p, const struct peer_values *v)
 {
     if (!v->in_shm && p->spare == NULL)
-        p->spare = sl_malloc_array(p->count, sizeof(float)); // the widest
+        // f32, the widest type
+        p->spare = sl_malloc_array(p->count, sizeof(float));
     if (!v->in_shm && p->spare == NULL)
         return SL_ENOMEM;
     if (!v->in_shm)

@@ -8,11 +8,10 @@
 //     peer_ended
 //   peer_release
 //
-// What a call carries goes through memory that a psserver of this host shares
-// with us (peer_shm.h), else as bytes of its message; the call itself over a
-// socket of this host where it is small and there is one, else over gRPC
-// (common/net/rpc.h). Which of these it is peer.c chooses, and nobody above
-// asks.
+// A payload goes through memory that a psserver of this host shares with us
+// (peer_shm.h), else as bytes of its message; the call itself over a socket of
+// this host where it is small and there is one, else over gRPC
+// (common/net/rpc.h). peer.c alone chooses among these.
 //
 // Threads  the compute thread; from a call's `done`: peer_fits, peer_copy and
 //          peer_keep. One call at a time.
@@ -29,32 +28,33 @@
 
 struct peer {
     struct peers *peers;
-    enum wire_type type; // of payloads
-    size_t count;        // elements of one
-    void *narrow; // for a gradient of 16 bits that is sent as bytes; NULL: f32
+    enum wire_type type; // type of payloads
+    size_t count;        // elements of a payload
+    void *narrow;        // space for a gradient rounded to 16 bits; NULL: f32
 
     struct rpc_channel *channel; // NULL: not connected
     struct rpc_ticket ticket;
-    struct peer_shm *shm;      // of the channel; NULL: nothing is shared
+    struct peer_shm *shm;      // the channel's; NULL: no memory is shared
     bool worth;                // a payload is worth shared memory
-    struct shm_buffer *buffer; // ours until it is given back; NULL: none yet
+    struct shm_buffer *buffer; // shared with the psserver; NULL: none yet
     bool named;                // the call under way refers to `buffer`
-    bool by_bytes;             // the next payload is not to be shared
-    bool narrowed;             // `narrow` has this gradient
+    bool by_bytes;             // the next payload is sent as bytes
+    bool narrowed;             // `narrow` holds the gradient under way
 
-    // Parameters that came while the old ones were read.
-    void *spare; // owned; NULL: none had to wait yet
+    // Parameters that came while the old ones were still read.
+    void *spare; // their memory; owned; NULL: not needed so far
     bool kept, kept_in_shm;
     enum wire_type kept_type;
 };
 
 struct peer_call {
+    // Runs once, on an I/O thread, when the call has ended.
     rpc_done_fn done;
-    void (*released)(void *arg); // a lent gradient is read no more
+    void (*released)(void *arg); // runs when a lent gradient is read no more
     void *arg;
-    unsigned turn; // of a push: lowest first
-    bool bare;     // of a push: its answer has no parameters
-    bool lent;     // out, of a push: the transport reads the gradient itself
+    unsigned turn; // order of pushes: lowest first
+    bool bare;     // a push whose answer has no parameters
+    bool lent;     // set by peer_push: the transport reads the gradient itself
 };
 
 // The parameters of an answer: in shared memory, or in the message.
@@ -64,47 +64,55 @@ struct peer_values {
     const struct sl_slices *payload;
 };
 
+// Makes `p` unconnected. `narrow`: `count` elements of `type`; NULL for f32.
 void peer_init(struct peer *p, struct peers *peers, enum wire_type type,
                size_t count, void *narrow);
-void peer_release(struct peer *p); // no call is under way
+void peer_release(struct peer *p); // no call may be under way
 
-// The connection to where the shard is now; nothing if it is that already.
+// Connects to the psserver at `address`, where the shard is now; does nothing
+// if it is connected there already.
 enum sl_err peer_connect(struct peer *p, const char *address);
 bool peer_is_at(const struct peer *p, const char *address);
 
+// Starts an Ask.
 enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
                      const struct peer_call *call);
-// A pull by tag is answered with f32, as bytes.
+// Starts a Pull. One by tag (m->has_tag) is answered with f32, as bytes.
 enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
                       const struct peer_call *call);
-// `gradient`: `count` elements; NULL: none (m->skip, or all are absent). Of a
-// step that is pushed again it is the same, until peer_next_gradient.
+// Starts a Push or PushPull. `gradient`: `count` elements; NULL: none (m->skip,
+// or all are absent). The gradient of a step that is pushed again is the same,
+// until peer_next_gradient.
 enum sl_err peer_push(struct peer *p, struct wire_push *m,
                       const float *gradient, struct peer_call *call);
 void peer_next_gradient(struct peer *p);
+// Cancels the call under way; `done` still runs.
 void peer_cancel(struct peer *p);
-// It was cancelled RPC_BREAK_MS ago and has not ended, or lends still: the
-// psserver reads nothing.
+// Breaks the connection: a call was cancelled RPC_BREAK_MS ago and has not
+// ended, or still lends its gradient, so the psserver reads nothing.
 void peer_break(struct peer *p);
 
-// Before what comes of a call is looked at: `answered` by a psserver that knows
-// the memory that was named. Else that memory may still be read and written
-// there, and is never used again.
+// Ends a call, before its result is looked at. `answered`: by a psserver that
+// knows the shared memory that was named. Else the psserver may still read and
+// write that memory, which is never used again.
 void peer_ended(struct peer *p, bool answered);
-// The psserver did not know the memory: the next payload goes as bytes. False
-// if this one did.
+// Sends the next payload as bytes: the psserver did not know the memory.
+// Returns false if this payload was sent as bytes already.
 bool peer_send_bytes(struct peer *p);
 void peer_rest(
-    struct peer *p); // whatever the next payload is, it may be shared
-// The next payload goes through shared memory, as far as can be said.
+    struct peer *p); // lets the next payload go through shared memory again
+// Returns true if the next payload is likely to go through shared memory.
 bool peer_shares(const struct peer *p);
 
-// SL_ECORRUPT: they are not what was asked for. `any_type`: of a pull by tag.
+// Checks the parameters of an answer: SL_ECORRUPT if size or type is not what
+// was asked for. `by_tag`: of a pull by tag.
 enum sl_err peer_fits(const struct peer *p, const struct peer_values *v,
                       bool by_tag, struct sl_error *err);
+// Copies parameters to `to`, as f32.
 void peer_copy(struct peer *p, const struct peer_values *v, float *to);
-// For later, since a message is gone when `done` returns; SL_ENOMEM.
+// Keeps parameters for peer_copy_kept, since a message is gone when `done`
+// returns. SL_ENOMEM.
 enum sl_err peer_keep(struct peer *p, const struct peer_values *v);
-void peer_copy_kept(struct peer *p, float *to); // nothing if none was kept
+void peer_copy_kept(struct peer *p, float *to); // no-op if none are kept
 
 #endif

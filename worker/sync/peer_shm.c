@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/sync/peer_shm.c -- the memory that is handed to a psserver of this
-// host, and the connection over which that happens.
+// host, and the connection over which it is handed.
 //
-// One task does all that the loop must do, whatever is due: hang up, connect,
-// hand over what is wished for, send what was dropped. It is posted at most
-// once at a time.
+// One task does all that is due on the loop: hang up, connect, hand over the
+// buffers that are wished for, report those that were dropped. It is posted at
+// most once at a time.
 #include "worker/sync/peer_shm.h"
 
 #include <assert.h>
@@ -22,8 +22,8 @@
 #include "proto/wire.h"
 
 #define ASK_DEADLINE_MS 5000
-#define AGAIN_MS 1000      // after it was lost
-#define ELSEWHERE_MS 30000 // after it was not to be had
+#define AGAIN_MS 1000      // pause after a connection was lost
+#define ELSEWHERE_MS 30000 // pause after memory could not be shared
 #define ALIGN 64
 
 enum shm_state {
@@ -31,15 +31,15 @@ enum shm_state {
     SHM_ASKED,
     SHM_FOUND,
     SHM_LINKED,
-    SHM_ELSEWHERE, // IDLE, until `again_ms`
+    SHM_ELSEWHERE, // like IDLE, but not asked until `again_ms`
     SHM_STATES,
 };
 
 struct buffer {
     struct shm_buffer buffer;
     struct list_node node; // in `wished`, `free` or `dropped`
-    uint64_t tag;          // names it before it has a number
-    unsigned link;         // the connection over which it was handed
+    uint64_t tag;          // names the buffer before it has a region number
+    unsigned link;         // number of the connection that it was handed over
 };
 
 struct peer_shm {
@@ -51,31 +51,31 @@ struct peer_shm {
     int fd; // -1: none
     struct loop_watch *watch;
     struct loop_task task;
-    int calls; // our end of a socket for calls, offered and not taken yet; -1
-    bool calls_offered; // over this connection
+    int calls; // our end of a socket for calls, not taken yet; -1: none
+    bool calls_offered; // a socket was offered over this connection
 
     struct {
         pthread_mutex_t lock;
-        unsigned refs; // the owner, a call under way, a task that is posted
-        bool posted;   // the task
-        bool freed;    // by the owner
-        bool hung_up;  // the loop is to close the connection
-        const char *logged; // what the log said last
+        unsigned refs;      // references: the owner, a call, a posted task
+        bool posted;        // the task is posted
+        bool freed;         // the owner has let go
+        bool hung_up;       // the loop is to close the connection
+        const char *logged; // text that was logged last
         enum shm_state state;
         uint64_t again_ms;
         unsigned link;       // counts connections
         uint64_t tags;       // counts buffers
-        struct list wished;  // to be made, then to be mapped there
-        struct list free;    // mapped there, and nobody's
-        struct list dropped; // to be told
-        char *path, *name;   // of the psserver, owned
+        struct list wished;  // buffers to be made, then mapped by the psserver
+        struct list free;    // mapped by the psserver, and not taken
+        struct list dropped; // buffers that the psserver is to unmap
+        char *path, *name;   // the psserver's socket and name; owned
         uint64_t token;
-        bool calls_wished; // a socket for calls, over this connection
-        int calls;         // it was taken: the channel may have it; -1: none
+        bool calls_wished; // a socket for calls is wanted on this connection
+        int calls;         // a socket that the psserver took; -1: none
     } shared;
 };
 
-// The one function that changes the state.
+// Changes the state; no other function does.
 static void move_locked(struct peer_shm *n, enum shm_state to)
 {
     static const unsigned legal[SHM_STATES] = {
@@ -130,7 +130,7 @@ static void unref(struct peer_shm *n)
     buffers_free(&n->shared.wished);
     buffers_free(&n->shared.free);
     buffers_free(&n->shared.dropped);
-    close_calls_locked(n); // nobody else is there
+    close_calls_locked(n); // the last reference: no lock is needed
     sl_free(n->shared.path);
     sl_free(n->shared.name);
     pthread_mutex_destroy(&n->shared.lock);
@@ -148,8 +148,8 @@ static void post_locked(struct peer_shm *n)
     loop_post_task(n->loop, &n->task, work, n);
 }
 
-// Nothing that was handed over holds any more. Buffers that are out are dropped
-// when they come back.
+// Forgets all buffers and the connection. Buffers that are out are dropped when
+// they come back.
 static void reset_locked(struct peer_shm *n, bool lost)
 {
     bool linked = n->shared.state == SHM_LINKED;
@@ -167,14 +167,15 @@ static void reset_locked(struct peer_shm *n, bool lost)
         post_locked(n);
 }
 
-// Whoever is gone (SL_EUNAVAIL) may be back soon, with its memory.
+// Resets after an error. A psserver that is gone (SL_EUNAVAIL) may be back
+// soon, with its memory.
 static void reset(struct peer_shm *n, enum sl_err why)
 {
     enum shm_state state;
 
     pthread_mutex_lock(&n->shared.lock);
     state = n->shared.state;
-    // Who reads and who writes may both see the end of one connection.
+    // The reader and the writer may both see the end of one connection.
     if (state == SHM_FOUND || state == SHM_LINKED)
         reset_locked(n, why == SL_EUNAVAIL);
     pthread_mutex_unlock(&n->shared.lock);
@@ -182,8 +183,8 @@ static void reset(struct peer_shm *n, enum sl_err why)
 
 // ---- on the loop
 
-// The same again needs no line. On the loop, while it is FOUND or LINKED: then
-// nobody changes the name.
+// Logs `text` unless it was logged last. Runs on the loop, in FOUND or LINKED:
+// then no other thread changes the name.
 static void log_once(struct peer_shm *n, const char *text, const char *why)
 {
     bool news;
@@ -201,7 +202,8 @@ static void log_once(struct peer_shm *n, const char *text, const char *why)
 static const char shares[] = "shared memory";
 static const char shares_not[] = "no shared memory: bytes are sent";
 
-// The buffer that was wished for under this tag, ours to place anew; or NULL.
+// Takes the buffer that was wished for under `tag` out of the list; NULL if
+// there is none.
 static struct buffer *take_wished_locked(struct peer_shm *n, uint64_t tag)
 {
     list_for(at, &n->shared.wished)
@@ -237,8 +239,8 @@ static void drop_calls(struct peer_shm *n)
     n->calls = -1;
 }
 
-// It takes no more, or none of that size: not again for a while. Or no calls,
-// which go as before.
+// Handles a refusal: the psserver takes no more buffers, or none of that size,
+// so we do not ask for a while. Tag 0 refuses the socket: calls go as before.
 static void refused(struct peer_shm *n, const struct local_note *note)
 {
     struct buffer *r;
@@ -315,8 +317,8 @@ static void link_up(struct peer_shm *n)
     pthread_mutex_unlock(&n->shared.lock);
 }
 
-// Makes the memory of one buffer and hands it over. Without the lock: this
-// takes its time.
+// Makes the memory of one buffer and hands it over. Without the lock, since
+// this takes its time.
 static enum sl_err hand_over(struct peer_shm *n, struct buffer *r)
 {
     struct local_note note = {.kind = LOCAL_MAP,
@@ -338,8 +340,8 @@ static enum sl_err hand_over(struct peer_shm *n, struct buffer *r)
     return rc;
 }
 
-// The next buffer that has no memory yet, or NULL. It cannot go away meanwhile:
-// only this thread takes buffers out of `wished`, or resets.
+// Returns the next buffer that has no memory yet, or NULL. It cannot go away
+// meanwhile: only this thread takes buffers out of `wished`, or resets.
 static struct buffer *next_wish(struct peer_shm *n)
 {
     struct buffer *found = NULL;
@@ -377,8 +379,8 @@ static enum sl_err send_dropped(struct peer_shm *n)
     return rc;
 }
 
-// Once for each connection: what was offered and not taken is not offered
-// again.
+// Offers a socket for calls, once per connection: a socket that was not taken
+// is not offered again.
 static enum sl_err offer_calls(struct peer_shm *n)
 {
     struct local_note note = {.kind = LOCAL_CALLS, .token = n->shared.token};
@@ -398,7 +400,7 @@ static enum sl_err offer_calls(struct peer_shm *n)
     return rc;
 }
 
-// A socket that takes no more (SL_EBUSY) is one whose other end does not read.
+// Sends all that is due. SL_EBUSY: the other end of the socket does not read.
 static void serve_link(struct peer_shm *n)
 {
     struct buffer *r;
@@ -408,7 +410,7 @@ static void serve_link(struct peer_shm *n)
         rc = offer_calls(n);
     while (rc == SL_OK && (r = next_wish(n)) != NULL)
         rc = hand_over(n, r);
-    if (rc != SL_OK) // that it is gone may be seen here before on_link runs
+    if (rc != SL_OK) // the end may be seen here before on_link runs
         reset(n, rc);
 }
 
@@ -436,7 +438,7 @@ static void work(void *arg)
     unref(n);
 }
 
-// ---- asking where it is, on an I/O thread
+// ---- asking where the psserver takes memory, on an I/O thread
 
 static bool same_host(const Sluice__V1__LocalReply *m)
 {
@@ -540,7 +542,7 @@ static struct buffer *free_locked(struct peer_shm *n, size_t bytes)
     return NULL;
 }
 
-// One of each size at a time is enough: there will be another take.
+// Wishes for a buffer, one of each size at a time: a later take will find it.
 static void wish_locked(struct peer_shm *n, size_t bytes)
 {
     struct buffer *r;
@@ -571,7 +573,7 @@ static bool may_ask_locked(struct peer_shm *n)
     return true;
 }
 
-// The channel's from here on, or a wish for one. -1: not now.
+// Returns a socket for the channel to own, or -1 after wishing for one.
 static int take_calls_locked(struct peer_shm *n)
 {
     int fd = n->shared.calls;
@@ -621,7 +623,7 @@ void peer_shm_give(struct peer_shm *n, struct shm_buffer *buffer, bool clean)
 
     pthread_mutex_lock(&n->shared.lock);
     if (r->link != n->shared.link) {
-        buffer_free(r); // that connection is over, and the region with it
+        buffer_free(r); // the region ended with its connection
     } else if (clean) {
         list_push_front(&n->shared.free, &r->node);
     } else {

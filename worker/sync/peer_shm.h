@@ -4,8 +4,7 @@
 // Asks a psserver where it takes memory (Shards/Local). If it runs under the
 // same boot of the same host and its socket can be reached, memory is handed to
 // it in *buffers*: one for each shard, with space for a gradient and for the
-// parameters that come back. Everything that does not work out only means that
-// bytes are sent.
+// parameters that come back. Where any of that fails, bytes are sent instead.
 //
 //   IDLE ----- look ---> ASKED --same host--> FOUND --connected--> LINKED
 //    ^  ^                  | another host, or none wanted   |        |
@@ -40,28 +39,30 @@
 
 struct peer_shm;
 
-// A gradient at 0, parameters at `half`; each has `bytes`.
+// A gradient at 0, parameters at `half`; each has `bytes` bytes.
 struct shm_buffer {
     struct shm memory;
     size_t bytes, half;
-    uint64_t region; // as the psserver knows it
+    uint64_t region; // the psserver's number for it
 };
 
+// Makes the sharing with the psserver at the channel's other end; nothing is
+// asked before peer_shm_look. SL_ENOMEM.
 enum sl_err peer_shm_new(struct peer_shm **out, struct loop *loop,
                          const struct sl_clock *clock,
                          struct rpc_channel *channel);
 void peer_shm_free(struct peer_shm *n); // NULL is allowed
 
-// When a connection is made, and after each call: has the psserver asked, and
-// its channel adopt a socket for small calls once there is one
-// (rpc_channel_adopt).
+// Looks for what is to be done, when a connection is made and after each call:
+// asks the psserver where it takes memory, and has the channel adopt a socket
+// for small calls once there is one (rpc_channel_adopt).
 void peer_shm_look(struct peer_shm *n);
 
-// A buffer for `bytes` each way; NULL: not now. Where memory is shared, one
-// that is missing is asked for, and there soon.
+// Returns a buffer for `bytes` bytes each way, or NULL: none now. Where memory
+// is shared, a missing buffer is asked for and will be there soon.
 struct shm_buffer *peer_shm_take(struct peer_shm *n, size_t bytes);
 
-// `clean`: every call that named it was answered.
+// Gives a buffer back. `clean`: every call that named it was answered.
 void peer_shm_give(struct peer_shm *n, struct shm_buffer *buffer, bool clean);
 
 #endif

@@ -14,12 +14,12 @@
 struct psserver {
     struct list_node node;
     struct rpc_channel *channel;
-    struct peer_shm *shm; // NULL: not shared with
+    struct peer_shm *shm; // NULL: no memory is shared
     unsigned refs;
 };
 
 struct peers {
-    pthread_mutex_t lock; // of the list and the counts
+    pthread_mutex_t lock; // guards the list and the counts
     struct list list;
     struct rpc_io *io;
     const struct rpc_tls *tls;
@@ -87,7 +87,7 @@ static enum sl_err add_locked(struct peers *p, const char *address,
         sl_free(one);
         return rc;
     }
-    if (p->loop != NULL) // without, bytes are sent
+    if (p->loop != NULL) // without memory for it bytes are sent
         (void)peer_shm_new(&one->shm, p->loop, p->clock, one->channel);
     list_push_back(&p->list, &one->node);
     *out = one;

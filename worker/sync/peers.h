@@ -14,24 +14,25 @@
 
 struct peers;
 
-// io and tls (NULL: plain) outlive the peers.
+// Makes an empty set. `io` and `tls` (NULL: plain) outlive the peers.
 enum sl_err peers_new(struct peers **out, struct rpc_io *io,
                       const struct rpc_tls *tls, struct sl_error *err);
 void peers_free(struct peers *p); // NULL is allowed
 
-// From now on psservers of this host are offered memory instead of payloads
-// of `at_least` bytes and more, and a socket for small calls. The loop outlives
+// Offers psservers of this host, from now on, shared memory for payloads of
+// `at_least` bytes and more, and a socket for small calls. The loop outlives
 // the peers.
 void peers_share(struct peers *p, struct loop *loop,
                  const struct sl_clock *clock, size_t at_least);
 
-// The channel to an address, new or shared, and what may be shared with there
-// (NULL: nothing), which lives as long as the channel is held.
+// Returns the channel to `address`, new or shared, and in *shm the memory
+// shared with that psserver (NULL: none), which lives as long as the channel is
+// held.
 enum sl_err peers_get(struct peers *p, const char *address,
                       struct rpc_channel **out, struct peer_shm **shm,
                       struct sl_error *err);
-// A payload of so many bytes is worth shared memory.
+// Returns true if a payload of `bytes` bytes is worth shared memory.
 bool peers_worth(const struct peers *p, size_t bytes);
-void peers_put(struct peers *p, struct rpc_channel *channel); // NULL: nothing
+void peers_put(struct peers *p, struct rpc_channel *channel); // NULL is allowed
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/sync/sync_ps.c -- the compute thread's side; see sync_ps.h.
 //
-// Everything that waits goes through drive(): take answers and maps, start
-// what is due, wait, until a condition holds or it cannot any more.
+// All waits go through drive(): take answers and maps, start the calls that are
+// due, wait, until a condition holds or cannot hold any more.
 #include "worker/sync/sync_ps.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 
 // Parameters that are older than this are pulled again when a closure begins.
 #define FRESH_MS 200
-#define LOOK_MS 200 // wakes at least so often
+#define LOOK_MS 200 // most time between two looks
 #define MAP_EVERY_MS 500
 
 static struct sync_ps *self(const struct sync *sync)
@@ -37,8 +37,7 @@ static bool stopped(const struct sync_ps *s)
     return gate_look(s->closure.gate, s->o.clock) != GATE_OPEN;
 }
 
-// A call to a shard that the map has moved or lost can only be waited for in
-// vain.
+// Cancels calls to shards that the map has moved or lost: no answer would come.
 static void cancel_moved(struct sync_ps *s)
 {
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
@@ -51,7 +50,7 @@ static void cancel_moved(struct sync_ps *s)
     }
 }
 
-// Starts what is due; the time when the next will be.
+// Starts the calls that are due; returns the time when the next will be.
 static uint64_t start_due(struct sync_ps *s)
 {
     uint64_t now = sl_now_ms(s->o.clock), next = now + LOOK_MS;
@@ -83,7 +82,7 @@ static void wait_locked(struct sync_ps *s, uint64_t until_ms)
     s->seen.wait_ms += (double)(sl_now_us(s->o.clock) - before) / 1000;
 }
 
-// Any news since the lock was given up?
+// Returns true if a map or an answer came since the lock was released.
 static bool news_locked(const struct sync_ps *s)
 {
     if (s->shared.has_newer)
@@ -113,7 +112,7 @@ static enum sync_result verdict(struct sync_ps *s, bool again_ends,
     return s->again && again_ends ? SYNC_AGAIN : SYNC_OK;
 }
 
-// Asks whether it may wait on, LOOK_MS after it was asked last.
+// Asks the caller, LOOK_MS after the last time, whether to wait on.
 static void ask_patience(struct sync_ps *s, uint64_t *asked_ms)
 {
     uint64_t now = sl_now_ms(s->o.clock);
@@ -194,7 +193,8 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
         p->counted_new = false;
         p->stale_times = 0;
         p->contribution_held = p->round_closed = p->waited = false;
-        // A slot of the round that is waited for: it is not applied before.
+        // Our closure is a slot of the round that is waited for, which is not
+        // applied without it.
         if (p->want == PS_NEXT && in_round(s, p->waits_for, c->closure))
             ps_cancel(p);
         if (s->o.contributions == 0 && now - p->fresh_ms > FRESH_MS)
@@ -203,9 +203,10 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
     return SYNC_OK;
 }
 
-// The answer that brought the parameters said that nothing of this closure's
-// round was counted: that is a fact of its incarnation. Should somebody else
-// have contributed meanwhile, the push is a duplicate (S2).
+// Returns true if the shard need not be asked: the answer that brought its
+// parameters said that nothing of this closure's round was counted, which is a
+// fact of its incarnation. If another worker has contributed the closure
+// meanwhile, the push is a duplicate (S2).
 static bool need_not_ask(struct sync_ps *s, struct ps_shard *p)
 {
     static const uint8_t nothing[1];
@@ -221,7 +222,7 @@ static bool need_not_ask(struct sync_ps *s, struct ps_shard *p)
     return true;
 }
 
-// Asks and pulls whatever is missing. True when nothing is.
+// Asks and pulls what is missing. Returns true when nothing is.
 static bool all_known(struct sync_ps *s, uint32_t arg)
 {
     bool known = true;
@@ -259,7 +260,8 @@ static void ps_past(struct sync *sync, uint32_t op)
         if (!p->held || p->shared.read)
             continue;
         p->held = false;
-        if (p->want != PS_NOTHING && !p->calling) // it was not given up
+        // unless the call was given up
+        if (p->want != PS_NOTHING && !p->calling)
             ps_start(p);
     }
 }
@@ -270,7 +272,7 @@ static enum sync_result ps_begin(struct sync *sync, uint32_t *step, bool *done,
     struct sync_ps *s = self(sync);
     enum sync_result result;
 
-    ps_past(sync, UINT32_MAX); // of a step that was given up
+    ps_past(sync, UINT32_MAX); // ends the reads of a step that was given up
     result = drive(s, all_known, 0, false, err);
     if (result != SYNC_OK)
         return result;
@@ -303,7 +305,7 @@ static bool range_ready(struct sync_ps *s, uint32_t range)
 static enum sync_result ps_wait(struct sync *sync, uint32_t range,
                                 struct sl_error *err)
 {
-    assert(!self(sync)->shards[range].shared.read); // only we set it
+    assert(!self(sync)->shards[range].shared.read); // only ps_send sets it
     return drive(self(sync), range_ready, range, true, err);
 }
 
@@ -327,14 +329,14 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     assert(p->want == PS_NOTHING && !p->calling);
     if (s->o.by_range && evidence_has(&p->evidence, step->step))
         return SYNC_OK;
-    // Counted there already (another attempt got so far): only look.
+    // A step that is counted there already, by another attempt, is only pulled.
     ps_move(p, evidence_has(&p->evidence, step->step) ? PS_PULL : PS_PUSH,
             false);
     p->step = *step;
     p->skip = skip;
     peer_next_gradient(&p->peer);
-    // Nothing travels through shared memory: an answer would only be kept, and
-    // copied by this thread instead of by another.
+    // Through shared memory nothing is gained by an early start: the answer
+    // would be kept, and copied by this thread instead of another.
     p->held = p->shared.read && peer_shares(&p->peer);
     if (!p->held)
         ps_start(p);
@@ -342,7 +344,7 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     return SYNC_OK;
 }
 
-// ---- by range
+// ---- pulls by range
 
 static bool all_pulled(struct sync_ps *s, uint32_t from)
 {
@@ -442,7 +444,8 @@ static void ps_seen(const struct sync *sync, struct sync_seen *out)
     *out = self(sync)->seen;
 }
 
-// Whom we still wait for reads nothing.
+// Breaks the connections of the shards that we still wait for: their psservers
+// read nothing.
 static void break_off(struct sync_ps *s)
 {
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
@@ -451,7 +454,8 @@ static void break_off(struct sync_ps *s)
     }
 }
 
-// What is in flight is cancelled; nothing new is started.
+// Cancels what is in flight, starts no new call, and waits until all shards are
+// at rest.
 static void abandon(struct sync_ps *s)
 {
     struct deadline until = deadline_in_ms(RPC_BREAK_MS);
@@ -485,8 +489,8 @@ static void abandon(struct sync_ps *s)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
-// What is held makes a round some time: the parameters come by themselves then,
-// while the next slot is on its way to us.
+// Pulls ahead after a held contribution: when its round is applied, the
+// parameters come by themselves, while the next slot is on its way to us.
 static void want_next(struct sync_ps *s)
 {
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
@@ -524,7 +528,7 @@ static enum sync_result ps_pull_cut(struct sync *sync,
     assert(!s->open);
     s->closure = (struct sync_closure){.gate = gate};
     s->again = s->fenced = s->early = s->failed = false;
-    abandon(s); // what is waited for
+    abandon(s); // ends calls of PS_NEXT
     for (uint32_t i = 0; i < sync->ranges_count; i++) {
         ps_move(&s->shards[i], PS_CUT, false);
         s->shards[i].tag = tags[i];
@@ -567,8 +571,8 @@ static void ps_take_map(struct sync *sync, uint64_t version,
     struct sync_ps *s = self(sync);
     struct ps_map map;
 
-    // A map that does not fit, or for which there is no memory, is as if it
-    // had been lost: another will be asked for.
+    // A map that does not fit, or that there is no memory for, counts as lost:
+    // the sync asks for another.
     if (count != sync->ranges_count ||
         copy_map(&map, version, entries, count) != SL_OK)
         return;
@@ -635,7 +639,8 @@ static const struct sync_ops ps_ops = {
     .free = ps_free,
 };
 
-// Where a shard's gradient is rounded to 16 bits to be sent; NULL: it is not.
+// Returns the memory where a shard's gradient is rounded to 16 bits; NULL if it
+// is sent as f32.
 static void *narrow_of(struct sync_ps *s, const struct ps_shard *p)
 {
     uint8_t *all = s->wire_grads;
@@ -673,7 +678,7 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
     }
     if (!o->by_range) {
         memset(s->sync.params, 0, bytes);
-        memset(s->sync.grads, 0, bytes); // what no op writes stays 0
+        memset(s->sync.grads, 0, bytes); // elements that no op writes stay 0
     }
     rng_init(&s->rng, sl_now_us(o->clock), (uint64_t)(uintptr_t)s);
     for (uint32_t i = 0; i < o->shards_count; i++) {

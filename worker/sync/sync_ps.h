@@ -28,28 +28,30 @@ struct sync_ps_options {
     uint32_t shards_count;
     uint64_t elements; // of the flat vector
     enum wire_type wire;
-    // train.mode sync: closures of a round; parameters are those of the open
-    // one. 0: any other mode.
+    // Closures of a round in train.mode sync, where parameters are those of the
+    // open round; 0: any other mode.
     uint32_t contributions;
     struct schedule schedule;
-    // The two vectors, zeroed, borrowed until free; NULL: it has its own.
+    // The two vectors, zeroed, borrowed until free; NULL: the sync makes its
+    // own.
     float *params, *grads;
-    // Parameters are pulled as they are asked for (sync.h); the vectors are the
-    // caller's then, and so is `narrow`: as many elements of the wire's, if
-    // that is of 16 bits.
+    // Parameters are pulled when they are asked for (sync.h). Then the vectors
+    // are the caller's, and so is `narrow`: `elements` elements of `wire`, if
+    // that has 16 bits.
     bool by_range;
     void *narrow;
     struct peers *peers;
     const struct sl_clock *clock;
-    // A newer map is wanted than `have`. Called on the compute thread.
+    // Asks for a map newer than version `have`. Called on the compute thread.
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
-    // Asked about five times a second while a call waits, on the compute
+    // Called about five times a second while a call waits, on the compute
     // thread: false gives the closure up, as if its gate were closed for a
     // drain. NULL: a call waits as long as it takes.
     bool (*patient)(void *arg);
     void *arg;
 };
 
+// Makes a sync with the options `o`, which are copied. SL_ENOMEM.
 enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
                         struct sl_error *err);
 

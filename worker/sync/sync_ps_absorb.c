@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/sync/sync_ps_absorb.c -- what answers and maps mean.
+// worker/sync/sync_ps_absorb.c -- what answers and maps change.
 //
 // On the compute thread, with the lock (for the shared fields; a shard whose
 // call has ended is the compute thread's again). No transport calls.
@@ -34,7 +34,7 @@ static void rest(struct ps_shard *p)
     peer_rest(&p->peer);
 }
 
-// The shard is not what we took it for: nothing known of it holds (W1).
+// Forgets what is known of a shard that is not the one we took it for (W1).
 static void lose(struct ps_shard *p)
 {
     evidence_void(&p->evidence);
@@ -44,14 +44,16 @@ static void lose(struct ps_shard *p)
     rest(p);
 }
 
-// The call did not end well. Mostly the outcome is unknown: the same again.
+// Handles a call that failed. Its outcome is unknown in most cases: then the
+// same call is made again.
 static void failed_call(struct ps_shard *p, const struct ps_answer *a)
 {
     struct sync_ps *s = p->s;
     bool moved = a->rc == SL_ENOENT || a->rc == SL_ESTALE || a->rc == SL_ESTATE;
 
     if (p->want == PS_CUT && moved) {
-        ps_fail(s, a->rc, &a->err); // the snapshot is gone: not by waiting
+        // the snapshot is gone; waiting does not help
+        ps_fail(s, a->rc, &a->err);
         rest(p);
         return;
     }
@@ -68,8 +70,9 @@ static void failed_call(struct ps_shard *p, const struct ps_answer *a)
         s->map_wanted = true;
 }
 
-// Pull, and compute the step again. The parameters of the other shards are as
-// old, but of those that the gradient is still on its way to.
+// Handles a push refused as stale: pull, and compute the step again. The
+// parameters of the other shards are as old, except where a gradient is still
+// on its way.
 static void stale(struct ps_shard *p)
 {
     struct sync_ps *s = p->s;
@@ -88,11 +91,12 @@ static void stale(struct ps_shard *p)
     rest(p);
 }
 
-// We were leased a slot of the round behind the open one (Y4): its parameters
-// come when that is applied. A shard that is further behind answers at once, so
-// it is asked again after a while. The coordinator takes the slot back if it
-// needs us for the open round; but one that was leased on a stream which has
-// ended it does not know of, and what it leased since waits behind that.
+// Waits for the round before ours: we were leased a slot of the round behind
+// the open one (Y4), and its parameters come when the open one is applied. A
+// shard that is further behind answers at once, so it is asked again after a
+// while. The coordinator takes the slot back if it needs us for the open round;
+// but it does not know of a slot that was leased on a stream which has ended,
+// and what it leased since waits behind that.
 static void await_round(struct ps_shard *p)
 {
     struct sync_ps *s = p->s;
@@ -107,7 +111,7 @@ static void await_round(struct ps_shard *p)
         return;
     }
     if (atomic_load(&gate->draining))
-        gate_close(gate, GATE_DRAIN); // nothing of it is begun
+        gate_close(gate, GATE_DRAIN); // no step of the closure is begun
     p->have_params = false;
     ps_move(p, PS_NEXT, false);
     p->waits_for = first - 1;
@@ -138,13 +142,13 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
         return;
     case WIRE_REFUSED_REGION: // the same again, at once, as bytes
         if (!peer_send_bytes(&p->peer))
-            ps_pause(p); // which it was
+            ps_pause(p); // it was sent as bytes already
         return;
     case WIRE_REFUSED_INCARNATION:
     case WIRE_REFUSED_NOT:
         break;
     }
-    if (p->want == PS_ASK) { // there is nothing to lose yet
+    if (p->want == PS_ASK) { // no evidence or parameters yet
         ps_pause(p);
         s->map_wanted = true;
         return;
@@ -160,7 +164,8 @@ static void asked(struct ps_shard *p, const struct ps_answer *a)
     }
     FAULT("task.asked");
     evidence_take(&p->evidence, a->incarnation, a->counted, a->counted_bytes);
-    // Where it is counted, it is computed from what was there before.
+    // A round that is counted in part is computed from the parameters before
+    // it, so those that we have must be of that version.
     if (p->params_incarnation != a->incarnation ||
         (p->s->o.contributions > 0 &&
          (p->version != a->version || evidence_has(&p->evidence, 0))))
@@ -178,8 +183,8 @@ static void fresh(struct ps_shard *p, const struct ps_answer *a)
     p->fresh_ms = sl_now_ms(p->s->o.clock);
 }
 
-// By range it is pulled on in a step that counts for nothing, of which nothing
-// is known any more.
+// Takes pulled parameters. By range they are also pulled in a step that was
+// given up, when the evidence is void.
 static void pulled(struct ps_shard *p, const struct ps_answer *a)
 {
     if (a->incarnation != p->evidence.incarnation &&
@@ -192,7 +197,8 @@ static void pulled(struct ps_shard *p, const struct ps_answer *a)
     rest(p);
 }
 
-// What is missing of it is asked for when the next closure begins.
+// Takes the answer of PS_NEXT. If it failed, the next closure pulls when it
+// begins.
 static void came(struct ps_shard *p, const struct ps_answer *a)
 {
     p->have_params = false;
@@ -234,7 +240,7 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
     if (!p->contribution_held)
         fresh(p, a);
     if (p->s->o.by_range)
-        p->have_params = false; // they did not come with it
+        p->have_params = false; // a bare push brings no parameters
     rest(p);
 }
 
@@ -282,7 +288,7 @@ void ps_absorb_locked(struct sync_ps *s)
         p->shared.answered = false;
         ps_move(p, p->want, false);
         absorb(p);
-        // Meanwhile the map may have named another incarnation.
+        // The map may have named another incarnation meanwhile.
         if (p->want == PS_NOTHING && s->map.entries != NULL &&
             !evidence_map(&p->evidence, s->map.entries[i].incarnation))
             lose(p);
@@ -302,9 +308,9 @@ void ps_adopt_locked(struct sync_ps *s)
         struct ps_shard *p = &s->shards[i];
         uint64_t incarnation = s->map.entries[i].incarnation;
 
-        p->due_ms = 0; // a pause is over: it may be somewhere else now
+        p->due_ms = 0; // ends the pause: the shard may be elsewhere now
         if (p->want == PS_CUT || p->want == PS_NEXT || p->calling)
-            continue; // what is in flight tells by itself, or is cancelled
+            continue; // its answer tells, or it is cancelled
         if (!evidence_map(&p->evidence, incarnation))
             lose(p);
     }

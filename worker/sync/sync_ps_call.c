@@ -14,8 +14,8 @@
 #define PAUSE_MOST_MS 1000
 #define STALE_REFUSALS_MOST 3
 
-// At rest, wanted, in flight: (want, calling). A wanted call may give way to
-// another one before it is started.
+// (want, calling) is at rest, wanted or in flight. A wanted call may give way
+// to another one before it is started.
 void ps_move(struct ps_shard *p, enum ps_want want, bool calling)
 {
     bool starts = !p->calling && calling;
@@ -28,7 +28,7 @@ void ps_move(struct ps_shard *p, enum ps_want want, bool calling)
     p->calling = calling;
 }
 
-// ---- back, on an I/O thread
+// ---- answers, on an I/O thread
 
 static bool still_read(struct ps_shard *p)
 {
@@ -40,8 +40,8 @@ static bool still_read(struct ps_shard *p)
     return read;
 }
 
-// The parameters of an answer, to where they belong, or aside while the old
-// ones are read.
+// Copies the parameters of an answer to the target, or keeps them aside while
+// the old ones are read.
 static enum sl_err take_values(struct ps_shard *p, const struct peer_values *v,
                                struct sl_error *err)
 {
@@ -120,8 +120,8 @@ static const char *const names[] = {
     [PS_CUT] = "pull", [PS_NEXT] = "pull",
 };
 
-// Until `answered` is set, the compute thread leaves this shard's range and
-// answer alone; so only that is done under the lock.
+// Takes an answer. Until `answered` is set, the compute thread leaves this
+// shard's range and answer alone; so only that flag is set under the lock.
 static void done(void *arg, enum sl_err code, const struct sl_error *err,
                  const struct sl_slices *reply)
 {
@@ -159,7 +159,7 @@ static void released(void *arg)
     set_referenced(arg, false);
 }
 
-// ---- out, on the compute thread
+// ---- calls, on the compute thread
 
 static enum sl_err ask(struct ps_shard *p, const struct peer_call *call)
 {
@@ -200,16 +200,17 @@ static enum sl_err pull(struct ps_shard *p, const struct peer_call *call)
     return peer_pull(&p->peer, &m, call);
 }
 
-// The step was refused for its delay so often that it is to be applied as it
-// is, at a smaller rate: else a slow worker would never have one counted.
+// Returns true if the step was refused for its delay so often that it is to be
+// applied as it is, at a smaller rate: else a slow worker would never have a
+// step counted.
 static bool is_late(const struct ps_shard *p)
 {
     return p->stale_times >= STALE_REFUSALS_MOST &&
            p->stale_step == p->step.step;
 }
 
-// What is lent may be released before the call returns, so it counts as lent
-// before; nobody but this thread acts on that.
+// A lent gradient may be released before peer_push returns, so it counts as
+// referenced before; no other thread acts on that.
 static enum sl_err push(struct ps_shard *p, struct peer_call *call)
 {
     struct sync_ps *s = p->s;
@@ -244,13 +245,13 @@ static enum sl_err push(struct ps_shard *p, struct peer_call *call)
     return rc;
 }
 
-// Fault points that lie behind a call's start: it is on its way.
+// Fault points behind the start of a call, which is on its way.
 static void sent(const struct ps_shard *p)
 {
     if (p->want == PS_PULL)
         FAULT("task.pull_sent");
     else if (p->want == PS_PUSH)
-        FAULT("task.push_part"); // the other shards have not got theirs
+        FAULT("task.push_part"); // the other shards have no push yet
 }
 
 static enum sl_err start(struct ps_shard *p)
