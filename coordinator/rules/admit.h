@@ -20,7 +20,8 @@ enum admit_verdict {
     ADMIT_NEW,    // it loaded something: a new incarnation (I1)
     ADMIT_WAIT,   // K5: ask again when the manifest is settled
     ADMIT_RELOAD, // older memory, or less than the last cut: load `load`
-    ADMIT_STUCK,  // it cannot load what is needed; somebody must help
+    // the psserver cannot load what is needed: an operator must help
+    ADMIT_STUCK,
     ADMIT_BEHIND, // I7: the journal is older than what the shard shows
 };
 
@@ -30,9 +31,11 @@ struct admit_case {
     uint64_t live;          // incarnation whose memory it has; 0: it loaded
     struct wire_tag loaded; // (0, 0): the seed
     uint64_t newest;        // incarnation in the journal; 0: never admitted
-    struct wire_tag cut;    // that the last cut names; (0, 0): there is no cut
+    // the shard's tag in the last cut; (0, 0): no cut exists
+    struct wire_tag cut;
 };
 
+// Returns the verdict on one ShardHello. I7 and K5 are checked before all else.
 enum admit_verdict admit_judge(const struct admit_case *c);
 
 #endif

@@ -18,7 +18,7 @@ struct busy_times {
     double computing_ms, waiting_ms, reading_ms;
 };
 
-// Sums of a member, as its heartbeats say.
+// Sums since a member's process began, as its heartbeats report them.
 struct busy_counts {
     uint64_t cpu_us, sent_bytes, received_bytes;
 };
@@ -27,18 +27,19 @@ struct busy {
     struct busy_times did;    // since the window began
     struct busy_counts since; // when it began
     uint64_t since_ms;        // 0: no window has begun
-    bool known;               // there was a whole window, and it said:
-    double cpu_cores;         // seconds of processor time a second
+    bool known;       // one whole window has passed; the rates below are its:
+    double cpu_cores; // seconds of processor time a second
     double sent_per_second, received_per_second; // bytes
     double computing, waiting, reading;          // shares
 };
 
-// Adds what `now` says more than `*seen`; *seen becomes `now`. A report that
-// says less than before adds nothing.
+// Adds to the window's times by how much `now` exceeds `*seen`, then sets
+// `*seen` to `now`. A sum that is lower than before adds nothing.
 void busy_did(struct busy *b, struct busy_times *seen, struct busy_times now);
 
-// Takes the counts of a heartbeat. A member that says no processor time stays
-// unknown; counts that fell begin a new window.
+// Takes the counts of one heartbeat, and computes the rates when a window ends.
+// A member that reports no processor time stays unknown; counts that fell begin
+// a new window.
 void busy_beat(struct busy *b, uint64_t now_ms, struct busy_counts now);
 
 #endif

@@ -2,13 +2,14 @@
 // coordinator/rules/callbacks.h -- what a job does as evaluations come in.
 //
 // Keras' EarlyStopping, ReduceLROnPlateau and ModelCheckpoint(save_best_only),
-// with an evaluation where the end of an epoch stands there. A judgement is a
-// function of where they stand and of one evaluation, and of nothing else: the
-// coordinator journals both in one transaction, so that whoever is killed
-// before or after it comes to the same (D2).
+// with an evaluation where the end of an epoch stands there. A judgement
+// depends on the callbacks' state and on one evaluation, and on nothing else:
+// the coordinator journals both in one transaction, so that a coordinator
+// killed before or after it comes to the same judgement (D2).
 //
-// A value that is missing is passed over, as there. One that is not finite is
-// never an improvement; in Keras the first one would be the best for ever.
+// An evaluation that lacks the monitored value is passed over, as in Keras. A
+// value that is not finite is never an improvement; in Keras the first one
+// would be the best for ever.
 //
 // Threads  pure.
 // Memory   values.
@@ -22,7 +23,7 @@
 #include "common/plan/rates.h"
 #include "proto/spec.h"
 
-// The best that one of them has seen.
+// The best value that one callback has seen.
 struct callbacks_best {
     bool has;
     double value;
@@ -47,24 +48,27 @@ struct callbacks {
 // One evaluation.
 struct callbacks_seen {
     uint64_t steps, cut;
-    uint32_t epoch;          // that it falls into, from 0
-    uint64_t next;           // closures below it are counted, and no others
-    bool has[SPEC_MONITORS]; // there is a value
+    uint32_t epoch; // the epoch that the evaluation falls into, from 0
+    uint64_t next;  // every closure below `next` is counted, none from it on
+    bool has[SPEC_MONITORS]; // whether `value` holds this monitor
     double value[SPEC_MONITORS];
 };
 
-// Before the first one.
+// Sets *c to the state before any evaluation; `rate` is the learning rate in
+// force.
 void callbacks_begin(struct callbacks *c, double rate);
 
-// *c after it. True: the learning rate was reduced, from seen->next on.
+// Takes one evaluation into *c. Returns true if it reduced the learning rate,
+// for the closures from seen->next on.
 bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
                      const struct callbacks_seen *seen);
 
-// The cut that the job ends with, instead of its last one; 0: its last one.
+// Returns the number of the cut whose parameters the job ends with; 0 stands
+// for its last cut.
 uint64_t callbacks_restores(const struct callbacks *c,
                             const struct spec_callbacks *rule);
 
-// Is this cut kept, whatever else is?
+// Says whether a callback needs `cut`, so that no pruning may drop it.
 bool callbacks_keeps(const struct callbacks *c,
                      const struct spec_callbacks *rule, uint64_t cut);
 

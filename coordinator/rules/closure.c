@@ -131,7 +131,7 @@ void closure_remember(struct closure *c, uint64_t worker)
     c->again = c->begun = true;
 }
 
-// True while others may try.
+// Blames `worker` once more. Returns true while other workers may try.
 static bool blame(struct closure *c, uint64_t worker)
 {
     remember(c, worker);

@@ -9,7 +9,7 @@
 //
 // Threads  the loop.
 // Memory   a value; it owns nothing.
-// Units    *_ms on the monotonic clock of whoever calls.
+// Units    *_ms on the caller's monotonic clock.
 // Errors   SL_ESTALE: the report is of an attempt that is no longer the newest,
 //          and nothing has changed.
 #ifndef COORDINATOR_RULES_CLOSURE_H
@@ -20,18 +20,19 @@
 
 #include "common/base/status.h"
 
-#define CLOSURE_MAX_BLAMED 64 // most distinct workers that are remembered
+#define CLOSURE_MAX_BLAMED 64 // most distinct workers that a closure remembers
 
 // Workers are told apart as witnesses are (witness.h): names of one certificate
-// are one worker. It is poison if max_blamed of them say so and, of these, as
-// many independent ones as that or as there are. A worker that fails the same
-// closure again and again is one worker; so that a lone one does not do it for
-// ever, there are at most so many failures per distinct worker that the job
-// allows.
+// are one worker. A closure is poison if max_blamed workers are blamed and, of
+// these, as many are independent as that number or as exist. A worker that
+// fails the same closure again and again is one worker; so that a lone worker
+// does not fail it for ever, a closure ends after this many failures per
+// distinct worker that the job allows.
 #define CLOSURE_FAILURES_PER_BLAME 4
 
-// Handed back so often in a row, by whomever, it waits before it is leased
-// again: so long, then twice as long each time.
+// A closure that was handed back more often in a row than this, by any workers,
+// waits CLOSURE_DROP_MS before it is leased again, then twice as long each
+// time.
 #define CLOSURE_DROPS_FREE 3
 #define CLOSURE_DROP_MS 100
 #define CLOSURE_DROP_MOST_MS 10000
@@ -46,9 +47,11 @@ static inline bool attempt_equal(struct attempt a, struct attempt b)
     return a.term == b.term && a.n == b.n;
 }
 
-// Where at least so many workers were lost, of which others are not, and at
-// most one of so many attempts at a step ends so, closures may take down more:
-// by chance as many are lost at one step in one of so many jobs.
+// Bounds of closure_expect: once a job lost at least CLOSURE_LOSSES_KNOWN
+// workers for which other closures are not blamed, and at most one of
+// CLOSURE_LOSSES_MOST attempts at a step ends in a loss, its closures may take
+// down more workers: so many that chance alone takes as many at one step in one
+// of CLOSURE_CHANCE jobs.
 #define CLOSURE_LOSSES_KNOWN 10
 #define CLOSURE_LOSSES_MOST 4
 #define CLOSURE_CHANCE 1000
@@ -69,12 +72,12 @@ struct closure {
     uint64_t id;
     enum closure_state state;
     struct attempt attempt; // the newest; (0, 0): never leased
-    uint64_t worker;        // LEASED: who has it, see member.witness
+    uint64_t worker;        // LEASED: its holder, as member.witness
     uint64_t leased_ms;
     bool again;          // an attempt ended badly since it was last leased
-    bool begun;          // with it: somebody may have computed steps of it
-    uint32_t max_blamed; // distinct workers that it may take down
-    uint32_t there;      // independent witnesses that there are, at least 1
+    bool begun;          // as `again`: an attempt may have computed steps
+    uint32_t max_blamed; // distinct workers whose failure makes it poison
+    uint32_t there;      // independent witnesses among the workers, at least 1
     uint32_t failures;
     uint32_t drops;         // handed back in a row
     uint64_t not_before_ms; // WAITING: not leased before
@@ -84,75 +87,83 @@ struct closure {
     enum sl_err result; // FAILED: why
 };
 
-// max_blamed is brought into 1 .. CLOSURE_MAX_BLAMED.
+// Sets *c to a WAITING closure `id` without blame; max_blamed is clamped to 1
+// .. CLOSURE_MAX_BLAMED.
 void closure_init(struct closure *c, uint64_t id, uint32_t max_blamed);
 
-// WAITING -> LEASED. SL_ESTATE if it is not waiting; SL_ESTALE if the attempt
-// is not newer than the last one.
+// Moves c from WAITING to LEASED. SL_ESTATE if it is not waiting; SL_ESTALE if
+// `attempt` is not newer than its last one.
 enum sl_err closure_lease(struct closure *c, uint64_t worker,
                           struct attempt attempt, uint64_t now_ms);
 
-// A copy of a closure that is LEASED, for a second worker: WAITING, with the
-// same blame. It is to be leased as the attempt that runs, so that neither
-// fences the other (I4).
+// Sets *c to a WAITING copy of the LEASED closure `of`, with the same blame,
+// for a second worker. The copy is to be leased as the attempt that runs, so
+// that neither fences the other (I4).
 void closure_copy(struct closure *c, const struct closure *of);
 
-// The holder says how its attempt ended. SL_OK: every shard has counted every
-// step. SL_EPREEMPTED and SL_ESTALE: handed back, nobody's fault. Anything
-// else is a failure, and the worker is blamed.
+// Takes the holder's report of how its attempt ended. SL_OK: every shard has
+// counted every step. SL_EPREEMPTED and SL_ESTALE: handed back without blame.
+// Any other result is a failure, and the worker is blamed. SL_ESTALE if
+// `attempt` is not the newest.
 enum sl_err closure_finish(struct closure *c, struct attempt attempt,
                            enum sl_err result);
 
-// It was handed back by a worker that is not leaving: nobody's fault, but if it
-// goes on, something is wrong with it. True if it waits by now.
+// Counts that a worker which is not leaving handed c back: without blame, but a
+// closure that this happens to repeatedly is held back. Returns true if it is
+// held back now.
 bool closure_dropped(struct closure *c, uint64_t now_ms);
 
-// The holder was lost while it computed this closure: it is blamed.
+// Ends the lease of a holder that was lost while it computed c, and blames it.
 void closure_lost(struct closure *c);
 
-// A worker that went while it computed this closure is dead: it is blamed.
-// LEASED or WAITING; only from WAITING it becomes FAILED, since one that has it
-// may get it done.
+// Blames `worker`, which is known to be dead and had c when it went. c is
+// LEASED or WAITING; only a WAITING closure becomes FAILED, since the holder of
+// a leased one may complete it.
 void closure_killed(struct closure *c, uint64_t worker);
 
-// What its job has seen: steps that it has in all and that are counted, workers
-// that it lost, but for those that this closure is blamed for. Raises
-// max_blamed to what chance alone makes likely: poison takes down all, and
-// chance does not.
+// Raises max_blamed to what chance alone makes likely, from what the job has
+// seen: `steps` that it has in all, steps `counted`, and workers `lost` but for
+// those that c is blamed for. Poison takes down every worker, chance does not.
 void closure_expect(struct closure *c, uint64_t steps, uint64_t counted,
                     uint64_t lost);
 
-// FAILED -> WAITING: more of it is counted than was known.
+// Moves c from FAILED to WAITING, without blame: more of its steps are counted
+// than was known.
 void closure_forgiven(struct closure *c);
 
-// So many independent witnesses there are, with those that are blamed: to be
-// said before it ends badly. 1 until then.
+// Sets the number of independent witnesses among the workers, those that are
+// blamed included; 1 until then. To be called before an attempt at c ends
+// badly.
 void closure_witnesses(struct closure *c, uint32_t there);
 
-// It has half of the blame that makes it poison, at least.
+// Says whether c has at least half of the blame that makes it poison.
 bool closure_half_blamed(const struct closure *c);
 
-// WAITING, and not held back: for a while, after it was handed back again and
-// again, or until it is known what became of workers that had it.
+// Says whether c may be leased now: it is WAITING and not held back, neither
+// for having been handed back repeatedly nor until the fate of workers that had
+// it is known.
 bool closure_ready(const struct closure *c, uint64_t now_ms);
 
-// The holder was lost, or is leaving. `begun`: it may have computed steps.
+// Ends the lease of a holder that was lost or is leaving, without blame.
+// `begun`: it may have computed steps.
 void closure_unstarted(struct closure *c, bool begun);
 
-// Steps of it were newly counted: it is not what took those workers down, so
-// they are forgotten. (Poison does not get past its bad step.)
+// Forgets all blame, since steps of c were newly counted: it did not take those
+// workers down. (Poison does not get past its bad step.)
 void closure_advanced(struct closure *c);
 
-// WAITING -> DONE: its copy was first, or the journal knows the result.
+// Moves c from WAITING to DONE: its copy was first, or the journal knows the
+// result.
 void closure_counted(struct closure *c);
 
-// The job ended. Nothing happens to one that is final already.
+// Cancels c, whose job ended. A final closure stays as it is.
 void closure_cancel(struct closure *c);
 
-// The worker is blamed, or another name of its certificate.
+// Says whether `worker`, or another name of its certificate, is blamed.
 bool closure_blames(const struct closure *c, uint64_t worker);
 
-// Takes one more blame from the journal, after a restart: it has run before.
+// Takes one blame from the journal, after a restart, and notes that c ran
+// before.
 void closure_remember(struct closure *c, uint64_t worker);
 
 const char *closure_state_name(enum closure_state state);

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/rules/conduct.h -- does a worker do a job any good?
 //
-// One per worker and job. A worker whose steps are all skipped (its loss or
-// gradients are not finite), or whose attempts fail one after another, while
-// others get on with the same job, is excluded: that job gives it nothing for
-// a while, and twice as long each time, until a step of its counts again. One
-// that is as badly off as everybody else is left alone: then it is the job
-// that is wrong, and train.max_nonfinite or poison ends it.
+// One struct per worker and job. A worker whose steps are all skipped (its loss
+// or gradients are not finite), or whose attempts fail one after another, while
+// other workers get on with the same job, is excluded: that job gives it
+// nothing for a while, and twice as long each time, until a step of its counts
+// again. A worker that does as badly as all others is left alone: then the job
+// is wrong, and train.max_nonfinite or poison ends it.
 //
 // A worker that says that the job is wrong, as its numbers are not finite, is
-// not believed if it is alone with that (conduct_alone). One that never had a
-// good step is alone as soon as anybody had one: should the job be wrong all
-// the same, those who had will say so themselves.
+// not believed if it is alone with that (conduct_alone). A worker that never
+// had a good step is alone as soon as another had one: should the job be wrong
+// all the same, the workers that had good steps will say so themselves.
 //
-// "Good" steps are those that were applied, whoever computed them; the job
-// counts them as they are reported.
+// "Good" steps are those that were applied, by any worker; the job counts them
+// as they are reported.
 //
 // Threads  the loop.
 // Memory   a value.
-// Units    *_ms on the monotonic clock of whoever calls; steps, closures.
+// Units    *_ms on the caller's monotonic clock; steps, closures.
 // Errors   none.
 #ifndef COORDINATOR_RULES_CONDUCT_H
 #define COORDINATOR_RULES_CONDUCT_H
@@ -32,13 +32,13 @@
 #define CONDUCT_STEPS 16
 #define CONDUCT_CLOSURES 2
 #define CONDUCT_FAILURES 4 // attempts in a row
-// Good steps that others must have had meanwhile.
+// Good steps that other workers must have had since.
 #define CONDUCT_OTHERS 16
 
 #define CONDUCT_FIRST_MS 30000
 #define CONDUCT_MAX_MS 600000
-// Who says that the job, or its data, is wrong is asked again after so long,
-// each time.
+// How long a worker that says that the job, or its data, is wrong is excluded
+// before it is asked again, each time.
 #define CONDUCT_AGAIN_MS 60000
 
 enum conduct_why {
@@ -53,41 +53,49 @@ enum conduct_why {
 };
 
 struct conduct {
-    bool good;         // it had a good step, some time
-    bool says;         // that the job is wrong, and did nothing of it since
+    bool good; // the worker had a good step at some time
+    // it said that the job is wrong, and computed nothing of it since
+    bool says;
     uint64_t good_at;  // the job's good steps when the bad run began
     uint64_t skipped;  // steps in a row
-    uint64_t closure;  // the last one of that run,
-    uint32_t closures; // and how many there were
+    uint64_t closure;  // closure of the last skipped step
+    uint32_t closures; // changes of closure in that run of skipped steps
     uint32_t failures; // attempts in a row
     uint32_t times;    // excluded since its last good step
-    uint64_t until_ms; // excluded until then; 0: it is not
+    uint64_t until_ms; // end of its exclusion; 0: not excluded
     enum conduct_why why;
 };
 
-// `good`: good steps of the job so far.
+// Sets *c to a worker without record; `good` counts the job's good steps so
+// far.
 void conduct_init(struct conduct *c, uint64_t good);
 
-// It reports newly counted steps of a closure; `good` holds those applied.
+// Takes a report of newly counted steps of `closure`; `good` includes those
+// applied.
 void conduct_steps(struct conduct *c, uint64_t closure, uint64_t applied,
                    uint64_t skipped, uint64_t good);
+// Counts one failed attempt.
 void conduct_failed(struct conduct *c);
 
-// Others had enough good steps since its own last one.
+// Says whether other workers had CONDUCT_OTHERS good steps since its own last
+// one.
 bool conduct_others_good(const struct conduct *c, uint64_t good);
 
-// Others had, or only others ever had any.
+// Says whether this worker stands out: other workers had enough good steps
+// since its last one, or it never had a good step and another worker has.
 bool conduct_alone(const struct conduct *c, uint64_t good);
 
-// Why it should be excluded, or CONDUCT_GOOD.
+// Returns why the worker should be excluded, or CONDUCT_GOOD.
 enum conduct_why conduct_judge(const struct conduct *c, uint64_t good);
 
-// Excludes it from now on; for how long. Its next run begins at `good`.
+// Excludes the worker from now on and returns for how many ms. Its next run of
+// bad steps begins at `good`.
 uint64_t conduct_exclude(struct conduct *c, enum conduct_why why, uint64_t good,
                          uint64_t now_ms);
+// Says whether the worker is still excluded.
 bool conduct_excluded(const struct conduct *c, uint64_t now_ms);
 
-// "its steps are skipped", ...
+// Returns the reason as a clause for people ("its attempts fail ..."), or "".
 const char *conduct_why_text(enum conduct_why why);
 
 #endif

@@ -33,7 +33,7 @@ struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
     return c;
 }
 
-// What was reported; what was asked stays.
+// Clears what a shard reported; what it was asked stays.
 static void clear(struct cut_shard *s)
 {
     struct cut_asked asked = s->asked;
@@ -221,7 +221,7 @@ uint64_t cut_file_bytes(const struct cut *c)
     return bytes;
 }
 
-// Does a multiple of `every` lie in (from, to]?
+// Says whether a multiple of `every` lies in (from, to].
 static bool crosses(uint32_t every, uint32_t from, uint32_t to)
 {
     return every > 0 && to / every > from / every;

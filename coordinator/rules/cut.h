@@ -26,18 +26,18 @@
 #include "coordinator/rules/evidence.h"
 #include "proto/wire.h"
 
-// Shards that say nothing for so long are asked again, and people are told. As
-// long as the largest shard takes at so many bytes a millisecond, if that is
-// longer, and twice as long each time. A ring's cut is given up instead: its
-// parts are to be of one round, which has passed by then.
+// Shards that do not report for this long are asked again, and the event feed
+// says so. The wait grows to what the largest shard takes at CUT_BYTES_PER_MS,
+// if that is longer, and doubles each time. A ring's cut is given up instead:
+// its parts are to be of one round, which has passed by then.
 #define CUT_PATIENCE_MS 60000
 #define CUT_BYTES_PER_MS 4096
 #define CUT_RETRY_MS 3000 // after a failure
 
-// What was believed of a shard's memory when it was asked; a file that is
-// written afterwards holds that much at least.
+// What the coordinator believed that a shard had counted when it was asked; a
+// file written afterwards holds at least that much.
 struct cut_asked {
-    bool once; // it was
+    bool once; // whether the shard was asked
     uint64_t steps, low;
 };
 
@@ -47,16 +47,16 @@ struct cut_shard {
     struct wire_tag tag;
     char *psserver, *address, *folder, *file; // owned
     uint64_t file_bytes;
-    bool not_finite; // a value of its parameters
+    bool not_finite; // some parameter is NaN or infinite
     uint8_t sha256[SHA256_BYTES];
-    struct counted counted;          // of that file
-    Sluice__V1__ShardCounts *counts; // of that file, with epochs; owned
+    struct counted counted;          // what that file holds
+    Sluice__V1__ShardCounts *counts; // its counts by epoch; owned
 };
 
 struct cut {
     uint64_t n;        // number within its job, from 1
     uint64_t request;  // which SnapshotRequest its reports answer
-    uint64_t moved_ms; // begun, reported to, or asked for again
+    uint64_t moved_ms; // when it was begun, reported to or asked for again
     uint32_t late;     // times that shards were asked again
     bool one_round;    // only reports of its own request fit together (R6)
     bool writing;      // the intent is in the journal, the outcome is not
@@ -68,37 +68,40 @@ struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
                     uint64_t now_ms); // NULL: no memory
 void cut_free(struct cut *c);         // NULL is allowed
 
-// The shard is asked (again), and so much of it is believed by now.
+// Notes what `e` believes that the shard has counted as it is asked. Only the
+// first question counts: its answer may be on its way.
 void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e);
 
-// How long it waits for the next report, of a shard of at most so many bytes.
+// Returns for how long c waits for the next report, if its largest shard has
+// `bytes`.
 uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes);
 
-// Takes one report from the psserver of that name and address, whatever request
-// it answers: it is a file of this incarnation (K4). SL_ESTALE: it answers
-// another request, and may not, or is older than the one that is here; is not
-// of the shard's newest incarnation; or the cut is being written. SL_ECORRUPT:
-// its counted set does not fit the job.
+// Takes one report from the psserver of that name and address, whichever
+// request it answers: it is a file of this incarnation (K4). SL_ESTALE: it
+// answers another request where c->one_round is set; it is older than the file
+// at hand; its incarnation is not the shard's newest; or the cut is being
+// written. SL_ECORRUPT: its counted set does not fit the job.
 enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
                      const char *psserver, const char *address,
                      const struct evidence *e, struct sl_error *err);
 
-// The file of this shard, which was written after it was asked, holds less than
-// was believed of it then: somebody completed what was not counted there.
+// Says whether the shard's file, written for `request` after the shard was
+// asked, holds less than was believed of it then: some worker completed steps
+// that the shard had not counted.
 bool cut_belies(const struct cut *c, uint32_t shard, uint64_t request);
 
-// The shard was admitted anew: its unpublished report is void.
+// Drops the unpublished report of a shard that was admitted anew.
 void cut_void(struct cut *c, uint32_t shard);
 
-// Its intent is in the journal: nothing of it changes any more until it is
-// freed with its outcome.
+// Marks c as being written, as its intent is in the journal: nothing in it
+// changes until it is freed with its outcome.
 void cut_begin_write(struct cut *c);
 
-// K4: every shard is reported, and every named snapshot is of its shard's
-// newest incarnation now.
+// Says whether K4 holds: every shard is reported, and every named snapshot is
+// of its shard's newest incarnation now.
 bool cut_publishable(const struct cut *c, const struct evidence *e);
 
-// E1: the counted set of every named file is full.
+// Says whether the counted set of every named file is full (E1).
 bool cut_full(const struct cut *c);
 
 uint64_t cut_low(const struct cut *c);    // the durable watermark (C4)
@@ -106,20 +109,20 @@ uint64_t cut_steps(const struct cut *c);  // counted in every file, at least
 uint32_t cut_epochs(const struct cut *c); // whole epochs in every file
 uint64_t cut_file_bytes(const struct cut *c);
 
-// ---- when
+// ---- when a cut is due
 
 enum cut_why {
     CUT_NOT,
     CUT_FINAL, // all is counted: E1 wants a cut that holds it
     CUT_EPOCH, // an epoch is counted on every shard
-    CUT_STEPS, // a mark of the evaluation by steps is
+    CUT_STEPS, // a mark of evaluate.every_steps is counted on every shard
     CUT_TIME,
-    CUT_ASKED, // somebody wants one
+    CUT_ASKED, // a user or a caller wishes one
 };
 
 struct cut_when {
-    bool all_counted;        // evidence is full
-    bool last_full;          // the last published cut is
+    bool all_counted;        // the evidence is full
+    bool last_full;          // the last published cut is full
     uint32_t epochs;         // whole epochs in the evidence
     uint32_t last_epochs;    // in the last published cut
     bool every_epoch;        // checkpoint.every_epoch
@@ -130,32 +133,33 @@ struct cut_when {
     uint64_t since_ms;       // since the last cut, or since the job ran
     uint64_t steps;          // in the evidence, on every shard
     uint64_t last_steps;     // in the last published cut
-    bool asked;              // for one that there is not yet
+    bool asked;              // a cut is wished that was not published yet
 };
 
-// What somebody wants of a cut: it holds so many steps, or is begun later than
-// that one. (A shard may come back with less: then a later one holds all that
-// there is.)
+// A wish for a cut that holds at least `steps`, or that is begun later than cut
+// `after`. (A shard may come back with less: then a later cut holds all that is
+// counted.)
 struct cut_wish {
-    bool made; // else nobody wants any
+    bool made; // false: no wish
     uint64_t steps, after;
 };
 
-// Both, of whom either wanted one.
+// Returns the one wish whose cut grants both a and b.
 struct cut_wish cut_wish_both(struct cut_wish a, struct cut_wish b);
 
-// A cut of that number and so many steps is what was wanted; one that holds all
-// that there is to count always is.
+// Says whether cut `n` with `steps` grants the wish; a `complete` cut, with all
+// steps of the job, grants any.
 bool cut_grants(const struct cut_wish *w, uint64_t n, uint64_t steps,
                 bool complete);
 
+// Returns why a cut should be begun now, or CUT_NOT.
 enum cut_why cut_due(const struct cut_when *w);
 
-// ---- which to keep
+// ---- which cuts to keep
 
 // Marks in drop[] which of `count` published cuts (oldest first) go: all but
-// the newest `keep`, those in `needed` (an evaluation reads them), never the
-// last. Returns how many.
+// the newest `keep` and those in `needed` (an evaluation reads them); never the
+// last. Returns the number of marked cuts.
 size_t cut_prune(const bool *needed, size_t count, uint32_t keep, bool *drop);
 
 #endif

@@ -40,7 +40,7 @@ void evaluation_needs(bool *needed, uint32_t every, uint32_t done_epoch,
     }
 }
 
-// ---- by steps
+// ---- marks by steps
 
 uint64_t evaluation_mark(const struct evaluation_steps *s, uint64_t mark)
 {
@@ -82,7 +82,7 @@ uint64_t evaluation_epochs_end(const struct schedule *s, uint64_t epochs)
 // ---- ranges
 
 struct range {
-    struct work *work;        // owned; NULL: settled, with its result
+    struct work *work;        // owned; NULL: settled, its result is taken
     struct list_node waiting; // in evaluation.waiting, or nowhere
     bool taken;               // `part` is its result
     struct evaluation_part part;
@@ -154,7 +154,7 @@ static struct range *range_new(const struct evaluation *e, uint64_t n)
     return r;
 }
 
-// Makes the next one.
+// Makes the next range, or returns NULL.
 static struct work *make(struct evaluation *e)
 {
     struct range *r;
@@ -197,7 +197,8 @@ struct work *evaluation_range(const struct evaluation *e, uint64_t range)
     return r == NULL ? NULL : r->work;
 }
 
-// Adds what is complete up to the first range without a result.
+// Adds the results of settled ranges to the totals, up to the first range
+// without a result.
 static void advance(struct evaluation *e)
 {
     struct range *r;

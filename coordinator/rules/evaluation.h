@@ -2,13 +2,13 @@
 // coordinator/rules/evaluation.h -- ranges of the test set, run against one
 // cut.
 //
-// After every `every` epochs the model is evaluated, with the parameters of
-// the first cut that holds all of that epoch on every shard; training goes on
-// meanwhile. The test set is cut into ranges that are leased like closures,
-// and each range's result is taken once, whoever ran it. One evaluation runs
-// at a time; epochs that first appear in the same cut share one. By steps,
-// what is counted is marks instead: a mark is the end of the closure that holds
-// so many steps, or in sync of its round.
+// After every `every` epochs the model is evaluated, with the parameters of the
+// first cut that holds all of that epoch on every shard; training goes on
+// meanwhile. The test set is cut into ranges that are leased like closures, and
+// each range's result is taken once, from whichever worker it comes first. One
+// evaluation runs at a time; epochs that first appear in the same cut share
+// one. An evaluation by steps counts marks instead of epochs: a mark is the end
+// of the closure that holds so many steps, or in sync of its round.
 //
 // A range is made when it is offered, in order, and at most
 // EVALUATION_WINDOW beyond the first one that has no result: however many a
@@ -34,7 +34,7 @@
 #include "coordinator/rules/scores.h"
 #include "coordinator/rules/work.h"
 
-// Which cut, and for which epochs.
+// The cut that an evaluation reads, and the epochs that it is for.
 struct evaluation_plan {
     uint64_t cut;
     uint32_t first_epoch, last_epoch; // or marks; multiples of `every`
@@ -42,45 +42,46 @@ struct evaluation_plan {
 
 struct evaluation_cut {
     uint64_t n;
-    uint32_t epochs; // or marks, that it holds whole
+    uint32_t epochs; // whole epochs (or marks) in it
 };
 
-// Marks every so many steps.
+// The rule that sets a mark every `every` steps.
 struct evaluation_steps {
     const struct schedule *schedule;
     uint64_t every;
-    uint32_t round; // sync: closures of one; else 0
+    uint32_t round; // sync: closures of a round; else 0
 };
 
-// Closures below it are what a mark wants counted; all, if there is no such
-// mark.
+// Returns the closure below which all must be counted for `mark`; all closures
+// of the job, if it has no such mark.
 uint64_t evaluation_mark(const struct evaluation_steps *s, uint64_t mark);
 
-// Marks that are reached where so many steps are counted, those of the lowest
-// closures.
+// Returns how many marks are reached once `steps` are counted, those of the
+// lowest closures.
 uint32_t evaluation_marks(const struct evaluation_steps *s, uint64_t steps);
 
-// The same by epochs: closures of so many of them.
+// Returns the closure below which all must be counted for `epochs` epochs.
 uint64_t evaluation_epochs_end(const struct schedule *s, uint64_t epochs);
 
-// Steps of all closures below this one.
+// Returns the number of steps in all closures below `closure`.
 uint64_t evaluation_steps_below(const struct schedule *s, uint64_t closure);
 
-// The next evaluation after `done_epoch` (0: none yet); false if no cut holds
-// the next epoch yet. Cuts are oldest first.
+// Fills *out with the next evaluation after `done_epoch` (0: none yet); returns
+// false if no cut holds the next epoch yet. Cuts are oldest first.
 bool evaluation_next(struct evaluation_plan *out, uint32_t every,
                      uint32_t done_epoch, const struct evaluation_cut *cuts,
                      size_t count);
 
-// Marks the cuts that evaluations still to come will read.
+// Marks in needed[] the cuts that evaluations still to come will read.
 void evaluation_needs(bool *needed, uint32_t every, uint32_t done_epoch,
                       const struct evaluation_cut *cuts, size_t count);
 
-// Ranges above the first one without a result that are made at most.
+// Most ranges that are made from the first range without a result on.
 #define EVALUATION_WINDOW 4096
 
-// Doubles of a range. They are added in the ranges' order, each once all before
-// it are there: so the result is the same in whatever order they came.
+// Floating-point sums of one range. They are added in the ranges' order, each
+// once all before it are there: so the result does not depend on the order of
+// arrival.
 struct evaluation_part {
     double loss;
     struct scores_distances distances;
@@ -90,32 +91,35 @@ struct evaluation {
     struct evaluation_plan plan;
     struct job *job;
     uint64_t samples, per_range;
-    uint64_t count;     // ranges in all
-    uint64_t low, next; // all below have a result; none is made from next on
+    uint64_t count; // ranges in all
+    // below low: all have results; from next on: none is made
+    uint64_t low, next;
     uint32_t max_blamed;
-    uint32_t metrics;    // bits: sums for which of them ranges have to tell
-    struct map made;     // low <= range < next -> its own struct, owned
-    struct list waiting; // of those: leased to nobody, in the order of offers
-    struct meter_sums sums; // but for the loss
+    uint32_t metrics;    // metrics (bits) whose sums a range has to report
+    struct map made;     // range (low <= it < next) -> its struct range, owned
+    struct list waiting; // ranges that are not leased, in the order of offers
+    struct meter_sums sums; // sums of all ranges, without the loss
     struct scores scores;
     struct evaluation_part total; // of ranges below low
 };
 
-// Without samples it is complete at once: only what was trained is judged.
+// Returns a new evaluation, to be freed by evaluation_free. With 0 `samples` it
+// is complete at once: only what was trained is judged.
 struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   struct job *job, uint64_t samples,
                                   uint64_t samples_per_range,
                                   uint32_t max_blamed); // NULL: no memory
 void evaluation_free(struct evaluation *e);             // NULL is allowed
 
-// Returns a range that nobody has and that does not blame `worker`, unless
-// `desperate`; those that were leased before come first. NULL: there is none,
-// or no memory for it. Asked again before that is leased, it makes no other.
+// Returns a range that is not leased and that does not blame `worker`, unless
+// `desperate`; ranges that were leased before come first. NULL: no range is
+// open, or memory is short. Asked again before that range is leased, it makes
+// no other.
 struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
                               bool desperate);
 
 // Returns a range that is leased or waits; NULL: it has a result, was not
-// offered yet, or is none.
+// offered yet, or does not exist.
 struct work *evaluation_range(const struct evaluation *e, uint64_t range);
 
 // Keeps a range whose lease ended for the next offer; frees one that is DONE.
@@ -125,9 +129,9 @@ void evaluation_settle(struct evaluation *e, struct work *w);
 void evaluation_each_leased(struct evaluation *e,
                             void (*fn)(void *arg, struct work *w), void *arg);
 
-// Takes the result of a range, once. SL_EEXIST if it was taken already,
-// SL_ERANGE if it was not offered yet, or is none; SL_EINVAL if it is not of
-// all samples of the range, or lacks `scores` that e->metrics want (else NULL
+// Takes the result of a range, once. SL_EEXIST if the range has a result;
+// SL_ERANGE if it was not offered yet, or does not exist; SL_EINVAL if `sums`
+// is not of all its samples, or `scores` lacks what e->metrics want (else NULL
 // is allowed).
 enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
                             const struct meter_sums *sums,
@@ -135,6 +139,8 @@ enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
 
 // Says whether all results were taken and their ranges settled.
 bool evaluation_complete(const struct evaluation *e);
+// The mean loss, the accuracy and one metric over all samples; 0 without
+// samples. To be asked of a complete evaluation.
 double evaluation_loss(const struct evaluation *e);
 double evaluation_accuracy(const struct evaluation *e);
 double evaluation_metric(const struct evaluation *e, enum spec_metric metric);

@@ -19,7 +19,8 @@ const struct counted *evidence_counted(const struct evidence *e, uint32_t shard)
     return &set_of(e, shard)->counted;
 }
 
-// There is always one: a set for each shard, and one more.
+// Returns a free place. One is always free: there is a place for each shard,
+// and one more.
 static uint32_t free_place(struct evidence *e)
 {
     uint32_t i = 0;
@@ -80,8 +81,8 @@ static uint32_t fullest(const struct evidence *e)
     return best;
 }
 
-// Whose set has become that of the others who have most. What a set lacks is
-// counted there in the end, so all of them come to that.
+// Unites sets that have become equal to the fullest one. What a set lacks is
+// counted there in the end, so every set comes to that.
 static void unite_equal(struct evidence *e)
 {
     uint32_t most = fullest(e);
@@ -98,7 +99,7 @@ static void unite_equal(struct evidence *e)
     trim(e);
 }
 
-// Every shard with the same set.
+// Begins with one empty set for all shards.
 static enum sl_err begin(struct evidence *e, const struct schedule *s)
 {
     enum sl_err rc;
@@ -143,7 +144,7 @@ void evidence_release(struct evidence *e)
     memset(e, 0, sizeof(*e));
 }
 
-// One past the highest closure with a counted step.
+// Returns one past the highest closure with a counted step.
 static uint64_t highest(const struct counted *c)
 {
     uint64_t high = counted_low(c), closure;
@@ -157,7 +158,7 @@ static uint64_t highest(const struct counted *c)
     return high;
 }
 
-// A place with that set; the set is taken over.
+// Returns the place of a set equal to *counted, which is taken over.
 static uint32_t place_of(struct evidence *e, struct counted *counted)
 {
     uint32_t place;
@@ -206,7 +207,6 @@ void evidence_name(struct evidence *e, uint32_t shard, uint64_t version)
 
 // ---- rounds
 
-// The first closure of the round of `closure`, and the first after it.
 uint64_t evidence_round_first(const struct evidence *e, uint64_t closure)
 {
     uint64_t per_epoch = schedule_closures_per_epoch(&e->schedule);
@@ -243,7 +243,8 @@ static bool holds(const struct evidence *e, const struct evidence_shard *s,
            (s->held[(closure - first) / 64] >> ((closure - first) % 64) & 1);
 }
 
-// What reaches down to the mark raises it: a shard may say any low.
+// Counts closures [from, end) in c. A range that reaches down to the watermark
+// raises it in one step: a shard may say any `low`.
 static enum sl_err count_in(struct counted *c, uint64_t from, uint64_t end)
 {
     if (from <= counted_low(c))
@@ -269,7 +270,7 @@ static bool has_all(const struct counted *c, uint64_t from, uint64_t end)
     return counted_next_open(c, from) >= end;
 }
 
-// Those of its shards that are marked get a set of their own.
+// Moves the marked shards of the set at `from` to a copy of it, at *place.
 static enum sl_err split(struct evidence *e, uint32_t from, uint32_t *place)
 {
     struct counted copy;
@@ -288,7 +289,7 @@ static enum sl_err split(struct evidence *e, uint32_t from, uint32_t *place)
     return SL_OK;
 }
 
-// Closures [from, end) are counted on the shards of this set that are marked.
+// Counts closures [from, end) on the marked shards of the set at `place`.
 static enum sl_err count_set(struct evidence *e, uint32_t place, uint64_t from,
                              uint64_t end)
 {
@@ -302,7 +303,7 @@ static enum sl_err count_set(struct evidence *e, uint32_t place, uint64_t from,
     return rc == SL_OK ? count_in(&e->sets[place].counted, from, end) : rc;
 }
 
-// On all shards that are marked, which then none is any more.
+// Counts closures [from, end) on all marked shards, and clears every mark.
 static enum sl_err count_marked(struct evidence *e, uint64_t from, uint64_t end)
 {
     uint32_t sets = e->sets_end;
@@ -363,7 +364,8 @@ bool evidence_closure_held(const struct evidence *e, uint64_t closure)
     return e->round > 0;
 }
 
-// C1: what else there is are facts of a memory that is gone, or of a stranger.
+// C1: an item of another incarnation tells of a memory that is gone, or comes
+// from a stranger.
 static bool is_believed(const struct evidence *e,
                         const struct evidence_item *item)
 {
@@ -375,15 +377,15 @@ static bool is_believed(const struct evidence *e,
     return s->incarnation != 0 && s->incarnation == item->incarnation;
 }
 
-// In sync a round is counted whole (Y2), and by who closes it.
+// In sync a round is counted whole (Y2), by the item that closes it.
 static bool closes(const struct evidence *e, const struct evidence_item *item)
 {
     return e->round > 0 && item->closed && !item->held;
 }
 
-// A shard holds contributions of its open round alone (Y2), so what is before
-// that is counted there, though nobody may have said so yet. What is said of an
-// earlier round comes late.
+// A shard holds contributions of its open round alone (Y2), so all closures
+// before that round are counted there, even if no completion has said so yet.
+// What is said of an earlier round comes late.
 static enum sl_err take_held(struct evidence *e, uint64_t closure,
                              const struct evidence_item *item)
 {
@@ -400,7 +402,7 @@ static enum sl_err take_held(struct evidence *e, uint64_t closure,
     return rc;
 }
 
-// Counts what those items say that close a round, or those that do not.
+// Counts the items that close a round if `close`, else those that do not.
 static enum sl_err take_items(struct evidence *e, uint64_t closure, bool close,
                               const struct evidence_item *items, size_t count)
 {
@@ -475,9 +477,9 @@ enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step)
     return rc;
 }
 
-// ---- what follows from them
+// ---- what follows from the sets
 
-// Walks over the sets that shards have.
+// Returns the next set that a shard uses, from index *at on, or NULL.
 static const struct counted *next_set(const struct evidence *e, uint32_t *at)
 {
     while (*at < e->sets_end && e->sets[*at].shards == 0)
@@ -580,8 +582,9 @@ uint64_t evidence_steps(const struct evidence *e)
     return e->shards == 0 ? 0 : steps;
 }
 
-// What is full above the lowest mark is an entry of the set that has that mark,
-// so entries are walked and not closures: one shard may be far ahead.
+// A closure that is full above the lowest watermark is an entry of the set with
+// that watermark, so entries are walked and not closures: one shard may be far
+// ahead.
 uint64_t evidence_closures(const struct evidence *e)
 {
     uint64_t low = evidence_low(e), full = low, closure;

@@ -8,10 +8,10 @@
 // is derived from this alone (C3); nothing is "forgotten" by a watermark, and
 // nothing is issued far beyond the lowest one (C5).
 //
-// Shards that have counted the same share one set: nearly always there is one
-// for all of them, and nothing that is done for a completion, or to find the
-// next closure, grows with the number of shards. A shard that comes back with
-// less has a set of its own until what it lacks is counted there again.
+// Shards that have counted the same share one set: nearly always one set serves
+// all shards, and the work for a completion, or to find the next closure, does
+// not grow with the number of shards. A shard that comes back with less has a
+// set of its own until what it lacks is counted there again.
 //
 // Threads  the loop.
 // Memory   evidence_release frees; all zeroes is allowed.
@@ -27,21 +27,22 @@
 #include "common/plan/schedule.h"
 #include "common/base/status.h"
 
-// Contributions of a round.
+// Most contributions of a round.
 #define EVIDENCE_ROUND_MOST 1024
 
-// What some shards have counted, all of them the same.
+// A counted set, shared by the shards that have counted exactly this.
 struct evidence_set {
     struct counted counted;
-    uint32_t shards; // that have it; 0: the place is free
-    uint32_t marked; // of them, while a completion is taken
+    uint32_t shards; // shards that share it; 0: the place is free
+    uint32_t marked; // of those: marked while a completion is taken
 };
 
 struct evidence_shard {
     uint64_t incarnation; // newest in the journal; 0: never admitted
-    // Maps of this version and above name that incarnation; 0: none does yet.
+    // The first version of the shard map that names that incarnation; 0: none
+    // does yet.
     uint64_t named;
-    uint32_t set; // its place in `sets`
+    uint32_t set; // index into `sets`
     bool marked;
     // Sync: contributions that this incarnation holds of the round which begins
     // at this closure, by slot (Y3).
@@ -52,96 +53,102 @@ struct evidence_shard {
 struct evidence {
     struct schedule schedule;
     uint64_t closures; // in all
-    uint64_t high;     // above the highest closure that was ever counted
+    uint64_t high;     // one above the highest closure that was ever counted
     uint32_t shards;
     uint32_t round; // sync: closures of a round, of one step each; 0: not sync
     struct evidence_shard *shard; // owned
     struct evidence_set *sets;    // owned; one for each shard, and one
-    uint32_t sets_end;            // behind the last that is not free
-    uint64_t named;               // the newest of all shards
+    uint32_t sets_end;            // index behind the last set in use
+    uint64_t named;               // the highest `named` of all shards
     uint32_t unnamed;             // shards that no map names
-    uint64_t admissions;          // so far: only they take anything back
+    uint64_t admissions; // admissions so far: only they take anything back
 };
 
-// "Every step of the closure is counted on this shard, by this incarnation";
-// or, with `held`, its contribution is held there until its round is whole;
-// with `closed`, it made its round whole, so that all of it is counted.
+// One shard's word on a closure: every step of it is counted there, by this
+// incarnation; or, with `held`, its contribution is held there until its round
+// is whole; with `closed`, it made its round whole, so that the whole round is
+// counted.
 struct evidence_item {
     uint32_t shard;
     uint64_t incarnation;
     bool held, closed;
 };
 
+// Sets up evidence of `shards` shards that have counted nothing yet. SL_EINVAL:
+// the schedule is invalid. SL_ENOMEM.
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
                           uint32_t shards, struct sl_error *err);
 void evidence_release(struct evidence *e);
 
-// What the shard has counted, as far as is known. Until the next call that
-// changes anything.
+// Returns what the shard has counted, as far as is known. Valid until the next
+// call that changes *e.
 const struct counted *evidence_counted(const struct evidence *e,
                                        uint32_t shard);
 
-// C2: the shard's evidence becomes `counted`, which is taken over (and left
-// all zeroes). `incarnation` is in the journal already (I1). No map names a new
-// one: evidence_name says from which version on one does.
+// Replaces the shard's evidence by `counted` (C2), which is taken over and left
+// all zeroes. `incarnation` is in the journal already (I1). No map names a new
+// incarnation until evidence_name says from which version on one does.
 void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
                     struct counted *counted);
 
 void evidence_name(struct evidence *e, uint32_t shard, uint64_t version);
 
-// A completion. Items of other incarnations, or of shards that do not exist,
-// are not believed (C1, W2). SL_OK and *full: whether every shard has now
-// counted the whole closure. SL_ERANGE: no such closure. SL_ENOMEM.
+// Takes a completion. Items of other incarnations, or of shards that do not
+// exist, are not believed (C1, W2). SL_OK sets *full: whether every shard has
+// now counted the whole closure. SL_ERANGE: no such closure. SL_ENOMEM.
 enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
                               const struct evidence_item *items, size_t count,
                               bool *full);
 
-// The same where the evidence is of all shards, each at the incarnation that
-// the map of this version names (W2). Of a shard that was admitted since it is
-// not believed (C1).
+// Takes a completion on all shards, each at the incarnation that the map of
+// this version names (W2). A shard that was admitted since is left out (C1).
+// Results as of evidence_complete.
 enum sl_err evidence_complete_by_map(struct evidence *e, uint64_t closure,
                                      uint64_t version, bool *full);
 
-// A ring's round: the step is counted on every shard. SL_ERANGE, SL_ENOMEM;
-// SL_EEXIST: it was.
+// Counts one step, a ring's round, on every shard. SL_EEXIST: it was counted.
+// SL_ERANGE: no such step. SL_ENOMEM.
 enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 
-// Sync: all closures below `low` are counted on this shard, as it says itself.
-// Nothing if it is of another incarnation (C1). SL_ENOMEM.
+// Sync: counts all closures below `low` on this shard, as it says itself; does
+// nothing if it speaks for another incarnation (C1). SL_ENOMEM.
 enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, uint64_t low);
 
-// Sync: the closure that the round of this one begins with, and the one behind
-// it.
+// Sync: returns the first closure of the round of `closure`, and the closure
+// behind that round.
 uint64_t evidence_round_first(const struct evidence *e, uint64_t closure);
 uint64_t evidence_round_end(const struct evidence *e, uint64_t closure);
 
-// Sync: every shard has counted the closure or holds its contribution: nobody
-// needs to compute it now.
+// Sync: says whether every shard has counted the closure or holds its
+// contribution, so that no worker needs to compute it now.
 bool evidence_closure_held(const struct evidence *e, uint64_t closure);
 
+// Says whether every shard has counted all steps of the closure.
 bool evidence_closure_full(const struct evidence *e, uint64_t closure);
 
-// Steps of the closure that are counted on every shard.
+// Returns how many steps of the closure the shard with the fewest has counted.
 uint64_t evidence_closure_steps(const struct evidence *e, uint64_t closure);
 
-// The first closure >= from of which some shard lacks a step (C3); the number
-// of closures if there is none.
+// Returns the first closure >= from of which some shard lacks a step (C3); the
+// number of closures if no shard lacks any.
 uint64_t evidence_next(const struct evidence *e, uint64_t from);
 
-// Nothing at or above this may be issued (C5). In sync that is the end of the
-// first round which some shard has not counted (Y4).
+// Returns the closure at or above which none may be issued (C5): `window` above
+// the lowest watermark. In sync it is the end of the first round which some
+// shard has not counted (Y4).
 uint64_t evidence_limit(const struct evidence *e, uint64_t window);
 
-// Sync: the end of so many rounds behind that one, whose slots may be leased
-// each while nothing before it is left to be (Y4).
+// Sync: returns the end of the round that is `rounds` rounds behind that limit;
+// a slot of those may be leased once no slot before it is left (Y4).
 uint64_t evidence_limit_ahead(const struct evidence *e, uint32_t rounds);
 
-// The lowest watermark of all shards.
+// Returns the lowest watermark of all shards.
 uint64_t evidence_low(const struct evidence *e);
 
-// All steps on all shards; whole epochs on all shards; the fewest steps on any
-// one; closures that are full on all.
+// Say whether all steps are counted on all shards; and return the whole epochs
+// on all shards, the fewest steps on any shard, and the closures that are full
+// on all.
 bool evidence_full(const struct evidence *e);
 uint32_t evidence_epochs(const struct evidence *e);
 uint64_t evidence_steps(const struct evidence *e);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/rules/group.h -- the groups of a hybrid job: who is in which, and
-// who leads.
+// coordinator/rules/group.h -- the groups of a hybrid job: their members, and
+// which of them leads.
 //
-// A group has so many places. A worker takes one of a group of its host, or of
-// any; the group with somebody in it comes first, so that groups fill up. Each
+// A group has `size` places. A worker takes a place in a group of its host, or
+// in any group; groups with members come first, so that groups fill up. Each
 // group is a ring (ring.h) whose ranks have no state; its first member leads.
 // The generations of all groups of a job are numbered together, so that a
 // message of one is never taken for another's.
@@ -20,13 +20,13 @@
 struct group {
     struct ring ring;
     uint64_t taken;                 // a bit per place
-    char host[WIRE_NAME_BYTES + 1]; // of those who are in it
+    char host[WIRE_NAME_BYTES + 1]; // the host of its members, with by_host
 };
 
 struct groups {
     struct group **group; // owned
     uint32_t count, space;
-    uint32_t size; // places of each, at most 64
+    uint32_t size; // places per group, at most 64
     bool by_host;
     uint64_t generation; // the newest number; 0: none yet
 };
@@ -34,19 +34,23 @@ struct groups {
 void groups_init(struct groups *g, uint32_t size, bool by_host);
 void groups_release(struct groups *g);
 
-// The place for a worker of that host: of a group that is there, or of the next
-// one.
+// Returns the place for a worker of that host: in an existing group, or in the
+// next one.
 uint64_t groups_place(const struct groups *g, const char *host);
 
+// Takes a place that groups_place returned; makes its group if it is the next
+// one.
 enum sl_err groups_take(struct groups *g, uint64_t place, const char *host);
 
 // The member leaves the place, and the ring.
 void groups_leave(struct groups *g, uint64_t place, uint64_t member);
 
+// Returns the group that `place` is in; NULL if it does not exist.
 struct group *groups_at(const struct groups *g, uint64_t place);
 
-// A group whose members all have space in another, which is no smaller: they
-// had better go there. Both run. NULL: there is none.
+// Returns a running group whose members all have space in another running one,
+// which is no smaller: its members had better move there. NULL: no group is
+// spare.
 struct group *groups_spare(const struct groups *g);
 
 static inline uint32_t group_places_taken(const struct group *g)
@@ -54,7 +58,7 @@ static inline uint32_t group_places_taken(const struct group *g)
     return (uint32_t)__builtin_popcountll(g->taken);
 }
 
-// It runs, and this is its first member.
+// Says whether the group runs and `member` is its first member.
 bool group_leads(const struct group *g, uint64_t member);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/rules/member.c -- the table of members, and who is alive.
+// coordinator/rules/member.c -- the table of members, and which are alive.
 //
 //             a heartbeat says so           member_check: silent
 //   READY <------------------------> DRAINING ------+
@@ -224,7 +224,8 @@ void member_sends(struct member *m)
         list_push_back(&m->of->unsent, &m->unsent);
 }
 
-// Of the last few: a worker that comes to another job learns soon.
+// Weight of the newest lease in the mean: a worker that comes to another job
+// learns its pace within a few leases.
 #define PACE_SHARE 0.125
 
 void member_begins(struct member *m, uint64_t now_ms)
@@ -321,8 +322,8 @@ const unsigned member_moves[MEMBER_STATES] = {
                        MOVES_TO(MEMBER_LOST),
 };
 
-// The only function of the program that changes a member's state. False: it is
-// in that state already.
+// The only function of the program that changes a member's state. Returns false
+// if m is in that state already.
 static bool enter(struct member *m, enum member_state next)
 {
     if (m->state == next)

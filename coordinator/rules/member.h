@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/rules/member.h -- who is alive.
+// coordinator/rules/member.h -- which members are alive.
 //
 // A member is one process that keeps an Attend stream. It is seen with
 // every message; silence makes it suspect after two missed heartbeats (then
@@ -29,12 +29,12 @@
 // Heartbeats that may be missed before a member is suspect.
 #define MEMBER_MISSED 2
 
-// A worker that handed something back is given nothing for so long, so that
-// nobody spins.
+// For how long a worker that handed a lease back is given none, so that it does
+// not spin.
 #define MEMBER_PAUSE_MS 100
 
-// One that stood still gets nothing until it lets go; but a program that knows
-// nothing of that answer is tried again after so long.
+// A worker that stood still gets no lease until it lets the old one go; a
+// program that does not know that answer is tried again after this long.
 #define MEMBER_DEBT_MS 600000
 
 enum member_role {
@@ -50,18 +50,18 @@ enum member_state {
     MEMBER_STATES,
 };
 
-// Lost members that are remembered, of each role; and for how long people are
-// told of one on which nothing waits.
+// Most lost members of each role that are remembered; and for how long people
+// are told of one on which nothing waits.
 #define MEMBERS_LOST_MOST 100
 #define MEMBERS_LOST_MS 3600000
 
 // Which states may follow each (moves.h).
 extern const unsigned member_moves[MEMBER_STATES];
 
-// By what a member claims its name.
+// The proof by which a member claims its name.
 enum member_claim {
-    MEMBER_LOCAL, // of this host: it shows no certificate
-    MEMBER_ANY,   // one that many may show
+    MEMBER_LOCAL, // this host, without a certificate
+    MEMBER_ANY,   // a certificate that many members may show
     MEMBER_OWN,   // a certificate of that name
 };
 
@@ -70,32 +70,32 @@ struct member_hello {
     enum member_role role;
     enum member_claim claim;
     const char *name, *address, *host, *version, *device;
-    const char *certificate; // that it shows; NULL, "": none
+    const char *certificate; // the name on its certificate; NULL, "": none
     uint64_t process, pid;
     bool external, map_changes, waits_for_round;
-    bool log_lines;        // it can be asked for lines of its log
+    bool log_lines;        // it answers requests for lines of its log
     bool ranks;            // external: may be a rank
     bool groups;           // external: may be a member of a group
     bool no_store;         // worker: writes no parts of checkpoints
-    uint64_t only_job;     // 0: any that suits it
-    uint32_t edition;      // of the layers, that it knows
+    uint64_t only_job;     // the only job that it takes; 0: any
+    uint32_t edition;      // newest edition of the layers that it knows
     uint64_t memory_bytes; // that it may use; 0: not said
 };
 
 // A lease of an older stream that a worker still computes, as its heartbeats
-// say: what it has of this one waits behind it.
+// say: leases of the present stream wait behind it.
 struct member_before {
     uint64_t job; // 0: none was seen
     struct attempt attempt;
     uint64_t progress, seen_ms;
 };
 
-// An attempt that was revoked because it stood still, or because another worker
-// had contributed for the same slot, and not answered yet.
+// An attempt that was revoked, because it stood still or because another worker
+// had contributed for the same slot, and that its worker has not let go yet.
 struct member_debt {
     uint64_t job; // 0: none
     uint64_t closure;
-    bool second; // another worker was first
+    bool second; // the cause: another worker was first
     struct attempt attempt;
     uint64_t until_ms; // forgiven then
 };
@@ -111,14 +111,15 @@ struct member {
     enum member_claim claim;
     enum member_state state;
     char *name, *address, *host, *version, *device; // owned
-    // It says, of its draining; how it was lost; owned, or NULL: it leaves.
+    // The member's reason for draining, or how it was lost; owned; NULL: it
+    // leaves without a reason.
     char *why;
     uint64_t process, pid;
-    uint64_t identity; // of its name, whatever process has it
-    uint64_t witness;  // whose word its word is (witness.h)
+    uint64_t identity; // hash of its name, whichever process has it
+    uint64_t witness;  // its number as a witness (witness.h)
     bool external, ranks, groups, no_store, map_changes, waits_for_round,
         log_lines, draining;
-    bool drained;      // by an admin, whatever it says itself
+    bool drained;      // an admin drains it, whatever its heartbeats say
     uint64_t only_job; // worker: as member_hello
     uint32_t edition;
     uint64_t attached_ms, seen_ms;
@@ -126,22 +127,23 @@ struct member {
     uint64_t memory_bytes;   // that it may use; 0: not said
     uint64_t resident_bytes;
     struct busy busy;
-    struct offset clock;              // how far its own is from ours
-    struct list leases;               // worker: struct work, oldest first
+    struct offset clock; // offset of its clock from the coordinator's
+    struct list leases;  // worker: struct work, oldest first
     uint32_t lease_count, lease_most; // most: see dispatch.h
-    bool seated;             // worker: one of those is a place in a group
+    bool seated;             // worker: one of `leases` is a place in a group
     struct list_node unsent; // in members.unsent
-    uint32_t leases_unsent;  // the last so many of its leases
-    bool refills;    // worker: from when it holds half of the most, until all
-    double lease_ms; // worker: that one takes, lately
-    uint64_t lease_from_ms; // worker: the one under way, about
+    uint32_t leases_unsent;  // how many of its newest leases are unsent
+    // worker: takes leases, from half of lease_most until it has all
+    bool refills;
+    double lease_ms;        // worker: recent time per lease
+    uint64_t lease_from_ms; // worker: when the lease under way began, about
     struct map opened;      // worker: job -> struct opened, see job.h
-    struct map losing;      // worker: job -> job, of leases taken while suspect
+    struct map losing; // worker: job -> job, for leases taken while suspect
     struct member_debt owes;     // worker
     struct member_before before; // worker
     struct map conduct;          // worker: job -> struct conduct, owned
-    // psserver: ended job that it was told to close -> reports of it that are
-    // still heard, a number.
+    // psserver: ended job that it was told to close -> how many of its reports
+    // are still heard.
     struct map closing;
 };
 
@@ -151,7 +153,7 @@ struct members {
     // Workers that hold 0, 1, ... leases and may be given more.
     struct list open[DISPATCH_LEASES_MOST];
     struct list unsent; // workers that leases are to be sent to
-    struct list lost;   // by members_lose, newest first
+    struct list lost;   // lost members, newest first
     struct map by_id;
     uint32_t workers, psservers;
 };
@@ -159,72 +161,78 @@ struct members {
 void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms);
 void members_release(struct members *ms); // frees all members
 
-// `id` is the caller's, not 0, never used before. What is remembered of a lost
-// member of this role and name is forgotten.
+// Adds a member as *out, and forgets what is remembered of a lost member of
+// this role and name. `id` is the caller's choice: not 0, never used before.
 enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
                         const struct member_hello *hello, uint64_t now_ms);
+// Removes and frees m.
 void members_remove(struct members *ms, struct member *m);
 
-// Removes one that is MEMBER_LOST and holds nothing, and remembers in `lost`
+// Removes m, which is MEMBER_LOST and holds nothing, and remembers in `lost`
 // what it was, how it did with jobs, when it was seen, and `why`.
 void members_lose(struct members *ms, struct member *m, const char *why);
 
-// What a heartbeat says: why it takes nothing, and what it computes on by now;
-// "" says nothing. Without memory the old text stays.
+// Takes what a heartbeat says: `why` the member takes nothing ("": it takes
+// leases), and the device that it computes on by now ("": as before). Without
+// memory the old texts stay.
 void member_describe(struct member *m, const char *why, const char *device);
 
-// A worker holds so many leases now; it is the last of those who do. A place in
-// a group is nothing that it computes.
+// Notes that worker m holds `leases` leases, and puts it last among the workers
+// that hold as many. A place in a group does not count as a lease to compute.
 void member_holds(struct member *m, uint32_t leases);
 
-// Of those that it may be given more than it has.
+// Returns the number of leases that the worker holds, not counting its place in
+// a group.
 uint32_t member_computes(const struct member *m);
 
-// Its newest lease goes with the next send_leases.
+// Marks the newest lease of m for the next send_leases.
 void member_sends(struct member *m);
 
-// A worker is given one more lease.
+// Notes that worker m is given one more lease.
 void member_begins(struct member *m, uint64_t now_ms);
 
-// A worker has completed one, which it still holds: so it is learned how long
-// they take, and it may hold as many as last `ahead_ms` (dispatch_most).
-// Nothing is learned from those that fail.
+// Notes that worker m completed a lease, which it still holds, and so learns
+// how long its leases take: it may hold as many as last `ahead_ms`
+// (dispatch_most). Leases that fail teach nothing.
 void member_completes(struct member *m, uint64_t now_ms, double ahead_ms);
 
-// All workers get their leases as at first, until they show again how long
-// those take: none has so many that it holds completions back.
+// Resets the learnt pace of all workers, until they show again how long their
+// leases take: none has so many that it holds completions back.
 void members_forget_pace(struct members *ms);
 
 struct member *members_get(const struct members *ms, uint64_t id); // or NULL
 struct member *members_find(const struct members *ms, enum member_role role,
                             const char *name); // or NULL
-// The psserver of that name if it is attached and not silent, or NULL.
+// Returns the psserver of that name if it is attached and not silent, or NULL.
 const struct member *members_psserver(const struct members *ms,
                                       const char *name);
 
-// Whether a process takes the name of this member. A certificate of the name
-// does, and a process without one, of this host; one that many may show only if
-// the holder shows no better one and is silent, or is the same process.
+// Says whether another process may take the name of m by this claim. A
+// certificate of the name takes it, and so does a process of this host without
+// one; a certificate that many may show takes it only if m shows no better one
+// and is silent, or is the same process.
 bool member_yields(const struct member *m, enum member_claim claim,
                    uint64_t process);
 
-// A message of it came. True if it had been suspect: it is back.
+// Notes a message of m. Returns true if m had been suspect: it is back.
 bool member_seen(struct member *m, uint64_t now_ms);
 
-// An admin drains it, or takes it back.
+// Drains m at an admin's wish, or ends that.
 void member_drain(struct member *m, bool drained);
 
-// Its stream has ended.
+// Marks m as lost, whose stream has ended.
 void member_lost(struct member *m);
 
-// What its silence makes of it: READY (or DRAINING), SUSPECT or LOST.
+// Returns the state that m's silence makes of it: READY (or DRAINING), SUSPECT
+// or LOST.
 enum member_state member_judge(const struct members *ms, const struct member *m,
                                uint64_t now_ms);
 
-// Sets `state` as judged; true if it changed.
+// Sets m's state as member_judge says; returns true if it changed.
 bool member_check(const struct members *ms, struct member *m, uint64_t now_ms);
 
-// Worker: may be given leases.
+// Says whether worker m may be given leases now: it is READY, does not pause,
+// and owes no revoked attempt.
 bool member_ready(const struct member *m, uint64_t now_ms);
 
 const char *member_role_name(enum member_role role);

@@ -16,9 +16,9 @@
 
 #include <stdint.h>
 
-#define METER_POINTS 12     // of the rate's window,
-#define METER_EVERY_MS 1000 // so far apart
-#define METER_EPOCHS 4      // whose losses are remembered
+#define METER_POINTS 12     // points of the rate's window,
+#define METER_EVERY_MS 1000 // their least distance
+#define METER_EPOCHS 4      // epochs whose losses are remembered
 
 // Sums over steps, as StepMetrics has them: samples, correct and loss_sum are
 // of steps that were applied.
@@ -37,7 +37,7 @@ struct meter {
     struct {
         uint32_t epoch; // from 0
         struct meter_sums sums;
-    } epoch[METER_EPOCHS]; // by epoch % METER_EPOCHS
+    } epoch[METER_EPOCHS]; // at index epoch % METER_EPOCHS
 };
 
 void meter_init(struct meter *m);
@@ -46,28 +46,29 @@ void meter_init(struct meter *m);
 // METER_EVERY_MS. Fewer than before (a shard fell back) starts anew.
 void meter_rate_add(struct meter *m, uint64_t now_ms, uint64_t samples);
 
-// Samples per second over the window; 0 while there is no telling.
+// Returns the samples per second over the window; 0 while too little is known.
 double meter_rate(const struct meter *m, uint64_t now_ms, uint64_t samples);
 
-// What `now` says more than `*seen`; *seen becomes `now`. A report that says
-// less than before adds nothing.
+// Returns by how much `now` exceeds `*seen`, and sets *seen to `now`. A report
+// with any lower sum returns zeroes and leaves *seen.
 struct meter_sums meter_delta(struct meter_sums *seen,
                               const struct meter_sums *now);
 
+// Adds sums to those of `epoch`, and forgets the epoch METER_EPOCHS before it.
 void meter_loss_add(struct meter *m, uint32_t epoch,
                     const struct meter_sums *sums);
 
-// Sums for the status: of `epoch`, or of the one before it if `epoch` has no
-// steps yet. Zeroes if neither has any.
+// Returns the sums for the status: of `epoch`, or of the one before it if
+// `epoch` has no steps yet. Zeroes if neither has any.
 struct meter_sums meter_loss(const struct meter *m, uint32_t epoch);
 
-// Their means; NAN if no step was applied.
+// Return the mean loss and accuracy per sample; NAN if no step was applied.
 double meter_mean_loss(const struct meter_sums *sums);
 double meter_mean_accuracy(const struct meter_sums *sums);
 
-// Takes the samples of skipped steps off what an older worker says, which
-// counts them; a step has so many samples. A newer one's are at most that
-// already.
+// Takes the samples of skipped steps off the sums of an older worker, which
+// counts them; a step has step_samples. The sums of a newer worker stay as they
+// are.
 void meter_of_applied(struct meter_sums *sums, uint64_t step_samples);
 
 #endif

@@ -28,7 +28,7 @@ static const struct conf_key keys[QUOTA_KINDS] = {
 
 // ---- reading
 
-// The tenant before the colon; *text is behind it then.
+// Reads the tenant before the colon, and moves *text behind it.
 static enum sl_err read_tenant(struct quota *q, const char **text,
                                struct sl_error *err)
 {
@@ -42,7 +42,7 @@ static enum sl_err read_tenant(struct quota *q, const char **text,
                        "checkpoints=10GiB; * is each other tenant, - is who "
                        "has none",
                        *text);
-    if (n != 1 || **text != '-') { // else nobody's: ""
+    if (n != 1 || **text != '-') { // "-" leaves the tenant ""
         memcpy(q->tenant, *text, n);
         q->tenant[n] = '\0';
     }
@@ -50,7 +50,7 @@ static enum sl_err read_tenant(struct quota *q, const char **text,
     return SL_OK;
 }
 
-// One "shards=64" of n bytes.
+// Reads one figure such as "shards=64", of n bytes.
 static enum sl_err read_figure(struct quota *q, const char *text, size_t n,
                                struct sl_error *err)
 {

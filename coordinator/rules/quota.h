@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/rules/quota.h -- what a tenant may have, and whether one job more
-// is within it.
+// coordinator/rules/quota.h -- a tenant's limits, and whether one more job is
+// within them.
 //
-// Looked at when a job is submitted: a job that was accepted is never refused
-// for it later. So checkpoints count as what jobs may come to, not as what they
-// happen to have.
+// Quotas apply when a job is submitted: a job that was accepted is never
+// refused for one later. So checkpoints count as what jobs may come to, not as
+// what they happen to have.
 //
 // Threads  pure.
 // Units    jobs, shards, bytes.
@@ -19,12 +19,13 @@
 #include "common/base/status.h"
 
 enum quota_kind {
-    QUOTA_JOBS,        // that have not ended
-    QUOTA_SHARDS,      // of those, on psservers
-    QUOTA_PARAMETERS,  // bytes of those, with the optimizer's slots
-    QUOTA_CHECKPOINTS, // bytes: of ended jobs what is stored, of others what
-                       // checkpoint.keep may come to
-    QUOTA_KEPT,        // jobs that were not deleted, ended ones too
+    QUOTA_JOBS,       // jobs that have not ended
+    QUOTA_SHARDS,     // shards of those jobs, on psservers
+    QUOTA_PARAMETERS, // bytes of parameters and optimizer slots of those jobs
+    // bytes: for ended jobs what is stored, for others what checkpoint.keep may
+    // come to
+    QUOTA_CHECKPOINTS,
+    QUOTA_KEPT, // jobs that were not deleted, ended ones too
     QUOTA_KINDS
 };
 
@@ -32,8 +33,9 @@ enum quota_kind {
 #define QUOTA_FREE UINT64_MAX
 
 struct quota {
-    char tenant[QUOTA_TENANT];  // "*": of those without one of their own; "":
-                                // of jobs that are nobody's
+    // Tenant; "*": each tenant without a quota of its own; "": jobs without a
+    // tenant.
+    char tenant[QUOTA_TENANT];
     uint64_t most[QUOTA_KINDS]; // QUOTA_FREE: no limit
 };
 
@@ -41,19 +43,22 @@ struct quota_use {
     uint64_t n[QUOTA_KINDS];
 };
 
-// Reads "a:jobs=3,shards=64,parameters=2GiB,checkpoints=10GiB"; "-" before the
-// colon is nobody.
+// Reads "a:jobs=3,shards=64,parameters=2GiB,checkpoints=10GiB" into *out; "-"
+// before the colon stands for jobs without a tenant. SL_EINVAL names the
+// mistake.
 enum sl_err quota_read(struct quota *out, const char *text,
                        struct sl_error *err);
 
-// Finds a tenant's, or NULL: it may have what it likes.
+// Returns the quota of `tenant`, that of "*" for a tenant without one, or NULL:
+// no limit.
 const struct quota *quota_of(const struct quota *list, size_t count,
                              const char *tenant);
 
-// Adds up; what is too much for a number stays the largest.
+// Adds `more` to `sum`; a figure that would overflow becomes UINT64_MAX.
 void quota_add(struct quota_use *sum, const struct quota_use *more);
 
-// Whether a tenant that has `used` may have a job that takes `more`.
+// Returns SL_OK if a tenant that has `used` may have a job that takes `more`,
+// else SL_EBUSY.
 enum sl_err quota_allow(const struct quota *q, const char *tenant,
                         const struct quota_use *used,
                         const struct quota_use *more, struct sl_error *err);

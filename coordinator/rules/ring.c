@@ -25,7 +25,7 @@ void ring_release(struct ring *r)
     memset(r, 0, sizeof(*r));
 }
 
-// ---- who is there
+// ---- ranks and members
 
 struct ring_rank *ring_find(const struct ring *r, uint64_t member)
 {
@@ -133,7 +133,7 @@ bool ring_leave(struct ring *r, uint64_t member)
     return true;
 }
 
-// ---- when
+// ---- newcomers, and when a generation is due
 
 struct ring_rank *ring_copier(const struct ring *r)
 {
@@ -152,7 +152,7 @@ void ring_copies(struct ring *r, struct ring_rank *rank)
 {
     assert(r->state == RING_RUNNING && !rank->in);
     rank->copies = true;
-    rank->able = false; // of this generation only once
+    rank->able = false; // once per generation
 }
 
 enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation)
@@ -166,7 +166,8 @@ enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation)
     return SL_OK;
 }
 
-// Those who come together are members of one generation.
+// Says whether a newcomer still copies, so that those that come together are
+// members of one generation.
 static bool copies(const struct ring *r, uint64_t now_ms)
 {
     for (uint32_t i = 0; i < r->count; i++) {
@@ -177,7 +178,7 @@ static bool copies(const struct ring *r, uint64_t now_ms)
     return false;
 }
 
-// Since when the first newcomer waits.
+// Returns since when the first newcomer waits; UINT64_MAX: none does.
 static uint64_t waits_since(const struct ring *r)
 {
     for (uint32_t i = 0; i < r->count; i++) {
@@ -187,13 +188,14 @@ static uint64_t waits_since(const struct ring *r)
     return UINT64_MAX;
 }
 
-// A generation that has begun is not disturbed while it copies its base: who
-// comes meanwhile is a member of the next one.
+// A generation that has begun is not disturbed while it copies its base: a rank
+// that comes meanwhile is a member of the next one.
 bool ring_due(const struct ring *r, uint64_t now_ms)
 {
     uint64_t since = waits_since(r);
 
-    // Those who are left wait for who has gone. One that is accused goes first.
+    // The other members wait for the one that left. One that is accused goes
+    // first.
     if (r->state != RING_NONE && r->torn)
         return true;
     if (r->accused_ms != 0)
@@ -230,7 +232,7 @@ void ring_open(struct ring *r, uint64_t generation)
     r->accused_ms = 0;
 }
 
-// Who says something of the present generation, or NULL.
+// Returns the member's rank if it speaks of the present generation, or NULL.
 static struct ring_rank *speaker(const struct ring *r, uint64_t member,
                                  uint64_t generation)
 {
@@ -257,7 +259,7 @@ enum sl_err ring_answer(struct ring *r, uint64_t member, uint64_t generation,
     if (rank == NULL || r->state != RING_OPENING || rank->answered)
         return SL_ESTALE;
     if (tag.incarnation >= generation)
-        return SL_EINVAL; // it has joined none of those numbers here
+        return SL_EINVAL; // it has joined no such generation here
     if (!ring_may_have(r, tag))
         return SL_ERANGE;
     rank->tag = tag;
@@ -321,8 +323,9 @@ enum sl_err ring_ready(struct ring *r, uint64_t member, uint64_t generation,
     return SL_OK;
 }
 
-// R5. One that has left counts no more, and neither does what it alone
-// reported: its generation is over, and the next sets progress to its base.
+// Returns the rounds that all members have reported (R5). A rank that has left
+// does not count, and neither does what it alone reported: its generation is
+// over, and the next sets progress to its base.
 static uint64_t reported_by_all(const struct ring *r)
 {
     uint64_t rounds = UINT64_MAX;
@@ -353,7 +356,7 @@ enum sl_err ring_step(struct ring *r, uint64_t member, uint64_t generation,
     return SL_OK;
 }
 
-// ---- who does not answer the others
+// ---- ranks that do not answer the others
 
 enum sl_err ring_accuse(struct ring *r, uint64_t member, uint64_t generation,
                         uint32_t suspect, uint64_t now_ms)
@@ -381,8 +384,9 @@ static uint32_t accusers(const struct ring *r, uint64_t member)
     return count;
 }
 
-// Those who cannot reach it say so one after the other, and one whose own
-// network is broken accuses somebody too. Among equals the last one goes.
+// Ranks that cannot reach a member say so one after the other, and a rank whose
+// own network is broken accuses another one too. Among equals the last one
+// goes.
 uint64_t ring_accused(const struct ring *r, uint64_t now_ms)
 {
     uint32_t most = 0;

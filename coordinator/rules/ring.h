@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/rules/ring.h -- the generations of one job's ring: who is a
-// member, which state they begin with, what they have all applied.
+// coordinator/rules/ring.h -- the generations of one job's ring: their members,
+// the state that they begin with, the rounds that all have applied.
 //
 //   NONE --open--> OPENING --choose--> COPYING --all ready--> RUNNING
 //                     ^                   |                      |
 //                     +------ open: a member left, one came -----+
 //
-// One that comes while a generation runs copies the state meanwhile: the next
-// generation is not opened for it before it has that, or gives up.
+// A rank that comes while a generation runs copies the state meanwhile: the
+// next generation is not opened for it before it has that state, or gives up.
 //
 // A generation is one set of processes (R1). Its members say which state they
-// have; whoever answers has left every older generation (R2). The base is the
-// highest of those states and the last cut (R3). A round is progress when every
-// member has reported it, and a new generation sets progress to its base (R5).
-// A rank that was lost and comes back is a newcomer like any other (R7).
+// have; a member that answers has left every older generation (R2). The base is
+// the highest of those states and the last cut (R3). A round is progress when
+// every member has reported it, and a new generation sets progress to its base
+// (R5). A rank that was lost and comes back is a newcomer like any other (R7).
 //
 // Threads  the loop.
 // Memory   ring_release frees; all zeroes is allowed.
 // Units    rounds: updates of the state since the job began; *_ms monotonic.
-// Errors   SL_ESTALE: what is said is not of the present generation, or of
-//          nobody in it, and nothing has changed. SL_EINVAL: a member says
+// Errors   SL_ESTALE: a report is not of the present generation, or not of a
+//          member of it, and nothing has changed. SL_EINVAL: a member reports
 //          what cannot be. SL_ENOMEM.
 #ifndef COORDINATOR_RULES_RING_H
 #define COORDINATOR_RULES_RING_H
@@ -30,130 +30,141 @@
 #include "common/base/status.h"
 #include "proto/wire.h"
 
-// The first generation after a start waits so long for ranks that are back.
+// For how long the first generation after a start waits for ranks that come
+// back.
 #define RING_FIRST_MS 1000
-// Newcomers of a running ring wait so long for others that come with them.
+// For how long newcomers of a running ring wait for others that come with them.
 #define RING_SETTLE_MS 200
-// And so long for one that copies the state.
+// For how long a ring waits for a newcomer that copies the state.
 #define RING_COPY_MS 600000
-// A rank that some cannot reach is put out by those who have said so by then.
+// After this long, the accusations at hand decide which rank is put out.
 #define RING_ACCUSED_MS 1500
-// In the place of an index: the rank itself.
+// The index by which a rank accuses itself.
 #define RING_SELF UINT32_MAX
 
 enum ring_state {
     RING_NONE,    // no generation, or all its members have gone
-    RING_OPENING, // its members say what state they have
-    RING_COPYING, // they bring the base into place
-    RING_RUNNING, // all have it: rounds
+    RING_OPENING, // its members report their states
+    RING_COPYING, // its members bring the base into place
+    RING_RUNNING, // all members have the base: rounds go on
 };
 
 struct ring_rank {
     uint64_t member, process;
     uint64_t joined_ms;
-    char address[WIRE_NAME_BYTES + 1], host[WIRE_NAME_BYTES + 1]; // as it said
+    // both as it said
+    char address[WIRE_NAME_BYTES + 1], host[WIRE_NAME_BYTES + 1];
     bool able;           // it can copy while rounds go on
-    bool copies;         // and does: it need not be waited for
+    bool copies;         // it was told to copy, and has not finished
     bool lanes;          // its sums have two lanes
     bool marks;          // it sums which variables have a gradient
     bool tokens;         // it shows other ranks the token of its generation
-    bool in;             // of the present generation, else it waits for one
+    bool in;             // member of the present generation, else a newcomer
     bool answered;       // tag holds
     bool holds;          // COPYING: its state is the base
     bool ready;          // the base is in place
-    struct wire_tag tag; // as it answered
-    uint64_t rounds;     // it has reported, of this generation
-    uint64_t accuses;    // member that does not answer it, or itself; 0: none
+    struct wire_tag tag; // its state, as it answered
+    uint64_t rounds;     // rounds that it has reported in this generation
+    uint64_t accuses;    // member that it cannot reach, or itself; 0: none
 };
 
 struct ring {
     enum ring_state state;
     uint64_t generation;    // the newest; 0: none ever
-    uint32_t min;           // ranks that it wants to begin with
+    uint32_t min;           // fewest members of a generation
     uint32_t settle_ms;     // of the first generation after a start
-    struct ring_rank *rank; // those who joined, oldest first; owned
+    struct ring_rank *rank; // in the order of joining; owned
     uint32_t count, space;
-    uint32_t members;     // with `in`
-    bool torn;            // a member left: those who are left wait for ever
-    struct wire_tag base; // of this generation, from COPYING on
-    bool base_is_file;    // nobody holds it: the last cut, or the seed
+    uint32_t members;     // ranks with `in`
+    bool torn;            // a member left: the others wait for ever
+    struct wire_tag base; // of this generation, valid from COPYING on
+    bool base_is_file;    // no member holds it: it is the last cut, or the seed
     uint64_t most;        // rounds that any state of the job can have
-    uint64_t last;        // of this generation; the caller's, once the base
-                          // says how many are left, until then `most`
-    uint64_t progress;    // rounds that every member has applied
-    uint64_t highest;     // rounds that any member has reported
-    uint64_t accused_ms;  // when the first accusation came; 0: none
+    // last round of this generation: set by the caller once the base says how
+    // many are left, until then `most`
+    uint64_t last;
+    uint64_t progress;   // rounds that every member has applied
+    uint64_t highest;    // rounds that any member has reported
+    uint64_t accused_ms; // when the first accusation came; 0: none
 };
 
-// `generation` is the newest of the journal; `most`: rounds that a state can
-// have, 0 where states have none.
+// Sets *r to a ring without ranks. `generation` is the newest one in the
+// journal; `most` is the highest number of rounds that a state can have, 0
+// where states have none.
 void ring_init(struct ring *r, uint64_t generation, uint32_t min,
                uint32_t settle_ms, uint64_t most);
 void ring_release(struct ring *r);
 
-// A process takes part from the next generation on. One that is there already
-// begins anew.
+// Adds a process, which takes part from the next generation on. A member that
+// is in the ring begins anew.
 enum sl_err ring_join(struct ring *r, uint64_t member, uint64_t process,
                       uint64_t now_ms);
-// It died, fell silent, or leaves. False if it was not there.
+// Takes out a member that died, fell silent or leaves. Returns false if it was
+// not in the ring.
 bool ring_leave(struct ring *r, uint64_t member);
 
 struct ring_rank *ring_find(const struct ring *r, uint64_t member); // or NULL
-// The index-th member of the generation, or NULL; a member's index, or
+// Return the index-th member of the generation or NULL; and a member's index or
 // UINT32_MAX.
 struct ring_rank *ring_member(const struct ring *r, uint32_t index);
 uint32_t ring_index(const struct ring *r, uint64_t member);
 
-// The sums of every member have two lanes.
+// Says whether the sums of every member have two lanes.
 bool ring_lanes(const struct ring *r);
-// Every member sums which variables have a gradient.
+// Says whether every member sums which variables have a gradient.
 bool ring_marks(const struct ring *r);
-// Every member shows the others a token.
+// Says whether every member shows the others a token.
 bool ring_tokens(const struct ring *r);
 
-// A newcomer that may copy the state of those who run; or NULL. ring_copies: it
-// has been told to. ring_copied: of what generation, it has it, or cannot.
+// Returns a newcomer that may copy the state of the running members, or NULL.
+// ring_copies notes that it was told to; ring_copied, that it has the state of
+// `generation` or cannot get it.
 struct ring_rank *ring_copier(const struct ring *r);
 void ring_copies(struct ring *r, struct ring_rank *rank);
 enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation);
 
-// A new generation is wanted now.
+// Says whether a new generation is to be opened now.
 bool ring_due(const struct ring *r, uint64_t now_ms);
 
-// Opens the next generation, whose number is in the journal (R1), for all who
-// are there.
+// Opens the next generation, whose number is in the journal (R1), with all
+// ranks as its members.
 void ring_open(struct ring *r, uint64_t generation);
 
-// True if a state of the job can have that tag: of a generation that was
-// opened, with rounds that exist.
+// Says whether a state of the job can have that tag: its generation was opened,
+// and its rounds exist.
 bool ring_may_have(const struct ring *r, struct wire_tag tag);
 
-// R2: it has left what was before, and this is its state. SL_EINVAL: of a
-// generation that was never opened. SL_ERANGE: of rounds that do not exist.
+// Takes the state of a member that has left all older generations (R2).
+// SL_EINVAL: its tag is of this generation or a later one. SL_ERANGE: such a
+// state cannot exist (ring_may_have).
 enum sl_err ring_answer(struct ring *r, uint64_t member, uint64_t generation,
                         struct wire_tag tag);
 
-// All members have answered, and there are enough of them.
+// Says whether all members have answered and are enough.
 bool ring_answered(const struct ring *r);
 
-// R3, R5: chooses the base; `cut` is the tag of the last cut, (0, 0) without
-// one. No manifest of the job is being written (K5).
+// Chooses the base (R3, R5); `cut` is the tag of the last cut, (0, 0) without
+// one. No manifest of the job may be under way (K5).
 void ring_choose(struct ring *r, struct wire_tag cut);
 
-// The base is in place there.
+// Notes that the base is in place at this member; the last one starts the
+// rounds. SL_EINVAL: `tag` is not that of the base in this generation.
 enum sl_err ring_ready(struct ring *r, uint64_t member, uint64_t generation,
                        struct wire_tag tag);
 
-// It has applied so many rounds. Late and repeated reports are SL_OK.
-// SL_EINVAL: fewer than its base has. SL_ERANGE: more than there are.
+// Notes that the member has applied `rounds` rounds. Late and repeated reports
+// are SL_OK. SL_EINVAL: fewer than its base has. SL_ERANGE: more than the job
+// has.
 enum sl_err ring_step(struct ring *r, uint64_t member, uint64_t generation,
                       uint64_t rounds);
 
-// It cannot reach the index-th member, and has left the generation for that.
+// Notes that the member cannot reach member `suspect` (an index, or RING_SELF),
+// and has left the generation for that.
 enum sl_err ring_accuse(struct ring *r, uint64_t member, uint64_t generation,
                         uint32_t suspect, uint64_t now_ms);
 
-// The member that is to be put out of the ring; 0: nobody, or not yet.
+// Returns the member to exclude from the ring by its accusers' reports; 0: none
+// yet.
 uint64_t ring_accused(const struct ring *r, uint64_t now_ms);
 
 #endif

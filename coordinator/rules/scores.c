@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-#define PREDICTIONS_MAX (UINT64_C(1) << 56) // of one range: sums do not wrap
+// per range, so that sums do not wrap
+#define PREDICTIONS_MAX (UINT64_C(1) << 56)
 
 static uint64_t sum(const uint64_t *counts, size_t n)
 {
@@ -23,7 +24,7 @@ static bool wants(uint32_t metrics, enum spec_metric m)
     return (metrics >> m & 1) != 0;
 }
 
-// Every output is in one bucket, and each sample has as many.
+// Says whether the buckets hold the same number of outputs for each sample.
 static bool buckets_fit(const Sluice__V1__ScoreSums *m, uint64_t samples)
 {
     uint64_t positives, negatives;
@@ -69,9 +70,9 @@ static double share(uint64_t of, uint64_t all)
     return all == 0 ? 0 : (double)of / (double)all;
 }
 
-// Under the curve of recall over the rate of false positives, in trapezoids
-// between thresholds, from the highest: what is told positive at a threshold
-// lies in its bucket or a later one.
+// Returns the area under the curve of recall over the rate of false positives,
+// in trapezoids between thresholds, from the highest: an output is told
+// positive at a threshold if it lies in that bucket or a later one.
 static double auc(const struct scores *s)
 {
     uint64_t positives = sum(s->positives, WIRE_SCORE_BUCKETS);

@@ -15,7 +15,7 @@
 #include "proto/spec.h"
 
 // Counts, which add up in any order. Distances are doubles: those of a range
-// stay apart until all are there.
+// stay apart until the results of all ranges are there.
 struct scores {
     uint64_t top, true_positives, false_positives, false_negatives;
     uint64_t positives[WIRE_SCORE_BUCKETS], negatives[WIRE_SCORE_BUCKETS];
@@ -25,15 +25,15 @@ struct scores_distances {
     double absolute, squared;
 };
 
-// Can it be of a range of so many samples, and is there what those metrics
-// want? `m` may be NULL.
+// Says whether `m` can be the sums of a range of `samples` and holds what
+// `metrics` want. `m` may be NULL.
 bool scores_fit(const Sluice__V1__ScoreSums *m, uint32_t metrics,
                 uint64_t samples);
 
 void scores_add(struct scores *s, const Sluice__V1__ScoreSums *m);
 
-// Of all samples (> 0) and the sums of their distances. A share of nothing is
-// 0, as in Keras. Accuracy is not made of scores: NaN.
+// Returns one metric over all `samples` (> 0), `sums` being their distances. A
+// share of nothing is 0, as in Keras. Accuracy is not made of scores: NAN.
 double scores_value(const struct scores *s, enum spec_metric metric,
                     const struct scores_distances *sums, uint64_t samples);
 

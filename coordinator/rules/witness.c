@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/rules/witness.c -- whose word something is: who in the lower
-// half of a number, where in the upper one.
+// coordinator/rules/witness.c -- the number of a witness: its party in the
+// lower half, its host in the upper one.
 #include "coordinator/rules/witness.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/rules/witness.h -- whose word something is, and how many words
-// are those of independent witnesses.
+// coordinator/rules/witness.h -- the witness behind a report, and how many
+// reports are those of independent witnesses.
 //
-// A witness is who says it, by its certificate or, without one, its name, and
-// where it is, its host: two are independent if they differ in both. Many names
-// under one certificate are one voice, and so are all workers of a host, which
-// have one memory and one copy of the data.
+// A witness is a party (its certificate or, without one, its name) at a place
+// (its host): two are independent if they differ in both. Many names under one
+// certificate are one voice, and so are all workers of a host, which have one
+// memory and one copy of the data.
 //
 // Threads  any.
 // Memory   values.
@@ -18,27 +18,29 @@
 
 #define WITNESS_MOST 64
 
-// Distinct ones among those that were noted, up to `most` of each.
+// The distinct parties and hosts among the witnesses noted so far, up to `most`
+// of each.
 struct witness_tally {
     uint32_t most;
     uint32_t parties, hosts;
     uint32_t party[WITNESS_MOST], host[WITNESS_MOST];
 };
 
-// Returns the number of a witness, which lasts: it is journalled.
+// Returns the number of the witness of party `who` at host `where`; the number
+// lasts, as it is journalled.
 uint64_t witness_of(const char *who, const char *where);
 
-// Says whether both are of one party, wherever they are.
+// Says whether witnesses a and b are of one party, wherever they are.
 bool witness_same_party(uint64_t a, uint64_t b);
 
-// `most` is brought into 1 .. WITNESS_MOST.
+// Empties the tally; `most` is clamped to 1 .. WITNESS_MOST.
 void witness_begin(struct witness_tally *t, uint32_t most);
 void witness_note(struct witness_tally *t, uint64_t witness);
 
-// Says whether more of them would change nothing.
+// Says whether more witnesses would change nothing.
 bool witness_enough(const struct witness_tally *t);
 
-// Returns of how many independent ones they may be, up to `most`.
+// Returns how many of the noted witnesses are independent, up to `most`.
 uint32_t witness_independent(const struct witness_tally *t);
 
 #endif
