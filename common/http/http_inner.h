@@ -22,20 +22,20 @@ struct http_table {
 struct http {
     struct loop *loop;
     struct MHD_Daemon *daemon;
-    int fd;                   // that listens; owned
-    struct loop_watch *door;  // on it; NULL: shut for a second
+    int fd;                   // listening socket; owned
+    struct loop_watch *door;  // watch on `fd`; NULL: not accepting for 1 s
     struct loop_watch *watch; // on the daemon's epoll descriptor
-    struct loop_timer *due;   // when the daemon wants to run by itself
-    struct loop_timer *tick;  // every second, while somebody is connected or
-                              // the door is shut
+    struct loop_timer *due;   // time at which the daemon wants to run
+    struct loop_timer *tick;  // every second, while a client is connected or
+                              // `door` is NULL
     struct list tables;       // of struct http_table
-    struct list peers;        // of struct http_peer; who was answered last is
-                              // the last
+    struct list peers;        // of struct http_peer; the peer that was answered
+                              // last is at the end
     struct list streams;      // of struct http_stream
     unsigned peer_count, stream_count;
     unsigned connections, viewers, request_s; // limits
-    unsigned seconds; // ticks since somebody is connected
-    char **hosts;     // owned; ended by NULL
+    unsigned seconds;                         // ticks so far
+    char **hosts;                             // owned; ended by NULL
     char address[80];
     bool near;    // loopback
     bool running; // in MHD_run
@@ -47,8 +47,8 @@ struct http_peer {
     struct list_node node;
     struct MHD_Connection *at;
     unsigned since; // tick of its beginning, or of its last answer
-    bool streams;
-    bool near; // it is of this host
+    bool streams;   // its answer is a stream
+    bool near;      // client is on this host
 };
 
 struct http_request {
@@ -58,34 +58,34 @@ struct http_request {
     const struct http_route *route;
     void *arg;
     struct buf body;
-    struct http_stream *stream; // the answer's, if it is one
+    struct http_stream *stream; // answer that is a stream; else NULL
     size_t plain;               // bytes of the path before an escape
-    bool odd;                   // its line could be read in two ways
-    bool begun;                 // its headers were looked at
-    bool refused;               // an answer is on its way
-    bool large;                 // its body is
+    bool odd;                   // request line is ambiguous
+    bool begun;                 // headers were checked
+    bool refused;               // a refusal is on its way
+    bool large;                 // body exceeds HTTP_BODY_MAX
 };
 
 struct http_stream {
     struct list_node node;
     struct http *http;
     struct MHD_Connection *at;
-    struct buf queue; // what waits
-    size_t taken;     // bytes of it that the daemon has
-    loop_fn gone;     // NULL: nobody asks
+    struct buf queue; // bytes that wait to be sent
+    size_t taken;     // bytes of `queue` that the daemon has
+    loop_fn gone;     // NULL: closed by the handler's side
     void *arg;
     bool suspended;
-    bool over;    // nothing comes any more
-    bool dropped; // nor is the queue sent
+    bool over;    // no further events come
+    bool dropped; // queued events are not sent either
 };
 
-// Listens, and sets what the server says of its address.
+// Listens at `bind`; sets h->address and h->near.
 enum sl_err http_listen(int *out, const char *bind, struct http *h,
                         struct sl_error *err);
-// Whether a Host is one of ours.
+// Returns true if `host` (of a Host header) is a name of this server.
 bool http_host_ok(const struct http *h, const char *host);
 
-// Whether an address is of this host.
+// Returns true if `at` is an address of this host.
 bool http_near(const struct sockaddr *at);
 
 // Runs the daemon.
@@ -101,29 +101,29 @@ void http_request_free(struct http_request *q);
 
 // ---- connections
 
-// Lets them in: from here on, as far as there is room. SL_ENOMEM.
+// Begins to accept connections, while there is room for them. SL_ENOMEM.
 enum sl_err http_open_door(struct http *h);
-// The daemon's callback for their beginning and end.
+// Notes the beginning and the end of a connection; a callback of the daemon.
 void http_on_peer(void *cls, struct MHD_Connection *at, void **context,
                   enum MHD_ConnectionNotificationCode code);
-// A second is over: cuts off who has not said a request for too long.
+// Cuts off clients that have not sent a whole request in time; every second.
 void http_peers_tick(struct http *h);
-// A request is over; its connection may have another.
+// Notes that a request has ended; its connection may bring another.
 void http_peer_answered(struct http *h, struct MHD_Connection *at);
-// Has the daemon run in the loop's next turn.
+// Makes the daemon run in the next turn of the loop.
 void http_run_soon(struct http *h);
 // Cuts a connection off; the daemon then notices.
 void http_cut_off(struct MHD_Connection *at);
-// It has got its answer, which does not end: it may stay.
+// Notes that a connection's answer is a stream, so it may stay.
 void http_peer_streams(struct MHD_Connection *at);
 
 // ---- streams
 
-// The answer of a stream, NULL without memory; its end, told by the daemon.
+// Returns the daemon's answer that sends a stream; NULL without memory.
 struct MHD_Response *http_stream_response(struct http_stream *s);
-void http_stream_ended(struct http_stream *s);
-void http_streams_beat(struct http *h);
-// Has the daemon go on with it: before everything ends.
+void http_stream_ended(struct http_stream *s); // its request has ended
+void http_streams_beat(struct http *h);        // sends each a comment
+// Makes the daemon go on with a suspended stream, so that it can end.
 void http_stream_resume(struct http_stream *s);
 
 #endif

@@ -83,7 +83,8 @@ static bool make_room(struct http *h, bool near)
     return h->peer_count < h->connections;
 }
 
-// Without a descriptor for whoever waits the socket would be readable for ever.
+// Stops accepting for a second: when descriptors are out, the listening socket
+// stays readable and the loop would spin.
 static void shut_door(struct http *h)
 {
     loop_watch_free(h->door);
@@ -125,7 +126,7 @@ enum sl_err http_open_door(struct http *h)
     return rc;
 }
 
-// ---- who is there
+// ---- connections
 
 static bool is_near(struct MHD_Connection *at)
 {
@@ -142,7 +143,7 @@ static void peer_begins(struct http *h, struct MHD_Connection *at,
     struct http_peer *p = sl_calloc(1, sizeof(*p));
 
     *context = p;
-    if (p == NULL) { // it could not be watched
+    if (p == NULL) { // no memory to time this connection
         http_cut_off(at);
         return;
     }
@@ -201,7 +202,7 @@ void http_peer_streams(struct MHD_Connection *at)
         p->streams = true;
 }
 
-// MHD closes who is idle; here is who trickles.
+// MHD closes idle connections; this closes those that send a byte now and then.
 void http_peers_tick(struct http *h)
 {
     h->seconds++;

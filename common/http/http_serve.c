@@ -107,7 +107,7 @@ static enum MHD_Result refuse(struct http_request *q, int status,
     return send_answer(q, &a);
 }
 
-// ---- whose request it is
+// ---- the route of a request
 
 static unsigned method_of(const char *method)
 {
@@ -117,8 +117,9 @@ static unsigned method_of(const char *method)
     return strcmp(method, MHD_HTTP_METHOD_POST) == 0 ? HTTP_POST : 0;
 }
 
-// The names of routes stand as they are: to whoever compares bytes before us,
-// "%2f" is no "/". What a "*" stands for may have escapes.
+// Returns true if `route` serves the path. Names of routes have no escapes,
+// since to a proxy that compares bytes "%2f" is no "/"; the part behind "*" may
+// have some.
 static bool fits(const struct http_route *route, const struct http_request *q)
 {
     size_t n = strlen(route->path);
@@ -213,7 +214,8 @@ static bool is_clear(const struct http_request *q, const char *version)
                                 strcmp(version, MHD_HTTP_VERSION_1_1) == 0);
 }
 
-// "%00" would end what it is in.
+// Returns false for a path with control characters or "%00", which would end
+// the C string.
 static bool path_ok(const char *uri)
 {
     for (; *uri != '\0' && *uri != '?'; uri++) {
@@ -295,7 +297,7 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *at,
 
     (void)cls, (void)at;
     if (q == NULL)
-        return MHD_NO; // there was no memory for it
+        return MHD_NO; // http_on_line had no memory for the request
     if (!q->begun) {
         q->begun = true;
         q->path = url;

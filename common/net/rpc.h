@@ -91,8 +91,8 @@ void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg);
 
 // ---- addresses: "host:port", "[::1]:port", "unix:/path"
 
-// Checks that `address` has one of these three forms; else SL_EINVAL, whose
-// text shows them. Port 0 is allowed (a server then chooses one).
+// Checks that `address` has one of these three forms; else SL_EINVAL with a
+// text that shows them. Port 0 is allowed (a server then chooses one).
 enum sl_err rpc_address_check(const char *address, struct sl_error *err);
 
 // Returns true if no other machine can reach the address: unix:, localhost,
@@ -278,8 +278,8 @@ enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err);
 
 // Serves calls over the socket `fd` of rpc_socket_pair as well, until its peer
 // closes it. Takes the descriptor in every case. The process with the other
-// end may call any unary method, so give it only to a peer whose identity is
-// proved. SL_ESTATE after rpc_server_stop, SL_EINVAL for another kind of
+// end may call any unary method, so give it only to a peer that has proved its
+// identity. SL_ESTATE after rpc_server_stop, SL_EINVAL for another kind of
 // descriptor.
 enum sl_err rpc_server_adopt(struct rpc_server *server, int fd,
                              struct sl_error *err);
@@ -409,11 +409,11 @@ void rpc_channel_free(struct rpc_channel *channel);
 
 const char *rpc_channel_address(const struct rpc_channel *channel);
 
-// Sends small calls (rpc_call_options) over the socket `fd` from now on, whose
-// other end a server of this host adopted. When the socket ends, its open calls
-// end with SL_EUNAVAIL, and later calls use the channel's connection again.
-// Takes the descriptor in every case. SL_EEXIST: the channel has a socket
-// already; SL_EINVAL: `fd` is not of rpc_socket_pair.
+// Sends small calls (rpc_call_options) over the socket `fd` from now on; a
+// server of this host has adopted its other end. When the socket ends, its open
+// calls end with SL_EUNAVAIL, and later calls use the channel's connection
+// again. Takes the descriptor in every case. SL_EEXIST: the channel has a
+// socket already; SL_EINVAL: `fd` is not of rpc_socket_pair.
 enum sl_err rpc_channel_adopt(struct rpc_channel *channel, int fd,
                               struct sl_error *err);
 bool rpc_channel_adopted(struct rpc_channel *channel); // has a live socket
@@ -422,8 +422,9 @@ bool rpc_channel_adopted(struct rpc_channel *channel); // has a live socket
 // reads. After that, call rpc_channel_break.
 #define RPC_BREAK_MS 250
 
-// Closes all connections of this process to the channel's address, whose calls
-// end; other channels dial again. Does nothing if the address has a host name.
+// Closes all connections of this process to the channel's address, so that
+// their calls end; other channels dial again. Does nothing if the address has a
+// host name.
 void rpc_channel_break(struct rpc_channel *channel);
 
 // Connects at once, if the channel was waiting to try again.
@@ -455,7 +456,7 @@ typedef void (*rpc_done_fn)(void *arg, enum sl_err code,
                             const struct sl_error *err,
                             const struct sl_slices *reply);
 
-// Starts a unary call, whose end `done` receives. Takes `msg` in every case
+// Starts a unary call; `done` receives its end. Takes `msg` in every case
 // (NULL: empty). `method` need not outlive the call. *ticket is set before
 // `done` can run; NULL is allowed. Does not retry.
 void rpc_call_start(struct rpc_channel *channel, const char *method,

@@ -48,7 +48,7 @@ struct rpc_io {
     atomic_uint turn;      // index of the next thread to be picked
     bool frugal;           // option `frugal`
     atomic_size_t users;   // number of servers and channels
-    grpc_channel *nowhere; // channel whose calls end at once
+    grpc_channel *nowhere; // channel on which calls end at once
     void (*pause)(void *arg);
     void *pause_arg;
     unsigned threads;

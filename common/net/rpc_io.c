@@ -79,7 +79,7 @@ static void forward_log(gpr_log_func_args *args)
 
     if (warns && !may_say(&left_out))
         return;
-    if (meaning != NULL) // on a server this is the only line about it
+    if (meaning != NULL) // on a server no call reports the failure
         LOG(WARN, "handshake failed", "why=%s text=%s left_out=%u", meaning,
             args->message, left_out);
     else if (warns)

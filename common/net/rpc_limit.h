@@ -71,8 +71,8 @@ struct rpc_limit {
 void rpc_limit_init(struct rpc_limit *l, const struct rpc_limits *most);
 void rpc_limit_release(struct rpc_limit *l); // after all calls have left
 
-// Counts `call` (all zeroes) as an open call of the peer `who`. `trusted`: the
-// peer runs as this host's own user and has no limit of its own. SL_EBUSY: a
+// Counts `call` (all zeroes) as an open call of a peer (`who`). `trusted`: it
+// runs as this host's own user and has no limit of its own. SL_EBUSY: a
 // limit is reached, and nothing was counted; SL_ENOMEM.
 enum sl_err rpc_limit_enter(struct rpc_limit *l, struct rpc_limit_call *call,
                             const char *who, bool trusted,
@@ -99,12 +99,12 @@ void rpc_limit_answer(struct rpc_limit *l, struct rpc_limit_call *call,
                       size_t bytes);
 void rpc_limit_leave(struct rpc_limit *l, struct rpc_limit_call *call);
 
-// Counts a refused call of the peer `who`. Returns the number of its refusals
-// since the last log line about it if a new line is due, else 0.
+// Counts a refused call of this peer. Returns the number of its refusals since
+// the last log line about it if a new line is due, else 0.
 unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
                            uint64_t now_ms);
 
-// Counts a call that the peer `who` may not make. Returns true if it may be
+// Counts a call that this peer may not make. Returns true if it may be
 // logged; *left_out is then the number of such calls without a line before.
 bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
                       unsigned *left_out);

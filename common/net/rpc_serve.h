@@ -126,7 +126,7 @@ void serve_post(struct rpc_call *c, struct served *served);
 // Refuses all waiting calls, now and later, with SL_EUNAVAIL.
 void serve_close(struct rpc_server *s);
 
-// Ends calls whose peers took too long, and streams of peers with a revoked
+// Ends calls of peers that took too long, and streams of peers with a revoked
 // certificate. *serial: the certificates' serial at the last look.
 void serve_look(struct rpc_server *s, unsigned *serial);
 

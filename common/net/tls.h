@@ -87,8 +87,8 @@ unsigned tls_files_serial(const struct tls_files *files); // from 1
 // list should be replaced (*crl; 0: there is none, or it gives no date).
 void tls_files_ends(struct tls_files *files, time_t *cert, time_t *crl);
 
-// Returns true if the revocation list in use names a peer's certificate, whose
-// PEM text is `pem`, `n` bytes.
+// Returns true if the revocation list in use names the certificate of a peer,
+// given as `n` bytes of PEM.
 bool tls_files_revoke(struct tls_files *files, const char *pem, size_t n);
 
 // Copies the texts in use and their serial. SL_ENOMEM.

@@ -23,7 +23,7 @@
 
 struct tls_peer {
     char id[TLS_PEER_ID]; // the first URI of its SAN, else its common name;
-                          // "" without either, or if the name is too long
+                          // "" without both, or if the name is too long
     unsigned uris;        // number of URIs in its SAN
     time_t ends;          // time of its expiry; 0: it is no certificate
 };

@@ -79,7 +79,7 @@ static enum sl_err from_shared_file(struct credential *out,
     const char *path = environment("AWS_SHARED_CREDENTIALS_FILE");
     const char *home = environment("HOME");
     char own[4096];
-    // What somebody named has to be there.
+    // A file or profile that the user has named must exist.
     bool must = path != NULL || environment("AWS_PROFILE") != NULL;
 
     if (path == NULL && home == NULL)
@@ -150,7 +150,7 @@ static enum sl_err renew_locked(struct credentials *c, uint64_t now,
         c->renew_s = renew_at(&fresh, file, now);
         return SL_OK;
     }
-    // What is not over yet is better than nothing.
+    // Renewing failed: the old key is used until it expires.
     if (c->key.id != NULL && c->key.expires_s > now) {
         c->renew_s = now + AGAIN_S;
         return SL_OK;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/store/credentials.h -- the keys with which requests are signed.
 //
-// Where from, in this order; the first that is there is asked, and no other:
+// Sources, in this order; the first that exists is asked, and no other:
 //
 //   1. a file that was named (then nothing else)
 //   2. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
@@ -18,8 +18,8 @@
 //
 // Threads  any; one renews, the others wait for it.
 // Memory   credentials_free; a key: credential_release, which wipes it.
-// Errors   SL_EAUTH says what was looked for where; SL_EUNAVAIL: a service did
-//          not answer, or gives none any more.
+// Errors   SL_EAUTH lists the sources that were tried; SL_EUNAVAIL: a service
+//          did not answer, or gives no keys any more.
 #ifndef COMMON_STORE_CREDENTIALS_H
 #define COMMON_STORE_CREDENTIALS_H
 
@@ -35,16 +35,20 @@ struct credential {
     uint64_t expires_s; // since 1970; 0: never
 };
 
-// `file` may be NULL. Nothing is read yet.
+// Makes a keeper of keys; `file` is the named file of source 1, or NULL. Reads
+// no source yet.
 enum sl_err credentials_new(struct credentials **out, const char *file,
                             struct sl_error *err);
 void credentials_free(struct credentials *c);
+
+// Copies the key in use to *out, after reading or renewing it where due. May
+// wait for a service.
 
 enum sl_err credentials_get(struct credentials *c, struct credential *out,
                             struct sl_error *err);
 void credential_release(struct credential *key);
 
-// Somebody refused them: the next get asks anew.
+// Notes that a service refused the key: the next credentials_get reads it anew.
 void credentials_refused(struct credentials *c);
 
 #endif

@@ -103,8 +103,8 @@ static struct web_ask get(const char *url, const char *header)
 
 // ---- of a container
 
-// Over plain HTTP only those that lie on the host itself: the token would go to
-// anybody else.
+// Returns true for an address on the host itself. Plain HTTP is used to no
+// other, because the token could be read on the way.
 static bool is_near(const char *host, size_t bytes)
 {
     static const char *const near[] = {"127.0.0.1",      "localhost",
@@ -221,8 +221,8 @@ static const char *machine(void)
     return at == NULL ? MACHINE : at;
 }
 
-// IMDSv2 gives nothing without such a token. Where nobody answers there is no
-// machine with a role.
+// Fetches the token that IMDSv2 demands before it answers. If no service
+// answers, this machine has no role.
 static enum sl_err machine_token(struct web *w, char *header, size_t size,
                                  struct sl_error *err)
 {

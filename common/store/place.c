@@ -19,8 +19,8 @@ struct store_setup store_setup_of(const struct conf *conf)
     };
 }
 
-// Whoever was ended while S3 was away comes back when it is there, and is not
-// taken for one that cannot work.
+// Waits until the store answers: a daemon that restarts while S3 is away must
+// not fail as if its settings were wrong.
 static enum sl_err await(struct fs *fs, const char *name, struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;

@@ -47,16 +47,16 @@
     }
 // clang-format on
 
-// For daemons, whose tables are theirs (conf_add).
+// STORE_KEYS as a table, for daemons (conf_add).
 extern const struct conf_key store_keys[];
 
+// Returns the settings of S3 in `conf`; strings are borrowed from it.
 struct store_setup store_setup_of(const struct conf *conf);
 
-// The file system of *name, and the name by which others may be told of it: of
-// a folder, which is made, the absolute path; of S3 the name without a '/' at
-// its end. For daemons that start: while nobody answers there it is asked again
-// and again, and the log says so; what else is wrong is an error. On failure
-// the name stays the caller's.
+// Opens the store *name for a daemon that starts. Replaces *name by the name to
+// tell other processes: the absolute path of a folder, which is made, or an S3
+// name without a '/' at its end. While S3 does not answer it asks again, and
+// logs that; other failures are errors. *name stays the caller's.
 enum sl_err store_place(struct fs **out, char **name, const struct conf *conf,
                         struct sl_error *err);
 

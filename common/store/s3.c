@@ -45,7 +45,7 @@ static void give_web(struct s3 *s, struct web *w)
 
 // ---- a request in words
 
-// Texts of one try, whose pairs and lines point into each other.
+// Texts of one try; its pairs and lines point into each other.
 struct request {
     struct buf host, path, url, authorization, lines;
     char date[SIGV4_DATE], payload[SHA256_HEX];
@@ -62,7 +62,7 @@ static void request_release(struct request *r)
     buf_release(&r->url);
     buf_release(&r->authorization);
     if (r->lines.data != NULL)
-        explicit_bzero(r->lines.data, r->lines.len); // a token is in it
+        explicit_bzero(r->lines.data, r->lines.len); // wipes the session token
     buf_release(&r->lines);
 }
 
@@ -165,7 +165,8 @@ static enum sl_err make_request(struct request *r, struct web_ask *web,
 
 // ---- sent
 
-// Whoever sends a byte now and then does not stall, and would never end.
+// Returns the time limit of a whole request, in ms: a peer that sends a byte
+// now and then does not stall, and would never end.
 static uint32_t whole_ms(const struct s3_ask *ask)
 {
     uint64_t bytes = ask->body_bytes + ask->into_bytes;
@@ -211,8 +212,8 @@ static enum sl_err send_once(struct s3 *s, const struct s3_ask *ask,
     return rc;
 }
 
-// A half to the whole of the pause, so that those who failed together do not
-// come back together.
+// Returns the pause before the next try, in ms: a random half to the whole of
+// the step, so that clients that failed together do not retry together.
 static uint64_t pause_ms(unsigned tries)
 {
     uint64_t pause = tries > 6 ? MOST_PAUSE_MS : FIRST_PAUSE_MS << (tries - 1);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/store/s3.h -- between the parts of the file system over S3.
+// common/store/s3.h -- types and functions that the s3*.c files share.
 //
 //   s3_fs      the vtable           s3_upload  an object in parts
 //   s3_read    a file to read       s3_object  an object in one request
 //   s3_write   a file to write      s3_list    names
 //              s3, s3_answer: one request, until it is answered
 //
-// Threads  any: a struct s3 has a lock for its connections, and else does not
-//          change. A call lasts up to patience_ms and one request's time.
-// Memory   an answer is released also where the call failed.
+// Threads  any: a struct s3 has a lock for its connections; its other fields do
+//          not change. A call lasts up to patience_ms and one request's time.
+// Memory   an answer must be released also if the call failed.
 #ifndef COMMON_STORE_S3_H
 #define COMMON_STORE_S3_H
 
@@ -23,18 +23,18 @@
 
 #define S3_KEY 1025 // bytes, with the 0
 #define S3_ETAG 256
-#define S3_MARK 17        // who wrote an object, in hex
-#define S3_PAIRS 8        // of a request
-#define S3_CONNECTIONS 16 // that are kept while nobody uses them
+#define S3_MARK 17        // bytes of a writer's mark, in hex, with the 0
+#define S3_PAIRS 8        // query or header pairs of a request
+#define S3_CONNECTIONS 16 // idle connections that are kept
 
 struct s3_setup {
-    const char *endpoint; // "" in any: none is given
+    const char *endpoint; // "" means not given, as in the next three
     const char *region;
     const char *credentials;
     const char *trust;
     bool path_style;
     uint32_t patience_ms; // how long a request is tried
-    size_t part_bytes;    // of an upload; S3 wants 5 MiB at least
+    size_t part_bytes;    // size of an upload's parts; S3 wants >= 5 MiB
 };
 
 #define S3_PATIENCE_MS 30000
@@ -49,27 +49,30 @@ struct s3 {
     uint32_t patience_ms;
     size_t part_bytes;
     struct credentials *keys;
-    pthread_mutex_t lock; // below
+    pthread_mutex_t lock; // for idle and idle_count
     struct web *idle[S3_CONNECTIONS];
     size_t idle_count;
 };
 
-// Makes all but the file system; asks nobody.
+// Makes the client without its file system; sends no request.
 enum sl_err s3_new(struct s3 **out, const struct s3_setup *setup,
                    struct sl_error *err);
 void s3_free(struct s3 *s);
 
-// The same with the file system. Only tests free it.
+// Makes the client with its file system. Only tests free it.
 enum sl_err s3_fs_new(struct s3 **out, const struct s3_setup *setup,
                       struct sl_error *err);
 
 // ---- names
 
-// "s3://bucket/a/b", with slashes as they come. SL_EINVAL with words.
+// The parts of a name "s3://bucket/a/b".
 struct s3_name {
     char bucket[64];
     char key[S3_KEY]; // "": the bucket itself
 };
+
+// Reads `path`, "s3://bucket/key"; repeated slashes count once. SL_EINVAL if it
+// is no such name.
 enum sl_err s3_name_of(struct s3_name *out, const char *path,
                        struct sl_error *err);
 
@@ -78,44 +81,51 @@ enum sl_err s3_name_of(struct s3_name *out, const char *path,
 struct s3_ask {
     const char *method;
     const struct s3_name *name;
-    bool of_bucket; // the key is no part of what is asked for
+    bool of_bucket; // the request is for the bucket; the key is left out
     struct sigv4_pair query[S3_PAIRS], header[S3_PAIRS]; // up to the first NULL
     const void *body;
     size_t body_bytes;
-    void *into; // see web.h
+    void *into; // place of a 2xx answer's body; see web.h
     size_t into_bytes;
-    uint32_t patience_ms, stall_ms; // 0: the usual
+    uint32_t patience_ms, stall_ms; // 0: defaults
 };
 
 struct s3_answer {
     struct web_answer web;
-    char code[64]; // "NoSuchKey"; "": it has none
+    char code[64]; // S3's error code, as "NoSuchKey"; "": none
     char message[256];
-    char region[64]; // that of the bucket, if it says so
+    char region[64]; // bucket's region, if the answer names it
     unsigned tries;
 };
 
-// SL_OK: answered with a 2xx, after as many tries as it took. What else an
-// answer means is in its words; *out has it in every case.
+// Sends a request, and again until it is answered or patience_ms is over. SL_OK
+// on a 2xx; else the error that the answer means, with its words. *out is
+// filled, and must be released, in every case.
 enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
                     struct s3_answer *out, struct sl_error *err);
 void s3_answer_release(struct s3_answer *a);
 
 enum s3_verdict {
     S3_DONE,
-    S3_FAILED, // and would again
-    S3_AGAIN,  // it may be better after a while
-    S3_KEYS,   // with newer keys
+    S3_FAILED, // a further try would fail too
+    S3_AGAIN,  // a further try after a pause may succeed
+    S3_KEYS,   // a further try with newer keys may succeed
 };
+
+// Reads the error in `a` and returns what to do about the request.
 enum s3_verdict s3_judge(struct s3_answer *a, const char *method);
+
+// Fills *err with what the answer to `ask` means and returns its code.
 enum sl_err s3_failed(const struct s3 *s, const struct s3_ask *ask,
                       const struct s3_answer *a, struct sl_error *err);
 
 // ---- objects
 
-// Whoever writes marks what it writes, to know it again: a second try of a
-// write that must be the first finds what the first left behind.
+// Draws a random mark, which a writer adds to its object. If the first try of a
+// conditional write succeeds without an answer, the second finds its own mark.
 void s3_mark(char out[S3_MARK]);
+
+// Returns true if the object `name` exists and bears `mark`.
 bool s3_is_ours(struct s3 *s, const struct s3_name *name, const char *mark);
 
 struct s3_object {
@@ -123,32 +133,34 @@ struct s3_object {
     char etag[S3_ETAG];
 };
 
-// Up to n bytes from `offset`; *got < n only at the end. `etag`: of which
-// version, NULL: any; *found may be NULL.
+// Reads up to `n` bytes from `offset`; *got < n only at the end. `etag` names
+// the version, NULL: any; `found` may be NULL.
 enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
                    uint64_t offset, void *to, size_t n, size_t *got,
                    struct s3_object *found, struct sl_error *err);
 enum sl_err s3_head(struct s3 *s, const struct s3_name *name,
                     struct s3_object *found, struct sl_error *err);
-// `fresh`: SL_EEXIST if there is one.
+// Writes an object of `n` bytes. `fresh`: SL_EEXIST if the name is taken.
 enum sl_err s3_put(struct s3 *s, const struct s3_name *name, const void *bytes,
                    size_t n, bool fresh, struct sl_error *err);
 enum sl_err s3_taken(const struct s3_name *name, struct sl_error *err);
 enum sl_err s3_delete(struct s3 *s, const struct s3_name *name,
                       struct sl_error *err);
 
-// Names below dir, in byte order, each once; at most `most` are asked for, 0:
-// all. What holds no name (an empty one, "..") is left out.
+// Names below a folder, in byte order, each once.
 struct s3_names {
     char **name; // owned
     size_t count, space;
-    bool any; // also if the object "dir/" itself is all there is
+    bool any; // true if anything begins with "dir/", even that object alone
 };
+
+// Lists the names below `dir`, at most `most` of them (0: all). Leaves out what
+// is no file's name (an empty one, "..").
 enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
                     struct s3_names *out, struct sl_error *err);
 void s3_names_release(struct s3_names *n);
 
-// ---- an object in parts; nothing is there before s3_upload_finish
+// ---- an object in parts, which appears with s3_upload_finish
 
 struct s3_upload {
     struct s3 *s;
@@ -161,12 +173,12 @@ struct s3_upload {
 
 enum sl_err s3_upload_begin(struct s3_upload *u, struct s3 *s,
                             const struct s3_name *name, struct sl_error *err);
-// Parts have numbers from 1, in any order; each is sent once.
+// Sends part `number` (from 1, in any order, each once) of `n` bytes.
 enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,
                            const void *bytes, size_t n, struct sl_error *err);
 enum sl_err s3_upload_finish(struct s3_upload *u, bool fresh,
                              struct sl_error *err);
-// Also one that was not begun, or is finished: then it only frees.
+// Aborts an upload that was begun and not finished, and frees its memory.
 void s3_upload_end(struct s3_upload *u);
 
 // ---- files
@@ -174,22 +186,22 @@ void s3_upload_end(struct s3_upload *u);
 struct s3_file {
     struct fs_file base;
     struct s3 *s;
-    struct s3_name name; // of what is written: without ".tmp"
+    struct s3_name name; // object's name; without ".tmp" while it is written
     bool writes;
 
-    // To be read.
+    // Of a file that is read.
     struct s3_object object;
-    pthread_mutex_t lock; // the window: bytes from `at`
+    pthread_mutex_t lock; // for the window, which begins at offset `at`
     uint8_t *window;      // owned; NULL: none
     uint64_t at;
     size_t have, space;
 
-    // To be written: the first part stays until the end, since whoever writes
-    // may come back to it; of the others, the last.
+    // Of a file that is written. The first part stays in memory until the end,
+    // since a writer may change it by fs_pwrite; so does the last.
     bool fresh, published;
     struct buf first, last;
-    uint64_t bytes; // in all
-    unsigned parts; // that are sent, but for the first
+    uint64_t bytes; // written so far, in all parts
+    unsigned parts; // number of parts sent, without the first
     struct s3_upload upload;
 };
 
@@ -215,6 +227,9 @@ enum sl_err s3_write(struct fs_file *base, const void *bytes, size_t n,
 enum sl_err s3_pwrite(struct fs_file *base, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 enum sl_err s3_sync(struct fs_file *base, struct sl_error *err);
+
+// Makes what was written appear as the object `name`. `fresh`: SL_EEXIST if the
+// name is taken. SL_ENOTSUP if an upload was begun under another name.
 enum sl_err s3_publish(struct s3_file *f, const struct s3_name *name,
                        bool fresh, struct sl_error *err);
 

@@ -14,7 +14,8 @@ static bool is_one_of(const char *code, const char *const *list)
     return false;
 }
 
-// Into a line of a log: whoever answers may send anything.
+// Copies text for a line of the log, without control characters: the peer may
+// send any bytes.
 static void take_words(char *to, size_t size, const char *from)
 {
     size_t n = 0;
@@ -74,7 +75,7 @@ enum s3_verdict s3_judge(struct s3_answer *a, const char *method)
     read_error(a);
     if (is_one_of(a->code, keys))
         return S3_KEYS;
-    // There is no word with it.
+    // The answer to a HEAD has no body, so its error has no code.
     if (strcmp(method, "HEAD") == 0 && status == 400)
         return S3_KEYS;
     if (is_one_of(a->code, again) || status == 429 || status == 500 ||
@@ -150,7 +151,7 @@ enum sl_err s3_failed(const struct s3 *s, const struct s3_ask *ask,
                       const struct s3_answer *a, struct sl_error *err)
 {
     const struct meaning *m = meaning_of(a);
-    // Only whoever asks in the wrong region is told of another one.
+    // The answer names another region only if the request went to a wrong one.
     bool moved =
         a->region[0] != '\0' && strcmp(a->region, s->region) != 0 &&
         (a->web.status == 301 || a->web.status == 307 || a->web.status == 400);

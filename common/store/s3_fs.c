@@ -37,7 +37,8 @@ static struct s3_file *file_new(struct fs *fs, const char *path,
     return f;
 }
 
-// Nobody has it yet: what is sent of it, is sent under the name that it gets.
+// Removes ".tmp" from the end of a name; false if it has none. The parts of an
+// upload are sent under the final name, and no object appears before its end.
 static bool drop_temp(struct s3_name *name)
 {
     size_t n = strlen(name->key), temp = strlen(TEMP);

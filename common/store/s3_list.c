@@ -113,7 +113,7 @@ static enum sl_err read_page(struct page *p, const struct s3_answer *a,
     p->token[0] = '\0';
     p->more = false;
     rc = xml_walk(buf_text(&a->web.body), a->web.body.len, take_field, p, err);
-    // Whoever gives the same page again would give it for ever.
+    // A server that gives the same page again would give it for ever.
     if (rc == SL_OK && p->more &&
         (p->token[0] == '\0' || strcmp(p->token, before) == 0))
         rc = sl_fail(err, SL_ECORRUPT, "the list of names does not go on");
@@ -157,7 +157,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-// "a" may be an object, and a part of the names of others.
+// Sorts the names and drops doubles: "a" may be an object and a folder.
 static void sort(struct s3_names *n)
 {
     size_t kept = 0;

@@ -69,7 +69,7 @@ void s3_mark(char out[S3_MARK])
     uint64_t chance = 0;
 
     if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
-        chance = (uint64_t)(uintptr_t)out; // then it only is less certain
+        chance = (uint64_t)(uintptr_t)out; // a mark that is less random
     snprintf(out, S3_MARK, "%016" PRIx64, chance);
 }
 
@@ -134,7 +134,7 @@ static enum sl_err read_range(const struct s3_answer *a,
 {
     uint64_t left;
 
-    // All of it, since there are no ranges or it is empty.
+    // A 200 is the whole object: fine at offset 0, else the range was ignored.
     if (!read_object(&a->web, found) || (a->web.status == 200 && offset > 0))
         return other_bytes(name, err);
     left = found->bytes > offset ? found->bytes - offset : 0;
@@ -219,7 +219,8 @@ enum sl_err s3_put(struct s3 *s, const struct s3_name *name, const void *bytes,
     if (fresh)
         ask.header[1] = (struct sigv4_pair){"if-none-match", "*"};
     rc = s3_call(s, &ask, &a, &why);
-    // Perhaps by a try of ours that nobody answered; of some, only curl knows.
+    // Perhaps an earlier try wrote the object and its answer was lost; some
+    // tries are curl's own.
     if (rc == SL_EEXIST && s3_is_ours(s, name, mark))
         rc = SL_OK;
     else if (rc == SL_EEXIST)

@@ -109,7 +109,7 @@ enum sl_err s3_pread(struct fs_file *base, uint64_t offset, void *to, size_t n,
     return rc;
 }
 
-// There is nothing to map: all of it, in memory.
+// Reads the whole object into memory, since S3 has no file to map.
 enum sl_err s3_map(struct fs_file *base, struct fs_map *out,
                    struct sl_error *err)
 {

@@ -135,13 +135,14 @@ enum sl_err s3_upload_finish(struct s3_upload *u, bool fresh,
     ask.body = parts.data;
     ask.body_bytes = parts.len;
     rc = s3_call(u->s, &ask, &a, &why);
-    // By a try that nobody answered: then the upload, or its name, is gone.
+    // Perhaps an earlier try finished the upload and its answer was lost: then
+    // the upload is gone, or the name is taken by our object.
     if ((rc == SL_EEXIST || rc == SL_ENOENT) &&
         s3_is_ours(u->s, &u->name, u->mark))
         rc = SL_OK;
     if (rc == SL_EEXIST)
         s3_taken(&u->name, err);
-    else if (rc != SL_OK) // an upload that is gone is not a name that is not
+    else if (rc != SL_OK) // a missing upload is SL_EIO, not a missing name
         rc = sl_fail(err, rc == SL_ENOENT ? SL_EIO : rc, "%s", why.text);
     if (rc == SL_OK) {
         sl_free(u->id); // nothing is left to abort

@@ -165,7 +165,7 @@ enum sl_err s3_publish(struct s3_file *f, const struct s3_name *name,
     return rc;
 }
 
-// Whoever wants it to be durable under the name that it has.
+// Publishes a file under the name with which it was opened.
 enum sl_err s3_sync(struct fs_file *base, struct sl_error *err)
 {
     struct s3_file *f = s3_file_of(base);

@@ -52,7 +52,7 @@ static enum sl_err add_word(struct words *w, const struct sigv4_pair *p)
 
     w->at[w->count++] = w->text.len;
     rc = sigv4_encode(&w->text, p->name, false);
-    // A separator below all that a name may hold, so that "a" is before "a-b".
+    // The separator sorts below any byte of a name, so "a" is before "a-b".
     if (rc == SL_OK)
         rc = buf_append_char(&w->text, '\1');
     if (rc == SL_OK)

@@ -3,8 +3,7 @@
 //
 // Our own, over common/base/hash.h: libcurl's, up to 8.10, signs some paths,
 // queries and bodies otherwise than S3 reads them. A request is signed as it
-// is sent, so whoever sends it makes its URL with sigv4_query and sigv4_encode
-// too.
+// is sent, so its URL must be made with sigv4_query and sigv4_encode too.
 //
 // Threads  any.
 // Memory   strings are borrowed for the call.
@@ -26,29 +25,32 @@ struct sigv4_pair {
 
 struct sigv4 {
     const char *method;
-    const char *path; // as it is sent, from the first '/'
-    // A query in any order, not encoded; up to the first without a name.
+    const char *path; // encoded path as sent, from the first '/'
+    // Query in any order, not encoded; a pair without a name ends it.
     const struct sigv4_pair *query;
-    // In any order, `host` among them; names in lower case. All are signed.
+    // Headers in any order, `host` among them; names in lower case. All are
+    // signed.
     const struct sigv4_pair *header;
     const char *payload; // SHA-256 of the body in hex
     const char *region, *service;
     const char *key_id, *secret;
-    char date[SIGV4_DATE]; // x-amz-date says the same
+    char date[SIGV4_DATE]; // value of the header x-amz-date
 };
 
+// Writes the wall clock `wall_us`, in microseconds since 1970, as a date.
 void sigv4_date(char out[SIGV4_DATE], uint64_t wall_us);
 
-// All but A-Z a-z 0-9 - . _ ~ as %XX; '/' stays if that is asked.
+// Appends `text` with all bytes but A-Z a-z 0-9 - . _ ~ as %XX; with `slashes`
+// '/' stays too.
 enum sl_err sigv4_encode(struct buf *out, const char *text, bool slashes);
 
-// "a=1&b=2": sorted and encoded.
+// Appends the query, sorted and encoded: "a=1&b=2".
 enum sl_err sigv4_query(struct buf *out, const struct sigv4_pair *query);
 
-// Value of the header Authorization.
+// Appends the value of the header Authorization.
 enum sl_err sigv4_sign(struct buf *out, const struct sigv4 *s);
 
-// In hex.
+// Writes the SHA-256 of `n` bytes to `out`, in hex.
 enum sl_err sigv4_hash(char out[SHA256_HEX], const void *bytes, size_t n);
 
 #endif

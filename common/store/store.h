@@ -2,33 +2,32 @@
 // common/store/store.h -- where snapshots and manifests lie: a folder, or S3.
 //
 // A store is named by the operator, never by a job: a folder, or
-// "s3://bucket/prefix" of Amazon S3 or of whatever speaks its protocol. Behind
+// "s3://bucket/prefix" of Amazon S3 or of a service with its protocol. Behind
 // both is a struct fs, to which whole paths are given
 // ("s3://bucket/prefix/cluster.id"), so that fs_join and fs_dirname work as
-// with folders. Of S3 holds:
+// with folders. A store in S3 has these rules:
 //
 // - A name appears whole, by fs_commit, fs_write_durable or fs_write_new, and
-//   is durable then; what was not committed leaves nothing (parts of an upload
-//   are aborted; of a process that died the bucket's lifecycle rule clears
-//   them).
+//   is durable then; a file that is not committed leaves nothing (its parts are
+//   aborted; after a crash the bucket's lifecycle rule clears them).
 // - fs_write_new is a conditional PUT: of several that try, one wins.
-// - A file that was opened is read from one version: if somebody replaces it
+// - A file that was opened is read from one version: if it is replaced
 //   meanwhile, reading fails.
 // - Folders are parts of names: fs_mkdirs does nothing, fs_list of one that is
 //   not there finds no name, a file may be named like a folder.
 // - fs_unlink of what is not there is SL_OK. fs_pwrite reaches the first 8 MiB
 //   of a file and its last part; there are no FS_APPEND and no fs_rename.
-// - Every call may take some 40 s where nobody answers: never on a loop's
-//   thread.
+// - Every call may take some 40 s while S3 does not answer: never call it on a
+//   loop's thread.
 //
 // Keys are those of the environment, a file, or the machine's role:
 // docs/store.md.
 //
 // Threads  any. A file: one at a time, except fs_pread (any).
-// Memory   what is given out is never freed; strings of the setup are copied.
+// Memory   file systems are never freed; strings of the setup are copied.
 // Errors   SL_EINVAL: no store has such a name, or its bucket is not there;
 //          SL_ENOTSUP: built without libcurl; SL_EAUTH, SL_EDENIED: the keys,
-//          or what they may do; SL_EUNAVAIL: nobody answered, for patience_ms.
+//          or their rights; SL_EUNAVAIL: S3 did not answer for patience_ms.
 #ifndef COMMON_STORE_STORE_H
 #define COMMON_STORE_STORE_H
 
@@ -36,7 +35,7 @@
 
 #include "common/base/fs.h"
 
-// Empty is as good as NULL.
+// Settings of S3. An empty string means the same as NULL.
 struct store_setup {
     const char *endpoint;    // "https://host:port"; NULL: AWS_ENDPOINT_URL_S3,
                              // AWS_ENDPOINT_URL, or Amazon's of the region
@@ -47,10 +46,10 @@ struct store_setup {
     unsigned patience_ms;    // how long a request is tried; 0: 30 s
 };
 
-bool store_is_s3(const char *store);
+bool store_is_s3(const char *store); // true if it begins with "s3://"
 
-// The file system of a store by its name; it is not asked yet. The same for the
-// same setup. `setup` may be NULL.
+// Opens the file system of the store named `store`, without a request to it.
+// Returns the same one for the same setup. `setup` may be NULL.
 enum sl_err store_fs(struct fs **out, const char *store,
                      const struct store_setup *setup, struct sl_error *err);
 

@@ -33,7 +33,7 @@ static bool sees(const struct xml *x, const char *what)
     return (size_t)(x->end - x->at) >= n && memcmp(x->at, what, n) == 0;
 }
 
-// To behind the next `what`.
+// Moves behind the next `what`; false if there is none.
 static bool skip_past(struct xml *x, const char *what)
 {
     const char *found =

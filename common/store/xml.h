@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/store/xml.h -- the few answers of S3 that are XML.
 //
-// A walk over elements, without recursion and in one pass; of a document that
-// is well formed in what it nests. Namespaces' prefixes are dropped, attributes
-// are passed over; document types, and entities beyond the five of XML and
-// numbers, are refused. Whoever answers may send anything: what is not
-// understood is an error, never read further.
+// A walk over elements, without recursion and in one pass; elements must nest
+// well. Prefixes of namespaces are dropped, attributes are passed over;
+// document types, and entities beyond the five of XML and numbers, are refused.
+// The peer may send any bytes: the first that the walk does not understand are
+// an error.
 //
 // Threads  any.
 // Memory   path and value are borrowed for the call of fn.
@@ -20,10 +20,11 @@
 #define XML_DEPTH 8
 #define XML_NAME 64 // bytes of a name
 
-// Called at the end of each element, "Result/Contents/Key", with the text in it
-// (behind the last element in it). It holds no 0.
+// Called at the end of each element: `path` is "Result/Contents/Key", `value`
+// the text behind its last inner element, without a 0 in it.
 typedef enum sl_err (*xml_fn)(void *arg, const char *path, const char *value);
 
+// Calls `fn` for each element of `text`. Ends with the first error of `fn`.
 enum sl_err xml_walk(const char *text, size_t n, xml_fn fn, void *arg,
                      struct sl_error *err);
 

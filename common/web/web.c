@@ -179,7 +179,7 @@ static void drop_pipe(const sigset_t *was, bool pending)
     pthread_sigmask(SIG_SETMASK, was, NULL);
 }
 
-// It would end so again.
+// Returns true if another try would end with the same error.
 static bool is_final(CURLcode code)
 {
     switch (code) {

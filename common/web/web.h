@@ -4,13 +4,13 @@
 // One call at a time over a struct web, whose connections are kept for the
 // next. curl's multi interface, because one of its waits can be ended from
 // another thread: a long poll does not hold up the daemon's end. Redirects are
-// not followed: who signs a call, or asks the host itself, means that address.
-// A URL with a user in it is refused: it looks as if it were of another host.
+// not followed: a signed call, or one to the host itself, is for that address.
+// A URL with a user name in it is refused: it looks like that of another host.
 //
 // Threads  web_call: one at a time; web_wake: any.
 // Memory   an ask is borrowed for the call; web_answer_release frees an answer.
 // Units    _ms; bytes.
-// Errors   an answer whose status is 0 says why nobody answered.
+// Errors   an answer with status 0 says in `why` what failed.
 #ifndef COMMON_WEB_WEB_H
 #define COMMON_WEB_WEB_H
 
@@ -33,24 +33,25 @@ struct web_ask {
     bool anywhere;     // https as well, over the environment's proxy; else
                        // plain HTTP of the host itself
     const char *trust; // file of authorities; NULL: the system's
-    uint32_t connect_ms, timeout_ms; // of the whole; 0: as long as it goes on
-    uint32_t stall_ms;               // no bytes for that long; 0: any
-    size_t most;                     // bytes of an answer's body
-    // The body of a 2xx answer goes here instead, if it is no longer than this.
+    uint32_t connect_ms, timeout_ms; // limit of the whole call; 0: none
+    uint32_t stall_ms;               // limit of a time without bytes; 0: none
+    size_t most;                     // limit of an answer's body, in bytes
+    // Place for the body of a 2xx answer of at most into_bytes, instead of
+    // web_answer.body. NULL: none.
     void *into;
     size_t into_bytes;
-    // Asked now and then: true ends the call. NULL: it never does.
+    // Called now and then; if it returns true the call ends. NULL: never.
     bool (*leave)(void *arg);
     void *arg;
 };
 
 struct web_answer {
-    long status;     // 0: nobody answered
-    struct buf body; // ends with a 0 that does not count
-    struct buf head; // the lines of the header
-    size_t into_bytes;
-    bool final; // nobody answered, and trying again would not help
-    char why[256];
+    long status;       // of HTTP; 0: no answer came
+    struct buf body;   // followed by a 0 that does not count
+    struct buf head;   // lines of the header
+    size_t into_bytes; // bytes written to web_ask.into
+    bool final;        // status 0, and another try would fail too
+    char why[256];     // reason of status 0
 };
 
 bool web_known(void); // false: built without libcurl
@@ -59,12 +60,13 @@ struct web *web_new(void);    // NULL: out of memory
 void web_free(struct web *w); // NULL is allowed
 void web_wake(struct web *w); // `leave` is asked at once
 
-// An answer in every case; web_answer_release.
+// Makes a call and waits for its end. Fills *out in every case; release it with
+// web_answer_release.
 void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out);
 void web_answer_release(struct web_answer *a);
 
-// Value of a header of the answer, cut to `size`; false: it has none, or a
-// longer one, and `out` is "".
+// Copies the value of the answer's header `name`. Returns false, with "" in
+// `out`, if it is absent or longer than `size`.
 bool web_header(const struct web_answer *a, const char *name, char *out,
                 size_t size);
 

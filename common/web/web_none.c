@@ -9,7 +9,8 @@ bool web_known(void)
     return false;
 }
 
-// Each call says what is missing, so nobody has to ask before.
+// Returns a web in a build without libcurl: each call on it fails with a text
+// that says so, and callers need not check web_known.
 struct web *web_new(void)
 {
     static char nothing;

@@ -28,7 +28,7 @@ struct rpc_link {
     unsigned flying;
     uint64_t ids;
     struct rpc_link_call *place[PLACES];
-    struct list ended; // calls this side ended, whose `over` is still to run
+    struct list ended; // calls ended by this side, before `over` has run
 };
 
 // ---- places
