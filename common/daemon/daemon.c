@@ -367,7 +367,8 @@ static enum sl_err new_conf(struct conf **out, const struct daemon *d)
     return rc;
 }
 
-// Only the level: other settings are borrowed by whoever asked for them.
+// Reads the log level again, and no other setting: their readers have borrowed
+// the old values.
 static void reload_level(struct daemon *d)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -595,8 +596,8 @@ static void on_measure(void *arg, struct expo *e)
         d->hooks->measure(d, d->arg, e);
 }
 
-// With port 0 nobody else knows it. A disk that is full keeps no daemon from
-// its work.
+// Writes the ops port's address to a file: with port 0 a user cannot know it. A
+// full disk is only logged.
 static void note_ops(struct daemon *d)
 {
     struct sl_error err = SL_ERROR_INIT;

@@ -50,12 +50,12 @@
 struct daemon;
 
 struct daemon_hooks {
-    // Nothing of it has to survive: a state folder is made and locked only if
-    // one is named.
+    // True if the daemon needs no state folder: one is made and locked only if
+    // --state names it.
     bool stateless;
 
     // Restores state and opens the port. `arg` is the room's own struct.
-    // On an error it has undone what it began, and stop is not called;
+    // If it fails it frees what it made, and stop is not called;
     // SL_EINVAL, SL_ENOENT, SL_ENOTSUP, SL_EAUTH, SL_EDENIED, SL_EBUSY exit
     // with 2, other transient errors with 138, the rest with 1.
     enum sl_err (*start)(struct daemon *d, void *arg, struct sl_error *err);
@@ -67,18 +67,19 @@ struct daemon_hooks {
     // Frees everything; the loop no longer runs, but still exists.
     void (*stop)(struct daemon *d, void *arg);
 
-    // Whether it can do its job (/readyz), and its figures (/metrics), when
-    // the ops port is asked; between a start that succeeded and stop. May be
-    // NULL.
+    // Write whether the daemon can do its job (/readyz), and its figures
+    // (/metrics), for a request on the ops port; between a start that succeeded
+    // and stop. May be NULL.
     void (*checks)(struct daemon *d, void *arg, struct ops_checks *c);
     void (*measure)(struct daemon *d, void *arg, struct expo *e);
 
-    // SIGHUP. The log level and the certificates are read again before. May
-    // be NULL.
+    // Handles SIGHUP. The log level and the certificates are read again before
+    // it. May be NULL.
     void (*reload)(struct daemon *d, void *arg);
 };
 
-// Never returns on a death by signal; else the exit code.
+// Runs a daemon from step 1 to 9. Returns the exit code; does not return if a
+// signal ends the process.
 int daemon_main(const struct conf_about *about, const struct conf_key *keys,
                 const struct daemon_hooks *hooks, void *arg, int argc,
                 char **argv);
@@ -86,57 +87,56 @@ int daemon_main(const struct conf_about *about, const struct conf_key *keys,
 struct loop *daemon_loop(struct daemon *d);
 const struct conf *daemon_conf(const struct daemon *d);
 
-// Reads the folders of a flag that may be given several times ("--data-root"),
-// which outlives them. *out is to be freed, after a failure too.
+// Reads the folders of `flag`, which may be given several times ("--data-root")
+// and must outlive *out. Free *out, after a failure too.
 enum sl_err daemon_roots(struct roots **out, const struct daemon *d,
                          const char *flag, struct sl_error *err);
 
-// The certificates that --tls-* name, NULL without. Lives as long as the
-// daemon; files that are replaced are found within DAEMON_LOOK_MS.
+// Returns the certificates that --tls-* name; NULL without them. They live as
+// long as the daemon; replaced files are found within DAEMON_LOOK_MS.
 #define DAEMON_LOOK_MS 1000
 const struct rpc_tls *daemon_tls(const struct daemon *d);
 
-// The ops port, for a room's own routes, which it adds as the last thing of its
-// start; NULL without --ops-bind. It is gone before hooks.stop. A file of the
-// state folder says where it is.
+// Returns the ops port, so that a room can add its own routes as the last step
+// of its start; NULL without --ops-bind. It is freed before hooks.stop. A file
+// in the state folder, DAEMON_OPS_FILE, has its address.
 #define DAEMON_OPS_FILE "ops.address"
 struct http *daemon_http(struct daemon *d);
 
-// The state folder, which exists and is locked; "-" if there is none.
+// Returns the state folder, which exists and is locked; "-" without one.
 const char *daemon_state_dir(const struct daemon *d);
 
-// True from the start of the drain: answer NOT_SERVING.
+// Returns true from the start of the drain: health checks answer NOT_SERVING.
 bool daemon_draining(const struct daemon *d);
 
-// The one line that says how it was started: a room's own pairs follow the
-// common ones. DAEMON_STARTED(d, "bind=%s tls=%s", bind, tls).
+// Logs the start line: a room's own pairs follow the common ones.
+// DAEMON_STARTED(d, "bind=%s tls=%s", bind, tls).
 #define DAEMON_STARTED(d, pairs, ...)                                          \
     LOG(INFO, "started", "version=%s pid=%d state=%s " pairs, SLUICE_VERSION,  \
         daemon_pid(), daemon_state_dir(d), ##__VA_ARGS__)
 int daemon_pid(void);
 
-// State is restored and the port accepts: READY=1, once; from within start, as
-// soon as signals are listened to.
+// Tells the service manager READY=1, once, when state is restored and the port
+// accepts. If called within start, sent as soon as signals are handled.
 void daemon_ready(struct daemon *d);
-// Not ready yet, and not stuck: the service manager gives it DAEMON_PATIENCE_S
-// more, of a start that it would have taken for failed. Nothing once it is
-// ready.
+// Asks the service manager for DAEMON_PATIENCE_S more seconds before it takes
+// the start for failed. Does nothing once the daemon is ready.
 #define DAEMON_PATIENCE_S 60
 void daemon_waits(struct daemon *d);
 void daemon_status(struct daemon *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// A room's own reason to end. daemon_stop drains first and then exits with
-// `code`; daemon_end goes to step 9 at once. The first call decides.
+// End the daemon for a room's own reason, with exit code `code`: daemon_stop
+// drains first, daemon_end goes to step 9 at once. The first call decides.
 void daemon_stop(struct daemon *d, int code);
 void daemon_end(struct daemon *d, int code);
 
-// Drains and takes everything down as daemon_stop does, and then the program
-// begins again at step 1 under the same pid, with anew_note() saying `note`. A
-// signal that comes meanwhile ends it. If that fails: DAEMON_EXIT_TRANSIENT.
+// Drains and stops as daemon_stop does, and then starts the program again at
+// step 1 under the same pid, where anew_note returns `note`. A signal meanwhile
+// ends it. If the new start fails the exit code is DAEMON_EXIT_TRANSIENT.
 void daemon_anew(struct daemon *d, const char *note);
 
-// The room has drained.
+// Tells the daemon that hooks.drain has finished.
 void daemon_drained(struct daemon *d);
 
 #endif

@@ -2,9 +2,9 @@
 // common/daemon/discover.h -- settings of a daemon that its launcher knows.
 //
 // `worker --discover slurm` takes the coordinator's address and its own name
-// and port from where Slurm says them, unless a flag, a variable or the file
-// says others. The role is the program's; `sluice run` chooses the program,
-// too.
+// and port from Slurm's variables, unless a flag, a variable of ours or the
+// file sets others. The role is the program's; `sluice run` also chooses the
+// program.
 //
 // Threads  main, before there are others. With dns it may wait for a name
 //          server.
@@ -21,13 +21,14 @@
 
 extern const struct conf_key discover_keys[];
 
-// What the settings discover, base-port and service ask of launch_find, in the
-// environment and on the host of this process. `host` is filled, and must
-// outlive *out.
+// Fills *out for launch_find from the settings discover, base-port and service,
+// this process's environment and its host. Fills `host`, which must outlive
+// *out.
 void discover_asked(struct launch_asked *out, const struct conf *c,
                     enum launch_role role, char host[DISCOVER_HOST]);
 
-// Sets what is found; `said` tells it in one line, "" for static.
+// Finds the launcher's settings for `program` and sets them in `c`; `said` gets
+// them in one line, "" for static.
 enum sl_err discover(struct conf *c, const char *program, struct buf *said,
                      struct sl_error *err);
 

@@ -22,7 +22,7 @@ enum sl_err joining_open(struct membership *m, struct fs **store_fs,
 }
 
 struct joining_work {
-    struct joining *of; // NULL: nobody wants to know any more
+    struct joining *of; // NULL: joining_release was called meanwhile
     struct membership copy;
     uint64_t cluster;
     enum sl_err rc;

@@ -36,8 +36,8 @@ static void on_beat(void *arg)
 
 // ---- probes
 
-// Who asks is answered by the loop; after a stand-still it may be that the
-// question comes before the beat.
+// Answers /livez. The loop itself answers, so after a standstill the request
+// may run before the beat that proves the loop alive.
 static void livez(void *arg, const struct http_request *q,
                   struct http_answer *a)
 {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/daemon/ops.h -- the ops port: what a daemon says to a kubelet, to
-// Prometheus, and to who looks.
+// common/daemon/ops.h -- the ops port: a daemon's answers to a kubelet, to
+// Prometheus, and to an operator.
 //
-//   /livez            200: the loop turns; nothing else is asked, least of all
-//                     a peer
-//   /readyz           200: it can do its job; 503 from the start of a drain.
+//   /livez            200: the loop turns; nothing else is checked, least of
+//                     all a peer
+//   /readyz           200: the daemon can do its job; 503 from the start of a
+//                     drain.
 //   /readyz?verbose   each check in a line: "[+]journal ok",
 //                     "[-]port failed: why"
 //   /metrics          docs/operations.md
 //
-// It has neither TLS nor tokens. What else a room serves there (http_route) is
+// It has neither TLS nor tokens. Further routes of a room (http_route) are
 // near_only, so that off loopback these three are all.
 //
 // Threads  the loop.
-// Memory   ops_free, before what its callbacks read.
+// Memory   call ops_free before freeing what its callbacks read.
 // Errors   http_new's; a taken port is SL_EBUSY.
 #ifndef COMMON_DAEMON_OPS_H
 #define COMMON_DAEMON_OPS_H
@@ -24,17 +25,18 @@
 #include "common/run/expo.h"
 #include "common/run/loop.h"
 
-#define OPS_STILL_MS 2000 // the loop stood still for longer: not live
+#define OPS_STILL_MS 2000 // a loop that stands still for longer is not live
 
 struct ops;
 
-// The checks of one answer.
+// Checks of one answer of /readyz.
 struct ops_checks {
-    struct buf text; // a line each
+    struct buf text; // one line per check
     bool failed;
 };
 
-// `name` is one of a few words; `why` is said if it is not ok, and may be NULL.
+// Adds the check `name`, one of a few fixed words; if it is not `ok`, `why`
+// (may be NULL) is its reason.
 void ops_check(struct ops_checks *c, const char *name, bool ok,
                const char *why);
 
@@ -48,6 +50,7 @@ struct ops_setup {
     void *arg;
 };
 
+// Opens the port at setup->bind with the routes above.
 enum sl_err ops_new(struct ops **out, const struct ops_setup *setup,
                     struct sl_error *err);
 struct http *ops_http(struct ops *o);
@@ -55,7 +58,7 @@ void ops_free(struct ops *o); // NULL is allowed
 
 // ---- ops_process.c
 
-// What every process has: processor time, memory, descriptors.
+// Writes the figures of any process: processor time, memory, descriptors.
 void ops_process(struct expo *e);
 
 #endif

@@ -6,8 +6,8 @@
 // less is one less to trust.
 //
 // Threads  any.
-// Errors   SL_ENOENT: nobody asked for it. SL_EIO: it could not be sent; no
-//          reason to stop.
+// Errors   SL_ENOENT: the variable is not set. SL_EIO: the datagram could not
+//          be sent; no reason to stop.
 #ifndef COMMON_DAEMON_SDNOTIFY_H
 #define COMMON_DAEMON_SDNOTIFY_H
 
@@ -15,11 +15,12 @@
 
 #include "common/base/status.h"
 
-// "READY=1", "STOPPING=1", "STATUS=...", several joined by '\n'.
+// Sends `state`: "READY=1", "STOPPING=1", "STATUS=...", or several joined by
+// '\n'.
 enum sl_err sdnotify(const char *state);
 
-// How often WATCHDOG=1 is due: half of $WATCHDOG_USEC, if that is meant for
-// this process; else 0.
+// Returns the interval at which WATCHDOG=1 is due, in ms: half of
+// $WATCHDOG_USEC if that is meant for this process; else 0.
 uint64_t sdnotify_watchdog_ms(void);
 
 #endif

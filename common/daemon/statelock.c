@@ -22,8 +22,8 @@ static void read_boot_id(char *out, size_t space)
     out[strcspn(out, "\n")] = '\0';
 }
 
-// Who holds it: the kernel knows the pid, unless it lives in another pid
-// namespace (then l_pid is 0); the file says what its owner wrote.
+// Fills *err with the process that holds the lock: the kernel knows its pid,
+// except in another pid namespace (l_pid is 0 then); the file has its own line.
 static enum sl_err held(int fd, const char *path, const struct flock *lock,
                         struct sl_error *err)
 {
@@ -38,7 +38,8 @@ static enum sl_err held(int fd, const char *path, const struct flock *lock,
                    path, (long)lock->l_pid, text);
 }
 
-// The lock is the kernel's: on a full disk the file does not say whose it is.
+// Writes pid and boot id to the lock file. On a full disk the file stays empty,
+// which does not matter: the kernel holds the lock.
 static enum sl_err write_owner(int fd, const char *path, struct sl_error *err)
 {
     char text[TEXT_MAX_BYTES], boot[64];

@@ -6,7 +6,7 @@
 // second process can name the first.
 //
 // Threads  one. An fcntl lock belongs to the process: closing *any* other
-//          descriptor of the file drops it, so nobody else opens that file.
+//          descriptor of the file drops it, so no other code opens that file.
 // Errors   SL_EBUSY names the process that holds it.
 #ifndef COMMON_DAEMON_STATELOCK_H
 #define COMMON_DAEMON_STATELOCK_H
@@ -21,6 +21,7 @@ struct statelock {
         -1                                                                     \
     }
 
+// Locks `folder`/lock and writes pid and boot id to it. SL_EBUSY: held.
 enum sl_err statelock_take(struct statelock *l, const char *folder,
                            struct sl_error *err);
 void statelock_release(struct statelock *l); // not held is allowed

@@ -12,8 +12,8 @@
 
 struct reader {
     const char *what, *text, *at;
-    struct hostlist *done; // names of the items before
-    struct hostlist item;  // names of this one, as far as it was read
+    struct hostlist *done; // names of the finished items
+    struct hostlist item;  // names of the current item so far
     struct sl_error *err;
 };
 

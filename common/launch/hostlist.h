@@ -24,7 +24,7 @@
 
 #define HOSTLIST_NAMES_MAX 65536
 #define HOSTLIST_TEXT_MAX 65536
-#define HOSTLIST_BYTES_MAX (4 << 20) // of an item's names
+#define HOSTLIST_BYTES_MAX (4 << 20) // limit of an item's names
 #define HOSTLIST_NAME_MAX 253
 
 struct hostlist {
@@ -36,12 +36,12 @@ struct hostlist {
         BUF_INIT, 0                                                            \
     }
 
-// `what` is what the text is called in errors.
+// Reads a list; `what` names the text in errors.
 enum sl_err hostlist_read(struct hostlist *out, const char *what,
                           const char *text, struct sl_error *err);
 void hostlist_release(struct hostlist *list);
 
-// Name i < count; lives as long as the list.
+// Returns name `i` < count, which lives as long as the list.
 const char *hostlist_at(const struct hostlist *list, size_t i);
 
 #endif

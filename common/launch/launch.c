@@ -105,7 +105,7 @@ static bool at_hand(const struct source *s, const struct launch_asked *asked)
     return false;
 }
 
-// The same process of the same cluster, whoever says so.
+// Returns true if two sources tell the same role, index and coordinator.
 static bool agree(const struct launch_plan *a, const struct launch_plan *b)
 {
     return a->role == b->role && a->index == b->index &&

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/launch/launch.h -- who this process is, as whoever started it says.
+// common/launch/launch.h -- the role of this process, as its launcher tells it.
 //
-// Whatever starts many processes at once tells each in its environment which
-// of them it is. A source reads one such environment and makes a plan of it:
-// role, name, whom to dial, where to listen.
+// A launcher of many processes tells each in its environment which of them it
+// is. A source reads one such environment and makes a plan of it: role, name,
+// the address to dial, the address to listen on.
 //
 //   tf_config  TF_CONFIG of a TensorFlow cluster: roles and addresses of all
 //   torchrun   RANK, WORLD_SIZE, MASTER_ADDR
-//   mpi        OMPI_COMM_WORLD_RANK, or PMI_RANK; the address is asked for
+//   mpi        OMPI_COMM_WORLD_RANK, or PMI_RANK; the address is a setting
 //   skypilot   SKYPILOT_NODE_RANK, SKYPILOT_NODE_IPS
 //   slurm      SLURM_PROCID, SLURM_NTASKS, SLURM_NODEID, SLURM_JOB_NODELIST
 //   dns        HOSTNAME of a pod, and the coordinator's headless service
-//   static     role and address are asked for; nothing is looked for
-//   auto       the first of these (dns and static last) that has all it
-//              needs; two that disagree are an error
+//   static     role and address are settings; the environment is not read
+//   auto       the first of these (dns and static last) that has all its
+//              variables; two that disagree are an error
 //
-// Where a source counts ranks, rank 0 is the coordinator, as many as asked for
-// are psservers, the rest workers; or all are what is asked for. TF_CONFIG has
-// roles of its own.
+// Where a source counts ranks, rank 0 is the coordinator, the next `psservers`
+// ranks are psservers and the rest workers; or all have the role asked for.
+// TF_CONFIG has roles of its own.
 //
-//   launch_find -> launch_settings: what the daemon of that role is told
+//   launch_find -> launch_settings: settings for the daemon of that role
 //               -> launch_text, launch_json: for people and programs
 //
-// Threads  any; nothing is kept. launch_resolve may wait for a name server.
+// Threads  any; no state is kept. launch_resolve may wait for a name server.
 // Memory   a plan is a value; the environment is borrowed during a call.
-// Errors   SL_ENOENT: a source lacks a variable, or there is none; SL_EINVAL:
-//          what is there is wrong; both name the variable, what it says and
-//          what to do. SL_EUNAVAIL: a name does not resolve (yet).
+// Errors   SL_ENOENT: a source lacks a variable, or no source has any;
+//          SL_EINVAL: a variable is wrong; both name the variable, its value
+//          and a cure. SL_EUNAVAIL: a name does not resolve (yet).
 #ifndef COMMON_LAUNCH_LAUNCH_H
 #define COMMON_LAUNCH_LAUNCH_H
 
@@ -56,24 +56,24 @@ enum launch_role {
     LAUNCH_COORDINATOR,
     LAUNCH_PSSERVER,
     LAUNCH_WORKER,
-    LAUNCH_EVALUATOR, // of TF_CONFIG: nothing to start, workers evaluate
+    LAUNCH_EVALUATOR, // in TF_CONFIG only: starts no daemon, workers evaluate
 };
 
 #define LAUNCH_HOST 254    // bytes of a host's name, and the 0
-#define LAUNCH_ADDRESS 264 // of host:port
+#define LAUNCH_ADDRESS 264 // bytes of host:port, and the 0
 #define LAUNCH_PSSERVERS_MAX 1024
 
-// What a name stands for.
+// Addresses of a host's name.
 struct launch_host {
-    unsigned count; // addresses
-    bool loopback;  // the first of them is this host's alone
+    unsigned count; // number of addresses
+    bool loopback;  // first address is a loopback address
     char full[LAUNCH_HOST];
 };
 
 typedef enum sl_err (*launch_resolver)(struct launch_host *out,
                                        const char *name, struct sl_error *err);
 
-// By the system's resolver.
+// Resolves `name` by the system's resolver.
 enum sl_err launch_resolve(struct launch_host *out, const char *name,
                            struct sl_error *err);
 
@@ -82,50 +82,55 @@ struct launch_asked {
     enum launch_role role;   // LAUNCH_NO_ROLE: as the source says
     const char *coordinator; // address; NULL: as the source says
     unsigned psservers;      // how many ranks are psservers
-    unsigned port;           // of the coordinator; psserver i has port + 1 + i
+    unsigned port;           // coordinator's; psserver i has port + 1 + i
     const char *service;     // dns: name of the coordinator
-    const char *host;        // of this machine
-    char *const *env;        // like environ
+    const char *host;        // name of this machine
+    char *const *env;        // environment to read, like environ
     launch_resolver resolve;
 };
 
 struct launch_plan {
     enum launch_source source;        // never LAUNCH_AUTO
     enum launch_role role;            // never LAUNCH_NO_ROLE
-    unsigned index;                   // among those of its role
-    char name[LAUNCH_HOST];           // of this process
-    char coordinator[LAUNCH_ADDRESS]; // that is dialled
+    unsigned index;                   // number among processes of its role
+    char name[LAUNCH_HOST];           // name of this process
+    char coordinator[LAUNCH_ADDRESS]; // address to dial
     char listen[LAUNCH_ADDRESS];      // "": the daemon's default
-    char advertise[LAUNCH_ADDRESS];   // "": what it listens on
-    char serve[LAUNCH_ADDRESS];  // where this process starts the coordinator
-                                 // beside its worker; "": it does not
-    unsigned psservers, workers; // that the source knows of
-    unsigned restarts;
-    char resume[65]; // the same word in each life of one submission, or ""
-    char from[300];  // what was read
-    char notes[500]; // what was odd, or ""; a sentence each
+    char advertise[LAUNCH_ADDRESS];   // "": the address it listens on
+    char serve[LAUNCH_ADDRESS];  // address of the coordinator that this process
+                                 // starts beside its worker; "": none
+    unsigned psservers, workers; // numbers of them, as the source says
+    unsigned restarts;           // earlier lives, as the launcher counts them
+    char resume[65]; // word that all lives of one submission share, or ""
+    char from[300];  // variables that were read
+    char notes[500]; // oddities, one sentence each, or ""
 };
+
+// Makes a plan of asked->source; LAUNCH_AUTO tries all.
 
 enum sl_err launch_find(struct launch_plan *out,
                         const struct launch_asked *asked, struct sl_error *err);
 
-// Keys of the role's daemon. The values lie in the plan.
+// Settings of the role's daemon. Their values lie in the plan.
 #define LAUNCH_SETTINGS 4
 struct launch_setting {
     const char *key, *value;
 };
+
+// Writes the settings of `plan` to `out` and returns their number.
 unsigned launch_settings(struct launch_setting out[LAUNCH_SETTINGS],
                          const struct launch_plan *plan);
 
 const char *launch_source_name(enum launch_source source);
-const char *launch_role_name(enum launch_role role);   // the daemon's, too
+const char *launch_role_name(enum launch_role role);   // also of the daemon
 enum launch_source launch_source_of(const char *name); // of LAUNCH_SOURCES
 enum launch_role launch_role_of(const char *name);     // of LAUNCH_ROLES
 
-// "psserver 1 of slurm (...)": the plan in one line.
+// Appends the plan in one line: "psserver 1 of slurm (...)".
 enum sl_err launch_line(struct buf *out, const struct launch_plan *plan);
 
-// The plan, a line or a member each. NULL when out of memory.
+// Write the plan with one line, or one JSON member, for each field. launch_json
+// returns NULL when out of memory.
 enum sl_err launch_text(struct buf *out, const struct launch_plan *plan);
 json_t *launch_json(const struct launch_plan *plan);
 

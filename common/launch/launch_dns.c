@@ -150,7 +150,7 @@ static enum sl_err take_listen(struct launch_plan *plan,
         snprintf(own.full, sizeof(own.full), "127.0.0.1");
     if (plan->role == LAUNCH_WORKER)
         return launch_listen_worker(plan->listen, "HOSTNAME", own.full, err);
-    // Each pod has an address of its own, so one port does for all.
+    // Each pod has its own address, so all psservers may use one port.
     rc = launch_address(plan->advertise, "HOSTNAME", own.full, asked->port + 1,
                         err);
     if (rc == SL_OK)

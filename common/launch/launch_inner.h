@@ -2,7 +2,7 @@
 // common/launch/launch_inner.h -- what the sources share.
 //
 // Threads  any.
-// Memory   what an environment says is borrowed from it.
+// Memory   values of variables are borrowed from the environment.
 // Errors   as in launch.h: SL_ENOENT for a variable that is missing, so that
 //          auto can go on to the next source.
 #ifndef COMMON_LAUNCH_LAUNCH_INNER_H
@@ -10,22 +10,23 @@
 
 #include "common/launch/launch.h"
 
-// What a variable says; NULL if it is not set.
+// Returns the value of variable `name` in asked->env; NULL if it is not set.
 const char *launch_env(const struct launch_asked *asked, const char *name);
 
-// The same, which must be there; and as a number from 0 to max.
+// Read a variable that must be set, as text or as a number from 0 to `max`.
+// SL_ENOENT: it is not set. SL_EINVAL: it is no such number.
 enum sl_err launch_need(const char **out, const struct launch_asked *asked,
                         const char *name, struct sl_error *err);
 enum sl_err launch_need_number(unsigned *out, const struct launch_asked *asked,
                                const char *name, unsigned max,
                                struct sl_error *err);
 
-// Whether n bytes may be a host's name or number.
+// Checks that the `n` bytes of `host` may be a host's name or number.
 enum sl_err launch_check_host(const char *what, const char *host, size_t n,
                               struct sl_error *err);
 
-// "host:port", with brackets where host has colons. SL_EINVAL: `what` gave a
-// host that is none, or the port is too large.
+// Writes "host:port", with brackets if `host` has colons. SL_EINVAL: `host`,
+// which variable `what` gave, is no host, or the port is too large.
 enum sl_err launch_address(char out[LAUNCH_ADDRESS], const char *what,
                            const char *host, unsigned port,
                            struct sl_error *err);
@@ -34,35 +35,36 @@ enum sl_err launch_address(char out[LAUNCH_ADDRESS], const char *what,
 enum sl_err launch_check(const char *what, const char *address,
                          struct sl_error *err);
 
-// The coordinator's address as it was asked for, which is not NULL.
+// Copies the coordinator's address from `asked`, where it must not be NULL.
 enum sl_err launch_take_coordinator(struct launch_plan *plan,
                                     const struct launch_asked *asked,
                                     struct sl_error *err);
 
-// Is what is at this address on this machine alone? As rpc_address_is_local.
+// Returns true for a loopback address or a socket file (rpc_address_is_local).
 bool launch_local(const char *address);
 
-// Where a process listens that others know by this address: there if it is a
-// loopback address, else at its port of every address of this machine.
+// Writes the address on which a process listens that others reach at `address`:
+// the same if it is a loopback address, else its port on all addresses.
 void launch_listen(char out[LAUNCH_ADDRESS], const char *address);
 
-// Where a worker listens, whose port nobody needs to know before.
+// Writes the address on which a worker listens: `host` with any free port. ""
+// for a loopback host, which is the worker's default.
 enum sl_err launch_listen_worker(char out[LAUNCH_ADDRESS], const char *what,
                                  const char *host, struct sl_error *err);
 
-// Adds to the plan's `from` or `notes`; what does not fit is left out.
+// Append a text to the plan's `from` or `notes`, cut where it does not fit.
 void launch_from(struct launch_plan *plan, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void launch_note(struct launch_plan *plan, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// A word of at most 64 bytes that stands for `text`, as `submit --request-id`
-// takes it.
+// Sets plan->resume to a word of at most 64 bytes made from `text`, fit for
+// `submit --request-id`.
 enum sl_err launch_resume(struct launch_plan *plan, const char *text,
                           struct sl_error *err);
 
-// The sources. `plan` is empty but for its source, and only looked at when
-// they end with SL_OK.
+// Fills `plan` from one source. It is empty except for its source, and used
+// only if the function returns SL_OK.
 typedef enum sl_err (*launch_source_fn)(struct launch_plan *plan,
                                         const struct launch_asked *asked,
                                         struct sl_error *err);

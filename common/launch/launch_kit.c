@@ -211,7 +211,7 @@ enum sl_err launch_listen_worker(char out[LAUNCH_ADDRESS], const char *what,
     enum sl_err rc = launch_address(out, what, host, 0, err);
 
     if (rc == SL_OK && rpc_address_is_local(out))
-        out[0] = '\0'; // as it does by itself
+        out[0] = '\0'; // the worker's default listens on loopback
     return rc;
 }
 

@@ -16,8 +16,8 @@
 struct rank {
     const char *source; // for errors
     unsigned rank, count;
-    const char *first; // host of rank 0; NULL: nobody knows
-    const char *host;  // of this process
+    const char *first; // host of rank 0; NULL: unknown
+    const char *host;  // host of this process
     unsigned job;      // distinguishes workers of several jobs, or NULL
 };
 
@@ -218,7 +218,7 @@ enum sl_err launch_torchrun(struct launch_plan *plan,
         rc = launch_need(&r.first, asked, "MASTER_ADDR", err);
     if (rc == SL_OK)
         rc = read_restarts(plan, asked, "TORCHELASTIC_RESTART_COUNT", err);
-    // "none" is what torchrun says where nobody gave an id.
+    // torchrun sets "none" if the user gave no id.
     if (rc == SL_OK && run != NULL && strcmp(run, "none") != 0)
         rc = launch_resume(plan, run, err);
     if (rc != SL_OK)
@@ -245,7 +245,7 @@ enum sl_err launch_mpi(struct launch_plan *plan,
     if (rc != SL_OK)
         return rc;
     if (asked->coordinator != NULL && launch_local(asked->coordinator))
-        r.host = "127.0.0.1"; // all of it is on this machine
+        r.host = "127.0.0.1"; // all ranks run on this machine
     return make(plan, asked, &r, err);
 }
 

@@ -72,7 +72,7 @@ static enum sl_err take_coordinator(struct launch_plan *plan,
     return SL_OK;
 }
 
-// Each at the port of its own entry.
+// Sets the address to listen on to that of the task's own entry.
 static void take_listen(struct launch_plan *plan, const struct tf_config *tf)
 {
     const char *own = tf_config_address(tf, tf->type, tf->index);

@@ -79,7 +79,7 @@ static enum sl_err not_a(const char *where, const char *want,
 
 // ---- cluster
 
-// As it is written, without a sign or a zero before it.
+// Reads a decimal number of at most 9 digits, without sign or leading zero.
 static bool read_number(unsigned *out, const char *text)
 {
     size_t n = strspn(text, "0123456789");

@@ -6,17 +6,17 @@
 //                  "worker": ["h1:2222", "h2:2222"]},
 //      "task": {"type": "worker", "index": 1}}
 //
-// `cluster` may be absent for an evaluator, or be called `sparseCluster`, as
-// operators call it that let a cluster grow. A type may have a map of its tasks
-// instead, {"1": "h2:2222"}: those that are not in it are not known. An empty
-// list, an empty map and null are no list. `rpc_layer` and `environment` are
-// taken and ignored, other keys noted. Addresses are checked one by one, and no
+// `cluster` may be absent for an evaluator, or be called `sparseCluster`, as by
+// operators that let a cluster grow. A type may have a map of its tasks instead
+// of a list, {"1": "h2:2222"}: tasks that the map lacks are unknown. An empty
+// list, an empty map and null count as no list. `rpc_layer` and `environment`
+// are accepted and ignored, other keys noted. Each address is checked, and no
 // two are the same.
 //
 // Threads  any.
 // Memory   tf_config_release frees; strings live until then.
-// Errors   SL_EINVAL, SL_ERANGE: the key by its path, what is wrong with it,
-//          and what would be right. *out is untouched.
+// Errors   SL_EINVAL, SL_ERANGE: the text names the key by its path, the fault
+//          and the right form. *out is unchanged.
 #ifndef COMMON_LAUNCH_TF_CONFIG_H
 #define COMMON_LAUNCH_TF_CONFIG_H
 
@@ -29,12 +29,14 @@ enum tf_type { TF_CHIEF, TF_PS, TF_WORKER, TF_EVALUATOR, TF_TYPES };
 
 struct tf_config {
     json_t *root;                  // owned
-    const json_t *lists[TF_TYPES]; // of addresses, a list or a map; or NULL
-    unsigned counts[TF_TYPES];     // of tasks: the highest index and 1
-    enum tf_type type;             // of this task
-    unsigned index;                // into its list, if that is there
-    char unknown[200];             // keys that nobody knows, or ""
+    const json_t *lists[TF_TYPES]; // addresses, as a list or a map; or NULL
+    unsigned counts[TF_TYPES];     // number of tasks: the highest index + 1
+    enum tf_type type;             // type of this task
+    unsigned index;                // number of this task in its type
+    char unknown[200];             // names of unknown keys, or ""
 };
+
+// Reads `len` bytes of TF_CONFIG.
 
 enum sl_err tf_config_read(struct tf_config *out, const char *text, size_t len,
                            struct sl_error *err);
@@ -42,7 +44,9 @@ void tf_config_release(struct tf_config *tf);
 
 const char *tf_type_name(enum tf_type type);
 unsigned tf_config_count(const struct tf_config *tf, enum tf_type type);
-// NULL: a map lacks it, or there is no such task.
+
+// Returns the address of task `i` of a type; NULL: there is no such task, or a
+// map lacks it.
 const char *tf_config_address(const struct tf_config *tf, enum tf_type type,
                               unsigned i);
 

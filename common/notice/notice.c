@@ -47,7 +47,7 @@ static bool reads(const char *path, const char *word)
 
 #define DMI "/sys/class/dmi/id/"
 
-// Where we are, without asking anybody over the network.
+// Returns the name of the cloud this machine is in, without using the network.
 static const char *cloud(void)
 {
     if (getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT") != NULL)
@@ -168,7 +168,7 @@ enum sl_err notice_new(struct notice **out, const struct notice_setup *setup,
     }
     *out = n;
     pthread_mutex_lock(&n->lock);
-    watches_post_locked(n); // where there are none, all have looked
+    watches_post_locked(n); // without sources `looked` is due at once
     pthread_mutex_unlock(&n->lock);
     return SL_OK;
 }
@@ -207,6 +207,6 @@ void notice_free(struct notice *n)
         web_free(w->web);
         sl_free(w->what);
     }
-    if (!posted) // else the loop has a task of ours yet, which does it
+    if (!posted) // else the posted task frees it
         watches_release(n);
 }

@@ -13,8 +13,8 @@
 //              2026-11-25T08:22:00Z
 //   exec:CMD   the command (of /bin/sh) ends with 0; every second
 //   signal     SIGTERM alone, which every daemon drains at: nothing is watched
-//   auto       that of the cloud whose name the firmware bears, or whose
-//              endpoint is in the environment; nowhere else anything
+//   auto       the source of the cloud that the firmware names, or that has its
+//              endpoint in the environment; otherwise none
 //
 // A notice may be withdrawn: then nothing happened.
 //
@@ -27,9 +27,9 @@
 //
 // Threads  all calls, `changed`, `looked` and `told`: the loop's thread.
 // Memory   notice_free; strings of the setup are copied.
-// Errors   SL_EINVAL: a source that nobody knows. What a service answers is
-//          logged where it changes, and never an error: a host without one has
-//          no notices.
+// Errors   SL_EINVAL: an unknown source. A service's answer is logged when it
+//          changes, and never an error: a host without a service has no
+//          notices.
 #ifndef COMMON_NOTICE_NOTICE_H
 #define COMMON_NOTICE_NOTICE_H
 
@@ -45,27 +45,31 @@ struct notice_setup {
     struct loop *loop;
     const char *sources; // "aws,file:/run/going"; "" and "signal": none
     const char *azure;   // endpoint; NULL: http://169.254.169.254
-    // A first source says that the machine goes, and why; none does any more.
+    // `goes`: the first source says that the machine goes, and why. Not `goes`:
+    // no source says so any more.
     void (*changed)(void *arg, bool goes, const char *why);
-    // Every source has been asked once, after `changed` if that is called.
+    // Called once, when every source has been asked once; after `changed`.
     void (*looked)(void *arg);
     void *arg;
 };
 
+// Starts to watch the sources of `setup`.
 enum sl_err notice_new(struct notice **out, const struct notice_setup *setup,
                        struct sl_error *err);
 
-// When this machine goes, by the wall clock, as the source that says the
-// earliest time has it: AWS and Azure tell one, Google Cloud gives 30 s from a
-// preemption, a file may have one. 0: it does not go, or nobody said when.
+// Returns when this machine goes, by the wall clock in microseconds: the
+// earliest time of any source. AWS and Azure tell one, Google Cloud gives 30 s
+// from a preemption, a file may have one. 0: it does not go, or no source says
+// when.
 uint64_t notice_when_us(struct notice *n);
 
-// All is handed over: who wants to hear that is told (Azure, if the event is of
-// this machine alone; an answer frees all that it names), then told(arg) runs,
-// some seconds later at most.
+// Notes that the machine may go, because its work is handed over. Tells the
+// cloud if it wants to hear that (Azure, if the event names this machine alone:
+// the answer lets all machines go that it names); then told(arg) runs, some
+// seconds later at most.
 void notice_may_go(struct notice *n, loop_fn told, void *arg);
 
-// Waits for the threads; nothing is called any more. NULL is allowed.
+// Stops and joins the threads; no callback runs any more. NULL is allowed.
 void notice_free(struct notice *n);
 
 #endif

@@ -54,7 +54,7 @@ static void learn_name(struct watch *w, struct azure *z)
     web_answer_release(&a);
 }
 
-// *alone: it is of this machine and of no other.
+// Returns true if the event names this machine; *alone: and no other.
 static bool is_ours(const struct azure *z, const json_t *event, bool *alone)
 {
     const json_t *all = json_object_get(event, "Resources");

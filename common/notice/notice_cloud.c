@@ -100,7 +100,8 @@ static void aws_action(struct watch *w, const struct web_answer *a)
     json_decref(m);
 }
 
-// It may never come to that, so nothing is given up for it.
+// Logs AWS's advice that this instance is at risk. The job goes on, because the
+// instance may never be taken.
 static void aws_rebalance(struct watch *w, struct aws *aws)
 {
     struct web_answer a;
@@ -162,7 +163,7 @@ static void gcp_get(struct watch *w, const char *what, const char *etag,
              change ? "?wait_for_change=true&timeout_sec=60&last_etag=" : "",
              etag);
     watch_ask(w, &ask, a);
-    // Whoever answers at this address without saying so is somebody else.
+    // A server at this address without this header is not Google Cloud's.
     if (a->status != 0 &&
         (!web_header(a, "Metadata-Flavor", flavor, sizeof(flavor)) ||
          strcmp(flavor, "Google") != 0)) {

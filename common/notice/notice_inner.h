@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/notice/notice_inner.h -- between the sources and notice.c.
+// common/notice/notice_inner.h -- what the sources and notice.c share.
 //
 // Threads  watch_*: the thread of the watch.
 #ifndef COMMON_NOTICE_NOTICE_INNER_H
@@ -14,7 +14,7 @@
 
 #define WATCH_MS 1000          // between two looks
 #define WATCH_WHY 200          // bytes of a reason, with the 0
-#define WATCH_ABSENT_MS 300000 // at most, where nobody answers
+#define WATCH_ABSENT_MS 300000 // longest pause while no service answers
 #define WATCH_BODY ((size_t)64 << 10)
 
 #define WATCHES 16
@@ -23,9 +23,9 @@ struct watch;
 
 struct source {
     const char *name;
-    // Looks until watch_wait says no. `what` is behind the colon, or NULL.
+    // Looks again and again until watch_wait returns false.
     void (*run)(struct watch *w);
-    // It is told when all is handed over; NULL: it need not be.
+    // Tells the cloud that the machine may go; NULL: it need not be told.
     void (*may_go)(struct watch *w);
 };
 
@@ -35,65 +35,65 @@ extern const struct source source_aws, source_gcp_preempted,
 struct watch {
     struct notice *notice;
     const struct source *source;
-    char *what; // owned; the path, the command, the endpoint
-    void *own;  // of the source, for its thread
+    char *what; // owned; text behind the colon: path, command or endpoint
+    void *own;  // state of the source, on its thread
     pthread_t thread;
     bool started;
-    struct web *web; // of its thread; NULL: it has none
+    struct web *web; // connections of its thread; NULL: none
 
     // Under the notice's lock.
     bool looked, goes, asked, answered;
-    uint64_t when_us; // it goes then, by the wall clock; 0: nobody said
+    uint64_t when_us; // time at which the machine goes, wall clock; 0: unknown
     char why[WATCH_WHY];
 };
 
-// Of all together.
+// All watches of a process.
 struct notice {
     struct notice_setup setup;
     struct watch watch[WATCHES];
     size_t count;
 
-    pthread_mutex_t lock; // all below, and what watches say
+    pthread_mutex_t lock; // for the fields below, and those of each watch
     pthread_cond_t changed;
     bool over, may_go;
     struct loop_task task;
     bool posted;
 
-    // The loop's.
+    // Of the loop's thread.
     bool goes, looked;
     loop_fn told;
     void *told_arg;
 };
 
-// Waits; false: the watch has to end. It is over early when all is handed over
-// and the source wants to hear that: that is done then. watch_wait: it has
-// looked.
+// Wait `ms`; false: the watch must end. The wait ends early when the machine
+// may go, and source->may_go runs then. watch_wait also notes that the source
+// has been asked once.
 bool watch_wait(struct watch *w, uint64_t ms);
 bool watch_sleep(struct watch *w, uint64_t ms);
-bool watch_hurry(struct watch *w); // watch_wait would not wait
+bool watch_hurry(struct watch *w); // true if watch_wait would not wait
 
-// The notice's; `_locked`: its lock is held.
+// Posts a task that tells the loop of changes; n->lock is held.
 void watches_post_locked(struct notice *n);
-void watches_release(struct notice *n); // no thread is left
+void watches_release(struct notice *n); // frees it, after its threads ended
 
-// What it saw now. `why` as a sentence's middle: "AWS: terminate at ...".
-// `when_us` as in struct watch.
+// Say whether the machine goes, as the source saw it now. The text is the
+// middle of a sentence: "AWS: terminate at ...". `when_us` as in struct watch.
 void watch_goes(struct watch *w, uint64_t when_us, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void watch_stays(struct watch *w);
 
-// The time that a text begins with, as `form` of strptime has it (UTC); 0:
-// none.
+// Returns the time at the beginning of `text`, in the form `form` of strptime
+// (UTC), in microseconds; 0: none.
 uint64_t watch_time(const char *text, const char *form);
 #define WATCH_RFC3339 "%Y-%m-%dT%H:%M:%SZ"
 
-// A call of the host's own address: no proxy, plain HTTP; ends early when the
-// watch has to. Of the ask: method, url, header, body and timeout_ms.
+// Calls the host's own address: no proxy, plain HTTP. Ends early when the watch
+// must end. Uses method, url, header, body and timeout_ms of `ask`.
 void watch_ask(struct watch *w, const struct web_ask *ask,
                struct web_answer *out);
 
-// How long to wait before the next look: longer and longer while nobody
-// answers, which is said once. *absent is the caller's, 0 at first.
+// Returns the pause before the next look, in ms: longer and longer while no
+// service answers, which is logged once. *absent is the caller's, 0 at first.
 uint64_t watch_pause(const struct watch *w, uint64_t *absent,
                      const struct web_answer *a);
 
