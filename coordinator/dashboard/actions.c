@@ -17,7 +17,7 @@
 
 static const struct action {
     const char *name;
-    const char *path; // of the call that it is
+    const char *path; // path of the call that it makes
     const ProtobufCMessageDescriptor *request;
 } actions[] = {
     {"drain", WIRE_DRAIN, &sluice__v1__drain_request__descriptor},
@@ -35,15 +35,17 @@ static const struct action *find(const char *name)
     return NULL;
 }
 
-// ---- whose page asks
+// ---- the page that asks
 
-// What a browser says of the page that asks: Origin goes with every POST, and
-// Sec-Fetch-Site with all it sends. Others say neither.
+// Says whether the request comes from our page or from no browser. A browser
+// names the page that asks: in Origin with every POST, and in Sec-Fetch-Site
+// with all it sends. Other clients send neither.
 static bool is_our_page(const struct http_request *q)
 {
     const char *origin = http_header(q, "Origin");
     const char *site = http_header(q, "Sec-Fetch-Site");
-    const char *host = http_header(q, "Host"); // one of ours, or a 421 before
+    // one of this server's names, or http answered 421
+    const char *host = http_header(q, "Host");
 
     if (site != NULL && strcmp(site, "same-origin") != 0 &&
         strcmp(site, "none") != 0)
@@ -68,7 +70,7 @@ static bool is_json(const struct http_request *q)
            (type[n] == '\0' || type[n] == ';' || type[n] == ' ');
 }
 
-// ---- who asks
+// ---- the caller
 
 static enum sl_err read_token(struct rpc_peer *peer, time_t *ends,
                               const struct dashboard *d,
@@ -77,7 +79,7 @@ static enum sl_err read_token(struct rpc_peer *peer, time_t *ends,
 {
     const char *said = http_header(q, "Authorization");
 
-    // As the audit log calls who has shown nothing.
+    // The audit log's name for a caller without a token.
     *peer = (struct rpc_peer){.way = RPC_WAY_TLS, .id = "(dashboard)"};
     if (said == NULL)
         return sl_fail(err, SL_EAUTH,
@@ -119,7 +121,7 @@ static void fail_with(struct http_answer *a, int status, const char *why)
     a->status = status;
 }
 
-// False: that was answered.
+// Says whether the request may ask at all; if not, it is answered.
 static bool may_ask(const struct dashboard *d, const struct http_request *q,
                     struct http_answer *a)
 {
@@ -164,7 +166,7 @@ void actions_list(void *arg, const struct http_request *q,
     fail(a, rc, err.text);
 }
 
-// ---- what is asked
+// ---- the action
 
 static enum sl_err read_body(ProtobufCMessage **out, const struct action *act,
                              const struct http_request *q, struct sl_error *err)

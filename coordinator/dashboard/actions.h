@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/dashboard/actions.h -- what an admin may do from the page.
 //
-//   GET  /api/v1/actions          which there are; who asks, with a token
+//   GET  /api/v1/actions          the actions; with a token also the caller
 //   POST /api/v1/actions/ACTION   drain, undrain, pause, resume, stop
 //
 // The body is the request of the same call of the Jobs service as JSON, the
-// answer its reply. The caller is who the bearer's token speaks for
-// (tls_bearer.h), in `Authorization` and nowhere else: no cookie, so a page of
-// somebody else's has nothing that a browser would send for it. Such a page is
-// refused for its Origin as well, before anything is looked at.
+// answer its reply. The caller is the bearer of the token (tls_bearer.h) in
+// `Authorization` and nowhere else: no cookie, so a page of another site has
+// nothing that a browser would send for it. Such a page is refused for its
+// Origin as well, before anything else is read.
 //
 // The table of roles (proto/access.c) decides as for a call, and here an admin
-// alone may act: whoever opens the page sees all tenants' jobs.
+// alone may act: a page shows all tenants' jobs.
 //
 // Threads  the loop.
 // Memory   nothing is kept.

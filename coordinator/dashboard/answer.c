@@ -64,7 +64,7 @@ void answer_message(struct http_answer *a, ProtobufCMessage *message)
 {
     json_t *object = NULL;
 
-    (void)pbjson_write(&object, message); // no memory: it is NULL
+    (void)pbjson_write(&object, message); // without memory the object is NULL
     wire_free(message);
     answer_json(a, object);
 }

@@ -12,8 +12,8 @@
 #include "common/http/http.h"
 #include "proto/pbjson.h"
 
-// ?name=number, `otherwise` without it. False: it is none, or above `most`, and
-// that was answered.
+// Reads ?name=number into *out, or `otherwise` without it. Returns false if it
+// is no number or above `most`, and the request is answered.
 bool answer_number(uint64_t *out, const struct http_request *q,
                    struct http_answer *a, const char *name, uint64_t otherwise,
                    uint64_t most);
@@ -21,7 +21,7 @@ bool answer_number(uint64_t *out, const struct http_request *q,
 // Appends a message, which stays the caller's, as JSON of one line. SL_ENOMEM.
 enum sl_err answer_text(struct buf *out, const ProtobufCMessage *message);
 
-// The members of an object after "schema_version"; NULL: no memory.
+// Answers with the object's members after "schema_version"; NULL: no memory.
 void answer_json(struct http_answer *a, json_t *object);
 void answer_message(struct http_answer *a, ProtobufCMessage *message);
 void answer_error(struct http_answer *a, enum sl_err rc, const char *why);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/dashboard/dashboard.c -- see dashboard.h: the page, and which
-// question goes where.
+// coordinator/dashboard/dashboard.c -- see dashboard.h: the page, and the table
+// of its routes.
 #include "coordinator/dashboard/dashboard.h"
 
 #include "common/page/page.h"
@@ -10,7 +10,7 @@
 
 #define LOOK_MS 200
 
-// Nothing but what we serve runs, is shown or asked.
+// Lets a page run, show and ask for nothing but what this server serves.
 static const struct http_header policy[] = {
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -45,7 +45,8 @@ static void serve_js(void *arg, const struct http_request *q,
     serve(a, "text/javascript; charset=utf-8", page_js, page_js_len);
 }
 
-// Without a library it is empty, and the page has tables.
+// Serves the chart library. Without one the file is empty, and the page has
+// tables.
 static void serve_chart(void *arg, const struct http_request *q,
                         struct http_answer *a)
 {
@@ -73,7 +74,8 @@ static const struct http_route routes[] = {
     {.path = NULL},
 };
 
-// Tokens are of certificates, so without those there are no actions.
+// Reads the certificates that tokens are checked by; without those there are no
+// actions.
 static enum sl_err open_actions(struct dashboard *d, const struct http *http,
                                 struct sl_error *err)
 {

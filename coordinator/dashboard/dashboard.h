@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/dashboard/dashboard.h -- the dashboard: pages and their data on
-// the ops port, for who looks.
+// the ops port.
 //
 //   /                        the page; /page.css /page.js /chart.js
-//   /api/v1/overview         who is here, in numbers
-//   /api/v1/pace             what was counted, a point a second: ?after_us=
+//   /api/v1/overview         numbers of members and jobs
+//   /api/v1/pace             counted samples, a point a second: ?after_us=
 //   /api/v1/jobs             as `sluice -o json jobs`: ?limit= ?before=
 //   /api/v1/jobs/JOB         as `sluice -o json status JOB`: ?shards=0 ?spec=0
 //   /api/v1/jobs/JOB/shards  a page of its shards: ?from= ?limit=
 //   /api/v1/jobs/JOB/events, /timeline, /history, /checkpoints
-//   /api/v1/jobs/JOB/news    what is new of it, for a page: news.h
+//   /api/v1/jobs/JOB/news    news of the job, for a page: news.h
 //   /api/v1/cluster          as `sluice -o json status`
 //   /api/v1/members          a page of it: ?role= ?state= ?name= ?job= ?from=
 //                            ?limit=
 //   /api/v1/map              all of it, three words a member
 //   /api/v1/events           a page: ?after= ?limit= ?newest=1; or a stream,
-//                            for who accepts text/event-stream
+//                            if text/event-stream is accepted
 //
 //   /api/v1/actions          what an admin may do, see actions.h
 //
-// All but the last only reads; all is there only while the ops port is on
-// loopback. What is asked is answered at once, from what the coordinator has in
+// All but the last only reads; all of it is there only while the ops port is on
+// loopback. Requests are answered at once, from what the coordinator has in
 // memory.
 //
 // Threads  the loop.
@@ -37,7 +37,7 @@
 
 #define PACE_POINTS 900
 
-// What all jobs together had counted at a moment.
+// Totals over all jobs at one moment.
 struct pace_point {
     uint64_t wall_us, samples, closures;
 };
@@ -47,24 +47,24 @@ struct dashboard {
     struct loop_timer *look;
     struct list viewers; // streams of events
     struct track pace;   // struct pace_point, a second apart
-    struct buf map;      // the last answer to /api/v1/map, for who asks soon
+    struct buf map; // the last answer to /api/v1/map, for requests soon after
     uint64_t map_us;
     struct news news;
-    // By which tokens are read; NULL: it only reads.
+    // Certificates that tokens are checked by; NULL: the dashboard only reads.
     struct tls_files *files;
 };
 
 // Adds the routes; `server` has started. SL_EINVAL for --dashboard-actions
-// where they cannot be.
+// without TLS.
 enum sl_err dashboard_open(struct dashboard *d, struct http *http,
                            struct server *server, struct sl_error *err);
-void dashboard_close(struct dashboard *d); // one that is all 0, too
+void dashboard_close(struct dashboard *d); // all zeroes is allowed
 
 // ---- viewers.c: the stream of events
 
 void dashboard_stream(struct dashboard *d, const struct http_request *q,
                       struct http_answer *a);
-// Sends what is new.
+// Sends new events to all viewers.
 void dashboard_look(void *dashboard);
 
 #endif

@@ -15,7 +15,7 @@
 
 #define MAP_US 500000
 
-// NULL: there is none now, and that was answered.
+// Returns the coord; NULL: there is none now, and the request is answered.
 static struct coord *coord_of(void *arg, struct http_answer *a)
 {
     const struct dashboard *d = arg;
@@ -114,7 +114,7 @@ void lists_overview(void *arg, const struct http_request *q,
             daemon_tls(d->server->daemon) != NULL));
 }
 
-// ---- how fast it went
+// ---- the pace
 
 #define PACE_US 1000000
 
@@ -190,7 +190,7 @@ static void job_status(struct coord *c, char *id, const struct http_request *q,
     answer(a, rc, &err, reply);
 }
 
-// Those of [from, from + limit) of `count` messages.
+// Returns the messages [from, from + limit) of `count` as a list.
 static json_t *page_of(ProtobufCMessage *const *items, size_t count,
                        uint64_t from, uint64_t limit)
 {
@@ -308,8 +308,8 @@ static void job_checkpoints(struct coord *c, char *id,
 typedef void (*job_fn)(struct coord *c, char *id, const struct http_request *q,
                        struct http_answer *a);
 
-// A name may have a slash: what is no word of ours behind the last one is of
-// the name.
+// Splits a last word that the API knows off id, and returns its function. A
+// name may have a slash: an unknown word is part of the name.
 static job_fn word_of(char *id)
 {
     static const struct {
@@ -331,7 +331,8 @@ static job_fn word_of(char *id)
     return job_status;
 }
 
-// News are kept for others, which the rest is not.
+// Says whether id ends in /news, and cuts it off: news are kept for other
+// viewers.
 static bool wants_news(char *id)
 {
     char *slash = strrchr(id, '/');
@@ -432,11 +433,12 @@ void lists_members(void *arg, const struct http_request *q,
         answer_error(a, rc, err.text);
         return;
     }
-    job = jobs_get(c, number); // NULL: it has ended
+    job = jobs_get(c, number); // NULL: the job has ended
     reply = cluster(c, a);
     if (reply == NULL)
         return;
-    for (size_t i = 0; i < reply->n_members; i++) { // those that fit go first
+    // moves the members that fit to the front
+    for (size_t i = 0; i < reply->n_members; i++) {
         Sluice__V1__MemberStatus *m = reply->members[i];
 
         if (!fits(m, q) ||
@@ -471,8 +473,8 @@ static void make_map(const Sluice__V1__ClusterReply *reply,
         a, json_pack("{s:o, s:o}", "psservers", list[0], "workers", list[1]));
 }
 
-// Of each: name, state, and how many leases or shards it has. However many
-// look, it is made but twice a second: it is of everybody.
+// Answers with name, state, and number of leases or shards of all members. The
+// text is made at most twice a second, however many viewers ask.
 void lists_map(void *arg, const struct http_request *q, struct http_answer *a)
 {
     struct coord *c = coord_of(arg, a);

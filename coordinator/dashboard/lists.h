@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/dashboard/lists.h -- the API: what dashboard.h says of each path.
+// coordinator/dashboard/lists.h -- handlers of the paths in dashboard.h.
 //
 // Threads  the loop.
 // Memory   nothing is kept.
@@ -9,7 +9,7 @@
 
 #include "common/http/http.h"
 
-#define LISTS_PAGE 100 // members, shards or jobs of a page, if not said
+#define LISTS_PAGE 100 // members, shards or jobs per page, by default
 #define LISTS_PAGE_MAX 1000
 
 struct dashboard;

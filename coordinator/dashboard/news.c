@@ -9,7 +9,7 @@
 #include "coordinator/dashboard/answer.h"
 #include "coordinator/service/status.h"
 
-// Takes the message; NULL: there is none.
+// Writes a message and frees it; NULL: no memory.
 static enum sl_err write_message(struct buf *out, ProtobufCMessage *message)
 {
     enum sl_err rc = message == NULL ? SL_ENOMEM : answer_text(out, message);
@@ -20,7 +20,7 @@ static enum sl_err write_message(struct buf *out, ProtobufCMessage *message)
 
 // ---- the status
 
-// That of the job, or the place of the oldest for it.
+// Returns the place of the job's status, or that of the oldest one for it.
 static size_t place_of(const struct news *n, const char *id)
 {
     size_t oldest = 0;
@@ -78,7 +78,7 @@ static enum sl_err put_status(struct news *n, struct coord *c, char *id,
                : rc;
 }
 
-// ---- what came since
+// ---- events and points since the last answer
 
 static enum sl_err put_events(struct coord *c, char *id, uint64_t after,
                               struct buf *out, struct sl_error *err)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/dashboard/news.h -- what is new of a job, in one answer.
+// coordinator/dashboard/news.h -- a job's status, events and points since the
+// last answer, in one answer.
 //
-// A page that is open asks each second; so do all the others that are open, on
-// the thread that leases closures. So what a page of a job wants is one
-// question, and its dearest part, the job's status, is written once for all who
-// ask within NEWS_MS.
+// Each open page asks once a second, on the thread that leases closures. So all
+// that a page of a job needs is one request, and its dearest part, the job's
+// status, is written once for all requests within NEWS_MS.
 //
 // Threads  the loop.
 // Memory   NEWS_KEPT texts, until news_release.
@@ -16,20 +16,20 @@
 #include "coordinator/core/coord.h"
 
 #define NEWS_MS 250
-#define NEWS_KEPT 8 // jobs that are looked at at a time
+#define NEWS_KEPT 8 // jobs that pages show at one time
 
 struct news {
     struct {
-        char *id; // as it is asked for; NULL: the place is free
+        char *id; // the id as pages write it; NULL: the place is free
         struct buf text;
         uint64_t at_us;
     } kept[NEWS_KEPT];
 };
 
-// {"status", "events", "history", "timeline"}: those after ?event=, ?point_us=
-// and ?span=.
+// Answers with {"status", "events", "history", "timeline"}, the lists after
+// ?event=, ?point_us= and ?span=.
 void news_answer(struct news *n, struct coord *c, char *id,
                  const struct http_request *q, struct http_answer *a);
-void news_release(struct news *n); // one that is all 0, too
+void news_release(struct news *n); // all zeroes is allowed
 
 #endif

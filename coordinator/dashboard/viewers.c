@@ -13,7 +13,7 @@
 struct viewer {
     struct list_node node; // in dashboard.viewers
     struct http_stream *stream;
-    uint64_t after; // the last event that it was sent
+    uint64_t after; // id of the last event sent
 };
 
 static void on_gone(void *arg)
@@ -37,7 +37,8 @@ static enum sl_err send_event(struct viewer *v, const Sluice__V1__Event *e)
     return rc;
 }
 
-// A page at a time: who comes back after long gets the next one soon.
+// Sends a viewer one page of events: a viewer that comes back after long gets
+// the next page soon.
 static void look_at(struct dashboard *d, struct viewer *v)
 {
     Sluice__V1__EventsRequest request = SLUICE__V1__EVENTS_REQUEST__INIT;
@@ -80,7 +81,7 @@ void dashboard_stream(struct dashboard *d, const struct http_request *q,
     if (!answer_number(&after, q, a, "after",
                        feed_events(d->server->feed)->last_id, INT64_MAX))
         return;
-    if (last != NULL) // it was here before
+    if (last != NULL) // events were sent before
         after = strtoull(last, NULL, 10);
     v = sl_calloc(1, sizeof(*v));
     if (v == NULL) {

@@ -99,7 +99,7 @@ static struct event *copy(const struct event *said, const char *text)
     size_t n, m;
     struct event *e;
 
-    // Anybody may have said it.
+    // Any peer may have sent the text.
     n = strlen(utf8_line(line, sizeof(line), text)) + 1;
     m = strlen(utf8_line(member, sizeof(member),
                          said->member == NULL ? "" : said->member)) +

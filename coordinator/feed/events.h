@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/feed/events.h -- what happened, in the order in which it did: a
+// coordinator/feed/events.h -- events, in the order in which they happened: a
 // list that grows at its end and loses its beginning.
 //
 // A job is known by its uid: a number is given again where a journal was
@@ -20,13 +20,14 @@
 
 #define EVENTS_ALL 20000
 #define EVENTS_OF_JOB 2000
-#define EVENTS_OF_NONE UINT64_MAX // for a uid: of no job, where 0 is all
-#define EVENT_TEXT 400            // bytes of a sentence, with the 0
+// as a uid: events of no job, where 0 stands for all
+#define EVENTS_OF_NONE UINT64_MAX
+#define EVENT_TEXT 400 // bytes of a sentence, with the 0
 
 enum event_level { EVENT_INFO, EVENT_WARN, EVENT_ERROR };
 
-// X(KIND, its word, its level). The words are those of docs/events.md: nobody
-// takes one away.
+// X(KIND, its word, its level). The words are those of docs/events.md: none is
+// ever removed.
 #define EVENT_KINDS(X)                                                         \
     X(COORDINATOR_BEGAN, "coordinator-began", INFO)                            \
     X(COORDINATOR_WAITS, "coordinator-waits", ERROR)                           \
@@ -83,16 +84,16 @@ enum event_kind {
         EVENT_KINDS_COUNT
 };
 
-struct events_of; // of one job
+struct events_of; // the events of one job
 
 struct event {
-    struct list_node node, on_job; // the oldest first
+    struct list_node node, on_job; // links in events.all and in its job's list
     struct events_of *of;
     uint64_t id, wall_us;
-    uint64_t job, uid; // 0: of none
+    uint64_t job, uid; // 0: the event is of no job
     enum event_kind kind;
-    uint64_t closure, term, n; // term 0: of no closure
-    const char *member;        // "": of none; behind the text
+    uint64_t closure, term, n; // term 0: the event is of no closure
+    const char *member; // "": the event is of no member; stored behind the text
     char text[];
 };
 
@@ -106,15 +107,18 @@ struct events {
 void events_init(struct events *es);
 void events_release(struct events *es);
 
-// What was said, copied, with a new id if it has none; the strings are cut to
-// EVENT_TEXT. Who fell out for it: dropped[0 .. 1], 0: nobody.
+// Adds a copy of `said`, with a new id if it has none; its strings are cut to
+// EVENT_TEXT. dropped[0 .. 1] become the ids of events that it pushed out; 0:
+// none.
 const struct event *events_add(struct events *es, const struct event *said,
                                const char *text, uint64_t dropped[2]);
 
-// The first one after this id, or NULL; of one job, of none, or (uid 0) of all.
+// Returns the first event with an id above `after`, or NULL: of one job, of
+// none (EVENTS_OF_NONE), or of all (uid 0).
 const struct event *events_after(const struct events *es, uint64_t uid,
                                  uint64_t after);
-// The `count`-th from the end, or the first; NULL: there is none.
+// Returns the `count`-th event from the end, or the first if there are fewer;
+// NULL: there is none.
 const struct event *events_last(const struct events *es, uint64_t uid,
                                 size_t count);
 const struct event *events_next(const struct events *es, uint64_t uid,
@@ -122,7 +126,7 @@ const struct event *events_next(const struct events *es, uint64_t uid,
 
 const char *event_word(enum event_kind kind);
 const char *event_level(enum event_kind kind); // "info", "warn", "error"
-// By its word; false: it is not known.
+// Finds a kind by its word; returns false if the word is unknown.
 bool event_find(const char *word, enum event_kind *out);
 
 #endif

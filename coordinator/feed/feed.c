@@ -184,7 +184,7 @@ static void remember(struct loading *l, uint64_t id)
     if (l->count == l->space) {
         more = sl_realloc_array(l->dropped, 2 * l->space + 16, sizeof(*more));
         if (more == NULL)
-            return; // it stays in the file until the next start
+            return; // the event stays in the file until the next start
         l->dropped = more;
         l->space = 2 * l->space + 16;
     }
@@ -208,7 +208,7 @@ static void on_minute(void *arg, uint64_t uid, const struct curve_point *point)
     traces_minute(&l->feed->traces, uid, point);
 }
 
-// Whatever it is, it is no feed: it goes to the side, with what belongs to it.
+// Renames a file that is no feed, with SQLite's files beside it.
 static void put_aside(const char *path)
 {
     static const char *const parts[] = {"", "-wal", "-shm"};

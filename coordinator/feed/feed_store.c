@@ -80,12 +80,12 @@ static void load_event(const struct feed_load *load, sqlite3_stmt *row)
         .member = journal_text(row, 8),
     };
 
-    // A newer version may know more of them.
+    // A file of a newer version may have more kinds.
     if (event_find(journal_text(row, 4), &said.kind))
         load->event(load->arg, &said, journal_text(row, 9));
 }
 
-// SQLite keeps no NAN, and these columns no NULL.
+// Returns the value as stored: SQLite keeps no NAN, and these columns no NULL.
 static double stored(double value)
 {
     return isfinite(value) ? value : (double)INFINITY;
@@ -150,7 +150,7 @@ enum sl_err feed_store_load(struct feed_store *s, const struct feed_load *load,
 
 // ---- write
 
-// Without the journal's points of failure, which tests count.
+// Runs a statement without the journal's points of failure, which tests count.
 static enum sl_err run(struct feed_store *s, struct sl_error *err,
                        const char *sql, const struct journal_value *values,
                        size_t count)
@@ -214,7 +214,7 @@ static enum sl_err write_row(struct feed_store *s, const struct feed_row *row,
     }
 }
 
-// Ids of rows rise: so many back is the oldest that stays.
+// Deletes the oldest points beyond FEED_MINUTES_ALL; ids of rows rise.
 static enum sl_err prune(struct feed_store *s, struct sl_error *err)
 {
     return run(s, err,

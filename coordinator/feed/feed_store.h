@@ -24,7 +24,7 @@ enum sl_err feed_store_open(struct feed_store **out, const char *path,
                             struct sl_error *err);
 void feed_store_close(struct feed_store *s); // NULL is allowed
 
-// What it has, the oldest first.
+// Receivers of the file's rows, the oldest first.
 struct feed_load {
     void (*event)(void *arg, const struct event *said, const char *text);
     void (*minute)(void *arg, uint64_t uid, const struct curve_point *point);
@@ -33,7 +33,7 @@ struct feed_load {
 enum sl_err feed_store_load(struct feed_store *s, const struct feed_load *load,
                             struct sl_error *err);
 
-// One thing that is to be written. Owned by who has it: sl_free.
+// One row to be written. Owned by its holder: sl_free.
 struct feed_row {
     struct list_node node;
     enum {
@@ -45,10 +45,10 @@ struct feed_row {
     uint64_t id;  // DROP
     uint64_t uid; // MINUTE, FORGET
     struct curve_point point;
-    struct event event; // the last: with its texts
+    struct event event; // last field: its texts follow
 };
 
-// All of them, or none.
+// Writes all rows in one transaction, or none of them.
 enum sl_err feed_store_write(struct feed_store *s, const struct list *rows,
                              struct sl_error *err);
 

@@ -133,7 +133,8 @@ static struct traces_of *used(struct traces *ts, uint64_t uid)
     return of;
 }
 
-// One more item of one of them, whatever has to go for it.
+// Adds an item to one of a job's tracks; other jobs lose theirs if space is
+// short.
 static void *add(struct traces *ts, struct traces_of *of, struct track *track)
 {
     size_t before = bytes_of(of);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/feed/traces.h -- of each job, what a picture is made of: which
-// worker had which closure when, and how its numbers went.
+// coordinator/feed/traces.h -- the data of each job's charts: which worker had
+// which closure when, and the course of its numbers.
 //
 // Spans are of attempts that have ended; a curve has a point a second, and one
 // a minute, which goes further back. A job is known by its uid.
@@ -60,7 +60,7 @@ struct lease_span {
 
 struct curve_point {
     uint64_t wall_us, steps;
-    double loss, accuracy; // of so many samples, 0: of none
+    double loss, accuracy; // means over `samples`; none if that is 0
     uint64_t samples;
     double rate; // samples per second
     uint32_t epoch, staleness_p50, workers;
@@ -68,7 +68,7 @@ struct curve_point {
 
 struct traces {
     struct map of_job; // uid -> struct traces_of, owned
-    struct list used;  // the one that was added to last is the last
+    struct list used;  // jobs, the one that was added to last at the end
     struct map names;  // identity -> struct traces_name, owned
     size_t bytes;
 };
@@ -77,19 +77,20 @@ void traces_init(struct traces *ts);
 void traces_release(struct traces *ts);
 void traces_forget(struct traces *ts, uint64_t uid);
 
-// `span` without its worker, whose name it is.
+// Adds a span; `worker` is the name of its worker, and span->worker is ignored.
 void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
                  const char *worker);
 
-// True: it is a point of the minutes, too: the first of its minute, or `final`,
-// the last of the job.
+// Adds a point to the seconds of a job. Returns true if it is a point of the
+// minutes as well: the first of its minute, or `final`, the last of the job.
 bool traces_point(struct traces *ts, uint64_t uid,
                   const struct curve_point *point, bool final);
-// One of the minutes alone, as it was kept.
+// Adds a point to the minutes alone, as it was kept in the file.
 void traces_minute(struct traces *ts, uint64_t uid,
                    const struct curve_point *point);
 
-// NULL: there is nothing of this job.
+// Return the spans, and the curve by seconds or by minutes; NULL: nothing is
+// kept of this job.
 const struct track *traces_spans(const struct traces *ts, uint64_t uid);
 const struct track *traces_curve(const struct traces *ts, uint64_t uid,
                                  bool minutes);

@@ -22,7 +22,8 @@ bool track_full(const struct track *t)
     return t->space == t->most && t->added >= t->most;
 }
 
-// Nothing was overwritten before it is as large as it gets.
+// Grows the ring before it wraps: no item is overwritten until it has its full
+// size.
 static bool grow(struct track *t)
 {
     size_t space = t->space == 0 ? FIRST : 2 * t->space;

@@ -9,7 +9,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 
-#define GATHER_MS 20  // so that a burst is few transactions
+#define GATHER_MS 20  // gathers a burst into few transactions
 #define AGAIN_MS 5000 // until a file that failed is opened again
 
 struct writer {
@@ -17,10 +17,10 @@ struct writer {
     pthread_t thread;
     bool started;
 
-    // The thread's.
+    // Used by the thread alone:
     struct feed_store *store;
     uint64_t again_ms;
-    bool told; // that it cannot be written
+    bool told; // logged that the file cannot be written
 
     struct {
         pthread_mutex_t lock;
@@ -71,7 +71,7 @@ static void write_rows(struct writer *w, struct list *rows)
     w->again_ms = now + AGAIN_MS;
 }
 
-// False: it is over.
+// Waits for rows. Returns false when the thread is to end.
 static bool wait_for_rows(struct writer *w, struct list *rows)
 {
     struct deadline gathered;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/feed/writer.h -- a thread that writes the feed's file, so that
-// nobody waits for it.
+// coordinator/feed/writer.h -- a thread that writes the feed's file, so that no
+// other thread waits for it.
 //
 // Rows that come while it writes are one transaction, the next. A file that
-// cannot be written is told of once, and opened again; what it did not take is
-// in memory alone.
+// cannot be written is logged once, and opened again; rows that it did not take
+// are in memory alone.
 //
 // Threads  writer_put: one; the thread is inside.
 // Memory   at most WRITER_ROWS rows wait, the newest are lost beyond that.
@@ -18,11 +18,12 @@
 
 struct writer;
 
-// `store` is taken; NULL: it is opened when there is something to write.
+// Starts the thread. `store` is taken over; NULL: it is opened when there are
+// rows to write.
 enum sl_err writer_new(struct writer **out, const char *path,
                        struct feed_store *store, struct sl_error *err);
 void writer_free(struct writer *w); // writes what waits; NULL is allowed
 
-void writer_put(struct writer *w, struct feed_row *row); // takes it
+void writer_put(struct writer *w, struct feed_row *row); // takes the row over
 
 #endif

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/journal/journal.h -- decisions that survive a restart.
 //
-// What is here was decided; what is not, was not. Each function that writes is
-// one transaction, durable when it returns SL_OK: WAL with synchronous=FULL
-// (NORMAL may lose what was committed when the power fails). A write that fails
-// is final, because a failed fsync has thrown the pages away: the journal then
-// refuses everything, and the coordinator stops with exit code 1 rather than
-// acknowledge it later; or, where only space was lacking, begins anew from what
-// is committed when there is space again.
+// A decision that is in the journal was made; one that is not, was not. Each
+// function that writes is one transaction, durable when it returns SL_OK: WAL
+// with synchronous=FULL (NORMAL may lose committed rows when the power fails).
+// A write that fails is final, because a failed fsync has thrown the pages
+// away: the journal then refuses every call, and the coordinator stops with
+// exit code 1 rather than acknowledge the write later; or, where only space was
+// lacking, begins anew from what is committed when there is space again.
 //
-// What nobody is answered by (counters, blame) is queued: it is durable with
-// the next write, or with journal_flush, in one commit for all of it.
+// Rows that no answer depends on (counters, blame) are queued: they are durable
+// with the next write, or with journal_flush, in one commit for all of them.
 //
-// In it: the term; jobs with spec, state, facts of their data, layout and
+// It holds: the term; jobs with spec, state, facts of their data, layout and
 // counters; per shard its psserver, its newest incarnation (I1) and the tag
 // that the last cut names (K7); cuts as intent, published, aborted (K4, K6);
-// evaluations; which queued jobs have had their turn; whom a closure took down;
-// jobs that were deleted, so that a psserver that was away is sent it; the
-// cluster's id, and numbers that only others know. No row per step or closure:
-// the shards are the authority on what was counted.
+// evaluations; which queued jobs have had their turn; workers that a closure
+// took down; deleted jobs, for psservers that were away; the cluster's id, and
+// numbers that other journals gave. No row per step or closure: the shards are
+// the authority on what was counted.
 //
 // Threads  the loop.
 // Memory   rows are borrowed: what a reader's callback gets holds until it
@@ -43,38 +43,41 @@
 
 struct journal;
 
-// ":memory:" is allowed, for tests.
+// Opens the journal at `path`, making or upgrading its tables. ":memory:" is
+// allowed, for tests.
 enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err);
 void journal_close(struct journal *j); // NULL is allowed
 
-// The term in force: 0 in a new journal. The next one is above any that was
-// seen (journal_cluster).
+// Reads the term in force, 0 in a new journal; and writes the next one, which
+// is above any that was seen (journal_cluster).
 enum sl_err journal_term(struct journal *j, uint64_t *term,
                          struct sl_error *err);
 enum sl_err journal_next_term(struct journal *j, uint64_t *term,
                               struct sl_error *err);
 
-// The highest job number that was ever given, also to deleted jobs.
+// Reads the highest job number that was ever given, also to deleted jobs.
 enum sl_err journal_last_job(struct journal *j, uint64_t *id,
                              struct sl_error *err);
 
-// A write failed: nothing that the journal says is believed any more. It was
-// for want of space: nothing of the write is there, so the journal can be
-// opened again once there is some.
+// Say whether a write failed, so that the journal is not to be believed; and
+// whether it failed for want of space: then nothing of the write is there, and
+// the journal can be opened again once there is some.
 bool journal_failed(const struct journal *j);
 bool journal_full(const struct journal *j);
 
-// How long writes took until they were on the disk, since it was opened.
+// Returns how long writes took until they were on the disk, since it was
+// opened.
 struct histogram;
 const struct histogram *journal_commits(const struct journal *j);
 
-// Which cluster this is; all zero in a new journal and in one of before.
+// The identity of the cluster; all zero in a new journal and in one of an older
+// version.
 struct journal_cluster {
     uint64_t id;        // in every hello
     uint64_t store;     // hash of the path of the store that bears the id
-    uint64_t seen_term; // the newest that a member showed; 0: none above ours
-    uint64_t key[4];    // of the tokens of jobs; zeros: there is none
+    uint64_t seen_term; // highest term that a member showed; 0: none above ours
+    uint64_t key[4];    // key of the jobs' tokens; zeros: none
     uint64_t required;  // 1: no call without a token, since the cluster began
 };
 
@@ -84,13 +87,13 @@ enum sl_err journal_cluster_set(struct journal *j,
                                 const struct journal_cluster *now,
                                 struct sl_error *err);
 
-// The highest number that this journal gave itself: journal_last_job without
-// what was skipped above it.
+// Reads the highest job number that this journal gave itself: journal_last_job
+// without what was skipped above it.
 enum sl_err journal_given_job(struct journal *j, uint64_t *id,
                               struct sl_error *err);
 
-// I7: jobs first..last are not given to anybody: a newer journal gave them. The
-// next job comes after them.
+// Skips job numbers first..last, which a newer journal gave (I7). The next job
+// comes after them.
 enum sl_err journal_jobs_skip(struct journal *j, uint64_t first, uint64_t last,
                               struct sl_error *err);
 enum sl_err journal_job_skipped(struct journal *j, uint64_t job, bool *skipped,
@@ -109,20 +112,22 @@ struct journal_facts {
 
 struct journal_counters {
     uint64_t closures_retried, workers_lost, psservers_lost, restarts;
-    uint64_t elapsed_ms; // since it ran first
+    uint64_t elapsed_ms; // running time since its first start
     uint64_t seen_us;    // the wall clock then; 0: it does not run
-    // What was trained since the last evaluation, as far as workers told it.
+    // Sums of training since the last evaluation, as far as workers reported
+    // them.
     struct journal_trained {
         uint64_t samples, correct;
         double loss_sum;
-        uint64_t steps, skipped; // kept: whether all of some were skipped
+        // kept as one bit: every one of some steps was skipped
+        uint64_t steps, skipped;
     } trained;
 };
 
 struct journal_job {
     uint64_t id, uid, incarnation;
     const char *name, *request_id, *reason;
-    const char *tenant;         // added with it; not read
+    const char *tenant;         // written by journal_job_add; not read
     bool queued;                // likewise
     int state;                  // enum JobState of jobs.proto
     struct journal_blob spec;   // packed JobSpec, checked
@@ -135,18 +140,19 @@ struct journal_job {
     struct journal_counters counters;
 };
 
-// Takes uid, incarnation, name, request_id, tenant, queued, state, reason,
-// spec, resume and submitted_us of *job; *id is the new number. The caller has
-// looked for the request_id before.
+// Adds a job: takes uid, incarnation, name, request_id, tenant, queued, state,
+// reason, spec, resume and submitted_us of *job; *id is the new number. The
+// caller has looked for the request_id before.
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err);
 
-// Whose it is; "" for nobody's, and for a job that there is not.
+// Reads a job's tenant; "" for a job without one, and for an unknown job.
 #define JOURNAL_TENANT 65 // bytes, with the 0
 enum sl_err journal_job_tenant(struct journal *j, uint64_t id,
                                char out[JOURNAL_TENANT], struct sl_error *err);
 
-// Of a job that was added as a queued one: it waits, until its turn has come.
+// The turn of a job that was added as a queued one: it waits, until its turn
+// has come.
 enum journal_turn {
     JOURNAL_TURN_NONE, // it is not queued
     JOURNAL_TURN_WAITS,
@@ -157,7 +163,7 @@ enum sl_err journal_job_turn(struct journal *j, uint64_t id,
 enum sl_err journal_job_turn_came(struct journal *j, uint64_t id,
                                   struct sl_error *err);
 
-// SL_ENOENT if no job came with this request id.
+// Finds the job that came with this request id. SL_ENOENT: none did.
 enum sl_err journal_job_by_request(struct journal *j, const char *request_id,
                                    uint64_t *id, struct sl_error *err);
 
@@ -180,21 +186,22 @@ enum sl_err journal_job_place(struct journal *j, uint64_t id,
                               const char *const *names, uint32_t shards,
                               struct sl_error *err);
 
-// Queued.
+// Queues a job's counters for the next commit.
 enum sl_err journal_job_counters(struct journal *j, uint64_t id,
                                  const struct journal_counters *counters,
                                  struct sl_error *err);
 enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err);
 
-// When it was seen last: its clock then, and the wall's. Zeros: never, by this
-// program. (What it ran under one of before is in its counters alone.)
+// Reads when a job was seen last: its running time then, and the wall clock.
+// Zeros: never, by this program. (The running time under an older program is in
+// its counters alone.)
 enum sl_err journal_clock_read(struct journal *j, uint64_t id,
                                uint64_t *elapsed_ms, uint64_t *seen_us,
                                struct sl_error *err);
 
-// A member that an admin has drained, by its role (as members number them) and
-// name. `who` NULL: it is no more.
+// Writes that an admin has drained a member, by its role (as members number
+// them) and name. `who` NULL: it is drained no more.
 enum sl_err journal_drain(struct journal *j, int role, const char *name,
                           const char *who, const char *why,
                           struct sl_error *err);
@@ -206,8 +213,8 @@ enum sl_err journal_each_drain(struct journal *j, journal_drain_fn fn,
 
 // A pause that a client asked for.
 enum journal_pause_state {
-    JOURNAL_PAUSE_NONE,   // it goes on; what it lay still before is total_ms
-    JOURNAL_PAUSE_WANTED, // a cut is made first
+    JOURNAL_PAUSE_NONE,   // the job runs; total_ms has its pauses
+    JOURNAL_PAUSE_WANTED, // a cut is to be made first
     JOURNAL_PAUSE_HOLDS,
 };
 
@@ -216,23 +223,24 @@ enum journal_pause_state {
 struct journal_pause {
     enum journal_pause_state state;
     char who[JOURNAL_PAUSE_TEXT], why[JOURNAL_PAUSE_TEXT];
-    char note[JOURNAL_PAUSE_TEXT]; // what people should know of it
+    char note[JOURNAL_PAUSE_TEXT]; // a note for people
     uint64_t since_us;             // when it began to hold
-    uint64_t total_ms;             // of pauses before
+    uint64_t total_ms;             // length of earlier pauses
 };
 
 enum sl_err journal_pause_set(struct journal *j, uint64_t id,
                               const struct journal_pause *pause,
                               struct sl_error *err);
-// All zeroes: there was none.
+// Reads a job's pause; all zeroes: there was none.
 enum sl_err journal_pause_read(struct journal *j, uint64_t id,
                                struct journal_pause *out, struct sl_error *err);
 
-// What was said of an ended job after its end.
+// Writes the last status of an ended job anew, as of after its end.
 enum sl_err journal_job_final(struct journal *j, uint64_t id,
                               struct journal_blob final, struct sl_error *err);
 
-// A terminal state, with its reason, its last status and its counters.
+// Ends a job: writes a terminal state, with its reason, its last status and its
+// counters.
 enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
                             const char *reason, uint64_t ended_us,
                             struct journal_blob final,
@@ -252,12 +260,14 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
 #define JOURNAL_SWEEP 1000
 enum sl_err journal_sweep(struct journal *j, struct sl_error *err);
 
-// The psserver has deleted it, and is not notified again. Queued.
+// Queues that the psserver has deleted the job, and is not notified again.
 enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
                             const char *psserver, struct sl_error *err);
 
 // ---- shards
 
+// Writes the incarnations of several shards in one transaction, before their
+// admissions are sent (I1).
 struct journal_incarnation {
     uint32_t shard;
     uint64_t incarnation;
@@ -269,19 +279,21 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
                                        const struct journal_incarnation *list,
                                        size_t count, struct sl_error *err);
 
-// I1, R1: the next generation of a ring is the incarnation of all its parts,
-// before anybody is asked to join it.
+// Writes the next generation of a ring, which is the incarnation of all its
+// parts (I1, R1), before any worker is asked to join it.
 enum sl_err journal_ring_open(struct journal *j, uint64_t job,
                               uint64_t generation, struct sl_error *err);
 
-// Contributions of a round, once they are settled; 0: not yet.
+// Writes and reads the contributions of a round, once they are settled; 0: not
+// yet.
 enum sl_err journal_ring_contributions(struct journal *j, uint64_t job,
                                        uint32_t contributions,
                                        struct sl_error *err);
 enum sl_err journal_ring_read(struct journal *j, uint64_t job,
                               uint32_t *contributions, struct sl_error *err);
 
-// Steps that ranks had applied and lost, in all generations; 0: none.
+// Writes and reads the steps that ranks had applied and lost, in all
+// generations.
 enum sl_err journal_ring_redone(struct journal *j, uint64_t job, uint64_t steps,
                                 struct sl_error *err);
 enum sl_err journal_ring_redone_read(struct journal *j, uint64_t job,
@@ -300,26 +312,28 @@ enum journal_cut_state {
     JOURNAL_CUT_INTENT,
     JOURNAL_CUT_PUBLISHED,
     JOURNAL_CUT_ABORTED,
-    JOURNAL_CUT_DROPPED, // published once, collected since
+    JOURNAL_CUT_DROPPED, // published once, deleted since
 };
 
 struct journal_cut {
     uint64_t cut;
     enum journal_cut_state state;
     const char *path;
-    uint32_t epochs;                // whole in every file
+    uint32_t epochs;                // whole epochs in every file
     uint64_t low;                   // durable watermark, in closures (C4)
-    struct journal_blob checkpoint; // packed CheckpointsReply of this one
+    struct journal_blob checkpoint; // packed CheckpointsReply of this cut
     struct journal_blob counts;     // packed JobStatus: shards with counts
 };
 
-// Rows of cuts that were dropped or aborted before go with it: a job keeps the
-// rows of the cuts that it has, however many there were.
+// Writes the intent of a cut. Rows of older dropped or aborted cuts are deleted
+// with it: a job keeps the rows of the cuts that it has, however many there
+// were.
 enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
                                const struct journal_cut *cut,
                                struct sl_error *err);
 
-// K4, K6. Published also writes the tags that the cut names to the shards.
+// Write the outcome of a cut (K4, K6): published, with the tags that it names
+// for each shard; aborted; or deleted after it was published.
 enum sl_err journal_cut_publish(struct journal *j, uint64_t job, uint64_t cut,
                                 const struct wire_tag *tags, uint32_t shards,
                                 struct sl_error *err);
@@ -328,60 +342,61 @@ enum sl_err journal_cut_abort(struct journal *j, uint64_t job, uint64_t cut,
 enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
                              struct sl_error *err);
 
-// Published cuts of which there is no row any more.
+// Counts published cuts that have no row any more.
 enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
                               struct sl_error *err);
 
-// Notes that a job is about to be loaded, and that it is. *times counts this
-// one and those before it that nothing followed: the process ended meanwhile,
-// without a word. A process that is killed leaves the note; it waits for no
-// disk.
+// Notes that a job is about to be loaded, and that it is loaded. *times counts
+// this attempt and those right before it that ended with the process, without a
+// word. A process that is killed leaves the note; it waits for no disk.
 enum sl_err journal_loading(struct journal *j, uint64_t job, uint64_t *times,
                             struct sl_error *err);
 enum sl_err journal_loaded(struct journal *j, uint64_t job,
                            struct sl_error *err);
 
-// Once all is read: what intents would clear away (as journals have it that an
-// older program wrote), and the space of a file that is mostly empty.
+// Deletes, once all is read, the rows that intents would delete (journals of
+// older programs have them), and frees the space of a file that is mostly
+// empty.
 enum sl_err journal_tidy(struct journal *j, struct sl_error *err);
 
 // ---- evaluations
 
 struct journal_evaluation {
-    uint32_t epoch; // whole ones by then
+    uint32_t epoch; // whole epochs by then
     uint64_t cut, samples;
     double loss, accuracy; // NAN: not known
-    uint64_t steps; // counted by then; 0: an older version did not write it
-    // Of what was trained since the evaluation before: of steps that were
-    // applied. Means are NAN where there is none; and where those that were
-    // skipped are more, `train_broken`, no callback takes them for a best.
+    uint64_t steps; // steps counted by then; 0: written by an older version
+    // Training since the evaluation before, over steps that were applied. Means
+    // are NAN without any; and where more steps were skipped than applied,
+    // `train_broken`, no callback takes them for a best.
     uint64_t train_samples;
     double train_loss, train_accuracy;
-    bool train_broken; // these two are not kept
-    bool not_finite;   // a value of the cut's parameters
-    uint32_t metrics;  // bits: which of these there are
+    bool train_broken; // this and the next field are not kept
+    bool not_finite;   // some parameter of the cut is NaN or infinite
+    uint32_t metrics;  // bits: which of `metric` are set
     double metric[SPEC_METRIC_COUNT];
 };
 
-// All rows in one transaction, with what callbacks made of them (D2): the
-// packed CallbacksStatus; empty: the job has none.
+// Adds all rows in one transaction, with the callbacks' state after them (D2),
+// a packed CallbacksStatus; empty: the job has no callbacks.
 enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
                                     const struct journal_evaluation *rows,
                                     size_t count, struct journal_blob callbacks,
                                     struct sl_error *err);
 
-// Appends what they made last; nothing, if there was no evaluation yet.
+// Appends the callbacks' last state to *out; nothing, if there was no
+// evaluation yet.
 enum sl_err journal_callbacks_read(struct journal *j, uint64_t job,
                                    struct buf *out, struct sl_error *err);
 
-// ---- whom a closure took down (training closures only); queued
+// ---- workers that a closure took down (training closures only); queued
 
 enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
                           uint64_t worker, struct sl_error *err);
 enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
                             struct sl_error *err);
 
-// Commits what is queued. Called once per tick.
+// Commits queued rows. To be called once per tick.
 enum sl_err journal_flush(struct journal *j, struct sl_error *err);
 
 // ---- reading, after a start: in order of their numbers. A callback that
@@ -399,22 +414,22 @@ typedef enum sl_err (*journal_evaluation_fn)(
 typedef enum sl_err (*journal_blame_fn)(void *arg, uint64_t closure,
                                         uint64_t worker, struct sl_error *err);
 
-// A deleted job on one psserver.
+// Receives a deleted job that one psserver still has.
 typedef enum sl_err (*journal_deleted_fn)(void *arg, uint64_t job, uint64_t uid,
                                           const char *psserver,
                                           struct sl_error *err);
 
-// Jobs that have not ended, and those that a cut without an outcome is of.
+// Walks jobs that have not ended, and jobs with a cut that has no outcome.
 enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
                              struct sl_error *err);
 
-// Those that have ended: of each only id, uid, state and name.
+// Walks jobs that have ended: id, uid, state and name of each alone.
 enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
                                struct sl_error *err);
 
 // Finds the jobs of a list: numbers below `before`, the highest first, at most
-// `most` of them; of that tenant and that name (NULL: of any). Costs what is
-// found, and where a tenant and a name are asked for the tenant's jobs.
+// `most` of them; of that tenant and that name (NULL: any). Costs as much as is
+// found, and with both a tenant and a name as the tenant has jobs.
 struct journal_list {
     uint64_t before;
     const char *tenant, *name;
@@ -423,7 +438,7 @@ enum sl_err journal_jobs_list(struct journal *j,
                               const struct journal_list *which, uint64_t *out,
                               size_t most, size_t *count, struct sl_error *err);
 
-// One row, whatever its state; no callback if there is none.
+// Reads one row, whatever its state; `fn` is not called if there is none.
 enum sl_err journal_job_read(struct journal *j, uint64_t id, journal_job_fn fn,
                              void *arg, struct sl_error *err);
 
@@ -433,7 +448,7 @@ enum sl_err journal_each_shard(struct journal *j, uint64_t job,
 enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
                              void *arg, struct sl_error *err);
 
-// As above, but without checkpoint and counts.
+// Walks a job's cuts without reading checkpoint and counts.
 enum sl_err journal_each_cut_path(struct journal *j, uint64_t job,
                                   journal_cut_fn fn, void *arg,
                                   struct sl_error *err);
@@ -444,7 +459,7 @@ enum sl_err journal_each_blame(struct journal *j, uint64_t job,
                                journal_blame_fn fn, void *arg,
                                struct sl_error *err);
 
-// Those of one psserver; or those of one job.
+// Walks the deleted jobs of one psserver.
 enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
                                  journal_deleted_fn fn, void *arg,
                                  struct sl_error *err);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/journal/journal_cluster.c -- rows that are of no job: which
-// cluster this is, and what others have shown of numbers that it did not give.
+// coordinator/journal/journal_cluster.c -- rows that are of no job: the
+// identity of the cluster, and numbers that members have shown and it did not
+// give.
 #include "coordinator/journal/journal_sql.h"
 
 static const char *const keys[4] = {"token_key_0", "token_key_1", "token_key_2",

@@ -107,7 +107,7 @@ static enum sl_err add_metrics(struct journal *j, uint64_t job,
     return rc;
 }
 
-// In columns without NULL: there are no train_samples then.
+// Returns a mean for columns without NULL: 0 where train_samples is 0.
 static double or_zero(double value)
 {
     return isfinite(value) ? value : 0;
@@ -214,7 +214,7 @@ enum sl_err journal_each_cut_path(struct journal *j, uint64_t job,
                      job, fn, arg, err);
 }
 
-// What is not a number SQLite keeps as NULL.
+// Reads a real; SQLite keeps NAN as NULL.
 static double real_at(sqlite3_stmt *s, int column)
 {
     return sqlite3_column_type(s, column) == SQLITE_NULL
@@ -222,7 +222,7 @@ static double real_at(sqlite3_stmt *s, int column)
                : sqlite3_column_double(s, column);
 }
 
-// A name of a later version is left out.
+// Reads the metrics of an evaluation; a name of a later version is left out.
 static enum sl_err read_metrics(struct journal *j, uint64_t job,
                                 struct journal_evaluation *row,
                                 struct sl_error *err)

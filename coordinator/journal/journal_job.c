@@ -300,7 +300,8 @@ static void read_job(struct journal_job *row, sqlite3_stmt *s)
                                  sqlite3_column_double(s, 24)}},
         .resume = journal_blob_at(s, 21),
     };
-    if (!isfinite(row->counters.trained.loss_sum)) // all of some were skipped
+    // every one of some steps was skipped
+    if (!isfinite(row->counters.trained.loss_sum))
         row->counters.trained =
             (struct journal_trained){.steps = 1, .skipped = 1};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/journal/journal_load.c -- which jobs a coordinator that ended was
-// loading.
+// coordinator/journal/journal_load.c -- jobs that a coordinator was loading
+// when it ended.
 //
 // What kills the process while a job is loaded (its host's kernel, for want of
 // memory) does so again at each start, unless the next one knows of it. The

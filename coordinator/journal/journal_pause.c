@@ -37,7 +37,7 @@ enum sl_err journal_pause_read(struct journal *j, uint64_t id,
         return SL_EIO;
     rc = journal_step(j, s, err);
     if (rc == SL_OK) {
-        // What a newer program means by another number is a pause, too.
+        // A state that a newer program defined is a pause, too.
         out->state = journal_u64(s, 0) <= JOURNAL_PAUSE_HOLDS
                          ? (enum journal_pause_state)journal_u64(s, 0)
                          : JOURNAL_PAUSE_HOLDS;

@@ -10,7 +10,8 @@
 
 #define QUEUE_MAX 4096
 
-// The last one of a job says it all, and nothing else depends on it.
+// Replaces the queued counters of the same job: the last ones say it all, and
+// no other row depends on them.
 static bool replaced(struct journal *j, const struct journal_queued *row)
 {
     for (size_t i = 0; row->what == QUEUED_COUNTERS && i < j->queued_count;
@@ -40,8 +41,8 @@ static bool has_room(struct journal *j)
     return true;
 }
 
-// Where all of some steps were skipped there is no sum, and this says that
-// there were some.
+// Returns the loss sum to keep. INFINITY stands for no sum, where all of some
+// steps were skipped.
 static double trained_loss(const struct journal_trained *t)
 {
     return t->samples == 0 && t->skipped > 0 ? (double)INFINITY : t->loss_sum;

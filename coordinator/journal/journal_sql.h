@@ -12,8 +12,8 @@
 
 #define JOURNAL_STATEMENTS 96 // more texts than the journal has
 
-// Written with the next commit, in this order. Several counters of a job are
-// one: the last.
+// A row that is written with the next commit, in the order of the queue.
+// Several counters of a job are one row: the last.
 struct journal_queued {
     enum {
         QUEUED_BLAME,
@@ -26,20 +26,20 @@ struct journal_queued {
     char psserver[WIRE_NAME_BYTES + 1];
 };
 
-// What a file is, beside how it is used.
+// The kind of a file: its schema, and its name in errors.
 struct journal_kind {
     const char *name; // in errors
-    const char *ends; // what follows from a failure: "the coordinator ..."
-    int schema;       // the newest that is known
-    // Makes of `version` what `schema` is, in a transaction.
+    const char *ends; // consequence of a failure: "the coordinator ..."
+    int schema;       // the newest known schema
+    // Upgrades the tables from `version` to `schema`, in a transaction.
     enum sl_err (*make)(struct journal *j, int version, struct sl_error *err);
 };
 
 struct journal {
     sqlite3 *db;
     const struct journal_kind *kind;
-    bool failed; // a write failed: nothing is believed any more
-    bool full;   // for want of space
+    bool failed; // a write failed: no call succeeds any more
+    bool full;   // it failed for want of space
     bool swept;  // no row of a deleted job is left (journal_sweep)
     struct histogram commits;
     struct {
@@ -49,12 +49,13 @@ struct journal {
     unsigned cached;
     struct journal_queued *queued; // owned
     size_t queued_count, queued_space;
-    // journal_queue.c's: writes them into the transaction that has begun.
+    // Set by journal_queue.c: writes queued rows into the transaction that has
+    // begun.
     enum sl_err (*write_queued)(struct journal *j, struct sl_error *err);
 };
 
-// What a statement is given, in the order of its parameters. Binding cannot
-// fail but for memory, which the step then reports.
+// A value for a statement, in the order of its parameters. Binding cannot fail
+// but for memory, which the step then reports.
 struct journal_value {
     enum { JOURNAL_U64, JOURNAL_REAL, JOURNAL_TEXT, JOURNAL_BLOB } kind;
     uint64_t u64;
@@ -68,50 +69,50 @@ struct journal_value {
 #define TEXT(t) ((struct journal_value){.kind = JOURNAL_TEXT, .text = (t)})
 #define BLOB(b) ((struct journal_value){.kind = JOURNAL_BLOB, .blob = (b)})
 
-// "" as SQL's NULL.
+// Returns text, or NULL (SQL's NULL) for "".
 static inline const char *journal_or_null(const char *text)
 {
     return text == NULL || text[0] == '\0' ? NULL : text;
 }
 
-// An array of values, and how many there are.
+// Two arguments: an array of values, and its length.
 #define JOURNAL_VALUES(...)                                                    \
     (const struct journal_value[]){__VA_ARGS__},                               \
         SL_COUNT(((const struct journal_value[]){__VA_ARGS__}))
 
-// journal_open of another kind.
+// Opens a file of another kind as journal_open does.
 enum sl_err journal_open_kind(struct journal **out, const char *path,
                               const struct journal_kind *kind,
                               struct sl_error *err);
 enum sl_err journal_exec(struct journal *j, const char *sql,
                          struct sl_error *err);
 
-// A prepared statement with its values. NULL on failure. `sql` must be a
-// literal.
+// Returns a prepared statement with its values, or NULL on failure. `sql` must
+// be a literal.
 sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count);
 
-// What SQLite says, as an error; marks the journal as failed.
+// Returns SQLite's last failure as an error; marks the journal as failed.
 enum sl_err journal_bad(struct journal *j, const char *what,
                         struct sl_error *err);
 
-// begin, with what is queued; end commits if rc is SL_OK and rolls back
-// otherwise, and then it is still queued.
+// Begins a transaction and writes queued rows into it; journal_end commits if
+// rc is SL_OK, else rolls back, and the rows stay queued.
 enum sl_err journal_begin(struct journal *j, struct sl_error *err);
 enum sl_err journal_end(struct journal *j, enum sl_err rc,
                         struct sl_error *err);
 
-// SL_OK: a row; SL_ENOENT: no more; else an error.
+// Steps a statement. SL_OK: a row; SL_ENOENT: no more rows; else an error.
 enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
                          struct sl_error *err);
 
-// The first column of the first row; 0: there is none.
+// Reads the first column of the first row; 0: there is no row.
 enum sl_err journal_number(struct journal *j, uint64_t *out,
                            struct sl_error *err, const char *sql,
                            const struct journal_value *values, size_t count);
 
-// A row of meta; 0: it was never written.
+// Reads and writes a row of meta; 0: it was never written.
 enum sl_err journal_meta(struct journal *j, const char *key, uint64_t *out,
                          struct sl_error *err);
 enum sl_err journal_meta_set(struct journal *j, const char *key, uint64_t value,
@@ -122,18 +123,19 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count);
 
-// A statement whose rows are read one by one, while a callback may use the
-// journal: finalised at its end, by journal_walked. NULL on failure.
+// Returns a statement to read row by row, while a callback may use the journal;
+// journal_walked finalises it. NULL on failure.
 sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
                            const char *sql, const struct journal_value *values,
                            size_t count);
 enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 
-// journal_tidy.c: rows of dropped and aborted cuts, but the job's newest one.
+// journal_tidy.c: deletes rows of dropped and aborted cuts, but not the job's
+// newest row.
 enum sl_err journal_cuts_clear(struct journal *j, uint64_t job,
                                struct sl_error *err);
 
-// journal_ring.c: of a job that is deleted.
+// journal_ring.c: deletes the rows of a deleted job.
 enum sl_err journal_ring_forget(struct journal *j, uint64_t job,
                                 struct sl_error *err);
 

@@ -2,10 +2,11 @@
 // coordinator/journal/journal_sqlite.c -- opening, the schema, transactions.
 //
 // One connection, used by the loop alone; the daemon's own lock on the state
-// folder says who may write. Another process may read, and so make a backup
-// while we run (`sqlite3 journal.sqlite '.backup FILE'`): in WAL a reader does
-// not keep a writer waiting. Nobody here opens these files but by SQLite:
-// closing any descriptor of theirs would drop its locks.
+// folder decides which process may write. Another process may read, and so make
+// a backup while the coordinator runs (`sqlite3 journal.sqlite '.backup
+// FILE'`): in WAL a reader does not keep a writer waiting. No code here opens
+// these files but by SQLite: closing any descriptor of theirs would drop its
+// locks.
 #include "coordinator/journal/journal_sql.h"
 
 #include <errno.h>
@@ -15,8 +16,9 @@
 #include "common/base/fs.h"
 #include "common/base/mem.h"
 
-// Of who reads only a recovery keeps us waiting, which is short: that of a
-// journal whose coordinator was killed.
+// How long to wait for a reader. Only a reader's recovery takes a lock that the
+// coordinator waits for, and briefly: that of a journal left by a killed
+// coordinator.
 #define LOCKED_MS 10000
 
 static const char schema[] =
@@ -59,10 +61,9 @@ static const char schema[] =
     " PRIMARY KEY(psserver, job)) WITHOUT ROWID;"
     "PRAGMA user_version = 1;";
 
-// Of no schema: a program of before leaves them alone. The indexes are of what
-// a list and a start look for, among jobs that have ended and cuts that are
-// kept. (4:
-// JOB_FINISHED; 0 and 1: JOURNAL_CUT_INTENT and _PUBLISHED.)
+// Tables outside the schema version: older programs leave them alone. The
+// indexes serve lists and starts: jobs that have ended, and cuts that are kept.
+// (4: JOB_FINISHED; 0 and 1: JOURNAL_CUT_INTENT and _PUBLISHED.)
 static const char more[] =
     "CREATE TABLE IF NOT EXISTS gaps("
     " first INTEGER PRIMARY KEY, last INTEGER NOT NULL);"
@@ -214,7 +215,7 @@ static void bind(sqlite3_stmt *s, const struct journal_value *values,
     }
 }
 
-// Reset and unbound.
+// Returns the cached statement of `sql`, reset and without values.
 static sqlite3_stmt *prepared(struct journal *j, const char *sql,
                               struct sl_error *err)
 {
@@ -268,7 +269,8 @@ enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
     return journal_bad(j, sqlite3_sql(stmt), err);
 }
 
-// Measures, whatever clock decides elsewhere.
+// Notes the time of a commit by the real clock, whichever clock decides
+// elsewhere.
 static void note_commit(struct journal *j, uint64_t begun_us)
 {
     histogram_add(&j->commits, sl_now_us(sl_clock_real()) - begun_us);
@@ -295,7 +297,7 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
         rc = journal_end(j, rc, err);
     else if (commits && rc == SL_OK)
         note_commit(j, begun);
-    FAULT("journal.committed"); // unless it is a part of a transaction
+    FAULT("journal.committed"); // unless a transaction is open
     return rc;
 }
 
@@ -451,9 +453,9 @@ enum sl_err journal_open(struct journal **out, const char *path,
     return journal_open_kind(out, path, &kind, err);
 }
 
-// It holds the cluster's keys and every spec. SQLite gives what it keeps beside
-// it the mode of the file itself; those of a version that did not ask for one
-// are mended.
+// Makes the files readable by their owner alone: they hold the cluster's keys
+// and every spec. SQLite gives the files beside it the mode of the file itself;
+// the modes of files of older versions are mended.
 static void keep_private(const char *path)
 {
     static const char *const files[] = {"", "-wal", "-shm"};
@@ -522,7 +524,7 @@ void journal_close(struct journal *j)
 
     if (j == NULL)
         return;
-    // What is lost here is worth nothing.
+    // Queued rows that are lost here are worth nothing.
     if (!j->failed && j->queued_count > 0 && journal_begin(j, &err) == SL_OK)
         (void)journal_end(j, SL_OK, &err);
     sl_free(j->queued);

@@ -6,7 +6,7 @@
 // comes after it.
 #include "coordinator/journal/journal_sql.h"
 
-#define PAGES_FREE 4096 // 16 MiB: not worth a copy of the file below that
+#define PAGES_FREE 4096 // 16 MiB; less is not worth a copy of the file
 
 enum sl_err journal_cuts_clear(struct journal *j, uint64_t job,
                                struct sl_error *err)
@@ -66,7 +66,7 @@ enum sl_err journal_tidy(struct journal *j, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     rc = journal_end(j, clear_all(j, err), err);
-    // Without the space for a copy it stays as it is.
+    // Without the space for a copy the file stays as it is.
     if (rc == SL_OK && pages(j, "PRAGMA freelist_count") > PAGES_FREE &&
         pages(j, "PRAGMA freelist_count") * 2 > pages(j, "PRAGMA page_count"))
         sqlite3_exec(j->db, "VACUUM", NULL, NULL, NULL);

@@ -13,8 +13,8 @@
 #include "proto/manifest.h"
 #include "proto/pbjson.h"
 
-// Names are DNS labels by the spec's check; whatever else came in some other
-// way cannot lead out of the store.
+// Appends a job's name. The spec's check makes it a DNS label; a name that came
+// in another way cannot lead out of the store.
 static enum sl_err append_name(struct buf *out, const char *name)
 {
     enum sl_err rc = SL_OK;
@@ -50,7 +50,7 @@ enum sl_err manifest_path(struct buf *out, const char *store, const char *name,
 
 // ---- text
 
-// jansson's *_new calls take the value, also when they fail.
+// Sets a key; jansson's *_new calls take the value, also when they fail.
 static enum sl_err set(json_t *object, const char *key, json_t *value)
 {
     return json_object_set_new(object, key, value) == 0 ? SL_OK : SL_ENOMEM;
@@ -82,7 +82,7 @@ static enum sl_err set_list(json_t *object, const char *key,
     return rc;
 }
 
-// A shard as CheckpointShard has it, but with its checksum as people (and
+// Adds a shard as CheckpointShard has it, but with its checksum as people (and
 // sha256sum) write it, and with its counts.
 static enum sl_err add_shard(json_t *array,
                              const Sluice__V1__CheckpointShard *shard,
@@ -194,7 +194,7 @@ enum sl_err manifest_write(struct fs *fs, const char *path,
     char *folder;
     enum sl_err rc;
 
-    if (text->len > MANIFEST_BYTES) // nobody would read it
+    if (text->len > MANIFEST_BYTES) // manifest_load would not read it
         return sl_fail(err, SL_ERANGE, "%s: %zu bytes; it may have %zu", path,
                        text->len, MANIFEST_BYTES);
     folder = fs_dirname(path);
@@ -262,7 +262,8 @@ static enum sl_err look_at_name(void *arg, const char *name)
     return SL_OK;
 }
 
-// A folder that cannot be read is not one that is not there.
+// Lists a folder, if it exists. One that cannot be read is an error, not a
+// missing one.
 static enum sl_err list_if_there(struct fs *fs, const char *folder,
                                  fs_name_fn fn, void *arg, struct sl_error *err)
 {
@@ -281,7 +282,8 @@ enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
     return list_if_there(fs, folder, look_at_name, cut, err);
 }
 
-// NAME-j-ID-UID; a name may hold such a piece itself, so the last one counts.
+// Reads ID of a folder NAME-j-ID-UID; a name may hold such a piece itself, so
+// the last one counts.
 static enum sl_err look_at_folder(void *arg, const char *name)
 {
     uint64_t *highest = arg;

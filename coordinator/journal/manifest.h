@@ -3,10 +3,10 @@
 //
 //   <store>/<job name>-j-<id>-<uid, 8 hex digits>/cut-<n>.json
 //
-// It says all that is needed to read the parameters without us: the spec, the
-// geometry, variables, pieces, and for each shard its snapshot's tag, folder,
-// file, length, SHA-256 and counts. It is written once, durably, and never
-// changed.
+// It holds all that is needed to read the parameters without Sluice: the spec,
+// the geometry, variables, pieces, and for each shard its snapshot's tag,
+// folder, file, length, SHA-256 and counts. It is written once, durably, and
+// never changed.
 //
 // Threads  manifest_text: the loop. The rest: any; they may wait for a disk.
 // Memory   buffers are the caller's.
@@ -22,7 +22,8 @@
 #include "common/base/status.h"
 #include "proto/wire.h"
 
-// Appends the folder of a job; the path of one of its cuts.
+// Append the folder of a job's manifests, and the path of one of its cuts.
+// SL_ENOMEM.
 enum sl_err manifest_folder(struct buf *out, const char *store,
                             const char *name, uint64_t id, uint64_t uid);
 enum sl_err manifest_path(struct buf *out, const char *store, const char *name,
@@ -42,22 +43,23 @@ struct manifest {
 enum sl_err manifest_text(struct buf *out, const struct manifest *m);
 
 // Makes the folder and writes the file; after SL_OK it survives any crash.
-// SL_EEXIST: a cut of this number is there, and not ours.
+// SL_EEXIST: another journal's cut of this number is there.
 enum sl_err manifest_write(struct fs *fs, const char *path,
                            const struct buf *text, struct sl_error *err);
 
-// Removes a manifest; one that is not there is SL_OK. Durable after SL_OK.
+// Removes a manifest; a missing one is SL_OK. Durable after SL_OK.
 enum sl_err manifest_remove(struct fs *fs, const char *path,
                             struct sl_error *err);
 
-// K6: is it there? Then it stays there (its folder is synced).
+// Finds out whether the manifest is there, and makes that last by a sync of its
+// folder (K6).
 enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
                             struct sl_error *err);
 
 // ---- reading one back (manifest_read.c)
 
-// What a manifest says, as messages of the heap. source->even and apart are
-// not said by it.
+// The contents of a manifest, as heap messages. It does not set source->even
+// and apart.
 struct manifest_found {
     Sluice__V1__ResumeSource *source; // owned; may be taken out (NULL)
     Sluice__V1__JobSpec *spec;        // owned
@@ -65,16 +67,18 @@ struct manifest_found {
     size_t shards;
 };
 
-// SL_ENOENT, SL_ECORRUPT, SL_ENOTSUP with the path.
+// Loads and checks a manifest. SL_ENOENT, SL_ECORRUPT, SL_ENOTSUP with the
+// path.
 enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                           const char *path, struct sl_error *err);
 void manifest_found_release(struct manifest_found *m);
 
-// I7: the highest cut number in a job's folder; 0 if there is none.
+// Finds the highest cut number in a job's folder; 0: there is none (I7).
 enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
                              struct sl_error *err);
 
-// I7: the highest number of a job that has a folder in the store; 0: none has.
+// Finds the highest number of a job that has a folder in the store; 0: none has
+// (I7).
 enum sl_err manifest_highest_job(struct fs *fs, const char *store,
                                  uint64_t *job, struct sl_error *err);
 

@@ -2,7 +2,7 @@
 // coordinator/journal/manifest_read.c -- a manifest, read back to start a job
 // from.
 //
-// Somebody may have edited it: everything that is relied on later is checked
+// A person may have edited it: every value that is relied on later is checked
 // here, as if it had come from the wire.
 #include "coordinator/journal/manifest.h"
 
@@ -36,7 +36,7 @@ static enum sl_err set_sha256(shard_t *shard, const char *hex)
     return SL_OK;
 }
 
-// A shard is a CheckpointShard whose checksum is in hex, and its counts.
+// Reads a shard: a CheckpointShard with its checksum in hex, and its counts.
 static enum sl_err read_shard(shard_t **out, Sluice__V1__ShardCounts **counts,
                               const json_t *value, struct sl_error *err)
 {
@@ -136,7 +136,8 @@ static enum sl_err read_numbers(struct manifest_found *m, const json_t *root,
     return rc;
 }
 
-// The pieces must lie as a layout does, and there is a file for each shard.
+// Checks that the pieces lie as a layout does, and that there is a file for
+// each shard.
 static enum sl_err check_layout(const Sluice__V1__CheckpointsReply *reply,
                                 struct sl_error *err)
 {
@@ -152,7 +153,7 @@ static enum sl_err check_layout(const Sluice__V1__CheckpointsReply *reply,
     return rc;
 }
 
-// What it counts must be of the job that it describes.
+// Checks that the counts are of the job that the manifest describes.
 static enum sl_err check_counted(const struct manifest_found *m,
                                  struct sl_error *err)
 {
@@ -218,7 +219,7 @@ enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
              : make_checkpoint(m.source->cut, path);
     if (rc == SL_OK) {
         rc = read_root(&m, root, err);
-        if (rc != SL_OK) // what is not there, or wrong, was edited
+        if (rc != SL_OK) // a missing or wrong value was edited
             rc = sl_prefix(
                 err, rc == SL_ENOTSUP || rc == SL_ENOMEM ? rc : SL_ECORRUPT,
                 "%s", path);

@@ -15,12 +15,13 @@
 struct api {
     struct loop *loop;
     struct coord *coord;
-    const char *why; // there is none
+    const char *why; // reason for a missing coord
     struct watch *watch;
-    struct audit *audit;     // borrowed
-    struct denials *denials; // of calls that change something
+    struct audit *audit; // borrowed
+    // refused and failed calls that would change something
+    struct denials *denials;
     struct list long_visits; // of struct visit: answers that take many turns
-    struct loop_task turn;   // posted while there are any
+    struct loop_task turn;   // posted while long_visits has any
 };
 
 // How one method is decoded and decided. `decide` gives a heap message.
@@ -33,7 +34,7 @@ struct method {
     const char *path;
 };
 
-// What is asked, and by whom.
+// A call and its caller.
 struct question {
     const struct method *method;
     struct access_who who;
@@ -42,7 +43,7 @@ struct question {
 };
 
 // A call on its way to the loop. A list is decided in turns, by many calls of
-// `decide`: the reply is then what there is of it.
+// `decide`: `reply` then holds the lines made so far.
 struct visit {
     struct loop_task task;
     struct list_node node; // in api.long_visits
@@ -88,7 +89,7 @@ static void answer(struct rpc_call *call, enum sl_err rc,
                &msg);
 }
 
-// A field of a message by its name, NULL if it has none.
+// Returns the field of a message by its name, or NULL if it has none.
 static const void *field_of(const ProtobufCMessage *m, const char *name,
                             ProtobufCType type)
 {
@@ -108,8 +109,8 @@ static const char *id_of(const ProtobufCMessage *m)
     return id == NULL ? NULL : *id;
 }
 
-// The job (or member) that a call is about: its id, or what the caller says for
-// one.
+// Returns the job (or member) that a call is about: its id, or what the caller
+// wrote for one.
 static const char *job_of(const ProtobufCMessage *request,
                           const ProtobufCMessage *reply)
 {
@@ -125,7 +126,8 @@ static const char *job_of(const ProtobufCMessage *request,
     return id != NULL ? id : "";
 }
 
-// Nothing was changed: it was only checked, or asked for again.
+// Says whether the call changed nothing: it was a dry run, or a repeated
+// request.
 static bool is_idle(const ProtobufCMessage *request,
                     const ProtobufCMessage *reply)
 {
@@ -139,8 +141,8 @@ static bool is_idle(const ProtobufCMessage *request,
            !((const Sluice__V1__CheckpointReply *)reply)->begun;
 }
 
-// Who pauses a job, or drains a member, is shown to others: a certificate's
-// name, where there is one.
+// Writes the caller's name into a pause or a drain, which others are shown: the
+// certificate's name, where there is one.
 static void sign(const struct question *q)
 {
     if (q->request->descriptor == &sluice__v1__pause_request__descriptor &&
@@ -151,7 +153,8 @@ static void sign(const struct question *q)
         ((Sluice__V1__DrainRequest *)q->request)->who = (char *)q->who.name;
 }
 
-// A coord whose journal has no space left is put away as it decides.
+// Sets the caller back to the coordinator itself. A coord that has no journal
+// space left is put away while it decides, so it may be gone here.
 static void ask_as_ourselves(struct api *a)
 {
     if (a->coord != NULL)
@@ -172,8 +175,8 @@ static enum sl_err decide(struct api *a, const struct question *q,
     return rc;
 }
 
-// Returns false if there is nothing to wait for: then written(arg) is not
-// called.
+// Writes one line to the audit log. Returns false if there is nothing to wait
+// for: then written(arg) is not called.
 static bool write_down(struct api *a, const struct audit_line *line,
                        loop_fn written, void *arg)
 {
@@ -183,7 +186,8 @@ static bool write_down(struct api *a, const struct audit_line *line,
     return true;
 }
 
-// The same of what was asked; not of what changes nothing.
+// Writes a line for a question that changes something; results as of
+// write_down.
 static bool write_question(struct api *a, const struct question *q,
                            enum sl_err rc, const struct sl_error *err,
                            const ProtobufCMessage *reply, loop_fn written,
@@ -204,7 +208,7 @@ void api_note(struct api *a, const struct audit_line *line)
     (void)write_down(a, line, NULL, NULL);
 }
 
-// On the loop, or on the thread of the audit log.
+// Answers the call; runs on the loop or on the thread of the audit log.
 static void answer_visit(void *arg)
 {
     struct visit *v = arg;
@@ -217,7 +221,8 @@ static void answer_visit(void *arg)
 
 static void decide_now(void *arg);
 
-// All of them together have one share of a turn, so each in its turn.
+// Takes one long visit a step on. All long visits together have one share of a
+// turn, so each has its step in its turn.
 static void long_visit_turn(void *arg)
 {
     struct api *a = arg;
@@ -265,7 +270,8 @@ static void decide_now(void *arg)
         answer_visit(v);
 }
 
-// The loop waits for no store.
+// Says whether the call reads the store first, on the pool: the loop waits for
+// no store.
 static bool reads_first(struct visit *v)
 {
     struct coord *c = v->api->coord;
@@ -291,7 +297,8 @@ static void on_loop(void *arg)
         decide_now(v);
 }
 
-// The request is released with the question's arena, whatever is returned.
+// Decodes a request into the question's arena, which the caller releases
+// whatever is returned.
 static enum sl_err read_question(struct question *q,
                                  const struct method *method,
                                  const struct rpc_peer *peer,
@@ -410,7 +417,7 @@ static const struct method *method_of(const char *path)
     size_t i = 0;
 
     while (strcmp(by_path[i].path, path) != 0)
-        i++; // it is one of the table, as api.h says
+        i++; // the path is in the table, as api.h demands
     return by_path[i].method;
 }
 

@@ -22,38 +22,39 @@
 
 struct api;
 
-// What changes something is written to `audit`, which is borrowed; whoever
-// asked is answered when it is on disk.
+// Makes the service. Calls that change something are written to `audit`, which
+// is borrowed, and answered once their line is on disk.
 enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
                     const struct watch_limits *limits,
                     const struct sl_clock *clock, struct sl_error *err);
 void api_free(struct api *a); // NULL is allowed
 
-// NULL: nobody; calls are answered SL_EUNAVAIL with `why`, a literal or kept by
-// the caller; NULL: the coordinator is stopping. Watchers wait.
+// Sets the coord that decides. With NULL, calls are answered SL_EUNAVAIL with
+// `why`, a literal or kept by the caller; `why` NULL: the coordinator is
+// stopping. Watchers wait for the next coord.
 void api_set_coord(struct api *a, struct coord *c, const char *why);
 
 struct rpc_table api_table(struct api *a);
 
-// A call that came by another door than the port, from a peer that has proven
-// there who it is; `path` is one of the table's unary calls. It is judged by
-// the peer's role, read, decided and written down as if it had come by the
-// port. The answer is the caller's: wire_free.
+// Decides a call that came by another door than the port, from a peer that has
+// proven its identity there; `path` is one of the table's unary calls. The call
+// is judged by the peer's role, read, decided and audited as if it had come by
+// the port. The reply is the caller's: wire_free.
 enum sl_err api_ask(struct api *a, const char *path,
                     const struct rpc_peer *peer,
                     const ProtobufCMessage *request, ProtobufCMessage **reply,
                     struct sl_error *err);
 
-// A call was refused by its caller's role; any thread. What would have changed
-// something is written at a tick.
+// Notes that a call was refused for its caller's role; any thread. A call that
+// would have changed something is written to the audit log at a tick.
 void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
                  const struct sl_error *why);
 void api_tick(struct api *a);
 
-// Writes down what was decided elsewhere, soon.
+// Writes a line of a decision made elsewhere to the audit log, soon.
 void api_note(struct api *a, const struct audit_line *line);
 
-// For coord_io.changed: a job has ended or is gone; watchers learn it now.
+// Tells watchers at once that a job has ended or is gone; for coord_io.changed.
 void api_changed(struct api *a, uint64_t job);
 
 #endif

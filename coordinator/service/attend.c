@@ -14,46 +14,48 @@
 #include "coordinator/service/costs.h"
 #include "proto/access.h"
 
-// Messages of one stream that may wait for the loop, each of a page of bytes; a
-// longer one counts as several. Then its peer is held back by flow control.
+// Most messages of one stream that may wait for the loop, each of a page of
+// bytes; a longer one counts as several. Beyond that, flow control holds the
+// peer back.
 #define ATTEND_QUEUED_MAX 256
 #define ATTEND_PAGE 4096
 
-#define ATTEND_HELD_MS 10 // between two looks at those that are slowed down
+#define ATTEND_HELD_MS 10 // between two looks at the held sessions
 
-// Who takes the messages of one kind, instead of the coord.
+// The receiver of the messages of one kind, instead of the coord.
 struct taker {
     Sluice__V1__AttendUp__KindCase kind;
-    attend_take *take; // NULL: nobody
+    attend_take *take; // NULL: the coord
     void *arg;
 };
 
 struct attend {
     struct loop *loop;
-    struct coord *coord; // NULL: nobody listens
+    struct coord *coord; // NULL: no coord listens
     struct taker takers[2];
     struct map sessions; // member -> struct session, once attached
     struct costs costs;
-    struct list held; // sessions that are not read for a while
+    struct list held; // sessions that reading is paused for
     struct loop_timer *held_timer;
     uint64_t last_member; // numbers given to streams
-    struct sl_error why;  // without a coord: told to who comes; empty: nothing
+    // without a coord: the reason that a member is told; empty: none
+    struct sl_error why;
 };
 
 struct session {
     struct attend *attend;
-    struct rpc_stream *stream; // a reference of ours
+    struct rpc_stream *stream; // a reference that the session owns
     _Atomic unsigned queued;   // pages on their way to the loop
     struct loop_task end;
-    struct access_who who;         // by its certificate
+    struct access_who who;         // the peer, by its certificate
     char certificate[RPC_PEER_ID]; // "": none is shown
     // the loop's
     uint64_t member;        // 0: no Hello yet, or refused
-    enum access_role role;  // that it attends in
-    bool done;              // hung up: what still comes is not for us
-    struct cost_time time;  // where the certificate is for any name
+    enum access_role role;  // the role that it attends in
+    bool done;              // hung up: later messages are dropped
+    struct cost_time time;  // used where the certificate is for any name
     struct list_node held;  // in attend.held,
-    uint64_t held_until_ms; // so long
+    uint64_t held_until_ms; // until this moment
 };
 
 // A message on its way to the loop.
@@ -63,7 +65,7 @@ struct parcel {
     struct wire_arena arena;
     Sluice__V1__AttendUp *message; // in the arena
     unsigned pages;
-    uint64_t us; // that it took to read
+    uint64_t us; // time that reading it took
     enum sl_err rc;
     struct sl_error err;
 };
@@ -85,7 +87,7 @@ static void say_goodbye(struct session *s, const char *why)
         rpc_msg_drop(&msg);
 }
 
-// Not let in: sent the reason, then ended.
+// Refuses a peer: sends it the reason, then ends the stream.
 static void refuse(struct session *s, enum sl_err rc, struct sl_error *err)
 {
     struct cost *cost = costs_of(&s->attend->costs, &s->who);
@@ -160,7 +162,7 @@ static void hand_over(struct session *s, const Sluice__V1__AttendUp *m)
     coord_receive(s->attend->coord, s->member, m);
 }
 
-// What came is wrong: told so, and no member any longer.
+// Refuses a peer after a wrong message, and detaches its member.
 static void expel(struct session *s, enum sl_err rc, struct sl_error *err)
 {
     refuse(s, rc, err);
@@ -190,9 +192,9 @@ static void receive(struct session *s, struct parcel *p)
         hand_over(s, p->message);
 }
 
-// ---- what a bearer costs
+// ---- the cost of a bearer
 
-// Who asks for more than its part of the time is not read for a while.
+// Stops reading a peer that used more than its part of the time, for wait_ms.
 static void hold(struct session *s, uint32_t wait_ms)
 {
     struct attend *a = s->attend;
@@ -230,7 +232,8 @@ static void look_at_held(void *arg)
         loop_timer_stop(a->held_timer);
 }
 
-// NULL: of our own user, who may take it all.
+// Returns the time that a session's messages are charged to; NULL for a process
+// of the coordinator's own user, which is not limited.
 static struct cost_time *time_of(struct session *s)
 {
     enum member_claim claim = claim_of(&s->who);
@@ -253,7 +256,7 @@ static void spend(struct session *s, uint64_t us)
         hold(s, wait);
 }
 
-// What is logged meanwhile it pays for.
+// Handles a parcel; lines logged meanwhile are charged to the peer.
 static void handle(struct session *s, struct parcel *p)
 {
     struct cost_time *time = time_of(s);
@@ -269,7 +272,7 @@ static void send_away(struct session *s)
     rpc_stream_finish(s->stream, SL_EUNAVAIL, &s->attend->why);
 }
 
-// The kind of a message, as the field of AttendUp is called.
+// Returns the kind of a message, as the name of its field in AttendUp.
 static const char *kind_of(const struct parcel *p)
 {
     const ProtobufCFieldDescriptor *f =
@@ -300,7 +303,8 @@ static void on_loop_message(void *arg)
         rpc_stream_resume(s->stream);
 }
 
-// Comes after all messages: they were posted before it, by the same thread.
+// Ends a session on the loop. It runs after all messages of the stream: they
+// were posted before it, by the same thread.
 static void on_loop_end(void *arg)
 {
     struct session *s = arg;
@@ -326,7 +330,7 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
     uint64_t from_us = sl_now_us(sl_clock_real());
     struct parcel *p = sl_malloc(sizeof(*p));
 
-    if (p == NULL) { // out of memory: it comes back when there is some
+    if (p == NULL) { // out of memory: reading resumes later
         rpc_stream_cancel(stream);
         return;
     }
@@ -380,7 +384,7 @@ static void open_attend(struct rpc_stream *stream, void *arg)
     rpc_stream_set(stream, &events, s);
 }
 
-// ---- for coord
+// ---- called by the coord
 
 static struct session *find(struct attend *a, uint64_t member)
 {
@@ -399,8 +403,8 @@ void attend_send(void *attend, uint64_t member,
     if (wire_msg(&msg, &message->base) == SL_OK &&
         rpc_stream_send(s->stream, &msg) == SL_OK)
         return;
-    // No memory, or a peer that reads nothing: it must not wait for a message
-    // that will never come.
+    // No memory, or a peer that reads nothing: the peer must not wait for a
+    // message that will never come.
     rpc_msg_drop(&msg);
     rpc_stream_cancel(s->stream);
 }

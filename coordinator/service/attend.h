@@ -23,18 +23,19 @@ enum sl_err attend_new(struct attend **out, struct loop *loop,
                        struct sl_error *err);
 void attend_free(struct attend *a); // NULL is allowed
 
-// Whom messages go to. NULL: nobody, and nobody is let in.
+// Sets the coord that messages go to. NULL: none, and no member is let in.
 void attend_set_coord(struct attend *a, struct coord *c);
 
-// Whom messages of a kind go to that no coord wants (pieces of traces and of
-// logs); two kinds at most. They are borrowed until the call returns.
+// Sets the receiver of messages of one kind that no coord wants (pieces of
+// traces and of logs); two kinds at most. Messages are borrowed until the call
+// returns.
 typedef void attend_take(void *arg, uint64_t member,
                          const Sluice__V1__AttendUp *message);
 void attend_on(struct attend *a, Sluice__V1__AttendUp__KindCase kind,
                attend_take *take, void *arg);
 
-// Ends all streams, as does everybody who comes before the next coord: they
-// dial again. `why` says for what is waited.
+// Ends all streams, and those of members that come before the next coord: they
+// dial again. `why` says what the coordinator waits for.
 void attend_send_away(struct attend *a, const char *why);
 
 struct rpc_table attend_table(struct attend *a);

@@ -28,7 +28,7 @@ struct entry {
 
 struct audit {
     struct audit_options o; // its folder is owned
-    // The thread's, once it runs:
+    // Used by the thread alone, once it runs:
     char *path;
     uint64_t segments;   // the highest number of a renamed file
     struct chain *chain; // NULL: it failed, and is opened again
@@ -44,7 +44,7 @@ struct audit {
 
 // ---- files
 
-// 0: it is none.
+// Returns the number in the name of a renamed file; 0: the name is not one.
 static uint64_t segment_of(const char *name)
 {
     const char *digits = name + strlen(NAME ".");
@@ -73,7 +73,8 @@ static enum sl_err note_segment(void *arg, const char *name)
     return SL_OK;
 }
 
-// What lies below those that are kept. It is said: what goes is evidence.
+// Removes a renamed file older than those that are kept, and logs it: the file
+// was evidence.
 static enum sl_err drop_segment(void *arg, const char *name)
 {
     struct audit *a = arg;
@@ -93,7 +94,7 @@ static enum sl_err drop_segment(void *arg, const char *name)
     return SL_OK;
 }
 
-// Out of the way of the next one, under a name that nobody has.
+// Renames a damaged log to an unused name, out of the way of the next one.
 static enum sl_err set_aside(struct audit *a, const struct sl_error *why,
                              struct sl_error *err)
 {
@@ -111,8 +112,8 @@ static enum sl_err set_aside(struct audit *a, const struct sl_error *why,
     return rc;
 }
 
-// Where the chain goes on in a file without lines, as after a crash between two
-// files, or a rename by hand: where the newest segment ends.
+// Finds where the chain goes on in a file without lines, as after a crash
+// between two files, or a rename by hand: where the newest segment ends.
 static enum sl_err goes_on_at(struct chain_end *end, const struct audit *a,
                               struct sl_error *err)
 {
@@ -146,14 +147,14 @@ static enum sl_err reopen(struct audit *a, struct sl_error *err)
         struct sl_error why = *err;
 
         rc = set_aside(a, &why, err);
-        if (rc == SL_OK) // a new chain: what it would follow does not hold
+        if (rc == SL_OK) // a new chain: the old one does not hold
             rc = chain_open(&a->chain, a->o.fs, a->path, NULL, err);
     }
     return rc;
 }
 
-// The file is full: it is put beside the others. What fails is tried again
-// with the next line.
+// Renames a full file to the next segment. A failure is tried again with the
+// next line.
 static enum sl_err rotate(struct audit *a, struct sl_error *err)
 {
     struct buf path = BUF_INIT;
@@ -188,7 +189,8 @@ static enum sl_err ready(struct audit *a, struct sl_error *err)
 
 // ---- the thread
 
-// Half of a line may be there: the file is opened again for the next one.
+// Closes the chain after a failed write: half of a line may be in the file, so
+// it is opened again for the next line.
 static void drop_chain(struct audit *a)
 {
     struct sl_error err = SL_ERROR_INIT;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/audit.h -- who changed what: a line per call that is
-// meant to change something, in audit.log of the state folder.
+// coordinator/service/audit.h -- the audit log: a line per call that is meant
+// to change something, in audit.log of the state folder.
 //
 // A file that has grown to its size is renamed audit.log.000001 and so on, and
 // its chain (chain.h) goes on in a new audit.log. Denied calls (denials.h) are
@@ -23,14 +23,14 @@
 
 struct audit;
 
-// What is written of one call.
+// One line: a call, its caller and its result.
 struct audit_line {
     const struct access_who *who;
     const char *call;
     const char *job; // an id, or what the caller said for one
     enum sl_err result;
     const struct sl_error *why; // of a failure
-    uint64_t times;             // it was denied; 0: this was decided, once
+    uint64_t times; // how often it was denied; 0: this call was decided
 };
 
 struct audit_options {
@@ -40,22 +40,23 @@ struct audit_options {
     uint64_t bytes; // of a file, about; 0: it is never renamed
     uint32_t keep;  // renamed files; 0: all
 
-    // A line of a call that failed, too; NULL: nobody is told.
+    // Called with each line of a failed call; NULL: no receiver.
     void (*refused)(void *arg, const struct audit_line *line);
     void *arg;
 };
 
-// A log that does not hold is renamed, and a new one begun.
+// Opens audit.log in the folder. A log with a broken chain is renamed, and a
+// new one begun.
 enum sl_err audit_new(struct audit **out, const struct audit_options *options,
                       struct sl_error *err);
 void audit_free(struct audit *a); // NULL is allowed
 
-// Writes a line soon, in the order of the calls. written(arg), once, on the
-// log's thread: it is on disk, or cannot be. NULL: nobody waits for it.
+// Writes a line soon, in the order of the calls. written(arg) is called once,
+// on the log's thread, when the line is on disk or cannot be; NULL: no call.
 void audit_write(struct audit *a, const struct audit_line *line,
                  void (*written)(void *arg), void *arg);
 
-// Returns when what was written before is on disk, or cannot be.
+// Blocks until the lines written before are on disk, or cannot be.
 void audit_wait(struct audit *a);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/begin.c -- a coord, from the journal and what the store
-// answers; what it wants of the network; what is waited for without one.
+// coordinator/service/begin.c -- making a coord from the journal and the
+// store's answers; its calls to the network; the waits without one.
 #include "coordinator/service/begin.h"
 
 #include <stdio.h>
@@ -14,8 +14,8 @@
 
 #define TICK_MS 50
 #define AGAIN_MS 500
-// A checkpoint of the WAL and the largest transaction: with less it would be
-// full again at once.
+// Space for a checkpoint of the WAL and the largest transaction: with less the
+// journal would be full again at once.
 #define FULL_BYTES (8ull << 20)
 
 // ---- waiting
@@ -37,7 +37,8 @@ static void note_store(struct server *s, const struct sl_error *err)
         err->text, s->store);
 }
 
-// Before anything is torn down: we may be inside a call of the coord's.
+// Announces the wait before anything is torn down: the caller may be inside a
+// call of the coord's.
 static void announce(struct server *s)
 {
     if (s->waits_for == SERVER_WAITS_SPACE)
@@ -64,7 +65,7 @@ static void wait_for(struct server *s,
     enum server_waits had = s->waits_for;
 
     note(s, err);
-    if (s->waits_for != had) // once for each, however often it is tried
+    if (s->waits_for != had) // once per reason, however often it is tried
         announce(s);
 }
 
@@ -74,7 +75,7 @@ static void give_up(struct server *s, const struct sl_error *err)
     daemon_end(s->daemon, DAEMON_EXIT_FAILED);
 }
 
-// ---- what coord wants of the world
+// ---- the coord's calls to the outside
 
 static enum sl_err io_work(void *arg, void (*work)(void *),
                            void (*done)(void *), void *task)
@@ -136,7 +137,7 @@ static enum sl_err open_journal(struct server *s, struct sl_error *err)
     return rc == SL_ENOTSUP ? SL_ESTATE : rc;
 }
 
-// What has to be known of the store.
+// Draws the seed and collects the questions to the store.
 static enum sl_err open_questions(struct server *s, struct sl_error *err)
 {
     struct coord_options *o = &s->options;
@@ -148,7 +149,7 @@ static enum sl_err open_questions(struct server *s, struct sl_error *err)
     return stored_new(&s->stored, s->journal, o->fs, o->store, o->seed, err);
 }
 
-// From what the journal and the store hold.
+// Makes the coord from the contents of the journal and the store.
 static enum sl_err begin_coord(struct server *s, struct sl_error *err)
 {
     struct coord_io io = {
@@ -178,7 +179,7 @@ static enum sl_err begin_coord(struct server *s, struct sl_error *err)
     return rc;
 }
 
-// The journal cannot even be opened for want of space, or is full since.
+// Says whether the journal is full, or could not be opened for want of space.
 static bool lacks_space(const struct server *s, enum sl_err rc)
 {
     return s->journal == NULL ? rc == SL_EUNAVAIL : journal_full(s->journal);
@@ -235,10 +236,10 @@ void begin_serving(struct server *s)
         (unsigned long long)coord_term(s->coord), s->store);
 }
 
-// ---- making another one, while everybody is answered
+// ---- making the next coord, while calls are answered
 
 struct asking {
-    struct server *server; // NULL: it ends
+    struct server *server; // NULL: the server ends
     struct stored *stored; // owned
     enum sl_err rc;
     struct sl_error err;
@@ -291,7 +292,7 @@ static void ask_done(void *arg)
     asking_free(a);
 }
 
-// Takes s->stored.
+// Asks the store on a pool thread; takes s->stored.
 static enum sl_err ask_store(struct server *s, struct sl_error *err)
 {
     struct asking *a = sl_calloc(1, sizeof(*a));
@@ -317,14 +318,15 @@ static bool has_space(const struct server *s)
            (unsigned long long)disk.f_bavail * disk.f_frsize >= FULL_BYTES;
 }
 
-// As after a crash: from what was committed, under the next term.
+// Opens the journal again as after a crash: from what was committed, under the
+// next term.
 static enum sl_err open_again(struct server *s, struct sl_error *err)
 {
     enum sl_err rc = open_journal(s, err);
 
     if (rc == SL_OK)
         rc = open_questions(s, err);
-    if (rc == SL_OK) // whoever asks meanwhile frees no more space
+    if (rc == SL_OK) // a call that comes meanwhile frees no more space
         snprintf(s->waits, sizeof(s->waits),
                  "there is space for the journal again; the store %.200s is "
                  "being asked",
@@ -357,7 +359,7 @@ static void on_again(void *arg)
     if (rc == SL_OK)
         rc = ask_store(s, &err);
     if (rc == SL_OK || rc == SL_ENOMEM)
-        return; // the next time
+        return; // tried again at the next tick
     loop_timer_stop(s->again);
     give_up(s, &err);
 }

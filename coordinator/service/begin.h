@@ -11,7 +11,8 @@
 //     |  WAITS_SPACE --------+----+         journal opened anew
 //     +----------------------+              a new coord, of the next term
 //
-// While it waits it answers everybody with what it waits for, and is not ready.
+// While it waits, every call is answered with what it waits for, and the daemon
+// is not ready.
 //
 // Threads  the loop's; begin_new, begin_timers, begin_serving: before it runs.
 // Memory   the server's; begin_release frees timers and what is asked.
@@ -22,17 +23,17 @@
 
 #include "coordinator/service/server.h"
 
-// Opens the journal, asks the store and makes the coord, of what stands in
-// s->options. SL_OK without a coord: the store does not answer.
+// Opens the journal, asks the store and makes the coord, as s->options say.
+// SL_OK without a coord: the store does not answer.
 enum sl_err begin_new(struct server *s, struct sl_error *err);
 
 enum sl_err begin_timers(struct server *s, struct sl_error *err);
 
-// The port is open: serves, or begins to wait.
+// Begins to serve, or to wait, once the port is open.
 void begin_serving(struct server *s);
 
-// No more coord is begun.
+// Stops the timers: no more coord is begun.
 void begin_stop(struct server *s);
-void begin_release(struct server *s); // also of what was never begun
+void begin_release(struct server *s); // works on a server that never began, too
 
 #endif

@@ -3,12 +3,13 @@
 // its streams: time of the threads that take its messages, streams, lines of
 // the log.
 //
-// Who sends more than is taken in its part of the time is slowed down, by not
-// reading it for a while: nothing is lost, and it is heard of as before. A part
-// is large, since who works alone may have much to say; a burst, as of a
-// psserver that shows all its shards, has more.
+// A bearer that sends more than its part of the time allows is slowed down, by
+// not being read for a while: nothing is lost, and it still counts as heard of.
+// The part is large, since a single worker may have much to say; a burst, as of
+// a psserver that shows all its shards, has more.
 //
-// A certificate for any name is shown by many: the time is then each stream's.
+// A certificate for any name is shown by many members: each stream then has a
+// time of its own.
 //
 // Threads  the caller's.
 // Memory   one account per certificate. When there are COSTS_ACCOUNTS all begin
@@ -22,25 +23,25 @@
 #include "common/run/log.h"
 #include "proto/access.h"
 
-#define COSTS_PART 2          // it has one of so many parts of the time,
-#define COSTS_BURST_US 200000 // beside so much at once,
-#define COSTS_WAIT_MS 250     // and waits no longer
-#define COSTS_OPENS 120       // streams a minute, of a name
-#define COSTS_OPENS_ANY 6000  // of a certificate for any
+#define COSTS_PART 2          // a bearer has one of so many parts of the time,
+#define COSTS_BURST_US 200000 // and this much more at once,
+#define COSTS_WAIT_MS 250     // and is never unread for longer
+#define COSTS_OPENS 120       // streams a minute, for a certificate with a name
+#define COSTS_OPENS_ANY 6000  // for a certificate for any name
 #define COSTS_ACCOUNTS 4096
 
-// What messages cost.
+// The cost of messages.
 struct cost_time {
-    uint64_t us, at_ms;     // of work that its part has not paid yet
-    struct log_share lines; // that were written while they were handled
+    uint64_t us, at_ms;     // work that its part of the time has not paid yet
+    struct log_share lines; // logged while its messages were handled
 };
 
 struct cost {
     struct cost_time time;
-    struct log_share lines; // of what it was refused
-    struct log_share slow;  // of its being slowed down
+    struct log_share lines; // logged when it was refused
+    struct log_share slow;  // logged when it was slowed down
     uint64_t opens_ms;
-    unsigned opens; // since then
+    unsigned opens; // since opens_ms
 };
 
 struct costs {
@@ -50,13 +51,14 @@ struct costs {
 void costs_init(struct costs *c);
 void costs_release(struct costs *c);
 
-// The account of who shows this certificate; of all of this host who show none.
+// Returns the account of the bearer of this certificate, or the one account of
+// all processes of this host without a certificate. NULL: no memory.
 struct cost *costs_of(struct costs *c, const struct access_who *who);
 
-// So much was done for it: for how long it is not read.
+// Charges `us` of work, and returns for how many ms the bearer is not read.
 uint32_t cost_time_spend(struct cost_time *t, uint64_t us, uint64_t now_ms);
 
-// It opens one more stream. SL_EBUSY: too many within a minute.
+// Counts one more stream. SL_EBUSY: too many within a minute.
 enum sl_err cost_open(struct cost *c, const struct access_who *who,
                       uint64_t now_ms, struct sl_error *err);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/denials.c -- the table of those that were refused lately.
+// coordinator/service/denials.c -- the table of recently refused callers.
 #include "coordinator/service/denials.h"
 
 #include <pthread.h>
@@ -8,20 +8,21 @@
 
 #include "common/base/mem.h"
 
-#define JOB_BYTES 64 // of what is said of a job
+#define JOB_BYTES 64 // of a job's name in a line
 
 // One caller and one call.
 struct denial {
-    char id[RPC_PEER_ID];  // of its certificate; of a decided call: who it was
+    // id of its certificate; of a decided call: the caller's name
+    char id[RPC_PEER_ID];
     const char *call;      // NULL: the place is free
-    struct access_who who; // as far as it is known
+    struct access_who who; // the caller, as far as known
     struct sl_error why;   // of the last one
-    char job[JOB_BYTES];   // of the last one, if it was decided
+    char job[JOB_BYTES];   // job of the last denied call, if that was decided
     uint64_t times;        // since it was written
     uint64_t every_ms;     // 0: DENIALS_MS
-    uint64_t written_ms;   // or since when it is counted
+    uint64_t written_ms;   // or the begin of its count
     bool written;
-    unsigned whole; // lines of their own since then
+    unsigned whole; // lines of single calls since written_ms
 };
 
 struct denials {
@@ -29,7 +30,7 @@ struct denials {
     const struct sl_clock *clock;
     pthread_mutex_t lock;
     struct denial list[DENIALS_CALLERS];
-    struct denial others; // that have no place
+    struct denial others; // callers without a place of their own
 };
 
 enum sl_err denials_new(struct denials **out, struct audit *audit,
@@ -50,7 +51,8 @@ enum sl_err denials_new(struct denials **out, struct audit *audit,
 
 // ---- what was refused
 
-// An entry of which nothing is known yet has no `who`: see is_new.
+// Finds the entry of a caller and a call, or takes a free one; *is_new: its
+// `who` is not filled in yet.
 static struct denial *place_locked(struct denials *d, const char *id,
                                    const char *call, bool *is_new)
 {
@@ -82,7 +84,8 @@ void denials_note(struct denials *d, const struct rpc_peer *peer,
 
     pthread_mutex_lock(&d->lock);
     one = place_locked(d, peer->id, call, &is_new);
-    // Who has no role, or was revoked, has at least a text to show.
+    // A caller without a role, or one that was revoked, has at least a text to
+    // show.
     if (is_new && access_who(&one->who, peer, NULL) != SL_OK)
         snprintf(one->who.name, sizeof(one->who.name), "%.100s", peer->id);
     one->times++;
@@ -97,7 +100,8 @@ static bool is_old(const struct denial *one, uint64_t now_ms)
                (one->every_ms != 0 ? one->every_ms : DENIALS_MS);
 }
 
-// What is counted already is written before the next ones are whole again.
+// Counts a failed call. What is counted already is written before later
+// failures have lines of their own again.
 static void count_failed(struct denials *d, struct denial *one)
 {
     uint64_t now = sl_now_ms(d->clock);
@@ -135,9 +139,9 @@ bool denials_whole(struct denials *d, const struct audit_line *line)
     return whole;
 }
 
-// ---- what is written of it
+// ---- writing the lines
 
-// Takes out what is to be said of one, if something is.
+// Moves a counted entry that is due to *out; returns false if it is not.
 static bool take(struct denials *d, struct denial *one, bool now_all,
                  struct denial *out)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/denials.h -- calls that would change something and did
-// not, on their way to the audit log: their callers may not make them, or they
-// failed.
+// not, on their way to the audit log: calls that their callers may not make,
+// and calls that failed.
 //
-// Whoever is refused may try again as fast as it likes, and must not fill a
-// disk by it. So the first denial of a caller and a call is a line at the next
-// tick; those that follow within DENIALS_MS are counted, and are one line. Of
-// calls that may be made and fail, DENIALS_WHOLE a minute are lines of their
-// own; those that follow are one line at the minute's end. Of more than
-// DENIALS_CALLERS at a time the others are counted together.
+// A caller that is refused may try again as fast as it likes, and must not fill
+// a disk by it. So the first denial of a caller and a call is a line at the
+// next tick; those that follow within DENIALS_MS are counted, and are one line.
+// Calls that are allowed and fail have DENIALS_WHOLE lines a minute of their
+// own; the failures beyond are one line at the minute's end. Callers beyond
+// DENIALS_CALLERS at a time are counted together.
 //
 // Threads  denials_note, denials_whole: any; the rest: the loop's.
 // Memory   DENIALS_CALLERS + 1 entries, for ever.
@@ -25,17 +25,18 @@
 
 struct denials;
 
-// Both are borrowed.
+// Makes the table; `audit` and `clock` are borrowed.
 enum sl_err denials_new(struct denials **out, struct audit *audit,
                         const struct sl_clock *clock, struct sl_error *err);
 void denials_free(struct denials *d); // writes what was counted; NULL is fine
 
-// `call` lives as long as the process.
+// Counts a call that was refused for its caller's role. `call` must live as
+// long as the process.
 void denials_note(struct denials *d, const struct rpc_peer *peer,
                   const char *call, const struct sl_error *why);
 
-// Returns true if this call, which was decided and failed, is to be a line of
-// its own; else it is counted.
+// Says whether this call, which was decided and failed, is to be a line of its
+// own; else counts it.
 bool denials_whole(struct denials *d, const struct audit_line *line);
 
 // Writes the lines that are due.

@@ -13,7 +13,7 @@
 
 // A call that waits for a member.
 struct asked {
-    struct rpc_call *call; // NULL: none does
+    struct rpc_call *call; // NULL: the place is free
     uint64_t member, request, until_ms;
 };
 
@@ -21,7 +21,7 @@ struct logs {
     struct loop *loop;
     struct attend *attend; // borrowed
     struct coord *coord;
-    const char *why; // there is none
+    const char *why; // reason for a missing coord
     struct loop_timer *tick;
     struct asked asked[LOGS_ASKED_MOST];
     size_t waiting; // of those
@@ -127,7 +127,8 @@ static enum sl_err find(const struct logs *l, const char *name,
     return SL_OK;
 }
 
-// A free place, with nobody else asking that member.
+// Returns a free place, or NULL if there is none or a call waits for that
+// member already.
 static struct asked *place(struct logs *l, uint64_t member)
 {
     struct asked *found = NULL;
@@ -141,7 +142,7 @@ static struct asked *place(struct logs *l, uint64_t member)
     return found;
 }
 
-// True: the call is answered later.
+// Asks the member. Returns true if the call is answered later.
 static bool ask(struct logs *l, struct rpc_call *call,
                 const Sluice__V1__LogsRequest *request, struct sl_error *err)
 {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/logs.h -- the newest lines of the log of one process: our
-// own at once, a member's by asking it.
+// coordinator/service/logs.h -- the newest lines of the log of one process: the
+// coordinator's own at once, a member's by asking it.
 //
 //   call (I/O) -> loop: LogMore to the member -> LogPiece -> answer
 //
 // Nothing is kept between two calls, and during one the call alone: the client
-// says with each what it has seen. LOGS_ASKED_MOST calls may wait for members,
-// one for each of them; others are SL_EBUSY. A member that does not answer in
-// LOGS_SILENT_MS is given up.
+// says with each call which lines it has. LOGS_ASKED_MOST calls may wait for
+// members, one for each member; others are SL_EBUSY. A member that does not
+// answer in LOGS_SILENT_MS is given up.
 //
 // Threads  the loop. The handler of the table: I/O threads.
 // Memory   as api.h. Pieces are borrowed until the call returns.
-// Errors   SL_ENOENT: nobody of that name is attached. SL_ESTATE: it is of an
-//          older version, does not answer, or went away.
+// Errors   SL_ENOENT: no member of that name is attached. SL_ESTATE: the member
+//          is of an older version, does not answer, or went away.
 #ifndef COORDINATOR_SERVICE_LOGS_H
 #define COORDINATOR_SERVICE_LOGS_H
 
@@ -29,7 +29,8 @@ struct logs;
 enum sl_err logs_new(struct logs **out, struct loop *loop,
                      struct attend *attend, struct sl_error *err);
 void logs_free(struct logs *l); // NULL is allowed
-// `why` as in api_set_coord: calls that wait are answered with it.
+// Sets the coord; `why` as in api_set_coord: calls that wait are answered with
+// it.
 void logs_set_coord(struct logs *l, struct coord *c, const char *why);
 
 struct rpc_table logs_table(struct logs *l);

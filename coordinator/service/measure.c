@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/measure.c -- see measure.h. Most is counted when somebody
-// asks; what only rises is in core/figures.h.
+// coordinator/service/measure.c -- see measure.h. Most figures are counted when
+// they are asked for; counters that only rise are in core/figures.h.
 #include "coordinator/service/measure.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/queue.h"
 
-#define STATES (JOB_STATES + 2) // of jobs: those of JobState, and
+#define STATES (JOB_STATES + 2) // number of job states: those of JobState, and
 #define QUEUED JOB_STATES
 #define PAUSED (JOB_STATES + 1)
 
@@ -63,7 +63,7 @@ static void tally_job(const struct coord *c, const struct job *job,
     most(&t->still_seconds, (double)age / 1000);
 }
 
-// psservers that hold shards of a job and are not attached.
+// Counts the psservers that hold shards of a job and are not attached.
 static uint64_t missing(const struct coord *c)
 {
     struct map seen;

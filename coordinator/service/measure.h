@@ -10,14 +10,15 @@
 #include "common/run/expo.h"
 #include "coordinator/core/coord.h"
 
-// `c` NULL: it waits for space, and has only what does not need it; every
-// family is there all the same. So is `journal`.
+// Writes all families of figures. `c` NULL: the coordinator waits for space,
+// and only figures that need no coord have values. `journal` may be NULL, too.
 void measure_write(struct coord *c, const struct journal *journal,
                    struct expo *e);
 
 #define MEASURE_JOBS 32
 
-// Figures of MEASURE_JOBS jobs at most, by the label id="j-7"; `c` as above.
+// Writes figures of at most MEASURE_JOBS jobs, with the label id="j-7"; `c` may
+// be NULL.
 void measure_jobs(const struct coord *c, struct expo *e);
 
 #endif

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/measure_jobs.c -- figures of single jobs, for who asked
-// for them (--metrics-per-job). A label that names a job is one series more for
-// each job that ever was, in whoever scrapes, so it is bounded here: jobs that
-// go on, and no more than MEASURE_JOBS of them at a time, the oldest. It is not
-// called `job`, which is what Prometheus calls whom it scrapes.
+// coordinator/service/measure_jobs.c -- figures of single jobs, if the operator
+// asked for them (--metrics-per-job). A label that names a job makes one more
+// series, in every scraper, for each job that ever was, so it is bounded here:
+// jobs that go on, and no more than MEASURE_JOBS of them at a time, the oldest.
+// It is not called `job`, which is Prometheus' label for the target of a
+// scrape.
 #include "coordinator/service/measure.h"
 
 #include "coordinator/core/coord_inner.h"
@@ -12,7 +13,8 @@
 
 struct chosen {
     Sluice__V1__JobStatus *job[MEASURE_JOBS];
-    double age[MEASURE_JOBS]; // since its last checkpoint; < 0: it does not run
+    // seconds since its last checkpoint; < 0: not running
+    double age[MEASURE_JOBS];
     size_t count, left_out;
 };
 
@@ -23,8 +25,8 @@ static double cut_age(const struct coord *c, const struct job *job)
     return (double)(coord_now(c) - job->cut_last_ms) / 1000;
 }
 
-// In the order of their numbers, so that a newer job takes no older one's
-// place.
+// Chooses jobs in the order of their numbers, so that a newer job takes no
+// older one's place.
 static void choose(const struct coord *c, struct chosen *out)
 {
     *out = (struct chosen){.count = 0};
@@ -35,7 +37,7 @@ static void choose(const struct coord *c, struct chosen *out)
 
         if (out->count < MEASURE_JOBS)
             s = status_job(c, job, false, false);
-        if (s == NULL) { // or no memory
+        if (s == NULL) { // too many jobs, or no memory
             out->left_out++;
             continue;
         }

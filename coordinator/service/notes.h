@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/notes.h -- from the thread of tasks to the audit log:
-// which queues were made and deleted, by whom.
+// queues that were made and deleted, and the callers that did it.
 //
 // Threads  notes_take: that of tasks; the line is written on the loop, soon.
-// Memory   the struct is the caller's, and holds until the loop has run what
-// was
-//          posted; what is passed in is copied.
+// Memory   the struct is the caller's, and holds until the loop has run the
+//          posted tasks; changes are copied.
 // Errors   without memory the line is missing, and the daemon's log says so.
 #ifndef COORDINATOR_SERVICE_NOTES_H
 #define COORDINATOR_SERVICE_NOTES_H
@@ -19,7 +18,7 @@ struct notes {
     struct api *api;
 };
 
-// For tasks_options.changed.
+// Posts a copy of `change` to the loop; for tasks_options.changed.
 void notes_take(void *notes, const struct tasks_change *change);
 
 #endif

@@ -28,13 +28,13 @@ struct observe {
 
 struct observed {
     struct list_node node;
-    struct observe *of; // NULL: it was freed while we were on the pool
+    struct observe *of; // NULL: freed while the pool wrote
     uint64_t job;
     struct curves *curves; // NULL: all is written
     bool histograms;
     bool last;    // the job has ended, and its last status was taken
     bool writing; // on the pool
-    bool failing; // and it was logged
+    bool failing; // the last write failed, and that was logged
     enum sl_err rc;
     struct sl_error err;
 };
@@ -46,8 +46,8 @@ static void free_one(struct observed *o)
     sl_free(o);
 }
 
-// It stays in the list while its job is in memory, so that it is not begun
-// again.
+// Frees the curves of a job. The entry stays in the list while its job is in
+// memory, so that it is not begun again.
 static void let_go(struct observed *o)
 {
     curves_free(o->curves);
@@ -87,7 +87,7 @@ static void begin_write(struct observed *o)
     o->writing = true;
     if (loop_work(o->of->loop, write_out, written, o) == SL_OK)
         return;
-    o->writing = false; // no memory: with the next point
+    o->writing = false; // no memory: written with the next point
     if (o->last)
         let_go(o);
 }
@@ -108,7 +108,8 @@ static enum sl_err look_at(struct observed *o)
     ask.shards = o->histograms;
     rc = coord_get(o->of->coord, &ask, &status, &err);
     if (rc == SL_OK) {
-        (void)curves_take(o->curves, status, o->last); // else it is left out
+        // a point that cannot be taken is left out
+        (void)curves_take(o->curves, status, o->last);
         wire_free(&status->base);
     }
     return rc;
@@ -129,7 +130,7 @@ static void observe_one(struct observed *o)
     o->last = ended || gone;
     if (!o->last && !curves_due(o->curves) && !o->failing)
         return;
-    // What cannot be written is tried while the job is in memory.
+    // A failed write is tried again while the job is in memory.
     if (o->failing && jobs_get(o->of->coord, o->job) == NULL)
         gone = true;
     if (gone || look_at(o) == SL_ENOENT) {
@@ -173,7 +174,7 @@ static void begin(struct observe *o, const struct job *job)
     if (rc == SL_OK)
         rc = curves_new(&new->curves, &options, &err);
     buf_release(&below);
-    if (rc != SL_OK) { // with the next tick
+    if (rc != SL_OK) { // tried again at the next tick
         sl_free(new);
         return;
     }

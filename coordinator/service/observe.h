@@ -17,17 +17,17 @@
 
 struct observe;
 
-// `root` is made if it is missing.
+// Makes the observer, and the folder `root` if it is missing.
 enum sl_err observe_new(struct observe **out, struct loop *loop,
                         const struct sl_clock *clock, const char *root,
                         struct sl_error *err);
 void observe_free(struct observe *o); // NULL is allowed
 
-// A job has ended, or is gone: one that asks for curves and was too quick for
-// us has its last status all the same.
+// Notes that a job has ended or is gone: one that asks for curves and ended
+// between two looks has its last status all the same.
 void observe_changed(struct observe *o, uint64_t job); // NULL is allowed
 
-// NULL: there is none for now. `o` may be NULL.
+// Sets the coord; NULL: there is none for now. `o` may be NULL.
 void observe_set_coord(struct observe *o, struct coord *c);
 
 #endif

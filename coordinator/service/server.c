@@ -121,7 +121,7 @@ static enum sl_err open_store(struct server *s, const struct conf *conf,
         rc = sl_fail(err, SL_ENOMEM, "paths");
     else if (store == NULL)
         rc = fs_mkdirs(fs_private(), s->store, err);
-    if (rc == SL_OK) // manifests name it to others
+    if (rc == SL_OK) // manifests hold the path, for others to read
         rc = store_place(&s->store_fs, &s->store, conf, err);
     return rc;
 }
@@ -277,9 +277,9 @@ static void call_io(void *io, loop_fn fn, void *arg)
     rpc_io_call(io, fn, arg);
 }
 
-// One I/O thread is the loop's as well: what a member sends is received
-// and answered by the thread that read it. More than one decode in parallel,
-// and the loop has a thread of its own.
+// Makes the I/O threads. A single one runs the loop as well: a member's message
+// is received and answered by the thread that read it. Several decode in
+// parallel, and the loop has a thread of its own.
 static enum sl_err make_io(struct server *s, unsigned threads,
                            struct sl_error *err)
 {
@@ -298,8 +298,8 @@ static enum sl_err make_io(struct server *s, unsigned threads,
     return rc;
 }
 
-// The server of this process, while its port may be called: who is asked
-// whether a call may be made is told nothing but the call.
+// The server of this process while its port may be called: `allow` is passed
+// nothing but the call.
 static struct api *_Atomic told_of_refusals;
 
 static enum sl_err allow(const char *path, const struct rpc_peer *peer,
@@ -366,7 +366,7 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
     return SL_OK;
 }
 
-// ---- what the ops port says
+// ---- readiness and figures on the ops port
 
 void server_checks(struct daemon *d, void *server, struct ops_checks *c)
 {
@@ -404,7 +404,8 @@ static void on_ending(void *arg)
     }
 }
 
-// From here on clients and members are sent nothing more: they dial again.
+// Ends the streams and calls: from here on clients and members are sent nothing
+// more, and dial again.
 static void begin_end(struct server *s)
 {
     introspect_set_serving(s->introspect, false);
@@ -429,8 +430,8 @@ void server_drain(struct daemon *d, void *server)
         daemon_drained(d);
 }
 
-// Calls that wait for the loop have to be answered before the server can be
-// freed, so the loop runs once more until there are none.
+// Runs the loop until no call is open: calls that wait for the loop have to be
+// answered before the server can be freed.
 static void run_out(struct server *s)
 {
     if (s->rpc == NULL)

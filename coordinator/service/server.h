@@ -4,8 +4,8 @@
 //
 // Threads  the loop's.
 // Memory   server_stop frees all but the struct.
-// Errors   of server_start: usage-like ones (addresses, TLS) as they come; of
-//          the journal SL_ESTATE, SL_EIO, SL_ECORRUPT: exit 1.
+// Errors   server_start: usage-like ones (addresses, TLS) as they come; those
+//          of the journal, SL_ESTATE, SL_EIO, SL_ECORRUPT: exit 1.
 #ifndef COORDINATOR_SERVICE_SERVER_H
 #define COORDINATOR_SERVICE_SERVER_H
 
@@ -28,7 +28,8 @@
 enum server_waits {
     SERVER_SERVES,
     SERVER_WAITS_SPACE, // on the journal's disk
-    SERVER_WAITS_STORE, // for its answers, without which nobody is let in (K6)
+    // for the store's answer, without which no member is let in (K6)
+    SERVER_WAITS_STORE,
 };
 
 struct asking;
@@ -56,12 +57,14 @@ struct server {
     struct fs *store_fs; // never freed
     struct coord_options options;
     struct quota *quotas; // owned
-    // What it waits for, and why: "" while it serves. Changed by: begin.
+    // What the server waits for, and why: "" while it serves. Only begin.c
+    // changes these.
     enum server_waits waits_for;
     struct loop_timer *again;
     char waits[SL_ERROR_TEXT];
-    struct stored *stored; // owned; of a coord that is not there yet
-    struct asking *asking; // the store, on a pool thread; NULL: nobody does
+    struct stored *stored; // owned; for a coord that is not made yet
+    // the question to the store, on a pool thread; NULL: none
+    struct asking *asking;
 };
 
 extern const struct conf_key server_keys[];

@@ -10,10 +10,11 @@
 
 #include "coordinator/core/coord.h"
 
-// A list of jobs: whole, or so many lines as a turn of the loop has time for.
-// *reply is NULL before the first turn; a later one, which goes on behind its
-// last line, needs room for as many jobs as there were at the first. On failure
-// it is as it was.
+// Make a list of jobs: whole, or as many lines as one turn of the loop has time
+// for. *reply is NULL before the first turn; a later turn goes on behind its
+// last line, and needs room for as many jobs as there were at the first. On
+// failure *reply is as it was. status_list_goes_on says whether another turn is
+// needed.
 #define STATUS_LIST_TURN 8
 enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
                         Sluice__V1__ListReply **reply, struct sl_error *err);
@@ -39,13 +40,14 @@ enum sl_err status_quota(struct coord *c,
                          const Sluice__V1__QuotaRequest *request,
                          Sluice__V1__QuotaReply **reply, struct sl_error *err);
 
-// ---- status_events.c: of the feed
+// ---- status_events.c: answers from the feed
 
 enum sl_err status_events(struct coord *c,
                           const Sluice__V1__EventsRequest *request,
                           Sluice__V1__EventsReply **reply,
                           struct sl_error *err);
-// Those of no job, whatever the request names: of members and the coordinator.
+// Answers with the events of no job, whatever the request names: of members and
+// the coordinator.
 enum sl_err status_cluster_events(struct coord *c,
                                   const Sluice__V1__EventsRequest *request,
                                   Sluice__V1__EventsReply **reply,

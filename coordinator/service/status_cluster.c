@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/status_cluster.c -- the list of members, of psservers
-// that are missed, and of what somebody has to look at.
+// that are missing, and of warnings to the operator.
 #include "coordinator/service/status.h"
 
 #include <stdarg.h>
@@ -48,7 +48,8 @@ static uint32_t served_by(struct coord *c, uint64_t member)
     return shards;
 }
 
-// Shards that lie on the psserver of this name. (Parts of a ring lie on none.)
+// Counts the shards that lie on the psserver of this name. (Parts of a ring lie
+// on none.)
 static uint32_t shards_on(struct coord *c, const char *psserver)
 {
     uint32_t shards = 0;
@@ -63,7 +64,8 @@ static uint32_t shards_on(struct coord *c, const char *psserver)
     return shards;
 }
 
-// Of one that is lost, those that wait for it.
+// Counts the shards that a psserver serves; for a lost one, those that wait for
+// it.
 static uint32_t shards_of(struct coord *c, const struct member *m)
 {
     if (m->role != MEMBER_PSSERVER)
@@ -79,7 +81,7 @@ static bool add_drain(Sluice__V1__MemberStatus *s, const struct drain *d)
     return s->drained_by != NULL && s->drained_why != NULL;
 }
 
-// NULL: without memory, or not known.
+// Returns the usage of a member; NULL: not known, or no memory.
 static Sluice__V1__MemberUsage *usage_of(const struct member *m)
 {
     Sluice__V1__MemberUsage *u =
@@ -162,7 +164,7 @@ static bool listed(const Sluice__V1__ClusterReply *m, const char *psserver)
     return false;
 }
 
-// Those that are lost, with shards that wait or since not long ago.
+// Adds lost members: psservers with shards that wait, and members lost lately.
 static enum sl_err add_lost(struct coord *c, Sluice__V1__ClusterReply *reply)
 {
     enum sl_err rc = SL_OK;
@@ -178,8 +180,8 @@ static enum sl_err add_lost(struct coord *c, Sluice__V1__ClusterReply *reply)
     return rc;
 }
 
-// psservers that hold shards of a job and were not seen since this coordinator
-// began.
+// Adds psservers that hold shards of a job and were not seen since this
+// coordinator began.
 static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
 {
     enum sl_err rc = SL_OK;
@@ -202,7 +204,7 @@ static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
     return rc;
 }
 
-// ---- what somebody has to look at
+// ---- warnings
 
 static enum sl_err warn(Sluice__V1__ClusterReply *m, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -227,7 +229,7 @@ static enum sl_err warn(Sluice__V1__ClusterReply *m, const char *fmt, ...)
     return SL_OK;
 }
 
-// I7
+// Warns of shards and jobs that show that the journal is behind (I7).
 static enum sl_err warn_behind(struct coord *c, Sluice__V1__ClusterReply *m)
 {
     enum sl_err rc = SL_OK;

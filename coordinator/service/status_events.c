@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/status_events.c -- what the feed has, as clients may see
-// it: a tenant's callers what is of their jobs alone.
+// coordinator/service/status_events.c -- the contents of the feed, as clients
+// may see it: a tenant's callers see their own jobs alone.
 #include "coordinator/service/status.h"
 
 #include "common/base/mem.h"
@@ -11,7 +11,7 @@
 
 #define TIMELINE_MOST 10000
 
-// The uid of the job that is meant.
+// Finds the uid of the job that `id` names.
 static enum sl_err find(struct coord *c, const char *id, struct job **job,
                         uint64_t *uid, struct sl_error *err)
 {
@@ -25,7 +25,8 @@ static enum sl_err find(struct coord *c, const char *id, struct job **job,
     return SL_OK;
 }
 
-// Room in a list of messages, and one more in it.
+// Adds a new message to a list, which is made with room for `most`. NULL: no
+// memory.
 static void *more(void ***list, size_t *count, size_t most,
                   const ProtobufCMessageDescriptor *of)
 {
@@ -52,7 +53,7 @@ static Sluice__V1__Attempt *attempt(uint64_t term, uint64_t n)
 
 // ---- events
 
-// Many of one job follow each other.
+// The result of the last check, since many events of one job follow each other.
 struct last_seen {
     uint64_t job;
     bool hidden;
@@ -191,7 +192,7 @@ static enum sl_err add_ended(Sluice__V1__TimelineReply *m,
 
     if (spans == NULL)
         return SL_OK;
-    // What is asked for may lie behind all that there is.
+    // `after` may lie behind all spans that are kept.
     from = after >= from ? sl_min(after, spans->added) + 1 : from;
     if (spans->added >= most && from < spans->added - most + 1)
         from = spans->added - most + 1;
@@ -204,7 +205,7 @@ static enum sl_err add_ended(Sluice__V1__TimelineReply *m,
     return rc;
 }
 
-// Those that run: what workers hold of it.
+// Adds the spans that run: the leases that workers hold of the job.
 static enum sl_err add_running(struct coord *c, Sluice__V1__TimelineReply *m,
                                const struct job *job)
 {

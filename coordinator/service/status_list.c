@@ -25,7 +25,7 @@ static enum sl_err add_line(struct coord *c, uint64_t id,
     ended_close(job);
     if (m->jobs[m->n_jobs] == NULL)
         return sl_fail(err, SL_ENOMEM, "a list of jobs");
-    m->jobs[m->n_jobs++]->job = id; // whoever asks for what follows says it
+    m->jobs[m->n_jobs++]->job = id; // the client asks with it for what follows
     return SL_OK;
 }
 
@@ -40,7 +40,7 @@ bool status_list_goes_on(const Sluice__V1__ListRequest *request,
     return reply->more && reply->n_jobs < limit_of(request);
 }
 
-// Which jobs come next: those below the last that is in the reply.
+// Finds the jobs that come next: those below the last one in the reply.
 static enum sl_err find_next(struct coord *c,
                              const Sluice__V1__ListRequest *request,
                              const Sluice__V1__ListReply *m, uint64_t *ids,

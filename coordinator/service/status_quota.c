@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/service/status_quota.c -- the list of what tenants have and may
-// have.
+// coordinator/service/status_quota.c -- the list of tenants' quotas and use.
 #include "coordinator/service/status.h"
 
 #include "common/base/mem.h"

@@ -18,24 +18,24 @@
 
 #define TICK_MS 20
 #define ASKED_MOST 8            // members that owe a piece at one time
-#define SILENT_MS 3000          // for so long
-#define QUEUED_BYTES (1u << 18) // more is not asked for while so much waits
+#define SILENT_MS 3000          // a member silent for longer is given up
+#define QUEUED_BYTES (1u << 18) // no piece is asked for while as much waits
 #define PIECES_MOST (2 * SPANS_MOST / WIRE_TRACE_SPANS_MAX)
 
 enum part_state { PART_WAITS, PART_ASKED, PART_DONE };
 
-// A member's.
+// One member's part of a trace.
 struct part {
     uint64_t member;
     char *name; // owned
     const char *role;
     enum part_state state;
     unsigned pieces;
-    size_t spans; // in those
+    size_t spans; // spans in those pieces
     uint64_t asked_ms;
 };
 
-// One trace. Its stream lives longer than it, sometimes.
+// One trace. Its stream may outlive it.
 struct tracing {
     struct trace *of;
     struct rpc_stream *stream; // a reference of ours
@@ -45,9 +45,9 @@ struct tracing {
     struct access_who who;
     uint64_t number, job;
     uint64_t began_us, until_ms;
-    uint64_t unread_ms; // since then nothing was taken; 0: something was
+    uint64_t unread_ms; // since when the client took nothing; 0: it took all
     bool collects;      // its time is over
-    bool own;           // our own spans were sent
+    bool own;           // the coordinator's own spans were sent
     struct part *parts; // owned
     size_t count;
 };
@@ -56,12 +56,13 @@ struct trace {
     struct loop *loop;
     struct attend *attend; // borrowed
     struct coord *coord;
-    const char *why; // there is none
+    const char *why; // reason for a missing coord
     unsigned patience_ms;
     struct loop_timer *tick;
-    struct traced_space *space; // owned; of our own pieces
-    uint64_t last;              // number given
-    struct tracing *now;        // NULL: none
+    // owned; scratch of the coordinator's own pieces
+    struct traced_space *space;
+    uint64_t last;       // number given
+    struct tracing *now; // NULL: none
 };
 
 static uint64_t now_ms(void)
@@ -69,7 +70,7 @@ static uint64_t now_ms(void)
     return sl_now_ms(sl_clock_real());
 }
 
-// The trace is over; its stream may go on for what is queued.
+// Ends the trace; its stream may go on for what is queued.
 static void finish(struct tracing *g, enum sl_err rc,
                    const struct sl_error *err)
 {
@@ -102,7 +103,7 @@ static void send_reply(struct tracing *g, const Sluice__V1__TraceReply *reply)
     finish(g, rc, &err);
 }
 
-// Of a process of this number; the coordinator's is 1.
+// Begins a reply about the process of this number; the coordinator's is 1.
 static Sluice__V1__TraceReply reply_of(const struct tracing *g, uint32_t number,
                                        const char *name, const char *role)
 {
@@ -210,7 +211,7 @@ static void tell_members(struct tracing *g)
 
 // ---- time
 
-// False: the client has not taken what it was sent.
+// Returns false if the client has not taken what it was sent.
 static bool may_send(struct tracing *g)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -230,8 +231,8 @@ static bool may_send(struct tracing *g)
     return false;
 }
 
-// One that waits is asked, one that is silent is given up. True: it is over
-// with this one.
+// Asks a part that waits, and gives up a silent one. Returns true if the part
+// is complete.
 static bool look_at(struct tracing *g, struct part *p, size_t *asked)
 {
     bool gone;
@@ -437,7 +438,8 @@ enum sl_err trace_new(struct trace **out, struct loop *loop,
     t->loop = loop;
     t->attend = attend;
     t->patience_ms = patience_ms;
-    // Members remember a number for a minute, also over our own restart.
+    // Members remember a number for a minute, also over a restart of the
+    // coordinator.
     t->last = sl_wall_us(sl_clock_real());
     rc = loop_timer_new(&t->tick, loop, on_tick, t);
     if (rc == SL_OK)

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/trace.h -- a trace of one job: every member keeps its
-// spans for a while, then they are asked for them, piece by piece, and a client
-// is sent what they say, with the offsets of their clocks. Who did nothing for
-// the job is left out; of a tenant's job also who does not answer.
+// spans for a while, then each is asked for them, piece by piece, and a client
+// is sent what they say, with the offsets of their clocks. A member that did
+// nothing for the job is left out; of a tenant's job also one that does not
+// answer.
 //
-// There is one at a time. A few members are asked at once, and only while the
-// client takes what it was sent, so what is on its way is bounded. A member
-// that does not answer in time (it is of an older version, or gone) is named to
-// the client and not waited for.
+// There is one trace at a time. A few members are asked at once, and only while
+// the client takes what it was sent, so the bytes on their way are bounded. A
+// member that does not answer in time (it is of an older version, or gone) is
+// named to the client and not waited for.
 //
 // Threads  the loop. The handler of the table: I/O threads.
 // Memory   as api.h. Pieces are borrowed until the call returns.
-// Errors   the stream ends with SL_EBUSY while there is another trace,
-// SL_ENOENT
-//          or SL_ESTATE without a job that runs.
+// Errors   the stream ends with SL_EBUSY while there is another trace, and
+//          with SL_ENOENT or SL_ESTATE without a job that runs.
 #ifndef COORDINATOR_SERVICE_TRACE_H
 #define COORDINATOR_SERVICE_TRACE_H
 
@@ -28,7 +28,8 @@ enum sl_err trace_new(struct trace **out, struct loop *loop,
                       struct attend *attend, unsigned patience_ms,
                       struct sl_error *err);
 void trace_free(struct trace *t); // NULL is allowed
-// `why` as in api_set_coord: a trace that is under way ends with it.
+// Sets the coord; `why` as in api_set_coord: a trace that is under way ends
+// with it.
 void trace_set_coord(struct trace *t, struct coord *c, const char *why);
 
 struct rpc_table trace_table(struct trace *t);

@@ -4,14 +4,14 @@
 //   open (I/O) -> start (loop): first status -> each tick: changed? send
 //   -> the job has ended: last status, finish -> on_end (I/O) -> end (loop)
 //
-// The tick is the rate limit: nobody is sent more than one status per
+// The tick is the rate limit: no watcher is sent more than one status per
 // API_WATCH_MS, except the last one, which does not wait; and no more than
-// PACE_BYTES, so a large status comes less often. Nor is anybody sent one
-// before he has taken the last.
+// PACE_BYTES, so a large status comes less often. Nor is a watcher sent one
+// before it has taken the last.
 //
-// A pass over the watchers makes a status once for all that want the same
-// parts of the same job, and its bytes once. One that has had its share of a
-// turn goes on in a later one.
+// A pass over the watchers makes a status once for all that want the same parts
+// of the same job, and its bytes once. A pass that has had its share of a turn
+// goes on in a later one.
 #include "coordinator/service/watch.h"
 
 #include <stdatomic.h>
@@ -28,7 +28,7 @@
 #define SAY_MS 60000 // between two lines of the log about refusals
 #define PACE_BYTES ((uint64_t)256 << 10) // to one watcher, per API_WATCH_MS
 
-// Statuses that were made for watchers, and that they were sent.
+// Numbers of statuses that were made for watchers, and sent to them.
 static struct {
     _Atomic uint64_t made, sent;
 } figures;
@@ -39,12 +39,12 @@ struct watch {
     unsigned count, refused; // watchers; refusals since the log's last line
     uint64_t said_ms;
     struct coord *coord;
-    const char *why; // there is none
+    const char *why; // reason for a missing coord
     struct loop_timer *tick;
     struct loop_task look; // posted by watch_changed
-    bool looking;          // it is on its way
-    uint64_t pass;         // of the one that is under way, or was the last
-    bool passing;          // it is under way: `look` goes on with it
+    bool looking;          // `look` is posted
+    uint64_t pass;         // number of the pass under way, or of the last one
+    bool passing;          // a pass is under way: `look` goes on with it
     struct list watchers;
 };
 
@@ -56,23 +56,24 @@ struct watcher {
     struct wire_arena arena;
     Sluice__V1__JobRequest *request; // in the arena
     struct access_who who;
-    char caller[RPC_PEER_ID]; // of its certificate; "" without
+    char caller[RPC_PEER_ID]; // id of its certificate; "" without one
     uint64_t job;
     uint64_t seen;                // coord_changes of the last status sent
-    uint64_t pass;                // that looked at it last
+    uint64_t pass;                // the pass that looked at it last
     uint64_t sent_ms, sent_bytes; // of the last status
-    uint64_t unread_ms; // since then the last one was not taken; 0: it was
-    bool counted;       // in watch.count
-    bool done;          // finished by us
+    // since when it has not taken the last status; 0: it has
+    uint64_t unread_ms;
+    bool counted; // in watch.count
+    bool done;    // this side finished the stream
 };
 
-// A status in bytes, of all messages that carry it and of who makes it.
+// A packed status, shared by the messages that carry it and its maker.
 struct packed {
     _Atomic unsigned refs;
     struct buf bytes;
 };
 
-// The status that was made last, and for whom.
+// The status that was made last, and which watchers it suits.
 struct latest {
     struct packed *packed; // NULL: none
     uint64_t job;
@@ -92,7 +93,8 @@ static void finish(struct watcher *w, enum sl_err rc,
     rpc_stream_finish(w->stream, rc, err);
 }
 
-// False: the last status was not taken yet. One who never does is sent away.
+// Returns false if the last status was not taken yet. A watcher that never
+// takes it is sent away.
 static bool may_have_next(struct watcher *w)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -177,7 +179,7 @@ static enum sl_err make_latest(struct latest *l, const struct watcher *w,
     return rc;
 }
 
-// Sends the status.
+// Sends the newest status to a watcher, making it if `latest` does not suit.
 static enum sl_err send_status(struct watcher *w, struct latest *latest,
                                struct sl_error *err)
 {
@@ -199,8 +201,8 @@ static enum sl_err send_status(struct watcher *w, struct latest *latest,
     return rc;
 }
 
-// Those that were sent as much are due at the same moment, so that one status
-// is made for them.
+// Says whether the watcher is due. Watchers that were sent as many bytes are
+// due at the same moment, so that one status is made for them.
 static bool is_due(const struct watcher *w)
 {
     uint64_t pace = API_WATCH_MS * (w->sent_bytes / PACE_BYTES);
@@ -229,7 +231,8 @@ static void look_at(struct watcher *w, struct latest *latest)
         finish(w, SL_OK, NULL);
 }
 
-// Whom this pass has looked at stands behind those that it has not.
+// Looks at one watcher and moves it behind those that this pass has not
+// reached.
 static void look_in_pass(struct watcher *one, struct latest *latest)
 {
     struct watch *w = one->watch;
@@ -250,7 +253,8 @@ static struct watcher *next_of_pass(struct watch *w)
     return one != NULL && one->pass != w->pass ? one : NULL;
 }
 
-// And at those that want the same of the same job, if it was made.
+// Looks at the watchers that want the same parts of the same job, if a status
+// was made.
 static void look_at_same(struct watch *w, struct latest *latest)
 {
     if (latest->packed == NULL)
@@ -329,7 +333,7 @@ static enum sl_err find(struct watcher *w, struct sl_error *err)
     return rc;
 }
 
-// One line a minute, however many there are.
+// Logs refusals, one line a minute, however many there are.
 static void say_refused(struct watch *w, const struct watcher *one,
                         const struct sl_error *err)
 {

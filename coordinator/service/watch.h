@@ -3,7 +3,7 @@
 //
 // Threads  watch_open: I/O threads. The rest: the loop.
 // Memory   as api.h. A watcher that does not read costs one status: the newest
-//          one follows when it has taken that.
+//          status follows when the watcher has taken that.
 // Errors   a job that does not exist ends the stream with SL_ENOENT; one that
 //          is deleted while it is watched, too. SL_EBUSY: there are too many
 //          watchers, or this one takes nothing for longer than the patience.
@@ -18,19 +18,20 @@
 struct watch;
 
 struct watch_limits {
-    unsigned watchers, per_caller; // a caller: a certificate, or who has none
+    // A caller is a certificate, or all peers without one.
+    unsigned watchers, per_caller;
     unsigned patience_ms;
 };
 
 enum sl_err watch_new(struct watch **out, struct loop *loop,
                       const struct watch_limits *limits, struct sl_error *err);
 void watch_free(struct watch *w); // NULL is allowed
-// Whoever watches goes on with the next coord; `why` as in api_set_coord.
+// Sets the coord that watchers go on with; `why` as in api_set_coord.
 void watch_set_coord(struct watch *w, struct coord *c, const char *why);
 
 void watch_open(struct watch *w, struct rpc_stream *stream);
 
-// Writes how many statuses were made and sent, of this process.
+// Writes the numbers of statuses that this process made and sent.
 void watch_measure(struct expo *e);
 
 // Asks for a look at the watchers of this job soon; cheap.

@@ -44,7 +44,7 @@ struct book_queue *book_queue_find(struct book *b, const char *tenant,
 
 // ---- tenants
 
-// NULL: it has no queue.
+// Returns the tenant, or NULL if it has no queue.
 static struct book_tenant *tenant_find(const struct book *b, const char *name)
 {
     for (struct list_node *n = b->queues.head.next; n != &b->queues.head;
@@ -68,8 +68,8 @@ static struct book_tenant *tenant_make(const struct book *b, const char *name)
     return t;
 }
 
-// Says whether a tenant that has `has` of the `all` that are taken leaves as
-// much of `most` free for others.
+// Says whether tenant t, holding `has` of the `all` taken places, leaves as
+// many of the `most` free for other tenants.
 static bool leaves(const struct book_tenant *t, uint64_t has, uint64_t all,
                    uint64_t most)
 {
@@ -123,7 +123,7 @@ struct book_queue *book_queue_add(struct book *b, uint64_t id,
     return q;
 }
 
-// All of a task but its place among those of its client.
+// Frees a task and its places, but for the place among those of its client.
 static void drop(struct book *b, struct book_task *t);
 
 static void drop_all(struct book *b, struct book_client *c)
@@ -311,7 +311,7 @@ enum sl_err book_room(const struct book *b, const struct book_queue *q,
     return rc == SL_OK ? room_of_tenant(b, q->tenant, bytes, err) : rc;
 }
 
-// So many more; modulo 2^64, so fewer too.
+// Adds `more` bytes to all counts; modulo 2^64, so it subtracts as well.
 static void count_bytes(struct book *b, struct book_queue *q, uint64_t more)
 {
     q->bytes += more;
@@ -417,10 +417,11 @@ void book_give_back(struct book *b, struct book_task *t)
     list_push_front(&t->kind->pending, &t->node);
 }
 
-// ---- who does them
+// ---- tasks and the workers that do them
 
-// Results that nobody received are more than may be: its tasks wait until they
-// are. A tenant's own do not keep other tenants' waiting.
+// Says whether a queue keeps too many results that were not received: its tasks
+// wait until they are. A tenant's own results do not keep other tenants' tasks
+// waiting.
 static bool over(const struct book *b, const struct book_queue *q)
 {
     const struct book_tenant *t = q->tenant;
@@ -443,7 +444,7 @@ static bool has_handler(const struct book_offer *o, const char *name)
     return false;
 }
 
-// The oldest of its pending tasks that there is a handler for.
+// Returns the oldest pending task of q that the offer has a handler for.
 static struct book_task *oldest(struct book_queue *q,
                                 const struct book_offer *o)
 {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/tasks/book.h -- queues, their tasks, and who does them: what is
-// decided, without a disk, a clock or a network.
+// coordinator/tasks/book.h -- queues, their tasks and their workers: decisions
+// alone, without a disk, a clock or a network.
 //
 //   PENDING --book_take--> LEASED --book_end--> DONE, FAILED --book_forget-->
 //      ^                     |                  CANCELLED
 //      +----- given back, or its worker was lost
 //
 // The first end counts: book_end of an ended task is the caller's mistake, and
-// what is not in the book any more cannot end. A task is known by its id to
-// workers, by (client, number) to its client. Numbers rise: one that is not
+// a task that is not in the book any more cannot end. A task is known by its id
+// to workers, by (client, number) to its client. Numbers rise: one that is not
 // above `last` of its client was accepted before.
 //
-// A worker does what it holds in the order in which it was given. One that is
-// lost is held against the first of its tasks alone: at BOOK_LOSSES it fails.
+// A worker does its tasks in the order in which it was given them. When it is
+// lost, that counts against the first of them alone: at BOOK_LOSSES losses a
+// task fails.
 //
 // Threads  one at a time.
 // Memory   the book's, until a task is forgotten or its queue removed. Nodes
@@ -33,8 +34,8 @@
 #include "proto/wire.h"
 
 #define BOOK_LOSSES 3               // workers that a task may take down
-#define BOOK_LIMIT 10000            // tasks of a queue, where nobody says
-#define BOOK_BYTES (256ull << 20)   // of payloads and results of a queue
+#define BOOK_LIMIT 10000            // tasks of a queue that names no limit
+#define BOOK_BYTES (256ull << 20)   // payloads and results of a queue
 #define BOOK_ALL_TASKS 1000000      // of all queues
 #define BOOK_ALL_BYTES (1ull << 30) // likewise
 #define BOOK_QUEUES 1000
@@ -61,7 +62,7 @@ struct book_client {
     struct list_node node; // the newest last
     struct book_queue *queue;
     uint64_t id, last;
-    uint64_t session; // the only one that schedules for it
+    uint64_t session; // the only session that schedules for this client
     struct map tasks; // by number
     struct list ended;
 };
@@ -69,26 +70,26 @@ struct book_client {
 struct book_task {
     struct list_node node;
     uint64_t id, number;
-    uint64_t ended; // rises; 0: it has not
+    uint64_t ended; // order in which tasks ended; 0: it has not
     enum book_state state;
     uint32_t losses;
-    size_t bytes; // of its payload, or of its result
+    size_t bytes; // bytes of its payload, or of its result
     struct book_client *client;
     struct book_kind *kind;
     struct book_worker *worker; // LEASED
 };
 
-// What one tenant has of the book. "" is nobody's, and of who may do
-// everything: it is counted, and not limited for itself.
+// What one tenant has of the book. The tenant "" (queues without a tenant, and
+// callers that may do everything) is counted, but has no limit of its own.
 struct book_tenant {
-    uint32_t queues; // goes with the last one
+    uint32_t queues; // freed with its last queue
     uint64_t tasks, bytes;
     char name[ACCESS_TENANT];
 };
 
 struct book_queue {
     struct list_node node;
-    struct list_node busy; // while something is pending
+    struct list_node busy; // in book.busy while a task is pending
     uint64_t id;
     struct book_tenant *tenant;
     char name[WIRE_NAME_BYTES + 1];
@@ -101,8 +102,8 @@ struct book_queue {
 struct book_worker {
     struct list_node node;
     uint64_t process, expires_ms;
-    struct list leased; // in the order in which they were given
-    const void *call;   // its newest one, to compare with
+    struct list leased; // in the order in which w was given them
+    const void *call;   // its newest call, to compare with
     char name[WIRE_NAME_BYTES + 1];
 };
 
@@ -120,12 +121,13 @@ void book_release(struct book *b);
 
 struct book_queue *book_queue_find(struct book *b, const char *tenant,
                                    const char *name);
-// Whether a tenant may have one queue more. As with tasks and bytes (book_room)
-// it has no more than it leaves free: so whoever comes finds room, and who is
-// alone may have half. SL_EBUSY says what it has.
+// Says whether a tenant may have one more queue: SL_OK, or SL_EBUSY with what
+// it has. As with tasks and bytes (book_room) a tenant has no more than it
+// leaves free: so a new tenant always finds room, and a lone one may have half.
 enum sl_err book_queue_room(const struct book *b, const char *tenant,
                             struct sl_error *err);
-// NULL: no memory.
+// Adds a queue under an id that the caller has drawn or loaded. NULL: no
+// memory.
 struct book_queue *book_queue_add(struct book *b, uint64_t id,
                                   const char *tenant, const char *name,
                                   uint32_t limit);
@@ -133,76 +135,81 @@ void book_queue_remove(struct book *b, struct book_queue *q);
 uint64_t book_queue_tasks(const struct book_queue *q);
 
 struct book_client *book_client_find(struct book_queue *q, uint64_t id);
-// With `last` of 0. NULL: no memory.
+// Adds a client with `last` 0. NULL: no memory.
 struct book_client *book_client_add(struct book_queue *q, uint64_t id);
-void book_client_remove(struct book_client *c); // it has no task
-// The oldest client without a task, if there are too many; NULL: nobody.
+void book_client_remove(struct book_client *c); // c must have no task
+// Returns the oldest client without a task, if the queue has too many clients,
+// or NULL.
 struct book_client *book_client_surplus(struct book_queue *q);
 
 // ---- tasks
 
-// SL_EBUSY: the queue keeps as many tasks or bytes as it may, or as many names
-// of handlers, or its tenant's do, or all queues; the text says which.
+// Says whether a task of `bytes` fits. SL_EBUSY: the queue keeps as many tasks,
+// bytes or names of handlers as it may, or its tenant's queues do, or all
+// queues; the text says which.
 enum sl_err book_room(const struct book *b, const struct book_queue *q,
                       const char *name, size_t bytes, struct sl_error *err);
 
-// Pending, under an id that the caller has drawn (above last_id) or loaded.
-// NULL: no memory.
+// Adds a pending task, under an id that the caller has drawn (above last_id) or
+// loaded. NULL: no memory.
 struct book_task *book_add(struct book *b, struct book_client *c, uint64_t id,
                            uint64_t number, const char *name, size_t bytes);
 struct book_task *book_find(const struct book *b, uint64_t id);
 
-// One that has not ended: its payload goes, its result is so long. Its
-// `ended` is drawn.
+// Ends a task that has not ended: its payload goes, its result is result_bytes
+// long. Draws its `ended`.
 void book_end(struct book *b, struct book_task *t, enum book_state state,
               size_t result_bytes);
-// One that was loaded, as it was.
+// Restores a loaded task that has ended, with its `ended`.
 void book_ended(struct book *b, struct book_task *t, enum book_state state,
                 uint64_t ended, size_t result_bytes);
 void book_forget(struct book *b, struct book_task *t); // and frees
 
 // ---- workers
 
-// Whoever was heard of: new, or with a lease until now + lease_ms. NULL: no
-// memory.
+// Returns the worker of this process, made if it is new, with a lease until
+// now_ms + lease_ms. NULL: no memory.
 struct book_worker *book_heard(struct book *b, uint64_t process,
                                const char *name, uint64_t now_ms,
                                uint32_t lease_ms);
 
-struct book_offer {     // what a worker would do
+struct book_offer {     // the tasks that a worker would do
     const char *queue;  // "": any
-    const char *tenant; // NULL: whoever's
+    const char *tenant; // NULL: of any tenant
     const char *const *handlers;
     size_t handlers_count;
 };
 
-// The next task for it, leased: of the queue that was served longest ago, the
-// oldest one; not of one whose results are twice what it may keep, until they
-// are received. NULL: there is none.
+// Leases the next task to w and returns it: the oldest one of the queue that
+// was served longest ago. A queue that keeps twice its bytes in results is
+// passed over until they are received. NULL: no task fits the offer.
 struct book_task *book_take(struct book *b, struct book_worker *w,
                             const struct book_offer *offer);
 
-// So many at once leave something for the other workers: at least 1.
+// Returns how many tasks one worker may take at once so that others find some:
+// at least 1.
 uint64_t book_share(const struct book *b);
 
-// Whether a worker that says that it holds a task shall go on with it. One that
-// nobody has is leased to it again (this coordinator has begun anew).
+// Says whether a worker that reports to hold a task shall go on with it. A task
+// that no worker has is leased to it again (this coordinator has begun anew).
 bool book_holds(struct book *b, struct book_worker *w, uint64_t id);
 
-// Back to the front of its queue; nothing is held against it.
+// Puts a task back to the front of its queue, without a loss.
 void book_give_back(struct book *b, struct book_task *t);
 
-// Those whose lease is over are lost. `lost` learns of each task that this is
-// held against, still leased to its worker, with its new count; it is pending
-// or has failed afterwards.
+// Drops workers after their leases have ended. `lost` is called for each task
+// that this counts against, still leased to its worker, with its new count; the
+// task is pending or has failed afterwards.
 typedef void (*book_lost_fn)(void *arg, struct book_task *t);
 void book_expire(struct book *b, uint64_t now_ms, book_lost_fn lost, void *arg);
-void book_leave(struct book *b, struct book_worker *w); // gives all back
+// gives all its tasks back
+void book_leave(struct book *b, struct book_worker *w);
 
-// We were away ourselves: nobody is lost for that.
+// Extends all leases: the coordinator was away itself, and no worker is lost
+// for that.
 void book_forgive(struct book *b, uint64_t now_ms, uint32_t lease_ms);
 
-// When the next lease is over; UINT64_MAX: there is none.
+// Returns when the next lease ends; UINT64_MAX: no worker has one.
 uint64_t book_next_ms(const struct book *b);
 
 #endif

@@ -13,7 +13,7 @@
 struct store {
     struct journal *db;
     bool begun;
-    uint64_t last_id, last_ended; // as they were written
+    uint64_t last_id, last_ended; // as last written
 };
 
 static const char tables[] =
@@ -167,7 +167,7 @@ enum sl_err store_load(struct store *s, struct book *b, struct sl_error *err)
                   "SELECT queue, client, last, session FROM clients"
                   " ORDER BY born",
                   load_client, err);
-    // Those that have ended in the order of that; the others by id.
+    // Ended tasks in the order in which they ended; the others by id.
     if (rc == SL_OK)
         rc = load(s, b,
                   "SELECT id, queue, client, number, name, state, losses,"
@@ -196,8 +196,8 @@ enum sl_err store_begin(struct store *s, struct sl_error *err)
     return rc;
 }
 
-// A number that was drawn is not drawn again, also when what bore it is
-// forgotten.
+// Writes the highest drawn ids: a number is not drawn again, even after its
+// task is forgotten.
 static enum sl_err write_drawn(struct store *s, const struct book *b,
                                struct sl_error *err)
 {
@@ -235,7 +235,7 @@ static enum sl_err write(struct store *s, struct sl_error *err, const char *sql,
     return rc == SL_OK ? journal_write(s->db, err, sql, values, count) : rc;
 }
 
-// ---- what is decided
+// ---- writing decisions
 
 static struct journal_value blob(const ProtobufCBinaryData *b)
 {

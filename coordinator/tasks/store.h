@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/tasks/store.h -- the file of the tasks: what was answered is
-// there after a crash.
+// coordinator/tasks/store.h -- the file of the tasks: every answered call is in
+// it after a crash.
 //
 // SQLite as the journal uses it (WAL, synchronous=FULL), in a file of its own,
 // so that tasks neither wait for the journal nor end the coordinator. Many
@@ -10,8 +10,8 @@
 // Threads  one at a time.
 // Memory   what store_read gives is the caller's (sl_free).
 // Errors   SL_EUNAVAIL: no space; SL_EIO, SL_ECORRUPT: with SQLite's words.
-//          After one, nothing but store_close: what is in memory is ahead of
-//          the file, and has to be loaded again.
+//          After one, only store_close is allowed: the book is ahead of the
+//          file, and has to be loaded again.
 #ifndef COORDINATOR_TASKS_STORE_H
 #define COORDINATOR_TASKS_STORE_H
 
@@ -24,16 +24,18 @@ enum sl_err store_open(struct store **out, const char *path,
                        struct sl_error *err);
 void store_close(struct store *s); // NULL is allowed
 
-// Everything into an empty book; what was leased is pending.
+// Loads all rows into an empty book; leased tasks become pending.
 enum sl_err store_load(struct store *s, struct book *b, struct sl_error *err);
 
 // Begins a transaction unless one has begun.
 enum sl_err store_begin(struct store *s, struct sl_error *err);
-// Writes how far ids were drawn, and commits; nothing if none has begun.
+// Writes how far ids were drawn, and commits; does nothing if no transaction
+// has begun.
 enum sl_err store_commit(struct store *s, const struct book *b,
                          struct sl_error *err);
 
-// Each in the transaction, which it begins.
+// Each of these writes one decision into the transaction, which it begins if
+// needed.
 enum sl_err store_queue_add(struct store *s, uint64_t *id, const char *tenant,
                             const char *name, uint32_t limit,
                             struct sl_error *err);
@@ -54,8 +56,8 @@ enum sl_err store_end(struct store *s, const struct book_task *t,
                       const char *error, struct sl_error *err);
 enum sl_err store_forget(struct store *s, uint64_t id, struct sl_error *err);
 
-// The payload of a task that has not ended, the result of one that has; and
-// why it failed, unless `error` is NULL. On failure neither is set.
+// Reads the payload of a task that has not ended, or the result of one that
+// has, and why it failed unless `error` is NULL. On failure neither is set.
 enum sl_err store_read(struct store *s, uint64_t id, ProtobufCBinaryData *bytes,
                        char **error, struct sl_error *err);
 

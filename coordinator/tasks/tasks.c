@@ -22,12 +22,12 @@ struct tasks {
     pthread_t thread;
     bool started;
 
-    // The thread's.
+    // Used by the thread alone:
     struct desk desk;
     struct list waiting; // of struct visit
     uint64_t again_ms;
     uint64_t due_ms; // when the last wait was to end
-    bool told;       // that the file cannot be used
+    bool told;       // logged that the file cannot be used
 
     struct {
         pthread_mutex_t lock;
@@ -154,7 +154,8 @@ static void look(struct tasks *t, struct list *done)
     }
 }
 
-// Late by a quarter of a lease: the silence was ours.
+// Reads the clock. If the thread is late by a quarter of a lease, the silence
+// was the coordinator's own, and no worker is lost for it.
 static void look_at_clock(struct tasks *t)
 {
     struct desk *d = &t->desk;
@@ -189,7 +190,7 @@ static void run_round(struct tasks *t, struct list *calls)
         answer_each(t, &done);
         return;
     }
-    // What is in memory is ahead of the file.
+    // The book in memory is ahead of the file.
     say(t, &d->why);
     fail_all(&done, d->failed, &d->why);
     fail_all(&t->waiting, d->failed, &d->why);
@@ -210,7 +211,8 @@ static uint64_t next_ms(struct tasks *t)
     return next;
 }
 
-// Calls, or the time when something is due. False: it is over.
+// Waits for calls, or until something is due. Returns false when the thread is
+// to end.
 static bool wait_for_calls(struct tasks *t, struct list *calls, bool *closed)
 {
     uint64_t now = sl_now_ms(t->clock);

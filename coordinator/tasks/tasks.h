@@ -9,7 +9,7 @@
 // that cannot be written ends calls with an error, and is opened again; the
 // coordinator goes on.
 //
-// The file is made with the first call: who has no tasks has none.
+// The file is made with the first call: a coordinator without tasks has none.
 //
 // Threads  handlers: I/O threads; the rest: the loop.
 // Memory   what the options name is borrowed until tasks_free.
@@ -26,7 +26,7 @@
 
 struct tasks;
 
-// A queue was made or deleted, or that was refused.
+// The news that a queue was made or deleted, or that this was refused.
 struct tasks_change {
     const struct access_who *who;
     const char *call; // "MakeQueue", "DeleteQueue"
@@ -38,9 +38,10 @@ struct tasks_change {
 struct tasks_options {
     const struct sl_clock *clock;
     const char *folder; // of the file
-    uint32_t lease_ms;  // of a worker's silence
+    uint32_t lease_ms;  // how long a worker may be silent
 
-    // On the thread of tasks, when it is durable; NULL: nobody is told.
+    // Called on the thread of tasks when a change is durable; NULL: no
+    // receiver.
     void (*changed)(void *arg, const struct tasks_change *change);
     void *arg;
 };
@@ -50,10 +51,10 @@ enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
 
 struct rpc_table tasks_table(struct tasks *t);
 
-// Calls that wait are answered SL_EUNAVAIL, and so is every later one.
+// Answers calls that wait with SL_EUNAVAIL, and so every later one.
 void tasks_close(struct tasks *t); // NULL is allowed
 
-// After the server was freed. NULL is allowed.
+// Frees t, after the server was freed. NULL is allowed.
 void tasks_free(struct tasks *t);
 
 #endif

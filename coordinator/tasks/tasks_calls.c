@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/tasks/tasks_calls.c -- what clients ask: schedule, fetch, cancel,
+// coordinator/tasks/tasks_calls.c -- clients' calls: schedule, fetch, cancel,
 // delete.
 #include <inttypes.h>
 #include <string.h>
@@ -61,7 +61,8 @@ static enum sl_err no_queue(struct visit *v, const char *name)
         name);
 }
 
-// SL_ENOENT also where it is not the one that the caller knows.
+// Finds the queue of that name. SL_ENOENT also if its incarnation is not the
+// one that the caller knows.
 static enum sl_err find_queue(struct desk *d, struct visit *v, const char *name,
                               uint64_t incarnation, struct book_queue **out)
 {
@@ -162,7 +163,8 @@ static enum sl_err add(struct desk *d, struct visit *v, struct book_client *c,
     return rc == SL_OK ? rc : desk_failed(d, rc, &v->err);
 }
 
-// So many as there is room for; what is known already counts as accepted.
+// Adds as many tasks as there is room for; a task that is known already counts
+// as accepted.
 static enum sl_err add_some(struct desk *d, struct visit *v,
                             struct book_client *c,
                             const Sluice__V1__TaskSchedule *m,
@@ -184,7 +186,8 @@ static enum sl_err add_some(struct desk *d, struct visit *v,
     return rc;
 }
 
-// A client's row is there before its tasks' are believed, whatever else fails.
+// Adds tasks, then writes the client's row even if one of them failed, so that
+// its `last` covers the tasks that were added.
 static enum sl_err add_all(struct desk *d, struct visit *v,
                            struct book_client *c,
                            const Sluice__V1__TaskSchedule *m,
@@ -251,8 +254,8 @@ enum sl_err visit_schedule(struct desk *d, struct visit *v)
 
 // ---- Ended
 
-// The caller has their results. What is not there is forgotten already; what
-// has not ended is not forgotten.
+// Forgets tasks that the caller has the results of. Unknown numbers are
+// forgotten already; a task that has not ended stays.
 static enum sl_err forget(struct desk *d, struct visit *v,
                           struct book_client *c, const uint64_t *numbers,
                           size_t count)
@@ -306,7 +309,7 @@ enum sl_err visit_ended(struct desk *d, struct visit *v)
     return SL_OK;
 }
 
-// *bytes grows by what it takes in the answer.
+// Adds an ended task to the reply; *bytes grows by its size there.
 static enum sl_err tell(struct desk *d, struct visit *v,
                         const struct book_task *t,
                         Sluice__V1__TaskEndedReply *reply, size_t *space,
@@ -339,8 +342,8 @@ enum sl_err visit_ended_look(struct desk *d, struct visit *v, bool *ready)
     enum sl_err rc = find_client(d, v, m->queue, m->incarnation, m->client, &c);
 
     if (rc != SL_OK)
-        return rc; // it was deleted meanwhile
-    // They are in the order of `ended`: nothing is walked for a caller that
+        return rc; // the queue was deleted meanwhile
+    // The list is in the order of `ended`: nothing is walked for a caller that
     // knows the last one.
     if (list_empty(&c->ended) ||
         list_entry(list_last(&c->ended), struct book_task, node)->ended <=

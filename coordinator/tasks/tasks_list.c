@@ -63,7 +63,7 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-// The oldest ones, as many as are asked for, and as an answer can hold.
+// Adds the oldest tasks, at most `most`, and as many as an answer can hold.
 static enum sl_err add_tasks(struct desk *d, struct visit *v,
                              const struct book_queue *q, size_t most,
                              Sluice__V1__TaskQueuesReply *reply)

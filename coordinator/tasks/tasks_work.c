@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/tasks/tasks_work.c -- what workers ask: one call for results,
-// leases and tasks.
+// coordinator/tasks/tasks_work.c -- the workers' call: one for results, leases
+// and tasks.
 #include <stdio.h>
 #include <string.h>
 
@@ -12,15 +12,16 @@ static enum sl_err no_memory(struct visit *v)
     return sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
 }
 
-// A worker of a tenant does that one's tasks alone.
+// Says whether the worker may do the task: a worker of a tenant does that
+// tenant's tasks alone.
 static bool may_do(const struct visit *v, const struct book_task *t)
 {
     return v->who.tenant[0] == '\0' ||
            strcmp(v->who.tenant, t->client->queue->tenant->name) == 0;
 }
 
-// The first result counts, of whichever attempt; what has ended or is not
-// known any more is passed over.
+// Takes a result. The first one counts, of whichever attempt; a task that has
+// ended or is unknown is passed over.
 static enum sl_err take_result(struct desk *d, struct visit *v,
                                const Sluice__V1__TaskResult *r)
 {
@@ -38,8 +39,9 @@ static enum sl_err take_result(struct desk *d, struct visit *v,
     return rc == SL_OK ? rc : desk_failed(d, rc, &v->err);
 }
 
-// What it holds is leased to it; what is leased to it and not held was in an
-// answer that it never got.
+// Compares the leases with what the worker holds. A task that it holds is
+// leased to it; a task that is leased to it and not held was in an answer that
+// it never got.
 static enum sl_err compare(struct desk *d, struct visit *v,
                            struct book_worker *w, const Sluice__V1__TaskWork *m,
                            Sluice__V1__TaskWorkReply *reply)
@@ -93,7 +95,7 @@ enum sl_err visit_work(struct desk *d, struct visit *v)
     if (m->leave)
         book_leave(&d->book, w);
     else if (rc == SL_OK && m->take > 0) {
-        // It is heard of again before its lease is over.
+        // The worker must call again before its lease ends.
         uint32_t most = d->lease_ms / 2;
 
         v->until_ms = d->now_ms + (m->wait_ms < most ? m->wait_ms : most);
@@ -136,7 +138,8 @@ enum sl_err visit_work_look(struct desk *d, struct visit *v, bool *ready)
     uint64_t most = book_share(&d->book);
     size_t bytes = 0, space = 0;
 
-    *ready = w == NULL || w->call != v; // it has left, or has called again
+    // the worker has left, or has called again
+    *ready = w == NULL || w->call != v;
     if (*ready)
         return SL_OK;
     while (reply->n_tasks < m->take && reply->n_tasks < most &&

@@ -17,13 +17,13 @@
 #define DESK_REPLY_BYTES ((size_t)2 << 20) // and one more task
 #define DESK_WAIT_MS 30000
 
-// What the calls work on.
+// The state that the calls work on.
 struct desk {
     struct book book;
     struct store *store;
     uint64_t now_ms;
     uint32_t lease_ms;
-    enum sl_err failed; // the store, in this round
+    enum sl_err failed; // the store's failure in this round
     struct sl_error why;
 };
 
@@ -36,8 +36,8 @@ struct visit {
     struct wire_arena arena;
     ProtobufCMessage *request;
     ProtobufCMessage *reply; // owned
-    uint64_t until_ms;       // it waits; 0: it does not
-    const char *changes;     // what is told of it (tasks.h); NULL: nothing
+    uint64_t until_ms;       // end of its wait; 0: it does not wait
+    const char *changes;     // the call's name in tasks_change; NULL: none
     const char *queue;       // then
     enum sl_err rc;
     struct sl_error err;
@@ -46,14 +46,15 @@ struct visit {
 struct visit_method {
     enum sl_err (*decode)(ProtobufCMessage **out, struct wire_arena *arena,
                           const struct sl_slices *bytes, struct sl_error *err);
-    // Sets the reply.
+    // Decides the call and sets its reply.
     enum sl_err (*decide)(struct desk *d, struct visit *v);
-    // Of a call that may wait: its answer is worth giving. Then `decide` has
-    // set until_ms, and this adds to the reply. NULL: it never waits.
+    // Looks again at a call that waits, and adds to its reply; *ready: its
+    // answer is worth giving. `decide` has set until_ms. NULL: the call never
+    // waits.
     enum sl_err (*look)(struct desk *d, struct visit *v, bool *ready);
 };
 
-// tasks_calls.c: of clients.
+// tasks_calls.c: clients' calls.
 enum sl_err visit_schedule(struct desk *d, struct visit *v);
 enum sl_err visit_ended(struct desk *d, struct visit *v);
 enum sl_err visit_ended_look(struct desk *d, struct visit *v, bool *ready);
@@ -61,25 +62,26 @@ enum sl_err visit_cancel(struct desk *d, struct visit *v);
 enum sl_err visit_delete(struct desk *d, struct visit *v);
 // tasks_list.c
 enum sl_err visit_queues(struct desk *d, struct visit *v);
-// tasks_work.c: of workers.
+// tasks_work.c: the workers' call.
 enum sl_err visit_work(struct desk *d, struct visit *v);
 enum sl_err visit_work_look(struct desk *d, struct visit *v, bool *ready);
-// Leases that are over.
+// Drops workers after their leases have ended.
 void visit_expire(struct desk *d);
 
-// ---- for these
+// ---- helpers of these
 
-// The store said so: remembered for the round.
+// Remembers a failure of the store for the round, and returns rc.
 enum sl_err desk_failed(struct desk *d, enum sl_err rc,
                         const struct sl_error *err);
 
-// Whose queue a call is about: the caller's tenant, or what one without says.
+// Returns the tenant of the queue that a call names: the caller's tenant, or
+// `said` if the caller has none.
 const char *desk_tenant(const struct visit *v, const char *said);
 
-// An empty reply; NULL: no memory, which v->err says.
+// Makes an empty reply; NULL: no memory, which v->err says.
 void *visit_reply(struct visit *v, const ProtobufCMessageDescriptor *of);
 
-// One more of a reply's repeated messages. NULL: no memory.
+// Adds a message to a repeated field of a reply. NULL: no memory.
 void *reply_more(void ***list, size_t *count, size_t *space,
                  const ProtobufCMessageDescriptor *of);
 
