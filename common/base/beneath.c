@@ -109,7 +109,8 @@ static int open_at(int dir, const char *path, enum beneath_links links,
     return walk(dir, path, flags);
 }
 
-// Files of these are no data, but what this very process has.
+// Returns true for a file of /proc or /sys: such files hold no data, but what
+// the kernel knows of this process and host.
 static bool is_made_up(int fd)
 {
     struct statfs fs;

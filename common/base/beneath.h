@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/beneath.h -- opens what lies below an open folder, and
-// nothing else.
+// common/base/beneath.h -- opens files and folders below an open folder, and
+// no others.
 //
-// A path is resolved by the kernel (openat2), so that nobody gets out of the
-// folder by putting a link there while it is looked at. Where there is no
+// A path is resolved by the kernel (openat2), so that an attacker cannot leave
+// the folder by a link that is made during the check. Where there is no
 // openat2 (an old kernel, or a sandbox that does not know it), each component
-// is opened by itself, and then no link is followed, whatever was asked.
+// is opened by itself, and then no link is followed, whatever `links` says.
 //
 // A file is looked at before it is opened: opening a device may do something,
 // and a FIFO's other end would be told of a reader.
@@ -23,13 +23,13 @@
 
 enum beneath_links {
     BENEATH_NONE,   // no link is followed
-    BENEATH_INSIDE, // those that stay below the folder are
-    // The folder is '/', below which everything lies: all are, but for the
-    // magic ones of /proc.
+    BENEATH_INSIDE, // links that stay below the folder are followed
+    // For the folder '/', below which everything lies: all links are followed,
+    // except the magic ones of /proc.
     BENEATH_ALL,
 };
 
-// Opens a regular file for reading; st is of it.
+// Opens a regular file for reading and fills *st. Returns a descriptor.
 int beneath_file(int dir, const char *path, enum beneath_links links,
                  struct stat *st);
 

@@ -4,16 +4,17 @@
 //
 //     {"n":2,"prev":"<hash of line 1>",BODY,"hash":"<hash of what is before>"}
 //
-// Whoever changes, takes out or puts in a line must write all later ones anew,
-// and then the last hash is another. Keep that one elsewhere now and then:
-// against somebody who cuts lines off the end nothing in the file helps.
+// An attacker who changes, removes or inserts a line must write all later ones
+// anew, and then the last hash is another. Keep a copy of the last hash
+// elsewhere now and then: the file alone does not show that lines were cut off
+// its end.
 //
 // A chain may go on in another file: the first line there follows the last one
 // of the file before, in its number and its hash.
 //
 // Threads  one at a time.
 // Memory   chain_free frees; a body is borrowed.
-// Errors   SL_ECORRUPT names the line; of the file system as they come.
+// Errors   SL_ECORRUPT names the line; those of the file system unchanged.
 #ifndef COMMON_BASE_CHAIN_H
 #define COMMON_BASE_CHAIN_H
 
@@ -22,47 +23,48 @@
 #include "common/base/fs.h"
 #include "common/base/hash.h"
 
-#define CHAIN_LINE_BYTES 4096 // of the longest line
+#define CHAIN_LINE_BYTES 4096 // limit of a line
 
 struct chain;
 
 struct chain_end {
-    uint64_t lines;        // of the chain so far
-    char hash[SHA256_HEX]; // of the last one; zeros before the first
+    uint64_t lines;        // number of lines in the chain so far
+    char hash[SHA256_HEX]; // hash of the last line; zeros before the first
 };
 
-// Before the first line.
+// Sets *end to the beginning of a chain, before its first line.
 void chain_begin(struct chain_end *end);
 
-// Goes on with a file, or begins one, where *before is (NULL: a new chain). A
-// line that a crash cut short is taken off. SL_ECORRUPT if the last line is
-// none.
+// Opens a file to append lines, or makes one that goes on after *before (NULL:
+// a new chain). Removes a line that a crash cut short. SL_ECORRUPT if the last
+// line is malformed.
 enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
                        const struct chain_end *before, struct sl_error *err);
 void chain_free(struct chain *c); // NULL is allowed
 
-// Appends a line. `body` is members of a JSON object: "\"who\":\"ann\"". After
+// Appends a line. `body` is members of a JSON object: "\"user\":\"ann\"". After
 // a failure the chain can only be synced and freed.
 enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err);
 
-// Makes all lines durable that were appended.
+// Makes all appended lines durable.
 enum sl_err chain_sync(struct chain *c, struct sl_error *err);
 
-// Where the chain ends in a file; without lines, or without a file: where
-// *end is already.
+// Sets *end to the end of the chain in a file. Leaves *end as it is if the file
+// is missing or has no lines.
 enum sl_err chain_find_end(struct chain_end *end, struct fs *fs,
                            const char *path, struct sl_error *err);
 
-uint64_t chain_bytes(const struct chain *c); // of the file
+uint64_t chain_bytes(const struct chain *c); // length of the file
 
-// Reads all of a file that goes on where *end is, which is its end then;
-// untouched on failure. SL_ECORRUPT says which line does not follow, and what
-// is missing before the first.
+// Checks a file that goes on after *end, and sets *end to its end; unchanged on
+// failure. SL_ECORRUPT names the line that does not follow, or the lines that
+// are missing before the first.
 enum sl_err chain_verify(struct fs *fs, const char *path, struct chain_end *end,
                          struct sl_error *err);
 
-// The hash that the first line of a file wants before it, and the number of
-// that one (0: it begins a chain). SL_ECORRUPT if it is no line.
+// Sets *before to the hash and the number of the line that the first line of a
+// file follows (number 0: it begins a chain). SL_ECORRUPT if that line is
+// malformed.
 enum sl_err chain_first(struct fs *fs, const char *path,
                         struct chain_end *before, struct sl_error *err);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/base/deadline.h -- waiting for a condition, but not for ever.
 //
-// By the monotonic clock: whoever sets the wall clock makes no wait shorter
-// or longer. The condition variable needs no attribute for that.
+// A deadline is on the monotonic clock: setting the wall clock makes no wait
+// shorter or longer. The condition variable needs no attribute for that.
 //
 //     struct deadline until = deadline_in_ms(10000);
 //
@@ -24,11 +24,11 @@ struct deadline {
     struct timespec at; // CLOCK_MONOTONIC
 };
 
-// Any number of milliseconds; what the clock cannot hold is as good as never.
+// Returns the time `ms` from now; a number too large for the clock is never.
 struct deadline deadline_in_ms(uint64_t ms);
 
-// Waits until somebody signals, or for no reason, as such waits may: look at
-// the condition again. False once the deadline is over.
+// Waits until *changed is signalled, or for no reason, as such waits may: check
+// the condition again. Returns false once the deadline is over.
 bool deadline_wait(const struct deadline *d, pthread_cond_t *changed,
                    pthread_mutex_t *lock);
 

@@ -134,7 +134,7 @@ static void nap(unsigned ms)
     nanosleep(&t, NULL);
 }
 
-// PATH.here says to the test that somebody waits for PATH.
+// Makes PATH.here, which tells the test that a thread waits for PATH.
 static void say_paused(const char *path)
 {
     char here[sizeof(armed[0].path) + 8];

@@ -171,9 +171,9 @@ static bool is_dir(struct fs *fs, const char *path)
     return fs_stat_path(fs, path, &st, NULL) == SL_OK && st.is_dir;
 }
 
-// A folder that was there already: whoever made it may have died, or failed,
-// before its name was durable. Where its parent may not be opened, or cannot be
-// synced, it was somebody else's work.
+// Makes the name of an existing folder durable: the process that made it may
+// have died, or failed, before its sync. If the parent may not be opened, or
+// cannot be synced, the folder is not our work, and that is no error.
 static enum sl_err settle_dir(struct fs *fs, const char *path,
                               struct sl_error *err)
 {
@@ -185,7 +185,7 @@ static enum sl_err settle_dir(struct fs *fs, const char *path,
     return sl_fail(err, rc, "%s", own.text);
 }
 
-// One folder, whose parent exists and is durable.
+// Makes one folder in a parent that exists and is durable.
 static enum sl_err make_dir(struct fs *fs, const char *path,
                             struct sl_error *err)
 {
@@ -193,8 +193,8 @@ static enum sl_err make_dir(struct fs *fs, const char *path,
     enum sl_err rc = fs->ops->mkdir(fs, path, &own);
     struct fs_stat st = {.is_dir = true};
 
-    // Somebody else may have been quicker; or it was there, and the disk failed
-    // to say so.
+    // Another process may have made it meanwhile, or fs_stat_path failed on a
+    // folder that exists.
     if (rc == SL_EEXIST) {
         enum sl_err seen = fs_stat_path(fs, path, &st, &look);
 
@@ -206,8 +206,8 @@ static enum sl_err make_dir(struct fs *fs, const char *path,
                        : sl_fail(err, rc, "%s", own.text);
 }
 
-// No folder is made in one whose own name is not durable, so syncing the
-// deepest that is there makes all of them so.
+// Each folder is made only after its parent's name is durable, so one sync of
+// the deepest existing folder is enough.
 enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
@@ -272,7 +272,7 @@ static enum sl_err write_whole(struct fs *fs, const char *path,
     else
         fs_close(f);
     if (rc != SL_OK && fs->ops->commit == NULL)
-        (void)fs_unlink(fs, temp, NULL); // it may have its name already
+        (void)fs_unlink(fs, temp, NULL); // missing if it was renamed already
     return rc;
 }
 

@@ -2,8 +2,8 @@
 // common/base/fs.h -- files, sync and rename behind a vtable.
 //
 // Everything durable goes through here, so that tests can hand in a disk that
-// dies (tests/harness/crash_fs). What is promised is what POSIX promises:
-// bytes are durable after fs_sync of the file, names after fs_sync_dir of the
+// dies (tests/harness/crash_fs). The promises are those of POSIX: bytes are
+// durable after fs_sync of the file, names after fs_sync_dir of the
 // folder. A failed sync is final: the kernel has thrown the dirty pages away
 // and a second sync would lie, so the file then refuses everything but close.
 //
@@ -42,7 +42,7 @@ struct fs_stat {
     bool is_dir;
 };
 
-// What is mapped, or copied where the implementation cannot map.
+// Bytes of a file, mapped, or copied where the implementation cannot map.
 struct fs_map {
     const uint8_t *data;
     size_t bytes;
@@ -53,20 +53,20 @@ struct fs_map {
 // anything but SL_OK ends the walk with that.
 typedef enum sl_err (*fs_name_fn)(void *arg, const char *name);
 
-// Implementations fill *err themselves. Nobody calls these but fs.c.
+// Implementations fill *err themselves. Only fs.c calls these.
 struct fs_ops {
     enum sl_err (*open)(struct fs *fs, struct fs_file **out, const char *path,
                         enum fs_mode mode, struct sl_error *err);
     void (*close)(struct fs_file *f);
-    // All n bytes or an error; at the end of the file, or at `offset`.
+    // Write all n bytes or fail; at the end of the file, or at `offset`.
     enum sl_err (*write)(struct fs_file *f, const void *bytes, size_t n,
                          struct sl_error *err);
     enum sl_err (*pwrite)(struct fs_file *f, uint64_t offset, const void *bytes,
                           size_t n, struct sl_error *err);
-    // Up to n bytes; *got < n only at the end of the file.
+    // Reads up to n bytes; *got < n only at the end of the file.
     enum sl_err (*pread)(struct fs_file *f, uint64_t offset, void *to, size_t n,
                          size_t *got, struct sl_error *err);
-    // Optional, as is what it does.
+    // Hints that these bytes will be read soon; may be NULL or do nothing.
     void (*expect)(struct fs_file *f, uint64_t offset, size_t n);
     enum sl_err (*sync)(struct fs_file *f, struct sl_error *err);
     enum sl_err (*size)(struct fs_file *f, uint64_t *out, struct sl_error *err);
@@ -85,7 +85,7 @@ struct fs_ops {
                           struct sl_error *err);
     enum sl_err (*unlink)(struct fs *fs, const char *path,
                           struct sl_error *err);
-    // NULL: there are no folders but as parts of names.
+    // Makes a folder. NULL: folders are only parts of names.
     enum sl_err (*mkdir)(struct fs *fs, const char *path, // SL_EEXIST
                          struct sl_error *err);
     enum sl_err (*stat)(struct fs *fs, const char *path, struct fs_stat *out,
@@ -98,14 +98,14 @@ struct fs {
     const struct fs_ops *ops;
 };
 
-// The real one; never freed. What it makes is for others to read as far as the
-// umask lets them: a store may be shared.
+// Returns the real file system; never freed. Other users may read its files as
+// far as the umask allows: a store may be shared.
 struct fs *fs_posix(void);
 
-// The same for what is its user's alone (the state of a daemon holds keys,
-// specs and the audit log): it makes folders of mode 0700 and files of mode
-// 0600, and a file that it opens for writing and that others could read no
-// longer is.
+// Returns the real file system for files that are private to their user (the
+// state of a daemon holds keys, specs and the audit log): it makes folders of
+// mode 0700 and files of mode 0600, and takes other users' rights away from a
+// file that it opens for writing.
 struct fs *fs_private(void);
 
 enum sl_err fs_open(struct fs *fs, struct fs_file **out, const char *path,
@@ -117,12 +117,13 @@ enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 enum sl_err fs_pread(struct fs_file *f, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err);
-// These bytes are about to be read: the system may fetch them meanwhile.
+// Hints that these bytes will be read soon, so that the system may fetch them.
 void fs_expect(struct fs_file *f, uint64_t offset, size_t n);
 enum sl_err fs_sync(struct fs_file *f, struct sl_error *err);
 enum sl_err fs_size(struct fs_file *f, uint64_t *out, struct sl_error *err);
 
-// The whole file, read-only, until fs_unmap; it may be closed meanwhile.
+// Maps the whole file, read-only, until fs_unmap; the file may be closed
+// before.
 enum sl_err fs_map_file(struct fs_file *f, struct fs_map *out,
                         struct sl_error *err);
 void fs_unmap(struct fs *fs, struct fs_map *m); // all zeroes is allowed
@@ -136,13 +137,13 @@ enum sl_err fs_stat_path(struct fs *fs, const char *path, struct fs_stat *out,
                          struct sl_error *err);
 bool fs_exists(struct fs *fs, const char *path);
 
-// Makes a folder and those above it; all of their names are durable then, also
-// if an earlier call died, or failed, half way.
+// Makes a folder and its parents; then all of their names are durable, also if
+// an earlier call died, or failed, half way.
 enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err);
 
-// Makes a folder of fs_private on the real file system, and those above it as
-// fs_mkdirs does. *others: it was there, and others may look into it; it stays
-// so, because it may be one that others need.
+// Makes a folder of fs_private on the real file system, and its parents as
+// fs_mkdirs does. *others: the folder exists and other users may read it; its
+// mode stays, because they may need it.
 enum sl_err fs_private_folder(const char *path, bool *others,
                               struct sl_error *err);
 
@@ -154,8 +155,8 @@ enum sl_err fs_absolute(char **path, struct sl_error *err);
 enum sl_err fs_list(struct fs *fs, const char *dir, fs_name_fn fn, void *arg,
                     struct sl_error *err);
 
-// The same of a folder of the real file system that is open, and stays so.
-// `dir` is for errors.
+// Lists the open folder `fd` of the real file system in the same way; `fd`
+// stays open. `dir` is for errors.
 enum sl_err fs_list_open(int fd, const char *dir, fs_name_fn fn, void *arg,
                          struct sl_error *err);
 
@@ -172,15 +173,15 @@ enum sl_err fs_take(struct fs_file **out, int fd, const char *path,
 enum sl_err fs_write_durable(struct fs *fs, const char *path, const void *bytes,
                              size_t n, struct sl_error *err);
 
-// The same for a name that must be new: SL_EEXIST if it is there. In a store of
-// objects one of several that try at once wins; in a folder nothing keeps them
-// apart but what the caller holds.
+// Writes in the same way a file that must be new: SL_EEXIST if the name is
+// taken. In a store of objects one of several writers wins; in a folder only a
+// lock of the callers' keeps two writers apart.
 enum sl_err fs_write_new(struct fs *fs, const char *path, const void *bytes,
                          size_t n, struct sl_error *err);
 
-// The three last steps for a file that was written under `temp` by others:
-// sync and close f (also when it fails), rename, sync of the folder. `temp` is
-// path + ".tmp": where there are no renames, it was never a name.
+// Does the three last steps for a file that the caller wrote as path + ".tmp":
+// sync and close `f` (also when it fails), rename to `path`, sync of the
+// folder. In a store without renames path + ".tmp" never existed.
 enum sl_err fs_commit(struct fs_file *f, const char *path,
                       struct sl_error *err);
 
@@ -188,10 +189,11 @@ enum sl_err fs_commit(struct fs_file *f, const char *path,
 enum sl_err fs_read_all(struct fs *fs, const char *path, size_t limit,
                         struct buf *out, struct sl_error *err);
 
-// "a/b/c" -> "a/b"; "c" -> "."; "/c" -> "/". NULL when out of memory.
+// Returns the folder of a path: "a/b/c" -> "a/b"; "c" -> "."; "/c" -> "/". NULL
+// when out of memory; the caller frees it (sl_free).
 char *fs_dirname(const char *path);
 
-// dir + "/" + name; NULL when out of memory.
+// Returns dir + "/" + name, to be freed; NULL when out of memory.
 char *fs_join(const char *dir, const char *name);
 
 #endif

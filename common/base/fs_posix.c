@@ -49,7 +49,8 @@ static bool is_folder(int fd)
     return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-// By whoever owns it alone; elsewhere it stays what it is.
+// Takes the rights of group and others away from a regular file. Fails without
+// effect if this process does not own it.
 static void make_private(int fd)
 {
     struct stat st;

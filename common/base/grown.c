@@ -25,7 +25,8 @@ static enum sl_err fail(struct sl_error *err, const char *path,
     return sl_fail(err, rc, "%s: %s: %s", path, what, strerror(errnum));
 }
 
-// The length of the first name of a path; 0: there is none that may be one.
+// Returns the length of the first name of a path; 0: it is empty, ".", ".." or
+// too long.
 static size_t first_name(const char *path)
 {
     size_t n = strcspn(path, "/");

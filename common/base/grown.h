@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/grown.h -- a file that only grows, for readers who follow it:
-// below a folder and nowhere else, by whole pieces or not at all.
+// common/base/grown.h -- a file that only grows, for readers that follow it:
+// always below one folder, and always by whole pieces.
 //
-// Not durable: it is read by people while it is written (events, curves). A
-// piece that cannot be written whole, as on a full disk, is taken back, so that
-// what a reader finds is whole pieces, and the next one is tried as if nothing
-// had been.
+// Not durable: people read it while it is written (events, curves). A piece
+// that cannot be written whole, as on a full disk, is removed again, so that
+// readers find whole pieces only, and the next piece is tried as usual.
 //
 // Threads  one at a time.
 // Memory   grown_close frees; GROWN_INIT is a closed one.
 // Errors   SL_EINVAL: the path leads out of the folder, or over a link; else
-//          what the system says. A file that failed may be used on, unless it
-//          is closed then (fd): what could not be taken back is its end.
+//          the system's error. A file may be used after a failure, unless it
+//          is closed then (fd -1): a part of a piece could not be removed.
 #ifndef COMMON_BASE_GROWN_H
 #define COMMON_BASE_GROWN_H
 
@@ -22,20 +21,20 @@
 struct grown {
     int fd;         // -1: closed
     char *path;     // owned; for errors
-    uint64_t bytes; // that hold
+    uint64_t bytes; // length in whole pieces
 };
 #define GROWN_INIT                                                             \
     {                                                                          \
         .fd = -1                                                               \
     }
 
-// Is this a path below some folder: names with '/' between them, none of them
-// "." or ".." or empty? "" is the folder itself.
+// Checks that `below` is a path below a folder: names with '/' between them,
+// none of them "." or ".." or empty. "" is the folder itself.
 enum sl_err grown_check(const char *below, struct sl_error *err);
 
-// Makes the file `name`, which must not exist, in the folder `below` of `root`,
-// which is made if it is missing, as are those above it; `root` must be there.
-// No link is followed below `root`.
+// Makes the file `name`, which must not exist, in the folder `below` of `root`.
+// Makes that folder and its parents if missing; `root` must exist. Follows no
+// link below `root`.
 enum sl_err grown_create(struct grown *g, const char *root, const char *below,
                          const char *name, struct sl_error *err);
 
@@ -43,6 +42,6 @@ enum sl_err grown_create(struct grown *g, const char *root, const char *below,
 enum sl_err grown_write(struct grown *g, const void *bytes, size_t n,
                         struct sl_error *err);
 
-void grown_close(struct grown *g); // a closed one, too
+void grown_close(struct grown *g); // does nothing if it is closed
 
 #endif

@@ -29,20 +29,20 @@ enum sl_err sha256_update(struct sha256 *h, const void *bytes, size_t n);
 enum sl_err sha256_final(struct sha256 *h, uint8_t out[SHA256_BYTES]);
 void sha256_release(struct sha256 *h);
 
-// Of a whole file. It is read, never mapped: a bad sector, or somebody who
-// shortens it meanwhile, is an error here and not a signal.
+// Hashes a whole file. Reads it and never maps it: a bad sector, or a file that
+// is cut short meanwhile, is an error and not a signal.
 enum sl_err sha256_file(struct fs *fs, const char *path,
                         uint8_t out[SHA256_BYTES], struct sl_error *err);
 
-// That a file is the one that was meant: SL_ECORRUPT if it has another hash
-// than `source` ("manifest") says.
+// Checks that a file has the hash `want`; SL_ECORRUPT if not. `source`
+// ("manifest") names in the error where `want` is from.
 enum sl_err sha256_file_is(struct fs *fs, const char *path,
                            const uint8_t want[SHA256_BYTES], const char *source,
                            struct sl_error *err);
 
-// Checks the same of the first bytes of an open file: no more is read, since
-// what grows has no end. `stopped` is asked between pieces; NULL: it is read to
-// the end. SL_ECANCELED: it was stopped.
+// Checks the same of the first part->bytes of an open file, and reads no more:
+// a file that grows has no end. Calls `stopped` (may be NULL) between pieces;
+// SL_ECANCELED if it returns true.
 struct sha256_part {
     uint64_t bytes;
     bool (*stopped)(void *arg);
@@ -52,11 +52,12 @@ enum sl_err sha256_part_is(struct fs_file *f, const struct sha256_part *part,
                            const uint8_t want[SHA256_BYTES], const char *source,
                            struct sl_error *err);
 
-// HMAC with SHA-256 (RFC 2104).
+// Computes HMAC with SHA-256 (RFC 2104).
 enum sl_err hmac_sha256(uint8_t out[SHA256_BYTES], const void *key,
                         size_t key_bytes, const void *bytes, size_t n);
 
-// 2 n + 1 bytes of text; and back: SL_EINVAL unless exactly 2 n digits.
+// Write n bytes as 2 n hex digits and a 0; and read them back: SL_EINVAL unless
+// `text` has exactly 2 n digits.
 void hex_encode(char *out, const void *bytes, size_t n);
 enum sl_err hex_decode(void *out, size_t n, const char *text);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/history.h -- what really happened, for the checker of
+// common/base/history.h -- a record of events, for the checker of
 // tests/history.
 //
 // HISTORY("counted", "job=%llu shard=%u", ...) appends one JSON line to
@@ -27,18 +27,19 @@
 
 #include "common/base/slices.h"
 
-#define HISTORY_BYTES_MAX ((size_t)4 << 20) // of one payload
+#define HISTORY_BYTES_MAX ((size_t)4 << 20) // limit of one payload
 
 // Names the lines to come and opens the file, if a folder is named.
 void history_open(const char *role, const char *node);
 bool history_on(void);
 
-// Keeps the bytes; says where in the side file they begin. -1: nobody asked for
-// payloads, or `bytes` is NULL. Call it in the arguments of the event that
-// names the place. Over HISTORY_BYTES_MAX: as a line that cannot be written.
+// Appends the bytes to the side file and returns the offset at which they
+// begin. -1: payloads are off, or `bytes` is NULL. Call it in the arguments of
+// the event that names the offset. Over HISTORY_BYTES_MAX the process ends, as
+// for a line that cannot be written.
 long long history_bytes(const struct sl_slices *bytes);
 
-// An event `resources`: open files, threads, resident bytes.
+// Writes an event `resources`: open files, threads, resident bytes.
 void history_resources(void *unused);
 void history_event(const char *event, const char *pairs, ...)
     __attribute__((format(printf, 2, 3)));

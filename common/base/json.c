@@ -30,7 +30,7 @@ static enum sl_err over(const struct scan *s, struct sl_error *err,
                    s->line, s->at - s->line_start + 1, limit, what);
 }
 
-// Steps over a string whose opening quote is at s->at.
+// Steps over the string that begins with a quote at s->at.
 static enum sl_err scan_string(struct scan *s, struct sl_error *err)
 {
     size_t start = ++s->at;
@@ -141,7 +141,7 @@ static enum sl_err write_real(struct buf *out, double value)
         if (strtod(text, NULL) == value)
             break;
     }
-    // It stays a real for those who read it.
+    // ".0" keeps the number a real for readers that tell it from an integer.
     if (strpbrk(text, ".en") == NULL)
         strcat(text, ".0");
     return buf_append_str(out, text);

@@ -27,7 +27,8 @@ static size_t capacity_for(size_t len, size_t cap)
     return cap;
 }
 
-// True if the member at `at`, whose home is `home`, may move to `hole`.
+// Returns true if the member in slot `at` of home slot `home` may move to slot
+// `hole`: probing from `home` reaches `hole` before `at`.
 static bool may_move(size_t home, size_t hole, size_t at)
 {
     return hole <= at ? home <= hole || home > at : home <= hole && home > at;

@@ -34,11 +34,12 @@ void map_release_owned(struct map *m); // and sl_free's each value
 
 void *map_get(const struct map *m, uint64_t key);
 
-// Sets or replaces. After map_reserve(m, n), n puts of new keys cannot fail.
+// Sets or replaces a value. After map_reserve(m, n), n puts of new keys cannot
+// fail.
 enum sl_err map_put(struct map *m, uint64_t key, void *value);
 enum sl_err map_reserve(struct map *m, size_t more);
 
-// The value that was there, or NULL.
+// Removes a key and returns its value; NULL if it was absent.
 void *map_remove(struct map *m, uint64_t key);
 
 // Walks in no particular order: start with *at = 0; false at the end. The

@@ -4,14 +4,15 @@
 //
 //   <state>/cluster    the id, as 16 hex digits; the path of the store
 //
-// Learned from the first coordinator that welcomes it, and kept. A daemon
-// without a state folder forgets it at its end, but for what its store says.
+// A daemon learns its cluster from the first coordinator that welcomes it, and
+// keeps it. Without a state folder it forgets at its end all but its store's
+// mark.
 //
 // Threads  membership_check: any. The rest: one; a daemon's loop joins with a
 //          copy (common/daemon/joining.h). membership_open, membership_check
 //          and membership_join wait for the store.
 // Memory   membership_release frees; both struct fs are borrowed.
-// Errors   SL_ESTATE: the store is not the one that it was.
+// Errors   SL_ESTATE: the store is not the one that was marked.
 #ifndef COMMON_BASE_MEMBERSHIP_H
 #define COMMON_BASE_MEMBERSHIP_H
 
@@ -22,34 +23,36 @@
 #include "common/base/status.h"
 
 struct membership {
-    struct fs *fs;       // of the state folder
-    struct fs *store_fs; // of the store, which may lie elsewhere
-    char *file;          // owned; NULL: there is no state folder
-    char *store;         // owned; NULL: there is no store
-    char *was;           // the store that was marked; owned, NULL: none was
-    _Atomic uint64_t cluster; // 0: none is known yet
+    struct fs *fs;            // file system of the state folder
+    struct fs *store_fs;      // file system of the store
+    char *file;               // path of the state's file; owned; NULL: none
+    char *store;              // path of the store; owned; NULL: none
+    char *was;                // store that was marked before; owned; NULL: none
+    _Atomic uint64_t cluster; // 0: not known yet
 };
 
-// Reads what is kept in the folders; NULL: there is none of them. The store is
-// looked at: after its first use it must bear the mark.
+// Reads the membership from the folders `state` and `store`; NULL: none.
+// SL_ESTATE if the store was marked before and lacks the mark now.
 enum sl_err membership_open(struct membership *m, struct fs *fs,
                             const char *state, struct fs *store_fs,
                             const char *store, struct sl_error *err);
 void membership_release(struct membership *m); // all zeroes is allowed
 
-// Belongs to the cluster from now on, durably; nothing to do if it does
-// (membership_joined). The caller has compared a cluster that is known.
+// Joins `cluster`, durably, and marks the store; does nothing if it is joined
+// (membership_joined). If another cluster is known the caller must not call it.
 enum sl_err membership_join(struct membership *m, uint64_t cluster,
                             struct sl_error *err);
 bool membership_joined(const struct membership *m, uint64_t cluster);
 
-// One to join with, and what that learned taken over; the copy stays its
-// owner's.
+// Copies a membership, so that another thread can join with the copy.
 enum sl_err membership_copy(struct membership *out,
                             const struct membership *of);
+
+// Takes over what `copy` has learned; the caller still releases `copy`.
 void membership_take(struct membership *m, struct membership *copy);
 
-// The store is still there; before anything is written to it, or missed in it.
+// Checks that the store still bears the mark, before a file is written to it or
+// taken for missing. SL_ESTATE if not.
 enum sl_err membership_check(const struct membership *m, struct sl_error *err);
 
 #endif

@@ -8,8 +8,8 @@ void queue_init(struct queue *q)
     atomic_init(&q->top, NULL);
 }
 
-// No ABA: nobody pops single nodes, so `top` never returns to an old value
-// under a producer's feet in a way that matters.
+// ABA cannot happen: the consumer takes the whole stack and never one node, so
+// a `top` that is compared equal is a stack that `n` may go on.
 bool queue_push(struct queue *q, struct queue_node *n)
 {
     struct queue_node *top =

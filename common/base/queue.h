@@ -3,8 +3,8 @@
 //
 // Producers push on a stack; the consumer takes the whole stack at once and
 // turns it round, so that what it sees is first in, first out (per producer,
-// and in the order of the pushes). Nobody pops one by one: a wake-up may stand
-// for many pushes, and draining all is the only safe answer to it.
+// and in the order of the pushes). Nodes are never popped one by one: a wake-up
+// may stand for many pushes, so the consumer has to drain all.
 //
 // Threads  queue_push: any. queue_drain: one at a time.
 // Memory   nodes are the caller's and must live until they were drained.
@@ -27,10 +27,10 @@ struct queue {
 
 void queue_init(struct queue *q);
 
-// True if the queue was empty: then the consumer has to be woken.
+// Pushes a node. Returns true if the queue was empty: then wake the consumer.
 bool queue_push(struct queue *q, struct queue_node *n);
 
-// All nodes, oldest first, linked by `next`; NULL if there are none.
+// Takes all nodes, oldest first, linked by `next`; NULL if the queue is empty.
 struct queue_node *queue_drain(struct queue *q);
 
 bool queue_empty(struct queue *q);

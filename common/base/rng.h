@@ -3,7 +3,7 @@
 //
 // Philox4x32-10 (Salmon et al., SC 2011): a block of four words is computed
 // from (seed, stream, block number), so element i of a variable has the same
-// value however many shards there are and whoever computes it. Element i of a
+// value whatever the number of shards and on any host. Element i of a
 // fill lies in block i / 4, lane i % 4.
 //
 // Threads  all functions: any; struct rng: one at a time.
@@ -14,12 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The generator itself; `out` may be `counter`.
+// Computes one block of the generator; `out` may be `counter`.
 void philox4x32(uint32_t out[4], const uint32_t counter[4],
                 const uint32_t key[2]);
 
-// Elements [first, first + count) of a stream. uniform: [0, 1), a multiple of
-// 2^-24. normal: mean 0, deviation 1 (Box-Muller in double). truncated: the
+// Draw elements [first, first + count) of a stream. uniform: [0, 1), a multiple
+// of 2^-24. normal: mean 0, deviation 1 (Box-Muller in double). truncated: the
 // same, redrawn until |x| < 2, as Keras' initializers do.
 void rng_fill_uniform(float *out, uint64_t seed, uint64_t stream,
                       uint64_t first, size_t count);
@@ -28,12 +28,12 @@ void rng_fill_normal(float *out, uint64_t seed, uint64_t stream, uint64_t first,
 void rng_fill_truncated(float *out, uint64_t seed, uint64_t stream,
                         uint64_t first, size_t count);
 
-// The same, drawn one after another.
+// A generator that draws the numbers of a stream one after another.
 struct rng {
     uint64_t seed, stream;
-    uint64_t block; // the next to compute
+    uint64_t block; // number of the next block to compute
     uint32_t words[4];
-    unsigned used; // of words; 4: all
+    unsigned used; // words used so far; 4: all
 };
 
 void rng_init(struct rng *r, uint64_t seed, uint64_t stream);
@@ -50,8 +50,8 @@ static inline uint64_t sl_mix64(uint64_t x)
     return x ^ (x >> 31);
 }
 
-// A hash of bytes for tables and streams (FNV-1a, then mixed); not for
-// anything an adversary could choose.
+// Returns a hash of bytes for tables and streams (FNV-1a, then mixed); not for
+// bytes that an adversary could choose.
 uint64_t sl_hash64(const void *bytes, size_t len);
 
 #endif

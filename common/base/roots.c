@@ -74,7 +74,8 @@ enum sl_err roots_there(const struct roots *r, struct sl_error *err)
     return SL_OK;
 }
 
-// As it is written, from '/' on; links in it are whoever wrote it's business.
+// Returns `dir` as an absolute path; links in it stay, because the operator
+// chose them.
 static char *absolute(const char *dir)
 {
     char here[PATH_MAX];
@@ -270,8 +271,8 @@ static int open_below(const char *root, const char *rest, mode_t want,
     return fd;
 }
 
-// What is not below one root may be below the next; anything else that is
-// wrong with it is said at once.
+// Opens a path below the first root that has it. Only a missing file leads to
+// the next root; any other error ends the search.
 static enum sl_err open_path(const struct roots *r, int *fd, const char *path,
                              mode_t want, struct sl_error *err)
 {

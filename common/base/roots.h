@@ -2,21 +2,21 @@
 // common/base/roots.h -- the folders below which a daemon reads what a job's
 // spec names (--data-root, --weights-root), and nothing else of the host.
 //
-// Who submits a job names files; whoever runs a daemon says where they may
-// lie. A path that is absolute must lie below a root by its text, and is then
-// looked for there; one that is relative is looked for below each root in
-// turn. Links are followed as long as they stay below the root; '..' is
-// refused, and so is everything that is no regular file (or folder). Below the
-// root '/' everything lies, so links are followed wherever they lead.
+// A user who submits a job names files; the operator of a daemon says where
+// they may lie. An absolute path must lie below a root by its text, and is then
+// looked for there; a relative path is looked for below each root in turn.
+// Links are followed as long as they stay below the root; '..' is refused, and
+// so is all that is no regular file (or folder). Below the root '/' everything
+// lies, so links are followed wherever they lead.
 //
-// Roots are opened for each path: one that was not mounted when the daemon
-// started is there later.
+// Roots are opened for each path, so a root may be mounted after the daemon's
+// start.
 //
 // Threads  roots_new, _add, _free: one. The rest: any.
 // Memory   roots_free frees.
-// Errors   name the path as the spec has it, the roots and the way out; never
-//          what a file holds. SL_EDENIED: it may not be read. SL_ENOENT: it is
-//          not there. SL_EINVAL: a folder where a file is wanted.
+// Errors   name the path as the spec has it, the roots and the cure; never the
+//          content of a file. SL_EDENIED: the file may not be read. SL_ENOENT:
+//          it is missing. SL_EINVAL: a folder where a file is wanted.
 #ifndef COMMON_BASE_ROOTS_H
 #define COMMON_BASE_ROOTS_H
 
@@ -27,25 +27,26 @@
 
 struct roots;
 
-// None yet. Errors speak of this daemon ("worker") and its flag
-// ("--data-root"); both outlive the roots.
+// Makes an empty set of roots. Errors name `daemon` ("worker") and its `flag`
+// ("--data-root"); both must outlive the roots.
 enum sl_err roots_new(struct roots **out, const char *daemon, const char *flag,
                       struct sl_error *err);
 
-// All regular files of this host but those of /proc and /sys. Not freed.
+// Returns the root '/': all regular files of this host except those of /proc
+// and /sys. Not freed.
 const struct roots *roots_all(void);
 
 void roots_free(struct roots *r); // NULL is allowed
 
-// Adds a folder, which must be there. Relative: to where this process runs.
+// Adds a folder, which must exist; a relative path is from the working folder.
 enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err);
 
 size_t roots_count(const struct roots *r);
 
-// Whether every root can be looked into now.
+// Checks that every root can be opened and listed now.
 enum sl_err roots_there(const struct roots *r, struct sl_error *err);
 
-// Opens a file for reading. NULL as roots: there are none, and it is refused.
+// Opens a file for reading. `r` NULL: no roots, and every path is refused.
 enum sl_err roots_file(const struct roots *r, struct fs_file **out,
                        const char *path, struct sl_error *err);
 

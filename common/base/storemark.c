@@ -39,7 +39,7 @@ enum sl_err storemark_read(uint64_t *id, struct fs *fs, const char *store,
 
     if (path == NULL)
         return SL_ENOMEM;
-    // A disk that fails is not one that is not there.
+    // Only SL_ENOENT means no mark: a disk that fails is an error.
     rc = fs_read_all(fs, path, READ_MAX, &text, &why);
     if (rc == SL_ENOENT) {
         *id = 0;
@@ -65,7 +65,7 @@ enum sl_err storemark_write(struct fs *fs, const char *store, uint64_t id,
     snprintf(text, sizeof(text), "%016" PRIx64 "\n", id);
     if (rc == SL_OK)
         rc = fs_write_new(fs, path, text, strlen(text), &why);
-    // Whoever wrote ours may have died before it was durable.
+    // Write our own mark again: its writer may have died before it was durable.
     if (rc == SL_EEXIST) {
         rc = storemark_check(fs, store, id, err);
         if (rc == SL_OK)

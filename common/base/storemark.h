@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/storemark.h -- the file by which a store is known to be the one
-// that was used before.
+// common/base/storemark.h -- the file that tells a store of this cluster from
+// an empty or foreign folder.
 //
 //   <store>/cluster.id    16 hex digits: the id of the cluster
 //
 // A folder that should hold checkpoints and does not bear the mark is not
-// mounted, or somebody else's. Who used a store once says so in its own state
-// and does not take an empty folder for it.
+// mounted, or belongs to another cluster. A daemon that has used a store notes
+// that in its own state, and then refuses an empty folder.
 //
 // Threads  any; they may wait for a disk.
 // Units    an id is never 0.
-// Errors   SL_ECORRUPT: what lies there is no id. SL_ESTATE: not our store.
+// Errors   SL_ECORRUPT: the file holds no id. SL_ESTATE: not our store.
 #ifndef COMMON_BASE_STOREMARK_H
 #define COMMON_BASE_STOREMARK_H
 
@@ -21,20 +21,20 @@
 
 #define STOREMARK_FILE "cluster.id"
 
-// *id is 0 if the folder bears none, also where there is no such folder.
+// Reads the mark of a store; *id is 0 if the folder bears none or is missing.
 enum sl_err storemark_read(uint64_t *id, struct fs *fs, const char *store,
                            struct sl_error *err);
 
-// Makes the folder and marks it; after SL_OK that survives any crash. Of two
-// clusters that mark a store of objects at once, one is told SL_ESTATE.
+// Makes the folder and marks it; after SL_OK the mark survives any crash. If
+// two clusters mark a store of objects at once, one gets SL_ESTATE.
 enum sl_err storemark_write(struct fs *fs, const char *store, uint64_t id,
                             struct sl_error *err);
 
-// SL_OK if the folder bears this id. SL_ESTATE says what to do.
+// Checks that the folder bears the mark `id`. SL_ESTATE, with a cure, if not.
 enum sl_err storemark_check(struct fs *fs, const char *store, uint64_t id,
                             struct sl_error *err);
 
-// The text of a mark: an id and a newline. `where` is for the error.
+// Reads the text of a mark, an id and a newline. `where` is for the error.
 enum sl_err storemark_parse(uint64_t *id, const char *text, const char *where,
                             struct sl_error *err);
 

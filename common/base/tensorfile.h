@@ -13,8 +13,8 @@
 // Threads  one at a time; a reader's queries: any.
 // Memory   what a reader returns points into it and holds until it is closed.
 // Units    shapes and counts are elements, begin and end bytes in the data.
-// Errors   SL_ECORRUPT says which tensor and what was expected; of a file of
-//          another format, which one it is and how to convert it.
+// Errors   SL_ECORRUPT names the tensor and the expected value; for a file of
+//          another format, that format and how to convert it.
 #ifndef COMMON_BASE_TENSORFILE_H
 #define COMMON_BASE_TENSORFILE_H
 
@@ -76,7 +76,8 @@ struct tensor_meta {
     const char *key, *value; // UTF-8
 };
 
-// SL_ERANGE if the product of shape and element size overflows.
+// Computes the bytes of a tensor. SL_ERANGE if the product of shape and element
+// size overflows.
 enum sl_err tensor_bytes(uint64_t *out, const struct tensor_info *t);
 
 // Sorts as the format's reference writer does (element size descending, then
@@ -98,7 +99,8 @@ enum sl_err tensorfile_create(struct tensorfile_writer **out, struct fs *fs,
                               const struct tensor_meta *meta, size_t meta_count,
                               bool checks, struct sl_error *err);
 
-// The next n bytes of data, cut anywhere. SL_ERANGE beyond the last tensor.
+// Appends the next n bytes of data, cut anywhere. SL_ERANGE beyond the last
+// tensor.
 enum sl_err tensorfile_append(struct tensorfile_writer *w, const void *bytes,
                               size_t n, struct sl_error *err);
 
@@ -119,27 +121,29 @@ void tensorfile_abort(struct tensorfile_writer *w);
 
 struct tensorfile;
 
-// header_limit 0: TENSORFILE_HEADER_MAX.
+// Opens and maps a file. SL_ECORRUPT if its header is malformed or longer than
+// `header_limit` (0: TENSORFILE_HEADER_MAX).
 enum sl_err tensorfile_open(struct tensorfile **out, struct fs *fs,
                             const char *path, size_t header_limit,
                             struct sl_error *err);
 
-// The same of a file that somebody else may change or cut short, which is a
-// SIGBUS where it is mapped: the header is copied, and the rest is there for
-// tensorfile_read alone. The file is the caller's, and outlives the reader. No
-// byte behind the first `bytes` is looked at.
+// Opens a file that another process may change or cut short, which would be a
+// SIGBUS in a map: copies the header, and only tensorfile_read reads the rest.
+// `file` is the caller's and must outlive the reader. Reads no byte behind the
+// first `bytes`.
 enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
                                  uint64_t bytes, size_t header_limit,
                                  struct sl_error *err);
 
-// The same of a path, in a folder of our own where an operator may put another
-// file in the place of one. Of a file system whose maps are copies (S3, tests)
-// it is mapped: reading it twice would fetch it twice.
+// Opens a path in a folder of our own, where an operator may replace the file:
+// reads it without a map. On a file system with maps that are copies (S3,
+// tests) it maps the file, since reading it twice would fetch it twice.
 enum sl_err tensorfile_open_unmapped(struct tensorfile **out, struct fs *fs,
                                      const char *path, size_t header_limit,
                                      struct sl_error *err);
 
-// The same over bytes that outlive the reader, for tests. `name` is for errors.
+// Reads a file from memory, which must outlive the reader; for tests. `name` is
+// for errors.
 enum sl_err tensorfile_parse(struct tensorfile **out, const char *name,
                              const void *bytes, size_t n, size_t header_limit,
                              struct sl_error *err);
@@ -150,19 +154,19 @@ const struct tensor_info *tensorfile_at(const struct tensorfile *f, size_t i);
 const struct tensor_info *tensorfile_find(const struct tensorfile *f,
                                           const char *name); // or NULL
 
-// Copies n bytes of a tensor, from the offset on. SL_ECORRUPT if the file was
-// cut short meanwhile.
+// Copies n bytes of a tensor, from byte `offset` on. SL_ECORRUPT if the file
+// was cut short meanwhile.
 enum sl_err tensorfile_read(const struct tensorfile *f,
                             const struct tensor_info *t, uint64_t offset,
                             void *into, size_t n, struct sl_error *err);
 
-// t->end - t->begin bytes, aligned as the file has them. Not of a reader of
-// tensorfile_open_read.
+// Returns a tensor's t->end - t->begin bytes, aligned as in the file. Not for a
+// reader of tensorfile_open_read.
 const uint8_t *tensorfile_data(const struct tensorfile *f,
                                const struct tensor_info *t);
 
-// True if a value of an F32 tensor, whose bytes these are, is not finite: then
-// `out` names the first of them, as "[2, 0] is nan".
+// Returns true if one of the values `bytes` of an F32 tensor is not finite;
+// `out` then names the first, as "[2, 0] is nan".
 #define TENSOR_PLACE_TEXT 320
 bool tensor_not_finite(const struct tensor_info *t, const uint8_t *bytes,
                        char out[TENSOR_PLACE_TEXT]);
@@ -171,8 +175,8 @@ size_t tensorfile_meta_count(const struct tensorfile *f);
 struct tensor_meta tensorfile_meta_at(const struct tensorfile *f, size_t i);
 const char *tensorfile_meta(const struct tensorfile *f, const char *key);
 
-// Verifies both checksums. SL_ENOENT: the file has none; SL_ECORRUPT: which
-// block is wrong.
+// Verifies both checksums. SL_ENOENT: the file has none; SL_ECORRUPT names the
+// wrong block.
 enum sl_err tensorfile_verify(const struct tensorfile *f, struct sl_error *err);
 
 #endif

@@ -373,7 +373,8 @@ static enum sl_err read_all(struct fs_file *file, uint64_t at, void *into,
     return rc;
 }
 
-// Its length, and as much as the length says, if that may be.
+// Reads the header's length and then the header. A length beyond the limit is
+// left for the checks of the parser.
 static enum sl_err read_head(struct tensorfile *f, uint64_t bytes, size_t limit,
                              struct sl_error *err)
 {

@@ -355,6 +355,6 @@ void tensorfile_abort(struct tensorfile_writer *w)
     if (w == NULL)
         return;
     if (w->temp != NULL)
-        (void)fs_unlink(w->fs, w->temp, NULL); // it may not be there
+        (void)fs_unlink(w->fs, w->temp, NULL); // a missing file is no error
     writer_free(w);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/plan/counted.h -- what was counted: the set that makes once once.
+// common/plan/counted.h -- the set of counted steps, which keeps a step from
+// being counted twice.
 //
 // Every closure below the low watermark is counted whole; above it, closures
 // that are partly or wholly counted have a set of bits. The watermark comes
@@ -26,35 +27,36 @@
 
 struct counted {
     struct schedule schedule;
-    uint64_t closures; // in all
-    uint64_t low;      // all closures below are full
-    uint64_t steps;    // counted in all
+    uint64_t closures; // number of closures of the schedule
+    uint64_t low;      // watermark: all closures below are full
+    uint64_t steps;    // number of counted steps
     struct map sparse; // closure -> struct counted_entry, owned
 };
 
-// SL_EINVAL or SL_ERANGE if the schedule does not hold.
+// Makes an empty set. SL_EINVAL or SL_ERANGE if the schedule does not hold.
 enum sl_err counted_init(struct counted *c, const struct schedule *s);
 void counted_release(struct counted *c); // all zeroes is allowed
 
-// SL_OK: newly counted. SL_EEXIST: was counted already. SL_ERANGE: no such
-// step. SL_ENOMEM cannot happen after counted_reserve of that closure.
+// Counts a step. SL_EEXIST: it was counted already. SL_ERANGE: no such step.
+// SL_ENOMEM cannot happen after counted_reserve of that closure.
 enum sl_err counted_add(struct counted *c, uint64_t closure, uint32_t step);
 enum sl_err counted_reserve(struct counted *c, uint64_t closure);
 
-// All steps of a closure; SL_EEXIST if all were counted already.
+// Counts all steps of a closure; SL_EEXIST if all were counted already.
 enum sl_err counted_add_closure(struct counted *c, uint64_t closure);
 
-// Counts all closures below `low`. Costs what the set holds one by one, however
-// far that is. SL_ERANGE beyond the last closure, SL_ENOMEM: nothing changed.
+// Counts all closures below `low`. Its time grows with the closures that the
+// set holds one by one, not with `low`. SL_ERANGE beyond the last closure,
+// SL_ENOMEM: nothing changed.
 enum sl_err counted_raise(struct counted *c, uint64_t low);
 
-// False also for keys outside the schedule.
+// Returns true if a step is counted; false also outside the schedule.
 bool counted_has(const struct counted *c, uint64_t closure, uint32_t step);
 
 bool counted_closure_full(const struct counted *c, uint64_t closure);
 
-// The first closure >= from that is not full; the number of closures if there
-// is none.
+// Returns the first closure >= from that is not full; the number of closures if
+// all are.
 uint64_t counted_next_open(const struct counted *c, uint64_t from);
 
 bool counted_full(const struct counted *c);      // all closures
@@ -65,7 +67,7 @@ size_t counted_sparse(const struct counted *c);  // closures above, touched
 bool counted_equal(const struct counted *a, const struct counted *b);
 bool counted_includes(const struct counted *a, const struct counted *b);
 
-// *out is initialised by the call.
+// Copies a set to *out, which the call initialises. SL_ENOMEM.
 enum sl_err counted_copy(struct counted *out, const struct counted *from);
 
 // The set as plain data, for messages and snapshots: closures above the

@@ -11,7 +11,8 @@ struct counted_entry {
     uint8_t bits[]; // (nbits + 7) / 8; those beyond nbits are 0
 };
 
-// NULL: not touched. make: for a closure that exists, at or above low.
+// Find the entry of a closure (NULL: not touched), or make it, for a closure of
+// the schedule at or above low.
 struct counted_entry *counted_entry_get(const struct counted *c,
                                         uint64_t closure);
 enum sl_err counted_entry_make(struct counted *c, uint64_t closure,

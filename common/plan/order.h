@@ -3,9 +3,9 @@
 //
 // Position p of epoch e is sample order_at(p). A Feistel network over the
 // smallest power of two that is not below n, with cycle walking: a value that
-// falls outside [0, n) is put through again. So any range of positions can be
-// drawn by anybody from (seed, epoch, n) alone, a retry sees the same samples,
-// each sample occurs exactly once, and nobody holds a shuffle buffer.
+// falls outside [0, n) is put through again. So any process can draw any range
+// of positions from (seed, epoch, n) alone, a retry sees the same samples, each
+// sample occurs exactly once, and no process holds a shuffle buffer.
 // The result crosses machines and versions: never change the arithmetic.
 //
 // Threads  a value, read-only after order_init.
@@ -26,11 +26,11 @@ struct order {
     uint64_t key[ORDER_ROUNDS];
 };
 
-// SL_EINVAL unless 1 <= n <= 2^40.
+// Sets up the order of an epoch of n samples. SL_EINVAL unless 1 <= n <= 2^40.
 enum sl_err order_init(struct order *o, uint64_t seed, uint64_t epoch,
                        uint64_t n);
 
-// The sample at a position below n.
+// Returns the sample at a position below n.
 uint64_t order_at(const struct order *o, uint64_t position);
 
 #endif

@@ -217,7 +217,7 @@ static int larger_first(const void *a, const void *b)
 
     if (x->elements != y->elements)
         return x->elements > y->elements ? -1 : 1;
-    return x < y ? -1 : x > y; // the same on every machine
+    return x < y ? -1 : x > y; // ties by number, so every machine agrees
 }
 
 enum sl_err part_assign(struct part_shard *shards, uint32_t count,

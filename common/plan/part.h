@@ -33,9 +33,9 @@
 struct buf;
 
 #define PART_ELEMENT_BYTES 4
-#define PART_TARGET_BYTES (UINT64_C(4) << 20) // of a shard, of a large model
-#define PART_LEAST_BYTES (UINT64_C(1) << 20)  // of a small one
-#define PART_TARGET_SHARDS 64                 // of those between
+#define PART_TARGET_BYTES (UINT64_C(4) << 20) // of a shard in a large model
+#define PART_LEAST_BYTES (UINT64_C(1) << 20)  // of a shard in a small model
+#define PART_TARGET_SHARDS 64                 // shards of a model in between
 #define PART_MAX_SHARDS 65536
 #define PART_MAX_VARIABLES 1000000
 #define PART_MAX_ELEMENTS (UINT64_C(1) << 44)
@@ -83,39 +83,38 @@ struct part_plan {
     uint64_t elements; // of the whole model
 };
 
-// Into how many parts a rule cuts one variable (f32). PART_AUTO: rows.
-// SL_EINVAL if an argument of the rule is below 1.
+// Sets *out to the number of parts into which `rule` cuts a variable (f32).
+// PART_AUTO: its rows. SL_EINVAL if an argument of the rule is below 1.
 enum sl_err part_count(uint64_t *out, const struct part_rule *rule,
                        const struct part_var *var, struct sl_error *err);
 
-// The "div" split: part k of n over `rows`; the first rows % n parts get one
-// row more. k == n gives first = rows, count = 0.
+// Computes part k of n of the "div" split of `rows`: the first rows % n parts
+// get one row more. k == n gives first = rows, count = 0.
 void part_div(uint64_t rows, uint64_t n, uint64_t k, uint64_t *first,
               uint64_t *count);
 
-// Cuts and places. target_bytes 0: PART_TARGET_SHARDS of them, so that the
-// gradient of one goes out while the parameters of another come in, but none
-// below PART_LEAST_BYTES or above PART_TARGET_BYTES. There are at least
-// `servers` shards, if there are that many places to cut. Each variable and
-// the number of servers must be at least 1.
+// Cuts a model into shards and places them. target_bytes 0: PART_TARGET_SHARDS
+// shards, so that the gradient of one goes out while the parameters of another
+// come in, but none below PART_LEAST_BYTES or above PART_TARGET_BYTES. Makes at
+// least `servers` shards, if there are that many places to cut. Each variable
+// and the number of servers must be at least 1.
 enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
                            size_t count, const struct part_rule *rule,
                            uint64_t target_bytes, uint32_t servers,
                            struct sl_error *err);
 
-// Bytes that a shard is to have: target_bytes, or what becomes of 0.
+// Returns the intended bytes of a shard: target_bytes, or the rule's for 0.
 uint64_t part_target(uint64_t elements, uint64_t target_bytes);
 
-// Gives shards (by size in bytes, any unit) to servers: largest first, to the
-// one that has least; ties to the lower number. The same for a new number of
-// servers.
+// Assigns shards to servers by size: largest first, each to the server with the
+// fewest elements; ties to the lower number. Also for a new number of servers.
 enum sl_err part_assign(struct part_shard *shards, uint32_t count,
                         uint32_t servers);
 
 void part_plan_release(struct part_plan *p); // all zeroes is allowed
 
-// Why it lies where it lies: servers with their bytes, shards with their
-// pieces. names[i] is variable i.
+// Appends an explanation of the placement: servers with their bytes, shards
+// with their pieces. names[i] is the name of variable i.
 enum sl_err part_explain(struct buf *out, const struct part_plan *p,
                          const char *const *names);
 

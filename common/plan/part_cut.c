@@ -104,7 +104,7 @@ static enum sl_err measure(struct part_cutter *c, const struct part_rule *rule,
         if (v->whole)
             c->parts[i] = 1;
         c->first[i] = at;
-        at += elements; // at most 2^44 at each of at most 10^6
+        at += elements; // cannot overflow: 10^6 variables of 2^44 elements
         if (at > PART_MAX_ELEMENTS)
             return sl_fail(err, SL_EINVAL, "the model has over 2^44 elements");
     }

@@ -16,7 +16,7 @@ struct part_cutter {
     uint64_t *parts; // owned: parts of each variable
 };
 
-// Checks variables and rule.
+// Checks variables and rule, and computes the parts.
 enum sl_err part_cutter_init(struct part_cutter *c, const struct part_var *vars,
                              size_t count, const struct part_rule *rule,
                              struct sl_error *err);
@@ -24,11 +24,11 @@ void part_cutter_release(struct part_cutter *c);
 
 uint64_t part_cutter_elements(const struct part_cutter *c);
 
-// The variable that element e < elements lies in.
+// Returns the variable in which element e < elements lies.
 size_t part_cutter_variable(const struct part_cutter *c, uint64_t e);
 
-// The boundary strictly between lo and hi that is nearest to `ideal` (which
-// lies between them); false if there is none.
+// Finds the boundary strictly between lo and hi that is nearest to `ideal`
+// (which lies between them); returns false if there is none.
 bool part_cutter_pick(const struct part_cutter *c, uint64_t lo, uint64_t hi,
                       uint64_t ideal, uint64_t *cut);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/plan/rate.h -- Keras' learning-rate schedules, and any by points.
 //
-// A shard asks for the rate of an update, and whoever shows a job for the one
-// that it is at.
+// A shard asks for the rate of an update, and displays of a job for its current
+// rate.
 //
 // Threads  any.
-// Memory   values, but for the points, which are borrowed: rate_copy owns them.
+// Memory   values, except the points, which are borrowed: rate_copy owns them.
 // Units    steps are counted from 0: a shard passes t - 1.
 // Errors   rate_check fails with SL_EINVAL and what is wrong, rate_copy with
 //          SL_ENOMEM.
@@ -46,12 +46,14 @@ struct rate {
     double warmup_target;
     double warmup_steps;
     double t_mul, m_mul; // COSINE_RESTARTS
-    unsigned boundaries; // PIECEWISE: how many; values has one more
+    unsigned boundaries; // PIECEWISE: their number; values has one more
     double boundary[RATE_PIECES_MAX], value[RATE_PIECES_MAX + 1];
     size_t points;         // LINEAR: at least 1
     const uint64_t *point; // LINEAR: steps, rising
-    const double *factor;  // LINEAR: at each; beyond the ends as there
+    const double *factor;  // LINEAR: at each point; constant beyond the ends
 };
+
+// Checks a schedule; SL_EINVAL names the field that is wrong.
 
 enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 
@@ -59,7 +61,7 @@ enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 enum sl_err rate_copy(struct rate *out, const struct rate *from);
 void rate_release(struct rate *r);
 
-// The learning rate of a step.
+// Returns the learning rate of a step.
 double rate_at(const struct rate *r, uint64_t step);
 
 #endif

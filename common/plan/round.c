@@ -37,7 +37,8 @@ static uint64_t ones(const struct counted_closure *of)
     return n;
 }
 
-// All epochs have as many rounds, but for those of which some is counted.
+// Begins with the rounds of whole epochs, and corrects the number for each
+// epoch that has counted steps.
 enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t *left)
 {
     uint64_t closures = schedule_closures_per_epoch(&c->schedule);

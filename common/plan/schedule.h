@@ -9,7 +9,7 @@
 // Threads  pure.
 // Units    closures count from 0 through all epochs; a step counts from 0
 //          within its closure; a global step, from 0 through the job.
-// Errors   schedule_check first: the rest asserts what it has checked.
+// Errors   call schedule_check first: the other functions assert its checks.
 #ifndef COMMON_PLAN_SCHEDULE_H
 #define COMMON_PLAN_SCHEDULE_H
 
@@ -28,8 +28,8 @@ struct schedule {
     uint64_t steps_per_closure; // at most SCHEDULE_MAX_CLOSURE_STEPS
 };
 
-// SL_EINVAL names the number that is wrong, SL_ERANGE a product that is too
-// large (more than 2^62 steps in all).
+// Checks the four numbers. SL_EINVAL names the wrong one, SL_ERANGE a product
+// that is too large (more than 2^62 steps in all).
 enum sl_err schedule_check(const struct schedule *s, struct sl_error *err);
 
 uint64_t schedule_steps_per_epoch(const struct schedule *s);
@@ -37,25 +37,26 @@ uint64_t schedule_closures_per_epoch(const struct schedule *s);
 uint64_t schedule_closures(const struct schedule *s); // in all epochs
 uint64_t schedule_steps(const struct schedule *s);    // in all epochs
 
-// What the first `steps` steps of the job train on; the last step of an epoch
-// may be short.
+// Returns the samples of the first `steps` steps of the job; the last step of
+// an epoch may be short.
 uint64_t schedule_samples(const struct schedule *s, uint64_t steps);
 
-// For a closure below schedule_closures.
+// Return a closure's epoch, number of steps, or a step's number in the job, for
+// a closure below schedule_closures.
 uint64_t schedule_epoch(const struct schedule *s, uint64_t closure);
 uint32_t schedule_closure_steps(const struct schedule *s, uint64_t closure);
 uint64_t schedule_global_step(const struct schedule *s, uint64_t closure,
                               uint32_t step);
 
-// The positions [*first, *first + *count) in the epoch's order that a step
-// trains on; and those of a whole closure.
+// Set the positions [*first, *first + *count) in the epoch's order on which a
+// step, or a whole closure, trains.
 void schedule_step_range(const struct schedule *s, uint64_t closure,
                          uint32_t step, uint64_t *first, uint64_t *count);
 void schedule_closure_range(const struct schedule *s, uint64_t closure,
                             uint64_t *first, uint64_t *count);
 
-// What one sample adds to the digest of its epoch (modulo 2^64). The sum over
-// what was counted equals schedule_epoch_digest() exactly when, up to hash
+// Returns the part of one sample in its epoch's digest (modulo 2^64). The sum
+// over counted steps equals schedule_epoch_digest() exactly when, up to hash
 // collision, each sample of the epoch was counted once (invariant `cover`).
 // The definition is part of the protocol: workers in other languages push it.
 static inline uint64_t schedule_digest(uint64_t epoch, uint64_t sample)
@@ -63,7 +64,8 @@ static inline uint64_t schedule_digest(uint64_t epoch, uint64_t sample)
     return sl_mix64(sl_mix64(epoch) ^ sample);
 }
 
-// The digest of a whole epoch; epochs count from 0. Takes time in `samples`.
+// Returns the digest of a whole epoch; epochs count from 0. Its time grows with
+// `samples`.
 static inline uint64_t schedule_epoch_digest(const struct schedule *s,
                                              uint64_t epoch)
 {

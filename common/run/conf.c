@@ -35,7 +35,7 @@ static const struct conf_key own_keys[] = {
      .kind = CONF_BOOL,
      .value = "false",
      .help = "Print the version, and exit."},
-    {.name = "man", .kind = CONF_BOOL, .value = "false"}, // for who packages
+    {.name = "man", .kind = CONF_BOOL, .value = "false"}, // for packaging
     {.name = NULL},
 };
 

@@ -55,7 +55,7 @@ struct conf_about {
     const char *program; // "psserver"
     const char *usage;   // "psserver [OPTION]..."
     const char *text;    // what it does: one or two sentences
-    const char *example; // one that can be pasted
+    const char *example; // command line that can be pasted
     const char *after;   // more text at the end of the help, or NULL
 };
 
@@ -66,30 +66,30 @@ enum conf_origin {
     CONF_FLAG,
 };
 
-// --help, --version, --print-config and --config exist without being in a
-// table. `keys` is ended by a name of NULL; further tables are added before
-// conf_load. A key that an earlier table has is left out, so a room can give
-// a common key its own default.
+// Makes settings of the table `keys`, which a name of NULL ends; conf_add adds
+// further tables before conf_load. --help, --version, --print-config and
+// --config exist without being in a table. A key that an earlier table has is
+// left out, so a room can give a common key its own default.
 enum sl_err conf_new(struct conf **out, const struct conf_about *about,
                      const struct conf_key *keys);
 enum sl_err conf_add(struct conf *c, const struct conf_key *keys);
 void conf_free(struct conf *c); // NULL is allowed
 
-// argv[0] is skipped; env is like environ (NULL: none). What is not a flag is
-// an argument (conf_arg); "--" ends the flags. After an error the conf can
-// only be freed. With --help, --version or --print-config other complaints
-// about values come first, except that --help always wins.
+// Reads flags, environment and file. Skips argv[0]; `env` is like environ; NULL
+// means none. A word that is no flag is an argument (conf_arg); "--" ends the
+// flags. After an error the conf can only be freed. With --version or
+// --print-config wrong values are errors all the same; --help always wins.
 enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
                       char *const *argv, char *const *env,
                       struct sl_error *err);
 
-// What conf_load was asked to do instead of running.
+// Return true if the command line asks for this text instead of a run.
 bool conf_wants_help(const struct conf *c);
 bool conf_wants_version(const struct conf *c);
 bool conf_wants_man(const struct conf *c); // --man, which --help leaves out
 bool conf_wants_print(const struct conf *c);
 
-// Values. Unset strings are NULL, unset lists empty, other unset keys 0.
+// Return values. Unset strings are NULL, unset lists empty, other unset keys 0.
 const char *conf_str(const struct conf *c, const char *name);
 int64_t conf_int(const struct conf *c, const char *name); // INT, BYTES, MS
 double conf_float(const struct conf *c, const char *name);
@@ -103,30 +103,30 @@ const char *conf_origin_name(enum conf_origin origin);
 size_t conf_arg_count(const struct conf *c);
 const char *conf_arg(const struct conf *c, size_t i);
 
-// Sets a key as if it stood in the environment or the file did: for callers
-// that have their own source. `where` is for errors.
+// Sets a key as if the environment or the file (`origin`) had set it: for
+// callers with a source of their own. `where` is for errors.
 enum sl_err conf_set(struct conf *c, const char *name, const char *value,
                      enum conf_origin origin, const char *where,
                      struct sl_error *err);
 
-// One number by the rules of a key of kind INT, BYTES or MS, for values that
-// have several in them. `where` is for errors.
+// Reads one number by the rules of a key of kind INT, BYTES or MS, for values
+// with several numbers in them. `where` is for errors.
 enum sl_err conf_read_number(const struct conf_key *key, const char *text,
                              int64_t *out, const char *where,
                              struct sl_error *err);
 
-// Texts for stdout: at most 80 columns.
+// Append texts for stdout, of at most 80 columns.
 enum sl_err conf_help(struct buf *out, const struct conf *c);
 enum sl_err conf_print(struct buf *out, const struct conf *c);
 enum sl_err conf_version(struct buf *out, const struct conf *c);
 
 // ---- conf_man.c: manual pages, in mdoc
 
-// One of section 8, of a daemon.
+// Appends a daemon's manual page, of section 8.
 enum sl_err conf_man(struct buf *out, const struct conf *c);
 
-// Parts of one: its head; text for people as lines of a page; an indented line;
-// a list of options; where else an option can stand.
+// Append parts of a page: its head; text, escaped; an indented line; a list of
+// options; the section on the environment and the file.
 enum sl_err conf_man_head(struct buf *out, const char *name, int section,
                           const char *brief);
 enum sl_err conf_man_text(struct buf *out, const char *text);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/run/conf_own.h -- within conf*.c only: what a conf is made of.
+// common/run/conf_own.h -- within conf*.c only: the parts of a conf.
 #ifndef COMMON_RUN_CONF_OWN_H
 #define COMMON_RUN_CONF_OWN_H
 
 #include "common/run/conf.h"
 
-// A key and what it is set to.
+// A key and its value.
 struct conf_value {
     const struct conf_key *key;
     enum conf_origin origin;
@@ -33,15 +33,17 @@ enum sl_err conf_value_set(struct conf_value *v, const char *text,
                            struct sl_error *err);
 void conf_value_release(struct conf_value *v);
 
-// By name, where '_' may stand for '-'; NULL: no such key.
+// Finds a key by name, where '_' may stand for '-'; NULL: no such key.
 struct conf_value *conf_find(const struct conf *c, const char *name,
                              size_t len);
 
-// "TIME": what stands for a value of the key; and all that is said of it.
+// Returns the placeholder of a key's value in the help, as "TIME".
 const char *conf_kind_word(const struct conf_key *key);
+
+// Appends the description of a key: its help, bounds and default.
 enum sl_err conf_describe(struct buf *out, const struct conf_key *key);
 
-// "512", "64MiB", "10s": as a default or a bound is shown.
+// Writes a default or a bound of a key, as "512", "64MiB", "10s".
 void conf_show_integer(char *out, size_t space, const struct conf_key *key,
                        int64_t value);
 

@@ -74,8 +74,8 @@ void expo_family(struct expo *e, const char *name, enum expo_kind kind,
     size_t n = strlen(name), t = sizeof(total) - 1;
     bool ends = n > t && strcmp(name + n - t, total) == 0;
 
-    // Counters that the operating system's own names have are the exception
-    // that nobody makes here.
+    // Counters with names of the operating system may lack _total elsewhere;
+    // Sluice has none of them.
     assert(ends == (kind == EXPO_COUNTER));
     e->name = name;
     put_head(e, "HELP", kind == EXPO_COUNTER);

@@ -11,7 +11,7 @@
 //
 // Threads  one at a time.
 // Memory   the text is the buf's.
-// Errors   without memory what was written is incomplete: rc says so.
+// Errors   SL_ENOMEM in rc: the text is incomplete.
 #ifndef COMMON_RUN_EXPO_H
 #define COMMON_RUN_EXPO_H
 
@@ -32,18 +32,18 @@ struct expo {
 void expo_begin(struct expo *e, struct buf *out, bool open);
 enum sl_err expo_end(struct expo *e);
 
-// The next samples are of this family; `help` is one sentence.
+// Begins a family, to which the next samples belong; `help` is one sentence.
 void expo_family(struct expo *e, const char *name, enum expo_kind kind,
                  const char *help);
 
-// One sample, with pairs of label and value that NULL ends.
+// Writes one sample, with pairs of label and value that NULL ends.
 void expo_value(struct expo *e, double value, ...) __attribute__((sentinel));
 
-// A family that is one sample without labels.
+// Writes a family of one sample without labels.
 void expo_single(struct expo *e, const char *name, enum expo_kind kind,
                  const char *help, double value);
 
-// One histogram of the family, with labels as above.
+// Writes one histogram of the family, with pairs of label and value.
 void expo_histogram(struct expo *e, const struct histogram *h, ...)
     __attribute__((sentinel));
 

@@ -2,8 +2,8 @@
 // common/run/held.h -- how long the handlers of this process' loop work, and
 // which of them held it for too long.
 //
-// A handler is whatever the loop calls: a task, a timer, a watch. While one
-// works, no other call is answered and no member is heard of.
+// A handler is a function that the loop calls: a task, a timer, a watch. While
+// one works, no other call is answered and no member's message is read.
 //
 // Threads  held_took: the loop's. The rest: any.
 // Memory   HELD_NAMES entries, for ever. A name is a literal.
@@ -18,22 +18,22 @@
 
 #include "common/run/expo.h"
 
-#define HELD_US 100000 // longer, and it is named
+#define HELD_US 100000 // a handler that works for longer is named
 #define HELD_NAMES 40
-#define HELD_RECENT_MS 600000 // so long it is what somebody has to look at
+#define HELD_RECENT_MS 600000 // time for which status pages show a held loop
 
 // Counts a handler that worked for `us`; one that held the loop is a WARN line,
 // once a minute.
 void held_took(const char *what, uint64_t us);
 
 struct held {
-    const char *what;  // the one that held the loop last
-    uint64_t times;    // that any did, since the process began
-    uint64_t us;       // how long that one did
-    uint64_t since_ms; // it ended
+    const char *what;  // name of the handler that held the loop last
+    uint64_t times;    // number of holds by any handler in this process
+    uint64_t us;       // duration of the last hold
+    uint64_t since_ms; // time of its end, monotonic
 };
 
-// Returns false if the loop was never held.
+// Describes the last hold in *out; returns false if the loop was never held.
 bool held_last(struct held *out);
 
 // Writes the figures: how long handlers took, and which held the loop.

@@ -125,7 +125,7 @@ static void emit(struct pairs *l, enum log_level level)
     } else {
         ssize_t n = write(STDERR_FILENO, l->text, l->len);
 
-        if (n < 0 || (size_t)n < l->len) // nobody left to tell
+        if (n < 0 || (size_t)n < l->len) // stderr is closed or full
             shared.dropped++;
     }
     pthread_mutex_unlock(&shared.lock);

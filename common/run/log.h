@@ -14,7 +14,8 @@
 //          log_set_sink: before other threads log.
 // Memory   the role and node names, which are copied, and the newest lines, in
 //          LOG_KEPT bytes of the program's own.
-// Errors   none: what cannot be written is lost; a line is cut at LOG_LINE.
+// Errors   none: a line that cannot be written is lost; a line is cut at
+//          LOG_LINE.
 #ifndef COMMON_RUN_LOG_H
 #define COMMON_RUN_LOG_H
 
@@ -41,14 +42,16 @@ enum log_format {
     LOG_FORMAT_JSON,
 };
 
-// Names every later line; before it, lines have role "" and level INFO.
+// Sets the format, the level and the names of every later line; before it,
+// lines have role "" and level INFO.
 void log_init(enum log_format format, enum log_level level, const char *role,
               const char *node);
 
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 
-// "debug", "info", "warn", "error"; "auto", "text", "json".
+// Read "debug", "info", "warn", "error"; and "auto", "text", "json". SL_EINVAL
+// for other words.
 enum sl_err log_level_parse(const char *word, enum log_level *out);
 enum sl_err log_format_parse(const char *word, enum log_format *out);
 
@@ -59,17 +62,18 @@ typedef void (*log_sink)(void *arg, enum log_level level, const char *line,
                          size_t len);
 void log_set_sink(log_sink sink, void *arg);
 
-// Lines that could not be written, or not whole.
+// Returns the number of lines that could not be written, or not whole.
 uint64_t log_dropped(void);
 
-// Copies whole lines that were logged after the position *after, oldest first,
-// as JSON; those that fit, of those that are kept. Moves *after behind them and
-// returns their bytes. 0, and what is no position of this program: from the
-// oldest that is kept. `size` is LOG_LINE at least.
+// Copies the kept lines after position *after as JSON, oldest first, as many
+// whole lines as fit. Moves *after behind them and returns their bytes. *after
+// 0, or no position of this program: begins with the oldest kept line. `size`
+// is LOG_LINE at least.
 size_t log_kept(char *out, size_t size, uint64_t *after);
 
-// Of what somebody else can cause as often as it likes there are so many lines
-// a minute: for each whom it is kept for, or for all. All zeroes at first.
+// Account of log lines that a peer can cause as often as it likes, so that they
+// are limited per minute: LOG_SHARE for one peer, LOG_SHARE_ALL for all. All
+// zeroes at first.
 #define LOG_SHARE 20
 #define LOG_SHARE_ALL 300
 struct log_share {
@@ -77,24 +81,25 @@ struct log_share {
     unsigned lines, left_out;
 };
 
-// Whether there may be a line now, and how many there were not since the last
-// one. `now_ms` is monotonic. Threads: one at a time.
+// Returns true if the account `s`, of at most `most` lines a minute, may log a
+// line now; *left_out is the number of lines left out since the last. `now_ms`
+// is monotonic. Threads: one at a time.
 bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
                unsigned *left_out);
 
-// Until it is said again, lines of this thread are of this account, which is
-// borrowed: LOG_SHARE_CHARGED a minute, and how many were left out. Errors are
+// Charges the later lines of this thread to the account `s`, which is borrowed:
+// at most LOG_SHARE_CHARGED a minute, and it counts those left out. Errors are
 // written beyond that, up to LOG_SHARE_ERRORS lines in all: other lines take no
-// error's place. NULL, as at first: lines are nobody's.
+// error's place. NULL, as at first: no line is charged.
 #define LOG_SHARE_CHARGED 6000
 #define LOG_SHARE_ERRORS 12000
 void log_charge(struct log_share *s);
 
 bool log_on(enum log_level level);
 
-// Use LOG. `pairs` is "key=format key=format ..."; a value may have several
-// conversions ("addr=%s:%d"). No spaces within the format of one value;
-// printed strings may hold anything.
+// Write one line; call LOG instead. `pairs` is "key=format key=format ..."; a
+// value may have several conversions ("addr=%s:%d"). No spaces within the
+// format of one value; printed strings may hold any bytes.
 void log_event(enum log_level level, const char *msg, const char *pairs, ...)
     __attribute__((format(printf, 3, 4)));
 void log_vevent(enum log_level level, const char *msg, const char *pairs,

@@ -49,12 +49,12 @@ struct loop {
         const char *what;
     } handler;
     struct {
-        struct loop_host at; // at.call NULL: nobody's
-        // The host's thread's, and of who waits for `turned`:
-        bool on;      // the loop is that thread's now
+        struct loop_host at; // at.call NULL: no host
+        // Of the host's thread, and of the thread that waits for `turned`:
+        bool on;      // the host's thread is the loop's now
         bool turning; // libuv runs
         bool over;    // loop_stop was seen
-        int wait_ms;  // until libuv wants to run again; -1: no idea
+        int wait_ms;  // time until libuv wants to run again; -1: unknown
         sem_t turned;
     } host;
     struct {
@@ -127,9 +127,9 @@ static void run_posts(struct loop *l)
     }
 }
 
-// Not uv_async_send: whoever wakes the loop on his own core is put aside in the
-// middle of it, and the loop would spin until he has come back and left. Here
-// he has nothing left to do.
+// Wakes the loop, by an eventfd. With uv_async_send a thread that wakes a loop
+// on its own core is preempted in the middle of that call, and the loop spins
+// until the thread has returned from it. A write has nothing left to do then.
 static void wake_up(struct loop *l)
 {
     uint64_t one = 1;
@@ -147,8 +147,8 @@ static void on_wake(uv_poll_t *wake, int status, int events)
     uint64_t count;
     ssize_t n = read(l->_shared.wake_fd, &count, sizeof(count));
 
-    (void)n; // nothing there: then only the posts are looked at
-    // Before they are: what comes after this wakes anew.
+    (void)n; // an empty eventfd is no error
+    // Cleared before the posts run, so that a later post wakes the loop anew.
     atomic_store(&l->_shared.woken, false);
     run_posts(l);
     if (atomic_load(&l->_shared.stop))
@@ -250,7 +250,8 @@ void loop_set_host(struct loop *l, const struct loop_host *host)
     l->host.at = host != NULL ? *host : (struct loop_host){.call = NULL};
 }
 
-// Of libuv's state something has changed that who waits for it must see.
+// Wakes the thread that waits for libuv in loop_run, after a timer or a watch
+// has changed on the host's thread.
 static void nudge(struct loop *l)
 {
     if (l->host.on && !l->host.turning)
@@ -418,7 +419,8 @@ struct loop_watch {
     void *arg;
 };
 
-// An error is told as readable: whoever reads then learns which.
+// Calls a watch's function. An error counts as readable: the read then fails
+// with it.
 static void on_readable(uv_poll_t *handle, int status, int events)
 {
     struct loop_watch *w = sl_container_of(handle, struct loop_watch, handle);
@@ -493,7 +495,7 @@ enum sl_err loop_signal(struct loop *l, int signum, loop_fn fn, void *arg)
         uv_close((uv_handle_t *)&s->handle, sig_closed);
         return SL_EINVAL;
     }
-    // A daemon that only waits for its signals has nothing to do.
+    // Signals alone do not keep libuv's loop running.
     uv_unref((uv_handle_t *)&s->handle);
     list_push_back(&l->signals, &s->node);
     return SL_OK;

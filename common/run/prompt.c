@@ -21,7 +21,7 @@ void prompt_begin(void)
 {
     struct attr a = {.size = sizeof(a)};
 
-    // Whom an operator has given another policy is left as he is.
+    // A thread that an operator has given another policy keeps it.
     if (syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0) != 0 ||
         a.policy != SCHED_OTHER)
         return;

@@ -8,7 +8,7 @@
 // long as it has not had more than its share. Shares stay what they are, and no
 // privilege is needed.
 //
-// Threads  any, each for itself. Threads that it starts are so, too.
+// Threads  any, each for itself. Threads that it starts inherit the slices.
 // Units    nanoseconds.
 // Errors   none: an older kernel, or one that forbids it, wakes it as before.
 #ifndef COMMON_RUN_PROMPT_H
@@ -16,6 +16,7 @@
 
 #define PROMPT_SLICE_NS 100000 // the shortest that Linux knows
 
+// Asks for slices of PROMPT_SLICE_NS for the calling thread.
 void prompt_begin(void);
 
 #endif

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/run/spans.h -- what this process was doing, and when: the newest of so
-// many spans, kept only while somebody asks for them.
+// common/run/spans.h -- timed pieces of this process's work: the newest
+// SPANS_MOST spans, kept only during a trace.
 //
 //     uint64_t began = span_begin();
 //     ... work ...
 //     span_end(began, "apply", SPANS_IO, span_of_shard(job, closure, ...));
 //
-// While it is off, and mostly it is, a span costs a read of a flag. While it is
-// on it costs two looks at the clock, a lock and 64 bytes of a ring, whose
-// memory is there only then: what is older than the last SPANS_MOST spans is
+// While tracing is off, as it mostly is, a span costs a read of a flag. While
+// tracing is on a span costs two reads of the clock, a lock and 64 bytes of a
+// ring, which is allocated only then. Older spans than the last SPANS_MOST are
 // lost, and counted.
 //
-// Spans are of one thing at a time (`of`, not 0; a job): those of others are
-// not kept.
+// A trace keeps the spans of one job at a time (`of`, not 0).
 //
 // Threads  span_*: any. The rest: one at a time.
 // Memory   names are literals.
@@ -29,18 +28,19 @@
 
 #define SPANS_MOST 65536
 
-// Where a span is drawn. Those of one lane lie beside or within each other.
+// Lane in which a span is drawn. Spans of one lane lie beside or within each
+// other.
 enum spans_lane {
     SPANS_LOOP = 1,
     SPANS_COMPUTE = 2,
     SPANS_INPUT = 3, // to SPANS_IO - 1: one for each thread that reads
-    SPANS_IO = 10,   // of the thread that says it: that, or one above
+    SPANS_IO = 10,   // first lane of I/O threads: one for each calling thread
     SPANS_CALL = 100 // begins on one thread, ends on another: any free lane
 };
 
 struct span_of {
     uint64_t of;
-    // What a reader tells them apart by; each is one more than it is, 0: none.
+    // Numbers that tell spans apart, each plus 1; 0: not given.
     uint64_t closure;
     uint32_t step, shard;
 };
@@ -75,7 +75,7 @@ uint64_t spans_now_us(void);
 void spans_add(uint64_t start_us, const char *name, unsigned lane,
                struct span_of of);
 
-// 0: nobody asks.
+// Returns the time at which a span begins; 0 if tracing is off.
 static inline uint64_t span_begin(void)
 {
     return atomic_load_explicit(&spans_on, memory_order_relaxed)
@@ -90,16 +90,16 @@ static inline void span_end(uint64_t began, const char *name, unsigned lane,
         spans_add(began, name, lane, of);
 }
 
-// Keeps spans of this from now on, and forgets those of before. SL_ENOMEM.
+// Keeps the spans of job `of` from now on, and drops earlier ones. SL_ENOMEM.
 enum sl_err spans_start(uint64_t of);
 
-// Keeps no more; those that are there stay.
+// Stops keeping spans; the ring's spans stay for spans_take.
 void spans_stop(void);
 
-// Moves up to `most` of the oldest to `out`: how many.
+// Moves up to `most` of the oldest spans to `out` and returns their number.
 size_t spans_take(struct span *out, size_t most);
 
-// How many were overwritten since the start.
+// Returns the number of spans overwritten since spans_start.
 uint64_t spans_lost(void);
 
 // Frees the memory; also stops.
