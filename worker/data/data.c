@@ -81,15 +81,16 @@ size_t data_label_bytes(const struct data *d)
     return (size_t)d->want.outputs * sizeof(float);
 }
 
-// What the file holds is wrong; a file that is not there or cannot be opened is
-// something else, which other workers may not meet.
+// Returns true if the contents of a file are wrong. A file that is missing or
+// cannot be opened is another matter, which other workers may not meet.
 static bool is_bad(enum sl_err rc)
 {
     return rc == SL_ECORRUPT || rc == SL_EINVAL || rc == SL_ERANGE ||
            rc == SL_ENOTSUP;
 }
 
-// "train/cat/7.png: broken PNG": without the folders above, which people know.
+// Notes a bad sample as "train/cat/7.png: broken PNG", without the folders
+// above, which people know.
 static enum sl_err pass_over(struct data *d, uint64_t number,
                              struct sl_error *err)
 {
@@ -197,8 +198,8 @@ void data_hash_number(struct data *d, uint64_t n)
     d->hash = sl_mix64(d->hash ^ n) + n;
 }
 
-// A loop of vectors. A product and a sum, never one fused, so that every host
-// reads the same numbers.
+// Becomes a loop of vectors: a product and a sum, never fused, so that every
+// host reads the same numbers.
 static inline __attribute__((always_inline)) void
 to_floats(const uint8_t *raw, size_t n, float scale, float offset, float *out)
 {

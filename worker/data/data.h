@@ -22,8 +22,8 @@
 // Errors   All are the job's own fault and name file, place and expectation:
 //          SL_EINVAL, SL_ENOENT, SL_EDENIED, SL_ECORRUPT, SL_ERANGE,
 //          SL_ENOTSUP. Only SL_ENOMEM and SL_EIO are this host's; SL_ECANCELED
-//          (data_open): its pulse is over. What a file
-//          holds is never quoted, only where: whoever submits a job reads the
+//          (data_open): its pulse is over. The contents of a file are never
+//          quoted, only the place: the user that submits a job reads the
 //          errors.
 #ifndef WORKER_DATA_DATA_H
 #define WORKER_DATA_DATA_H
@@ -45,17 +45,17 @@ enum data_labels {
     DATA_VALUES,  // f32 [n, outputs]
 };
 
-// What the model wants to be fed with.
+// The form of samples that the model reads.
 struct data_want {
-    unsigned rank; // of one sample
+    unsigned rank; // dimensions of one sample
     uint64_t dim[DATA_RANK];
     uint64_t outputs; // elements of the model's output
     enum data_labels labels;
-    bool u8;   // bytes are welcome as they are
-    bool test; // the test set: tells synthetic samples apart
+    bool u8;   // features may be given as bytes
+    bool test; // the test set: its synthetic samples are others
 };
 
-// Where samples come from: SourceSpec as plain values. NULL: not said.
+// A source of samples: SourceSpec as plain values. NULL: not set.
 struct data_source {
     const char *format;              // idx, npy, npz, csv, images, synthetic
     const char *x, *y;               // images: x is the folder
@@ -69,39 +69,41 @@ struct data_source {
     uint64_t samples, seed; // synthetic
     const char *generator;  // binary, classes, images
     uint32_t classes;
-    char *const *names; // images: the folder of each class; none: byte order
+    char *const *names; // images: each class's folder; none: in byte order
     size_t names_count;
-    uint32_t depth;            // images: bits of a sample of 16; 0: all
-    uint64_t limit;            // use only so many; 0: all
-    const struct roots *roots; // where files may lie; NULL: none are read
-    struct data_bad *bad; // samples that may be passed over; NULL: none may
+    uint32_t depth;            // images: bits in use of 16; 0: all
+    uint64_t limit;            // most samples to use; 0: all
+    const struct roots *roots; // folders where files may lie; NULL: none
+    struct data_bad *bad; // samples that are passed over; NULL: none may be
     struct pulse *pulse;  // beats while a long file is looked through
 };
 
 struct data;
 
+// Opens a source and checks that it fits `want`. Long files are looked through,
+// with beats of source->pulse.
 enum sl_err data_open(struct data **out, const struct data_source *source,
                       const struct data_want *want, struct sl_error *err);
 void data_free(struct data *d); // NULL is allowed
 
 uint64_t data_samples(const struct data *d);
 
-// Of format, base names, sizes, shapes and the number of samples: equal on all
-// hosts that have the same files.
+// Returns a hash of format, base names, sizes, shapes and the number of
+// samples: equal on all hosts that have the same files.
 uint64_t data_hash(const struct data *d);
 
-size_t data_sample_bytes(const struct data *d); // of its features
+size_t data_sample_bytes(const struct data *d); // of the features
 
-// True: data_read gives features as u8, to be multiplied by data_scale and
-// then moved by data_offset.
+// Returns true if data_read gives features as u8, to be multiplied by
+// data_scale and then moved by data_offset.
 bool data_is_u8(const struct data *d);
 float data_scale(const struct data *d);
 float data_offset(const struct data *d);
 
-// True: reading a sample is work, and several threads may share it.
+// Returns true if reading a sample is work that several threads may share.
 bool data_shared(const struct data *d);
 
-// Bytes of memory that it holds of its samples or of where they lie.
+// Returns the bytes of memory that hold samples, or where they lie.
 uint64_t data_memory(const struct data *d);
 
 // Returns the number of classes that have names (images: folders), else 0.
@@ -110,20 +112,20 @@ uint32_t data_classes(const struct data *d);
 // Returns the name of a class below data_classes(d); it belongs to the data.
 const char *data_class(const struct data *d, uint32_t number);
 
-// True: labels are f32, as DATA_VALUES.
+// Returns true if labels are f32, as DATA_VALUES.
 bool data_has_values(const struct data *d);
 
-size_t data_label_bytes(const struct data *d); // of one sample, as delivered
+size_t data_label_bytes(const struct data *d); // per sample, as read
 
-// Sample `number` is one of the next few: the caches may fetch it.
+// Tells that sample `number` is one of the next few: the caches may fetch it.
 void data_soon(struct data *d, uint64_t number);
 
-// Sample `number` is one of the next batches': where it lies on a disk, the
-// system may fetch it.
+// Tells that sample `number` is in one of the next batches: if it lies on a
+// disk, the system may fetch it.
 void data_expect(struct data *d, uint64_t number);
 
-// Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes);
-// the next one that can be read in its place, if it may be passed over.
+// Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes). A
+// sample that may be passed over is replaced by the next one that can be read.
 enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                       struct sl_error *err);
 

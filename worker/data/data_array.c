@@ -62,8 +62,8 @@ enum sl_err array_measure(struct array *a, struct sl_error *err)
     return SL_OK;
 }
 
-// With pages of 4 KiB nearly every row would begin with a walk through the page
-// tables; Linux gives large ones to those who ask.
+// Asks Linux for large pages: with pages of 4 KiB nearly every row would begin
+// with a walk through the page tables.
 void *array_memory(uint64_t bytes)
 {
     void *at;
@@ -118,8 +118,8 @@ enum sl_err array_take_file(struct array *a, struct fs_file *file,
     return rc;
 }
 
-// Rows come in a random order, so each begins with misses that no prefetcher
-// of the hardware foresees; of a long one only the first.
+// Rows come in a random order, so each begins with misses that no hardware
+// prefetcher foresees; of a long row only its first SOON_BYTES are fetched.
 void array_soon(const struct array *a, uint64_t row)
 {
     const uint8_t *at;
@@ -190,7 +190,7 @@ static uint64_t load(const struct array *a, const uint8_t *raw)
     }
 }
 
-// IEEE half precision, with its subnormals, infinities and NaN.
+// Converts IEEE half precision, with subnormals, infinities and NaN.
 static double from_half(uint16_t h)
 {
     int exponent = h >> 10 & 31;
@@ -243,7 +243,8 @@ bool array_is_floats(const struct array *a)
     return a->type == ARRAY_F32 && !a->swap;
 }
 
-// In one pass; a value may lie anywhere, and may be replaced in its place.
+// Converts in one pass; a value may lie anywhere, and may be replaced in its
+// place.
 static void scale_floats(const uint8_t *raw, size_t n, float scale,
                          float offset, float *out)
 {

@@ -2,7 +2,7 @@
 // worker/data/data_array.h -- an array of numbers that a file holds, row by
 // row.
 //
-// Row i is one sample (or its label). Elements stay as the file has them (u8
+// Row i is a sample (or its label). Elements stay as the file has them (u8
 // images stay a quarter of their size as f32) and are converted when a row is
 // read. Arrays up to ARRAY_MEMORY_BYTES lie in memory; larger ones are read
 // from the file row by row, so that a worker's memory does not depend on the
@@ -66,11 +66,13 @@ struct array {
 
 size_t array_type_bytes(enum array_type type);
 
-// From type, nd and dim: rows, row_elements, row_bytes, bytes. SL_ERANGE if
-// they do not fit 2^46 bytes, SL_EINVAL for an array without dimensions.
+// Computes rows, row_elements, row_bytes and bytes from type, nd and dim.
+// SL_ERANGE if they do not fit 2^46 bytes, SL_EINVAL for an array without
+// dimensions.
 enum sl_err array_measure(struct array *a, struct sl_error *err);
 
-// Memory for rows that are read in a random order; sl_free'd. NULL: none left.
+// Returns memory for rows that are read in a random order; sl_free'd. NULL:
+// none left.
 void *array_memory(uint64_t bytes);
 
 // Takes rows from `file` at `offset` and owns the file then: reads them into
@@ -80,17 +82,19 @@ enum sl_err array_take_file(struct array *a, struct fs_file *file,
                             uint64_t offset, struct pulse *pulse,
                             struct sl_error *err);
 
-// Row `row` will be wanted soon: brings it to the cache, if it is in memory.
+// Brings row `row`, which is wanted soon, to the cache if it is in memory.
 void array_soon(const struct array *a, uint64_t row);
 
-// Row `row` as the file has it: `scratch` has space for row_bytes.
+// Returns row `row` in *out, as the file has it. `scratch` has space for
+// row_bytes.
 enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,
                       const uint8_t **out, struct sl_error *err);
 
-// Row `row` is about to be read; nothing to do for what lies in memory.
+// Tells the system that row `row` is about to be read; does nothing for rows in
+// memory.
 void array_expect(const struct array *a, uint64_t row);
 
-// True if the file has them as our own floats.
+// Returns true if the elements are floats in our own byte order.
 bool array_is_floats(const struct array *a);
 
 // Converts n elements at `raw` to out[i] = element * scale + offset. Floats of
@@ -98,31 +102,32 @@ bool array_is_floats(const struct array *a);
 void array_floats(const struct array *a, const uint8_t *raw, size_t n,
                   float scale, float offset, float *out);
 
-// One element as a double (exact but for large 64-bit integers).
+// Returns one element as a double (exact, except for large 64-bit integers).
 double array_double(const struct array *a, const uint8_t *raw);
 
 void array_release(struct array *a); // all zeroes is allowed
 
 // The readers. Each fills *out (from all zeroes); on failure *out is empty.
-// `pulse` beats with each piece, and stops them when it is over; may be NULL.
+// `pulse` (or NULL) beats with each piece, and stops the reading when it is
+// over.
 enum sl_err array_open_idx(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
 enum sl_err array_open_npy(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
-// Member "x" is the file's "x.npy".
+// Opens a member of an npz file: member "x" is the file's "x.npy".
 enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            const char *path, const char *member,
                            struct pulse *pulse, struct sl_error *err);
 
-// The npy inside `file` from `offset` on, `bytes` long: for npz. Owns `file`,
-// as array_take_file does.
+// Opens the npy of `bytes` bytes inside `file` from `offset` on, for npz. Owns
+// `file`, as array_take_file does.
 enum sl_err array_npy_in_file(struct array *out, const char *path,
                               struct fs_file *file, uint64_t offset,
                               uint64_t bytes, struct pulse *pulse,
                               struct sl_error *err);
-// The same of what `s` inflates to, `bytes` long. `s` stays the caller's.
+// Opens the npy of `bytes` bytes that `s` inflates to. `s` stays the caller's.
 enum sl_err array_npy_inflated(struct array *out, const char *path,
                                struct inflater *s, uint64_t bytes,
                                struct sl_error *err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/data/data_bad.c -- the list of what cannot be read, in the order in
-// which it was found.
+// worker/data/data_bad.c -- the list of samples that cannot be read, in the
+// order in which they were found.
 #include "worker/data/data_bad.h"
 
 #include <pthread.h>
@@ -14,14 +14,14 @@
 struct data_bad {
     _Atomic unsigned refs;
     uint32_t most;
-    _Atomic size_t any; // of them, to be asked without the lock
+    _Atomic size_t any; // number of samples, for readers without the lock
     _Atomic bool news;
     struct {
         pthread_mutex_t lock;
         struct bad_sample *list; // most + 1
         size_t count;
-        size_t told; // of them, at least once
-        size_t next; // of those, to be told again
+        size_t told; // samples reported at least once
+        size_t next; // next of the `told` to be reported again
     } shared;
 };
 
@@ -85,7 +85,7 @@ bool bad_has(struct data_bad *b, bool test, uint64_t number)
     return has;
 }
 
-// As many as the text has space for.
+// Names as many samples as the text has space for.
 static enum sl_err too_many_locked(const struct data_bad *b,
                                    struct sl_error *err)
 {

@@ -22,7 +22,7 @@
 #include "worker/data/data_source.h"
 
 #define LINE_BYTES ((size_t)1 << 20)
-#define LINES_MAX ((size_t)1 << 29) // 4 GiB of where they begin
+#define LINES_MAX ((size_t)1 << 29) // 4 GiB of offsets
 #define COLUMNS_MAX 100000
 #define CHUNK ((size_t)1 << 18)
 #define FIELD_BYTES 4096
@@ -34,7 +34,7 @@ struct csv {
     struct fs_file *file;
     char *path;
     char delimiter;
-    uint64_t *start; // of each line, and the end of the last; in bytes
+    uint64_t *start; // offset of each line, and the end of the last; in bytes
     size_t lines, capacity;
     size_t columns; // in every line
     size_t *target; // column -> feature, LABEL or NOT_USED
@@ -85,7 +85,8 @@ static enum sl_err scan_chunk(struct csv *c, const char *chunk, size_t n,
                            c->path);
         *begin = next;
     }
-    // Also of one that does not end here: a file without lines is not read on.
+    // Checks the last line of the chunk, too: a file without line breaks is not
+    // read on.
     return base + n - *begin > LINE_BYTES
                ? at(c, c->lines, err, SL_ERANGE, "is longer than 1 MiB")
                : SL_OK;
@@ -129,7 +130,7 @@ static enum sl_err scan(struct csv *c, struct pulse *pulse, uint64_t *size,
     if (base > begin) // the last line has no line break
         rc = add_start(c, begin);
     if (rc == SL_OK) {
-        rc = add_start(c, base); // where the last one ends
+        rc = add_start(c, base); // end of the last line
         c->lines--;
     }
     *size = base;
@@ -242,7 +243,8 @@ static void make_plain(void)
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-// A decimal number and nothing else, in any locale; blanks around it.
+// Reads a decimal number, with blanks around it and nothing else, in any
+// locale.
 static bool to_number(const char *text, double *out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -375,9 +377,9 @@ static uint64_t csv_memory(const struct data *d)
 static const struct data_ops csv_ops = {
     .read = csv_read, .memory = csv_memory, .release = csv_release};
 
-// ---- which column is what
+// ---- columns and their names
 
-// Column number of `name`: a name of the header, else a number from 0.
+// Finds the column `name`: a name of the header, else a number from 0.
 static enum sl_err find_column(const struct csv *c, const struct buf *names,
                                const char *name, size_t *out,
                                struct sl_error *err)

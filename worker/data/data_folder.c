@@ -34,7 +34,7 @@ struct images {
     struct {
         pthread_mutex_t lock;
         struct decoder *idle;
-        bool warned; // that images seem to use fewer bits than 16
+        bool warned; // of images that seem to use fewer bits than 16
     } shared;
 };
 
@@ -216,7 +216,7 @@ static const struct data_ops images_ops = {
 
 // ---- opening
 
-// The first class without an image, or NULL.
+// Returns the first class without an image, or NULL.
 static const char *empty_class(const struct folder *f)
 {
     uint32_t next = 0; // the files lie in the order of their classes
@@ -259,7 +259,7 @@ static enum sl_err check_classes(const struct images *s, struct sl_error *err)
     return SL_OK;
 }
 
-// Where the folder lies may differ from host to host; what is in it may not.
+// Hashes the contents of the folder; its place may differ from host to host.
 static void hash_folder(struct images *s)
 {
     const struct folder *f = &s->folder;

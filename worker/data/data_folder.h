@@ -3,15 +3,15 @@
 // root/<class>/<file>.
 //
 // Classes are the folders in it, in byte order of their names or as they are
-// given, and get the numbers 0, 1, ...; one without images has a number all the
-// same. Files are in byte order within their class. Taken
-// are regular files called *.jpg, *.jpeg or *.png in letters of either case.
-// Names that begin with a dot, symbolic links (to folders, too) and all other
-// things are skipped, and counted.
+// given, and get the numbers 0, 1, ...; a class without images has a number,
+// too. Files are in byte order within their class. Regular files called *.jpg,
+// *.jpeg or *.png in letters of either case are taken. Names that begin with a
+// dot, symbolic links (to folders, too) and other entries are skipped, and
+// counted.
 //
-// A file is opened by the names that were found, below the folder, and no
-// link is followed: nobody gets a file read that lies elsewhere by putting one
-// there later.
+// A file is opened by the names that were found, below the folder, and no link
+// is followed: a link that is put there later does not get a file elsewhere
+// read.
 //
 // Threads  folder_scan and _release: one. The rest: any.
 // Memory   folder_release frees; all zeroes is allowed.
@@ -28,24 +28,24 @@
 #include "worker/data/pulse.h"
 
 struct folder_file {
-    uint32_t name; // where it begins in `names`
+    uint32_t name; // offset of the file's name in `names`
     uint32_t class;
     uint32_t bytes;
 };
 
 struct folder {
     char *root; // owned
-    int fd;     // of the root + 1; 0: none
+    int fd;     // descriptor of the root + 1; 0: none
     struct buf names;
     struct folder_file *files;
     size_t count, capacity;
-    uint32_t *classes; // where the name of each begins
+    uint32_t *classes; // offset of each class's name
     uint32_t classes_count, classes_capacity;
-    uint64_t hidden, links, others; // skipped
+    uint64_t hidden, links, others; // entries skipped
 };
 
-// Names of the classes, in order; count 0: the folders that are there are. One
-// of them need not be there, but every folder that is there must be one.
+// Names of the classes, in order; count 0: the folders in the root. The folder
+// of a class may be missing, but every folder in the root must be a class.
 struct folder_names {
     char *const *name;
     size_t count;
@@ -58,6 +58,7 @@ enum sl_err folder_scan(struct folder *out, const struct roots *roots,
                         struct pulse *pulse, struct sl_error *err);
 void folder_release(struct folder *f);
 
+// Return the name of a class, and of a file within its class.
 const char *folder_class(const struct folder *f, uint32_t class);
 const char *folder_name(const struct folder *f, size_t file);
 
@@ -66,7 +67,7 @@ const char *folder_name(const struct folder *f, size_t file);
 enum sl_err folder_open(const struct folder *f, size_t file, int *fd,
                         struct sl_error *err);
 
-// Puts folder, class and name of a file before what the error says.
+// Puts folder, class and name of a file before the text in *err.
 enum sl_err folder_blame(const struct folder *f, size_t file, enum sl_err rc,
                          struct sl_error *err);
 

@@ -85,7 +85,8 @@ static enum sl_err add_file(struct scan *s, const char *name, uint64_t bytes)
     return rc;
 }
 
-// What stands there, not what it points to. False: it is skipped.
+// Looks at the entry `name` itself, not at what it points to. *wanted: it is of
+// type `kind`, and not skipped.
 static enum sl_err look(struct scan *s, int dir, const char *path,
                         const char *name, mode_t kind, struct stat *st,
                         bool *wanted)

@@ -96,7 +96,7 @@ static enum sl_err open_gz(struct array *a, struct fs_file *file,
     return rc;
 }
 
-// Takes `file`.
+// Opens a plain IDX file; owns `file`.
 static enum sl_err open_plain(struct array *a, struct fs_file *file,
                               struct pulse *pulse, struct sl_error *err)
 {
@@ -119,7 +119,7 @@ static enum sl_err open_plain(struct array *a, struct fs_file *file,
     return array_take_file(a, file, head_bytes, pulse, err);
 }
 
-// Takes `file`.
+// Opens a plain or gzipped IDX file; owns `file`.
 static enum sl_err open_either(struct array *a, struct fs_file *file,
                                struct pulse *pulse, struct sl_error *err)
 {

@@ -43,7 +43,8 @@ enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,
 
 // ---- resizing
 
-// Where a row or column of the result comes from: a + (b - a) * share.
+// Describes where a row or column of the result comes from: a + (b - a) *
+// share.
 struct between {
     uint32_t a, b;
     float share;
@@ -60,7 +61,7 @@ static void set_axis(struct between *axis, uint32_t out, uint32_t in)
     }
 }
 
-// A row of the image in the width of the result.
+// Resizes a row of the image to the width of the result.
 static void narrow(const uint8_t *row, const struct between *columns,
                    uint32_t width, float *out)
 {
@@ -88,7 +89,7 @@ struct lines {
     const struct between *columns;
     uint32_t width;
     float *line[2];
-    int64_t holds[2]; // which row of the image; -1: none
+    int64_t holds[2]; // row of the image in each; -1: none
 };
 
 static const float *line_of(struct lines *l, uint32_t row, uint32_t keep)
@@ -132,7 +133,7 @@ static enum sl_err resize(struct image *im, uint32_t height, uint32_t width,
     return SL_OK;
 }
 
-// As everybody does it: 0.299 R + 0.587 G + 0.114 B in 16 bits.
+// Computes the luminance as usual: 0.299 R + 0.587 G + 0.114 B, in 16 bits.
 static void luminance(const uint8_t *rgb, size_t pixels, uint8_t *out)
 {
     for (size_t i = 0; i < pixels; i++, rgb += RGB)

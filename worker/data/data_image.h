@@ -2,12 +2,12 @@
 // worker/data/data_image.h -- JPEG and PNG files as pixels of the size that a
 // model reads.
 //
-// What a file is, its first bytes say, not its name. The header is read before
-// anything else, and an image over the caps is refused then. All become RGB of
-// 8 bits: grey and palettes are expanded, of 16 bits the high ones are taken,
-// or of `depth` low bits (a camera's 12) so that the largest value is 255;
-// alpha is dropped, CMYK is converted as if ink were ideal. Colour profiles,
-// gamma and EXIF's orientation are ignored.
+// The first bytes of a file tell its type, not its name. The header is read
+// before anything else, and an image over the caps is refused then. All images
+// become 8 bit RGB: grey and palettes are expanded, of 16 bits the high ones
+// are taken, or of `depth` low bits (a camera's 12) so that the largest value
+// is 255; alpha is dropped, CMYK is converted as if ink were ideal. Colour
+// profiles, gamma and EXIF's orientation are ignored.
 //
 // Resizing is bilinear with half-pixel centres, not antialiased, each side by
 // its own factor: sample i of n lies at (i + 1/2) in/n - 1/2, held to the
@@ -32,7 +32,8 @@
 #define IMAGE_FILE_BYTES ((uint64_t)64 << 20)
 #define IMAGE_SIDE 16384
 #define IMAGE_PIXELS 100000000
-// Pixels of more bytes than this are not more than IMAGE_RATIO times the file.
+// An image of more bytes than IMAGE_RATIO_FROM may have IMAGE_RATIO times the
+// file's bytes.
 #define IMAGE_RATIO 100
 #define IMAGE_RATIO_FROM ((size_t)16 << 20)
 
@@ -45,8 +46,8 @@ struct image_space {
 struct image {
     uint64_t pixels_max; // 0: IMAGE_PIXELS
     uint32_t depth;      // bits in use of a sample of 16; 0: all
-    uint32_t used; // which bits of samples of 16 the last file uses; 0: none
-    uint32_t width, height;                 // of what was decoded last
+    uint32_t used;       // bits of 16 that the last file uses; 0: not 16 bits
+    uint32_t width, height;                 // of the image decoded last
     struct image_space rgb;                 // its pixels [height, width, 3]
     struct image_space row;                 // scratch: a row of CMYK
     struct image_space axes, lines, scaled; // scratch of resizing
@@ -57,11 +58,12 @@ struct image {
 
 void image_release(struct image *im); // all zeroes is allowed
 
+// Decodes a JPEG or PNG file of `n` bytes.
 enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,
                          struct sl_error *err);
 
-// What was decoded, as [height, width, channels]; channels are 3, or 1 for its
-// luminance (ITU-R 601).
+// Writes the decoded image, resized, as [height, width, channels]; channels are
+// 3, or 1 for its luminance (ITU-R 601).
 enum sl_err image_put(struct image *im, uint32_t height, uint32_t width,
                       uint32_t channels, uint8_t *out, struct sl_error *err);
 
@@ -73,10 +75,12 @@ enum sl_err image_png(struct image *im, const uint8_t *bytes, size_t n,
                       struct sl_error *err);
 void image_jpeg_free(struct jpeg *j); // NULL is allowed
 
-// Room for an image that a file of `file_bytes` promises; checks the caps.
+// Makes room for an image that a file of `file_bytes` bytes promises; checks
+// the caps.
 enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
                         size_t file_bytes, struct sl_error *err);
 
+// Makes a space at least `bytes` large; its contents are lost.
 enum sl_err image_space(struct image_space *r, size_t bytes,
                         struct sl_error *err);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/data/data_image_jpeg.c -- JPEG by libjpeg-turbo.
 //
-// The library ends what it cannot go on with by calling back, and that must
-// not return: all its errors arrive behind one setjmp. What it only warns of
-// and makes up for (a file that ends early, bits that are no code) is an error
-// here, but for a few harmless oddities that cameras and editors write.
+// The library reports an error by a call that must not return: all its errors
+// arrive behind one setjmp. Damage that it only warns of and makes up for (a
+// file that ends early, bits that are no code) is an error here, except for a
+// few harmless oddities that cameras and editors write.
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static struct jpeg *of(j_common_ptr common)
     return common->client_data;
 }
 
-// What the library says, and where it had come to. Messages with numbers in
+// Notes the library's text, and the byte where it was. Messages with numbers in
 // them would quote the file.
 static void on_error(j_common_ptr common)
 {
@@ -58,7 +58,7 @@ static bool harmless(int code)
            code == JWRN_JFIF_MAJOR || code == JWRN_TOO_MUCH_DATA;
 }
 
-// level -1: a warning; from 0 on: what it traces.
+// Makes warnings (level -1) errors; levels from 0 on are traces.
 static void on_message(j_common_ptr common, int level)
 {
     if (level < 0 && !harmless(common->err->msg_code))
@@ -69,7 +69,8 @@ static void on_output(j_common_ptr common)
 {
 }
 
-// A small file can ask for a great many scans over a great many pixels.
+// Limits the scans: a small file can ask for a great many over a great many
+// pixels.
 static void on_progress(j_common_ptr common)
 {
     struct jpeg *j = of(common);
@@ -80,7 +81,8 @@ static void on_progress(j_common_ptr common)
     longjmp(j->failed, 1);
 }
 
-// jpeg_create_decompress allocates, so it can fail as everything can.
+// Makes the decoder. jpeg_create_decompress allocates, so it may fail by the
+// error call.
 static struct jpeg *jpeg_new(void)
 {
     struct jpeg *j = sl_calloc(1, sizeof(*j));
@@ -112,7 +114,7 @@ void image_jpeg_free(struct jpeg *j)
     sl_free(j);
 }
 
-// Adobe's programs write ink inverted: 255 is none.
+// Converts CMYK to RGB. Adobe's programs write ink inverted: 255 is none.
 static void from_cmyk(const uint8_t *ink, uint32_t width, bool inverted,
                       uint8_t *rgb)
 {

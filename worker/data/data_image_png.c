@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/data/data_image_png.c -- PNG by libpng.
 //
-// Of a file's chunks only those that pixels need are looked at. The library
-// reports an error by a call that must not return (here: longjmp), and what it
-// allocates it frees with each file, so it gets a pool that begins anew.
+// Only the chunks that pixels need are read. The library reports an error by a
+// call that must not return (here: longjmp), and frees all memory with each
+// file, so it gets a pool that begins anew.
 #include <setjmp.h>
 #include <stdbool.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct reading {
     char text[160];
 };
 
-// What the library says, without the name of the chunk: that is the file's.
+// Notes the library's text without the name of the chunk, which is the file's.
 static void on_error(png_structp png, png_const_charp text)
 {
     struct reading *r = png_get_error_ptr(png);
@@ -97,7 +97,7 @@ static enum sl_err make(struct reading *r, struct sl_error *err)
 
 static void limit(struct reading *r)
 {
-    // The caps are checked by image_begin, with better words.
+    // image_begin checks the caps, with better words.
     png_set_user_limits(r->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_set_chunk_malloc_max(r->png, CHUNK_BYTES);
     png_set_chunk_cache_max(r->png, CHUNKS_KEPT);
@@ -168,7 +168,8 @@ static enum sl_err decode(struct reading *r, struct sl_error *err)
     return SL_OK;
 }
 
-// What changes behind a setjmp lies in *r, not in this function.
+// Decodes behind a setjmp. What changes behind it lies in *r, not in local
+// variables.
 static enum sl_err guarded(struct reading *r, struct sl_error *err)
 {
     enum sl_err rc;

@@ -16,10 +16,10 @@
 struct inflater {
     z_stream z;
     struct inflate_source from;
-    uint64_t taken; // of from.bytes
+    uint64_t taken; // bytes of from.bytes that were read
     uint8_t *in;    // owned
     uint32_t crc;
-    bool ended; // the stream has; more of the file may be left
+    bool ended; // the stream has ended; the file may go on
 };
 
 enum sl_err inflate_bounds(uint64_t bytes, uint64_t compressed,
@@ -73,7 +73,7 @@ static bool all_taken(const struct inflater *s)
     return s->z.avail_in == 0 && s->taken == s->from.bytes;
 }
 
-// The next piece of the file, if the last one is used up.
+// Reads the next piece of the file, if the last one is used up.
 static enum sl_err feed(struct inflater *s, struct sl_error *err)
 {
     size_t want = (size_t)sl_min(s->from.bytes - s->taken, IN_BYTES), got = 0;
@@ -94,7 +94,7 @@ static enum sl_err feed(struct inflater *s, struct sl_error *err)
     return pulse_piece(s->from.pulse, err);
 }
 
-// What zlib said of one run. A gzip file may be several members: the next one
+// Judges zlib's result. A gzip file may have several members: the next one
 // begins where one ended.
 static enum sl_err judge(struct inflater *s, int z, struct sl_error *err)
 {
@@ -139,7 +139,7 @@ enum sl_err inflater_read(struct inflater *s, void *to, size_t bytes,
     return rc;
 }
 
-// Only the trailer may be left. One byte of space finds out.
+// Checks that only the trailer is left, by asking for one byte more.
 static enum sl_err nothing_more(struct inflater *s, struct sl_error *err)
 {
     uint8_t past;

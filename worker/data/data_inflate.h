@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/data/data_inflate.h -- zlib, with bounds.
 //
-// What comes out is limited three ways: by the caller's exact expectation, by
-// ARRAY_INFLATE_RATIO times what went in, and by ARRAY_INFLATE_BYTES. So a few
+// The output is limited three ways: by the caller's exact expectation, by
+// ARRAY_INFLATE_RATIO times the input, and by ARRAY_INFLATE_BYTES. So a few
 // bytes on disk cannot become all of the memory.
 //
-// What goes in is read from a file piece by piece: however long it is, no more
-// of it than that is in memory.
+// The input is read from a file piece by piece: of a long file no more than a
+// piece is in memory.
 //
 // Threads  one at a time per inflater.
 // Memory   inflater_free; the file is borrowed.
@@ -28,11 +28,11 @@ enum inflate_form {
     INFLATE_GZIP, // with header and CRC; several members in a row are one
 };
 
-// SL_ERANGE unless `bytes` may come out of `compressed` bytes.
+// Checks that `bytes` bytes may come out of `compressed` bytes: else SL_ERANGE.
 enum sl_err inflate_bounds(uint64_t bytes, uint64_t compressed,
                            struct sl_error *err);
 
-// Where the compressed bytes lie.
+// The place of the compressed bytes.
 struct inflate_source {
     struct fs_file *file; // borrowed
     uint64_t offset, bytes;
@@ -47,12 +47,12 @@ enum sl_err inflater_new(struct inflater **out,
                          struct sl_error *err);
 void inflater_free(struct inflater *s); // NULL is allowed
 
-// Reads the next bytes that come out; *got is fewer than `bytes` at the end.
+// Reads the next `bytes` bytes of output; *got is fewer at the end.
 enum sl_err inflater_read(struct inflater *s, void *to, size_t bytes,
                           size_t *got, struct sl_error *err);
 
-// Makes a->memory, of a->bytes: its first n bytes are at `begin`, the others
-// are read. They must be all that comes out.
+// Makes a->memory of a->bytes bytes: its first `n` are at `begin`, the others
+// are read. SL_ECORRUPT if more comes out.
 enum sl_err inflater_rows(struct inflater *s, struct array *a,
                           const uint8_t *begin, size_t n, struct sl_error *err);
 

@@ -43,7 +43,7 @@ static bool eat(struct text *t, const char *word)
     return true;
 }
 
-// 'abc' or "abc", without escapes, shorter than size.
+// Reads 'abc' or "abc", without escapes, shorter than `size`.
 static bool quoted(struct text *t, char *out, size_t size)
 {
     char quote;
@@ -79,7 +79,7 @@ static bool number(struct text *t, uint64_t *out)
     return any;
 }
 
-// (), (3,), (3, 4), (3, 4,)
+// Reads a shape: (), (3,), (3, 4), (3, 4,)
 static bool shape(struct text *t, struct array *a)
 {
     if (!eat(t, "("))
@@ -166,7 +166,8 @@ static enum sl_err type_of(struct array *a, const char *descr,
                    "number type such as float32 or int64");
 }
 
-// How many bytes lie before the elements; they must be in the first n of p.
+// Computes where the header's text lies, [*from, *to); it must be in the first
+// n bytes of p.
 static enum sl_err front_bytes(const uint8_t *p, size_t n, size_t *from,
                                size_t *to, struct sl_error *err)
 {
@@ -229,7 +230,8 @@ static enum sl_err head(struct array *a, const uint8_t *p, size_t n,
     return SL_OK;
 }
 
-// Column-major to row-major: walks the target in order and keeps the index.
+// Turns column-major into row-major: walks the target in order and keeps the
+// index.
 static enum sl_err turn(uint8_t *to, const uint8_t *from, const struct array *a,
                         struct pulse *pulse, struct sl_error *err)
 {
@@ -325,7 +327,8 @@ enum sl_err array_npy_in_file(struct array *out, const char *path,
     return SL_OK;
 }
 
-// What the header promises is known before there is memory for more than it.
+// Reads the header first, so that memory is made for what it promises and no
+// more.
 static enum sl_err from_inflater(struct array *a, struct inflater *from,
                                  uint64_t bytes, bool *fortran,
                                  struct sl_error *err)

@@ -8,7 +8,7 @@
 #include "worker/data/data_array.h"
 #include "worker/data/data_source.h"
 
-#define LABELS 65536 // between two looks whether to go on
+#define LABELS 65536 // labels between two looks whether to go on
 
 struct pair {
     struct data data;
@@ -36,8 +36,8 @@ static enum sl_err read_label(struct pair *p, uint64_t number, void *y,
     return SL_OK;
 }
 
-// Elements of the width that is wanted need no other space: they are read to
-// where they belong.
+// Reads a sample. Elements that are wanted as they are go straight to their
+// place, without scratch.
 static enum sl_err pair_read(struct data *d, uint64_t number, void *x, void *y,
                              struct sl_error *err)
 {
@@ -98,7 +98,7 @@ static const struct data_ops pair_ops = {
     .release = pair_release,
 };
 
-// "(60000, 28, 28)"
+// Writes a shape as "(60000, 28, 28)".
 static const char *shape_text(char *out, size_t size, unsigned nd,
                               const uint64_t *dim)
 {
@@ -112,8 +112,9 @@ static const char *shape_text(char *out, size_t size, unsigned nd,
     return out;
 }
 
-// Dimensions of 1 are not compared ((28, 28) feeds a model of (28, 28, 1)),
-// and a flat row of the right length fits every shape.
+// Returns true if rows fit the model. Dimensions of 1 are not compared ((28,
+// 28) feeds a model of (28, 28, 1)), and a flat row of the right length fits
+// every shape.
 static bool fits(const struct array *a, const struct data_want *want)
 {
     unsigned i = 1, k = 0;
@@ -164,7 +165,8 @@ static enum sl_err check_shapes(const struct pair *p, struct sl_error *err)
     return SL_OK;
 }
 
-// A label that is no class is found now, before anything was computed.
+// Checks the labels that are in memory, so that one that is no class is found
+// before anything is computed.
 static enum sl_err check_labels(struct pair *p, struct pulse *pulse,
                                 struct sl_error *err)
 {

@@ -22,7 +22,7 @@ struct pattern {
     uint64_t seed;
     uint32_t classes;
     size_t row;     // bytes of a row
-    size_t tile;    // of TILE rows: a multiple of eight
+    size_t tile;    // bytes of TILE rows: a multiple of eight
     uint8_t *tiles; // [classes, TILE, row]
 };
 
@@ -34,7 +34,7 @@ static uint64_t load8(const uint8_t *p)
     return v;
 }
 
-// The mean of eight bytes and eight bytes, each rounded down.
+// Returns the means of two times eight bytes, each rounded down.
 static uint64_t mean8(uint64_t a, uint64_t b)
 {
     const uint64_t low7 = UINT64_C(0x7f7f7f7f7f7f7f7f);
@@ -42,7 +42,7 @@ static uint64_t mean8(uint64_t a, uint64_t b)
     return ((a >> 1) & low7) + ((b >> 1) & low7);
 }
 
-// A byte of the result is the same on hosts of either byte order.
+// Returns eight bytes of noise, the same on hosts of either byte order.
 static uint64_t noise8(uint64_t key, size_t i)
 {
     uint64_t v = sl_mix64(key + i);
@@ -75,7 +75,7 @@ static enum sl_err pattern_read(struct data *d, uint64_t number, void *x,
     uint64_t key =
         sl_mix64(p->seed ^ sl_mix64(number ^ (uint64_t)d->want.test << 60));
     uint32_t label = (uint32_t)((key >> 32) % p->classes);
-    // Floats are made in place, of bytes behind those that are made first.
+    // Bytes lie behind the floats' space, and become floats in place.
     uint8_t *bytes = (uint8_t *)x + (d->u8 ? 0 : 3 * d->features);
     float value = (float)label;
 
@@ -96,7 +96,7 @@ static void pattern_release(struct data *d)
 static const struct data_ops pattern_ops = {.read = pattern_read,
                                             .release = pattern_release};
 
-// A wave of whole lengths per tile: 0 to 128 and back.
+// Returns a wave: 0 to 128 and back, in whole lengths per tile.
 static unsigned wave(unsigned phase)
 {
     return phase % 256 < 128 ? phase % 256 : 256 - phase % 256;

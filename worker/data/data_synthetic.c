@@ -12,7 +12,7 @@
 #include "common/base/rng.h"
 #include "worker/data/data_source.h"
 
-// Streams of rng.h, so that no two draws share numbers. A test set is other
+// Streams of rng.h, so that no two draws share numbers. A test set has other
 // samples of the same task.
 enum { STREAM_TASK = 1, STREAM_TRAIN = 2, STREAM_TEST = 3 };
 

@@ -25,7 +25,7 @@ struct extent {
 
 struct walk {
     const uint8_t *at, *end; // central directory
-    struct extent *extent;   // of every member so far
+    struct extent *extent;   // where each member so far lies
     size_t count;
     const char *wanted;
     bool found;
@@ -60,7 +60,7 @@ static enum sl_err read_at(struct fs_file *f, uint64_t offset, void *to,
     return rc;
 }
 
-// The zip64 end record, if a locator lies before the end record.
+// Reads the zip64 end record, if a locator lies before the end record.
 static enum sl_err end64(struct directory *d, struct fs_file *f, uint64_t end,
                          struct sl_error *err)
 {
@@ -131,7 +131,8 @@ static enum sl_err find_end(struct directory *d, struct fs_file *f,
     return rc;
 }
 
-// Sizes of 2^32 and more stand in extra field 1, those that need it, in order.
+// Reads sizes of 2^32 and more from extra field 1, which holds those that need
+// it, in order.
 static bool wide(const uint8_t *extra, size_t n, uint64_t *bytes,
                  uint64_t *packed, uint64_t *local)
 {
@@ -258,8 +259,8 @@ static enum sl_err apart(struct extent *e, size_t n, uint64_t limit,
     return SL_OK;
 }
 
-// The local header has lengths of its own, so the data's place is known only
-// from there.
+// Finds the place of a member's data, which only the lengths in its local
+// header tell.
 static enum sl_err locate(struct zip_member *m, struct fs_file *f,
                           uint64_t local, uint64_t limit, struct sl_error *err)
 {

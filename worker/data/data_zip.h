@@ -25,10 +25,11 @@
 struct zip_member {
     bool deflated;
     uint32_t crc;
-    uint64_t offset; // of its data in the file
+    uint64_t offset; // offset of its data in the file
     uint64_t packed_bytes, bytes;
 };
 
+// Finds member `name` and checks the bounds of all members.
 enum sl_err zip_find(struct zip_member *out, struct fs_file *file,
                      const char *name, struct sl_error *err);
 

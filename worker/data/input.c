@@ -2,13 +2,13 @@
 // worker/data/input.c -- the reading threads and their ring; see input.h.
 //
 //   FREE --next_job--> FILLING --finish--> READY --input_get--> TAKEN
-//    ^                    | (stale: nobody wants it)  |              |
+//    ^                    | (stale: not wanted)       |              |
 //    +--------------------+----- drop ----------------+- input_put --+
 //
 // A batch that could not be read is FREE after input_get, too. Every move is
-// made under the lock; the reading itself is not. Of a batch that is FILLING
-// each thread takes the next samples that nobody has; one is enough where
-// reading is cheap, and the others are then never woken.
+// made under the lock; the reading itself is not. Each thread takes the next
+// samples, of a batch that is FILLING, that no other has; one thread is enough
+// where reading is cheap, and the others are then never woken.
 #include "worker/data/input.h"
 
 #include <assert.h>
@@ -25,9 +25,9 @@
 
 #define AHEAD 4 // samples that are fetched while one is read
 #define SHARE 2 // samples that a thread takes at a time, where many read
-// A batch whose samples took longer than this each came from a disk: then the
+// Microseconds per sample: a batch that took longer came from a disk. Then the
 // system is told what the next ones will read, so that it fetches them side by
-// side and not one after the other. In memory that would be for nothing.
+// side and not one after the other. In memory that would be in vain.
 #define SLOW_US 10
 #define EXPECT_BATCHES 256
 
@@ -42,9 +42,9 @@ struct slot {
     enum slot_state state;
     bool stale; // FILLING, but to be thrown away
     struct input_run *run;
-    struct batch batch; // x and y: of one of these
+    struct batch batch; // x and y lie in `own` or `pinned`
     struct space own, pinned;
-    // FILLING: which samples are being read, or have been; by how many threads.
+    // FILLING: samples that are being read, or have been; threads that read.
     uint32_t given, readers;
     uint32_t bad; // the first sample that could not be read; UINT32_MAX: none
     enum sl_err rc;
@@ -54,21 +54,21 @@ struct slot {
 struct reader {
     struct input *in;
     pthread_t thread;
-    bool helper; // reads only where many do
+    bool helper; // helps only with data that is shared
 };
 
 struct input {
-    struct reader *readers; // the first is no helper
-    unsigned threads;       // of those, started
+    struct reader *readers; // the first is not a helper
+    unsigned threads;       // threads that were started
     pthread_mutex_t lock;
-    pthread_cond_t changed; // of any state below
-    pthread_cond_t help;    // there is something to do for helpers
+    pthread_cond_t changed; // signalled at any change below
+    pthread_cond_t help;    // signalled when helpers have samples to read
     bool quit;
-    unsigned expect;            // so many batches the system is told of
-    unsigned shared;            // runs whose samples many threads may read
+    unsigned expect;            // batches that the system is still told of
+    unsigned shared;            // runs that many threads may read
     struct list runs;           // struct input_run, the next to be read first
     struct input_memory memory; // the consumer's; get NULL: none
-    bool full;                  // it gave none: not asked again
+    bool full;                  // `memory` gave none: not asked again
     struct slot slot[INPUT_SLOTS];
 };
 
@@ -123,7 +123,7 @@ static enum sl_err space(struct slot *s, size_t x_bytes, size_t y_bytes)
     return rc;
 }
 
-// Which sample stands at a place of a batch.
+// Returns the number of the sample at a place of a batch.
 static uint64_t sample_of(const struct input_run *run, uint32_t step,
                           uint32_t i)
 {
@@ -132,7 +132,7 @@ static uint64_t sample_of(const struct input_run *run, uint32_t step,
     return run->shuffle ? order_at(&run->order, at) : at;
 }
 
-// The same; its memory is on its way when this returns.
+// Does the same, and has the caches fetch the sample.
 static uint64_t look_at(const struct input_run *run, uint32_t step, uint32_t i)
 {
     uint64_t sample = sample_of(run, step, i);
@@ -141,10 +141,10 @@ static uint64_t look_at(const struct input_run *run, uint32_t step, uint32_t i)
     return sample;
 }
 
-// What one thread reads of a batch: samples [from, end).
+// The part of a batch that one thread reads: samples [from, end).
 struct part {
     uint32_t from, end;
-    uint32_t bad; // where it ended, if rc says so
+    uint32_t bad; // sample that failed, if rc says so
     uint64_t digest;
     enum sl_err rc;
     struct sl_error err;
@@ -154,7 +154,7 @@ static void read_part(const struct slot *s, struct part *p)
 {
     const struct input_run *run = s->run;
     size_t x = data_sample_bytes(run->data), y = data_label_bytes(run->data);
-    uint64_t soon[AHEAD]; // the numbers of those that follow
+    uint64_t soon[AHEAD]; // numbers of the samples that follow
     uint32_t step = s->batch.step;
 
     for (uint32_t i = p->from; i < p->end && i < p->from + AHEAD; i++)
@@ -173,8 +173,9 @@ static void read_part(const struct slot *s, struct part *p)
     }
 }
 
-// The same, where the last batches came from a disk: the system is told first
-// what will be read. True: this one did, too.
+// Reads a part. `expect`: the last batches came from a disk, so the system is
+// told first what will be read. Returns true if this part came from a disk,
+// too.
 static bool read_expecting(const struct slot *s, struct part *p, bool expect)
 {
     const struct input_run *run = s->run;
@@ -194,14 +195,14 @@ static const unsigned moves[] = {
     [SLOT_TAKEN] = MOVES_TO(SLOT_FREE),
 };
 
-// The only function that changes a slot's state.
+// Changes a slot's state; no other function does.
 static void enter_locked(struct slot *s, enum slot_state next)
 {
     assert(moves_have(moves, s->state, next));
     s->state = next;
 }
 
-// The first wanted step that is not before this one; UINT32_MAX: none is.
+// Returns the first wanted step from `step` on; UINT32_MAX: there is none.
 static uint32_t wanted(const struct input_run *run, uint32_t step)
 {
     const struct input_share *share = &run->share;
@@ -215,8 +216,8 @@ static uint32_t wanted(const struct input_run *run, uint32_t step)
     return at < share->from ? step : step + share->period;
 }
 
-// The next batch to read, as a slot whose samples nobody can take yet; NULL:
-// there is none now.
+// Returns the next batch to read, as a slot that gives out no samples yet;
+// NULL: there is none now.
 static struct slot *next_job(struct input *in, bool helper)
 {
     struct slot *s = NULL;
@@ -236,7 +237,7 @@ static struct slot *next_job(struct input *in, bool helper)
         if (run->next >= input_run_steps(run))
             continue;
         if (helper && !data_shared(run->data))
-            return NULL; // the first reader's
+            return NULL; // left to the first reader
         enter_locked(s, SLOT_FILLING);
         s->stale = false;
         s->run = run;
@@ -261,8 +262,8 @@ static void finish_locked(struct input *in, struct slot *s)
     pthread_cond_broadcast(&in->changed);
 }
 
-// The first sample in the batch's order that could not be read is the one that
-// is told of: all before it were given out before it.
+// Notes what a part found. The first sample in the batch's order that could not
+// be read is reported: all before it were given out before it.
 static void note_locked(struct slot *s, const struct part *p)
 {
     s->batch.digest += p->digest;
@@ -292,7 +293,7 @@ static void begin_locked(struct input *in, struct slot *s)
     note_locked(s, &none);
 }
 
-// Each reader has a lane, the last of them one together.
+// Returns a reader's lane in the spans; the last readers share one.
 static unsigned lane_of(const struct reader *r)
 {
     size_t n = (size_t)(r - r->in->readers);
@@ -302,7 +303,7 @@ static unsigned lane_of(const struct reader *r)
                                         : SPANS_IO - SPANS_INPUT - 1);
 }
 
-// Reads the next samples of a batch, if there are some that nobody has.
+// Reads the next samples of a batch that no other thread has, if there are any.
 static void help_locked(struct reader *r, struct slot *s)
 {
     struct input *in = r->in;
@@ -332,7 +333,8 @@ static void help_locked(struct reader *r, struct slot *s)
     note_locked(s, &p);
 }
 
-// A batch that has samples to give, one that was begun before all others.
+// Returns a batch that has samples to give out, the lowest step first; NULL:
+// none.
 static struct slot *begun_locked(struct input *in)
 {
     struct slot *found = NULL;
@@ -374,8 +376,9 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-// A slot is free, or there is more to read. The others wait for the first
-// reader to find a batch that they can help with; it may be busy with one.
+// Wakes readers: a slot is free, or there is more to read. Helpers wait for the
+// first reader to find a batch that they can help with; it may be busy with
+// one.
 static void wake_locked(struct input *in)
 {
     pthread_cond_broadcast(&in->changed);
@@ -383,7 +386,7 @@ static void wake_locked(struct input *in)
         pthread_cond_signal(&in->help);
 }
 
-// What a reader would find to do.
+// Returns true if a reader would find something to do.
 static bool more_locked(const struct input *in)
 {
     bool vacant = false;
@@ -406,9 +409,9 @@ static bool more_locked(const struct input *in)
     return false;
 }
 
-// A reader that shares the consumer's core would run as soon as it is woken,
-// and wait for the lock: so it is free by then. And one that finds nothing to
-// do costs two switches for nothing.
+// Unlocks and wakes readers. A reader that shares the consumer's core would run
+// as soon as it is woken, and wait for the lock: so it is free by then. And a
+// reader that has nothing to do is not woken: that would cost two switches.
 static void unlock_and_wake(struct input *in)
 {
     bool more = more_locked(in), help = in->shared > 0;
@@ -441,8 +444,8 @@ static void give_back(struct input *in, struct slot *s)
     s->pinned = (struct space){0};
 }
 
-// Of a slot that is TAKEN, so nobody else looks at it. Without memory of that
-// kind its batches are copied once more, as those before.
+// Moves a slot, which is TAKEN, so that no other thread looks at it, to pinned
+// memory. If there is none, its batches are copied once more, as before.
 static void pin(struct input *in, struct slot *s)
 {
     const struct input_memory *m = &in->memory;
@@ -572,7 +575,7 @@ static bool drop_locked(struct input *in, const struct input_run *run,
             freed = true;
         } else if (s->state == SLOT_FILLING) {
             s->stale = true;
-            if (s->readers == 0) { // it lies between two parts
+            if (s->readers == 0) { // no thread reads a part of it
                 enter_locked(s, SLOT_FREE);
                 freed = true;
             }
@@ -581,7 +584,8 @@ static bool drop_locked(struct input *in, const struct input_run *run,
     return freed;
 }
 
-// The whole ring holds what is not wanted now: makes space for `run`.
+// Makes space for `run` if the whole ring holds batches that are not wanted
+// now.
 static void steal_locked(struct input *in, const struct input_run *run)
 {
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
@@ -593,15 +597,15 @@ static void steal_locked(struct input *in, const struct input_run *run)
 
         if (s->state != SLOT_READY || s->run == run)
             continue;
-        // Its run begins again: it is one that was not asked for yet.
+        // That run begins again from step 0: no step of it was asked for yet.
         s->run->next = 0;
         drop_locked(in, s->run, ALL);
         return;
     }
 }
 
-// The slot with this step, READY or FILLING. If nobody is about to read it,
-// somebody is told to.
+// Returns the slot with this step, READY or FILLING. If no thread is about to
+// read it, the run goes to the front of the list.
 static struct slot *find_locked(struct input *in, struct input_run *run,
                                 uint32_t step)
 {
@@ -614,8 +618,8 @@ static struct slot *find_locked(struct input *in, struct input_run *run,
     }
     drop_locked(in, run, ALL);
     run->next = step;
-    run->asked = true;       // whatever its share is
-    list_remove(&run->node); // it is the one to be read first now
+    run->asked = true;       // wanted even outside its share
+    list_remove(&run->node); // this run is read first now
     list_push_front(&in->runs, &run->node);
     steal_locked(in, run);
     wake_locked(in);
@@ -638,14 +642,15 @@ enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
             break;
         pthread_cond_wait(&in->changed, &in->lock);
     }
-    freed = drop_locked(in, run, step); // those before it, if some were skipped
+    // drops batches of steps that were skipped
+    freed = drop_locked(in, run, step);
     rc = s->rc;
     enter_locked(s, rc == SL_OK ? SLOT_TAKEN : SLOT_FREE);
     if (rc == SL_OK)
         *out = s->batch;
     else if (err != NULL)
         *err = s->err;
-    if (freed || rc != SL_OK) // else there is nothing to be woken for
+    if (freed || rc != SL_OK) // else readers have nothing new to do
         unlock_and_wake(in);
     else
         pthread_mutex_unlock(&in->lock);
@@ -687,8 +692,8 @@ static struct slot *taken(struct input *in, const struct batch *batch)
 
 // Where reading is cheap, a reader is woken for half a ring and not for each
 // batch, and after the lock is free: where it shares a core with the compute
-// thread, it sleeps once every other step and not twice a step. Whoever wants a
-// batch that nobody reads wakes it anyway (find_locked).
+// thread, it sleeps once every other step and not twice a step. A consumer that
+// wants a batch which no thread reads wakes it anyway (find_locked).
 void input_put(struct input *in, const struct batch *batch)
 {
     struct slot *s = in->memory.get == NULL || batch->pinned || in->full

@@ -5,8 +5,8 @@
 // [first + k batch, ...) of an order. A thread of its own reads them into a
 // ring of slots, the run in use first, so that the next lease's first batches
 // are there when the present closure ends. A run may be read from any step, in
-// any order: what was read in vain is thrown away. Who wants only some of the
-// steps says which (input_share), and no others are read ahead.
+// any order: what was read in vain is thrown away. A consumer that wants only
+// some of the steps says which (input_share), and no others are read ahead.
 //
 // Where reading a sample is work (data_shared: images are decoded), more
 // threads help it, a few samples at a time. Which samples a batch holds, and at
@@ -21,14 +21,13 @@
 //   input_put, ... input_close(run)
 //
 // Threads  input_open, _get, _put, _ready, _close, _memory, _free: one consumer
-//          (the compute
-// thread);
-//          input_open may also be called by others. The data of a run is read
-//          by the input threads, from open until close has returned.
+//          (the compute thread); input_open may also be called by other
+//          threads. The data of a run is read by the input threads, from open
+//          until close has returned.
 // Memory   A run is the caller's and lives from open to the end of close. A
 //          batch is borrowed from get to put. Slots keep their buffers, so a
 //          steady state allocates nothing.
-// Errors   input_get: what reading said, see data.h.
+// Errors   input_get: those of data_read (data.h).
 #ifndef WORKER_DATA_INPUT_H
 #define WORKER_DATA_INPUT_H
 
@@ -42,12 +41,13 @@
 #include "worker/data/data.h"
 
 #define INPUT_SLOTS 4
-#define INPUT_THREADS 16 // by default at most
+#define INPUT_THREADS 16 // most threads by default
 #define INPUT_THREADS_MAX 256
 
 struct input;
 
-// Of each `period` steps only [from, end) are wanted. Period 0: all are.
+// Restricts a run to steps [from, end) of each `period` steps. Period 0: all
+// steps.
 struct input_share {
     uint32_t period, from, end;
 };
@@ -56,58 +56,61 @@ struct input_run {
     struct data *data;
     bool shuffle; // false: position is the sample's number
     struct order order;
-    uint64_t epoch;        // for the digest
-    uint64_t first, count; // positions
+    uint64_t epoch;        // the digest depends on it
+    uint64_t first, count; // positions in the order
     uint32_t batch;
     uint64_t job, closure;    // for spans.h
-    struct input_share share; // before input_open, or by input_share
-    struct pulse *pulse;      // of whom it is for; NULL: nobody's
+    struct input_share share; // set before input_open, or by input_share
+    struct pulse *pulse;      // of the attempt that it is read for, or NULL
 
     // The input's own, under its lock.
     struct list_node node;
-    uint32_t next; // step to read next
-    bool asked;    // somebody waits for it
+    uint32_t next; // next step to read
+    bool asked;    // the consumer waits for `next`
 };
 
 struct batch {
     void *x; // f32 or u8: data_is_u8
     void *y;
-    bool pinned; // both lie in what input_memory gave
+    bool pinned; // both lie in memory from input_memory
     uint32_t n;  // samples
     uint32_t step;
     uint64_t digest; // sum of schedule_digest over its samples
 };
 
+// Return the number of steps of a run, and of samples in one.
 uint32_t input_run_steps(const struct input_run *run);
 uint32_t input_run_samples(const struct input_run *run, uint32_t step);
 
-// With so many threads; 0: one per core this process may use, up to
+// Starts `threads` threads; 0: one per core this process may use, at most
 // INPUT_THREADS.
 enum sl_err input_new(struct input **out, unsigned threads,
                       struct sl_error *err);
-void input_free(struct input *in); // all runs are closed; NULL is allowed
+void input_free(struct input *in); // close all runs before; NULL is allowed
 
-// Memory for batches from now on; it is called by the consumer only. NULL: all
-// of it is given back; no run is open then, and no batch is taken.
+// Sets where memory for batches comes from, called by the consumer only. NULL:
+// all of it is given back; no run is open then, and no batch is taken.
 struct input_memory {
-    void *(*get)(void *arg, size_t bytes); // NULL: there is no more
+    void *(*get)(void *arg, size_t bytes); // returns NULL if memory is out
     void (*give)(void *arg, void *at, size_t bytes);
     void *arg;
 };
 void input_memory(struct input *in, const struct input_memory *m);
 
-// Starts reading, behind the runs that are open already.
+// Starts reading a run, behind the runs that are open already.
 void input_open(struct input *in, struct input_run *run);
 
-// Waits for the batch of that step.
+// Waits for the batch of a step and lends it until input_put.
 enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
                       struct batch *out, struct sl_error *err);
 void input_put(struct input *in, const struct batch *batch);
 
-// True if the batch of that step has been read: input_get does not wait.
+// Returns true if the batch of a step has been read, so that input_get does not
+// wait.
 bool input_ready(struct input *in, const struct input_run *run, uint32_t step);
 
-// From now on these are wanted; nothing changes if they are already.
+// Sets the share of steps that is wanted from now on; a share that is set
+// already changes nothing.
 void input_share(struct input *in, struct input_run *run,
                  struct input_share share);
 

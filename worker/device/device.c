@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/device.c -- what a job has on a device; see device.h.
+// worker/device/device.c -- a job's streams and memory on a device; see
+// device.h.
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -73,7 +74,8 @@ void device_unstage(struct device *d)
 
 // ---- making and freeing
 
-// A module that knows of events knows of recording too: they came together.
+// Returns true if the backend has events. A module that has them has recording
+// too: they came together.
 static bool has_events(const struct kern_backend *b)
 {
     return b->size >= offsetof(struct kern_backend, fault) + sizeof(b->fault) &&
@@ -107,7 +109,7 @@ static enum sl_err make_vectors(struct device *d, size_t bytes)
     if (rc != SL_OK)
         return rc;
     memset(d->params.host.at, 0, bytes);
-    memset(d->grads.host.at, 0, bytes); // what no op writes stays 0
+    memset(d->grads.host.at, 0, bytes); // elements that no op writes stay 0
     rc = d->b->fill(d->in, d->grads.device.at, 0, bytes);
     return rc == SL_OK ? d->b->stream_sync(d->in) : rc;
 }
@@ -145,7 +147,7 @@ void device_free(struct device *d)
 {
     if (d == NULL)
         return;
-    if (d->out != NULL) // all three were made
+    if (d->out != NULL) // the last of the three streams
         (void)device_settle(d, NULL);
     device_unstage(d);
     for (unsigned i = 0; i < DEVICE_SLOTS; i++) {

@@ -8,8 +8,8 @@
 //   compute            (arrived) ops ... ops (arrived) ops ...  (computed)
 //   out                             (ready) loss, gradients -> host  (done)
 //
-// With the loss, and before each gradient, goes what the device has counted in
-// it: two numbers of a range, so that the host need not look through it.
+// With the loss, and before each gradient, go the numbers that the device has
+// counted in it, two per range, so that the host need not look through it.
 //
 //   arrived   compute waits: all that `in` was given before these ops
 //   ready     out waits: the ops before a gradient is whole
@@ -22,10 +22,10 @@
 //
 // The ops between two points at which the host must look (wait for a range,
 // hand one out) are a segment. A program's first step runs them one by one:
-// libraries load their code then. From its second one on a segment is
-// recorded, once per address of the batch, and then run by one call. What
-// changes between steps (scale, keys) lies in device memory, so that recordings
-// stay right; they are made again if an address has changed.
+// libraries load their code then. From the program's second step on a segment
+// is recorded, once per address of the batch, and then run by one call. Numbers
+// that change between steps (scale, keys) lie in device memory, so that
+// recordings stay right; they are made again if an address has changed.
 //
 // Threads  the compute thread, or a mate's (team.h): that of the kern_dev.
 // Memory   device_free waits for all that was enqueued; programs placed here
@@ -43,34 +43,37 @@
 struct device;
 struct device_program;
 
+// Makes streams and vectors of `elements` elements on `dev`. SL_ENOMEM.
 enum sl_err device_new(struct device **out, struct kern_dev *dev,
                        uint64_t elements, struct sl_error *err);
 void device_free(struct device *d); // NULL is allowed
 
-// The host's flat vectors: parameters and gradient.
+// Return the host's flat vectors: parameters and gradient.
 float *device_params(struct device *d);
 float *device_grads(struct device *d);
 
-// Waits until nothing is under way.
+// Waits until no op and no copy is under way.
 enum sl_err device_settle(struct device *d, struct sl_error *err);
 
-// A program of this job. `overlap` and `ranges` are NULL for one that does not
-// train; `clips` is the job's model if it clips by a norm. All are borrowed.
+// Places a program of this job on the device. `overlap` and `ranges` are NULL
+// for a program that does not train; `clips` is the job's model if it clips by
+// a norm. All are borrowed.
 enum sl_err device_place(struct device_program **out, struct device *d,
                          struct program *p, const struct overlap *overlap,
                          const struct overlap_range *ranges,
                          const struct model *clips, struct sl_error *err);
-void device_program_free(struct device_program *p); // NULL; after a settle
+// NULL is allowed; call device_settle before
+void device_program_free(struct device_program *p);
 
-// What becomes of a step's gradients.
+// Where the gradients of a step go.
 enum device_way {
-    DEVICE_GIVES, // they come out
-    DEVICE_HOLDS, // they stay on the device, only the loss comes out
-    DEVICE_KEEPS, // until they are clipped
-    DEVICE_SUMS,  // with those of other devices: device_sum
+    DEVICE_GIVES, // to the host's memory
+    DEVICE_HOLDS, // nowhere: only the loss comes out
+    DEVICE_KEEPS, // to the host's memory, after device_clip
+    DEVICE_SUMS,  // into a sum with those of other devices: device_sum
 };
 
-// The parts of a step, as step.h has them.
+// The parts of a step; step.h says what each does.
 enum sl_err device_begin(struct device *d, struct device_program *p,
                          const struct batch *batch, enum device_way way,
                          struct sl_error *err);
@@ -82,44 +85,48 @@ enum sl_err device_run(struct device *d, float *grads, uint32_t first,
                        uint32_t end, struct pulse *pulse, struct sl_error *err);
 enum sl_err device_take_stats(struct device *d, struct sl_error *err);
 enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err);
-// Of a range that was taken; of a step that is kept, once its loss is known.
+// Returns true if the gradient of a range is finite: of a range that was taken,
+// or of a step that is kept, once its loss is known.
 bool device_finite(const struct device *d, uint32_t range);
 enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
                         double global_clipnorm, struct sl_error *err);
-// Instead of another micro-batch behind those that were held: their gradients
-// come out. `p` is the program of the last of them.
+// Sends out the gradients of micro-batches that were held, without another
+// micro-batch behind them. `p` is the program of the last of them.
 enum sl_err device_let_go(struct device *d, struct device_program *p,
                           float *grads, struct sl_error *err);
 
-// Devices whose gradients become one sum on them (device_sum.c): all[n] of
-// them, of whom this is `self`. The array and the ranges are borrowed, and
-// whole when the first step begins. On failure nothing has changed.
+// Prepares sums of gradients on the devices all[0..n) (device_sum.c), of which
+// `d` is number `self`. The array and the ranges are borrowed, and whole when
+// the first step begins. On failure nothing has changed.
 enum sl_err device_meet(struct device *d, struct device *const *all, unsigned n,
                         unsigned self, const struct overlap_range *ranges,
                         uint32_t count, struct sl_error *err);
-// Frees what that made; nothing is under way, and none of them computes with it
-// any more. It may not have met any.
+// Frees what device_meet made, if it was called. No step is under way, and no
+// device of the sum is used for one any more.
 void device_part(struct device *d);
-// Of a step that is summed, when device_run has returned for its last op on all
-// of them, on all of them and in one order (that of one of them: device_order):
-// a slice of each range comes out. device_take waits for it.
+// Sums the gradients of a step over all devices: called on each when device_run
+// has returned for the last op on all, with one `order` (device_order of one of
+// them). A slice of each range comes out; device_take waits for it.
 enum sl_err device_sum(struct device *d, float *grads, const uint32_t *order,
                        struct sl_error *err);
 const uint32_t *device_order(const struct device *d);
-// Of the slice of a range that was taken; any thread.
+// Returns true if our slice of a range that was taken is finite; any thread.
 bool device_sum_finite(const struct device *d, uint32_t range);
 
-// A batch of the step after this one, which is not needed any more when this
-// returns; unless it is pinned: then it goes back to `in` when it is unstaged,
-// or by whom device_staged gives it to. Only the first n samples are copied,
-// with which a program of such batches begins; 'in' may be NULL.
+// Copies the first `n` samples of the next step's batch to the device; a
+// program for `n` samples will begin with it. The batch is the caller's again
+// when this returns, unless it is pinned: then it goes back to `in` by
+// device_unstage, or by the caller that device_staged gives it to. `in` may be
+// NULL.
 enum sl_err device_stage(struct device *d, const void *run, struct input *in,
                          const struct batch *batch, uint32_t n,
                          struct sl_error *err);
+// Returns true, with the batch in *out, if the batch of that step was staged.
 bool device_staged(struct device *d, const void *run, uint32_t step,
                    struct batch *out);
+// Forgets staged batches and gives pinned ones back.
 void device_unstage(struct device *d);
-// The host may have the batch's memory again: it has been copied.
+// Waits until the batch has been copied: its memory is the host's again.
 enum sl_err device_free_batch(struct device *d, const struct batch *batch);
 
 #endif

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/device_check.c -- what a device says of its gradient: is it
+// worker/device/device_check.c -- the checks of a gradient on its device: is it
 // finite, how long is it; and clipping by a norm.
 //
-// Behind the last op of a range UNSCALE_CHECK counts what is not finite in it;
-// where the job clips, it adds up the squares of every trainable variable when
-// all ops are done. Their words lie in the block behind the loss, in the order
-// in which ranges leave, so that they go out with it: two numbers of a range.
+// Behind the last op of a range UNSCALE_CHECK counts the values that are not
+// finite; where the job clips, it adds up the squares of each trainable
+// variable when all ops are done. Their words lie in the block behind the loss,
+// in order of the ranges' leaving, so that they go out with it: two numbers of
+// a range.
 //
 //   block   ... stats | outputs | checks [range] | norms [variable] | factors,
 //   one
 //
-// The scale of all these is one: what they write over the gradient is the
-// gradient. When it is clipped, it is the factor.
+// The scale of all these is one, so they write the gradient over itself. When
+// the gradient is clipped, the scale is the factor.
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -198,7 +199,7 @@ bool device_finite(const struct device *d, uint32_t range)
     const struct device_program *p = d->p;
 
     if (p->check.ranges[p->check.place_of[range]] == NULL)
-        return true; // 0, since nothing writes it
+        return true; // 0: no op writes the range
     return word(p, p->check.ranges_at +
                        p->check.place_of[range] * DEVICE_WORD)[1] == 0;
 }

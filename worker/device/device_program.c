@@ -23,7 +23,7 @@ static size_t lay(struct device_program *p, enum program_place place, size_t at)
     return at + ((bytes + KERN_ALIGN - 1) & ~(size_t)(KERN_ALIGN - 1));
 }
 
-// What changes lies together: it is one copy.
+// Lays out the block. What changes lies together, so that it is one copy.
 static size_t lay_all(struct device_program *p)
 {
     size_t at = 0;
@@ -51,7 +51,8 @@ static void put(struct device_program *p, struct kern_mem own, unsigned place)
     memcpy((uint8_t *)p->block.host.at + p->offset[place], own.at, own.bytes);
 }
 
-// Without dropout and with one scale there is nothing to do.
+// Copies scale and keys if they have changed: not without dropout and with one
+// scale.
 enum sl_err device_program_upload(struct device_program *p)
 {
     struct device *d = p->d;
@@ -64,7 +65,7 @@ enum sl_err device_program_upload(struct device_program *p)
         if (own.bytes == 0 || !changes((enum program_place)i) ||
             is_there(p, own, i))
             continue;
-        if (!stale) { // the copy of the step before may still read it
+        if (!stale) { // the copy for the step before may still read it
             rc = device_await(d, p->uploaded);
             if (rc != SL_OK)
                 return rc;
@@ -98,7 +99,7 @@ static enum sl_err make_block(struct device_program *p)
     device_check_put(p);
     rc = d->b->copy(d->in, p->block.device.at, p->block.host.at, bytes,
                     KERN_TO_DEVICE);
-    // Compute waits for `in` at every step's beginning.
+    // `compute` waits for `in` at the beginning of every step.
     return rc == SL_OK ? d->b->event_record(p->uploaded, d->in) : rc;
 }
 
@@ -121,7 +122,8 @@ static void note_batch(struct device_program *p, struct device_segment *s,
     }
 }
 
-// Where the host looks: before an op that waits, behind one that hands out.
+// Marks where segments begin: before an op that waits, behind one that hands
+// out.
 static void mark_cuts(const struct device_program *p, bool *cut)
 {
     cut[p->p->count] = true;
@@ -133,7 +135,7 @@ static void mark_cuts(const struct device_program *p, bool *cut)
     }
 }
 
-// Ranges whose gradient no later op touches.
+// Notes the ranges that are whole behind the segment: no later op touches them.
 static void note_whole(const struct device_program *p, struct device_segment *s)
 {
     const struct overlap *o = p->overlap;
@@ -178,7 +180,7 @@ static enum sl_err make_segments(struct device_program *p)
 
 static uint64_t moved(const struct device_program *p)
 {
-    return p->d->moved + p->p->memory->moved; // both only rise
+    return p->d->moved + p->p->memory->moved; // both counts only rise
 }
 
 static void places(uint8_t *at[PROGRAM_PLACES], const struct device_program *p)
@@ -210,7 +212,8 @@ static enum sl_err enqueue(struct device_program *p,
                        : device_fail(p->d, rc, "looking at a gradient", err);
 }
 
-// Only `compute` records, and only what is enqueued on it: the ops.
+// Records a segment. Only `compute` records, and only what is enqueued on it:
+// the ops.
 static enum sl_err record(struct device_program *p,
                           const struct device_segment *s,
                           struct kern_plan **out, struct sl_error *err)
@@ -232,7 +235,7 @@ static enum sl_err record(struct device_program *p,
     return rc;
 }
 
-// Slower, but right.
+// Gives up recording: starting kernels one by one is slower, but right.
 static void do_without(struct device_program *p, const struct sl_error *err)
 {
     p->direct = true;
@@ -253,7 +256,7 @@ enum sl_err device_program_run(struct device_program *p,
         s->end - s->first + s->whole_end - s->whole_first < 2)
         return enqueue(p, s, pulse, err);
     if (*plan == NULL || s->recorded[slot].moved != moved(p)) {
-        kern_plan_free(*plan); // one under way is freed when it is over
+        kern_plan_free(*plan); // a plan under way is freed when it has run
         *plan = NULL;
         rc = record(p, s, plan, &why);
         if (rc == SL_ELOST)

@@ -8,12 +8,12 @@
 //   - A slot: `in` waits for its `used`. Its pinned half, and a batch that is
 //     pinned itself: the host waits for its `copied`.
 //   - A range of the host's parameters is read by the copy that fresh() makes.
-//     Nobody writes to it before the range is sent, which is after take(): by
-//     then ops that waited for the copy are done.
+//     The sync does not write to it before the range is sent, which is after
+//     take(): by then ops that waited for the copy are done.
 //   - A range of the host's gradient is written after the sync was waited for
 //     (before its first op), and not after take().
 //   - A range of the device's gradient, and the loss there: the step before
-//     was taken, or settled. One that is held gave out its loss alone.
+//     was taken, or settled. A step that is held gave out its loss alone.
 // A step that is given up is settled.
 #include <assert.h>
 #include <string.h>
@@ -22,7 +22,8 @@
 
 // ---- batches
 
-// By way of the pinned half, unless the input's memory is pinned itself.
+// Copies a part of a batch to the device, by way of the pinned half unless the
+// input's memory is pinned itself.
 static enum sl_err copy_in(struct device *d, struct device_pair *to,
                            const void *from, size_t bytes, bool pinned)
 {
@@ -40,8 +41,9 @@ static enum sl_err copy_in(struct device *d, struct device_pair *to,
     return d->b->copy(d->in, to->device.at, from, bytes, KERN_TO_DEVICE);
 }
 
-// Rare: a batch is larger than all before. Then nothing else is under way in
-// this slot, but for what was staged in vain.
+// Makes a slot large enough. Rarely needed: for a batch larger than all before.
+// Then no other copy or op uses this slot, except a batch that was staged in
+// vain.
 static enum sl_err slot_grow(struct device *d, struct device_slot *s, size_t x,
                              size_t labels)
 {
@@ -60,8 +62,8 @@ static enum sl_err slot_grow(struct device *d, struct device_slot *s, size_t x,
                        : rc;
 }
 
-// The batch into a slot: into pinned memory now, to the device when the ops
-// that read the slot last are done.
+// Puts the batch into a slot: into pinned memory now, to the device when the
+// ops that read the slot last are done.
 static enum sl_err slot_fill(struct device_program *p, struct device_slot *s,
                              const struct batch *batch, uint32_t n)
 {
@@ -72,7 +74,7 @@ static enum sl_err slot_fill(struct device_program *p, struct device_slot *s,
 
     if (rc == SL_OK)
         rc = device_await(d, s->copied);
-    device_slot_unstage(s); // what was there was staged in vain
+    device_slot_unstage(s); // a batch in the slot was staged in vain
     if (rc == SL_OK)
         rc = d->b->event_wait(d->in, s->used);
     if (rc == SL_OK)
@@ -130,7 +132,7 @@ enum sl_err device_free_batch(struct device *d, const struct batch *batch)
 
         if (s->batch.x != batch->x)
             continue;
-        s->staged = false; // it was not begun with
+        s->staged = false; // no step begins with it
         s->lender = NULL;
         rc = device_await(d, s->copied);
     }
@@ -210,8 +212,8 @@ enum sl_err device_vector(struct device *d, const float *params, uint64_t name,
 
 // ---- the ops
 
-// What follows on compute waits for all that `in` was given so far: it is in
-// order, so this is the batch, the values and the parameters that are fresh.
+// Makes the following ops on `compute` wait for all that `in` was given so far:
+// it works in order, so this is the batch, the values and the fresh parameters.
 static enum sl_err gate(struct device *d)
 {
     enum sl_err rc;
@@ -223,7 +225,7 @@ static enum sl_err gate(struct device *d)
     return rc == SL_OK ? d->b->event_wait(d->compute, d->arrived) : rc;
 }
 
-// Bytes [from, end) of the program's block.
+// Copies bytes [from, end) of the program's block to the host.
 static enum sl_err copy_words(struct device *d, size_t from, size_t end)
 {
     struct device_program *p = d->p;
@@ -233,8 +235,8 @@ static enum sl_err copy_words(struct device *d, size_t from, size_t end)
                       KERN_TO_HOST);
 }
 
-// The loss goes out first, so it is there when any gradient is; and with it
-// what lies behind it up to `end`: words of ranges, and of variables.
+// Sends the loss out first, so that it is known when any gradient is; and with
+// it the words behind it up to `end`: those of ranges and of variables.
 static enum sl_err tell(struct device *d, size_t end)
 {
     struct device_program *p = d->p;
@@ -252,12 +254,12 @@ static enum sl_err tell(struct device *d, size_t end)
     return rc == SL_OK ? d->b->event_record(p->stats, d->out) : rc;
 }
 
-// What the device has found in ranges [first, end) of overlap.by_send.
+// Sends out the words of ranges [first, end) of overlap.by_send.
 static enum sl_err tell_ranges(struct device *d, uint32_t first, uint32_t end)
 {
     size_t at = d->p->check.ranges_at;
 
-    if (!d->loss_sent) // and in those before, which no op touches
+    if (!d->loss_sent) // with the words of ranges before, which no op touches
         return tell(d, at + end * 2 * sizeof(double));
     return copy_words(d, at + first * 2 * sizeof(double),
                       at + end * 2 * sizeof(double));
@@ -291,7 +293,7 @@ static bool touches_any(const struct device_program *p, uint32_t first,
     return first < end;
 }
 
-// Behind the ops of a segment: ranges that none of the others touches.
+// Hands out, behind the ops of a segment, the ranges that no later op touches.
 static enum sl_err hand_out_behind(struct device *d, float *grads,
                                    const struct device_segment *s)
 {
@@ -331,7 +333,7 @@ static enum sl_err finish(struct device *d)
     d->p->warm = true;
     if (!d->loss_sent)
         rc = let_out_follow(d);
-    if (rc == SL_OK) // of a step that is kept all that was counted
+    if (rc == SL_OK) // a step that is kept sends all its words
         rc = tell(d, d->kept ? d->p->check.factors_at : 0);
     if (rc == SL_OK)
         rc = d->b->event_record(d->slot[d->at].used, d->compute);
@@ -368,7 +370,7 @@ enum sl_err device_run(struct device *d, float *grads, uint32_t first,
     return rc;
 }
 
-// ---- what has come out
+// ---- words and gradients that have come out
 
 static void take_words(struct device_program *p, enum program_place place)
 {

@@ -2,17 +2,17 @@
 // worker/device/device_sum.c -- the gradients of a team's devices become one
 // sum, on them.
 //
-// Each range is cut into a slice for each device. Behind all ops each gets the
-// others' gradients of its slice, adds all of them up in the order of the
-// devices, looks whether the sum is finite, and gives the slice out. So the
-// bits are those of a sum in host memory, and of every gradient one part goes
-// out where all of it would.
+// Each range is cut into a slice for each device. Behind all ops each device
+// gets the others' gradients of its slice, adds all of them up in the order of
+// the devices, looks whether the sum is finite, and gives the slice out. So the
+// bits are those of a sum in host memory, and one part of every gradient goes
+// out instead of all of it.
 //
 //   compute   ... (whole: of a range)
 //   out       all devices' whole -> exchange -> add -> check -> host (done)
 //
-// Nobody overwrites what another one still reads: before the next step writes a
-// gradient, the host has waited for every range of every device.
+// No device overwrites what another one still reads: before the next step
+// writes a gradient, the host has waited for every range of every device.
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -156,7 +156,7 @@ enum sl_err device_mark_whole(struct device *d, uint32_t range)
                : SL_OK;
 }
 
-// Where the others' parts of our slice come to.
+// Returns the space for another member's part of our slice.
 static float *scratch_of(const struct device_meeting *m, unsigned member)
 {
     unsigned place = member < m->self ? member : member - 1;

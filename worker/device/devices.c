@@ -85,7 +85,7 @@ static void open_one(struct found *f)
     kern_close(dev);
 }
 
-// Of a kind that one worker may drive together: for people.
+// The devices of one backend that a worker may drive together, for people.
 struct together {
     unsigned count;
     char names[160];
@@ -112,7 +112,7 @@ static enum sl_err put_together(struct buf *out, const struct together *t)
                              t->names);
 }
 
-// All devices of one backend, or the line that says there is none.
+// Lists all devices of one backend, or says that it has none.
 static enum sl_err list_backend(struct buf *out, const struct kern_backend *b,
                                 bool json)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/devices.h -- what this host can compute on, for people and
+// worker/device/devices.h -- the list of this host's devices, for people and
 // programs.
 //
 // Threads  main, before the daemon starts. Each device is opened and closed.
@@ -9,10 +9,10 @@
 
 #include "common/base/buf.h"
 
-// One line per device, best first: its name for --device, and what it is or
-// why it is of no use; and one for those that may compute together. With json
-// an array of objects {device, usable, and either name, bytes, dtypes and what
-// there is to say about it, or why} on one line.
+// Appends one line per device to *out, best first: its name for --device, and
+// what it is or why it is of no use; and one line for those that may compute
+// together. With `json` an array of objects {device, usable, and either name,
+// bytes, dtypes and about, or why} on one line.
 enum sl_err devices_list(struct buf *out, bool json);
 
 #endif

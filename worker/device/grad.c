@@ -8,8 +8,8 @@
 
 #include "common/base/num.h"
 
-// The moving statistics among elements [first, first + count), times a number
-// that depends on their momentum.
+// Multiplies the moving statistics among elements [first, first + count) by a
+// number that depends on their momentum.
 static void scale_statistics(float *g, const struct model *model,
                              uint64_t first, uint64_t count, uint32_t n,
                              double (*factor)(double momentum, uint32_t n))
@@ -35,9 +35,9 @@ static double kept_after(double momentum, uint32_t n)
     return pow(momentum, n);
 }
 
-// After k of them a shard makes momentum^k w + (1 - momentum^k) pushed of its
-// w, and one move for each, momentum^k w + sum (1 - momentum) momentum^(k - i)
-// s_i: hence the factor.
+// After k micro-batches a shard makes momentum^k w + (1 - momentum^k) pushed of
+// its w; one move per micro-batch would make momentum^k w + sum (1 - momentum)
+// momentum^(k - i) s_i of it: hence the factor.
 void grad_statistics(float *g, const struct model *model, uint64_t first,
                      uint64_t count, uint32_t batches)
 {
@@ -52,7 +52,7 @@ void grad_statistics_share(float *g, const struct model *model, uint64_t first,
         scale_statistics(g, model, first, count, after, kept_after);
 }
 
-// By bits, which the compiler makes one vector loop of.
+// Tests bits, which the compiler makes one vector loop of.
 bool grad_finite(const float *g, size_t n)
 {
     uint32_t bad = 0;

@@ -9,7 +9,7 @@
 //
 // Threads  the compute thread's: pure, but for the struct.
 // Memory   none.
-// Units    powers of two, unless somebody says otherwise.
+// Units    powers of two, unless the job says otherwise.
 // Errors   none.
 #ifndef WORKER_DEVICE_LOSS_SCALE_H
 #define WORKER_DEVICE_LOSS_SCALE_H
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define LOSS_SCALE_START 32768.0
-#define LOSS_SCALE_GROWTH 2000 // finite steps in a row
+#define LOSS_SCALE_GROWTH 2000 // finite steps in a row that double it
 
 struct loss_scale {
     double s;
@@ -26,12 +26,13 @@ struct loss_scale {
     uint32_t good, growth;
 };
 
-// `fixed` > 0: that, for ever. Else dynamic, from what another worker last had
-// (`known`; 0: nobody said) or LOSS_SCALE_START.
+// Sets a fixed scale if `fixed` > 0; else a dynamic one that begins at `known`,
+// another worker's last scale, or at LOSS_SCALE_START if `known` is 0.
 void loss_scale_init(struct loss_scale *l, double fixed, double known);
 
-// After a step. True if its gradient is not finite and the scale may be why:
-// it was made smaller, and the next step may do better.
+// Adjusts the scale after a step. Returns true if the step's gradient is not
+// finite and the scale may be why: it was made smaller, and the next step may
+// do better.
 bool loss_scale_step(struct loss_scale *l, bool finite);
 
 #endif

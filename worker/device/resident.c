@@ -9,7 +9,7 @@
 //   - The gradient on the device: `out` has copied it, or is settled, before a
 //     rank knows the sum; `in` waits for the update before.
 //   - The gradient of the host, and the constants: the host waits for `copied`.
-//     A step that gave its gradient out since came behind that copy.
+//     A step that has given its gradient out since came behind that copy.
 #include "worker/device/resident.h"
 
 #include <assert.h>
@@ -24,11 +24,11 @@ struct resident {
     struct device *d;
     struct optim optim;
     unsigned slots;
-    uint32_t runs; // at most
+    uint32_t runs; // most runs of an update
     struct kern_mem slot[OPTIM_SLOTS_MAX];
     struct kern_mem aside; // the values, while a step reads others
     struct device_pair consts;
-    struct kern_event *copied; // on in
+    struct kern_event *copied; // on `in`
     bool begun;                // parts of a gradient are on their way
 };
 
@@ -43,7 +43,7 @@ static size_t vector_bytes(const struct resident *r)
     return r->d->params.device.bytes;
 }
 
-// Where the values are at the moment.
+// Returns where an array is now: the values may stand aside.
 static float *array_at(const struct resident *r, unsigned array)
 {
     if (array > 0)
@@ -51,7 +51,7 @@ static float *array_at(const struct resident *r, unsigned array)
     return r->d->name == 0 ? r->d->params.device.at : r->aside.at;
 }
 
-// What comes on `in` may overwrite what ops and updates have read, and read
+// Lets later copies on `in` overwrite what ops and updates have read, and read
 // what they have written.
 static enum sl_err follow_compute(struct resident *r)
 {
@@ -115,7 +115,7 @@ enum sl_err resident_gradient(struct resident *r, uint64_t first, uint64_t n,
 
 enum sl_err resident_free_gradient(struct resident *r, struct sl_error *err)
 {
-    r->begun = false; // what was given of another one is in vain
+    r->begun = false; // parts of an earlier gradient are in vain
     return fail(r, device_await(r->d, r->copied),
                 "waiting for a copy to the device", err);
 }
@@ -200,12 +200,13 @@ enum sl_err resident_come_back(struct resident *r, struct sl_error *err)
     return fail(r, rc, "keeping parameters on the device", err);
 }
 
-// ---- are its bits the host's?
+// ---- the test of the device's bits
 
 #define TRIED 512
 #define ARRAYS (1 + OPTIM_SLOTS_MAX)
 
-// Numbers of many sizes; those of slots are sums of squares, or may be.
+// Returns a number; they have many sizes, and those of slots may be sums of
+// squares.
 static float number(uint32_t i, bool positive)
 {
     uint32_t h = (i + 1) * 2654435761u;
@@ -219,7 +220,7 @@ static float number(uint32_t i, bool positive)
 
 struct trial {
     uint64_t n;
-    float w[ARRAYS][TRIED], g[TRIED]; // as the host has them
+    float w[ARRAYS][TRIED], g[TRIED]; // the host's numbers
 };
 
 static enum sl_err begin_trial(struct resident *r, struct trial *t,
@@ -238,7 +239,7 @@ static enum sl_err begin_trial(struct resident *r, struct trial *t,
     return rc;
 }
 
-// What `resident_update` makes of it there, and the same here.
+// Makes one update on the device and the same one on the host.
 static enum sl_err try_update(struct resident *r, struct trial *t, uint64_t at,
                               bool moving, struct sl_error *err)
 {
@@ -265,7 +266,8 @@ static enum sl_err try_update(struct resident *r, struct trial *t, uint64_t at,
     return rc;
 }
 
-// A NaN is one, whichever: its gradient will not be finite either.
+// Returns true if all bits are equal. NaNs may differ: their gradient will not
+// be finite either.
 static bool same_bits(const float *a, const float *b, uint64_t n)
 {
     uint64_t i = 0;
@@ -291,7 +293,8 @@ static enum sl_err compare(struct resident *r, const struct trial *t,
     return rc;
 }
 
-// What no op writes of a gradient is 0, here and there.
+// Sets the gradient back to 0, on host and device: elements that no op writes
+// stay 0.
 static enum sl_err forget_trial(struct resident *r, struct sl_error *err)
 {
     size_t bytes = r->d->grads.device.bytes;

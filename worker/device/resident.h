@@ -6,15 +6,16 @@
 //   per update
 //     resident_gradient  a range of the host's gradient leaves for the device
 //     resident_update    the optimizer, run by run, behind all that
-//   resident_read      values and slots, when somebody wants them
+//   resident_read      values and slots, when they are wanted
 //
 // The values are what a step's ops read, so nothing is copied between an update
 // and the next step. An evaluation reads other parameters there: meanwhile they
 // stand aside.
 //
 // An update has the bits of optim_apply() (kernels/kern.h): so it does not
-// matter which of a job's workers has its parameters on a device. That is tried
-// when a resident is made, and a device that has other bits is not taken.
+// matter which of a job's workers has its parameters on a device. That is
+// tested when a resident is made, and a device that has other bits is not
+// taken.
 //
 // Threads  the compute thread.
 // Memory   resident_free, before the device's own; the device has one at most.
@@ -30,42 +31,45 @@
 
 struct resident;
 
-// Neighbours that are updated alike.
+// Neighbouring elements that are updated alike.
 struct resident_run {
     uint64_t first, elements;
-    bool moving; // a statistic, which no optimizer updates
+    bool moving; // statistics, which no optimizer updates
 };
 
-// For updates of so many runs. The values are undefined until they are written.
-// Nothing of a step is under way. SL_ENOTSUP: the device has no optimizers, or
-// other bits.
+// Makes a resident for updates of at most `runs` runs. The values are undefined
+// until they are written. No part of a step is under way. SL_ENOTSUP: the
+// device has no optimizers, or other bits.
 enum sl_err resident_new(struct resident **out, struct device *d,
                          const struct optim *o, uint32_t runs,
                          struct sl_error *err);
 void resident_free(struct resident *r); // NULL is allowed
-// So many vectors does it have besides the device's own.
+// Returns the number of its vectors besides the device's own.
 uint64_t resident_vectors(const struct resident *r);
 
-// Both wait.
+// Write and read `n` elements of an array from `first` on. Both wait.
 enum sl_err resident_write(struct resident *r, unsigned array, uint64_t first,
                            uint64_t n, const float *from, struct sl_error *err);
 enum sl_err resident_read(struct resident *r, unsigned array, uint64_t first,
                           uint64_t n, float *into, struct sl_error *err);
 
-// Of the host's vector of the device (device_grads), which stays as it is until
-// resident_free_gradient.
+// Copies a range of the host's gradient (device_grads) to the device; the range
+// must not change until resident_free_gradient.
 enum sl_err resident_gradient(struct resident *r, uint64_t first, uint64_t n,
                               struct sl_error *err);
 enum sl_err resident_free_gradient(struct resident *r, struct sl_error *err);
 
-// One update by the gradient that was given, with the constants of each run.
+// Makes one update by the gradient that was given, with the constants of each
+// run.
 enum sl_err resident_update(struct resident *r, const struct resident_run *run,
                             const struct optim_consts *consts, uint32_t count,
                             struct sl_error *err);
 
-// For device_vector: other parameters come. NULL: nobody has to go.
+// Puts the values aside, for device_vector: other parameters come. `r` may be
+// NULL.
 enum sl_err resident_make_way(struct resident *r, struct sl_error *err);
-// For step_fresh: the ops behind read them. Nothing, if they are there.
+// Brings the values back for step_fresh: the ops behind read them. Does nothing
+// if they are in place.
 enum sl_err resident_come_back(struct resident *r, struct sl_error *err);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "worker/device/grad.h"
 
-// What was lent to be staged, and was not begun with, goes back.
+// Gives back a batch that was lent to be staged and that no step began with.
 static void give_back(struct step *s)
 {
     struct batch batch;
@@ -87,7 +87,7 @@ enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
 {
     enum sl_err rc;
 
-    if (s->team != NULL) // they compute while the first one does
+    if (s->team != NULL) // the mates compute while the first member does
         team_run(s->team, end == s->program->count);
     if (s->device == NULL)
         return program_run(s->program, &s->io, first, end, err);
@@ -98,7 +98,8 @@ enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
     return rc;
 }
 
-// The norms of a sum are those of the whole.
+// Returns true if the sum must be whole before it is clipped: its norms are
+// those of all parts.
 static bool keeps_sum(const struct step *s)
 {
     return s->team != NULL && s->kept && !s->held;
@@ -163,7 +164,7 @@ enum sl_err step_clip(struct step *s, const struct model *model,
     return SL_OK;
 }
 
-// If the device is lost, nothing is under way any more.
+// Ends a step. If the device is lost, no op is under way any more.
 void step_stop(struct step *s)
 {
     enum sl_err rc = s->device == NULL ? SL_OK : device_settle(s->device, NULL);
@@ -210,7 +211,8 @@ enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
     return input_get(in, run, step, out, err);
 }
 
-// A device that is lost reads no more.
+// Puts a batch back when no device reads it; a device that is lost reads no
+// more.
 void step_put(struct step *s, struct input *in, const struct batch *batch)
 {
     if (batch->x == NULL)
@@ -234,7 +236,7 @@ enum sl_err step_look_ahead(struct step *s, struct input *in,
         !input_ready(in, run, step))
         return SL_OK;
     if (input_get(in, run, step, &batch, NULL) != SL_OK)
-        return SL_OK; // it will say it again when its turn comes
+        return SL_OK; // the step meets the error again in its turn
     rc = step_stage(s, run, in, &batch, err);
     if (rc != SL_OK || !batch.pinned)
         step_put(s, in, &batch);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/step.h -- a step, wherever it computes.
+// worker/device/step.h -- a step, in host memory or on devices.
 //
 //   begin   a batch; scale, samples and number of the program are set before
-//     fresh   these parameters are in the host's vector now
-//     run     ops that follow those before
+//     fresh   parameters of a range are in the host's vector now
+//     run     the next ops
 //     stats   then the program's loss is known
 //     take    then the gradient of a range is in the host's vector
-//     finite  is that; a device has counted while it computed
-//   stop    of a step that is given up, and before anybody else writes to the
-//           vectors that it read; what was staged is forgotten
+//     finite  whether that gradient is; a device has counted while it computed
+//   stop    after a step that is given up, and before any other code writes to
+//           the vectors that it read; staged batches are forgotten
 //
 // With a team (team_work.h) each member computes its part of the batch, and the
-// sum of their gradients is made when it is taken: it is the host that looks
-// whether it is finite, and clips it.
+// sum of their gradients is made when it is taken: the host looks whether it is
+// finite, and clips it.
 //
-// In host memory run() has computed when it returns, and the rest is nothing.
+// In host memory run() has computed when it returns, and the rest does nothing.
 // On a device run() enqueues, and gradients are on their way as soon as the
 // last op of their range is done; so the caller runs ahead: all ops first, then
 // take() by take(), while earlier layers still compute.
@@ -39,27 +39,28 @@
 #include "worker/device/team_work.h"
 
 struct step {
-    struct device *device; // NULL: in host memory
-    struct team_job *team; // others that compute parts of it; NULL: none
-    float *params, *grads; // the host's
-    // The device's own parameters are read; NULL: those that are fresh.
+    struct device *device; // NULL: computes in host memory
+    struct team_job *team; // devices that compute parts of it; NULL: none
+    float *params, *grads; // vectors in host memory
+    // Set: ops read its parameters, on the device. NULL: those that are fresh.
     struct resident *resident;
     struct pulse *pulse;
-    bool held, kept; // the next to begin is
+    bool held, kept; // apply to the next step_begin
 
-    // Of the step under way.
+    // The step under way.
     struct program *program;
     struct program_io io; // in host memory
 };
 
-// True if all is run first and taken then.
+// Returns true if all ops are run first, and the loss and gradients taken then.
 static inline bool step_runs_ahead(const struct step *s)
 {
     return s->device != NULL || s->team != NULL;
 }
 
-// What a step runs. `placed` is NULL in host memory, `mates` without a team;
-// with one the program is that of the first member's part (team_own).
+// The program that a step runs. `placed` is NULL in host memory, `mates`
+// without a team; with a team `program` is that of the first member's part
+// (team_own).
 struct step_program {
     struct program *program;
     struct device_program *placed;
@@ -69,46 +70,47 @@ struct step_program {
 enum sl_err step_begin(struct step *s, const struct step_program *p,
                        const struct batch *batch, struct sl_error *err);
 enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err);
-// All of s->params; once for a name, until a range is fresh. Not 0.
+// Makes all of s->params fresh, unless the device holds the vector `name` (not
+// 0) already.
 enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);
-// In host memory: the ops of the step under way, and of those to come, read
-// their parameters here from now on.
+// Makes ops in host memory, of this step and of those to come, read their
+// parameters at `params` from now on.
 void step_read_from(struct step *s, float *params);
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err);
 enum sl_err step_stats(struct step *s, struct sl_error *err);
-// Then, of programs that tell outputs: that of part k of the batch, which is
-// what lies behind the parts before it; NULL: there are no more.
+// Returns, after step_stats, the program that has the outputs of part `k` of
+// the batch; parts lie one behind the other. NULL: there are no more.
 const struct program *step_part(const struct step *s, unsigned k);
 enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
-// Of a range that was taken; or of a step that is kept, when all ops were run
-// and the loss is known.
+// Returns true if a range's gradient is finite: of a range that was taken; or
+// of a step that is kept, when all ops were run and the loss is known.
 bool step_finite(const struct step *s, uint32_t range,
                  const struct overlap_range *r);
-// Of a step that is kept, and finite. `program` was placed with `model`.
+// Clips a step that is kept, and finite. Its program was placed with `model`.
 enum sl_err step_clip(struct step *s, const struct model *model,
                       double clipnorm, double global_clipnorm,
                       struct sl_error *err);
 void step_stop(struct step *s);
 
-// On a device: starts copying the next step's batch, which is not needed any
-// more when this returns; unless it is pinned: then it is kept, and given back
-// to `in` if it is not begun with. Only after all ops of the step under way
+// Starts copying the next step's batch to a device. The batch is the caller's
+// again when this returns, unless it is pinned: then it is kept, and given back
+// to `in` if no step begins with it. Only after all ops of the step under way
 // were run.
 enum sl_err step_stage(struct step *s, const struct input_run *run,
                        struct input *in, const struct batch *batch,
                        struct sl_error *err);
-// True if that batch was staged: then it is begun with. Its x is NULL if it was
-// given back.
+// Returns true if the batch of that step was staged: then the step begins with
+// it. out->x is NULL if its memory was given back.
 bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
                  struct batch *out);
 
-// The batch of a step: that which was staged, or the input's; put back when the
-// step is over.
+// Gets the batch of a step, the one that was staged or the input's; step_put
+// puts it back when the step is over.
 enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
                      uint32_t step, struct batch *out, struct sl_error *err);
 void step_put(struct step *s, struct input *in, const struct batch *batch);
-// Stages that batch if it has been read: nobody waits for it here.
+// Stages the batch of `step` if it has been read; does not wait for it.
 enum sl_err step_look_ahead(struct step *s, struct input *in,
                             struct input_run *run, uint32_t step,
                             struct sl_error *err);

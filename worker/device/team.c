@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/team.c -- the threads of a team, and what they are told; see
+// worker/device/team.c -- the threads of a team, and their commands; see
 // team.h.
 #include "worker/device/team.h"
 
@@ -13,7 +13,7 @@
 
 #include "common/base/mem.h"
 
-#define QUEUE 16 // commands that a mate may be behind
+#define QUEUE 16 // most commands that a mate is behind
 
 struct command {
     team_fn fn;
@@ -24,8 +24,8 @@ struct mate {
     pthread_t thread;
     bool started;
     struct team *team;
-    struct kern_dev *dev; // its thread's; NULL: it is not open
-    uint64_t bytes;       // of its memory; before it is waited for: unknown
+    struct kern_dev *dev; // its thread's; NULL: not open
+    uint64_t bytes;       // of its memory; known once the mate was waited for
 
     struct {
         pthread_mutex_t lock;
@@ -33,7 +33,7 @@ struct mate {
         struct command queue[QUEUE];
         uint64_t posted, done; // commands
         bool quit;
-        enum sl_err rc; // of what it did since it was waited for
+        enum sl_err rc; // first failure since the last team_wait
         struct sl_error err;
     } shared;
 };
@@ -55,7 +55,7 @@ static bool same_backend(const char *a, const char *b)
     return n == strcspn(b, ":") && strncmp(a, b, n) == 0;
 }
 
-// "cuda" is the first of them.
+// Returns the number of a GPU; "cuda" is number 0.
 static unsigned ordinal(const char *name)
 {
     const char *colon = strchr(name, ':');
@@ -119,8 +119,8 @@ enum sl_err team_names_read(struct team_names *out, const char *list,
 
 // ---- a mate's thread
 
-// The next command, or false when it is to end. What is behind a failure is
-// passed over.
+// Takes the next command; false when the thread is to end. Commands behind a
+// failure are passed over.
 static bool next(struct mate *m, struct command *out)
 {
     bool any;
@@ -263,7 +263,7 @@ static enum sl_err start(struct team *t, const char *name, const char *options,
     return team_wait(t, t->count - 1, err);
 }
 
-// Devices that do not reach each other meet in host memory.
+// Joins devices that reach each other; others meet in host memory.
 static void join(struct team *t, struct kern_dev *first)
 {
     struct sl_error why = SL_ERROR_INIT;
@@ -347,7 +347,7 @@ bool team_joined(const struct team *t)
     return t->joined;
 }
 
-// A module may be older than fault(), and host backends have none.
+// A module may be older than fault(), and host backends do not have it.
 const char *team_lost(struct team *t)
 {
     for (unsigned i = 0; i < team_mates(t); i++) {

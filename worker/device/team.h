@@ -2,13 +2,13 @@
 // worker/device/team.h -- several devices of this host that compute a step
 // together.
 //
-// The first of them is the worker's own, on the compute thread, as if there
-// were no other. Each of the others, a mate, has a thread of its own that opens
-// it, does what is posted to it in order, and closes it. team_work.h has what
-// that is.
+// The first device is the worker's own, on the compute thread, as if there were
+// no other. Each other device, a mate, has a thread of its own that opens it,
+// runs the commands that are posted in order, and closes it. team_work.h has
+// the commands.
 //
-// After a failure a mate drops what else it is given, until somebody waits for
-// it and takes the failure.
+// After a failure a mate drops all further commands, until the compute thread
+// waits for it and takes the failure.
 //
 // Threads  the compute thread, but for what a mate does on its own.
 // Memory   What is posted is copied; what that points at is borrowed until the
@@ -24,68 +24,71 @@
 
 #include "kernels/kern.h"
 
-#define TEAM_MOST 16 // devices
-#define TEAM_NAME 48 // of one, as kern_open has it
+#define TEAM_MOST 16 // most devices
+#define TEAM_NAME 48 // most bytes of a device's name (kern_open)
 
 struct team;
 
-// What a worker is told to compute with, "cuda:0,cuda:1".
+// The devices that a worker is told to compute with, "cuda:0,cuda:1".
 struct team_names {
     unsigned count;
     char name[TEAM_MOST][TEAM_NAME];
 };
 
-// SL_EINVAL: no list, too long a one, "auto" with others, devices of two
-// backends, or one GPU twice. On failure *out is untouched.
+// Reads a list of devices. SL_EINVAL: no list, too long a one, "auto" with
+// others, devices of two backends, or one GPU twice. On failure *out is
+// untouched.
 enum sl_err team_names_read(struct team_names *out, const char *list,
                             struct sl_error *err);
 
 // Opens all devices but the first, which is `first`, one after the other. *out
-// is NULL if there is only one.
+// is NULL if `names` holds only one.
 enum sl_err team_new(struct team **out, struct kern_dev *first,
                      const struct team_names *names, const char *options,
                      struct sl_error *err);
-// Closes them; what was made on them is gone. NULL is allowed.
+// Closes the mates' devices; what was made on them is gone. NULL is allowed.
 void team_free(struct team *t);
 
-// 0 of NULL.
+// Returns the number of mates; 0 for NULL.
 unsigned team_mates(const struct team *t);
-// The memory that they have; 0 of those that compute in the host's.
+// Returns the bytes of the mates' device memory; 0 if they compute in the
+// host's.
 uint64_t team_bytes(const struct team *t);
 
-// By what their gradients meet, for people: "host memory", or what the backend
-// says of devices that reach each other.
+// Returns where gradients are summed, for people: "host memory", or what the
+// backend says of devices that reach each other.
 const char *team_by(const struct team *t);
-// True if they do.
+// Returns true if the devices reach each other.
 bool team_joined(const struct team *t);
 
-// One of them is lost: what the others wait for from it ends. A mate that loses
-// its device does it by itself. Any thread.
+// Ends the waits of all devices for one that is lost. A mate that loses its
+// device calls it by itself. Any thread.
 void team_sever(struct team *t);
 
-// Mates that have lost their device: why, of the first of them; "" if none has.
-// Nothing is under way.
+// Returns why the first mate that has lost its device did so; "" if none has.
+// No command is under way.
 const char *team_lost(struct team *t);
 
-// The samples [*first, *first + count) of n that a member computes: runs that
-// differ by one at most, the larger ones first. Returns the count, which may be
-// 0, but not of member 0.
+// Returns the number of samples, of `n`, that a member computes, from *first
+// on. Counts differ by one at most, the larger ones first. Only member 0 always
+// has some.
 uint32_t team_part(const struct team *t, unsigned member, uint32_t n,
                    uint32_t *first);
 
-// What a mate does, on its thread and with its device.
+// A command, run on the mate's thread with its device.
 typedef enum sl_err (*team_fn)(struct kern_dev *dev, const void *args,
                                struct sl_error *err);
 
-#define TEAM_ARGS 256 // bytes, at most
+#define TEAM_ARGS 256 // most bytes of a command's arguments
 
-// Behind what the mate has been given before; waits only if that is a lot.
+// Posts a command to a mate, behind those before; waits only if its queue is
+// full.
 void team_post(struct team *t, unsigned mate, team_fn fn, const void *args,
                size_t bytes);
 
-// Until the mate has done all. Returns its failure, once.
+// Waits until the mate has run all commands. Returns its failure, once.
 enum sl_err team_wait(struct team *t, unsigned mate, struct sl_error *err);
-// Until all have; the failure of the first that has one.
+// Waits for all mates; returns the failure of the first mate that has one.
 enum sl_err team_wait_all(struct team *t, struct sl_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/device/team_inner.h -- shared by team_*.c only.
 //
-//   team_job.c    what a mate has of a job, and its programs
+//   team_job.c    a mate's memory for a job, and its programs
 //   team_step.c   the parts of a step
 #ifndef WORKER_DEVICE_TEAM_INNER_H
 #define WORKER_DEVICE_TEAM_INNER_H
@@ -9,12 +9,12 @@
 #include "worker/device/device.h"
 #include "worker/device/team_work.h"
 
-// A mate's program. Its own.
+// A mate's program, used by the mate's thread.
 struct mate_program {
-    struct program *program; // NULL: its part of such a batch is empty
-    struct overlap overlap;  // of one that trains
+    struct program *program; // NULL: the mate's part of such a batch is empty
+    struct overlap overlap;  // of a program that trains
     struct device_program *placed;
-    size_t x_bytes, labels_bytes; // of a sample
+    size_t x_bytes, labels_bytes; // bytes of a sample
     const struct overlap_range *ranges;
     uint32_t ranges_count;
 };
@@ -27,11 +27,11 @@ struct team_program {
     struct mate_program of[TEAM_MOST - 1];
 };
 
-// What a mate has of a job. Between a post and its wait it is the mate's.
+// A mate's memory for a job. Between a post and its wait it is the mate's.
 struct mate_job {
-    struct device *device; // NULL: it computes in host memory
-    float *own;            // its gradient then; owned
-    float *grads;          // either
+    struct device *device; // NULL: the mate computes in host memory
+    float *own;            // its gradient without a device; owned
+    float *grads;          // its gradient: the device's vector, or `own`
     struct program_memory memory;
 
     // The step under way.
@@ -47,22 +47,23 @@ struct team_job {
     const struct model *model;
     uint64_t elements;
     struct mate_job of[TEAM_MOST - 1];
-    struct device *all[TEAM_MOST]; // by member
-    bool met, apart;               // their devices make sums; or cannot
+    struct device *all[TEAM_MOST]; // devices by member
+    bool met, apart;               // the devices make sums; they cannot
 
-    // Of the step under way: what the compute thread knows.
+    // The step under way, as the compute thread knows it.
     struct team_program *p;
-    bool active[TEAM_MOST - 1];      // its part is not empty
-    uint64_t samples[TEAM_MOST - 1]; // of all micro-batches so far
-    uint32_t missed[TEAM_MOST - 1];  // of these: only the last may be so short
-    bool sums;                       // on the devices
-    bool *taken;                     // by range; owned
+    bool active[TEAM_MOST - 1];      // the mate's part is not empty
+    uint64_t samples[TEAM_MOST - 1]; // samples of all micro-batches so far
+    // micro-batches without a part; only the last may be so short
+    uint32_t missed[TEAM_MOST - 1];
+    bool sums;   // sums are made on the devices
+    bool *taken; // by range; owned
     uint32_t taken_capacity;
-    struct input *lender; // of a batch that is staged and not begun with
+    struct input *lender; // owner of `lent`; NULL: no batch is lent
     struct batch lent;
 };
 
-// Posts to a mate. The arguments' first member is its mate_job.
+// Posts a command to a mate. The first member of the arguments is its mate_job.
 #define TEAM_POST(j, k, fn, args)                                              \
     team_post((j)->t, (k), (fn), (args), sizeof(*(args)))
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/team_job.c -- what the mates of a team have of a job: vectors,
-// memory, programs; see team_work.h.
+// worker/device/team_job.c -- a job on the mates of a team: vectors, memory,
+// programs; see team_work.h.
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -26,7 +26,7 @@ static enum sl_err make_job(struct kern_dev *dev, const void *args,
         a->m->own = sl_aligned(64, bytes);
         if (a->m->own == NULL)
             return sl_fail(err, SL_ENOMEM, "no memory for a part's gradient");
-        memset(a->m->own, 0, bytes); // what no op writes stays 0
+        memset(a->m->own, 0, bytes); // elements that no op writes stay 0
         a->m->grads = a->m->own;
         return SL_OK;
     }
@@ -110,7 +110,8 @@ uint64_t team_job_bytes(const struct team_job *j)
     for (unsigned k = 0; j != NULL && k < team_mates(j->t); k++) {
         const struct mate_job *m = &j->of[k];
 
-        // Here and there, and with what comes from the others.
+        // Two vectors in the host, two on the device, and the others' gradients
+        // of its slice.
         bytes += (m->device != NULL ? 5 : 1) * j->elements * sizeof(float) +
                  m->memory.arena.bytes + m->memory.workspace.bytes;
     }
@@ -141,11 +142,11 @@ struct program_args {
     struct mate_job *m;
     struct mate_program *p;
     const struct model *model;
-    struct compile_options options; // of the part
+    struct compile_options options; // options of the mate's part
     struct pulse *pulse;
 };
 
-// Of one sample, in a place where batches lie.
+// Returns the bytes of one sample in a place of batches.
 static size_t sample_bytes(const struct program *p, enum program_place place)
 {
     size_t most = 0;
@@ -188,7 +189,7 @@ static enum sl_err make_program(struct kern_dev *dev, const void *args,
     bool train = p->ranges != NULL;
     enum sl_err rc = settle(a->m, err);
 
-    kern_beat_to(on_beat, a->pulse); // timing candidates takes its time
+    kern_beat_to(on_beat, a->pulse); // kernels are timed, which takes a while
     if (rc == SL_OK)
         rc = compile(&p->program, dev, a->model, &a->options, &a->m->memory,
                      err);
@@ -218,7 +219,7 @@ static enum sl_err drop_program(struct kern_dev *dev, const void *args,
     return SL_OK;
 }
 
-// Posts of a mate's program, if there is one for it.
+// Posts a command for a mate's program, if it has one.
 static void post(struct team_program *p, unsigned k, team_fn fn,
                  const struct compile_options *options, struct pulse *pulse)
 {
@@ -247,8 +248,8 @@ static enum sl_err meet_one(struct kern_dev *dev, const void *args,
                        a->member, a->ranges, a->count, err);
 }
 
-// With the first program that trains. Without room for it sums are made in host
-// memory.
+// Prepares sums on the devices, with the first program that trains. If a device
+// has no room for them, sums are made in host memory.
 static enum sl_err meet(struct team_job *j, const struct overlap_range *ranges,
                         uint32_t count, struct sl_error *err)
 {

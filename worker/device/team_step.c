@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/device/team_step.c -- the parts of a step on the mates of a team, and
-// the sums of what they make; see team_work.h.
+// the sums of their gradients; see team_work.h.
 #include <assert.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "worker/device/grad.h"
 #include "worker/device/team_inner.h"
 
-// ---- what a mate does
+// ---- commands of a mate
 
 struct begin_args {
     struct mate_job *m;
@@ -75,7 +75,7 @@ struct mate_args {
     const void *run;
     struct batch part;
     uint32_t n;
-    float *grads; // the host's
+    float *grads; // in host memory
     const uint32_t *order;
 };
 
@@ -100,7 +100,7 @@ static enum sl_err vector(struct kern_dev *dev, const void *args,
                : device_vector(a->m->device, a->m->io.params, a->name, err);
 }
 
-// The first op that wants a range which is not fresh.
+// Returns the first op that waits for a range which is not fresh.
 static uint32_t limit(const struct mate_job *m)
 {
     const struct mate_program *p = m->p;
@@ -113,8 +113,8 @@ static uint32_t limit(const struct mate_job *m)
     return end;
 }
 
-// A compiler may have chosen other ops for a part of another size, so what a
-// mate may run follows from its own.
+// Runs the ops that are free to run. A compiler may have chosen other ops for a
+// part of another size, so this follows from the mate's own program.
 static enum sl_err run(struct kern_dev *dev, const void *args,
                        struct sl_error *err)
 {
@@ -131,7 +131,8 @@ static enum sl_err run(struct kern_dev *dev, const void *args,
     return device_run(m->device, m->grads, from, end, m->io.pulse, err);
 }
 
-// The others wait for what did not come.
+// Makes any failure SL_ELOST: the other devices wait for a slice that did not
+// come.
 static enum sl_err all_or_lost(enum sl_err rc, struct sl_error *err)
 {
     if (rc != SL_OK && err != NULL)
@@ -164,8 +165,8 @@ static enum sl_err take(struct kern_dev *dev, const void *args,
                                 : device_take(a->m->device, a->range, err);
 }
 
-// Of a step whose last micro-batch has nothing for this mate: what it holds of
-// those before leaves.
+// Sends out the gradients that a mate holds, if the last micro-batch of the
+// step has no part for it.
 static enum sl_err let_go(struct kern_dev *dev, const void *args,
                           struct sl_error *err)
 {
@@ -216,7 +217,7 @@ static enum sl_err free_batch(struct kern_dev *dev, const void *args,
                                 : device_free_batch(a->m->device, &a->part);
 }
 
-// ---- posting to those that have a part
+// ---- posting to mates that have a part
 
 static void post(struct team_job *j, unsigned k, team_fn fn, struct mate_args a)
 {
@@ -237,7 +238,8 @@ static enum sl_err wait_all(struct team_job *j, struct sl_error *err)
     return team_wait_all(j->t, err);
 }
 
-// A mate's samples of a batch; what was copied away has no address.
+// Returns a mate's samples of a batch; a batch that was copied away has no
+// address.
 static struct batch part_of(const struct team_program *p, unsigned k,
                             const struct batch *b, uint32_t *n)
 {
@@ -322,7 +324,7 @@ enum sl_err team_begin(struct team_job *j, struct team_program *p,
         else if (!s->held && p->ranges != NULL && j->samples[k] > 0)
             post(j, k, let_go, (struct mate_args){0});
     }
-    // What is not pinned is copied now.
+    // A batch that is not pinned is copied now.
     return rc == SL_OK && !s->batch->pinned ? wait_all(j, err) : rc;
 }
 
@@ -346,8 +348,8 @@ bool team_sums(const struct team_job *j)
     return j->sums;
 }
 
-// Events are recorded before anybody is let to wait for them: so each of them
-// has run all before any begins.
+// Sums on the devices. Events are recorded before any device may wait for them:
+// so all have run their ops before any begins.
 enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err)
 {
     struct mate_args a = {.grads = grads, .order = device_order(j->all[0])};
@@ -449,7 +451,8 @@ static void post_to_all(struct team_job *j, team_fn fn)
     (void)wait_all(j, NULL);
 }
 
-// A failure that nobody has taken would have what follows dropped.
+// Ends the step. It takes a failure first, which would have later commands
+// dropped.
 void team_stop(struct team_job *j)
 {
     (void)wait_all(j, NULL);
@@ -461,7 +464,7 @@ void team_unstage(struct team_job *j)
     post_to_all(j, unstage);
 }
 
-// With the sizes of a sample that the step under way has: they are the same for
+// Uses the sizes of a sample that the step under way has: they are the same for
 // all programs of the job.
 enum sl_err team_stage(struct team_job *j, const void *run, struct input *in,
                        const struct batch *batch, struct sl_error *err)
@@ -493,12 +496,11 @@ bool team_took(struct team_job *j, const struct batch *batch)
 {
     if (j->lender == NULL || j->lent.x != batch->x)
         return false;
-    j->lender = NULL; // it is the caller's to give back
+    j->lender = NULL; // the caller gives it back
     return true;
 }
 
-// In host memory: until nobody reads it any more. A device that is lost reads
-// no more.
+// Waits until no mate reads the batch. A device that is lost reads no more.
 void team_free_batch(struct team_job *j, const struct batch *batch)
 {
     for (unsigned k = 0; k < team_mates(j->t) && j->p != NULL; k++) {

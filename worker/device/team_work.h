@@ -6,8 +6,8 @@
 // gradient of its part's share of the mean, as if the part were a micro-batch
 // (contribution.h): so their sum is the step's, and the bits are those of as
 // many micro-batches on one device. Where devices reach each other the sums are
-// made on them (device_sum.c). Else, and of a step in which one of them has
-// nothing to do, in host memory, in the order of the members:
+// made on them (device_sum.c). Else, and in a step of which one member has no
+// part, they are made in host memory, in the order of the members:
 //
 //   the first   its gradient of a range -> the host's vector
 //   a mate      its gradient of a range -> a vector of its own
@@ -20,10 +20,10 @@
 //     take     of a range; twice is once
 //   stop     nothing is under way
 //
-// What batch norm knows of its batch is what it knows of a part: a part is
-// normalized by its own statistics, and what is pushed of them is their mean,
-// weighted by samples (compile_options.share). Dropout's masks are those of the
-// whole batch. A mate whose part is empty does nothing.
+// Batch norm knows only a part of the batch: each part is normalized by its own
+// statistics, and the mean of these, weighted by samples, is pushed
+// (compile_options.share). Dropout's masks are those of the whole batch. A mate
+// that has an empty part does nothing.
 //
 // Threads  the compute thread; what is posted runs on the mates'.
 // Memory   team_job_free and team_program_free wait. The vectors are the
@@ -44,72 +44,85 @@
 struct team_job;
 struct team_program;
 
-// `model` is borrowed, and the first member's device, which is NULL in host
-// memory and freed after this. *out is NULL of no team.
+// Makes the mates' vectors for a job. `model` and the first member's device are
+// borrowed; the device is NULL in host memory, and freed after this. *out is
+// NULL without a team.
 enum sl_err team_job_new(struct team_job **out, struct team *t,
                          const struct model *model, struct device *first,
                          struct sl_error *err);
-void team_job_free(struct team_job *j); // NULL; its programs are gone
+void team_job_free(struct team_job *j); // NULL is allowed; after its programs
 
-uint64_t team_job_bytes(const struct team_job *j); // of NULL: 0
+// Returns the bytes of memory that the mates have for the job; 0 for NULL.
+uint64_t team_job_bytes(const struct team_job *j);
 
-// The programs of the mates for a batch, with the options of the whole.
-// `ranges` is NULL for one that does not train, and borrowed.
+// Compiles the mates' programs for a batch, with the options of the whole
+// batch. `ranges` is NULL for a program that does not train, and borrowed.
 enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
                              const struct overlap_range *ranges, uint32_t count,
                              struct pulse *pulse, struct sl_error *err);
-void team_program_free(struct team_program *p); // NULL; nothing is under way
+// NULL is allowed; no step is under way
+void team_program_free(struct team_program *p);
 
-// The options of a program for a whole batch become those of a member's part;
-// without a team (NULL) they stay.
+// Changes the options of a program for a whole batch to those of a member's
+// part; without a team (`j` NULL) they stay.
 void team_cut(const struct team_job *j, unsigned member,
               struct compile_options *o);
 
-// Samples of a batch that are the first member's.
+// Returns the number of samples of a batch that are the first member's.
 uint32_t team_own(const struct team_job *j, uint32_t batch);
 
-// How the parts of a step are computed.
+// What the mates need to know of a step.
 struct team_step {
-    const struct program *front; // the first member's, with its numbers
-    const struct batch *batch;   // the whole
-    const float *params;         // the host's
+    // the first member's program, with its numbers set
+    const struct program *front;
+    const struct batch *batch; // the whole batch
+    const float *params;       // in host memory
     struct pulse *pulse;
-    bool held; // their gradients are not taken
+    bool held; // gradients are not taken
 };
 enum sl_err team_begin(struct team_job *j, struct team_program *p,
                        const struct team_step *s, struct sl_error *err);
 void team_fresh(struct team_job *j, uint32_t range);
 void team_vector(struct team_job *j, uint64_t name);
-// `all`: the first member runs to its end.
+// Lets the mates run as far as they can. `all`: the first member runs to its
+// end.
 void team_run(struct team_job *j, bool all);
-// The step that has begun is summed on the devices: when the first member has
-// run all, and before anything is taken.
+// Returns true if the step that has begun is summed on the devices. Then
+// team_sum is called when the first member has run all ops, before anything is
+// taken.
 bool team_sums(const struct team_job *j);
 enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err);
 enum sl_err team_stats(struct team_job *j, struct program *front,
                        struct sl_error *err);
-// After that, of one that tells outputs: mate k's program, with those of the
-// samples behind the parts before; NULL: it had no part of the batch.
+// Returns, after team_stats, mate k's program, with the outputs of the samples
+// behind the parts before; NULL: the mate had no part of the batch.
 const struct program *team_outputs(const struct team_job *j, unsigned k);
-// Adds the mates' gradients of a range to `grads`, which has the first's.
+// Adds the mates' gradients of a range to `grads`, which has the first
+// member's.
 enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
                       struct sl_error *err);
-// Of a range that was taken.
+// Returns true if the gradient of a range that was taken is finite.
 bool team_finite(const struct team_job *j, const float *grads, uint32_t range);
-uint32_t team_ranges(const struct team_job *j); // of the step under way
-// The first member's device is lost: the others shall not wait for it.
+uint32_t team_ranges(const struct team_job *j); // the step under way's
+// Tells the mates that the first member's device is lost: they shall not wait
+// for it.
 void team_break(struct team_job *j);
 void team_stop(struct team_job *j);
 
-// False: one of them has nothing to do in this step, so that it cannot copy the
+// Returns false if a mate has no part of this step, so that it cannot copy the
 // next one's batch meanwhile.
 bool team_is_whole(const struct team_job *j);
-// As device_stage, for the mates, when that is so. What is pinned is lent by
-// `in` until somebody asks for its lender, or begins with it.
+// Stages a batch on the mates as device_stage does, if team_is_whole. A pinned
+// batch is lent by `in` until team_lender is asked for it, or a step begins
+// with it (team_took).
 enum sl_err team_stage(struct team_job *j, const void *run, struct input *in,
                        const struct batch *batch, struct sl_error *err);
+// Returns the input that lent a batch which no step has begun with, and the
+// batch in *out; NULL: none. The caller gives it back.
 struct input *team_lender(struct team_job *j, struct batch *out);
+// Returns true if `batch` was lent; the caller, which begins with it, gives it
+// back.
 bool team_took(struct team_job *j, const struct batch *batch);
 void team_unstage(struct team_job *j);
 void team_free_batch(struct team_job *j, const struct batch *batch);

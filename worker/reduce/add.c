@@ -39,7 +39,7 @@ loop_two_avx2(size_t n, const float *a, const float *b, float *out, float *also)
 }
 #endif
 
-// The order is that of the operands: the bits are the same on every host.
+// Operands are added in their order, so the bits are the same on every host.
 void add_two(size_t n, const float *a, const float *b, float *out, float *also)
 {
 #ifdef __x86_64__

@@ -10,23 +10,25 @@
 #include "common/base/slices.h"
 #include "proto/wire.h"
 
-// out = a + b, and the same to `also` (NULL: nowhere else).
+// Sets out = a + b, and writes the same to `also` (NULL: nowhere else).
 void add_two(size_t n, const float *a, const float *b, float *out, float *also);
 
-// out = in[0] + in[1] + ... in this order, and the same to `also`.
+// Sets out = in[0] + in[1] + ... over `count` inputs, added in this order, and
+// writes the same to `also` (NULL: nowhere else).
 void add_many(size_t n, const float *const *in, unsigned count, float *out,
               float *also);
 
-// to = payload + to, or = payload; the payload holds the elements in `type`,
-// cut anywhere.
+// Add a payload to `to`, or copy it there. The payload holds the elements in
+// `type`, cut anywhere.
 void add_payload(float *to, enum wire_type type,
                  const struct sl_slices *payload);
 void add_copy(float *to, enum wire_type type, const struct sl_slices *payload);
 
-// Rounded to `type` and back, in place: what others get of it.
+// Rounds `values` to `type` and back, in place: the values that other ranks
+// get.
 void add_round(enum wire_type type, size_t n, float *values);
 
-// To what is sent: n elements of `type`.
+// Rounds `n` elements to `type` for sending.
 void add_narrow(enum wire_type type, size_t n, const float *from, void *to);
 
 #endif

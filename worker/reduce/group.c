@@ -24,7 +24,7 @@ struct bucket {
     uint64_t number;
     float *data;
     size_t count;
-    bool spread; // rank 0's data is wanted, not the sum
+    bool spread; // a copy of rank 0's data, not a sum
 };
 
 struct group {
@@ -36,13 +36,13 @@ struct group {
     enum wire_type wire;
     char **address; // owned
     struct inbox inbox;
-    bool added; // to ranks
+    bool added; // `inbox` was added to `ranks`
 
-    // Of this host: its ranks, in order.
+    // The ranks of this host, in order.
     uint32_t mine[HOST_RANKS_MOST], mine_count, mine_self;
-    int fd;             // of the memory, if it is ours; -1
-    uint32_t hosts;     // how many there are
-    struct net *net;    // NULL: not the first of its host, or no other host
+    int fd;             // of the memory, if we made it; -1: not
+    uint32_t hosts;     // number of hosts
+    struct net *net;    // NULL: not its host's first rank, or only one host
     struct host *local; // NULL: alone, or not joined yet
 
     pthread_t thread;
@@ -50,12 +50,12 @@ struct group {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct list queue;
-    uint64_t done; // buckets below are
-    size_t eager;  // in the queue: the background's as soon as it can
+    uint64_t done; // buckets with lower numbers are done
+    size_t eager;  // buckets in the queue for the background thread
     bool running, closing;
     enum sl_err failed;
     struct sl_error why;
-    uint32_t suspect; // whose memory could not be joined; UINT32_MAX: nobody's
+    uint32_t suspect; // rank that made memory we cannot join; UINT32_MAX: none
 };
 
 // ---- the layout
@@ -73,7 +73,7 @@ static void find_mine(struct group *g, const struct group_options *o)
     }
 }
 
-// The first rank of each host.
+// Returns true if the rank is the first of its host.
 static bool is_first(const struct group_options *o, uint32_t rank)
 {
     for (uint32_t i = 0; i < rank; i++)
@@ -319,8 +319,8 @@ static void pause_ms(struct group *g, uint64_t ms)
     pthread_mutex_unlock(&g->lock);
 }
 
-// The first rank of the host is the one to blame, unless it or this one has
-// left the generation.
+// Makes the host's first rank the suspect, unless it or this rank has left the
+// generation.
 static enum sl_err blame_first(struct group *g, enum sl_err rc,
                                struct sl_error *err)
 {
@@ -333,8 +333,9 @@ static enum sl_err blame_first(struct group *g, enum sl_err rc,
                      g->mine[0], g->address[g->mine[0]]);
 }
 
-// The first rank of the host may be a little behind with the generation. The
-// last call is begun so early that it ends within timeout_ms.
+// Joins the memory of the host's first rank, which may be a little behind with
+// the generation. The last call is begun so early that it ends within
+// timeout_ms.
 static enum sl_err join(struct group *g, struct sl_error *err)
 {
     const struct sl_clock *clock = sl_clock_real();
@@ -377,7 +378,7 @@ static enum sl_err add(struct group *g, const struct bucket *b,
         rc = join(g, err);
     if (rc == SL_OK && g->mine_count > 1 && !b->spread)
         rc = host_sum(g->local, b->data, b->count);
-    // Between hosts it is a sum with zeros.
+    // Between hosts a spread is a sum with zeros.
     if (b->spread && g->net != NULL && g->self != 0)
         memset(b->data, 0, b->count * sizeof(*b->data));
     if (rc == SL_OK && g->net != NULL)
@@ -387,14 +388,16 @@ static enum sl_err add(struct group *g, const struct bucket *b,
     return rc;
 }
 
-// Small ones of lane 0 are left to who waits: another thread would only be
-// later. In lane 1 nobody may wait yet, or all for lane 0.
+// Returns true if the background thread adds the bucket. Small ones of lane 0
+// are left to the thread that waits: a second thread would only be later. For
+// lane 1 no thread may wait yet, since all may wait for lane 0.
 static bool is_eager(const struct group *g, const struct bucket *b)
 {
     return g->lane != 0 || b->count * sizeof(float) >= BACKGROUND_BYTES;
 }
 
-// Runs the first of the queue; with the lock, which is given up meanwhile.
+// Runs the first bucket of the queue; with the lock, which is released
+// meanwhile.
 static void run_first_locked(struct group *g)
 {
     struct bucket *b =
@@ -473,7 +476,7 @@ enum sl_err group_wait(struct group *g, uint64_t bucket, struct sl_error *err)
     enum sl_err rc;
 
     pthread_mutex_lock(&g->lock);
-    // Also after a failure: somebody may still be at the data.
+    // Waits also after a failure, while another thread uses the data.
     while (g->done <= bucket && (g->failed == SL_OK || g->running)) {
         if (!g->running && !list_empty(&g->queue))
             run_first_locked(g);

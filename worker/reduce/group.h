@@ -8,18 +8,18 @@
 //
 // Ranks of one host (equal `host`) add through shared memory (host.h), the
 // first rank of each host over the network with those of other hosts (net.h);
-// what they get the others of their host copy. The bits of a sum depend on the
+// the other ranks of a host copy its result. The bits of a sum depend on the
 // vectors, their length and the layout of ranks on hosts, and are the same on
 // every rank.
 //
-// A large bucket is worked at in the background as soon as those before it are
-// done; a small one by who waits for it.
+// A large bucket is added in the background as soon as those before it are
+// done; a small one by the thread that waits for it.
 //
 // A generation may have a second group, its lane 1, with numbers, inbox, host
-// memory and connections of its own: what is summed there does not wait for
-// what is queued in lane 0, but overtakes it. All of lane 1 is worked at in the
-// background, small buckets as well, so that it gets on whatever else the ranks
-// wait for.
+// memory and connections of its own: its buckets do not wait for those queued
+// in lane 0, but overtake them. All buckets of lane 1 are added in the
+// background, small ones as well, so that they make progress whatever else the
+// ranks wait for.
 //
 // Threads  group_start, group_wait: one. group_abort, group_stats: any. Two
 //          lanes know nothing of each other; all ranks have the same.
@@ -37,8 +37,8 @@
 #include "worker/reduce/ranks.h"
 
 struct group_rank {
-    const char *address; // of its Ranks service
-    const char *host;    // ranks_host
+    const char *address; // the rank's Ranks service
+    const char *host;    // text of ranks_host
 };
 
 struct group_options {
@@ -49,35 +49,40 @@ struct group_options {
     uint32_t lane; // below WIRE_LANES
     const struct group_rank *rank;
     uint32_t count, self;
-    enum wire_type wire; // between hosts; sums are f32
+    enum wire_type wire; // type sent between hosts; sums are f32
     uint32_t timeout_ms;
 };
 
 struct group_stats {
-    uint64_t sent_bytes, received_bytes; // between hosts
-    double wait_ms;                      // for other ranks
+    uint64_t sent_bytes, received_bytes; // bytes between hosts
+    double wait_ms;                      // time spent waiting for other ranks
 };
 
 struct group;
 
-// Returns at once; the others may come later.
+// Joins the group as rank `self` and returns at once; the other ranks may come
+// later.
 enum sl_err group_new(struct group **out, const struct group_options *o,
                       struct sl_error *err);
 void group_free(struct group *g); // NULL is allowed; aborts, and waits
 
-// data becomes the sum over all ranks. Numbers rise by one from 0; order and
-// counts are the same on all ranks. SL_ENOMEM.
+// Begins bucket number `bucket`: `data` becomes the sum over all ranks. Numbers
+// rise by one from 0; order and counts are the same on all ranks. SL_ENOMEM.
 enum sl_err group_start(struct group *g, uint64_t bucket, float *data,
                         size_t count, struct sl_error *err);
-// data of rank 0 becomes that of all, rounded to the wire on its way between
-// hosts, rank 0's too. Numbers, waits and errors are those of sums.
+// Begins a bucket that copies `data` of rank 0 to all ranks, rounded to the
+// wire on its way between hosts, rank 0's too. Numbers, waits and errors are
+// those of sums.
 enum sl_err group_spread(struct group *g, uint64_t bucket, float *data,
                          size_t count, struct sl_error *err);
+// Waits until bucket number `bucket` holds its result. Buckets are done in
+// order.
 enum sl_err group_wait(struct group *g, uint64_t bucket, struct sl_error *err);
 
+// Fails the group with SL_ESTALE and text `why`; ends all waits.
 void group_abort(struct group *g, const char *why);
 void group_stats(struct group *g, struct group_stats *out);
-// The rank that could not be reached, or UINT32_MAX.
+// Returns the rank that could not be reached, or UINT32_MAX.
 uint32_t group_suspect(struct group *g);
 
 #endif

@@ -19,19 +19,19 @@
 #include "common/net/local/shm.h"
 #include "worker/reduce/add.h"
 
-#define CHUNK_ELEMENTS ((size_t)64 << 10) // of one place
+#define CHUNK_ELEMENTS ((size_t)64 << 10) // elements of one place
 #define PLACES 2
-#define BOTH_ELEMENTS ((size_t)32 << 10) // at most, that both of two ranks add
+#define BOTH_ELEMENTS ((size_t)32 << 10) // most that two ranks add both
 #define PAGE ((size_t)4096)
 #define SPIN_US 20
 #define SLEEP_MS 10
 
-// How far one rank is: chunks, counted from the beginning of the generation.
-// Its own lines, so that ranks do not take each other's.
+// One rank's progress in chunks, counted from the beginning of the generation.
+// Cache lines of its own, so that ranks do not take each other's.
 struct line {
-    _Alignas(64) _Atomic uint64_t in; // are copied in
+    _Alignas(64) _Atomic uint64_t in; // chunks copied in
     _Atomic uint64_t added, out;
-    _Alignas(64) _Atomic uint32_t bell; // changes with each of these
+    _Alignas(64) _Atomic uint32_t bell; // rises when a counter changes
     _Atomic uint32_t sleepers;
 };
 
@@ -45,7 +45,7 @@ struct host {
     struct head *head;
     float *places; // [PLACES][count][CHUNK_ELEMENTS]
     uint32_t self, count;
-    uint64_t done; // chunks
+    uint64_t done; // chunks that are summed
     _Atomic bool stopped;
     double wait_ms;
 };
@@ -145,7 +145,8 @@ void host_free(struct host *l)
 void host_stop(struct host *l)
 {
     atomic_store(&l->stopped, true);
-    for (uint32_t i = 0; i < l->count; i++) // who of us sleeps on it
+    // wakes our own thread if it sleeps there
+    for (uint32_t i = 0; i < l->count; i++)
         syscall(SYS_futex, &l->head->line[i].bell, FUTEX_WAKE, INT32_MAX, NULL,
                 NULL, 0);
 }
@@ -161,7 +162,7 @@ static void publish(struct host *l, _Atomic uint64_t *counter, uint64_t value)
 {
     struct line *mine = &l->head->line[l->self];
 
-    // Who reads the new bell reads the new counter, too.
+    // A rank that reads the new bell reads the new counter, too.
     atomic_store_explicit(counter, value, memory_order_release);
     atomic_fetch_add(&mine->bell, 1);
     if (atomic_load(&mine->sleepers) > 0)
@@ -190,7 +191,8 @@ static bool spin(const _Atomic uint64_t *counter, uint64_t value)
     return false;
 }
 
-// Until another rank's counter has come so far; false: stopped.
+// Waits until another rank's counter has reached `value`; returns false if
+// stopped.
 static bool wait_for(struct host *l, struct line *line,
                      const _Atomic uint64_t *counter, uint64_t value)
 {
@@ -247,7 +249,7 @@ static size_t part_first(const struct host *l, size_t count, uint32_t part)
     return count * part / l->count;
 }
 
-// The others' parts of what is ours.
+// Copies the other ranks' parts of our vector into our place.
 static void copy_in(struct host *l, uint64_t chunk, const float *data,
                     size_t count)
 {
@@ -289,7 +291,8 @@ static size_t chunk_count(size_t count, size_t at)
     return count - at < CHUNK_ELEMENTS ? count - at : CHUNK_ELEMENTS;
 }
 
-// When everybody has copied out what was there before.
+// Copies a chunk in, when all ranks have copied out the chunk that was in its
+// place before.
 static bool bring(struct host *l, uint64_t chunk, const float *data,
                   size_t count)
 {
@@ -302,8 +305,8 @@ static bool bring(struct host *l, uint64_t chunk, const float *data,
 
 // ---- two ranks, and a small vector
 
-// Each adds all of it: what that costs more in additions it saves in one wait
-// for the other, and what travels between cores is as much.
+// Sums with both ranks adding the whole vector: that costs more additions, but
+// saves one wait for the other rank, and as much travels between cores.
 static enum sl_err sum_both(struct host *l, float *data, size_t count)
 {
     uint64_t chunk = l->done;

@@ -14,13 +14,14 @@
 // once. A rank that waits spins a little and then sleeps on a word in the
 // memory (futex).
 //
-// What another rank writes there may be anything: it changes sums, and nothing
+// Another rank may write anything to that memory: it changes sums, and nothing
 // else.
 //
 // Threads  host_sum, host_spread: one at a time. host_stop: any.
 // Memory   host_free unmaps; the maker's descriptor is ranks.h's to name.
 // Units    elements.
-// Errors   SL_ESTALE: stopped. Whoever does not come is waited for until then.
+// Errors   SL_ESTALE: stopped. A rank that does not come is waited for until
+//          host_stop.
 #ifndef WORKER_REDUCE_HOST_H
 #define WORKER_REDUCE_HOST_H
 
@@ -34,25 +35,28 @@
 
 struct host;
 
-// Made by rank 0 of the host; *fd and *token are what others need.
+// Makes the memory; called by rank 0 of the host's `count` ranks. The others
+// need *fd, *bytes and *token for host_join.
 enum sl_err host_new(struct host **out, uint32_t count, int *fd,
                      uint64_t *bytes, uint64_t *token, struct sl_error *err);
 
-// What another process made, as rank `self` of `count`. SL_EDENIED: it is not
-// what it should be; SL_ENOENT: it cannot be reached.
+// Maps the memory that process `pid` made, as rank `self` of `count`.
+// SL_EDENIED: it is not the memory that `token` names; SL_ENOENT: it cannot be
+// reached.
 enum sl_err host_join(struct host **out, uint32_t self, uint32_t count,
                       uint64_t pid, uint32_t fd, uint64_t bytes, uint64_t token,
                       struct sl_error *err);
 void host_free(struct host *l); // NULL is allowed
 
-// data becomes the sum, the same bits everywhere; called by all in the same
-// order with the same count.
+// Makes `data` the sum over all ranks, the same bits on each; all call it in
+// the same order with the same count.
 enum sl_err host_sum(struct host *l, float *data, size_t count);
 
-// data of rank 0 becomes everybody's.
+// Copies `data` of rank 0 to all ranks.
 enum sl_err host_spread(struct host *l, float *data, size_t count);
 
+// Ends all waits of this process with SL_ESTALE.
 void host_stop(struct host *l);
-double host_wait_ms(const struct host *l); // so far
+double host_wait_ms(const struct host *l); // time waited so far
 
 #endif

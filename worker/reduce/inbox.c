@@ -41,7 +41,7 @@ enum sl_err inbox_offer(struct inbox *b, struct rpc_call *call,
     if (b->closed)
         rc = SL_ESTALE;
     else if (m->bucket < b->bucket)
-        done = true; // it came again
+        done = true; // the piece was sent again
     else if (b->count >= INBOX_MOST)
         rc = SL_EBUSY;
     else
@@ -73,7 +73,7 @@ void inbox_answer(struct inbox_piece *p)
         rpc_answer(p->call, SL_OK, NULL, NULL);
 }
 
-// Those that came again while their bucket was under way.
+// Acknowledges the pieces that came again while their bucket was under way.
 void inbox_done(struct inbox *b, uint64_t below)
 {
     struct list gone;

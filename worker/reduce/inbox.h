@@ -7,7 +7,7 @@
 // copied.
 //
 // Threads  inbox_offer: I/O threads. The rest: any. `lock` and `changed` also
-//          serve who waits for more than pieces (net.c).
+//          serve threads that wait for more than pieces (net.c).
 // Memory   a piece is its call's; inbox_answer ends both.
 // Units    pieces.
 // Errors   what inbox_offer returns is the answer of the call.
@@ -20,7 +20,7 @@
 #include "common/net/rpc.h"
 #include "proto/wire.h"
 
-// More from one generation at once is no rank of ours.
+// Most pieces that wait at once: ranks of one generation do not send more.
 #define INBOX_MOST 4096
 
 struct inbox_piece {
@@ -32,28 +32,33 @@ struct inbox_piece {
 struct inbox {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct list pieces; // in the order of their arrival
+    struct list pieces; // in order of arrival
     unsigned count;
-    uint64_t bucket; // what is below it is done
+    uint64_t bucket; // buckets with lower numbers are done
     bool closed;
 };
 
 void inbox_init(struct inbox *b);
-void inbox_release(struct inbox *b); // closed before
+void inbox_release(struct inbox *b); // inbox_close comes first
 
-// Takes the call on SL_OK. SL_ESTALE: closed; SL_EBUSY: too many wait.
+// Keeps a piece until it is taken; owns the call on SL_OK. A piece of a bucket
+// that is done is acknowledged at once. SL_ESTALE: closed; SL_EBUSY: INBOX_MOST
+// wait.
 enum sl_err inbox_offer(struct inbox *b, struct rpc_call *call,
                         const struct wire_piece *m);
 
-// The first that waits of this bucket, or NULL. With the lock.
+// Returns the first piece of `bucket` that waits, or NULL. With the lock.
 struct inbox_piece *inbox_take_locked(struct inbox *b, uint64_t bucket);
 
-// Pieces of buckets below are acknowledged from now on, as done.
+// Marks buckets below `below` as done: their pieces are acknowledged from now
+// on.
 void inbox_done(struct inbox *b, uint64_t below);
 
+// Acknowledges a piece that was taken, and frees it.
 void inbox_answer(struct inbox_piece *p); // NULL is allowed
 
-// Ends all that wait, and what comes later.
+// Answers all pieces, those that wait and those that come later, with
+// SL_ESTALE.
 void inbox_close(struct inbox *b);
 
 #endif

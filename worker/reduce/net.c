@@ -2,8 +2,8 @@
 // worker/reduce/net.c -- the ring and the direct exchange, and the calls that
 // carry their pieces.
 //
-// Everything that waits is on the inbox's condition: pieces, ends of calls, and
-// memory that the transport has let go of.
+// All waits are on the inbox's condition: for pieces, for ends of calls, and
+// for memory that the transport has let go of.
 #include "worker/reduce/net.h"
 
 #include <inttypes.h>
@@ -17,12 +17,12 @@
 #include "proto/access.h"
 #include "worker/reduce/add.h"
 
-// A segment travels in some sixteen pieces: a hop that waits for a whole one
-// leaves its link idle for that long.
+// A segment travels in about this many pieces: a hop that waits for a whole
+// segment leaves its link idle for that long.
 #define PIECES 16
-#define PIECE_LEAST ((size_t)16 << 10) // elements
+#define PIECE_LEAST ((size_t)16 << 10) // least elements of a piece
 #define PIECE_MOST ((size_t)64 << 10)
-#define DIRECT_BYTES ((size_t)32 << 10) // in all, of one rank
+#define DIRECT_BYTES ((size_t)32 << 10) // a vector up to here goes directly
 #define CALL_MS 60000
 #define AGAIN_MS 5
 #define AGAIN_MOST_MS 100
@@ -30,19 +30,19 @@
 
 struct node {
     struct rpc_channel *channel; // NULL: ourselves, or hung up
-    uint64_t failing_ms;         // since then its calls fail; 0: they do not
+    uint64_t failing_ms; // time since which calls to it fail; 0: they work
 };
 
-// One piece on its way: ours until the call has ended and the transport has let
-// go of the memory.
+// One piece that is sent: ours until the call has ended and the transport has
+// let go of the memory.
 struct put {
-    struct list_node node; // in `flying`, or in `again`
+    struct list_node node; // member of `flying` or `again`
     struct net *net;
     uint32_t to;
     struct wire_piece m;
-    const void *data; // of the payload, in m.wire
+    const void *data; // payload, in type m.wire
     size_t bytes;
-    void *owned; // `data`, if it is ours
+    void *owned; // `data`, if we allocated it
     bool ended, released;
     enum sl_err code;
     unsigned tries;
@@ -69,7 +69,7 @@ struct net {
     size_t count;
     uint8_t *seen; // pieces that were taken, by hop and number
     size_t seen_space, pieces_most;
-    size_t piece; // elements
+    size_t piece; // elements of a piece
 };
 
 // ---- making
@@ -168,7 +168,7 @@ uint32_t net_suspect(struct net *n)
     return suspect;
 }
 
-// ---- pieces out
+// ---- sending pieces
 
 static void put_free(struct put *p)
 {
@@ -176,7 +176,7 @@ static void put_free(struct put *p)
     sl_free(p);
 }
 
-// What a call's failure means: nothing yet, or the end.
+// Notes the failure of a call: nothing yet, or the end of the sum.
 static void note_failure_locked(struct net *n, struct put *p)
 {
     struct node *to = &n->nodes[p->to];
@@ -191,7 +191,7 @@ static void note_failure_locked(struct net *n, struct put *p)
         return;
     }
     if (p->code == SL_EBUSY || p->code == SL_ETIMEDOUT)
-        return; // it is there, and behind
+        return; // the rank answers, but is behind
     if (to->failing_ms == 0)
         to->failing_ms = now;
     if (now - to->failing_ms < n->o.timeout_ms)
@@ -201,7 +201,8 @@ static void note_failure_locked(struct net *n, struct put *p)
     fail_locked(n, SL_EUNAVAIL, n->rank[p->to], text);
 }
 
-// True if nobody holds on to it any more, and the caller frees it.
+// Returns true if call and transport have let go of the piece, and the caller
+// frees it. A piece that failed is queued to be sent again.
 static bool settle_locked(struct put *p)
 {
     struct net *n = p->net;
@@ -254,7 +255,7 @@ static void on_done(void *arg, enum sl_err code, const struct sl_error *err,
     let_go(arg, true, code);
 }
 
-// Without the lock.
+// Starts the call of a piece. Without the lock.
 static void start(struct net *n, struct put *p)
 {
     const struct rpc_call_options options = {.deadline_ms = CALL_MS};
@@ -271,7 +272,7 @@ static void start(struct net *n, struct put *p)
     rc = wire_head_piece(&msg, &p->m, p->bytes);
     if (rc != SL_OK) {
         let_go(p, false, SL_OK);
-        let_go(p, true, SL_EUNAVAIL); // and again, when there is memory
+        let_go(p, true, SL_EUNAVAIL); // no memory: sent again later
         return;
     }
     rpc_msg_part(&msg, p->data, p->bytes);
@@ -281,8 +282,8 @@ static void start(struct net *n, struct put *p)
                    p, NULL);
 }
 
-// Sends data[first, first + count) of the sum under way. With `copy` the
-// elements may change before it has left.
+// Sends data[first, first + count) of the sum under way to node `to`. With
+// `copy` the elements may change before they have left.
 static enum sl_err send_piece(struct net *n, uint32_t to, uint32_t hop,
                               size_t first, size_t count, bool copy)
 {
@@ -319,7 +320,7 @@ static enum sl_err send_piece(struct net *n, uint32_t to, uint32_t hop,
 
 // ---- waiting
 
-// The first that is due, or NULL.
+// Takes the first piece that is due to be sent again, or NULL.
 static struct put *due_locked(struct net *n)
 {
     uint64_t now = sl_now_ms(n->clock);
@@ -345,7 +346,8 @@ static void wait_locked(struct net *n)
     n->stats.wait_ms += (double)(sl_now_us(n->clock) - before) / 1000;
 }
 
-// The next piece of the bucket; NULL: failed. Sends again meanwhile.
+// Returns the next piece of the bucket; NULL: failed. Sends pieces again
+// meanwhile.
 static struct inbox_piece *next_piece(struct net *n)
 {
     struct inbox *b = n->o.inbox;
@@ -372,8 +374,9 @@ static struct inbox_piece *next_piece(struct net *n)
     return piece;
 }
 
-// A socket that its peer does not read keeps what it was lent until it is
-// closed, as a channel does that has nothing left but such calls.
+// Closes all channels. A socket that its peer does not read keeps what it was
+// lent until it is closed, as a channel does that has nothing left but such
+// calls.
 static void hang_up(struct net *n)
 {
     for (uint32_t i = 0; i < n->o.count; i++) {
@@ -382,7 +385,8 @@ static void hang_up(struct net *n)
     }
 }
 
-// Until nothing refers to the data any more. What failed is not sent again.
+// Waits until no call refers to the data. After a failure no piece is sent
+// again.
 static void settle(struct net *n)
 {
     struct inbox *b = n->o.inbox;
@@ -425,7 +429,7 @@ static uint32_t around(const struct net *n, uint32_t from, uint32_t back)
     return (from + 2 * n->o.count - back % n->o.count) % n->o.count;
 }
 
-// Which segment comes in a hop.
+// Returns the segment that comes in a hop.
 static uint32_t segment_in(const struct net *n, uint32_t hop)
 {
     uint32_t m = n->o.count;
@@ -456,7 +460,8 @@ static enum sl_err send_segment(struct net *n, uint32_t segment)
     return rc;
 }
 
-// False: it does not fit, or was here before (*again).
+// Returns false if a piece does not fit the sum. *again: it fits, and was here
+// before.
 static bool fits(struct net *n, const struct wire_piece *m, bool *again)
 {
     uint32_t hops = 2 * n->o.count - 2;
@@ -493,7 +498,7 @@ static enum sl_err ring_piece(struct net *n, const struct wire_piece *m)
         add_payload(at, m->wire, &m->payload);
     else
         add_copy(at, m->wire, &m->payload);
-    if (m->hop == sums - 1) // the sum is whole: what others get of it
+    if (m->hop == sums - 1) // the sum is whole: rounded, as others get it
         add_round(m->wire, count, at);
     if (m->hop + 1 == hops)
         return SL_OK;
@@ -551,7 +556,7 @@ static enum sl_err ring(struct net *n)
         bool again;
 
         if (piece == NULL)
-            return SL_ESTALE; // n->failed says what
+            return SL_ESTALE; // n->failed has the code
         if (!fits(n, &piece->m, &again))
             rc = corrupt(n, &piece->m);
         else if (!again)
@@ -572,7 +577,7 @@ static uint32_t node_of(const struct net *n, uint32_t rank)
     return UINT32_MAX;
 }
 
-// In the order of ranks, with what each has as others see it.
+// Adds the vectors in the order of ranks, each rounded as other ranks get it.
 static enum sl_err add_direct(struct net *n, struct inbox_piece *const *of)
 {
     float *own = sl_malloc_array(n->count, sizeof(*own));
@@ -625,7 +630,7 @@ static enum sl_err gather(struct net *n, struct inbox_piece **of)
             inbox_answer(piece);
             return rc;
         }
-        if (of[from] != NULL) { // again
+        if (of[from] != NULL) { // the piece came again
             inbox_answer(piece);
             continue;
         }

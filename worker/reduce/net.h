@@ -10,15 +10,15 @@
 // Segments travel in pieces, each of which goes on as soon as it is added.
 // The order of additions is that of the ring, from the segment's own rank.
 //
-// A piece whose call failed is sent again, with the same key; who has it
-// ignores it. A rank whose calls fail for `timeout_ms` is given up.
+// A piece is sent again, with the same key, if its call failed; a rank that has
+// it ignores it. A rank is given up when calls to it fail for `timeout_ms`.
 //
 // Threads  net_sum: one at a time. net_stop: any.
 // Memory   the data is read by the transport until net_sum returns.
 // Units    elements; ms.
 // Errors   SL_EUNAVAIL: a rank was given up, and is named; SL_ESTALE: stopped,
-//          or a rank has left the generation; SL_ECORRUPT: a rank sends what
-//          does not fit. After any, this net is good for nothing but net_free.
+//          or a rank has left the generation; SL_ECORRUPT: a rank sends pieces
+//          that do not fit. After an error only net_free may be called.
 #ifndef WORKER_REDUCE_NET_H
 #define WORKER_REDUCE_NET_H
 
@@ -30,9 +30,9 @@ struct net_options {
     const struct rpc_tls *tls;
     struct inbox *inbox;
     struct ranks_of of;
-    uint32_t lane;              // of the generation, that the inbox is of
-    const char *const *address; // of each node
-    const uint32_t *rank;       // its number, in messages and errors
+    uint32_t lane; // the generation's lane that the inbox belongs to
+    const char *const *address; // of each node's Ranks service
+    const uint32_t *rank;       // each node's rank, for messages and errors
     uint32_t count, self;       // nodes; at least 2
     enum wire_type wire;
     uint32_t timeout_ms;
@@ -40,23 +40,26 @@ struct net_options {
 
 struct net_stats {
     uint64_t sent_bytes, received_bytes;
-    double wait_ms; // for pieces
+    double wait_ms; // time spent waiting for pieces
 };
 
 struct net;
 
+// Makes the channels to the other nodes; nothing is sent before net_sum.
 enum sl_err net_new(struct net **out, const struct net_options *o,
                     struct sl_error *err);
 void net_free(struct net *n); // NULL is allowed; waits
 
-// data becomes the sum over all nodes, the same bits on each. Buckets rise by
-// one; count and order are the same on all.
+// Makes `data` the sum over all nodes, the same bits on each. Bucket numbers
+// rise by one; count and order are the same on all.
 enum sl_err net_sum(struct net *n, uint64_t bucket, float *data, size_t count,
                     struct sl_error *err);
 
+// Fails the sum under way with SL_ESTALE and text `why`.
 void net_stop(struct net *n, const char *why);
 void net_stats(struct net *n, struct net_stats *out);
-// The rank that failed, or UINT32_MAX.
+// Returns the rank that was given up or sent what does not fit; UINT32_MAX:
+// none.
 uint32_t net_suspect(struct net *n);
 
 #endif

@@ -16,14 +16,14 @@
 #include "proto/token.h"
 
 struct lane {
-    struct inbox *inbox; // NULL: it is not here
+    struct inbox *inbox; // NULL: the lane is not here
     struct ranks_share share;
 };
 
 struct entry {
     struct list_node node;
     struct ranks_of of;
-    struct lane lane[WIRE_LANES]; // none: a state alone
+    struct lane lane[WIRE_LANES]; // without inboxes: a state or feed alone
     ranks_state_fn state;         // NULL: none
     void *arg;
     ranks_feed_fn feed; // NULL: none
@@ -31,7 +31,7 @@ struct entry {
 };
 
 struct ranks {
-    pthread_rwlock_t lock; // calls read; what is added and removed writes
+    pthread_rwlock_t lock; // calls read; adding and removing write
     struct list entries;
 };
 
@@ -72,7 +72,8 @@ static struct entry *find_locked(struct ranks *r, uint64_t job,
     return NULL;
 }
 
-// Why there is no such generation here.
+// Returns why the generation is missing here: SL_ESTALE if it is over, else
+// SL_EUNAVAIL.
 static enum sl_err missing_locked(struct ranks *r, uint64_t job,
                                   uint64_t generation, struct sl_error *err)
 {
@@ -91,9 +92,9 @@ static enum sl_err missing_locked(struct ranks *r, uint64_t job,
                    generation, job);
 }
 
-// ---- what is here
+// ---- generations that are here
 
-// The entry of a generation, made if need be.
+// Returns the entry of a generation, made if need be; NULL without memory.
 static struct entry *entry_locked(struct ranks *r, const struct ranks_of *of)
 {
     struct entry *e = find_locked(r, of->job, of->generation);
@@ -222,7 +223,7 @@ void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation)
 
 // ---- calls
 
-// Says whether a call may be of that generation.
+// Checks that a call shows the token of the generation.
 static enum sl_err admit(const struct entry *e, const struct wire_token *shown,
                          struct sl_error *err)
 {
@@ -379,7 +380,7 @@ struct rpc_table ranks_table(struct ranks *r)
     return (struct rpc_table){methods, SL_COUNT(methods), r};
 }
 
-// ---- the other side
+// ---- calls to other ranks
 
 enum sl_err ranks_address(char **out, const char *listen, const char *advertise,
                           int port, struct sl_error *err)
@@ -448,7 +449,7 @@ static void on_answer(void *arg, enum sl_err rc, const struct sl_error *err,
     else
         a->err = *err;
     a->ask->rc = rc;
-    sem_post(a->ended); // and nothing after it: the waiter goes on
+    sem_post(a->ended); // last: the waiter frees `a` then
 }
 
 static void start(struct asking *a, const struct rpc_call_options *options)
@@ -486,7 +487,7 @@ enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
         start(&asking[i], &options);
     }
     for (size_t i = 0; i < count;)
-        i += sem_wait(&ended) == 0; // else a signal
+        i += sem_wait(&ended) == 0; // a signal may interrupt it
     sem_destroy(&ended);
     for (size_t i = 0; i < count; i++) {
         if (asks[i].rc == SL_OK || (rc != SL_OK && rc != SL_EBUSY))
