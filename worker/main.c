@@ -6,7 +6,8 @@
 #include "worker/device/devices.h"
 #include "worker/service/server.h"
 
-// For people who wonder what "auto" would choose and why, and for sluice up.
+// Lists the devices, for people who wonder what "auto" would choose and why,
+// and for sluice up.
 static int list_devices(bool json)
 {
     struct buf text = BUF_INIT;

@@ -16,15 +16,15 @@ struct local {
     char *path, *name; // owned
     char boot_id[SHM_BOOT_ID];
     uint64_t token;
-    int fd; // that listens; -1: none
+    int fd; // listening socket; -1: none
     struct loop_watch *watch;
     struct list peers; // of local_peer
     unsigned peer_count;
     struct local_table table;
-    struct rpc_server *server; // for calls; NULL: none
+    struct rpc_server *server; // answers calls over sockets; NULL: none
 };
 
-// A connection of a worker. It ends when it says what it must not.
+// A connection of a worker. It ends when the worker breaks the protocol.
 struct local_peer {
     struct list_node node;
     struct local *local;
@@ -33,7 +33,7 @@ struct local_peer {
     struct list regions; // of local_region
     unsigned region_count;
     size_t bytes;
-    bool calls; // it has handed us a socket for them
+    bool calls; // it has handed us a socket for calls
 };
 
 static void forget(struct local_peer *p, struct local_region *r)
@@ -56,7 +56,7 @@ static void peer_end(struct local_peer *p)
     sl_free(p);
 }
 
-// A refusal is an answer: the worker then sends bytes.
+// Maps one memory. A refusal is an answer: the worker then sends bytes.
 static enum sl_err map_one(struct local_peer *p, const struct local_note *note,
                            int fd)
 {
@@ -83,7 +83,7 @@ static enum sl_err map_one(struct local_peer *p, const struct local_note *note,
     return local_send(p->fd, answer, -1);
 }
 
-// Takes the descriptor. One of each worker is enough.
+// Adopts a socket for calls, one per worker; owns the descriptor.
 static enum sl_err adopt_one(struct local_peer *p,
                              const struct local_note *note, int fd)
 {
@@ -171,7 +171,7 @@ static enum sl_err peer_begin(struct local *l, int fd)
     return SL_OK;
 }
 
-// More workers than that send bytes.
+// Accepts workers. Those beyond LOCAL_PEERS send bytes.
 static void on_caller(void *arg)
 {
     struct local *l = arg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/local/local_region.c -- regions by number, and who uses them.
+// psserver/local/local_region.c -- regions by number, and their uses.
 #include "psserver/local/local_region.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static void unref(struct local_region *r)
     sl_free(r);
 }
 
-// Under a number that no other region has, or had.
+// Gives the region a number that no other region has had.
 static enum sl_err publish(struct local_table *t, struct local_region *r)
 {
     enum sl_err rc = shm_secret(&r->number);
@@ -43,7 +43,7 @@ static enum sl_err publish(struct local_table *t, struct local_region *r)
     return rc;
 }
 
-// Only the loop adds, so nobody fills up what was found free.
+// Only the loop adds regions, so the space that was found free stays free.
 enum sl_err local_table_add(struct local_table *t, int fd, size_t bytes,
                             struct local_region **out, struct sl_error *err)
 {

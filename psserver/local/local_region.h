@@ -11,31 +11,34 @@
 #include "common/net/local/shm.h"
 #include "psserver/local/local.h"
 
-// Which regions there are. Calls find them here, on any thread.
+// The regions that are mapped. Calls find them here, on any thread.
 struct local_table {
-    pthread_mutex_t lock; // of the map
+    pthread_mutex_t lock; // guards the map
     struct map regions;   // number -> struct local_region
-    _Atomic size_t bytes; // mapped, also what only calls still use
+    _Atomic size_t bytes; // mapped bytes, also those that only calls still use
 };
 
 struct local_region {
     struct local_table *table;
     struct shm memory;
     uint64_t number;
-    _Atomic unsigned refs; // the table's one, and one per use
-    struct list_node node; // in its peer; the loop's
+    _Atomic unsigned refs; // one of the table, one per use
+    struct list_node node; // in its peer's list; the loop's
 };
 
 void local_table_init(struct local_table *t);
-void local_table_release(struct local_table *t); // it is empty
+void local_table_release(struct local_table *t); // must be empty
 
-// Maps what came over the socket and makes it known. SL_EBUSY: too much.
+// Maps `bytes` bytes of a descriptor that came over the socket and gives them a
+// number. SL_EBUSY: too many are mapped.
 enum sl_err local_table_add(struct local_table *t, int fd, size_t bytes,
                             struct local_region **out, struct sl_error *err);
 
-// Nobody finds it any more; unmapped when its last use ends.
+// Takes a region out of the table: no new call finds it, and it is unmapped
+// when its last use ends.
 void local_table_drop(struct local_region *r);
 
+// Finds a region and takes a reference; as local_take.
 enum sl_err local_table_take(struct local_table *t, const struct wire_shm *ref,
                              struct local_use *out, struct sl_error *err);
 

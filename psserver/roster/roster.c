@@ -17,7 +17,7 @@
 #include "psserver/roster/roster_inner.h"
 #include "state/shard/counts.h"
 
-#define RETRY_MS 10000 // a shard that could not be loaded
+#define RETRY_MS 10000 // pause before a failed shard is loaded again
 
 #define HOLD_PAIRS "job=%" PRIu64 " shard=%" PRIu32
 #define HOLD_VALUES(h) (h)->spec->job, (h)->spec->shard
@@ -84,7 +84,7 @@ void hosted_unpin(struct hosted *h)
         hosted_free(h);
 }
 
-// It answers nobody any more and its memory goes when the last call is done.
+// Takes the shard out of the store; its memory goes when the last call is done.
 static void hosted_empty(struct hosted *h)
 {
     store_remove(h->roster->setup.store, h->spec->job, h->spec->shard);
@@ -115,7 +115,7 @@ void roster_free(struct roster *r)
         at = (struct pairmap_at){0};
     }
     r->ending = true;
-    // A stop that was meant for an earlier run may end one early.
+    // A stop meant for an earlier run may end a run early.
     while (r->working > 0)
         loop_run(r->setup.loop);
     pairmap_release(&r->hosted);
@@ -176,13 +176,13 @@ void roster_attached(struct roster *r)
 
 struct load {
     struct hosted *hosted;
-    struct plan plan; // until the shard has it
+    struct plan plan; // moves into the shard
     struct wire_tag at_least;
     struct shard *shard;
-    _Atomic bool stop; // nobody wants it any more
+    _Atomic bool stop; // the load is to end early
     enum sl_err rc;
     struct sl_error err;
-    struct sl_error secret; // for the log alone; empty: there is none
+    struct sl_error secret; // text for the log alone; may be empty
 };
 
 static void start_load(struct hosted *h);
@@ -196,8 +196,9 @@ static void passed_over(void *arg, const char *file, const struct sl_error *why)
         why->text);
 }
 
-// What a resumed job starts from stands where the seed stood: below every
-// snapshot of its own (K7), and for as long as no cut of its own exists.
+// Returns true if the shard starts from another job's files. They stand where
+// the seed stood: below every snapshot of its own (K7), and for as long as no
+// cut of its own exists.
 static bool from_sources(const struct shard *s)
 {
     return s->from.incarnation == 0 && s->from.sequence == 0 &&
@@ -211,7 +212,7 @@ static bool is_stopped(void *arg)
     return atomic_load(&load->stop);
 }
 
-// On a pool thread.
+// Loads a shard's memory; on a pool thread.
 static void load_work(void *arg)
 {
     struct load *load = arg;
@@ -225,7 +226,8 @@ static void load_work(void *arg)
         .arg = load,
         .secret = setup->weights_secret ? &load->secret : NULL};
 
-    // A store that is not mounted holds nothing, but that is not the seed.
+    // A store that is not mounted has no snapshots, but the seed must not be
+    // taken for that.
     load->rc = roster_store(h->roster, &load->err);
     if (load->rc == SL_OK)
         load->rc = shard_new(&load->shard, &load->plan);
@@ -234,7 +236,8 @@ static void load_work(void *arg)
                              passed_over, h, &load->err);
     if (load->rc == SL_OK && from_sources(load->shard))
         load->rc = snap_sources(&from, load->shard, &load->err);
-    // What cannot be told of it would end the stream, and all other shards'.
+    // Counts too large for a message would end the stream, and that of all
+    // other shards.
     if (load->rc == SL_OK)
         load->rc = counts_fit(&load->shard->once, &load->err);
 }
@@ -247,14 +250,15 @@ static const unsigned moves[] = {
     [HOSTED_FAILED] = MOVES_TO(HOSTED_LOADING),
 };
 
-// The only function of the program that changes a hosted shard's state.
+// Changes a hosted shard's state; no other function does.
 static void enter(struct hosted *h, enum hosted_state next)
 {
     assert(moves_have(moves, h->state, next));
     h->state = next;
 }
 
-// `said` goes to the log instead, if it is not NULL and not empty.
+// Marks a load as failed. `said` goes to the log instead of `why`, if it is not
+// NULL and not empty.
 static void failed(struct hosted *h, const struct sl_error *why,
                    const struct sl_error *said)
 {
@@ -271,7 +275,7 @@ static void failed(struct hosted *h, const struct sl_error *why,
     hosted_send_hello(h);
 }
 
-// For a replay of what is done to it: what the shard is.
+// Writes the shard's plan to the history, for a replay of its updates.
 static void note_plan(const struct hosted *h)
 {
     struct buf packed = BUF_INIT;
@@ -290,7 +294,7 @@ static void note_plan(const struct hosted *h)
     buf_release(&packed);
 }
 
-// Takes the reference.
+// Takes a loaded shard; owns the reference.
 static void loaded(struct hosted *h, struct shard *shard)
 {
     struct shard_brief brief;
@@ -376,7 +380,7 @@ static void start_load(struct hosted *h)
     failed(h, &err, NULL);
 }
 
-// Memory, if any, is given up for what the store of snapshots has.
+// Loads the newest snapshot, and drops the memory if there is any.
 static void load_anew(struct hosted *h)
 {
     hosted_empty(h);
@@ -386,7 +390,7 @@ static void load_anew(struct hosted *h)
         start_load(h);
 }
 
-// ---- what comes down the stream
+// ---- messages of the stream
 
 static struct hosted *hosted_new(struct roster *r,
                                  const Sluice__V1__ShardSpec *spec)
@@ -397,7 +401,7 @@ static struct hosted *hosted_new(struct roster *r,
     if (h == NULL)
         return NULL;
     h->roster = r;
-    h->state = HOSTED_FAILED; // nothing has been tried yet
+    h->state = HOSTED_FAILED; // not loaded yet
     if (wire_dup(&copy, &spec->base) != SL_OK) {
         sl_free(h);
         return NULL;
@@ -410,8 +414,9 @@ static struct hosted *hosted_new(struct roster *r,
     return h;
 }
 
-// A hosted shard with this spec: the one that is there if it is of the same
-// incarnation of the same job, else a new one in its place.
+// Returns a hosted shard with this spec: the known one if it is of the same
+// incarnation of the same job, else a new one in its place. NULL if the spec is
+// older (I6), or without memory.
 static struct hosted *hosted_for(struct roster *r,
                                  const Sluice__V1__ShardSpec *spec)
 {
@@ -448,7 +453,7 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
         h->again = true; // `at_least` may have risen
         break;
     case HOSTED_FAILED:
-        h->failure.text[0] = '\0'; // asked again: answered again
+        h->failure.text[0] = '\0'; // a new Place wants a new answer
         start_load(h);
         break;
     case HOSTED_LOADED:
@@ -458,7 +463,7 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
             hosted_send_hello(h);
         break;
     case HOSTED_ADMITTED:
-        hosted_send_hello(h); // live: the coordinator decides
+        hosted_send_hello(h); // in service: the coordinator decides
         break;
     }
 }
@@ -469,11 +474,11 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
 
     if (!term_holds(r, m->term, "Admit") || h == NULL)
         return;
-    // What is loading now is not what the coordinator admits: it will have a
-    // hello of its own.
+    // A shard that is loading now is not the one that the coordinator admits: a
+    // hello follows when it is loaded.
     if (h->state != HOSTED_LOADED && h->state != HOSTED_ADMITTED)
         return;
-    // I1: what was loaded gets a newer incarnation than it had.
+    // I1: a loaded shard gets a newer incarnation than it had.
     if (h->state == HOSTED_LOADED &&
         m->incarnation <= h->shard->from.incarnation) {
         LOG(ERROR, "admission refused: not a new incarnation (I1)",
@@ -501,7 +506,8 @@ void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m)
         hosted_send_hello(h);
 }
 
-// Before its admission too: whoever it then answers finds the newest (D1).
+// Taken before its admission, too: so the calls that it then answers find the
+// newest rates (D1).
 void roster_rates(struct roster *r, const Sluice__V1__Rates *m)
 {
     struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
@@ -538,8 +544,9 @@ void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m)
     }
     h->at_least = wire_tag_of(m->load);
     h->failure.text[0] = '\0';
-    // What was loaded meanwhile does, and its hello is on its way: loading once
-    // more would let the coordinator admit, and believe, a memory that is gone.
+    // A snapshot loaded meanwhile is new enough, and its hello is on its way:
+    // loading once more would let the coordinator admit, and believe, a memory
+    // that is gone.
     if (h->state == HOSTED_LOADED &&
         wire_tag_cmp(h->shard->from, h->at_least) >= 0)
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/roster/roster.h -- which shards this server was told to hold, and
-// how far each of them is.
+// psserver/roster/roster.h -- the shards that this server was told to hold, and
+// the state of each.
 //
 //            roster_place                  loaded()
 //   (none) ---------------> LOADING ----------------------> LOADED
@@ -12,23 +12,23 @@
 //
 // LOADING   a pool thread looks for its newest snapshot; and once more, if
 //           another one is asked for meanwhile.
-// LOADED    the memory is there, and its hello said so or will be said at the
-//           next attachment. It answers nobody (S5). roster_place of something
-//           newer loads it anew.
+// LOADED    the memory is there, and its hello said so or will be sent at the
+//           next attachment. It answers no worker (S5). roster_place of a newer
+//           spec loads it anew.
 // ADMITTED  it answers, as the incarnation that the coordinator committed (I1)
 //           and with or without a coordinator.
-// FAILED    nothing as new as the coordinator wants was found (K7); its hello
-//           says why. Tried again now and then, since somebody may put the
-//           file back.
+// FAILED    no snapshot as new as the coordinator wants was found (K7); its
+//           hello says why. Tried again now and then, since an operator may put
+//           the file back.
 // Leaving is possible from each: roster_refuse without a tag, roster_close_job.
 //
-// What is old is ignored: messages of a term below the newest seen (I5), of an
-// older incarnation of the job (I6).
+// Old messages are ignored: those of a term below the newest seen (I5), or of
+// an older incarnation of the job (I6).
 //
-// Threads  the loop. Files are written and read on pool threads; what they
-//          find out comes back to the loop.
+// Threads  the loop. Files are written and read on pool threads; results come
+//          back to the loop.
 // Memory   messages are borrowed until return.
-// Errors   logged here: this is where stories of shards end.
+// Errors   logged here, and told to the coordinator where it waits.
 #ifndef PSSERVER_ROSTER_ROSTER_H
 #define PSSERVER_ROSTER_ROSTER_H
 
@@ -44,8 +44,8 @@
 #include "proto/wire.h"
 #include "state/shard/store.h"
 
-// Shards that one heartbeat reports; those of more are several. A message holds
-// 262,144 fields, and a report has 28.
+// Most shards that one heartbeat reports; more shards take several. A message
+// holds 262,144 fields, and a report has 28.
 #define ROSTER_REPORTS_MOST 1024
 
 struct roster;
@@ -54,32 +54,34 @@ struct roster_setup {
     struct loop *loop;
     struct fs *fs;
     struct store *store;
-    const char *folder; // of snapshots; copied
-    // Whose store it is: looked at before files are written, or missed. NULL:
-    // it is taken as it is.
+    const char *folder; // folder of snapshots; copied
+    // Owner of the store: checked before files are written, or missed. NULL:
+    // not checked.
     const struct membership *membership;
-    // Sends a message to the coordinator; one that cannot be sent is dropped,
-    // since roster_attached says everything again.
+    // Sends a message to the coordinator; a message that cannot be sent is
+    // dropped, since roster_attached says all again.
     void (*send)(void *arg, const Sluice__V1__AttendUp *up);
     void *arg;
-    // Below these weights are read (snap.h); NULL: wherever `fs` finds them.
+    // Folders that weights are read from (snap.h); NULL: wherever `fs` finds
+    // them.
     const struct roots *weights;
-    bool weights_secret; // why they could not be is for the log alone
+    bool weights_secret; // why weights were not read stays in the log
 };
 
+// Makes an empty roster. SL_ENOMEM.
 enum sl_err roster_new(struct roster **out, const struct roster_setup *setup);
 
 // Takes all shards out of the store, waits for the pool (runs the loop) and
 // frees. NULL is allowed.
 void roster_free(struct roster *r);
 
-// False for a term below the newest seen; else it is the newest.
+// Notes a term; returns false if it is below the newest seen.
 bool roster_term(struct roster *r, uint64_t term);
 
-// A stream is there: says a hello for each shard that has something to say.
+// Sends a hello for each shard that has news: called when a stream is there.
 void roster_attached(struct roster *r);
 
-// What comes down the stream.
+// Handle the messages of the stream.
 void roster_place(struct roster *r, const Sluice__V1__Place *m);
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 void roster_rates(struct roster *r, const Sluice__V1__Rates *m);
@@ -89,20 +91,21 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);
 void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m);
 
-// Now and then: sends a heartbeat that reports all admitted shards, and tries
-// failed ones again.
+// Sends a heartbeat that reports all admitted shards, and tries failed ones
+// again; called now and then.
 void roster_tick(struct roster *r, uint64_t seq, bool draining);
 
-// Writes a snapshot of each admitted shard that has counted something since
-// its last one, and then calls done(arg), once: a restart then loses nothing.
+// Writes a snapshot of each admitted shard that has counted steps since its
+// last one, and then calls done(arg), once: a restart then loses nothing.
 void roster_save(struct roster *r, void (*done)(void *arg), void *arg);
 
+// Return the number of shards that are admitted, and that failed.
 size_t roster_admitted(const struct roster *r);
 size_t roster_failed(const struct roster *r);
-// The last snapshot found no space on the disk.
+// Returns true if the last snapshot found no space on the disk.
 bool roster_full(const struct roster *r);
 
-// Writes the figures of its shards and their snapshots.
+// Writes the figures of the shards and their snapshots.
 void roster_measure(struct roster *r, struct expo *e);
 
 #endif

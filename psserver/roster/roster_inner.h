@@ -18,73 +18,75 @@ enum hosted_state {
 };
 
 struct roster {
-    struct roster_setup setup; // its folder is owned
-    struct pairmap hosted;     // owned
-    uint64_t term;             // the newest seen
-    bool draining;             // as last said
+    struct roster_setup setup; // `folder` in it is owned
+    struct pairmap hosted;     // struct hosted by (job, shard); owned
+    uint64_t term;             // newest term seen
+    bool draining;             // as the last heartbeat said
     size_t working;            // jobs on the pool
-    bool ending;               // roster_free waits for them
+    bool ending;               // roster_free waits for these jobs
     size_t saving;             // snapshots that roster_save waits for
     void (*saved)(void *arg);
     void *saved_arg;
 
-    // Snapshots since the start, by their ends; and of the last one.
+    // Snapshots since the start, by how they ended.
     uint64_t written, no_space, unwritten, written_bytes;
     struct histogram took;
-    bool full; // and the last one found no space
+    bool full; // the last snapshot found no space
 };
 
-// A shard that we were told to hold.
+// A shard that this server was told to hold.
 struct hosted {
     struct roster *roster;
     enum hosted_state state;
     Sluice__V1__ShardSpec *spec; // owned
-    struct wire_tag at_least;    // K7
-    char *folder;                // of its snapshots; owned
+    struct wire_tag at_least;    // oldest snapshot that will do (K7)
+    char *folder;                // folder of its snapshots; owned
     struct shard *shard;         // LOADED, ADMITTED: a reference
-    struct sl_error failure;     // FAILED, or LOADING once more: why
+    struct sl_error failure;     // reason for FAILED, or for LOADING once more
     uint64_t failed_ms;
-    unsigned pins; // jobs on the pool that know it
-    bool gone;     // not in the roster any more; the last pin frees it
-    bool again;    // what is being loaded is not wanted any more
-    _Atomic bool *stop_load; // ends the reading of what is being loaded; or
-                             // NULL
+    unsigned pins;           // jobs on the pool that use it
+    bool gone;               // out of the roster; the last pin frees it
+    bool again;              // the snapshot being loaded is to be loaded anew
+    _Atomic bool *stop_load; // true ends the loading; NULL: none is under way
 
-    struct shard_brief brief; // as last reported
+    struct shard_brief brief; // as reported last
     unsigned missed;          // reports in a row that found the lock taken
 
-    const struct snapping *snapping; // that is being written, or NULL
-    bool wanted;                     // another one is asked for
+    const struct snapping *snapping; // snapshot being written, or NULL
+    bool wanted;                     // another snapshot is asked for
     uint64_t wanted_incarnation, wanted_request;
-    uint64_t saved_steps; // counted in its newest durable snapshot,
-    uint64_t saved_ms;    // which is of then, or was loaded then
+    uint64_t saved_steps; // steps counted in its newest durable snapshot
+    uint64_t saved_ms;    // time when that was written or loaded
 };
 
-// Counts a job on the pool in and out; the last one out after hosted_gone, or
-// with roster_free waiting, ends things.
+// Start a job on the pool, and count it out when it is done; the last one out
+// ends the wait of roster_free.
 enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done,
                         void *arg);
 void roster_worked(struct roster *r);
 
-// Any thread: the store is there.
+// Checks that the store is there; any thread.
 enum sl_err roster_store(const struct roster *r, struct sl_error *err);
 
+// Keep a hosted alive for a job on the pool; the last unpin of a dropped one
+// frees it.
 void hosted_pin(struct hosted *h);
 void hosted_unpin(struct hosted *h);
 
-// Takes it out of the roster; what the pool still has of it ends by itself.
+// Takes a shard out of the roster; its jobs on the pool end by themselves.
 void hosted_drop(struct hosted *h);
 
 // roster_send.c: messages.
 void hosted_send_hello(struct hosted *h);
 
-// The shard knows the rates, up to the one that begins with this closure.
+// Tells that the shard knows the rates, up to the one that begins with this
+// closure.
 void hosted_send_rates(struct hosted *h, uint64_t closure);
-// The last word about a shard, which is closed before.
+// Sends the last report of a shard, which is closed before.
 void hosted_send_last(struct hosted *h);
 void hosted_send_snapshot(struct hosted *h, uint64_t request,
                           const struct snap_written *w);
-// `admitted` shards of it.
+// Sends a heartbeat that reports `admitted` shards.
 void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining);
 void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid);

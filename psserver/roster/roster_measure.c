@@ -7,7 +7,7 @@
 #include "common/base/clock.h"
 #include "psserver/roster/roster_inner.h"
 
-#define VERSIONS 64 // shards whose version is said: a label has few values
+#define VERSIONS 64 // most shards with a version: a label has few values
 
 struct measured {
     uint64_t values, slots, entries, age_ms;
@@ -26,7 +26,7 @@ static void measure(struct hosted *h, uint64_t now_ms, struct measured *m)
     values = plan_values_bytes(&h->shard->plan);
     m->values += values;
     m->slots += values * optim_slots(&h->shard->plan.optim);
-    // One that is applying says what it said last.
+    // A shard that is applying is measured by its last report.
     if (shard_brief(h->shard, false, &brief))
         h->brief = brief;
     m->entries += brief.sparse;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/roster/roster_send.c -- what the roster sends to the coordinator.
+// psserver/roster/roster_send.c -- the roster's messages to the coordinator.
 //
-// A message that cannot be built for want of memory is not said: the next
+// A message that cannot be built for want of memory is not sent: the next
 // attachment, or the coordinator's asking again, makes up for it.
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@
 #include "state/shard/counts.h"
 #include "psserver/roster/roster_inner.h"
 
-// Reports of a shard whose lock was taken so often are waited for.
+// Reports that a shard may miss while its lock is taken; then its lock is
+// waited for.
 #define MISSED_MAX 4
 
 static void send_up(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
@@ -46,7 +47,7 @@ static void send_up(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
 static void send_failure(struct hosted *h, const struct sl_error *failure,
                          Sluice__V1__ShardHello *m)
 {
-    // The coordinator shows it as it is: name what kind of failure it is.
+    // The coordinator shows the text as it is, so it names the kind of failure.
     char text[SL_ERROR_TEXT + 32];
 
     snprintf(text, sizeof(text), "%s%s",
@@ -55,8 +56,8 @@ static void send_failure(struct hosted *h, const struct sl_error *failure,
     send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
 }
 
-// SL_ERANGE: it is not said, since a message that is too large would end the
-// stream for all shards.
+// Sends a hello with counts. SL_ERANGE: it is not sent, since a message that is
+// too large would end the stream for all shards.
 static enum sl_err send_memory(struct hosted *h, Sluice__V1__ShardHello *m,
                                struct sl_error *err)
 {
@@ -194,8 +195,8 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
 
 // ---- heartbeats
 
-// Never waits for an apply, unless it has missed a few reports in a row: the
-// loop has other things to do.
+// Reads a shard's figures. Does not wait for an apply unless it has missed a
+// few reports in a row: the loop has other things to do.
 static void look(struct hosted *h)
 {
     if (shard_brief(h->shard, h->missed >= MISSED_MAX, &h->brief))
@@ -204,13 +205,13 @@ static void look(struct hosted *h)
         h->missed++;
 }
 
-// One allocation per heartbeat holds all of its parts.
+// One shard's part of a heartbeat; one allocation holds all parts.
 struct report {
     Sluice__V1__ShardReport msg;
-    struct counts_msg counts; // what msg.counts points at
+    struct counts_msg counts; // msg.counts points here
 };
 
-// Everything but the counts, which are filled in already.
+// Fills in all fields of a report except its counts.
 static void fill_report(struct report *to, const struct hosted *h,
                         uint64_t incarnation)
 {
@@ -222,7 +223,8 @@ static void fill_report(struct report *to, const struct hosted *h,
     to->msg.counts = &to->counts.msg;
 }
 
-// The next ones, from *at on.
+// Fills in reports of the next admitted shards, from *at on, and returns how
+// many.
 static size_t fill_reports(struct roster *r, struct pairmap_at *at,
                            struct report *reports,
                            Sluice__V1__ShardReport **list, size_t cap)
@@ -235,7 +237,7 @@ static size_t fill_reports(struct roster *r, struct pairmap_at *at,
             continue;
         look(h);
         if (h->brief.incarnation == 0)
-            continue; // not seen once yet
+            continue; // its figures were never read
         counts_of_brief(&reports[n].counts, &h->brief);
         fill_report(&reports[n], h, h->brief.incarnation);
         list[n] = &reports[n].msg;
@@ -252,7 +254,7 @@ void hosted_send_last(struct hosted *h)
     struct shard_brief brief;
     struct once once = {0};
 
-    shard_close(h->shard); // nothing is counted any more
+    shard_close(h->shard); // no step is counted after this
     shard_brief(h->shard, true, &brief);
     if (shard_once(h->shard, &once) == SL_OK &&
         counts_of_once(&report.counts, &once) == SL_OK) {
@@ -281,7 +283,7 @@ void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
     m.seq = seq;
     m.draining = draining;
     wire_usage(&m);
-    // Without its reports it still says that we are here.
+    // Without memory for reports the heartbeat still says that we are here.
     do {
         if (reports != NULL && list != NULL) {
             m.n_shards = fill_reports(r, &at, reports, list, cap);

@@ -2,8 +2,8 @@
 // psserver/roster/roster_snap.c -- snapshots: when they are taken, and which
 // may go.
 //
-// One at a time per shard. A request that comes meanwhile waits, because what
-// it wants to hold may have been counted after the one that is being written
+// One at a time per shard. A request that comes meanwhile waits, because steps
+// that it wants may have been counted after the one that is being written
 // began; only the newest request waits, since a newer snapshot holds more.
 #include <errno.h>
 #include <inttypes.h>
@@ -48,8 +48,8 @@ static void write_file(void *arg)
                            s->incarnation, &s->written, &s->err);
 }
 
-// On a pool thread. While we end, nobody is answered any more and the file is
-// waited for: then it gets what there is.
+// Writes a snapshot; on a pool thread. While the server ends, no call competes
+// and the file is waited for: then the write gets all of the disk.
 static void snap_work(void *arg)
 {
     const struct snapping *s = arg;
@@ -94,8 +94,8 @@ static void count(struct roster *r, const struct snapping *s)
     histogram_add(&r->took, sl_now_us(sl_clock_real()) - s->begun_us);
 }
 
-// Reports what became of it. Requests are for one incarnation: if the shard
-// has another one by now, the tag says so and the coordinator decides (K4).
+// Reports a snapshot. Requests are for one incarnation: if the shard has
+// another one by now, the tag says so and the coordinator decides (K4).
 static void report(struct hosted *h, struct snapping *s)
 {
     count(h->roster, s);
@@ -129,7 +129,7 @@ static void snap_done(void *arg)
     struct roster *r = h->roster;
 
     h->snapping = NULL;
-    // What was dropped or loaded anew meanwhile is another memory.
+    // A shard dropped or loaded anew meanwhile is another memory.
     if (!h->gone && h->shard == s->shard)
         report(h, s);
     if (!h->gone && h->wanted) {
@@ -201,8 +201,8 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
         start(h, m->incarnation, m->request, false);
         return;
     }
-    // Asked again, for impatience: the answer is on its way. Of another
-    // incarnation the same request is another question.
+    // The same request again: the answer is on its way. With another
+    // incarnation it is another request.
     if ((m->request == h->snapping->request &&
          m->incarnation == h->snapping->incarnation) ||
         (h->wanted && m->request == h->wanted_request &&
@@ -217,7 +217,7 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
     h->wanted_request = m->request;
 }
 
-// Its memory holds more than its newest snapshot.
+// Returns true if the memory has counted steps that the newest snapshot lacks.
 static bool is_dirty(struct hosted *h, uint64_t *incarnation)
 {
     struct shard_brief brief;
@@ -247,7 +247,7 @@ void roster_save(struct roster *r, void (*done)(void *arg), void *arg)
     one_saved(r);
 }
 
-// ---- which may go
+// ---- the removal of snapshots
 
 struct collect {
     struct roster *roster;
@@ -256,7 +256,7 @@ struct collect {
     uint32_t shard;
     struct snap_keep keep; // owned
     unsigned removed;
-    bool whole; // all of the job; the coordinator is told
+    bool whole; // all files of the job; the coordinator is told
     enum sl_err rc;
     struct sl_error err;
 };
@@ -273,7 +273,8 @@ static void delete_work(void *arg)
 {
     struct collect *c = arg;
 
-    c->rc = roster_store(c->roster, &c->err); // else its files come back later
+    // else its files would come back later
+    c->rc = roster_store(c->roster, &c->err);
     if (c->rc == SL_OK)
         c->rc = snap_delete_job(c->roster->setup.fs, c->folder, c->job, c->uid,
                                 &c->err);
@@ -298,8 +299,8 @@ static void collect_done(void *arg)
     sl_free(c);
 }
 
-// Deleting can wait for ever: what cannot be started now is not an error. Takes
-// what->keep.
+// Starts a removal. It may wait for ever, so a failure to start is not an
+// error. Owns what->keep.
 static void start_collect(struct roster *r, const struct collect *what,
                           const char *folder, loop_fn work)
 {
@@ -319,9 +320,9 @@ static void start_collect(struct roster *r, const struct collect *what,
     }
 }
 
-// K3: nothing that is named, nor what is newer than all of that. The newest is
-// of our incarnation or of an ended one, and so is all below it; a psserver
-// that was replaced knows only an older one and deletes nothing.
+// K3: deletes no snapshot that is named, nor any newer than all of those. The
+// newest is of our incarnation or of an ended one, and so are all below it; a
+// psserver that was replaced knows only an older one and deletes nothing.
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
 {
     struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
@@ -348,7 +349,8 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
         sl_free(what.keep.tags);
 }
 
-// The next hosted shard of a job (with this uid, if one is said), or NULL.
+// Returns the next hosted shard of a job (with this uid, if it is not 0), or
+// NULL.
 static struct hosted *hosted_of_job(struct roster *r, uint64_t job,
                                     uint64_t uid)
 {

@@ -19,13 +19,15 @@ struct api {
     struct api_setup setup;
     struct rounds rounds;
     struct {
-        _Atomic unsigned opening; // files, between I/O thread and loop
+        // files being opened, between I/O thread and loop
+        _Atomic unsigned opening;
         _Atomic bool stopped;
         struct figures figures;
     } _shared;
 };
 
-// S5: what is not here is not admitted here.
+// Finds a shard in the store. S5: a shard that is not there is not admitted
+// here.
 static enum sl_err find(const struct api *api, uint64_t job, uint32_t shard,
                         struct shard **out, struct sl_error *err)
 {
@@ -95,7 +97,8 @@ static void api_ask(struct rpc_call *call, void *arg)
 
 // ---- Push and PushPull
 
-// The bytes are wanted instead: as if it had never been said.
+// Refuses a push by shared memory, as if it had not come: the worker sends
+// bytes instead.
 static enum sl_err refuse_region(struct shard *shard, struct rpc_msg *msg)
 {
     struct wire_push_reply reply = {.result = WIRE_PUSH_REFUSED,
@@ -107,7 +110,7 @@ static enum sl_err refuse_region(struct shard *shard, struct rpc_msg *msg)
     return wire_head_push_reply(msg, &reply, 0);
 }
 
-// Applies, counts, and makes the answer.
+// Applies and counts a push, and makes the answer.
 static enum sl_err push_shard(struct figures *f, struct shard *shard,
                               const struct wire_push *m, struct exchange *x,
                               struct rpc_msg *msg, bool *applied,
@@ -119,7 +122,7 @@ static enum sl_err push_shard(struct figures *f, struct shard *shard,
 
     rc = x->finite ? shard_push_finite(shard, m, &reply, x->values, err)
                    : shard_push(shard, m, &reply, x->values, err);
-    if (rc == SL_OK && FAULT_ERR("api.ack") != SL_OK) // its answer is lost
+    if (rc == SL_OK && FAULT_ERR("api.ack") != SL_OK) // the answer is lost
         rc = sl_fail(err, SL_EUNAVAIL, "api.ack: injected error");
     if (rc != SL_OK)
         return rc;
@@ -136,7 +139,7 @@ static enum sl_err push_shard(struct figures *f, struct shard *shard,
     return rc;
 }
 
-// `fresh`: the answer has the parameters.
+// Handles a push. `fresh`: the answer has the parameters.
 static enum sl_err push(struct api *api, const struct rpc_call *call,
                         bool fresh, struct rpc_msg *msg, struct sl_error *err)
 {
@@ -155,7 +158,8 @@ static enum sl_err push(struct api *api, const struct rpc_call *call,
         rc = find(api, m.job, m.shard, &shard, err);
     if (rc == SL_OK)
         rc = check_token(api, call, shard, m.job_incarnation, &m.token, err);
-    m.unproven = tokens_want_proof(api->setup.tokens); // its Ask showed it
+    // the Ask before showed its proof
+    m.unproven = tokens_want_proof(api->setup.tokens);
     if (rc == SL_OK) {
         rc = exchange_push(&x, api->setup.local, shard, &m, fresh, err);
         if (rc == SL_OK)
@@ -220,7 +224,7 @@ static enum sl_err pull_now(const struct api *api, struct shard *shard,
     return rc;
 }
 
-// What waited for a round.
+// Answers a pull that waited for a round.
 static void answer_round(void *arg, struct rpc_call *call, struct shard *shard,
                          const struct wire_pull *m)
 {
@@ -238,7 +242,7 @@ static void drop_file(void *file)
     tagged_file_unref(file);
 }
 
-// Takes the reference.
+// Answers with a file's values; owns the reference.
 static void answer_file(struct rpc_call *call, struct tagged_file *file)
 {
     struct wire_pull_reply reply = {.incarnation = file->tag.incarnation,
@@ -271,7 +275,7 @@ static void opened(struct tagged_waiter *w, enum sl_err rc,
         rpc_answer(call, rc, err, NULL);
 }
 
-// A file on its way: I/O thread -> loop -> pool thread -> loop.
+// A file being opened: I/O thread -> loop -> pool thread -> loop.
 struct opening {
     struct loop_task task;
     struct api *api;
@@ -279,8 +283,9 @@ struct opening {
     struct wire_tag tag;
 };
 
-// A store that does not answer, or refuses our keys, says nothing of us: who
-// asked would wait for this psserver, or doubt its own certificate.
+// Turns errors of the store into SL_EIO. If it does not answer, or refuses our
+// keys, that says nothing of us: the worker would wait for this psserver, or
+// doubt its own certificate.
 static enum sl_err of_store(enum sl_err rc, struct sl_error *err)
 {
     if (rc != SL_EUNAVAIL && rc != SL_EAUTH && rc != SL_EDENIED)
@@ -289,7 +294,7 @@ static enum sl_err of_store(enum sl_err rc, struct sl_error *err)
     return SL_EIO;
 }
 
-// On a pool thread: verifying reads the whole file.
+// Opens a file on a pool thread: verifying reads all of it.
 static void open_work(void *arg)
 {
     struct opening *o = arg;
@@ -305,7 +310,7 @@ static void open_work(void *arg)
     tagged_opened(&o->shard->tagged, o->tag, of_store(rc, &err), &err, file);
 }
 
-// api_stop may be running the loop until there are none.
+// Counts an opening out; api_stop may be running the loop until there are none.
 static void opening_over(struct api *api)
 {
     atomic_fetch_sub(&api->_shared.opening, 1);
@@ -335,7 +340,7 @@ static void opening_start(void *arg)
     opening_end(o);
 }
 
-// The first call that wants a file has it opened. Counted before looking
+// Opens a file for the first call that wants it. It is counted before the look
 // whether we are stopping, so that api_stop misses none.
 static void open_file(struct api *api, struct shard *shard, struct wire_tag tag)
 {
@@ -354,7 +359,7 @@ static void open_file(struct api *api, struct shard *shard, struct wire_tag tag)
     loop_post_task(api->setup.loop, &o->task, opening_start, o);
 }
 
-// Answers the call, now or later.
+// Answers a pull by tag, now or when the file is open.
 static void pull_tag(struct api *api, struct rpc_call *call,
                      struct shard *shard, const struct wire_pull *m)
 {
@@ -390,7 +395,7 @@ static void pull_tag(struct api *api, struct rpc_call *call,
     }
 }
 
-// A file of a shard that is not here any more, on its way.
+// A pull from a file of a shard that left this server.
 struct archive_pull {
     struct loop_task task;
     struct api *api;
@@ -432,7 +437,7 @@ static void archive_start(void *arg)
     archive_end(a);
 }
 
-// Answers the call, later. Counted as in open_file.
+// Answers a pull from the archive, later. Counted as in open_file.
 static void pull_archive(struct api *api, struct rpc_call *call,
                          const struct wire_pull *m)
 {
@@ -545,7 +550,7 @@ void api_stop(struct api *api)
 {
     atomic_store(&api->_shared.stopped, true);
     rounds_stop(&api->rounds);
-    // A stop that was meant for an earlier run may end one early.
+    // A stop meant for an earlier run may end a run early.
     while (atomic_load(&api->_shared.opening) > 0)
         loop_run(api->setup.loop);
 }

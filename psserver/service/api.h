@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/service/api.h -- what workers may ask: Ask, Push, Pull, PushPull,
+// psserver/service/api.h -- the calls of workers: Ask, Push, Pull, PushPull,
 // Local.
 //
 // A handler runs to its end on the I/O thread that received the call: decode,
@@ -14,8 +14,9 @@
 //                when the transport has sent it
 //   Pull{tag} api -> tagged_find -> (first: loop -> pool thread: snap_values)
 //             -> rpc_answer with a slice of the mapped file
-//   Push of memory that is shared: exchange_push copies and looks at it first;
-//             the parameters are then put straight where the caller wants them
+//   Push of memory that is shared: exchange_push copies and checks it first;
+//   the
+//             parameters are then put straight where the caller wants them
 //
 // Threads  api_table's handlers: any I/O thread. The rest: the loop.
 // Memory   what setup points at outlives the api.
@@ -38,21 +39,22 @@ struct api_setup {
     struct loop *loop;
     struct fs *fs;
     struct store *store;
-    const char *folder;    // of snapshots
+    const char *folder;    // folder of snapshots
     struct local *local;   // NULL: no memory is shared
-    struct tokens *tokens; // NULL: none are asked for
+    struct tokens *tokens; // NULL: calls need no tokens
 };
 
+// Makes the service; it takes no calls before api_table is served.
 enum sl_err api_new(struct api **out, const struct api_setup *setup);
 
-// To hand to rpc_server_new.
+// Returns the methods for rpc_server_new.
 struct rpc_table api_table(struct api *api);
 
-// Writes its figures.
+// Writes the figures of calls.
 void api_measure(const struct api *api, struct expo *e);
 
-// Opens no more files, and runs the loop until those that are being opened
-// were answered. Before rpc_server_free, which waits for answers.
+// Opens no more files, and runs the loop until those being opened are answered.
+// Before rpc_server_free, which waits for answers.
 void api_stop(struct api *api);
 void api_free(struct api *api); // NULL is allowed
 

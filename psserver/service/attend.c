@@ -15,7 +15,7 @@ struct attend {
     struct roster *roster;
     void (*changed)(void *arg, bool attached);
     void *arg;
-    uint64_t seq; // of the last heartbeat
+    uint64_t seq; // number of the last heartbeat
     bool draining;
 };
 
@@ -80,7 +80,7 @@ static void on_down(void *arg, const Sluice__V1__AttendDown *m)
     case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB:
         roster_close_job(a->roster, m->close_job);
         break;
-    default: // the rest is for workers
+    default: // other messages are for workers
         break;
     }
 }

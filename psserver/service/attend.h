@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/service/attend.h -- what this server says to the coordinator, and
-// hears.
+// psserver/service/attend.h -- a psserver's messages to and from the
+// coordinator.
 //
 // The stream itself, with its dialing and its silence, is proto/attendee.h;
-// here is only what is a psserver's: what comes down is handed to the roster,
-// what the roster says goes up. Losing the stream changes nothing for the
-// shards: they serve on and are announced again when it is back.
+// here is only the psserver's side: messages that come are handed to the
+// roster, the roster's messages are sent. Losing the stream changes nothing for
+// the shards: they serve on and are announced again when it is back.
 //
 // Threads  the loop.
 // Memory   strings of the setup are copied.
@@ -25,32 +25,35 @@ struct attend;
 
 struct attend_setup {
     struct loop *loop;
-    struct rpc_channel *channel;   // to the coordinator; freed before us
-    const char *name;              // stable over restarts
-    const char *address;           // where workers dial us
-    struct membership *membership; // joined when we are welcome; may be NULL
-    struct tokens *tokens;         // told of welcomes; may be NULL
-    // Told when it is attached, and when it no longer is. May be NULL.
+    struct rpc_channel *channel; // to the coordinator; freed before attend_free
+    const char *name;            // the same over restarts
+    const char *address;         // address that workers dial
+    struct membership *membership; // joined at the welcome; may be NULL
+    struct tokens *tokens;         // gets the welcomes; may be NULL
+    // Tells when the stream is attached, and when it no longer is. May be NULL.
     void (*changed)(void *arg, bool attached);
     void *arg;
 };
 
+// Makes the stream's end; attend_start dials.
 enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
                        struct sl_error *err);
 
-// Dials. `roster` gets what comes down.
+// Dials the coordinator. `roster` gets its messages.
 void attend_start(struct attend *a, struct roster *roster);
 
-// For roster_setup.send; `arg` is the attend. Drops it while not attached.
+// Sends a message; drops it while not attached. For roster_setup.send; `arg` is
+// the attend.
 void attend_send(void *arg, const Sluice__V1__AttendUp *up);
 
-// From now on heartbeats say that we are leaving; one goes out at once.
+// Makes heartbeats say that we are leaving; one goes out at once.
 void attend_drain(struct attend *a);
 
-// Ends the stream and dials no more; the roster hears nothing after this.
+// Ends the stream and dials no more; the roster gets no message after this.
 void attend_stop(struct attend *a);
 
-// After the channel was freed. Runs what is left on the loop. NULL is allowed.
+// Runs what is left on the loop and frees; call after the channel was freed.
+// NULL is allowed.
 void attend_free(struct attend *a);
 
 #endif

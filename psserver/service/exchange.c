@@ -20,8 +20,9 @@ static enum sl_err take_buf(struct shard *shard, enum wire_type type,
     return rc;
 }
 
-// The caller's memory is ours to read until the answer, and no longer: what is
-// not finite is refused by the shard, in its order, from the copy.
+// Copies a gradient out of shared memory, which is ours to read until the
+// answer and no longer. The shard refuses one that is not finite, in its order,
+// from the copy.
 static enum sl_err copy_gradient(struct exchange *x, struct local *local,
                                  struct shard *shard, struct wire_push *m,
                                  struct sl_error *err)
@@ -50,7 +51,8 @@ static enum sl_err copy_gradient(struct exchange *x, struct local *local,
     return rc;
 }
 
-// The caller's memory, if it is there and fits (`want` NULL: it has none).
+// Takes the caller's memory for the answer; returns false if `want` is NULL,
+// not mapped, or of the wrong size.
 static bool take_answer(struct exchange *x, struct local *local,
                         struct shard *shard, enum wire_type type,
                         const struct wire_shm *want)
@@ -63,7 +65,7 @@ static bool take_answer(struct exchange *x, struct local *local,
     return true;
 }
 
-// Room for parameters that a push makes.
+// Takes room for the parameters that a push makes.
 static enum sl_err take_local(struct exchange *x, struct local *local,
                               struct shard *shard, const struct wire_push *m,
                               struct sl_error *err)

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // psserver/service/exchange.h -- how the numbers of one call come and go.
 //
-// In the message itself, or through memory that the caller shares (local.h).
-// A gradient that lies there may change while we look at it, so it is copied
-// into memory of ours, looked at as it is copied, and applied from the copy.
-// Fresh parameters are written there by the apply itself: nobody reads them
-// back. An answer may always come as bytes instead.
+// Numbers lie in the message itself, or in memory that the caller shares
+// (local.h). A gradient in shared memory may change while we read it, so it is
+// copied into our own memory, checked as it is copied, and applied from the
+// copy. Fresh parameters are written to shared memory by the apply itself,
+// which does not read them back. An answer may always come as bytes instead.
 //
 //   exchange_push -> shard_push / shard_push_finite -> exchange_reply
 //   exchange_pull -> exchange_reply
 //
 // Threads  any; an exchange belongs to one call.
 // Memory   holds buffers of the shard's pool and references to regions until
-//          exchange_end. What exchange_reply has put into a message goes back
-//          when that was sent.
+//          exchange_end. A buffer that exchange_reply has put into a message
+//          goes back when that was sent.
 // Units    elements, as the call's wire_type; bytes.
-// Errors   SL_ENOENT: the gradient's region is not known, nothing happened.
+// Errors   SL_ENOENT: the gradient's region is not known; the push was not
+//          applied.
 #ifndef PSSERVER_SERVICE_EXCHANGE_H
 #define PSSERVER_SERVICE_EXCHANGE_H
 
@@ -24,35 +25,34 @@
 #include "state/shard/shard.h"
 
 struct exchange {
-    struct pool_buf *copy;   // of a gradient
+    struct pool_buf *copy;   // copy of a gradient
     struct sl_slice copied;  // its bytes
-    bool finite;             // they fit the shard, and were found to be numbers
+    bool finite;             // it fits the shard, and its numbers are finite
     struct pool_buf *reply;  // parameters that go as bytes
-    struct local_use answer; // or where the caller wants them
-    void *values;            // space for them, either way; NULL: not asked for
+    struct local_use answer; // or the caller's memory for them
+    void *values; // space for parameters, in either; NULL: not wanted
 };
 
-// Before a push of `m` is applied: its payload may be replaced by a copy. With
-// `fresh` there is space for the answer from here on, so that no step is
-// counted and then left without one. All zeroes before; call exchange_end in
-// every case.
+// Prepares a push of `m`, whose payload may be replaced by a copy. With `fresh`
+// it makes space for the answer, so that no step is counted and then left
+// without one. *x is all zeroes before; call exchange_end in every case.
 enum sl_err exchange_push(struct exchange *x, struct local *local,
                           struct shard *shard, struct wire_push *m, bool fresh,
                           struct sl_error *err);
 
-// The parameters, where `m` wants them if that can be, or as bytes: a copy, or
-// the one that is on its way to somebody else.
+// Takes the parameters, where `m` wants them if that is possible, or as bytes:
+// a copy, or one that is on its way to another worker.
 enum sl_err exchange_pull(struct exchange *x, struct local *local,
                           struct shard *shard, const struct wire_pull *m,
                           struct wire_pull_reply *reply, struct sl_error *err);
 
-// The parameters are in x->values: they lie where the caller wanted them.
+// Returns true if the parameters lie in the caller's shared memory.
 static inline bool exchange_in_shm(const struct exchange *x)
 {
     return x->answer.region != NULL;
 }
 
-// Puts those that go as bytes behind the head of a message.
+// Puts parameters that go as bytes behind the head of a message.
 void exchange_reply(struct exchange *x, struct rpc_msg *msg, size_t bytes);
 void exchange_end(struct exchange *x);
 

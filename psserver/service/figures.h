@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/service/figures.h -- what workers have asked of this process, in
-// numbers that only rise. Shards count for themselves, but their numbers fall
-// when one is loaded anew, and go with it.
+// psserver/service/figures.h -- the calls of workers, in numbers that only
+// rise. Shards count for themselves, but their numbers fall when a shard is
+// loaded anew, and end with it.
 //
 // Threads  any; figures_write: the loop.
 // Memory   values; part of the api.
@@ -31,10 +31,12 @@ struct figures {
     _Atomic uint64_t pulls;
 };
 
-// What became of a push, and whether it was to skip the step.
+// Counts a push by its result. `skip`: it was to skip the step.
 void figures_pushed(struct figures *f, const struct wire_push_reply *reply,
                     bool skip);
+// Counts a pull.
 void figures_pulled(struct figures *f);
+// Writes the figures for /metrics.
 void figures_write(const struct figures *f, struct expo *e);
 
 #endif

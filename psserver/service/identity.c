@@ -30,7 +30,7 @@ static enum sl_err check(const char *name, const char *where,
     return SL_OK;
 }
 
-// SL_ENOENT if none is kept.
+// Reads the name that is kept; SL_ENOENT if there is none.
 static enum sl_err read_name(char **out, struct fs *fs, const char *path,
                              struct sl_error *err)
 {

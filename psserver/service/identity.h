@@ -2,7 +2,7 @@
 // psserver/service/identity.h -- the name under which shards are placed here.
 //
 // The coordinator knows a psserver by name, over restarts and addresses: the
-// name is kept in the state folder, beside what it stands for.
+// name is kept in the state folder, beside the snapshots that it stands for.
 //
 // Threads  one.
 // Memory   *out: sl_free.
@@ -12,9 +12,9 @@
 #include "common/base/fs.h"
 #include "common/base/status.h"
 
-// `wanted` if it is not NULL, else the name kept in the folder, else a new one
-// ("ps-1f3a9c02"); the folder then keeps it. SL_EINVAL for a name that is
-// empty, too long or not printable.
+// Returns in *out `wanted` if it is not NULL, else the name kept in the folder,
+// else a new one ("ps-1f3a9c02"); the folder then keeps it. SL_EINVAL for a
+// name that is empty, too long or not printable.
 enum sl_err identity_name(char **out, struct fs *fs, const char *folder,
                           const char *wanted, struct sl_error *err);
 

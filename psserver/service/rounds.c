@@ -2,7 +2,7 @@
 // psserver/service/rounds.c -- the list of pulls that wait for their round.
 #include "psserver/service/rounds.h"
 
-// Out of the list under the lock, answered without it.
+// Answers calls that were taken off the list, without the lock.
 static void answer_all(struct rounds *r, struct list *ready)
 {
     struct list_node *n;
@@ -12,7 +12,7 @@ static void answer_all(struct rounds *r, struct list *ready)
         struct wire_pull pull = w->pull;
         struct shard *shard = w->shard;
 
-        r->answer(r->arg, w->call, shard, &pull); // its scratch is gone by then
+        r->answer(r->arg, w->call, shard, &pull); // `w` is gone after this
         shard_unref(shard);
     }
 }
@@ -87,8 +87,8 @@ void rounds_release(struct rounds *r)
     pthread_mutex_destroy(&r->_shared.lock);
 }
 
-// Whoever applies the round does so before it looks at the list, and we look
-// at the round with the list in our hands: one of us sees the other.
+// The thread that applies the round does so before it looks at the list, and we
+// look at the round with the list's lock held: so one of us sees the other.
 bool rounds_wait(struct rounds *r, struct rpc_call *call, struct shard *shard,
                  const struct wire_pull *pull)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // psserver/service/rounds.h -- pulls that wait for a round to be applied.
 //
-// A worker whose contribution is held has nothing to do until its round is
+// A worker with a contribution that is held has no work until its round is
 // whole, and wants the parameters then: its pull waits here, so that they are
 // on their way before the next slot is leased to it.
 //
 // Threads  rounds_wait, rounds_applied: any. The rest: the loop.
 // Memory   a wait lies in the scratch of its call, and refers to its shard.
-// Units    none: what waits is looked at now and then, and answered with what
-//          there is once the shard is gone, the server ends, or it has waited
-//          for ROUNDS_LOOKS looks.
+// Units    none: a wait is looked at now and then, and answered with the
+//          parameters as they are once the shard is gone, the server ends, or
+//          it has waited for ROUNDS_LOOKS looks.
 // Errors   a pull that cannot wait is answered at once.
 #ifndef PSSERVER_SERVICE_ROUNDS_H
 #define PSSERVER_SERVICE_ROUNDS_H
@@ -24,7 +24,7 @@
 
 #define ROUNDS_LOOK_MS 250
 #define ROUNDS_LOOKS 4
-#define ROUNDS_MOST 4096 // that wait at a time
+#define ROUNDS_MOST 4096 // most waits at a time
 
 struct rounds_wait {
     struct list_node node;
@@ -36,7 +36,7 @@ struct rounds_wait {
 
 struct rounds {
     struct loop_timer *timer;
-    // Answers a call, of a shard that is still there or not any more.
+    // Answers a call to `shard`, which may have left the store.
     void (*answer)(void *arg, struct rpc_call *call, struct shard *shard,
                    const struct wire_pull *pull);
     void *arg;
@@ -48,21 +48,22 @@ struct rounds {
     } _shared;
 };
 
+// Makes an empty list that answers its calls by `answer`.
 enum sl_err rounds_init(struct rounds *r, struct loop *loop,
                         void (*answer)(void *arg, struct rpc_call *call,
                                        struct shard *shard,
                                        const struct wire_pull *pull),
                         void *arg);
-// Answers all, and whoever comes later at once.
+// Answers all calls that wait; later ones do not wait.
 void rounds_stop(struct rounds *r);
 void rounds_release(struct rounds *r); // after rounds_stop
 
-// True: the round that pull->after_round_of names is open, and the call will
-// be answered. Else nothing has happened.
+// Keeps a call and returns true, if the round that pull->after_round_of names
+// is open. Else returns false, and the caller answers.
 bool rounds_wait(struct rounds *r, struct rpc_call *call, struct shard *shard,
                  const struct wire_pull *pull);
 
-// A round of the shard was applied: answers who waits for it.
+// Answers the calls that wait for a round of `shard`, which was applied.
 void rounds_applied(struct rounds *r, struct shard *shard);
 
 #endif

@@ -79,9 +79,9 @@ const struct conf_key server_keys[] = {
 struct psserver {
     struct daemon *daemon;
     char *name, *folder, *address; // owned
-    struct fs *fs;                 // of the folder, which may be in S3
+    struct fs *fs; // file system of `folder`, which may be in S3
     struct membership membership;
-    struct roots *weights; // NULL: none were given
+    struct roots *weights; // NULL: no --weights-root
 
     struct rpc_io *io;
     struct store *store;
@@ -131,12 +131,13 @@ static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
         rc = fs_mkdirs(fs_private(), s->folder, err);
     if (rc != SL_OK)
         return rc;
-    // Reports name it to programs that run in other folders.
+    // The path must be absolute: reports name it to programs that run in other
+    // folders.
     return joining_open(&s->membership, &s->fs, &s->folder,
                         daemon_state_dir(s->daemon), c, err);
 }
 
-// Without one there are none: weights are read wherever they are.
+// Reads --weights-root. Without it weights are read from any folder.
 static enum sl_err read_roots(struct psserver *s, struct sl_error *err)
 {
     return conf_list_count(daemon_conf(s->daemon), "weights-root") == 0
@@ -144,7 +145,8 @@ static enum sl_err read_roots(struct psserver *s, struct sl_error *err)
                : daemon_roots(&s->weights, s->daemon, "--weights-root", err);
 }
 
-// What workers dial: --advertise, or --listen with the port that it became.
+// Sets the address that workers dial: --advertise, or --listen with the port in
+// use.
 static enum sl_err make_address(struct psserver *s, const char *listen,
                                 int port, struct sl_error *err)
 {
@@ -187,7 +189,7 @@ static void on_attached(void *arg, bool attached)
                   s->name, roster_admitted(s->roster));
 }
 
-// A host where it cannot be is one where workers send bytes.
+// Starts the sharing of memory. On a host where it fails workers send bytes.
 static void start_local(struct psserver *s)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -345,11 +347,11 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
     LOG(INFO, "serving", "name=%s address=%s store=%s tls=%d io_threads=%u",
         s->name, s->address, s->folder, daemon_tls(d) != NULL,
         rpc_io_threads(s->io));
-    daemon_ready(d); // shards come when the coordinator says so
+    daemon_ready(d); // shards come when the coordinator places them
     return SL_OK;
 }
 
-// ---- drain: no new calls, the open ones end, what is new goes to disk
+// ---- drain: no new calls, open calls end, new counts go to disk
 
 static void saved(void *arg)
 {
@@ -384,9 +386,10 @@ static void drain(struct daemon *d, void *arg)
     loop_timer_start(s->drain_timer, 0, DRAIN_LOOK_MS);
 }
 
-// ---- what the ops port says
+// ---- checks for the ops port
 
-// Once it holds shards it answers workers whoever else is there.
+// Reports readiness. A server that holds shards answers workers with or without
+// a coordinator.
 static void checks(struct daemon *d, void *arg, struct ops_checks *c)
 {
     const struct psserver *s = arg;

@@ -8,9 +8,9 @@
 
 #include "common/daemon/daemon.h"
 
-struct psserver; // all of it; filled by start
+struct psserver; // the whole daemon; filled by start
 
-// Rooms for daemon_main; `arg` is a struct psserver from server_new.
+// For daemon_main; `arg` is a struct psserver from server_new.
 extern const struct daemon_hooks server_hooks;
 extern const struct conf_key server_keys[];
 extern const struct conf_about server_about;

@@ -15,7 +15,7 @@
 #include "proto/access.h"
 #include "proto/token.h"
 
-#define KEPT_MAX 1024 // then all are forgotten
+#define KEPT_MAX 1024 // most tokens kept; then all are forgotten
 
 struct kept {
     uint64_t job_uid, job_incarnation;
@@ -23,9 +23,9 @@ struct kept {
 };
 
 struct tokens {
-    pthread_mutex_t lock; // of all below
+    pthread_mutex_t lock; // guards all below
     bool known, required;
-    _Atomic bool proves; // as known; without the lock
+    _Atomic bool proves; // copy of `known`, read without the lock
     uint8_t key[TOKEN_KEY_BYTES];
     struct map kept;
 };
@@ -92,7 +92,7 @@ static const struct kept *keep_locked(struct tokens *t, uint64_t hash,
     return NULL;
 }
 
-// What a token is worth.
+// The worth of a token: not required, right, another job's, or missing.
 enum worth { NOBODY_ASKS, IT_HOLDS, IT_IS_ANOTHERS, IT_LACKS };
 
 static enum worth judge(struct tokens *t, uint64_t job_uid,

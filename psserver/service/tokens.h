@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/service/tokens.h -- who may reach a job's shards: those to whom the
-// coordinator gave the job.
+// psserver/service/tokens.h -- the right to reach a job's shards: workers that
+// the coordinator gave the job have it.
 //
 // A worker's certificate says that it is a worker; the token that it was given
-// with a job says of which. It is asked for where callers show certificates.
+// with a job says of which. It is required where callers show certificates.
 // The key comes with the coordinator's welcome, before any shard is admitted.
 //
 // Threads  any.
 // Memory   tokens_free frees.
-// Errors   SL_EAUTH: no token; SL_EDENIED: one of another job.
+// Errors   SL_EAUTH: no token; SL_EDENIED: another job's token.
 #ifndef PSSERVER_SERVICE_TOKENS_H
 #define PSSERVER_SERVICE_TOKENS_H
 
@@ -17,30 +17,33 @@
 
 struct tokens;
 
-// NULL only without memory.
+// Returns NULL only without memory.
 struct tokens *tokens_new(void);
 void tokens_free(struct tokens *t); // NULL is allowed
 
-// What the coordinator said; a welcome without a key changes nothing.
+// Takes the key of a coordinator's welcome; a welcome without a key changes
+// nothing.
 void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m);
 
-// That a call may reach a job: it has the job's token; or none, where none is
-// required; or comes from an admin, or over a socket file. NULL: everybody may.
+// Checks that a call may reach a job: it has the job's token; or none, where
+// none is required; or comes from an admin, or over a socket file. `t` NULL:
+// every call may.
 enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
                          uint64_t job_uid, uint64_t job_incarnation,
                          const struct wire_token *token, struct sl_error *err);
 
-// True if attempts are proven: where there are tokens, of leases there are
-// proofs. Then a push, which has none, fences nobody.
+// Returns true if attempts are proven: where there are tokens, leases have
+// proofs. Then a push, which has none, fences no attempt.
 bool tokens_want_proof(const struct tokens *t);
 
-// True if the asker was leased what it asks about, or need not show that: older
-// attempts are fenced by it (I4). For a call that tokens_check has let in.
+// Returns true if the asker was leased what it asks about, or need not show
+// that: older attempts are fenced by it (I4). For a call that tokens_check has
+// let in.
 bool tokens_proven(struct tokens *t, const struct rpc_call *call,
                    uint64_t job_uid, const struct wire_ask *ask);
 
-// That it may read a file of a job of which only the number is known: only
-// where no token would be asked for.
+// Checks that a call may read a file of a job of which only the number is
+// known: only where no token would be required.
 enum sl_err tokens_check_archive(struct tokens *t, const struct rpc_call *call,
                                  struct sl_error *err);
 

@@ -21,7 +21,8 @@ static int larger_first(const void *a, const void *b)
 
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    return x < y ? -1 : x > y; // the list's order: always the same plan
+    // in the list's order, so that the plan is always the same
+    return x < y ? -1 : x > y;
 }
 
 static bool live_together(const struct arena_item *a,
@@ -30,7 +31,8 @@ static bool live_together(const struct arena_item *a,
     return a->first <= b->last && b->first <= a->last;
 }
 
-// placed[0..n) are sorted by offset.
+// Returns the lowest offset that is free for the item. placed[0..n) are sorted
+// by offset.
 static size_t lowest_gap(struct arena_item *const *placed, size_t n,
                          const struct arena_item *item)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/compile/arena.h -- one block of memory for everything that a step
-// computes.
+// worker/compile/arena.h -- one block of memory for all tensors of a step.
 //
-// A tensor lives from the op that first touches it to the one that last does.
+// A tensor lives from the first op that touches it to the last.
 // Two tensors that never live at the same time may lie at the same place. The
 // plan is made once per program; a step then allocates nothing.
 //
@@ -21,12 +20,12 @@
 struct arena_item {
     size_t bytes;
     uint32_t first, last; // ops, both included
-    size_t offset;        // the answer
+    size_t offset;        // set by arena_plan
 };
 
-// Sets the offsets, multiples of ARENA_ALIGN, and how much is needed in all.
-// The largest go first, each to the lowest place that is free for its life:
-// near the best in practice, and the same every time. SL_ENOMEM only.
+// Sets the offsets, multiples of ARENA_ALIGN, and *bytes, the size of the
+// block. The largest go first, each to the lowest place that is free for its
+// life: near the best in practice, and the same every time. SL_ENOMEM only.
 enum sl_err arena_plan(struct arena_item *items, size_t count, size_t *bytes);
 
 #endif

@@ -10,9 +10,9 @@
 #define PART_OF (64 / sizeof(float))
 
 struct filling {
-    struct overlap_range *of; // NULL: they are only counted
+    struct overlap_range *of; // NULL: buckets are only counted
     uint32_t count;
-    uint64_t first; // of the bucket that is being filled
+    uint64_t first; // first element of the bucket being filled
 };
 
 static void add(struct filling *f, uint64_t end)

@@ -9,7 +9,8 @@
 #include "common/run/log.h"
 #include "worker/compile/compile_build.h"
 
-#define LEAST_WORKSPACE ((size_t)1 << 20) // with less there is nothing to win
+// least workspace that speeds plans up
+#define LEAST_WORKSPACE ((size_t)1 << 20)
 
 // ---- memory
 static struct arena_item *lives(const struct build *b)
@@ -62,7 +63,7 @@ static void settle(struct build *b)
     sl_free(items);
 }
 
-// Nothing that was enqueued uses `m` any more: see compile.h.
+// Grows a memory. No enqueued op uses `m` any more: see compile.h.
 static enum sl_err grow(struct program_memory *memory, struct kern_mem *m,
                         size_t bytes, struct sl_error *err)
 {
@@ -87,7 +88,8 @@ static enum sl_err grow(struct program_memory *memory, struct kern_mem *m,
 // The batches that a device holds at once: one computes, one arrives.
 #define SLOTS 2
 
-// They come after the workspace, and must find room as well.
+// Returns true if the device has room for two batches, which are allocated
+// after the workspace.
 static bool leaves_room(const struct build *b, const struct kern_backend *of)
 {
     size_t sample = (size_t)model_shape_elements(&b->model->nodes[0].out) *
@@ -103,7 +105,7 @@ static bool leaves_room(const struct build *b, const struct kern_backend *of)
     return rc != SL_ENOMEM;
 }
 
-// Programs that were made before count on what workspace there was.
+// Shrinks the workspace to the size that programs made before count on.
 static void give_back(struct build *b, struct program_memory *m)
 {
     if (m->workspace.at != NULL && m->workspace.bytes > b->least) {
@@ -114,7 +116,7 @@ static void give_back(struct build *b, struct program_memory *m)
         (void)grow(m, &m->workspace, b->least, NULL);
 }
 
-// The arena first: what it leaves is the workspace's.
+// Grows the arena first; the workspace gets what it leaves.
 static void grow_memory(struct build *b, struct program_memory *m)
 {
     size_t wanted = b->p->workspace_bytes;
@@ -136,7 +138,7 @@ static void grow_memory(struct build *b, struct program_memory *m)
         give_back(b, m);
 }
 
-// ---- before and after the layers
+// ---- a survey of the model, constants, precision
 
 static bool is_trainable(const struct model *m, const struct model_node *node)
 {
@@ -153,7 +155,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-// Of an attention: its query's length, or its value's.
+// Returns the length of an attention's query or value, the longer one.
 static size_t longest(const struct build *b, const struct model_node *node)
 {
     uint32_t value = node->input[node->inputs > 1 ? 1 : 0];
@@ -166,7 +168,7 @@ static void survey(struct build *b)
 {
     const struct model *m = b->model;
 
-    b->constants = 1; // penalties want a one
+    b->constants = 1; // penalties need a one
     for (uint32_t i = 1; i < m->nodes_count; i++) {
         const struct model_node *node = &m->nodes[i];
 
@@ -184,7 +186,7 @@ static void survey(struct build *b)
     }
 }
 
-#define NOT_SEEN (-1e9) // what a score is moved by that nobody is to see
+#define NOT_SEEN (-1e9) // added to the scores of positions that are hidden
 
 static void put_constant(struct program *p, size_t at, double x)
 {
@@ -286,8 +288,9 @@ static void build(struct build *b, struct program_memory *memory)
     build_release(b);
 }
 
-// A device that has no memory for the workspace that the libraries like best
-// may have enough for less of it: half, and so on.
+// Halves the most workspace of a plan and returns true, if that may help: a
+// device that lacks memory for the workspace that its libraries like best may
+// have enough for less.
 static bool with_less(struct build *b, const struct build *failed)
 {
     size_t had = failed->lacks_workspace ? failed->p->workspace_bytes : 0;

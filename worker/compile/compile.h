@@ -14,8 +14,8 @@
 // A step may be several micro-batches: the first one's program writes the
 // gradient, that of the others (`add`) adds to it; program_set_samples makes
 // the sum that of the step's mean. A variable's gradient is then computed in
-// the arena and added as soon as it is whole. Of batch norm's statistics s_i
-// the vector has the sum of momentum^(k - i) s_i after k micro-batches.
+// the arena and added as soon as it is whole. After k micro-batches the vector
+// has the sum of momentum^(k - i) s_i of batch norm's statistics s_i.
 //
 // Threads  the compute thread.
 // Memory   compile() keeps no pointer into the model. The memory grows to what
@@ -38,40 +38,44 @@
 struct compile_options {
     enum spec_loss loss;
     bool from_logits;
-    double smoothing; // of the labels of crossentropies, in [0, 1)
-    uint32_t top_k;   // right is a class among so many; 0: 1
-    bool outputs;     // of one that does not train: tells what it predicts
+    double smoothing; // of crossentropies' labels, in [0, 1)
+    uint32_t top_k;   // a class among the k largest is right; 0: 1
+    bool outputs;     // the program tells its predictions; not if it trains
     bool train;
-    bool add; // to the gradient that is there: after a step's first micro-batch
+    bool add; // adds to the gradient: micro-batches after a step's first
     uint32_t batch;
-    // Of a part of a batch: samples before it, for dropout, and what its moving
-    // statistics count in those of the batch (0: they are all).
+    // A part of a batch: samples before it, for dropout; and the weight of its
+    // moving statistics in those of the batch (0: it is the whole batch).
     uint32_t first;
     double share;
-    uint64_t seed; // of the job: mixed into each dropout's
-    // What x is: KERN_F32 (or 0), or KERN_U8: bytes that the first op makes
-    // numbers of, input_scale * byte + input_offset.
+    uint64_t seed; // the job's, mixed into each dropout's seed
+    // Type of x: KERN_F32 (or 0), or KERN_U8: bytes that the first op turns
+    // into numbers, input_scale * byte + input_offset.
     enum kern_dtype input;
     double input_scale, input_offset;
-    // Of activations and products: KERN_F32 (or 0), KERN_BF16, KERN_F16. Sums,
-    // the loss, what batch norm knows and all gradients that leave stay f32.
+    // Type of activations and products: KERN_F32 (or 0), KERN_BF16, KERN_F16.
+    // Sums, the loss, batch norm's statistics and all gradients that leave stay
+    // f32.
     enum kern_dtype compute;
-    enum kern_math math; // of f32 products
-    // A dense layer's kernel of four times as many bytes is computed in parts
-    // of so many or more: compile_dense.c. 0: 1 MiB.
+    enum kern_math math; // mathematics of f32 products
+    // A dense layer's kernel of four times this many bytes is computed in parts
+    // of at least this many: compile_dense.c. 0: 1 MiB.
     size_t part_bytes;
     bool f64; // reals are doubles; ref only, for checks by differences
-    // As for a device, on a host, for checks: operands of products aligned,
-    // 16-bit images padded.
+    // For checks on a host, compiles as for a device: operands of products
+    // aligned, 16-bit images padded.
     bool as_device;
 };
 
+// Compiles `model` to a program for options->batch samples on `dev`, and makes
+// `memory` large enough for it.
 enum sl_err compile(struct program **out, struct kern_dev *dev,
                     const struct model *model,
                     const struct compile_options *options,
                     struct program_memory *memory, struct sl_error *err);
 
-// What the model wants to be fed with, given the loss.
+// Fills in the form of samples that the model reads, with labels as `loss`
+// wants them.
 enum sl_err compile_wants(struct data_want *out, const struct model *model,
                           enum spec_loss loss, struct sl_error *err);
 

@@ -54,7 +54,7 @@ void compile_widen(struct build *b, uint32_t i)
         apply(b, i, compile_cast(b, i, b->value[i], n, b->t, KERN_F32), true);
 }
 
-// ReLU goes into the op if the backend likes it there: true.
+// Puts ReLU into the op and returns true, if the backend likes it there.
 static bool fuse_relu(struct build *b, uint32_t i, struct kern_desc *d)
 {
     return b->model->nodes[i].act == MODEL_ACT_RELU && !compile_is_wide(b, i) &&

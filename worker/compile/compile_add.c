@@ -2,16 +2,16 @@
 // worker/compile/compile_add.c -- gradients of a step's second micro-batch and
 // on, which are added to those before.
 //
-// No op but one adds to what it writes, so such a program has each gradient in
-// the arena first. It is added when it is whole and still in the cache, and the
-// arena's space is then free for the next one: a program that adds needs as
+// Only one kind of op adds to its output, so such a program has each gradient
+// in the arena first. It is added when it is whole and still in the cache, and
+// the arena's space is then free for the next one: a program that adds needs as
 // much more memory as its largest variable has. The op that adds is the last
 // that writes the variable's elements of the vector, which is what overlap.h
 // looks for.
 //
-// The statistics of a part of a batch go the same way: there are those that the
-// layer is normalized by, and what they count in the mean of all parts is put
-// into the vector, or added.
+// The statistics of a part of a batch go the same way: the layer is normalized
+// by them, and their share in the mean of all parts is put into the vector, or
+// added.
 #include "worker/compile/compile_build.h"
 
 static const struct model_variable *variable(const struct build *b, uint32_t i,
@@ -20,7 +20,7 @@ static const struct model_variable *variable(const struct build *b, uint32_t i,
     return &b->model->variables[b->model->nodes[i].weight[w]];
 }
 
-// Elements of a variable's gradient, where they lie in the vector.
+// Returns elements of a variable's gradient, where they lie in the vector.
 static uint32_t rows(struct build *b, uint32_t i, enum model_weight w,
                      int64_t first, int64_t elements)
 {
@@ -35,7 +35,7 @@ static uint32_t in_vector(struct build *b, uint32_t i, enum model_weight w)
     return rows(b, i, w, 0, (int64_t)variable(b, i, w)->elements);
 }
 
-// to = share from + kept to.
+// Sets to = share from + kept to.
 static void add(struct build *b, uint32_t i, int64_t count, double share,
                 uint32_t from, uint32_t to, double kept)
 {
@@ -46,7 +46,8 @@ static void add(struct build *b, uint32_t i, int64_t count, double share,
     compile_emit(b, i, &d, (struct build_ref[]){WHOLE(from), WHOLE(to)});
 }
 
-// n / (n - 1), where the variance of n values moves the moving one unbiased.
+// Returns n / (n - 1) where the variance of n values moves the moving variance
+// unbiased; else 1.
 static double bessel_of(const struct build *b, uint32_t i, enum model_weight w)
 {
     const struct model_node *node = &b->model->nodes[i];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/compile/compile_attention.c -- attention of several heads.
 //
-// Of a query [n, lq, ..] and a value and a key, both [n, lv, ..]: each is
+// A query [n, lq, ..] and a value and a key, both [n, lv, ..], are each
 // projected to [n, length, heads, each] by a dense layer, and turned to [n,
 // heads, length, each], so that all heads of all samples are one batch of
 // products:
@@ -15,7 +15,7 @@
 
 #include "worker/compile/compile_build.h"
 
-// What the backward pass wants, of b->kept.
+// Indices in b->kept of the tensors that the backward pass wants.
 enum kept { QUERY, KEY, VALUE, SHARES, DROPPED, FOUND };
 
 struct attention {
@@ -47,7 +47,7 @@ static struct attention attention_of(const struct build *b, uint32_t i)
     };
 }
 
-// What is projected: which layer, how long, to how many of each head.
+// A projection's input: its kernel, node, length, and numbers per head.
 struct side {
     enum model_weight kernel;
     uint32_t from; // node
@@ -88,8 +88,8 @@ static struct compile_projection output(const struct build *b,
 
 enum turn { AWAY, BACK, BACK_FLIPPED };
 
-// [n, length, heads, each] to [n, heads, length, each], or back from there, or
-// from [n, heads, each, length]; scaled.
+// Turns [n, length, heads, each] to [n, heads, length, each], or back from
+// there, or from [n, heads, each, length]; scaled.
 static uint32_t turn(struct build *b, const struct attention *a, uint32_t x,
                      int64_t length, int64_t each, enum turn way, float scale)
 {
@@ -110,7 +110,7 @@ static uint32_t turn(struct build *b, const struct attention *a, uint32_t x,
     return y;
 }
 
-// One product per head and sample: [m, k] by [k, n] each.
+// Computes one product per head and sample: [m, k] by [k, n] each.
 static uint32_t product(struct build *b, const struct attention *a, uint32_t x,
                         uint32_t y, const int64_t mnk[3], bool trans_x,
                         bool trans_y)
@@ -153,7 +153,7 @@ static void add_mask(struct build *b, const struct attention *a,
                  (struct build_ref[]){WHOLE(mask), WHOLE(scores)});
 }
 
-// scores -> shares, in place; what is dropped of them is another tensor.
+// Turns scores into shares, in place; dropout makes another tensor of them.
 static void share(struct build *b, const struct attention *a, uint32_t scores)
 {
     const struct model_node *node = &b->model->nodes[a->node];
@@ -198,7 +198,7 @@ void compile_attention_forward(struct build *b, uint32_t i)
     b->value[i] = compile_project(b, i, &out, a.kept[FOUND]);
 }
 
-// dx = dy kernel.
+// Computes dx = dy kernel.
 static void project_input(struct build *b, const struct attention *a,
                           const struct compile_projection *p, uint32_t dy,
                           uint32_t dx)
@@ -213,7 +213,7 @@ static void project_input(struct build *b, const struct attention *a,
                      WHOLE(dx)});
 }
 
-// The gradient of what was found, [n, heads, lq, value_dim].
+// Returns the gradient of `found`, [n, heads, lq, value_dim].
 static uint32_t output_backward(struct build *b, const struct attention *a)
 {
     struct compile_projection p = output(b, a);
@@ -225,7 +225,7 @@ static uint32_t output_backward(struct build *b, const struct attention *a)
     return turn(b, a, t, a->lq, a->value_dim, AWAY, 1);
 }
 
-// From the gradient of the dropped shares to that of the scores, in place.
+// Goes from the gradient of the dropped shares to that of the scores, in place.
 static void share_backward(struct build *b, const struct attention *a,
                            uint32_t ds)
 {
@@ -242,8 +242,9 @@ static void share_backward(struct build *b, const struct attention *a,
         (struct build_ref[]){WHOLE(a->kept[SHARES]), WHOLE(ds), WHOLE(ds)});
 }
 
-// From the gradient of a projected side to its kernel's, bias's and input's.
-// Those of key and value come flipped: so scores are read along their rows.
+// Goes from the gradient of a projected side to its kernel's, bias's and
+// input's. Those of key and value come flipped, so that scores are read along
+// their rows.
 static void side_backward(struct build *b, const struct attention *a,
                           enum kept which, uint32_t dt)
 {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/compile/compile_backward.c -- the layers in reverse.
 //
-// When node i's turn comes, all that read it have had theirs, so b->grad[i] is
+// When node i's turn comes, all nodes that read it are done, so b->grad[i] is
 // whole; it then belongs to node i alone, which may overwrite it or give it
 // away. The gradient of a variable is written by exactly one op, straight into
 // the flat gradient vector.
 #include "worker/compile/compile_build.h"
 
-// dw and db of some units; dy is copied so that theirs lies together.
+// Computes dw and db of one part of the units; dy is copied so that the part's
+// columns lie together.
 static void part_grads(struct build *b, uint32_t i, const struct dense_dims *m,
                        int64_t first, bool bias)
 {
@@ -37,7 +38,8 @@ static void part_grads(struct build *b, uint32_t i, const struct dense_dims *m,
         compile_grad_rows_add(b, i, MODEL_BIAS, first, units, db);
 }
 
-// Large ones in parts, so that the first leave while the last are computed.
+// Computes the gradients of a large layer in parts, so that the first leave
+// while the last are computed.
 static void dense_grads_in_parts(struct build *b, uint32_t i,
                                  const struct dense_dims *m,
                                  struct kern_desc *with,
@@ -72,10 +74,10 @@ static void dense(struct build *b, uint32_t i)
     compile_input_grad(b, i, &d, dy, MODEL_KERNEL);
 }
 
-// Is the sum of this node's dx the bias gradient of the convolution in front?
-// Nobody else reads that one, and its activation is done with. A max pool sums
-// what is still small, a batch norm what it writes anyway. On a host the sum
-// costs there what it saves.
+// Returns true if the sum of this node's dx is taken as the bias gradient of
+// the convolution in front: no other node reads the convolution, and its
+// activation's backward is done. A max pool sums what is still small, a batch
+// norm what it writes anyway. On a host the sum costs as much as it saves.
 static bool sums_for_bias(struct build *b, uint32_t i,
                           const struct kern_desc *with,
                           const struct kern_desc *without)
@@ -93,7 +95,8 @@ static bool sums_for_bias(struct build *b, uint32_t i,
            compile_fuses(b, with, without);
 }
 
-// The gradient of a convolution's bias that somebody else has summed.
+// Takes the gradient of a convolution's bias that the layer behind it has
+// summed.
 static void bias_home(struct build *b, uint32_t conv, uint32_t db)
 {
     compile_grad_home(b, conv, MODEL_BIAS, db, KERN_F32);
@@ -139,7 +142,7 @@ static void pool(struct build *b, uint32_t i)
     compile_took(b, input, dx);
 }
 
-// dgamma or dbeta; a layer without them writes into scratch.
+// Returns where dgamma or dbeta is written; scratch for a layer without them.
 static uint32_t norm_grad(struct build *b, uint32_t i, enum model_weight w)
 {
     const struct model_node *node = &b->model->nodes[i];
@@ -175,7 +178,7 @@ static void batch_norm(struct build *b, uint32_t i)
                    d.epilogue | KERN_BGRAD);
     compile_type(b, &with, b->t);
     bias = sums_for_bias(b, i, &with, &d);
-    // Without a sum nobody looks at the last.
+    // Without a sum the last output is not used.
     db = bias ? compile_grad_at(b, node->input[0], MODEL_BIAS, KERN_F32) : x;
     compile_emit(b, i, bias ? &with : &d,
                  (struct build_ref[]){
@@ -192,7 +195,8 @@ static void batch_norm(struct build *b, uint32_t i)
         compile_pass(b, node->input[0], dy, true);
 }
 
-// The same mask as forward: it is a function of (seed, step, layer, element).
+// Applies the mask of the forward pass: it is a function of (seed, step, layer,
+// element).
 static void dropout(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];

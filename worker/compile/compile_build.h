@@ -41,147 +41,155 @@ struct build {
 
     struct tensor *tensors;
     uint32_t tensors_count, tensors_capacity;
-    struct build_op *ops; // beside p->ops: what their arguments are
-    struct map plans;     // by hash of a kern_desc: what is known of it
-    size_t cap;           // most workspace of a plan; 0: what the device says
-    size_t least;         // workspace that must be there in the end
+    struct build_op *ops; // arguments of p->ops, by the same index
+    struct map plans;     // struct build_plan by hash of a kern_desc
+    size_t cap;           // most workspace of a plan; 0: the device's limit
+    size_t least;         // workspace that earlier programs need
 
-    // By node.
-    uint32_t *value;  // tensor of its output; NO_TENSOR before
+    // Arrays by node.
+    uint32_t *value;  // tensor of the node's output; NO_TENSOR before
     uint32_t *grad;   // tensor of its output's gradient; NO_TENSOR before
     uint32_t *aux;    // max pool: winners; dropout: its key; separable: between
-    uint32_t *kept;   // COMPILE_KEPT of each: attention; repeated inputs
-    uint32_t *saved;  // what its activation's backward wants
+    uint32_t *kept;   // COMPILE_KEPT per node: attention; repeated inputs
+    uint32_t *saved;  // tensor that the activation's backward wants
     bool *needs_grad; // something trainable lies at or before it
-    bool *act_done;   // its activation's backward is somebody else's
-    bool *bias_done;  // its bias's gradient is, too
+    bool *act_done;   // another layer does its activation's backward
+    bool *bias_done;  // another layer computes its bias's gradient
     bool loss_has_act; // the output's softmax or sigmoid is in the loss
 
-    // By variable; NO_TENSOR before.
-    uint32_t *copy; // it as products read it
-    uint32_t *own;  // its gradient, of a program that adds, before it is added
+    // Arrays by variable; NO_TENSOR before.
+    uint32_t *copy; // the variable as products read it
+    uint32_t *own;  // its gradient before it is added (o->add)
 
     // Precision.
-    enum kern_dtype t;  // of activations and products: f32, bf16, f16
+    enum kern_dtype t;  // type of activations and products: f32, bf16, f16
     size_t act;         // bytes of an activation's element
     bool scaled;        // the loss is scaled, so gradients are unscaled: f16
     bool device;        // tensors of products are aligned, images padded
-    int64_t x_channels; // of images that are padded; 0: they are not
+    int64_t x_channels; // padded channels of images; 0: not padded
 
     // Constants: ones first, then as many zeroes, then the causal mask.
-    size_t constants;  // elements of each
-    size_t mask;       // rows and columns
-    uint32_t dropouts; // that have a key
+    size_t constants;  // number of ones; as many zeroes
+    size_t mask;       // rows, and columns, of the mask
+    uint32_t dropouts; // dropouts that have a key
     size_t real;       // bytes of a real number
 
-    bool lacks_workspace; // of all, that is what there was no memory for
+    bool lacks_workspace; // memory failed for want of workspace
     enum sl_err rc;
     struct sl_error err;
 };
 
 // ---- compile_emit.c
 
-// Sets b->rc, once.
+// Fails the build with an error about a node; the first failure counts.
 void compile_fail(struct build *b, uint32_t node, enum sl_err code,
                   const char *what);
 
-// A new tensor in the arena.
+// Returns a new tensor in the arena.
 uint32_t compile_tensor(struct build *b, size_t bytes);
-// One at a given place.
+// Returns a new tensor at a given place.
 uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
                     size_t bytes);
-// The variable of a node in the flat parameter or gradient vector.
+// Returns the variable of a node in the flat parameter or gradient vector.
 uint32_t compile_weight(struct build *b, const struct model_node *node,
                         enum model_weight w, enum program_place vector);
 
-// [batch, dims of the shape]: how many dimensions.
+// Fills in [batch, dims of the shape] and returns how many dimensions they are.
 unsigned compile_dims(const struct build *b, const struct model_shape *s,
                       int64_t dim[KERN_DIMS]);
-// As an activation.
+// Returns the bytes of a batch of that shape as an activation.
 size_t compile_bytes(const struct build *b, const struct model_shape *s);
 
-// Plans and appends. `refs` has one entry per input and output of the desc.
+// Plans an op and appends it. `refs` has one entry per input and output of the
+// desc.
 void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
                   const struct build_ref *refs);
 
-// compile_plans.c. The plan of an op, the program's: new, or that of one which
-// is described alike. Raises the program's workspace.
+// compile_plans.c: returns the plan of an op, owned by the program: a new one,
+// or that of an op with the same description. Raises the program's workspace.
 enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
                          struct kern_plan **out);
 
-// True if the backend does `fused` at least as well as `plain`.
+// Returns true if the backend does `fused` at least as well as `plain`.
 bool compile_fuses(struct build *b, const struct kern_desc *fused,
                    const struct kern_desc *plain);
 void compile_plans_release(struct build *b);
 
-// Adds `epilogue` to an op if the backend does it at least as well so: true.
+// Adds `epilogue` to an op and returns true, if the backend does it at least as
+// well with it.
 bool compile_try_epilogue(struct build *b, struct kern_desc *d,
                           uint32_t epilogue);
 
-// For a layer whose input is a ReLU's output that nobody else reads: if the
-// backend likes it there, the ReLU's backward goes into the layer's op `d`.
+// Lets the op `d` of a layer do the backward of the ReLU before it, if no other
+// layer reads the ReLU's output and the backend likes it there.
 void compile_fuse_drelu(struct build *b, const struct model_node *node,
                         struct kern_desc *d);
 
-// gamma or beta of a normalization, or ones or zeroes if it has none.
+// Returns gamma or beta of a normalization; ones or zeroes if it has none.
 uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
                                  enum model_weight w);
 
-// The activation of a node as a kernel's; 0 for linear and softmax.
+// Returns a node's activation as a kernel's kind, with its number in *a; 0 for
+// linear and softmax.
 enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
 
-// The window of a convolution or pool, with its pads; of a global pool, all.
+// Returns the window of a convolution or pool, with its pads; a global pool's
+// is the whole image.
 struct kern_window compile_window(const struct model_node *node);
 
 // ---- compile_dense.c
 
-// A dense layer's products: [rows, k] by [units, k]. A large one is computed in
-// parts of so many units, which are rows of its kernel: what a shard has of it
+// A dense layer's products: [rows, k] by [units, k]. A large layer is computed
+// in parts of `part` units, which are rows of its kernel: a shard's part of it
 // is then ready before the rest, and needed after the rest was used.
 struct dense_dims {
     int64_t rows, k, units;
-    int64_t part; // >= units: it is not cut
+    int64_t part; // >= units: not cut
 };
 
+// Returns the dimensions of node i's products.
 struct dense_dims compile_dense_dims(const struct build *b, uint32_t i);
-// Of the part that begins at `first`.
+// Returns the units of the part that begins at `first`.
 int64_t compile_part_units(const struct dense_dims *m, int64_t first);
-// A copy of that part's columns of y [rows, m->units].
+// Returns a copy of that part's columns of y [rows, m->units].
 uint32_t compile_part(struct build *b, uint32_t node,
                       const struct dense_dims *m, uint32_t y, int64_t first);
-// y = x kernel^T in parts, and then the bias.
+// Computes y = x kernel^T in parts, adds the bias, and returns y.
 uint32_t compile_dense_in_parts(struct build *b, uint32_t i,
                                 const struct dense_dims *m, uint32_t x);
 
 // ---- compile_operand.c
 
-// The output, if only the loss reads it: its activation is computed in f32
-// although the layers are in 16 bits.
+// Returns true for the model's output if only the loss reads it: its activation
+// is computed in f32 although the layers are in 16 bits.
 bool compile_is_wide(const struct build *b, uint32_t i);
-// The dtype of node i's value and gradient.
+// Returns the dtype of node i's value and gradient.
 enum kern_dtype compile_dtype(const struct build *b, uint32_t i);
-// The bytes of node i's value.
+// Returns the bytes of node i's value.
 size_t compile_value_bytes(const struct build *b, uint32_t i);
 // Gives a described op its dtypes, and a product its mathematics.
 void compile_type(struct build *b, struct kern_desc *d, enum kern_dtype t);
-// `count` elements in another dtype: x itself if it has it already.
+// Returns `count` elements of x in another dtype: x itself if it has that
+// already.
 uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
                       enum kern_dtype from, enum kern_dtype to);
 
-// Of a convolution's input, with padded channels.
+// Fills in the dimensions of a convolution's input, with padded channels.
 void compile_conv_dims(const struct build *b, const struct model_node *node,
                        int64_t dim[KERN_DIMS]);
-// An f32 image or filter (n, h, w, c) in the arena, with padded channels.
+// Returns a copy of an f32 image or filter (n, h, w, c) in the arena, with
+// padded channels.
 uint32_t compile_pad(struct build *b, uint32_t node, uint32_t x,
                      const int64_t dim[4]);
-// A kernel or bias as its node's products read it.
+// Returns a kernel or bias as its node's products read it.
 uint32_t compile_operand(struct build *b, uint32_t i, enum model_weight w);
-// The dtype in which the backend gives a weight gradient: f32 if it is not
-// worse at that. Both descriptions get it.
+// Returns the dtype in which the backend gives a weight gradient, and sets it
+// in both descriptions: f32 if the backend is not worse at that.
 enum kern_dtype compile_grad_dtype(struct build *b, struct kern_desc *with,
                                    struct kern_desc *without);
-// Where an op writes the gradient of a variable that it gives as `given`; then
-// the gradient is brought to where it belongs. Batch norm's, too.
+// compile_grad_at returns where an op writes a variable's gradient, as type
+// `given`; compile_grad_home then brings it to its place in the vector. For
+// batch norm's, too.
 uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
                          enum kern_dtype given);
 void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
@@ -189,24 +197,24 @@ void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
 
 // ---- compile_penalty.c
 
-// Adds to the loss what the variables' sizes cost.
+// Adds the penalties on the variables' sizes to the loss.
 void compile_penalties(struct build *b, uint32_t stats);
-// Adds to elements [first, first + count) of a variable's gradient, which are
-// `grad`, what its size does.
+// Adds the penalty's part to `grad`, elements [first, first + count) of a
+// variable's gradient.
 void compile_penalize(struct build *b, uint32_t i, enum model_weight w,
                       int64_t first, int64_t count, uint32_t grad);
 
 // ---- compile_add.c
 
-// A gradient in f32, or a statistic of the batch, whole: in the vector, or of a
-// program that adds in the arena.
+// Returns where to write a whole f32 gradient, or a statistic of the batch: in
+// the vector, or in the arena for a program that adds.
 uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w);
-// Then it is added to the vector, which keeps `kept` of what is there. Nothing
-// of a program that does not add.
+// Adds that gradient to the vector, which keeps `kept` of its elements. Does
+// nothing in a program that does not add.
 void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
                       double kept);
-// The same of elements [first, first + elements) of one that is computed in
-// parts: where the op writes them, and then `t` is that.
+// Do the same for elements [first, first + elements) of a variable that is
+// computed in parts; `t` is what compile_grad_rows returned.
 uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements);
 void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
@@ -214,61 +222,64 @@ void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
 
 // ---- compile_grads.c
 
-// Does the node's k-th input want a gradient?
+// Returns true if the node's k-th input wants a gradient.
 bool compile_wants_grad(const struct build *b, const struct model_node *node,
                         uint32_t k);
-// Where an op may write the gradient for a node, and that it has.
+// compile_target returns where an op may write the gradient for a node;
+// compile_took is told when it has.
 uint32_t compile_target(struct build *b, uint32_t node);
 void compile_took(struct build *b, uint32_t node, uint32_t t);
-// Passes dy on to `node` as it is. `away`: dy is not used any more after this.
+// Passes dy on to `node` unchanged. `away`: dy is not used any more after this.
 void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away);
-// x = a x.
+// Scales x by a, in place.
 void compile_scale(struct build *b, uint32_t node, uint32_t x, float a);
-// The sum of dy over all but its channels is the bias gradient.
+// Computes the bias gradient, the sum of dy over all but its channels.
 void compile_bias_grad(struct build *b, uint32_t i);
-// There is a bias, and no other layer has computed its gradient.
+// Returns true if node i has a bias, and no other layer has computed its
+// gradient.
 bool compile_wants_bias_grad(const struct build *b, uint32_t i);
-// Does a bias's gradient come from the op that computes the kernel's?
+// Returns true if the op that computes the kernel's gradient gives the bias's,
+// too.
 bool compile_fuses_bias(struct build *b, uint32_t i,
                         const struct kern_desc *with,
                         const struct kern_desc *without);
-// The gradients of kernel `w` and, but for MODEL_DEPTHWISE_KERNEL, of the bias.
-// `with` computes both in one op; if the backend is worse at that, `without`
-// and a sum.
+// Computes the gradients of kernel `w` and, except for MODEL_DEPTHWISE_KERNEL,
+// of the bias. `with` computes both in one op; if the backend is worse at that,
+// `without` and a sum do.
 void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
                           struct kern_desc *with, struct kern_desc *without,
                           struct build_ref first, struct build_ref second);
-// x kernel^T + bias, of a kernel that is not MODEL_KERNEL; its bias, if there
-// is one, is the next weight. Returns y [rows, units].
+// Computes x kernel^T + bias with a kernel other than MODEL_KERNEL; its bias,
+// if there is one, is the next weight. Returns y [rows, units].
 struct compile_projection {
     enum model_weight kernel;
     int64_t rows, k, units;
 };
 uint32_t compile_project(struct build *b, uint32_t i,
                          const struct compile_projection *p, uint32_t x);
-// The gradients of both, of x and dy.
+// Computes the gradients of that kernel and bias from x and dy.
 void compile_project_grads(struct build *b, uint32_t i,
                            const struct compile_projection *p, uint32_t x,
                            uint32_t dy);
-// dx by `d`, from dy and kernel `w`, if somebody wants it.
+// Computes dx by `d`, from dy and kernel `w`, if the input wants it.
 void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
                         uint32_t dy, enum model_weight w);
 
 // ---- compile_act.c
 
-// Applies the activation of node i to z. `own`: z is nobody else's, so it may
-// be overwritten where the backward pass does not want it. A wide node's comes
-// when the layer is done: compile_widen.
+// Applies the activation of node i to z. `own`: no other op reads z, so it may
+// be overwritten where the backward pass does not want it. A wide node's
+// activation comes when the layer is done: compile_widen.
 void compile_activate(struct build *b, uint32_t i, uint32_t z, bool own);
 void compile_widen(struct build *b, uint32_t i);
-// The end of a layer with a kernel: x, kernel `w`, (bias) -> y, activation.
+// Ends a layer with a kernel: x, kernel `w`, (bias) -> y, activation.
 void compile_weighted(struct build *b, uint32_t i, struct kern_desc *d,
                       uint32_t x, enum model_weight w);
-// KERN_BIAS if the node has one.
+// Returns KERN_BIAS if the node has a bias, else 0.
 uint32_t compile_bias_bit(const struct model_node *node);
-// Back through the activation: dy becomes the gradient of what it was of.
+// Goes back through the activation: dy becomes the gradient of its input.
 void compile_unactivate(struct build *b, uint32_t i);
-// A wide node's gradient, for the layer itself.
+// Narrows a wide node's gradient for the layer itself.
 void compile_narrow(struct build *b, uint32_t i);
 
 // ---- compile_view.c: layers that move elements. Both directions of each.
@@ -290,8 +301,8 @@ void compile_attention_backward(struct build *b, uint32_t i);
 
 // ---- compile_drop.c
 
-// y = those elements of x that the node's dropout keeps; the first call, of the
-// forward pass, makes its key. y may be x.
+// Sets y to x with the node's dropout applied; the first call, in the forward
+// pass, makes its key. y may be x.
 void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
                   uint32_t x, uint32_t y);
 
@@ -305,13 +316,13 @@ void compile_combine_backward(struct build *b, uint32_t i);
 void compile_conv_forward(struct build *b, uint32_t i);
 void compile_conv_backward(struct build *b, uint32_t i);
 
-// ----
+// ---- the passes
 
 void compile_forward(struct build *b);  // compile_forward.c
 void compile_loss(struct build *b);     // compile_loss.c
 void compile_backward(struct build *b); // compile_backward.c
 
-// True if the loss computes the output's softmax or sigmoid itself.
+// Returns true if the loss computes the output's softmax or sigmoid itself.
 bool compile_loss_takes_act(const struct model *m,
                             const struct compile_options *o);
 

@@ -29,7 +29,7 @@ static bool repeats(const struct build *b, const struct model_node *node,
     return model_shape_elements(s) < model_shape_elements(&node->out);
 }
 
-// The k-th input in the output's shape.
+// Returns the k-th input in the output's shape.
 static uint32_t operand(struct build *b, uint32_t i, uint32_t k)
 {
     const struct model_node *node = &b->model->nodes[i];
@@ -55,8 +55,8 @@ static uint32_t operand(struct build *b, uint32_t i, uint32_t k)
     return *kept;
 }
 
-// The k-th input's own gradient, of one in the output's shape: for a row, the
-// sum over all its places, which is their mean times so many.
+// Gives the k-th input its gradient, from `dx` in the output's shape: a row
+// gets the sum over all its places, which is their mean times their number.
 static void give(struct build *b, uint32_t i, uint32_t k, uint32_t dx,
                  bool away)
 {
@@ -81,8 +81,8 @@ static void give(struct build *b, uint32_t i, uint32_t k, uint32_t dx,
     compile_pass(b, node->input[k], sum, true);
 }
 
-// Where an op may write the k-th input's gradient in the output's shape, and
-// that it has.
+// Returns where an op may write the k-th input's gradient in the output's
+// shape; done() is told when it has.
 static uint32_t begin(struct build *b, uint32_t i, uint32_t k)
 {
     const struct model_node *node = &b->model->nodes[i];
@@ -102,7 +102,7 @@ static void done(struct build *b, uint32_t i, uint32_t k, uint32_t dx)
         compile_took(b, node->input[k], dx);
 }
 
-// ----
+// ---- backward, by kind
 
 static void describe(struct build *b, const struct model_node *node,
                      struct kern_desc *d)
@@ -130,7 +130,8 @@ void compile_combine_forward(struct build *b, uint32_t i)
         compile_scale(b, i, b->value[i], 1 / (float)node->inputs);
 }
 
-// The last input that wants it gets the buffer itself; the others, copies.
+// Passes dy to all inputs: the last one that wants it gets the buffer itself,
+// the others copies.
 static void pass_to_all(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
@@ -146,7 +147,7 @@ static void pass_to_all(struct build *b, uint32_t i)
     }
 }
 
-// What is taken away gets -dy.
+// Passes dy to the first input, -dy to the one that is subtracted.
 static void subtract(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
@@ -159,7 +160,7 @@ static void subtract(struct build *b, uint32_t i)
     }
 }
 
-// Input k gets dy times all the others.
+// Gives input k dy times all the other inputs.
 static void multiply(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
@@ -181,7 +182,7 @@ static void multiply(struct build *b, uint32_t i)
     }
 }
 
-// Who was the first to be the largest, or smallest, gets dy.
+// Gives dy to the first input that was the largest, or smallest.
 static void pick(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/compile/compile_conv.c -- convolutions. One of each channel by itself
-// has as many groups as channels; a separable one is that, without a bias, and
-// then a product over the channels of each pixel.
+// worker/compile/compile_conv.c -- convolutions. A depthwise convolution has as
+// many groups as channels; a separable one is that, without a bias, and then a
+// product over the channels of each pixel.
 #include "worker/compile/compile_build.h"
 
 static bool is_separable(const struct model_node *node)
@@ -9,7 +9,7 @@ static bool is_separable(const struct model_node *node)
     return node->type == MODEL_SEPARABLE_CONV2D;
 }
 
-// What a separable layer has between its two halves.
+// Returns the shape between the two halves of a separable layer.
 static struct model_shape between(const struct build *b,
                                   const struct model_node *node)
 {
@@ -21,7 +21,7 @@ static struct model_shape between(const struct build *b,
     return s;
 }
 
-// The convolution: all of it, or the first half.
+// Describes the convolution: the whole layer, or a separable one's first half.
 static void describe(const struct build *b, const struct model_node *node,
                      struct kern_desc *d, enum kern_op op, uint32_t epilogue)
 {
@@ -68,7 +68,7 @@ void compile_conv_forward(struct build *b, uint32_t i)
     compile_weighted(b, i, &d, b->value[node->input[0]], MODEL_KERNEL);
 }
 
-// Back through the product; returns the gradient of what lies between.
+// Goes back through the product; returns the gradient of its input.
 static uint32_t pointwise_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];

@@ -2,22 +2,22 @@
 // worker/compile/compile_dense.c -- large dense layers, cut by their units.
 //
 // Most bytes of many models lie in one dense layer. As one product, none of its
-// gradient could leave before all of it was computed, and nothing of the next
+// gradient could leave before all of it was computed, and no part of the next
 // step's could be computed before the last of its parameters had come. A part
 // of the units is a range of the kernel's rows, so of the flat vectors, and
 // each number of a part is the same sum as it was in the whole.
 //
-// Products want dense tensors: a part of y or dy, whose columns lie scattered,
-// is copied; against a product that is nothing.
+// Products want dense tensors: a part of y or dy, which has scattered columns,
+// is copied; that costs nothing against a product.
 #include "worker/compile/compile_build.h"
 
-#define PART_BYTES ((int64_t)1 << 20) // shards of such a model are as large
+#define PART_BYTES ((int64_t)1 << 20) // about a shard of such a model
 #define PARTS_LEAST 4
-#define PARTS_MOST 16 // each reads all of x
+#define PARTS_MOST 16 // each part reads all of x
 #define UNITS_LEAST 64
 #define UNITS_MULTIPLE 16 // floats of a vector register
 
-// Of a kernel of `units` rows.
+// Returns the units per part for a kernel of `units` rows.
 static int64_t part_units(int64_t part_bytes, int64_t unit_bytes, int64_t units)
 {
     int64_t part = part_bytes / unit_bytes, least = units / PARTS_MOST;
@@ -40,7 +40,7 @@ struct dense_dims compile_dense_dims(const struct build *b, uint32_t i)
     int64_t bytes = b->o->part_bytes ? (int64_t)b->o->part_bytes : PART_BYTES;
     struct dense_dims m = {elements / k, k, units, units};
 
-    // A device is given all at once; 16 bits are converted in one go.
+    // A device gets all ops at once; 16 bits are converted in one go.
     if (!b->device && b->t == KERN_F32 && b->o->train)
         m.part = part_units(bytes, k * (int64_t)sizeof(float), units);
     return m;
@@ -51,7 +51,8 @@ int64_t compile_part_units(const struct dense_dims *m, int64_t first)
     return m->units - first < m->part ? m->units - first : m->part;
 }
 
-// Columns of a [rows, units] tensor that lie together, and space for them.
+// Returns the shape of columns of a [rows, units] tensor in a space where they
+// lie together.
 static struct kern_shape together(const struct dense_dims *m, int64_t units)
 {
     return kern_shape(KERN_F32, 2, (int64_t[]){m->rows, units});
@@ -63,7 +64,7 @@ static uint32_t space(struct build *b, const struct dense_dims *m,
     return compile_tensor(b, (size_t)(m->rows * units) * b->real);
 }
 
-// The same within the tensor.
+// Returns the shape of such columns within the whole tensor.
 static struct kern_shape columns(const struct dense_dims *m, int64_t units)
 {
     struct kern_shape s = together(m, m->units);
@@ -78,8 +79,8 @@ static struct build_ref behind(const struct build *b, uint32_t t,
     return (struct build_ref){t, (size_t)elements * b->real};
 }
 
-// Elements of a variable, as a tensor of their own: so it is known of which an
-// op is.
+// Returns elements of a variable as a tensor of their own, so that an op's args
+// name just those.
 static uint32_t rows(struct build *b, uint32_t vector, int64_t first,
                      int64_t elements)
 {
@@ -125,7 +126,7 @@ static void put_part(struct build *b, uint32_t i, const struct dense_dims *m,
                  (struct build_ref[]){WHOLE(part), behind(b, y, first)});
 }
 
-// y += bias, to each row. Last: it lies behind all of the kernel.
+// Adds the bias to each row of y, last: it lies behind all of the kernel.
 static void add_bias(struct build *b, uint32_t i, const struct dense_dims *m,
                      uint32_t y)
 {

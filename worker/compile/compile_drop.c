@@ -27,7 +27,7 @@ void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
     kern_desc_dropout(&d, (float)b->model->nodes[i].rate, i, nd, dim);
     for (unsigned k = 0; k < nd; k++)
         elements *= (uint64_t)dim[k];
-    // Of a part of a batch the mask begins behind that of those before it.
+    // A part of a batch has its mask behind those of the parts before it.
     d.u.dropout.first = elements / b->o->batch * b->o->first;
     compile_type(b, &d, b->t);
     compile_emit(b, i, &d,

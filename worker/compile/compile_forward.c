@@ -69,8 +69,8 @@ static void average_pool(struct build *b, uint32_t i)
         (struct build_ref[]){WHOLE(input_of(b, node)), WHOLE(b->value[i])});
 }
 
-// To train, the statistics of the batch are what is pushed for the moving
-// ones, so they go where their gradients would.
+// Returns where the statistics of the batch are written. In training they are
+// pushed for the moving ones, so they go where gradients would.
 static uint32_t statistic(struct build *b, uint32_t i, enum model_weight w)
 {
     return b->o->train
@@ -122,7 +122,7 @@ static void dropout(struct build *b, uint32_t i)
     compile_drop(b, i, nd, dim, x, b->value[i]);
 }
 
-// Along the last axis: each input is copied into its columns.
+// Joins the inputs along the last axis: each is copied into its columns.
 static void concatenate(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
@@ -211,8 +211,8 @@ static void layer(struct build *b, uint32_t i)
     }
 }
 
-// Libraries are fastest, and some only able, with channels by the eight in 16
-// bits: an image gets that many, if convolutions read it.
+// Pads an image's channels to a multiple of eight if convolutions read it in 16
+// bits: libraries are fastest with those, and some support nothing else.
 static void choose_channels(struct build *b)
 {
     const struct model *m = b->model;
@@ -233,7 +233,7 @@ static void choose_channels(struct build *b)
         (channels + IMAGE_CHANNELS - 1) / IMAGE_CHANNELS * IMAGE_CHANNELS;
 }
 
-// Bytes are a quarter of what there is to read, keep and copy.
+// Feeds the model with bytes, a quarter of the floats to read, keep and copy.
 static void feed_bytes(struct build *b)
 {
     const struct model_shape *in = &b->model->nodes[0].out;
@@ -256,7 +256,7 @@ static void feed_bytes(struct build *b)
     compile_emit(b, 0, &d, (struct build_ref[]){WHOLE(x), WHOLE(b->value[0])});
 }
 
-// What the model is fed with.
+// Makes the input's tensor.
 static void feed(struct build *b)
 {
     const struct model_shape *in = &b->model->nodes[0].out;

@@ -9,7 +9,7 @@ bool compile_wants_grad(const struct build *b, const struct model_node *node,
     return b->needs_grad[node->input[k]];
 }
 
-// y = x + b y over all elements.
+// Sets y = x + beta y over all elements.
 static void axpby(struct build *b, uint32_t node, uint32_t x, uint32_t y,
                   float beta)
 {
@@ -31,7 +31,8 @@ void compile_scale(struct build *b, uint32_t node, uint32_t x, float a)
     compile_emit(b, node, &d, (struct build_ref[]){WHOLE(x), WHOLE(x)});
 }
 
-// A node's own buffer the first time, else one to be added by took.
+// Returns the node's own buffer the first time, else one that compile_took adds
+// to it.
 uint32_t compile_target(struct build *b, uint32_t node)
 {
     uint32_t t = compile_tensor(b, compile_value_bytes(b, node));
@@ -158,7 +159,7 @@ uint32_t compile_project(struct build *b, uint32_t i,
     return y;
 }
 
-// The sum of dy's rows.
+// Computes the bias gradient: the sum of dy's rows.
 static void project_bias(struct build *b, uint32_t i,
                          const struct compile_projection *p, uint32_t dy)
 {

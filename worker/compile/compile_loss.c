@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/compile/compile_loss.c -- what the loss sees, and what it wants.
+// worker/compile/compile_loss.c -- the loss: its inputs, labels and gradient.
 #include "common/base/mem.h"
 #include "worker/compile/compile_build.h"
 
@@ -44,7 +44,7 @@ enum sl_err compile_wants(struct data_want *out, const struct model *model,
     return SL_OK;
 }
 
-// Softmax and cross-entropy in one op, on what the softmax would have seen.
+// Describes softmax and cross-entropy in one op, on the softmax's input.
 static void categorical(struct build *b, struct kern_desc *d)
 {
     const struct model_node *node = &b->model->nodes[b->model->output];
@@ -86,7 +86,8 @@ static void describe(struct build *b, struct kern_desc *d)
     }
 }
 
-// A copy of what the loss reads, for who makes more of it than the loss does.
+// Copies the loss's input to the program's outputs, for metrics beside the
+// loss.
 static void tell_outputs(struct build *b, uint32_t logits, int64_t count)
 {
     const struct model *m = b->model;
@@ -110,7 +111,7 @@ static void tell_outputs(struct build *b, uint32_t logits, int64_t count)
                              WHOLE(compile_at(b, PROGRAM_OUTPUTS, 0, bytes))});
 }
 
-// In f32 whatever the layers compute in.
+// Computes the loss in f32, in any precision of the layers.
 void compile_loss(struct build *b)
 {
     const struct model *m = b->model;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/compile/compile_operand.c -- parameters as products want them, and
-// back.
+// worker/compile/compile_operand.c -- parameters in the form that products
+// read, and their gradients back.
 //
 // The flat vectors are f32, and a variable may begin at any element. A product
-// in 16 bits reads 16 bits; one on a device reads what begins at a multiple of
-// KERN_ALIGN; one over an image with padded channels reads a filter that has
-// them too. Where the variable itself does not do, its product gets a copy in
-// the arena, made once per step before its first use. Its gradient goes the
-// same way back: to f32, unpadded, and divided by the loss scale.
+// in 16 bits reads 16 bits; on a device it reads operands that begin at a
+// multiple of KERN_ALIGN; over an image with padded channels it reads a filter
+// that has them too. Where the variable itself does not fit, its product gets a
+// copy in the arena, made once per step before its first use. Its gradient goes
+// the same way back: to f32, unpadded, and divided by the loss scale.
 //
 // So it is the copying op that reads a variable's parameters and the last op
 // of compile_grad_home that writes its gradient: overlap.h sees it by itself.
@@ -37,7 +37,7 @@ void compile_type(struct build *b, struct kern_desc *d, enum kern_dtype t)
         d->math = (uint8_t)b->o->math;
 }
 
-// y = x, from one dtype to another.
+// Copies x to y, from one dtype to another.
 static void copy(struct build *b, uint32_t node, uint32_t x,
                  const struct kern_shape *from, uint32_t y,
                  const struct kern_shape *to)
@@ -62,7 +62,7 @@ uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
     return y;
 }
 
-// ---- what does not do as it is
+// ---- operands that need a copy
 
 static int64_t elements(const struct build *b, uint32_t i, enum model_weight w)
 {
@@ -90,13 +90,13 @@ void compile_conv_dims(const struct build *b, const struct model_node *node,
         dim[3] = b->x_channels;
 }
 
-// A dense f32 shape of the same dims.
+// Returns a dense f32 shape of the same dims.
 static struct kern_shape dense_like(const struct kern_shape *s)
 {
     return kern_shape(KERN_F32, s->nd, s->dim);
 }
 
-// What the tensor without padding is within the padded one.
+// Returns the view of a padded tensor that is without the padding.
 static struct kern_shape within(struct kern_shape all, int64_t channels)
 {
     all.dim[3] = channels;
@@ -129,7 +129,7 @@ static void filter_dims(const struct build *b, uint32_t i, int64_t dim[4])
     dim[3] = (int64_t)node->in.dim[2];
 }
 
-// A filter with padded channels.
+// Returns the shape of a filter with padded channels.
 static struct kern_shape padded(const struct build *b, uint32_t i)
 {
     int64_t dim[4];
@@ -193,12 +193,13 @@ static bool is_home(const struct build *b, uint32_t t, uint32_t home)
     return b->rc != SL_OK || t == home || b->tensors[t].place == PROGRAM_GRADS;
 }
 
-// to = from / S.
+// Sets to = from / loss scale.
 static void unscale(struct build *b, uint32_t i, int64_t count, uint32_t from,
                     enum kern_dtype given, uint32_t to)
 {
     uint32_t inverse = compile_at(b, PROGRAM_UNSCALE, 0, sizeof(float));
-    uint32_t stats = compile_tensor(b, 2 * sizeof(double)); // not looked at
+    // its counts are not used
+    uint32_t stats = compile_tensor(b, 2 * sizeof(double));
     struct kern_desc d;
 
     kern_desc_unscale_check(&d, 1, &count, 0);

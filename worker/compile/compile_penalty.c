@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/compile/compile_penalty.c -- what the size of a variable adds to the
-// loss, and to its gradient.
+// worker/compile/compile_penalty.c -- penalties: what the size of a variable
+// adds to the loss, and to the variable's gradient.
 //
 // A step's loss is a mean over its samples, and the penalty is added to that; a
 // micro-batch counts it by its share of the samples, so that all of the step's
@@ -13,7 +13,8 @@ static bool has_one(const struct model_variable *v)
     return v->l1 > 0 || v->l2 > 0;
 }
 
-// Of `count` elements of a variable: w, scale, unscale -> h, stats.
+// Emits the penalty of `count` elements of a variable: w, scale, unscale -> h,
+// stats.
 static void penalty(struct build *b, uint32_t node,
                     const struct model_variable *v, int64_t count,
                     const struct build_ref refs[5], uint32_t epilogue)
@@ -26,7 +27,8 @@ static void penalty(struct build *b, uint32_t node,
     compile_emit(b, node, &d, refs);
 }
 
-// Gradients carry the loss scale, h is wanted without.
+// Returns the factor that takes the loss scale off: gradients carry it, h is
+// wanted without.
 static uint32_t unscaling(struct build *b)
 {
     if (b->scaled)

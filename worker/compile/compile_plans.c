@@ -14,13 +14,14 @@
 
 struct build_plan {
     struct kern_desc desc;
-    struct kern_plan *plan; // the program's; NULL: only scored so far
+    struct kern_plan *plan; // owned by the program; NULL: only scored so far
     int score;
     bool scored;
 };
 
-// What is known of such an op, or a new entry; NULL without memory, or if
-// another description has the same hash: then it goes without.
+// Returns the entry of an op's description, new if there is none; NULL without
+// memory, or if another description has the same hash: then the op has a plan
+// of its own.
 static struct build_plan *entry_of(struct build *b, const struct kern_desc *d)
 {
     uint64_t key = sl_hash64(d, sizeof(*d));
@@ -97,7 +98,7 @@ bool compile_fuses(struct build *b, const struct kern_desc *fused,
     int score;
 
     if (b->o->f64)
-        return true; // ref has everything
+        return true; // ref has all fused ops
     score = score_of(b, fused);
     return score > 0 && score >= score_of(b, plain);
 }

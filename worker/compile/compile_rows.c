@@ -22,7 +22,7 @@ void compile_layer_norm_forward(struct build *b, uint32_t i)
                                       WHOLE(b->value[i])});
 }
 
-// The sum over all rows of x is the gradient of gamma or beta.
+// Computes the gradient of gamma or beta: the sum over all rows of x.
 static void sum_rows(struct build *b, uint32_t i, enum model_weight w,
                      uint32_t x, enum kern_dtype t)
 {

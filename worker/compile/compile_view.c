@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/compile/compile_view.c -- layers that put elements in other places:
-// each is a copy between two views. Rescaling is one that scales.
+// each is a copy between two views. Rescaling is a copy that scales.
 #include "worker/compile/compile_build.h"
 
 // A layer as a copy from a view of its input to a view of its output, both of
@@ -8,8 +8,8 @@
 struct view {
     struct kern_shape from, to;
     size_t at;
-    float scale, offset; // offset: what the output is before
-    bool adds;           // and the copy adds to that
+    float scale, offset; // offset: the output's elements before the copy
+    bool adds;           // the copy adds to `offset`
 };
 
 static void zero_padding(struct view *v, const struct build *b,
@@ -25,7 +25,7 @@ static void zero_padding(struct view *v, const struct build *b,
         v->to.dim[axis] = v->from.dim[axis];
 }
 
-// Axis i of the output is axis order[i] of the input.
+// Permutes axes: axis i of the output is axis order[i] of the input.
 static void permute(struct view *v, const struct build *b,
                     const struct model_node *node)
 {

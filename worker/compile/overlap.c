@@ -7,7 +7,7 @@
 
 #include "common/base/mem.h"
 
-// The first shard that ends behind element `at`.
+// Returns the first shard that ends behind element `at`.
 static uint32_t find(const struct overlap_range *shards, uint32_t count,
                      uint64_t at)
 {

@@ -5,10 +5,10 @@
 // A shard is a range of elements of the flat vectors. Before the first op that
 // reads its parameters or writes its gradient, its last answer must have come.
 // After the last op that writes its gradient it may be sent, while earlier
-// layers are still computing, and the layer itself: what a dense layer hands
-// back through its weights takes as long as their gradient did. After the last
-// op that reads its parameters the answer may overwrite them. Nothing is sent
-// before the loss is known to be finite.
+// layers are still computing, and the layer itself: a dense layer's gradient of
+// its input takes as long as that of its weights. After the last op that reads
+// its parameters the answer may overwrite them. No shard is sent before the
+// loss is known to be finite.
 //
 // Threads  pure; read-only after overlap_make.
 // Memory   overlap_release frees; the program is not kept.
@@ -28,21 +28,24 @@ struct overlap_range {
 
 struct overlap {
     uint32_t shards;
-    uint32_t *wait_before; // per shard: its first op; program's count: none
-    uint32_t *send_after;  // per shard: its gradient's last op, or the loss
-    uint32_t *read_until;  // per shard: behind the last op of its parameters
-    uint32_t *by_wait;     // shards by wait_before, then by number
-    uint32_t *by_send;     // shards by send_after, then by number
+    uint32_t *wait_before; // per shard: first op; the program's count: none
+    uint32_t *send_after;  // per shard: last op of its gradient, or the loss
+    // per shard: op behind the last that reads its parameters
+    uint32_t *read_until;
+    uint32_t *by_wait; // shards by wait_before, then by number
+    uint32_t *by_send; // shards by send_after, then by number
 };
 
-// Ranges are ascending and do not overlap.
+// Finds for each of `count` shards its ops in `p`. Shards are ascending and do
+// not overlap. SL_ENOMEM.
 enum sl_err overlap_make(struct overlap *out, const struct program *p,
                          const struct overlap_range *shards, uint32_t count,
                          struct sl_error *err);
 void overlap_release(struct overlap *o); // all zeroes is allowed
 
-// Ops of the forward pass before this one touch no more of the two vectors than
-// the first `elements`; a batch norm writes its statistics to the gradient's.
+// Returns an op: the forward pass before it touches no more of the two vectors
+// than the first `elements`; a batch norm writes its statistics to the
+// gradient's.
 uint32_t overlap_reach(const struct program *p, uint64_t elements);
 
 #endif

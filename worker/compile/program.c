@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/compile/program.c -- runs what compile.c made; see program.h.
+// worker/compile/program.c -- runs the programs that compile.c makes; see
+// program.h.
 #include "worker/compile/program.h"
 
 #include <string.h>

@@ -9,8 +9,8 @@
 // in the flat parameter vector; batch norm's statistics of the batch are
 // written there likewise.
 //
-// Which op reads or writes which elements of the two vectors is in the args:
-// overlap.h makes of it when a shard must be fresh and when it may be sent.
+// The args say which op reads or writes which elements of the two vectors:
+// overlap.h finds by them when a shard must be fresh and when it may be sent.
 //
 // Threads  the compute thread: that of the kern_dev.
 // Memory   program_free. The dev outlives it. Activations and workspace lie in
@@ -37,9 +37,9 @@ enum program_place {
     PROGRAM_X,
     PROGRAM_LABELS,
     PROGRAM_CONSTANTS, // the program's own: ones, zeroes, a causal mask
-    PROGRAM_SCALE,     // f32[1]: what the loss's gradient is multiplied by
+    PROGRAM_SCALE,     // f32[1]: factor of the loss's gradient
     PROGRAM_STATS,     // f64[2] of the loss
-    PROGRAM_OUTPUTS,   // f32[batch, outputs] that the loss reads; if asked for
+    PROGRAM_OUTPUTS,   // f32[batch, outputs] that the loss reads; optional
     PROGRAM_KEYS,      // i64[2] per dropout: {seed, step}
     PROGRAM_UNSCALE,   // f32[1]: 1 / loss scale
     PROGRAM_PLACES
@@ -52,20 +52,20 @@ struct program_arg {
 };
 
 struct program_op {
-    struct kern_plan *plan; // the program's; equal ops share one
+    struct kern_plan *plan; // owned by the program; equal ops share one
     enum kern_op op;
-    uint32_t node;         // of the model, for errors
+    uint32_t node;         // model's node, for errors
     uint32_t args, inputs; // the first `inputs` are read, the others written
     struct program_arg arg[KERN_IO];
 };
 
-// Grown to what the largest program of a job needs.
+// Memory shared by the programs of a job, as large as the largest one needs.
 struct program_memory {
     struct kern_dev *dev;
     struct kern_mem arena, workspace;
-    uint64_t moved; // how often an address here has changed
+    uint64_t moved; // how often an address has changed
 };
-void program_memory_release(struct program_memory *m); // zeroes are allowed
+void program_memory_release(struct program_memory *m); // all zeroes is allowed
 
 struct program {
     struct kern_dev *dev;
@@ -76,70 +76,70 @@ struct program {
     uint32_t plans_count, plans_capacity;
     uint32_t forward; // ops [0, forward): forward pass and loss
     uint32_t batch;
-    bool train, add;    // as compile() was told
+    bool train, add;    // from the options of compile()
     size_t real;        // bytes of a real number: 4; 8 in tests of gradients
-    double loss_rows;   // rows that stats sums over, per sample
+    double loss_rows;   // rows per sample that stats sums over
     uint8_t *constants; // owned
     size_t constants_bytes;
-    uint64_t *seeds; // owned: of each dropout
-    int64_t *keys;   // owned: {seed, step} of each
+    uint64_t *seeds; // owned; by dropout
+    int64_t *keys;   // owned; {seed, step} by dropout
     uint32_t dropouts;
-    double scale; // of the loss's gradient, before the loss scale
+    double scale; // factor of the loss's gradient, before the loss scale
     double loss_scale;
-    _Alignas(8) uint8_t scale_space[8]; // both multiplied, as f32 or f64
+    _Alignas(8) uint8_t scale_space[8]; // product of both, as f32 or f64
     float unscale;                      // 1 / loss_scale
     double stats[2];
-    float *outputs;           // owned; NULL: nobody asked for them
-    uint32_t per_sample;      // so many of each
-    bool logits;              // they are; else what the model says
-    uint64_t samples, number; // as they were set last, for other programs
+    float *outputs;           // owned; NULL: not wanted
+    uint32_t per_sample;      // outputs per sample
+    bool logits;              // outputs are logits; else the model's own output
+    uint64_t samples, number; // as set last, for other programs
     size_t arena_bytes, workspace_bytes;
 };
 
 struct program_io {
     void *params; // flat vectors
-    void *grads;  // NULL for one that does not train
+    void *grads;  // NULL for a program that does not train
     const void *x;
     const void *labels;
-    struct pulse *pulse; // beats with every op; NULL: nobody looks
+    struct pulse *pulse; // beats with every op; may be NULL
 };
 
 // Runs ops [first, end), on a host backend.
 enum sl_err program_run(struct program *p, const struct program_io *io,
                         uint32_t first, uint32_t end, struct sl_error *err);
 
-// Enqueues ops [first, end) with the places at these addresses, all in the
-// dev's own memory. `stream` is NULL on a host backend.
+// Enqueues ops [first, end) on `stream` with the places at these addresses, all
+// in the dev's own memory. `stream` is NULL on a host backend.
 enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
                             uint8_t *const at[PROGRAM_PLACES], uint32_t first,
                             uint32_t end, struct pulse *pulse,
                             struct sl_error *err);
 
-// What the program itself holds in host memory for a place: constants, scale,
-// keys, and space for stats and outputs. A device has a copy. Nothing for the
-// others.
+// Returns the program's own host memory for a place: constants, scale, keys,
+// and space for stats and outputs, of which a device has a copy. Empty for
+// other places.
 struct kern_mem program_own(struct program *p, enum program_place place);
 
-// Why a call of this dev failed: its own words, or what the code means.
+// Returns why a call of this dev failed: its own words, or what `rc` means.
 const char *program_fault(struct kern_dev *dev, enum sl_err rc);
 
-// For dropout: masks are a function of (seed, this number, layer, element). The
-// number of a step, or where steps have several micro-batches, of that.
+// Sets the number that dropout's masks depend on, with (seed, layer, element):
+// the number of the step, or of the micro-batch if steps have several.
 void program_set_step(struct program *p, uint64_t number);
 
-// The loss is the mean over so many samples: the batch's own at first; of a
-// step of several micro-batches, all of the step's, so that their gradients'
-// sum is the step's.
+// Sets the number of samples that the loss is a mean over: the batch's own at
+// first; for a step of several micro-batches all of the step's, so that the sum
+// of their gradients is the step's.
 void program_set_samples(struct program *p, uint64_t samples);
 
-// Of a program in f16: its loss's gradient is multiplied by this before it goes
-// back through the layers, and what comes out is divided by it. 1 at first; a
-// program in another precision keeps that.
+// Sets the loss scale of a program in f16: the loss's gradient is multiplied by
+// it before it goes back through the layers, and the variables' gradients are
+// divided by it. 1 at first; a program in another precision keeps that.
 void program_set_loss_scale(struct program *p, double loss_scale);
 
-// After the forward pass: the sum over the batch's samples of their losses,
-// and of what the loss counts as right (classes hit; shares of bits right;
-// for mean squares, absolute errors).
+// Return, after the forward pass, the sums over the batch's samples of their
+// losses, and of what the loss counts as right (classes hit; shares of bits
+// right; for mean squares, absolute errors).
 double program_loss_sum(const struct program *p);
 double program_right_sum(const struct program *p);
 

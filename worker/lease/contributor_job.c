@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/contributor_job.c -- a rank whose contributions are those of a
+// worker/lease/contributor_job.c -- the contributions of a rank that computes a
 // model of layers: its samples are read ahead, its programs run here or on a
 // device.
 #include <math.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/hybrid_lead.h -- the steps of a training lease whose holder
-// leads a group.
+// worker/lease/hybrid_lead.h -- the steps of a training lease, computed by a
+// group that its holder leads.
 //
 // Threads  the compute thread.
 // Errors   SYNC_AGAIN: the group did not get to the end of the step: it is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/hybrid_ours.h -- a member of a group whose share of a step is
-// computed by a program of layers, here or on a device.
+// worker/lease/hybrid_ours.h -- a member of a group that computes its share of
+// a step by a program of layers, here or on a device.
 //
 // Moving statistics are as if one worker had computed the step.
 //

@@ -57,8 +57,8 @@ bool hybrid_known(const struct lease *l, const struct hybrid_head *head);
 // Waits until a range's parameters are in the vector.
 enum sl_err hybrid_fresh(struct hybrid_step *s, uint32_t range,
                          struct sl_error *err);
-// Begins the sum of a range whose gradient is whole in the vector. Called from
-// the last range to the first.
+// Begins the sum of a range that has its whole gradient in the vector. Called
+// from the last range to the first.
 enum sl_err hybrid_whole(struct hybrid_step *s, uint32_t range,
                          struct sl_error *err);
 

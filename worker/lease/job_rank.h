@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/job_rank.h -- a job of layers whose worker is a rank: its
-// vectors, its device, the parameters of a cut that it is to evaluate.
+// worker/lease/job_rank.h -- a job of layers in a ring: the rank's vectors, its
+// device, the parameters of a cut that it is to evaluate.
 //
 // Threads  the compute thread.
 // Memory   job_rank_free; the job frees it before its device.

@@ -32,7 +32,7 @@ struct job_ring {
     bool stays_here; // the device cannot hold parameters and slots
     // set by a ring lease; NULL before the first one
     const struct ring_env *env;
-    // Tag of the cut whose parameters job->cut keeps for its evaluation.
+    // Tag of the cut that job->cut keeps the parameters of, for its evaluation.
     struct wire_tag cut;
 };
 

@@ -31,7 +31,7 @@ enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
 struct lease_metrics {
     uint32_t next; // the step after the last one in the sums, in a closure
     uint64_t steps, samples, skipped, refused;
-    // Samples of the steps that were applied and whose loss is known.
+    // Samples of the steps that were applied and have a known loss.
     uint64_t loss_samples;
     double loss_sum, right_sum;
     double compute_ms, wait_ms, input_ms, push_ms;

@@ -31,7 +31,7 @@ struct pass {
     struct lease_metrics *m;
     // Waits until the parameters of a range are in the vector; NULL: all are.
     pass_range_fn fresh;
-    // Takes a range whose gradient is whole, and in the host's vector.
+    // Takes a range: its gradient is whole, and in the host's vector.
     pass_range_fn whole;
     // Stages what comes behind the last micro-batch, while a device computes
     // that. NULL: what follows is not known.

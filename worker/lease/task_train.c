@@ -253,7 +253,7 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
     return result;
 }
 
-// Sends a step whose gradient is in the vector, finite and clipped.
+// Sends a step. Its gradient is in the vector, finite and clipped.
 static enum sync_result send_whole(struct train *t)
 {
     const struct overlap *o = &t->c.p->overlap;

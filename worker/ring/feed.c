@@ -45,7 +45,7 @@ struct feed {
     uint64_t steps, rounds;      // after the last feed_round
     uint64_t began_ms, round_ms; // begin of the round, duration of the last one
     bool waits;                  // feed_lags has begun a wait,
-    uint64_t until_ms;           // which ends by then // which ends by then
+    uint64_t until_ms;           // by which the wait ends
     struct {
         uint64_t id, came_ms, seen_ms; // id 0: a free place
     } follower[FEED_FOLLOWERS];

@@ -33,7 +33,7 @@ static void over(void *arg)
 {
     struct going *g = arg;
 
-    if (!g->begun) { // a source takes long to answer
+    if (!g->begun) { // a source takes too long to answer
         begin(g);
         return;
     }
@@ -42,7 +42,8 @@ static void over(void *arg)
     member_abandon(g->setup.member);
 }
 
-// All is handed back, and who wanted to hear it was told.
+// Stops the daemon: all leases are handed back, and the sources that wanted to
+// hear it were told.
 static void told(void *arg)
 {
     struct going *g = arg;

@@ -17,26 +17,26 @@
 #include "worker/service/report.h"
 #include "worker/ring/files.h"
 
-#define UNHEARD_MS 1000 // for the coordinator to hear that we drain
+#define UNHEARD_MS 1000 // most time for the coordinator to hear of a drain
 
 struct member {
     struct member_setup setup;
     struct attendee *attend;
     struct member_runner runner;
-    uint64_t term;      // the newest seen
+    uint64_t term;      // newest term seen
     bool by_map;        // the coordinator understands Complete.map_version
-    uint32_t lease_ms;  // as the coordinator says
+    uint32_t lease_ms;  // length of a lease, as the coordinator says
     struct map records; // job -> struct record, a reference each
     struct list leases; // struct lease: held or running
     uint32_t leases_count;
     struct outbox *outbox;
     bool draining;
-    uint64_t said; // the heartbeat that says so: what comes before its
-                   // acknowledgement was leased by who did not know
+    uint64_t said; // the heartbeat that says so: leases before its
+                   // acknowledgement were given without knowing of it
     struct loop_timer *unheard;
-    bool told;                    // that it has drained
-    bool away;                    // no device
-    char why[SL_ERROR_TEXT + 40]; // that is so; "": it is not
+    bool told;                    // `drained` was called
+    bool away;                    // the device is away
+    char why[SL_ERROR_TEXT + 40]; // reason for no new leases; else empty
 };
 
 // ---- leases
@@ -71,7 +71,7 @@ static void note_drained(struct member *m)
         m->setup.drained(m->setup.arg);
 }
 
-// The coordinator does not say that it has heard it: then it hears no more.
+// Stops waiting for the coordinator to acknowledge the drain.
 static void unheard(void *arg)
 {
     struct member *m = arg;
@@ -88,7 +88,7 @@ static void close_lease(struct lease *l, enum gate_reason why)
         seat_wake(l->seat, true);
 }
 
-// The job's ring lease that was given last, or NULL.
+// Returns the job's newest ring lease, or NULL.
 static struct lease *ring_of(struct member *m, uint64_t job)
 {
     struct lease *found = NULL;
@@ -103,9 +103,9 @@ static struct lease *ring_of(struct member *m, uint64_t job)
     return found;
 }
 
-// A coordinator that has come back gives the ring's lease anew: the old one
-// makes way, and leaves its state to it. What else there is of the job runs
-// within it.
+// Makes way for a new lease of a ring's job. A coordinator that has come back
+// gives the ring's lease anew: the old one ends, and leaves its state to it.
+// Other leases of the job run within the ring's lease.
 static void settle_ring(struct member *m, struct lease *l)
 {
     struct lease *ring = ring_of(m, l->job);
@@ -128,7 +128,7 @@ static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
     if (msg->term < m->term) // I5
         return;
     if (find_lease(m, msg->job, msg->closure, wire_attempt_of(msg->attempt)))
-        return; // said twice
+        return; // the message came twice
     if (record == NULL)
         rc = sl_fail(&err, SL_ESTATE,
                      "a lease of job %" PRIu64 " came before its JobOpen",
@@ -189,8 +189,8 @@ static void log_outcome(const struct lease *l)
     }
 }
 
-// With more than so many still to run, the coordinator gives no new ones yet
-// (coordinator/rules/dispatch.h), so nobody waits for what is complete.
+// With more leases than this still to run, the coordinator gives no new ones
+// yet (coordinator/rules/dispatch.h), so it does not wait for what is complete.
 #define LEASES_ENOUGH 4
 
 static unsigned held_ms(const struct lease *l)
@@ -317,7 +317,7 @@ static void on_close_job(struct member *m, const Sluice__V1__CloseJob *msg)
         files_delete(m->setup.ring, msg->job, msg->job_uid);
 }
 
-// To the rank that it is for, if we are that still.
+// Hands a message to the ring lease that it is for, if we still hold that.
 static void on_ring(struct member *m, const Sluice__V1__AttendDown *d)
 {
     struct lease *l;
@@ -359,7 +359,7 @@ static void on_ring(struct member *m, const Sluice__V1__AttendDown *d)
     case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_JOB:
         on_close_job(m, d->close_job);
         return;
-    default: // the rest is for psservers
+    default: // other messages are for psservers
         return;
     }
 }
@@ -408,8 +408,8 @@ bool member_welcome(void *arg, const Sluice__V1__Welcome *w)
         else
             close_lease(l, GATE_ENDED);
     }
-    // The stream says `attached` only after this: what is kept goes with the
-    // first renewal.
+    // The stream says `attached` only after this: reports that are kept go with
+    // the first renewal.
     return true;
 }
 
@@ -417,7 +417,7 @@ void member_lost(void *arg)
 {
     struct member *m = arg;
 
-    m->told = false; // a goodbye that was waited for is vain
+    m->told = false; // a goodbye that was waited for will not come
     note_drained(m);
 }
 
@@ -432,7 +432,7 @@ void member_renewed(void *arg)
     note_drained(m);
 }
 
-// The lease that hangs by its job's rule, if there is one.
+// Returns a lease that hangs by its job's rule, or NULL.
 static struct lease *hanging(struct member *m, uint64_t now)
 {
     struct lease *found = NULL;
@@ -461,8 +461,8 @@ static bool any_taken(const struct member *m)
     return false;
 }
 
-// Work was taken from us, and what runs does not let go of it: a thread that
-// hangs cannot be ended, only the process can.
+// Reports a compute thread that hangs in a lease that was taken from us: such a
+// thread cannot be ended, only the process can.
 static void watch(struct member *m)
 {
     uint64_t now = sl_now_ms(m->setup.clock);
@@ -492,7 +492,7 @@ void member_beat(void *arg)
     size_t count = 0;
 
     watch(m);
-    outbox_flush(m->outbox); // those leases are not listed any more
+    outbox_flush(m->outbox); // completed leases are not listed any more
     list_for(n, &m->leases)
     {
         struct lease *l = list_entry(n, struct lease, node);
@@ -536,7 +536,7 @@ void member_want_map(void *arg, uint64_t job, uint64_t have)
     wanted.have_version = have;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_MAP_WANTED;
     up.map_wanted = &wanted;
-    (void)attendee_send(m->attend, &up); // not attached: it is asked for again
+    (void)attendee_send(m->attend, &up); // if not attached, sync asks again
 }
 
 // ---- the device
@@ -617,7 +617,7 @@ void member_drain(struct member *m, const char *why)
     m->told = false;
     if (!m->away)
         snprintf(m->why, sizeof(m->why), "%s", why);
-    // Before what is handed back: else the coordinator has more for us.
+    // Sent before leases are handed back: else the coordinator has more for us.
     attendee_beat_now(m->attend);
     m->said = attendee_beats(m->attend);
     loop_timer_start(m->unheard, UNHEARD_MS, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/service/outbox.c -- reports of leases that wait for a stream, or for
-// others to be sent with.
+// other reports to be sent with.
 #include "worker/service/outbox.h"
 
 #include "common/base/list.h"
@@ -16,10 +16,10 @@ struct outbox {
     void *arg;
     const struct sl_clock *clock;
     struct loop_timer *timer;
-    Sluice__V1__AttendUp *held[OUTBOX_HELD]; // a Complete each
+    Sluice__V1__AttendUp *held[OUTBOX_HELD]; // one Complete each
     uint64_t since_ms[OUTBOX_HELD];
     unsigned held_count;
-    unsigned wait_ms; // the least of theirs
+    unsigned wait_ms; // least time of those held
     struct list kept;
     unsigned kept_count;
 };
@@ -51,7 +51,7 @@ enum sl_err outbox_new(struct outbox **out, struct loop *loop,
     return SL_OK;
 }
 
-// ---- kept
+// ---- reports that are kept
 
 static void drop_kept(struct outbox *o, struct kept *k)
 {
@@ -86,7 +86,7 @@ void outbox_attached(struct outbox *o)
     }
 }
 
-// ---- said, and held back
+// ---- reports that are sent, or held back
 
 static void send_or_keep(struct outbox *o, Sluice__V1__AttendUp *up)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/service/outbox.h -- what this worker has to say of its leases.
+// worker/service/outbox.h -- the reports on this worker's leases.
 //
 // A report that cannot be sent is kept and sent on the next stream: a
-// completion is believed by its evidence, whenever it comes and whoever
-// coordinates by then (C1).
+// completion is believed by its evidence, whenever it comes, by any later
+// coordinator (C1).
 //
 // A completion may be held back until others go with it in one message, which
-// costs both sides fewer wake-ups; for so long at most, and nothing that is
-// said overtakes it. The caller holds back only while it has work enough that
-// nobody waits for the completion, which says how long it was held back.
+// costs both sides fewer wake-ups; for a limited time, and no report overtakes
+// it. The caller holds back only while it has enough work that the coordinator
+// does not wait for the completion, which says how long it was held back.
 //
 // Threads  the loop.
 // Memory   takes the messages that it is given.
@@ -21,15 +21,15 @@
 #include "common/run/loop.h"
 #include "proto/wire.h"
 
-#define OUTBOX_KEPT 256  // reports at most; more are dropped, oldest first
+#define OUTBOX_KEPT 256  // most reports kept; the oldest are dropped
 #define OUTBOX_HELD 8    // completions in one message
-#define OUTBOX_WAIT_MS 1 // that one is held back
-// A contribution to a round, which the shards know of already.
+#define OUTBOX_WAIT_MS 1 // most time that one is held back
+// The same for a contribution to a round, which the shards know of already.
 #define OUTBOX_ROUNDS_MS 50
 
 struct outbox;
 
-// False: there is no stream, or it takes no more.
+// Sends a message; returns false if there is no stream, or it takes no more.
 typedef bool (*outbox_send_fn)(void *arg, const Sluice__V1__AttendUp *up);
 
 enum sl_err outbox_new(struct outbox **out, struct loop *loop,
@@ -37,16 +37,18 @@ enum sl_err outbox_new(struct outbox **out, struct loop *loop,
                        void *arg);
 void outbox_free(struct outbox *o); // NULL is allowed
 
-// `up` may be NULL: no memory, or nothing to say.
+// Sends a report, or keeps it for the next stream. `up` may be NULL: no memory,
+// or nothing to report.
 void outbox_say(struct outbox *o, Sluice__V1__AttendUp *up);
 
-// The same where others will follow soon: a Complete waits for them.
+// Does the same where others will follow soon: a Complete waits for them, at
+// most `ms` milliseconds.
 void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up, unsigned ms);
 
-// Says now what was held back.
+// Sends the completions that were held back.
 void outbox_flush(struct outbox *o);
 
-// There is a stream: says what was kept.
+// Sends the reports that were kept: there is a stream.
 void outbox_attached(struct outbox *o);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/service/report.c -- the messages in which a lease's outcome is told.
+// worker/service/report.c -- the messages that report a lease's outcome.
 //
 // Messages are first laid out on the stack, borrowing from the lease, and then
 // copied whole: a report must be able to wait for the coordinator's return.
@@ -8,7 +8,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 
-// Without memory it is told another time.
+// Adds none without memory: the samples are reported another time.
 void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
                 const struct lease *l)
 {
@@ -80,7 +80,8 @@ static Sluice__V1__LeaseKind kind_of(const struct lease *l)
                                        : SLUICE__V1__LEASE_KIND__LEASE_PROBE;
 }
 
-// In sync a shard may hold the contribution only, or have counted a round.
+// Returns true if the evidence has more than incarnations: in mode sync a shard
+// may hold the contribution only, or have counted a round.
 static bool says_more(const struct outcome *o)
 {
     for (uint32_t i = 0; i < o->incarnations_count; i++)
@@ -89,7 +90,8 @@ static bool says_more(const struct outcome *o)
     return false;
 }
 
-// W2: the incarnations that the evidence is from, or the map that names them.
+// Makes a Complete. W2: it has the incarnations that the evidence is from, or
+// the map that names them.
 static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
                                       Sluice__V1__Attempt *attempt)
 {

@@ -23,8 +23,8 @@
 #include "worker/service/going.h"
 #include "worker/service/member.h"
 
-#define GOODBYE_MS 1000 // for the coordinator to end the stream
-#define QUIT_MS 10000   // for the compute thread to leave a step
+#define GOODBYE_MS 1000 // most time for the coordinator to end the stream
+#define QUIT_MS 10000   // most time for the compute thread to leave a step
 
 const struct conf_about server_about = {
     .program = "worker",
@@ -170,7 +170,7 @@ const struct conf_key server_keys[] = {
              "works, or off."},
     {.name = "shm-min",
      .kind = CONF_BYTES,
-     .value = "32KiB", // what fits a packet goes along with it
+     .value = "32KiB", // a smaller payload fits the call's packet
      .min = 4,
      .max = 1 << 30,
      .help = "Smaller gradients are sent as bytes all the same."},
@@ -203,8 +203,8 @@ struct worker {
     struct peers *peers;
     struct member *member;
     struct going *going;
-    struct roots *roots;   // of the data
-    struct roots *weights; // of weights; NULL: where data may lie
+    struct roots *roots;   // folders of data
+    struct roots *weights; // folders of weights; NULL: those of data
     struct compute *compute;
 
     struct ring_env ring;
@@ -216,8 +216,8 @@ struct worker {
     struct ranks *ranks;
 
     struct loop_timer *drain_timer;
-    bool closing; // the stream is being ended
-    bool away;    // no device for now
+    bool closing; // attendee_close was called
+    bool away;    // the device is away
 };
 
 struct worker *server_new(void)
@@ -240,13 +240,14 @@ static enum sl_err read_store(struct worker *w, struct sl_error *err)
     w->store_fs = fs_posix();
     w->joining = (struct joining){.loop = daemon_loop(w->daemon),
                                   .membership = &w->membership};
-    if (said == NULL) // it keeps nothing, and belongs to who welcomes it
+    if (said == NULL) // no store: it joins any cluster that welcomes it
         return membership_open(&w->membership, fs_posix(), NULL, NULL, NULL,
                                err);
     w->store = sl_strdup(said);
     if (w->store == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    // Reports name it to programs that run in other folders.
+    // The path must be absolute: reports name it to programs that run in other
+    // folders.
     return joining_open(&w->membership, &w->store_fs, &w->store,
                         strcmp(state, "-") == 0 ? NULL : state,
                         daemon_conf(w->daemon), err);
@@ -353,15 +354,15 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
 
 static void on_drained(void *arg);
 
-// A thread that hangs in a kernel or in reading cannot be joined, so nothing
-// is taken down in order. A worker keeps nothing; whoever watches over it
-// starts another.
+// Ends the process at once. A thread that hangs in a kernel or in reading
+// cannot be joined, so no part is stopped in order. A worker keeps no state;
+// its service manager starts another.
 static void on_stuck(void *arg)
 {
     _exit(DAEMON_EXIT_TRANSIENT);
 }
 
-// What the stream tells the member, the prober may know too.
+// Takes a welcome, and tells it to the prober, too.
 static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
 {
     struct worker *w = arg;
@@ -391,8 +392,8 @@ static void begin_attending(void *arg)
     attendee_start(((struct worker *)arg)->attend);
 }
 
-// Ready again, away for now, or of no more use: then another process may have
-// better luck, a new one or this one from its beginning.
+// Handles a device that is ready again, away for now, or of no more use: then
+// another process may have better luck, a new one or this one started anew.
 static void on_device(void *arg, enum compute_state state)
 {
     struct worker *w = arg;
@@ -436,14 +437,14 @@ static const char *on_hello(void *arg)
     return member_away(((struct worker *)arg)->member);
 }
 
-// Each backend takes the words with its name.
+// Writes the options for all backends; each takes the words with its name.
 static void device_options(char *out, size_t n, const struct conf *c)
 {
     const char *plans = conf_str(c, "plans"), *isa = conf_str(c, "isa");
     int64_t workspace = conf_int(c, "workspace");
     char most[48] = "";
 
-    if (workspace > 0) // in MiB, and some if there are some bytes
+    if (workspace > 0) // in MiB, rounded up
         snprintf(most, sizeof(most), ",cuda.workspace=%" PRId64,
                  (workspace + ((1 << 20) - 1)) >> 20);
     snprintf(out, n, "cpu.threads=%u%s%s,cuda.autotune=%d%s%s%s",
@@ -623,7 +624,7 @@ static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
         w->name, rpc_channel_address(w->channel), compute_device(w->compute),
         conf_str(daemon_conf(d), "listen"), w->port, daemon_tls(d) != NULL,
         rpc_io_threads(w->io), roots_count(w->roots));
-    daemon_ready(d); // work comes when the coordinator has some
+    daemon_ready(d); // leases come when the coordinator has some
     return SL_OK;
 }
 
@@ -636,8 +637,8 @@ static void goodbye_over(void *arg)
     daemon_drained(w->daemon);
 }
 
-// Nothing is leased any more: end the stream in order, so that what was said
-// last arrives.
+// Ends the stream in order when no lease is held, so that the last messages
+// arrive.
 static void on_drained(void *arg)
 {
     struct worker *w = arg;
@@ -661,7 +662,7 @@ static void on_drained(void *arg)
     daemon_drained(w->daemon);
 }
 
-// The step under way does not end (a shard does not answer): leave it.
+// Leaves a step that does not end (a shard does not answer).
 static void drain_over(void *arg)
 {
     struct worker *w = arg;
@@ -686,7 +687,7 @@ static void drain(struct daemon *d, void *arg)
         loop_timer_start(w->drain_timer, grace * 6 / 10, 0);
 }
 
-// ---- what the ops port says
+// ---- checks for the ops port
 
 static void checks(struct daemon *d, void *arg, struct ops_checks *c)
 {

@@ -8,7 +8,7 @@
 
 #include "common/daemon/daemon.h"
 
-struct worker; // all of it; filled by start
+struct worker; // the whole daemon; filled by start
 
 // For daemon_main; `arg` is a struct worker from server_new.
 extern const struct daemon_hooks server_hooks;
