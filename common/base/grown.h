@@ -42,6 +42,6 @@ enum sl_err grown_create(struct grown *g, const char *root, const char *below,
 enum sl_err grown_write(struct grown *g, const void *bytes, size_t n,
                         struct sl_error *err);
 
-void grown_close(struct grown *g); // does nothing if it is closed
+void grown_close(struct grown *g); // a closed file is allowed
 
 #endif

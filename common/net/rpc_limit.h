@@ -71,7 +71,7 @@ struct rpc_limit {
 void rpc_limit_init(struct rpc_limit *l, const struct rpc_limits *most);
 void rpc_limit_release(struct rpc_limit *l); // after all calls have left
 
-// Counts `call` (all zeroes) as an open call of a peer (`who`). `trusted`: it
+// Counts `call` (all zeroes) as an open call of the named peer. `trusted`: it
 // runs as this host's own user and has no limit of its own. SL_EBUSY: a
 // limit is reached, and nothing was counted; SL_ENOMEM.
 enum sl_err rpc_limit_enter(struct rpc_limit *l, struct rpc_limit_call *call,

@@ -23,7 +23,8 @@
 
 struct tls_peer {
     char id[TLS_PEER_ID]; // the first URI of its SAN, else its common name;
-                          // "" without both, or if the name is too long
+                          // "" if a certificate lacks both names, or if the
+                          // name is too long
     unsigned uris;        // number of URIs in its SAN
     time_t ends;          // time of its expiry; 0: it is no certificate
 };

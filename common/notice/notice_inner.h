@@ -53,7 +53,7 @@ struct notice {
     struct watch watch[WATCHES];
     size_t count;
 
-    pthread_mutex_t lock; // for the fields below, and those of each watch
+    pthread_mutex_t lock; // for over to posted, and fields of each watch
     pthread_cond_t changed;
     bool over, may_go;
     struct loop_task task;

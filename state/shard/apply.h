@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // state/shard/apply.h -- from the bytes of the wire to new parameters.
 //
-// A payload is looked at as a whole before anything is changed: its size must
-// be the shard's and every element finite. Then it is applied run by run,
-// straight from the transport's slices, which are cut anywhere. The result
-// does not depend on where. What comes in 16 bits is widened, some thousand
-// elements at a time, and then treated like any f32.
+// A payload is checked as a whole before any value is changed: its size must be
+// the shard's and every element finite. Then it is applied run by run, straight
+// from the transport's slices; the result does not depend on where these are
+// cut. A payload of 16 bits is widened, some thousand elements at a time, and
+// then treated like any f32.
 //
 // Trainable runs go through the optimizer; a moving statistic becomes
 // momentum * w + (1 - momentum) * pushed, in f32 as Keras computes it. A push
 // that stands for k micro-batches moves it k times: momentum^k * w +
-// (1 - momentum^k) * pushed, where what is pushed is weighted so that this is
-// what each of them in turn would have made of it.
+// (1 - momentum^k) * pushed, where the pushed value is weighted so that the
+// result is that of k pushes in turn.
 //
-// A piece without a gradient in an update is left alone, with its slots, and
-// counts its updates by itself: what a framework makes of a parameter whose
-// gradient is None.
+// A piece without a gradient in an update is left unchanged, with its slots,
+// and has its own count of updates, as frameworks treat a parameter with the
+// gradient None.
 //
-// Threads  pure, but for the memory of *to.
+// Threads  pure, except for the memory of *to.
 // Memory   everything is borrowed.
 // Units    elements; `type` is that of payload and `fresh`.
 // Errors   see apply_check; apply_update cannot fail.
@@ -37,59 +37,58 @@
 struct apply_memory {
     float *values;
     float *slots[OPTIM_SLOTS_MAX];
-    struct freeze *freeze; // NULL, or what must be saved first
+    struct freeze *freeze; // image to save blocks for before a change; or NULL
 };
 
-// SL_EINVAL for a wrong size, SL_ENUMERIC naming the first element that is not
-// finite.
+// Checks a payload. SL_EINVAL: its size is wrong. SL_ENUMERIC: an element is
+// not finite; the text names the first.
 enum sl_err apply_check(const struct plan *plan, enum wire_type type,
                         const struct sl_slices *payload, struct sl_error *err);
 
-// One update, numbered from 1.
+// Numbers of one update.
 struct apply_step {
-    uint64_t t;
-    double rate;       // the learning rate, scheduled
+    uint64_t t;        // its number, from 1
+    double rate;       // learning rate, scheduled
     double lambda;     // with `read`: see stale_compensate
-    const float *read; // the values that the gradient is of; NULL: as they are
-    float *keep;       // where the values go that are changed; NULL: nowhere
-    uint32_t moves;    // of a moving statistic, at least 1
-    // Pieces that have no gradient (wire_absent), which are left alone; and how
-    // many updates passed over each before: it is at update t - passed[i].
+    const float *read; // values of the gradient's version; NULL: the present
+    float *keep;       // copy of the values before the update; NULL: none
+    uint32_t moves;    // micro-batches, for moving statistics; at least 1
+    // Pieces without a gradient (wire_absent), which stay unchanged; and the
+    // number of updates without each piece before: it is at t - passed[i].
     const uint8_t *absent;
     size_t absent_bytes;
     const uint64_t *passed; // NULL: none
 };
 
-// The update that makes version + 1 of `version`, with a gradient over so many
-// samples of the values at `based_on`; of the first closure of those that are
-// in it, which says the rate where callbacks have reduced it (D1).
+// Origin of an update that makes `version` + 1, from a gradient over `samples`
+// samples at the values of version `based_on`. `closure` is the first of its
+// closures and decides the rate where callbacks have reduced it (D1).
 struct apply_of {
     const struct rates *rates;
     uint64_t closure, version, based_on, samples;
 };
 
-// `versions` keeps the values of of->version from now on. Every piece has a
-// gradient, and had one always.
+// Fills *out for an update in which every piece has a gradient, as in all
+// earlier updates. `versions` keeps the values of of->version from now on.
 void apply_step_init(struct apply_step *out, const struct plan *plan,
                      struct stale_versions *versions,
                      const struct apply_of *of);
 
-// The constants with which that update changes a run, for who does it elsewhere
-// (kernels/kern.h, optim).
+// Computes the constants with which update `step` changes a run, for a device
+// that applies it (kernels/kern.h, optim).
 void apply_consts(struct optim_consts *out, const struct plan *plan,
                   const struct plan_run *run, const struct apply_step *step);
 
 // Applies one update of a payload that apply_check has passed; it may be empty
-// if all pieces are absent. With `fresh`
-// (NULL allowed) the new values are also copied there, run by run while they
-// are in the cache.
+// if all pieces are absent. Also copies the new values to `fresh` (NULL
+// allowed), run by run while they are in the cache.
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
                   const struct apply_step *step, void *fresh);
 
-// The same of the first `elements` alone, at most plan->elements, which are all
-// that *to has; `gradient` is of them, finite. The bits are those that an
-// update of all makes of them. `step` neither reads nor keeps versions.
+// Applies an update to the first `elements` alone, at most plan->elements; *to
+// has only these, and so has `gradient`, which is finite. The bits are the same
+// as in an update of all. `step` neither reads nor keeps versions.
 void apply_front(const struct plan *plan, const struct apply_memory *to,
                  const float *gradient, uint64_t elements,
                  const struct apply_step *step);

@@ -5,13 +5,13 @@
 // A round is `most` consecutive closures of one epoch, of one step each, and at
 // the end of an epoch fewer; its slots are their places in it, the same on
 // every shard (Y1). The open round is that of the first closure which is not
-// counted; it is whole when all of it is held but what is counted already, as a
-// job has it that was resumed from async. What is held is counted nowhere and
-// in no snapshot (Y2): a shard that is loaded begins its open round empty.
+// counted; it is whole when each of its slots is held or counted already, as
+// after a resume from async. Held contributions are counted nowhere and are in
+// no snapshot (Y2): a shard that is loaded begins its open round empty.
 //
 // The mean is over samples: sum n_i g_i / sum n_i, in f32 and in the order of
-// slots, so that it does not depend on who came first. If one of them is to be
-// skipped, or the mean is not finite, all are.
+// slots, so that it does not depend on the order of arrival. If one
+// contribution is to be skipped, or the mean is not finite, all are skipped.
 //
 // Threads  the shard's lock.
 // Memory   contributions_release frees; up to `most` times the values of the
@@ -33,17 +33,17 @@
 struct contributions_slot {
     bool held;
     struct once_step step; // staleness 0
-    float *gradient;       // owned; whatever it is of a skip
+    float *gradient;       // owned; undefined if step.skip
 };
 
 struct contributions {
     uint32_t most; // 0: not sync
     size_t elements;
-    uint64_t first; // closure of slot 0 of the round that `slots` are of
-    uint32_t held;
+    uint64_t first;                   // closure of slot 0
+    uint32_t held;                    // number of held slots
     struct contributions_slot *slots; // owned
-    struct once_step *steps;          // of the round that was averaged; owned
-    struct contributions_past {       // that round, and the values before it
+    struct once_step *steps;          // steps of the averaged round; owned
+    struct contributions_past {       // averaged round, and version before it
         uint64_t first, version;
         uint32_t count; // 0: none since the shard was loaded
     } past;
@@ -53,26 +53,29 @@ enum sl_err contributions_init(struct contributions *c, uint32_t most,
                                size_t elements);
 void contributions_release(struct contributions *c); // all zeroes is allowed
 
-// The first closure of the round of `closure`, and how many it has.
+// Returns the first closure of the round of `closure`, and sets *count to the
+// round's number of closures.
 uint64_t contributions_round(const struct schedule *s, uint32_t most,
                              uint64_t closure, uint32_t *count);
 
-// The open round begins at closure `first`: what was held of another one is
-// forgotten.
+// Opens the round that begins at closure `first`; drops contributions held of
+// another round.
 void contributions_open(struct contributions *c, uint64_t first);
+
+// Returns true if the contribution of `closure` is held.
 
 bool contributions_has(const struct contributions *c, uint64_t closure);
 
-// Holds a contribution of the open round that is not held yet. `payload` is
-// empty if step->skip.
+// Holds a contribution of the open round, which must not be held yet. `payload`
+// is empty if step->skip. SL_ENOMEM.
 enum sl_err contributions_hold(struct contributions *c,
                                const struct once_step *step,
                                enum wire_type type,
                                const struct sl_slices *payload);
 
-// The round is whole: makes the *count `steps` of what is held, all skipped if
-// one is, and (unless they are) the mean, which lies in a slot until the next
-// round. *largest: the samples of the contribution that has the most.
+// Averages a whole round: fills c->steps with the *count held steps, all
+// skipped if one is. Returns the mean, which lies in a slot until the next
+// round; NULL if they are skipped. *largest: most samples of one contribution.
 const float *contributions_mean(struct contributions *c, uint32_t *count,
                                 uint64_t *largest);
 

@@ -36,7 +36,7 @@ typedef uint32_t v8_anywhere
 
 #define VECTOR __attribute__((target("avx2")))
 
-// All ones in the lanes that are not finite.
+// Returns all ones in the lanes with infinite elements or NaN.
 VECTOR static inline v8 not_finite(bool wide, v8 a, v8 exponent)
 {
     return wide ? (v8)((a & exponent) == exponent)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/copyin.h -- copies numbers that somebody else may be changing,
-// and looks at them on the way.
+// state/shard/copyin.h -- copies numbers that another process may be changing,
+// and checks them on the way.
 //
-// What is looked at is what was written: each byte of the source is read once.
-// A copy and a look after it would cost half as much again (bench/README.md).
+// The check is of the bytes that were written: each byte of the source is read
+// once. A copy and a check after it would cost half as much again
+// (bench/README.md).
 //
 // Threads  any; a function of its arguments.
 // Memory   any address; the two do not overlap.
@@ -16,7 +17,7 @@
 
 #include "proto/wire.h"
 
-// True if none of the n elements at `to` is infinite or not a number now.
+// Copies n elements. Returns true if none of those at `to` is infinite or NaN.
 bool copyin_finite(enum wire_type type, void *to, const void *from, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/counts.h -- what a shard counted, as messages and back.
+// state/shard/counts.h -- a shard's counts as messages, and back.
 //
 // Threads  pure.
 // Memory   A message borrows from its struct and from the once it was made
@@ -16,22 +16,25 @@
 struct counts_msg {
     Sluice__V1__ShardCounts msg;
     uint64_t staleness[WIRE_STALENESS_BUCKETS];
-    Sluice__V1__EpochCount *items; // ours
-    Sluice__V1__EpochCount **list; // ours
+    Sluice__V1__EpochCount *items; // owned
+    Sluice__V1__EpochCount **list; // owned
 };
 
-// Of a heartbeat: no epochs, nothing allocated. `m` must not move.
+// Fills a message for a heartbeat: without epochs, without allocation. `m` must
+// not move.
 void counts_of_brief(struct counts_msg *m, const struct shard_brief *b);
 
-// Of a hello, report or snapshot: with epochs. `m` must not move.
+// Fills a message for a hello, report or snapshot, with epochs. `m` must not
+// move. SL_ENOMEM.
 enum sl_err counts_of_once(struct counts_msg *m, const struct once *o);
 void counts_release(struct counts_msg *m); // after either
 
-// Checks that both can be told, in a message or a snapshot: SL_ERANGE.
+// Checks that the counted set and the epochs fit a message and a snapshot.
+// SL_ERANGE if not.
 enum sl_err counts_fit(const struct once *o, struct sl_error *err);
 
 // Makes *out of a snapshot's set and numbers, and checks that they fit each
-// other and the schedule. No attempts (they are not in snapshots).
+// other and the schedule. *out has no attempts (they are not in snapshots).
 enum sl_err counts_read(struct once *out, const struct schedule *schedule,
                         const Sluice__V1__CountedSet *set,
                         const Sluice__V1__ShardCounts *counts,

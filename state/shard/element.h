@@ -15,7 +15,8 @@ static inline enum kern_dtype element_dtype(enum wire_type type)
                                : KERN_F16;
 }
 
-// From what a shard keeps to what is sent, and back; any address.
+// Convert n elements from a shard's f32 to a payload's type, and back; payloads
+// may be at any address.
 static inline void element_write(enum wire_type type, size_t n, void *to,
                                  const float *values)
 {

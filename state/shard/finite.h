@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/finite.h -- is a gradient made of numbers?
+// state/shard/finite.h -- checks that the elements of a gradient are finite.
 //
-// Every payload is looked at whole before anything of it is applied, so this
-// loop runs over each byte that is pushed: it is built once per instruction
-// set, and the host's is chosen at run time.
+// Every payload is checked whole before any of it is applied, so this loop runs
+// over each byte that is pushed: it is built once per instruction set, and the
+// host's is chosen at run time.
 //
 // Threads  any; a function of its arguments.
 // Memory   any address: the bytes are as they came from the wire.
@@ -21,10 +21,10 @@
 #define FINITE_BF16 0x7f80
 #define FINITE_F16 0x7c00
 
-// True if none of n elements is infinite or not a number.
+// Returns true if none of n elements is infinite or NaN.
 bool finite_all(enum wire_type type, const void *elements, size_t n);
 
-// The first one that is not finite; n if all are.
+// Returns the index of the first element that is not finite; n if all are.
 size_t finite_find(enum wire_type type, const void *elements, size_t n);
 
 #endif

@@ -95,8 +95,8 @@ void freeze_touch(struct freeze *f, size_t offset, size_t n)
             save(f, b);
 }
 
-// Somebody may be changing the words: then they are not used. So each is
-// loaded as it is, and the thread sanitizer is not told.
+// Copies words that a push may be changing; freeze_take then rejects the copy.
+// So each word is an atomic load, and the thread sanitizer is not told.
 __attribute__((no_sanitize("thread"))) static void
 copy_words(uint32_t *to, const uint32_t *from, size_t n)
 {

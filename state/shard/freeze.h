@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // state/shard/freeze.h -- memory as it was at one instant, while it changes.
 //
-// Copy on write by block. At the instant every block is PENDING. Who is about
-// to change a pending block copies it first (freeze_touch); who reads
-// the image has pending blocks from the memory and the others from the side.
+// Copy on write by block. At the instant every block is PENDING. A push that is
+// about to change a pending block copies it first (freeze_touch); the reader of
+// the image takes pending blocks from the memory and the others from the side.
 //
 //   PENDING --freeze_touch--> SAVED        changed since; the side has it
-//   PENDING --freeze_take---> TAKEN        was read; nobody needs it again
+//   PENDING --freeze_take---> TAKEN        was read; not needed again
 //
 // The reader copies before it takes the lock (freeze_copy), since it may be
-// interrupted for long, and asks under it whether the copy holds: it does if
-// the block is pending still, for nobody changed it then.
+// interrupted for long, and checks under the lock that the copy holds: it does
+// if the block is still pending, since no push has changed it then.
 //
-// So pushes go on while a snapshot is written, and pay for one copy of what
-// the writer has not reached yet.
+// So pushes go on while a snapshot is written, and pay for one copy of each
+// block that the writer has not reached yet.
 //
 // Threads  freeze_touch and freeze_take: under the lock of the memory;
 //          freeze_copy: without. There is one reader. What freeze_take
@@ -34,29 +34,29 @@
 #include "state/shard/region.h"
 
 #define FREEZE_BLOCK_BYTES ((size_t)256 << 10)
-#define FREEZE_ARRAYS 4 // at most
+#define FREEZE_ARRAYS 4 // limit of arrays
 
 struct freeze {
     const uint8_t *array[FREEZE_ARRAYS]; // borrowed
-    size_t each;                         // bytes of one
-    size_t bytes;                        // of all
+    size_t each;                         // bytes of one array
+    size_t bytes;                        // bytes of all arrays
     struct region side;
     uint8_t *state; // per block, owned
     size_t blocks, pending;
 };
 
-// Allocates; the instant is the moment when the caller, holding the lock,
-// shows the freeze to those who change the memory.
+// Allocates a freeze of `count` arrays of `each` bytes. Its instant is the
+// moment when the caller, under the memory's lock, shows it to the pushes.
 enum sl_err freeze_init(struct freeze *f, const void *const *arrays,
                         unsigned count, size_t each);
 void freeze_release(struct freeze *f); // all zeroes is allowed
 
-// Before bytes [offset, offset + n) change.
+// Saves the pending blocks of bytes [offset, offset + n) before they change.
 void freeze_touch(struct freeze *f, size_t offset, size_t n);
 
-// A block of the image: its bytes, at `*at`, are `space` (FREEZE_BLOCK_BYTES,
-// the caller's, aligned) or in the side. *n is its length. Each block is read
-// once, by both calls, one after the other.
+// Read a block of the image, each once, by both calls in this order. Its *n
+// bytes at *at are in `space` (FREEZE_BLOCK_BYTES, the caller's, aligned) or in
+// the side.
 void freeze_copy(const struct freeze *f, size_t block, void *space);
 void freeze_take(struct freeze *f, size_t block, void *space, const void **at,
                  size_t *n);

@@ -70,7 +70,7 @@ enum sl_err once_see(struct once *o, uint64_t closure,
         return SL_OK;
     }
     if (closure < counted_low(&o->counted))
-        return SL_OK; // all of it is counted: nothing to fence
+        return SL_OK; // the whole closure is counted and needs no fence
     if (o->attempts.len >= ONCE_ATTEMPTS_MAX)
         return SL_EBUSY;
     a = sl_malloc(sizeof(*a));

@@ -17,7 +17,7 @@ struct pairmap {
     struct map jobs; // job -> struct map of shard -> value, owned
 };
 
-// Where a walk is; all zeroes at the start.
+// Position of a walk; all zeroes at the start.
 struct pairmap_at {
     struct map *shards;
     size_t job, shard;
@@ -28,7 +28,8 @@ enum sl_err pairmap_put(struct pairmap *m, uint64_t job, uint32_t shard,
                         void *value);
 void *pairmap_remove(struct pairmap *m, uint64_t job, uint32_t shard);
 
-// NULL at the end. The map must not change meanwhile.
+// Returns the next value of a walk; NULL at the end. The map must not change
+// meanwhile.
 void *pairmap_next(const struct pairmap *m, struct pairmap_at *at);
 void pairmap_release(struct pairmap *m); // frees the tables, not the values
 

@@ -50,7 +50,7 @@ static enum sl_err read_optim(struct plan *p,
     p->groups = sl_calloc(spec->n_groups + 1, sizeof(*p->groups));
     if (p->groups == NULL)
         return SL_ENOMEM;
-    // The last is that of no group, whose schedule is that of all.
+    // Group 0 is read last: its schedule is that of all groups.
     for (p->group_count = spec->n_groups + 1; p->group_count > 0;) {
         struct plan_group *g = &p->groups[--p->group_count];
 
@@ -74,7 +74,7 @@ static enum sl_err read_optim(struct plan *p,
 static enum sl_err read_stale(struct plan *p, const Sluice__V1__Staleness *m,
                               struct sl_error *err)
 {
-    if (p->contributions > 0) // of the values as they are, and no others
+    if (p->contributions > 0) // gradients of the present version only
         p->stale = (struct stale_rule){.max_delay = 1, .keeps = true};
     if (m == NULL || p->contributions > 0)
         return SL_OK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/plan.h -- what a shard must know, as plain values.
+// state/shard/plan.h -- the settings of a shard, as plain values.
 //
 // Made of the ShardSpec that the coordinator sends and never changed
 // afterwards. A shard is one contiguous range of the job's flat vector; its
@@ -8,9 +8,9 @@
 // per run and not per variable.
 //
 // Threads  read-only after plan_read: any.
-// Memory   plan_release frees; nothing of the message is kept.
+// Memory   plan_release frees; no pointer into the message is kept.
 // Units    elements are f32, counted in the shard unless it says otherwise.
-// Errors   SL_EINVAL says which number of the spec does not fit.
+// Errors   SL_EINVAL names the number of the spec that does not fit.
 #ifndef STATE_SHARD_PLAN_H
 #define STATE_SHARD_PLAN_H
 
@@ -27,27 +27,28 @@
 #include "proto/wire.h"
 #include "state/shard/stale.h"
 
-// A shard travels in one message; this much is left for its other fields.
+// Limit of a shard's payload, which travels in one message: 64 KiB are left for
+// its other fields.
 #define PLAN_MAX_BYTES (RPC_DATA_BYTES - 65536)
 
 // A shard counts per epoch, and its report must fit a message.
 #define PLAN_MAX_EPOCHS 65536
 
 struct plan_piece {
-    char *name;        // of the variable; owned
-    uint32_t variable; // its number in the model
+    char *name;        // name of the variable; owned
+    uint32_t variable; // number of the variable in the model
     unsigned rank;
-    uint64_t shape[WIRE_RANK_MAX]; // of these rows
+    uint64_t shape[WIRE_RANK_MAX]; // shape of the piece's rows
     uint64_t first_row, rows;
     uint64_t first, elements;
     uint64_t offset;  // element of the variable where the piece begins
     uint64_t of_rows; // rows of the whole variable
-    // Axis i of Keras' layout is ours of this number; rank 0: the same.
+    // Axis i of Keras' layout is our axis keras_order[i]; rank 0: same order.
     unsigned keras_rank;
     uint32_t keras_order[WIRE_RANK_MAX];
-    bool moving;     // a statistic: averaged, not optimized
-    double momentum; // of a moving one
-    uint32_t group;  // of plan.groups
+    bool moving;     // moving statistic: averaged, not optimized
+    double momentum; // momentum of a moving statistic
+    uint32_t group;  // index in plan.groups
     Sluice__V1__InitKind init;
     double init_a, init_b;
 };
@@ -56,25 +57,25 @@ struct plan_run {
     uint64_t first, elements;
     bool moving;
     double momentum;
-    uint32_t group; // of plan.groups; of a moving one 0
+    uint32_t group; // index in plan.groups; 0 for a moving statistic
 };
 
-// What variables are updated with, and what their rate is multiplied by.
+// Optimizer of a group of variables, and the factor of their learning rate.
 struct plan_group {
     struct optim optim;
     double scale;
 };
 
-// A snapshot of another job that holds rows of this shard; or weights: any
-// file with whole variables, of which values alone are taken.
+// Source of initial values: a snapshot of another job that holds rows of this
+// shard, or (weights) a file of whole variables, of which only values are used.
 struct plan_source {
     bool weights;
-    uint64_t most_bytes; // of weights; 0: not said
+    uint64_t most_bytes; // limit of a weights file; 0: none given
     char *folder, *file; // owned
     uint8_t sha256[SHA256_BYTES];
 };
 
-// A run of this piece alone.
+// Returns a run of this piece alone.
 static inline struct plan_run plan_run_of(const struct plan_piece *piece)
 {
     return (struct plan_run){.first = piece->first,
@@ -94,17 +95,19 @@ struct plan {
     size_t run_count;
     uint64_t elements;
     struct optim optim;
-    struct plan_group *groups; // 0: `optim` itself; all have its slots
+    struct plan_group *groups; // group 0 is `optim`; all have its slots
     size_t group_count;
     struct rate rate;
-    struct rates rates; // that callbacks have reduced by now: where it begins
+    struct rates rates; // rates that callbacks had reduced at its start
     struct stale_rule stale;
-    uint32_t contributions; // of a round; 0: each step is an update
+    uint32_t contributions; // slots of a round; 0: each step is an update
     struct schedule schedule;
     uint32_t accumulate;         // micro-batches of a step; at least 1
-    struct plan_source *sources; // that it starts from, instead of the seed
+    struct plan_source *sources; // sources of its start, instead of the seed
     size_t source_count;
 };
+
+// Reads a ShardSpec, and a list of reduced rates. SL_EINVAL, SL_ENOMEM.
 
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
@@ -112,11 +115,11 @@ enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,
                        size_t count, struct sl_error *err);
 void plan_release(struct plan *p); // all zeroes is allowed
 
-// The piece that holds an element below p->elements.
+// Returns the piece that holds an element below p->elements.
 const struct plan_piece *plan_piece_of(const struct plan *p, uint64_t element);
 
-// Of how many micro-batches a step of so many samples is; at least 1. The last
-// one may be short.
+// Returns the number of micro-batches in a step of `samples` samples, at least
+// 1. The last one may be short.
 uint32_t plan_micro_batches(const struct plan *p, uint64_t samples);
 
 // Writes the initial values of all elements: a function of (seed, variable,
@@ -128,7 +131,7 @@ static inline size_t plan_values_bytes(const struct plan *p)
     return p->elements * sizeof(float);
 }
 
-// Of a payload.
+// Returns the bytes of a payload of this type.
 static inline size_t plan_wire_bytes(const struct plan *p, enum wire_type type)
 {
     return p->elements * wire_type_bytes(type);

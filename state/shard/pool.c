@@ -10,18 +10,18 @@
 #include "common/base/mem.h"
 
 struct pool {
-    uint64_t number; // no other has it, or will have it
+    uint64_t number; // unique in the process, for ever
     pthread_mutex_t lock;
-    unsigned out; // buffers that are with others
-    bool freed;   // the last buffer to come back ends it
+    unsigned out; // number of lent buffers
+    bool freed;   // pool_free was called; the last buffer frees the pool
     struct {
-        struct pool_buf *buf; // one that is out
-        uint64_t version;     // whose parameters it has
+        struct pool_buf *buf; // lent buffer that is shown; NULL: none
+        uint64_t version;     // version of its parameters
     } shown[POOL_FORMS];
 };
 
-// Buffers that wait, the warmest in front; of every pool of the process. The
-// shards of a job are much alike in size, so one's buffers fit the next.
+// Idle buffers of all pools of the process, the last used in front. The shards
+// of a job are of similar size, so a buffer of one fits the next.
 static struct {
     pthread_mutex_t lock;
     struct list waiting; // of pool_buf
@@ -43,7 +43,7 @@ enum sl_err pool_new(struct pool **out)
     return SL_OK;
 }
 
-// Nobody else knows the pool any more.
+// Frees a pool that no other thread can reach any more.
 static void destroy(struct pool *pool)
 {
     pthread_mutex_destroy(&pool->lock);
@@ -73,7 +73,7 @@ static void leave_locked(struct pool_buf *buf)
     shelf.count--;
 }
 
-// Large enough, and not so large that it would be a waste.
+// Returns true if a buffer has at least `bytes`, and at most twice as many.
 static bool fits(const struct pool_buf *buf, size_t bytes)
 {
     return buf->memory.bytes >= bytes && buf->memory.bytes / 2 <= bytes;
@@ -99,7 +99,8 @@ static struct pool_buf *from_shelf(size_t bytes)
     return found;
 }
 
-// What that pool showed, if it still waits.
+// Takes the buffer that pool `number` showed in this form and version from the
+// shelf; NULL: it is not there.
 static struct pool_buf *shown_from_shelf(uint64_t number, unsigned form,
                                          uint64_t version)
 {
@@ -125,7 +126,8 @@ static bool is_full_locked(void)
     return shelf.bytes > POOL_KEEP_BYTES || shelf.count > POOL_KEEP;
 }
 
-// In front; the coldest ones make space. What has to go comes back in *over.
+// Puts a buffer in front of the shelf. Buffers beyond the shelf's limits, the
+// longest unused, go to *over.
 static void to_shelf(struct pool_buf *buf, struct list *over)
 {
     struct pool_buf *last;
@@ -185,7 +187,7 @@ static bool count_down(struct pool *pool)
     return last;
 }
 
-// False if too many are out.
+// Counts one more lent buffer; returns false if POOL_MAX are lent.
 static bool count_up(struct pool *pool)
 {
     bool may;
@@ -227,7 +229,8 @@ void pool_show(struct pool_buf *buf, unsigned form, uint64_t version)
     pthread_mutex_unlock(&pool->lock);
 }
 
-// Another owner of one that is out.
+// Returns the lent buffer that shows this form and version, with one more
+// owner; NULL: none does.
 static struct pool_buf *shown_and_out(struct pool *pool, unsigned form,
                                       uint64_t version)
 {
@@ -259,7 +262,8 @@ struct pool_buf *pool_shown(struct pool *pool, unsigned form, uint64_t version)
     return buf;
 }
 
-// Found on the shelf only, from here on.
+// Ends the showing of a lent buffer, and notes in it what it showed, so that
+// shown_from_shelf finds it later.
 static void unshow_locked(struct pool *pool, struct pool_buf *buf)
 {
     buf->shown_by = 0;

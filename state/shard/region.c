@@ -43,7 +43,8 @@ enum sl_err region_new(struct region *out, size_t bytes)
     return SL_OK;
 }
 
-// In steps, because whoever maps or unmaps anything meanwhile waits for one.
+// Populates in steps, because a thread that maps or unmaps memory meanwhile
+// waits for one step.
 void region_populate(struct region *r)
 {
     size_t bytes = r->bytes == 0 ? 0 : mapped_bytes(r->bytes), n;

@@ -6,8 +6,8 @@
 // more than the arithmetic. Fresh memory is zero and costs nothing before it
 // is touched.
 //
-// A shared one is what several shards have their values in, one behind the
-// other; the last who lets go of it unmaps it.
+// A shared region holds the values of several shards, one behind the other; the
+// last reference unmaps it.
 //
 // Threads  any.
 // Memory   region_release unmaps; shared ones are counted references.
@@ -25,20 +25,21 @@ struct region {
     size_t bytes;
 };
 
-// `bytes` may be 0: then data is not NULL, but must not be read.
+// Maps a region of zeroes. `bytes` may be 0: then data is not NULL, but must
+// not be read.
 enum sl_err region_new(struct region *out, size_t bytes);
 
-// Has the kernel find the pages now, so that nobody waits for them later. A
-// wish: what it does not find is found when it is touched.
+// Asks the kernel for all pages now, so that no update waits for them later. A
+// page that it does not provide comes when it is touched.
 void region_populate(struct region *r);
 
 void region_release(struct region *r); // all zeroes is allowed
 
-// Arrays of one length that are walked together, `which` from 0: where each
-// begins, and the bytes of them all. A page and some lines lie between two of
-// them. Arrays a large power of two apart would be in the same banks of the
-// memory, and in the same sets of the caches, at every step of the walk: Adam
-// at a quarter of its speed.
+// Return the offset of array `which` (from 0), and the bytes of all, for arrays
+// of `bytes` bytes that are walked together. A page and some lines lie between
+// two of them: arrays a large power of two apart would be in the same banks of
+// the memory, and in the same sets of the caches, at every step of the walk,
+// and Adam would run at a quarter of its speed.
 size_t region_array_at(size_t bytes, unsigned which);
 size_t region_arrays_bytes(size_t bytes, unsigned count);
 
@@ -47,7 +48,7 @@ struct region_shared {
     _Atomic unsigned refs;
 };
 
-// One reference is the caller's.
+// Makes a shared region with one reference, the caller's.
 enum sl_err region_shared_new(struct region_shared **out, size_t bytes);
 struct region_shared *region_shared_ref(struct region_shared *r);
 void region_shared_unref(struct region_shared *r); // NULL is allowed

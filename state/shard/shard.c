@@ -212,8 +212,9 @@ static bool is_beyond_locked(const struct shard *s, uint64_t closure)
     return closure >= low && closure - low >= s->window;
 }
 
-// I4. Whoever has a closure from beyond the window drops it as well: it was
-// leased before this shard fell back, and is issued again when it is due.
+// Refuses an attempt that is older than the newest (I4), or of a closure beyond
+// the window: that was leased before this shard fell back, and is issued again
+// when it is due.
 static struct wire_refused fenced_locked(const struct shard *s,
                                          uint64_t closure,
                                          struct wire_attempt attempt)
@@ -481,7 +482,8 @@ static uint32_t missing_locked(const struct shard *s, uint64_t first,
     return missing;
 }
 
-// Of whoever gets one of its slots, so that it need not ask.
+// Tells the open round, while none of its slots is counted, to a worker that
+// may get one of them, so that it need not ask.
 static void tell_open_locked(const struct shard *s, uint64_t *first,
                              uint32_t *count)
 {
@@ -612,7 +614,8 @@ static size_t count_absent(const struct shard *s, const struct wire_push *push)
     return n;
 }
 
-// Bits of pieces that there are; and without a payload, of all.
+// Checks that `absent` has bits of existing pieces only, and without a payload
+// of all pieces.
 static enum sl_err check_absent(const struct shard *s,
                                 const struct wire_push *push, bool payload,
                                 struct sl_error *err)
@@ -730,7 +733,7 @@ static enum sl_err pull_check_locked(const struct shard *s,
                        ", not %" PRIu64 "; drop the closure",
                        s->plan.job, s->plan.job_incarnation,
                        pull->job_incarnation);
-    // The values of a snapshot are what they are under any incarnation.
+    // The values of a snapshot are the same under any incarnation.
     if (!pull->has_tag && pull->incarnation != 0 &&
         pull->incarnation != s->incarnation)
         return sl_fail(err, SL_ESTALE,
@@ -752,9 +755,9 @@ enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
     return rc;
 }
 
-// What a contribution of this closure is to be computed from. Who computes it
-// again, since one shard has it and another has not, needs of the first what
-// was there before the round.
+// Returns the values from which a contribution is computed. A worker computes
+// it again if one shard has counted the round and another has not; then the
+// first shard returns its values from before the round.
 static const float *values_locked(const struct shard *s,
                                   const struct wire_pull *pull,
                                   uint64_t *version)

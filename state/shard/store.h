@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/store.h -- finds the shard.
+// state/shard/store.h -- the shards that this server holds, by (job, shard).
 //
-// The shards that this server holds, by (job, shard). A call that found one
-// keeps it by a reference, so that it can be taken out, or replaced by what
-// was loaded anew, at any moment.
+// A call that found a shard keeps it by a reference, so that the loop can
+// remove or replace it at any moment.
 //
 // Threads  store_find, store_knows_term: any. The rest: the loop.
 // Memory   the store has a reference to each shard in it.
@@ -21,19 +20,21 @@ struct store;
 enum sl_err store_new(struct store **out);
 void store_free(struct store *s); // closes all shards; NULL is allowed
 
-// A reference (shard_unref), or NULL.
+// Returns a reference (shard_unref) to a shard; NULL: the store lacks it.
 struct shard *store_find(struct store *s, uint64_t job, uint32_t shard);
 
-// Puts it in, under the numbers of its plan; what was there is closed.
+// Adds a shard under the numbers of its plan; closes the shard it replaces.
 enum sl_err store_put(struct store *s, struct shard *shard);
 
-// Takes it out and closes it, if it is there.
+// Removes and closes a shard, if the store has it.
 void store_remove(struct store *s, uint64_t job, uint32_t shard);
 
-// The newest term of a coordinator that was heard of. A lease is of a term that
-// its shards have heard of: they were admitted in it before. So nobody has an
-// attempt of a later one, and one that were believed would fence all others.
+// Notes the newest term of a coordinator. Shards are admitted in a term before
+// it gives leases, so an attempt of a later term is false, and must be refused:
+// it would fence all true ones.
 void store_note_term(struct store *s, uint64_t term);
-bool store_knows_term(const struct store *s, uint64_t term); // any thread
+
+// Returns true if `term` is not above the newest noted one. Any thread.
+bool store_knows_term(const struct store *s, uint64_t term);
 
 #endif

@@ -6,12 +6,12 @@
 // has moved on: Pull with a tag. The first such pull has the file verified
 // once, on a pool thread, while the others wait; then each answer is a slice
 // of the mapping, kept alive until the transport lets go of it. At most
-// TAGGED_MAX files stay mapped per shard; the one that was opened first goes.
+// TAGGED_MAX files stay mapped per shard; the one opened first is closed first.
 //
 //   (none) --tagged_find--> OPENING --tagged_opened--> READY, or gone again
 //
 // Threads  any; a lock of its own, held for a few instructions. Waiters are
-//          called outside it, by whoever calls tagged_opened.
+//          called outside it, by the thread that calls tagged_opened.
 // Memory   a file: counted references. A waiter is the caller's until it is
 //          called.
 #ifndef STATE_SHARD_TAGGED_H
@@ -40,7 +40,7 @@ struct tagged_file {
 };
 
 struct tagged_waiter;
-// Once: with a reference to `file` on SL_OK, else with words in *err.
+// Called once: with a reference to `file` on SL_OK, else with a text in *err.
 typedef void (*tagged_fn)(struct tagged_waiter *w, enum sl_err rc,
                           const struct sl_error *err, struct tagged_file *file);
 struct tagged_waiter {
@@ -58,11 +58,11 @@ struct tagged_entry {
 struct tagged {
     pthread_mutex_t lock;
     struct tagged_entry entries[TAGGED_MAX];
-    uint64_t ages; // given out
+    uint64_t ages; // last value of `age`
 };
 
 void tagged_init(struct tagged *t);
-void tagged_release(struct tagged *t); // nobody waits any more
+void tagged_release(struct tagged *t); // must have no waiters
 
 enum tagged_answer {
     TAGGED_HERE, // *out is a reference
@@ -70,11 +70,14 @@ enum tagged_answer {
     TAGGED_OPEN, // w will be called, and the caller has to open the file
     TAGGED_BUSY, // TAGGED_MAX other files are being opened
 };
+
+// Looks for the mapped snapshot `tag`; the answer says what the caller does.
 enum tagged_answer tagged_find(struct tagged *t, struct wire_tag tag,
                                struct tagged_waiter *w,
                                struct tagged_file **out);
 
-// Ends what TAGGED_OPEN began. Takes the caller's reference of `file`.
+// Ends the opening that TAGGED_OPEN began, and calls the waiters. Takes the
+// caller's reference of `file`.
 void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
                    const struct sl_error *err, struct tagged_file *file);
 

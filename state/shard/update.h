@@ -2,13 +2,14 @@
 // state/shard/update.h -- one update of a shard that counts many keys.
 //
 // A push is one key and one update. Where the gradients of several keys are
-// averaged first, what comes of them is one update, and all keys are counted
-// with it, under the one lock of the shard (S1).
+// averaged first, the result is one update, and all keys are counted with it,
+// under the one lock of the shard (S1).
 //
 // An update may be applied elsewhere: on a device where values and slots are
 // resident (worker/device/resident.h). Then the shard counts it, and its memory
-// is behind until it is brought up to that. Memory that is behind is shown to
-// nobody, so what is seen is one instant all the same (S1).
+// is behind until update_bring copies the values back. Memory that is behind is
+// never read by a pull or a snapshot, so each sees one instant all the same
+// (S1).
 //
 // Threads  any; each call holds the lock of the shard.
 // Memory   everything is borrowed for the call.
@@ -20,34 +21,38 @@
 #include "state/shard/shard.h"
 
 struct update {
-    const float *gradient; // of all elements, finite; not read if skipped
-    // The keys, all of one epoch, none of them counted; all skip, or none.
+    const float *gradient; // all elements, finite; not read if skipped
+    // Keys of the update, all of one epoch, none of them counted; all or none
+    // are skipped.
     const struct once_step *steps;
-    size_t count;   // at least 1
-    bool elsewhere; // applied there, unless skipped: it is only counted here
+    size_t count;          // number of steps, at least 1
+    bool elsewhere;        // a device has applied it; the shard only counts it
     const uint8_t *absent; // pieces without a gradient (wire_absent)
     size_t absent_bytes;
 };
 
-// With `fresh` (space for all elements, or NULL) the new values are copied
-// there. SL_EUNAVAIL: the shard is closed, or not admitted (S5). SL_ESTATE: a
-// key is counted already (S2), or the memory is behind. SL_ENOMEM.
+// Applies and counts an update. Also copies the new values to `fresh` (space
+// for all elements, or NULL). SL_EUNAVAIL: the shard is closed, or not admitted
+// (S5). SL_ESTATE: a key is counted already (S2), or the memory is behind.
+// SL_ENOMEM.
 enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
                          struct sl_error *err);
 
-// The first `elements` values, at most the shard's, as that update would leave
-// them, into `values`: the bits that update_shard makes of them. Nothing is
-// applied or counted. `gradient` may end there; `slots` is space for as many of
+// Computes the first `elements` values, at most the shard's, as update_shard
+// would leave them, bit by bit, into `values`. Applies and counts no update.
+// u->gradient needs only `elements` elements; `slots` is space for as many of
 // each slot of the optimizer. SL_ESTATE: the memory is behind.
 enum sl_err update_foresee(struct shard *s, const struct update *u,
                            uint64_t elements, float *values, float *slots,
                            struct sl_error *err);
 
-// `read` gives values (array 0) and slots (1 and up), all elements, as of all
-// updates that are counted. Where memory is behind it is given all of them; if
-// that fails it stays behind.
+// Copies all elements of the values (array 0) or a slot (1 and up), after all
+// counted updates, to `into`.
 typedef enum sl_err (*update_read_fn)(void *arg, unsigned array, float *into,
                                       struct sl_error *err);
+
+// Fills memory that is behind with all arrays of `read`; if that fails the
+// memory stays behind.
 enum sl_err update_bring(struct shard *s, update_read_fn read, void *arg,
                          struct sl_error *err);
 bool update_is_behind(struct shard *s);

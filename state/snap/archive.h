@@ -3,15 +3,15 @@
 // serves.
 //
 // When a job has ended its shards are closed, but its checkpoints stay, and
-// people export them: a Pull that names a tag of a shard which is not here is
-// answered from the file. That is no exception to S5: the answer is a fact of
-// a file that never changes, not of a shard.
+// users export them: a Pull that names a tag of a shard which is not served
+// here is answered from the file. That is no exception to S5: the answer is
+// from a file that never changes, not from a shard.
 //
 // Threads  any; reads and verifies the whole file, so not on an I/O thread.
 // Memory   *out is a reference of the caller's (tagged_file_unref).
 // Errors   SL_ENOENT: no such file here. SL_ESTATE: two jobs of that number
 //          (from different coordinators) have one; the text names both.
-//          SL_ECORRUPT: it does not hold.
+//          SL_ECORRUPT: the file is damaged.
 #ifndef STATE_SNAP_ARCHIVE_H
 #define STATE_SNAP_ARCHIVE_H
 
@@ -22,6 +22,7 @@
 #include "proto/wire.h"
 #include "state/shard/tagged.h"
 
+// Finds, verifies and maps the values of snapshot `tag` of a shard.
 enum sl_err archive_values(struct fs *fs, const char *store, uint64_t job,
                            uint32_t shard, struct wire_tag tag,
                            struct tagged_file **out, struct sl_error *err);

@@ -3,7 +3,7 @@
 //
 // SNAPSHOT.md is their format. A snapshot is one instant of a shard (S1):
 // values, slots and the counted set that they contain. Its name carries its
-// tag, so names are never used twice and nobody overwrites a file (K1).
+// tag, so names are never used twice and no writer overwrites a file (K1).
 //
 // snap_write: shard_freeze (the instant) -> temporary file, block by block,
 // while pushes go on -> sync -> rename -> sync of the folder. At every moment
@@ -41,28 +41,29 @@
 #define SNAP_KEY_SEQUENCE "sluice.sequence"
 #define SNAP_KEY_VERSION "sluice.version"
 #define SNAP_KEY_OPTIMIZER "sluice.optimizer"
-#define SNAP_KEY_ROWS "sluice.rows."     // and the variable's name
-#define SNAP_KEY_PASSED "sluice.passed." // likewise
+#define SNAP_KEY_ROWS "sluice.rows."     // followed by the variable's name
+#define SNAP_KEY_PASSED "sluice.passed." // followed by the variable's name
 #define SNAP_KEY_COUNTED "sluice.counted"
 #define SNAP_KEY_COUNTS "sluice.counts"
 
 // ---- names (snap_name.c)
 
-// "shard-3.i7.n2.safetensors"
+// Writes the name of a snapshot's file: "shard-3.i7.n2.safetensors".
 void snap_file_name(char out[SNAP_NAME_BYTES], uint32_t shard,
                     struct wire_tag tag);
 
-// And back; false for any other name.
+// Reads such a name; returns false for any other name.
 bool snap_file_parse(const char *name, uint32_t *shard, struct wire_tag *tag);
 
-// "<store>/<job name>-j-<job>-<8 hex of its uid>"; sl_free. NULL: no memory.
+// Returns the folder of a job's snapshots, to be freed (sl_free):
+// "<store>/<job name>-j-<job>-<8 hex of its uid>". NULL: no memory.
 char *snap_folder(const char *store, const struct plan *plan);
 
-// Is this the name of the folder of such a job, whatever the job is called?
+// Returns true if `name` is the folder of this job, under any job name.
 bool snap_folder_is(const char *name, uint64_t job, uint64_t uid);
 
-// The file system of a path that a record names, `fs` being that of our own
-// store: another one only where we keep ours in S3 and this is a folder.
+// Returns the file system of a path in a record: `fs`, that of our own store,
+// except for a folder while our store is in S3.
 struct fs *snap_fs_of(struct fs *fs, const char *store, const char *path);
 
 // ---- writing (snap_write.c)
@@ -71,98 +72,97 @@ struct snap_written {
     struct wire_tag tag;
     char file[SNAP_NAME_BYTES];
     uint64_t bytes;
-    uint8_t sha256[SHA256_BYTES];         // of the file
-    struct once once;                     // what the file holds (E1)
-    char not_finite[WIRE_NAME_BYTES + 1]; // a variable that is not all numbers
+    uint8_t sha256[SHA256_BYTES];         // hash of the file
+    struct once once;                     // counted set in the file (E1)
+    char not_finite[WIRE_NAME_BYTES + 1]; // variable with values not finite
 };
 
-// Takes a snapshot of the shard as it is now, as this incarnation. Durable
-// when it returns SL_OK (K2). A failure leaves no file under the name, unless
-// all was written and only the last sync, or reading it back, failed.
+// Writes a snapshot of the shard's present state, as this incarnation. It is
+// durable on SL_OK (K2). A failure leaves no file under the name, unless only
+// the last sync, or reading the file back, failed.
 enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
                        uint64_t incarnation, struct snap_written *out,
                        struct sl_error *err);
 void snap_written_release(struct snap_written *w); // all zeroes is allowed
 
-// The same of an instant that was taken before, under its tag. What the image
-// has of the counted set moves to *out; shard_image_release is the caller's.
+// Writes a snapshot of an image that was taken before, under its tag. Moves the
+// image's counted set to *out; the caller still calls shard_image_release.
 enum sl_err snap_write_image(struct fs *fs, const char *folder,
                              struct shard_image *image,
                              struct snap_written *out, struct sl_error *err);
 
-// What was written under this tag, if the file is there and all of it holds.
-// A rank is asked again for a part that it has written: its tag says which
-// state that is.
+// Reads the snapshot written under this tag into *out, if the file exists and
+// is intact: a rank may be asked again for a part that it has written.
 enum sl_err snap_written_find(struct fs *fs, const char *folder,
                               const struct plan *plan, struct wire_tag tag,
                               struct snap_written *out, struct sl_error *err);
 
 // ---- reading (snap_read.c, snap_find.c)
 
-// Fills a new shard with one file, if everything about it holds: checksums,
-// that it is this shard of this job, its tag, its tensors, its counted set.
-// Nothing of the shard is changed otherwise, but by SL_ECANCELED: all of it
-// held, and then the file was cut short; the shard is of no use any more.
+// Fills a new shard from one file after all checks: checksums, shard, job, tag,
+// tensors, counted set. A failure leaves the shard unchanged, except
+// SL_ECANCELED: the file passed and was then cut short, and the shard must be
+// dropped.
 enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
                       struct wire_tag at_least, struct shard *shard,
                       struct sl_error *err);
 
-// Told of each file that was passed over, and why.
+// Receives each file that was passed over, and the reason.
 typedef void (*snap_passed_fn)(void *arg, const char *file,
                                const struct sl_error *why);
 
-// Fills a new shard with the highest snapshot that holds (K7). None at or
-// above `at_least`: SL_ECORRUPT, with words; but when that is (0, 0), then no
-// cut exists and the shard keeps its seed. shard->from says what it was.
+// Fills a new shard with the highest intact snapshot (K7), and sets shard->from
+// to its tag. SL_ECORRUPT if none is at or above `at_least`; but if that is
+// (0, 0) no cut exists and the shard keeps its seed.
 enum sl_err snap_load(struct fs *fs, const char *folder,
                       struct wire_tag at_least, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err);
 
-// A number of the metadata; and one that must be what we expect. SL_ECORRUPT
-// if it is not there, is no number, or is another.
+// Read a number of the metadata, and check one against `want`. SL_ECORRUPT if
+// the key is missing, is no number, or differs.
 enum sl_err snap_meta_u64(const struct tensorfile *f, const char *key, int base,
                           uint64_t *out, struct sl_error *err);
 enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
                          uint64_t want, struct sl_error *err);
 
-// That all of an opened file holds, by the checksums that ours always have,
-// and that its format is one that we read (else SL_ENOTSUP).
+// Verifies the checksums of an opened file, which snapshots always have, and
+// its format (SL_ENOTSUP if unknown).
 enum sl_err snap_verify(const struct tensorfile *f, struct sl_error *err);
 
-// The counted set and the numbers of a file, if they fit each other and the
-// schedule of a plan; of its pieces, those that the file says something of.
-// *out is released after a failure.
+// Reads the counted set and the numbers of a file, and the passed updates of
+// those pieces of the plan that it names. SL_ECORRUPT unless they fit each
+// other and the plan's schedule; *out is released then.
 enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
                            struct once *out, struct sl_error *err);
 
-// ---- of another job (snap_source.c)
+// ---- sources of another job (snap_source.c)
 
-// Where sources are looked for, and for how long.
+// Places to look for sources, and the end of the search.
 struct snap_from {
-    struct fs *fs; // of `store`, and of what other psservers wrote
+    struct fs *fs; // file system of `store`
     const char *store;
-    // Below these weights are read, which whoever submits a job names, and at
-    // the top of the store. NULL: wherever `fs` finds them.
+    // Roots below which weights are read, as the spec names them, besides the
+    // top of the store. NULL: any path of `fs`.
     const struct roots *weights;
-    bool (*stopped)(void *arg); // by another thread; NULL: never
+    bool (*stopped)(void *arg); // true: give up; NULL: never
     void *arg;
-    // Takes the reason why weights could not be read, which is no business of
-    // who submitted them: it may be of any file of this host. Then the error
-    // does not say more than that. NULL: the error says it.
+    // Receives the reason why weights could not be read, which is hidden from
+    // the user who submitted the job: it could tell of any file of this host.
+    // NULL: the error itself has the reason.
     struct sl_error *secret;
 };
 
-// Fills a new shard with what the sources of its plan hold of its rows: values
-// and slots, and their counted set and numbers, which must be the same in all
-// of them: rows that counted different steps are never merged under one set.
-// A source is looked for in its folder, and then in the folder of that name in
-// our own `store`, which `fs` is of. Errors name the file.
+// Fills a new shard with its rows of the plan's sources: values, slots, and the
+// counted set and numbers, which must be the same in all of them: rows that
+// counted different steps are never merged under one set. Looks for a source in
+// its folder, and then in the folder of that name in our own `store`. Errors
+// name the file.
 enum sl_err snap_sources(const struct snap_from *from, struct shard *shard,
                          struct sl_error *err);
 
-// Checks that a file is the one that a source means, all of it. *bytes are what
-// was looked at. SL_ERANGE: it is larger than the source says. SL_ECORRUPT: it
-// is another. SL_ECANCELED: the reading was stopped.
+// Checks that a file is the source's, by its hash; *bytes is the length that
+// was read. SL_ERANGE: it is longer than the source allows. SL_ECORRUPT: it has
+// another hash. SL_ECANCELED: from->stopped ended it.
 enum sl_err snap_weights_check(struct fs_file *file,
                                const struct plan_source *source,
                                const struct snap_from *from, uint64_t *bytes,
@@ -170,8 +170,8 @@ enum sl_err snap_weights_check(struct fs_file *file,
 
 // Fills a new shard's values from a file of whole variables by name in Keras'
 // layout (snap_weights.c), which is read and not mapped; slots and counts stay
-// those of the seed. SL_EINVAL: a variable is missing there, of another shape,
-// or has a value that is not finite, whose place is said. SL_ECANCELED.
+// those of the seed. SL_EINVAL: a variable is missing, of another shape, or has
+// a value that is not finite (the text names its place). SL_ECANCELED.
 enum sl_err snap_weights(struct shard *shard, struct fs_file *file,
                          uint64_t bytes, const struct snap_from *from,
                          struct sl_error *err);
@@ -183,15 +183,18 @@ enum sl_err snap_values(struct fs *fs, const char *folder,
 
 // ---- collecting (snap_find.c)
 
-// The tags of a Keep: nothing that they name goes, nor what is newer than all
-// of them (K3). sl_free(keep->tags). SL_ENOMEM.
+// Tags of a Keep: snapshots that they name, or that are newer than all of them,
+// are not deleted (K3).
 struct snap_keep {
-    struct wire_tag *tags, newest;
+    struct wire_tag *tags, newest; // tags: for sl_free
     size_t count;
 };
+
+// Reads a Keep. SL_ENOMEM.
 enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m);
 
-// Deletes the shard's other snapshots. *removed counts them.
+// Deletes the shard's snapshots that `keep` does not protect; *removed counts
+// them.
 enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
                          const struct snap_keep *keep, unsigned *removed,
                          struct sl_error *err);

@@ -270,7 +270,7 @@ static enum sl_err keep_secret(const struct snap_from *from, enum sl_err rc,
                    "it is, or says with --weights-root where weights lie");
 }
 
-// Weights are whole: whoever has them has every row.
+// Fills the shard from weights, which hold whole variables and so every row.
 static enum sl_err take_weights(const struct snap_from *from, struct shard *s,
                                 struct sl_error *err)
 {
