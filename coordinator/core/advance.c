@@ -26,7 +26,7 @@ static void enter_running(struct coord *c, struct job *job)
     job_enter(job, JOB_RUNNING);
     if (job->running_since_ms == 0)
         job->running_since_ms = coord_now(c) == 0 ? 1 : coord_now(c);
-    job->counters_changed = true; // when that was
+    job->counters_changed = true; // elapsed_ms changed
     job->cut_last_ms = coord_now(c);
     coord_wrote(c,
                 journal_job_state(c->journal, job->id, JOB_RUNNING, &c->err));
@@ -43,7 +43,8 @@ static void enter_running(struct coord *c, struct job *job)
                  (ull)job_steps(job), (ull)schedule_steps(&job->schedule));
 }
 
-// E1: counted is not finished. Between them a shard may come back with less.
+// Moves the job between RUNNING and FINISHING as the evidence says. Counted is
+// not finished (E1): a shard may come back with less.
 static void follow_evidence(struct coord *c, struct job *job)
 {
     bool full = evidence_full(&job->evidence);
@@ -62,7 +63,7 @@ static void follow_evidence(struct coord *c, struct job *job)
     }
 }
 
-// train.nonfinite says what becomes of a job whose numbers are none any more.
+// Ends a job with non-finite parameters, if train.nonfinite is "fail".
 static bool broken(struct coord *c, struct job *job)
 {
     const char *why = job->warnings[JOB_WARN_VALUES];
@@ -85,7 +86,8 @@ static void finish(struct coord *c, struct job *job, const char *why)
         end_job(c, job, JOB_FINISHED, why);
 }
 
-// The cut is there, or cannot be made: a stop does not wait for a disk.
+// Stops the job once the wished cut is there or cannot be made: a stop does not
+// wait for a disk.
 static void stop(struct coord *c, struct job *job)
 {
     bool saved = job_granted(job, &job->wish) != NULL;
@@ -99,7 +101,8 @@ static void stop(struct coord *c, struct job *job)
     end_job(c, job, JOB_STOPPED, why);
 }
 
-// Its last evaluation is of a cut that holds all that was ever issued (D2).
+// Finishes a job that early stopping ended: its last evaluation is of a cut
+// that holds all that was ever issued (D2).
 static void finish_early(struct coord *c, struct job *job)
 {
     char why[320];
@@ -129,7 +132,7 @@ void advance_job(struct coord *c, struct job *job)
     follow_evidence(c, job);
     skipped_check(c, job);
     leases_revoke_early(c, job);
-    // Before another cut is begun, which would be waited for, too.
+    // Before another cut is begun, which the stop would wait for, too.
     if (job->stop_wanted && job_granted(job, &job->wish) != NULL) {
         stop(c, job);
         return;

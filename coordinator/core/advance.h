@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/advance.h -- what moves a job on.
+// coordinator/core/advance.h -- the step of a job through its states.
 //
 // Threads  the loop.
 // Errors   A journal that cannot be written is fatal.
@@ -9,8 +9,8 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Looks at everything that may move a job forward: placement, shards,
-// evidence, cut, evaluation, end.
+// Looks at everything that may move a job forward: placement, shards, evidence,
+// cut, evaluation, end. May end the job.
 void advance_job(struct coord *c, struct job *job);
 
 #endif

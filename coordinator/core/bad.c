@@ -13,7 +13,8 @@
 #define NAMES_FEW 10 // in a warning or a reason
 #define KEY(number, test) ((number) << 1 | (test))
 
-// Numbers that no sample has are of a worker that is wrong.
+// Says whether the job has this sample. A worker that reports another number is
+// wrong.
 static bool is_sample(const struct job *job, const Sluice__V1__BadSample *s)
 {
     uint64_t samples =

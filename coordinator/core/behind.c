@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/behind.c -- jobs that have been further than this journal
-// knows: paused, or listed.
+// coordinator/core/behind.c -- jobs that got further than this journal knows:
+// paused, or listed.
 #include "coordinator/core/behind.h"
 
 #include <stdio.h>
@@ -15,10 +15,10 @@
 #include "coordinator/core/send.h"
 #include "coordinator/core/stored.h"
 
-// So many jobs are not given between a backup and its return; a number further
-// above the last that this journal gave is a mistake, and would use up those
-// that are left. Counted from there, not from what was skipped already: many
-// who show jobs skip no more than one.
+// More jobs than are ever given between a backup and its return; a number
+// further above the last that this journal gave is a mistake, and would use up
+// numbers that are left. Counted from that last one, not from what was skipped
+// already: however many members show jobs, they skip no more than one could.
 #define JUMP_MAX 65536
 #define LISTED_MAX 256
 
@@ -47,7 +47,7 @@ void behind_pause(struct coord *c, struct job *job, const struct sl_error *why)
                  job->name, why->text);
     JOB_HISTORY(job, "paused", "");
     job->paused = true;
-    job->paused_why = sl_strdup(why->text); // without memory, without words
+    job->paused_why = sl_strdup(why->text); // NULL without memory
     list_for(n, &c->members.all)
     {
         leases_revoke_job(c, list_entry(n, struct member, node), job,
@@ -59,7 +59,7 @@ void behind_pause(struct coord *c, struct job *job, const struct sl_error *why)
     job->changes++;
 }
 
-// ---- jobs that it does not
+// ---- jobs that the journal does not know
 
 static bool listed(const struct coord *c, uint64_t job, const char *psserver)
 {
@@ -89,7 +89,7 @@ static void add(struct coord *c, const struct member *m,
         sl_realloc_array(c->unknown, c->unknown_count + 1, sizeof(*b));
 
     if (b == NULL)
-        return; // it is listed when it is shown again
+        return; // listed when it is shown again
     c->unknown = b;
     b = &c->unknown[c->unknown_count++];
     b->job = h->job;

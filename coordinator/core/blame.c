@@ -26,7 +26,8 @@ static void poison(struct coord *c, struct work *w, const struct work *of)
     }
 }
 
-// Each worker and end once: how many there were is said beside it.
+// Adds a worker and its end to the story, each pair once; their number is given
+// beside the story.
 static void tell(struct work *of, const char *who, const char *how)
 {
     struct buf one = BUF_INIT;

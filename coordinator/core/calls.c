@@ -26,7 +26,7 @@ enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
     return jobs_find(c, id, job, err);
 }
 
-// By whatever a client calls it; ended_close.
+// Opens the job that a client names; ended_close.
 static enum sl_err open_job(struct coord *c, const char *id,
                             enum load_part part, struct job **out,
                             struct sl_error *err)
@@ -127,7 +127,7 @@ static enum sl_err judge_checkpoint(const struct job *job, struct sl_error *err)
     return SL_OK;
 }
 
-// What it waits for that is there soon, or not.
+// Returns the text of what a wished cut waits for, or NULL.
 static char *checkpoint_waits(const struct coord *c, const struct job *job)
 {
     Sluice__V1__JobStatus *s = NULL;
@@ -145,7 +145,7 @@ static char *checkpoint_waits(const struct coord *c, const struct job *job)
     return text;
 }
 
-// Without its shards, of which there may be thousands.
+// Copies a checkpoint without its shards, of which there may be thousands.
 static enum sl_err dup_checkpoint(ProtobufCMessage **out,
                                   const struct job_cut *cut)
 {
@@ -187,7 +187,8 @@ static enum sl_err reply_checkpoint(const struct coord *c,
     return SL_OK;
 }
 
-// What was asked for first, or is asked for now, if it can come about.
+// Reads the wish that an earlier answer named, or makes one for now, if it can
+// be granted.
 static enum sl_err read_wish(struct cut_wish *out, const struct job *job,
                              const Sluice__V1__CheckpointAsked *asked,
                              struct sl_error *err)
@@ -195,8 +196,9 @@ static enum sl_err read_wish(struct cut_wish *out, const struct job *job,
     enum sl_err rc;
 
     if (asked != NULL) {
-        // An earlier answer named them, so there was that cut: a wish for a
-        // later one than the next would have cuts follow each other for ever.
+        // An earlier answer named these numbers, so that cut existed: a wish
+        // for a later one than the next would have cuts follow each other for
+        // ever.
         *out = (struct cut_wish){true, asked->steps,
                                  sl_min(asked->after, job->last_cut)};
         return job_granted(job, out) != NULL ? SL_OK
@@ -273,7 +275,7 @@ static enum sl_err delete_job(struct coord *c, struct job *job,
 {
     enum sl_err rc;
 
-    if (job->unreadable) // its rows are all that is known of them
+    if (job->unreadable) // only its rows tell of its cuts
         removals_add_job(c, job);
     rc = journal_job_delete(c->journal, job->id, err);
     if (rc != SL_OK)
@@ -285,7 +287,7 @@ static enum sl_err delete_job(struct coord *c, struct job *job,
     LOG(INFO, "job deleted", "job=%s name=%s", job->id_text, job->name);
     happened_job(c, EVENT_JOB_DELETED, job, NULL, "%s was deleted", job->name);
     feed_forget(c->options.feed, job->uid);
-    c->io.changed(c->io.arg, job->id); // which looks later
+    c->io.changed(c->io.arg, job->id); // its watchers look later
     ended_forget(c, job);
     return SL_OK;
 }

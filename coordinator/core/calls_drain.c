@@ -2,9 +2,9 @@
 // coordinator/core/calls_drain.c -- the call of an admin that drains a member
 // and takes it back.
 //
-// A worker ends what it computes; what waits behind that is taken from it, and
-// so is a place in a ring or a group, which has no end. A psserver keeps the
-// shards that it has and gets none of new jobs.
+// A drained worker ends the lease that it computes; those that wait behind it
+// are taken back, and so is a place in a ring or a group, which has no end. A
+// psserver keeps the shards that it has and gets none of new jobs.
 #include "coordinator/core/coord.h"
 
 #include <string.h>
@@ -35,7 +35,8 @@ static void take_kind(struct coord *c, struct member *m, bool rings, bool all)
     }
 }
 
-// The first is computed, unless it is computed within a place in a group.
+// Takes a drained worker's leases back, but for the first: it is computed,
+// unless the worker computes within a place in a group.
 static void take_back(struct coord *c, struct member *m)
 {
     take_kind(c, m, false, m->seated);
@@ -83,7 +84,8 @@ static void undrain(struct coord *c, enum member_role role, const char *name,
         member_drain(m, false);
 }
 
-// By the role that is named, or the one that has the name. False: nobody has.
+// Finds the role of the named member: the request's, or the role of the member
+// with that name. Returns false if no member has it.
 static bool find_role(const struct coord *c,
                       const Sluice__V1__DrainRequest *request,
                       enum member_role *role)

@@ -23,7 +23,7 @@ static enum sl_err open_job(struct coord *c, const char *id, struct job **out,
     return rc == SL_OK ? ended_open(c, number, LOAD_LINE, out, err) : rc;
 }
 
-// What has changed takes its course; then how it stands.
+// Advances the job after the change, then answers with its status.
 static enum sl_err follow(struct coord *c, struct job *job,
                           Sluice__V1__JobStatus **reply, struct sl_error *err)
 {

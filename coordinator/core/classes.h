@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/classes.h -- which folder of images is which output of a
-// job that does not name them (data.classes), as its first worker found them.
+// coordinator/core/classes.h -- the folder of images of each output of a job
+// that does not name them (data.classes), as its first worker found them.
 //
 // Threads  the loop.
 // Memory   messages are the caller's, and own what is put into them.
@@ -11,12 +11,13 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// Journals what a worker said. Names that no folder can have are left out: the
-// worker is wrong, and nothing else depends on them. Fails if the journal does.
+// Journals the names that a worker found. Names that no folder can have are
+// left out: the worker is wrong, and nothing else depends on them. Returns the
+// journal's error if it fails.
 enum sl_err classes_take(struct coord *c, const struct job *job,
                          const Sluice__V1__DataFacts *facts);
 
-// Puts the names into a list that is empty, which a message owns.
+// Puts the names into an empty list, which the caller's message owns.
 void classes_put(const struct coord *c, const struct job *job, size_t *count,
                  char ***list);
 

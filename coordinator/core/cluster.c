@@ -11,8 +11,8 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/stored.h"
 
-// So often is no coordinator started between a backup and its return; a term
-// further away is a mistake, and would use up those that are left.
+// More often than any coordinator is started between a backup and its return; a
+// term further away is a mistake, and would use up terms that are left.
 #define TERMS_MAX 65536
 #define STRANGERS_MAX 64
 
@@ -23,7 +23,8 @@ static bool has_key(const uint64_t key[4])
     return (key[0] | key[1] | key[2] | key[3]) != 0;
 }
 
-// A cluster of before has workers that know of no tokens.
+// Takes a new key if the cluster has none. A cluster of an older version has
+// workers that know of no tokens, so only a new one requires them.
 static bool add_key(struct coord *c, bool is_new)
 {
     if (has_key(c->cluster.key) || !has_key(c->options.secret))
@@ -65,7 +66,8 @@ static struct cluster_stranger *find(const struct coord *c, bool psserver,
     return NULL;
 }
 
-// A new place in the list, or that of the one that was not seen for longest.
+// Returns a new place in the list, or that of the stranger that was not seen
+// for longest.
 static struct cluster_stranger *place(struct coord *c)
 {
     struct cluster_stranger *oldest;
@@ -92,7 +94,7 @@ static void remember(struct coord *c, const Sluice__V1__Hello *hello)
     if (s == NULL)
         s = place(c);
     if (s == NULL)
-        return; // it comes again
+        return; // the stranger dials again
     *s = (struct cluster_stranger){.psserver = psserver,
                                    .cluster = hello->cluster,
                                    .term = hello->term,

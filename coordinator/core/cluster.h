@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/cluster.h -- which cluster this is, and who is a stranger
+// coordinator/core/cluster.h -- the identity of the cluster, and the strangers
 // to it.
 //
 // The id is random, made with the journal. Members learn it in Welcome and say
-// it in every Hello: numbers of jobs, and terms, mean something among those who
-// have the same. The store bears it too (common/base/storemark.h), and the
-// journal remembers which store that was: a folder without the mark is not the
-// store, and its manifests are not missing but out of reach (K6).
+// it in every Hello: numbers of jobs, and terms, mean something only among
+// members of the same id. The store bears it too (common/base/storemark.h), and
+// the journal remembers which store that was: a folder without the mark is not
+// the store, and its manifests are not missing but out of reach (K6).
 //
 // Threads  the loop.
 // Memory   cluster_release frees the list of strangers.
@@ -16,23 +16,25 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// Somebody who was refused. It dials again every few seconds.
+// A member that was refused. It dials again every few seconds.
 struct cluster_stranger {
     bool psserver;
     char name[WIRE_NAME_BYTES + 1];
-    uint64_t cluster; // that it belongs to; ours: it has seen a newer term
+    // the cluster that it belongs to; ours: it has seen a newer term
+    uint64_t cluster;
     uint64_t term;
     uint64_t seen_ms;
 };
 
-#define CLUSTER_STRANGER_MS 60000 // one that was silent for so long is gone
+#define CLUSTER_STRANGER_MS 60000 // a stranger silent for longer is forgotten
 
-// Takes the id that the journal has, or the store (stored.h), and notes it.
+// Takes the id of the journal or of the store (stored.h), or a new one, and
+// notes it.
 enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 
-// SL_ESTATE for a member of another cluster, and for one that has seen a newer
-// term of this one: that term is noted, so that the next start is above it
-// (I5).
+// Returns SL_ESTATE for a member of another cluster, and for one that has seen
+// a newer term of this one: that term is noted, so that the next start is above
+// it (I5).
 enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
                           struct sl_error *err);
 

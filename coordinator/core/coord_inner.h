@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord_inner.h -- struct coord: what all parts of the core
-// stand on.
+// coordinator/core/coord_inner.h -- struct coord, which all parts of the core
+// work on.
 //
 // README.md beside this file lists the parts in their order.
 //
@@ -23,44 +23,45 @@ struct quotas;
 struct resumed_reading;
 struct stored;
 
-// tests/house/owners.py checks who changes what; coord.c makes and recover.c
-// loads it.
+// tests/house/owners.py checks which file changes what; coord.c makes and
+// recover.c loads the struct.
 struct coord {
-    // What it stands on. Changed by: coord.
+    // Its options and tools. Changed by: coord.
     struct coord_options options;
     struct coord_io io;
     struct journal *journal;
     char *store, *state_dir; // owned
-    struct stored *stored;   // while it is recovered; else NULL
+    struct stored *stored;   // used during recovery; else NULL
     uint64_t term;
     uint64_t started_ms, ticked_ms;
     struct members members;
-    struct map replaced; // processes that a newer one of their name sent away
+    // processes that a newer process of the same name replaced
+    struct map replaced;
 
     // The end of it: coord_fatal.
     bool dead;
-    struct sl_error err; // of the last write, for coord_wrote
+    struct sl_error err; // error of the last write, for coord_wrote
 
     // Its jobs. Changed by: submit, ended, end, behind.
     struct {
         struct map by_id;   // id -> struct job, of active and ending
-        struct list active; // those that have not ended, oldest first
-        struct list ending; // that ended lately, in that order
+        struct list active; // jobs that have not ended, oldest first
+        struct list ending; // jobs that ended lately, in that order
         struct map ended;   // id -> struct ended_job, of all others
         uint64_t last;      // highest number ever given, or skipped
         uint64_t given;     // highest number that this journal gave
     } jobs;
 
-    // What tenants may have. Changed by: coord.
+    // Quotas of tenants. Changed by: coord.
     struct quotas *quotas;
 
-    // Who asks. Changed by: tenants.
+    // The tenant of the caller. Changed by: tenants.
     struct {
         char tenant[JOURNAL_TENANT];
         bool only;
     } asker;
 
-    // Jobs that somebody shows and the journal does not know (I7). Changed by:
+    // Jobs that psservers show and the journal does not know (I7). Changed by:
     // behind.
     struct behind_job *unknown; // owned
     size_t unknown_count;
@@ -68,25 +69,27 @@ struct coord {
     // Members that an admin has drained (drains.h). Changed by: drains.
     struct list drains;
 
-    // Which cluster it is, and who was refused. Changed by: cluster.
+    // The cluster's identity, and members that were refused. Changed by:
+    // cluster.
     struct journal_cluster cluster;
     struct cluster_stranger *strangers; // owned
     size_t strangers_count;
 
-    // Somebody came to a queue or left it. Changed by: queue.
+    // A job joined a queue or left it. Changed by: queue.
     bool queue_moved;
 
-    // Leases that were given. Changed by: leases.
-    uint64_t attempts; // of this term; n of the next is one more
+    // Counts of leases that were given. Changed by: leases.
+    uint64_t attempts; // attempts of this term; the next one's n is one more
     uint64_t turn;
 
     // One pass over the workers. Changed by: serve.
     struct {
-        struct list list[2]; // jobs for workers that hold nothing of them, by
-                             // whether these are external
-        uint32_t jobs;       // that may have something for somebody
-        uint32_t wanting;    // jobs that were asked, in the last pass
-        uint64_t compared;   // ever: a job was looked at for a worker
+        // Jobs that have something for workers that hold none of their leases,
+        // by whether these workers are external.
+        struct list list[2];
+        uint32_t jobs;     // jobs that may have an offer for a worker
+        uint32_t wanting;  // jobs that were asked, in the last pass
+        uint64_t compared; // comparisons of a job for a worker, ever
     } offers;
 
     // Snapshot requests of this term. Changed by: cuts.
@@ -100,7 +103,7 @@ struct coord {
     struct list readings;
     struct resumed_reading *read;
 
-    // Since when a psserver is there; 0: none is. Changed by: place.
+    // Since when a psserver is attached; 0: none is. Changed by: place.
     uint64_t first_psserver_ms;
     uint32_t places; // that may be asked for until the next tick
 
@@ -110,18 +113,20 @@ struct coord {
     // Process -> struct member_debt, of those that left. Changed by: stall.
     struct map debts;
 
-    // Of closures, until it is known why a worker went. Changed by: gone.
+    // Suspicions of closures, until it is known why a worker went. Changed by:
+    // gone.
     struct list suspicions;
 
-    // What happened since it began. Changed by: figures.
+    // Counters since this coordinator began. Changed by: figures.
     struct figures figures;
 
-    // The outcome of a job's cut is in the journal: what waited for it goes on,
-    // also when that is learned outside of any other call. Changed by: coord.
+    // Called when the outcome of a job's cut is in the journal: work that
+    // waited for it goes on, also if the outcome is learned outside of any
+    // other call. Changed by: coord.
     void (*cut_settled)(struct coord *c, struct job *job);
 };
 
-// Processes that are remembered after they have gone.
+// Most processes that are remembered after they have gone.
 #define COORD_REMEMBERED_MAX 1024
 
 static inline uint64_t coord_now(const struct coord *c)
@@ -129,7 +134,7 @@ static inline uint64_t coord_now(const struct coord *c)
     return sl_now_ms(c->options.clock);
 }
 
-// What cannot be gone on with. Returns err->code.
+// Ends the daemon for an error that it cannot go on with. Returns err->code.
 static inline enum sl_err coord_fatal(struct coord *c,
                                       const struct sl_error *err)
 {
@@ -140,8 +145,8 @@ static inline enum sl_err coord_fatal(struct coord *c,
     return err->code;
 }
 
-// SL_OK passes; a failure of the journal, which is in c->err, is fatal. True if
-// it was SL_OK.
+// Checks a write to the journal: a failure, whose text is in c->err, is fatal.
+// Returns true if rc is SL_OK.
 static inline bool coord_wrote(struct coord *c, enum sl_err rc)
 {
     if (rc != SL_OK)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/copies.c -- slots of a round that two workers have: which,
-// and who was first.
+// coordinator/core/copies.c -- slots of a round that two workers have: their
+// choice, and the settling of the first contribution.
 #include "coordinator/core/copies.h"
 
 #include "common/base/mem.h"
@@ -9,7 +9,8 @@
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
 
-#define WEIGHT 8 // the last contribution's time is so many'th of the mean
+// weight of the last contribution's time in the mean: one in WEIGHT
+#define WEIGHT 8
 
 static struct work *longest_out(const struct job *job, uint64_t end)
 {
@@ -28,7 +29,8 @@ static struct work *longest_out(const struct job *job, uint64_t end)
     return found;
 }
 
-// More workers than slots: they have nothing to do in the next round either.
+// Says whether there are more workers than slots: some have nothing to do in
+// the next round either.
 static bool has_spare(const struct coord *c, const struct job *job,
                       uint64_t slots)
 {

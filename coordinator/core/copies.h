@@ -3,16 +3,17 @@
 // (train.backup).
 //
 // A copy is a second lease of a slot, as the same attempt: so neither fences
-// the other (I4), and whoever contributes second changes nothing (Y1). The
-// first one's completion takes the slot from the other, which gets nothing
-// until it has let go of it. A slot whose first lease ends badly is not leased
-// anew while its copy is.
+// the other (I4), and the second contribution changes nothing (Y1). The first
+// completion takes the slot from the other worker, which gets nothing until it
+// has let go of it. A slot whose first lease ends badly is not leased anew
+// while its copy is.
 //
-// A worker that no slot of a round is for is given a copy at once. Others may
-// be wanted for the next round, so what they get a copy of is late already.
+// A worker that no slot of a round is left for is given a copy at once. Others
+// may be wanted for the next round, so they are given copies of late slots
+// alone.
 //
 // Threads  the loop.
-// Memory   a copy belongs to what it is a copy of; leases_settle frees it.
+// Memory   a copy belongs to its original; leases_settle frees it.
 // Units    milliseconds.
 // Errors   without memory there is no copy, and the next pass tries again.
 #ifndef COORDINATOR_CORE_COPIES_H
@@ -21,20 +22,20 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Late: out for so many times what a contribution takes lately, and no less
-// than this.
+// A slot is late once it is out for this many times what a contribution takes
+// lately, and for no less than COPIES_LATE_MS.
 #define COPIES_LATE_TIMES 2
 #define COPIES_LATE_MS 20
 
-// The slot of the open round that has been out for longest, of those that have
-// no copy; NULL: none may have one now.
+// Returns the slot of the open round that has been out for longest without a
+// copy; NULL: none may have one now.
 struct work *copies_next(struct coord *c, const struct job *job);
 
-// A copy to be leased; NULL: no memory.
+// Returns a copy of `of`, to be leased; NULL: no memory.
 struct work *copies_new(struct work *of);
 
-// A slot was contributed by this lease, which has ended: if another worker has
-// the slot as well, it is taken from that one. Settles both.
+// Settles a slot after its lease w contributed and ended: if another worker has
+// the slot as well, it is taken from that worker.
 void copies_first(struct coord *c, struct work *w);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/curves.c -- points of curves: what a status would say.
+// coordinator/core/curves.c -- points of curves, from the numbers of a status.
 #include "coordinator/core/curves.h"
 
 #include "coordinator/core/status.h"

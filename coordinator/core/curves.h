@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/curves.h -- how the numbers of jobs go, sampled.
+// coordinator/core/curves.h -- the curves of jobs' numbers, sampled.
 //
 // Threads  the loop.
 // Memory   the feed's.
@@ -11,10 +11,11 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Takes a point, if the job moves and the last one is a second old.
+// Takes a point of the job's curve, if the job moves and the last point is a
+// second old.
 void curves_sample(struct coord *c, struct job *job);
 
-// Takes the last one, of a job that is about to end.
+// Takes the last point, of a job that is about to end.
 void curves_end(struct coord *c, struct job *job);
 
 #endif

@@ -18,7 +18,7 @@
 #define AHEAD_MS 250 // reports and requests of a ring take less
 #define MISSES_MAX 8
 
-// For people; without memory there is no text.
+// Notes why a cut was given up, for people; without memory there is no text.
 static void note_why(struct job *job, const char *why)
 {
     sl_free(job->cut_why);
@@ -40,8 +40,8 @@ static void give_up(struct coord *c, struct job *job, const char *why,
     figures_cut(c, FIGURES_GIVEN_UP);
 }
 
-// What a rank said of where it is holds for the next try alone: if that was
-// not so, later cuts are not to wait for it.
+// A rank's word on its round holds for the next try alone: if it was not true,
+// later cuts are not to wait for it.
 void cuts_give_up(struct coord *c, struct job *job, const char *why)
 {
     job->cut_misses = 0;
@@ -62,8 +62,9 @@ static void ask(struct coord *c, struct job *job, uint32_t shard)
     send_snapshot(c, job->shard[shard].server, job, shard);
 }
 
-// R6: parts of a ring's state are of one round, which no rank has passed when
-// it is asked. Each miss doubles what was added to the last that was heard of.
+// Returns the round to cut a ring at, 0: now. The parts are to be of one round,
+// which no rank has passed when it is asked (R6). Each miss doubles the rounds
+// that are added to the last known one.
 static uint64_t ring_round(const struct job *job)
 {
     double ahead = job->round_ms > 0 ? AHEAD_MS / job->round_ms : 0;
@@ -122,9 +123,9 @@ static struct cut_when when(struct coord *c, const struct job *job)
     };
 }
 
-// ---- shards that take long
+// ---- late shards
 
-#define SLOTS_MOST 3 // an optimizer's, and the parameters
+#define SLOTS_MOST 3 // an optimizer's slots, and the parameters
 
 static uint64_t largest_bytes(const struct job *job)
 {
@@ -136,7 +137,7 @@ static uint64_t largest_bytes(const struct job *job)
     return most * sizeof(float) * SLOTS_MOST;
 }
 
-// The files that are there stay good: only who is missing is asked again.
+// Asks shards again that have not reported; the files at hand stay good.
 static void ask_again(struct coord *c, struct job *job, uint64_t waited_ms)
 {
     uint32_t missing = 0, first = 0;
@@ -228,7 +229,8 @@ bool cuts_want(struct job *job, const struct cut_wish *wish)
     return more;
 }
 
-// A rank that had passed the round says in the tag where it is.
+// Gives a cut up after a failed snapshot. A rank that had passed the round says
+// its own in the tag, and the cut is tried again beyond it.
 static void failed(struct coord *c, struct job *job,
                    const Sluice__V1__SnapshotReport *report)
 {
@@ -242,10 +244,11 @@ static void failed(struct coord *c, struct job *job,
     cuts_begin_again(c, job, report->failure);
 }
 
-// A file that is written after it was asked for holds what was counted until
-// then, so evidence that says more is not true (a worker completed what it had
-// not pushed). What the file holds takes its place: what it lacks is issued
-// again (C3), and who pushes what is counted meanwhile is told so (S2).
+// Corrects evidence that a file belies: the file was written after it was asked
+// for, so it holds all that the shard had counted until then (a worker
+// completed steps that it had not pushed). The file's counted set takes the
+// place of the evidence: steps that it lacks are issued again (C3), and a
+// worker that pushes a step counted meanwhile is told so (S2).
 static void correct(struct coord *c, struct job *job, uint32_t shard)
 {
     uint64_t incarnation = job->evidence.shard[shard].incarnation;
@@ -313,7 +316,7 @@ void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
     if (job->cut == NULL || job->cut->writing)
         return;
     if (!renewed)
-        cut_void(job->cut, shard); // it named a memory that is gone (K4)
+        cut_void(job->cut, shard); // its file is of a memory that is gone (K4)
     if (!job->cut->shard[shard].reported)
         ask(c, job, shard);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/drains.c -- the list of them, as in the journal.
+// coordinator/core/drains.c -- the list of drains, as in the journal.
 #include "coordinator/core/drains.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/drains.h -- members that an admin has drained: they are
-// given nothing, whatever they say of themselves.
+// given nothing, whatever their heartbeats say.
 //
-// It is the name that is drained, in the journal: also of the process that has
-// it next, until somebody undrains it.
+// A drain is of a name, in the journal: also of the process that has it next,
+// until an admin undrains it.
 //
 // Threads  the loop.
 // Memory   a drain holds until it is taken back.
@@ -25,17 +25,18 @@ struct drain {
 enum sl_err drains_load(struct coord *c, struct sl_error *err);
 void drains_release(struct coord *c);
 
-// NULL: it is not.
+// Returns the drain of that name, or NULL.
 const struct drain *drains_find(const struct coord *c, enum member_role role,
                                 const char *name);
 
-// Journalled when it returns; again is another who and why.
+// Drains a name, and journals that before it returns; a second call replaces
+// `who` and `why`.
 enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,
                        const char *who, const char *why, struct sl_error *err);
-// One that is.
+// Ends the drain of a name, if there is one.
 void drains_clear(struct coord *c, enum member_role role, const char *name);
 
-// Adds who has drained it and why, for people; nothing if nobody has.
+// Appends by whom and why m was drained, for people; nothing if it is not.
 void drains_reason(const struct coord *c, const struct member *m,
                    struct buf *out);
 

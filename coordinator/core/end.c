@@ -26,7 +26,7 @@ static void stop_clock(struct coord *c, struct job *job)
     job->pause.from_ms = 0;
 }
 
-// E2: the journal's commit comes before anybody is notified.
+// Commits the end of a job; no member is notified before (E2).
 static bool commit_end(struct coord *c, struct job *job)
 {
     struct buf packed = BUF_INIT;
@@ -48,8 +48,9 @@ static bool commit_end(struct coord *c, struct job *job)
     return coord_wrote(c, rc);
 }
 
-// False: none of its shards lie there. Only who is told to close them is heard
-// of them any more; twice: by a heartbeat that is on its way, and at last.
+// Tells a psserver to close its shards of the job; returns false if it has
+// none. Only a member that was told so is heard of them any more, twice per
+// shard: by a heartbeat that is on its way, and at last.
 static bool close_shards(struct coord *c, struct member *m, struct job *job)
 {
     uintptr_t words = 2 * (uintptr_t)job_lies_on(job, m);
@@ -59,8 +60,9 @@ static bool close_shards(struct coord *c, struct member *m, struct job *job)
     send_close(c, m, job->id, job->uid, false);
     if (m->closing.len >= COORD_REMEMBERED_MAX)
         map_release(&m->closing);
-    // Without memory it is not heard.
-    (void)map_put(&m->closing, job->id, (void *)words); // never read as one
+    // Without memory its reports are dropped.
+    // a number, never read as a pointer
+    (void)map_put(&m->closing, job->id, (void *)words);
     return true;
 }
 
@@ -107,7 +109,7 @@ void end_job(struct coord *c, struct job *job, enum job_state how,
     }
     if (job->cut != NULL && !job->cut->writing)
         cuts_give_up(c, job, "the job has ended");
-    job->reason = sl_strdup(reason); // without memory it has none
+    job->reason = sl_strdup(reason); // NULL without memory
     job->ended_us = sl_wall_us(c->options.clock);
     curves_end(c, job);
     stop_clock(c, job);

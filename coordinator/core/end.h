@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/end.h -- the end of a job, which is in the journal before
-// anybody is notified (E2).
+// any member or client is notified (E2).
 //
 // Threads  the loop.
 // Memory   what only a live job needs is released.
@@ -12,7 +12,7 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Ends a job. Nothing happens to one that has ended already.
+// Ends a job as `how`. A job that has ended already stays as it is.
 void end_job(struct coord *c, struct job *job, enum job_state how,
              const char *reason);
 

@@ -116,7 +116,8 @@ enum sl_err ended_open(struct coord *c, uint64_t id, enum load_part part,
     enum sl_err rc;
 
     if (job != NULL) {
-        status_final_keep(c, job); // what is shown is what stays
+        // the status that is shown is the one that stays
+        status_final_keep(c, job);
         *out = job;
         return SL_OK;
     }
@@ -151,8 +152,9 @@ void ended_forget(struct coord *c, struct job *job)
 
 // ---- after the end
 
-// Each of the words that a member may still say costs a reading of the journal,
-// and one that was not told to close this job has none.
+// Uses up one of the reports that m may still make of the job; returns false if
+// it has none left. Each costs a reading of the journal, and a member that was
+// not told to close the job has none.
 static bool has_a_word(struct member *m, uint64_t job)
 {
     uintptr_t words = (uintptr_t)map_remove(&m->closing, job);
@@ -179,7 +181,8 @@ void ended_report(struct coord *c, struct member *m,
     ended_close(job);
 }
 
-// Without memory for a record it stays as it is until the next tick.
+// Lets go of an ended job but for its record. Without memory for a record the
+// job stays until the next tick.
 static void let_go(struct coord *c, struct job *job)
 {
     if (add(c, job->id, job->uid, job->state, job->name) != SL_OK)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/ended.h -- jobs that have ended: a small record of each
-// stays, all else is read from the journal when somebody asks.
+// stays, all else is read from the journal on demand.
 //
-// For a while after its end a job stays as it was: its shards say what they had
-// counted, and those who wait for the end ask for its status.
+// For a while after its end a job stays as it was: its shards report what they
+// had counted, and clients that wait for the end ask for its status.
 //
 // Threads  the loop.
 // Memory   see ended_open.
@@ -20,29 +20,30 @@
 #define ENDED_STAYS_MS 10000
 
 // Opens a job by its number, whether it has ended or not: as it is in memory,
-// or so much of it as `part` says. Until ended_close.
+// or as much of it as `part` says. Valid until ended_close.
 enum sl_err ended_open(struct coord *c, uint64_t id, enum load_part part,
                        struct job **out, struct sl_error *err);
 void ended_close(struct job *job); // NULL is allowed
 
-// Keeps a record of what the journal knows as ended: id, uid, state and name of
-// the row.
+// Keeps a record of a job that the journal has as ended: id, uid, state and
+// name of the row.
 enum sl_err ended_add(struct coord *c, const struct journal_job *row,
                       struct sl_error *err);
 
-// The same of a job whose rows cannot be read, in whatever state, and why.
+// Keeps a record of a job with unreadable rows, in whatever state, and `why`
+// they are.
 enum sl_err ended_unreadable(struct coord *c, const struct journal_job *row,
                              const struct sl_error *why, struct sl_error *err);
 
 // Frees a job that was deleted, opened or not, and its record.
 void ended_forget(struct coord *c, struct job *job);
 
-// Takes what a shard had counted of a job that is no longer as it was, from a
-// member that was told to close it (member.h, `closing`).
+// Takes what a shard had counted of a job that was let go, from a member that
+// was told to close it (member.h, `closing`).
 void ended_report(struct coord *c, struct member *m,
                   const Sluice__V1__ShardReport *report);
 
-// Journals what shards said since the last time, and lets go of jobs that ended
+// Journals shards' reports since the last call, and lets go of jobs that ended
 // a while ago. Called once per tick.
 void ended_check(struct coord *c);
 

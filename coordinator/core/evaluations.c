@@ -28,7 +28,8 @@ static struct evaluation_steps marks(const struct job *job)
                                      .round = job->evidence.round};
 }
 
-// In epochs, or in marks, each of which is one.
+// Returns the distance of evaluations: in epochs, or in marks, each of which is
+// evaluated; 0: none.
 static uint32_t every(const struct job *job)
 {
     if (job->external || job->spec->evaluate == NULL)
@@ -43,9 +44,9 @@ uint32_t evaluations_marks(const struct job *job, uint64_t steps)
     return every(job) > 0 && by_steps(job) ? evaluation_marks(&m, steps) : 0;
 }
 
-// The last epoch, or mark, that is not to be evaluated any more, or 0. Of the
-// epochs that a resumed job found done only the last one is: its parameters are
-// at hand.
+// Returns the last epoch, or mark, that needs no evaluation any more, or 0. Of
+// the epochs that a resumed job found done only the last one is evaluated: its
+// parameters are at hand.
 static uint32_t evaluated(const struct job *job)
 {
     const struct journal_evaluation *last =
@@ -117,7 +118,7 @@ void evaluations_need(const struct job *job, bool *needed)
     sl_free(cuts);
 }
 
-// ---- where training waits for them
+// ---- where training waits for evaluations
 
 static uint64_t closures_of(const struct job *job, uint64_t mark)
 {
@@ -153,7 +154,7 @@ bool evaluations_hold_it(const struct job *job)
            evidence_low(&job->evidence) >= hold;
 }
 
-// Every rank is told how far it may go.
+// Tells every rank how far it may go.
 static void tell_ranks(struct coord *c, const struct job *job)
 {
     if (!job->allreduce || monitor_wants_ring(job))
@@ -169,7 +170,7 @@ void evaluations_tell_rank(struct coord *c, const struct job *job,
         send_rates(c, member, job, 0, evaluations_hold(job));
 }
 
-// ---- the end of one
+// ---- the end of an evaluation
 
 static void set_metrics(struct journal_evaluation *row, const struct job *job)
 {
@@ -181,9 +182,9 @@ static void set_metrics(struct journal_evaluation *row, const struct job *job)
             row->metric[m] = evaluation_metric(e, (enum spec_metric)m);
 }
 
-// Sets what is known of the training. A checkpoint may follow the last
-// evaluation so closely that no worker has told of a step between: then nothing
-// newer is known.
+// Sets the training part of a row. A checkpoint may follow the last evaluation
+// so closely that no worker has reported a step between: then the last row's
+// values are kept.
 static void set_trained(struct journal_evaluation *row, const struct job *job)
 {
     const struct journal_trained t = monitor_until(job, row->cut);
@@ -202,7 +203,7 @@ static void set_trained(struct journal_evaluation *row, const struct job *job)
     row->train_samples = t.samples;
     row->train_loss = meter_mean_loss(&trained);
     row->train_accuracy = meter_mean_accuracy(&trained);
-    // The mean of the few that were applied says nothing of what came of it.
+    // The mean of the few applied steps says nothing of the model.
     row->train_broken = t.skipped > t.steps / 2;
 }
 
@@ -227,8 +228,8 @@ static void fill_row(const struct job *job, struct journal_evaluation *row,
     row->not_finite = cut != NULL && cut->checkpoint->not_finite;
 }
 
-// The rows, and what callbacks make of the last of them, are one transaction
-// (D2).
+// Journals the rows, and the callbacks' judgement of the last one, in one
+// transaction (D2).
 static bool write_rows(struct coord *c, struct job *job,
                        const struct journal_evaluation *rows, size_t count)
 {
@@ -263,8 +264,9 @@ static bool write_rows(struct coord *c, struct job *job,
     return true;
 }
 
-// One row per epoch that shares this cut, or one for all its marks; without
-// samples if it failed. True: it is in the journal, and over.
+// Ends the running evaluation: one row per epoch that shares its cut, or one
+// for all its marks; without samples if it failed. Returns true if it is in the
+// journal, and over.
 static bool finish(struct coord *c, struct job *job)
 {
     struct evaluation *e = job->evaluation;
@@ -284,7 +286,7 @@ static bool finish(struct coord *c, struct job *job)
     return kept;
 }
 
-// " loss 0.25", or " loss -" where it is not known.
+// Appends "loss 0.25", or "loss -" where the value is not known.
 static void add_value(char *out, size_t size, const char *what, double value)
 {
     size_t len = strlen(out);

@@ -11,33 +11,34 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Ends the one that is complete, begins the next one that is due.
+// Ends the evaluation that is complete, and begins the next one that is due.
 void evaluations_check(struct coord *c, struct job *job);
 
-// A range of the one that runs cannot be evaluated: it has no result, and the
-// job goes on.
+// Ends the running evaluation without a result, as a range of it cannot be
+// evaluated; the job goes on.
 void evaluations_fail(struct coord *c, struct job *job, const char *why);
 
-// Says whether one runs or is due.
+// Says whether an evaluation runs or is due.
 bool evaluations_pending(const struct job *job);
 
 // Marks in needed[i] that the job's cut i is yet to be evaluated, or is the
 // best of a callback.
 void evaluations_need(const struct job *job, bool *needed);
 
-// Marks of evaluate.every_steps that so many steps reach; 0: it is by epochs.
+// Returns the marks of evaluate.every_steps that `steps` reach; 0 if
+// evaluations are by epochs.
 uint32_t evaluations_marks(const struct job *job, uint64_t steps);
 
-// Nothing at or above this closure may be issued: before it the next evaluation
-// is, and callbacks may change how training goes on (D2). And nothing above
-// evaluations_limit: not every shard knows the rate of it (D1).
+// Return the closures at or above which none may be issued. evaluations_hold:
+// the next evaluation comes before it, and callbacks may change how training
+// goes on (D2). evaluations_limit: not every shard knows the rate of it (D1).
 uint64_t evaluations_hold(const struct job *job);
 uint64_t evaluations_limit(const struct job *job);
 
-// All below the hold is counted: training waits.
+// Says whether all closures below the hold are counted, so that training waits.
 bool evaluations_hold_it(const struct job *job);
 
-// The rates, and how far it may go: before its generation begins.
+// Sends a rank the rates, and how far it may go, before its generation begins.
 void evaluations_tell_rank(struct coord *c, const struct job *job,
                            uint64_t member);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/excluded.c -- workers that are excluded, from one job or,
-// until they let go of what was revoked, from all.
+// until they let go of a revoked lease, from all.
 #include "coordinator/core/excluded.h"
 
 #include "common/base/mem.h"
@@ -87,7 +87,7 @@ bool excluded_excuses(const struct coord *c, struct member *m,
 {
     const struct conduct *conduct = excluded_conduct(m, job);
 
-    // What it says of its other leases was on the way when it was excluded.
+    // Its reports of other leases were on their way when it was excluded.
     if (excluded_now(c, m, job))
         return true;
     return conduct != NULL && conduct_alone(conduct, job->good_steps) &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/excluded.h -- workers that a job gives nothing for a while,
-// as they did it no good (conduct.h).
+// because of their bad conduct (conduct.h).
 //
-// Nothing of this is journalled: a coordinator that restarts gives everybody
+// Exclusions are not journalled: a coordinator that restarts gives every worker
 // another chance.
 //
 // Threads  the loop.
@@ -17,26 +17,27 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Returns how the worker does with the job, noted from now on; NULL: no memory.
+// Returns the worker's conduct in the job, noted from now on; NULL: no memory.
 struct conduct *excluded_conduct(struct member *m, const struct job *job);
 
 // Says whether the worker is excluded from the job now.
 bool excluded_now(const struct coord *c, const struct member *m,
                   const struct job *job);
 
-// Some other worker can go on with the job.
+// Says whether another worker can go on with the job.
 bool excluded_replaceable(const struct coord *c, const struct member *m,
                           const struct job *job);
 
-// Excludes the worker from the job for a while, and takes what it has of it.
+// Excludes the worker from the job for a while, and takes its leases of the
+// job.
 void excluded_put(struct coord *c, struct member *m, struct job *job,
                   enum conduct_why why);
 
-// As above, with what it said, for people.
+// Excludes the worker likewise; `said` is its own word on it, for people.
 void excluded_told(struct coord *c, struct member *m, struct job *job,
                    enum conduct_why why, const char *said);
 
-// Excludes the worker if that is due and somebody else can go on.
+// Excludes the worker if its conduct demands it and another worker can go on.
 void excluded_judge(struct coord *c, struct member *m, struct job *job);
 
 // Says whether numbers that are not finite are the fault of the worker, not of

@@ -15,7 +15,8 @@ void figures_init(struct coord *c)
     c->figures.waits = (struct histogram)HISTOGRAM_DURATIONS;
 }
 
-// A ring that is torn, or a shard that is away, is no reason to count less.
+// Counts no fall for a torn ring or a shard that is away: the job is passed
+// over until it is served.
 void figures_job(struct coord *c, struct job *job)
 {
     uint64_t closures, samples;
@@ -75,8 +76,8 @@ void figures_cut(struct coord *c, enum figures_cut how)
 
 void figures_drains(struct coord *c, const struct member *m, const char *why)
 {
-    // As the sources of common/notice put it; of other words (no device) it is
-    // none.
+    // Words of the sources in common/notice; a reason in other words (no
+    // device) has no source.
     static const struct {
         const char *words;
         bool ends;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/figures.h -- what happened since this coordinator began, in
-// numbers that only rise: for who draws curves of them.
+// coordinator/core/figures.h -- counters since this coordinator began, which
+// only rise, so that monitoring can draw their rates.
 //
 // Jobs keep their own numbers, which fall when a shard falls back and go when
 // the job does. Here a closure and a sample are counted when a job first has
-// them; what it had when it was loaded, or was resumed from, is not of this
-// life.
+// them; closures that a job had when it was loaded or resumed are not counted.
 //
 // Threads  the loop.
 // Memory   values, in struct coord and struct job.
@@ -23,7 +22,8 @@ struct member;
 enum figures_cut { FIGURES_PUBLISHED, FIGURES_ABORTED, FIGURES_GIVEN_UP };
 #define FIGURES_CUTS 3
 
-// Who said that a machine goes; "signal": its worker was told to end.
+// The source of the notice that a machine goes; "signal": its worker was told
+// to end.
 enum figures_source {
     FIGURES_AWS,
     FIGURES_GCP,
@@ -39,23 +39,25 @@ struct figures {
     uint64_t counted, failed; // closures
     uint64_t samples;
     uint64_t retries[WORK_WHYS];
-    uint64_t reissued; // closures that were counted, and are not any more
+    uint64_t reissued; // closures that a shard forgot after they were counted
     uint64_t cuts[FIGURES_CUTS];
     uint64_t preempted[FIGURES_SOURCES];
     uint64_t lost[2];       // members, by role
-    struct histogram waits; // of closures that were given up, for a worker
+    struct histogram waits; // how long given-up closures waited for a worker
 };
 
 void figures_init(struct coord *c);
 
-// Takes what is counted of a job by now. Before its first lease, at each tick,
-// and before its end.
+// Takes the closures and samples that a job has counted by now. To be called
+// before its first lease, at each tick, and before its end.
 void figures_job(struct coord *c, struct job *job);
 
-// So many closures of it were counted, before a shard fell back.
+// Notes that a shard fell back; `before`: closures that the job had counted
+// until then.
 void figures_fell(struct coord *c, const struct job *job, uint64_t before);
 
-// An attempt at it has ended badly; it is leased once more, after so long.
+// Counts an attempt that ended badly; figures_retried, that the work is leased
+// once more, and after how long.
 void figures_ended(struct coord *c, struct work *w, enum work_why why);
 void figures_retried(struct coord *c, const struct work *w);
 
@@ -63,7 +65,8 @@ void figures_lost(struct coord *c, const struct member *m);
 void figures_failed(struct coord *c); // a closure ends its job
 void figures_cut(struct coord *c, enum figures_cut how);
 
-// A worker begins to drain, and says why; "": it was told to end.
+// Counts a worker that begins to drain by the source in `why`; "": it was told
+// to end.
 void figures_drains(struct coord *c, const struct member *m, const char *why);
 
 #endif

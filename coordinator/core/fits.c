@@ -6,11 +6,13 @@
 
 #include "common/base/mem.h"
 
-#define SHARD_FIELDS 64 // of a shard, with its tag and its file, without epochs
+// fields of a shard, with its tag and its file, without epochs
+#define SHARD_FIELDS 64
 #define EPOCH_FIELDS 5
-#define OTHER_FIELDS 64  // of JobOpen, besides spec, layout and map
-#define ADDRESS_BYTES 64 // of a psserver, about
-// Of a report what is left for the closures that are not below its watermark.
+#define OTHER_FIELDS 64  // fields of JobOpen, besides spec, layout and map
+#define ADDRESS_BYTES 64 // address of a psserver, about
+// Most epochs that leave room in a report for the closures that are not below
+// its watermark.
 #define EPOCHS_MAX (WIRE_MAX_FIELDS * 3 / 4 / EPOCH_FIELDS)
 
 enum sl_err fits_counts(const Sluice__V1__JobSpec *spec, uint32_t shards,
@@ -43,7 +45,7 @@ static enum sl_err too_large(const char *what, uint32_t shards,
                    what, shards, WIRE_MAX_FIELDS);
 }
 
-// JobOpen: spec, layout and map in one.
+// Packs a JobOpen with spec, layout and the largest map.
 static enum sl_err pack_open(struct buf *out, const Sluice__V1__JobSpec *spec,
                              const Sluice__V1__CheckpointsReply *layout,
                              uint32_t shards)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/fits.h -- may what is said of a job be as large as it would
-// become?
+// coordinator/core/fits.h -- whether the messages and rows of a job would be
+// within their limits.
 //
 // Threads  any.
 // Errors   SL_EINVAL names what is too many, and the limit; SL_ENOMEM.
@@ -9,12 +9,13 @@
 
 #include "proto/wire.h"
 
-// What is counted of so many shards can be read: reports by us, and cuts by the
-// next coordinator.
+// Checks that the counts of `shards` shards can be read: in reports by this
+// coordinator, and in cuts by the next one.
 enum sl_err fits_counts(const Sluice__V1__JobSpec *spec, uint32_t shards,
                         struct sl_error *err);
 
-// The layout, and what workers are sent with it, can be read.
+// Checks that the layout, and the messages to workers that hold it, can be
+// read.
 enum sl_err fits_layout(const Sluice__V1__JobSpec *spec,
                         const Sluice__V1__CheckpointsReply *layout,
                         uint32_t shards, struct sl_error *err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/gone.c -- leases of workers that are gone, and suspicions
-// until it is known why they went.
+// until the cause of each is known.
 #include "coordinator/core/gone.h"
 
 #include "common/base/mem.h"
@@ -29,7 +29,7 @@ static void add(struct coord *c, const struct member *m, struct work *w)
     struct suspicion *s = sl_calloc(1, sizeof(*s));
 
     if (s == NULL)
-        return; // nobody is blamed
+        return; // no closure is blamed
     *s = (struct suspicion){
         .process = m->process,
         .identity = m->identity,
@@ -56,7 +56,7 @@ static struct work *range(const struct job *job, const struct suspicion *s)
                                               : evaluation_range(e, s->closure);
 }
 
-// What it is about, if that is still there.
+// Returns the work that a suspicion is about, or NULL if it is gone.
 static struct work *work_of(struct job *job, const struct suspicion *s)
 {
     switch (s->kind) {
@@ -69,7 +69,8 @@ static struct work *work_of(struct job *job, const struct suspicion *s)
     }
 }
 
-// A closure that others have done meanwhile is not poison.
+// Returns the suspected work if it may still be poison; a closure that others
+// have completed is not.
 static struct work *accused(struct job *job, const struct suspicion *s)
 {
     struct work *w = work_of(job, s);
@@ -83,7 +84,7 @@ static struct work *accused(struct job *job, const struct suspicion *s)
     return w;
 }
 
-// Others that the job lost: how likely it is that this one was.
+// Raises the blame that w needs, by how many other workers the job lost.
 static void expect(const struct job *job, struct work *w)
 {
     uint64_t lost = job->counters.workers_lost;
@@ -175,8 +176,8 @@ void gone_release(struct coord *c)
 
 // ---- leases of a worker that goes
 
-// A rank computes nothing of its own while the ring is made anew, or once all
-// is counted.
+// Says whether work may be blamed: a rank computes none of its own while the
+// ring is made anew, or once all is counted.
 static bool blamable(const struct work *w)
 {
     if (leases_is_place(w))
@@ -203,7 +204,8 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
     leases_settle(c, w);
 }
 
-// Jobs whose leases it held when it fell silent, or holds now.
+// Counts a lost worker in the jobs that it held leases of when it fell silent,
+// or holds now.
 static void count_lost(struct coord *c, struct member *m)
 {
     size_t at = 0;
@@ -233,12 +235,12 @@ void gone_worker(struct coord *c, struct member *m, enum gone_why why)
 
     if (why == GONE_LOST) {
         count_lost(c, m);
-        // Short closures may be complete and not said yet, so this one may
-        // suspect the wrong one; the next will not.
+        // Short closures may be complete without a report yet, so this
+        // suspicion may be wrong; the next will not be.
         if (m->lease_count > 0)
             members_forget_pace(&c->members);
     }
-    // A place in a group is nothing that it computes.
+    // A place in a group is not computed.
     while ((n = list_first(&m->leases)) != NULL) {
         struct work *w = list_entry(n, struct work, on_holder);
         bool place = leases_is_place(w);

@@ -66,7 +66,8 @@ static void log_state(const struct job *job, const struct group *g,
         g->host, (ull)g->ring.generation, g->ring.members);
 }
 
-// Numbers are never used twice, though none is kept: terms are journalled.
+// Returns the next generation's number. Numbers are never used twice, though
+// none is kept: terms are journalled.
 static uint64_t next_number(const struct coord *c, const struct job *job)
 {
     uint64_t first = c->term << 32, newest = job->groups.generation;
@@ -95,7 +96,7 @@ static void begin(struct coord *c, struct job *job, struct group *g)
     }
 }
 
-// Who failed to take the place of one who computes now, is forgotten.
+// Forgets the blame of a place whose present member has joined a generation.
 static void absolve(struct coord *c, const struct job *job, uint64_t member)
 {
     const struct member *m = members_get(&c->members, member);
@@ -140,8 +141,8 @@ static void check(struct coord *c, struct job *job, struct group *g)
         begin(c, job, g);
 }
 
-// What is left of two groups becomes one: the members of one take places anew,
-// and the fullest group comes first.
+// Merges two groups into one: the members of the smaller take places anew, and
+// the fullest group comes first.
 static void merge(struct coord *c, struct job *job)
 {
     struct group *spare = groups_spare(&job->groups);
@@ -154,7 +155,7 @@ static void merge(struct coord *c, struct job *job)
         struct work *w = m == NULL ? NULL : place_of(job, m);
 
         if (w == NULL)
-            return; // it is on its way out
+            return; // the member is on its way out
         leases_revoke(c, m, w, "its group joins another");
     }
 }
@@ -168,7 +169,7 @@ void groups_check(struct coord *c, struct job *job)
     merge(c, job);
 }
 
-// ---- what members say
+// ---- messages of members
 
 static void receive_join(struct coord *c, struct member *m, struct job *job,
                          struct group *g, const Sluice__V1__RingJoin *message)
@@ -183,7 +184,7 @@ static void receive_answer(struct coord *c, struct member *m, struct job *job,
 {
     struct wire_tag tag = wire_tag_of(message->tag);
 
-    // It has no state, so none of any tag.
+    // A group has no state, so its members have none with a tag.
     if (wire_tag_cmp(tag, (struct wire_tag){0, 0}) != 0)
         rings_distrust(c, m, job, "it shows a state of a job that has none");
     else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/happened.c -- sentences with what they are about.
+// coordinator/core/happened.c -- events: sentences with their subjects.
 #include "coordinator/core/happened.h"
 
 #include <stdarg.h>

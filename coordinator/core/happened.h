@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/happened.h -- events for people, said where they happen.
 //
-// Nothing depends on them: where there is no feed they are not even made.
+// Nothing depends on events: without a feed they are not even made.
 //
 // Threads  the loop.
 // Memory   what is passed in is copied.
-// Errors   none: without memory one is missing.
+// Errors   none: without memory an event is missing.
 #ifndef COORDINATOR_CORE_HAPPENED_H
 #define COORDINATOR_CORE_HAPPENED_H
 
@@ -15,28 +15,30 @@
 
 #define HAPPENED_FORMAT(at) __attribute__((format(printf, at, at + 1)))
 
-// To the cluster, or to a member of it.
+// Adds an event of the cluster, or of a member of it.
 void happened(struct coord *c, enum event_kind kind, const struct member *m,
               const char *fmt, ...) HAPPENED_FORMAT(4);
 
-// As above, of what somebody may make happen again and again.
+// Adds an event that a peer can cause again and again: not twice within a
+// minute.
 void happened_once(struct coord *c, enum event_kind kind, const char *member,
                    const char *fmt, ...) HAPPENED_FORMAT(4);
 
-// To a job; the member may be NULL.
+// Adds an event of a job; the member may be NULL.
 void happened_job(struct coord *c, enum event_kind kind, const struct job *job,
                   const struct member *m, const char *fmt, ...)
     HAPPENED_FORMAT(5);
 
-// To a closure, with its newest attempt.
+// Adds an event of a closure, with its newest attempt.
 void happened_work(struct coord *c, enum event_kind kind, const struct work *w,
                    const struct member *m, const char *fmt, ...)
     HAPPENED_FORMAT(5);
 
-// "closure 12 of j-7", "the probe", "a place in the ring": what a work is.
+// Writes the name of a work into `out` and returns it: "closure 12 of j-7",
+// "the probe", "a place in the ring".
 const char *happened_name(char out[64], const struct work *w);
 
-// An attempt has ended so; its holder has it still.
+// Adds the span of an attempt that ended so; its holder must still have it.
 void happened_span(struct coord *c, const struct work *w,
                    enum lease_span_end end);
 

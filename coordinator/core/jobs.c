@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/jobs.c -- the table of jobs, by number and by name, and what
-// is counted of each.
+// coordinator/core/jobs.c -- the table of jobs, by number and by name, and the
+// counters of each.
 #include "coordinator/core/jobs.h"
 
 #include <stdarg.h>
@@ -30,7 +30,7 @@ struct ended_job *jobs_ended(const struct coord *c, uint64_t id)
     return map_get(&c->jobs.ended, id);
 }
 
-// Jobs of a name, and the number of one of them.
+// Count of jobs with one name, and the number of one of them.
 struct named {
     const char *name;
     uint64_t id;

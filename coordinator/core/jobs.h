@@ -10,41 +10,41 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// What stays in memory of a job that ended a while ago.
+// The record of a job that ended a while ago.
 struct ended_job {
     uint64_t id, uid;
     enum job_state state;
-    char *unreadable; // why its rows cannot be; owned, NULL: none has failed
-    uint32_t tenant;  // as quotas.c numbers them; 0: not looked at yet
-    uint64_t stored;  // bytes of its checkpoints, once that was
+    char *unreadable; // why its rows cannot be read; owned; NULL: they can
+    uint32_t tenant;  // number of its tenant in quotas.c; 0: not looked at yet
+    uint64_t stored;  // bytes of its checkpoints, once `tenant` is set
     char name[];
 };
 
-// Finds a job that has not ended, or lately, by its number, or NULL.
+// Finds a job that has not ended, or ended lately, by its number, or NULL.
 struct job *jobs_get(const struct coord *c, uint64_t id);
 
-// As above, of this incarnation and not ended.
+// Finds a job likewise, of this incarnation and not ended.
 struct job *jobs_live(const struct coord *c, uint64_t id, uint64_t incarnation);
 
-// Finds one that ended before, or NULL.
+// Finds the record of a job that ended earlier, or NULL.
 struct ended_job *jobs_ended(const struct coord *c, uint64_t id);
 
 // Finds the number of any job by "j-7", or by a name that only one job has.
 enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
                       struct sl_error *err);
 
-// Counts one more; jobs_flush journals it.
+// Adds one to a counter of the job; jobs_flush journals it.
 void jobs_count(struct job *job, uint64_t *counter);
 
-// Shows it in the job's status, in place of the last one of its kind, and logs
-// it if it is another one.
+// Shows a warning in the job's status, in place of the last one of its kind,
+// and logs it if it differs.
 void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-// It is over.
+// Removes the warning of this kind.
 void jobs_unwarn(struct job *job, enum job_warning kind);
 
-// Journals what was counted, with the next commit.
+// Journals the job's counters, with the next commit.
 void jobs_flush(struct coord *c, struct job *job);
 
 #endif

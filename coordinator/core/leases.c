@@ -43,8 +43,8 @@ bool leases_is_place(const struct work *w)
     return w->kind == WORK_RING && w->job->hybrid;
 }
 
-// JobOpen comes before the first lease of a job on a stream, and again once it
-// is placed, if the worker was sent one before that.
+// Sends JobOpen before the first lease of a job on a stream, and again once the
+// job is placed, if the worker was sent one before that.
 static enum sl_err open_job(struct coord *c, struct member *m, struct job *job)
 {
     struct opened *opened = map_get(&m->opened, job->id);
@@ -88,14 +88,15 @@ static void unhold(struct job *job, uint64_t member)
     job->changes++;
 }
 
-// A copy is the attempt that it is a copy of.
+// Returns the attempt of the next lease of w. A copy runs as its original's
+// attempt.
 static struct attempt next_attempt(struct coord *c, const struct work *w)
 {
     return w->copy_of != NULL ? w->copy_of->closure.attempt
                               : (struct attempt){c->term, ++c->attempts};
 }
 
-// The worker takes the place that it is leased, or the rank.
+// Seats the worker in the place of a group, or as the rank, that it is leased.
 static bool sit(struct member *m, const struct work *w)
 {
     struct job *job = w->job;
@@ -231,7 +232,7 @@ static void revoke(struct coord *c, struct member *m, struct work *w,
 
     send_revoke(c, m, w, why);
     leases_end(c, w, SPAN_REVOKED);
-    if (!job_rests(w->job)) // else it is the job's event
+    if (!job_rests(w->job)) // else the pause has its own event
         happened_work(c, EVENT_CLOSURE_REVOKED, w, m,
                       "%s was taken from %s: %s", happened_name(name, w),
                       m->name, why);
@@ -271,7 +272,7 @@ bool leases_is_early(const struct work *w)
            w->closure.id >= evidence_limit(e, 0);
 }
 
-// Of the open round a slot is neither contributed nor anybody's.
+// Says whether a slot of the open round is neither contributed nor leased.
 static bool lacks_worker(const struct job *job)
 {
     const struct evidence *e = &job->evidence;
@@ -292,7 +293,7 @@ static bool lacks_worker(const struct job *job)
 static void revoke_beyond(struct coord *c, struct member *m, struct job *job,
                           uint64_t limit)
 {
-    bool begun = true; // what waits behind another one is not
+    bool begun = true; // a lease that waits behind another one has not
 
     list_for_safe(n, &m->leases)
     {
@@ -304,7 +305,7 @@ static void revoke_beyond(struct coord *c, struct member *m, struct job *job,
     }
 }
 
-// (Y4)
+// Takes early leases back as leases.h says (Y4).
 void leases_revoke_early(struct coord *c, struct job *job)
 {
     const struct evidence *e = &job->evidence;
@@ -339,7 +340,7 @@ void leases_cancel(struct coord *c, struct member *m, struct job *job)
     }
 }
 
-// It is not leased, and nothing of it is worth knowing.
+// Says whether w is neither leased nor carries anything to remember.
 static bool is_over(const struct work *w)
 {
     switch (w->closure.state) {
@@ -353,7 +354,7 @@ static bool is_over(const struct work *w)
     }
 }
 
-// What it is a copy of.
+// Frees a copy and returns its original.
 static struct work *drop_copy(struct work *w)
 {
     struct work *of = w->copy_of;

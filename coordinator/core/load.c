@@ -17,18 +17,18 @@ struct loading {
     struct coord *c;
     enum load_part part;
     struct job *job;
-    // shards, collected before the job can be placed
-    struct journal_shard *shards; // their names are ours
+    // collected before the job can be placed
+    struct journal_shard *shards; // owned, with their names
     uint32_t count;
-    // intents to settle, collected while their rows are being walked
+    // intents to settle, collected during the walk over their rows
     struct job_cut *intent_cuts;
     size_t intents_count;
 };
 
 // ---- messages
 
-// A packed message of the journal, on the heap. What cannot be read is
-// SL_ECORRUPT.
+// Unpacks a message of the journal onto the heap. A message that cannot be read
+// is SL_ECORRUPT.
 static enum sl_err load(ProtobufCMessage **out,
                         const ProtobufCMessageDescriptor *of,
                         struct journal_blob blob, const char *what,
@@ -132,7 +132,7 @@ static enum sl_err take_cut(void *arg, const struct journal_cut *row,
 
     if (row->cut > l->job->last_cut)
         l->job->last_cut = row->cut;
-    note_outcome(l, row); // whoever committed it may have died at that
+    note_outcome(l, row); // the process that committed it may have died then
     if (row->state == JOURNAL_CUT_DROPPED)
         l->job->cuts_published++;
     if (row->state == JOURNAL_CUT_ABORTED || row->state == JOURNAL_CUT_DROPPED)
@@ -286,7 +286,7 @@ static enum sl_err load_layout(struct loading *l, const struct journal_job *row,
     enum sl_err rc;
 
     if (l->count == 0)
-        return SL_OK; // was not placed yet, or is not asked for
+        return SL_OK; // not placed yet, or not part of `part`
     rc = load(&layout, &sluice__v1__checkpoints_reply__descriptor, row->layout,
               "a layout", err);
     if (rc != SL_OK)
@@ -421,8 +421,8 @@ static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out)
     return false;
 }
 
-// The number of the field at *at, which then is behind it. What cannot be read
-// is as long as all the rest: whoever unpacks it says so.
+// Returns the number of the field at *at, and moves *at behind it. A broken
+// field reaches to the end: the later unpacking reports it.
 static uint32_t next_field(const uint8_t **at, const uint8_t *end)
 {
     uint64_t key = 0, value = 0, bytes = 0;
@@ -446,7 +446,8 @@ static uint32_t next_field(const uint8_t **at, const uint8_t *end)
     return (uint32_t)(key >> 3);
 }
 
-// A job of thousands of shards is listed by a few numbers.
+// Copies a status without its shards, of which there may be thousands: a list
+// needs a few numbers alone.
 static enum sl_err without_shards(struct buf *out, struct journal_blob final)
 {
     const ProtobufCFieldDescriptor *shards =
@@ -499,8 +500,8 @@ static enum sl_err load_end(struct loading *l, const struct journal_job *row,
     return SL_OK;
 }
 
-// The clock of one that has run goes on, by the wall, from where it was seen
-// last. A wall's clock that was set back meanwhile has it stand.
+// Sets the clock of a job that has run: it goes on, by the wall clock, from
+// where it was seen last. If the wall clock was set back meanwhile, it stands.
 static enum sl_err load_clock(struct loading *l, const struct journal_job *row,
                               struct sl_error *err)
 {
@@ -519,7 +520,7 @@ static enum sl_err load_clock(struct loading *l, const struct journal_job *row,
     return SL_OK;
 }
 
-// Likewise of how long it was paused.
+// Loads the pause of a job, and how long it lasts, by the wall clock likewise.
 static enum sl_err load_pause(struct loading *l, const struct journal_job *row,
                               struct sl_error *err)
 {

@@ -11,13 +11,15 @@
 #include "coordinator/core/coord_inner.h"
 
 enum load_part {
-    LOAD_LINE,   // of an ended job: its spec, what is said of it without its
-                 // shards, where its cuts lie
-    LOAD_STATUS, // and with its shards
-    LOAD_WHOLE,  // and its layout, and the cuts themselves
-    LOAD_START,  // of any job: all; K6: cuts without an outcome are given one
+    // of an ended job: its spec, its status without shards, and the paths of
+    // its cuts
+    LOAD_LINE,
+    LOAD_STATUS, // that, and the shards' part of the status
+    LOAD_WHOLE,  // the same, with its layout, and the cuts themselves
+    LOAD_START,  // all of any job; cuts without an outcome get one (K6)
 };
 
+// Makes *out from `row` and the job's other rows, as far as `part` says.
 enum sl_err load_job(struct coord *c, const struct journal_job *row,
                      enum load_part part, struct job **out,
                      struct sl_error *err);

@@ -10,7 +10,8 @@
 #include "coordinator/core/pause.h"
 #include "proto/spec.h"
 
-// A job that needs less than this part of a psserver is not what ends it.
+// One part in GOOD_PART of a psserver's memory: a job that needs less does not
+// end the psserver.
 #define GOOD_PART 4
 
 static uint64_t mib(uint64_t bytes)
@@ -25,7 +26,7 @@ static uint64_t vector_bytes(const struct job *job)
     return job->parameters * sizeof(float);
 }
 
-// Vectors of the size of the model that a worker has at least, as
+// Appends the memory that a worker needs: vectors of the size of the model, as
 // worker/lease/job.c counts them.
 static void need_worker(struct buf *out, const struct job *job)
 {
@@ -63,9 +64,9 @@ void memory_vanished(struct buf *out, const struct work *w)
 
 // What a psserver needs of a job's shards at least.
 struct need {
-    struct job_shard *first; // of them; NULL: none lies there
+    struct job_shard *first; // the first of the job's shards there; NULL: none
     uint32_t shards;
-    uint64_t bytes; // all that is kept, and the copy of one for a snapshot
+    uint64_t bytes; // all kept bytes, and the copy of one shard for a snapshot
 };
 
 static struct need need_of(const struct job *job, const char *psserver)
@@ -113,7 +114,8 @@ static uint64_t need_of_all(const struct coord *c, const struct member *m)
     return bytes;
 }
 
-// False: the job has no shard there, or they fit.
+// Writes why the psserver's memory is too small for the job; returns false if
+// the job has no shard there, or they fit.
 static bool too_little(struct coord *c, const struct job *job,
                        const struct member *m, char *out, size_t size)
 {
@@ -121,7 +123,7 @@ static bool too_little(struct coord *c, const struct job *job,
     uint64_t all = need_of_all(c, m);
     char others[80] = "";
 
-    if (memory_holds(job)) // it counts here all the same
+    if (memory_holds(job)) // a held job counts here as well
         all += need.bytes;
     if (need.first == NULL || m->memory_bytes == 0 || all <= m->memory_bytes)
         return false;
@@ -139,7 +141,7 @@ static bool too_little(struct coord *c, const struct job *job,
     return true;
 }
 
-// Warns of the first psserver that has too little, or of none any more.
+// Warns of the first psserver with too little memory, or removes the warning.
 static void judge(struct coord *c, struct job *job)
 {
     char text[400];
@@ -180,7 +182,7 @@ static void forget(struct job_shard *s)
     s->losses.stepless = s->losses.cutless = 0;
 }
 
-// A number that changes whenever a step is counted, or one is forgotten.
+// Returns a number that changes whenever a step is counted, or forgotten.
 static uint64_t progress_of(const struct job *job)
 {
     uint64_t steps = job->good_steps;
@@ -196,7 +198,7 @@ static void count_loss(struct job *job, struct job_losses *l,
     uint64_t steps = progress_of(job), cuts = job->cuts_published;
     bool lost = l->process != 0 && l->process != m->process;
 
-    // One that rests is to take no step.
+    // A paused job is to take no step.
     l->stepless = steps != l->steps || job_rests(job) ? 0 : l->stepless + lost;
     l->cutless = cuts != l->cuts ? 0 : l->cutless + lost;
     l->process = m->process;
@@ -273,7 +275,7 @@ void memory_came(struct coord *c, const struct member *m)
         if (s == NULL)
             continue;
         if (worst != NULL)
-            forget(s); // without that one it is another matter
+            forget(s); // without that job the losses mean something else
         judge(c, job);
     }
 }

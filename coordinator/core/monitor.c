@@ -14,14 +14,14 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
 
-#define TRAINED_MS 1000 // between two rows of what was trained
+#define TRAINED_MS 1000 // between two writes of the sums of training
 
 bool monitor_waits(const struct job *job)
 {
     return spec_callbacks_wait(&job->watched);
 }
 
-// ---- what was trained
+// ---- sums of training
 
 static void trained_add(struct journal_trained *t,
                         const struct journal_trained *more)
@@ -60,7 +60,7 @@ void monitor_cut(struct job *job, uint64_t cut)
         return;
     if (job->told_count < JOB_TOLD) {
         job->told[job->told_count++] = (struct job_told){cut, job->fresh};
-    } else { // many that nobody evaluates
+    } else { // many cuts without an evaluation
         trained_add(&last->trained, &job->fresh);
         last->cut = cut;
     }
@@ -76,7 +76,7 @@ static size_t told_until(const struct job *job, uint64_t cut)
     return count;
 }
 
-// Whether everything that was told is of steps that this cut holds: training
+// Says whether all reported training is of steps that this cut holds: training
 // waits for its evaluation; all steps were counted when it began; or it is of
 // an earlier term, and more is not known.
 static bool holds_all(const struct job *job, uint64_t cut)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/offers.c -- what a job has for one worker, or for any.
+// coordinator/core/offers.c -- the work that a job has for one worker, or any.
 #include "coordinator/core/offers.h"
 
 #include "common/base/num.h"
@@ -23,7 +23,8 @@ void offers_begin(struct job *job)
     job->spent = false;
 }
 
-// What one that stands by in a ring or a group has of the job is a place.
+// Says whether the worker computes closures of the job: a worker that stands by
+// in a ring or a group has only its place.
 static bool computes(const struct job *job, const struct member *m)
 {
     if (!job->placed)
@@ -33,7 +34,7 @@ static bool computes(const struct job *job, const struct member *m)
     return !job->allreduce || rings_in(job, m);
 }
 
-// Some other worker could take what this one is blamed for.
+// Says whether another worker could take a closure that not_this is blamed for.
 static bool others(struct coord *c, const struct member *not_this,
                    const struct job *job, const struct closure *closure)
 {
@@ -57,8 +58,8 @@ static bool avoids(struct coord *c, const struct member *m,
     return closure_blames(closure, m->witness) && others(c, m, job, closure);
 }
 
-// Sync: whether slots of rounds behind the open one are leased (Y4). With
-// copies a worker that has no slot of the open one is given one of those.
+// Sync: says whether slots of rounds behind the open one are leased (Y4). With
+// copies a worker without a slot of the open round is given a copy instead.
 static bool leases_ahead(const struct job *job)
 {
     return job->evidence.round > 0 && spec_backup(job->spec->train) == 0;
@@ -72,9 +73,9 @@ double offers_ahead_ms(const struct coord *c, const struct job *job,
                : DISPATCH_AHEAD_MS;
 }
 
-// Sync: how many rounds behind the open one this worker, or any (NULL), may
-// have slots of: one each. Who has none yet takes what is left by those who
-// have many.
+// Sync: returns how many rounds behind the open one this worker, or any (NULL),
+// may have slots of: one each. A worker without a slot takes those left by
+// workers with many.
 static uint32_t rounds_ahead(const struct job *job, const struct member *m)
 {
     if (m == NULL || map_get(&job->holders, m->id) == NULL)
@@ -82,7 +83,8 @@ static uint32_t rounds_ahead(const struct job *job, const struct member *m)
     return m->lease_most - 1;
 }
 
-// How far closures may be issued (C5), to this worker or to any (NULL).
+// Returns the closure below which closures may be issued (C5), to this worker
+// or to any (NULL).
 static uint64_t limit_of(const struct coord *c, const struct job *job,
                          const struct member *m)
 {
@@ -96,11 +98,12 @@ static uint64_t limit_of(const struct coord *c, const struct job *job,
                         SPEC_WINDOW_DEFAULT, spec_window_most(train)));
 }
 
-// The first closure that some shard lacks a step of, that nobody has and that
-// this worker may try, or any (NULL); evidence.closures if there is none. What
-// was passed over for good is not looked at again until a lease ends undone, a
-// shard is admitted, or a tick later (job->scan_from). Nothing of a later round
-// while a slot of the open one is left, be it for somebody else (Y4).
+// Returns the first closure that some shard lacks a step of, that is not leased
+// and that this worker, or any (NULL), may try; evidence.closures if there is
+// none. Closures that were passed over for good are not looked at again until a
+// lease ends undone, a shard is admitted, or a tick later (job->scan_from). No
+// closure of a later round is returned while a slot of the open one is left, be
+// it for another worker (Y4).
 static uint64_t next_closure(struct coord *c, struct job *job,
                              const struct member *m)
 {
@@ -158,8 +161,9 @@ static struct offer offer_range(struct coord *c, struct job *job,
                      : (struct offer){.kind = WORK_EVALUATE, .work = w};
 }
 
-// A place holds its worker for long. It is not given while a job of a higher
-// priority has nothing to offer only because it is still being placed.
+// Says whether the job's place must wait. A place holds its worker for long: it
+// is not given while a job of a higher priority has nothing to offer only
+// because it is still being placed.
 static bool yields(const struct coord *c, const struct job *job)
 {
     int32_t priority = spec_priority(job->spec->train);
@@ -177,7 +181,8 @@ static bool yields(const struct coord *c, const struct job *job)
     return false;
 }
 
-// Ranks evaluate as well, between two rounds: those that have the state.
+// Offers a place in the ring, or to a rank with the state a range: ranks
+// evaluate as well, between two rounds.
 static struct offer offer_rank(struct coord *c, struct job *job,
                                const struct member *m)
 {
@@ -206,9 +211,9 @@ static struct offer offer_slot(struct coord *c, struct job *job,
     return o;
 }
 
-// Sync: the end of the last round that the worker has a slot of, or of the open
-// one: its next is of a later one, as the slots of a round are for different
-// workers.
+// Sync: returns the end of the last round that the worker has a slot of, or of
+// the open one: its next slot is of a later round, as the slots of a round are
+// for different workers.
 static uint64_t rounds_had(const struct job *job, const struct member *m)
 {
     const struct evidence *e = &job->evidence;
@@ -224,9 +229,9 @@ static uint64_t rounds_had(const struct job *job, const struct member *m)
     return end;
 }
 
-// To one that has a slot of the open round: one of a round behind it, so that
-// the next step waits for the shards alone. Never beyond a slot that is for
-// somebody else: then the rounds ahead are taken by all, step by step.
+// Offers a worker with a slot of the open round one of a round behind it, so
+// that the next step waits for the shards alone. Never beyond a slot that is
+// for another worker: then the rounds ahead are taken by all, step by step.
 static struct offer offer_ahead(struct coord *c, struct job *job,
                                 const struct member *m)
 {
@@ -240,7 +245,7 @@ static struct offer offer_ahead(struct coord *c, struct job *job,
     return o;
 }
 
-// A worker without a place is given one.
+// Offers a place in a group to a worker without one.
 static struct offer offer_place(struct coord *c, struct job *job,
                                 const struct member *m)
 {
@@ -284,9 +289,9 @@ struct offer offers_for(struct coord *c, struct job *job,
     return job_offer(c, job, m);
 }
 
-// ---- for whom it may be
+// ---- offers to any worker
 
-// A place in a ring or a group.
+// Says whether the job has a place in a ring or a group to give.
 static bool has_place(const struct coord *c, const struct job *job)
 {
     return (rings_want(job) || groups_want(job)) && !yields(c, job);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/offers.h -- what a job has for a worker.
+// coordinator/core/offers.h -- the work that a job has for a worker.
 //
-// It is derived from evidence (C3), within the window (C5). In one pass over
-// the workers evidence stands still and leases only come: what is exhausted
+// Offers are derived from evidence (C3), within the window (C5). In one pass
+// over the workers evidence stands still and leases only come: an exhausted job
 // stays so.
 //
 // Threads  the loop.
@@ -17,24 +17,25 @@
 
 struct offer {
     enum work_kind kind;  // WORK_NONE: nothing
-    struct work *work;    // all but WORK_TRAIN
+    struct work *work;    // set for all kinds but WORK_TRAIN
     uint64_t closure;     // WORK_TRAIN
-    struct work *copy_of; // WORK_TRAIN: what it is to be a copy of, or NULL
+    struct work *copy_of; // WORK_TRAIN: the lease to copy, or NULL
 };
 
-// A new pass: what was found exhausted is looked at again.
+// Begins a new pass: an exhausted job is looked at again.
 void offers_begin(struct job *job);
 
+// Returns what the job has for worker m now; kind WORK_NONE: nothing.
 struct offer offers_for(struct coord *c, struct job *job,
                         const struct member *m);
 
-// How long leases of the job may wait at this worker behind the one that it
-// computes (dispatch_most).
+// Returns for how many ms leases of the job may wait at this worker behind the
+// one that it computes (dispatch_most).
 double offers_ahead_ms(const struct coord *c, const struct job *job,
                        const struct member *m);
 
-// Has it something for any worker: for one that holds nothing of it
-// (`newcomer`), or for one that does?
+// Says whether the job has something for any worker: for one that holds none of
+// its leases (`newcomer`), or for one that does.
 bool offers_any(struct coord *c, struct job *job, bool newcomer);
 
 #endif

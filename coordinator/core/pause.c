@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/pause.c -- pauses that clients ask for: the cut before one,
-// the workers that are let go, the way on.
+// the release of workers, the resumption.
 #include "coordinator/core/pause.h"
 
 #include <stdio.h>
@@ -35,8 +35,9 @@ enum sl_err pause_judge(const struct job *job, bool checkpoint,
     return SL_OK;
 }
 
-// A ring's memory is gone once its workers are: it waits for a cut as long as
-// it takes. Shards keep what is in no cut.
+// Says whether a pause needs a cut first. A ring's state is gone once its
+// workers are: it waits for a cut as long as that takes. Shards keep steps that
+// are in no cut.
 static bool wants_cut(const struct job *job)
 {
     struct cut_wish now = cuts_wish_now(job);
@@ -53,9 +54,9 @@ static bool write(struct coord *c, struct job *job)
         c, journal_pause_set(c->journal, job->id, &job->pause.row, &c->err));
 }
 
-// ---- it holds
+// ---- a pause that holds
 
-// What is lost by it, or may be.
+// Notes the steps that the pause loses, or may lose.
 static void note_loss(struct job *job, bool asked)
 {
     const struct job_cut *last = job_last_cut(job);
@@ -180,7 +181,7 @@ void pause_hold(struct coord *c, struct job *job, const char *why,
 {
     struct journal_pause *row = &job->pause.row;
 
-    if (row->state == JOURNAL_PAUSE_HOLDS) // its time goes on as one
+    if (row->state == JOURNAL_PAUSE_HOLDS) // its time goes on as one pause
         row->total_ms = job_paused_ms(job, coord_now(c));
     set_text(row->who, PAUSE_BY_US);
     set_text(row->why, why);

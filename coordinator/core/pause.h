@@ -4,13 +4,13 @@
 //   NONE -> WANTED: a cut is made first -> HOLDS -> NONE
 //     \______________ --now _______________/
 //
-// Nothing of a job whose pause holds is given to anybody, and whoever worked
-// for it lets go of all that it has of it, without blame. Its shards stay where
-// they are: they are admitted, asked and cut as ever. A ring has its state on
-// its workers alone, and begins again from the last cut. The pause is in the
-// journal before anybody is notified.
+// A job whose pause holds gives no work to any worker, and its workers let go
+// of all that they have of it, without blame. Its shards stay where they are:
+// they are admitted, asked and cut as ever. A ring has its state on its workers
+// alone, and begins again from the last cut. The pause is in the journal before
+// any member is notified.
 //
-// (I7's job.paused is another thing: there nothing at all is done any more.)
+// (I7's job.paused is another thing: such a job is not touched at all.)
 //
 // Threads  the loop.
 // Units    *_ms monotonic.
@@ -21,33 +21,36 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// May it be paused, with or without a cut? SL_ESTATE: it may not, and why.
+// Says whether the job may be paused, with a cut first or without. SL_ESTATE:
+// it may not, and why.
 enum sl_err pause_judge(const struct job *job, bool checkpoint,
                         struct sl_error *err);
 
-// Pauses it: at once, or when there is a cut of what is counted by now. One
-// that is paused stays so; `checkpoint` false does not wait for a cut any more.
+// Pauses the job: at once, or when there is a cut of all that is counted now. A
+// paused job stays so; with `checkpoint` false it does not wait for a cut any
+// more.
 void pause_ask(struct coord *c, struct job *job,
                const Sluice__V1__PauseRequest *request);
 
-// Who pauses a job that the coordinator itself holds (memory.h).
+// The name shown for a pause of the coordinator's own (memory.h).
 #define PAUSE_BY_US "the coordinator"
 
-// Pauses it at once, of the coordinator's own accord; a client's pause becomes
-// such a one. `note`: what people should do.
+// Pauses the job at once, of the coordinator's own accord; replaces a client's
+// pause. `note`: what people should do.
 void pause_hold(struct coord *c, struct job *job, const char *why,
                 const char *note);
 
-// It goes on, if it is paused or is to be.
+// Ends the pause of a job, or the wish for one.
 void pause_end(struct coord *c, struct job *job);
 
-// The cut that comes first is there, or cannot be made: then it holds.
+// Lets a wanted pause hold once its cut is made, or cannot be made.
 void pause_check(struct coord *c, struct job *job);
 
-// A job that was loaded: its cut is wanted again.
+// Wishes again for the cut of a pause that was loaded.
 void pause_revive(struct job *job);
 
-// A worker may hold what it was given before a restart of ours.
+// Revokes leases of paused jobs that a worker may hold from before a restart of
+// the coordinator.
 void pause_attached(struct coord *c, const struct member *m);
 
 #endif

@@ -23,19 +23,19 @@
 
 // Work on a pool thread can outlive the coord that began it.
 struct publish {
-    struct coord *coord;       // NULL: it is gone
+    struct coord *coord;       // NULL: the coord is gone
     struct list_node on_coord; // in coord.publishing
     struct fs *fs;
     char *store; // owned
     uint64_t cluster, job;
     struct buf text;
-    struct job_cut made; // becomes the job's on success
-    bool begun;          // ours may be there, whatever rc says
+    struct job_cut made; // moved to the job on success
+    bool begun;          // our file may exist, whatever rc says
     enum sl_err rc;
     struct sl_error err;
-    enum sl_err gone; // SL_OK: it is not
+    enum sl_err gone; // SL_OK: the file is gone
     struct sl_error why;
-    bool waits; // for the next look, not before
+    bool waits; // waits for the next publish_tick
     uint64_t again_ms;
 };
 
@@ -270,7 +270,7 @@ static void drop_old(struct coord *c, struct job *job)
     }
 }
 
-// Any rank may have written a file of it.
+// Sends Keep for a part to every rank, since any may have written a file of it.
 static void keep_part(struct coord *c, struct job *job, uint32_t part)
 {
     for (uint32_t i = 0; i < job->ring.count; i++)
@@ -287,7 +287,8 @@ static void keep_all(struct coord *c, struct job *job)
     }
 }
 
-// For people; without memory there is no text.
+// Notes why the manifest was not written, for people; without memory there is
+// no text.
 static void note_why(struct job *job, const struct publish *p)
 {
     struct buf text = BUF_INIT;
@@ -309,7 +310,7 @@ static void published(struct coord *c, struct job *job, struct publish *p)
     enum sl_err rc;
 
     if (tags == NULL || job_add_cut(job, &p->made) != SL_OK) {
-        // The intent stands in the journal: only a restart may settle it.
+        // The intent is in the journal: only a restart may settle it.
         sl_free(tags);
         coord_wrote(c,
                     sl_fail(&c->err, SL_ENOMEM, "no memory to publish a cut"));
@@ -342,7 +343,8 @@ static void published(struct coord *c, struct job *job, struct publish *p)
     sl_free(tags);
 }
 
-// The manifest could not be written, and will not turn up later.
+// Aborts the cut: its manifest could not be written, and will not turn up
+// later.
 static void aborted(struct coord *c, struct job *job, struct publish *p)
 {
     note_outcome(job, p->made.n, "aborted");
@@ -381,16 +383,16 @@ static void publish_work(void *task)
     struct publish *p = task;
 
     FAULT("cut.manifest_tmp"); // fs.fsync, fs.rename and fs.dirsync follow
-    // One that was unmounted meanwhile would be made anew, as a folder.
+    // A store that was unmounted meanwhile would be made anew, as a folder.
     p->rc = storemark_check(p->fs, p->store, p->cluster, &p->err);
     p->begun = p->rc == SL_OK;
     if (p->begun)
         p->rc = manifest_write(p->fs, p->made.path, &p->text, &p->err);
     if (p->rc == SL_EEXIST)
-        p->begun = false; // another coordinator's: it is not ours to remove
+        p->begun = false; // another coordinator's file, not ours to remove
 }
 
-// The job whose cut this is. Without one the intent is settled by the next
+// Returns the job of this cut. Without one the intent is settled by the next
 // coordinator (K6).
 static struct job *job_of(const struct publish *p)
 {
@@ -407,7 +409,7 @@ static void remove_work(void *task)
 {
     struct publish *p = task;
 
-    // A store that is not mounted is not one without the manifest.
+    // On a store that is not mounted a missing manifest proves nothing.
     p->gone = storemark_check(p->fs, p->store, p->cluster, &p->why);
     if (p->gone == SL_OK)
         p->gone = manifest_remove(p->fs, p->made.path, &p->why);
@@ -464,7 +466,7 @@ bool publish_at_work(const struct coord *c)
     return false;
 }
 
-// ---- the way there
+// ---- beginning a write
 
 static void publish_done(void *task)
 {

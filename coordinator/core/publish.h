@@ -5,15 +5,15 @@
 //   journal: intent | pool thread: manifest, durable | journal: outcome
 //   -> old cuts dropped, Keep to the psservers, c->cut_settled
 //
-// Whether a write that failed has left a file is only known once that file is
-// removed: a store that does not answer is asked again until it does, and
-// meanwhile the cut has no outcome. Training goes on.
+// Whether a failed write left a file is only known once that file is removed: a
+// store that does not answer is asked again until it does, and meanwhile the
+// cut has no outcome. Training goes on.
 //
 // A cut that is being written belongs to the job until its outcome is in the
 // journal, also if the job ends meanwhile.
 //
 // Threads  the loop; the file is written, and removed, on a pool thread.
-// Memory   what is under way outlives the coord, if it must.
+// Memory   writes under way outlive the coord, if they must.
 // Errors   A manifest that cannot be written is an outcome: aborted.
 #ifndef COORDINATOR_CORE_PUBLISH_H
 #define COORDINATOR_CORE_PUBLISH_H
@@ -24,13 +24,13 @@
 // Begins to write job->cut. SL_ENOMEM: nothing was begun.
 enum sl_err publish_cut(struct coord *c, struct job *job);
 
-// Time has passed: outcomes that wait for the store are looked for again.
+// Asks the store again for outcomes that wait for it. Called once per tick.
 void publish_tick(struct coord *c);
 
-// A pool thread has to do with a manifest now.
+// Says whether a pool thread works on a manifest now.
 bool publish_at_work(const struct coord *c);
 
-// Lets go of what is under way, as the coord goes: the next one settles it
+// Lets go of writes under way, as the coord goes: the next one settles them
 // (K6).
 void publish_release(struct coord *c);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/queue.c -- whose turn it is; see queue.h.
+// coordinator/core/queue.c -- the order of queued jobs; see queue.h.
 #include "coordinator/core/queue.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ void queue_leave(struct coord *c, const struct job *job)
         c->queue_moved = true;
 }
 
-// Of two in one queue.
+// Says whether a goes before b in their queue.
 static bool goes_before(const struct job *a, const struct job *b)
 {
     int32_t pa = spec_priority(a->spec->train);
@@ -89,7 +89,7 @@ struct job *queue_next(struct coord *c)
 
         if (!queue_waits(job))
             continue;
-        job->changes++; // perhaps fewer are before it
+        job->changes++; // fewer jobs may be before it
         if (queue_before(c, job, &last) > 0)
             continue;
         take_turn(c, job);

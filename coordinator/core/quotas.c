@@ -14,7 +14,7 @@
 struct quotas {
     struct quota *list;
     size_t count;
-    char **names; // tenants that were met; number n is names[n - 1]
+    char **names; // known tenants; number n is names[n - 1]
     uint32_t names_count;
 };
 
@@ -47,7 +47,7 @@ void quotas_free(struct quotas *q)
     sl_free(q);
 }
 
-// The number of a tenant, from 1; 0: no memory.
+// Returns the number of a tenant, from 1; 0: no memory.
 static uint32_t number_of(struct quotas *q, const char *tenant)
 {
     char **more;
@@ -64,7 +64,7 @@ static uint32_t number_of(struct quotas *q, const char *tenant)
     return more[q->names_count] != NULL ? ++q->names_count : 0;
 }
 
-// Whose a job is.
+// Finds the number of the tenant of a job.
 static enum sl_err number_of_job(struct coord *c, uint64_t job, uint32_t *out,
                                  struct sl_error *err)
 {
@@ -113,7 +113,7 @@ static uint64_t stored_by(const struct job *job)
     return bytes;
 }
 
-// Of one that has not ended, or lately.
+// Returns the use of a job that has not ended, or ended lately.
 static struct quota_use use_of_job(struct coord *c, const struct job *job)
 {
     struct quota_use use = {.n = {[QUOTA_KEPT] = 1}};
@@ -124,7 +124,7 @@ static struct quota_use use_of_job(struct coord *c, const struct job *job)
         use.n[QUOTA_CHECKPOINTS] = stored;
         return use;
     }
-    // What cannot be measured will not be placed either.
+    // A job that cannot be measured will not be placed either.
     if (!job->placed &&
         place_measure(c, job->spec, &shards, &elements, NULL) != SL_OK)
         shards = 0, elements = 0;
@@ -144,7 +144,7 @@ static enum sl_err add_cut(void *arg, const struct journal_cut *row,
     if (row->state != JOURNAL_CUT_PUBLISHED ||
         wire_load(&reply, &sluice__v1__checkpoints_reply__descriptor,
                   row->checkpoint.data, row->checkpoint.bytes, err) != SL_OK)
-        return SL_OK; // one that cannot be read has no size either
+        return SL_OK; // an unreadable row has no size either
     one = (const Sluice__V1__CheckpointsReply *)reply;
     for (size_t i = 0; i < one->n_checkpoints; i++)
         *bytes += one->checkpoints[i]->bytes;
@@ -152,7 +152,7 @@ static enum sl_err add_cut(void *arg, const struct journal_cut *row,
     return SL_OK;
 }
 
-// Of one that ended a while ago, which changes no more.
+// Measures a job that ended a while ago, and changes no more.
 static enum sl_err measure_ended(struct coord *c, struct ended_job *e,
                                  struct sl_error *err)
 {
@@ -171,7 +171,7 @@ static enum sl_err measure_ended(struct coord *c, struct ended_job *e,
 
 struct sums {
     struct coord *c;
-    struct quota_use *of; // by tenant's number - 1
+    struct quota_use *of; // by the tenant's number - 1
     uint32_t space;
 };
 
@@ -229,7 +229,7 @@ static enum sl_err add_ended(struct sums *s, struct sl_error *err)
     return rc;
 }
 
-// sums_release in every case.
+// Sums the use of all jobs; sums_release must follow in every case.
 static enum sl_err sums_make(struct sums *s, struct coord *c,
                              struct sl_error *err)
 {
@@ -300,7 +300,7 @@ static bool named(const struct quotas *q, const char *tenant)
     return false;
 }
 
-// Numbers for those that have a quota and were not met yet.
+// Numbers the tenants that have a quota and no job yet.
 static enum sl_err meet_named(struct coord *c, struct sl_error *err)
 {
     const struct quotas *q = c->quotas;

@@ -103,7 +103,8 @@ void recount_fail(struct coord *c, struct work *w, const struct work *of)
     buf_release(&hint);
 }
 
-// False: the job has ended with it. `all`: every shard has said what it has.
+// Judges one closure; `all`: every shard has answered. Returns false if the job
+// has ended with it.
 static bool judge_one(struct coord *c, struct job *job, struct work *w,
                       bool all)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/recover.c -- the way from the journal to a coordinator that
-// may let people in.
+// may serve members and clients.
 //
 //   1. term + 1, committed; the store, which was asked before (stored.h), is
 //      the one that it was
@@ -28,12 +28,12 @@
 #include "coordinator/core/stored.h"
 #include "coordinator/journal/manifest.h"
 
-// Starts that may end without a word while they load a job, before one leaves
-// it aside; and of those that do, the one that tries.
+// Starts that may end without a word while they load a job, before the next
+// start puts it aside; of the later starts one in TRIED_AGAIN tries it.
 #define DEATHS_MOST 3
 #define TRIED_AGAIN 8
 
-// I7
+// Pauses a job with a manifest that the journal does not know (I7).
 static enum sl_err check_manifests(struct coord *c, struct job *job,
                                    struct sl_error *err)
 {
@@ -55,7 +55,7 @@ static enum sl_err check_manifests(struct coord *c, struct job *job,
     return rc;
 }
 
-// A job that has not ended starts as PLACING; its shards' hellos move it on.
+// Revives a job that has not ended as PLACING; its shards' hellos move it on.
 static enum sl_err revive(struct coord *c, struct job *job,
                           struct sl_error *err)
 {
@@ -74,7 +74,7 @@ static enum sl_err revive(struct coord *c, struct job *job,
     return rc;
 }
 
-// One that lives, or that has ended with a cut whose outcome is open.
+// Loads a job that has not ended, or that ended with a cut without an outcome.
 static enum sl_err make_job(struct coord *c, const struct journal_job *row,
                             struct sl_error *err)
 {
@@ -97,7 +97,8 @@ static enum sl_err make_job(struct coord *c, const struct journal_job *row,
     return sl_fail(err, rc, "job j-%llu: %s", (ull)row->id, why.text);
 }
 
-// Now and then it is tried again: there may be more memory by then.
+// Says whether a job is put aside. It is tried again now and then: there may be
+// more memory by then.
 static bool is_fatal(uint64_t times)
 {
     return times > DEATHS_MOST && times % TRIED_AGAIN != 0;

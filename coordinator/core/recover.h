@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/recover.h -- from the journal to a coordinator that may let
-// people in.
+// coordinator/core/recover.h -- from the journal to a coordinator that may
+// serve members and clients.
 //
 // Threads  the loop, before it runs.
 // Errors   SL_ECORRUPT, SL_EIO.
@@ -9,7 +9,7 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// The next term, then all jobs; open intents are settled (K6).
+// Takes the next term, then loads all jobs; settles open intents (K6).
 enum sl_err recover_coord(struct coord *c, struct sl_error *err);
 
 #endif

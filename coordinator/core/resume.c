@@ -27,8 +27,8 @@ static bool same_epochs(const Sluice__V1__ShardCounts *a,
     return true;
 }
 
-// A step that one shard applied and another one skipped makes versions differ,
-// and a shard has one.
+// Compares two shards' counts. A step that one shard applied and another
+// skipped makes versions differ, and a shard has one.
 static bool same(const Sluice__V1__ShardCounts *a,
                  const Sluice__V1__ShardCounts *b)
 {
@@ -76,7 +76,8 @@ static enum sl_err differs(const char *key, uint64_t now, uint64_t then,
                    key, (ull)now, (ull)then);
 }
 
-// The same samples are a step; in how many micro-batches is how it is computed.
+// Checks that a step has the same samples; the number of micro-batches may
+// differ, as it is only how a step is computed.
 static enum sl_err check_samples(const Sluice__V1__JobSpec *now,
                                  const Sluice__V1__JobSpec *then,
                                  struct sl_error *err)
@@ -109,7 +110,8 @@ static enum sl_err check_train(const Sluice__V1__TrainSpec *now,
     return SL_OK;
 }
 
-// The slots of a shard go with it, so they must be those of the optimizer.
+// Checks the optimizers: the slots of a shard go with it, so they must be those
+// of the optimizer.
 static enum sl_err check_optimizer(const Sluice__V1__OptimizerSpec *now,
                                    const Sluice__V1__OptimizerSpec *then,
                                    struct sl_error *err)
@@ -189,7 +191,7 @@ static void shape_of(char out[MODEL_SHAPE_TEXT], const Sluice__V1__Variable *v)
 
 #define SHOWN 80 // of a name
 
-// Where in two long names to begin, so that what differs is shown of both.
+// Returns where to begin in two long names, so that their difference is shown.
 static size_t shown_from(const char *a, const char *b)
 {
     size_t same = 0;
@@ -307,7 +309,8 @@ enum sl_err resume_fits(const Sluice__V1__ResumeSource *from,
 
 // ---- which files
 
-// Both lists of pieces lie in model order and have every element once.
+// A walk over the pieces of a layout. Both lists lie in model order and have
+// every element once.
 struct walk {
     const Sluice__V1__CheckpointsReply *layout;
     size_t piece;

@@ -16,8 +16,8 @@
 
 // ---- which manifest
 
-// A path of the store (s3://bucket/.. of one in S3), whole or below it, that
-// does not lead out of it.
+// Returns a path in the store (s3://bucket/.. of one in S3), whole or below it,
+// that does not lead out of it.
 static enum sl_err path_in_store(struct coord *c, const char *what, char **out,
                                  struct sl_error *err)
 {
@@ -39,7 +39,7 @@ static enum sl_err path_in_store(struct coord *c, const char *what, char **out,
                    what, c->store);
 }
 
-// Its psservers delete the files of old cuts while it goes on.
+// Refuses a job that goes on: its psservers delete the files of old cuts.
 static enum sl_err goes_on(const struct job *job, struct sl_error *err)
 {
     return sl_fail(err, SL_ESTATE,
@@ -75,14 +75,15 @@ static enum sl_err find_manifest(struct coord *c, const char *what, char **out,
     return rc;
 }
 
-// ---- the job that it is of
+// ---- the job of the cut
 
 static bool is_of(const struct job *job, const Sluice__V1__ResumeSource *from)
 {
     return job->id == from->cut->job && job->uid == from->job_uid;
 }
 
-// The number may be a job's of another cluster, whose store was copied here.
+// Says whether the cut's job is one of this cluster: the number may be that of
+// another cluster's job, whose store was copied here.
 static bool is_known(const struct coord *c,
                      const Sluice__V1__ResumeSource *from)
 {
@@ -103,7 +104,7 @@ static bool cut_even(const struct job_cut *cut)
     return resume_even(counts, cut->counts->n_shards, apart);
 }
 
-// To a refusal: which other cut would do.
+// Adds to a refusal which other cut would do.
 static enum sl_err add_hint(struct coord *c,
                             const Sluice__V1__ResumeSource *from,
                             struct sl_error *err)
@@ -125,10 +126,10 @@ static enum sl_err add_hint(struct coord *c,
     return err->code;
 }
 
-// ---- the reading of it, on a pool thread
+// ---- reading the manifest on a pool thread
 
 struct resumed_reading {
-    struct coord *coord;       // NULL: it is gone
+    struct coord *coord;       // NULL: the coord is gone
     struct list_node on_coord; // in coord.readings
     struct fs *fs;
     char *path; // owned
@@ -175,7 +176,7 @@ bool coord_submit_reads(struct coord *c,
     struct resumed_reading *r;
     char *path = NULL;
 
-    // Whatever is wrong, coord_submit finds it out and says it.
+    // Any other error is found and returned by coord_submit.
     if (c->dead || request->resume[0] == '\0' ||
         find_manifest(c, request->resume, &path, &err) != SL_OK)
         return false;
@@ -205,8 +206,8 @@ void resumed_release(struct coord *c)
     }
 }
 
-// Returns what reading the store gave, for a client. A client takes SL_EUNAVAIL
-// for a coordinator that is away, and waits for one.
+// Returns the result of reading the store, for a client. A client takes
+// SL_EUNAVAIL for a coordinator that is away, and waits for one.
 static enum sl_err answer_of_store(enum sl_err rc, const struct sl_error *said,
                                    struct sl_error *err)
 {
@@ -217,8 +218,8 @@ static enum sl_err answer_of_store(enum sl_err rc, const struct sl_error *said,
     return sl_fail(err, rc, "%s", said->text);
 }
 
-// Loads the manifest: what was read for this call, or it is read now, where no
-// loop stands still for that.
+// Takes the manifest that was read for this call, or reads it now, where no
+// loop waits for that.
 static enum sl_err load(struct coord *c, const char *path,
                         struct manifest_found *out, struct sl_error *err)
 {

@@ -7,7 +7,7 @@
 // shards, and those until the new job has a cut of its own.
 //
 // Threads  the loop.
-// Memory   the source is of the heap: wire_free.
+// Memory   the source is a heap message: wire_free.
 // Errors   those of jobs.h, manifest.h and resume.h; SL_EDENIED: the path is
 //          not in the store.
 #ifndef COORDINATOR_CORE_RESUMED_H
@@ -16,26 +16,27 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Reads the cut that a submission wants to start from (a manifest's path, or a
-// job whose last cut is meant), and refuses what would not go on with it.
+// Reads the cut that a submission names (a manifest's path, or a job, meaning
+// its last cut), and refuses a spec that would not continue it.
 enum sl_err resumed_read(struct coord *c, const char *what,
                          const Sluice__V1__JobSpec *spec,
                          Sluice__V1__ResumeSource **out, struct sl_error *err);
 
-// As the coord goes: what is being read finds it gone.
+// Detaches readings under way, as the coord goes.
 void resumed_release(struct coord *c);
 
-// The weights that a submission wants to start with. Nobody here can read them:
-// whoever keeps the parameters refuses what does not fit.
+// Makes the source of the weights that a submission names. The coordinator
+// cannot read the file: the shard or rank that keeps the parameters refuses
+// what does not fit.
 enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
                             Sluice__V1__ResumeSource **out,
                             struct sl_error *err);
 
-// The job starts with the same file, or both with none.
+// Says whether job and request start with the same file, or both with none.
 bool resumed_same_weights(const struct job *job,
                           const Sluice__V1__SubmitRequest *request);
 
-// A job that still needs the files of this one, or NULL.
+// Returns a job that still needs the files of this one, or NULL.
 const struct job *resumed_by(const struct coord *c, const struct job *job);
 
 #endif

@@ -24,8 +24,8 @@
 #include "coordinator/core/send_ring.h"
 #include "proto/spec.h"
 
-#define ROUND_SPAN_MS 200 // over which the time of a round is taken
-#define KEYS_MOST 32768   // that are counted at once: a few milliseconds
+#define ROUND_SPAN_MS 200 // time over which a round's duration is taken
+#define KEYS_MOST 32768   // keys counted at once: a few milliseconds
 
 // ---- leases
 
@@ -48,7 +48,8 @@ bool rings_in(const struct job *job, const struct member *m)
     return rank != NULL && rank->in;
 }
 
-// The first place that nobody has; at most as many as there may be ranks.
+// Returns the first place without a rank, of as many as ranks are allowed;
+// UINT64_MAX: none.
 static uint64_t free_place(const struct job *job)
 {
     const uint32_t max = job->spec->train->workers->max;
@@ -64,7 +65,7 @@ static uint64_t free_place(const struct job *job)
     return UINT64_MAX;
 }
 
-// One more would only disturb a ring that has nothing left to sum.
+// One more rank would only disturb a ring that has nothing left to sum.
 bool rings_want(const struct job *job)
 {
     return job->allreduce && job->placed && !job_ended(job) &&
@@ -95,7 +96,7 @@ static void open_generation(struct coord *c, struct job *job)
 {
     uint64_t generation = job->ring.generation + 1;
 
-    // R1, I1: committed before anybody is asked to join it.
+    // R1, I1: committed before any rank is asked to join it.
     if (!coord_wrote(
             c, journal_ring_open(c->journal, job->id, generation, &c->err)))
         return;
@@ -113,12 +114,12 @@ static void open_generation(struct coord *c, struct job *job)
     log_state(job, "ring opened");
     for (uint32_t i = 0; i < job->ring.count; i++) {
         send_ring_open(c, job, &job->ring, job->ring.rank[i].member);
-        FAULT("ring.opened"); // some know of it
+        FAULT("ring.opened"); // some ranks know of it
     }
     job->changes++;
 }
 
-// How many contributions a round has from now on.
+// Sets the number of contributions that a round has from now on.
 static void settle_round(struct coord *c, struct job *job)
 {
     const Sluice__V1__TrainSpec *t = job->spec->train;
@@ -136,7 +137,8 @@ static void settle_round(struct coord *c, struct job *job)
                                               job->contributions, &c->err));
 }
 
-// What ranks had applied beyond the base is lost, and will be done again.
+// Counts the rounds beyond the base that ranks had applied: they are lost, and
+// will be done again.
 static void count_redone(struct coord *c, struct job *job, uint64_t had)
 {
     uint64_t base = job->ring.base.sequence;
@@ -148,7 +150,8 @@ static void count_redone(struct coord *c, struct job *job, uint64_t had)
                 journal_ring_redone(c->journal, job->id, job->redone, &c->err));
 }
 
-// R3, R5: everybody has answered, and no cut is being written (K5).
+// Begins the generation (R3, R5): every member has answered, and no cut is
+// being written (K5).
 static void begin(struct coord *c, struct job *job)
 {
     uint64_t had = job->ring.highest;
@@ -182,8 +185,8 @@ static void begin(struct coord *c, struct job *job)
 
 // ---- progress
 
-// Who died of what lies behind it now is forgotten: nobody is poison that gets
-// on.
+// Forgets the blame of ranks after a round is counted: work that gets on is no
+// poison.
 static void absolve(struct job *job)
 {
     size_t at = 0;
@@ -199,8 +202,8 @@ static void absolve(struct job *job)
     }
 }
 
-// The keys of rounds that every member has applied (R4, R5), as many as a turn
-// of the loop has time for: the rest at the next tick or report.
+// Counts the keys of rounds that every member has applied (R4, R5), as many as
+// a turn of the loop has time for: the rest at the next tick or report.
 static enum sl_err take_rounds(struct job *job)
 {
     struct round_key *keys = sl_malloc_array(job->contributions, sizeof(*keys));
@@ -213,7 +216,7 @@ static enum sl_err take_rounds(struct job *job)
                                     job->contributions, keys);
 
         if (count == 0)
-            rc = SL_ERANGE; // more rounds than there are
+            rc = SL_ERANGE; // more rounds than the job has
         for (uint32_t i = 0; rc == SL_OK && i < count; i++)
             rc = evidence_count(&job->evidence, keys[i].closure, keys[i].step);
         taken += count;
@@ -286,7 +289,7 @@ void rings_check(struct coord *c, struct job *job)
         begin(c, job);
 }
 
-// Who comes while rounds go on is told whom to copy.
+// Tells newcomers, while rounds go on, which rank's state to copy.
 static void send_copies(struct coord *c, struct job *job)
 {
     struct ring_rank *rank;
@@ -300,7 +303,8 @@ static void send_copies(struct coord *c, struct job *job)
     }
 }
 
-// Every member has the base: rounds begin, and its parts are served.
+// Starts the rounds, as every member has the base, and marks the parts as
+// served.
 static void go(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
@@ -333,7 +337,7 @@ static void go(struct coord *c, struct job *job)
     job->changes++;
 }
 
-// ---- what ranks say
+// ---- reports of ranks
 
 void rings_distrust(struct coord *c, struct member *m, struct job *job,
                     const char *why)
@@ -353,9 +357,9 @@ static bool is_loopback(const char *address)
     return false;
 }
 
-// True if a rank on a machine of another name would have to dial this one's
-// loopback. RingJoin.host does not tell: it differs on one machine, too, where
-// memory is not shared.
+// Returns true if a rank on a machine of another name would have to dial this
+// one's loopback. RingJoin.host does not tell: it differs on one machine, too,
+// where memory is not shared.
 static bool is_out_of_reach(const struct coord *c, const struct ring *ring,
                             const struct ring_rank *rank)
 {
@@ -373,7 +377,8 @@ static bool is_out_of_reach(const struct coord *c, const struct ring *ring,
     return false;
 }
 
-// Puts out whoever the others cannot dial. True if that is member `joined`.
+// Puts out ranks that the others cannot dial. Returns true if one is member
+// `joined`.
 static bool put_out_near(struct coord *c, struct job *job, struct ring *ring,
                          uint64_t joined)
 {
@@ -389,7 +394,7 @@ static bool put_out_near(struct coord *c, struct job *job, struct ring *ring,
                   "worker %.60s advertises %.60s to ranks of other hosts: %s",
                   m->name, ring->rank[i].address,
                   conduct_why_text(CONDUCT_NEAR));
-        excluded_put(c, m, job, CONDUCT_NEAR); // which may end its place here
+        excluded_put(c, m, job, CONDUCT_NEAR); // may end its place in this ring
     }
     return itself;
 }
@@ -458,7 +463,7 @@ static void receive_answer(struct coord *c, struct member *m, struct job *job,
     behind_pause(c, job, &err); // I7
 }
 
-// The evidence of all parts becomes the counted set of the base (C2, R5).
+// Makes the counted set of the base the evidence of all parts (C2, R5).
 static enum sl_err take_base(struct job *job, struct counted *set,
                              const Sluice__V1__ShardCounts *counts)
 {
@@ -484,7 +489,8 @@ static enum sl_err take_base(struct job *job, struct counted *set,
     return SL_OK;
 }
 
-// A base that lacks what the last cut holds, or that is another one there.
+// Returns why a base cannot be: it lacks steps of the last cut, or differs
+// between ranks; or NULL.
 static const char *base_wrong(const struct job *job, const struct counted *set)
 {
     const struct job_cut *last = job_last_cut(job);
@@ -529,9 +535,9 @@ static void receive_ready(struct coord *c, struct member *m, struct job *job,
                        wrong != NULL ? wrong : "its tag is not the base's");
 }
 
-// ---- what ranks have counted
+// ---- counts of ranks
 
-// Its numbers are of the round that has just been counted.
+// Takes a rank's counts, which are of the round that has just been counted.
 static void take_counts(struct coord *c, struct member *m, struct job *job,
                         const Sluice__V1__RingStep *message)
 {
@@ -576,7 +582,7 @@ void rings_accuse(struct coord *c, const struct member *m, struct job *job,
     enum sl_err rc;
 
     if (ring_find(ring, m->id) == NULL)
-        return; // nothing of it is heard by others
+        return; // no other part takes the message
     rc = ring_accuse(ring, m->id, message->generation, message->suspect,
                      coord_now(c));
     LOG(INFO, "ring broken",

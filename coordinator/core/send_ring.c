@@ -39,7 +39,7 @@ void send_ring_go(struct coord *c, const struct job *job,
     send_down(c, member, &down);
 }
 
-// What the repeated fields of RingBegin point at.
+// Storage for the repeated fields of RingBegin.
 struct begin_parts {
     Sluice__V1__RingRank *ranks; // ours; their texts are borrowed
     Sluice__V1__RingRank **rank_list;
@@ -96,8 +96,8 @@ static enum sl_err take_weights(struct begin_parts *p, const struct job *job)
     return SL_OK;
 }
 
-// The files that hold the base, which no rank holds: those of the last cut, or
-// those that the job was resumed from; of the seed there are none.
+// Lists the files that hold the base, which no rank holds: those of the last
+// cut, or those that the job was resumed from; none for the seed.
 static enum sl_err take_files(struct begin_parts *p, const struct job *job)
 {
     const struct job_cut *last = job_last_cut(job);

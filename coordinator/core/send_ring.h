@@ -4,28 +4,28 @@
 //
 // Threads  the loop.
 // Memory   everything is borrowed until the call returns.
-// Errors   as in send.h: a member that cannot be told for want of memory is
-//          sent away.
+// Errors   as in send.h: a member is sent away if memory for its message is
+//          short.
 #ifndef COORDINATOR_CORE_SEND_RING_H
 #define COORDINATOR_CORE_SEND_RING_H
 
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Of the job's ring, or of one of its groups.
+// `ring` is the job's ring, or the ring of one of its groups.
 //
-// R2: leave what was before, and answer.
+// Tells a rank to leave older generations, and to answer (R2).
 void send_ring_open(struct coord *c, const struct job *job,
                     const struct ring *ring, uint64_t member);
 
-// R3: who the ranks are, what they begin with and who has it.
+// Tells a rank the ranks, the base, and the ranks that hold it (R3).
 void send_ring_begin(struct coord *c, const struct job *job,
                      const struct ring *ring, uint64_t member);
 
-// To a newcomer: whose state it copies.
+// Tells a newcomer which rank's state it copies.
 void send_ring_copy(struct coord *c, const struct job *job, uint64_t member);
 
-// Every member is ready.
+// Tells a rank that every member is ready.
 void send_ring_go(struct coord *c, const struct job *job,
                   const struct ring *ring, uint64_t member);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/serve.c -- one pass over idle workers and what jobs offer
-// them.
+// coordinator/core/serve.c -- one pass over idle workers and the offers of
+// jobs.
 //
-// A worker is offered what the jobs have that it holds leases of, and what
-// those have that are listed for newcomers. A job that has nothing for anybody
-// leaves the list at the first question, so a pass in which nothing can be
-// leased costs a question per job, and a look at each worker.
+// A worker is offered work of the jobs that it holds leases of, and of the jobs
+// that are listed for newcomers. A job that has nothing for any worker leaves
+// the list at the first question, so a pass in which nothing can be leased
+// costs a question per job, and a look at each worker.
 #include "coordinator/core/serve.h"
 
 #include "coordinator/core/advance.h"
@@ -19,7 +19,7 @@
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
 
-// What a worker may be given, and by whom, while jobs are compared.
+// The best offer for a worker so far, while jobs are compared.
 struct choice {
     const struct member *member;
     struct dispatch_worker worker;
@@ -28,7 +28,8 @@ struct choice {
     struct offer offer;
 };
 
-// A worker that is there and was given its last lease has the job.
+// Says whether another attached worker was given the job's last lease, and so
+// has the job.
 static bool is_elsewhere(const struct coord *c, const struct job *job,
                          const struct member *m)
 {
@@ -56,7 +57,8 @@ describe(const struct coord *c, const struct job *job, const struct member *m)
     };
 }
 
-// It had nothing for this one. If it is so for all, nobody asks again.
+// Takes a job that had nothing for one worker off the lists, if it has nothing
+// for any: then it is not asked again in this pass.
 static void exhausted(struct coord *c, struct job *job)
 {
     bool newcomers = offers_any(c, job, true);
@@ -69,8 +71,8 @@ static void exhausted(struct coord *c, struct job *job)
     }
 }
 
-// Whether a job would come first is cheaper to see than what it has: with
-// hundreds of jobs only a few are asked.
+// Compares a job with the choice so far. Its order is cheaper to see than its
+// offer: with hundreds of jobs only a few are asked.
 static void consider(struct coord *c, struct choice *choice, struct job *job)
 {
     struct dispatch_job is = describe(c, job, choice->member);
@@ -78,9 +80,9 @@ static void consider(struct coord *c, struct choice *choice, struct job *job)
 
     c->offers.compared++;
     if (!job_able(job, choice->member))
-        return; // others may know its layers, or be ranks
+        return; // other workers may know its layers, or be ranks
     if (!dispatch_fits(&choice->worker, &is)) {
-        list_remove(&job->on_offers); // it has as many workers as it may have
+        list_remove(&job->on_offers); // the job has its max_workers
         return;
     }
     if (choice->job != NULL && !dispatch_before(&is, &choice->is))
@@ -153,7 +155,7 @@ static void serve(struct coord *c, struct member *m)
     if (!dispatch_worker_free(&choice.worker))
         return;
     consider_held(c, &choice);
-    if (rings_held(m) == NULL) // a rank does nothing but for its own job
+    if (rings_held(m) == NULL) // a rank works for its own job alone
         consider_new(c, &choice);
     if (choice.job != NULL)
         (void)give(c, m, choice.job, &choice.offer);
@@ -188,7 +190,8 @@ static void end(struct coord *c)
         continue;
 }
 
-// Serves those who hold so many leases, until nothing is left for them.
+// Serves the workers that hold `have` leases, until no job has anything for
+// them.
 static void serve_all(struct coord *c, uint32_t have)
 {
     list_for_safe(n, &c->members.open[have])
@@ -199,7 +202,7 @@ static void serve_all(struct coord *c, uint32_t have)
     }
 }
 
-// Queued jobs whose turn has come by what happened before this pass.
+// Begins queued jobs that have their turn by now.
 static void take_turns(struct coord *c)
 {
     struct job *job;
@@ -226,7 +229,7 @@ void serve_workers(struct coord *c)
         list_remove(n);
         send_leases(c, m);
     }
-    // Counters of what was just leased again.
+    // Journals the counters of works that were leased again.
     list_for(j, &c->jobs.active)
     {
         jobs_flush(c, list_entry(j, struct job, on_active));

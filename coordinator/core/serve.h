@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/serve.h -- what each job has for a worker, and who is
-// served.
+// coordinator/core/serve.h -- the pass that gives idle workers leases.
 //
 // A pass fills idle workers before any gets a second lease, so that few
-// closures are spread. What a job offers is derived from evidence (C3), within
-// the window (C5); who is served is decided by dispatch.h.
+// closures are spread. A job's offers are derived from evidence (C3), within
+// the window (C5); dispatch.h decides which job serves a worker.
 //
 // Threads  the loop.
 // Errors   without memory a worker is served by a later pass.

@@ -8,14 +8,14 @@
 #include "common/run/log.h"
 #include "coordinator/core/happened.h"
 
-#define MANY 16        // skipped: worth a word, if they are a hundredth
-#define FIRST_STEPS 32 // a loss scale looks for its place among these
+#define MANY 16 // skipped updates worth a warning, if they are a hundredth
+#define FIRST_STEPS 32 // steps in which a loss scale looks for its place
 
 struct skips {
     uint64_t counted, skipped;
 };
 
-// Of the shard that skipped most.
+// Returns the counts of the shard that skipped most.
 static struct skips skips_of(const struct job *job)
 {
     struct skips most = {0, 0};
@@ -70,7 +70,7 @@ void skipped_check(struct coord *c, struct job *job)
     happened_job(c, EVENT_UPDATES_SKIPPED, job, NULL, "%s", text);
 }
 
-// What to do about it.
+// Returns advice against skipped updates.
 static const char *advice(const struct job *job)
 {
     if (job->warnings[JOB_WARN_SAMPLE] != NULL)

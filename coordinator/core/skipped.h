@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/skipped.h -- updates that were counted and not applied, as
-// their loss or gradient was not finite: when that is worth a warning, and when
-// it is the end of a job.
+// their loss or gradient was not finite: the warning of them, and the end of a
+// job by them.
 //
 // Threads  the loop.
 // Memory   text goes into the caller's buffer.
@@ -12,15 +12,16 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Writes the warning of the job's status; "" where few updates were skipped: a
+// Writes the warning of the job's status; "" if few updates were skipped: a
 // loss scale finds its place by some.
 void skipped_warning(const struct job *job, char *out, size_t size);
 
-// Tells the event, once, when more than a tenth of the updates are skipped.
+// Adds the event, once, when more than a tenth of the updates are skipped.
 void skipped_check(struct coord *c, struct job *job);
 
-// True if no update of any shard was applied: a job that ends so has learned
-// nothing, whatever its steps say, and has failed. Then `why` says why.
+// Says whether no update of any shard was applied: a job that ends so has
+// learned nothing, however many steps it counted, and has failed. Then `why`
+// says why.
 bool skipped_all(const struct job *job, char *why, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/stall.c -- the clock of each worker's oldest lease, and what
-// a worker owes that had to be taken from.
+// coordinator/core/stall.c -- the clock of each worker's oldest lease, and
+// debts of workers whose lease was taken.
 #include "coordinator/core/stall.h"
 
 #include <stdio.h>
@@ -20,13 +20,15 @@
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
 
-// A report may be so many heartbeats old.
+// Heartbeats after which a report is too old.
 #define STALL_BEATS 4
-// So many times train.stall_seconds a number alone that changes is believed.
+// For how many times train.stall_seconds a changing progress number alone is
+// believed.
 #define STALL_UNPROVEN 16
-// A connection breaks, and a psserver is started again, within that.
+// The time in which a connection breaks, and a psserver is started again.
 #define UNREACHED_MS 3000
-// Who has waited so long for one that it cannot reach may do something else.
+// A worker that has waited for so long for an unreachable psserver may be given
+// other work.
 #define ELSEWHERE_MS 5000
 
 static uint64_t limit_ms(const struct coord *c, const struct job *job)
@@ -37,7 +39,7 @@ static uint64_t limit_ms(const struct coord *c, const struct job *job)
     return ms > 0 && ms < least ? least : ms;
 }
 
-// Whose address it is.
+// Returns the name of the psserver with the address that `text` begins with.
 static const char *server_at(const struct coord *c, const char *text)
 {
     list_for(n, &c->members.all)
@@ -52,7 +54,8 @@ static const char *server_at(const struct coord *c, const char *text)
     return "?";
 }
 
-// A psserver that it cannot reach is a reason once nobody else gets on either.
+// Warns of a psserver that a worker cannot reach, once no other worker gets on
+// either.
 static void note_trouble(struct coord *c, struct work *w, const char *text)
 {
     uint64_t since =
@@ -76,7 +79,8 @@ static void got_on(struct coord *c, struct work *w)
 void stall_seen(struct coord *c, struct work *w,
                 const Sluice__V1__LeaseProgress *message)
 {
-    // The first number is where it begins: it may count for a whole process.
+    // The first number is where the attempt begins: it may count for a whole
+    // process.
     if ((w->reported && message->progress != w->progress) ||
         message->metrics->steps > w->seen.steps)
         got_on(c, w);
@@ -86,7 +90,8 @@ void stall_seen(struct coord *c, struct work *w,
     note_trouble(c, w, message->waits_for);
 }
 
-// It computes the oldest, here too.
+// Says whether an attempt waits behind that of an older stream: a worker
+// computes the oldest.
 static bool is_behind(const struct coord *c, const struct member_before *b,
                       const Sluice__V1__LeaseProgress *message)
 {
@@ -141,7 +146,7 @@ void stall_left(struct coord *c, const struct member *m)
         map_release_owned(&c->debts);
     owes = sl_malloc(sizeof(*owes));
     if (owes == NULL)
-        return; // it is tried again too early
+        return; // the process is tried again too early
     *owes = m->owes;
     sl_free(map_remove(&c->debts, m->process));
     if (map_put(&c->debts, m->process, owes) != SL_OK)
@@ -157,16 +162,16 @@ void stall_back(struct coord *c, struct member *m)
     sl_free(owes);
 }
 
-// Both clocks begin anew: nothing is expected of it before.
+// Restarts both clocks of w, as no progress is expected before `now`.
 static void excuse(struct work *w, uint64_t now)
 {
     w->moved_ms = w->proven_ms = now;
     w->proving = false;
 }
 
-// It says that it gets on, and nothing of it is counted for too long: shards
-// are asked before that is believed. What a ring has counted is told by all of
-// its ranks.
+// Says whether w's holder claims progress and no shard counts any for too long:
+// shards are asked before it is disbelieved. The counts of a ring come from all
+// of its ranks.
 static bool unproven(struct coord *c, struct work *w, uint64_t limit)
 {
     uint64_t now = coord_now(c), steps;
@@ -188,7 +193,7 @@ static bool unproven(struct coord *c, struct work *w, uint64_t limit)
     return now - w->proven_ms >= limit * (STALL_UNPROVEN + 1);
 }
 
-// What is computed within a place in a group, or NULL.
+// Returns the lease that is computed within a place in a group, or NULL.
 static struct work *within(const struct member *m, const struct work *place)
 {
     list_for(n, &m->leases)
@@ -201,8 +206,8 @@ static struct work *within(const struct member *m, const struct work *place)
     return NULL;
 }
 
-// What it computes is taken from it, and so is what waits behind that. A place
-// in a group goes without blame.
+// Takes the stalled lease and those that wait behind it. A place in a group
+// goes without blame.
 static void take_stalled(struct coord *c, struct member *m, struct work *w)
 {
     struct work *place = leases_is_place(w) ? w : NULL;
@@ -250,7 +255,7 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
     blame_work(c, w, m->witness, m->name, how);
 }
 
-// What was asked last: a thousand workers of one job ask the same.
+// The last answer, kept because a thousand workers of one job ask the same.
 struct asked {
     const struct job *job;
     bool served;
@@ -265,7 +270,7 @@ static bool counts(const struct work *w, struct asked *last)
     return last->served;
 }
 
-// Another job that its worker could serve meanwhile.
+// Says whether another job could be served by the worker meanwhile.
 static bool other_runs(const struct coord *c, const struct job *job)
 {
     list_for(n, &c->jobs.active)
@@ -289,7 +294,7 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now,
     uint64_t limit;
     bool silent;
 
-    // Nothing is expected of one that waits behind another.
+    // No progress is expected of a lease that waits behind another.
     list_for(n, &m->leases)
     {
         struct work *next = list_entry(n, struct work, on_holder);

@@ -20,7 +20,7 @@
 #include "coordinator/core/skipped.h"
 #include "proto/spec.h"
 
-// ---- why it waits
+// ---- the reason of a wait
 
 static const char *lost_shard(const struct coord *c, const struct job *job,
                               uint32_t *shard)
@@ -56,7 +56,8 @@ static void reason_shard(const struct coord *c, const struct job *job,
         snprintf(out, size, "waiting for psserver %s", s->psserver);
 }
 
-// `useful`: one that may be given something of this job.
+// Says whether a ready worker is attached; `useful`: one that may be given
+// leases of this job.
 static bool worker_there(const struct coord *c, const struct job *job,
                          bool useful)
 {
@@ -72,7 +73,7 @@ static bool worker_there(const struct coord *c, const struct job *job,
     return false;
 }
 
-// One that would do, were it newer.
+// Says whether a ready worker would suit the job if its program were newer.
 static bool older_there(const struct coord *c, const struct job *job)
 {
     list_for(n, &c->members.all)
@@ -215,7 +216,8 @@ static void reason_dropped(const struct work *w, char *out, size_t size)
                  (ull)w->closure.id, w->closure.drops, w->dropped);
 }
 
-// Callbacks judge an evaluation first, or not every shard knows what they made.
+// Writes the reason of a wait for callbacks: they judge an evaluation first, or
+// not every shard knows the rate that they set.
 static void reason_hold(const struct job *job, char *out, size_t size)
 {
     snprintf(out, size,
@@ -223,7 +225,8 @@ static void reason_hold(const struct job *job, char *out, size_t size)
              (ull)evidence_steps(&job->evidence));
 }
 
-// A rate that callbacks have reduced is not known by a shard yet.
+// Writes which shard does not know yet a rate that callbacks have reduced;
+// false: all do.
 static bool reason_rates(const struct job *job, char *out, size_t size)
 {
     if (monitor_limit(job) > evidence_low(&job->evidence))
@@ -239,7 +242,7 @@ static bool reason_rates(const struct job *job, char *out, size_t size)
     return true;
 }
 
-// What it waits for, or "" while it moves.
+// Writes what the job waits for, or "" while it moves.
 static void status_reason(const struct coord *c, const struct job *job,
                           char *out, size_t size)
 {
@@ -309,7 +312,7 @@ static Sluice__V1__ShardCounts *counts_of(const struct job *job, uint32_t shard)
                                                : NULL;
 }
 
-// Who writes the part of a ring's state.
+// Returns the name of the rank that writes a part of a ring's state.
 static const char *rank_name(const struct coord *c, const struct job_shard *s)
 {
     const struct member *m = members_get(&c->members, s->server);
@@ -355,7 +358,7 @@ static bool add_shards(const struct coord *c, Sluice__V1__JobStatus *m,
     return true;
 }
 
-// The bucket's upper bound that half of the updates lie below.
+// Returns the upper bound of the bucket that holds the median staleness.
 static uint32_t staleness_p50(const struct job *job)
 {
     static const uint32_t bound[WIRE_STALENESS_BUCKETS] = {
@@ -378,7 +381,7 @@ static uint32_t staleness_p50(const struct job *job)
 
 // ---- the job
 
-// The slowest waits for nobody.
+// Fills in the sums of ranks; the slowest rank waits for none.
 static void fill_sums(Sluice__V1__JobStatus *m, const struct job *job)
 {
     double bytes = 0;
@@ -398,7 +401,7 @@ static void fill_sums(Sluice__V1__JobStatus *m, const struct job *job)
     m->sum_bytes = (uint64_t)bytes;
 }
 
-// The open round, of which every shard counts all or nothing.
+// Fills in the open round, of which every shard counts all or nothing.
 static void fill_round(Sluice__V1__JobStatus *m, const struct job *job)
 {
     const struct evidence *e = &job->evidence;
@@ -433,7 +436,8 @@ static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
     }
 }
 
-// A program that counts none right may have said nothing of it.
+// Says whether the accuracy is known: an external program that reports 0
+// correct samples may not count them.
 static bool status_has_accuracy(const struct job *job, uint64_t correct)
 {
     return job->external ? correct > 0 : spec_loss_counts(spec_loss(job->spec));
@@ -447,7 +451,7 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
     uint64_t samples;
     struct meter_sums loss;
 
-    // C4: what is durable was counted, also while a shard is not there to say
+    // C4: durable steps were counted, also while a shard is away and cannot say
     // so.
     m->steps_counted = job_steps(job);
     m->resumed_steps = job_resumed_steps(job);
@@ -499,7 +503,7 @@ void status_average(Sluice__V1__JobStatus *m, const struct job *job)
             seconds;
 }
 
-// In the order in which the spec has them.
+// Adds the metrics in the order of the spec.
 static bool add_metrics(Sluice__V1__Evaluation *e,
                         const Sluice__V1__EvaluateSpec *spec,
                         const struct journal_evaluation *row)
@@ -572,8 +576,8 @@ static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
     return true;
 }
 
-// A fixed partitioner says how often a variable is cut; what lies in one shard
-// follows from sizes and psservers.
+// Warns if a fixed partitioner's number of parts differs from the number of
+// shards, which follows from sizes and psservers.
 static void warn_placement(const struct job *job, char *out, size_t size)
 {
     const Sluice__V1__PlacementSpec *p = job->spec->placement;
@@ -726,7 +730,7 @@ status_ended(const struct coord *c, const struct job *job, bool with_shards)
 
     if (!with_shards)
         view.n_shards = 0;
-    if (last != NULL) // one may have been published just after the end
+    if (last != NULL) // a cut may have been published just after the end
         view.checkpoint = last->path;
     view.cuts = job->cuts_published;
     view.term = c->term;
@@ -737,7 +741,8 @@ status_ended(const struct coord *c, const struct job *job, bool with_shards)
     return m;
 }
 
-// Of an ended job it is in its last status; without memory there is no text.
+// Sets the tenant, which an ended job has in its last status; without memory
+// there is no text.
 static void set_tenant(const struct coord *c, const struct job *job,
                        Sluice__V1__JobStatus *m)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/status.h -- what is said of one job: to clients, and to the
+// coordinator/core/status.h -- the status of one job: for clients, and for the
 // journal when it has ended.
 //
 // Threads  the loop.
-// Memory   a status is of the heap: wire_free.
+// Memory   a status is a heap message: wire_free.
 // Errors   NULL: no memory.
 #ifndef COORDINATOR_CORE_STATUS_H
 #define COORDINATOR_CORE_STATUS_H
@@ -25,15 +25,15 @@ void status_average(Sluice__V1__JobStatus *m, const struct job *job);
 
 // ---- status_final.c
 
-// Makes the numbers of a job that ends belong together.
+// Replaces the numbers of a status by ones that belong together, as a job ends.
 void status_settle(Sluice__V1__JobStatus *m, const struct job *job);
 
-// Takes what a shard of an ended job had counted.
+// Takes a shard's last report of an ended job.
 void status_final_report(struct coord *c, const struct member *m,
                          struct job *job,
                          const Sluice__V1__ShardReport *report);
 
-// Journals it, if there was something new.
+// Journals the last status, if a report changed it.
 void status_final_keep(struct coord *c, struct job *job);
 
 #endif

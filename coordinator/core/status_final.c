@@ -2,20 +2,20 @@
 // coordinator/core/status_final.c -- the last status of a job that was stopped
 // or has failed.
 //
-// A job that has finished is the sum of its last cut. Any other one ends while
-// steps are under way: what workers completed is newer than what shards have
-// reported. So the last status is made of reports alone, whose numbers belong
-// together; and each shard, when it is closed, says what it had counted in the
-// end, which goes into the status; that is added up and journalled before
-// somebody is shown it, or with the next tick: thousands of shards may say it
-// at once.
+// The last status of a finished job is the sum of its last cut. Any other job
+// ends while steps are under way: completions of workers are newer than reports
+// of shards. So its last status is made of reports alone, whose numbers belong
+// together. Each shard, when it is closed, reports its final counts, which go
+// into the status; the sums are made and journalled before the status is shown,
+// or with the next tick: thousands of shards may report at once.
 #include "coordinator/core/status.h"
 
 #include <string.h>
 
 #include "common/base/buf.h"
 
-// Heartbeats say nothing of epochs; what a shard says last does.
+// Says whether `said` is newer than `have`. Heartbeats do not report epochs; a
+// shard's last report does.
 static bool newer(const Sluice__V1__ShardCounts *said,
                   const Sluice__V1__ShardCounts *have)
 {
@@ -27,7 +27,8 @@ static bool newer(const Sluice__V1__ShardCounts *said,
     return others > had || (others == had && said->n_epochs > 0);
 }
 
-// False without memory, or if what is there is as new.
+// Takes a shard's counts. Returns false without memory, or if those at hand are
+// as new.
 static bool take(Sluice__V1__ShardStatus *s,
                  const Sluice__V1__ShardCounts *said)
 {
@@ -70,7 +71,7 @@ static void add_up(Sluice__V1__JobStatus *m, const struct job *job)
     m->steps_counted = fewest->counted;
     m->updates_applied = fewest->applied;
     m->updates_skipped = fewest->skipped;
-    // Of a shard that has not said anything yet.
+    // A shard may not have reported yet.
     if (m->steps_counted < m->resumed_steps)
         m->steps_counted = m->resumed_steps;
     status_average(m, job);
@@ -82,7 +83,7 @@ void status_settle(Sluice__V1__JobStatus *m, const struct job *job)
 
     if (!job->placed || job->state == JOB_FINISHED)
         return;
-    // C4: a shard that is not there has counted at least what is durable.
+    // C4: a shard that is away has counted at least the durable steps.
     for (size_t i = 0;
          last != NULL && i < m->n_shards && i < last->counts->n_shards; i++)
         (void)take(m->shards[i], last->counts->shards[i]->counts);
@@ -99,7 +100,8 @@ void status_final_keep(struct coord *c, struct job *job)
     job->final_changed = false;
     add_up(job->final, job);
     rc = wire_pack(&job->final->base, &packed);
-    // Without memory for it only a restart would bring the older one back.
+    // If memory is short here, only a restart would bring the older status
+    // back.
     if (rc == SL_OK)
         coord_wrote(
             c, journal_job_final(c->journal, job->id,
@@ -122,7 +124,7 @@ void status_final_report(struct coord *c, const struct member *m,
         strcmp(s->psserver, m->name) != 0 || !take(s, report->counts))
         return; // C1, for numbers too
     job->changes++;
-    if (!job->final_changed) // thousands of shards may say it at once
+    if (!job->final_changed) // thousands of shards may report at once
         c->io.changed(c->io.arg, job->id);
     job->final_changed = true;
 }

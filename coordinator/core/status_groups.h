@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/status_groups.h -- the part of a job's status that says who
-// computes with whom.
+// coordinator/core/status_groups.h -- the part of a job's status that lists the
+// groups of its workers.
 //
 // Threads  the loop.
 // Memory   what is added belongs to the status.
@@ -10,7 +10,7 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Fills in the groups that have members. False: no memory.
+// Fills in the groups that have members. Returns false without memory.
 bool groups_status(const struct coord *c, const struct job *job,
                    Sluice__V1__JobStatus *out);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/status_pause.c -- who has paused a job, and why.
+// coordinator/core/status_pause.c -- the client that paused a job, and its
+// reason.
 #include "coordinator/core/status_pause.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/status_pause.h -- what is said of a job that a client has
+// coordinator/core/status_pause.h -- the status of a job that a client has
 // paused.
 //
 // Threads  the loop.
@@ -10,7 +10,7 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// By whom and why, in words, if it is paused or is to be; else false.
+// Writes by whom and why the job is paused or is to be; else returns false.
 bool status_pause_reason(const struct job *job, char *out, size_t size);
 
 bool status_pause(const struct coord *c, const struct job *job,

@@ -13,32 +13,33 @@
 #include "coordinator/core/job.h"
 #include "coordinator/journal/manifest.h"
 
-// What is asked of one path: a cut's manifest, or the folder of a job's.
+// A question about one path: a cut's manifest, or the folder of a job's
+// manifests.
 struct question {
     char *path; // owned
     bool folder;
-    uint64_t highest; // of a folder
-    bool there;       // of a manifest
+    uint64_t highest; // answer for a folder
+    bool there;       // answer for a manifest
     enum sl_err rc;
     struct sl_error err;
 };
 
 struct stored {
-    struct journal *journal; // of stored_new alone
+    struct journal *journal; // used by stored_new alone
     struct fs *fs;
     char *store;    // owned
-    uint64_t drawn; // the id of a cluster that has none
+    uint64_t drawn; // drawn id, for a cluster without one
 
     struct journal_cluster had;
-    struct question *asked; // owned; in the order in which they are asked for
-    size_t count, next;     // where the next is looked for first
+    struct question *asked; // owned; in the order in which they are asked
+    size_t count, next;     // `next`: where the search for an answer begins
 
     uint64_t id, highest_job;
     enum sl_err cluster_rc, job_rc;
     struct sl_error cluster_err, job_err;
 };
 
-// ---- what to ask
+// ---- collecting questions
 
 static uint64_t hash_of(const char *path)
 {
@@ -133,8 +134,8 @@ void stored_free(struct stored *s)
 
 // ---- asking
 
-// Of a folder these are a matter of its disk, or of who started us: they are
-// said at once.
+// Says whether an error of the store may pass with time. For a folder these
+// errors come from its disk, or its permissions: they are reported at once.
 static bool may_pass(const struct stored *s, enum sl_err rc)
 {
     return store_is_s3(s->store) && (rc == SL_EUNAVAIL || rc == SL_ETIMEDOUT ||
@@ -150,13 +151,13 @@ static enum sl_err look_at_mark(struct stored *s, struct sl_error *err)
 
     if (rc != SL_OK)
         return rc;
-    // A journal without an id is new, or of before there were ids; the store
-    // may know better.
+    // A journal without an id is new, or of a version without ids; the store
+    // may have one.
     s->id = had->id != 0 ? had->id : mark != 0 ? mark : s->drawn;
     if (mark != 0 || known)
         rc = storemark_check(s->fs, s->store, s->id, err);
-    // Also where it is there: whoever wrote it may have died before it was
-    // durable, and from now on it has to be.
+    // Also if the mark exists: the process that wrote it may have died before
+    // it was durable, and from now on it has to be.
     if (rc == SL_OK && !known)
         rc = storemark_write(s->fs, s->store, s->id, err);
     return rc;
@@ -171,7 +172,7 @@ static void look_at(struct stored *s, struct question *q)
         q->rc = manifest_settle(s->fs, q->path, &q->there, &q->err);
 }
 
-// Some failures have no words.
+// Returns rc with the text of `why`; some failures have no text of their own.
 static enum sl_err give(enum sl_err rc, const struct sl_error *why,
                         struct sl_error *err)
 {
@@ -186,7 +187,8 @@ enum sl_err stored_look(struct stored *s, struct sl_error *err)
     s->cluster_rc = look_at_mark(s, &s->cluster_err);
     if (may_pass(s, s->cluster_rc))
         return give(s->cluster_rc, &s->cluster_err, err);
-    if (s->cluster_rc == SL_OK) { // else it is not ours to look around in
+    // else the store is not ours to look around in
+    if (s->cluster_rc == SL_OK) {
         s->job_rc =
             manifest_highest_job(s->fs, s->store, &s->highest_job, &s->job_err);
         if (may_pass(s, s->job_rc))

@@ -39,7 +39,7 @@ static enum sl_err reply_to(Sluice__V1__SubmitReply **out, uint64_t job,
     return rc;
 }
 
-// The cut or the weights to start from, if the request names some; else *out
+// Reads the cut or the weights that the request names to start from; else *out
 // stays NULL.
 static enum sl_err read_resume(struct coord *c,
                                const Sluice__V1__SubmitRequest *request,
@@ -78,7 +78,8 @@ static enum sl_err explain(struct coord *c,
     return rc;
 }
 
-// The same request id again: the same job, if it asks for the same.
+// Answers a request id that came before: with the same job, if the request asks
+// for the same.
 static enum sl_err same_request(const struct job *job, const struct buf *packed,
                                 const Sluice__V1__SubmitRequest *request,
                                 Sluice__V1__SubmitReply **reply,
@@ -111,7 +112,7 @@ static uint64_t draw(struct coord *c)
     return sl_mix64(c->options.seed + sl_mix64(++c->draws));
 }
 
-// Takes spec and resume on success.
+// Journals and lists the new job. Takes spec and resume on success.
 static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
                            Sluice__V1__ResumeSource *resume,
                            const struct buf *packed,
@@ -163,7 +164,7 @@ static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
     return SL_OK;
 }
 
-// A request that is new. Takes *spec on success.
+// Accepts a new request. Takes *spec on success.
 static enum sl_err accept_new(struct coord *c, Sluice__V1__JobSpec **spec,
                               const struct buf *packed,
                               const Sluice__V1__SubmitRequest *request,
@@ -258,9 +259,9 @@ static enum sl_err judge_observe(const struct coord *c,
                    "follow the job with `sluice watch JOB --tensorboard DIR`");
 }
 
-// A ring's checkpoints are written by its ranks: where none could write one the
-// job would train to its last step and never end. Workers that are not attached
-// yet may be other ones.
+// Refuses a ring without a worker that could write its checkpoints: the job
+// would train to its last step and never end. Workers that are not attached yet
+// may be other ones.
 static enum sl_err judge_store(const struct coord *c,
                                const Sluice__V1__JobSpec *spec,
                                struct sl_error *err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/tenants.c -- the tenant that asks, compared with those that
-// the journal has of jobs.
+// coordinator/core/tenants.c -- the calling tenant, compared with the tenants
+// of jobs in the journal.
 #include "coordinator/core/tenants.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/tenants.h -- whose a job is, and who sees it.
+// coordinator/core/tenants.h -- the tenant of a job, and the callers that see
+// it.
 //
-// A job belongs to the tenant of whoever submitted it, for good (journal); ""
-// is nobody's. Who asks for one tenant finds no other job, by whatever name:
+// A job belongs to the tenant of its submitter, for good (journal); "" is no
+// tenant. A caller limited to one tenant finds no other job, by whatever name:
 // it is as if there were none.
 //
 // Threads  the loop.
@@ -12,7 +13,7 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// Whether who asks now must not know of the job.
+// Says whether the present caller must not know of the job.
 bool tenants_hide(const struct coord *c, uint64_t job);
 
 #endif

@@ -20,7 +20,8 @@ bool tokens_required(const struct coord *c)
                : c->options.tokens == COORD_TOKENS_REQUIRE;
 }
 
-// Leaves nothing of the key. NULL: there is no token; then false.
+// Wipes the key and hands out the token. Returns false if `made` is NULL: there
+// is no token.
 static bool hand_out(Sluice__V1__JobToken *out, const struct wire_token *made,
                      uint8_t key[TOKEN_KEY_BYTES])
 {

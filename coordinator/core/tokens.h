@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/tokens.h -- tokens of jobs: proof that somebody was given
+// coordinator/core/tokens.h -- tokens of jobs: proof that a worker was given
 // one (proto/token.h).
 //
 // Threads  the loop.
-// Memory   by value; who asks for the key wipes it.
+// Memory   by value; the caller of tokens_key wipes the key.
 #ifndef COORDINATOR_CORE_TOKENS_H
 #define COORDINATOR_CORE_TOKENS_H
 
@@ -11,22 +11,25 @@
 #include "coordinator/core/job.h"
 #include "proto/token.h"
 
-// For psservers; false: this cluster has none.
+// Copies the key for psservers; returns false if this cluster has none.
 bool tokens_key(const struct coord *c, uint8_t out[TOKEN_KEY_BYTES]);
 
-// Whether shards refuse calls without a token.
+// Says whether shards refuse calls without a token.
 bool tokens_required(const struct coord *c);
 
-// For whoever is leased the closure that `w` is of; false: there is none, as
-// where nobody shows certificates: it is some microseconds of the loop.
+// Makes the proof for the holder of the lease w; returns false if there is
+// none, as where members show no certificates: a proof costs some microseconds
+// of the loop.
 bool tokens_prove(const struct coord *c, const struct work *w,
                   Sluice__V1__JobToken *out);
 
-// For a worker that is given the job; false: there is none.
+// Makes the token for a worker that is given the job; returns false if there is
+// none.
 bool tokens_make(const struct coord *c, const struct job *job,
                  Sluice__V1__JobToken *out);
 
-// For the ranks of a generation; false: there is none.
+// Makes the token for the ranks of a generation; returns false if there is
+// none.
 bool tokens_make_ring(const struct coord *c, const struct job *job,
                       uint64_t generation, Sluice__V1__JobToken *out);
 

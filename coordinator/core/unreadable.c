@@ -5,7 +5,7 @@
 
 #include "common/base/mem.h"
 
-// As little as a job has to have.
+// Makes the smallest spec that a job must have.
 static Sluice__V1__JobSpec *no_spec(void)
 {
     Sluice__V1__JobSpec *spec = wire_new(&sluice__v1__job_spec__descriptor);
@@ -19,7 +19,7 @@ static Sluice__V1__JobSpec *no_spec(void)
     return NULL;
 }
 
-// What is said of it; the numbers of the row are good.
+// Makes the status of the stand-in; the numbers of the row are good.
 static Sluice__V1__JobStatus *last_words(const struct journal_job *row,
                                          const struct job *job)
 {
