@@ -12,7 +12,7 @@
 #include "common/base/buf.h"
 #include "common/base/status.h"
 
-// Both append to `out`.
+// Append the text of n bytes, or the bytes of a text, to `out`.
 enum sl_err base64_encode(struct buf *out, const void *bytes, size_t n);
 enum sl_err base64_decode(struct buf *out, const char *text, size_t len);
 

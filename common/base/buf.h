@@ -31,7 +31,7 @@ void buf_init(struct buf *b);
 void buf_release(struct buf *b); // leaves an empty buffer
 void buf_reset(struct buf *b);   // len = 0, keeps the memory
 
-// Space for `more` bytes after len, and the 0 behind them.
+// Allocates space for `more` bytes after len, and the 0 behind them.
 enum sl_err buf_reserve(struct buf *b, size_t more);
 
 // Lengthens by n bytes of unknown content; NULL when out of memory. The

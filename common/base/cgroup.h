@@ -6,7 +6,7 @@
 // Threads  any.
 // Memory   the caller's struct.
 // Units    bytes.
-// Errors   what the kernel does not say is 0 or "".
+// Errors   a figure that the kernel does not give is 0 or "".
 #ifndef COMMON_BASE_CGROUP_H
 #define COMMON_BASE_CGROUP_H
 
@@ -21,8 +21,8 @@ struct cgroup_memory {
     char oom_file[CGROUP_PATH]; // file that counts them; "": nothing does
 };
 
-// Reads both for this process. `root` is a folder that stands for / in tests,
-// else "".
+// Reads the limit and the kills of this process's group. `root` is a folder
+// that stands for / in tests, else "".
 void cgroup_memory(struct cgroup_memory *out, const char *root);
 
 #endif

@@ -35,7 +35,7 @@ static inline uint64_t sl_wall_us(const struct sl_clock *c)
     return c->wall_us(c);
 }
 
-// Stands still until it is moved. &fake.clock is the clock.
+// A clock that stands still until a test moves it. &fake.clock is the clock.
 struct clock_fake {
     struct sl_clock clock;
     _Atomic uint64_t now_us;
@@ -46,7 +46,7 @@ void clock_fake_init(struct clock_fake *f, uint64_t now_us, uint64_t wall_us);
 void clock_fake_advance_us(struct clock_fake *f, uint64_t us); // both clocks
 void clock_fake_advance_ms(struct clock_fake *f, uint64_t ms);
 
-// "2026-07-01T12:34:56.123456Z". `out` has space for 28 bytes.
+// Writes "2026-07-01T12:34:56.123456Z" to `out`.
 #define CLOCK_RFC3339 28
 void sl_rfc3339(char out[CLOCK_RFC3339], uint64_t wall_us);
 

@@ -14,7 +14,7 @@
 // Continues `crc` (0 at the start) over n bytes.
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 
-// The table's answer, whatever the processor has: for tests.
+// Computes the same by table on any processor, for tests.
 uint32_t crc32c_table(uint32_t crc, const void *bytes, size_t n);
 
 // TFRecord stores a masked CRC, since a CRC of data that holds CRCs is weak.

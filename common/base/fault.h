@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/fault.h -- named places where bad luck may strike.
+// common/base/fault.h -- named places where a test can inject a fault.
 //
 // FAULT("snap.rename") marks a durable or visible step, at the line. In a build
 // with SLUICE_FAULTS (cmake -DSLUICE_TESTING=ON) the binary lists its points
@@ -31,7 +31,7 @@ struct fault_point {
     unsigned reached; // times, atomically
 };
 
-// Does what is armed for the point; SL_EIO if that is `error`.
+// Carries out the act that is armed for the point; returns SL_EIO for `error`.
 enum sl_err fault_reached(struct fault_point *point);
 
 // Each point is an entry of a linker section: all are known without running.

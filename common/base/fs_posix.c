@@ -41,7 +41,8 @@ static enum sl_err injected(struct sl_error *err, const char *call,
     return sl_fail(err, SL_EIO, "%s: %s: injected error", path, call);
 }
 
-// It can be opened for reading, and every read of it fails.
+// Returns true for a folder: it can be opened for reading, but every read of it
+// fails.
 static bool is_folder(int fd)
 {
     struct stat st;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/histogram.h -- how often a number fell where.
+// common/base/histogram.h -- counts of a number's values, by ranges.
 //
 // Counting takes no lock and no allocation: two relaxed additions, of whoever
 // measures; the one who reads sees each of them once, though not all at one
@@ -10,8 +10,8 @@
 //
 // Threads  any.
 // Memory   values; static or part of their owner.
-// Units    integers of whatever is measured: microseconds, updates. `unit` says
-//          how many of what is shown one of them is: 1e-6 s.
+// Units    integers in the unit of the measured number: microseconds, updates.
+//          `unit` is one of them in the unit that is shown: 1e-6 s.
 #ifndef COMMON_BASE_HISTOGRAM_H
 #define COMMON_BASE_HISTOGRAM_H
 
@@ -27,8 +27,8 @@ struct histogram {
     _Atomic uint64_t count[HISTOGRAM_BOUNDS + 1]; // the last: above all bounds
 };
 
-// 0.5 ms to 30 s, in microseconds; 0 to 256 updates (fewer bounds: the rest are
-// UINT64_MAX, and not shown).
+// Bounds from 0.5 ms to 30 s, in microseconds, and from 0 to 256 updates (fewer
+// bounds: the rest are UINT64_MAX, and not shown).
 extern const uint64_t histogram_durations[HISTOGRAM_BOUNDS];
 extern const uint64_t histogram_updates[HISTOGRAM_BOUNDS];
 
@@ -41,6 +41,7 @@ extern const uint64_t histogram_updates[HISTOGRAM_BOUNDS];
         .bounds = histogram_updates, .unit = 1                                 \
     }
 
+// Counts one value; any thread, without a lock.
 void histogram_add(struct histogram *h, uint64_t value);
 
 #endif

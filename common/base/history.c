@@ -60,7 +60,7 @@ void history_open(const char *role, const char *node)
         shared.bytes_fd = open_file(folder, "payloads");
 }
 
-// One piece, whole.
+// Writes one piece to the side file, whole.
 static void keep_locked(const uint8_t *bytes, size_t n)
 {
     while (n > 0) {

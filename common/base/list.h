@@ -5,7 +5,7 @@
 // is in at most one list. A node that is in none has next == NULL, so that
 // list_on tells; list_remove of such a node does nothing.
 //
-// Threads  whoever owns the list.
+// Threads  those of the list's owner.
 #ifndef COMMON_BASE_LIST_H
 #define COMMON_BASE_LIST_H
 
@@ -70,7 +70,7 @@ static inline void list_remove(struct list_node *n)
     n->prev = n->next = NULL;
 }
 
-// NULL when the list is empty.
+// Return the first and the last node; NULL when the list is empty.
 static inline struct list_node *list_first(struct list *l)
 {
     return list_empty(l) ? NULL : l->head.next;
@@ -81,7 +81,7 @@ static inline struct list_node *list_last(struct list *l)
     return list_empty(l) ? NULL : l->head.prev;
 }
 
-// NULL after the last.
+// Returns the node after `n`; NULL after the last.
 static inline struct list_node *list_next(struct list *l, struct list_node *n)
 {
     return n->next == &l->head ? NULL : n->next;

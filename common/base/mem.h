@@ -21,8 +21,8 @@
 #include <stdint.h>
 #include <stdbool.h>
 
-// As in C, except that size 0 gives a pointer that is not NULL, and that
-// count * size is checked for overflow.
+// Allocate as in C, except that size 0 gives a pointer that is not NULL, and
+// that count * size is checked for overflow.
 void *sl_malloc(size_t bytes);
 void *sl_calloc(size_t count, size_t size);
 void *sl_realloc(void *old, size_t bytes); // on NULL `old` is still valid
@@ -32,25 +32,25 @@ void sl_free(void *p); // NULL is allowed
 char *sl_strdup(const char *text);
 char *sl_strndup(const char *text, size_t len);
 
-// `bytes` rounded up to whole cache lines, aligned to `align` (a power of
-// two, at least 64). For parameters and activations.
+// Allocates `bytes` rounded up to whole cache lines, aligned to `align` (a
+// power of two, at least 64), for parameters and activations.
 void *sl_aligned(size_t align, size_t bytes);
 
-// The n-th allocation from now, and every later one, fails; 0: none does.
+// Makes the n-th allocation from now, and every later one, fail; 0: none fails.
 // Process-wide, for tests.
 void sl_mem_fail_at(uint64_t n);
 
-// True if an allocation was refused since sl_mem_fail_at(n > 0); switches the
-// point of failure off.
+// Returns true if an allocation was refused since sl_mem_fail_at(n > 0), and
+// switches the point of failure off.
 bool sl_mem_failed(void);
 
-// Pages that are freed stay the process's: freed tensors are taken again at
-// once, and giving their pages back and faulting them in anew costs more than
-// the copy. Process-wide; again does nothing more.
+// Keeps freed pages in the process: freed tensors are allocated again at once,
+// and giving their pages back and faulting them in anew costs more than the
+// copy. Process-wide; a second call has no effect.
 void sl_mem_keep_freed(void);
 
-// Allocations that live now; successful allocations since the start.
-// For tests.
+// Return the number of live allocations, and of successful ones since the start
+// of the process; for tests.
 uint64_t sl_mem_live(void);
 uint64_t sl_mem_calls(void);
 

@@ -2,14 +2,14 @@
 // common/base/num.h -- arithmetic on counts.
 //
 // Threads  pure.
-// Units    whatever is counted.
+// Units    any count.
 // Errors   none: neither can overflow.
 #ifndef COMMON_BASE_NUM_H
 #define COMMON_BASE_NUM_H
 
 #include <stdint.h>
 
-// How many pieces of `each` (not 0) hold n.
+// Returns the number of pieces of `each` (not 0) that hold n.
 static inline uint64_t sl_ceil_div(uint64_t n, uint64_t each)
 {
     return n / each + (n % each != 0);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/offset.h -- how far the clock of a peer is from ours, by what it
-// says at times anyway.
+// common/base/offset.h -- the offset between a peer's clock and ours, from
+// times in its messages.
 //
-// The peer says when it sent message n, by its clock, and with a later one when
-// it got our answer to n. We answered at once, by our clock, somewhere between;
-// the middle is wrong by half of the round trip at most. Of the last round
-// trips the shortest is believed: longer ones waited somewhere, and old ones
-// are of clocks that have drifted since.
+// The peer tells when it sent message n, by its clock, and in a later message
+// when it got our answer to n. We answered at once, by our clock, somewhere
+// between; the middle is wrong by half of the round trip at most. The shortest
+// of the last round trips is used: longer ones waited somewhere, and in older
+// ones the clocks have drifted since.
 //
 // Threads  one at a time.
-// Memory   none; all zeroes is one that knows nothing.
+// Memory   none; all zeroes is an offset without measurements.
 // Units    microseconds; ours = theirs + offset.
-// Errors   what a peer cannot have meant is left out.
+// Errors   impossible times of a peer are left out.
 #ifndef COMMON_BASE_OFFSET_H
 #define COMMON_BASE_OFFSET_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define OFFSET_BEATS 4  // whose answers may be on their way
-#define OFFSET_TRIPS 16 // of which the shortest is believed
+#define OFFSET_BEATS 4  // messages with answers on their way
+#define OFFSET_TRIPS 16 // round trips that are kept
 
 struct offset {
     struct {
@@ -29,18 +29,19 @@ struct offset {
         int64_t offset_us;
         uint64_t trip_us; // plus 1; 0: none
     } trips[OFFSET_TRIPS];
-    unsigned beat, trip; // the next ones
+    unsigned beat, trip; // next places to fill
 };
 
-// Message `seq` (not 0), sent at `sent_us` of theirs, came at `came_us` of
-// ours, and was answered at once.
+// Notes that message `seq` (not 0), sent at `sent_us` of their clock, came at
+// `came_us` of ours, and was answered at once.
 void offset_came(struct offset *o, uint64_t seq, uint64_t sent_us,
                  uint64_t came_us);
 
-// Our answer to `seq` came to them at `heard_us` of theirs.
+// Notes that our answer to `seq` reached them at `heard_us` of their clock.
 void offset_heard(struct offset *o, uint64_t seq, uint64_t heard_us);
 
-// False: nothing is known yet. *trip_us: twice as far as it may be wrong.
+// Sets *offset_us; *trip_us is twice its largest error. Returns false if no
+// round trip was measured yet.
 bool offset_best(const struct offset *o, int64_t *offset_us, uint64_t *trip_us);
 
 #endif

@@ -8,7 +8,7 @@
 // Threads  any; a struct pairs belongs to one.
 // Memory   a value, on the caller's stack.
 // Units    bytes.
-// Errors   what does not fit is left out, pair by pair; the line stays whole.
+// Errors   a pair that does not fit is left out; the line stays whole.
 #ifndef COMMON_BASE_PAIRS_H
 #define COMMON_BASE_PAIRS_H
 
@@ -33,13 +33,13 @@ struct pairs_args {
 void pairs_bytes(struct pairs *l, const char *bytes, size_t n);
 void pairs_str(struct pairs *l, const char *text);
 
-// A JSON string, valid whatever the bytes are.
+// Appends a JSON string, valid for any bytes.
 void pairs_quoted(struct pairs *l, const char *text);
 
-// ` key=value` each, or `,"key":value`.
+// Appends each pair of `fmt` as ` key=value`, or as `,"key":value` in JSON.
 void pairs_add(struct pairs *l, const char *fmt, struct pairs_args *a);
 
-// The closing brace, if it is JSON, and the newline.
+// Appends the closing brace, if it is JSON, and the newline.
 void pairs_end(struct pairs *l);
 
 #endif

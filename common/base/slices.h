@@ -3,11 +3,11 @@
 //
 // The payload of a message arrives as pieces of 8 to 64 KiB which are cut at
 // arbitrary bytes: an element may straddle two pieces and need not be
-// aligned. Nobody joins them: `slices_runs` walks over whole elements, run by
-// run, and hands a straddling element out of a small carry.
+// aligned. The pieces are never joined: `slices_runs` walks over whole
+// elements, run by run, and returns a straddling element out of a small carry.
 //
-// Threads  a value; whoever owns the bytes decides.
-// Memory   everything is borrowed; nothing is ever freed here.
+// Threads  a value; the owner of the bytes decides.
+// Memory   all bytes are borrowed; these functions free no memory.
 // Units    bytes, or elements of `element_bytes` where it says so.
 #ifndef COMMON_BASE_SLICES_H
 #define COMMON_BASE_SLICES_H
@@ -32,30 +32,33 @@ struct sl_slices {
 };
 #define SL_SLICES_NONE ((struct sl_slices){NULL, 0, 0, 0})
 
-// All of a list; all of one slice (which must outlive the result).
+// Return all bytes of a list of slices, or of one slice (which must outlive the
+// result).
 struct sl_slices slices_all(const struct sl_slice *at, size_t count);
 struct sl_slices slices_one(const struct sl_slice *one);
 
-// SL_ERANGE unless offset + bytes <= s->bytes. `out` may be `s`.
+// Sets *out to `bytes` bytes of *s from `offset` on. SL_ERANGE unless offset +
+// bytes <= s->bytes. `out` may be `s`.
 enum sl_err slices_sub(struct sl_slices *out, const struct sl_slices *s,
                        size_t offset, size_t bytes);
 
 // Copies all bytes to `to`, which has space for s->bytes.
 void slices_copy(void *to, const struct sl_slices *s);
 
-// A place in a list.
+// Position in a list of slices.
 struct slices_cursor {
     const struct sl_slice *at; // the current slice, if left > 0
-    size_t offset;             // into it
-    size_t left;               // bytes left in all
+    size_t offset;             // position in the current slice
+    size_t left;               // bytes left in all slices
 };
 
 void slices_cursor_init(struct slices_cursor *c, const struct sl_slices *s);
 
-// Copies n bytes out. SL_ERANGE, and nothing moves, if fewer are left.
+// Copies n bytes to `to` and steps over them. SL_ERANGE if fewer are left; then
+// the cursor stays.
 enum sl_err slices_take(struct slices_cursor *c, void *to, size_t n);
 
-// The bytes from here to the end of the current piece, at most `max`, and
+// Returns the *n bytes up to the end of the current piece, at most `max`, and
 // steps over them. NULL and *n = 0 at the end.
 const uint8_t *slices_next(struct slices_cursor *c, size_t max, size_t *n);
 
@@ -67,12 +70,12 @@ struct slices_runs {
     uint8_t carry[SLICES_ELEMENT_MAX]; // an element that straddled pieces
 };
 
-// SL_EINVAL unless 1 <= element_bytes <= 16 divides s->bytes.
+// Begins a walk. SL_EINVAL unless 1 <= element_bytes <= 16 divides s->bytes.
 enum sl_err slices_runs_init(struct slices_runs *it, const struct sl_slices *s,
                              size_t element_bytes);
 
-// The next run of 1 to `max` elements; NULL at the end. A run may be
-// unaligned: read it with memcpy or unaligned loads. It holds until the next
+// Returns the next run of 1 to `max` elements; NULL at the end. A run may be
+// unaligned: read it with memcpy or unaligned loads. It is valid until the next
 // call.
 const void *slices_runs_next(struct slices_runs *it, size_t max,
                              size_t *elements);

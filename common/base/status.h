@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/status.h -- what went wrong, in one vocabulary.
+// common/base/status.h -- error codes and texts, the same in all of Sluice.
 //
 // A function that can fail returns enum sl_err; SL_OK is 0. If it also takes a
-// `struct sl_error *err` (always last), then on failure it says there which
-// tensor, peer or path it was about; on success it leaves *err alone, and NULL
-// is always allowed. Library code never logs an error it also returns: the
+// `struct sl_error *err` (always last), then on failure *err names the tensor,
+// peer or path that failed; on success *err stays unchanged, and NULL is always
+// allowed. Library code never logs an error it also returns: the
 // function that ends the story, in an api.c or main.c, logs it once.
 // Numbers cross the wire: append, never reorder. The gRPC status beside each
 // code is what a client in another language sees.
@@ -49,9 +49,9 @@ enum sl_err {
         SL_ERR_COUNT
 };
 
-#define SL_ERROR_TEXT 1000 // lists of all that is known are long
+#define SL_ERROR_TEXT 1000 // long enough for lists of all known names
 
-// What failed, where, and (where one can say) what to do next: one sentence
+// An error: what failed, where, and if possible what to do next. One sentence
 // without a full stop, e.g. "examples/a.yaml:7: unknown key 'modle'; did you
 // mean 'model'?".
 struct sl_error {
@@ -68,22 +68,23 @@ struct sl_error {
 enum sl_err sl_fail(struct sl_error *err, enum sl_err code, const char *fmt,
                     ...) __attribute__((format(printf, 3, 4)));
 
-// Puts "prefix: " before the text that is there: where it happened.
+// Puts "prefix: " before the text of *err, to say where the error happened.
 enum sl_err sl_prefix(struct sl_error *err, enum sl_err code, const char *fmt,
                       ...) __attribute__((format(printf, 3, 4)));
 
-// "SL_EINVAL", and the sentence of the table. Unknown codes have words too.
+// Return "SL_EINVAL", and the sentence of the table; never NULL.
 const char *sl_err_name(enum sl_err code);
 const char *sl_err_text(enum sl_err code);
 
-// The gRPC status number of a code, and the code nearest to a gRPC status.
+// Return the gRPC status number of a code, and the code nearest to a status.
 int sl_err_to_grpc(enum sl_err code);
 enum sl_err sl_err_from_grpc(int grpc_status);
 
-// True for what may go away by itself: EUNAVAIL, ETIMEDOUT, EBUSY, ELOST.
+// Returns true for errors that may pass: EUNAVAIL, ETIMEDOUT, EBUSY, ELOST.
 bool sl_err_transient(enum sl_err code);
 
-// errno as a code: ENOENT, ENOSPC (SL_EIO), EACCES (SL_EDENIED) and so on.
+// Returns the code of an errno: ENOENT, ENOSPC (SL_EIO), EACCES (SL_EDENIED)
+// and so on.
 enum sl_err sl_err_from_errno(int errnum);
 
 #define sl_container_of(ptr, type, member)                                     \

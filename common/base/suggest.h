@@ -7,12 +7,12 @@
 
 #include <stddef.h>
 
-// Insertions, deletions, replacements and swaps of neighbours between two
-// words; words longer than 63 bytes compare by their first 63.
+// Returns the number of insertions, deletions, replacements and swaps of
+// neighbours between two words; longer words compare by their first 63 bytes.
 unsigned sl_edit_distance(const char *a, const char *b);
 
-// The word nearest to `word`, if it is near enough to be meant (at most a
-// third of the letters differ, at least one may); else NULL.
+// Returns the nearest of `n` words to `word`, if at most a third of its letters
+// differ (one may in any case); else NULL.
 const char *sl_suggest(const char *word, const char *const *from, size_t n);
 
 #endif

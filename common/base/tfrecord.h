@@ -14,7 +14,9 @@
 #include "common/base/buf.h"
 
 #define TFRECORD_HEAD 12 // bytes before those of the record
-#define TFRECORD_TAIL 4  // and behind them
+#define TFRECORD_TAIL 4  // bytes behind the record
+
+// Appends one record of n bytes to `out`.
 
 enum sl_err tfrecord_append(struct buf *out, const void *bytes, size_t n);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/base/usage.h -- what this process and its host have used, as the
-// kernel counts it.
+// common/base/usage.h -- processor time, memory and network traffic of this
+// process and its host, as the kernel counts them.
 //
 // Threads  any.
 // Units    microseconds of processor time; bytes. Counts rise from the start of
 //          the process, those of the network from the start of the host.
-// Errors   what the kernel does not say is 0.
+// Errors   a figure that the kernel does not give is 0.
 #ifndef COMMON_BASE_USAGE_H
 #define COMMON_BASE_USAGE_H
 
@@ -18,7 +18,7 @@ struct usage {
     uint64_t sent_bytes, received_bytes;
 };
 
-// Returns what is used by now.
+// Returns the figures of now.
 struct usage usage_read(void);
 
 #endif

@@ -92,8 +92,8 @@ static int open_socket(const struct addrinfo *at)
 
     if (fd < 0)
         return -1;
-    // So that it can start again at once; two that listen still exclude each
-    // other.
+    // A daemon can then start again at once; two listening sockets on one port
+    // still exclude each other.
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (at->ai_family == AF_INET6) // [::] takes IPv4 too, whatever the sysctl
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));

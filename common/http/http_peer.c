@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// common/http/http_peer.c -- connections: who is let in, and for how long.
+// common/http/http_peer.c -- accepts connections and limits their number and
+// time.
 //
 // There is always room for one more: when all connections are taken, the one
-// that has waited longest since its beginning or its last answer goes. Streams
-// stay (they have a limit of their own, which is lower), and who comes from
-// another host sends away nobody of this one: probes come from there.
+// that has waited longest since its beginning or its last answer is closed.
+// Streams stay (they have a lower limit of their own), and a client of another
+// host never displaces one of this host: probes come from here.
 //
-// The daemon works when its epoll descriptor can be read, and when it says so
-// itself (a timeout, or bytes that it has read and not yet looked at: then its
-// timeout is 0). Whatever runs it asks for that time afterwards.
+// MHD's daemon works when its epoll descriptor can be read, and at a time that
+// it tells (a timeout, or bytes that it has read and not yet parsed: then its
+// timeout is 0). Each caller of http_run asks for that time afterwards.
 //
-// It does not accept: at its limit of connections, or of descriptors, it takes
-// its listening socket out of its epoll set until it is run again, and after
-// the last of those connections nothing runs it. So we do.
+// MHD's daemon does not accept connections itself: at its limit of connections,
+// or of descriptors, it would take its listening socket out of its epoll set
+// until its next run, and after the last connection it would never run. So
+// on_knock accepts.
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -143,7 +143,8 @@ static enum sl_err read_restarts(struct launch_plan *plan,
 
 // ---- Slurm
 
-// Of a step that has not all of the job's nodes, SLURM_NODEID counts its own.
+// Reads the nodes of the step: in a step on some of the job's nodes,
+// SLURM_NODEID counts the step's nodes.
 static enum sl_err slurm_nodes(struct hostlist *out, struct launch_plan *plan,
                                const struct launch_asked *asked, unsigned *node,
                                struct sl_error *err)

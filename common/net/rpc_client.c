@@ -333,7 +333,8 @@ static bool may_overtake_locked(struct rpc_channel *ch,
            rpc_lanes_express(&ch->lanes);
 }
 
-// It may go, and has not begun. Its call belongs to a connection.
+// Moves a call that may start to its lane: core's call belongs to a connection,
+// so the express lane needs a new one.
 static void board_locked(struct client_call *c)
 {
     grpc_call *usual = c->call;
@@ -508,7 +509,7 @@ bool rpc_channel_adopted(struct rpc_channel *ch)
     return alive;
 }
 
-// It was not started.
+// Moves a call that the link did not start to the usual lane.
 static void leave_link(struct client_call *c, const char *method)
 {
     struct rpc_channel *ch = c->channel;

@@ -166,7 +166,7 @@ static void send_locked(const struct kept *k, rpc_faulty_send forward)
     forward(k->channel, k->method, &copy, &k->options);
 }
 
-// One of the kept calls of this channel, or NULL.
+// Returns a random one of the kept calls of this channel; NULL: there is none.
 static struct kept *pick_locked(const struct rpc_channel *ch)
 {
     unsigned from = (unsigned)(draw_locked() % FAULTY_KEPT);

@@ -517,7 +517,8 @@ static void open_stream(struct rpc_call *c)
                      served->arg);
 }
 
-// One certificate fills no disk by what it may not do.
+// Logs a denied call, within the peer's share of lines: a peer must not fill
+// the disk by calls that it may not make.
 static void note_denied(struct rpc_call *c, const struct rpc_peer *peer,
                         const struct sl_error *err)
 {

@@ -156,8 +156,8 @@ static enum sl_err check_days(const X509 *cert, const char *file,
     return SL_OK;
 }
 
-// One of them has to hold today: while an authority is replaced, the file has
-// the old one and the new one.
+// Checks that one authority of the file is valid today: while an authority is
+// replaced, the file has the old one and the new one.
 static enum sl_err check_authorities(const char *text, const char *file,
                                      struct sl_error *err)
 {

@@ -16,7 +16,7 @@ static void *run(void *arg)
 {
     const struct background *a = arg;
 
-    // Of this thread alone: that is what Linux takes a thread's id for.
+    // Linux takes a thread's id here, and changes that thread alone.
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), BACKGROUND_NICE);
     a->fn(a->arg);
     return NULL;

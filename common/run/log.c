@@ -61,7 +61,7 @@ static void keep(const struct pairs *l)
     pthread_mutex_unlock(&kept.lock);
 }
 
-// Of the oldest whole line.
+// Returns the position of the oldest whole line.
 static uint64_t first_position(void)
 {
     uint64_t at = kept.end - LOG_KEPT;

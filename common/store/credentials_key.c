@@ -25,7 +25,7 @@ void credential_release(struct credential *key)
     *key = (struct credential){NULL, NULL, NULL, 0};
 }
 
-// It becomes a line of a request.
+// Returns true if `text` may stand in a line of a request's header.
 static bool is_word(const char *text)
 {
     for (; *text != '\0'; text++)

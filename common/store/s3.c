@@ -234,7 +234,7 @@ static void rest(uint64_t ms)
         ;
 }
 
-// One try, and what comes of it.
+// Sends a request once, and returns what to do next.
 static enum s3_verdict try_once(struct s3 *s, const struct s3_ask *ask,
                                 struct s3_answer *out, enum sl_err *rc,
                                 struct sl_error *err)

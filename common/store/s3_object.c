@@ -96,7 +96,7 @@ static uint64_t number(const char *text)
     return end == text || *text == '-' ? UINT64_MAX : value;
 }
 
-// Of the header: the ETag, the time, and the size of the whole object.
+// Reads the ETag, the time, and the size of the whole object from the header.
 static bool read_object(const struct web_answer *a, struct s3_object *out)
 {
     char text[128];

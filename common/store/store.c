@@ -10,7 +10,7 @@
 
 #define SCHEME "s3://"
 
-// One for each setup that was ever asked for: there are one or two.
+// A file system for each setup ever used in this process: one or two.
 struct known {
     struct known *next;
     struct s3 *s3;

@@ -100,7 +100,8 @@ static void scale(float *sum, float by, size_t n)
         sum[i] *= by;
 }
 
-// Of what is held, in the order of slots.
+// Copies the steps of held slots to c->steps, in the order of slots, and
+// returns their number. *samples is their sum, *largest their maximum.
 static uint32_t take_steps(struct contributions *c, uint64_t *samples,
                            uint64_t *largest, bool *skip)
 {

@@ -47,7 +47,7 @@ enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
     return SL_OK;
 }
 
-// That its format is one that we read.
+// Checks that the file's format is one that we read.
 static enum sl_err check_format(const struct tensorfile *f,
                                 struct sl_error *err)
 {
@@ -72,7 +72,7 @@ enum sl_err snap_verify(const struct tensorfile *f, struct sl_error *err)
     return rc == SL_OK ? check_format(f, err) : rc;
 }
 
-// That the file is this shard of this job, under its own tag.
+// Checks that the file is this shard of this job, under its own tag.
 static enum sl_err check_whose(const struct tensorfile *f, const struct plan *p,
                                struct wire_tag tag, struct sl_error *err)
 {
@@ -89,7 +89,8 @@ static enum sl_err check_whose(const struct tensorfile *f, const struct plan *p,
     return rc;
 }
 
-// One tensor, at the place in the file that it has in memory.
+// Checks one tensor's type, shape, and place, which is that of the piece in
+// memory.
 static enum sl_err check_tensor(const struct tensorfile *f,
                                 const struct plan *p,
                                 const struct plan_piece *piece, unsigned k,
@@ -226,7 +227,7 @@ static enum sl_err passed_of(const struct tensorfile *f, const char *variable,
     return rc;
 }
 
-// Of most files nothing.
+// Reads the passed updates of each piece, which most files do not have.
 static enum sl_err read_passed(const struct tensorfile *f, const struct plan *p,
                                struct once *o, struct sl_error *err)
 {

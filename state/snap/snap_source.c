@@ -8,7 +8,7 @@
 //
 // One counted set stands for all rows of a shard. So the files must have
 // counted the same steps, with the same result: the coordinator does not
-// accept a job for which that is not so, and here nothing is believed of it.
+// accept a job for which that is not so, and this code checks it again.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

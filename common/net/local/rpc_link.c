@@ -151,7 +151,7 @@ static bool too_large(const struct rpc_link_call *call,
     return p->head.said == SL_OK && p->head.total > call->max_reply_bytes;
 }
 
-// Of an answer in several packets. SL_EBUSY: there is more to come.
+// Adds a packet to an answer in several packets. SL_EBUSY: more are to come.
 static enum sl_err gather(struct rpc_link_call *call,
                           const struct rpc_sock_packet *p)
 {

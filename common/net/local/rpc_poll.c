@@ -277,7 +277,7 @@ void rpc_poll_want(struct rpc_poll *poll, unsigned events)
 {
     struct epoll_event ev = {.events = events, .data.ptr = poll};
 
-    // One that has left meanwhile wants nothing.
+    // Fails without effect for a poll that has left meanwhile.
     (void)epoll_ctl(poll->poller->epoll, EPOLL_CTL_MOD, poll->fd, &ev);
 }
 
