@@ -26,6 +26,7 @@ struct local_region {
     struct list_node node; // in its peer's list; the loop's
 };
 
+// Makes an empty table.
 void local_table_init(struct local_table *t);
 void local_table_release(struct local_table *t); // must be empty
 

@@ -76,7 +76,8 @@ void hosted_unpin(struct hosted *h);
 // Takes a shard out of the roster; its jobs on the pool end by themselves.
 void hosted_drop(struct hosted *h);
 
-// roster_send.c: messages.
+// roster_send.c: sends a shard's hello: its state, and its counts or why it
+// failed.
 void hosted_send_hello(struct hosted *h);
 
 // Tells that the shard knows the rates, up to the one that begins with this
@@ -84,12 +85,15 @@ void hosted_send_hello(struct hosted *h);
 void hosted_send_rates(struct hosted *h, uint64_t closure);
 // Sends the last report of a shard, which is closed before.
 void hosted_send_last(struct hosted *h);
+// Reports a snapshot that was written for `request`.
 void hosted_send_snapshot(struct hosted *h, uint64_t request,
                           const struct snap_written *w);
 // Sends a heartbeat that reports `admitted` shards.
 void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining);
+// Tells that all files of a job were deleted.
 void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid);
+// Tells that the snapshot of `request` was not written, and why.
 void roster_send_no_snapshot(struct roster *r, uint64_t job,
                              uint64_t job_incarnation, uint32_t shard,
                              uint64_t request, const char *why);

@@ -48,8 +48,8 @@ static void write_file(void *arg)
                            s->incarnation, &s->written, &s->err);
 }
 
-// Writes a snapshot; on a pool thread. While the server ends, no call competes
-// and the file is waited for: then the write gets all of the disk.
+// Writes a snapshot; on a pool thread. In the background, unless the server
+// ends and waits for the file: then no calls are slowed down by it.
 static void snap_work(void *arg)
 {
     const struct snapping *s = arg;
@@ -273,7 +273,7 @@ static void delete_work(void *arg)
 {
     struct collect *c = arg;
 
-    // else its files would come back later
+    // Else its files would come back later.
     c->rc = roster_store(c->roster, &c->err);
     if (c->rc == SL_OK)
         c->rc = snap_delete_job(c->roster->setup.fs, c->folder, c->job, c->uid,

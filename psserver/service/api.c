@@ -19,7 +19,7 @@ struct api {
     struct api_setup setup;
     struct rounds rounds;
     struct {
-        // files being opened, between I/O thread and loop
+        // Files being opened, between I/O thread and loop.
         _Atomic unsigned opening;
         _Atomic bool stopped;
         struct figures figures;
@@ -158,7 +158,7 @@ static enum sl_err push(struct api *api, const struct rpc_call *call,
         rc = find(api, m.job, m.shard, &shard, err);
     if (rc == SL_OK)
         rc = check_token(api, call, shard, m.job_incarnation, &m.token, err);
-    // the Ask before showed its proof
+    // The Ask before showed its proof.
     m.unproven = tokens_want_proof(api->setup.tokens);
     if (rc == SL_OK) {
         rc = exchange_push(&x, api->setup.local, shard, &m, fresh, err);

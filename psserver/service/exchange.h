@@ -54,6 +54,7 @@ static inline bool exchange_in_shm(const struct exchange *x)
 
 // Puts parameters that go as bytes behind the head of a message.
 void exchange_reply(struct exchange *x, struct rpc_msg *msg, size_t bytes);
+// Gives back the buffers and the region that the exchange still holds.
 void exchange_end(struct exchange *x);
 
 #endif

@@ -21,7 +21,7 @@ static int larger_first(const void *a, const void *b)
 
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    // in the list's order, so that the plan is always the same
+    // In the list's order, so that the plan is always the same.
     return x < y ? -1 : x > y;
 }
 

@@ -9,7 +9,7 @@
 #include "common/run/log.h"
 #include "worker/compile/compile_build.h"
 
-// least workspace that speeds plans up
+// Least workspace that speeds plans up.
 #define LEAST_WORKSPACE ((size_t)1 << 20)
 
 // ---- memory

@@ -113,6 +113,7 @@ enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
 // Returns true if the backend does `fused` at least as well as `plain`.
 bool compile_fuses(struct build *b, const struct kern_desc *fused,
                    const struct kern_desc *plain);
+// Frees what is known of plans; the program keeps its own.
 void compile_plans_release(struct build *b);
 
 // Adds `epilogue` to an op and returns true, if the backend does it at least as
@@ -287,14 +288,14 @@ void compile_narrow(struct build *b, uint32_t i);
 void compile_view_forward(struct build *b, uint32_t i);
 void compile_view_backward(struct build *b, uint32_t i);
 
-// ---- compile_rows.c
+// ---- compile_rows.c: layer norm and embedding, both directions
 
 void compile_layer_norm_forward(struct build *b, uint32_t i);
 void compile_layer_norm_backward(struct build *b, uint32_t i);
 void compile_embedding_forward(struct build *b, uint32_t i);
 void compile_embedding_backward(struct build *b, uint32_t i);
 
-// ---- compile_attention.c
+// ---- compile_attention.c: attention, both directions
 
 void compile_attention_forward(struct build *b, uint32_t i);
 void compile_attention_backward(struct build *b, uint32_t i);

@@ -198,7 +198,7 @@ static void unscale(struct build *b, uint32_t i, int64_t count, uint32_t from,
                     enum kern_dtype given, uint32_t to)
 {
     uint32_t inverse = compile_at(b, PROGRAM_UNSCALE, 0, sizeof(float));
-    // its counts are not used
+    // Its counts are not used.
     uint32_t stats = compile_tensor(b, 2 * sizeof(double));
     struct kern_desc d;
 

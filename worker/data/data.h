@@ -86,6 +86,7 @@ enum sl_err data_open(struct data **out, const struct data_source *source,
                       const struct data_want *want, struct sl_error *err);
 void data_free(struct data *d); // NULL is allowed
 
+// Returns the number of samples.
 uint64_t data_samples(const struct data *d);
 
 // Returns a hash of format, base names, sizes, shapes and the number of

@@ -64,6 +64,7 @@ struct array {
     char *path;           // owned; for errors and the hash
 };
 
+// Returns the bytes of an element.
 size_t array_type_bytes(enum array_type type);
 
 // Computes rows, row_elements, row_bytes and bytes from type, nd and dim.
@@ -107,9 +108,9 @@ double array_double(const struct array *a, const uint8_t *raw);
 
 void array_release(struct array *a); // all zeroes is allowed
 
-// The readers. Each fills *out (from all zeroes); on failure *out is empty.
-// `pulse` (or NULL) beats with each piece, and stops the reading when it is
-// over.
+// Open a file of one format. Each fills *out (from all zeroes); on failure *out
+// is empty. `pulse` (or NULL) beats with each piece, and stops the reading when
+// it is over.
 enum sl_err array_open_idx(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);

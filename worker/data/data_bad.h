@@ -36,6 +36,7 @@ struct data_bad;
 // Makes a list of at most `most` bad samples, with one reference; NULL without
 // memory.
 struct data_bad *bad_new(uint32_t most);
+// Take and drop a reference.
 struct data_bad *bad_ref(struct data_bad *b);
 void bad_unref(struct data_bad *b);
 

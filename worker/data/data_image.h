@@ -32,8 +32,8 @@
 #define IMAGE_FILE_BYTES ((uint64_t)64 << 20)
 #define IMAGE_SIDE 16384
 #define IMAGE_PIXELS 100000000
-// An image of more bytes than IMAGE_RATIO_FROM may have IMAGE_RATIO times the
-// file's bytes.
+// An image of more than IMAGE_RATIO_FROM bytes has at most IMAGE_RATIO times
+// the bytes of its file.
 #define IMAGE_RATIO 100
 #define IMAGE_RATIO_FROM ((size_t)16 << 20)
 
@@ -69,6 +69,7 @@ enum sl_err image_put(struct image *im, uint32_t height, uint32_t width,
 
 // ---- between the files data_image*.c
 
+// Decode a file of one format into im->rgb.
 enum sl_err image_jpeg(struct image *im, const uint8_t *bytes, size_t n,
                        struct sl_error *err);
 enum sl_err image_png(struct image *im, const uint8_t *bytes, size_t n,

@@ -42,6 +42,7 @@ struct inflate_source {
 
 struct inflater;
 
+// Makes an inflater of `from`, which is copied; it has read nothing yet.
 enum sl_err inflater_new(struct inflater **out,
                          const struct inflate_source *from,
                          struct sl_error *err);
@@ -59,6 +60,7 @@ enum sl_err inflater_rows(struct inflater *s, struct array *a,
 // Returns the CRC-32 of all that was read.
 uint32_t inflater_crc(const struct inflater *s);
 
+// Returns the pulse of its source; may be NULL.
 struct pulse *inflater_pulse(const struct inflater *s);
 
 #endif

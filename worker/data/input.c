@@ -642,7 +642,7 @@ enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
             break;
         pthread_cond_wait(&in->changed, &in->lock);
     }
-    // drops batches of steps that were skipped
+    // Drops batches of steps that were skipped.
     freed = drop_locked(in, run, step);
     rc = s->rc;
     enter_locked(s, rc == SL_OK ? SLOT_TAKEN : SLOT_FREE);

@@ -103,6 +103,7 @@ void input_open(struct input *in, struct input_run *run);
 // Waits for the batch of a step and lends it until input_put.
 enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
                       struct batch *out, struct sl_error *err);
+// Gives a batch back: its slot is free for another one.
 void input_put(struct input *in, const struct batch *batch);
 
 // Returns true if the batch of a step has been read, so that input_get does not

@@ -62,7 +62,7 @@ enum sl_err device_place(struct device_program **out, struct device *d,
                          struct program *p, const struct overlap *overlap,
                          const struct overlap_range *ranges,
                          const struct model *clips, struct sl_error *err);
-// NULL is allowed; call device_settle before
+// Frees a program; device_settle comes before. NULL is allowed.
 void device_program_free(struct device_program *p);
 
 // Where the gradients of a step go.
@@ -73,21 +73,28 @@ enum device_way {
     DEVICE_SUMS,  // into a sum with those of other devices: device_sum
 };
 
-// The parts of a step; step.h says what each does.
+// Begins a step with a batch, which is copied to the device; `way`: where its
+// gradients go.
 enum sl_err device_begin(struct device *d, struct device_program *p,
                          const struct batch *batch, enum device_way way,
                          struct sl_error *err);
+// Copies a range of the host's parameters to the device.
 enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
                          struct sl_error *err);
+// Copies all of `params` to the device, unless it holds the vector `name`.
 enum sl_err device_vector(struct device *d, const float *params, uint64_t name,
                           struct sl_error *err);
+// Enqueues ops [first, end), and the copies of gradients to `grads`.
 enum sl_err device_run(struct device *d, float *grads, uint32_t first,
                        uint32_t end, struct pulse *pulse, struct sl_error *err);
+// Waits for the loss, and puts it into the program's stats.
 enum sl_err device_take_stats(struct device *d, struct sl_error *err);
+// Waits until the gradient of a range is in the host's memory.
 enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err);
 // Returns true if the gradient of a range is finite: of a range that was taken,
 // or of a step that is kept, once its loss is known.
 bool device_finite(const struct device *d, uint32_t range);
+// Clips a step that is kept by the norms, and sends its gradients to `grads`.
 enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
                         double global_clipnorm, struct sl_error *err);
 // Sends out the gradients of micro-batches that were held, without another
@@ -109,6 +116,7 @@ void device_part(struct device *d);
 // them). A slice of each range comes out; device_take waits for it.
 enum sl_err device_sum(struct device *d, float *grads, const uint32_t *order,
                        struct sl_error *err);
+// Returns the order in which the ranges of the step under way leave.
 const uint32_t *device_order(const struct device *d);
 // Returns true if our slice of a range that was taken is finite; any thread.
 bool device_sum_finite(const struct device *d, uint32_t range);

@@ -143,6 +143,7 @@ static inline bool device_touches(const struct device_program *p,
 // Lays the checks' words into the block from `at` on; returns where they end.
 size_t device_check_lay(struct device_program *p, size_t at);
 void device_check_put(struct device_program *p); // writes what stays the same
+// Makes the plans of the checks; device_check_free frees them.
 enum sl_err device_check_make(struct device_program *p, struct sl_error *err);
 void device_check_free(struct device_program *p);
 // Enqueues the checks of the ranges that are whole behind a segment.
@@ -152,6 +153,7 @@ enum sl_err device_check_enqueue(struct device_program *p,
 // to be shrunk; then the factors are on their way.
 enum sl_err device_check_send_factors(struct device_program *p, bool *any,
                                       double clipnorm, double global);
+// Enqueues the products of the gradient with the factors.
 enum sl_err device_check_shrink(struct device_program *p);
 
 // Records on `compute` that a range is whole, behind its last op.

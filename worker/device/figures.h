@@ -46,6 +46,7 @@ enum figures_torn {
 // Adds `steps` steps that took us[phase] microseconds in all, each the same
 // part.
 void figures_took(uint64_t steps, const uint64_t us[FIGURES_PHASES]);
+// Add to the counters; figures_loss_scale sets the last scale.
 void figures_steps(enum figures_step what, uint64_t n);
 void figures_samples(uint64_t n);
 void figures_staleness(uint64_t updates);

@@ -57,6 +57,8 @@ enum sl_err resident_read(struct resident *r, unsigned array, uint64_t first,
 // must not change until resident_free_gradient.
 enum sl_err resident_gradient(struct resident *r, uint64_t first, uint64_t n,
                               struct sl_error *err);
+// Waits until the host's gradient may be written again; forgets parts of a
+// gradient that were given without an update.
 enum sl_err resident_free_gradient(struct resident *r, struct sl_error *err);
 
 // Makes one update by the gradient that was given, with the constants of each

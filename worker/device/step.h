@@ -67,8 +67,10 @@ struct step_program {
     struct team_program *mates;
 };
 
+// Begins a step of program `p` with a batch.
 enum sl_err step_begin(struct step *s, const struct step_program *p,
                        const struct batch *batch, struct sl_error *err);
+// Tells that the parameters of a range are in s->params.
 enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err);
 // Makes all of s->params fresh, unless the device holds the vector `name` (not
 // 0) already.
@@ -76,12 +78,15 @@ enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);
 // Makes ops in host memory, of this step and of those to come, read their
 // parameters at `params` from now on.
 void step_read_from(struct step *s, float *params);
+// Runs ops [first, end), or enqueues them on a device.
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err);
+// Waits until the program's loss is known.
 enum sl_err step_stats(struct step *s, struct sl_error *err);
 // Returns, after step_stats, the program that has the outputs of part `k` of
 // the batch; parts lie one behind the other. NULL: there are no more.
 const struct program *step_part(const struct step *s, unsigned k);
+// Waits until the gradient of a range is in s->grads, summed over the team.
 enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
 // Returns true if a range's gradient is finite: of a range that was taken; or
 // of a step that is kept, when all ops were run and the loss is known.
@@ -91,6 +96,7 @@ bool step_finite(const struct step *s, uint32_t range,
 enum sl_err step_clip(struct step *s, const struct model *model,
                       double clipnorm, double global_clipnorm,
                       struct sl_error *err);
+// Waits until no op uses the vectors, and forgets what was staged.
 void step_stop(struct step *s);
 
 // Starts copying the next step's batch to a device. The batch is the caller's

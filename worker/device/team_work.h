@@ -61,7 +61,7 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
                              const struct overlap_range *ranges, uint32_t count,
                              struct pulse *pulse, struct sl_error *err);
-// NULL is allowed; no step is under way
+// Frees the mates' programs; no step is under way. NULL is allowed.
 void team_program_free(struct team_program *p);
 
 // Changes the options of a program for a whole batch to those of a member's
@@ -74,15 +74,17 @@ uint32_t team_own(const struct team_job *j, uint32_t batch);
 
 // What the mates need to know of a step.
 struct team_step {
-    // the first member's program, with its numbers set
+    // The first member's program, with its numbers set.
     const struct program *front;
     const struct batch *batch; // the whole batch
     const float *params;       // in host memory
     struct pulse *pulse;
     bool held; // gradients are not taken
 };
+// Begins the mates' parts of a step.
 enum sl_err team_begin(struct team_job *j, struct team_program *p,
                        const struct team_step *s, struct sl_error *err);
+// Tells the mates that a range, or all of the host's vector `name`, is fresh.
 void team_fresh(struct team_job *j, uint32_t range);
 void team_vector(struct team_job *j, uint64_t name);
 // Lets the mates run as far as they can. `all`: the first member runs to its
@@ -93,6 +95,7 @@ void team_run(struct team_job *j, bool all);
 // taken.
 bool team_sums(const struct team_job *j);
 enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err);
+// Waits for the mates' losses and adds them to those of `front`.
 enum sl_err team_stats(struct team_job *j, struct program *front,
                        struct sl_error *err);
 // Returns, after team_stats, mate k's program, with the outputs of the samples
@@ -108,6 +111,7 @@ uint32_t team_ranges(const struct team_job *j); // the step under way's
 // Tells the mates that the first member's device is lost: they shall not wait
 // for it.
 void team_break(struct team_job *j);
+// Ends the step on all mates; a failure of theirs is dropped.
 void team_stop(struct team_job *j);
 
 // Returns false if a mate has no part of this step, so that it cannot copy the
@@ -125,6 +129,7 @@ struct input *team_lender(struct team_job *j, struct batch *out);
 // back.
 bool team_took(struct team_job *j, const struct batch *batch);
 void team_unstage(struct team_job *j);
+// Waits until no mate reads the batch.
 void team_free_batch(struct team_job *j, const struct batch *batch);
 
 #endif

@@ -236,7 +236,7 @@ static void attempt(struct compute *c, struct lease *l)
         return;
     }
     task_run(&env, job, l);
-    // programs and data may have been added
+    // Programs and data may have been added.
     kept_weigh(&c->kept, job, job_bytes(job));
     make_room(c, 0, 0);
 }
@@ -520,9 +520,9 @@ static void recover(struct compute *c)
     }
 }
 
-// Judges the opening of a device that the process before this one lost. While
-// more attempts are allowed, or a worker is to end, the compute thread starts
-// without a device.
+// Judges the opening of a device that the process before this one lost: either
+// it is back, or the thread starts without it and tells COMPUTE_AWAY or
+// COMPUTE_GONE.
 static enum sl_err open_lost(struct compute *c, enum sl_err rc,
                              const struct sl_error *err)
 {

@@ -38,7 +38,7 @@ struct compute_setup {
     // Device name for kern_open: "auto", "cuda:1", "cpu", "ref"; or several
     // devices that compute each step together (team.h): "cuda:0,cuda:1".
     const char *device;
-    // for kern_open; NULL: none; `device` and `options` are copied
+    // For kern_open; NULL: none; `device` and `options` are copied.
     const char *options;
     uint64_t keep_bytes;    // bytes that kept jobs may take (kept.h)
     unsigned input_threads; // reader threads (input_new)

@@ -112,7 +112,7 @@ bool lost_out_of_memory(const struct lease *l)
 
 void lost_advise(struct lease *l)
 {
-    // the advice in compile's error text
+    // The advice in compile's error text.
     static const char half[] = "use a smaller batch";
     const char *said = strstr(l->outcome.err.text, half);
     char text[SL_ERROR_TEXT];

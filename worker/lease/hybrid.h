@@ -53,7 +53,7 @@ struct hybrid {
     // The generation.
     struct group *group; // NULL: alone
     uint32_t members, self;
-    // numbers of the next sum, of the first not waited for
+    // Numbers of the next sum, of the first not waited for.
     uint64_t number, waited;
     uint64_t sent;       // bytes that hybrid_sent has told
     bool lost;           // a sum has failed

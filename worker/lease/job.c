@@ -96,7 +96,7 @@ void job_free(struct job *j)
     if (j == NULL)
         return;
     if (j->device != NULL)
-        // waits until no step uses the vectors
+        // Waits until no step uses the vectors.
         (void)device_settle(j->device, NULL);
     if (j->sync != NULL) {
         record_attach(j->record, NULL);

@@ -31,7 +31,7 @@ enum sl_err job_rank_vectors(struct job *j, struct sl_error *err)
         r->own = sl_aligned(64, n * sizeof(float));
         if (r->own == NULL)
             return sl_fail(err, SL_ENOMEM, "no memory for the gradient");
-        // elements that no op writes stay 0
+        // Elements that no op writes stay 0.
         memset(r->own, 0, n * sizeof(float));
     }
     r->fresh = j->device == NULL ? NULL : device_params(j->device);

@@ -56,7 +56,7 @@ struct outcome {
     bool differs;           // and `facts` describe the set that differs
     uint64_t *incarnations; // of the shards that counted the closure; owned
     uint32_t incarnations_count;
-    // version of the map that names `incarnations`; 0: none
+    // Version of the map that names `incarnations`; 0: none.
     uint64_t map_version;
     bool *held;   // by shard: it holds the push, uncounted (Y3); owned
     bool *closed; // by shard: our push made its round whole; owned

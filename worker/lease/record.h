@@ -46,6 +46,7 @@ enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
 // Lets `r`, of the same job as `before`, go on with the bad samples that were
 // found of its data.
 void record_follow(struct record *r, const struct record *before);
+// Take and drop a reference.
 struct record *record_ref(struct record *r);
 void record_unref(struct record *r);
 

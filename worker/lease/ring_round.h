@@ -67,6 +67,7 @@ struct ring_round {
 // Begins the rounds of a ring lease; round_release ends them.
 void round_init(struct ring_round *r, struct contributor *by,
                 struct lease *lease);
+// Leaves the generation, and frees.
 void round_release(struct ring_round *r);
 
 // Begins a generation, with the state in place: `ranks` ranks, this one's index
@@ -92,7 +93,7 @@ void round_leave(struct ring_round *r);
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
 
-// Notes, for a slot that is whole, the variables that have no gradient in it.
+// Notes the variables that have no gradient in a slot that is whole.
 void round_absent(struct ring_round *r, const bool *absent);
 
 // Returns, for `ahead`, the first r->early parameters as this round leaves

@@ -483,7 +483,7 @@ static bool run_round(struct ring *t, bool *failed)
                    t->round.present);
     lease_say_metrics(&metrics, &t->round.m);
     if (t->over)
-        // the feed's image would keep the last cut from being written
+        // The feed's image would keep the last cut from being written.
         stop_feed(t);
     seat_say_step(t->seat, say_step(t->say, r, &metrics), t->over || holds(t));
     return !t->over;

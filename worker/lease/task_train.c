@@ -38,7 +38,7 @@ struct train {
     struct contribution c;
     struct step step;
     uint32_t op, waited;  // next op; how many of overlap.by_wait are done
-    uint32_t reads_until; // last op that reads a shard that was sent
+    uint32_t reads_until; // op behind the last that reads a shard that was sent
     // clipping, f16, sync: all gradients are computed before any is sent
     bool whole;
     struct hybrid *hybrid; // its group; NULL: it has none
@@ -548,7 +548,7 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
     struct train t = {.env = env,
                       .job = job,
                       .lease = l,
-                      // a second attempt adds to the first
+                      // A second attempt adds to the first.
                       .m = lease_progress(l)};
     struct sync_closure c = {.closure = l->closure,
                              .attempt = l->attempt,

@@ -145,7 +145,7 @@ void host_free(struct host *l)
 void host_stop(struct host *l)
 {
     atomic_store(&l->stopped, true);
-    // wakes our own thread if it sleeps there
+    // Wakes our own thread if it sleeps there.
     for (uint32_t i = 0; i < l->count; i++)
         syscall(SYS_futex, &l->head->line[i].bell, FUTEX_WAKE, INT32_MAX, NULL,
                 NULL, 0);

@@ -38,6 +38,7 @@ struct inbox {
     bool closed;
 };
 
+// Makes an empty inbox.
 void inbox_init(struct inbox *b);
 void inbox_release(struct inbox *b); // inbox_close comes first
 

@@ -48,6 +48,7 @@ struct ranks_of {
 
 struct ranks;
 
+// Makes a service without generations. SL_ENOMEM.
 enum sl_err ranks_new(struct ranks **out);
 void ranks_free(struct ranks *r); // NULL is allowed
 // Returns the service's methods, for the worker's server.
@@ -70,6 +71,7 @@ void ranks_stop_state(struct ranks *r, uint64_t job, uint64_t generation);
 typedef enum sl_err (*ranks_feed_fn)(void *arg,
                                      const Sluice__V1__StateRequest *m,
                                      void *to, struct sl_error *err);
+// Serves the feed of a generation by `fn` until ranks_stop_feed.
 enum sl_err ranks_serve_feed(struct ranks *r, const struct ranks_of *of,
                              ranks_feed_fn fn, void *arg);
 void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation);

@@ -57,7 +57,7 @@
 struct feed_ask {
     uint64_t follower; // a number of the newcomer's own, not 0
     uint32_t part;
-    // the record of the round after `after` is wanted; else the image
+    // The record of the round after `after` is wanted; else the image.
     bool record;
     uint64_t after; // steps that the newcomer has applied
     bool all;       // it has applied them to every part, not this one alone

@@ -306,7 +306,7 @@ static enum sl_err fetch(struct follow *f, const struct kind *kind,
         if (gets[k].rc == SL_OK && bad == SL_OK)
             bad = kind->take(f, i, &gets[k], &took);
         else if (gets[k].into == &f->part[i].record)
-            // a head that is not whole counts as missing
+            // A head that is not whole counts as missing.
             f->part[i].record.magic = 0;
         else if (gets[k].into == &f->part[i].head)
             f->part[i].head.magic = 0;

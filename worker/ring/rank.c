@@ -223,7 +223,7 @@ static void note_round(const struct rank *r, const struct once_step *steps,
             p->job, p->job_uid, r->tag.incarnation, r->tag.sequence, count,
             steps[0].closure, steps[0].step, last->closure, last->step, samples,
             digest, counted_steps(&rank_once(r)->counted));
-    // unused in a build without the history
+    // Unused in a build without the history.
     (void)p, (void)last, (void)samples, (void)digest;
 }
 

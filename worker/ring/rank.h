@@ -107,6 +107,7 @@ struct rank_view {
     struct buf head;
     uint64_t bytes; // length of the view
 };
+// Begins a view of the state of `r`. SL_ENOMEM.
 enum sl_err rank_view_init(struct rank_view *v, const struct rank *r);
 void rank_view_release(struct rank_view *v); // all zeroes is allowed
 

@@ -37,7 +37,7 @@ static Sluice__V1__AttendUp *copy(Sluice__V1__AttendUp__KindCase kind,
     ProtobufCMessage *out = NULL;
 
     up.kind_case = kind;
-    // all members of the union are message pointers
+    // All members of the union are message pointers.
     up.hello = (Sluice__V1__Hello *)m;
     if (wire_dup(&out, &up.base) != SL_OK)
         return NULL;

@@ -16,10 +16,13 @@ struct say_job {
     uint64_t job, job_incarnation;
 };
 
+// Asks to join the ring of a lease.
 Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
                                const struct ring_env *env);
+// Answers that a generation was opened, with the tag of our state.
 Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
                                  const struct rank *r);
+// Tells that the base is in place, with all that it has counted.
 Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r);
 // Makes a RingReady of a ring that has no state on its ranks.
 Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation);
@@ -27,8 +30,10 @@ Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation);
 // waiting for it.
 Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
                                  struct wire_tag tag);
+// Reports a round that was applied.
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
                                Sluice__V1__StepMetrics *metrics);
+// Tells that we left a generation, and which rank is suspected.
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why);
 

@@ -37,7 +37,7 @@ struct seat_wish {
 };
 
 struct seat {
-    // a copy: files are still written when the lease has ended
+    // A copy: files are still written when the lease has ended.
     struct ring_env env;
     struct say_job job;
     _Atomic unsigned refs;

@@ -59,6 +59,7 @@ enum sl_err seat_new(struct seat **out, const struct ring_env *env,
 // Lets go of the seat when the lease is over: it sends nothing any more.
 void seat_retire(struct seat *s); // NULL is allowed
 
+// Returns the environment, valid as long as the seat.
 const struct ring_env *seat_env(const struct seat *s);
 uint64_t seat_uid(struct seat *s); // the job's uid; 0 before seat_open
 
@@ -80,11 +81,11 @@ void seat_wake(struct seat *s, bool leave);
 // ---- the compute thread
 
 struct seat_news {
-    // newest generation opened (0: none), and the job's uid
+    // Newest generation opened (0: none), and the job's uid.
     uint64_t opened, uid;
     uint64_t gone;      // newest generation that may run rounds
     struct rates rates; // as callbacks have reduced them
-    uint64_t hold;      // first closure that no round may begin with; 0: none
+    uint64_t hold;      // no round begins at this closure or later; 0: any may
     // of `opened`, given once; the caller's, wire_free
     Sluice__V1__RingBegin *begin;
     Sluice__V1__RingCopy *copy; // of `opened` or later; likewise

@@ -44,7 +44,7 @@ enum sl_err going_new(struct going **out, const struct going_setup *setup,
 bool going_is(const struct going *g); // NULL: false
 // Writes the time that is left as a figure; NULL is allowed.
 void going_measure(const struct going *g, struct expo *e);
-// tells that no lease is held; NULL is allowed
+// Tells that no lease is held. NULL is allowed.
 void going_drained(struct going *g);
 void going_free(struct going *g); // NULL is allowed
 

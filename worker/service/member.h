@@ -50,6 +50,7 @@ struct member_setup {
     void *arg;
 };
 
+// Makes a member that attends nothing yet. SL_ENOMEM.
 enum sl_err member_new(struct member **out, const struct member_setup *setup);
 
 // Sets the stream and the runner. Both outlive the member's use of them (until

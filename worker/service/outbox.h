@@ -32,6 +32,7 @@ struct outbox;
 // Sends a message; returns false if there is no stream, or it takes no more.
 typedef bool (*outbox_send_fn)(void *arg, const Sluice__V1__AttendUp *up);
 
+// Makes an empty outbox that sends by `send(arg, ...)`.
 enum sl_err outbox_new(struct outbox **out, struct loop *loop,
                        const struct sl_clock *clock, outbox_send_fn send,
                        void *arg);

@@ -26,6 +26,7 @@ struct evidence {
 
 // Forgets what is known.
 void evidence_void(struct evidence *e);
+// Returns true if the shard has told what it counted.
 bool evidence_known(const struct evidence *e);
 
 // Takes the answer to an Ask: `bytes` bytes of bits, one per step.

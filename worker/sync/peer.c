@@ -310,7 +310,7 @@ void peer_copy(struct peer *p, const struct peer_values *v, float *to)
 enum sl_err peer_keep(struct peer *p, const struct peer_values *v)
 {
     if (!v->in_shm && p->spare == NULL)
-        // f32, the widest type
+        // The widest type is f32.
         p->spare = sl_malloc_array(p->count, sizeof(float));
     if (!v->in_shm && p->spare == NULL)
         return SL_ENOMEM;

@@ -72,6 +72,7 @@ void peer_release(struct peer *p); // no call may be under way
 // Connects to the psserver at `address`, where the shard is now; does nothing
 // if it is connected there already.
 enum sl_err peer_connect(struct peer *p, const char *address);
+// Returns true if it is connected to `address`.
 bool peer_is_at(const struct peer *p, const char *address);
 
 // Starts an Ask.
@@ -85,6 +86,7 @@ enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
 // until peer_next_gradient.
 enum sl_err peer_push(struct peer *p, struct wire_push *m,
                       const float *gradient, struct peer_call *call);
+// Tells that the next push has another gradient.
 void peer_next_gradient(struct peer *p);
 // Cancels the call under way; `done` still runs.
 void peer_cancel(struct peer *p);

@@ -260,7 +260,7 @@ static void ps_past(struct sync *sync, uint32_t op)
         if (!p->held || p->shared.read)
             continue;
         p->held = false;
-        // unless the call was given up
+        // Unless the call was given up.
         if (p->want != PS_NOTHING && !p->calling)
             ps_start(p);
     }

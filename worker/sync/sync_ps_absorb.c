@@ -52,7 +52,7 @@ static void failed_call(struct ps_shard *p, const struct ps_answer *a)
     bool moved = a->rc == SL_ENOENT || a->rc == SL_ESTALE || a->rc == SL_ESTATE;
 
     if (p->want == PS_CUT && moved) {
-        // the snapshot is gone; waiting does not help
+        // The snapshot is gone; waiting does not help.
         ps_fail(s, a->rc, &a->err);
         rest(p);
         return;

@@ -133,6 +133,7 @@ void ps_move(struct ps_shard *p, enum ps_want want, bool calling);
 // Starts the call that the shard wants; returns false if it cannot be made now
 // (it is then due later). Without the lock.
 bool ps_start(struct ps_shard *p);
+// Cancels the call in flight, if there is one.
 void ps_cancel(struct ps_shard *p);
 void ps_pause(struct ps_shard *p); // sets due_ms; the pause doubles
 
