@@ -109,7 +109,7 @@ int64_t api_timeout_ms(const struct api *a)
     return a->timeout_ms;
 }
 
-// Why nobody can have heard us; NULL: perhaps somebody has.
+// Returns why no coordinator can have heard us; NULL: one may have.
 static const char *nobody_there(const struct sl_error *err)
 {
     if (strstr(err->text, "Connection refused") != NULL)
@@ -222,8 +222,9 @@ static enum sl_err explain_http1(struct sl_error *err, const char *address)
                    address);
 }
 
-// Where nobody listens that is said at once. Another failed connection (a busy
-// host that was slow to shake hands) is tried again for the rest of the time.
+// Calls `method`. An address without a listener fails at once. Another failed
+// connection (a busy host that was slow to shake hands) is tried again for the
+// rest of the time.
 static enum sl_err call(struct api *a, const char *method,
                         const ProtobufCMessage *request, struct rpc_body **body,
                         struct sl_error *err)

@@ -24,7 +24,7 @@ enum sl_err api_open(struct api **out, const struct conf *conf,
                      struct sl_error *err);
 void api_close(struct api *a); // NULL is allowed
 
-// The replies so far are not looked at any more: for who asks for ever.
+// Frees all replies so far, for callers that ask for ever.
 void api_forget(struct api *a);
 
 const char *api_address(const struct api *a);

@@ -14,7 +14,7 @@
 struct files {
     char **path;
     size_t count;
-    const char *newest; // that the others are looked for beside
+    const char *newest; // current log; older logs are looked for beside it
 };
 
 static void files_release(struct files *f)
@@ -58,7 +58,8 @@ static enum sl_err add_older(void *arg, const char *name)
     return add(f, path, NULL);
 }
 
-// One file: with those that were full before it. Several: just these.
+// Finds the files to check: one argument stands for that log and the full logs
+// before it, several arguments for just these files.
 static enum sl_err find(struct files *f, const struct cli *cli,
                         struct sl_error *err)
 {

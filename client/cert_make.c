@@ -122,7 +122,7 @@ enum sl_err cert_host_check(const char *host, struct sl_error *err)
     return SL_OK;
 }
 
-// Whom others dial is known by names of hosts as well, and is a client too.
+// Lists the host names of a daemon that others dial, which is a client too.
 static enum sl_err host_text(struct buf *out, const struct conf *conf,
                              struct sl_error *err)
 {

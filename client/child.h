@@ -26,7 +26,7 @@
 #include "common/base/buf.h"
 #include "common/base/status.h"
 
-// In the order in which they are stopped.
+// Roles, in the order in which children are stopped.
 enum child_role {
     CHILD_WORKER,
     CHILD_PSSERVER,
@@ -63,8 +63,8 @@ struct child {
     unsigned bad_exits;    // in a row, with a code that says "permanent"
 };
 
-// Gives the path of daemon `name` beside this program: sluice-`name`, as it is
-// installed, if that is there, else `name`, as it is built.
+// Writes to `out` the path of daemon `name` beside this program: sluice-`name`,
+// as it is installed, if that is there, else `name`, as it is built.
 enum sl_err child_program(char out[PATH_MAX], const char *name,
                           struct sl_error *err);
 
@@ -76,23 +76,24 @@ void child_release(struct child *c);
 enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
                         struct sl_error *err);
 
-// It said READY=1. True: it was starting.
+// Notes that the child sent READY=1. Returns true if it was starting.
 bool child_ready(struct child *c);
 
-// It was reaped with this status of waitpid. Removes the pid file, decides
-// when it starts again (start_at_ms) or that it will not (CHILD_GIVEN_UP).
-// `random` jitters the pause.
+// Notes that the child was reaped with `status` of waitpid. Removes the pid
+// file, decides when it starts again (start_at_ms) or that it will not
+// (CHILD_GIVEN_UP). `random` jitters the pause.
 void child_ended(struct child *c, int status, uint64_t now_ms, uint64_t random);
 
-// "was killed by SIGKILL", "exited with code 1".
+// Writes "was killed by SIGKILL" or "exited with code 1" to `out`, and returns
+// it.
 #define CHILD_WHY 64
 const char *child_why(char out[CHILD_WHY], int status);
 
-// The pause before a start, after `quick` deaths in a row: none after the
-// first, then 200 ms doubling to 5 s, jittered between half and all of it.
+// Returns the pause before a start, after `quick` deaths in a row: none after
+// the first, then 200 ms doubling to 5 s, jittered between half and all of it.
 uint64_t child_pause_ms(unsigned quick, uint64_t random);
 
-// The last lines of its log, indented.
+// Appends the last `lines` lines of the child's log, indented.
 enum sl_err child_log_tail(struct buf *out, const struct child *c,
                            unsigned lines);
 

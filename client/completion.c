@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/completion.c -- completions for shells, of the table of verbs. Names
-// of jobs and members are asked for when somebody wants one.
+// of jobs and members are asked for when the shell wants one.
 #include <string.h>
 
 #include "client/cli.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/doctor_certs.c -- who would be refused: what certificates say, and
-// whether members are reached under the names that theirs have.
+// client/doctor_certs.c -- which members would be refused: what certificates
+// say, and whether members are reached under the names in theirs.
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -133,7 +133,7 @@ void doctor_certs(struct findings *f, const struct conf *conf)
     const char *dir = conf_str(conf, "certs");
 
     if (own != NULL)
-        look_at(f, own, NULL, NULL); // doctor_tls asks whose it is
+        look_at(f, own, NULL, NULL); // doctor_tls asks for its role
     if (dir != NULL)
         look_at_folder(f, dir);
 }

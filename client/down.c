@@ -14,7 +14,7 @@
 #define ROLES 3 // each has its own grace
 
 // Is the pid in up.pid really a `sluice up`, or was the number given to
-// somebody else after it was killed?
+// another process after it was killed?
 static bool is_up(pid_t pid)
 {
     char path[64], name[16] = "";

@@ -217,7 +217,8 @@ marked(const Sluice__V1__CheckpointsReply *reply, bool best)
     return NULL;
 }
 
-// The best one is restored at the end of a job whose spec says so.
+// Chooses the checkpoint to export. At the end of a job the best one is
+// restored, if its spec says so.
 static enum sl_err choose(const Sluice__V1__Checkpoint **out,
                           const Sluice__V1__CheckpointsReply *reply,
                           const struct cli *cli, struct sl_error *err)

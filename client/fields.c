@@ -37,7 +37,7 @@ static bool is_field(const char *line, const char *field)
            strncmp(equals - n, field, n) == 0;
 }
 
-// Without the slashes and the blank behind them.
+// Appends the comment as a line, without its slashes and the blank behind them.
 static enum sl_err add(struct buf *out, const char *comment)
 {
     comment += strspn(comment, "/");

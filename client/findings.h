@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/findings.h -- what `doctor` found.
+// client/findings.h -- the findings of `sluice doctor`.
 //
 // Threads  main.
 // Memory   findings_release frees.
@@ -33,6 +33,7 @@ struct findings {
     size_t of_level[FINDING_LEVELS];
 };
 
+// Adds a finding of `level` about `what`, a constant; the text is cut if long.
 void finding(struct findings *f, enum finding_level level, const char *what,
              const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void findings_release(struct findings *f);
@@ -44,15 +45,17 @@ void doctor_programs(struct findings *f);
 void doctor_libraries(struct findings *f);
 void doctor_limits(struct findings *f);
 void doctor_disks(struct findings *f, const struct conf *conf);
-// What is free where a folder lies; nothing, if it is not there.
+// Checks the free space of the disk with `folder`; does nothing if it is
+// missing.
 void doctor_space(struct findings *f, const char *folder);
 
-// Of the way to the others (doctor_net.c).
+// Checks of TLS and the network (doctor_net.c).
 void doctor_tls(struct findings *f, const struct conf *conf);
 void doctor_coordinator(struct findings *f, const struct conf *conf);
 
-// Who would be refused, and why (doctor_certs.c): our certificate, those of a
-// folder; psservers that do not show one for the address that they advertise.
+// Checks which certificates would be refused, and why (doctor_certs.c): our
+// own, those of a folder; psservers with none for the address that they
+// advertise.
 void doctor_certs(struct findings *f, const struct conf *conf);
 void doctor_dial(struct findings *f, const struct api *api,
                  const Sluice__V1__ClusterReply *reply);

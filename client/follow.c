@@ -326,6 +326,6 @@ void follow_next(struct follow *f, int wait_ms, struct follow_event *event)
             next = f->dial_at_ms;
         poll(polled, SL_COUNT(polled), (int)(next > now ? next - now : 0));
         if (read(f->shared.wake, &drained, sizeof(drained)) < 0)
-            continue; // nobody woke us
+            continue; // no wake-up is pending
     }
 }

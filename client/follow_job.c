@@ -32,7 +32,7 @@ struct view {
     bool line_open;        // a progress line stands without its line end
     bool cancelled;        // we asked the coordinator to stop the job
     struct curves *curves; // from the first status on; owned, NULL: none
-    bool no_curves;        // they could not be written; it was said
+    bool no_curves;        // writing curves failed, which was reported
 };
 
 enum sl_err follow_can_write(const struct follow_options *options,

@@ -19,23 +19,24 @@ struct gpus {
     unsigned ordinal[GPUS_MOST]; // usable ones, in order
 };
 
-// `worker` is the program's path, `wanted` the value of --gpus.
+// Asks the worker program at path `worker` for its GPUs and takes those that
+// `wanted`, the value of --gpus, says.
 enum sl_err gpus_find(struct gpus *out, const char *worker, const char *wanted,
                       struct sl_error *err);
 
-// The same from what the worker says: a line with a JSON array, perhaps among
-// others.
+// Takes GPUs as gpus_find does, from the worker's output `listing`: a line with
+// a JSON array, perhaps among others.
 enum sl_err gpus_choose(struct gpus *out, const char *listing,
                         const char *wanted, struct sl_error *err);
 
-// How many workers there are for them, with `each` for one (up to
-// GPUS_PER_WORKER): the last may have fewer.
+// Returns the number of workers for the GPUs, with `each` GPUs per worker (up
+// to GPUS_PER_WORKER); the last worker may have fewer.
 unsigned gpus_workers(const struct gpus *g, unsigned each);
 
 #define GPUS_PER_WORKER 16
 #define GPUS_LIST 160
 
-// Those of one of these workers, as its --device has them: "cuda:0,cuda:1".
+// Writes the GPUs of worker number `worker` as its --device: "cuda:0,cuda:1".
 void gpus_list(char out[GPUS_LIST], const struct gpus *g, unsigned each,
                unsigned worker);
 

@@ -188,7 +188,8 @@ static enum sl_err make_text(const struct cli *cli, struct buf *out,
 
 // ---- its check
 
-// As it will be read, with something in place of what is missing yet.
+// Checks the written spec as `submit` reads it, with placeholders for missing
+// values.
 static enum sl_err check(const struct cli *cli, const struct buf *text,
                          struct sl_error *err)
 {

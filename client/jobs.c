@@ -87,7 +87,9 @@ int verb_jobs(struct cli *cli)
 
 // ---- watch, wait
 
-// Is it there, and is the coordinator? Else it fails now, within --timeout.
+// Gets the status of job `id`: a missing job or coordinator fails at once,
+// within
+// --timeout.
 static enum sl_err find(struct api *api, const char *id,
                         Sluice__V1__JobStatus **out, struct sl_error *err)
 {

@@ -153,8 +153,8 @@ static bool always_fits(const char *key, const json_t *value)
            (strcmp(key, "dtype") == 0 && keras_is(value, "\"float32\""));
 }
 
-// Has the config these values, and nothing else that counts? Without one, as by
-// a short name, it has its defaults, which are these.
+// Returns true if `config` has the values in `want` and no other value that
+// counts. Without a config (a short name) the defaults hold, which are `want`.
 static bool fits(const json_t *config, const char *want)
 {
     json_t *values = json_loads(want != NULL ? want : "{}", 0, NULL), *value;
@@ -217,7 +217,7 @@ enum sl_err take_initial(struct keras_take *t, const struct keras_rule *r,
     return take_refuse(t, r, value, why);
 }
 
-// Those of a bias that is not there say nothing.
+// Returns true if the layer has no bias: its bias arguments mean nothing then.
 static bool without_bias(const struct keras_take *t)
 {
     return json_is_false(json_object_get(t->node->config, "use_bias"));

@@ -16,9 +16,9 @@ static enum sl_err no_memory(struct sl_error *err)
 // ---- arguments, by tables
 
 enum how {
-    COPY, // unless it is the default
-    ONLY, // may only be the default
-    SKIP, // changes nothing
+    COPY, // copied, unless the value is the default
+    ONLY, // refused, unless the value is the default
+    SKIP, // ignored: changes no result
 };
 
 struct argument {

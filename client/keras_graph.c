@@ -96,7 +96,7 @@ void keras_graph_release(struct keras_graph *g)
     *g = (struct keras_graph){.nodes = NULL};
 }
 
-// What every layer must have, and that it is Keras' own.
+// Checks that a layer has a class and a name, and is one of Keras' own.
 static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
 {
     const char *class_name = keras_str(layer, "class_name");
@@ -195,7 +195,7 @@ struct functional {
     struct strmap numbers;    // name -> number + 1
     struct keras_call *calls; // of each; owned, as what follows
     uint8_t *seen;            // NEW, OPEN, PLACED
-    uint32_t *node;           // of those that are placed
+    uint32_t *node;           // node of each placed layer
     uint32_t *path, *next;    // of the walk: layers, and their next inputs
     uint32_t inputs;          // InputLayers
 };

@@ -38,15 +38,17 @@ struct keras_graph {
 
 // ---- keras_graph.c
 
+// Fills *g with the layers of `model`. SL_ENOTSUP: a layer is not supported.
 enum sl_err keras_graph(struct keras_graph *g, const json_t *model);
 void keras_graph_release(struct keras_graph *g);
 
-bool keras_is_model(const json_t *layer); // with layers of its own
+// Returns true if `layer` is a model that holds layers.
+bool keras_is_model(const json_t *layer);
 const char *keras_name(const json_t *layer);
 
 // ---- keras_call.c
 
-// What a layer reads, as numbers of layers in the list of its model.
+// The inputs of a layer, as numbers of layers in the list of its model.
 struct keras_call {
     uint32_t inputs, input[MODEL_INPUTS_MAX];
     bool causal; // with use_causal_mask
@@ -56,22 +58,25 @@ struct keras_call {
 enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
                        const struct strmap *numbers, const json_t *layer);
 
-// The name of the layer that a tensor comes from, and which of its tensors;
-// NULL if it is none: {"class_name": "__keras_tensor__", ...}, ["dense", 0, 0].
+// Returns the layer's name that tensor `value` comes from, and in *tensor which
+// of its outputs it is; NULL: it is no tensor: {"class_name":
+// "__keras_tensor__", ...}, ["dense", 0, 0].
 const char *keras_tensor(const json_t *value, json_int_t *tensor);
 
 // ---- keras_layer.c
 
+// Returns true if layers of this class can be imported.
 bool keras_offered(const char *class_name);
 
-// A LayerSpec without its inputs, of a class that is offered. May set
-// g->precision.
+// Makes *out a LayerSpec of `node`, without its inputs; its class must be
+// offered. May set g->precision. SL_ENOTSUP: an argument is not supported.
 enum sl_err keras_layer(json_t **out, struct keras_graph *g,
                         const struct keras_node *node);
 
 // ---- keras_compile.c
 
-// As a job calls the loss that a word or object of Keras means; NULL: none.
+// Returns a job's name of the loss that the word or object `value` of Keras
+// means; NULL: none.
 const char *keras_loss_name(const json_t *value);
 
 // ---- keras_metrics.c
@@ -83,37 +88,37 @@ enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
 
 // ---- keras_value.c: words and numbers as Keras writes them
 
-// "layer 'x' (Dense) ...". Returns SL_ENOTSUP.
+// Sets the error "layer 'x' (Dense) ..." and returns SL_ENOTSUP.
 enum sl_err keras_refuse(struct keras_graph *g, const char *name,
                          const char *class_name, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
 const char *keras_str(const json_t *object, const char *key); // or NULL
 
-// What {"class_name": "__tuple__", "items": ...} means.
+// Returns the items of {"class_name": "__tuple__", "items": ...}; else `value`.
 const json_t *keras_plain(const json_t *value);
 
-// Equal, where 1 is 1.0.
+// Returns true if a and b are equal, where 1 equals 1.0.
 bool keras_same(const json_t *a, const json_t *b);
-// Equal to what this text says as JSON.
+// Returns true if `value` equals the JSON in `text`.
 bool keras_is(const json_t *value, const char *text);
 
-// The value as it is written; what is longer than any of Keras' own objects is
-// cut. Returns `out`.
+// Writes `value` as JSON to `out`, cut where it is longer than any of Keras'
+// own objects. Returns `out`.
 #define KERAS_TEXT 320
 const char *keras_text(char out[KERAS_TEXT], const json_t *value);
 
-// Is an object of Keras' own: not registered by somebody, of no module but
-// Keras'? Of strings and so on: true.
+// Returns true if `object` is Keras' own: not registered by a user, and of no
+// module but Keras'. True for strings and other plain values.
 bool keras_own(const json_t *object);
 
-// The name of a function or of an object's class: "relu", "GlorotUniform".
-// NULL: it has none.
+// Returns the name of a function or of an object's class: "relu",
+// "GlorotUniform". NULL: it has none.
 const char *keras_word(const json_t *value);
-// Its arguments; NULL: none.
+// Returns the object's arguments (config); NULL: none.
 const json_t *keras_config(const json_t *value);
 
-// "GlorotUniform" and "glorot_uniform" are one.
+// Returns true if both names mean the same: "GlorotUniform", "glorot_uniform".
 bool keras_alike(const char *a, const char *b);
 
 #endif

@@ -295,7 +295,7 @@ static enum sl_err take_key(struct keras_take *t, const struct known *known,
     }
     if (r != NULL)
         return r->take(t, r, keras_plain(value));
-    // What is new in Keras is off where it is not said.
+    // An unknown argument of a newer Keras is off if it is null or false.
     if (json_is_null(value) || json_is_false(value))
         return SL_OK;
     return take_refuse(t, &(struct keras_rule){.key = key}, value,

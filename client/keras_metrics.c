@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/keras_metrics.c -- what a model was compiled with of metrics, as a job
-// has them: evaluate.metrics, of those that its loss has and whose arguments
-// are Keras' defaults; its accuracy, which every evaluation has; top_k.
+// client/keras_metrics.c -- what metrics that a model was compiled with, as a
+// job has them: evaluate.metrics, of those that its loss has, if their
+// arguments are Keras' defaults; its accuracy, which every evaluation has;
+// top_k.
 #include <string.h>
 
 #include "client/keras_inner.h"
@@ -24,7 +25,7 @@ struct metrics {
 
 // ---- one metric
 
-// An argument that may only be its default, or nothing.
+// An argument of a metric with its permitted values: its defaults, or absent.
 struct fixed {
     const char *key;
     const char *values[3]; // as JSON

@@ -190,7 +190,7 @@ static const char *const checkpoints_head[] = {
     "cut", "epoch",    "steps",    "whole",  "kept",      "size",
     "age", "manifest", "taken at", "shards", "psservers", NULL};
 
-// "ps-0,ps-1": who wrote its shards.
+// Adds the psservers that wrote the checkpoint's shards: "ps-0,ps-1".
 static void writers(struct table *t, const Sluice__V1__Checkpoint *c)
 {
     struct buf text = BUF_INIT;

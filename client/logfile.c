@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Also what comes meanwhile: until there is no more.
+// Copies `from` to its end, including bytes that are appended meanwhile.
+// Returns 0 or errno.
 static int copy_all(int from, int to)
 {
     ssize_t n;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/logfile.h -- a log that somebody else appends to, bounded.
+// client/logfile.h -- bounds a log that another process appends to.
 //
-// Who writes has the file open for ever, so it is not renamed: what it holds is
-// copied to PATH.1, in place of what was there, and it is cut to nothing. What
-// is written between the last look and the cut is lost: a few lines at most.
+// The writer has the file open for ever, so it is not renamed: its contents are
+// copied over PATH.1, and the file is cut to nothing. Lines written between the
+// last read and the cut are lost: a few at most.
 //
 // Threads  main.
 // Units    bytes.
@@ -14,7 +14,8 @@
 
 #include "common/base/status.h"
 
-// If it has so many bytes or more. One that is not there is not.
+// Moves the contents of `path` to PATH.1 if it has `most` bytes or more. A
+// missing file is not an error.
 enum sl_err logfile_bound(const char *path, uint64_t most,
                           struct sl_error *err);
 

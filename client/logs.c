@@ -24,7 +24,7 @@
 
 #define TS_BYTES 28 // of clock.h, whose text sorts as time does
 #define AGAIN_MS 500
-#define BUSY_MS 50     // until a member is asked again that another client asks
+#define BUSY_MS 50 // until a member that serves another client is asked again
 #define BUSY_TRIES 100 // then it is left out
 #define REST_ROUNDS 20 // that one is left alone which did not answer
 
@@ -57,8 +57,9 @@ static bool read_job(const char *text, uint64_t *out)
     return true;
 }
 
-// Of a line that came through the coordinator: who was asked. `up` names its
-// daemons' nodes as it names them; elsewhere a node is a host.
+// Returns the member that a line comes from: the daemon that the coordinator
+// asked, else the node. `up` names nodes as its daemons; elsewhere they are
+// hosts.
 static const char *name_of(const json_t *line)
 {
     const char *name = json_string_value(json_object_get(line, "daemon"));
@@ -68,7 +69,8 @@ static const char *name_of(const json_t *line)
     return name != NULL ? name : "-";
 }
 
-// The coordinator writes "j-7", who holds shards or leases 7.
+// Returns true if the line is of the wanted job, which the coordinator writes
+// as "j-7" and members write as 7.
 static bool is_wanted(const struct logs *l, const json_t *line)
 {
     const json_t *value = json_object_get(line, "job");
@@ -104,7 +106,8 @@ static enum sl_err keep(struct logs *l, const char *text, json_t *value)
     return at->text != NULL ? SL_OK : SL_ENOMEM;
 }
 
-// Lines that are no JSON (a crash's last words) are of nobody.
+// Takes one line of a file. Lines that are no JSON (a crash's last words) have
+// no author.
 static enum sl_err take_line(struct logs *l, char *text)
 {
     json_t *value;
@@ -193,7 +196,7 @@ static enum sl_err compose(struct buf *out, const json_t *line)
     return rc;
 }
 
-// Who wrote the log wrote what others had said.
+// Appends the line's text, escaped: a log quotes words from other machines.
 static enum sl_err put_text(struct buf *out, const json_t *line)
 {
     struct buf text = BUF_INIT;
@@ -246,8 +249,8 @@ static enum sl_err read_files(struct cli *cli, struct logs *l,
 struct source {
     char name[WIRE_NAME_BYTES + 1];
     uint64_t after; // LogLines.last
-    unsigned rests; // for so many rounds more
-    bool silent;    // was said
+    unsigned rests; // rounds to skip before it is asked again
+    bool silent;    // its failure was reported
 };
 
 struct asker {
@@ -256,11 +259,11 @@ struct asker {
     struct logs *l;
     struct source *sources; // owned
     size_t count;
-    bool again; // there was a round before
-    bool away;  // was said of the coordinator
+    bool again; // this is not the first round
+    bool away;  // the coordinator's absence was reported
 };
 
-// Over calls that add others the pointer does not last.
+// Finds or adds the source `name`. The pointer lasts until the next call.
 static struct source *source_of(struct asker *a, const char *name)
 {
     struct source *more;
@@ -278,7 +281,7 @@ static struct source *source_of(struct asker *a, const char *name)
     return more;
 }
 
-// A line is an object: who wrote it is put in front.
+// Takes a line of member `name`, which is put in front of the line's fields.
 static enum sl_err take_from(struct logs *l, const char *name, const char *line,
                              size_t bytes)
 {
@@ -462,7 +465,8 @@ static enum sl_err ask_coordinator(struct cli *cli, struct logs *l,
     return rc;
 }
 
-// The files of a cluster that is at hand, unless somebody is named to be asked.
+// Returns true if logs are read from the files of a local cluster: no member is
+// named to be asked.
 static bool reads_files(const struct conf *conf, const char *dir)
 {
     if (conf_bool(conf, "follow"))

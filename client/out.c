@@ -105,7 +105,8 @@ size_t out_room(void)
     return (size_t)columns_of(STDOUT_FILENO);
 }
 
-// Who read has seen enough, as head does: we end as any program of a pipe.
+// Ends the process as any program of a pipe: the reader, such as head, has
+// gone.
 static void closed_pipe(void)
 {
     sigset_t set;
@@ -117,7 +118,7 @@ static void closed_pipe(void)
     raise(SIGPIPE);
 }
 
-// ---- what may not be shown
+// ---- characters that may not be shown
 
 bool out_is_data(void)
 {
@@ -126,7 +127,7 @@ bool out_is_data(void)
 
 static const char *const own[] = {RED, YELLOW, GREEN, OUT_PLAIN, "\n", "\t"};
 
-// Bytes of what is ours that `text` begins with.
+// Returns the bytes of our own escape code that `text` begins with.
 static size_t own_bytes(const char *text, size_t left)
 {
     for (size_t i = 0; i < SL_COUNT(own); i++) {
@@ -217,7 +218,7 @@ enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err)
     return rc;
 }
 
-// A document of its own: there may be several, as of watch.
+// Appends the object as a YAML document: watch writes several.
 static enum sl_err write_yaml(struct buf *out, const json_t *object)
 {
     enum sl_err rc = buf_append_str(out, "---\n");

@@ -6,9 +6,9 @@
 //
 // Threads  main.
 // Memory   a table owns its cells until table_release.
-// Errors   SL_EIO when stdout cannot take more (a full disk). Where nobody
-// reads
-//          the pipe any longer, the process ends by SIGPIPE, without a word.
+// Errors   SL_EIO when stdout cannot take more (a full disk). Where the
+//          pipe has no reader any longer, the process ends by SIGPIPE, without
+//          a word.
 #ifndef CLIENT_OUT_H
 #define CLIENT_OUT_H
 
@@ -27,66 +27,70 @@ enum out_form { OUT_TEXT, OUT_WIDE, OUT_JSON, OUT_JSONL, OUT_YAML, OUT_NAME };
 
 struct out {
     enum out_form form;
-    bool json;    // one of the three
+    bool json;    // form is JSON, JSONL or YAML
     bool err_tty; // stderr is a terminal that can redraw a line
 };
 
-// From here on out_json and out_message write lines, if the form is JSONL, or
-// documents of YAML; and tables have colours, if `color` and stdout allow it.
+// Sets the form. From here on out_json and out_message write lines, if the form
+// is JSONL, or documents of YAML; and tables have colours, if `color` and
+// stdout allow it.
 void out_init(struct out *o, enum out_form form, bool color);
 
-enum out_form out_form_of(const char *word); // OUT_TEXT for any other
+// Returns the form that `word` names; OUT_TEXT for any other word.
+enum out_form out_form_of(const char *word);
 
 // Returns the escape code before the word of a state or level ("failed"), of
 // which OUT_PLAIN is the end; "" for other words and where none may be written.
 const char *out_color(const char *word);
 #define OUT_PLAIN "\033[0m"
 
-// Columns of the terminal on stderr: $COLUMNS, what the terminal says, or 80.
+// Returns the columns of the terminal on stderr: $COLUMNS, what the terminal
+// says, or 80.
 int out_columns(void);
 
-// The same of stdout, for tables; 0, which is no bound, where that is no
-// terminal and $COLUMNS says nothing.
+// Returns the columns of stdout, for tables; 0, no bound, if stdout is no
+// terminal and $COLUMNS is not set.
 size_t out_room(void);
 
-// Columns that so many bytes of UTF-8 take on the screen.
+// Returns the columns that text[bytes], UTF-8, takes on the screen.
 size_t out_width(const char *text, size_t bytes);
 
-// Whether stdout is JSON or YAML, which has escapes of its own for what may not
-// be shown (common/base/utf8.h). Elsewhere the words of others are made plain
-// where they come in (wire_plain), so that they begin no line and no column.
+// Returns whether stdout is JSON or YAML, which has escapes of its own for what
+// may not be shown (common/base/utf8.h). Elsewhere the words of others are made
+// plain where they come in (wire_plain), so that they begin no line and no
+// column.
 bool out_is_data(void);
 
-// Appends words of others to a line.
+// Appends `text`, which comes from outside, to a line.
 enum sl_err out_put(struct buf *to, const char *text);
 
-// One line to stderr: whatever may not be shown is escaped. `end` comes as it
-// is.
+// Writes text[len] as one line to stderr, escaped where it may not be shown,
+// and `end` as it is.
 void out_tell(const char *text, size_t len, const char *end);
 
-// The same for several lines, with their ends.
+// Writes the lines of `text` to stderr, each as out_tell does.
 void out_tell_lines(const char *text);
 
-// All of it, to stdout, flushed; what may not be shown is escaped, but for ends
-// of lines, tabs and our own colours.
+// Writes text[len] to stdout and flushes it. Characters that may not be shown
+// are escaped, except line ends, tabs and our own colours.
 enum sl_err out_write(const char *text, size_t len, struct sl_error *err);
 
-// What was built in `text`, if building it ended with SL_OK: any other `rc` is
-// told (out of memory) and returned. Releases the text.
+// Writes `text` to stdout if building it ended with `rc` SL_OK; any other `rc`
+// is reported in `err` and returned. Releases the text.
 enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err);
 
-// The members of `object` after "schema_version", indented, with a newline.
-// Takes the reference; NULL is SL_ENOMEM.
+// Writes `object` to stdout with "schema_version" in front, indented, with a
+// newline. Takes the reference; NULL is SL_ENOMEM.
 enum sl_err out_json(json_t *object, struct sl_error *err);
 
-// The same on one line.
+// Writes `object` as out_json does, on one line.
 enum sl_err out_json_line(json_t *object, struct sl_error *err);
 
-// The same for a message.
+// Writes the message `msg` as out_json does.
 enum sl_err out_message(const ProtobufCMessage *msg, struct sl_error *err);
 
-// A message that is a list of others: with JSONL these, each with its
-// schema_version on a line of its own.
+// Writes `msg`, a list of the messages items[count]. With JSONL each item is a
+// line with its own schema_version.
 enum sl_err out_list(const struct out *o, const ProtobufCMessage *msg,
                      ProtobufCMessage *const *items, size_t count,
                      struct sl_error *err);
@@ -106,11 +110,11 @@ struct table {
     enum sl_err rc;  // of the first cell that failed
 };
 
-// The head: one cell per column, ended by NULL. `right` as in the struct; a
-// column that is headed "state" has states.
+// Starts a table with `head`, one cell per column, ended by NULL. `right` as in
+// the struct; a column that is headed "state" has states.
 void table_init(struct table *t, unsigned right, const char *const *head);
 
-// The next cell.
+// Adds the next cell; an error is kept in t->rc.
 void table_cell(struct table *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -126,10 +130,10 @@ const char *out_mean(char out[OUT_NUMBER], double value);    // 0.4123; NAN: -
 const char *out_bytes(char out[OUT_NUMBER], uint64_t bytes); // 1.5 MiB
 const char *out_time(char out[OUT_NUMBER], double seconds);  // 2m04s
 
-// How long ago that was, as out_time; "-" for 0.
+// Writes the time since `unix_seconds`, as out_time does; "-" for 0.
 const char *out_age(char out[OUT_NUMBER], double unix_seconds);
 
-// "2026-07-01 12:34:56 +0200", local time and its zone; "-" for 0.
+// Writes "2026-07-01 12:34:56 +0200", local time and its zone; "-" for 0.
 const char *out_when(char out[OUT_NUMBER], double unix_seconds);
 
 #endif

@@ -16,7 +16,7 @@ struct patience {
     uint64_t pause_ms; // before it is asked next
 };
 
-// For ever; or as long as --timeout, where somebody has said one: its default
+// Returns endless patience, or --timeout where the user has set it: its default
 // is for a single answer.
 struct patience patience_of(const struct conf *conf);
 

@@ -9,7 +9,7 @@
 #include "client/verbs.h"
 #include "client/who.h"
 
-// The pause is journalled: from here on it is only looked at.
+// Polls the job, whose pause is journalled, until the pause holds.
 static enum sl_err until_it_holds(struct api *api, const struct conf *conf,
                                   Sluice__V1__JobStatus **status,
                                   struct sl_error *err)
@@ -35,7 +35,8 @@ static enum sl_err until_it_holds(struct api *api, const struct conf *conf,
     return rc;
 }
 
-// Somebody else may have been faster: with a stop, or a resume.
+// Prints the outcome. Another user may have stopped or resumed the job
+// meanwhile.
 static int print(struct cli *cli, const Sluice__V1__JobStatus *s, bool paused)
 {
     struct sl_error err = SL_ERROR_INIT;

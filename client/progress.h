@@ -15,7 +15,7 @@
 // "epoch 2/5  step 1,860/4,690 (39 %, 2m04s left)  loss 0.4123  acc 0.8530
 //  8,123 samples/s  3 workers  staleness 1", without a line end; what matters
 // most comes first, since a narrow terminal shows no more. A job that waits
-// says for whom.
+// says for what.
 enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s);
 
 // Bytes of such a line that fit so many columns: whole fields from the left.

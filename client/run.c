@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/run.c -- becomes the daemon that this process is to be, as whoever
-// started it says.
+// client/run.c -- becomes the daemon that this process is to be, as its
+// launcher says.
 #include "client/run.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static enum sl_err tell_folders(struct run *r, struct child *c,
     return rc;
 }
 
-// Those of the role, from the folder; or what was said of them.
+// Adds the role's TLS files: those in the folder --certs, else the options'.
 static enum sl_err tell_tls(struct run *r, struct child *c,
                             enum launch_role role)
 {

@@ -4,7 +4,7 @@
 //     this process (the worker) -- a watcher -- the coordinator
 //
 // A launcher may signal one process of a task or all of them, and a daemon
-// that is told to end twice ends at once. So nobody passes a signal on: the
+// that is told to end twice ends at once. So no process passes a signal on: the
 // watcher tells the coordinator to end when this process has, and this process
 // when the coordinator has.
 //

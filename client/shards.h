@@ -11,14 +11,14 @@
 #include "common/base/status.h"
 #include "proto/jobs.pb-c.h"
 
-// More than these are no table that somebody reads.
+// Most shards that a table lists: people read no longer ones.
 #define SHARDS_LISTED 16
 
-// The bound of the histogram's bucket in which the median update lies.
+// Returns the bound of the staleness bucket with the median update; "-": none.
 const char *shards_median(const Sluice__V1__ShardCounts *c);
 
-// "2,560 shards, 156.3 MiB, counted 1,200 to 1,204; --shards lists them", and
-// how many wait for a psserver, if any does.
+// Appends "2,560 shards, 156.3 MiB, counted 1,200 to 1,204; --shards lists
+// them", and how many wait for a psserver, if any does.
 enum sl_err shards_text(struct buf *out, const Sluice__V1__JobStatus *s);
 
 #endif

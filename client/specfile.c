@@ -264,7 +264,7 @@ void specfile_locate(struct sl_error *err, const char *name,
         sl_prefix(err, err->code, "%s", name);
 }
 
-// Is `at` within `place`, or the same?
+// Returns true if path `at` equals `place` or lies within it.
 static bool lies_in(const char *at, size_t at_len, const char *place,
                     size_t len)
 {

@@ -77,7 +77,7 @@ static enum sl_err job_status(struct cli *cli, struct api *api,
 
 // ---- the cluster
 
-// Who is given nothing or was lost, and why; what somebody has to look at.
+// Prints why members are idle or lost, and warnings for the operator.
 static enum sl_err print_reasons(const Sluice__V1__ClusterReply *c,
                                  struct sl_error *err)
 {

@@ -75,15 +75,15 @@ static int follow_reply(struct cli *cli, struct api *api,
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    // Before it is said: who reads it may press them at once.
+    // Ctrl-C is caught before it is offered: a user may press it at once.
     if (follow_block(&err) != SL_OK)
         return cli_fail(&err);
     cli_say("Submitted as %s; Ctrl-C detaches", reply->id);
     return follow_job(cli, api, reply->id, options);
 }
 
-// Once there is somebody: one that starts is waited for. The request's id makes
-// it one job, however often it is sent.
+// Submits the request, and waits for a coordinator that starts. The request's
+// id makes it one job, however often it is sent.
 static enum sl_err submit_to(struct cli *cli, struct api *api,
                              const Sluice__V1__SubmitRequest *request,
                              Sluice__V1__SubmitReply **reply,
@@ -141,7 +141,7 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec,
         submit_to(cli, api, &request, &reply, &err) != SL_OK)
         code = cli_fail(&err);
     else if (FAULT_ERR("submit.sent") != SL_OK)
-        code = CLI_EXIT_FAILED; // accepted, but nobody is told so
+        code = CLI_EXIT_FAILED; // accepted, but not reported so
     else if (request.dry_run || !conf_bool(cli->conf, "wait"))
         code = print_reply(cli, reply, request.dry_run);
     else

@@ -17,7 +17,7 @@ typedef Sluice__V1__ShardCounts shard_counts;
 
 // ---- the checks
 
-// What was to be counted: all, unless a callback has ended it before.
+// Returns true if a callback ended the job: not all steps were to be counted.
 static bool stopped_early(const job_status *s)
 {
     return s->callbacks != NULL && s->callbacks->stopped;
@@ -74,7 +74,7 @@ bool summary_cover(const job_status *s)
         return false;
     for (uint32_t e = 0; e < s->epochs; e++)
         digests[e] = schedule_epoch_digest(&schedule, e);
-    // The one in which a callback ended it may not be whole.
+    // The epoch in which a callback ended the job may be incomplete.
     epochs = stopped_early(s)
                  ? s->steps_counted / schedule_steps_per_epoch(&schedule)
                  : s->epochs;
@@ -439,7 +439,8 @@ static void evaluation_row(struct table *t, const job_status *s, size_t i,
     buf_release(&of);
 }
 
-// Is it better than the other one, by accuracy where the loss has one?
+// Returns true if evaluation `a` is better than `b`: by accuracy where the loss
+// has one, else by loss. NULL is the worst.
 static bool is_better(const job_status *s, const Sluice__V1__Evaluation *a,
                       const Sluice__V1__Evaluation *b)
 {
@@ -452,7 +453,7 @@ static bool is_better(const job_status *s, const Sluice__V1__Evaluation *a,
                : WIRE_KNOWN(a, loss) < WIRE_KNOWN(b, loss);
 }
 
-// The best one, where there are many, and the last of them.
+// Adds the last evaluations to the table, and the best one if it is older.
 static void evaluation_rows(struct table *t, const job_status *s)
 {
     size_t n = s->n_evaluations, first = n > LAST ? n - LAST : 0, best = n;

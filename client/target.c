@@ -276,7 +276,7 @@ enum sl_err target_done(struct target *t, struct sl_error *err)
     enum sl_err rc = SL_OK;
     int fd;
 
-    if (t->folder != NULL) { // else it is in its place
+    if (t->folder != NULL) { // else the file was written in its place
         rc = open_place(&fd, t->named, err);
         if (rc == SL_OK)
             rc = close_place(fd, t->named, copy(t, fd, err), err);

@@ -27,23 +27,24 @@ struct target {
     char *folder; // owned: it holds `path` alone, and goes; NULL: none
 };
 
-// Is it standard output?
+// Returns true if `named` is "-", standard output.
 bool target_is_stdout(const char *named);
 
-// Can it be written? Leaves nothing behind and opens no device.
+// Checks that `named` can be written. Leaves nothing behind and opens no
+// device.
 enum sl_err target_check(const char *named, struct sl_error *err);
 
-// Says in t->path which file to write: for a place that is written to, in a
-// folder made below $TMPDIR (/tmp). On failure there is nothing to abort.
+// Sets t->path to the file to write: for a device or FIFO, a file in a folder
+// made below $TMPDIR (/tmp). On failure there is nothing to abort.
 enum sl_err target_open(struct target *t, const char *named,
                         struct sl_error *err);
 
-// t->path is written whole: brings it to its place and releases the target,
-// also when it fails.
+// Brings the written t->path to its place and releases the target, also on
+// failure. target_abort releases it and removes what was written.
 enum sl_err target_done(struct target *t, struct sl_error *err);
 void target_abort(struct target *t);
 
-// All of it, for bytes that are there already: no folder is needed for them.
+// Opens target `named`, writes bytes[n] and finishes it, without a folder.
 enum sl_err target_write(const char *named, const void *bytes, size_t n,
                          struct sl_error *err);
 

@@ -59,8 +59,8 @@ static void on_end(struct rpc_stream *stream, enum sl_err code,
 
 // ---- main
 
-// The stream has no deadline, as it lasts as long as somebody wants. Whether
-// the coordinator and the job are there is asked before, within --timeout.
+// Checks that the coordinator and job `id` exist, within --timeout: the stream
+// itself has no deadline, as the user ends it.
 static enum sl_err is_there(struct api *api, const char *id,
                             struct sl_error *err)
 {

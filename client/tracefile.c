@@ -40,7 +40,7 @@ struct tracefile {
     size_t n_names;
     struct slice *slices; // owned
     size_t n_slices, cap;
-    size_t cut; // spans that were too many
+    size_t cut; // spans left out beyond the limit
 };
 
 // ---- what came
@@ -77,7 +77,7 @@ static enum sl_err process_of(struct tracefile *t,
     return SL_OK;
 }
 
-// A name that is one too many is the last one.
+// Finds or adds a name; when the table is full, takes the last name.
 static enum sl_err name_of(struct tracefile *t, const char *name, uint32_t *out)
 {
     size_t i = 0;
@@ -117,7 +117,7 @@ static void add_span(struct tracefile *t, const Sluice__V1__TraceReply *r,
                      const Sluice__V1__TraceSpan *s, uint32_t process,
                      const uint32_t *names)
 {
-    // Both are below 2^53 or so; what an offset makes of them is not.
+    // Start and begin are below 2^53, but adding the offset may overflow.
     int64_t ts =
         (int64_t)((uint64_t)s->start_us + (uint64_t)r->offset_us - r->began_us);
 
@@ -225,7 +225,7 @@ static void keep_nested(struct slice *s, size_t n)
 {
     int64_t ends[DEEP];
     unsigned deep = 0;
-    uint32_t lane = 0; // of the one before, as it came
+    uint32_t lane = 0; // of the slice before, as it arrived
 
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || s[i].process != s[i - 1].process || s[i].lane != lane)
@@ -322,7 +322,8 @@ static int64_t slack(const struct tracefile *t, const struct slice *a,
     return SLACK_US + (int64_t)(trips < INT64_MAX / 4 ? trips : INT64_MAX / 4);
 }
 
-// Is this where the push came to? One that was sent again has several.
+// Returns true if `apply` is where `push` arrived. A push that was sent again
+// has several.
 static bool meets(const struct tracefile *t, const struct slice *push,
                   const struct slice *apply)
 {

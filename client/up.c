@@ -23,7 +23,7 @@
 #include "common/daemon/sdnotify.h"
 #include "common/net/ownsock.h"
 
-#define START_MS 60000  // until everybody must be ready
+#define START_MS 60000  // until all children must be ready
 #define KILLED_MS 10000 // until a killed process must be gone
 #define POLL_MS 1000
 #define LOGS_MS 1000
@@ -65,7 +65,7 @@ static void stop_role(struct up *u, enum child_role role)
     signal_all(u, role, u->killing ? SIGKILL : SIGTERM);
 }
 
-// Goes on to the next role when nobody of this one is left.
+// Goes on to the next role when no child of this role is left.
 static void go_on_stopping(struct up *u)
 {
     while (running(u, u->stopping) == 0) {
@@ -361,7 +361,7 @@ static int wait_ms(const struct up *u)
     return (int)next;
 }
 
-// All logs, now and then.
+// Bounds the logs of all children and up.log, every LOGS_MS.
 static void bound_logs(struct up *u)
 {
     uint64_t most = (uint64_t)conf_int(u->conf, "log-bytes");
@@ -376,7 +376,7 @@ static void bound_logs(struct up *u)
             cli_say("sluice: %s", err.text);
     own = updir_path(&u->dir, "log/up.log");
     if (own != NULL && u->ready >= 0)
-        (void)logfile_bound(own, most, &err); // where would it say so?
+        (void)logfile_bound(own, most, &err); // no place to report an error
     sl_free(own);
 }
 
@@ -420,7 +420,7 @@ int verb_up(struct cli *cli)
         return code;
     if (up_setup(&u, cli->conf, &err) != SL_OK) {
         code = cli_fail(&err);
-        // Nothing runs there yet, so nothing is left behind.
+        // No child runs yet: the folder's files can go.
         up_release(&u);
         return code;
     }

@@ -2,9 +2,10 @@
 // client/up.h -- a whole cluster as children of one process.
 //
 //   updir_open, strays ended -> coordinator -> READY=1 -> psservers, workers
-//   -> all READY=1 -> one line says so -> supervise: who dies is said and
-//   started again -> SIGINT, SIGTERM, SIGHUP -> workers, psservers,
-//   coordinator end, in this order, each within the grace -> files removed
+//   -> all READY=1 -> one line says so -> supervise: a child that dies is
+//   reported and started again -> SIGINT, SIGTERM, SIGHUP -> workers,
+//   psservers, coordinator end, in this order, each in its grace -> files
+//   removed
 //
 // Threads  main, the only one.
 // Memory   up_release frees.
@@ -32,10 +33,10 @@ struct up {
     const struct conf *conf;
     struct updir dir;
     char *address;     // where the coordinator listens; owned
-    char *store;       // of all; owned
-    unsigned threads;  // of each worker
-    struct gpus gpus;  // workers for them, before those without
-    unsigned each;     // of them, for one worker
+    char *store;       // --store of all children; owned
+    unsigned threads;  // --threads of each worker
+    struct gpus gpus;  // GPUs of the first workers; later workers get none
+    unsigned each;     // GPUs per worker
     char *notify_path; // owned; or an abstract name "@..."
     int notify;        // datagram socket, -1: none
     int signals;       // signalfd
@@ -45,12 +46,12 @@ struct up {
     enum up_phase phase;
     enum child_role stopping;
     uint64_t deadline_ms;  // of starting, or of the role that is stopping
-    bool killing;          // no more patience
+    bool killing;          // children get SIGKILL instead of SIGTERM
     uint64_t signals_seen; // bit n: signal n came
     int code;              // exit code
     uint64_t logs_ms;      // when logs are looked at next
-    uint64_t oom_kills;    // those of our cgroup that were told
-    int ready;             // --detach: who waits reads it; -1: nobody does
+    uint64_t oom_kills;    // OOM kills of our cgroup that were reported
+    int ready;             // --detach: pipe to the waiting parent; -1: none
 };
 
 // up_setup.c: everything before the first child. On failure up_release.
@@ -58,25 +59,27 @@ enum sl_err up_setup(struct up *u, const struct conf *conf,
                      struct sl_error *err);
 void up_release(struct up *u);
 
-// The environment of the children: ours without what is meant for the client,
-// and the two variables that tie them to us. sl_free each and the list.
+// Makes the children's environment: `ours` without the client's own variables,
+// with $NOTIFY_SOCKET `notify` and UPDIR_VARIABLE `dir`. sl_free each and the
+// list.
 enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
                            const char *dir);
 
-// "127.0.0.1:0" -> one that is free now; any other address as it is.
+// Copies address `listen` to *out, with a port that is free now in place of
+// port 0.
 enum sl_err up_choose_address(char **out, const char *listen,
                               struct sl_error *err);
 
 // up_detach.c: --detach. Forks before there is anything: our caller waits
 // until the child says that all is ready, and then leaves it to itself.
 //
-// True in the child, whose `ready` is where to say so (-1: it could not be
-// forked, which *code says). False: *code is that of the command.
+// Returns true in the child: *ready is the pipe to report readiness on. Returns
+// false in the parent, or if forking failed: *code is the exit code.
 bool up_detach(int *ready, int *code);
-// All is ready: from here on it talks to DIR/log/up.log.
+// Tells the parent that all is ready; stderr is DIR/log/up.log from here on.
 void up_detached(struct up *u);
 
-// up.c
+// up.c: runs the cluster until it is stopped; sets u->code.
 void up_run(struct up *u);
 
 #endif

@@ -69,5 +69,5 @@ void up_detached(struct up *u)
     if (log >= 0)
         close(log);
     n = write(u->ready, "1", 1);
-    (void)n; // nobody waits any longer
+    (void)n; // the parent may be gone
 }

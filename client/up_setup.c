@@ -476,7 +476,8 @@ void up_release(struct up *u)
     for (unsigned i = 0; i < u->count; i++) {
         struct child *c = &u->children[i];
 
-        // All have ended and the folder's lock is ours: nobody holds these.
+        // All children have ended and the folder's lock is ours: no process
+        // holds these files.
         if (c->pid_file != NULL)
             unlink(c->pid_file);
         if (c->socket != NULL)

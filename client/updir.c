@@ -244,7 +244,7 @@ static bool has_ending(const char *name, const char *ending)
 static void end_stray(const struct strays *s, const char *name, pid_t pid)
 {
     if (!updir_process_has(pid, UPDIR_VARIABLE, s->d->path))
-        return; // the number belongs to somebody else by now
+        return; // the pid belongs to another process by now
     cli_say("%.*s (pid %d) of an earlier 'sluice up' still runs; ending it",
             (int)(strlen(name) - 4), name, (int)pid);
     kill(pid, SIGTERM);

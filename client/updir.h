@@ -30,19 +30,20 @@
 struct updir {
     char *path; // absolute; owned
     struct statelock lock;
-    bool others; // may look into it: it was there before
+    bool others; // the folder existed: other users may read it
 };
 
-// Makes the folder, takes its lock, writes up.pid.
+// Makes the folder `path`, takes its lock, writes up.pid. SL_EBUSY: locked.
 enum sl_err updir_open(struct updir *d, const char *path, struct sl_error *err);
 
 // Removes up.pid, address and lock. All zeroes is allowed.
 void updir_release(struct updir *d);
 
-// DIR/name, owned by the caller; NULL when out of memory.
+// Returns the path DIR/name, which the caller frees; NULL: no memory.
 char *updir_path(const struct updir *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+// Writes `text` to the file DIR/name.
 enum sl_err updir_write(const struct updir *d, const char *name,
                         const char *text, struct sl_error *err);
 
@@ -52,13 +53,13 @@ enum sl_err updir_write(const struct updir *d, const char *name,
 enum sl_err updir_end_strays(const struct updir *d, int grace_ms,
                              struct sl_error *err);
 
-// The pid in a file; 0 if there is none.
+// Returns the pid that the file `path` holds; 0: it holds none.
 pid_t updir_read_pid(const char *path);
 
-// Does this process have the variable with this value in its environment?
+// Returns true if process `pid` has `variable` with `value` in its environment.
 bool updir_process_has(pid_t pid, const char *variable, const char *value);
 
-// Waits until the process has ended; false after wait_ms.
+// Waits until process `pid` has ended; returns false if it runs after wait_ms.
 bool updir_await_end(pid_t pid, int wait_ms);
 
 #endif

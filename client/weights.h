@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/weights.h -- a safetensors file whose values a job is to start with.
+// client/weights.h -- a safetensors file with the values that a job starts
+// with.
 //
 // Threads  main.
 // Memory   weights_release.

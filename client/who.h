@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/who.h -- who gives this command, for those who see what came of it.
+// client/who.h -- the user and host that gave this command, for reports of it.
 //
 // Threads  main.
 #ifndef CLIENT_WHO_H

@@ -23,7 +23,7 @@ struct reader {
     yaml_parser_t parser;
     const char *name;
     json_t *root;    // owned until handed out
-    json_t *lines;   // owned; NULL: nobody asked
+    json_t *lines;   // owned; NULL: not wanted
     struct buf path; // of the value at hand
     struct frame stack[YAML_DEPTH_MAX];
     unsigned depth;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/yaml.h -- a spec file's YAML as JSON values, and back.
 //
-// The part of YAML that means the same to everybody: block and flow mappings,
+// The part of YAML that means the same to all parsers: block and flow mappings,
 // sequences and scalars of one document. Scalars have the types of JSON: a
 // plain `no` is a string, `1e-3` a number, `null` null. Anchors, aliases, tags,
 // merge keys, duplicate keys and further documents are refused. Integers from

@@ -62,8 +62,8 @@ static double gradient(const struct sluice_closure *c,
 
 // ---- the worker
 
-// All steps of a closure that are missing. What ends it early is no failure of
-// ours: somebody else goes on.
+// Computes all missing steps of a closure. A closure that is lost is no failure
+// of this program: another worker goes on with it.
 static enum sl_err run(struct sluice_closure *c, struct sl_error *err)
 {
     struct sluice_step step;
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
         .tls_cert = option(argc, argv, "--tls-cert"),
         .tls_key = option(argc, argv, "--tls-key"),
         .device = "own_gradient",
-        // Of a job in allreduce mode, whose programs keep the parameters.
+        // For jobs in allreduce mode, where programs keep the parameters.
         .listen = option(argc, argv, "--listen"),
         .advertise = option(argc, argv, "--advertise"),
         .store = option(argc, argv, "--store"),

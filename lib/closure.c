@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lib/closure.c -- a closure, step by step: the worker's task_train for steps
-// that somebody else computes.
+// that the user's program computes.
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -207,7 +207,7 @@ void sluice_fail(struct sluice_closure *c, const char *why, bool job_error)
     closure_free(c);
 }
 
-// ---- what is asked of it
+// ---- a closure's description
 
 const struct sluice_info *sluice_closure_info(const struct sluice_closure *c)
 {
@@ -463,8 +463,8 @@ static enum sync_result not_finite(struct sluice_closure *c)
     return SYNC_FAILED;
 }
 
-// Gradients of what is absent are zeros, where they are looked at at all. By
-// range they are: nobody has pushed them.
+// Clears the gradient of an absent piece. By range it is 0 already, as no call
+// has pushed it.
 static void clear_piece(struct sluice_closure *c, uint64_t first, uint64_t n)
 {
     if (!c->session->by_range)

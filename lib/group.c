@@ -212,7 +212,8 @@ static void hurry(struct contributor *c)
 
 // ---- what was leased to us as the leader
 
-// Off the queue: what else there is of this very job, or NULL.
+// Takes the first training lease of this job off the queue; NULL: there is
+// none.
 static struct lease *take_inner(struct lib_ring *g)
 {
     struct sluice *s = g->slot.session;

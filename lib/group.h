@@ -8,7 +8,7 @@
 // divided by the weight of the step before it is pushed.
 //
 // Threads  the ring's.
-// Memory   a lease is given back by whoever took it.
+// Memory   the thread that took a lease gives it back.
 #ifndef LIB_GROUP_H
 #define LIB_GROUP_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lib/inner.h -- a session from inside: who runs what, and what they share.
+// lib/inner.h -- a session from inside: its threads and what they share.
 //
 //   loop's thread   attendee, member: leases come, reports go
 //   user's thread   closures, and what is kept of jobs
@@ -78,9 +78,9 @@ struct sluice_closure {
 
     struct {                 // range.h
         uint32_t *sent;      // shards, in the order that they left; owned
-        uint32_t head, tail; // of these: on their way, as far as is known
-        uint64_t bytes;      // of these
-        uint32_t kept;       // its parameters are there; or none's
+        uint32_t head, tail; // sent[head..tail): not answered yet
+        uint64_t bytes;      // of the shards on their way
+        uint32_t kept;       // shard with parameters in memory, or none
     } by_range;
 };
 
@@ -90,7 +90,7 @@ struct sluice {
     char *name, *coordinator, *device; // owned
     uint64_t job;                      // the only one; 0: any
     bool by_range;                     // range.h
-    bool (*waiting)(void *arg);        // sluice_options; NULL: nobody asks
+    bool (*waiting)(void *arg);        // sluice_options; NULL: no callback
     void *waiting_arg;
     struct loop *loop;
     pthread_t thread;
@@ -112,7 +112,7 @@ struct sluice {
     char address[300];                // that others dial; listen.c
     char host[RANKS_HOST_BYTES];
     struct ranks *ranks;
-    struct rpc_server *rpc; // NULL: nobody needed to reach us
+    struct rpc_server *rpc; // NULL: no rank needed to reach us
     struct ring_env env;
 
     struct {
@@ -129,7 +129,8 @@ struct sluice {
 
 // ---- jobs.c: what is kept of a job
 
-// The lease's job, made or made anew. Errors are the job's.
+// Finds or makes the kept job of lease `l`. Errors are the job's. jobs_forget
+// frees the kept job with number `id`, jobs_free all of them.
 enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
                       struct sl_error *err);
 void jobs_forget(struct sluice *s, uint64_t id);
@@ -137,51 +138,57 @@ void jobs_free(struct sluice *s);
 
 // ---- listen.c: what other ranks reach
 
-// What options say of it, kept; and a program's place for its parts of cuts.
+// Copies listen, advertise and store from options `o`, and opens the folder for
+// this rank's parts of checkpoints.
 enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
                         struct sl_error *err);
-// What ring leases get of it: the address is filled in by listen_start.
+// Returns the environment of ring leases; listen_start fills in its address.
 const struct ring_env *listen_env(struct sluice *s);
-// Others may dial us from now on; again does nothing.
+// Starts the server that other ranks dial; does nothing if it runs.
 enum sl_err listen_start(struct sluice *s, struct sl_error *err);
 void listen_stop(struct sluice *s); // no ring lease is under way
 void listen_release(struct sluice *s);
 
 // ---- closure.c
 
-// A lease that may run becomes the closure under way; or is given back with
-// what is wrong.
+// Makes lease `l` the closure under way, or gives it back with the error that
+// is returned.
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err);
 
-// [first, first + count) is of the gradient, and a step is under way.
+// Checks that [first, first + count) lies in the gradient (SL_ERANGE) and that
+// a step is under way.
 enum sl_err closure_inside(struct sluice_closure *c, uint64_t first,
                            uint64_t count, struct sl_error *err);
-// The range that has the element.
+// Returns the number of the range that holds `element`.
 uint32_t closure_range(const struct sluice_closure *c, uint64_t element);
-// These elements are whole; what they make whole leaves.
+// Marks the elements [first, first + count) as whole; ranges that are then
+// whole leave.
 enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
                           uint64_t count, struct sl_error *err);
-// Which pieces of a range have no gradient in a step (by variable). Returns how
-// many.
+// Sets in `step` which pieces of `range` have no gradient, by `absent`, which
+// is by variable. Returns how many pieces have none.
 uint32_t closure_absent(struct sync_step *step, const struct layout *l,
                         uint32_t range, const bool *absent);
-// A result that is no success, and what the program is told of it.
+// Ends the closure for `result`, which is no success, and returns the error
+// that the program is told.
 enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
                          struct sl_error *err);
 
-// The slot that the ring offers does; *out NULL: it offers none.
+// Makes the slot that the ring offers the closure under way; *out is NULL if it
+// offers none.
 enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
                             struct sl_error *err);
 
-// ---- session.c, for whoever dials
+// ---- session.c, for sessions and task clients
 
 // Returns the address as it was said, or as the environment says it, or the one
 // that ownsock_find writes to `own`.
 const char *lib_coordinator(char own[OWNSOCK_BYTES], const char *said);
-// "host-pid", into an allocated string; NULL: no memory.
+// Returns a copy of `said`, or of "host-pid" if it is NULL; the caller's. NULL:
+// no memory.
 char *lib_name(const char *said);
-// All three files or none: then *tls is not set.
+// Reads all three files into *tls, or leaves it unset if all are NULL.
 enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,
                     const char *key, struct sl_error *err);
 void lib_log_once(void);
@@ -191,7 +198,7 @@ void lib_log_once(void);
 // Gives a lease back with its outcome.
 void session_done(struct sluice *s, struct lease *l);
 
-// Whether a call of the user's may wait on: sync_ps_options.patient.
+// Returns whether a call of the user's may wait on: sync_ps_options.patient.
 bool session_patient(void *session);
 
 #endif

@@ -105,7 +105,7 @@ void line_call(struct line *l, const ProtobufCMessage *request,
         loop_post_task(l->link->loop, &l->task, on_loop, l);
         return;
     }
-    if (l->rc != SL_OK) // it may be there again
+    if (l->rc != SL_OK) // the coordinator may be back
         rpc_channel_hurry(l->link->channel);
     rpc_call_start(l->link->channel, l->method, &msg, &options, on_done, l,
                    &l->ticket);

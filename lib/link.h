@@ -6,7 +6,7 @@
 //          the loop's.
 // Memory   a reply holds until the line's next call.
 // Units    milliseconds.
-// Errors   of a call, to who is answered.
+// Errors   of a call, go to the caller's callback.
 #ifndef LIB_LINK_H
 #define LIB_LINK_H
 

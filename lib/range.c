@@ -108,7 +108,8 @@ static enum sl_err check(struct sluice_closure *c, uint64_t first,
     return closure_inside(c, first, count, err);
 }
 
-// So many shards from this one as may be on their way together.
+// Returns the end of the shards from `from` on that one call may pull together:
+// at most ROOM_BYTES, and none behind element `end`.
 static uint32_t window(const struct sluice_closure *c, uint32_t from,
                        uint64_t end)
 {

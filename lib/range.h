@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lib/range.h -- a closure whose parameters and gradient are in memory a few
+// lib/range.h -- a closure that holds parameters and gradient in memory a few
 // shards at a time.
 //
 // The vectors are there, as address space (space.h): what was pulled is given

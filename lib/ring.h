@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lib/ring.h -- a ring lease, whose contributions the user's program computes:
+// lib/ring.h -- a ring lease with contributions from the user's program:
 // a rank of a job in allreduce mode (rounds.c), or a member of a group of a
 // hybrid job (group.c).
 //
@@ -21,25 +21,28 @@ struct lib_ring {
     struct slot slot;
     struct kept_job *job;
     pthread_t thread;
-    // The lease from its begin to its outcome; and what is beside this.
+    // run: runs lease `l` from its begin to its outcome, on the ring's thread.
+    // release: frees what the kind of ring owns beside this struct.
     void (*run)(struct lib_ring *g, struct lease *l);
     void (*release)(struct lib_ring *g);
 };
 
-// One that is to be started; NULL: no memory.
+// Return a ring that ring_start may start; NULL: no memory.
 struct lib_ring *rounds_new(void);
 struct lib_ring *group_member_new(void);
 
-// The lease of a job that is kept begins. Fails: it is still the caller's.
+// Starts lease `l` of job `j` on a thread of its own. On failure the lease is
+// still the caller's.
 enum sl_err ring_start(struct sluice *s, struct lease *l, struct kept_job *j,
                        struct sl_error *err);
 
-// It ends, whatever the program has of it: handed back for the reason `why`;
-// or it has failed.
+// Ends the lease, whatever the program holds of it: as handed back for the
+// reason `why`, or as failed with `failed` (`job_error`: by fault of the job).
 void ring_stop(struct sluice *s, const char *why, const struct sl_error *failed,
                bool job_error);
 
-// True if the ring has ended: it is freed. *rc: SL_OK, or why it failed.
+// Frees the ring if it has ended, and returns true then. *rc: SL_OK, or why the
+// ring failed.
 bool ring_reap(struct sluice *s, enum sl_err *rc, struct sl_error *err);
 
 #endif

@@ -144,7 +144,8 @@ static bool scaled(struct contributor *c, struct ring_round *r, bool finite)
     return !finite && rounds_of(c)->skips;
 }
 
-// What was computed of a round that the state has not is to be done again.
+// Counts gradients of a round that the state does not have as computed for
+// nothing.
 static void leave(struct contributor *c)
 {
     struct rounds *g = rounds_of(c);

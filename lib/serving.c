@@ -33,7 +33,7 @@ struct held { // a task from its lease until its end is sent
     struct list_node node;
     uint64_t id;
     uint32_t attempt;
-    bool begun, gone; // gone: nobody wants its result
+    bool begun, gone; // gone: its result is not wanted
     size_t bytes;
     const char *name;
     uint8_t body[];
@@ -129,7 +129,7 @@ static void add_held(struct sluice_serving *s, struct call *c)
         if (c->m.n_held < WIRE_TASKS_MAX)
             c->held[c->m.n_held++] = list_entry(n, struct held, node)->id;
     }
-    // What is done and does not fit into this call is still ours.
+    // Tasks with results that do not fit into this call are still held.
     list_for(n, &s->shared.results)
     {
         struct done *d = list_entry(n, struct done, node);
@@ -201,7 +201,7 @@ static void pump(struct sluice_serving *s)
 
 // ---- its answer, on the loop
 
-// What was in the call has arrived, or is to be sent again.
+// Frees the results in the call if it arrived, else has them sent again.
 static void settle_locked(struct sluice_serving *s, bool arrived)
 {
     list_for_safe(n, &s->shared.results)
@@ -235,7 +235,8 @@ static void drop_locked(struct sluice_serving *s, uint64_t id)
     }
 }
 
-// Without memory it is left out: not being held, it is given to somebody.
+// Adds a task that the coordinator gave. Without memory it is left out: as it
+// is not reported as held, the coordinator gives it to another worker.
 static void add_locked(struct sluice_serving *s, const Sluice__V1__TaskGiven *g)
 {
     size_t text = strlen(g->name) + 1;
@@ -254,7 +255,7 @@ static void add_locked(struct sluice_serving *s, const Sluice__V1__TaskGiven *g)
     s->shared.waiting++;
 }
 
-// What was not begun is nobody's business any more.
+// Drops the tasks that were not begun, for the coordinator to give elsewhere.
 static void forget_waiting_locked(struct sluice_serving *s)
 {
     list_for_safe(n, &s->shared.held)

@@ -67,7 +67,8 @@ static bool closed_locked(struct slot *t)
     return gate_look(&t->lease->gate, sl_clock_real()) != GATE_OPEN;
 }
 
-// Nobody would miss it; or the program is not coming back.
+// Returns true if the offer is to be withdrawn: its generation or lease is
+// over, the session drains, or the program lets go of the lease.
 static bool withdraws_locked(struct slot *t)
 {
     if (t->shared.leaving)
@@ -214,7 +215,8 @@ static struct slot *slot_of(const struct sluice_closure *c)
     return &c->session->ring->slot;
 }
 
-// It is not ours any more, or would count for nothing: it goes.
+// Returns true if the slot was withdrawn or its gradient would count for
+// nothing; the slot is given up then.
 static bool lost_locked(struct slot *t)
 {
     bool lost =

@@ -6,8 +6,8 @@
 //      |                       |
 //      +-- generation over ----+--> NONE: it counts for nothing, it comes again
 //
-// A slot that nobody has taken is withdrawn when the generation ends, so that
-// others need not wait for a program that does something else. One that is
+// A slot that no program has taken is withdrawn when the generation ends, so
+// that others need not wait for a program that does something else. One that is
 // taken is waited for: the program reads the parameters meanwhile.
 //
 // Threads  as said of each part; `shared` under the session's lock.
@@ -51,47 +51,59 @@ struct slot {
 
 enum sl_err slot_init(struct slot *t, struct sluice *s, struct lease *l,
                       uint32_t ranges, uint32_t variables);
-void slot_release(struct slot *t); // all zeroes is allowed
+// Frees what the slot owns; a slot of zeroes is allowed.
+void slot_release(struct slot *t);
 
-// ---- the thread that wants it
+// ---- the ring's thread, which wants gradients
 
 #define SLOT_ANY UINT32_MAX       // range
 #define SLOT_ALL (UINT32_MAX - 1) // wait for no range
 
+// Offers the gradient that `told` describes to the program's sluice_take.
 void slot_offer(struct slot *t, const struct slot_told *told);
 
-// Until the range is whole, or the slot is over: SLOT_NONE, SLOT_DONE. Which
-// range it is, is said once. `wanted` SLOT_ANY: the last one of those.
+// Waits until range `wanted` is whole or the slot is over, and returns the
+// slot's state: SLOT_TAKEN, or SLOT_NONE (withdrawn or lost) or SLOT_DONE.
+// *range is the whole range, which is returned once, else the number of ranges.
+// SLOT_ANY: the last whole range that was not returned yet.
 enum slot_state slot_next(struct slot *t, uint32_t wanted, uint32_t *range);
 
-// Of one that is done: it was said.
+// Returns true if slot_next has returned `range`, for a slot in SLOT_DONE.
 bool slot_said(const struct slot *t, uint32_t range);
 
-// It is over for the thread; `lost`: so many gradients count for nothing.
+// Ends the slot for the ring's thread: SLOT_NONE. slot_lost adds `lost`
+// gradients to those that count for nothing (sluice_info.redone).
 void slot_put(struct slot *t);
 void slot_lost(struct slot *t, uint32_t lost);
 
-// The generation is over, or another one was joined.
+// Marks the slot as `stale`: its generation is over; false: a new one began.
 void slot_stale(struct slot *t, bool stale);
 
-// What follows is of this training lease, or of none.
+// Sets the gate of the training lease that later gradients belong to; NULL: of
+// none. slot_ended marks the ring's thread as ended and withdraws the slot.
 void slot_within(struct slot *t, struct gate *inner);
 void slot_ended(struct slot *t);
 
-// ---- the user's
+// ---- the user's thread
 
+// Notes that the program lets go of the lease, and closes the gate of its
+// training lease; the ring's thread then withdraws the slot.
 void slot_leave(struct slot *t);
 bool slot_news_locked(const struct slot *t); // offered, or ended
+// Takes the slot on offer as closure `c`; false: there is none any more.
 bool slot_grab(struct slot *t, struct sluice_closure *c);
 
+// Begins the slot's only step: as sluice_begin.
 enum sl_err slot_begin(struct sluice_closure *c, struct sluice_step *out,
                        struct sl_error *err);
-// A range of the gradient is whole.
+// Marks `range` of the gradient as whole. SL_ECANCELED: the slot was lost.
 enum sl_err slot_ready(struct sluice_closure *c, uint32_t range,
                        struct sl_error *err);
+// Ends the step with result `r`: as sluice_end.
 enum sl_err slot_end(struct sluice_closure *c, const struct sluice_result *r,
                      struct sl_error *err);
-// It was ended, or was lost; else the program lets go of it undone.
+// Returns true if the slot was ended or lost, false if the program lets go of
+// it undone.
 bool slot_over(const struct sluice_closure *c);
 
 #endif

@@ -2,8 +2,8 @@
 // lib/sluice.h -- a training program of your own as a worker of a cluster.
 //
 // The program computes gradients; where, in which framework, is its business.
-// What makes each step count once, whoever is killed, is done here, by the code
-// of our own worker.
+// This library makes each step count once, whichever process is killed, with
+// the code of our own worker.
 //
 //     struct sluice_options o = {.size = sizeof(o), .coordinator =
 //     "10.0.0.1:7070"}; struct sluice_closure *c; struct sluice_step step;
@@ -37,11 +37,11 @@
 // gradients are summed, and the group's first program, its leader, pushes the
 // mean to the psservers on a thread of the library's: the programs do not see
 // which of them it is. What was computed counts when that push does; a step
-// that the group did not get to the end of is computed again, by whoever is
-// there.
+// that the group did not get to the end of is computed again, by the programs
+// that are there.
 //
 // A closure that was lost (the job ended, a heartbeat did not get through,
-// somebody else has it) says so with SL_ECANCELED from sluice_begin, ready or
+// another worker has it) says so with SL_ECANCELED from sluice_begin, ready or
 // end. Nothing is wrong then: finish it and take the next one.
 //
 // Threads  A session and its closure belong to one thread at a time;
@@ -107,48 +107,49 @@ struct sluice_options {
     void *waiting_arg;
 };
 
-// "0.1.0"
+// Returns the library's version, "0.1.0".
 SLUICE_API const char *sluice_version(void);
 
-// Of an error's code: "SL_EINVAL", and a sentence.
+// Return the name of error `code`, "SL_EINVAL", and a sentence that explains
+// it.
 SLUICE_API const char *sluice_err_name(int code);
 SLUICE_API const char *sluice_err_text(int code);
 
-// What would be a line of a daemon's log (JSON, ends with '\n', not
-// terminated) goes to `line` instead of nowhere: for the whole process, on any
-// thread, do not call back from it. Before the first session; NULL: nowhere.
+// Sends log lines of the whole process (JSON, end with '\n', no 0 behind) to
+// line(arg, text, len), on any thread; do not call back from it. NULL, the
+// default, drops them. Call before the first session.
 SLUICE_API void sluice_set_log(void (*line)(void *arg, const char *text,
                                             size_t len),
                                void *arg);
 
-// Starts to attend. The coordinator need not be there yet: it is dialled until
-// it is. SL_EINVAL, SL_EAUTH, SL_ENOENT: an address, certificate or option that
-// will not do.
+// Opens a session with options `o`, which starts to dial the coordinator and
+// dials until that is there. SL_EINVAL, SL_EAUTH, SL_ENOENT: an address,
+// certificate or option is wrong. Free with sluice_close.
 SLUICE_API enum sl_err sluice_open(struct sluice **out,
                                    const struct sluice_options *o,
                                    struct sl_error *err);
 
-// Waits until the coordinator has welcomed us; SL_ETIMEDOUT says why it has
-// not.
+// Waits up to wait_ms until the coordinator has welcomed the session;
+// SL_ETIMEDOUT, with the reason in `err`, if it has not.
 SLUICE_API enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
                                      struct sl_error *err);
 
 // Takes nothing new: sluice_take says SL_ECANCELED from here on. The closure
-// under way ends after its step, for whose psservers no call waits longer than
-// a second: it is given back then. From any thread; from a handler of signals
-// only through a thread of the program's.
+// under way ends after its step; a call that waits for a psserver gives it back
+// after a second. From any thread; from a handler of signals only through a
+// thread of the program's.
 SLUICE_API void sluice_drain(struct sluice *s);
 
-// Hands back what is held, says goodbye, and frees. A closure that is under way
-// is freed with it. NULL is allowed.
+// Hands back held leases, says goodbye to the coordinator, and frees the
+// session with the closure under way. NULL is allowed.
 SLUICE_API void sluice_close(struct sluice *s);
 
 // ---- closures
 
-// The next closure. SL_ETIMEDOUT: there was none; SL_ENOENT: a job that this
-// session has trained has ended, which is said once (take again for others);
-// SL_ECANCELED: draining. What else is said is what is wrong with a job, which
-// the coordinator is told too.
+// Waits up to wait_ms for the next closure and sets *out. SL_ETIMEDOUT: there
+// was none; SL_ENOENT: a job that this session has trained has ended, which is
+// returned once (take again for other jobs); SL_ECANCELED: the session drains.
+// Any other error is a fault of a job, which the coordinator is told too.
 SLUICE_API enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
                                    struct sluice_closure **out,
                                    struct sl_error *err);
@@ -169,7 +170,7 @@ struct sluice_info {
     // In allreduce mode a closure is one step of these, which sluice_begin
     // names: this rank's slot of a round. In hybrid mode it is one micro-batch
     // of one step. Else 0:
-    uint32_t ranks, rank; // of the ring or the group: how many, and which
+    uint32_t ranks, rank; // size of the ring or group; this rank's number
     uint64_t generation;  // of it: another set of ranks, another number
     uint64_t rounds;      // allreduce: that the parameters have had
     uint64_t redone;      // steps that this rank had computed for nothing
@@ -184,23 +185,25 @@ struct sluice_variable {
     uint64_t first, elements; // in the flat vectors
 };
 
-// Both live as long as the closure.
+// Return the closure's description and, in *out, its variable `i`; false: there
+// is none. Both live as long as the closure.
 SLUICE_API const struct sluice_info *
 sluice_closure_info(const struct sluice_closure *c);
 SLUICE_API bool sluice_closure_variable(const struct sluice_closure *c,
                                         uint32_t i,
                                         struct sluice_variable *out);
 
-// The sample at a position of the epoch: in the order that the job's seed
-// draws (docs/wire.md), or the position itself without train.shuffle. And those
-// of `count` positions, into out[count].
+// Returns the sample at `position` of the epoch: in the order that the job's
+// seed draws (docs/wire.md), or the position itself without train.shuffle.
+// sluice_samples writes those of `count` positions from `first` to out[count].
 SLUICE_API uint64_t sluice_sample(const struct sluice_closure *c,
                                   uint64_t position);
 SLUICE_API void sluice_samples(const struct sluice_closure *c, uint64_t first,
                                uint64_t count, uint64_t *out);
 
-// Fresh parameters, between sluice_begin and sluice_end; and where the gradient
-// goes. Aligned to 64 bytes. NULL by range.
+// Return the vector of parameters, which are fresh between sluice_begin and
+// sluice_end, and the vector for the gradient. Aligned to 64 bytes. NULL in a
+// session by range.
 SLUICE_API const float *sluice_params(const struct sluice_closure *c);
 SLUICE_API float *sluice_grads(const struct sluice_closure *c);
 
@@ -210,21 +213,22 @@ struct sluice_step {
     uint64_t first, count; // positions
 };
 
-// The next step that is not counted everywhere, with fresh parameters. After
-// sluice_end it need not be the one behind: shards decide what is missing.
+// Begins the next step that is not counted everywhere, with fresh parameters,
+// and describes it in *out (`none`: all steps are counted). Steps may be left
+// out: shards decide which are missing. SL_ECANCELED: the closure was lost.
 SLUICE_API enum sl_err sluice_begin(struct sluice_closure *c,
                                     struct sluice_step *out,
                                     struct sl_error *err);
 
-// These elements of the gradient are whole, and their parameters are not read
-// any more in this step: what makes up a shard leaves at once. Each element at
-// most once a step; what was not said is sent by sluice_end. Of jobs that clip
-// by a norm nothing leaves before the end.
+// Marks elements [first, first + count) of the gradient as whole, and their
+// parameters as not read any more in this step: whole shards leave at once.
+// Each element at most once a step; sluice_end sends the rest. In jobs that
+// clip by a norm nothing leaves before the end. SL_ERANGE; SL_ECANCELED: lost.
 SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
                                     uint64_t count, struct sl_error *err);
 
-// Variables [first, first + count) have no gradient in this step, as a
-// framework's parameter whose gradient is None: the update leaves them alone,
+// Marks variables [first, first + count) as having no gradient in this step, as
+// a framework's parameter with gradient None: the update leaves them alone,
 // with their slots, momentum and weight decay, and with their own count of
 // updates, which Adam corrects by. (A gradient of zeros moves what has momentum
 // or decay.) Their elements are as if they were ready, what the gradient has
@@ -254,17 +258,17 @@ SLUICE_API enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
 // session by range is given no job of these modes, and one that clips by a norm
 // is refused.
 
-// The parameters [first, first + count), into `to`; between sluice_begin and
+// Copies parameters [first, first + count) to `to`, between sluice_begin and
 // sluice_end. Waits while a psserver is away. SL_ERANGE; SL_ECANCELED: the
 // closure was lost.
 SLUICE_API enum sl_err sluice_pull(struct sluice_closure *c, uint64_t first,
                                    uint64_t count, float *to,
                                    struct sl_error *err);
 
-// These elements of the gradient are whole: they are copied, and what makes up
-// a shard leaves. Each element at most once a step; those that nobody has
-// pushed by sluice_end, and that are not absent, are 0. Waits while too much is
-// on its way.
+// Copies elements [first, first + count) of the gradient from `gradient`, and
+// sends shards that are then whole. Each element at most once a step; elements
+// that were not pushed by sluice_end, and are not absent, are 0. Waits while
+// too much is on its way. SL_ERANGE; SL_ECANCELED: the closure was lost.
 SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
                                    uint64_t count, const float *gradient,
                                    struct sl_error *err);
@@ -273,29 +277,31 @@ SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
 
 struct sluice_result {
     double loss_sum; // of each sample's loss; NAN: not known, and in no mean
-    double right;    // samples that were predicted right; 0 if nobody counts
+    double right;    // samples that were predicted right; 0 if not counted
     bool skip;       // count the step, apply nothing (a loss scale that was too
                      // large); of a round or a group's step all of it
 };
 
-// The step's gradient is whole. A part of it that is not finite is counted and
-// not applied, or fails the job, as train.nonfinite says.
+// Ends the step with result `r`: its gradient is whole. A part of it that is
+// not finite is counted and not applied, or fails the job, as train.nonfinite
+// says. SL_ECANCELED: the closure was lost.
 SLUICE_API enum sl_err sluice_end(struct sluice_closure *c,
                                   const struct sluice_result *r,
                                   struct sl_error *err);
 
-// Something of the program's gets on: a long step is not taken for one that
-// hangs (train.stall_seconds). Any call on the closure says so, too.
+// Tells that the program gets on, so that a long step is not taken for one that
+// hangs (train.stall_seconds). Any call on the closure does so, too.
 SLUICE_API void sluice_alive(struct sluice_closure *c);
 
 // Reports the closure: done if sluice_begin said `none`; else it is handed back
-// with the reason `why` (NULL: it was lost). Frees it. One of a rank that is
-// let go of undone is the end of the rank's lease: the ring goes on without it.
+// with the reason `why` (NULL: it was lost). Frees it. If a rank's closure is
+// handed back undone, the rank's lease ends and the ring goes on without it.
 SLUICE_API void sluice_finish(struct sluice_closure *c, const char *why);
 
-// The attempt failed, by no fault of the machine if `job_error`: then the job
-// gives this worker nothing for a minute, and fails once all workers that are
-// there have said so; else after several attempts. Frees it.
+// Reports that the attempt failed for the reason `why`, and frees the closure.
+// With `job_error` (no fault of this machine) the job gives this worker nothing
+// for a minute, and fails once all workers that are there have reported so;
+// else it fails after several attempts.
 SLUICE_API void sluice_fail(struct sluice_closure *c, const char *why,
                             bool job_error);
 

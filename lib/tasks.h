@@ -41,7 +41,7 @@ extern "C" {
 
 #define SLUICE_TASK_BYTES (1 << 20)
 
-// ---- whoever wants something done
+// ---- the client: schedules tasks and receives their results
 
 struct sluice_tasks;
 
@@ -49,12 +49,14 @@ struct sluice_tasks_options {
     size_t size;             // sizeof(struct sluice_tasks_options)
     const char *coordinator; // as of struct sluice_options
     const char *queue;       // 1 to 200 bytes; made when it is first used
-    uint32_t limit;          // tasks that it may keep; 0: 10,000, or as it is
+    // Most tasks that the queue keeps. 0: a new queue keeps 10,000, and an
+    // existing queue keeps its limit.
+    uint32_t limit;
     const char *tls_ca, *tls_cert, *tls_key; // all three or none
     const char
-        *client; // a name, 1 to 200 bytes: another process may go on under
-                 // it, and results stay until sluice_tasks_forget; NULL:
-                 // nobody goes on, and what is received is forgotten
+        *client; // a name, 1 to 200 bytes: a later process may resume under
+                 // it, and results stay until sluice_tasks_forget; NULL: no
+                 // process resumes, and received results are forgotten
 };
 
 enum sluice_task_state { // numbers of proto/tasks.proto
@@ -69,70 +71,73 @@ struct sluice_task_ended {
     const void *result; // DONE
     size_t bytes;
     const char *error; // FAILED; else ""
-    uint32_t losses;   // workers that were lost while they did it
+    uint32_t losses;   // workers that were lost while they ran this task
 };
 
-// Does not wait for the coordinator.
+// Opens a client of queue `o->queue` and returns at once: it does not wait for
+// the coordinator. SL_EINVAL: an option is wrong. Free with sluice_tasks_close.
 SLUICE_API enum sl_err sluice_tasks_open(struct sluice_tasks **out,
                                          const struct sluice_tasks_options *o,
                                          struct sl_error *err);
 
-// Takes a task, which is sent soon, with what else waits: *number counts
-// from 1. Waits while so many of ours have not ended as the queue may keep, or
-// others' fill it; SL_ETIMEDOUT then. SL_EINVAL: too large, or no name.
-// SL_EDENIED, SL_EAUTH: we may not; every later call says so, too.
+// Schedules a task for handler `name` with the payload body[bytes], both of
+// which are copied, and sends it soon, together with others. *number is the
+// task's number, from 1. Waits up to wait_ms while the queue is full, else
+// SL_ETIMEDOUT. SL_EINVAL: the payload is too large, or `name` is no name.
+// SL_EDENIED, SL_EAUTH: the coordinator refuses this client, now and in every
+// later call.
 SLUICE_API enum sl_err sluice_tasks_schedule(struct sluice_tasks *t,
                                              const char *name, const void *body,
                                              size_t bytes, int64_t wait_ms,
                                              uint64_t *number,
                                              struct sl_error *err);
 
-// Of a client with a name: which tasks an earlier process left, of those that
-// were not forgotten. They end here like ours. Up to `max` numbers into `out`;
-// *count says how many there are. Waits for the coordinator; SL_ETIMEDOUT. From
-// then on that process, if it still lives, is refused.
+// Lists the tasks that an earlier process under this client's name left and did
+// not forget; their results arrive here like this process's own. Writes up to
+// `max` numbers into `out`; *count is how many tasks there are. Waits up to
+// wait_ms for the coordinator, else SL_ETIMEDOUT. From then on the earlier
+// process, if it still lives, is refused.
 SLUICE_API enum sl_err sluice_tasks_left(struct sluice_tasks *t,
                                          int64_t wait_ms, uint64_t *out,
                                          size_t max, size_t *count,
                                          struct sl_error *err);
 
-// Of a client with a name: the result of a task that was received is not needed
-// any more. Until then it counts against the queue's limit.
+// Forgets the result of task `number`, which was received. For a client with a
+// name, where results count against the queue's limit until they are forgotten.
 SLUICE_API enum sl_err sluice_tasks_forget(struct sluice_tasks *t,
                                            uint64_t number,
                                            struct sl_error *err);
 
-// Tasks that have ended, up to `max` of them, each once. SL_ETIMEDOUT: none
-// has. The coordinator forgets what is received here, if the client has no
-// name.
+// Waits up to wait_ms for tasks that have ended and writes up to `max` of them
+// into `out`, each task once; *count is how many. SL_ETIMEDOUT: no task has
+// ended. Without a client name the coordinator then forgets their results.
 SLUICE_API enum sl_err sluice_tasks_ended(struct sluice_tasks *t,
                                           int64_t wait_ms,
                                           struct sluice_task_ended *out,
                                           size_t max, size_t *count,
                                           struct sl_error *err);
 
-// One that has not ended ends soon, and comes as CANCELLED unless it has ended
-// otherwise before.
+// Cancels task `number`: it ends soon and is received as CANCELLED, unless it
+// ended otherwise before.
 SLUICE_API enum sl_err sluice_tasks_cancel(struct sluice_tasks *t,
                                            uint64_t number,
                                            struct sl_error *err);
 
-// How many were scheduled here and have not been received.
+// Returns the number of tasks without a received result.
 SLUICE_API uint64_t sluice_tasks_open_count(struct sluice_tasks *t);
 
-// Sends what was scheduled and what was received, for two seconds at most, and
-// frees. NULL is
-// allowed.
+// Sends scheduled tasks and pending acknowledgements, for two seconds at most,
+// and frees the client. NULL is allowed.
 SLUICE_API void sluice_tasks_close(struct sluice_tasks *t);
 
-// ---- whoever does it
+// ---- the worker: serves tasks with its handlers
 
 struct sluice_serving;
 
 struct sluice_serving_options {
     size_t size; // sizeof(struct sluice_serving_options)
     const char *coordinator;
-    const char *queue; // the only one; NULL: any
+    const char *queue; // the only queue to serve; NULL: any
     const char *name;  // in reports; NULL: host and pid
     const char *const *handlers;
     size_t handlers_count; // 1 to 1000
@@ -147,30 +152,35 @@ struct sluice_task {
     size_t bytes;
 };
 
+// Opens a worker that serves the tasks of the handlers in `o`. SL_EINVAL: an
+// option is wrong. Free with sluice_serving_close.
 SLUICE_API enum sl_err
 sluice_serving_open(struct sluice_serving **out,
                     const struct sluice_serving_options *o,
                     struct sl_error *err);
 
-// The next task. SL_ETIMEDOUT: there was none; SL_ECANCELED: draining; else
-// what the coordinator refuses us for.
+// Waits up to wait_ms for the next task and writes it to *out, which holds
+// until sluice_serving_end. SL_ETIMEDOUT: no task came; SL_ECANCELED: the
+// worker drains; any other error: why the coordinator refuses this worker.
 SLUICE_API enum sl_err sluice_serving_take(struct sluice_serving *s,
                                            int64_t wait_ms,
                                            struct sluice_task *out,
                                            struct sl_error *err);
 
-// The task that was taken last is done: with a result, or, if `error` is not
-// NULL, failed. It is sent soon, and again until it has arrived. SL_EINVAL: the
-// result is too large, and the task has failed with those words.
+// Ends task `id`, which was taken last, with result[bytes], or as failed if
+// `error` is not NULL. The result is sent soon, and again until it has arrived.
+// SL_EINVAL: the result is too large, and the task has failed for that reason.
 SLUICE_API enum sl_err sluice_serving_end(struct sluice_serving *s, uint64_t id,
                                           const void *result, size_t bytes,
                                           const char *error,
                                           struct sl_error *err);
 
-// Takes nothing more; what was not begun goes back at once.
+// Drains the worker: it takes no more tasks, and returns those that it has not
+// begun at once. Any thread.
 SLUICE_API void sluice_serving_drain(struct sluice_serving *s);
 
-// Drains, waits two seconds at most until the results have arrived, and frees.
+// Drains, waits two seconds at most until the results have arrived, and frees
+// the worker.
 // NULL is allowed.
 SLUICE_API void sluice_serving_close(struct sluice_serving *s);
 

@@ -25,7 +25,7 @@ struct asked {
     uint64_t number;
     size_t bytes;
     bool accepted;
-    bool told;        // that it shall be cancelled
+    bool told;        // its cancellation was sent
     const char *name; // behind the body
     uint8_t body[];
 };
@@ -57,7 +57,7 @@ struct sluice_tasks {
     bool full; // of others' tasks too: tried again at the timer
     bool late; // a call failed: nothing is started before the timer
 
-    // Of whoever receives.
+    // The thread's that calls sluice_tasks_ended.
     struct list handed;  // of struct result
     struct numbers left; // by an earlier process; set before `resumed`
 
@@ -67,8 +67,8 @@ struct sluice_tasks {
         struct list unsent, results;
         struct map alive; // number -> struct asked, owned
         struct numbers to_cancel, to_forget;
-        size_t forgetting; // so many of these are in the call under way
-        bool resumed;      // or nobody goes on here
+        size_t forgetting; // numbers of to_forget that are being sent
+        bool resumed;      // `left` is known, or the client has no name
         uint64_t last;
         size_t unsent_bytes, accepted;
         uint32_t limit;
@@ -90,6 +90,7 @@ static inline void tasks_unlock(struct sluice_tasks *t)
     pthread_mutex_unlock(&t->shared.lock);
 }
 
+// Appends `number`; asked_new copies `name` and body[bytes] into a new task.
 // False, NULL: no memory.
 bool numbers_add(struct numbers *n, uint64_t number);
 struct asked *asked_new(const char *name, const void *body, size_t bytes);
@@ -99,10 +100,10 @@ struct asked *asked_new(const char *name, const void *body, size_t bytes);
 // Sets the lines and the kick's function; before the link is opened.
 void tasks_loop_init(struct sluice_tasks *t);
 
-// For the timer.
+// Starts the calls that are due again; the timer's callback.
 void tasks_loop_again(void *tasks);
 
-// There is something to send: the loop looks soon. Under the lock.
+// Has the loop look for calls to start soon. Under the lock.
 void tasks_loop_kick(struct sluice_tasks *t);
 
 #endif

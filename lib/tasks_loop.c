@@ -297,7 +297,7 @@ static void pump_ended(struct sluice_tasks *t)
     }
     tasks_unlock(t);
     if (closing)
-        line_cancel(&t->ended); // it may wait for what nobody receives
+        line_cancel(&t->ended); // it may wait for results in vain
     if (t->ended.busy || (!wanted && t->forget.count == 0))
         return;
     m.queue = t->queue;
@@ -325,8 +325,8 @@ static void receive(struct sluice_tasks *t, const Sluice__V1__TaskEndedReply *m)
 
         if (ended.bytes == 0)
             ended.result = "";
-        // One that was accepted by a call whose answer was lost is still
-        // `unsent`: it ends all the same. Without memory it comes again.
+        // A task that a call without an answer delivered is still `unsent`:
+        // it ends all the same. Without memory it comes again.
         if ((a != NULL && !end_locked(t, a, &ended)) ||
             (t->session == 0 && !numbers_add(&t->forget, e->number)))
             break;
