@@ -12,7 +12,7 @@
 #define URI "spiffe://sluice/"
 #define TENANT "/tenant/"
 
-// ---- the table: what is not here nobody may call, but who is local
+// ---- the table of methods: any other is for local callers alone
 
 #define MAY(role) (1u << ACCESS_##role)
 #define READERS (MAY(ADMIN) | MAY(SUBMITTER) | MAY(VIEWER))
@@ -241,8 +241,8 @@ enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
 
 // ---- what members say
 
-// By the number of each field of AttendUp and Heartbeat; what is not here
-// nobody may say.
+// By the number of each field of AttendUp and Heartbeat; fields that are
+// not here are refused.
 static const unsigned kinds[] = {
     [1] = MEMBERS,        // hello
     [2] = MEMBERS,        // heartbeat: see below
@@ -339,7 +339,7 @@ enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
     return rc;
 }
 
-// ---- whom we dial
+// ---- servers that clients dial
 
 static enum sl_err is_server(const struct rpc_peer *server,
                              enum access_role role, struct sl_error *err)

@@ -22,7 +22,7 @@
 #define SILENT_MIN_MS 5000   // a stream that says nothing for so long, and for
 #define SILENT_HEARTBEATS 10 // so many heartbeats, is given up
 #define WELCOME_MS 10000     // one on which no Welcome comes, too
-#define BEATS 64             // heartbeats whose acknowledgement may come
+#define BEATS 64             // heartbeats that await an acknowledgement
 
 struct attendee {
     struct attendee_setup setup; // its strings are owned
@@ -117,7 +117,7 @@ static void renew(struct attendee *a, uint64_t ms)
         a->setup.renewed(a->setup.arg);
 }
 
-// A coordinator of before does not say which.
+// Returns true if `cluster` is not ours; an older coordinator sends 0, unknown.
 static bool is_stranger(const struct attendee *a, uint64_t cluster)
 {
     return a->cluster != 0 && cluster != 0 && a->cluster != cluster;
@@ -152,7 +152,7 @@ static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
     a->attached = true;
     a->backoff_ms = BACKOFF_MIN_MS;
     a->heartbeat_ms = m->heartbeat_ms;
-    // Those who came together, as after a restart, do not beat together.
+    // Members that came together, as after a restart, beat apart.
     loop_timer_start(a->heartbeat_timer,
                      rng_below(&a->rng, (uint64_t)m->heartbeat_ms + 1),
                      m->heartbeat_ms);
@@ -182,7 +182,7 @@ static void send_piece(void *arg, const Sluice__V1__TracePiece *piece)
     attendee_send(arg, &up);
 }
 
-// Without memory nothing is sent: who asks gives up waiting.
+// Sends log lines. Without memory it sends none: the asker gives up waiting.
 static void send_lines(struct attendee *a, const Sluice__V1__LogMore *m)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
@@ -402,8 +402,8 @@ static void dial(void *arg)
     say_hello(a);
 }
 
-// The stream stands, for all we know, but nobody has answered on it. (The timer
-// runs only while it is so.)
+// Gives up a stream that stands but had no answer. (The timer runs only until
+// the Welcome.)
 static void not_welcomed(void *arg)
 {
     struct attendee *a = arg;

@@ -7,7 +7,7 @@
 //    +---- the stream ended, or was silent +    (DIALING: for 10 s)
 //
 // It dials for ever, with a backoff of 100 ms to 2 s and some randomness, so
-// that a restarted coordinator is not met by everybody at once. On every
+// that a restarted coordinator is not met by all members at once. On every
 // stream it says Hello first, and heartbeats once it is welcome. It keeps the
 // one number that leases need: when the last renewal that was acknowledged had
 // been sent (a Hello that was welcomed is one). Changes of state are logged
@@ -42,11 +42,11 @@ struct attendee_setup {
     const char *address; // where workers dial us; NULL: nowhere
     const char *device;  // what we compute on; NULL: nothing
     bool external;       // a worker of external models, and only those
-    bool ranks;          // and may be a rank of one
-    bool groups;         // or a member of a group
+    bool ranks;          // may be a rank of an external job
+    bool groups;         // may be a member of a group
     bool no_store;       // a worker that writes no parts of checkpoints
-    uint64_t only_job;   // and of this job alone; 0: of any
-    uint64_t cluster;    // that it belongs to; 0: the first that welcomes it
+    uint64_t only_job;   // the only job to work for; 0: any
+    uint64_t cluster;    // our cluster; 0: the first that welcomes us
     unsigned welcome_ms; // a stream without a Welcome is given up; 0: 10000
     // All run on the loop. welcome: may we attach? false refuses a coordinator
     // of an older term; one of another cluster is refused before. attached: now
@@ -66,37 +66,42 @@ struct attendee_setup {
     void *arg;
 };
 
+// Makes an attendee from a copy of `setup`. It dials from attendee_start on.
 enum sl_err attendee_new(struct attendee **out,
                          const struct attendee_setup *setup,
                          struct sl_error *err);
 void attendee_start(struct attendee *a); // dials
 
-// False if it is not attached or the stream takes no more: say it again on the
-// next one. Into the first heartbeat of a number it writes what the clock says.
+// Sends `up`. Returns false if it is not attached or the stream takes no more:
+// send it again on the next stream. Into the first heartbeat of a number it
+// writes what the clock says.
 bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up);
 
-// Sends a heartbeat: sets its number.
+// Sends heartbeat `m` and sets its number.
 void attendee_heartbeat(struct attendee *a, Sluice__V1__Heartbeat *m);
 
+// Returns whether a stream is welcomed; attendee_renewed_ms returns when the
+// last acknowledged renewal was sent.
 bool attendee_attached(const struct attendee *a);
 uint64_t attendee_renewed_ms(const struct attendee *a);
 
-// How many heartbeats were sent, and how many of these the coordinator has
+// Return the number of heartbeats sent, and of those that the coordinator has
 // acknowledged: all that it said before it heard the last of them is here.
 uint64_t attendee_beats(const struct attendee *a);
 uint64_t attendee_heard(const struct attendee *a);
 
-// Heartbeats at once instead of at the next time.
+// Has a heartbeat sent at once instead of at the next time.
 void attendee_beat_now(struct attendee *a);
 
 // Dials no more, and ends the stream in order: what is queued goes out, then
-// `lost` is told. False if there is none: nothing will be told.
+// `lost` is called. Returns false if there is no stream: `lost` is not called.
 bool attendee_close(struct attendee *a);
 
 // Ends the stream at once and dials no more; no callback runs after this.
 void attendee_stop(struct attendee *a);
 
-// After the channel was freed. Runs what is left on the loop. NULL is allowed.
+// Frees the attendee, after its channel was freed; runs its remaining tasks on
+// the loop. NULL is allowed.
 void attendee_free(struct attendee *a);
 
 #endif

@@ -134,7 +134,7 @@ static void add_rate(struct scalars *list, struct run *r,
     struct spec_optimizer o;
     struct sl_error err = SL_ERROR_INIT;
 
-    // A job whose rate callbacks reduce has no schedule.
+    // A job with a rate that callbacks reduce has no schedule.
     if (s->callbacks != NULL && s->callbacks->learning_rate > 0)
         add(list, r, RATE, s->callbacks->learning_rate);
     else if (s->spec != NULL && s->spec->optimizer != NULL &&
@@ -292,7 +292,7 @@ static enum sl_err take_evaluations(struct curves *c,
     while (rc == SL_OK && c->evaluations < s->n_evaluations) {
         const Sluice__V1__Evaluation *e = s->evaluations[c->evaluations];
 
-        // One whose values are not known is no point.
+        // An evaluation without known values is no point.
         if (e->known_loss_case != 0 || e->known_accuracy_case != 0)
             rc = take_evaluation(c, s, e);
         if (rc == SL_OK)
@@ -399,7 +399,7 @@ static char *below_of(const char *below, const char *job, const char *rest)
     return (char *)buf_detach(&b, NULL);
 }
 
-// A name of a host may have no '/', but who knows.
+// Sets the host's name, with any '/' replaced: it is part of a file name.
 static void name_host(char host[HOST_BYTES])
 {
     if (gethostname(host, HOST_BYTES - 1) != 0 || host[0] == '\0')

@@ -6,9 +6,9 @@
 //
 // A point is at the number of steps that are counted. Points come at most once
 // a second, and on a long job more and more rarely, so that its files stay
-// small; the last one always comes. Whoever opens a job that has counted
-// something, a resumed one or one that was watched before, begins its files
-// with a START, so that readers forget what an older file says of later steps;
+// small; the last one always comes. For a job that has counted
+// steps, a resumed one or one that was watched before, files begin with a
+// START, so that readers forget what an older file says of later steps;
 // so does a job that falls back (steps that a lost psserver had).
 //
 // A file that cannot be written costs points and nothing else: what is not
@@ -42,14 +42,16 @@ enum sl_err curves_new(struct curves **out,
                        struct sl_error *err);
 void curves_free(struct curves *c); // NULL is allowed
 
-// A status makes a point now, unless it is where the last one was.
+// Returns true if a status may make a point now, unless it repeats the last
+// one.
 bool curves_due(const struct curves *c);
 
-// `last`: there will be no other. SL_ENOMEM: the point is left out.
+// Takes a point from status `s`, if one is due or s is the `last` status.
+// SL_ENOMEM: the point is left out.
 enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
                         bool last);
 
-// There is something to write.
+// Returns true if points wait to be written; curves_write writes them.
 bool curves_wait(const struct curves *c);
 enum sl_err curves_write(struct curves *c, struct sl_error *err);
 

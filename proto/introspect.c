@@ -152,7 +152,7 @@ static void health_check(struct rpc_call *call, void *arg)
 }
 
 // Under the lock, so that changes arrive in their order. What a full queue
-// refuses is lost: whoever reads so slowly gets the next change.
+// refuses is lost: a slow reader gets the next change.
 static void tell_locked(struct watcher *w)
 {
     struct rpc_msg msg;

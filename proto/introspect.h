@@ -9,8 +9,8 @@
 // follow introspect_set_serving; "liveness" is SERVING while we answer at all.
 //
 // Threads  any.
-// Memory   Keeps pointers to the service names until free. The server whose
-//          table this is must be freed first.
+// Memory   Keeps pointers to the service names until free. The server with
+//          this table must be freed first.
 #ifndef PROTO_INTROSPECT_H
 #define PROTO_INTROSPECT_H
 
@@ -30,7 +30,7 @@ enum sl_err introspect_new(struct introspect **out, const char *const *services,
 // The methods, to hand to rpc_server_new beside the daemon's own.
 struct rpc_table introspect_table(struct introspect *in);
 
-// Tells all who watch when it changes.
+// Sets the state of the daemon's services, and tells all watchers of a change.
 void introspect_set_serving(struct introspect *in, bool serving);
 
 void introspect_free(struct introspect *in); // NULL is allowed

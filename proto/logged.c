@@ -10,8 +10,8 @@
 
 _Static_assert(WIRE_LOG_BYTES >= LOG_LINE, "every line fits");
 
-// The coordinator writes "j-7", who holds shards or leases 7. Quotes within a
-// value are escaped, so neither is part of a text.
+// Returns true if the line is of `job`: "j-7" at the coordinator, 7 at members.
+// Quotes within a value are escaped, so neither is part of a text.
 static bool is_of(const char *line, size_t bytes, uint64_t job)
 {
     char word[2][48];

@@ -3,7 +3,7 @@
 //
 // The coordinator writes it (coordinator/journal/manifest.h says what is in
 // it). It is read to start a job from, and by a client without a coordinator;
-// somebody may have edited it in between.
+// a user may have edited it in between.
 //
 // Threads  any; manifest_parse waits for a disk.
 // Memory   json_decref what was parsed.

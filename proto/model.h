@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // proto/model.h -- from the layers of a spec to one checked graph.
 //
-// The same list for everybody: the coordinator places its variables, the
+// The same list for all programs: the coordinator places its variables, the
 // worker compiles its nodes, the client checks before it submits. Names,
 // defaults, shapes and initial values are those of Keras; layouts are ours
 // (filters [out, h, w, in], dense [out, in]), and keras_order leads back.
@@ -166,7 +166,7 @@ struct model_node {
     double alpha;       // of elu and leaky_relu
 
     uint32_t inputs;                  // how many
-    uint32_t input[MODEL_INPUTS_MAX]; // nodes, all before this one
+    uint32_t input[MODEL_INPUTS_MAX]; // numbers of nodes before this node
     struct model_shape in;            // of input[0]
     struct model_shape out;
     uint32_t users; // nodes that read it, and 1 if it is the output
@@ -231,7 +231,7 @@ struct model {
     uint32_t variables_count;
     uint64_t elements;  // of all variables
     uint64_t trainable; // elements of those that an optimizer updates
-    uint32_t edition;   // who computes it knows this edition, or a later one
+    uint32_t edition;   // that a program must know to compute it
 };
 
 enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,

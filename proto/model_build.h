@@ -20,7 +20,7 @@ struct build {
     struct sl_error *err;
 };
 
-// Who computes the model knows this edition, or a later one.
+// Raises the edition that a program must know to compute the model.
 static inline void build_needs(const struct build *b, unsigned edition)
 {
     if (b->m->edition < edition)

@@ -222,7 +222,8 @@ enum sl_err build_depthwise_variables(struct build *b)
     return rc == SL_OK ? add_bias(b) : rc;
 }
 
-// Then the pointwise convolution of all these, whose output is the layer's.
+// Adds the depthwise filters, then those of the pointwise convolution, which
+// makes the layer's output.
 enum sl_err build_separable_variables(struct build *b)
 {
     struct model_node *n = b->node;
@@ -286,8 +287,8 @@ enum sl_err build_embedding_variables(struct build *b)
                "random_uniform", l->input_dim, l->output_dim);
 }
 
-// [heads, of each, in]: a dense kernel; in Keras [in, heads, of each], whose
-// fans are those of a filter.
+// [heads, of each, in]: a dense kernel; in Keras [in, heads, of each], with
+// the fans of a filter.
 static enum sl_err add_projection(struct build *b, enum model_weight kernel,
                                   uint64_t in, uint64_t each)
 {
@@ -366,7 +367,8 @@ static enum sl_err external_shape(struct model_variable *v,
     return SL_OK;
 }
 
-// The fans as if it were ours: [out, in] or [out, ..., in].
+// Sets the initial values of an external variable, with fans as of a kernel
+// [out, in] or filter [out, ..., in].
 static enum sl_err external_init(struct model_variable *v, const char *word,
                                  const char *where, struct sl_error *err)
 {

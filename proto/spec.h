@@ -2,11 +2,11 @@
 // proto/spec.h -- the job spec: defaults, limits, cross-checks.
 //
 // spec_check makes of what a user said what the job is: afterwards every field
-// that means something for this job is set, and nobody has to know a default.
-// It is the same for client (before it submits) and coordinator (before it
-// journals); checking twice changes nothing. What plain C wants to know
-// (optimizer, loss, partitioner) comes as plain structs, since kernels/ and
-// the messages are strangers.
+// that means something for this job is set, and no reader has to know a
+// default. It is the same for client (before it submits) and coordinator
+// (before it journals); checking twice changes nothing. What plain C wants to
+// know (optimizer, loss, partitioner) comes as plain structs, since kernels/
+// and the messages are strangers.
 //
 // Threads  any.
 // Memory   The spec must be a message of the heap (pbjson_read, wire_dup): the
@@ -183,7 +183,7 @@ uint32_t spec_metrics(const Sluice__V1__JobSpec *spec);
 // Bits of what workers have to tell sums for (ScoreSums): not of accuracy.
 uint32_t spec_metrics_scored(const Sluice__V1__JobSpec *spec);
 const char *spec_metric_name(enum spec_metric metric);
-// SPEC_METRIC_COUNT: nobody has that name.
+// Returns the metric with that name; SPEC_METRIC_COUNT: none has it.
 enum spec_metric spec_metric_named(const char *name);
 // Bits of those that a loss has.
 uint32_t spec_metrics_offered(enum spec_loss loss);
@@ -223,42 +223,44 @@ struct spec_optimizer {
     struct rate schedule;
 };
 
-// Of a checked OptimizerSpec, which the points of a schedule are borrowed of.
-// SL_EINVAL for one that was not.
+// Fills *out from a checked OptimizerSpec, which it borrows the points of a
+// schedule from. SL_EINVAL: `spec` was not checked.
 enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *spec,
                            struct sl_error *err);
 
-// The group of a variable of that name: its number plus 1; 0: it is in none.
+// Returns the number plus 1 of the group with the variable of that name; 0:
+// none.
 uint32_t spec_optimizer_group(const Sluice__V1__OptimizerSpec *spec,
                               const char *variable);
 
-// What variables of that group are updated with, and what their rate is
-// multiplied by; of group 0 spec_optimizer, and 1. SL_EINVAL as above.
+// Fills *out with the optimizer of `group` and *scale with the factor of its
+// rate; for group 0 as spec_optimizer, and 1. SL_EINVAL: `spec` was not
+// checked.
 enum sl_err spec_optimizer_of(struct spec_optimizer *out, double *scale,
                               const Sluice__V1__OptimizerSpec *spec,
                               uint32_t group, struct sl_error *err);
 
-// Of a checked OptimizerSpec: slots of a parameter's size that it keeps; as
-// many as kernels/optim.h says.
+// Returns the number of slots of a parameter's size that the optimizer of a
+// checked spec keeps, as kernels/optim.h says.
 unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *spec);
 
 // ---- allreduce
 
-// Of a checked spec: workers are ranks of a ring, and keep the state; a round
-// has as many contributions as there are ranks.
+// Returns true if workers of a checked spec are ranks of a ring and keep the
+// state; a round has as many contributions as there are ranks.
 bool spec_allreduce(const Sluice__V1__JobSpec *spec);
 bool spec_ring_scales(const Sluice__V1__JobSpec *spec);
 
 // ---- hybrid
 
-// Workers compute steps in groups, whose leaders push. A spec need not be
-// checked for this.
+// Returns true if workers compute steps in groups and their leaders push. The
+// spec need not be checked.
 bool spec_hybrid(const Sluice__V1__JobSpec *spec);
 
-// Of a checked spec in that mode.
+// The groups of a checked spec in that mode.
 struct spec_group {
-    bool by_host; // all of a group on one
+    bool by_host; // all members of a group on one host
     uint32_t size;
 };
 struct spec_group spec_group(const Sluice__V1__JobSpec *spec);
@@ -269,17 +271,17 @@ enum spec_monitor {
     SPEC_VAL_LOSS,
     SPEC_TRAIN_LOSS,
     SPEC_TRAIN_ACCURACY,
-    SPEC_VAL_METRIC, // from here on those of SPEC_METRIC_MAP, in their order
+    SPEC_VAL_METRIC, // first of the metrics of SPEC_METRIC_MAP, in order
     SPEC_VAL_ACCURACY = SPEC_VAL_METRIC + SPEC_METRIC_ACCURACY,
     SPEC_MONITORS = SPEC_VAL_METRIC + SPEC_METRIC_COUNT,
 };
 const char *spec_monitor_name(enum spec_monitor monitor);
 
-// What a callback looks at.
+// The monitored value of a callback.
 struct spec_watch {
-    bool on; // there is such a callback
+    bool on; // the spec has this callback
     enum spec_monitor monitor;
-    bool larger; // is better
+    bool larger; // larger values are better
     double min_delta;
 };
 
@@ -302,17 +304,18 @@ struct spec_callbacks {
     struct spec_watch best;
 };
 
-// Of a checked spec; nothing is on if it has none.
+// Returns the callbacks of a checked spec; all are off if it has none.
 struct spec_callbacks spec_callbacks(const Sluice__V1__JobSpec *spec);
 bool spec_callbacks_any(const struct spec_callbacks *c);
 
-// What they decide changes how training goes on, so it waits for them at each
-// evaluation.
+// Returns true if training waits for the callbacks at each evaluation, since
+// they may change how it goes on.
 bool spec_callbacks_wait(const struct spec_callbacks *c);
 
 // ---- placement
 
-// Of a checked spec. *target_bytes is what an automatic shard aims at.
+// Fills *out with the partitioner of a checked spec; *target_bytes is the size
+// that automatic shards aim at.
 void spec_part_rule(struct part_rule *out, uint64_t *target_bytes,
                     const Sluice__V1__PlacementSpec *spec);
 

@@ -137,7 +137,8 @@ static enum sl_err check_metric(const Sluice__V1__JobSpec *spec, const char *at,
                    spec_metric_name((enum spec_metric)m));
 }
 
-// What is to be monitored must be evaluated.
+// Checks that the monitored value exists: the spec evaluates it, and its loss
+// has it. Sets defaults.
 static enum sl_err check_monitor(const Sluice__V1__JobSpec *spec,
                                  const char *path, char **monitor, char **mode,
                                  struct sl_error *err)
@@ -278,7 +279,7 @@ enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
                        "callbacks: nothing is evaluated: every %u epochs, and "
                        "train.epochs is %u",
                        spec->evaluate->every_epochs, spec->train->epochs);
-    // A rank that does not wait would sum what the others do not.
+    // All ranks must wait: one that does not sums another round.
     if (spec_allreduce(spec) &&
         (c->early_stopping != NULL || c->reduce_on_plateau != NULL))
         spec_needs(spec, MODEL_EDITION_HOLDS);

@@ -15,7 +15,7 @@
         }                                                                      \
     } while (0)
 
-// Who computes the job knows this edition of models, or a later one.
+// Raises the edition of models that a worker must know to compute the job.
 static inline void spec_needs(Sluice__V1__JobSpec *spec, unsigned edition)
 {
     if (spec->model->has_edition && spec->model->edition >= edition)

@@ -251,7 +251,7 @@ uint32_t spec_skip_bad(const Sluice__V1__JobSpec *spec)
     return spec->data != NULL ? spec->data->skip_bad : 0;
 }
 
-// Who reads the samples of an external model is no program of ours.
+// Refuses skip_bad for an external model: a user's program reads its samples.
 static enum sl_err check_skip_bad(Sluice__V1__DataSpec *data, bool external,
                                   struct sl_error *err)
 {

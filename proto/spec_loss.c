@@ -36,7 +36,7 @@ static bool has_classes(enum spec_loss loss)
            loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
 }
 
-// What only some losses have; who computes it must know it.
+// Checks options that only some losses have, and needs workers that know them.
 static enum sl_err check_extras(Sluice__V1__JobSpec *spec, enum spec_loss loss,
                                 struct sl_error *err)
 {

@@ -116,7 +116,7 @@ static enum sl_err check_top_k(Sluice__V1__EvaluateSpec *e, bool wanted,
     return spec_range("evaluate.top_k", e->top_k, 1, 1000000, err);
 }
 
-// Who evaluates must know what to tell: an older worker would tell nothing.
+// Needs workers that report these metrics: an older worker would report none.
 enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     Sluice__V1__EvaluateSpec *e = spec->evaluate;

@@ -67,8 +67,8 @@ uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec)
     return (uint64_t)spec->train->batch * spec_accumulate(spec);
 }
 
-// Its default is not written into a spec, so jobs without it are what they
-// were before there was such a field.
+// Checks train.accumulate. Its default is not written into a spec: jobs without
+// it keep the form that they had before the field existed.
 static enum sl_err check_accumulate(const Sluice__V1__JobSpec *spec,
                                     struct sl_error *err)
 {
@@ -116,7 +116,7 @@ static double stall_default(const Sluice__V1__JobSpec *spec)
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec)
 {
     const Sluice__V1__TrainSpec *t = spec->train;
-    // A spec that was journalled before there was such a field has none.
+    // Specs journalled before the field existed lack it.
     double seconds = t != NULL && t->has_stall_seconds ? t->stall_seconds
                                                        : stall_default(spec);
 

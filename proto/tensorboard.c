@@ -16,7 +16,7 @@ enum { A_SCALAR = 1, A_TENSOR }; // data_class
 
 typedef Sluice__Tensorboard__Event event;
 
-// One value and all that hangs from it.
+// One value of a summary, with its metadata, tensor and shape.
 struct value {
     Sluice__Tensorboard__Summary__Value msg;
     Sluice__Tensorboard__SummaryMetadata metadata;

@@ -22,11 +22,11 @@ struct tensorboard_at {
     uint64_t step;
 };
 
-// The first record of a file.
+// Appends the first record of a file.
 enum sl_err tensorboard_version(struct buf *out, uint64_t wall_us);
 
-// What a reader has of this step and later ones is void: the run starts there
-// anew.
+// Appends a START event: readers drop values of step at->step and later ones,
+// and the run starts there anew.
 enum sl_err tensorboard_start(struct buf *out, const struct tensorboard_at *at);
 
 struct tensorboard_scalar {
@@ -35,7 +35,7 @@ struct tensorboard_scalar {
     bool first;
 };
 
-// One event with all of them; none: nothing.
+// Appends one event with scalars[count]; nothing if count is 0.
 enum sl_err tensorboard_scalars(struct buf *out,
                                 const struct tensorboard_at *at,
                                 const struct tensorboard_scalar *scalars,
@@ -47,13 +47,14 @@ struct tensorboard_bucket {
     float left, right, count;
 };
 
+// Appends one event with the histogram buckets[count] under `tag`.
 enum sl_err tensorboard_histogram(struct buf *out,
                                   const struct tensorboard_at *at,
                                   const char *tag, bool first,
                                   const struct tensorboard_bucket *buckets,
                                   size_t count);
 
-// `text` is Markdown.
+// Appends one event with `text`, Markdown, under `tag`.
 enum sl_err tensorboard_text(struct buf *out, const struct tensorboard_at *at,
                              const char *tag, const char *text);
 

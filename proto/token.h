@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// proto/token.h -- proof that the coordinator gave somebody a job.
+// proto/token.h -- proof that the coordinator gave the bearer a job.
 //
 // A token is the first 128 bits of HMAC-SHA256, under a key that coordinator
 // and psservers have, over the job's uid, its incarnation and what the bearer
@@ -34,7 +34,8 @@ enum sl_err token_make_lease(struct wire_token *out,
                              uint64_t job_uid, uint64_t job_incarnation,
                              uint64_t closure, struct wire_attempt attempt);
 
-// For a rank of a generation of one of the job's rings, or who follows it.
+// Makes the token of a rank of a generation of the job's ring, or of its
+// follower.
 enum sl_err token_make_ring(struct wire_token *out,
                             const uint8_t key[TOKEN_KEY_BYTES],
                             uint64_t job_uid, uint64_t job_incarnation,

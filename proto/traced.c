@@ -92,7 +92,7 @@ void traced_start(struct traced *t, const Sluice__V1__TraceStart *m)
 {
     t->trace = m->trace;
     t->over = false;
-    (void)spans_start(m->job); // else there are none to send
+    (void)spans_start(m->job); // on failure there are no spans to send
     loop_timer_start(t->timer, m->ms, 0);
 }
 
@@ -104,7 +104,7 @@ void traced_more(struct traced *t, uint64_t trace,
     Sluice__V1__TracePiece *piece;
 
     if (trace != t->trace || traced_space_new(&space) != SL_OK)
-        return; // who asks gives up waiting
+        return; // the coordinator gives up waiting
     spans_stop();
     t->over = true;
     loop_timer_start(t->timer, FORGET_MS, 0);

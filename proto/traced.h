@@ -2,7 +2,7 @@
 // proto/traced.h -- a member's part of a trace: TraceStart has its spans kept
 // for a while, each TraceMore is answered with a piece of them.
 //
-// Who is asked for nothing more for a minute forgets them.
+// A member that gets no TraceMore for a minute forgets its spans.
 //
 // Threads  the loop.
 // Memory   that of common/run/spans.h, while there is a trace.
@@ -25,7 +25,7 @@ void traced_more(struct traced *t, uint64_t trace,
                  void (*send)(void *arg, const Sluice__V1__TracePiece *piece),
                  void *arg);
 
-// The stream is gone, and with it who asked.
+// Forgets the trace: the stream to the coordinator is gone.
 void traced_forget(struct traced *t);
 
 // Moves up to WIRE_TRACE_SPANS_MAX spans of this process into a piece, which

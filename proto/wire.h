@@ -3,7 +3,7 @@
 //
 // Bounds first, then structs. What is decoded is valid: lengths are
 // within the limits below, names and texts are UTF-8, enums are known, ids and
-// ranges fit each other, doubles are finite. Nobody else checks again.
+// ranges fit each other, doubles are finite. No reader checks again.
 //
 // The data plane (Ask, Push, Pull) is walked by hand, without an allocation:
 // small structs by value, the payload as slices of the message. Unknown fields
@@ -232,7 +232,7 @@ struct wire_push {
     bool has_shm, has_answer;
     enum wire_type wire;    // of all of these
     struct wire_shm shm;    // instead of a payload
-    struct wire_shm answer; // where that of the reply may be put
+    struct wire_shm answer; // where the reply's payload may be put
     struct wire_token token;
     bool unproven;       // not of the wire: older attempts go on (I4)
     size_t absent_bytes; // of `absent`; 0: every piece has a gradient
@@ -241,7 +241,7 @@ struct wire_push {
     struct sl_slices payload;
 };
 
-// The bit of a piece; those that are not there are 0.
+// Returns bit `i`, of piece i, in absent[bytes]; 0 behind the end.
 static inline bool wire_absent(const uint8_t *absent, size_t bytes, size_t i)
 {
     return i / 8 < bytes && absent[i / 8] >> (i % 8) & 1;
@@ -434,8 +434,8 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
 WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
 #undef WIRE_UNPACK_PROTOTYPE
 
-// A static function that does it for whoever knows the message by its base
-// alone: a table of methods, a line of calls. *out is set on SL_OK.
+// Defines a static function that unpacks a message for callers that know only
+// its base: a table of methods, a line of calls. *out is set on SL_OK.
 #define WIRE_DECODER(function, name, Type)                                     \
     static enum sl_err function(                                               \
         ProtobufCMessage **out, struct wire_arena *arena,                      \
@@ -449,9 +449,9 @@ WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
         return rc;                                                             \
     }
 
-// Has every string of an unpacked message be one that may be shown, on one line
-// (common/base/utf8.h): for whoever prints it. A string for which the arena has
-// no more room says '?' instead of what it was.
+// Escapes every string of an unpacked message so that it may be shown on one
+// line (common/base/utf8.h), for printing. A string for which the arena has no
+// more room says '?' instead of what it was.
 void wire_plain(ProtobufCMessage *msg, struct wire_arena *arena);
 
 // The validation alone, of a message that came otherwise (pbjson_read of a
@@ -500,7 +500,7 @@ void wire_counted_release(struct wire_counted *w); // all zeroes is allowed
 uint64_t wire_window_most(uint64_t steps_per_closure, uint64_t epochs);
 
 // Checks that a shard's set and counts fit into a message together: SL_ERANGE
-// says what is too much. Whoever reads them has the same limits.
+// says what is too much. Readers have the same limits.
 enum sl_err wire_counted_fits(const Sluice__V1__CountedSet *set,
                               const Sluice__V1__ShardCounts *counts,
                               struct sl_error *err);

@@ -123,7 +123,7 @@ static enum sl_err check_bytes(const struct place *p,
 static enum sl_err check_signed(const struct place *p, int64_t value,
                                 const struct wire_rule *rule)
 {
-    // Without its sign, as that of the lowest number has no other.
+    // The amount is unsigned: -value would overflow for INT64_MIN.
     uint64_t amount = value < 0 ? -(uint64_t)value : (uint64_t)value;
 
     if (amount <= rule->max)
@@ -198,7 +198,7 @@ static enum sl_err check_absent(const struct place *p, ProtobufCMessage *m,
     return SL_OK;
 }
 
-// The rules of one field: of how many values it has, and of each of them.
+// The rules of one field: for its number of values, and for each value.
 struct field_rules {
     const struct wire_rule *count, *value; // NULL: any
 };
@@ -287,8 +287,8 @@ enum sl_err wire_unpack_within(ProtobufCMessage **out, struct wire_arena *arena,
     return rc;
 }
 
-// Who asked a coordinator for a job may be answered with all its shards and
-// epochs.
+// Returns the limits of a message type: a reply about a job may hold all its
+// shards and epochs.
 static const struct wire_limits *limits_of(const ProtobufCMessageDescriptor *of)
 {
     static const struct wire_limits reply = {

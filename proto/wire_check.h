@@ -15,7 +15,7 @@
 // allocates by it or fills a gap up to it unless its rule bounds it. Where the
 // bound is constant it is here. Where it follows from what the reader knows,
 // its job's geometry say, RULE_KNOWN names the function that checks it before
-// anything is done. RULE_OPAQUE is of numbers that nothing is done with: they
+// anything is done. RULE_OPAQUE is for numbers that bound no work: they
 // are compared, kept and told.
 enum wire_rule_kind {
     RULE_RANGE = 1, // an integer in [min, max]; signed: its amount is
@@ -29,7 +29,7 @@ enum wire_rule_kind {
     RULE_REQUIRED,  // absent: refused
     RULE_ANY_FLOAT, // need not be finite
     RULE_KNOWN,     // an integer; the function `by` bounds it
-    RULE_OPAQUE,    // an integer that nothing is done with
+    RULE_OPAQUE,    // an integer that is compared, kept and told alone
 };
 
 struct wire_rule {
@@ -49,26 +49,27 @@ struct wire_rules {
     bool shown; // clients alone read it, and show its numbers
 };
 
-// NULL if the message has none.
+// Returns the rules of messages of type `of`; NULL: there are none.
 const struct wire_rules *wire_rules_of(const ProtobufCMessageDescriptor *of);
 
-// Checks m and all in it. Absent messages are added from the arena; NULL: then
-// they are refused.
+// Checks `m` and all messages in it by their rules. Absent messages (RULE_FILL)
+// are added from `arena`; without an arena (NULL) they are refused.
 enum sl_err wire_fix(ProtobufCMessage *m, struct wire_arena *arena,
                      struct sl_error *err);
 
-// Scan, unpack, fix.
+// Scans and unpacks `bytes` as a message of type `of` in `arena`, and checks it
+// with wire_fix.
 enum sl_err wire_unpack(ProtobufCMessage **out, struct wire_arena *arena,
                         const ProtobufCMessageDescriptor *of,
                         const struct sl_slices *bytes, struct sl_error *err);
-// The same with other limits than those of the wire.
+// Unpacks as wire_unpack does, with `limits` instead of those of the wire.
 enum sl_err wire_unpack_within(ProtobufCMessage **out, struct wire_arena *arena,
                                const ProtobufCMessageDescriptor *of,
                                const struct sl_slices *bytes,
                                const struct wire_limits *limits,
                                struct sl_error *err);
 
-// Between fields: wire_coord.c, wire_jobs.c.
+// Check what holds between the fields of a message: wire_coord.c, wire_jobs.c.
 enum sl_err check_variable(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_counted_set(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_hello(const ProtobufCMessage *m, struct sl_error *err);

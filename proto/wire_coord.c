@@ -312,7 +312,7 @@ static enum sl_err check_piece(const Sluice__V1__ShardSpec *s,
     rc = layout_rows(v, &rows, &row_elements, err);
     if (rc != SL_OK)
         return rc;
-    // All factors are at most 2^40 and were checked one by one.
+    // Row counts and row elements are at most 2^40, checked one by one.
     if (p->first_row > rows || p->rows > rows - p->first_row ||
         p->elements != p->rows * row_elements)
         return sl_fail(err, SL_EINVAL,
