@@ -15,8 +15,7 @@
 //   Pull{tag} api -> tagged_find -> (first: loop -> pool thread: snap_values)
 //             -> rpc_answer with a slice of the mapped file
 //   Push of memory that is shared: exchange_push copies and checks it first;
-//   the
-//             parameters are then put straight where the caller wants them
+//             the parameters then go straight where the caller wants them
 //
 // Threads  api_table's handlers: any I/O thread. The rest: the loop.
 // Memory   what setup points at outlives the api.

@@ -54,7 +54,7 @@ struct team_job {
     struct team_program *p;
     bool active[TEAM_MOST - 1];      // the mate's part is not empty
     uint64_t samples[TEAM_MOST - 1]; // samples of all micro-batches so far
-    // micro-batches without a part; only the last may be so short
+    // Micro-batches without a part; only the last may be so short.
     uint32_t missed[TEAM_MOST - 1];
     bool sums;   // sums are made on the devices
     bool *taken; // by range; owned

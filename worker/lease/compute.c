@@ -30,7 +30,7 @@ struct compute {
     pthread_t thread;
     bool started;
     _Atomic unsigned posted; // tasks on their way to the loop
-    // set before compute_new returns; then the loop's own
+    // Set before compute_new returns; then the loop's own.
     char device[DEVICE_TEXT];
     char away[SL_ERROR_TEXT]; // the loop's, as `device` is
     struct lost_row told;     // the loop's

@@ -42,7 +42,7 @@ struct compute_setup {
     const char *options;
     uint64_t keep_bytes;    // bytes that kept jobs may take (kept.h)
     unsigned input_threads; // reader threads (input_new)
-    // where data may lie (job_env); outlives the compute
+    // Where data may lie (job_env); outlives the compute.
     const struct roots *roots;
     // Takes back a submitted lease with its outcome.
     void (*done)(void *arg, struct lease *l);

@@ -43,7 +43,7 @@ struct contribution {
     uint64_t closure;
     uint32_t step;
     uint32_t first, count; // its micro-batches in the run
-    // the micro-batches computed here: [from, end) of `count`
+    // The micro-batches computed here: [from, end) of `count`.
     uint32_t from, end;
     uint64_t samples, digest;
     double loss_sum, right_sum;

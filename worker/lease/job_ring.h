@@ -30,7 +30,7 @@ struct job_ring {
     // Parameters and slots in the device's memory; NULL: none, or not yet.
     struct resident *resident;
     bool stays_here; // the device cannot hold parameters and slots
-    // set by a ring lease; NULL before the first one
+    // Set by a ring lease; NULL before the first one.
     const struct ring_env *env;
     // Tag of the cut that job->cut keeps the parameters of, for its evaluation.
     struct wire_tag cut;

@@ -39,7 +39,7 @@ struct train {
     struct step step;
     uint32_t op, waited;  // next op; how many of overlap.by_wait are done
     uint32_t reads_until; // op behind the last that reads a shard that was sent
-    // clipping, f16, sync: all gradients are computed before any is sent
+    // Clipping, f16, sync: all gradients are computed before any is sent.
     bool whole;
     struct hybrid *hybrid; // its group; NULL: it has none
     bool parted;           // the group is over for this worker

@@ -34,7 +34,7 @@ struct rank {
     uint32_t count;
     uint64_t job, job_incarnation; // the job of the state
     struct wire_tag tag;           // (0, 0) without a state
-    // set by rank_lend; owned. NULL: the state is in host memory
+    // Set by rank_lend; owned. NULL: the state is in host memory.
     struct rank_away *away;
 };
 
@@ -44,7 +44,7 @@ struct rank_job {
     uint64_t uid;
     struct fs *fs;
     const char *store; // folder of our files; NULL: none
-    // learning rates as callbacks have reduced them, or NULL
+    // Learning rates as callbacks have reduced them, or NULL.
     const struct rates *rates;
     // Weights that may be read, and a check for an early end (struct
     // snap_from).

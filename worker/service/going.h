@@ -3,8 +3,7 @@
 // be taken away.
 //
 //   a notice -> drain: no new leases, the step under way ends, leases go back
-//   -> the sources that want to hear it are told -> the daemon stops, status
-//   143
+//   -> sources that want to hear it are told -> the daemon stops, status 143
 //
 // A notice that is withdrawn before the end changes nothing: leases come again.
 // A worker that begins while there is a notice (a service manager starts it
@@ -32,7 +31,7 @@ struct going_setup {
     struct member *member;
     const char *sources, *azure; // notice.h
     uint64_t step_ms;            // GOING_STEP_MS, or less if the grace is short
-    // called once, when no notice keeps it from attending
+    // Called once, when no notice keeps it from attending.
     void (*begin)(void *arg);
     void (*changed)(void *arg); // going_is has changed, and with it the health
     void *arg;

@@ -66,7 +66,7 @@ struct sync_step {
     uint32_t wanted;      // op of the next step that waits for this range
     uint32_t reads_until; // ops before this one read its parameters; 0: none
     bool none;            // no piece of the range has a gradient
-    // pieces of the range without a gradient, one bit each, as a push says them
+    // Pieces of the range without a gradient, one bit each, as in a push.
     size_t absent_bytes;
     uint8_t absent[WIRE_ABSENT_BYTES];
 };

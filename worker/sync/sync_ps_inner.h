@@ -79,7 +79,7 @@ struct ps_shard {
     bool held;         // waits to start until its parameters are read no more
     bool round_closed; // our push made the round whole, and counted
     bool contribution_held; // the shard holds our push, not counted yet
-    // step that was refused for its delay `stale_times` times
+    // Step that was refused for its delay `stale_times` times.
     uint32_t stale_step;
     unsigned stale_times;
     bool counted_new; // `counted_step` was counted by our push
