@@ -108,13 +108,20 @@ struct fs *fs_posix(void);
 // file that it opens for writing.
 struct fs *fs_private(void);
 
+// Opens a file; `mode` says whether it must exist. The file is the caller's to
+// close with fs_close.
 enum sl_err fs_open(struct fs *fs, struct fs_file **out, const char *path,
                     enum fs_mode mode, struct sl_error *err);
-void fs_close(struct fs_file *f); // NULL is allowed; says nothing of durability
+void fs_close(struct fs_file *f); // NULL is allowed; does not sync
+
+// Write all n bytes, at the end of the file or at `offset`, or fail. After a
+// failure the file refuses all calls but fs_close.
 enum sl_err fs_write(struct fs_file *f, const void *bytes, size_t n,
                      struct sl_error *err);
 enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
+
+// Reads up to n bytes from `offset`; *got < n only at the end of the file.
 enum sl_err fs_pread(struct fs_file *f, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err);
 // Hints that these bytes will be read soon, so that the system may fetch them.

@@ -24,6 +24,7 @@ struct sha256 {
     void *ctx; // owned
 };
 
+// Hash bytes in pieces: init, update for each piece, final.
 enum sl_err sha256_init(struct sha256 *h);
 enum sl_err sha256_update(struct sha256 *h, const void *bytes, size_t n);
 enum sl_err sha256_final(struct sha256 *h, uint8_t out[SHA256_BYTES]);

@@ -36,6 +36,7 @@ struct rng {
     unsigned used; // words used so far; 4: all
 };
 
+// Begins at the first block of a stream.
 void rng_init(struct rng *r, uint64_t seed, uint64_t stream);
 uint32_t rng_u32(struct rng *r);
 uint64_t rng_u64(struct rng *r);

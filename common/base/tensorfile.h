@@ -62,6 +62,8 @@ enum tensor_dtype {
 
 const char *tensor_dtype_name(enum tensor_dtype dtype);
 size_t tensor_dtype_bytes(enum tensor_dtype dtype);
+
+// Reads the name of a type, as "F32". SL_ENOTSUP for other words.
 enum sl_err tensor_dtype_parse(const char *word, enum tensor_dtype *out);
 
 struct tensor_info {

@@ -17,7 +17,6 @@
 #define TFRECORD_TAIL 4  // bytes behind the record
 
 // Appends one record of n bytes to `out`.
-
 enum sl_err tfrecord_append(struct buf *out, const void *bytes, size_t n);
 
 #endif

@@ -101,7 +101,6 @@ struct http_setup {
 };
 
 // Makes a server that listens at setup->bind. SL_EBUSY: the port is taken.
-
 enum sl_err http_new(struct http **out, const struct http_setup *setup,
                      struct sl_error *err);
 

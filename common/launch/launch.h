@@ -107,7 +107,6 @@ struct launch_plan {
 };
 
 // Makes a plan of asked->source; LAUNCH_AUTO tries all.
-
 enum sl_err launch_find(struct launch_plan *out,
                         const struct launch_asked *asked, struct sl_error *err);
 

@@ -37,7 +37,6 @@ struct tf_config {
 };
 
 // Reads `len` bytes of TF_CONFIG.
-
 enum sl_err tf_config_read(struct tf_config *out, const char *text, size_t len,
                            struct sl_error *err);
 void tf_config_release(struct tf_config *tf);

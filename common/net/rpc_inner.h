@@ -61,9 +61,11 @@ static inline void rpc_tag_post(struct rpc_tag *tag)
     atomic_fetch_add_explicit(&tag->posted, 1, memory_order_release);
 }
 
+// Starts `count` operations of a call; tag->event runs once they are done.
 void rpc_start_batch(grpc_call *call, const grpc_op *ops, size_t count,
                      struct rpc_tag *tag);
 
+// Pins a thread to a core. SL_EINVAL if this process may not use the core.
 enum sl_err rpc_pin(pthread_t id, int cpu, struct sl_error *err);
 
 // Returns the thread of index `wish` - 1; 0: the next one in turn.
@@ -160,6 +162,7 @@ struct rpc_tuning {
 
 #define RPC_READ_LEAST_BYTES ((size_t)64 << 10) // least room of a socket read
 
+// Fill the arguments of a server, or of a channel to `server_name`.
 void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning);
 void rpc_args_release(struct rpc_args *args); // server's only, after their use
 void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
@@ -223,7 +226,6 @@ void rpc_peers_use(struct rpc_peers *p, const struct rpc_source *sources);
 unsigned rpc_peers_serial(const struct rpc_peers *p);
 
 // Writes the peer of `call` to *out: how it came and its certificate's names.
-
 void rpc_peers_find(struct rpc_peers *p, grpc_call *call, struct rpc_peer *out);
 
 // ---- rpc_address.c
@@ -266,12 +268,20 @@ struct rpc_stream_seed { // what a new stream is made from
     struct rpc_peers *peers; // server: borrowed
 };
 
+// Makes a stream with one reference, the caller's.
 struct rpc_stream *rpc_stream_new(const struct rpc_stream_seed *seed);
 struct list_node *rpc_stream_node(struct rpc_stream *stream);
 struct rpc_stream *rpc_stream_of_node(struct list_node *node);
+
+// Starts a server's stream: calls open(stream, arg) and then reads. `request`
+// is that of an RPC_SERVER_STREAM.
 void rpc_stream_serve(struct rpc_stream *stream, enum rpc_kind kind,
                       grpc_byte_buffer *request,
                       void (*open)(struct rpc_stream *, void *), void *arg);
+
+// Start a client's stream: rpc_stream_listen sets its callbacks; then
+// rpc_stream_dial starts the call and reads. If `request` is not NULL it is the
+// only message that this side sends.
 void rpc_stream_dial(struct rpc_stream *stream, struct rpc_msg *request,
                      bool wait_for_ready);
 void rpc_stream_listen(struct rpc_stream *stream,

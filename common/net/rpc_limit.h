@@ -93,6 +93,8 @@ struct rpc_limit_call *rpc_limit_give_up(struct rpc_limit *l);
 // Takes `call` out of the queue. Returns false if it did not wait.
 bool rpc_limit_drop(struct rpc_limit *l, struct rpc_limit_call *call);
 
+// Note that the call's request has been read, or that its answer of `bytes`
+// bytes is being sent; rpc_limit_leave ends the call in any state.
 void rpc_limit_has(struct rpc_limit *l, struct rpc_limit_call *call,
                    size_t bytes);
 void rpc_limit_answer(struct rpc_limit *l, struct rpc_limit_call *call,

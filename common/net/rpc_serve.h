@@ -114,6 +114,8 @@ struct rpc_server {
 void serve_live_down(struct rpc_server *s);
 struct rpc_call *serve_call_new(struct lane *lane);
 void serve_pool_free(struct rpc_call **pool);
+
+// Returns the limit of a request of this method, in bytes.
 size_t serve_request_limit(const struct served *served);
 
 // Returns true if a call of `m` arrives without its request, for which the

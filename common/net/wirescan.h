@@ -36,7 +36,6 @@ struct wire_limits {
 
 // Checks that `bytes` hold one message of the type `descriptor` within `limits`
 // (NULL: all defaults).
-
 enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
                       const uint8_t *bytes, size_t size,
                       const struct wire_limits *limits, struct sl_error *err);

@@ -64,6 +64,8 @@ uint64_t counted_low(const struct counted *c);   // watermark
 uint64_t counted_steps(const struct counted *c); // steps counted
 size_t counted_sparse(const struct counted *c);  // closures above, touched
 
+// Compare two sets of one schedule: the same steps are counted; a has all steps
+// of b. False for different schedules.
 bool counted_equal(const struct counted *a, const struct counted *b);
 bool counted_includes(const struct counted *a, const struct counted *b);
 

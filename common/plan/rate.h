@@ -54,7 +54,6 @@ struct rate {
 };
 
 // Checks a schedule; SL_EINVAL names the field that is wrong.
-
 enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 
 // Copies a schedule with its points; rate_release frees them.

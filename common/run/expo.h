@@ -29,6 +29,8 @@ struct expo {
     enum sl_err rc; // the first error
 };
 
+// Begin and end a text in `out`; `open`: in OpenMetrics' format. expo_end
+// returns the first error.
 void expo_begin(struct expo *e, struct buf *out, bool open);
 enum sl_err expo_end(struct expo *e);
 

@@ -95,7 +95,7 @@ bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
 #define LOG_SHARE_ERRORS 12000
 void log_charge(struct log_share *s);
 
-bool log_on(enum log_level level);
+bool log_on(enum log_level level); // true if lines of this level are written
 
 // Write one line; call LOG instead. `pairs` is "key=format key=format ..."; a
 // value may have several conversions ("addr=%s:%d"). No spaces within the

@@ -80,7 +80,8 @@ struct loop_task {
 void loop_post_task(struct loop *l, struct loop_task *task, loop_fn fn,
                     void *arg);
 
-bool loop_is_here(const struct loop *l); // on the loop's thread?
+// Returns true on the loop's thread.
+bool loop_is_here(const struct loop *l);
 
 // ---- the time of a handler
 //

@@ -43,7 +43,6 @@ void credentials_free(struct credentials *c);
 
 // Copies the key in use to *out, after reading or renewing it where due. May
 // wait for a service.
-
 enum sl_err credentials_get(struct credentials *c, struct credential *out,
                             struct sl_error *err);
 void credential_release(struct credential *key);

@@ -171,6 +171,7 @@ struct s3_upload {
     unsigned count;
 };
 
+// Begins an upload under `name`; end it with s3_upload_end in every case.
 enum sl_err s3_upload_begin(struct s3_upload *u, struct s3 *s,
                             const struct s3_name *name, struct sl_error *err);
 // Sends part `number` (from 1, in any order, each once) of `n` bytes.
@@ -215,6 +216,8 @@ static inline struct s3_file *s3_file_of(struct fs_file *f)
     return sl_container_of(f, struct s3_file, base);
 }
 
+// Functions of the vtable (struct fs_ops), for a file that is read, and for one
+// that is written.
 enum sl_err s3_read_open(struct s3_file *f, struct sl_error *err);
 enum sl_err s3_pread(struct fs_file *base, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err);

@@ -49,6 +49,8 @@ struct contributions {
     } past;
 };
 
+// Prepares for rounds of `most` slots of `elements` elements; `most` 0: mode is
+// not sync. Gradients are allocated when they come.
 enum sl_err contributions_init(struct contributions *c, uint32_t most,
                                size_t elements);
 void contributions_release(struct contributions *c); // all zeroes is allowed
@@ -63,7 +65,6 @@ uint64_t contributions_round(const struct schedule *s, uint32_t most,
 void contributions_open(struct contributions *c, uint64_t first);
 
 // Returns true if the contribution of `closure` is held.
-
 bool contributions_has(const struct contributions *c, uint64_t closure);
 
 // Holds a contribution of the open round, which must not be held yet. `payload`

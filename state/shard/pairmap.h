@@ -23,6 +23,8 @@ struct pairmap_at {
     size_t job, shard;
 };
 
+// Returns the value of a pair; NULL if absent. pairmap_put sets or replaces it;
+// pairmap_remove returns the value that it removes, or NULL.
 void *pairmap_get(const struct pairmap *m, uint64_t job, uint32_t shard);
 enum sl_err pairmap_put(struct pairmap *m, uint64_t job, uint32_t shard,
                         void *value);

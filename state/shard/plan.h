@@ -108,7 +108,6 @@ struct plan {
 };
 
 // Reads a ShardSpec, and a list of reduced rates. SL_EINVAL, SL_ENOMEM.
-
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
 enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,

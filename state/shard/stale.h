@@ -80,6 +80,7 @@ struct stale_versions {
     uint64_t *version;      // version in each place, plus 1; 0: empty
 };
 
+// Allocates room for the versions that `r` keeps, of `elements` values each.
 enum sl_err stale_init(struct stale_versions *s, const struct stale_rule *r,
                        size_t elements);
 void stale_release(struct stale_versions *s); // all zeroes is allowed
