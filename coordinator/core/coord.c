@@ -48,7 +48,7 @@
 
 // ---- cuts
 
-// K5 is over: hellos that waited are answered.
+// Answers hellos that waited, as K5 is over, and lets the job go on.
 static void cut_settled(struct coord *c, struct job *job)
 {
     shards_retry(c, job);
@@ -208,7 +208,7 @@ static void flush_all(struct coord *c, bool tick)
     }
 }
 
-// Takes from a member all that it held. It is still in the table.
+// Takes from a member its leases or shards. It is still in the table.
 static void strip(struct coord *c, struct member *m, enum gone_why why)
 {
     if (why == GONE_LOST)
@@ -221,7 +221,8 @@ static void strip(struct coord *c, struct member *m, enum gone_why why)
         memory_left(c, m);
 }
 
-// `how` it was lost, if people are to be told of it later; or NULL.
+// Removes a member. `how` it was lost is kept for people; NULL: it is not
+// remembered.
 static void remove_member(struct coord *c, struct member *m, enum gone_why why,
                           const char *how)
 {
@@ -239,9 +240,9 @@ static void remove_member(struct coord *c, struct member *m, enum gone_why why,
     place_note_psservers(c);
 }
 
-// The newest process of a name wins. (The same process on a new stream: its
-// old one is half open.) One that was sent away is remembered, so that two of
-// a name do not throw each other out for ever.
+// Sends away `old`, since the newest process of a name wins. (The same process
+// on a new stream: its old one is half open.) A replaced process is remembered,
+// so that two of one name do not throw each other out for ever.
 static void replace(struct coord *c, struct member *old, uint64_t process)
 {
     bool same = old->process == process;
@@ -330,7 +331,8 @@ static void say_came(struct coord *c, const struct member *m)
         say_drains(c, m);
 }
 
-// Why it was not let in.
+// Judges a Hello by its versions and its cluster, and adds an event if it is
+// refused.
 static enum sl_err judge(struct coord *c, const Sluice__V1__Hello *hello,
                          struct sl_error *err)
 {
@@ -344,7 +346,7 @@ static enum sl_err judge(struct coord *c, const Sluice__V1__Hello *hello,
     return rc;
 }
 
-// Whether somebody who says Hello may have a name that `m` has.
+// Says whether the process that says Hello may take the name that `m` has.
 static enum sl_err judge_name(struct coord *c, const struct member *m,
                               const struct member_hello *said,
                               struct sl_error *err)
@@ -499,7 +501,8 @@ static void receive_worker(struct coord *c, struct member *m,
         reports_hand_back(c, m, message->hand_back);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_MAP_WANTED:
-        // One that has the newest waits for the next, which comes by itself.
+        // A worker that has the newest map waits for the next, which comes by
+        // itself.
         job = jobs_get(c, message->map_wanted->job);
         if (job != NULL && job->placed && !job_ended(job) &&
             job->map_version > message->map_wanted->have_version)
@@ -513,7 +516,7 @@ static void receive_worker(struct coord *c, struct member *m,
             advance_job(c, job);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_RING_STEP:
-        // Before an evaluation asks for what was trained until it.
+        // First, before an evaluation asks for the training until it.
         reports_ring_step(c, m, message->ring_step);
         job = rings_receive(c, m, message);
         if (job != NULL)
@@ -590,7 +593,7 @@ void coord_receive(struct coord *c, uint64_t member,
     if (c->dead)
         return;
     flush_all(c, false);
-    // A worker that says no more than that it is there frees no work.
+    // A bare heartbeat of a worker frees no work.
     if (message->kind_case != SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT ||
         m->role == MEMBER_PSSERVER || m->state != state)
         serve_workers(c);
@@ -598,8 +601,8 @@ void coord_receive(struct coord *c, uint64_t member,
 
 // ---- time
 
-// If we slept (the machine did, or a debugger held us), the silence was ours
-// and nobody else's: it is taken off everybody.
+// Discounts the time in which the coordinator slept (the machine did, or a
+// debugger held it): the silence was its own, and no member is lost for it.
 static void forgive(struct coord *c, uint64_t slept_ms, uint64_t now_ms)
 {
     list_for(n, &c->members.all)
@@ -648,7 +651,7 @@ static void tick_job(struct coord *c, struct job *job)
     if (job->state == JOB_RUNNING || job->state == JOB_FINISHING)
         meter_rate_add(&job->meter, now,
                        schedule_samples(&job->schedule, job_steps(job)));
-    job->freed++; // whatever it was
+    job->freed++; // whatever changed
     curves_sample(c, job);
     place_again(c, job);
     recount_check(c, job);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/coord.h -- the parts wired together, without a network.
+// coordinator/core/coord.h -- the coordinator's parts together, without a
+// network.
 //
-// A coord is notified of what happens (a member attached, sent something, left;
-// time passed; a client asked) and says what is to be done through a few
-// functions of its io. So the daemon is a thin shell (attend.c, api.c), and a
-// test is the world: scripted members, a clock driven by hand.
+// A coord is notified of events (a member attached, sent a message, left; time
+// passed; a client called) and acts through a few functions of its io. So the
+// daemon is a thin shell (attend.c, api.c), and a test can be the outside:
+// scripted members, a clock driven by hand.
 //
 // Threads  one: the loop's.
 // Memory   messages are borrowed, both ways, until the call returns.
 // Units    *_ms on options.clock, monotonic; wall clock only for people.
 // Errors   A journal that cannot be written is fatal: io.fatal is called once,
-//          and from then on the coord does and says nothing more. What shows
-//          that the journal is an older one pauses its job (I7).
+//          and from then on the coord does and says nothing more. A sign that
+//          the journal is an older one pauses the job that shows it (I7).
 #ifndef COORDINATOR_CORE_COORD_H
 #define COORDINATOR_CORE_COORD_H
 
@@ -43,26 +44,27 @@ struct coord_io {
     void (*hang_up)(void *arg, uint64_t member);
     void (*cut_off)(void *arg, uint64_t member);
 
-    // The certificate that a member shows, by name; "": none. Called from
-    // within coord_attach. NULL: nobody shows one.
+    // Returns the name on a member's certificate; "": it shows none. Called
+    // from within coord_attach. NULL: no member shows one.
     const char *(*certificate)(void *arg, uint64_t member);
 
-    // work(task) anywhere, then done(task) on our thread, once; perhaps after
-    // coord_free.
+    // Runs work(task) on any thread, then done(task) on the loop, once; perhaps
+    // after coord_free.
     enum sl_err (*work)(void *arg, void (*work)(void *task),
                         void (*done)(void *task), void *task);
 
-    // Something of this job that a watcher may see has changed; it has ended.
+    // Tells that this job has ended, or changed in a way that a watcher may
+    // see.
     void (*changed)(void *arg, uint64_t job);
 
     void (*fatal)(void *arg, const struct sl_error *err);
 };
 
-// Whether shards that ask for certificates ask for the tokens of jobs too.
+// Whether shards that demand certificates demand the tokens of jobs as well.
 enum coord_tokens {
-    COORD_TOKENS_AUTO, // if this cluster had them from the beginning
+    COORD_TOKENS_AUTO, // demand them if this cluster was made with tokens
     COORD_TOKENS_REQUIRE,
-    COORD_TOKENS_ACCEPT, // one that is wrong is refused, none is not
+    COORD_TOKENS_ACCEPT, // refuse a wrong token, accept a missing one
 };
 
 struct coord_options {
@@ -73,60 +75,62 @@ struct coord_options {
     const char *state_dir;   // for people
     uint32_t heartbeat_ms, lease_ms;
     uint32_t settle_ms; // after the first psserver, before a job is placed
-    uint64_t seed;      // of the ids of new jobs
-    // Random, for the tokens of jobs of a cluster that has no key yet. Zeros:
-    // it stays without.
+    uint64_t seed;      // for the ids of new jobs
+    // Random key for the tokens of jobs, for a cluster that has no key yet.
+    // Zeros: it stays without.
     uint64_t secret[4];
     enum coord_tokens tokens;
-    bool proofs;   // of leases are made: members show certificates
+    bool proofs;   // proofs of leases are made: members show certificates
     bool observes; // jobs may have their curves written (JobSpec.observe)
     const struct quota *quotas; // copied
     size_t quotas_count;
-    struct feed *feed; // borrowed; NULL: nobody wants to know
-    // What the store answered (stored.h), borrowed for coord_new. NULL: it is
-    // asked there, by who has no loop to keep.
+    struct feed *feed; // borrowed; NULL: events are dropped
+    // The store's answers (stored.h), borrowed for coord_new. NULL: coord_new
+    // asks the store itself, where no loop has to be kept running.
     struct stored *stored;
 };
 
-// Takes the next term first, settles open intents (K6), loads the jobs; only
-// then may anybody be let in. SL_ESTATE: the store is not the one that it was
-// (cluster.h).
+// Makes a coord: takes the next term first, settles open intents (K6), loads
+// the jobs; only then may members and clients be let in. SL_ESTATE: the store
+// is not the one that it was (cluster.h).
 enum sl_err coord_new(struct coord **out, const struct coord_options *options,
                       const struct coord_io *io, struct sl_error *err);
 void coord_free(struct coord *c); // NULL is allowed
 
-// A manifest is being written for it: until that is over another coord must not
-// settle what this one began (K6).
+// Says whether a manifest is being written for c: until that is over another
+// coord must not settle the cut (K6).
 bool coord_writes(const struct coord *c);
 
 uint64_t coord_term(const struct coord *c);
 
 // ---- members
 
-// A new stream said Hello; `member` is the caller's number for it, new for
-// each stream. A member of the same role and name is sent away, the newest
-// process wins, if it yields (member.h); else this one is SL_EEXIST. On failure
-// *err is what Goodbye should say.
+// Takes the Hello of a new stream; `member` is the caller's number for it, new
+// for each stream. A member of the same role and name is sent away, as the
+// newest process wins, if it yields (member.h); else the new one is SL_EEXIST.
+// On failure *err is the text for Goodbye.
 enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello,
                          enum member_claim claim, struct sl_error *err);
 
-// It sent something else; members that are gone are ignored.
+// Takes any other message of a member; messages of members that are gone are
+// ignored.
 void coord_receive(struct coord *c, uint64_t member,
                    const Sluice__V1__AttendUp *message);
 
-// Its stream has ended.
+// Takes out a member whose stream has ended.
 void coord_detach(struct coord *c, uint64_t member);
 
-// Time has passed: at least every heartbeat_ms / 2.
+// Does what time demands. To be called at least every heartbeat_ms / 2.
 void coord_tick(struct coord *c);
 
 // ---- clients. Replies are messages of the heap: wire_free.
 
-// A job that resumes is judged by a manifest, of a store that may be slow.
-// True: it is being read, and ready(arg) is called on our thread, once, perhaps
-// after coord_free; a coord_submit from there does not read it again. False:
-// there is nothing to wait for. `request` is borrowed for the call.
+// Reads the manifest that a resuming submission is judged by, of a store that
+// may be slow. Returns true if it is being read: then ready(arg) is called on
+// the loop, once, perhaps after coord_free, and a coord_submit from there does
+// not read it again. Returns false if there is nothing to wait for. `request`
+// is borrowed for the call.
 bool coord_submit_reads(struct coord *c,
                         const Sluice__V1__SubmitRequest *request,
                         void (*ready)(void *arg), void *arg);
@@ -137,14 +141,15 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
                       Sluice__V1__JobStatus **reply, struct sl_error *err);
 enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err);
-// A cut of a job that goes on: one that there is, or that is made from now on.
-// SL_ESTATE: none can be made, and why.
+// Asks for a cut of a job that goes on: a published one that suffices, or the
+// next one. SL_ESTATE: the job cannot make a cut, with the reason.
 enum sl_err coord_checkpoint(struct coord *c,
                              const Sluice__V1__CheckpointRequest *request,
                              Sluice__V1__CheckpointReply **reply,
                              struct sl_error *err);
-// Pauses a job, after a cut or at once; sets one going again. Who asks twice is
-// told the same. SL_ESTATE: it has ended, lies still by I7, or would lose all.
+// Pauses a job, after a cut or at once; coord_resume sets it going again. A
+// repeated call has the same answer. SL_ESTATE: the job has ended, is paused by
+// I7, or would lose all its steps.
 enum sl_err coord_pause(struct coord *c,
                         const Sluice__V1__PauseRequest *request,
                         Sluice__V1__JobStatus **reply, struct sl_error *err);
@@ -153,27 +158,27 @@ enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 
-// Drains a member, or takes it back; who asks twice is told the same.
-// SL_ENOENT: nobody of this name is here, or drained.
+// Drains a member, or ends that; a repeated call has the same answer.
+// SL_ENOENT: no member of this name is attached or drained.
 enum sl_err coord_drain(struct coord *c,
                         const Sluice__V1__DrainRequest *request, bool *changed,
                         struct sl_error *err);
 
-// Who makes the calls below, until it is said again: what is submitted belongs
-// to this tenant ("": nobody's), and with `only` there are no other jobs than
-// its. At first: nobody, who sees all.
+// Sets the caller of the calls around it, until the next one: a submitted job
+// belongs to `tenant` ("": none), and with `only` the caller sees no other
+// tenant's jobs. At first: no tenant, which sees all.
 void coord_ask_as(struct coord *c, const char *tenant, bool only);
 
-// For watchers: the number of the job that a request means.
+// Finds the number of the job that `id` names, for watchers.
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
                        struct sl_error *err);
 
-// A call was refused, by whatever; `who` called.
+// Adds an event of a call that was refused; `who` called.
 void coord_refused(struct coord *c, const char *who, const char *call,
                    const char *job, const char *why);
 
-// A number that rises with what a watcher may see; 0: there is no such job.
-// *ended: it will not rise again.
+// Returns a number that rises with all that a watcher may see; 0: there is no
+// such job. *ended: it will not rise again.
 uint64_t coord_changes(const struct coord *c, uint64_t job, bool *ended);
 
 #endif

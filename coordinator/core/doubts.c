@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/doubts.c -- what a worker says against a job, whether it is
+// coordinator/core/doubts.c -- workers' reports against a job, whether they are
 // believed, and what becomes of the worker.
 #include "coordinator/core/doubts.h"
 
@@ -14,9 +14,9 @@
 #include "coordinator/rules/witness.h"
 #include "proto/spec.h"
 
-// ---- who is there
+// ---- the workers that could differ
 
-// It holds a place of another job, which may be for long.
+// Says whether the worker holds a place of another job, which may be for long.
 static bool seated_elsewhere(const struct member *m, const struct job *job)
 {
     list_for(n, &m->leases)
@@ -36,7 +36,8 @@ static bool says(const struct member *m, const struct job *job)
     return conduct != NULL && conduct->says;
 }
 
-// It has computed steps of the job, and says nothing against it.
+// Says whether the worker has computed steps of the job and reports nothing
+// against it.
 static bool stands_for(const struct member *m, const struct job *job)
 {
     const struct conduct *conduct = map_get(&m->conduct, job->id);
@@ -44,7 +45,8 @@ static bool stands_for(const struct member *m, const struct job *job)
     return conduct != NULL && conduct->good && !conduct->says;
 }
 
-// It could be asked, and has said nothing against the job.
+// Says whether the worker could be asked and has reported nothing against the
+// job.
 static bool may_differ(const struct member *m, const struct job *job)
 {
     return m->role == MEMBER_WORKER && job_suits(job, m) &&
@@ -52,8 +54,8 @@ static bool may_differ(const struct member *m, const struct job *job)
            !seated_elsewhere(m, job) && !says(m, job);
 }
 
-// All who are there say so, and nobody who got on with the job was lost a
-// moment ago and may be back.
+// Says whether all present workers doubt the job, and none that got on with it
+// was lost a moment ago and may be back.
 static bool all_say(const struct coord *c, const struct job *job)
 {
     list_for(n, &c->members.all)
@@ -71,7 +73,7 @@ static bool all_say(const struct coord *c, const struct job *job)
     return true;
 }
 
-// Notes that it says something. Without memory it cannot be put aside.
+// Notes that the worker doubts the job. Without memory it cannot be put aside.
 static bool note(struct member *m, const struct job *job)
 {
     struct conduct *conduct = excluded_conduct(m, job);
@@ -81,7 +83,7 @@ static bool note(struct member *m, const struct job *job)
     return conduct != NULL;
 }
 
-// ---- what was found
+// ---- data that workers found
 
 void doubts_first(struct job *job, const struct member *m)
 {
@@ -118,7 +120,8 @@ static uint32_t against(const struct job_doubts *d,
     return witness_independent(&t);
 }
 
-// Who found it first, and who computed steps of it.
+// Counts the independent witnesses of the first data: its finder, and workers
+// that computed steps of it.
 static uint32_t in_favour(const struct coord *c, const struct job *job)
 {
     struct witness_tally t;
@@ -154,7 +157,9 @@ static void fail_outvoted(struct coord *c, const struct member *m,
              m->host);
 }
 
-// After a restart nobody knows who was first; then who computes stands for it.
+// Says whether more witnesses found this other data than stand for the first.
+// After a restart the first finder is not known; then the workers that compute
+// stand for its data.
 static bool outvoted(struct coord *c, const struct member *m, struct job *job,
                      const Sluice__V1__DataFacts *found)
 {
@@ -171,7 +176,7 @@ static bool outvoted(struct coord *c, const struct member *m, struct job *job,
     return true;
 }
 
-// ---- words
+// ---- reports
 
 bool doubts_data(const Sluice__V1__AttemptFailed *message)
 {

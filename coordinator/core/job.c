@@ -268,7 +268,8 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
     }
     if (job->allreduce)
         ring_init(&job->ring, 0, train->workers->min, RING_FIRST_MS,
-                  schedule_steps(&job->schedule)); // a step each, at least
+                  // at least one step per shard
+                  schedule_steps(&job->schedule));
     job->layout = layout;
     job->placed = true;
     job->changes++;
@@ -313,8 +314,8 @@ void job_counts_take(struct job *job, uint32_t shard,
 {
     struct job_counts *to = &job->shard[shard].counts;
 
-    // Nobody can have counted what there is not; and numbers that are kept only
-    // rise, so that one would stay.
+    // A count above the steps of the job is impossible; and counts that are
+    // kept only rise, so a wrong one would stay.
     if (counts->counted > schedule_steps(&job->schedule) ||
         counts->applied > counts->counted ||
         counts->skipped > counts->counted - counts->applied ||

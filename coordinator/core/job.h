@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/job.h -- one job: what it is, where it stands, what is
-// known.
+// coordinator/core/job.h -- one job: its spec, its state, and all that is known
+// of it.
 //
 // The states are those of jobs.proto. An ended job keeps its last status and
 // its cuts; everything else is released. Soon only a record is left of it
@@ -37,7 +37,7 @@ typedef unsigned long long ull; // of %llu
     HISTORY(event, "job=%llu uid=%llx" format, (ull)(job)->id,                 \
             (ull)(job)->uid, ##__VA_ARGS__)
 
-enum job_state { // numbers as in JobState
+enum job_state { // values as in JobState
     JOB_PLACING = 1,
     JOB_RUNNING,
     JOB_FINISHING,
@@ -50,34 +50,34 @@ enum job_state { // numbers as in JobState
 // Which states may follow each (moves.h).
 extern const unsigned job_moves[JOB_STATES];
 
-// What people should know of a job that goes on all the same.
+// Warnings to people about a job that goes on all the same.
 enum job_warning {
-    JOB_WARN_METRICS,    // a worker's numbers cannot be
+    JOB_WARN_METRICS,    // a worker reports impossible metrics
     JOB_WARN_VALUES,     // parameters are not finite
-    JOB_WARN_EVALUATION, // the last one failed
+    JOB_WARN_EVALUATION, // the last evaluation failed
     JOB_WARN_DATA,       // a worker cannot read the data
     JOB_WARN_SAMPLE,     // a sample is not finite
     JOB_WARN_BAD,        // samples cannot be read, and are passed over
-    JOB_WARN_REACH,      // a worker cannot reach a psserver, and nobody moves
+    JOB_WARN_REACH,      // no worker moves: one cannot reach a psserver
     JOB_WARN_MEMORY,     // a psserver has less memory than its shards need
     JOB_WARNINGS,
 };
 
-// Rounds that may be under way, as completions come several at a time.
+// Rounds whose times are kept, as completions come several at a time.
 #define ROUND_TIMES 8
 
 // Samples that cannot be read (bad.h).
 #define JOB_BAD_NAMES 100
 struct job_bad {
-    struct map by_key;                // -> what is wrong with it, owned
-    const char *names[JOB_BAD_NAMES]; // of the first
+    struct map by_key;                // sample -> its error, owned
+    const char *names[JOB_BAD_NAMES]; // of the first samples
     size_t names_count;
 };
 
 // Workers that found other data than the first one (doubts.h).
 #define JOB_DOUBTS 16
 struct job_doubts {
-    uint64_t first; // the first one, a witness; 0: not known in this term
+    uint64_t first; // the first finder, a witness; 0: not known in this term
     char name[140]; // and its name and host
     size_t count;
     struct doubt {
@@ -86,7 +86,7 @@ struct job_doubts {
     } other[JOB_DOUBTS];
 };
 
-// What a shard said last about its present incarnation.
+// The last report of a shard about its present incarnation.
 struct job_counts {
     uint64_t version, applied, skipped, counted, duplicates, refused, low;
     uint64_t stale, late;
@@ -95,31 +95,35 @@ struct job_counts {
 
 // Processes of a psserver that were lost in a row.
 struct job_losses {
-    uint64_t process;           // that is or was there last; 0: not known
-    uint64_t steps;             // where the job was when that came,
-    uint64_t cuts;              // and how many it had published
-    uint32_t stepless, cutless; // lost without a step, or a cut, between
+    uint64_t process; // the present or last process; 0: not known
+    uint64_t steps;   // steps of the job when that process came,
+    uint64_t cuts;    // and cuts that it had published
+    // processes lost without a step, or a cut, between
+    uint32_t stepless, cutless;
 };
 
 struct job_shard {
     char *psserver; // by name; owned
     uint64_t elements;
-    uint64_t server;        // member that serves it now; 0: nobody
-    uint64_t silent_server; // served it and is only silent; 0: none
+    uint64_t server;        // member that serves it now; 0: none
+    uint64_t silent_server; // member that served it and is only silent; 0: none
     uint64_t since_ms;      // when that began, or ended
-    bool was_lost;          // it was served in this term, and then was not
-    // What workers were told, and the version of the map that said it first.
+    bool was_lost;          // it lost its server in this term
+    // The server and incarnation that workers were sent, and the version of the
+    // map that named them first.
     uint64_t told_server, told_incarnation, told_version;
-    uint64_t reserved;   // I1: the newest incarnation in the journal, or less
-    uint64_t process;    // that was admitted last, in this term; 0: none
-    struct wire_tag cut; // that the last cut names
-    char *failure;       // owned: what its psserver could not load
-    uint64_t asked;      // member that was last asked to take it; 0: nobody
-    uint64_t place_ms;   // when that was
+    // highest incarnation committed in the journal (I1), or less
+    uint64_t reserved;
+    uint64_t process;         // process admitted last, in this term; 0: none
+    struct wire_tag cut;      // the tag that the last cut names
+    char *failure;            // owned: what its psserver could not load
+    uint64_t asked;           // member last asked to take the shard; 0: none
+    uint64_t place_ms;        // when that was
     struct job_losses losses; // of its psserver, in that one's first shard
     struct job_counts counts;
-    bool recounts;        // asked what it has counted, and has not said it
-    uint64_t rates_known; // up to the one of this closure; 0: none
+    bool recounts; // asked for its counted set, and has not answered
+    // the highest first closure of a rate that the shard knows; 0: none
+    uint64_t rates_known;
     Sluice__V1__ShardHello *waiting; // K5; owned
     uint64_t waiting_member;
 };
@@ -127,44 +131,47 @@ struct job_shard {
 // A published cut that was not dropped.
 struct job_cut {
     uint64_t n;
-    uint32_t epochs;                    // whole in every file
+    uint32_t epochs;                    // whole epochs in every file
     char *path;                         // owned
     Sluice__V1__Checkpoint *checkpoint; // owned
-    Sluice__V1__JobStatus *counts;      // owned: of its files, with epochs
+    Sluice__V1__JobStatus *counts;      // owned: counts of its files, by epoch
 };
 
-// What a worker was sent of a job: the value of member.opened.
+// The messages that a worker was sent of a job: the value of member.opened.
 struct opened {
-    bool placed;          // with layout and facts; else before the probe
-    uint64_t map_version; // of the map that was sent last
+    bool placed; // JobOpen had layout and facts; else it was before the probe
+    uint64_t map_version; // version of the last map sent
 };
 
-// A part of what was trained since the last evaluation, as workers told it.
+// A part of the training since the last evaluation, as workers reported it.
 struct job_told {
-    uint64_t cut; // the first that holds it
+    uint64_t cut; // the first cut that holds it
     struct journal_trained trained;
 };
 
 #define JOB_TOLD 8
 
-// Not I7's (`paused`): somebody wants it to lie still (pause.h).
+// A pause that a client or the coordinator wants (pause.h); not that of I7
+// (`paused`).
 struct job_pause {
     struct journal_pause row; // as it is journalled
-    uint64_t from_ms;     // it holds since then, in this term; 0: it does not
-    struct cut_wish wish; // wanted: for the cut that comes first
+    uint64_t from_ms; // since when it holds, in this term; 0: it does not hold
+    // JOURNAL_PAUSE_WANTED: the wish for the cut before it
+    struct cut_wish wish;
 };
 
-// All read it. Who changes a group is said above it, and tests/house/owners.py
-// checks that; job.c makes and load.c loads it.
+// All files read it. The files that change a group of fields are named above
+// it, and tests/house/owners.py checks that; job.c makes and load.c loads the
+// struct.
 struct job {
     struct list_node on_active; // in coord.jobs.active, or .ending
 
-    // What it is. Changed by: submit, unreadable.
+    // Its identity and spec. Changed by: submit, unreadable.
     uint64_t id, uid, incarnation;
     char id_text[24]; // "j-7"
     char *name, *request_id;
     Sluice__V1__JobSpec *spec;
-    // What it starts from instead of the seed; owned, one of them at most.
+    // Its start instead of the seed; owned, one of them at most.
     Sluice__V1__ResumeSource *resume;  // a cut
     Sluice__V1__ResumeSource *weights; // values alone: its `weights`
     bool external;
@@ -173,14 +180,15 @@ struct job {
     bool hybrid;      // its workers compute in groups
     uint64_t submitted_us;
 
-    // Where it stands, and its end. Changed by: advance, end, status_final,
+    // Its state, and its end. Changed by: advance, end, status_final,
     // unreadable.
     enum job_state state;
-    uint64_t running_since_ms; // its clock goes since then; 0: it does not
+    // start of its running clock; 0: the clock stands
+    uint64_t running_since_ms;
     uint64_t ended_us, ended_ms;
     char *reason;                 // of the end; owned, may be NULL
     Sluice__V1__JobStatus *final; // ended: the last status
-    bool final_changed;           // and the journal has an older one
+    bool final_changed;           // the journal has an older `final`
 
     // Its rows cannot be read: it counts as ended. Changed by: unreadable.
     bool unreadable;
@@ -188,11 +196,11 @@ struct job {
     // Ended, and read from the journal for one answer. Changed by: ended.
     bool lent;
 
-    // I7: somebody shows more of it than the journal knows. Changed by: behind.
+    // I7: a member shows more of it than the journal knows. Changed by: behind.
     bool paused;
-    char *paused_why; // what was seen; owned, may be NULL
+    char *paused_why; // the sign that was seen; owned, may be NULL
 
-    // Its place in the queue, of those of one tenant. Changed by: queue.
+    // Its place in the queue of its tenant. Changed by: queue.
     enum journal_turn turn;
     char queue[JOURNAL_TENANT];
 
@@ -209,68 +217,73 @@ struct job {
 
     // Its map. Changed by: shards, submit, behind.
     uint64_t map_version;
-    bool map_changed; // the workers do not know yet
+    bool map_changed; // workers were not sent the last change
 
     // Its closures in work. Changed by: leases, serve, offers, coord, monitor.
     struct work probe;
-    struct map active;          // closure -> struct work: leased, or with blame
-    uint32_t held;              // leases
-    struct map holders;         // member -> leases it holds, as a number
-    uint64_t leased_end;        // nothing at or above it is leased
-    uint64_t served;            // how often it was given a worker: see
-    uint64_t served_by;         // dispatch.h; and which was last, 0: none
-    uint64_t scan_from;         // nothing to issue lies below
-    uint64_t freed;             // rises when something below may be, again
-    uint64_t scanned;           // what that was then
+    struct map active;   // closure -> struct work: leased, or with blame
+    uint32_t held;       // leases
+    struct map holders;  // member -> leases it holds, as a number
+    uint64_t leased_end; // the closure behind the highest leased one
+    // Its `served` number of dispatch.h, and the worker that it was served last
+    // by; 0: none.
+    uint64_t served;
+    uint64_t served_by;
+    uint64_t scan_from; // no closure to issue lies below
+    uint64_t freed; // rises when a closure below scan_from may be issued again
+    uint64_t scanned;           // `freed` at the last scan
     struct list_node on_offers; // in coord.offers.list, while a pass lasts
-    bool spent;                 // in this pass nothing is left for anybody
+    bool spent;                 // no offer is left in this pass
 
     // Copies of slots, in sync mode. Changed by: leases, copies.
     uint32_t copies; // leased
-    double slot_ms;  // that a contribution takes, lately; 0: not known
+    double slot_ms;  // recent time of a contribution; 0: not known
 
-    // Shards are asked what they have counted: so many have not said it; since
+    // Shards that are asked for their counted sets and have not answered; since
     // when. Changed by: recount.
     uint32_t recount_missing;
     uint64_t recount_ms;
 
-    // What workers say of it. Changed by: reports, stall, rings.
+    // Reports of workers. Changed by: reports, stall, rings.
     bool has_facts;
     struct journal_facts facts;
-    uint64_t moved_ms;   // when any holder last got on
-    uint64_t good_steps; // that were applied
-    double loss_scale;   // the last reported; 0: none
+    uint64_t moved_ms;   // when any holder last made progress
+    uint64_t good_steps; // steps that were applied
+    double loss_scale;   // the last one reported; 0: none
     struct meter meter;
-    // Sync: when contributions of the last few rounds were there, by the
-    // round's number; how long the last of one takes after the first, lately.
+    // Sync: times of contributions to the last few rounds, at index round %
+    // ROUND_TIMES; and the recent time from the first contribution of a round
+    // to its last.
     struct round_times {
         uint64_t first; // its first closure
         uint64_t from_ms, to_ms;
-        uint32_t count; // of those that are there
+        uint32_t count; // contributions that have come
     } round_times[ROUND_TIMES];
     double round_last_ms;
 
     // Its ring, in allreduce mode. Changed by: rings.
     struct ring ring;
-    uint32_t contributions; // of a round, in this generation; 0: not settled
-    bool based;             // the evidence is of this generation's base,
-    uint64_t rounds;        // and of so many rounds in all
-    uint64_t redone;        // steps that ranks had applied and lost
-    double round_ms;        // that a round takes, lately; 0: not known
-    uint64_t round_at_ms;   // when progress was last seen, and
-    uint64_t rounds_at;     // what it was
+    // contributions of a round, in this generation; 0: not settled
+    uint32_t contributions;
+    bool based;           // the evidence begins with this generation's base,
+    uint64_t rounds;      // and holds this many rounds in all
+    uint64_t redone;      // steps that ranks had applied and lost
+    double round_ms;      // recent time of a round; 0: not known
+    uint64_t round_at_ms; // when progress was last seen,
+    uint64_t rounds_at;   // and rounds_at its value then
 
     // Its groups, in hybrid mode. Changed by: groups, leases.
     struct groups groups;
 
-    // Its cut and those that were published. Changed by: cuts, publish,
+    // The cut under way, and published cuts. Changed by: cuts, publish,
     // advance.
     struct cut *cut;       // being made
-    uint64_t cut_after_ms; // not before (after a failure)
-    char *cut_why;         // the last one was given up; owned, NULL: it was not
-    uint64_t cut_round;    // of a ring: after this round; 0: now
-    uint32_t cut_misses;   // of a ring: in a row, and
-    uint64_t cut_seen;     // where a rank was at the last one
+    uint64_t cut_after_ms; // no cut is begun before (after a failure)
+    char *cut_why; // why the last cut was given up; owned; NULL: it was not
+    // of a ring: the cut is of this round; 0: of the present one
+    uint64_t cut_round;
+    uint32_t cut_misses; // of a ring: cuts missed in a row,
+    uint64_t cut_seen;   // and the round of a rank at the last miss
     uint64_t cut_last_ms;
     uint64_t last_cut; // highest number used
     struct job_cut *cuts;
@@ -281,8 +294,8 @@ struct job {
     // by: pause, end.
     struct job_pause pause;
 
-    // What clients want: a cut; after it, the end. Not journalled: who asked
-    // waits for it, and asks again. Changed by: calls, cuts.
+    // The wishes of clients: a cut; after it, the end. Not journalled: the
+    // client waits for it, and asks again. Changed by: calls, cuts.
     struct cut_wish wish;
     bool stop_wanted;
 
@@ -291,26 +304,26 @@ struct job {
     struct journal_evaluation *evaluations;
     size_t evaluations_count;
 
-    // Its callbacks, as of the last of them; shards that do not know the rates
-    // yet, and of a ring the last rate that its generation began with: the
-    // closure, or 0. Changed by: monitor, rings.
+    // Its callbacks, as of the last evaluation; the number of shards that do
+    // not know the rates yet; and for a ring the last rate that its generation
+    // began with (its closure, or 0). Changed by: monitor, rings.
     struct spec_callbacks watched;
     struct callbacks callbacks;
     uint32_t rates_unknown;
     uint64_t ring_rates;
-    uint64_t trained_ms; // what was trained was journalled last
-    // The parts of `counters.trained`, by cut, and the one that no cut holds
+    uint64_t trained_ms; // when the sums of training were journalled last
+    // The parts of `counters.trained`, by cut, and the part that no cut holds
     // yet.
     struct job_told told[JOB_TOLD];
     size_t told_count;
     struct journal_trained fresh;
 
-    // The most that was counted of it in this term. Changed by: figures.
+    // The most that it had counted in this term. Changed by: figures.
     bool figured;
     uint64_t figured_closures, figured_samples;
-    uint64_t figured_ms; // when it was last more
+    uint64_t figured_ms; // when that last rose
 
-    // The newest of each kind; owned, NULL: there is none. Changed by: jobs.
+    // The newest warning of each kind; owned, NULL: none. Changed by: jobs.
     char *warnings[JOB_WARNINGS];
 
     // The event of skipped updates was told in this term. Changed by: skipped.
@@ -322,7 +335,7 @@ struct job {
     // Samples that cannot be read. Changed by: bad.
     struct job_bad bad;
 
-    // What others found where its data should be. Changed by: doubts.
+    // Other data that workers found. Changed by: doubts.
     struct job_doubts doubts;
 
     // Numbers. Changed by: jobs, advance, cuts, end, groups, leases, publish,
@@ -333,82 +346,86 @@ struct job {
     uint64_t changes; // rises with everything a watcher may see
 };
 
-// Takes the name, request id and spec (which it then owns). NULL: no memory,
-// and the spec is still the caller's.
+// Makes a job. Copies name and request id, and takes over the spec. NULL: no
+// memory, and the spec is still the caller's.
 struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
                     const char *name, const char *request_id,
                     Sluice__V1__JobSpec *spec);
 void job_free(struct job *job); // NULL is allowed
 
-// What a new job starts from; takes it (NULL is allowed).
+// Sets the cut or weights that a new job starts from; takes it over (NULL is
+// allowed).
 void job_start_from(struct job *job, Sluice__V1__ResumeSource *source);
 
-// The only way to change the state of a job that lives.
+// Changes the state of a job that has not ended; the only way to do so.
 void job_enter(struct job *job, enum job_state next);
-// A new job is one that had ended before a restart.
+// Makes a new job one that had ended before a restart, as `ended`.
 void job_restore(struct job *job, enum job_state ended);
 bool job_ended(const struct job *job);
 
-// Is it new enough: for the job's layers, or to be a rank of its program's?
+// Says whether the worker is new enough for the job's layers, or to be a rank
+// of its program.
 bool job_able(const struct job *job, const struct member *m);
 
-// May this worker be given of it, whatever it holds and however it fares?
+// Says whether this worker may be given leases of the job, whatever it holds
+// and however it does.
 bool job_suits(const struct job *job, const struct member *m);
 
-// Nothing of it is given to anybody: a client has paused it, or I7 has.
+// Says whether the job is paused, by a client or by I7: it gives no work.
 bool job_rests(const struct job *job);
 const char *job_state_name(enum job_state state);
-// The same, or that it is paused.
+// Returns the state's name, or "paused".
 const char *job_word(const struct job *job);
 
-// Releases what only a job that has not ended needs; leases are gone already.
+// Releases the memory that only a running job needs; its leases must be gone.
 void job_release_work(struct job *job);
 
-// Fixes layout, schedule, shards and evidence (with nothing counted). Takes
-// the layout message on success. names[s] is the psserver of shard s.
+// Sets layout, schedule, shards and evidence (with nothing counted). Takes the
+// layout message on success. names[s] is the psserver of shard s.
 enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
                       const char *const *names, uint32_t shards,
                       struct sl_error *err);
 
-// Samples in an epoch, which the probe found or an external spec says; 0: not
-// known yet.
+// Returns the samples in an epoch, which the probe found or an external spec
+// says; 0: not known yet.
 uint64_t job_samples(const struct job *job);
 
 // Returns the facts as the journal keeps them.
 struct journal_facts job_facts_of(const Sluice__V1__DataFacts *facts);
 
-// How many of its shards a psserver has; 0 of a worker.
+// Returns how many of its shards lie on a psserver; 0 for a worker.
 uint32_t job_lies_on(const struct job *job, const struct member *m);
 
-// Every shard is served; the ring runs.
+// Says whether every shard is served, or the ring runs.
 bool job_served(const struct job *job);
 
-// Notes what a shard said about its newest incarnation: facts of one
-// incarnation only grow, so the larger report is the newer one.
+// Takes a shard's report about its newest incarnation: facts of one incarnation
+// only grow, so the larger report is the newer one.
 void job_counts_take(struct job *job, uint32_t shard,
                      const Sluice__V1__ShardCounts *counts);
-// A new incarnation: what was said before is void.
+// Clears the reports of a shard that has a new incarnation.
 void job_counts_reset(struct job *job, uint32_t shard);
 
-// Steps counted on every shard, by reports or by evidence.
+// Returns the steps counted on every shard, by reports or by evidence.
 uint64_t job_steps(const struct job *job);
 
-// Steps that the cut held from which it was resumed.
+// Returns the steps in the cut that the job was resumed from.
 uint64_t job_resumed_steps(const struct job *job);
 
-// The cut that it has ended with: the best one, where a callback restores that;
-// or the last one; or NULL.
+// Returns the cut that the job has ended with: the best one, if a callback
+// restores that; else the last one; or NULL.
 const struct job_cut *job_final_cut(const struct job *job);
 
-// The last published cut, or NULL; one by its number, or NULL.
+// Return the last published cut, and one by its number, or NULL.
 const struct job_cut *job_last_cut(const struct job *job);
 const struct job_cut *job_find_cut(const struct job *job, uint64_t n);
 
-// The newest published cut that is what was wanted; NULL: there is none yet.
+// Returns the newest published cut that grants the wish; NULL: there is none
+// yet.
 const struct job_cut *job_granted(const struct job *job,
                                   const struct cut_wish *wish);
 
-// The last published cut holds all that there is to count.
+// Says whether the last published cut holds all steps that can be counted.
 bool job_cut_complete(const struct job *job);
 
 // Appends a published cut; takes what `cut` owns on success.
@@ -419,10 +436,11 @@ void job_cut_release(struct job_cut *cut);
 enum sl_err job_add_evaluation(struct job *job,
                                const struct journal_evaluation *row);
 
-// Its clock: since it ran first, whoever of us was away meanwhile.
+// Returns the time since the job ran first, with the time in which the
+// coordinator was away.
 uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms);
 
-// How much of that it was paused.
+// Returns how much of that time the job was paused.
 uint64_t job_paused_ms(const struct job *job, uint64_t now_ms);
 
 #endif

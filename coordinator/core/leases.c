@@ -293,7 +293,7 @@ static bool lacks_worker(const struct job *job)
 static void revoke_beyond(struct coord *c, struct member *m, struct job *job,
                           uint64_t limit)
 {
-    bool begun = true; // a lease that waits behind another one has not
+    bool begun = true; // false for a lease that waits behind another one
 
     list_for_safe(n, &m->leases)
     {

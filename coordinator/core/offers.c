@@ -282,7 +282,7 @@ static struct offer job_offer(struct coord *c, struct job *job,
 struct offer offers_for(struct coord *c, struct job *job,
                         const struct member *m)
 {
-    // A rank does nothing else but for its own job.
+    // A rank works for its own job alone.
     if (job_rests(job) || queue_waits(job) || excluded_now(c, m, job) ||
         (rings_held(m) != NULL && rings_held(m) != job))
         return (struct offer){.kind = WORK_NONE};

@@ -22,17 +22,17 @@
 #include "proto/spec.h"
 
 #define PLACE_AGAIN_MS 10000
-#define PARTS_MAX 16 // of the state that ranks keep
+#define PARTS_MAX 16 // parts of the state that ranks keep
 
 // Shards that are looked at in one turn of the loop for those to be asked for:
 // a fraction of a millisecond.
 #define PLACE_LOOKS 16384
 
-// ---- who may take shards
+// ---- psservers that may take shards
 
 struct candidate {
     struct member *member;
-    uint64_t shards; // of all jobs that have not ended
+    uint64_t shards; // its shards of all jobs that have not ended
 };
 
 static uint64_t shards_of(struct coord *c, const char *psserver)
@@ -58,7 +58,8 @@ static int emptier(const void *a, const void *b)
     return strcmp(x->member->name, y->member->name);
 }
 
-// The psservers a job may use, emptiest first; at most `limit` (0: all).
+// Lists the psservers that a job may use, emptiest first; at most `limit` (0:
+// all).
 static enum sl_err candidates(struct coord *c, uint32_t limit,
                               struct candidate **out, uint32_t *count)
 {
@@ -81,7 +82,8 @@ static enum sl_err candidates(struct coord *c, uint32_t limit,
     return SL_OK;
 }
 
-// Into as many parts as there are ranks to write them, about.
+// Returns the number of parts of a ring's state: about as many as there are
+// ranks to write them.
 static uint32_t parts_of(const struct coord *c, const Sluice__V1__JobSpec *spec)
 {
     uint32_t parts = spec->train->workers->max;
@@ -93,7 +95,7 @@ static uint32_t parts_of(const struct coord *c, const Sluice__V1__JobSpec *spec)
 
 // ---- cutting
 
-// What a spec becomes on so many psservers.
+// The model and shards of a spec on a number of psservers.
 struct draft {
     struct model *model;
     struct part_plan plan;
@@ -140,7 +142,8 @@ static enum sl_err draft_make(struct draft *out,
     return rc;
 }
 
-// Variables and pieces as a message, which manifests and clients see too.
+// Makes the message of variables and pieces, which manifests and clients see
+// too.
 static enum sl_err make_layout(Sluice__V1__CheckpointsReply **out,
                                const struct draft *d)
 {
@@ -163,9 +166,9 @@ static enum sl_err make_layout(Sluice__V1__CheckpointsReply **out,
     return SL_OK;
 }
 
-// The fewest shards that any number of psservers makes of it. More psservers
-// are more shards; but where there is one for each shard of the target's size,
-// large variables are not cut by themselves.
+// Returns the fewest shards that any number of psservers makes of the model.
+// More psservers mean more shards; but with one for each shard of the target's
+// size, large variables are not cut by themselves.
 static uint32_t fewest_shards(const Sluice__V1__JobSpec *spec,
                               const struct part_plan *on_one)
 {
@@ -204,7 +207,7 @@ enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
     return rc;
 }
 
-// The journal first; then it is so.
+// Places the job: first in the journal, then in memory.
 static enum sl_err commit(struct coord *c, struct job *job,
                           Sluice__V1__CheckpointsReply *layout,
                           const char *const *names, uint32_t shards,
@@ -230,8 +233,9 @@ static enum sl_err commit(struct coord *c, struct job *job,
     return rc;
 }
 
-// Shards that stay as they were cut go to whom they lay with, if all of them
-// are here: with disks of their own, nobody else has the files.
+// Names the psservers that the shards lay on, if they stay as they were cut and
+// all of those are attached: with disks of their own, no other psserver has the
+// files.
 static void name_as_before(struct coord *c, const struct job *job,
                            const Sluice__V1__CheckpointsReply *layout,
                            const char **names, uint32_t shards)
@@ -252,7 +256,8 @@ static void name_as_before(struct coord *c, const struct job *job,
         names[i] = cut->shards[i]->psserver;
 }
 
-// Ranks keep one state: all of it has counted the same steps.
+// Checks that the cut can be the one state of a ring: all of it has counted the
+// same steps.
 static enum sl_err ring_fits(const Sluice__V1__ResumeSource *from,
                              struct sl_error *err)
 {
@@ -310,8 +315,8 @@ void place_note_psservers(struct coord *c)
         c->first_psserver_ms = coord_now(c) + 1; // never 0
 }
 
-// A little patience: with two psservers starting together, a job should not
-// end up on whichever was quicker.
+// Says whether psservers had time to attach: with two that start together, a
+// job should not end up on the quicker one.
 static bool settled(struct coord *c, const struct job *job, uint32_t servers)
 {
     uint32_t wanted = job->spec->placement->psservers;
@@ -347,7 +352,7 @@ void place_job(struct coord *c, struct job *job)
     if (candidates(c, job->spec->placement->psservers, &on, &servers) != SL_OK)
         return; // the next tick tries again
     if (job->allreduce)
-        servers = parts_of(c, job->spec); // no psserver has any of them
+        servers = parts_of(c, job->spec); // parts of a ring's state
     if (job->allreduce || settled(c, job, servers)) {
         rc = place_on(c, job, on, servers, &err);
         if (rc == SL_OK && !c->dead)
@@ -461,8 +466,8 @@ void place_again(struct coord *c, struct job *job)
 
 // ---- explaining
 
-// As if it were placed now; for one psserver where there is none. *servers:
-// those that are there.
+// Drafts the placing of a spec as of now; on one psserver if none is attached.
+// *servers: the number of those attached.
 static enum sl_err draft_now(struct draft *out, uint32_t *servers,
                              struct coord *c, const Sluice__V1__JobSpec *spec,
                              struct sl_error *err)
@@ -493,8 +498,7 @@ static enum sl_err explain_plan(struct buf *out, const struct draft *d)
     return rc;
 }
 
-// Where nobody is attached yet, an uneven cut is looked at when the job is
-// placed.
+// Without psservers an uneven cut is checked when the job is placed.
 enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
                         const Sluice__V1__ResumeSource *from,
                         struct sl_error *err)
@@ -538,7 +542,7 @@ enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
     return SL_OK;
 }
 
-// Says which folder of images is which output, or how that will be decided.
+// Appends the folder of images of each output, or how that will be decided.
 static enum sl_err explain_classes(struct buf *out,
                                    const Sluice__V1__DataSpec *data)
 {

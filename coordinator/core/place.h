@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/place.h -- which psserver takes which shard.
+// coordinator/core/place.h -- the psserver of each shard.
 //
 // A job is placed once: rows are cut into shards (common/plan/part.h), each
 // shard is given to a psserver by *name*, and both are journalled. From then on
@@ -14,12 +14,13 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// SL_EINVAL: on however many psservers, what is said of a job of this spec is
-// more than messages and the journal hold.
+// Checks that a job of this spec fits into messages and the journal, on any
+// number of psservers. SL_EINVAL: it does not, and why.
 enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
                            struct sl_error *err);
 
-// Cuts the model and names psservers; does nothing while it cannot be.
+// Cuts the model into shards and names their psservers; does nothing while that
+// is not possible.
 void place_job(struct coord *c, struct job *job);
 
 // A psserver has come: sends it which jobs are gone, and which shards it has to
@@ -53,13 +54,13 @@ void place_again(struct coord *c, struct job *job);
 enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err);
 
-// How many shards and elements a job of this spec would have now.
+// Returns how many shards and elements a job of this spec would have now.
 enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
                           uint32_t *shards, uint64_t *elements,
                           struct sl_error *err);
 
-// Checks that a job of this spec may start from that cut, on the psservers of
-// now.
+// Checks that a job of this spec may start from that cut, on the present
+// psservers.
 enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
                         const Sluice__V1__ResumeSource *from,
                         struct sl_error *err);

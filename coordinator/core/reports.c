@@ -59,7 +59,8 @@ static void take_conduct(struct work *w, const struct meter_sums *more)
                       w->job->good_steps);
 }
 
-// Of a ring: about, as it may be at the next epoch already.
+// Returns the epoch of the work; for a ring about, as the ring may be at the
+// next one already.
 static uint32_t epoch_of(const struct work *w)
 {
     return w->kind == WORK_RING
@@ -82,7 +83,7 @@ static void take_sums(struct work *w, const Sluice__V1__StepMetrics *m)
     s->wait_ms = m->wait_ms;
 }
 
-// Nobody has to believe numbers: those that cannot be are not shown.
+// Says whether metrics are possible: others are not shown.
 static bool plausible(const struct work *w, const Sluice__V1__StepMetrics *m)
 {
     const struct schedule *s = &w->job->schedule;
@@ -107,14 +108,15 @@ static void warn_metrics(const struct work *w, const Sluice__V1__StepMetrics *m)
               m->loss_sum);
 }
 
-// Two workers may have the slot: only who completes it is counted.
+// Says whether two workers may have the slot, so that only the one that
+// completes it is counted.
 static bool once(const struct work *w)
 {
     return w->kind == WORK_TRAIN && w->job->evidence.round > 0 &&
            spec_backup(w->job->spec->train) > 0;
 }
 
-// `done`: by this the closure is complete.
+// Takes an attempt's metrics; `done`: the closure is complete with them.
 static void take_metrics(struct coord *c, struct work *w,
                          const Sluice__V1__StepMetrics *m, bool done)
 {
@@ -127,7 +129,7 @@ static void take_metrics(struct coord *c, struct work *w,
     }
     busy_did(&w->holder->busy, &w->did,
              (struct busy_times){m->compute_ms, m->wait_ms, m->input_ms});
-    // Of steps that are skipped it may be anything.
+    // Skipped steps may have any loss.
     if (!isfinite(now.loss_sum))
         now.loss_sum = w->seen.loss_sum;
     if (w->job->placed && w->kind != WORK_EVALUATE)
@@ -174,7 +176,8 @@ void reports_ring_step(struct coord *c, struct member *m,
     }
 }
 
-// Steps that this attempt counted: what it is blamed for is behind it.
+// Forgets the closure's blame if this attempt counted steps: it got past the
+// step that was blamed.
 static void take_progress(struct coord *c, struct work *w, uint64_t steps)
 {
     if (steps == 0 || w->closure.blamed_count == 0 || w->kind != WORK_TRAIN ||
@@ -211,8 +214,9 @@ static void pause_worker(struct coord *c, struct member *m)
     m->pause_until_ms = coord_now(c) + MEMBER_PAUSE_MS;
 }
 
-// The job itself is wrong, whoever says it; but if nothing that this worker
-// computes is finite, and what others compute is, then it is the worker.
+// Says whether a job error is the worker's own fault. By default the job is
+// wrong; but if none of this worker's numbers are finite and those of others
+// are, the worker is.
 static bool excused(struct coord *c, struct member *m, const struct job *job,
                     const Sluice__V1__AttemptFailed *message)
 {
@@ -231,7 +235,7 @@ static void say_failed(struct coord *c, const struct member *m,
                   happened_name(name, w), m->name, message->text);
 }
 
-// What is wrong with a worker's data is no closure's fault.
+// Ends a lease for an error in a worker's data, which is no closure's fault.
 static void end_unblamed(struct coord *c, struct work *w,
                          const Sluice__V1__AttemptFailed *message)
 {
@@ -303,7 +307,8 @@ void reports_failed(struct coord *c, struct member *m,
         take_failure(c, m, w, message);
 }
 
-// A shard that knows a newer attempt than there is, a map that never fits.
+// Notes that a closure is handed back: repeatedly so if a shard knows a newer
+// attempt, or a map never fits.
 static void note_drop(struct coord *c, struct member *m, struct work *w,
                       const char *why)
 {
@@ -339,7 +344,8 @@ void reports_hand_back(struct coord *c, struct member *m,
 
 // ---- completions
 
-// Numbers that no data set can have, or that this job cannot be evaluated on.
+// Checks for facts that no data set can have, or that this job cannot be
+// evaluated on.
 static enum sl_err check_facts(const struct job *job,
                                const Sluice__V1__DataFacts *facts,
                                struct sl_error *err)
@@ -355,8 +361,8 @@ static enum sl_err check_facts(const struct job *job,
     return spec_check_ranges(job->spec, facts->test_samples, err);
 }
 
-// An answer that cannot be is that worker's failure; when others say the same,
-// it is the job's.
+// Refuses a probe's impossible answer, as that worker's failure; if others
+// report the same, it is the job's.
 static void refuse_probe(struct coord *c, struct member *m, struct work *w,
                          const Sluice__V1__Complete *message,
                          const struct sl_error *why)
@@ -366,7 +372,8 @@ static void refuse_probe(struct coord *c, struct member *m, struct work *w,
     end_blamed(c, m, w, message->attempt, SL_EINVAL, why->text);
 }
 
-// Without a test set it is what was trained that is evaluated.
+// Returns what the data lacks, or NULL. Without a test set the training is
+// evaluated.
 static const char *lacks(const struct job *job,
                          const Sluice__V1__DataFacts *facts)
 {
@@ -378,7 +385,7 @@ static const char *lacks(const struct job *job,
     return NULL;
 }
 
-// As if it had said that this cannot be the data.
+// Fails a probe that found no data, as if the worker had reported a wrong job.
 static void probed_nothing(struct coord *c, struct member *m, struct work *w,
                            const Sluice__V1__Complete *message,
                            const char *text)
@@ -464,7 +471,8 @@ static void note_item(const struct job *job, uint64_t closure,
                     evidence_counted(&job->evidence, item->shard), closure));
 }
 
-// Of all shards at once: nothing here grows with their number (W2).
+// Takes a completion on all shards at once: the work does not grow with their
+// number (W2).
 static enum sl_err take_by_map(struct job *job,
                                const Sluice__V1__Complete *message, bool *full)
 {
@@ -472,7 +480,7 @@ static enum sl_err take_by_map(struct job *job,
     uint64_t version = message->map_version;
     enum sl_err rc;
 
-    // A map that nobody was sent names nothing.
+    // A version that was never sent names no incarnation.
     if (version > job->map_version)
         version = 0;
     rc = evidence_complete_by_map(&job->evidence, message->closure, version,
@@ -512,9 +520,9 @@ take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
     return rc;
 }
 
-#define ROUND_SHARE 0.125 // of the last few rounds
+#define ROUND_SHARE 0.125 // weight of the newest round in the mean
 
-// How long a round waits for its slowest contribution.
+// Notes how long a round waits for its slowest contribution.
 static void note_round(struct job *job, uint64_t closure, uint64_t ended_ms)
 {
     const struct evidence *e = &job->evidence;
@@ -538,14 +546,16 @@ static void note_round(struct job *job, uint64_t closure, uint64_t ended_ms)
 
 #define AGO_MOST_MS 1000 // a worker holds nothing back for longer
 
-// When it ended: it may have been held back to go with others.
+// Returns when the attempt ended: its completion may have been held back to go
+// with others.
 static uint64_t ended_ms(const struct coord *c, const struct member *m,
                          const Sluice__V1__Complete *message)
 {
     uint64_t ago = sl_min(message->ago_ms, AGO_MOST_MS);
     uint64_t now = coord_now(c);
 
-    if (now - m->lease_from_ms < ago) // not before the last one
+    // it cannot have ended before the previous one
+    if (now - m->lease_from_ms < ago)
         ago = now - m->lease_from_ms;
     return now - ago;
 }
@@ -557,8 +567,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     uint64_t ended = ended_ms(c, m, message);
     bool full = false, done;
 
-    // Anybody can say that anything is counted. What a worker says that was
-    // given up is found out anew, at the first question of the next one.
+    // Any worker can claim any completion. The claim of a worker that was given
+    // up is found out anew, at the first question of the next one.
     if (held == NULL || held->kind != WORK_TRAIN ||
         held->closure.id != message->closure)
         return;
@@ -570,8 +580,9 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     note_round(job, message->closure, ended);
     job->changes++;
     job->moved_ms = coord_now(c);
-    // Not full: some of its evidence was void. Issued again by C3. What is
-    // held frees the worker, and is issued again if that is lost (Y3).
+    // Not full: some of its evidence was void. Issued again by C3. A
+    // contribution that is held frees the worker, and is issued again if it is
+    // lost (Y3).
     done = full || evidence_closure_held(&job->evidence, message->closure);
     take_metrics(c, held, message->metrics, done);
     closure_finish(&held->closure, attempt_of(message->attempt),
@@ -601,7 +612,7 @@ static struct job *complete(struct coord *c, struct member *m,
         return NULL;
     if (leases_find(m, message->job, message->attempt) != NULL &&
         !doubts_samples(c, m, job, message->metrics))
-        return NULL; // it is put aside, or the job has failed
+        return NULL; // the worker is put aside, or the job has failed
     switch (message->kind) {
     case SLUICE__V1__LEASE_KIND__LEASE_TRAIN:
         complete_train(c, m, job, message);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/reports.h -- what workers say of their leases.
+// coordinator/core/reports.h -- workers' reports of their leases.
 //
-// Completions are believed by the incarnations that their evidence is from
-// (C1, W2), whatever attempt or term they come from; leases end by attempt.
-// The two are independent: evidence says what is counted, the lease only who
+// Completions are believed by the incarnations that their evidence is from (C1,
+// W2), whatever attempt or term they come from; leases end by attempt. The two
+// are independent: evidence says what is counted, the lease only which worker
 // is at it.
 //
 // Threads  the loop.
@@ -23,15 +23,15 @@ struct job *reports_complete(struct coord *c, struct member *m,
 void reports_failed(struct coord *c, struct member *m,
                     const Sluice__V1__AttemptFailed *message);
 
-// Takes a lease back from a worker that gives it back: nobody is blamed.
+// Takes a lease back from a worker that returns it: without blame.
 void reports_hand_back(struct coord *c, struct member *m,
                        const Sluice__V1__HandBack *message);
 
-// Takes the metrics that a rank tells with its rounds.
+// Takes the metrics that a rank reports with its rounds.
 void reports_ring_step(struct coord *c, struct member *m,
                        const Sluice__V1__RingStep *message);
 
-// Takes how far an attempt is, with its metrics.
+// Takes a report of an attempt's progress, with its metrics.
 void reports_progress(struct coord *c, struct member *m,
                       const Sluice__V1__LeaseProgress *message);
 

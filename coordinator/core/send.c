@@ -28,8 +28,8 @@ void send_down(struct coord *c, uint64_t member,
     name_.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_##KIND;                    \
     name_.field_ = (value_)
 
-// Out of memory for one message: the member would wait for ever. So it counts
-// as silent since ever, is sent away by the next tick, and comes back.
+// Lets a member count as silent since ever, so that the next tick sends it away
+// and it comes back: without the message it would wait for ever.
 void send_give_up(struct coord *c, uint64_t member)
 {
     struct member *m = members_get(&c->members, member);
@@ -80,7 +80,7 @@ void send_goodbye(struct coord *c, const struct member *m, const char *why)
 
 // ---- psservers
 
-// The pieces of one shard, and the variables that they name.
+// The pieces of one shard, and the variables in them.
 struct shard_parts {
     Sluice__V1__Piece **pieces; // borrowed run of the layout
     size_t pieces_count;
@@ -88,7 +88,7 @@ struct shard_parts {
     uint32_t *ids;                    // ours
 };
 
-// Pieces lie in the order of their shards.
+// Returns the first piece of a shard: pieces lie in the order of their shards.
 static size_t first_piece(const Sluice__V1__CheckpointsReply *l, uint32_t shard)
 {
     size_t low = 0, high = l->n_pieces;
@@ -130,7 +130,7 @@ static enum sl_err take_parts(struct shard_parts *out, const struct job *job,
     return SL_OK;
 }
 
-// The files that hold a shard's rows, of a job that was resumed.
+// The files that hold the rows of a shard, for a resumed job.
 struct source_parts {
     Sluice__V1__SourceFile *files; // ours; their texts are borrowed
     Sluice__V1__SourceFile **list; // ours
@@ -144,10 +144,11 @@ static void source_parts_release(struct source_parts *p)
 }
 
 #define WEIGHTS_BASE_BYTES (UINT64_C(64) << 20)
-#define WEIGHTS_EACH_BYTES (16 * sizeof(float)) // of a parameter
+#define WEIGHTS_EACH_BYTES (16 * sizeof(float)) // per parameter
 
-// What the file may have: what was said at submission, but not more than some
-// times the model, of which it may have other variables, slots, wider types.
+// Returns the most bytes that the file of weights may have: the size given at
+// submission, but no more than some times the model, since it may hold other
+// variables, slots, wider types.
 static uint64_t weights_most(const struct job *job)
 {
     uint64_t said = job->weights->weights->bytes;
@@ -215,7 +216,7 @@ static enum sl_err take_sources(struct source_parts *out, const struct job *job,
     return SL_OK;
 }
 
-// False: a delay changes nothing.
+// Fills in the rule of staleness; returns false if a delay changes nothing.
 static bool take_staleness(Sluice__V1__Staleness *out,
                            const Sluice__V1__TrainSpec *train)
 {
@@ -383,7 +384,7 @@ void send_keep(struct coord *c, uint64_t member, const struct job *job,
         return;
     tags = sl_malloc_array(job->cuts_count, sizeof(tags[0]));
     if (tags == NULL)
-        return; // kept too long is no harm; the next cut says it again
+        return; // without memory: files stay until the next cut
     for (size_t i = 0; i < job->cuts_count; i++)
         tags[i] = job->cuts[i].checkpoint->shards[shard]->tag;
     msg.term = c->term;
@@ -424,7 +425,7 @@ static void map_parts_release(struct map_parts *p)
     p->pointers = NULL;
 }
 
-// Of the shards that changed after that version; 0: of all.
+// Makes the map of the shards that changed after version `since`; 0: of all.
 static enum sl_err make_map(struct coord *c, struct map_parts *out,
                             const struct job *job, uint64_t since)
 {
@@ -462,7 +463,8 @@ static enum sl_err make_map(struct coord *c, struct map_parts *out,
     return SL_OK;
 }
 
-// From which version on a worker wants to be told; 0: all.
+// Returns the version from which on a worker is sent changes; 0: it is sent
+// all.
 static uint64_t map_base(const struct member *m, const struct opened *opened,
                          uint64_t have)
 {
@@ -494,7 +496,7 @@ void send_map(struct coord *c, const struct member *m, const struct job *job,
     map_parts_release(&map);
 }
 
-// The map that was made last, if it is what this worker wants, too.
+// Sends the last map, or a new one if the worker needs another.
 static void send_same(struct coord *c, struct member *m, const struct job *job,
                       struct opened *opened, struct map_parts *map, bool *made)
 {
@@ -510,8 +512,8 @@ static void send_same(struct coord *c, struct member *m, const struct job *job,
         send_give_up(c, m->id);
 }
 
-// A thousand workers that were told the same are told the same: one map is made
-// for all that follow one another.
+// Workers that had the same version get the same map: one is made for a run of
+// them.
 void send_maps(struct coord *c, const struct job *job)
 {
     struct map_parts map = {.msg = SLUICE__V1__JOB_MAP__INIT};
@@ -580,7 +582,7 @@ static void fill_train(Sluice__V1__Lease *msg, const struct job *job,
     schedule_closure_range(&job->schedule, closure, &msg->first, &msg->count);
 }
 
-// The tags of the cut whose parameters an evaluation reads.
+// Fills in the tags of the cut that an evaluation reads.
 static enum sl_err fill_evaluate(Sluice__V1__Lease *msg, const struct work *w)
 {
     const struct job_cut *cut = job_find_cut(w->job, w->cut);
@@ -598,14 +600,14 @@ static enum sl_err fill_evaluate(Sluice__V1__Lease *msg, const struct work *w)
     return SL_OK;
 }
 
-// One lease of a message, with what it points at.
+// Storage for one lease of a message.
 struct lease_parts {
     Sluice__V1__Lease msg;
     Sluice__V1__Attempt attempt;
     Sluice__V1__JobToken proof;
 };
 
-// msg.tags is to be freed.
+// Fills in a lease; msg.tags is to be freed.
 static enum sl_err fill_lease(struct lease_parts *p, const struct coord *c,
                               const struct work *w)
 {

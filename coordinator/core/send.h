@@ -3,8 +3,8 @@
 //
 // Threads  the loop.
 // Memory   everything is borrowed for the length of the call.
-// Errors   none: a member that cannot be sent to for want of memory counts as
-//          silent, is sent away by the next tick, and comes back.
+// Errors   none: a member whose message lacks memory counts as silent, is sent
+//          away by the next tick, and comes back.
 #ifndef COORDINATOR_CORE_SEND_H
 #define COORDINATOR_CORE_SEND_H
 
@@ -17,7 +17,7 @@ void send_goodbye(struct coord *c, const struct member *m, const char *why);
 
 // ---- to psservers
 
-// The file of a job that starts with weights; it borrows from the job.
+// Returns the file of a job that starts with weights; it borrows from the job.
 Sluice__V1__SourceFile send_weights(const struct job *job);
 
 void send_place(struct coord *c, const struct member *m, struct job *job,
@@ -30,7 +30,7 @@ void send_hello_wanted(struct coord *c, const struct member *m,
                        const struct job *job, uint32_t shard);
 void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
                    uint32_t shard);
-// `hold`: to a rank, see Rates.
+// Sends the learning rates; `hold` is for a rank, see Rates.
 void send_rates(struct coord *c, uint64_t member, const struct job *job,
                 uint32_t shard, uint64_t hold);
 void send_keep(struct coord *c, uint64_t member, const struct job *job,
@@ -42,24 +42,24 @@ void send_close(struct coord *c, const struct member *m, uint64_t job,
 
 void send_job_open(struct coord *c, const struct member *m,
                    const struct job *job);
-// What changed since that version, if it is the one that was sent to this
-// worker last and it knows how to take that; else, and for 0, all of it.
+// Sends the map: only the changes since version `have`, if that was sent to
+// this worker last and it can take changes; else, and for 0, the whole map.
 void send_map(struct coord *c, const struct member *m, const struct job *job,
               uint64_t have);
-// The same to each worker that was sent the job since it was placed.
+// Sends the map to each worker that was sent the job since it was placed.
 void send_maps(struct coord *c, const struct job *job);
-// Those of its leases that it was not sent yet.
+// Sends a worker its leases that were not sent yet.
 void send_leases(struct coord *c, struct member *m);
 void send_revoke(struct coord *c, const struct member *m, const struct work *w,
                  const char *why);
 void send_revoke_job(struct coord *c, const struct member *m,
                      const struct job *job, const char *why);
 
-// ---- for send_ring.c
+// ---- used by send_ring.c
 
 void send_down(struct coord *c, uint64_t member,
                const Sluice__V1__AttendDown *down);
-// There was no memory for what the member had to be sent.
+// Has a member sent away, since memory for its message was short.
 void send_give_up(struct coord *c, uint64_t member);
 
 #endif

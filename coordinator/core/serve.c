@@ -57,8 +57,8 @@ describe(const struct coord *c, const struct job *job, const struct member *m)
     };
 }
 
-// Takes a job that had nothing for one worker off the lists, if it has nothing
-// for any: then it is not asked again in this pass.
+// Drops a job without an offer for a worker from the lists, if no worker gets
+// an offer: it is not asked again in this pass.
 static void exhausted(struct coord *c, struct job *job)
 {
     bool newcomers = offers_any(c, job, true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/shards.c -- admission of shards, the map that says who
-// serves them, and psservers that fall silent.
+// coordinator/core/shards.c -- admission of shards, the map of their psservers,
+// and psservers that fall silent.
 #include "coordinator/core/shards.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static void map_changed(struct coord *c, struct job *job)
     job->changes++;
 }
 
-// Which entries of the map are others than workers were told.
+// Marks the entries of the map that differ from the ones last sent.
 static void note_changes(struct job *job)
 {
     for (uint32_t i = 0; i < job->shards; i++) {
@@ -61,7 +61,7 @@ void shards_send_map(struct coord *c, const struct member *m, struct job *job,
 
 // Leases are given only while every shard is served, and a change is flushed
 // before the dispatch that follows it. While shards are missing, a thousand of
-// them may come at once: what is known by then goes with the tick.
+// them may come at once: changes until then go with the tick.
 void shards_flush_map(struct coord *c, struct job *job, bool tick)
 {
     if (job->map_changed && !job_ended(job) && !c->dead &&
@@ -71,7 +71,8 @@ void shards_flush_map(struct coord *c, struct job *job, bool tick)
 
 // ---- admission
 
-// I7: of this job no number is given any more.
+// Pauses a job whose shard shows more than the journal (I7): no number of it is
+// given any more.
 static void behind(struct coord *c, const struct member *m, struct job *job,
                    const Sluice__V1__ShardHello *h, uint64_t newest)
 {
@@ -87,7 +88,7 @@ static void behind(struct coord *c, const struct member *m, struct job *job,
     behind_pause(c, job, &err);
 }
 
-// Without memory there is no text, which only people miss.
+// Replaces a text for people; without memory it becomes NULL.
 static void set_text(char **to, const char *text)
 {
     char *copy = text == NULL ? NULL : sl_strdup(text);
@@ -96,12 +97,12 @@ static void set_text(char **to, const char *text)
     *to = copy;
 }
 
-// So many incarnations are one commit, which takes a few milliseconds.
+// Most incarnations in one commit, which takes a few milliseconds.
 #define RESERVED_MOST 1000
 
-// A shard that will have to be admitted anew, like the one that this psserver
-// shows: it was never, or by a process of before. So nothing of it lives that a
-// higher number would fence.
+// Says whether this psserver will show another shard that has to be admitted
+// anew: it was never admitted, or by an earlier process. So no live memory of
+// it exists that a higher number would fence.
 static bool comes_next(const struct member *m, const struct job *job,
                        uint32_t shard)
 {
@@ -113,8 +114,8 @@ static bool comes_next(const struct member *m, const struct job *job,
            strcmp(s->psserver, m->name) == 0;
 }
 
-// I1: the incarnation that this shard is admitted with is committed; and, in
-// the same commit, those of shards that will be shown by the same process.
+// Commits the incarnation that this shard is admitted with (I1) and, in the
+// same commit, those of shards that the same process will show.
 static bool reserve(struct coord *c, const struct member *m, struct job *job,
                     uint32_t shard)
 {
@@ -140,7 +141,7 @@ static bool reserve(struct coord *c, const struct member *m, struct job *job,
     return true;
 }
 
-// Everything an admission changes, once it may happen.
+// Makes all changes of an admission, once it may happen.
 static void admit(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__ShardHello *h, bool renew)
 {
@@ -182,7 +183,8 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     job_counts_take(job, h->shard, h->counts);
     map_changed(c, job); // I2: every admission
     evidence_name(&job->evidence, h->shard, job->map_version);
-    monitor_admits(c, m, job, h->shard); // D1: before it answers anybody
+    // D1: before the shard answers any worker
+    monitor_admits(c, m, job, h->shard);
     send_admit(c, m, job, h->shard);
     send_keep(c, m->id, job, h->shard);
     cuts_admitted(c, job, h->shard, renew);
@@ -203,7 +205,8 @@ static void admit(struct coord *c, struct member *m, struct job *job,
             (ull)h->loaded->incarnation, (ull)h->loaded->sequence);
 }
 
-// K5: kept until the manifest is settled. The newest word of a shard counts.
+// Keeps a hello until the manifest is settled (K5). The newest hello of a shard
+// counts.
 static void keep_waiting(struct coord *c, struct member *m, struct job *job,
                          const Sluice__V1__ShardHello *h)
 {
@@ -235,7 +238,8 @@ static void stuck(struct coord *c, struct member *m, struct job *job,
     job->changes++;
 }
 
-// It was asked what it has counted, and serves on: nothing else is new.
+// Says whether the hello answers a recount: the shard serves on, and nothing
+// else is new.
 static bool is_recount(const struct member *m, const struct job *job,
                        const Sluice__V1__ShardHello *h)
 {
@@ -251,7 +255,7 @@ static void recount(struct coord *c, struct job *job,
     struct counted counted;
 
     if (wire_counted_read(&counted, &job->schedule, h->counted, &err) != SL_OK)
-        return; // it is not waited for for ever
+        return; // recount_check ends the wait
     evidence_admit(&job->evidence, h->shard, h->live_incarnation, &counted);
     job_counts_take(job, h->shard, h->counts);
     recount_heard(c, job, h->shard);
@@ -364,7 +368,7 @@ void shards_report(struct coord *c, struct member *m,
         job->shard[report->shard].server != m->id)
         return; // C1, for numbers too
     job_counts_take(job, report->shard, report->counts);
-    // A round that closed, of which no worker lived to tell.
+    // A round that closed, and no worker lived to report it.
     if (job->evidence.round > 0)
         (void)evidence_low_take(&job->evidence, report->shard,
                                 report->incarnation, report->counts->low);
@@ -372,8 +376,8 @@ void shards_report(struct coord *c, struct member *m,
 
 // ---- silence, and the end of it
 
-// `m` served a shard until it fell silent or went away. A silent one that is
-// lost later counts as lost then, once.
+// Notes that `m` served shards of the job until it fell silent or went away. A
+// silent one that is lost later counts as lost then, once.
 static void down_in_job(struct coord *c, struct member *m, struct job *job,
                         bool lost)
 {
@@ -427,7 +431,8 @@ void shards_back(struct coord *c, struct member *m)
         for (uint32_t i = 0; i < job->shards; i++) {
             struct job_shard *s = &job->shard[i];
 
-            // Nobody else can have been admitted under its name meanwhile.
+            // No other psserver can have been admitted under its name
+            // meanwhile.
             if (s->silent_server == m->id) {
                 s->silent_server = 0;
                 s->server = m->id;

@@ -7,31 +7,31 @@
 //
 // Threads  the loop.
 // Memory   a hello that waits for a manifest is the shard's.
-// Errors   What lies above the journal pauses its job (I7): behind.h.
+// Errors   A number above the journal pauses its job (I7): behind.h.
 #ifndef COORDINATOR_CORE_SHARDS_H
 #define COORDINATOR_CORE_SHARDS_H
 
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Judges a shard that says hello: admits it, lets it wait, or sends it back.
+// Judges the hello of a shard: admits it, lets it wait, or sends it back.
 // Returns the job if advance_job has to look at it, else NULL.
 struct job *shards_hello(struct coord *c, struct member *m,
                          const Sluice__V1__ShardHello *hello);
 
-// Takes what a shard has counted.
+// Takes a shard's report of its counts.
 void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report);
 
 // Answers the hellos that waited for a manifest: K5 is over.
 void shards_retry(struct coord *c, struct job *job);
 
-// Notes that nobody serves the shards of a psserver that is silent or gone.
+// Notes that the shards of a psserver that is silent or gone are not served.
 // `lost`: for good.
 void shards_down(struct coord *c, struct member *m, bool lost);
 
-// Notes that a psserver was only slow and serves its shards: its memory is what
-// it was.
+// Notes that a psserver was only slow and serves its shards again, with the
+// memory that it had.
 void shards_back(struct coord *c, struct member *m);
 
 // Sends all changes of the map since the last time, as one message per worker:

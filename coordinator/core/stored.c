@@ -156,8 +156,8 @@ static enum sl_err look_at_mark(struct stored *s, struct sl_error *err)
     s->id = had->id != 0 ? had->id : mark != 0 ? mark : s->drawn;
     if (mark != 0 || known)
         rc = storemark_check(s->fs, s->store, s->id, err);
-    // Also if the mark exists: the process that wrote it may have died before
-    // it was durable, and from now on it has to be.
+    // Written even over an existing mark: its writer may have died before the
+    // mark was durable.
     if (rc == SL_OK && !known)
         rc = storemark_write(s->fs, s->store, s->id, err);
     return rc;
