@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/beat.c -- who listens, by thread.
+// kernels/beat.c -- the listener of each thread.
 #include "kernels/beat.h"
 
 #include <stddef.h>

@@ -3,7 +3,7 @@
 //
 // To f32 is exact. Back rounds to nearest, ties to even, and what is finite
 // stays finite: what is too large becomes the largest number that there is
-// (65504 in f16). So nobody makes an infinity that nobody computed; an op's
+// (65504 in f16). So a cast makes no infinity that was not computed; an op's
 // own cast, which is looked at for overflow, is AXPBY. Infinities stay, and
 // NaN stays NaN. The bits of a result are the same on every host.
 //

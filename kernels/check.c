@@ -432,7 +432,7 @@ enum sl_err kern_desc_check(const struct kern_desc *desc, struct sl_error *err)
         return bad(&d, "an epilogue that this op does not take", err);
     if (d.math > KERN_MATH_TF32)
         return bad(&d, "an unknown way to compute", err);
-    d.math = 0; // any op may have it; only some look
+    d.math = 0; // any op may set it, and only some ops look at it
     f32_twin(&d);
     if (!mixed_twin(&d))
         return bad(&d, "dtypes that do not go together", err);

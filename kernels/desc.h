@@ -23,7 +23,7 @@ struct kern_matmul_dims {
 
 void kern_matmul_dims(struct kern_matmul_dims *out, const struct kern_desc *d);
 
-// [rows, cols] of a shape whose last axis is cols.
+// Return the columns (last axis) and the rows (all other axes) of a shape.
 int64_t kern_cols(const struct kern_shape *s);
 int64_t kern_rows(const struct kern_shape *s);
 

@@ -94,7 +94,8 @@ static enum sl_err take_word(struct words *w, const char *word, size_t n,
                    word);
 }
 
-// Words that begin with `prefix`; the others are somebody else's.
+// Words that begin with `prefix`; other words belong to the other
+// backend.
 static enum sl_err take_words(struct words *w, const char *text,
                               const char *prefix, struct sl_error *err)
 {
@@ -362,7 +363,7 @@ static const struct kern_backend flaky = {
     .name = "flaky",
     .host = true,
     .probe = flaky_probe,
-    .close = flaky_close, // it is opened by flaky_open, over another one
+    .close = flaky_close, // flaky_open opens it, over another backend
     .info = flaky_info,
     .alloc = flaky_alloc,
     .release = flaky_release,

@@ -29,10 +29,11 @@
 
 #include "kernels/kern.h"
 
-// What names begin with.
+// The prefix of device names.
 #define FLAKY_PREFIX "flaky:"
 
-// `inner` is what comes behind that. For kern_open.
+// Opens a flaky device over backend `inner`, the name behind the prefix. For
+// kern_open. SL_EINVAL: an unknown word in `options` or $SLUICE_FLAKY.
 enum sl_err flaky_open(struct kern_dev **out, const char *inner,
                        const char *options, struct sl_error *err);
 

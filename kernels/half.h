@@ -47,7 +47,7 @@ static inline float half_from_f16(uint16_t h)
 
     if (low >= 0x7c00) // infinite or NaN
         return half_bits_f32(sign | 0x7f800000u | (low & 0x3ff) << 13);
-    // A number of f16 is one of f32 whose exponent is 112 too small; the
+    // A number of f16 is one of f32 with an exponent 112 too small; the
     // product is exact and takes care of subnormals.
     return half_bits_f32(sign | low << 13) * 0x1p112f;
 }

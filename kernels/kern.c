@@ -206,8 +206,8 @@ static int score_of(struct kern_dev *dev, const struct kern_desc *desc)
     return dev->backend->score(dev, desc);
 }
 
-// Who answers for an op: nobody needs to be fast about nothing, and a library
-// may divide by its size.
+// Returns the device that runs an op: the fallback for an empty op, as a
+// library may divide by its size.
 static struct kern_dev *asked(struct kern_dev *dev,
                               const struct kern_desc *desc)
 {
@@ -224,7 +224,7 @@ int kern_score(struct kern_dev *dev, const struct kern_desc *desc)
                                        : kern_score(dev->fallback, desc);
 }
 
-// Said once per op and device: such an op is slow, and nobody else would say.
+// Said once per op and device: such an op is slow, and no other log line tells.
 static void tell_fallback(struct kern_dev *dev, const struct kern_desc *desc)
 {
     uint64_t bit = (uint64_t)1 << (desc->op & 63);

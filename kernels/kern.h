@@ -101,7 +101,7 @@ enum kern_dir {
 //              MAX: padding is -inf; aux is the winner's place in its window,
 //              kh * KW + kw, the first of equals; u8 if the window has at most
 //              254 taps, else i32. DRELU (with AUX): x is a ReLU's output, and
-//              a winner that is not positive is noted as nobody (255 or -1),
+//              a winner that is not positive is noted as no tap (255 or -1),
 //              so that POOL_BWD applies ReLU's mask as well.
 //              AVG: padding is not counted, as in TensorFlow. A window of the
 //              whole image is the global average pool.
@@ -133,11 +133,11 @@ enum kern_dir {
 //              Softmax and cross-entropy in one. labels: i32 [n] or f32 [n,c]
 //              (rows sum to 1). dlogits = scale (softmax - labels), so scale
 //              is 1/batch for Keras' mean, times the loss scale. stats: sum of
-//              the rows' losses, count of rows whose largest logit (first of
-//              equals) is the label's, or with `top` is among so many. A label
-//              outside 0..c-1 makes its row and the loss NaN. With `smoothing`
-//              s labels are (1 - s) labels + s / c; what is right stays. ACCUM
-//              adds to stats. dlogits may be logits.
+//              the rows' losses, count of rows in which the largest logit
+//              (first of equals) is the label's, or with `top` is among so
+//              many. A label outside 0..c-1 makes its row and the loss NaN.
+//              With `smoothing` s labels are (1 - s) labels + s / c; what is
+//              right stays. ACCUM adds to stats. dlogits may be logits.
 // BCE          x [...,c], target (same shape), scale f32[1] -> dx, stats
 //              Binary cross-entropy, mean over the last axis, of logits or
 //              (kind PROBABILITIES) of probabilities clipped to [e, 1-e],
@@ -146,7 +146,7 @@ enum kern_dir {
 //              `smoothing` s targets are (1 - s) targets + s / 2.
 // MSE          x [...,c], target, scale f32[1] -> dx, stats
 //              Mean square over the last axis, or (kind ABSOLUTE) mean of
-//              absolute errors, whose slope is 0 at 0. stats: sums of the rows'
+//              absolute errors, with slope 0 at 0. stats: sums of the rows'
 //              means, and of their mean absolute errors.
 //              dx may be x, in both.
 // DROPOUT      x [...], key i64[2] -> y.  y may be x. key is {seed, step}.
@@ -305,7 +305,7 @@ struct kern_desc {
             int32_t top;     // xent: 0 or more; 0 is 1
         } loss;
         struct {
-            int32_t kind, which; // which: of the x, from 0
+            int32_t kind, which; // which: number of the x, from 0
         } pick;
         struct {
             float l1, l2, rows;
@@ -323,7 +323,7 @@ struct kern_desc {
 struct kern_dev {
     const struct kern_backend *backend;
     struct kern_dev *fallback; // ref, for a host backend; owned
-    uint64_t logged;           // ops whose fallback was logged, by bit
+    uint64_t logged;           // ops with a logged fallback, by bit
 };
 struct kern_stream {
     struct kern_dev *dev;
@@ -346,7 +346,7 @@ struct kern_info {
 
 // What devs of one process swap, as one of them sees it.
 struct kern_exchange {
-    unsigned self, n;          // which it is of those that joined
+    unsigned self, n;          // number of this dev, and of devs that joined
     const void *const *mine;   // [n] here: what goes to each
     const size_t *bytes;       // [n] of that; [self] comes from each of them
     const void *const *theirs; // [n] there: what comes from each
@@ -449,14 +449,14 @@ struct kern_backend {
     // takes events of any of them). All of them call it, or none.
     enum sl_err (*exchange)(struct kern_stream *s,
                             const struct kern_exchange *x);
-    // Any thread, when one of them is lost: what the others wait for ends, with
-    // whatever is there. They have not joined any more.
+    // Parts devs that joined, when one is lost: waits of the other devs end,
+    // with undefined contents, and the devs count as not joined. Any thread.
     void (*part)(struct kern_dev *const *devs, unsigned n);
 };
 
 // ---- Opening, planning, running ------------------------------------------
 
-// The backends that there may be, best first; NULL past the last. For asking
+// Returns backend number i, best first; NULL past the last. For asking
 // (name, probe) and opening by name: what is opened says its own backend.
 const struct kern_backend *kern_backend_at(unsigned i);
 
@@ -482,18 +482,20 @@ const struct kern_backend *kern_backend_at(unsigned i);
 enum sl_err kern_open(struct kern_dev **out, const char *name,
                       const char *options, struct sl_error *err);
 
-// backend->about(), or "" of one that has nothing to tell.
+// Writes backend->about() to out[n]; "" if the backend has no such entry.
 void kern_about(char *out, size_t n, struct kern_dev *dev);
 
-// True if backend->optim may be called: a module may be older.
+// Returns true if backend->optim may be called: a module may be older.
 bool kern_has_optim(const struct kern_backend *backend);
-// True if join(), exchange() and part() may be called: a module may be older.
+// Returns true if join(), exchange() and part() may be called: a module may be
+// older.
 bool kern_has_peers(const struct kern_backend *backend);
 
 // Frees the device; its plans, streams and memory must be gone. NULL allowed.
 void kern_close(struct kern_dev *dev);
 
-// The merit of `desc` on this device, fallback included; 0: cannot.
+// Returns the score of `desc` on this device, fallback included; 0: cannot run
+// it.
 int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 
 // Checks the descriptor and makes a plan for it. workspace_cap_bytes 0 means
@@ -516,63 +518,65 @@ static inline enum sl_err kern_run(struct kern_plan *plan,
 // The builders zero *d and compute output shapes; they do not judge. What they
 // were given is judged by kern_desc_check, which kern_plan_new calls.
 
-// A dense shape.
+// Returns a dense shape with dims dim[nd].
 struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
                              const int64_t *dim);
 size_t kern_dtype_bytes(enum kern_dtype dtype);
 int64_t kern_shape_count(const struct kern_shape *s);
 size_t kern_shape_bytes(const struct kern_shape *s); // of a dense one
-// Elements from the first to the last that a (strided) shape touches.
+// Returns the elements from the first to the last that a strided shape touches.
 int64_t kern_shape_extent(const struct kern_shape *s);
 bool kern_shape_dense(const struct kern_shape *s);
 
-// Outputs along one axis: floor((in + pads - reach) / stride) + 1, at least 0,
-// where reach = dilation (size - 1) + 1. A size or stride of 0 gives 0.
+// Returns the outputs along one axis: floor((in + pads - reach) / stride) + 1,
+// at least 0, where reach = dilation (size - 1) + 1. A size or stride of 0
+// gives 0.
 int64_t kern_window_out(const struct kern_window *w, int axis, int64_t in);
-// size x size, stride, no dilation, no pads (VALID).
+// Returns a window of kh x kw with strides sh, sw; no dilation, no pads
+// (VALID).
 struct kern_window kern_window(int32_t kh, int32_t kw, int32_t sh, int32_t sw);
 
-// m, n, k as in C[m,n] = op(A)[m,k] op(B)[k,n]; batch 1.
+// Describes MATMUL, C[m,n] = op(A)[m,k] op(B)[k,n]; batch 1.
 void kern_desc_matmul(struct kern_desc *d, int64_t m, int64_t n, int64_t k,
                       bool trans_a, bool trans_b, uint32_t epilogue);
-// The same for `batch` products, each tensor with a leading dimension.
+// Describes MATMUL of `batch` products: each tensor has a leading dimension.
 void kern_desc_matmul_batch(struct kern_desc *d, int64_t batch, int64_t m,
                             int64_t n, int64_t k, bool trans_a, bool trans_b,
                             uint32_t epilogue);
-// x is n,h,w,ci and co the filters, for all three directions; the filter size
-// is the window's.
+// Describes a convolution `op`, of any direction: x is n,h,w,ci, and co the
+// number of filters; the filter size is the window's.
 void kern_desc_conv(struct kern_desc *d, enum kern_op op, const int64_t x[4],
                     int64_t co, const struct kern_window *w, int32_t groups,
                     uint32_t epilogue);
-// x is n,h,w,c for both directions. MAX and POOL_FWD: give KERN_AUX for
-// training; POOL_BWD: AUX is implied by MAX.
+// Describes a pool, of either direction: x is n,h,w,c. MAX and POOL_FWD: give
+// KERN_AUX for training; POOL_BWD: AUX is implied by MAX.
 void kern_desc_pool(struct kern_desc *d, enum kern_op op,
                     enum kern_pool_kind kind, const int64_t x[4],
                     const struct kern_window *w, uint32_t epilogue);
-// x: [...,c], for BN_FWD, BN_INFER, BN_BWD.
+// Describes BN_FWD, BN_INFER or BN_BWD of x [...,c].
 void kern_desc_norm(struct kern_desc *d, enum kern_op op, unsigned nd,
                     const int64_t *x, float epsilon, uint32_t epilogue);
-// UNARY_FWD and UNARY_BWD.
+// Describes UNARY_FWD or UNARY_BWD of x; `a` is the slope or alpha.
 void kern_desc_unary(struct kern_desc *d, enum kern_op op,
                      enum kern_unary_kind kind, float a, unsigned nd,
                      const int64_t *x);
 void kern_desc_binary(struct kern_desc *d, enum kern_binary_kind kind,
                       unsigned inputs, unsigned nd, const int64_t *x);
-// Views: dims and strides as given by the two shapes.
+// Describes AXPBY of views: dims and strides are those of shapes x and y.
 void kern_desc_axpby(struct kern_desc *d, const struct kern_shape *x,
                      const struct kern_shape *y, float a, float b);
 void kern_desc_fill(struct kern_desc *d, const struct kern_shape *y, float a);
 void kern_desc_softmax(struct kern_desc *d, enum kern_op op, unsigned nd,
                        const int64_t *x);
-// sparse: labels are i32 [n]; else f32 [n,c].
+// Describes XENT of n rows of c. `sparse`: labels are i32 [n]; else f32 [n,c].
 void kern_desc_xent(struct kern_desc *d, int64_t n, int64_t c, bool sparse,
                     uint32_t epilogue);
 void kern_desc_bce(struct kern_desc *d, enum kern_bce_kind kind, unsigned nd,
                    const int64_t *x, uint32_t epilogue);
 void kern_desc_mse(struct kern_desc *d, unsigned nd, const int64_t *x,
                    uint32_t epilogue);
-// u.dropout.first, 0 here, lets a part of a batch have the mask that it has in
-// the whole of it.
+// Describes DROPOUT. u.dropout.first, 0 here, lets a part of a batch have the
+// mask that it has in the whole of it.
 void kern_desc_dropout(struct kern_desc *d, float rate, uint32_t layer,
                        unsigned nd, const int64_t *x);
 void kern_desc_image_u8(struct kern_desc *d, unsigned nd, const int64_t *x,
@@ -582,14 +586,15 @@ void kern_desc_reduce(struct kern_desc *d, unsigned nd, const int64_t *x,
 void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
                              uint32_t epilogue);
 
-// Of `inputs` x, the gradient of number `which`. kind: MAX or MIN.
+// Describes PICK: the gradient of x number `which` of `inputs`. kind: MAX or
+// MIN.
 void kern_desc_pick(struct kern_desc *d, enum kern_binary_kind kind,
                     unsigned inputs, unsigned which, unsigned nd,
                     const int64_t *x);
-// LN_FWD and LN_BWD.
+// Describes LN_FWD or LN_BWD of x [...,c].
 void kern_desc_ln(struct kern_desc *d, enum kern_op op, unsigned nd,
                   const int64_t *x, float epsilon);
-// GATHER and GATHER_BWD: n ids, a table of v rows of c.
+// Describes GATHER or GATHER_BWD: n ids, a table of v rows of c.
 void kern_desc_gather(struct kern_desc *d, enum kern_op op, int64_t n,
                       int64_t v, int64_t c);
 void kern_desc_penalty(struct kern_desc *d, float l1, float l2, float rows,
@@ -597,7 +602,8 @@ void kern_desc_penalty(struct kern_desc *d, float l1, float l2, float rows,
 
 // Gives smoothed labels to an XENT or BCE.
 void kern_desc_smooth(struct kern_desc *d, float smoothing);
-// What an XENT counts as right.
+// Has an XENT count a row as right if the label is among the `top` largest
+// logits.
 void kern_desc_top(struct kern_desc *d, int32_t top);
 // Makes an MSE one of absolute errors.
 void kern_desc_absolute(struct kern_desc *d);
@@ -624,19 +630,20 @@ void kern_desc_image_pad(struct kern_desc *d, int64_t channels);
 // nearest even, so that f16 may overflow to infinity.
 void kern_desc_dtype(struct kern_desc *d, enum kern_dtype t);
 
-// The same op with f64 in place of every float: only ref has it, and only the
+// Changes the op to f64 in place of every float: only ref has it, and only the
 // check of gradients by differences wants it.
 void kern_desc_f64(struct kern_desc *d);
 
-// SL_EINVAL and the reason, if `d` does not describe an op.
+// Checks the descriptor: SL_EINVAL and the reason, if `d` does not describe an
+// op.
 enum sl_err kern_desc_check(const struct kern_desc *d, struct sl_error *err);
 uint64_t kern_desc_hash(const struct kern_desc *d);
 bool kern_desc_equal(const struct kern_desc *a, const struct kern_desc *b);
 
-// "conv_fwd"; "?" for a number that is none.
+// Returns the name of an op, "conv_fwd"; "?" for an unknown number.
 const char *kern_op_name(enum kern_op op);
 
-// True if UNARY_BWD wants the op's input as `saved`, false: its output.
+// Returns true if UNARY_BWD wants the op's input as `saved`, false: its output.
 bool kern_unary_saves_input(enum kern_unary_kind kind);
 
 #endif

@@ -109,7 +109,7 @@ enum sl_err module_load(const struct kern_backend **out, const char *name,
     return load_path(out, path, err);
 }
 
-// ---- The one of this process ----------------------------------------------
+// ---- The module of this process -------------------------------------------
 
 static struct {
     pthread_mutex_t lock;
@@ -118,7 +118,7 @@ static struct {
     struct sl_error err;
 } usual_shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// There is one module so far, so one place to remember it.
+// Remembers one module: there is only one kind, cuda.
 const struct kern_backend *module_usual(const char *name, char *why, size_t n)
 {
     const struct kern_backend *b;

@@ -46,11 +46,12 @@ typedef const struct kern_backend *(*kern_module_fn)(
 enum sl_err module_load(const struct kern_backend **out, const char *name,
                         const char *folder, struct sl_error *err);
 
-// The same from the usual folder, once per process: NULL and the reason in
-// why[n].
+// Loads module `name` from the usual folder, once per process, and returns it;
+// NULL, with the reason in why[n], if that failed.
 const struct kern_backend *module_usual(const char *name, char *why, size_t n);
 
-// How many devices NVIDIA's driver has; 0 and the reason.
+// Returns the number of devices that NVIDIA's driver has; 0, and the reason in
+// why[n].
 int module_driver(char *why, size_t n);
 
 #endif

@@ -60,16 +60,17 @@ struct optim {
     double clipvalue;           // g to [-c, c], first of all; 0: none
 };
 
-// Keras' defaults for `kind` (adamw: weight_decay 0.004).
+// Sets *o to Keras' defaults for `kind` (adamw: weight_decay 0.004).
 void optim_defaults(struct optim *o, enum optim_kind kind);
 
-// SL_EINVAL and which value is out of range.
+// Checks the hyperparameters: SL_EINVAL and which value is out of range.
 enum sl_err optim_check(const struct optim *o, struct sl_error *err);
 
-// "adam"; "?" for none.
+// Returns the name of a kind, "adam"; "?" for OPTIM_NONE.
 const char *optim_kind_name(enum optim_kind kind);
 
-// How many slots of the variable's size it keeps (0..3), what Keras calls them
+// Return the number of slots of the variable's size (0..3), what Keras calls
+// them
 // ("momentum", "velocity", ...), and what they hold before the first update.
 unsigned optim_slots(const struct optim *o);
 const char *optim_slot_name(const struct optim *o, unsigned slot);
@@ -97,14 +98,14 @@ struct optim_consts {
     float far;     // with momentum: times the velocity; lr or this is 1
 };
 
-// Those of update t with the scheduled rate lr. For loops that run elsewhere,
-// and for optim_update; optim_apply() does this by itself.
+// Computes the constants of update t with the scheduled rate lr. For loops that
+// run elsewhere, and for optim_update; optim_apply() does this by itself.
 void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
                   double lr);
 
-// The same as optim_apply with these numbers, which may be of another optimizer
-// of the same kind: its slots are those of *o, which has a momentum if the
-// other has one.
+// Applies an update as optim_apply does, with the constants `k`, which may be
+// of another optimizer of the same kind: the slots are those of *o, which has a
+// momentum if the other optimizer has one.
 void optim_update(const struct optim *o, const struct optim_consts *k, size_t n,
                   const void *grad, float *w, float *const *slots);
 

@@ -23,11 +23,11 @@ enum cpu_direct {
 struct cpu_dev {
     struct kern_dev base;
     int threads;
-    bool winograd;                      // allowed
-    enum cpu_direct direct;             // our direct convolutions
-    char without[32];                   // in the name of what is left out; ""
-    bool capped;                        // to isa, by the caller
-    const char *isa;                    // of our loops
+    bool winograd;          // allowed
+    enum cpu_direct direct; // our direct convolutions
+    char without[32];       // oneDNN implementations to leave out; ""
+    bool capped;            // to isa, by the caller
+    const char *isa;        // of our loops
     const struct loop_op *const *loops; // [KERN_OP_COUNT]
     const struct loops_products *products;
     const struct loops_half *half;
@@ -48,7 +48,7 @@ struct cpu_plan {
 void cpu_for(int threads, int64_t chunks, void (*fn)(void *arg, int64_t chunk),
              void *arg);
 
-// Inside of it: which of the threads this is, from 0.
+// Returns the number of the calling thread in cpu_for, from 0.
 int cpu_thread(void);
 
 // Runs one op of our loops at once: for plans that need a small piece beside
@@ -83,7 +83,7 @@ enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
 
 // ---- Products: onednn_*.c, or none.c in a build without oneDNN -------------
 
-// "oneDNN 2.6.3", or why there is none.
+// Returns "oneDNN 2.6.3", or why oneDNN is missing.
 const char *cpu_onednn_name(void);
 // `isa`: the widest instructions that it may use, NULL: all. oneDNN takes that
 // once per process, before anything else; a later device has the first one's.

@@ -84,7 +84,7 @@ typedef float vf __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 typedef uint8_t vb __attribute__((vector_size(VL), aligned(1), may_alias));
 
-// Before a loop whose output may be exactly one of its inputs: element i only
+// Precedes a loop with an output that may be one of its inputs: element i only
 // depends on elements i, so it may become vector code all the same.
 #ifdef __clang__
 #define LOOPS_IVDEP _Pragma("clang loop vectorize(assume_safety)")
@@ -94,7 +94,7 @@ typedef uint8_t vb __attribute__((vector_size(VL), aligned(1), may_alias));
 #define LOOPS_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-// Code whose counts are constants where it is called.
+// Marks code that is called with constant counts.
 #define LOOPS_INLINE static inline __attribute__((always_inline))
 
 // Where mask (0 or -1 per lane) is set a, else b.

@@ -5,7 +5,7 @@
 // Tiles of taps x output channels are summed over a band's pixels in registers.
 // A band of the outputs' gradient stays in the first cache while all tiles read
 // it. The bias gradient is one more tap, which reads ones. Bands are shared
-// among a few parts, which the shape fixes and whose sums are joined in order.
+// among a few parts, which the shape fixes; their sums are joined in order.
 #include "kernels/cpu/direct.h"
 
 #define BAND_BYTES (16 << 10) // of the outputs' gradient

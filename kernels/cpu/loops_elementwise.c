@@ -49,7 +49,7 @@ static void binary_part(const struct loop_args *a, int64_t chunk)
         n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
     float *y = (float *)a->io[a->d->inputs] + first, block[BLOCK];
 
-    // y may be any of the inputs, so it is written when all have been read.
+    // y may be any input, so a block is written after all inputs are read.
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t m = n - i < BLOCK ? n - i : BLOCK;
 
@@ -65,7 +65,7 @@ static void binary_part(const struct loop_args *a, int64_t chunk)
 const struct loop_op LOOPS(binary) = {.chunks = LOOPS(flat_chunks),
                                       .step = {{binary_part, NULL}}};
 
-// The best of all, and who was the first to be it.
+// Updates the best value so far and the number of the first x that has it.
 static void pick_best(float *best, float *who, const float *x, float k,
                       bool max, int64_t n)
 {

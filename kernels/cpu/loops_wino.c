@@ -126,7 +126,7 @@ static void edge_filters(float *to, const struct wino *w, const vf g[9])
     }
 }
 
-// Columns behind the last channel are read by nobody, but multiplied: zeros,
+// Columns behind the last channel are not read, but multiplied: they are zeros,
 // since what lies in memory may be numbers that are slow.
 static void filters_in(const struct loop_args *a, const struct wino *w,
                        int64_t o)

@@ -4,7 +4,7 @@
 //
 // Tiles of the image and of the outputs' gradient are transformed and
 // multiplied, summed over tiles; the 36 sums are transformed to 3x3 once, at
-// the end. Tiles are shared among a few parts, which the shape fixes and whose
+// the end. Tiles are shared among a few parts, which the shape fixes; their
 // sums are joined in order.
 #include "kernels/cpu/winograd.h"
 

@@ -11,7 +11,7 @@
 
 const char *cpu_onednn_name(void)
 {
-    static char name[32]; // the same bytes whoever writes them
+    static char name[32]; // every thread writes the same bytes
     const dnnl_version_t *v = dnnl_version();
 
     snprintf(name, sizeof(name), "oneDNN %d.%d.%d", v->major, v->minor,

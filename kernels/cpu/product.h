@@ -33,8 +33,8 @@ void product_sum_rows(struct product *p, int64_t rows, int64_t cols, int x,
 // io[y] += the `count` floats at `at` in the workspace.
 void product_add(struct product *p, int64_t count, size_t at, int y);
 
-// By op: builds into *p, which is zeroed and whose prog is ready. SL_ENOTSUP
-// if oneDNN has only its reference code for it.
+// Builds the product of an op into *p, which is zeroed but for a ready prog.
+// SL_ENOTSUP if oneDNN has only its reference code for it.
 enum sl_err product_conv(struct product *p, struct cpu_dev *dev,
                          const struct kern_desc *d, struct sl_error *err);
 enum sl_err product_matmul(struct product *p, struct cpu_dev *dev,

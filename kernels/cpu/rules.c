@@ -9,9 +9,9 @@
 // instruction set, not by a measurement at this start: two workers on one kind
 // of processor then compute the same bits (docs/modes.md).
 struct wino_rule {
-    int64_t channels;    // at least, of both images
+    int64_t channels;    // least number of channels of both images
     int64_t per_tile[2]; // at most, of both together: forward and by data, and
-};                       // by the filter, whose transforms do not shrink
+};                       // by the filter: its transforms do not shrink
 static const struct wino_rule wino_avx512 = {16, {4, 2}};
 static const struct wino_rule wino_narrow = {8, {8, 8}};
 

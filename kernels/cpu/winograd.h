@@ -43,7 +43,7 @@ struct wino {
     bool edge_y, edge_x;   // the last row, column is not in a tile
     int64_t block, blocks; // tiles
     int64_t icv, ocp;      // channels as they lie: ic, oc rounded up
-    // Floats from one of the 36 to the next.
+    // Floats from one of the 36 transformed values to the next.
     int64_t in_step, out_step, filter_step;
 };
 

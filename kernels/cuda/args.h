@@ -50,7 +50,7 @@ struct args_axpby {
 struct args_view {
     const void *x;
     void *y;
-    int64_t n; // threads that have something to do
+    int64_t n; // threads with an element or pack
     float a, b;
     int32_t nd;
     int32_t packs; // of the last dim; 0: element by element
@@ -83,12 +83,12 @@ struct args_pool {
     const void *x; // backward: dy
     void *y;       // backward: dx
     void *aux;     // forward: written, or NULL; backward: read
-    int64_t n;     // threads that have something to do
+    int64_t n;     // threads with a pixel and pack
     int32_t h, w, c, oh, ow;
     int32_t kh, kw, sh, sw, ph, pw;
     int32_t packs;   // of 16 bytes, per pixel
     int32_t aux_i32; // else u8
-    int32_t drelu;   // forward: note who is not positive as nobody
+    int32_t drelu;   // forward: note a winner <= 0 as no tap
     int32_t wide;
 };
 
@@ -121,7 +121,7 @@ struct args_pool_all_end {
 struct args_reduce {
     struct args_table t;
     const void *x;
-    const void *aux; // of a max-pool: sum only what somebody got; else NULL
+    const void *aux; // of a max-pool: sum only dy with a tap; else NULL
     int32_t aux_i32;
     float *partial;
 };

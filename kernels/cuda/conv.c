@@ -9,8 +9,8 @@
 struct conv {
     struct cuda_plan base;
     struct kern_desc desc;
-    struct graph_picks picks; // what runs, and what stands in for it
-    unsigned at;              // which of them runs
+    struct graph_picks picks; // chosen plan, and its stand-ins
+    unsigned at;              // number of the plan that runs
     struct kern_plan *after;  // of our own: sums dy for BGRAD, or ReLU; or NULL
     char impl[64];
 };

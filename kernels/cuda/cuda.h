@@ -50,7 +50,7 @@ struct cuda_dev {
     cudaLibrary_t library;
     cudaKernel_t kernel[CUDA_KERNELS];
     void *vendor; // of the parts that need other libraries; theirs
-    // Theirs or NULL: before a stream ends, whoever keeps it lets go.
+    // Theirs or NULL: called before a stream ends, to drop references to it.
     void (*stream_ends)(struct cuda_dev *dev, cudaStream_t s);
     struct cuda_peers peers; // n is 0: it has not joined
 };
@@ -91,7 +91,7 @@ enum cuda_code {
 };
 enum cuda_code cuda_code_for(int sm);
 
-// Opens device `ordinal` and finds all kernels. `backend` is who it is for.
+// Opens device `ordinal` for `backend` and finds all kernels.
 enum sl_err cuda_dev_open(struct cuda_dev **out,
                           const struct kern_backend *backend, int ordinal,
                           struct sl_error *err);

@@ -132,7 +132,7 @@ enum graph_cores {
     GRAPH_CORES_USED = 1,
     GRAPH_CORES_FORBIDDEN, // by the rules
     GRAPH_CORES_RANKED,    // cuDNN has such, and holds another for faster
-    GRAPH_CORES_CAPPED,    // those that there are want more than the cap
+    GRAPH_CORES_CAPPED,    // plans with tensor cores exceed the workspace cap
     GRAPH_CORES_NONE,      // cuDNN has none that may run
     GRAPH_CORES_SLOWER,    // they were slower, by trying
 };

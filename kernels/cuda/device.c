@@ -10,7 +10,7 @@
 
 // ---- Errors ---------------------------------------------------------------
 
-// After these the context is of no more use, whatever is called.
+// Returns true for errors after which every call on the context fails.
 static bool sticky(cudaError_t rc)
 {
     switch (rc) {
@@ -226,7 +226,7 @@ enum sl_err cuda_alloc(struct kern_mem *out, struct kern_dev *base,
                        size_t bytes, enum kern_place place)
 {
     struct cuda_dev *dev = cuda_dev(base);
-    size_t some = bytes ? bytes : 1; // an address of its own even for nothing
+    size_t some = bytes ? bytes : 1; // an empty buffer has its own address, too
     void *at = NULL;
     cudaError_t rc = cudaSetDevice(dev->ordinal);
     enum sl_err code;
@@ -255,7 +255,7 @@ void cuda_release(struct kern_dev *base, struct kern_mem *mem)
         rc = cudaFreeHost(mem->at);
     else if (rc == cudaSuccess)
         rc = cudaFree(mem->at);
-    cuda_result(dev, rc, "freeing memory"); // nobody can help; noted
+    cuda_result(dev, rc, "freeing memory"); // no remedy; noted
     *mem = (struct kern_mem){0};
 }
 

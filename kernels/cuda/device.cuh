@@ -135,8 +135,7 @@ DEV void store(T *to, const float (&from)[V], int m, bool wide)
             put(to + l, from[l]);
 }
 
-// The aux of a max-pool. Nobody comes as -1 (i32) or 255 (u8), which no tap
-// is.
+// The aux of a max-pool. No tap comes as -1 (i32) or 255 (u8).
 template <int V>
 DEV void load_aux(int (&tap)[V], const void *aux, bool i32, int64_t at, int m,
                   bool wide)

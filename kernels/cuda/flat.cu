@@ -207,7 +207,7 @@ DEV void dropout_words_from(uint32_t out[4], const struct args_dropout &a,
     uint32_t more[4];
 
     dropout_words(out, a, at / 4);
-    if (at % 4 == 0) // of all threads, or of none
+    if (at % 4 == 0) // uniform: no warp diverges
         return;
     dropout_words(more, a, at / 4 + 1);
     for (uint32_t shift = at % 4; shift > 0; shift--) {

@@ -23,8 +23,8 @@ struct gemm {
     struct {
         cublasLtMatmulAlgo_t algo;
         size_t workspace_bytes;
-    } way[VENDOR_TRIES];    // what runs, and what stands in for it
-    unsigned ways, at;      // which of them runs
+    } way[VENDOR_TRIES];    // chosen algorithm, and its stand-ins
+    unsigned ways, at;      // number of the way that runs
     size_t workspace_bytes; // of the hungriest
     struct kern_plan *sums; // of op(A)'s rows, for BGRAD; or NULL
     char impl[32];

@@ -17,7 +17,8 @@ struct largest {
     int at; // the first of equals
 };
 
-// As a loop from the left would have it; a row has at least one column.
+// Finds the largest value of a row, the first of equals; a row has at least one
+// column.
 template <class T> DEV struct largest row_largest(const T *x, int cols)
 {
     struct largest best = {-INFINITY, cols};

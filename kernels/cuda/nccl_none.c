@@ -11,7 +11,7 @@ enum sl_err nccl_join(struct kern_dev *const *devs, unsigned n, char *how,
 
 enum sl_err nccl_exchange(struct kern_stream *s, const struct kern_exchange *x)
 {
-    return SL_ENOTSUP; // nobody has joined
+    return SL_ENOTSUP; // no dev has joined
 }
 
 void nccl_part(struct kern_dev *const *devs, unsigned n)

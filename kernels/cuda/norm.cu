@@ -3,8 +3,8 @@
 //
 // Forward: sums of x - s and of its square, where s is the first row: a sample
 // of the data, so that a mean far from 0 costs no digits. Then mean and var,
-// then y. Backward: sums of dy and of dy xhat, then dx, whose column sums may
-// come with it.
+// then y. Backward: sums of dy and of dy xhat, then dx, and perhaps its
+// column sums.
 #include "kernels/cuda/device.cuh"
 
 template <int V>

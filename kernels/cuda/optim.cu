@@ -6,7 +6,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/optim.h"
 
-// A float whose every operation is rounded by itself.
+// A float with every operation rounded by itself.
 struct exact {
     float v;
 };
@@ -37,7 +37,7 @@ DEV struct exact root(struct exact a)
     return ex(__fsqrt_rn(a.v));
 }
 
-// One element: what it is made of, and what becomes of it.
+// One element: its gradient, parameter and slots.
 struct element {
     struct exact g, w, s[3];
 };

@@ -58,7 +58,8 @@ static inline int64_t own_blocks(int64_t n, int64_t pack)
     return own_ceil(own_ceil(n, pack), CUDA_THREADS);
 }
 
-// True if all addresses that are not NULL allow accesses of a whole pack.
+// Returns true if all addresses that are not NULL allow accesses of a whole
+// pack.
 bool own_wide(unsigned n, void *const *at);
 
 // How [rows, cols] of a shape is cut, and into how many blocks.
@@ -67,12 +68,12 @@ struct own_table {
     int64_t across, down;
 };
 void own_table(struct own_table *out, const struct kern_shape *s, bool wide);
-// The same for each of several tables that are summed at once.
+// Cuts each of `tables` tables, which are summed at once, as own_table does.
 void own_tables(struct own_table *out, int64_t tables, int64_t rows,
                 int64_t cols, uint8_t dtype, bool wide);
-// Bytes of the partial sums that its blocks leave.
+// Returns the bytes of the partial sums that the blocks leave.
 size_t own_table_bytes(const struct own_table *t, int64_t sums);
-// Blocks for the second pass over them.
+// Returns the number of blocks of the second pass over them.
 int64_t own_end_blocks(int64_t cols);
 
 // The sums of the column, as both reduce and pool_bwd want them.

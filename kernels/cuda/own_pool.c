@@ -118,7 +118,7 @@ static enum sl_err pool_bwd(const struct own_call *c)
 
     if (rc != SL_OK || !kern_has(d, KERN_BGRAD))
         return rc;
-    // The sum of dx is that of the dy that went to somebody.
+    // The sum of dx is that of the dy that reached a pixel.
     return own_column_sum(c, &d->io[0], c->io[0], &d->io[1], c->io[1],
                           c->io[3]);
 }

@@ -173,7 +173,7 @@ template <class T> DEV void pool_all_end_of(const struct args_pool_all_end &a)
 
 // ---- Backward -------------------------------------------------------------
 
-// The outputs [from, to] whose windows cover place `at` of an axis.
+// The outputs [from, to] with windows that cover place `at` of an axis.
 struct cover {
     int from, to;
 };

@@ -2,8 +2,8 @@
 // kernels/cuda/reduce.cu -- sums over all axes but the last.
 #include "kernels/cuda/device.cuh"
 
-// With an aux (of a max-pool; x is its dy) only the elements that went to
-// somebody count: the sum of dx, over a quarter of the elements.
+// With an aux (of a max-pool; x is its dy) only the elements that reached
+// a pixel count: the sum of dx, over a quarter of the elements.
 template <class T> DEV void reduce_of(const struct args_reduce &a)
 {
     const int V = pack<T>::n;

@@ -260,7 +260,7 @@ enum sl_err vendor_refused(struct cuda_dev *dev, cudaStream_t s, enum sl_err rc,
     cudaError_t cuda = cudaPeekAtLastError();
     enum sl_err code;
 
-    // A kernel that has failed may not have been asked after yet.
+    // A kernel may have failed without a report so far: wait for it.
     if (cuda == cudaSuccess && rc == SL_ELOST && !recording(s))
         cuda = cudaStreamSynchronize(s);
     code = cuda_result(dev, cuda, what);

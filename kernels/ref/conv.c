@@ -71,7 +71,8 @@ void REF(conv_fwd)(const struct kern_desc *d, void *const *io)
                 }
 }
 
-// The output whose tap r lies at `at`; false: there is none.
+// Finds the output *p that reads position `at` with its tap r; false: none
+// does.
 static bool origin(const struct kern_window *w, int axis, int64_t out,
                    int64_t at, int64_t r, int64_t *p)
 {

@@ -18,7 +18,7 @@ void REF(reduce)(const struct kern_desc *d, void *const *io)
     }
 }
 
-// The row of the table; -1: there is none.
+// Returns the row of the table that `id` names; -1: outside the table.
 static int64_t row_of(real id, int64_t rows)
 {
     return id > -1 && id < (real)rows ? (int64_t)id : -1;
