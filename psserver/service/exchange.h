@@ -33,9 +33,9 @@ struct exchange {
     void *values; // space for parameters, in either; NULL: not wanted
 };
 
-// Prepares a push of `m`, whose payload may be replaced by a copy. With `fresh`
-// it makes space for the answer, so that no step is counted and then left
-// without one. *x is all zeroes before; call exchange_end in every case.
+// Prepares a push of `m`; a copy may replace its payload. With `fresh` it makes
+// space for the answer, so that no step is counted and then left without one.
+// *x is all zeroes before; call exchange_end in every case.
 enum sl_err exchange_push(struct exchange *x, struct local *local,
                           struct shard *shard, struct wire_push *m, bool fresh,
                           struct sl_error *err);

@@ -86,7 +86,7 @@ struct seat_news {
     uint64_t gone;      // newest generation that may run rounds
     struct rates rates; // as callbacks have reduced them
     uint64_t hold;      // no round begins at this closure or later; 0: any may
-    // Of `opened`, given once; the caller's, wire_free.
+    // Message that begins `opened`, given once; the caller's, wire_free.
     Sluice__V1__RingBegin *begin;
     Sluice__V1__RingCopy *copy; // of `opened` or later; likewise
 };

@@ -24,7 +24,8 @@
 #define OUTBOX_KEPT 256  // most reports kept; the oldest are dropped
 #define OUTBOX_HELD 8    // completions in one message
 #define OUTBOX_WAIT_MS 1 // most time that one is held back
-// The same for a contribution to a round, which the shards know of already.
+// Most time that a contribution to a round, which the shards know of already,
+// is held back.
 #define OUTBOX_ROUNDS_MS 50
 
 struct outbox;
