@@ -27,6 +27,7 @@ void api_close(struct api *a); // NULL is allowed
 // Frees all replies so far, for callers that ask for ever.
 void api_forget(struct api *a);
 
+// Return the address, channel, I/O threads, TLS files and --timeout of the api.
 const char *api_address(const struct api *a);
 struct rpc_channel *api_channel(const struct api *a);
 struct rpc_io *api_io(const struct api *a);

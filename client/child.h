@@ -68,6 +68,7 @@ struct child {
 enum sl_err child_program(char out[PATH_MAX], const char *name,
                           struct sl_error *err);
 
+// Appends an argument to the child's command line.
 enum sl_err child_arg(struct child *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void child_release(struct child *c);

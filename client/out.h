@@ -118,6 +118,8 @@ void table_init(struct table *t, unsigned right, const char *const *head);
 void table_cell(struct table *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+// Appends the table as text to `out`; returns t->rc if a cell failed.
+// table_print writes it to stdout and releases the table.
 enum sl_err table_text(struct buf *out, const struct table *t);
 enum sl_err table_print(struct table *t, struct sl_error *err); // and release
 void table_release(struct table *t);

@@ -8,6 +8,7 @@
 
 struct cli;
 
+// Each runs its verb with the parsed command line and returns the exit code.
 int verb_up(struct cli *cli);          // up.c
 int verb_run(struct cli *cli);         // run.c
 int verb_down(struct cli *cli);        // down.c

@@ -32,12 +32,13 @@ struct link {
     struct rpc_channel *channel;
 };
 
-// The loop does not run yet.
+// Opens the link: makes its loop and channel. link_start then runs the loop on
+// a thread.
 enum sl_err link_open(struct link *l, const struct link_options *o,
                       struct sl_error *err);
 enum sl_err link_start(struct link *l, struct sl_error *err);
-// Ends what is under way; nothing of it is answered. Timers are freed between
-// the two, which leave a link that is all zeroes.
+// Stops the loop's thread and cancels calls; no callback runs. The caller
+// frees its timers between the two; link_release leaves a link of zeroes.
 void link_stop(struct link *l);
 void link_release(struct link *l);
 
@@ -59,21 +60,23 @@ struct line {
     struct sl_error err;
 };
 
-// The line is not busy.
+// Calls the line's method, with a deadline in ms; `answered` gets the reply on
+// the loop. The line must not be busy.
 void line_call(struct line *l, const ProtobufCMessage *request,
                uint32_t deadline_ms);
-void line_cancel(struct line *l); // it ends soon
+// Cancels the call under way: it ends soon.
+void line_cancel(struct line *l);
 void line_release(struct line *l);
 
-// Options as this library knows them, `all`, which begins with its size: what
-// the caller, perhaps an older or newer one, does not know of them stays 0.
+// Copies the caller's options `said` to `all`, the struct as this library knows
+// it; both begin with their size. Options that an older caller lacks stay 0.
 enum sl_err link_options_read(void *all, const void *said,
                               struct sl_error *err);
 
-// What names of queues and handlers may be; NULL is none.
+// Returns true if `text` may name a queue or handler; false for NULL.
 bool link_is_name(const char *text);
 
-// A later call may succeed.
+// Returns true if a call that failed with `rc` may succeed later.
 bool link_may_retry(enum sl_err rc);
 
 #endif

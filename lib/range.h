@@ -14,6 +14,8 @@
 
 #include "lib/inner.h"
 
+// Prepares closure `c` for pulls and pushes by range. SL_ENOTSUP: its job clips
+// by a norm, which needs the whole gradient.
 enum sl_err range_init(struct sluice_closure *c, struct sl_error *err);
 void range_release(struct sluice_closure *c);
 

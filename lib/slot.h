@@ -49,6 +49,8 @@ struct slot {
     } shared;
 };
 
+// Makes a slot of session `s` for the ring lease `l`, for gradients of `ranges`
+// ranges and `variables` variables. SL_ENOMEM.
 enum sl_err slot_init(struct slot *t, struct sluice *s, struct lease *l,
                       uint32_t ranges, uint32_t variables);
 // Frees what the slot owns; a slot of zeroes is allowed.

@@ -37,6 +37,7 @@ struct curves_options {
     const struct sl_clock *clock;
 };
 
+// Makes the curves of the job that `options` names.
 enum sl_err curves_new(struct curves **out,
                        const struct curves_options *options,
                        struct sl_error *err);

@@ -53,6 +53,8 @@ struct layout {
     uint64_t elements; // of the flat vector
 };
 
+// Makes a layout of the variables and their pieces, and checks that
+// they fit together. SL_EINVAL: a piece or variable does not fit.
 enum sl_err layout_make(struct layout *out,
                         Sluice__V1__Variable *const *variables,
                         size_t variables_count,
@@ -60,15 +62,17 @@ enum sl_err layout_make(struct layout *out,
                         struct sl_error *err);
 void layout_release(struct layout *l); // all zeroes is allowed
 
-// The variable of that name, or UINT32_MAX.
+// Returns the number of the variable `name`, or UINT32_MAX.
 uint32_t layout_find(const struct layout *l, const char *name);
 
 // ---- for the coordinator: model -> part -> messages
 
-// Input of part_plan_make: one per variable, sl_free.
+// Makes the input of part_plan_make, one per variable of `m`; free with
+// sl_free.
 enum sl_err layout_part_vars(struct part_var **out, const struct model *m);
 
-// Arrays of messages on the heap.
+// Make arrays of messages on the heap: the variables of `m`, the pieces of
+// `plan`.
 enum sl_err layout_variables(Sluice__V1__Variable ***out,
                              const struct model *m);
 enum sl_err layout_pieces(Sluice__V1__Piece ***out,
@@ -76,14 +80,15 @@ enum sl_err layout_pieces(Sluice__V1__Piece ***out,
 void layout_variables_free(Sluice__V1__Variable **list, size_t count);
 void layout_pieces_free(Sluice__V1__Piece **list, size_t count);
 
-// Rows (size of the first axis; 1 for a scalar) and elements per row.
-// SL_EINVAL if the shape is empty in a dimension or its product overflows.
+// Computes the rows (size of the first axis; 1 for a scalar) and the elements
+// per row of `v`. SL_EINVAL if the shape is empty in a dimension or its product
+// overflows.
 enum sl_err layout_rows(const Sluice__V1__Variable *v, uint64_t *rows,
                         uint64_t *row_elements, struct sl_error *err);
 
 // ---- for export
 
-// Shape of a variable as Keras has it.
+// Returns the shape of a variable as Keras has it.
 struct model_shape layout_keras_shape(const struct layout_variable *v);
 
 // Copies all elements of a variable (row major, our shape) into Keras' order

@@ -36,7 +36,7 @@
 // 0  dense of flat inputs, conv2d, pooling, flatten, dropout,
 //    batch_normalization, add, concatenate, activations up to softplus
 // 1  all else of layers
-// 2  no layer: a ring whose rounds wait for callbacks (Rates.hold)
+// 2  no layer: a ring with rounds that wait for callbacks (Rates.hold)
 // 3  no layer: evaluate.metrics
 // 4  no layer: a ring whose optimizer has groups
 // 5  batch_normalization's fused

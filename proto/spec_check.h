@@ -24,30 +24,35 @@ static inline void spec_needs(Sluice__V1__JobSpec *spec, unsigned edition)
     spec->model->edition = edition;
 }
 
-// A string, or a message, that is not there. SL_ENOMEM.
+// Set a field that is absent: a string to a copy of `value`, a message of type
+// `of` to its defaults. SL_ENOMEM.
 enum sl_err spec_string(char **at, const char *value);
 enum sl_err spec_message(void *at, const ProtobufCMessageDescriptor *of);
 
-// "<path>: wants one of a, b; got 'x'; did you mean 'a'?". On success *index
-// (may be NULL) is the word's place. NULL: "<path> is missing; known are ...".
+// Checks that `word` is one of words[count]: "<path>: wants one of a, b; got
+// 'x'; did you mean 'a'?". On success *index (may be NULL) is the word's place.
+// NULL: "<path> is missing; known are ...".
 enum sl_err spec_word(const char *path, const char *word,
                       const char *const *words, size_t count, unsigned *index,
                       struct sl_error *err);
 
-// SL_EINVAL if a field has a value that `words` does not list: "<path>: takes
-// no 'x' with <what>".
+// Returns SL_EINVAL if a field has a value that `words` does not list: "<path>:
+// takes no 'x' with <what>".
 enum sl_err spec_only(const char *path, const ProtobufCMessage *m,
                       const char *words, const char *what,
                       struct sl_error *err);
 
+// Checks min <= value <= max: SL_EINVAL names `path`.
 enum sl_err spec_range(const char *path, uint64_t value, uint64_t min,
                        uint64_t max, struct sl_error *err);
 
-// min <= value <= max, or the open ends that are asked for.
+// Checks that `value` lies between min and max; `ends` says which end is open.
 enum spec_ends { SPEC_CLOSED, SPEC_OPEN_LOW, SPEC_OPEN_HIGH };
 enum sl_err spec_real(const char *path, double value, double min, double max,
                       enum spec_ends ends, struct sl_error *err);
 
+// Each checks its part of a spec and sets its defaults. SL_EINVAL names the
+// field.
 enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
 enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
@@ -55,15 +60,15 @@ enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
                               struct sl_error *err);
 enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
-// `fields`: what its optimizer takes, for spec_only.
+// `fields`: names that its optimizer takes, for spec_only.
 enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
                               const char *fields, struct sl_error *err);
-// And that each name is of variables of the model.
+// Checks that each name in a group is of variables of the model.
 enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err);
 enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
                                 struct sl_error *err);
-// Points are borrowed of the spec.
+// Fills *out with the schedule of rates; it borrows the spec's points.
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
                             struct sl_error *err);
