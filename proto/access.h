@@ -73,8 +73,8 @@ enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
 extern const struct rpc_channel_options access_to_coordinator;
 extern const struct rpc_channel_options access_to_psserver;
 extern const struct rpc_channel_options access_to_worker;
-// Returns whether many callers may share this certificate: it has no name, or
-// '*'. For rpc_server_options.shared.
+// Returns whether many callers may share this certificate: it identifies
+// no caller, or has the name '*'. For rpc_server_options.shared.
 bool access_shared(const struct rpc_peer *peer);
 
 // Checks that the caller may attend under `role` and `name`. SL_EDENIED.

@@ -6,9 +6,9 @@
 //
 // A point is at the number of steps that are counted. Points come at most once
 // a second, and on a long job more and more rarely, so that its files stay
-// small; the last one always comes. For a job that has counted
-// steps, a resumed one or one that was watched before, files begin with a
-// START, so that readers forget what an older file says of later steps;
+// small; the last one always comes. For a job that has counted steps,
+// a resumed one or one that was watched before, files begin with a START, so
+// that readers forget what an older file says of later steps;
 // so does a job that falls back (steps that a lost psserver had).
 //
 // A file that cannot be written costs points and nothing else: what is not

@@ -36,7 +36,8 @@ static bool has_classes(enum spec_loss loss)
            loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
 }
 
-// Checks options that only some losses have, and needs workers that know them.
+// Checks options that only some losses have, and requires workers that know
+// them.
 static enum sl_err check_extras(Sluice__V1__JobSpec *spec, enum spec_loss loss,
                                 struct sl_error *err)
 {

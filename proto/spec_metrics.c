@@ -116,7 +116,8 @@ static enum sl_err check_top_k(Sluice__V1__EvaluateSpec *e, bool wanted,
     return spec_range("evaluate.top_k", e->top_k, 1, 1000000, err);
 }
 
-// Needs workers that report these metrics: an older worker would report none.
+// Checks evaluate.metrics and top_k, and requires workers that report them: an
+// older worker would report none.
 enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     Sluice__V1__EvaluateSpec *e = spec->evaluate;
