@@ -9,7 +9,7 @@
 #include "client/verbs.h"
 #include "client/who.h"
 
-// Polls the job, whose pause is journalled, until the pause holds.
+// Polls the job until its pause, which is journalled, holds. SL_ETIMEDOUT.
 static enum sl_err until_it_holds(struct api *api, const struct conf *conf,
                                   Sluice__V1__JobStatus **status,
                                   struct sl_error *err)

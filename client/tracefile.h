@@ -22,6 +22,7 @@
 
 struct tracefile;
 
+// Makes an empty trace.
 enum sl_err tracefile_new(struct tracefile **out);
 void tracefile_free(struct tracefile *t); // NULL is allowed
 

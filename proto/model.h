@@ -38,7 +38,7 @@
 // 1  all else of layers
 // 2  no layer: a ring with rounds that wait for callbacks (Rates.hold)
 // 3  no layer: evaluate.metrics
-// 4  no layer: a ring whose optimizer has groups
+// 4  no layer: a ring with an optimizer that has groups
 // 5  batch_normalization's fused
 #define MODEL_EDITION 1 // that a layer or a loss of today may need
 #define MODEL_EDITION_HOLDS 2
@@ -234,6 +234,8 @@ struct model {
     uint32_t edition;   // that a program must know to compute it
 };
 
+// Makes a checked graph from `spec`. SL_EINVAL names the layer that is
+// wrong.
 enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,
                        struct sl_error *err);
 void model_free(struct model *m); // NULL is allowed

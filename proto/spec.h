@@ -29,6 +29,7 @@
 
 #define SPEC_NAME_BYTES 63 // as long as a DNS label
 
+// Checks `spec` and sets its defaults. SL_EINVAL names the field that is wrong.
 enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
 // What a new job may not be called, besides: SL_EINVAL for a name that looks
