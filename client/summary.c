@@ -453,7 +453,8 @@ static bool is_better(const job_status *s, const Sluice__V1__Evaluation *a,
                : WIRE_KNOWN(a, loss) < WIRE_KNOWN(b, loss);
 }
 
-// Adds the last evaluations to the table, and the best one if it is older.
+// Adds the last evaluations to the table; where there are more, the best one
+// before them.
 static void evaluation_rows(struct table *t, const job_status *s)
 {
     size_t n = s->n_evaluations, first = n > LAST ? n - LAST : 0, best = n;
