@@ -133,7 +133,7 @@ void doctor_certs(struct findings *f, const struct conf *conf)
     const char *dir = conf_str(conf, "certs");
 
     if (own != NULL)
-        look_at(f, own, NULL, NULL); // doctor_tls asks for its role
+        look_at(f, own, NULL, NULL); // doctor_tls checks its issuer
     if (dir != NULL)
         look_at_folder(f, dir);
 }
