@@ -118,7 +118,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
 void coord_receive(struct coord *c, uint64_t member,
                    const Sluice__V1__AttendUp *message);
 
-// Takes out a member whose stream has ended.
+// Takes out a member after its stream has ended.
 void coord_detach(struct coord *c, uint64_t member);
 
 // Does what time demands. To be called at least every heartbeat_ms / 2.

@@ -145,7 +145,7 @@ static inline enum sl_err coord_fatal(struct coord *c,
     return err->code;
 }
 
-// Checks a write to the journal: a failure, whose text is in c->err, is fatal.
+// Checks a write to the journal: a failure, with its text in c->err, is fatal.
 // Returns true if rc is SL_OK.
 static inline bool coord_wrote(struct coord *c, enum sl_err rc)
 {

@@ -96,7 +96,7 @@ static void begin(struct coord *c, struct job *job, struct group *g)
     }
 }
 
-// Forgets the blame of a place whose present member has joined a generation.
+// Forgets the blame of a place once its present member has joined a generation.
 static void absolve(struct coord *c, const struct job *job, uint64_t member)
 {
     const struct member *m = members_get(&c->members, member);

@@ -63,7 +63,7 @@ enum job_warning {
     JOB_WARNINGS,
 };
 
-// Rounds whose times are kept, as completions come several at a time.
+// Rounds with kept times, as completions come several at a time.
 #define ROUND_TIMES 8
 
 // Samples that cannot be read (bad.h).

@@ -65,7 +65,7 @@ void monitor_admits(struct coord *c, const struct member *m, struct job *job,
 void monitor_known(struct coord *c, const struct member *m,
                    const Sluice__V1__RatesTaken *message);
 
-// Says whether a reduced rate needs a new generation, whose ranks all begin
+// Says whether a reduced rate needs a new generation, so that all ranks begin
 // with it.
 bool monitor_wants_ring(const struct job *job);
 void monitor_ring_begins(struct job *job);

@@ -4,11 +4,11 @@
 //   NONE -> WANTED: a cut is made first -> HOLDS -> NONE
 //     \______________ --now _______________/
 //
-// A job whose pause holds gives no work to any worker, and its workers let go
-// of all that they have of it, without blame. Its shards stay where they are:
-// they are admitted, asked and cut as ever. A ring has its state on its workers
-// alone, and begins again from the last cut. The pause is in the journal before
-// any member is notified.
+// A job in a pause that holds gives no work to any worker, and its workers let
+// go of all that they have of it, without blame. Its shards stay where they
+// are: they are admitted, asked and cut as ever. A ring has its state on its
+// workers alone, and begins again from the last cut. The pause is in the
+// journal before any member is notified.
 //
 // (I7's job.paused is another thing: such a job is not touched at all.)
 //

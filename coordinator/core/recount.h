@@ -39,7 +39,7 @@ void recount_heard(struct coord *c, struct job *job, uint32_t shard);
 // Ends the wait for answers after RECOUNT_MS. Called once per tick.
 void recount_check(struct coord *c, struct job *job);
 
-// Ends the job with the poison w; `of` is the work whose story is told.
+// Ends the job with the poison w, and tells the story of the work `of`.
 void recount_fail(struct coord *c, struct work *w, const struct work *of);
 
 // Writes the name of the work into `out`, for people, and returns it.

@@ -82,8 +82,8 @@ static bool is_of(const struct job *job, const Sluice__V1__ResumeSource *from)
     return job->id == from->cut->job && job->uid == from->job_uid;
 }
 
-// Says whether the cut's job is one of this cluster: the number may be that of
-// another cluster's job, whose store was copied here.
+// Says whether the cut's job is one of this cluster: the number may be of a job
+// of another cluster, if its store was copied here.
 static bool is_known(const struct coord *c,
                      const Sluice__V1__ResumeSource *from)
 {

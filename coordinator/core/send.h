@@ -3,8 +3,8 @@
 //
 // Threads  the loop.
 // Memory   everything is borrowed for the length of the call.
-// Errors   none: a member whose message lacks memory counts as silent, is sent
-//          away by the next tick, and comes back.
+// Errors   none: without memory for its message a member counts as silent, is
+//          sent away by the next tick, and comes back.
 #ifndef COORDINATOR_CORE_SEND_H
 #define COORDINATOR_CORE_SEND_H
 

@@ -71,8 +71,8 @@ void shards_flush_map(struct coord *c, struct job *job, bool tick)
 
 // ---- admission
 
-// Pauses a job whose shard shows more than the journal (I7): no number of it is
-// given any more.
+// Pauses a job after its shard showed more than the journal (I7): no number of
+// it is given any more.
 static void behind(struct coord *c, const struct member *m, struct job *job,
                    const Sluice__V1__ShardHello *h, uint64_t newest)
 {

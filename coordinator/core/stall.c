@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/stall.c -- the clock of each worker's oldest lease, and
-// debts of workers whose lease was taken.
+// debts of workers after a lease was taken.
 #include "coordinator/core/stall.h"
 
 #include <stdio.h>

@@ -26,9 +26,9 @@ enum admit_verdict {
 };
 
 struct admit_case {
-    bool writing;           // a manifest of the job is being written
-    bool failed;            // the shard says it could load nothing new enough
-    uint64_t live;          // incarnation whose memory it has; 0: it loaded
+    bool writing;  // a manifest of the job is being written
+    bool failed;   // the shard says it could load nothing new enough
+    uint64_t live; // incarnation that its memory is of; 0: it loaded a file
     struct wire_tag loaded; // (0, 0): the seed
     uint64_t newest;        // incarnation in the journal; 0: never admitted
     // the shard's tag in the last cut; (0, 0): no cut exists

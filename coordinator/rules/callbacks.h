@@ -63,8 +63,8 @@ void callbacks_begin(struct callbacks *c, double rate);
 bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
                      const struct callbacks_seen *seen);
 
-// Returns the number of the cut whose parameters the job ends with; 0 stands
-// for its last cut.
+// Returns the number of the cut that the job ends with; 0 stands for its last
+// cut.
 uint64_t callbacks_restores(const struct callbacks *c,
                             const struct spec_callbacks *rule);
 

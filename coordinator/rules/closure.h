@@ -76,7 +76,7 @@ struct closure {
     uint64_t leased_ms;
     bool again;          // an attempt ended badly since it was last leased
     bool begun;          // as `again`: an attempt may have computed steps
-    uint32_t max_blamed; // distinct workers whose failure makes it poison
+    uint32_t max_blamed; // failed distinct workers that make it poison
     uint32_t there;      // independent witnesses among the workers, at least 1
     uint32_t failures;
     uint32_t drops;         // handed back in a row
@@ -156,7 +156,7 @@ void closure_advanced(struct closure *c);
 // result.
 void closure_counted(struct closure *c);
 
-// Cancels c, whose job ended. A final closure stays as it is.
+// Cancels c, as its job ended. A final closure stays as it is.
 void closure_cancel(struct closure *c);
 
 // Says whether `worker`, or another name of its certificate, is blamed.

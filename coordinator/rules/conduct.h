@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/rules/conduct.h -- does a worker do a job any good?
 //
-// One struct per worker and job. A worker whose steps are all skipped (its loss
-// or gradients are not finite), or whose attempts fail one after another, while
-// other workers get on with the same job, is excluded: that job gives it
-// nothing for a while, and twice as long each time, until a step of its counts
-// again. A worker that does as badly as all others is left alone: then the job
-// is wrong, and train.max_nonfinite or poison ends it.
+// One struct per worker and job. A worker is excluded if all of its steps are
+// skipped (its loss or gradients are not finite), or if its attempts fail one
+// after another, while other workers get on with the same job: that job gives
+// it nothing for a while, and twice as long each time, until a step of its
+// counts again. A worker that does as badly as all others is left alone: then
+// the job is wrong, and train.max_nonfinite or poison ends it.
 //
 // A worker that says that the job is wrong, as its numbers are not finite, is
 // not believed if it is alone with that (conduct_alone). A worker that never

@@ -144,7 +144,7 @@ struct cut_wish {
     uint64_t steps, after;
 };
 
-// Returns the one wish whose cut grants both a and b.
+// Returns a wish that is granted only by cuts that grant both a and b.
 struct cut_wish cut_wish_both(struct cut_wish a, struct cut_wish b);
 
 // Says whether cut `n` with `steps` grants the wish; a `complete` cut, with all

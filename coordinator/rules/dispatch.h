@@ -37,8 +37,8 @@
 #define DISPATCH_ROUNDS_MS 64
 #define DISPATCH_ROUNDS_MOST (DISPATCH_LEASES_MOST - 1) // behind the open one
 
-// Returns how many leases a worker may hold whose leases take lease_ms each, so
-// that they last ahead_ms.
+// Returns how many leases, of lease_ms each, a worker may hold so that they
+// last ahead_ms.
 uint32_t dispatch_most(double lease_ms, double ahead_ms);
 
 // Returns how many closures may be issued beyond the lowest watermark (C5).
@@ -50,9 +50,9 @@ uint32_t dispatch_most(double lease_ms, double ahead_ms);
 uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
                          uint64_t most);
 
-// Returns by how many leases the jobs of a worker, whose leases take lease_ms
-// each, may be ahead of a job that another worker has: few leases if they are
-// long, which are worth opening a job anew.
+// Returns by how many leases, of lease_ms each, the jobs of a worker may be
+// ahead of a job that another worker has: few if the leases are long, which are
+// worth opening a job anew.
 #define DISPATCH_APART_MOST 64
 #define DISPATCH_APART_MS 2000
 uint32_t dispatch_apart(double lease_ms);

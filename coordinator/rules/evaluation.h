@@ -95,7 +95,7 @@ struct evaluation {
     // below low: all have results; from next on: none is made
     uint64_t low, next;
     uint32_t max_blamed;
-    uint32_t metrics;    // metrics (bits) whose sums a range has to report
+    uint32_t metrics;    // metrics (bits) that ranges have to report sums of
     struct map made;     // range (low <= it < next) -> its struct range, owned
     struct list waiting; // ranges that are not leased, in the order of offers
     struct meter_sums sums; // sums of all ranges, without the loss
@@ -122,7 +122,8 @@ struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
 // offered yet, or does not exist.
 struct work *evaluation_range(const struct evaluation *e, uint64_t range);
 
-// Keeps a range whose lease ended for the next offer; frees one that is DONE.
+// Keeps a range for the next offer after its lease ended; frees one that is
+// DONE.
 void evaluation_settle(struct evaluation *e, struct work *w);
 
 // Calls `fn` for each range that is leased; it may end that lease.

@@ -48,8 +48,8 @@ void groups_leave(struct groups *g, uint64_t place, uint64_t member);
 // Returns the group that `place` is in; NULL if it does not exist.
 struct group *groups_at(const struct groups *g, uint64_t place);
 
-// Returns a running group whose members all have space in another running one,
-// which is no smaller: its members had better move there. NULL: no group is
+// Returns a running group with members that all have space in another running
+// one, which is no smaller: they had better move there. NULL: no group is
 // spare.
 struct group *groups_spare(const struct groups *g);
 

@@ -220,7 +220,7 @@ bool member_seen(struct member *m, uint64_t now_ms);
 // Drains m at an admin's wish, or ends that.
 void member_drain(struct member *m, bool drained);
 
-// Marks m as lost, whose stream has ended.
+// Marks m as lost, since its stream has ended.
 void member_lost(struct member *m);
 
 // Returns the state that m's silence makes of it: READY (or DRAINING), SUSPECT

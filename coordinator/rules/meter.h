@@ -18,7 +18,7 @@
 
 #define METER_POINTS 12     // points of the rate's window,
 #define METER_EVERY_MS 1000 // their least distance
-#define METER_EPOCHS 4      // epochs whose losses are remembered
+#define METER_EPOCHS 4      // epochs with remembered losses
 
 // Sums over steps, as StepMetrics has them: samples, correct and loss_sum are
 // of steps that were applied.

@@ -384,9 +384,8 @@ static uint32_t accusers(const struct ring *r, uint64_t member)
     return count;
 }
 
-// Ranks that cannot reach a member say so one after the other, and a rank whose
-// own network is broken accuses another one too. Among equals the last one
-// goes.
+// Ranks that cannot reach a member say so one after the other, and a rank with
+// a broken network accuses another one too. Among equals the last one goes.
 uint64_t ring_accused(const struct ring *r, uint64_t now_ms)
 {
     uint32_t most = 0;

@@ -126,7 +126,7 @@ enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation);
 // Says whether a new generation is to be opened now.
 bool ring_due(const struct ring *r, uint64_t now_ms);
 
-// Opens the next generation, whose number is in the journal (R1), with all
+// Opens the next generation, with a number that is in the journal (R1) and all
 // ranks as its members.
 void ring_open(struct ring *r, uint64_t generation);
 
