@@ -478,9 +478,13 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
     // hello follows when it is loaded.
     if (h->state != HOSTED_LOADED && h->state != HOSTED_ADMITTED)
         return;
-    // I1: a loaded shard gets a newer incarnation than it had.
+    // I1: a loaded memory gets a newer incarnation than its file's, and than
+    // any that this process had for the shard. A late renewal of a memory that
+    // was dropped names the latter: taken, it would be credited with the counts
+    // of the lost memory.
     if (h->state == HOSTED_LOADED &&
-        m->incarnation <= h->shard->from.incarnation) {
+        (m->incarnation <= h->shard->from.incarnation ||
+         m->incarnation <= h->bore)) {
         LOG(ERROR, "admission refused: not a new incarnation (I1)",
             HOLD_PAIRS " incarnation=%" PRIu64, HOLD_VALUES(h), m->incarnation);
         return;
@@ -489,6 +493,8 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
             "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " term=%" PRIu64,
             m->job, m->shard, m->incarnation, m->term);
     shard_admit(h->shard, m->incarnation);
+    if (m->incarnation > h->bore)
+        h->bore = m->incarnation;
     if (h->state == HOSTED_ADMITTED)
         return;
     LOG(INFO, "shard admitted",

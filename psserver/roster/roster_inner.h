@@ -42,7 +42,9 @@ struct hosted {
     struct wire_tag at_least;    // oldest snapshot that will do (K7)
     char *folder;                // folder of its snapshots; owned
     struct shard *shard;         // LOADED, ADMITTED: a reference
-    struct sl_error failure;     // reason for FAILED, or for LOADING once more
+    // the highest incarnation that a memory of this shard had in this process
+    uint64_t bore;
+    struct sl_error failure; // reason for FAILED, or for LOADING once more
     uint64_t failed_ms;
     unsigned pins;           // jobs on the pool that use it
     bool gone;               // out of the roster; the last pin frees it

@@ -40,6 +40,7 @@ NOT_HERE = {
     "hang_call": "is made in the RPC layer",
     "lose_slots": "plain SGD has no slots",
     "rule_I1_same": "a second lock: the coordinator never gives such a number",
+    "rule_I1_late": "takes three hellos of one shard that wait for the coordinator",
     "rule_I4": "a second lock: attempts only rise in a term",
     "rule_I4_adopts": "is made in worker/sync_ps*.c",
     "rule_I6": "a job keeps its incarnation here",

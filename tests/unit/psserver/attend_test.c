@@ -309,6 +309,34 @@ TEST(attend, a_refused_shard_drops_its_memory_and_loads)
     stage_close(&stage);
 }
 
+// The renewal was sent for the memory that was dropped since: what was loaded
+// in its place holds less than that one had counted.
+TEST(attend, I1_a_late_renewal_is_not_of_the_memory_loaded_since)
+{
+    struct wire_push_reply reply;
+    struct wire_push push;
+    struct kit k;
+
+    kit_init(&k);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
+    T_STR(stage_snapshot(&stage, 1, 1)->failure, "");
+    stage_admit(&stage, 1, 4);
+    push_one(&stage, 4, 0, 1, 1, WIRE_PUSH_COUNTED);
+    refuse(&stage);
+    T_EQ(stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
+             ->shard_hello->loaded->incarnation,
+         1);
+    stage_admit(&stage, 1, 4);
+    T_HAS(stage_snapshot(&stage, 1, 2)->failure, "not admitted");
+    stage_admit(&stage, 1, 5);
+    push = kit_push(0, 2, NULL);
+    STAGE_UNTIL(&stage, stage_push(&stage, WIRE_PUSH, &push, &reply) == SL_OK);
+    T_EQ(reply.incarnation, 5);
+    stage_close(&stage);
+}
+
 // Two hellos of the old memory were on their way: the second refusal finds what
 // the first had loaded, whose own hello the coordinator may be answering now. A
 // third memory would be admitted for what the second had counted. (sim.life,
