@@ -254,8 +254,8 @@ static enum sl_err close_on(void *arg, uint64_t job, uint64_t uid,
     return SL_OK;
 }
 
-// The journal knows by now whom its shards lay on; one that cannot be read may
-// have lain on anybody.
+// The journal knows by now which psservers its shards lay on; a job that cannot
+// be read may have lain on any.
 static void notify_deleted(struct coord *c, struct job *job)
 {
     list_for(n, &c->members.all)

@@ -36,7 +36,7 @@ enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,
 // Ends the drain of a name, if there is one.
 void drains_clear(struct coord *c, enum member_role role, const char *name);
 
-// Appends by whom and why m was drained, for people; nothing if it is not.
+// Appends which caller drained m, and why, for people; nothing if it is not.
 void drains_reason(const struct coord *c, const struct member *m,
                    struct buf *out);
 

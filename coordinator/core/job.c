@@ -16,7 +16,8 @@
 // RUNNING    closures are issued while every shard is served.
 // FINISHING  all evidence is full; it waits for the cut that holds it.
 //            Workers stay leasable.
-// Ended states are final, and in the journal before anybody is notified (E2).
+// Ended states are final, and in the journal before any member is notified
+// (E2).
 #include "coordinator/core/job.h"
 
 #include <assert.h>

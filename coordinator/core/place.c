@@ -388,7 +388,7 @@ static void ask(struct coord *c, struct job *job, uint32_t *looks)
 
         --*looks;
         if (m == NULL || s->asked == m->id)
-            continue; // it is asked when it comes, or was
+            continue; // asked already, or to be asked at its attach
         c->places--;
         send_place(c, m, job, i);
     }

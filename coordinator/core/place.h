@@ -27,10 +27,11 @@ void place_job(struct coord *c, struct job *job);
 // take, as far as this turn goes.
 void place_member(struct coord *c, struct member *m);
 
-// One is back: the same for shards that it was not asked to take meanwhile.
+// Asks psservers that are heard of again for the shards that they were not
+// asked to take meanwhile.
 void place_look(struct coord *c);
 
-// A job goes on: the same for its shards that nobody has.
+// Asks for the shards of a job that goes on and that no psserver serves.
 void place_missing(struct coord *c, struct job *job);
 
 // Notes since when a psserver is there, after one has come or gone.

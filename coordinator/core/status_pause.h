@@ -10,7 +10,7 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Writes by whom and why the job is paused or is to be; else returns false.
+// Writes which caller pauses the job, and why; else returns false.
 bool status_pause_reason(const struct job *job, char *out, size_t size);
 
 bool status_pause(const struct coord *c, const struct job *job,

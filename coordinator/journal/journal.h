@@ -250,7 +250,7 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
 // Forgets the job and all that belongs to it; leaves a row per psserver that
 // has to be notified, and the folder of its manifests. The rows of its shards,
 // cuts, evaluations and blames, of which there may be many, are left to
-// journal_sweep: they are nobody's.
+// journal_sweep: no job reads them.
 enum sl_err journal_job_delete(struct journal *j, uint64_t id,
                                struct sl_error *err);
 

@@ -257,7 +257,7 @@ static enum sl_err open_weights(const struct snap_from *from, const char *named,
     return rc;
 }
 
-// What is not the file that was submitted may be anybody's.
+// What is not the file that was submitted may be another user's.
 static enum sl_err keep_secret(const struct snap_from *from, enum sl_err rc,
                                struct sl_error *err)
 {
