@@ -365,6 +365,7 @@ def nobody_fences_what_it_was_not_leased():
                 incarnation=shard.incarnation, token=opened.token, **said), timeout=20).refused.why
 
         with Member(c, "evil", who="worker-evil", external=True) as evil:
+            evil.beat()  # a job is placed a second after its psserver came
             lease, opened, shard = evil.wait_lease()
             shards = c.calls(PS_CALLS.ShardsStub, "worker-evil", shard.address)
             check(lease.HasField("proof"), "a lease without a proof", lease)

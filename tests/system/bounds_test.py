@@ -249,8 +249,8 @@ def the_largest_numbers_cost_nothing():
         jobs = c.calls(JOBS_CALLS.JobsStub)
         played = c.submit(external_job(samples=4096))
         with Member(c, "m-0", who="worker-m-0", external=True) as member:
-            lease, opened, shard = member.wait_lease()
             member.beat()
+            lease, opened, shard = member.wait_lease()
             before = resident(c)
             known = known_of(member, lease.job)
             known |= {"closure": lease.closure, "term": lease.attempt.term,
