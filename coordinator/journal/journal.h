@@ -459,7 +459,8 @@ enum sl_err journal_each_blame(struct journal *j, uint64_t job,
                                journal_blame_fn fn, void *arg,
                                struct sl_error *err);
 
-// Walks the deleted jobs of one psserver.
+// Walk the deleted jobs that one psserver still has, and the psservers that
+// still have one deleted job.
 enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
                                  journal_deleted_fn fn, void *arg,
                                  struct sl_error *err);

@@ -427,30 +427,40 @@ enum sl_err journal_each_shard(struct journal *j, uint64_t job,
     return journal_walked(s, rc);
 }
 
+// Walks the rows of `s`: job, uid, psserver. NULL: the statement failed.
+static enum sl_err walk_deleted(struct journal *j, sqlite3_stmt *s,
+                                journal_deleted_fn fn, void *arg,
+                                struct sl_error *err)
+{
+    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+
+    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
+        rc = fn(arg, journal_u64(s, 0), journal_u64(s, 1), journal_text(s, 2),
+                err);
+    return journal_walked(s, rc);
+}
+
 enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
                                  journal_deleted_fn fn, void *arg,
                                  struct sl_error *err)
 {
-    sqlite3_stmt *s = journal_walk(
-        j, err, "SELECT job, uid FROM deleted WHERE psserver = ?1 ORDER BY job",
-        JOURNAL_VALUES(TEXT(journal_or_null(psserver))));
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
-
-    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
-        rc = fn(arg, journal_u64(s, 0), journal_u64(s, 1), psserver, err);
-    return journal_walked(s, rc);
+    return walk_deleted(
+        j,
+        journal_walk(j, err,
+                     "SELECT job, uid, psserver FROM deleted"
+                     " WHERE psserver = ?1 ORDER BY job",
+                     JOURNAL_VALUES(TEXT(journal_or_null(psserver)))),
+        fn, arg, err);
 }
 
 enum sl_err journal_each_deleted_of(struct journal *j, uint64_t job,
                                     journal_deleted_fn fn, void *arg,
                                     struct sl_error *err)
 {
-    sqlite3_stmt *s =
-        journal_walk(j, err, "SELECT uid, psserver FROM deleted WHERE job = ?1",
-                     JOURNAL_VALUES(U64(job)));
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
-
-    while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
-        rc = fn(arg, job, journal_u64(s, 0), journal_text(s, 1), err);
-    return journal_walked(s, rc);
+    return walk_deleted(j,
+                        journal_walk(j, err,
+                                     "SELECT job, uid, psserver FROM deleted"
+                                     " WHERE job = ?1",
+                                     JOURNAL_VALUES(U64(job))),
+                        fn, arg, err);
 }

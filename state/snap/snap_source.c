@@ -257,7 +257,8 @@ static enum sl_err open_weights(const struct snap_from *from, const char *named,
     return rc;
 }
 
-// What is not the file that was submitted may be another user's.
+// Moves the error into the log's, since a file other than the submitted one may
+// belong to another user; the job's error does not tell of it.
 static enum sl_err keep_secret(const struct snap_from *from, enum sl_err rc,
                                struct sl_error *err)
 {

@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comments of the product name what they speak of.
 
-    python3 tests/house/prose.py [--worst N] [--table]
+    python3 tests/house/prose.py [--worst N]
 
 A comment of five words or more that consists of function words (it, that, which,
 of, so, one ...) for three quarters names nothing; code that strangers read well
-has 0.0 to 0.3 % of those. *who, nobody, whose* are for people: daemons, threads and files
-are named. Per folder, MOST % of such comments and PERSONS such words per 1,000
-are allowed; LATER holds folders that are not there yet, each with the figures
-that it may not exceed. A row that a folder no longer needs fails as well, so the
-table shrinks. --worst prints comments to mend, --table the rows of LATER as they
-would be now. Exits 1 where something is over its limit; run by ctest.
+has 0.0 to 0.3 % of those. *who, nobody, whose* are for people: daemons, threads
+and files are named. Per folder, MOST % of such comments and PERSONS such words
+per 1,000 are allowed, or one. --worst prints comments to mend. Exits 1 where
+a folder has more; run by ctest.
 """
 import argparse
 import re
@@ -35,8 +33,6 @@ behind more most less least many much few several enough own far near how why
 well very else""".split())
 OF_PEOPLE = {"who", "whom", "whoever", "whose", "nobody", "somebody", "anybody",
              "everybody"}
-LATER = {
-}
 
 
 def comments(text):
@@ -80,57 +76,26 @@ def measure(names):
     return sorted(found, reverse=True), folders
 
 
-def figures(row):
-    return 100 * row[1] / max(1, row[0]), 1000 * row[2] / max(1, row[3])
-
-
-def holds(row):
-    """Returns True if a folder needs no row of LATER. One such word, or one such
-    comment, of a small folder is no reason for a row."""
-    share, persons = figures(row)
-    return ((share <= MOST or row[1] <= 1) and
-            (persons <= PERSONS or row[2] <= 1))
-
-
-def up(value):
-    return int(value * 10 + 0.999) / 10
-
-
 def wrong(folder, row):
-    share, persons = figures(row)
-    if folder not in LATER:
-        return None if holds(row) else (
-            f"{folder}: {share:.1f} % of its comments name nothing (at most {MOST}), "
+    """Returns what is wrong with a folder, or None."""
+    share, persons = 100 * row[1] / max(1, row[0]), 1000 * row[2] / max(1, row[3])
+    if (share <= MOST or row[1] <= 1) and (persons <= PERSONS or row[2] <= 1):
+        return None
+    return (f"{folder}: {share:.1f} % of its comments name nothing (at most {MOST}), "
             f"{persons:.1f} words of people per 1,000 (at most {PERSONS})")
-    if holds(row):
-        return f"{folder} is as it should be: remove its row of LATER"
-    most, people = LATER[folder]
-    if share > most or persons > people:
-        return (f"{folder}: {share:.1f} % name nothing (at most {most}), "
-                f"{persons:.1f} words of people per 1,000 (at most {people})")
-    return None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--worst", type=int, default=0, metavar="N")
-    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     names = tracked(*(f"{room}/*.{end}" for room in MAY
                       for end in ("c", "h", "cu", "cuh")))
     listed, folders = measure(names)
     for _, text in listed[:options.worst]:
         print(text)
-    if options.table:
-        for folder, row in sorted(folders.items()):
-            if not holds(row):
-                share, persons = figures(row)
-                print(f'    "{folder}": ({up(share)}, {up(persons)}),')
-        return 0
     found = [text for folder, row in sorted(folders.items())
              if (text := wrong(folder, row))]
-    found += [f"{folder}: no such folder; remove its row of LATER"
-              for folder in LATER if folder not in folders]
     print("\n".join(found) if found else
           f"{sum(row[0] for row in folders.values())} comments name what they speak of")
     return 1 if found or not folders else 0

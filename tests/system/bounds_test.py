@@ -98,33 +98,25 @@ def answers(call, request):
         return None
 
 
-class Costs:
-    """What a daemon's loop, which is its first thread, has computed, and how large
-    the daemon is, since the last look. Processor time, so that a busy machine
-    makes no difference."""
-
-    def __init__(self, process):
-        self.process = process
-        self.root = pathlib.Path(f"/proc/{process.pid}")
-        self.look()
-
-    def look(self):
-        """Returns the seconds computed, the seconds passed, and the bytes grown."""
-        ran = int((self.root / f"task/{self.process.pid}/schedstat").read_text().split()[0])
-        size = int((self.root / "statm").read_text().split()[1]) * 4096
-        now = time.monotonic()
-        was = getattr(self, "was", (ran, now, size))
-        self.was = (ran, now, size)
-        return (ran - was[0]) / 1e9, now - was[1], size - was[2]
+LOOKS = {}  # by process: what the last look saw
 
 
-COSTS = {}  # by process
+def look(process):
+    """Returns, since the last look, the seconds that a daemon's loop computed,
+    which is its first thread, the seconds that passed, and the bytes that it
+    grew. Processor time, so that a busy machine makes no difference."""
+    root = pathlib.Path(f"/proc/{process.pid}")
+    now = (int((root / f"task/{process.pid}/schedstat").read_text().split()[0]) / 1e9,
+           time.monotonic(), int((root / "statm").read_text().split()[1]) * 4096)
+    was = LOOKS.get(process.pid, now)
+    LOOKS[process.pid] = now
+    return [after - before for before, after in zip(was, now)]
 
 
 def alive(c, said):
     for name, process in c.processes.items():
         check(process.poll() is None, f"{name} ended with {process.poll()}", said)
-        computed, passed, grew = COSTS.setdefault(process.pid, Costs(process)).look()
+        computed, passed, grew = look(process)
         check(computed < TURN_S + BESIDE * passed,
               f"the loop of {name} computed for {computed:.3f} s", said)
         # Other daemons compute and write snapshots for the honest job meanwhile.
