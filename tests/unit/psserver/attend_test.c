@@ -323,7 +323,11 @@ TEST(attend, I1_a_late_renewal_is_not_of_the_memory_loaded_since)
     push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
     T_STR(stage_snapshot(&stage, 1, 1)->failure, "");
     stage_admit(&stage, 1, 4);
-    push_one(&stage, 4, 0, 1, 1, WIRE_PUSH_COUNTED);
+    push = kit_push(0, 1, NULL);
+    push.incarnation = 4;
+    // The renewal comes on another connection.
+    STAGE_UNTIL(&stage, stage_push(&stage, WIRE_PUSH, &push, &reply) == SL_OK &&
+                            reply.result == WIRE_PUSH_COUNTED);
     refuse(&stage);
     T_EQ(stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
              ->shard_hello->loaded->incarnation,
