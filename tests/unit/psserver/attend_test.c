@@ -333,7 +333,7 @@ TEST(attend, I1_a_late_renewal_is_not_of_the_memory_loaded_since)
              ->shard_hello->loaded->incarnation,
          1);
     stage_admit(&stage, 1, 4);
-    T_HAS(stage_snapshot(&stage, 1, 2)->failure, "not admitted");
+    T_HAS(stage_snapshot(&stage, 4, 2)->failure, "not admitted");
     stage_admit(&stage, 1, 5);
     push = kit_push(0, 2, NULL);
     STAGE_UNTIL(&stage, stage_push(&stage, WIRE_PUSH, &push, &reply) == SL_OK);
