@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/map.h"
+#include "common/base/mem.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/pause.h"
@@ -62,34 +64,42 @@ void memory_vanished(struct buf *out, const struct work *w)
 
 // ---- what shards need
 
-// What a psserver needs of a job's shards at least.
+// What a psserver needs at least: of one job, and of all but those held.
 struct need {
+    const struct member *m;
+    uint64_t look;           // number of the look that set what follows
     struct job_shard *first; // the first of the job's shards there; NULL: none
     uint32_t shards;
     uint64_t bytes; // all kept bytes, and the copy of one shard for a snapshot
+    uint64_t copy;  // that copy
+    uint64_t all;
 };
 
-static struct need need_of(const struct job *job, const char *psserver)
+static void need_add(struct need *need, const struct job *job,
+                     struct job_shard *s)
 {
     unsigned vectors = 1 + spec_optimizer_slots(job->spec->optimizer);
-    uint64_t kept = spec_kept_vectors(job->spec);
+    uint64_t vector = s->elements * sizeof(float);
+
+    if (need->first == NULL)
+        need->first = s;
+    need->shards++;
+    need->bytes += vector * spec_kept_vectors(job->spec);
+    if (vector * vectors > need->copy) {
+        need->bytes += vector * vectors - need->copy;
+        need->copy = vector * vectors;
+    }
+}
+
+// Returns what one psserver needs of the job.
+static struct need need_of(const struct job *job, const char *psserver)
+{
     struct need need = {.first = NULL};
-    uint64_t largest = 0;
 
     for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
-        struct job_shard *s = &job->shard[i];
-        uint64_t vector = s->elements * sizeof(float);
-
-        if (strcmp(s->psserver, psserver) != 0)
-            continue;
-        if (need.first == NULL)
-            need.first = s;
-        need.shards++;
-        need.bytes += vector * kept;
-        if (vector * vectors > largest)
-            largest = vector * vectors;
+        if (strcmp(job->shard[i].psserver, psserver) == 0)
+            need_add(&need, job, &job->shard[i]);
     }
-    need.bytes += largest;
     return need;
 }
 
@@ -99,63 +109,131 @@ bool memory_holds(const struct job *job)
            strcmp(job->pause.row.who, PAUSE_BY_US) == 0;
 }
 
-// Returns the bytes that the psserver needs for all jobs but those held.
-static uint64_t need_of_all(const struct coord *c, const struct member *m)
+// What each attached psserver needs. Each shard is looked at a few times,
+// however many psservers and jobs there are.
+struct needs {
+    struct strmap by_name; // of struct need, in `list`
+    struct need *list;
+    uint64_t looks;
+};
+
+// Returns the need that the shard adds to; NULL: its psserver is not attached.
+static struct need *needs_get(const struct needs *ns, const struct job_shard *s)
 {
-    uint64_t bytes = 0;
-
-    list_for(n, &c->jobs.active)
-    {
-        const struct job *job = list_entry(n, struct job, on_active);
-
-        if (!memory_holds(job))
-            bytes += need_of(job, m->name).bytes;
-    }
-    return bytes;
+    return strmap_get(&ns->by_name, s->psserver);
 }
 
-// Writes why the psserver's memory is too small for the job; returns false if
-// the job has no shard there, or they fit.
-static bool too_little(struct coord *c, const struct job *job,
-                       const struct member *m, char *out, size_t size)
+// Sets what each psserver needs of the job.
+static void needs_look(struct needs *ns, struct job *job)
 {
-    struct need need = need_of(job, m->name);
-    uint64_t all = need_of_all(c, m);
+    ns->looks++;
+    for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
+        struct need *need = needs_get(ns, &job->shard[i]);
+
+        if (need == NULL)
+            continue;
+        if (need->look != ns->looks)
+            *need = (struct need){
+                .m = need->m, .look = ns->looks, .all = need->all};
+        need_add(need, job, &job->shard[i]);
+    }
+}
+
+// Returns the psserver's need if the shard is the first of its job there, or
+// NULL; needs_look has looked at the job.
+static struct need *needs_first(const struct needs *ns,
+                                const struct job_shard *s)
+{
+    struct need *need = needs_get(ns, s);
+
+    return need != NULL && need->first == s ? need : NULL;
+}
+
+static void needs_release(struct needs *ns)
+{
+    strmap_release(&ns->by_name);
+    sl_free(ns->list);
+}
+
+// Sums what the psservers need of all jobs. Returns false without memory.
+static bool needs_init(struct needs *ns, const struct coord *c)
+{
+    size_t count = 0;
+    enum sl_err rc = SL_OK;
+
+    *ns = (struct needs){
+        .list = sl_calloc(c->members.psservers, sizeof(*ns->list))};
+    strmap_init(&ns->by_name);
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        if (m->role != MEMBER_PSSERVER || ns->list == NULL || rc != SL_OK)
+            continue;
+        ns->list[count].m = m;
+        rc = strmap_put(&ns->by_name, m->name, &ns->list[count++]);
+    }
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        if (memory_holds(job) || job->allreduce)
+            continue;
+        needs_look(ns, job);
+        for (uint32_t i = 0; i < job->shards; i++) {
+            struct need *need = needs_first(ns, &job->shard[i]);
+
+            if (need != NULL)
+                need->all += need->bytes;
+        }
+    }
+    if (rc == SL_OK && ns->list != NULL)
+        return true;
+    needs_release(ns);
+    return false;
+}
+
+// Writes why the psserver's memory is too small for the job that was looked at;
+// returns false if they fit.
+static bool too_little(const struct job *job, const struct need *need,
+                       char *out, size_t size)
+{
+    const struct member *m = need->m;
+    uint64_t all = need->all;
     char others[80] = "";
 
     if (memory_holds(job)) // a held job counts here as well
-        all += need.bytes;
-    if (need.first == NULL || m->memory_bytes == 0 || all <= m->memory_bytes)
+        all += need->bytes;
+    if (m->memory_bytes == 0 || all <= m->memory_bytes)
         return false;
-    if (all > need.bytes)
+    if (all > need->bytes)
         snprintf(others, sizeof(others), ", and %llu MiB for other jobs",
-                 (ull)mib(all - need.bytes));
+                 (ull)mib(all - need->bytes));
     snprintf(out, size,
              "psserver %.60s needs at least %llu MiB for its %u shards of this "
              "job (values, %u optimizer slots, a copy for snapshots)%s, and "
              "may use %llu MiB: the kernel will kill it; give it more memory, "
              "or submit the job anew with more psservers",
-             m->name, (ull)mib(need.bytes), need.shards,
+             m->name, (ull)mib(need->bytes), need->shards,
              spec_optimizer_slots(job->spec->optimizer), others,
              (ull)m->memory_bytes >> 20);
     return true;
 }
 
 // Warns of the first psserver with too little memory, or removes the warning.
-static void judge(struct coord *c, struct job *job)
+static void judge(struct coord *c, struct needs *ns, struct job *job)
 {
     char text[400];
 
-    list_for(n, &c->members.all)
-    {
-        const struct member *m = list_entry(n, struct member, node);
+    needs_look(ns, job);
+    for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
+        const struct need *need = needs_first(ns, &job->shard[i]);
         const char *said = job->warnings[JOB_WARN_MEMORY];
 
-        if (m->role != MEMBER_PSSERVER ||
-            !too_little(c, job, m, text, sizeof(text)))
+        if (need == NULL || !too_little(job, need, text, sizeof(text)))
             continue;
         if (said == NULL || strcmp(said, text) != 0)
-            happened_job(c, EVENT_MEMORY_SHORT, job, m, "%s", text);
+            happened_job(c, EVENT_MEMORY_SHORT, job, need->m, "%s", text);
         jobs_warn(job, JOB_WARN_MEMORY, "%s", text);
         return;
     }
@@ -164,15 +242,20 @@ static void judge(struct coord *c, struct job *job)
 
 void memory_placed(struct coord *c, struct job *job)
 {
-    list_for(n, &c->members.all)
-    {
-        const struct member *m = list_entry(n, struct member, node);
-        struct job_shard *s = need_of(job, m->name).first;
+    struct needs ns;
 
-        if (m->role == MEMBER_PSSERVER && s != NULL)
-            s->losses = (struct job_losses){.process = m->process};
+    if (!needs_init(&ns, c))
+        return; // nothing is said of it
+    needs_look(&ns, job);
+    for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
+        const struct need *need = needs_first(&ns, &job->shard[i]);
+
+        if (need != NULL)
+            need->first->losses =
+                (struct job_losses){.process = need->m->process};
     }
-    judge(c, job);
+    judge(c, &ns, job);
+    needs_release(&ns);
 }
 
 // ---- losses
@@ -229,6 +312,21 @@ static void hold(struct coord *c, struct job *job, const struct member *m,
                  why);
 }
 
+// Returns the bytes that the psserver needs for all jobs but those held.
+static uint64_t need_of_all(const struct coord *c, const struct member *m)
+{
+    uint64_t bytes = 0;
+
+    list_for(n, &c->jobs.active)
+    {
+        const struct job *job = list_entry(n, struct job, on_active);
+
+        if (!memory_holds(job))
+            bytes += need_of(job, m->name).bytes;
+    }
+    return bytes;
+}
+
 // Returns the job that needs most of the psserver, among those that may be why
 // it was lost; NULL if there is none.
 static struct job *count_losses(struct coord *c, const struct member *m,
@@ -257,6 +355,27 @@ static struct job *count_losses(struct coord *c, const struct member *m,
     return worst;
 }
 
+// Looks at the jobs with shards on the psserver anew; `forgets` their losses.
+static void judge_all(struct coord *c, const struct member *m, bool forgets)
+{
+    struct needs ns;
+
+    if (!needs_init(&ns, c))
+        return; // nothing is said of it
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+        struct job_shard *s = need_of(job, m->name).first;
+
+        if (s == NULL || c->dead)
+            continue;
+        if (forgets)
+            forget(s);
+        judge(c, &ns, job);
+    }
+    needs_release(&ns);
+}
+
 void memory_came(struct coord *c, const struct member *m)
 {
     uint64_t all = need_of_all(c, m);
@@ -265,19 +384,9 @@ void memory_came(struct coord *c, const struct member *m)
     if (worst != NULL && m->memory_bytes > 0 &&
         all > m->memory_bytes / GOOD_PART)
         hold(c, worst, m, all);
-    list_for(n, &c->jobs.active)
-    {
-        struct job *job = list_entry(n, struct job, on_active);
-        struct job_shard *s = need_of(job, m->name).first;
-
-        if (c->dead)
-            return;
-        if (s == NULL)
-            continue;
-        if (worst != NULL)
-            forget(s); // without that job the losses mean something else
-        judge(c, job);
-    }
+    // Without that job the losses mean something else.
+    if (!c->dead)
+        judge_all(c, m, worst != NULL);
 }
 
 void memory_left(struct coord *c, const struct member *m)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/buf.h"
+#include "common/base/map.h"
 #include "common/base/mem.h"
 #include "common/base/num.h"
 #include "common/plan/part.h"
@@ -35,18 +36,29 @@ struct candidate {
     uint64_t shards; // its shards of all jobs that have not ended
 };
 
-static uint64_t shards_of(struct coord *c, const char *psserver)
+// Counts the shards that lie on each candidate; each shard is looked at once.
+static enum sl_err count_shards(struct coord *c, struct candidate *list,
+                                uint32_t count)
 {
-    uint64_t count = 0;
+    struct strmap by_name;
+    enum sl_err rc = SL_OK;
 
+    strmap_init(&by_name);
+    for (uint32_t i = 0; rc == SL_OK && i < count; i++)
+        rc = strmap_put(&by_name, list[i].member->name, &list[i]);
     list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        for (uint32_t i = 0; i < job->shards; i++)
-            count += strcmp(job->shard[i].psserver, psserver) == 0;
+        for (uint32_t i = 0; i < job->shards; i++) {
+            struct candidate *on = strmap_get(&by_name, job->shard[i].psserver);
+
+            if (on != NULL)
+                on->shards++;
+        }
     }
-    return count;
+    strmap_release(&by_name);
+    return rc;
 }
 
 static int emptier(const void *a, const void *b)
@@ -74,7 +86,11 @@ static enum sl_err candidates(struct coord *c, uint32_t limit,
         struct member *m = list_entry(node, struct member, node);
 
         if (m->role == MEMBER_PSSERVER && m->state == MEMBER_READY)
-            list[n++] = (struct candidate){m, shards_of(c, m->name)};
+            list[n++] = (struct candidate){.member = m};
+    }
+    if (count_shards(c, list, n) != SL_OK) {
+        sl_free(list);
+        return SL_ENOMEM;
     }
     qsort(list, n, sizeof(*list), emptier);
     *out = list;
