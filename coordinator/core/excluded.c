@@ -6,6 +6,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 
 struct conduct *excluded_conduct(struct member *m, const struct job *job)
@@ -124,17 +125,18 @@ static void add_debt(const struct member *m, struct buf *out)
 void excluded_reason(const struct coord *c, const struct member *m,
                      struct buf *out)
 {
-    uint64_t now = coord_now(c);
+    uint64_t now = coord_now(c), id;
+    size_t at = 0;
+    void *noted;
 
     add_debt(m, out);
     if ((m->draining || m->state == MEMBER_LOST) && m->why != NULL)
         (void)buf_appendf(out, "%s%s", out->len > 0 ? "; " : "", m->why);
-    list_for(n, &c->jobs.active)
-    {
-        struct job *job = list_entry(n, struct job, on_active);
-        const struct conduct *conduct = map_get(&m->conduct, job->id);
+    while (map_next(&m->conduct, &at, &id, &noted)) {
+        const struct conduct *conduct = noted;
+        const struct job *job = jobs_get(c, id);
 
-        if (conduct != NULL && conduct_excluded(conduct, now))
+        if (job != NULL && !job_ended(job) && conduct_excluded(conduct, now))
             (void)buf_appendf(out, "%sput aside for %s, %llu s more: %s",
                               out->len > 0 ? "; " : "", job->id_text,
                               (ull)(conduct->until_ms - now + 999) / 1000,

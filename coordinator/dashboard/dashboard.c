@@ -131,6 +131,6 @@ void dashboard_close(struct dashboard *d)
     tls_files_close(d->files);
     d->files = NULL;
     track_release(&d->pace);
-    buf_release(&d->map);
+    lists_forget_cluster(d);
     news_release(&d->news);
 }

@@ -47,8 +47,9 @@ struct dashboard {
     struct loop_timer *look;
     struct list viewers; // streams of events
     struct track pace;   // struct pace_point, a second apart
-    struct buf map; // the last answer to /api/v1/map, for requests soon after
-    uint64_t map_us;
+    // The last list of members, for requests soon after; NULL: none.
+    Sluice__V1__ClusterReply *cluster;
+    uint64_t cluster_us;
     struct news news;
     // Certificates that tokens are checked by; NULL: the dashboard only reads.
     struct tls_files *files;

@@ -13,7 +13,9 @@
 #include "coordinator/dashboard/dashboard.h"
 #include "coordinator/service/status.h"
 
-#define MAP_US 500000
+// A list of more members than this is made at most every CLUSTER_US.
+#define CLUSTER_LARGE 1000
+#define CLUSTER_US 500000
 
 // Returns the coord; NULL: there is none now, and the request is answered.
 static struct coord *coord_of(void *arg, struct http_answer *a)
@@ -362,48 +364,72 @@ void lists_job(void *arg, const struct http_request *q, struct http_answer *a)
 
 // ---- members
 
-static Sluice__V1__ClusterReply *cluster(struct coord *c, struct http_answer *a)
+void lists_forget_cluster(struct dashboard *d)
+{
+    wire_free((ProtobufCMessage *)d->cluster);
+    d->cluster = NULL;
+}
+
+// Returns the list of members; NULL: there is none, and the request is
+// answered. The list is made in one turn of the loop, so that of a large
+// cluster is made at most twice a second, however many viewers ask.
+static const Sluice__V1__ClusterReply *cluster(struct dashboard *d,
+                                               struct http_answer *a)
 {
     Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
-    Sluice__V1__ClusterReply *reply = NULL;
+    struct coord *c = coord_of(d, a);
     struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc =
-        c == NULL ? SL_EUNAVAIL : status_cluster(c, &request, &reply, &err);
+    uint64_t now = sl_now_us(sl_clock_real());
+    enum sl_err rc;
 
-    if (c != NULL && rc != SL_OK)
+    if (c == NULL ||
+        (d->cluster != NULL && d->cluster->n_members > CLUSTER_LARGE &&
+         now - d->cluster_us < CLUSTER_US))
+        return c == NULL ? NULL : d->cluster;
+    lists_forget_cluster(d);
+    rc = status_cluster(c, &request, &d->cluster, &err);
+    d->cluster_us = now;
+    if (rc != SL_OK)
         answer_error(a, rc, err.text);
-    return reply;
+    return d->cluster;
 }
 
 void lists_cluster(void *arg, const struct http_request *q,
                    struct http_answer *a)
 {
-    Sluice__V1__ClusterReply *reply = cluster(coord_of(arg, a), a);
+    const Sluice__V1__ClusterReply *reply = cluster(arg, a);
+    json_t *object = NULL;
 
-    if (reply != NULL)
-        answer_message(a, &reply->base);
+    if (reply == NULL)
+        return;
+    (void)pbjson_write(&object, &reply->base); // NULL: no memory
+    answer_json(a, object);
 }
 
-// True if the member is a worker that holds a lease of the job.
-static bool works_at(struct coord *c, const Sluice__V1__MemberStatus *m,
-                     const struct job *job)
+// Puts the names of the workers that hold a lease of the job into `crew`; no
+// job has none. SL_ENOMEM.
+static enum sl_err find_crew(struct strmap *crew, struct coord *c,
+                             const struct job *job)
 {
-    const struct member *who =
-        strcmp(m->role, "worker") != 0
-            ? NULL
-            : members_find(&c->members, MEMBER_WORKER, m->name);
+    enum sl_err rc = SL_OK;
 
-    if (who == NULL)
-        return false;
-    list_for(n, &who->leases)
+    list_for(n, &c->members.all)
     {
-        if (list_entry(n, struct work, on_holder)->job == job)
-            return true;
+        struct member *m = list_entry(n, struct member, node);
+
+        list_for(l, &m->leases)
+        {
+            if (rc == SL_OK &&
+                list_entry(l, struct work, on_holder)->job == job)
+                rc = strmap_put(crew, m->name, m);
+        }
     }
-    return false;
+    return rc;
 }
 
-static bool fits(const Sluice__V1__MemberStatus *m,
+// Says whether the member is one that the request asks for; `crew` are the
+// names of workers that it may be, or NULL.
+static bool fits(const Sluice__V1__MemberStatus *m, const struct strmap *crew,
                  const struct http_request *q)
 {
     const char *role = http_query(q, "role"), *state = http_query(q, "state");
@@ -411,56 +437,70 @@ static bool fits(const Sluice__V1__MemberStatus *m,
 
     return (role == NULL || strcmp(role, m->role) == 0) &&
            (state == NULL || strcmp(state, m->state) == 0) &&
-           (name == NULL || strstr(m->name, name) != NULL);
+           (name == NULL || strstr(m->name, name) != NULL) &&
+           (crew == NULL || (strcmp(m->role, "worker") == 0 &&
+                             strmap_get(crew, m->name) != NULL));
+}
+
+// Answers with the members [from, from + limit) of those that fit.
+static void answer_members(const Sluice__V1__ClusterReply *reply,
+                           const struct strmap *crew,
+                           const struct http_request *q, struct http_answer *a)
+{
+    uint64_t from, limit;
+    ProtobufCMessage **found;
+    size_t count = 0;
+
+    if (!page_numbers(q, a, &from, &limit))
+        return;
+    found = sl_malloc_array(reply->n_members, sizeof(*found));
+    if (found == NULL) {
+        answer_error(a, SL_ENOMEM, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < reply->n_members; i++) {
+        if (fits(reply->members[i], crew, q))
+            found[count++] = &reply->members[i]->base;
+    }
+    answer_json(a, json_pack("{s:o, s:I, s:I}", "members",
+                             page_of(found, count, from, limit), "found",
+                             (json_int_t)count, "total",
+                             (json_int_t)reply->n_members));
+    sl_free(found);
 }
 
 void lists_members(void *arg, const struct http_request *q,
                    struct http_answer *a)
 {
-    struct coord *c = coord_of(arg, a);
+    const Sluice__V1__ClusterReply *reply = cluster(arg, a);
+    const struct dashboard *d = arg;
     const char *id = http_query(q, "job");
     struct sl_error err = SL_ERROR_INIT;
-    Sluice__V1__ClusterReply *reply;
-    uint64_t from, limit, number = 0;
-    const struct job *job;
-    size_t found = 0;
+    struct strmap crew;
+    uint64_t number = 0;
     enum sl_err rc;
 
-    if (c == NULL || !page_numbers(q, a, &from, &limit))
-        return;
-    rc = id == NULL ? SL_OK : coord_find(c, id, &number, &err);
-    if (rc != SL_OK) {
-        answer_error(a, rc, err.text);
-        return;
-    }
-    job = jobs_get(c, number); // NULL: the job has ended
-    reply = cluster(c, a);
     if (reply == NULL)
         return;
-    // moves the members that fit to the front
-    for (size_t i = 0; i < reply->n_members; i++) {
-        Sluice__V1__MemberStatus *m = reply->members[i];
-
-        if (!fits(m, q) ||
-            (id != NULL && (job == NULL || !works_at(c, m, job))))
-            continue;
-        reply->members[i] = reply->members[found];
-        reply->members[found++] = m;
-    }
-    answer_json(a, json_pack("{s:o, s:I, s:I}", "members",
-                             page_of((ProtobufCMessage *const *)reply->members,
-                                     found, from, limit),
-                             "found", (json_int_t)found, "total",
-                             (json_int_t)reply->n_members));
-    wire_free(&reply->base);
+    strmap_init(&crew);
+    rc = id == NULL ? SL_OK : coord_find(d->server->coord, id, &number, &err);
+    if (rc == SL_OK && id != NULL)
+        rc = find_crew(&crew, d->server->coord,
+                       jobs_get(d->server->coord, number));
+    if (rc == SL_OK)
+        answer_members(reply, id == NULL ? NULL : &crew, q, a);
+    else
+        answer_error(a, rc, rc == SL_ENOMEM ? "out of memory" : err.text);
+    strmap_release(&crew);
 }
 
-static void make_map(const Sluice__V1__ClusterReply *reply,
-                     struct http_answer *a)
+// Answers with name, state, and number of leases or shards of all members.
+void lists_map(void *arg, const struct http_request *q, struct http_answer *a)
 {
+    const Sluice__V1__ClusterReply *reply = cluster(arg, a);
     json_t *list[2] = {json_array(), json_array()};
 
-    for (size_t i = 0; i < reply->n_members; i++) {
+    for (size_t i = 0; reply != NULL && i < reply->n_members; i++) {
         const Sluice__V1__MemberStatus *m = reply->members[i];
         bool worker = strcmp(m->role, "worker") == 0;
 
@@ -469,39 +509,11 @@ static void make_map(const Sluice__V1__ClusterReply *reply,
             json_pack("[s, s, I]", m->name, m->state,
                       (json_int_t)(worker ? m->leases : m->shards)));
     }
-    answer_json(
-        a, json_pack("{s:o, s:o}", "psservers", list[0], "workers", list[1]));
-}
-
-// Answers with name, state, and number of leases or shards of all members. The
-// text is made at most twice a second, however many viewers ask.
-void lists_map(void *arg, const struct http_request *q, struct http_answer *a)
-{
-    struct coord *c = coord_of(arg, a);
-    struct dashboard *d = arg;
-    uint64_t now = sl_now_us(sl_clock_real());
-    Sluice__V1__ClusterReply *reply;
-
-    if (c == NULL)
-        return;
-    if (d->map.len > 0 && now - d->map_us < MAP_US) {
-        if (buf_append(&a->body, d->map.data, d->map.len) == SL_OK)
-            a->type = "application/json";
-        else
-            http_say(a, 503, "out of memory");
-        return;
-    }
-    reply = cluster(c, a);
-    if (reply == NULL)
-        return;
-    make_map(reply, a);
-    wire_free(&reply->base);
-    buf_reset(&d->map);
-    if (a->status == 200 &&
-        buf_append(&d->map, a->body.data, a->body.len) == SL_OK)
-        d->map_us = now;
-    else
-        buf_reset(&d->map);
+    if (reply != NULL)
+        answer_json(a, json_pack("{s:O, s:O}", "psservers", list[0], "workers",
+                                 list[1]));
+    json_decref(list[0]);
+    json_decref(list[1]);
 }
 
 // ---- events

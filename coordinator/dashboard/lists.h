@@ -2,7 +2,7 @@
 // coordinator/dashboard/lists.h -- handlers of the paths in dashboard.h.
 //
 // Threads  the loop.
-// Memory   nothing is kept.
+// Memory   the list of members and the pace, in the dashboard.
 // Errors   503 while there is no coordinator, 404 for a job that is not there.
 #ifndef COORDINATOR_DASHBOARD_LISTS_H
 #define COORDINATOR_DASHBOARD_LISTS_H
@@ -16,6 +16,9 @@ struct dashboard;
 
 // Takes the next point of the pace, if a second has passed.
 void lists_pace_take(struct dashboard *d);
+
+// Frees the list of members; the next request that needs it makes another.
+void lists_forget_cluster(struct dashboard *d);
 
 // Handlers of http; arg is the dashboard.
 void lists_overview(void *arg, const struct http_request *q,

@@ -244,12 +244,15 @@ static void go_on_later(struct visit *v)
 
 static bool goes_on(const struct visit *v)
 {
-    return v->rc == SL_OK &&
-           v->asked.request->descriptor ==
-               &sluice__v1__list_request__descriptor &&
-           status_list_goes_on(
-               (const Sluice__V1__ListRequest *)v->asked.request,
-               (const Sluice__V1__ListReply *)v->reply);
+    const ProtobufCMessage *request = v->asked.request;
+
+    if (v->rc != SL_OK)
+        return false;
+    if (request->descriptor == &sluice__v1__cluster_request__descriptor)
+        return status_cluster_goes_on((Sluice__V1__ClusterReply *)v->reply);
+    return request->descriptor == &sluice__v1__list_request__descriptor &&
+           status_list_goes_on((const Sluice__V1__ListRequest *)request,
+                               (const Sluice__V1__ListReply *)v->reply);
 }
 
 static void decide_now(void *arg)
@@ -357,8 +360,8 @@ static void start(struct rpc_call *call, struct api *api,
       NULL)                                                                    \
     X(checkpoints, WIRE_CHECKPOINTS, job_request, JobRequest,                  \
       status_checkpoints, CheckpointsReply, NULL)                              \
-    X(cluster, WIRE_CLUSTER, cluster_request, ClusterRequest, status_cluster,  \
-      ClusterReply, NULL)                                                      \
+    X(cluster, WIRE_CLUSTER, cluster_request, ClusterRequest,                  \
+      status_cluster_turn, ClusterReply, NULL)                                 \
     X(drain, WIRE_DRAIN, drain_request, DrainRequest, status_drain,            \
       DrainReply, "Drain")                                                     \
     X(quota, WIRE_QUOTA, quota_request, QuotaRequest, status_quota,            \

@@ -29,10 +29,23 @@ enum sl_err status_checkpoints(struct coord *c,
                                const Sluice__V1__JobRequest *request,
                                Sluice__V1__CheckpointsReply **reply,
                                struct sl_error *err);
+
+// Make a list of members: whole, or as much as one turn of the loop has time
+// for. *reply is NULL before the first turn, and as it was after a failure.
+// Members that come or go between two turns may be missing, or told as they
+// were. status_cluster_goes_on says whether another turn is needed.
+#define STATUS_CLUSTER_TURN 256    // members
+#define STATUS_CLUSTER_SHARDS 8192 // and a job more
 enum sl_err status_cluster(struct coord *c,
                            const Sluice__V1__ClusterRequest *request,
                            Sluice__V1__ClusterReply **reply,
                            struct sl_error *err);
+enum sl_err status_cluster_turn(struct coord *c,
+                                const Sluice__V1__ClusterRequest *request,
+                                Sluice__V1__ClusterReply **reply,
+                                struct sl_error *err);
+bool status_cluster_goes_on(const Sluice__V1__ClusterReply *reply);
+
 enum sl_err status_drain(struct coord *c,
                          const Sluice__V1__DrainRequest *request,
                          Sluice__V1__DrainReply **reply, struct sl_error *err);

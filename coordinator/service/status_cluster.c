@@ -34,44 +34,24 @@ static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
     return s;
 }
 
-static uint32_t served_by(struct coord *c, uint64_t member)
+// Counts the shards that a psserver serves; for a lost one, those that wait for
+// it. (Parts of a ring lie on none.)
+static uint32_t shards_of(struct coord *c, const struct member *m)
 {
     uint32_t shards = 0;
 
-    list_for(n, &c->jobs.active)
-    {
-        struct job *job = list_entry(n, struct job, on_active);
-
-        for (uint32_t i = 0; i < job->shards; i++)
-            shards += job->shard[i].server == member;
-    }
-    return shards;
-}
-
-// Counts the shards that lie on the psserver of this name. (Parts of a ring lie
-// on none.)
-static uint32_t shards_on(struct coord *c, const char *psserver)
-{
-    uint32_t shards = 0;
-
+    if (m->role != MEMBER_PSSERVER)
+        return 0;
     list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
         for (uint32_t i = 0; i < job->shards && !job->allreduce; i++)
-            shards += strcmp(job->shard[i].psserver, psserver) == 0;
+            shards += m->state == MEMBER_LOST
+                          ? strcmp(job->shard[i].psserver, m->name) == 0
+                          : job->shard[i].server == m->id;
     }
     return shards;
-}
-
-// Counts the shards that a psserver serves; for a lost one, those that wait for
-// it.
-static uint32_t shards_of(struct coord *c, const struct member *m)
-{
-    if (m->role != MEMBER_PSSERVER)
-        return 0;
-    return m->state == MEMBER_LOST ? shards_on(c, m->name)
-                                   : served_by(c, m->id);
 }
 
 static bool add_drain(Sluice__V1__MemberStatus *s, const struct drain *d)
@@ -98,6 +78,7 @@ static Sluice__V1__MemberUsage *usage_of(const struct member *m)
     return u;
 }
 
+// Returns the status of a member, without its shards; NULL: no memory.
 static Sluice__V1__MemberStatus *status_member(struct coord *c,
                                                const struct member *m)
 {
@@ -122,7 +103,6 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
     s->version = sl_strdup(m->version);
     s->pid = m->pid;
     s->leases = m->lease_count;
-    s->shards = shards_of(c, m);
     s->heartbeat_age_ms = (double)(now - m->seen_ms);
     s->resident_bytes = m->resident_bytes;
     s->usage = usage_of(m);
@@ -154,18 +134,40 @@ static enum sl_err add(Sluice__V1__ClusterReply *m, Sluice__V1__MemberStatus *s)
     return SL_OK;
 }
 
-static bool listed(const Sluice__V1__ClusterReply *m, const char *psserver)
+// ---- the list, in turns
+
+// A reply that is being made. A turn goes on behind the member, or the job,
+// that the last one looked at last: both have numbers that only grow.
+struct cluster_view {
+    Sluice__V1__ClusterReply reply; // first, so that wire_free frees the view
+    uint64_t member, job;           // looked at last
+    bool members;                   // all members are listed
+    bool whole;
+};
+
+// Adds members that are attached, oldest first.
+static enum sl_err add_members(struct coord *c, struct cluster_view *v)
 {
-    for (size_t i = 0; i < m->n_members; i++) {
-        if (strcmp(m->members[i]->role, "psserver") == 0 &&
-            strcmp(m->members[i]->name, psserver) == 0)
-            return true;
+    size_t more = STATUS_CLUSTER_TURN;
+    enum sl_err rc = SL_OK;
+
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        if (m->id <= v->member)
+            continue;
+        if (rc != SL_OK || more-- == 0)
+            return rc;
+        rc = add(&v->reply, status_member(c, m));
+        v->member = m->id;
     }
-    return false;
+    v->members = rc == SL_OK;
+    return rc;
 }
 
-// Adds lost members: psservers with shards that wait, and members lost lately.
-static enum sl_err add_lost(struct coord *c, Sluice__V1__ClusterReply *reply)
+// Adds members that were lost lately.
+static enum sl_err add_lost(struct coord *c, struct cluster_view *v)
 {
     enum sl_err rc = SL_OK;
 
@@ -173,34 +175,94 @@ static enum sl_err add_lost(struct coord *c, Sluice__V1__ClusterReply *reply)
     {
         const struct member *m = list_entry(n, struct member, node);
 
-        if (rc == SL_OK && (shards_of(c, m) > 0 ||
-                            coord_now(c) - m->seen_ms < MEMBERS_LOST_MS))
-            rc = add(reply, status_member(c, m));
+        if (rc == SL_OK && coord_now(c) - m->seen_ms < MEMBERS_LOST_MS)
+            rc = add(&v->reply, status_member(c, m));
     }
     return rc;
 }
 
-// Adds psservers that hold shards of a job and were not seen since this
-// coordinator began.
-static enum sl_err add_missing(struct coord *c, Sluice__V1__ClusterReply *m)
+// Returns the status of a psserver that is not in the list although shards lie
+// on it: it attached since, or it was lost long ago, or it was not seen since
+// this coordinator began.
+static Sluice__V1__MemberStatus *status_psserver(struct coord *c,
+                                                 const char *name)
+{
+    const struct member *m = members_find(&c->members, MEMBER_PSSERVER, name);
+
+    list_for(n, &c->members.lost)
+    {
+        const struct member *lost = list_entry(n, struct member, node);
+
+        if (m == NULL && lost->role == MEMBER_PSSERVER &&
+            strcmp(lost->name, name) == 0)
+            m = lost;
+    }
+    return m != NULL ? status_member(c, m)
+                     : new_member(name, "psserver", "lost");
+}
+
+// Adds the shards of a job to the psservers that they lie on.
+static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
+                                struct strmap *psservers, const struct job *job)
 {
     enum sl_err rc = SL_OK;
 
+    for (uint32_t i = 0; rc == SL_OK && i < job->shards; i++) {
+        const struct job_shard *shard = &job->shard[i];
+        Sluice__V1__MemberStatus *m = strmap_get(psservers, shard->psserver);
+
+        if (m == NULL) {
+            m = status_psserver(c, shard->psserver);
+            rc = add(&v->reply, m);
+            if (rc == SL_OK)
+                rc = strmap_put(psservers, shard->psserver, m);
+        }
+        if (rc == SL_OK &&
+            (shard->server != 0 || strcmp(m->state, "lost") == 0))
+            m->shards++;
+    }
+    return rc;
+}
+
+// Returns the next job by number that has shards on psservers, or NULL.
+static const struct job *next_job(struct coord *c, uint64_t after)
+{
+    const struct job *next = NULL;
+
     list_for(n, &c->jobs.active)
     {
-        struct job *job = list_entry(n, struct job, on_active);
+        const struct job *job = list_entry(n, struct job, on_active);
 
-        for (uint32_t i = 0; rc == SL_OK && i < job->shards && !job->allreduce;
-             i++) {
-            const char *name = job->shard[i].psserver;
-
-            if (listed(m, name))
-                continue;
-            rc = add(m, new_member(name, "psserver", "lost"));
-            if (rc == SL_OK)
-                m->members[m->n_members - 1]->shards = shards_on(c, name);
-        }
+        if (job->id > after && !job->allreduce &&
+            (next == NULL || job->id < next->id))
+            next = job;
     }
+    return next;
+}
+
+// Counts the shards of the next jobs; *left is false after the last.
+static enum sl_err count_jobs(struct coord *c, struct cluster_view *v,
+                              bool *left)
+{
+    Sluice__V1__ClusterReply *r = &v->reply;
+    struct strmap psservers;
+    const struct job *job = NULL;
+    uint32_t shards = 0;
+    enum sl_err rc = SL_OK;
+
+    strmap_init(&psservers);
+    for (size_t i = 0; rc == SL_OK && i < r->n_members; i++) {
+        if (strcmp(r->members[i]->role, "psserver") == 0)
+            rc = strmap_put(&psservers, r->members[i]->name, r->members[i]);
+    }
+    while (rc == SL_OK && shards < STATUS_CLUSTER_SHARDS &&
+           (job = next_job(c, v->job)) != NULL) {
+        rc = count_shards(c, v, &psservers, job);
+        shards += job->shards;
+        v->job = job->id;
+    }
+    strmap_release(&psservers);
+    *left = job != NULL;
     return rc;
 }
 
@@ -317,47 +379,95 @@ static enum sl_err warn_held(Sluice__V1__ClusterReply *m)
                 (ull)h.us / 1000, h.what, (ull)ago_ms / 1000, (ull)h.times);
 }
 
+static struct cluster_view *view_new(const struct coord *c)
+{
+    struct cluster_view *v = sl_calloc(1, sizeof(*v));
+    Sluice__V1__ClusterReply *r;
+
+    if (v == NULL)
+        return NULL;
+    r = &v->reply;
+    *r = (Sluice__V1__ClusterReply)SLUICE__V1__CLUSTER_REPLY__INIT;
+    r->term = c->term;
+    r->uptime_seconds = (double)(coord_now(c) - c->started_ms) / 1000.0;
+    r->version = sl_strdup(SLUICE_VERSION);
+    r->state_dir = sl_strdup(c->state_dir);
+    r->store_dir = sl_strdup(c->store);
+    if (r->version != NULL && r->state_dir != NULL && r->store_dir != NULL)
+        return v;
+    wire_free(&r->base);
+    return NULL;
+}
+
+static enum sl_err add_warnings(struct coord *c, Sluice__V1__ClusterReply *m)
+{
+    enum sl_err rc = warn_behind(c, m);
+
+    if (rc == SL_OK)
+        rc = warn_unreadable(c, m);
+    if (rc == SL_OK)
+        rc = warn_strangers(c, m);
+    return rc == SL_OK ? warn_held(m) : rc;
+}
+
+static enum sl_err view_turn(struct coord *c, struct cluster_view *v)
+{
+    bool left = true;
+    enum sl_err rc;
+
+    if (!v->members) {
+        rc = add_members(c, v);
+        return rc == SL_OK && v->members ? add_lost(c, v) : rc;
+    }
+    rc = count_jobs(c, v, &left);
+    if (rc == SL_OK && !left)
+        rc = add_warnings(c, &v->reply);
+    v->whole = rc == SL_OK && !left;
+    return rc;
+}
+
+bool status_cluster_goes_on(const Sluice__V1__ClusterReply *reply)
+{
+    return !((const struct cluster_view *)reply)->whole;
+}
+
+enum sl_err status_cluster_turn(struct coord *c,
+                                const Sluice__V1__ClusterRequest *request,
+                                Sluice__V1__ClusterReply **reply,
+                                struct sl_error *err)
+{
+    struct cluster_view *v = (struct cluster_view *)*reply;
+    enum sl_err rc;
+
+    (void)request;
+    if (v == NULL)
+        v = view_new(c);
+    if (v == NULL)
+        return sl_fail(err, SL_ENOMEM, "the members");
+    rc = view_turn(c, v);
+    if (rc == SL_OK)
+        *reply = &v->reply;
+    else if (*reply == NULL)
+        wire_free(&v->reply.base);
+    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "the members");
+}
+
 enum sl_err status_cluster(struct coord *c,
                            const Sluice__V1__ClusterRequest *request,
                            Sluice__V1__ClusterReply **reply,
                            struct sl_error *err)
 {
-    Sluice__V1__ClusterReply *m = sl_malloc(sizeof(*m));
-    enum sl_err rc = SL_OK;
+    Sluice__V1__ClusterReply *m = NULL;
+    enum sl_err rc;
 
-    if (m == NULL)
-        return sl_fail(err, SL_ENOMEM, "the members");
-    *m = (Sluice__V1__ClusterReply)SLUICE__V1__CLUSTER_REPLY__INIT;
-    m->term = c->term;
-    m->uptime_seconds = (double)(coord_now(c) - c->started_ms) / 1000.0;
-    m->version = sl_strdup(SLUICE_VERSION);
-    m->state_dir = sl_strdup(c->state_dir);
-    m->store_dir = sl_strdup(c->store);
-    if (m->version == NULL || m->state_dir == NULL || m->store_dir == NULL)
-        rc = SL_ENOMEM;
-    list_for(n, &c->members.all)
-    {
-        if (rc == SL_OK)
-            rc = add(m, status_member(c, list_entry(n, struct member, node)));
-    }
+    do
+        rc = status_cluster_turn(c, request, &m, err);
+    while (rc == SL_OK && status_cluster_goes_on(m));
     if (rc == SL_OK)
-        rc = add_lost(c, m);
-    if (rc == SL_OK)
-        rc = add_missing(c, m);
-    if (rc == SL_OK)
-        rc = warn_behind(c, m);
-    if (rc == SL_OK)
-        rc = warn_unreadable(c, m);
-    if (rc == SL_OK)
-        rc = warn_strangers(c, m);
-    if (rc == SL_OK)
-        rc = warn_held(m);
-    if (rc != SL_OK) {
-        wire_free(&m->base);
-        return sl_fail(err, rc, "the members");
-    }
-    *reply = m;
-    return SL_OK;
+        *reply = m;
+    else
+        wire_free((ProtobufCMessage *)m);
+    return rc;
 }
 
 // ---- drains
@@ -387,6 +497,8 @@ enum sl_err status_drain(struct coord *c,
         wire_free(&r->base);
         return sl_fail(err, SL_ENOMEM, "an answer");
     }
+    if (m != NULL)
+        r->member->shards = shards_of(c, m);
     *reply = r;
     return SL_OK;
 }

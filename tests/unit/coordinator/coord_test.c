@@ -7,6 +7,7 @@
 
 #include "common/base/storemark.h"
 #include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
 #include "coordinator/journal/manifest.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world.h"
@@ -221,6 +222,70 @@ TEST(coord, a_worker_that_is_away_says_so_before_anything_is_leased_to_it)
     T_EQ(reply->n_members, 1);
     T_STR(reply->members[0]->state, "ready");
     T_STR(reply->members[0]->reason, "");
+    wire_free(&reply->base);
+    world_release(w);
+}
+
+// ---- the list of members, in turns
+
+static void attach(struct world *w, uint64_t stream)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "x-%llu", (unsigned long long)stream);
+    T_OK(hello(w, stream, name, stream, WIRE_PROTOCOL));
+}
+
+// Makes the list; after its first turn the stream `goes` ends and `comes`
+// begins.
+static Sluice__V1__ClusterReply *list_in_turns(struct world *w, uint64_t goes,
+                                               uint64_t comes)
+{
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+    size_t had = 0, turns = 0;
+
+    do {
+        T_OK(status_cluster_turn(w->coord, &request, &reply, t_err()));
+        T_LE(reply->n_members, had + STATUS_CLUSTER_TURN);
+        had = reply->n_members;
+        if (turns++ == 0) {
+            coord_detach(w->coord, goes);
+            attach(w, comes);
+        }
+    } while (status_cluster_goes_on(reply));
+    T_GT(turns, 3);
+    return reply;
+}
+
+TEST(coord, a_turn_lists_some_members_and_the_next_goes_on_behind_them)
+{
+    struct world *w = begin();
+    Sluice__V1__ClusterReply *reply;
+    uint32_t shards = 0, strangers = 0;
+    uint64_t last = 0;
+
+    world_people(w, 2, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    for (uint64_t i = 0; i < 2 * STATUS_CLUSTER_TURN; i++)
+        attach(w, 1000 + i);
+    // One that is not listed yet goes, and another comes.
+    reply = list_in_turns(w, 1000 + STATUS_CLUSTER_TURN + 9, 9000);
+    for (size_t i = 0; i < reply->n_members; i++) {
+        const Sluice__V1__MemberStatus *m = reply->members[i];
+        unsigned long long n;
+
+        shards += m->shards;
+        if (sscanf(m->name, "x-%llu", &n) != 1 || strcmp(m->state, "lost") == 0)
+            continue;
+        T_GT(n, last);
+        last = n;
+        strangers++;
+    }
+    T_EQ(last, 9000);
+    T_EQ(strangers, 2 * STATUS_CLUSTER_TURN);
+    T_EQ(shards, jobs_get(w->coord, 1)->shards);
     wire_free(&reply->base);
     world_release(w);
 }
