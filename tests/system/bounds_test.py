@@ -9,8 +9,9 @@ import sys
 import time
 
 from cluster import LIMIT, ROOT, check, check_counts, main, mlp_job, wait_for
-from member import (COORD, COORD_CALLS, JOBS, JOBS_CALLS, PS, PS_CALLS, TASKS,
-                    TASKS_CALLS, Member, Played, external_job, grpc)
+from member import (COMMON, COORD, COORD_CALLS, JOBS, JOBS_CALLS, PS, PS_CALLS, RANKS,
+                    RANKS_CALLS, TASKS, TASKS_CALLS, Member, Played, external_job, grpc)
+from ring_test import ring_job, ring_token
 
 sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
 import bounds  # noqa: E402
@@ -223,13 +224,66 @@ def with_out(request, name):
 
 
 def answers_shard(call, request):
-    """A shard that is not admitted may say UNAVAILABLE."""
+    """A shard that is not admitted may say UNAVAILABLE. True if there was no error."""
     try:
         call(request, timeout=ANSWER_S * LIMIT)
+        return True
     except grpc.RpcError as error:
         check(error.code().name != "DEADLINE_EXCEEDED" and
               "Socket closed" not in error.details(),
               f"no answer to {type(request).__name__}", request, error.details())
+        return False
+
+
+def generation_of(c, ranks, job):
+    """The generation that a rank is in: one that asks for an older one is told."""
+    number = int(job[2:])
+    try:
+        ranks.State(RANKS.StateRequest(job=number, generation=1, bytes=1, follower=7,
+                                       token=COMMON.JobToken(**ring_token(c, job, 1))),
+                    timeout=ANSWER_S * LIMIT)
+    except grpc.RpcError as error:
+        found = re.search(r"this rank is in (\d+)", error.details() or "")
+        return int(found[1]) if found else 1
+    return 1
+
+
+def ring(c, numbers, job):
+    """Calls of a rank to a rank, with the ring's token."""
+    number, said, done = int(job[2:]), 0, 0
+    port = re.search(r'"port":(\d+)', c.log("w-0"))[1]
+    calls = c.calls(RANKS_CALLS.RanksStub, "worker-w-1", f"127.0.0.1:{port}")
+    for method, kind in (("State", RANKS.StateRequest), ("Share", RANKS.ShareRequest),
+                         ("Piece", RANKS.PieceRequest)):
+        for path, _ in each(kind, numbers, {}):
+            generation = generation_of(c, calls, job)
+            known = {"job": number, "generation": generation, "bytes": 40, "follower": 7,
+                     **ring_token(c, job, generation)}
+            request = dict(each(kind, numbers, known))[path]
+            done += answers_shard(getattr(calls, method), request)
+            said += 1
+            alive(c, f"{method}: {path}")
+    check(done > 0, "no call showed what the ring asks for")
+    return said
+
+
+def the_largest_numbers_cost_a_rank_nothing():
+    numbers, _ = bounds.read()
+    c = Played([("worker", "w-1")], psservers=0, workers=2)
+    c.args["worker"] += ["--store", str(c.dir / "store")]
+    with c:
+        honest = c.submit(ring_job("honest", epochs=2000, workers=2, contributions=2))
+        wait_for("the ring to go", lambda: c.steps(honest) > 0)
+        before = resident(c)
+        said = ring(c, numbers, honest)
+        check(said >= 15, "so few numbers?", said)
+        check(c.status(honest)["state"] == "running", "the job has ended before the calls did")
+        c.run("stop", honest, "--now")
+        after = c.submit(ring_job("after", epochs=2, workers=2, contributions=2))
+        check_counts(c.wait_state(after))
+        for name, bytes_now in resident(c).items():
+            grew = bytes_now - before[name]
+            check(grew < 16 * MIB, f"{name} grew by {grew} bytes", before)
 
 
 def the_largest_numbers_cost_nothing():
@@ -267,4 +321,4 @@ def the_largest_numbers_cost_nothing():
 
 
 if __name__ == "__main__":
-    main([the_largest_numbers_cost_nothing])
+    main([the_largest_numbers_cost_nothing, the_largest_numbers_cost_a_rank_nothing])
