@@ -31,7 +31,7 @@ struct bare {
     struct kern_dev *dev;
     struct job_env env;
     struct record *record;
-    struct job *job;
+    struct worker_job *job;
     struct data *data;
     struct input *input;
     struct input_run run[2]; // this epoch and the next
@@ -381,7 +381,8 @@ int main(int argc, char **argv)
     b.env.dev = b.dev;
     b.env.roots = t_roots();
     b.record = net_job_record(c);
-    program_must(job_new(&b.job, b.record, &b.env, &err), &err, "the job");
+    program_must(worker_job_new(&b.job, b.record, &b.env, &err), &err,
+                 "the job");
     seed(&b);
     compile_it(&b, &err);
     open_input(&b, &err);

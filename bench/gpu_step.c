@@ -30,7 +30,7 @@ struct gpu_step {
     struct kern_stream *stream;
     struct job_env env;
     struct record *record;
-    struct job *job;
+    struct worker_job *job;
     struct program *program;
     struct kern_mem mem[PROGRAM_PLACES];
     uint8_t *at[PROGRAM_PLACES];
@@ -344,7 +344,8 @@ int main(int argc, char **argv)
     g.env.dev = g.dev;
     g.env.roots = t_roots();
     g.record = net_job_record(c);
-    program_must(job_new(&g.job, g.record, &g.env, &err), &err, "the job");
+    program_must(worker_job_new(&g.job, g.record, &g.env, &err), &err,
+                 "the job");
     compile_it(&g);
     place_everything(&g);
     measure(&g, (int)conf_int(c, "rounds"), conf_float(c, "seconds"));

@@ -243,7 +243,7 @@ struct table {
     struct kern_dev dev;
     struct job_env env;
     struct record *record;
-    struct job *job;
+    struct worker_job *job;
     struct program *program[BATCHES];
     struct program_memory memory;
     unsigned batch[BATCHES];
@@ -409,7 +409,8 @@ int main(int argc, char **argv)
     t.env.roots = t_roots();
     t.memory.dev = &t.dev;
     t.record = net_job_record(c);
-    program_must(job_new(&t.job, t.record, &t.env, &err), &err, "the job");
+    program_must(worker_job_new(&t.job, t.record, &t.env, &err), &err,
+                 "the job");
     describe();
     for (unsigned b = 0; b < BATCHES; b++)
         compile_it(&t, b);

@@ -100,7 +100,7 @@ static uint32_t start_all(uint32_t count, int cpus)
 }
 
 struct sums {
-    struct group *group;
+    struct rank_group *group;
     float *data;
     size_t elements, bucket;
     uint64_t number;

@@ -23,7 +23,7 @@ struct reply {
     struct wire_arena arena;
 };
 
-struct api {
+struct api_client {
     struct rpc_io *io;
     struct rpc_channel *channel;
     struct rpc_tls tls; // ca_file NULL: none
@@ -32,10 +32,10 @@ struct api {
     struct reply *replies;
 };
 
-enum sl_err api_open(struct api **out, const struct conf *conf,
+enum sl_err api_open(struct api_client **out, const struct conf *conf,
                      struct sl_error *err)
 {
-    struct api *a = sl_calloc(1, sizeof(*a));
+    struct api_client *a = sl_calloc(1, sizeof(*a));
     struct rpc_io_options options = {.threads = 1};
     const char *said = conf_str(conf, "coordinator");
     char own[OWNSOCK_BYTES];
@@ -62,7 +62,7 @@ enum sl_err api_open(struct api **out, const struct conf *conf,
     return SL_OK;
 }
 
-void api_forget(struct api *a)
+void api_forget(struct api_client *a)
 {
     while (a->replies != NULL) {
         struct reply *r = a->replies;
@@ -73,7 +73,7 @@ void api_forget(struct api *a)
     }
 }
 
-void api_close(struct api *a)
+void api_close(struct api_client *a)
 {
     if (a == NULL)
         return;
@@ -84,27 +84,27 @@ void api_close(struct api *a)
     sl_free(a);
 }
 
-const char *api_address(const struct api *a)
+const char *api_address(const struct api_client *a)
 {
     return a->address;
 }
 
-struct rpc_channel *api_channel(const struct api *a)
+struct rpc_channel *api_channel(const struct api_client *a)
 {
     return a->channel;
 }
 
-struct rpc_io *api_io(const struct api *a)
+struct rpc_io *api_io(const struct api_client *a)
 {
     return a->io;
 }
 
-const struct rpc_tls *api_tls(const struct api *a)
+const struct rpc_tls *api_tls(const struct api_client *a)
 {
     return a->tls.ca_file != NULL ? &a->tls : NULL;
 }
 
-int64_t api_timeout_ms(const struct api *a)
+int64_t api_timeout_ms(const struct api_client *a)
 {
     return a->timeout_ms;
 }
@@ -149,7 +149,7 @@ void api_explain(struct sl_error *err, const char *address, int64_t timeout_ms)
             address, cause);
 }
 
-static enum sl_err reply_new(struct reply **out, struct api *a,
+static enum sl_err reply_new(struct reply **out, struct api_client *a,
                              struct sl_error *err)
 {
     struct reply *r = sl_malloc(sizeof(*r));
@@ -163,7 +163,7 @@ static enum sl_err reply_new(struct reply **out, struct api *a,
     return SL_OK;
 }
 
-static enum sl_err call_once(struct api *a, const char *method,
+static enum sl_err call_once(struct api_client *a, const char *method,
                              const ProtobufCMessage *request, bool patient,
                              int64_t within_ms, struct rpc_body **body,
                              struct sl_error *err)
@@ -199,7 +199,7 @@ static void explain_refused(struct sl_error *err, const char *address)
             tls_explain(said.text));
 }
 
-static bool is_http1(const struct sl_error *err)
+static bool api_error_is_http1(const struct sl_error *err)
 {
     return strstr(err->text, RPC_HTTP1) != NULL;
 }
@@ -225,7 +225,7 @@ static enum sl_err explain_http1(struct sl_error *err, const char *address)
 // Calls `method`. An address without a listener fails at once. Another failed
 // connection (a busy host that was slow to shake hands) is tried again for the
 // rest of the time.
-static enum sl_err call(struct api *a, const char *method,
+static enum sl_err call(struct api_client *a, const char *method,
                         const ProtobufCMessage *request, struct rpc_body **body,
                         struct sl_error *err)
 {
@@ -234,7 +234,7 @@ static enum sl_err call(struct api *a, const char *method,
     enum sl_err rc =
         call_once(a, method, request, false, a->timeout_ms, body, &local);
 
-    if (rc != SL_OK && is_http1(&local)) {
+    if (rc != SL_OK && api_error_is_http1(&local)) {
         rc = explain_http1(&local, a->address);
         if (err != NULL)
             *err = local;
@@ -262,7 +262,7 @@ static enum sl_err call(struct api *a, const char *method,
 }
 
 #define API_FUNCTION(name, METHOD, Request, Reply, reply_)                     \
-    enum sl_err api_##name(struct api *a,                                      \
+    enum sl_err api_##name(struct api_client *a,                               \
                            const Sluice__V1__##Request *request,               \
                            Sluice__V1__##Reply **out, struct sl_error *err)    \
     {                                                                          \

@@ -16,23 +16,23 @@
 #include "common/base/status.h"
 #include "proto/wire.h"
 
-struct api;
+struct api_client;
 
 // Reads --coordinator, --timeout, --tls-*. Connects with the first call.
 // Signals that the process blocks before this are blocked in its threads.
-enum sl_err api_open(struct api **out, const struct conf *conf,
+enum sl_err api_open(struct api_client **out, const struct conf *conf,
                      struct sl_error *err);
-void api_close(struct api *a); // NULL is allowed
+void api_close(struct api_client *a); // NULL is allowed
 
 // Frees all replies so far, for callers that ask for ever.
-void api_forget(struct api *a);
+void api_forget(struct api_client *a);
 
 // Return the address, channel, I/O threads, TLS files and --timeout of the api.
-const char *api_address(const struct api *a);
-struct rpc_channel *api_channel(const struct api *a);
-struct rpc_io *api_io(const struct api *a);
-const struct rpc_tls *api_tls(const struct api *a); // NULL: plain
-int64_t api_timeout_ms(const struct api *a);
+const char *api_address(const struct api_client *a);
+struct rpc_channel *api_channel(const struct api_client *a);
+struct rpc_io *api_io(const struct api_client *a);
+const struct rpc_tls *api_tls(const struct api_client *a); // NULL: plain
+int64_t api_timeout_ms(const struct api_client *a);
 
 // X(function, METHOD of wire.h, Request, Reply, reply as in wire_unpack_*)
 #define API_MAP(X)                                                             \
@@ -60,7 +60,7 @@ int64_t api_timeout_ms(const struct api *a);
     X(resume, RESUME, JobRequest, JobStatus, job_status)
 
 #define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
-    enum sl_err api_##name(struct api *a,                                      \
+    enum sl_err api_##name(struct api_client *a,                               \
                            const Sluice__V1__##Request *request,               \
                            Sluice__V1__##Reply **out, struct sl_error *err);
 API_MAP(API_PROTOTYPE)

@@ -75,7 +75,8 @@ enum sl_err assemble_snapshot(float *flat, const struct layout *layout,
 
 // ---- the export file
 
-static void describe(struct tensor_info *t, const struct layout_variable *v)
+static void assemble_tensor_info(struct tensor_info *t,
+                                 const struct layout_variable *v)
 {
     struct model_shape shape = layout_keras_shape(v);
 
@@ -85,10 +86,11 @@ static void describe(struct tensor_info *t, const struct layout_variable *v)
         t->shape[i] = shape.dim[i];
 }
 
-static enum sl_err append(struct tensorfile_writer *w,
-                          const struct layout *layout, const float *flat,
-                          const struct tensor_info *t, float *space,
-                          struct sl_error *err)
+static enum sl_err assemble_append_tensor(struct tensorfile_writer *w,
+                                          const struct layout *layout,
+                                          const float *flat,
+                                          const struct tensor_info *t,
+                                          float *space, struct sl_error *err)
 {
     const struct layout_variable *v =
         &layout->variables[layout_find(layout, t->name)];
@@ -110,7 +112,7 @@ enum sl_err assemble_write(struct fs *fs, const char *path,
     enum sl_err rc = tensors != NULL ? SL_OK : SL_ENOMEM;
 
     for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
-        describe(&tensors[i], &layout->variables[i]);
+        assemble_tensor_info(&tensors[i], &layout->variables[i]);
         if (layout->variables[i].elements > largest)
             largest = layout->variables[i].elements;
     }
@@ -125,7 +127,7 @@ enum sl_err assemble_write(struct fs *fs, const char *path,
         rc = tensorfile_create(&w, fs, path, tensors, count, meta, meta_count,
                                false, err);
     for (uint32_t i = 0; rc == SL_OK && i < count; i++)
-        rc = append(w, layout, flat, &tensors[i], space, err);
+        rc = assemble_append_tensor(w, layout, flat, &tensors[i], space, err);
     if (rc == SL_OK)
         rc = tensorfile_finish(w, bytes, err);
     else

@@ -24,7 +24,8 @@ static void files_release(struct files *f)
     sl_free(f->path);
 }
 
-static enum sl_err add(struct files *f, char *path, struct sl_error *err)
+static enum sl_err audit_files_add(struct files *f, char *path,
+                                   struct sl_error *err)
 {
     char **more = path == NULL
                       ? NULL
@@ -55,13 +56,13 @@ static enum sl_err add_older(void *arg, const char *name)
     folder = fs_dirname(f->newest);
     path = folder == NULL ? NULL : fs_join(folder, name);
     sl_free(folder);
-    return add(f, path, NULL);
+    return audit_files_add(f, path, NULL);
 }
 
 // Finds the files to check: one argument stands for that log and the full logs
 // before it, several arguments for just these files.
-static enum sl_err find(struct files *f, const struct cli *cli,
-                        struct sl_error *err)
+static enum sl_err audit_find_files(struct files *f, const struct cli *cli,
+                                    struct sl_error *err)
 {
     const char *first = cli_arg(cli, 1) != NULL ? cli_arg(cli, 1) : FILE_OF_UP;
     enum sl_err rc = SL_OK;
@@ -75,15 +76,16 @@ static enum sl_err find(struct files *f, const struct cli *cli,
         sl_free(folder);
     }
     if (rc == SL_OK)
-        rc = add(f, sl_strdup(first), err);
+        rc = audit_files_add(f, sl_strdup(first), err);
     for (size_t i = 2; rc == SL_OK && cli_arg(cli, i) != NULL; i++)
-        rc = add(f, sl_strdup(cli_arg(cli, i)), err);
+        rc = audit_files_add(f, sl_strdup(cli_arg(cli, i)), err);
     return rc;
 }
 
 // Where the first file should go on: at nothing, or at the line of --after.
-static enum sl_err begin(struct chain_end *start, const struct files *f,
-                         const char *after, struct sl_error *err)
+static enum sl_err audit_find_start(struct chain_end *start,
+                                    const struct files *f, const char *after,
+                                    struct sl_error *err)
 {
     enum sl_err rc = chain_first(fs_posix(), f->path[0], start, err);
 
@@ -102,9 +104,11 @@ static enum sl_err begin(struct chain_end *start, const struct files *f,
     return SL_OK;
 }
 
-static enum sl_err say(const struct cli *cli, const struct files *f,
-                       const struct chain_end *start,
-                       const struct chain_end *end, struct sl_error *err)
+static enum sl_err audit_print_result(const struct cli *cli,
+                                      const struct files *f,
+                                      const struct chain_end *start,
+                                      const struct chain_end *end,
+                                      struct sl_error *err)
 {
     const char *newest = f->path[f->count - 1];
     struct buf text = BUF_INIT;
@@ -139,14 +143,14 @@ int verb_audit(struct cli *cli)
     if (strcmp(cli_arg(cli, 0), "verify") != 0)
         return cli_usage(cli, "'%s' is not known; say: audit verify [FILE]...",
                          cli_arg(cli, 0));
-    rc = find(&f, cli, &err);
+    rc = audit_find_files(&f, cli, &err);
     if (rc == SL_OK)
-        rc = begin(&start, &f, conf_str(cli->conf, "after"), &err);
+        rc = audit_find_start(&start, &f, conf_str(cli->conf, "after"), &err);
     end = start;
     for (size_t i = 0; rc == SL_OK && i < f.count; i++)
         rc = chain_verify(fs_posix(), f.path[i], &end, &err);
     if (rc == SL_OK)
-        rc = say(cli, &f, &start, &end, &err);
+        rc = audit_print_result(cli, &f, &start, &end, &err);
     files_release(&f);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

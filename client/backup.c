@@ -23,13 +23,14 @@
 static const char *const databases[] = {"journal.sqlite", "tasks.sqlite",
                                         "events.sqlite"};
 
-struct known {
+struct backup_known_cut {
     uint64_t job, cut;
 };
 
 struct backup {
     const char *dir, *state, *store; // store NULL: none
-    struct known *known; // owned: of each job; restore alone leaves out more
+    struct backup_known_cut
+        *known; // owned: of each job; restore alone leaves out more
     size_t known_count;
     bool restoring;
     char missing[300]; // a manifest that the journal names and the copy lacks
@@ -37,12 +38,12 @@ struct backup {
     void *space;
 };
 
-static enum sl_err no_memory(struct sl_error *err)
+static enum sl_err backup_no_memory(struct sl_error *err)
 {
     return sl_fail(err, SL_ENOMEM, "out of memory");
 }
 
-static enum sl_err failed(const char *path, struct sl_error *err)
+static enum sl_err backup_file_error(const char *path, struct sl_error *err)
 {
     return sl_fail(err, sl_err_from_errno(errno), "%s: %s", path,
                    strerror(errno));
@@ -59,11 +60,11 @@ static enum sl_err copy_bytes(struct backup *b, int in, int out,
         for (ssize_t done = 0, w; done < n; done += w) {
             w = write(out, (char *)b->space + done, (size_t)(n - done));
             if (w < 0)
-                return failed(path, err);
+                return backup_file_error(path, err);
         }
         b->bytes += (uint64_t)n;
     }
-    return n == 0 && fsync(out) == 0 ? SL_OK : failed(path, err);
+    return n == 0 && fsync(out) == 0 ? SL_OK : backup_file_error(path, err);
 }
 
 // Owner and time go with it, where we may set them.
@@ -79,9 +80,10 @@ static enum sl_err copy_file(struct backup *b, const char *from, const char *to,
         return SL_OK;
     }
     if (in < 0)
-        return failed(from, err);
+        return backup_file_error(from, err);
     out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    rc = out >= 0 ? copy_bytes(b, in, out, to, err) : failed(to, err);
+    rc =
+        out >= 0 ? copy_bytes(b, in, out, to, err) : backup_file_error(to, err);
     if (rc == SL_OK) {
         if (fchown(out, st->st_uid, st->st_gid) == 0)
             (void)fchmod(out, st->st_mode & 0777);
@@ -94,7 +96,7 @@ static enum sl_err copy_file(struct backup *b, const char *from, const char *to,
     return rc;
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool backup_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
 
@@ -131,7 +133,7 @@ static bool is_newer(const struct backup *b, const char *path)
     return false;
 }
 
-struct folder {
+struct backup_folder_copy {
     struct backup *b;
     const char *from, *to;
     unsigned depth;
@@ -144,9 +146,10 @@ static enum sl_err copy_folder(struct backup *b, const char *from,
 
 static enum sl_err copy_entry(void *arg, const char *name)
 {
-    struct folder *f = arg;
+    struct backup_folder_copy *f = arg;
     char *from = fs_join(f->from, name), *to = fs_join(f->to, name);
-    enum sl_err rc = from != NULL && to != NULL ? SL_OK : no_memory(f->err);
+    enum sl_err rc =
+        from != NULL && to != NULL ? SL_OK : backup_no_memory(f->err);
     struct stat st;
 
     if (rc == SL_OK && lstat(from, &st) != 0)
@@ -155,7 +158,8 @@ static enum sl_err copy_entry(void *arg, const char *name)
         rc = copy_folder(f->b, from, to, f->depth + 1, f->err);
     else if (rc == SL_OK && is_newer(f->b, from))
         f->b->newer++;
-    else if (rc == SL_OK && S_ISREG(st.st_mode) && !ends_with(name, ".tmp"))
+    else if (rc == SL_OK && S_ISREG(st.st_mode) &&
+             !backup_ends_with(name, ".tmp"))
         rc = copy_file(f->b, from, to, &st, f->err);
     sl_free(from);
     sl_free(to);
@@ -166,13 +170,13 @@ static enum sl_err copy_folder(struct backup *b, const char *from,
                                const char *to, unsigned depth,
                                struct sl_error *err)
 {
-    struct folder f = {b, from, to, depth, err};
+    struct backup_folder_copy f = {b, from, to, depth, err};
     struct stat st;
 
     if (depth > DEPTH)
         return sl_fail(err, SL_ERANGE, "%s: too deep for a store", from);
     if (mkdir(to, 0700) != 0 && errno != EEXIST)
-        return failed(to, err);
+        return backup_file_error(to, err);
     if (stat(from, &st) == 0 && chown(to, st.st_uid, st.st_gid) == 0)
         (void)chmod(to, st.st_mode & 0777);
     return fs_list(fs_posix(), from, copy_entry, &f, err);
@@ -180,18 +184,19 @@ static enum sl_err copy_folder(struct backup *b, const char *from,
 
 // ---- what the journal knows
 
-static enum sl_err add_job(void *arg, uint64_t job, uint64_t cut,
-                           const char *manifest, struct sl_error *err)
+static enum sl_err backup_add_known_cut(void *arg, uint64_t job, uint64_t cut,
+                                        const char *manifest,
+                                        struct sl_error *err)
 {
     struct backup *b = arg;
-    struct known *more =
+    struct backup_known_cut *more =
         sl_realloc_array(b->known, b->known_count + 1, sizeof(*more));
 
     (void)manifest;
     if (more == NULL)
-        return no_memory(err);
+        return backup_no_memory(err);
     b->known = more;
-    b->known[b->known_count++] = (struct known){job, cut};
+    b->known[b->known_count++] = (struct backup_known_cut){job, cut};
     return SL_OK;
 }
 
@@ -216,7 +221,7 @@ static enum sl_err check_job(void *arg, uint64_t job, uint64_t cut,
         path = whole;
     }
     if (path == NULL)
-        return no_memory(err);
+        return backup_no_memory(err);
     if (!fs_exists(fs_posix(), path) && b->missing[0] == '\0')
         snprintf(b->missing, sizeof(b->missing), "j-%" PRIu64 ": %.240s", job,
                  folder);
@@ -237,7 +242,7 @@ static enum sl_err copy_databases(const char *from, const char *to,
              *out = fs_join(to, databases[i]);
 
         if (in == NULL || out == NULL)
-            rc = no_memory(err);
+            rc = backup_no_memory(err);
         else if (fs_exists(fs_posix(), out))
             rc = sl_fail(err, SL_EEXIST,
                          "%s is there already: nothing is written over it; "
@@ -260,8 +265,8 @@ static enum sl_err read_known(struct backup *b, backup_job_fn fn,
                               struct sl_error *err)
 {
     char *journal = fs_join(b->dir, databases[0]);
-    enum sl_err rc =
-        journal != NULL ? backup_db_jobs(journal, fn, b, err) : no_memory(err);
+    enum sl_err rc = journal != NULL ? backup_db_jobs(journal, fn, b, err)
+                                     : backup_no_memory(err);
 
     sl_free(journal);
     return rc;
@@ -271,14 +276,14 @@ static enum sl_err back_up(struct backup *b, struct sl_error *err)
 {
     char *to = fs_join(b->dir, "store");
     enum sl_err rc =
-        to != NULL ? fs_mkdirs(fs_posix(), b->dir, err) : no_memory(err);
+        to != NULL ? fs_mkdirs(fs_posix(), b->dir, err) : backup_no_memory(err);
 
     if (rc == SL_OK)
         (void)chmod(b->dir, 0700); // the journal holds the cluster's key
     if (rc == SL_OK)
         rc = copy_databases(b->state, b->dir, err);
     if (rc == SL_OK)
-        rc = read_known(b, add_job, err);
+        rc = read_known(b, backup_add_known_cut, err);
     if (rc == SL_OK && b->store != NULL)
         rc = copy_folder(b, b->store, to, 0, err);
     if (rc == SL_OK && b->store != NULL)
@@ -296,7 +301,7 @@ static enum sl_err back_up(struct backup *b, struct sl_error *err)
 static enum sl_err restore(struct backup *b, struct sl_error *err)
 {
     char *from = fs_join(b->dir, "store");
-    enum sl_err rc = from != NULL ? SL_OK : no_memory(err);
+    enum sl_err rc = from != NULL ? SL_OK : backup_no_memory(err);
 
     b->restoring = true;
     if (rc == SL_OK && b->store == NULL && fs_exists(fs_posix(), from))
@@ -308,7 +313,7 @@ static enum sl_err restore(struct backup *b, struct sl_error *err)
     if (rc == SL_OK)
         rc = copy_databases(b->dir, b->state, err);
     if (rc == SL_OK)
-        rc = read_known(b, add_job, err);
+        rc = read_known(b, backup_add_known_cut, err);
     if (rc == SL_OK && b->store != NULL)
         rc = fs_mkdirs(fs_posix(), b->store, err);
     if (rc == SL_OK && b->store != NULL)
@@ -317,8 +322,9 @@ static enum sl_err restore(struct backup *b, struct sl_error *err)
     return rc;
 }
 
-static int run(struct cli *cli,
-               enum sl_err (*what)(struct backup *b, struct sl_error *err))
+static int backup_run_verb(struct cli *cli,
+                           enum sl_err (*what)(struct backup *b,
+                                               struct sl_error *err))
 {
     struct sl_error err = SL_ERROR_INIT;
     struct backup b = {
@@ -341,7 +347,7 @@ static int run(struct cli *cli,
                      "the journal alone is",
                      b.store);
     else
-        rc = b.space != NULL ? what(&b, &err) : no_memory(&err);
+        rc = b.space != NULL ? what(&b, &err) : backup_no_memory(&err);
     umask(mask);
     if (rc == SL_OK) {
         cli_say("%zu job%s, %" PRIu64 " files of the store, %s", b.known_count,
@@ -362,10 +368,10 @@ static int run(struct cli *cli,
 
 int verb_backup(struct cli *cli)
 {
-    return run(cli, back_up);
+    return backup_run_verb(cli, back_up);
 }
 
 int verb_restore(struct cli *cli)
 {
-    return run(cli, restore);
+    return backup_run_verb(cli, restore);
 }

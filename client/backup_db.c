@@ -8,7 +8,8 @@
 #define LOCKED_MS 10000
 #define PUBLISHED "1" // JOURNAL_CUT_PUBLISHED
 
-static enum sl_err failed(sqlite3 *db, const char *path, struct sl_error *err)
+static enum sl_err backup_db_error(sqlite3 *db, const char *path,
+                                   struct sl_error *err)
 {
     int code = sqlite3_errcode(db);
 
@@ -23,7 +24,7 @@ static enum sl_err open_db(sqlite3 **out, const char *path, int flags,
 {
     if (sqlite3_open_v2(path, out, flags | SQLITE_OPEN_NOMUTEX, NULL) !=
         SQLITE_OK)
-        return failed(*out, path, err);
+        return backup_db_error(*out, path, err);
     sqlite3_busy_timeout(*out, LOCKED_MS);
     return SL_OK;
 }
@@ -34,13 +35,15 @@ static enum sl_err copy_pages(sqlite3 *from, sqlite3 *to, const char *path,
     sqlite3_backup *b = sqlite3_backup_init(to, "main", from, "main");
 
     if (b == NULL)
-        return failed(to, path, err);
+        return backup_db_error(to, path, err);
     (void)sqlite3_backup_step(b, -1); // finish says how it went
-    return sqlite3_backup_finish(b) == SQLITE_OK ? SL_OK
-                                                 : failed(to, path, err);
+    return sqlite3_backup_finish(b) == SQLITE_OK
+               ? SL_OK
+               : backup_db_error(to, path, err);
 }
 
-static enum sl_err check(sqlite3 *db, const char *path, struct sl_error *err)
+static enum sl_err backup_db_check_integrity(sqlite3 *db, const char *path,
+                                             struct sl_error *err)
 {
     sqlite3_stmt *s = NULL;
     enum sl_err rc = SL_OK;
@@ -49,7 +52,7 @@ static enum sl_err check(sqlite3 *db, const char *path, struct sl_error *err)
     if (sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &s, NULL) !=
             SQLITE_OK ||
         sqlite3_step(s) != SQLITE_ROW)
-        rc = failed(db, path, err);
+        rc = backup_db_error(db, path, err);
     said = rc == SL_OK ? (const char *)sqlite3_column_text(s, 0) : NULL;
     if (rc == SL_OK && (said == NULL || strcmp(said, "ok") != 0))
         rc = sl_fail(err, SL_ECORRUPT, "%s is damaged: %s", path,
@@ -69,7 +72,7 @@ enum sl_err backup_db_copy(const char *from, const char *to,
     if (rc == SL_OK)
         rc = copy_pages(in, out, to, err);
     if (rc == SL_OK)
-        rc = check(out, to, err);
+        rc = backup_db_check_integrity(out, to, err);
     sqlite3_close(in);
     sqlite3_close(out);
     return rc;
@@ -88,13 +91,13 @@ enum sl_err backup_db_jobs(const char *path, backup_job_fn fn, void *arg,
     int step = SQLITE_DONE;
 
     if (rc == SL_OK && sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
-        rc = failed(db, path, err);
+        rc = backup_db_error(db, path, err);
     while (rc == SL_OK && (step = sqlite3_step(s)) == SQLITE_ROW)
         rc = fn(arg, (uint64_t)sqlite3_column_int64(s, 0),
                 (uint64_t)sqlite3_column_int64(s, 1),
                 (const char *)sqlite3_column_text(s, 2), err);
     if (rc == SL_OK && step != SQLITE_DONE)
-        rc = failed(db, path, err);
+        rc = backup_db_error(db, path, err);
     sqlite3_finalize(s);
     sqlite3_close(db);
     return rc;

@@ -105,8 +105,8 @@ static int cert_init(struct cli *cli, const char *dir)
 // ---- those of later
 
 // "worker-w7": the file of a role and a name.
-static enum sl_err file_of(char out[FILE_BYTES], const struct conf *conf,
-                           enum access_role *role, struct sl_error *err)
+static enum sl_err cert_role_file(char out[FILE_BYTES], const struct conf *conf,
+                                  enum access_role *role, struct sl_error *err)
 {
     const char *word = conf_str(conf, "role"), *name = conf_str(conf, "name");
 
@@ -175,7 +175,7 @@ static int cert_issue(struct cli *cli, const char *dir)
 
     if (conf_str(cli->conf, "role") == NULL || name == NULL)
         return cli_usage(cli, "say --role ROLE and --name NAME");
-    rc = file_of(file, cli->conf, &role, &err);
+    rc = cert_role_file(file, cli->conf, &role, &err);
     if (rc == SL_OK)
         rc = access_uri(uri, role, name, conf_str(cli->conf, "tenant"), &err);
     if (rc == SL_OK)
@@ -195,7 +195,7 @@ struct renewal {
     struct sl_error *err;
 };
 
-static bool ends_with(const char *text, const char *end)
+static bool cert_name_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
 
@@ -208,7 +208,8 @@ static enum sl_err renew_one(void *arg, const char *name)
     struct renewal *r = arg;
     char file[FILE_BYTES], key[1024];
 
-    if (!ends_with(name, ".crt") || ends_with(name, ".revoked.crt") ||
+    if (!cert_name_ends_with(name, ".crt") ||
+        cert_name_ends_with(name, ".revoked.crt") ||
         strcmp(name, "ca.crt") == 0 || strlen(name) >= sizeof(file))
         return SL_OK;
     snprintf(file, sizeof(file), "%.*s", (int)strlen(name) - 4, name);
@@ -240,7 +241,7 @@ static int cert_one(struct cli *cli, const char *dir, const char *done,
     struct sl_error err = SL_ERROR_INIT;
     char file[FILE_BYTES];
     enum access_role role;
-    enum sl_err rc = file_of(file, cli->conf, &role, &err);
+    enum sl_err rc = cert_role_file(file, cli->conf, &role, &err);
 
     if (rc == SL_OK)
         rc = act(dir, file, &err);

@@ -45,7 +45,7 @@ static enum sl_err openssl(const char *const *args, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err make_key(const char *path, struct sl_error *err)
+static enum sl_err cert_make_key(const char *path, struct sl_error *err)
 {
     const char *const args[] = {
         "openssl", "genpkey",  "-algorithm",
@@ -81,7 +81,7 @@ enum sl_err cert_authority(const char *dir, struct sl_error *err)
     if (rc == SL_OK)
         rc = path_of(cert, dir, "ca", ".crt", err);
     if (rc == SL_OK)
-        rc = make_key(key, err);
+        rc = cert_make_key(key, err);
     return rc == SL_OK ? openssl(args, err) : rc;
 }
 
@@ -154,9 +154,9 @@ static enum sl_err extension_text(struct buf *out, const struct cert_wish *wish,
 }
 
 // `args` are the command's, up to -CA; the new certificate is FILE.crt.
-static enum sl_err sign(const char *dir, const char *file,
-                        const char *const *args, size_t count,
-                        struct sl_error *err)
+static enum sl_err cert_sign(const char *dir, const char *file,
+                             const char *const *args, size_t count,
+                             struct sl_error *err)
 {
     char ca[PATH_BYTES], ca_key[PATH_BYTES], serial[PATH_BYTES];
     char cert[PATH_BYTES], fresh[PATH_BYTES];
@@ -199,13 +199,14 @@ static enum sl_err request_and_sign(const struct cert_wish *wish,
     const char *const ask[] = {"openssl", "req",   "-new", "-key",  key,
                                "-subj",   subject, "-out", request, NULL};
     const char *const args[] = {"-req", "-in", request, "-extfile", extensions};
-    enum sl_err rc = make_key(key, err);
+    enum sl_err rc = cert_make_key(key, err);
 
     snprintf(subject, sizeof(subject), "/CN=%.64s", wish->subject);
     if (rc == SL_OK)
         rc = openssl(ask, err);
-    return rc == SL_OK ? sign(wish->dir, wish->file, args, SL_COUNT(args), err)
-                       : rc;
+    return rc == SL_OK
+               ? cert_sign(wish->dir, wish->file, args, SL_COUNT(args), err)
+               : rc;
 }
 
 enum sl_err cert_make(const struct cert_wish *wish, struct sl_error *err)
@@ -261,7 +262,7 @@ enum sl_err cert_renew(const char *dir, const char *file, struct sl_error *err)
     if (rc == SL_OK) {
         rc = openssl(ask, err);
         if (rc == SL_OK)
-            rc = sign(dir, file, args, SL_COUNT(args), err);
+            rc = cert_sign(dir, file, args, SL_COUNT(args), err);
         unlink(request);
     }
     return rc;
@@ -287,8 +288,8 @@ static enum sl_err serial_of(struct buf *out, const char *cert,
 }
 
 // A line of `openssl ca`: state, end, when it was revoked, serial, file, name.
-static enum sl_err add_line(const char *list, const char *serial,
-                            struct sl_error *err)
+static enum sl_err cert_add_revoked(const char *list, const char *serial,
+                                    struct sl_error *err)
 {
     struct buf text = BUF_INIT;
     time_t now = time(NULL);
@@ -371,7 +372,7 @@ enum sl_err cert_revoke(const char *dir, const char *file, struct sl_error *err)
     if (rc == SL_OK)
         rc = serial_of(&serial, cert, err);
     if (rc == SL_OK)
-        rc = add_line(list, buf_text(&serial), err);
+        rc = cert_add_revoked(list, buf_text(&serial), err);
     if (rc == SL_OK)
         rc = make_list(dir, list, err);
     if (rc == SL_OK)

@@ -7,10 +7,11 @@
 
 // Asks until it is there. What is asked for stays what it was at first, also
 // for a coordinator that was started again meanwhile.
-static enum sl_err ask(struct api *api, const struct conf *conf,
-                       Sluice__V1__CheckpointRequest *request,
-                       Sluice__V1__CheckpointReply **reply,
-                       struct sl_error *err)
+static enum sl_err checkpoint_await(struct api_client *api,
+                                    const struct conf *conf,
+                                    Sluice__V1__CheckpointRequest *request,
+                                    Sluice__V1__CheckpointReply **reply,
+                                    struct sl_error *err)
 {
     struct patience patience = patience_of(conf);
     enum sl_err rc = api_checkpoint(api, request, reply, err);
@@ -33,9 +34,9 @@ static enum sl_err ask(struct api *api, const struct conf *conf,
     return rc;
 }
 
-static enum sl_err print(struct cli *cli, const char *id,
-                         const Sluice__V1__CheckpointReply *reply,
-                         struct sl_error *err)
+static enum sl_err checkpoint_print(struct cli *cli, const char *id,
+                                    const Sluice__V1__CheckpointReply *reply,
+                                    struct sl_error *err)
 {
     const Sluice__V1__Checkpoint *c = reply->checkpoint;
     struct buf text = BUF_INIT;
@@ -62,14 +63,14 @@ int verb_checkpoint(struct cli *cli)
         SLUICE__V1__CHECKPOINT_REQUEST__INIT;
     Sluice__V1__CheckpointReply *reply = NULL;
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
 
     request.id = (char *)cli_arg(cli, 0);
     if (rc == SL_OK)
-        rc = ask(api, cli->conf, &request, &reply, &err);
+        rc = checkpoint_await(api, cli->conf, &request, &reply, &err);
     if (rc == SL_OK)
-        rc = print(cli, request.id, reply, &err);
+        rc = checkpoint_print(cli, request.id, reply, &err);
     api_close(api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

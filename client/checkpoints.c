@@ -12,7 +12,7 @@ int verb_checkpoints(struct cli *cli)
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__CheckpointsReply *reply;
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     char none[240];
     enum sl_err rc = api_open(&api, cli->conf, &err);
 

@@ -32,7 +32,7 @@ const unsigned child_moves[CHILD_STATES] = {
 };
 
 // The only function of the program that changes a child's state.
-static void enter(struct child *c, enum child_state next)
+static void child_enter_state(struct child *c, enum child_state next)
 {
     assert(moves_have(child_moves, c->state, next));
     c->state = next;
@@ -88,11 +88,11 @@ void child_release(struct child *c)
 
 // In the child, between fork and exec: only what is safe there. Does not
 // return.
-static void become(const struct child *c, char *const *env, int log, int none,
-                   pid_t parent) __attribute__((noreturn));
+static void child_exec(const struct child *c, char *const *env, int log,
+                       int none, pid_t parent) __attribute__((noreturn));
 
-static void become(const struct child *c, char *const *env, int log, int none,
-                   pid_t parent)
+static void child_exec(const struct child *c, char *const *env, int log,
+                       int none, pid_t parent)
 {
     static const char text[] = "cannot start the program: exec failed\n";
     sigset_t empty;
@@ -145,7 +145,7 @@ enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
     none = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pid = fork();
     if (pid == 0)
-        become(c, env, log, none, parent);
+        child_exec(c, env, log, none, parent);
     close(log);
     if (none >= 0)
         close(none);
@@ -154,7 +154,7 @@ enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
 
     c->pid = pid;
     c->started_ms = now_ms;
-    enter(c, CHILD_STARTING);
+    child_enter_state(c, CHILD_STARTING);
     return write_pid(c, err);
 }
 
@@ -162,7 +162,7 @@ bool child_ready(struct child *c)
 {
     if (c->state != CHILD_STARTING)
         return false;
-    enter(c, CHILD_READY);
+    child_enter_state(c, CHILD_READY);
     return true;
 }
 
@@ -198,7 +198,8 @@ void child_ended(struct child *c, int status, uint64_t now_ms, uint64_t random)
     unlink(c->pid_file);
     c->quick_deaths = quick ? c->quick_deaths + 1 : 1;
     c->bad_exits = permanent(status) ? (quick ? c->bad_exits : 0) + 1 : 0;
-    enter(c, c->bad_exits >= BAD_EXITS_MAX ? CHILD_GIVEN_UP : CHILD_WAITING);
+    child_enter_state(c, c->bad_exits >= BAD_EXITS_MAX ? CHILD_GIVEN_UP
+                                                       : CHILD_WAITING);
     c->start_at_ms = now_ms + child_pause_ms(c->quick_deaths, random);
 }
 

@@ -31,7 +31,7 @@ static int spawn(pid_t *pid, const char *const *args, int output)
 }
 
 // Reads until the program has closed its output; false when the time is up.
-static bool collect(int fd, struct buf *out, uint64_t until_ms)
+static bool command_read_output(int fd, struct buf *out, uint64_t until_ms)
 {
     for (;;) {
         uint64_t now = sl_now_ms(sl_clock_real());
@@ -51,8 +51,9 @@ static bool collect(int fd, struct buf *out, uint64_t until_ms)
     }
 }
 
-static enum sl_err judge(const char *name, int status, const struct buf *text,
-                         struct sl_error *err)
+static enum sl_err command_check_status(const char *name, int status,
+                                        const struct buf *text,
+                                        struct sl_error *err)
 {
     const char *all = buf_text(text), *line;
     size_t n = text->len;
@@ -85,10 +86,10 @@ enum sl_err command_run(const char *const *args, int timeout_ms,
         return sl_fail(err, sl_err_from_errno(rc), "%s: %s", args[0],
                        strerror(rc));
     }
-    if (collect(ends[0], &text, until)) {
+    if (command_read_output(ends[0], &text, until)) {
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;
-        result = judge(args[0], status, &text, err);
+        result = command_check_status(args[0], status, &text, err);
     } else {
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);

@@ -9,7 +9,7 @@
 // What the first word beside flags is of a verb, by its usage.
 enum word { WORD_FILE, WORD_JOB, WORD_NAME, WORD_SHELL, WORD_NONE };
 
-static enum word word_of(const struct cli_verb *v)
+static enum word completion_verb_word(const struct cli_verb *v)
 {
     if (strstr(v->usage, "JOB") != NULL)
         return WORD_JOB;
@@ -105,7 +105,7 @@ static enum sl_err bash_verb(struct buf *out, const struct cli_verb *v)
     if (rc == SL_OK)
         rc = add_flags(out, v->keys);
     return rc == SL_OK ? buf_appendf(out, "\"; [[ $cur == -* ]] || %s ;;\n",
-                                     words[word_of(v)])
+                                     words[completion_verb_word(v)])
                        : rc;
 }
 
@@ -174,7 +174,7 @@ static enum sl_err zsh(struct buf *out)
 // ---- fish
 
 // Within single quotes.
-static enum sl_err quoted(struct buf *out, const char *text)
+static enum sl_err completion_quote(struct buf *out, const char *text)
 {
     enum sl_err rc = buf_append_char(out, '\'');
 
@@ -207,7 +207,7 @@ static enum sl_err fish_key(struct buf *out, const char *verb,
     if (rc == SL_OK)
         rc = buf_append_str(out, " -d ");
     if (rc == SL_OK)
-        rc = quoted(out, key->help);
+        rc = completion_quote(out, key->help);
     return rc == SL_OK ? buf_append_char(out, '\n') : rc;
 }
 
@@ -218,7 +218,7 @@ static enum sl_err fish_verb(struct buf *out, const struct cli_verb *v)
                                         [WORD_NAME] = "(" NAMES ")",
                                         [WORD_SHELL] = "bash zsh fish",
                                         [WORD_NONE] = ""};
-    const char *what = words[word_of(v)];
+    const char *what = words[completion_verb_word(v)];
     enum sl_err rc =
         buf_appendf(out,
                     "complete -c sluice -n __fish_use_subcommand -x -a %s "
@@ -226,7 +226,7 @@ static enum sl_err fish_verb(struct buf *out, const struct cli_verb *v)
                     v->name);
 
     if (rc == SL_OK)
-        rc = quoted(out, v->brief);
+        rc = completion_quote(out, v->brief);
     if (rc == SL_OK)
         rc = buf_append_char(out, '\n');
     if (rc == SL_OK && *what != '\0')

@@ -27,8 +27,8 @@ static void bearer_text(char out[300], const struct access_who *who)
              who->tenant[0] != '\0' ? " of tenant " : "", who->tenant);
 }
 
-static void judge(struct findings *f, const char *path,
-                  const struct tls_peer *peer, bool revoked)
+static void doctor_cert_check_access(struct findings *f, const char *path,
+                                     const struct tls_peer *peer, bool revoked)
 {
     struct rpc_peer caller = {.way = RPC_WAY_TLS,
                               .guarded = true,
@@ -57,9 +57,10 @@ static void judge(struct findings *f, const char *path,
                 days < SOON_DAYS ? "; sluice cert renew" : "");
 }
 
-// Its dates are looked at by judge. NULL: it is not known of which authority it
-// should be.
-static bool is_of(const char *ca, const char *path, struct sl_error *err)
+// doctor_cert_check_access looks at its dates. NULL: it is not known of which
+// authority it should be.
+static bool doctor_cert_is_of_ca(const char *ca, const char *path,
+                                 struct sl_error *err)
 {
     const char *const verify[] = {
         "openssl", "verify", "-no_check_time", "-CAfile", ca, path, NULL};
@@ -67,8 +68,8 @@ static bool is_of(const char *ca, const char *path, struct sl_error *err)
     return ca == NULL || command_run(verify, OPENSSL_MS, NULL, err) == SL_OK;
 }
 
-static void look_at(struct findings *f, const char *path, const char *ca,
-                    const char *crl)
+static void doctor_cert_check_file(struct findings *f, const char *path,
+                                   const char *ca, const char *crl)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct buf pem = BUF_INIT;
@@ -76,24 +77,25 @@ static void look_at(struct findings *f, const char *path, const char *ca,
 
     if (fs_read_all(fs_posix(), path, PEM_BYTES, &pem, &err) != SL_OK) {
         finding(f, FINDING_BAD, "certificate", "%s", err.text);
-    } else if (!is_of(ca, path, &err)) {
+    } else if (!doctor_cert_is_of_ca(ca, path, &err)) {
         finding(f, FINDING_BAD, "certificate",
                 "%s would be refused: it is not of %s: %s", path, ca, err.text);
     } else {
         tls_peer_read(&peer, buf_text(&pem), pem.len);
-        judge(f, path, &peer, tls_peer_revoked(crl, buf_text(&pem), pem.len));
+        doctor_cert_check_access(
+            f, path, &peer, tls_peer_revoked(crl, buf_text(&pem), pem.len));
     }
     buf_release(&pem);
 }
 
-struct folder {
+struct doctor_cert_folder {
     struct findings *f;
     const char *dir, *ca, *crl; // the last two: NULL if it has none
 };
 
-static enum sl_err look_at_one(void *arg, const char *name)
+static enum sl_err doctor_cert_check_listed(void *arg, const char *name)
 {
-    const struct folder *d = arg;
+    const struct doctor_cert_folder *d = arg;
     size_t n = strlen(name);
     char *path;
 
@@ -103,16 +105,16 @@ static enum sl_err look_at_one(void *arg, const char *name)
     path = fs_join(d->dir, name);
     if (path == NULL)
         return SL_ENOMEM;
-    look_at(d->f, path, d->ca, d->crl);
+    doctor_cert_check_file(d->f, path, d->ca, d->crl);
     sl_free(path);
     return SL_OK;
 }
 
-static void look_at_folder(struct findings *f, const char *dir)
+static void doctor_cert_check_folder(struct findings *f, const char *dir)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct buf crl = BUF_INIT;
-    struct folder d = {.f = f, .dir = dir};
+    struct doctor_cert_folder d = {.f = f, .dir = dir};
     char *path = fs_join(dir, "ca.crl"), *ca = fs_join(dir, "ca.crt");
 
     if (ca != NULL && fs_exists(fs_posix(), ca))
@@ -120,7 +122,7 @@ static void look_at_folder(struct findings *f, const char *dir)
     if (path != NULL && fs_exists(fs_posix(), path) &&
         fs_read_all(fs_posix(), path, PEM_BYTES, &crl, &err) == SL_OK)
         d.crl = buf_text(&crl);
-    if (fs_list(fs_posix(), dir, look_at_one, &d, &err) != SL_OK)
+    if (fs_list(fs_posix(), dir, doctor_cert_check_listed, &d, &err) != SL_OK)
         finding(f, FINDING_BAD, "certificate", "%s", err.text);
     buf_release(&crl);
     sl_free(path);
@@ -133,17 +135,19 @@ void doctor_certs(struct findings *f, const struct conf *conf)
     const char *dir = conf_str(conf, "certs");
 
     if (own != NULL)
-        look_at(f, own, NULL, NULL); // doctor_tls checks its issuer
+        doctor_cert_check_file(f, own, NULL,
+                               NULL); // doctor_tls checks its issuer
     if (dir != NULL)
-        look_at_folder(f, dir);
+        doctor_cert_check_folder(f, dir);
 }
 
 // ---- members
 
 // As a worker would dial it: the name in the address has to be in the
 // certificate that is shown there.
-static void dial(struct findings *f, const struct api *api,
-                 const Sluice__V1__MemberStatus *m)
+static void doctor_dial_psserver(struct findings *f,
+                                 const struct api_client *api,
+                                 const Sluice__V1__MemberStatus *m)
 {
     struct rpc_call_options options = {.deadline_ms = CHECK_MS};
     struct sl_error err = SL_ERROR_INIT;
@@ -165,7 +169,7 @@ static void dial(struct findings *f, const struct api *api,
     rpc_channel_free(channel);
 }
 
-void doctor_dial(struct findings *f, const struct api *api,
+void doctor_dial(struct findings *f, const struct api_client *api,
                  const Sluice__V1__ClusterReply *reply)
 {
     size_t dialled = 0;
@@ -177,6 +181,6 @@ void doctor_dial(struct findings *f, const struct api *api,
             list_is_lost(m) || strncmp(m->address, "unix:", 5) == 0)
             continue;
         dialled++;
-        dial(f, api, m);
+        doctor_dial_psserver(f, api, m);
     }
 }

@@ -29,7 +29,7 @@
 
 // ---- programs
 
-static void list_devices(struct findings *f, const char *worker)
+static void doctor_list_devices(struct findings *f, const char *worker)
 {
     const char *const args[] = {worker, "--list-devices", NULL};
     struct buf text = BUF_INIT;
@@ -70,7 +70,7 @@ static void check_program(struct findings *f, const char *dir, const char *name)
     else
         finding(f, FINDING_OK, "program", "%s %s", path, SLUICE_VERSION);
     if (rc == SL_OK && strcmp(name, "worker") == 0)
-        list_devices(f, path);
+        doctor_list_devices(f, path);
     buf_release(&text);
 }
 

@@ -116,7 +116,8 @@ static void check_lost_workers(struct findings *f,
                 lost, lost == 1 ? "" : "s", lost_text(text, newest));
 }
 
-static void check_absent(struct findings *f, const Sluice__V1__MemberStatus *m)
+static void doctor_report_absent(struct findings *f,
+                                 const Sluice__V1__MemberStatus *m)
 {
     finding(f, FINDING_WARN, "member", "%s %s%s%s is %s", m->role, m->name,
             m->host[0] != '\0' ? " on " : "", m->host, m->state);
@@ -147,7 +148,7 @@ static void check_members(struct findings *f,
             continue;
         }
         if (!ready)
-            check_absent(f, m);
+            doctor_report_absent(f, m);
         if (m->version[0] != '\0' && strcmp(m->version, reply->version) != 0)
             finding(f, FINDING_WARN, "member",
                     "%s %s has version %s, the coordinator %s", m->role,
@@ -167,7 +168,7 @@ void doctor_coordinator(struct findings *f, const struct conf *conf)
     Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
     Sluice__V1__ClusterReply *reply;
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc = api_open(&api, conf, &err);
 
     if (rc == SL_OK)

@@ -12,9 +12,9 @@
 
 #define AGAIN_MS 500
 
-struct reader {
+struct events_reader {
     struct cli *cli;
-    struct api *api;
+    struct api_client *api;
     Sluice__V1__EventsRequest request;
     bool follow;
     bool ended; // the job that is followed has
@@ -22,7 +22,7 @@ struct reader {
 };
 
 // "2026-07-01 12:34:56.123", local time.
-static const char *when(char out[40], uint64_t unix_us)
+static const char *events_time_text(char out[40], uint64_t unix_us)
 {
     time_t seconds = (time_t)(unix_us / 1000000);
     struct tm at;
@@ -43,8 +43,8 @@ static enum sl_err print_line(const Sluice__V1__Event *e, bool wide,
 
     if (e->job != 0)
         snprintf(job, sizeof(job), "j-%llu", (unsigned long long)e->job);
-    rc = buf_appendf(&text, "%s  %-19s %-5s %s", when(at, e->unix_us), e->kind,
-                     job, e->text);
+    rc = buf_appendf(&text, "%s  %-19s %-5s %s",
+                     events_time_text(at, e->unix_us), e->kind, job, e->text);
     if (rc == SL_OK && wide)
         rc = buf_appendf(&text, "  (%" PRIu64 ", %s%s%s)", e->id, e->level,
                          e->member[0] != '\0' ? ", " : "", e->member);
@@ -65,8 +65,9 @@ static enum sl_err print_event(const struct out *o, Sluice__V1__Event *e,
     return print_line(e, o->form == OUT_WIDE, err);
 }
 
-static enum sl_err print(struct reader *r, const Sluice__V1__EventsReply *reply,
-                         struct sl_error *err)
+static enum sl_err events_print_reply(struct events_reader *r,
+                                      const Sluice__V1__EventsReply *reply,
+                                      struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
 
@@ -87,7 +88,8 @@ static enum sl_err print(struct reader *r, const Sluice__V1__EventsReply *reply,
 }
 
 // A page; what follows begins behind it.
-static enum sl_err page(struct reader *r, bool *more, struct sl_error *err)
+static enum sl_err page(struct events_reader *r, bool *more,
+                        struct sl_error *err)
 {
     Sluice__V1__EventsReply *reply;
     enum sl_err rc;
@@ -103,11 +105,11 @@ static enum sl_err page(struct reader *r, bool *more, struct sl_error *err)
     r->request.after = reply->last;
     r->request.newest = false;
     *more = reply->more;
-    return print(r, reply, err);
+    return events_print_reply(r, reply, err);
 }
 
 // Over restarts of the coordinator: ids go on.
-static enum sl_err follow(struct reader *r, struct sl_error *err)
+static enum sl_err events_follow(struct events_reader *r, struct sl_error *err)
 {
     bool more = false;
     enum sl_err rc;
@@ -132,9 +134,9 @@ static enum sl_err follow(struct reader *r, struct sl_error *err)
 
 int verb_events(struct cli *cli)
 {
-    struct reader r = {.cli = cli,
-                       .request = SLUICE__V1__EVENTS_REQUEST__INIT,
-                       .follow = conf_bool(cli->conf, "follow")};
+    struct events_reader r = {.cli = cli,
+                              .request = SLUICE__V1__EVENTS_REQUEST__INIT,
+                              .follow = conf_bool(cli->conf, "follow")};
     struct sl_error err = SL_ERROR_INIT;
     bool more = true;
     enum sl_err rc = api_open(&r.api, cli->conf, &err);
@@ -150,7 +152,7 @@ int verb_events(struct cli *cli)
             break; // the document says that there is more
     }
     if (rc == SL_OK && r.follow)
-        rc = follow(&r, &err);
+        rc = events_follow(&r, &err);
     api_close(r.api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

@@ -18,7 +18,7 @@
 typedef ProtobufCFieldDescriptor field_type;
 typedef ProtobufCMessageDescriptor message_type;
 
-static const message_type *message_of(const field_type *f)
+static const message_type *explain_field_message(const field_type *f)
 {
     return f->type == PROTOBUF_C_TYPE_MESSAGE ? f->descriptor : NULL;
 }
@@ -28,7 +28,7 @@ static bool is_list(const field_type *f)
     return f->label == PROTOBUF_C_LABEL_REPEATED;
 }
 
-static const char *type_name(const field_type *f, bool schema)
+static const char *explain_type_name(const field_type *f, bool schema)
 {
     switch (f->type) {
     case PROTOBUF_C_TYPE_STRING:
@@ -110,14 +110,14 @@ static enum sl_err put_lines(struct buf *out, const char *text)
     return rc;
 }
 
-static enum sl_err put_field(struct buf *out, const char *path,
-                             const message_type *m, const field_type *f,
-                             const json_t *all, const json_t *said)
+static enum sl_err explain_put_field(struct buf *out, const char *path,
+                                     const message_type *m, const field_type *f,
+                                     const json_t *all, const json_t *said)
 {
     struct buf comment = BUF_INIT;
-    enum sl_err rc =
-        buf_appendf(out, "%s%s%s  %s%s\n", path, path[0] != '\0' ? "." : "",
-                    f->name, is_list(f) ? "list of " : "", type_name(f, false));
+    enum sl_err rc = buf_appendf(
+        out, "%s%s%s  %s%s\n", path, path[0] != '\0' ? "." : "", f->name,
+        is_list(f) ? "list of " : "", explain_type_name(f, false));
 
     if (rc == SL_OK)
         rc = comment_of(&comment, m, f);
@@ -129,8 +129,9 @@ static enum sl_err put_field(struct buf *out, const char *path,
     return rc;
 }
 
-static enum sl_err unknown(const char *path, const message_type *m,
-                           const char *word, struct sl_error *err)
+static enum sl_err explain_unknown_field(const char *path,
+                                         const message_type *m,
+                                         const char *word, struct sl_error *err)
 {
     const char *names[NAMES_MAX], *near;
     size_t n = 0;
@@ -164,12 +165,12 @@ static enum sl_err put_path(struct buf *out, const char *asked,
         asked += rest + (asked[rest] == '.');
         f = protobuf_c_message_descriptor_get_field_by_name(m, word);
         if (f == NULL) {
-            rc = unknown(path, m, word, err);
+            rc = explain_unknown_field(path, m, word, err);
             break;
         }
         if (*asked == '\0')
-            rc = put_field(out, path, m, f, here, given);
-        m = message_of(f);
+            rc = explain_put_field(out, path, m, f, here, given);
+        m = explain_field_message(f);
         if (m == NULL && *asked != '\0')
             rc = sl_fail(err, SL_ENOENT, "%s%s%s has no keys", path,
                          path[0] != '\0' ? "." : "", word);
@@ -182,7 +183,7 @@ static enum sl_err put_path(struct buf *out, const char *asked,
         if (i > 0 || out->len > 0)
             rc = buf_append_char(out, '\n');
         if (rc == SL_OK)
-            rc = put_field(out, path, m, &m->fields[i], here, given);
+            rc = explain_put_field(out, path, m, &m->fields[i], here, given);
     }
     json_decref(all);
     json_decref(said);
@@ -195,14 +196,14 @@ static json_t *schema_of_message(const message_type *m, json_t *definitions);
 
 static json_t *schema_of_value(const field_type *f, json_t *definitions)
 {
-    const message_type *m = message_of(f);
+    const message_type *m = explain_field_message(f);
     bool number =
         f->type == PROTOBUF_C_TYPE_UINT32 || f->type == PROTOBUF_C_TYPE_UINT64;
 
     if (m == NULL)
-        return number ? json_pack("{s:s, s:i}", "type", type_name(f, true),
-                                  "minimum", 0)
-                      : json_pack("{s:s}", "type", type_name(f, true));
+        return number ? json_pack("{s:s, s:i}", "type",
+                                  explain_type_name(f, true), "minimum", 0)
+                      : json_pack("{s:s}", "type", explain_type_name(f, true));
     if (json_object_get(definitions, m->short_name) == NULL) {
         json_object_set_new(definitions, m->short_name, json_object());
         json_object_set_new(definitions, m->short_name,
@@ -221,7 +222,7 @@ static json_t *schema_of_field(const message_type *m, const field_type *f,
     if (is_list(f))
         schema = json_pack("{s:[O, {s:s, s:o}]}", "anyOf", one, "type", "array",
                            "items", one);
-    else if (message_of(f) != NULL)
+    else if (explain_field_message(f) != NULL)
         schema = json_pack("{s:[o]}", "allOf", one);
     else
         schema = one;

@@ -45,7 +45,7 @@ static void note_steps(struct export *e, uint64_t steps)
         e->most = steps;
 }
 
-static enum sl_err write_file(struct export *e, struct sl_error *err)
+static enum sl_err export_write_file(struct export *e, struct sl_error *err)
 {
     const char *to = conf_str(e->cli->conf, "to");
     char own[64], job[24], cut[24], text[OUT_NUMBER];
@@ -109,7 +109,7 @@ static enum sl_err fs_of(const struct export *e, const char *path,
 static enum sl_err from_manifest(struct export *e, const char *path,
                                  struct sl_error *err)
 {
-    struct manifest m;
+    struct checkpoint_manifest m;
     struct fs *fs = NULL;
     enum sl_err rc = fs_of(e, path, &fs, err);
 
@@ -129,17 +129,17 @@ static enum sl_err from_manifest(struct export *e, const char *path,
                                    m.shards[i].sha256, err);
     }
     if (rc == SL_OK)
-        rc = write_file(e, err);
+        rc = export_write_file(e, err);
     manifest_release(&m);
     return rc;
 }
 
 // ---- from the psservers
 
-static enum sl_err pull(struct export *e, struct api *api,
-                        const Sluice__V1__CheckpointsReply *reply,
-                        const Sluice__V1__CheckpointShard *shard,
-                        struct sl_error *err)
+static enum sl_err export_pull_shard(struct export *e, struct api_client *api,
+                                     const Sluice__V1__CheckpointsReply *reply,
+                                     const Sluice__V1__CheckpointShard *shard,
+                                     struct sl_error *err)
 {
     struct wire_pull request = {.job = reply->job,
                                 .job_incarnation = reply->job_incarnation,
@@ -175,15 +175,15 @@ static enum sl_err pull(struct export *e, struct api *api,
     return rc;
 }
 
-static enum sl_err take_shard(struct export *e, struct api *api,
-                              const Sluice__V1__CheckpointsReply *reply,
-                              const Sluice__V1__CheckpointShard *shard,
-                              struct sl_error *err)
+static enum sl_err export_fetch_shard(struct export *e, struct api_client *api,
+                                      const Sluice__V1__CheckpointsReply *reply,
+                                      const Sluice__V1__CheckpointShard *shard,
+                                      struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
     struct fs *fs = NULL;
     char *path;
-    enum sl_err rc = pull(e, api, reply, shard, &why);
+    enum sl_err rc = export_pull_shard(e, api, reply, shard, &why);
 
     note_steps(e, shard->steps);
     if (rc == SL_OK)
@@ -219,9 +219,10 @@ marked(const Sluice__V1__CheckpointsReply *reply, bool best)
 
 // Chooses the checkpoint to export. At the end of a job the best one is
 // restored, if its spec says so.
-static enum sl_err choose(const Sluice__V1__Checkpoint **out,
-                          const Sluice__V1__CheckpointsReply *reply,
-                          const struct cli *cli, struct sl_error *err)
+static enum sl_err
+export_choose_checkpoint(const Sluice__V1__Checkpoint **out,
+                         const Sluice__V1__CheckpointsReply *reply,
+                         const struct cli *cli, struct sl_error *err)
 {
     uint64_t wanted = (uint64_t)conf_int(cli->conf, "cut");
     size_t n = reply->n_checkpoints;
@@ -264,7 +265,7 @@ static char *classes_text(const Sluice__V1__CheckpointsReply *reply)
     return text;
 }
 
-static enum sl_err from_job(struct export *e, struct api *api,
+static enum sl_err from_job(struct export *e, struct api_client *api,
                             struct sl_error *err)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
@@ -275,7 +276,7 @@ static enum sl_err from_job(struct export *e, struct api *api,
     request.id = (char *)cli_arg(e->cli, 0);
     rc = api_checkpoints(api, &request, &reply, err);
     if (rc == SL_OK)
-        rc = choose(&cut, reply, e->cli, err);
+        rc = export_choose_checkpoint(&cut, reply, e->cli, err);
     if (rc == SL_OK)
         rc = layout_make(&e->layout, reply->variables, reply->n_variables,
                          reply->pieces, reply->n_pieces, err);
@@ -293,9 +294,9 @@ static enum sl_err from_job(struct export *e, struct api *api,
     if (rc == SL_OK)
         rc = make_space(e, err);
     for (size_t i = 0; rc == SL_OK && i < cut->n_shards; i++)
-        rc = take_shard(e, api, reply, cut->shards[i], err);
+        rc = export_fetch_shard(e, api, reply, cut->shards[i], err);
     if (rc == SL_OK)
-        rc = write_file(e, err);
+        rc = export_write_file(e, err);
     layout_release(&e->layout);
     return rc;
 }
@@ -306,7 +307,7 @@ int verb_export(struct cli *cli)
     const char *to = conf_str(cli->conf, "to");
     struct export e = {.cli = cli, .setup = store_setup_of(cli->conf)};
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc;
 
     if ((from != NULL) == (cli_arg(cli, 0) != NULL))

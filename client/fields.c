@@ -38,7 +38,7 @@ static bool is_field(const char *line, const char *field)
 }
 
 // Appends the comment as a line, without its slashes and the blank behind them.
-static enum sl_err add(struct buf *out, const char *comment)
+static enum sl_err fields_append_comment(struct buf *out, const char *comment)
 {
     comment += strspn(comment, "/");
     comment += *comment == ' ';
@@ -59,11 +59,11 @@ enum sl_err fields_comment(struct buf *out, const char *message,
         const char *behind = strstr(line, "//");
 
         if (behind == line) {
-            rc = add(out, line);
+            rc = fields_append_comment(out, line);
             continue;
         }
         if (is_field(line, field))
-            return behind != NULL ? add(out, behind) : SL_OK;
+            return behind != NULL ? fields_append_comment(out, behind) : SL_OK;
         buf_reset(out);
     }
     buf_reset(out);

@@ -57,7 +57,7 @@ void doctor_coordinator(struct findings *f, const struct conf *conf);
 // own, those of a folder; psservers with none for the address that they
 // advertise.
 void doctor_certs(struct findings *f, const struct conf *conf);
-void doctor_dial(struct findings *f, const struct api *api,
+void doctor_dial(struct findings *f, const struct api_client *api,
                  const Sluice__V1__ClusterReply *reply);
 
 #endif

@@ -22,8 +22,8 @@
 #define BACKOFF_FIRST_MS 200
 #define BACKOFF_MAX_MS 5000
 
-struct follow {
-    struct api *api;
+struct follow_stream {
+    struct api_client *api;
     char *id;
     bool shards;               // are asked for
     int signals;               // signalfd
@@ -62,7 +62,7 @@ enum sl_err follow_block(struct sl_error *err)
     return SL_OK;
 }
 
-enum sl_err follow_dial(struct api **api, const struct conf *conf,
+enum sl_err follow_dial(struct api_client **api, const struct conf *conf,
                         struct sl_error *err)
 {
     enum sl_err rc = follow_block(err);
@@ -83,7 +83,7 @@ void follow_unblock(void)
 
 // ---- on the I/O thread
 
-static void wake(struct follow *f)
+static void wake(struct follow_stream *f)
 {
     uint64_t one = 1;
     ssize_t n = write(f->shared.wake, &one, sizeof(one));
@@ -91,10 +91,10 @@ static void wake(struct follow *f)
     (void)n; // full means that it is awake already
 }
 
-static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
-                       void *user)
+static void follow_on_message(struct rpc_stream *stream,
+                              const struct sl_slices *body, void *user)
 {
-    struct follow *f = user;
+    struct follow_stream *f = user;
     struct rpc_body *taken = rpc_stream_take(stream), *old;
 
     (void)body;
@@ -108,10 +108,10 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
     wake(f);
 }
 
-static void on_end(struct rpc_stream *stream, enum sl_err code,
-                   const struct sl_error *err, void *user)
+static void follow_on_end(struct rpc_stream *stream, enum sl_err code,
+                          const struct sl_error *err, void *user)
 {
-    struct follow *f = user;
+    struct follow_stream *f = user;
 
     (void)stream;
     pthread_mutex_lock(&f->shared.lock);
@@ -126,10 +126,10 @@ static void on_end(struct rpc_stream *stream, enum sl_err code,
 
 // ---- life
 
-static void dial(struct follow *f)
+static void follow_open_stream(struct follow_stream *f)
 {
-    static const struct rpc_stream_events events = {.on_message = on_message,
-                                                    .on_end = on_end};
+    static const struct rpc_stream_events events = {
+        .on_message = follow_on_message, .on_end = follow_on_end};
     struct rpc_call_options options = {.deadline_ms = RPC_NO_DEADLINE};
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     struct sl_error err = SL_ERROR_INIT;
@@ -147,10 +147,10 @@ static void dial(struct follow *f)
         f->stream = NULL;
 }
 
-enum sl_err follow_open(struct follow **out, struct api *api, const char *id,
-                        bool shards, struct sl_error *err)
+enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
+                        const char *id, bool shards, struct sl_error *err)
 {
-    struct follow *f = sl_calloc(1, sizeof(*f));
+    struct follow_stream *f = sl_calloc(1, sizeof(*f));
     sigset_t set;
 
     if (f == NULL || (f->id = sl_strdup(id)) == NULL) {
@@ -171,12 +171,12 @@ enum sl_err follow_open(struct follow **out, struct api *api, const char *id,
         return SL_EIO;
     }
     f->backoff_ms = BACKOFF_FIRST_MS;
-    dial(f);
+    follow_open_stream(f);
     *out = f;
     return SL_OK;
 }
 
-static bool has_ended(struct follow *f)
+static bool has_ended(struct follow_stream *f)
 {
     bool ended;
 
@@ -187,7 +187,7 @@ static bool has_ended(struct follow *f)
 }
 
 // Ends the stream and waits for its last callback.
-static void hang_up(struct follow *f)
+static void follow_close_stream(struct follow_stream *f)
 {
     if (f->stream == NULL)
         return;
@@ -204,11 +204,11 @@ static void hang_up(struct follow *f)
     f->stream = NULL;
 }
 
-void follow_close(struct follow *f)
+void follow_close(struct follow_stream *f)
 {
     if (f == NULL)
         return;
-    hang_up(f);
+    follow_close_stream(f);
     if (f->signals >= 0)
         close(f->signals);
     if (f->shared.wake >= 0)
@@ -222,7 +222,7 @@ void follow_close(struct follow *f)
 
 // ---- what happens next
 
-static bool take_status(struct follow *f, struct follow_event *event)
+static bool take_status(struct follow_stream *f, struct follow_event *event)
 {
     struct rpc_body *body;
     enum sl_err rc;
@@ -246,7 +246,7 @@ static bool take_status(struct follow *f, struct follow_event *event)
 }
 
 // The stream has ended. Transient: dial again later.
-static bool take_end(struct follow *f, struct follow_event *event)
+static bool take_end(struct follow_stream *f, struct follow_event *event)
 {
     bool ended;
     uint64_t jitter;
@@ -277,7 +277,7 @@ static bool take_end(struct follow *f, struct follow_event *event)
     return true;
 }
 
-static bool take_signal(struct follow *f, struct follow_event *event)
+static bool take_signal(struct follow_stream *f, struct follow_event *event)
 {
     struct signalfd_siginfo info;
 
@@ -288,7 +288,8 @@ static bool take_signal(struct follow *f, struct follow_event *event)
     return true;
 }
 
-static bool take(struct follow *f, struct follow_event *event)
+static bool follow_take_event(struct follow_stream *f,
+                              struct follow_event *event)
 {
     if (take_signal(f, event))
         return true;
@@ -300,7 +301,8 @@ static bool take(struct follow *f, struct follow_event *event)
     return take_end(f, event);
 }
 
-void follow_next(struct follow *f, int wait_ms, struct follow_event *event)
+void follow_next(struct follow_stream *f, int wait_ms,
+                 struct follow_event *event)
 {
     uint64_t now = sl_now_ms(sl_clock_real());
     uint64_t until = now + (uint64_t)wait_ms;
@@ -313,11 +315,11 @@ void follow_next(struct follow *f, int wait_ms, struct follow_event *event)
         uint64_t next = until, drained;
 
         *event = (struct follow_event){.kind = FOLLOW_NOTHING};
-        if (take(f, event))
+        if (follow_take_event(f, event))
             return;
         now = sl_now_ms(sl_clock_real());
         if (f->stream == NULL && now >= f->dial_at_ms) {
-            dial(f);
+            follow_open_stream(f);
             f->dial_at_ms = now + BACKOFF_MAX_MS;
         }
         if (now >= until)

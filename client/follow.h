@@ -30,11 +30,11 @@ struct follow_event {
     struct sl_error err;
 };
 
-struct follow;
+struct follow_stream;
 
 // api_open, so that no thread of it takes SIGINT and SIGTERM. Until follow_open
 // they end the process, as they do while a verb waits for an answer.
-enum sl_err follow_dial(struct api **api, const struct conf *conf,
+enum sl_err follow_dial(struct api_client **api, const struct conf *conf,
                         struct sl_error *err);
 
 // Signals end the process: the story is over, or an answer is waited for;
@@ -45,12 +45,13 @@ enum sl_err follow_block(struct sl_error *err);
 // Watches job `id`. The first connection is tried at once; whether it came
 // about is told by follow_next.
 // `shards`: statuses have those.
-enum sl_err follow_open(struct follow **out, struct api *api, const char *id,
-                        bool shards, struct sl_error *err);
+enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
+                        const char *id, bool shards, struct sl_error *err);
 
 // Waits for what happens next, at most `wait_ms`.
-void follow_next(struct follow *f, int wait_ms, struct follow_event *event);
-void follow_close(struct follow *f); // NULL is allowed
+void follow_next(struct follow_stream *f, int wait_ms,
+                 struct follow_event *event);
+void follow_close(struct follow_stream *f); // NULL is allowed
 
 // ---- the whole of it, as submit, watch and wait do
 
@@ -73,7 +74,7 @@ enum sl_err follow_can_write(const struct follow_options *options,
                              struct sl_error *err);
 
 // Follows job `id` to its end; returns the exit code.
-int follow_job(struct cli *cli, struct api *api, const char *id,
+int follow_job(struct cli *cli, struct api_client *api, const char *id,
                const struct follow_options *options);
 
 #endif

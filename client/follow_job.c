@@ -21,9 +21,9 @@
 #define REDRAW_MS 200 // at most 5 redraws a second: more would only flicker
 #define WAIT_MS 1000
 
-struct view {
+struct follow_view {
     struct cli *cli;
-    struct api *api;
+    struct api_client *api;
     const char *id;
     const struct follow_options *options;
     uint64_t drawn_ms;     // when a line was last shown; 0: never
@@ -47,7 +47,7 @@ enum sl_err follow_can_write(const struct follow_options *options,
 }
 
 // Standard output is one JSON text, or will be: nothing else goes there.
-static bool stdout_is_json(const struct view *v)
+static bool stdout_is_json(const struct follow_view *v)
 {
     const char *summary = v->options->summary;
 
@@ -56,7 +56,7 @@ static bool stdout_is_json(const struct view *v)
 
 // ---- lines
 
-static void close_line(struct view *v)
+static void close_line(struct follow_view *v)
 {
     if (v->line_open)
         fputs("\r\033[K", stderr);
@@ -64,7 +64,7 @@ static void close_line(struct view *v)
 }
 
 // For programs: each status that a terminal would show.
-static void draw_json(struct view *v, const Sluice__V1__JobStatus *s)
+static void draw_json(struct follow_view *v, const Sluice__V1__JobStatus *s)
 {
     json_t *object = NULL;
 
@@ -72,7 +72,8 @@ static void draw_json(struct view *v, const Sluice__V1__JobStatus *s)
         (void)out_json_line(object, NULL); // a pipe that is closed ends us
 }
 
-static void draw(struct view *v, const Sluice__V1__JobStatus *s, bool now)
+static void follow_draw_progress(struct follow_view *v,
+                                 const Sluice__V1__JobStatus *s, bool now)
 {
     uint64_t at = sl_now_ms(sl_clock_real());
     uint64_t pause = v->cli->out.err_tty && !v->options->lines
@@ -104,7 +105,8 @@ static void draw(struct view *v, const Sluice__V1__JobStatus *s, bool now)
 }
 
 // Evaluations are data: stdout, unless that will be JSON. True: some are new.
-static bool show_evaluations(struct view *v, const Sluice__V1__JobStatus *s)
+static bool show_evaluations(struct follow_view *v,
+                             const Sluice__V1__JobStatus *s)
 {
     struct buf line = BUF_INIT;
     size_t before = v->evaluations;
@@ -136,8 +138,9 @@ static bool show_evaluations(struct view *v, const Sluice__V1__JobStatus *s)
 
 // ---- curves
 
-static enum sl_err draw_curves(struct view *v, const Sluice__V1__JobStatus *s,
-                               bool last, struct sl_error *err)
+static enum sl_err draw_curves(struct follow_view *v,
+                               const Sluice__V1__JobStatus *s, bool last,
+                               struct sl_error *err)
 {
     struct curves_options options = {
         .root = v->options->tensorboard,
@@ -156,7 +159,7 @@ static enum sl_err draw_curves(struct view *v, const Sluice__V1__JobStatus *s,
 
 // A folder that is full or gone does not end the watching: it is said once, and
 // tried again with the next status.
-static void keep_curves(struct view *v, const Sluice__V1__JobStatus *s,
+static void keep_curves(struct follow_view *v, const Sluice__V1__JobStatus *s,
                         bool last)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -197,7 +200,8 @@ static enum sl_err write_summary(const char *path,
     return rc;
 }
 
-static enum sl_err print_summary(struct view *v, const Sluice__V1__JobStatus *s,
+static enum sl_err print_summary(struct follow_view *v,
+                                 const Sluice__V1__JobStatus *s,
                                  struct sl_error *err)
 {
     struct buf text = BUF_INIT;
@@ -216,7 +220,7 @@ static enum sl_err print_summary(struct view *v, const Sluice__V1__JobStatus *s,
 }
 
 // The last status again, now with every shard's counts.
-static int finish(struct view *v)
+static int follow_finish_job(struct follow_view *v)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__JobStatus *s = NULL;
@@ -244,7 +248,7 @@ static int finish(struct view *v)
 // ---- Ctrl-C
 
 // True: go on following.
-static bool interrupted(struct view *v)
+static bool interrupted(struct follow_view *v)
 {
     Sluice__V1__StopRequest request = SLUICE__V1__STOP_REQUEST__INIT;
     Sluice__V1__JobStatus *status;
@@ -271,14 +275,14 @@ static bool interrupted(struct view *v)
 
 // ---- events
 
-static bool reached(const struct view *v, const Sluice__V1__JobStatus *s)
+static bool reached(const struct follow_view *v, const Sluice__V1__JobStatus *s)
 {
     return v->options->until_step > 0 &&
            s->steps_counted >= v->options->until_step;
 }
 
 // True: the story is over, *code is its end.
-static bool on_status(struct view *v, const struct follow_event *event,
+static bool on_status(struct follow_view *v, const struct follow_event *event,
                       int *code)
 {
     const Sluice__V1__JobStatus *s = event->status;
@@ -287,7 +291,7 @@ static bool on_status(struct view *v, const struct follow_event *event,
         close_line(v);
         cli_say("The coordinator is back");
     }
-    draw(v, s, show_evaluations(v, s) || reached(v, s));
+    follow_draw_progress(v, s, show_evaluations(v, s) || reached(v, s));
     keep_curves(v, s, reached(v, s) || progress_ended(s->state));
     if (reached(v, s)) {
         if (v->line_open)
@@ -298,7 +302,7 @@ static bool on_status(struct view *v, const struct follow_event *event,
     if (progress_ended(s->state)) {
         close_line(v);
         follow_unblock();
-        *code = finish(v);
+        *code = follow_finish_job(v);
         if (v->options->until_step > 0 && *code == CLI_EXIT_OK) {
             cli_say("sluice: job %s ended at step %llu, before step %llu",
                     v->id, (unsigned long long)s->steps_counted,
@@ -310,7 +314,8 @@ static bool on_status(struct view *v, const struct follow_event *event,
     return false;
 }
 
-static bool on_event(struct view *v, struct follow_event *event, int *code)
+static bool follow_on_event(struct follow_view *v, struct follow_event *event,
+                            int *code)
 {
     switch (event->kind) {
     case FOLLOW_STATUS:
@@ -335,12 +340,13 @@ static bool on_event(struct view *v, struct follow_event *event, int *code)
     return false;
 }
 
-int follow_job(struct cli *cli, struct api *api, const char *id,
+int follow_job(struct cli *cli, struct api_client *api, const char *id,
                const struct follow_options *options)
 {
-    struct view v = {.cli = cli, .api = api, .id = id, .options = options};
+    struct follow_view v = {
+        .cli = cli, .api = api, .id = id, .options = options};
     struct sl_error err = SL_ERROR_INIT;
-    struct follow *f = NULL;
+    struct follow_stream *f = NULL;
     struct follow_event event;
     int code = CLI_EXIT_FAILED;
 
@@ -348,7 +354,7 @@ int follow_job(struct cli *cli, struct api *api, const char *id,
         return cli_fail(&err);
     do {
         follow_next(f, WAIT_MS, &event);
-    } while (!on_event(&v, &event, &code));
+    } while (!follow_on_event(&v, &event, &code));
     // From here on a second Ctrl-C ends us at once.
     follow_unblock();
     follow_close(f);

@@ -33,7 +33,7 @@ static enum sl_err read_wanted(unsigned *out, const char *wanted,
 }
 
 // Adds the device if it is a usable GPU; else remembers why it is not.
-static void look_at(struct gpus *g, char why[200], const json_t *device)
+static void gpus_add_device(struct gpus *g, char why[200], const json_t *device)
 {
     const char *name, *reason;
     unsigned ordinal;
@@ -79,7 +79,7 @@ enum sl_err gpus_choose(struct gpus *out, const char *listing,
     if (rc != SL_OK)
         return rc;
     for (size_t i = 0; i < json_array_size(list); i++)
-        look_at(&g, why, json_array_get(list, i));
+        gpus_add_device(&g, why, json_array_get(list, i));
     json_decref(list);
     if (g.count == 0)
         return sl_fail(err, SL_ENOTSUP,

@@ -14,7 +14,7 @@
 
 // What a job needs, in the order of examples/, and what stands for it where
 // neither Keras nor the user has said it.
-static const struct part {
+static const struct import_part {
     const char *key;
     const char *advice; // a comment in the file; NULL: not needed
     const char *stand_in;
@@ -44,12 +44,12 @@ static const struct part {
      "\"generator\": \"binary\", \"samples\": 1}}"},
 };
 
-static enum sl_err no_memory(struct sl_error *err)
+static enum sl_err import_no_memory(struct sl_error *err)
 {
     return sl_fail(err, SL_ENOMEM, "out of memory");
 }
 
-static const char *target_of(const struct cli *cli)
+static const char *import_target(const struct cli *cli)
 {
     // Of the other verbs this is text or json, also in the environment.
     return conf_origin(cli->conf, "output") == CONF_FLAG
@@ -71,8 +71,8 @@ static enum sl_err set_all(const struct cli *cli, json_t *spec,
 }
 
 // The model, and around it what --base says.
-static enum sl_err begin(const struct cli *cli, json_t **out,
-                         const struct keras *k, struct sl_error *err)
+static enum sl_err import_base_spec(const struct cli *cli, json_t **out,
+                                    const struct keras *k, struct sl_error *err)
 {
     const char *base = conf_str(cli->conf, "base");
     json_t *said = NULL, *lines = NULL, *spec;
@@ -87,7 +87,7 @@ static enum sl_err begin(const struct cli *cli, json_t **out,
                      "Job", "name", k->name);
     if (spec == NULL || (said != NULL && json_object_update(spec, said) != 0) ||
         json_object_set(spec, "model", k->model) != 0)
-        rc = no_memory(err);
+        rc = import_no_memory(err);
     json_decref(said);
     if (rc == SL_OK)
         *out = spec;
@@ -98,12 +98,13 @@ static enum sl_err begin(const struct cli *cli, json_t **out,
 
 // Neither of the two is asked what the other has said: --set changes single
 // fields of what the model was compiled with.
-static enum sl_err fill(const struct cli *cli, json_t *spec,
-                        const struct keras *k, struct sl_error *err)
+static enum sl_err import_fill_spec(const struct cli *cli, json_t *spec,
+                                    const struct keras *k, struct sl_error *err)
 {
     json_t *said = json_deep_copy(spec);
     struct buf notes = BUF_INIT;
-    enum sl_err rc = said != NULL ? set_all(cli, said, err) : no_memory(err);
+    enum sl_err rc =
+        said != NULL ? set_all(cli, said, err) : import_no_memory(err);
 
     if (rc == SL_OK)
         rc = keras_fill(spec, said, k, &notes, specfile_name(cli_arg(cli, 0)),
@@ -119,7 +120,8 @@ static enum sl_err fill(const struct cli *cli, json_t *spec,
 
 // ---- its text
 
-static enum sl_err write_key(struct buf *out, const char *key, json_t *value)
+static enum sl_err import_append_key(struct buf *out, const char *key,
+                                     json_t *value)
 {
     json_t *one = json_object();
     enum sl_err rc = SL_ENOMEM;
@@ -130,7 +132,7 @@ static enum sl_err write_key(struct buf *out, const char *key, json_t *value)
     return rc;
 }
 
-static bool is_part(const char *key)
+static bool import_is_part(const char *key)
 {
     for (size_t i = 0; i < SL_COUNT(parts); i++)
         if (strcmp(parts[i].key, key) == 0)
@@ -148,27 +150,27 @@ static enum sl_err as_yaml(struct buf *out, json_t *spec, const char *from)
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(parts); i++) {
         value = json_object_get(spec, parts[i].key);
         if (value != NULL)
-            rc = write_key(out, parts[i].key, value);
+            rc = import_append_key(out, parts[i].key, value);
         else if (parts[i].advice != NULL)
             rc = buf_appendf(out, "\n# %s", parts[i].advice);
     }
     json_object_foreach(spec, key, value)
     {
-        if (rc == SL_OK && !is_part(key))
-            rc = write_key(out, key, value);
+        if (rc == SL_OK && !import_is_part(key))
+            rc = import_append_key(out, key, value);
     }
     return rc;
 }
 
-static bool is_json(const char *path)
+static bool import_path_is_json(const char *path)
 {
     size_t n = strlen(path);
 
     return n >= 5 && strcmp(path + n - 5, ".json") == 0;
 }
 
-static enum sl_err make_text(const struct cli *cli, struct buf *out,
-                             json_t *spec, struct sl_error *err)
+static enum sl_err import_make_text(const struct cli *cli, struct buf *out,
+                                    json_t *spec, struct sl_error *err)
 {
     const char *from = specfile_name(cli_arg(cli, 0));
     enum sl_err rc;
@@ -176,29 +178,30 @@ static enum sl_err make_text(const struct cli *cli, struct buf *out,
     // A name may have anything in it, and a comment ends with its line.
     if (from[strcspn(from, "\r\n")] != '\0')
         from = "a file";
-    if (is_json(target_of(cli))) {
+    if (import_path_is_json(import_target(cli))) {
         rc = sl_json_write(out, spec, true);
         if (rc == SL_OK)
             rc = buf_append_str(out, "\n");
     } else {
         rc = as_yaml(out, spec, from);
     }
-    return rc == SL_OK ? rc : no_memory(err);
+    return rc == SL_OK ? rc : import_no_memory(err);
 }
 
 // ---- its check
 
 // Checks the written spec as `submit` reads it, with placeholders for missing
 // values.
-static enum sl_err check(const struct cli *cli, const struct buf *text,
-                         struct sl_error *err)
+static enum sl_err import_check_text(const struct cli *cli,
+                                     const struct buf *text,
+                                     struct sl_error *err)
 {
     const char *name = specfile_name(cli_arg(cli, 0));
     size_t count = conf_list_count(cli->conf, "set");
     const char **sets = sl_malloc_array(count, sizeof(*sets));
     json_t *root = NULL, *lines = NULL;
     Sluice__V1__JobSpec *spec = NULL;
-    enum sl_err rc = sets != NULL ? SL_OK : no_memory(err);
+    enum sl_err rc = sets != NULL ? SL_OK : import_no_memory(err);
 
     for (size_t i = 0; rc == SL_OK && i < count; i++)
         sets[i] = conf_list_at(cli->conf, "set", i);
@@ -208,16 +211,17 @@ static enum sl_err check(const struct cli *cli, const struct buf *text,
                      "read",
                      name, text->len, YAML_BYTES_MAX);
     if (rc == SL_OK)
-        rc = specfile_parse(&root, &lines,
-                            is_json(target_of(cli)) ? "job.json" : "job.yaml",
-                            buf_text(text), text->len, err);
+        rc = specfile_parse(
+            &root, &lines,
+            import_path_is_json(import_target(cli)) ? "job.json" : "job.yaml",
+            buf_text(text), text->len, err);
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(parts); i++)
         if (parts[i].stand_in != NULL &&
             json_object_get(root, parts[i].key) == NULL &&
             json_object_set_new(
                 root, parts[i].key,
                 json_loads(parts[i].stand_in, JSON_DECODE_ANY, NULL)) != 0)
-            rc = no_memory(err);
+            rc = import_no_memory(err);
     if (rc == SL_OK) {
         rc = specfile_spec(&spec, root, name, err);
         if (rc != SL_OK && !specfile_blame_set(err, name, sets, count))
@@ -233,7 +237,7 @@ static enum sl_err check(const struct cli *cli, const struct buf *text,
 
 // ---- all of it
 
-static void say_missing(const char *to, const json_t *spec)
+static void import_print_missing(const char *to, const json_t *spec)
 {
     for (size_t i = 0; i < SL_COUNT(parts); i++)
         if (parts[i].stand_in != NULL &&
@@ -243,8 +247,8 @@ static void say_missing(const char *to, const json_t *spec)
                     target_is_stdout(to) ? "The spec" : to, parts[i].key);
 }
 
-static enum sl_err write_out(const char *to, const struct buf *text,
-                             struct sl_error *err)
+static enum sl_err import_write_target(const char *to, const struct buf *text,
+                                       struct sl_error *err)
 {
     return target_is_stdout(to) ? out_write(buf_text(text), text->len, err)
                                 : target_write(to, text->data, text->len, err);
@@ -255,18 +259,18 @@ static enum sl_err import(const struct cli *cli, const struct keras *k,
 {
     struct buf text = BUF_INIT;
     json_t *spec = NULL;
-    enum sl_err rc = begin(cli, &spec, k, err);
+    enum sl_err rc = import_base_spec(cli, &spec, k, err);
 
     if (rc == SL_OK)
-        rc = fill(cli, spec, k, err);
+        rc = import_fill_spec(cli, spec, k, err);
     if (rc == SL_OK)
-        rc = make_text(cli, &text, spec, err);
+        rc = import_make_text(cli, &text, spec, err);
     if (rc == SL_OK)
-        rc = check(cli, &text, err);
+        rc = import_check_text(cli, &text, err);
     if (rc == SL_OK)
-        rc = write_out(target_of(cli), &text, err);
+        rc = import_write_target(import_target(cli), &text, err);
     if (rc == SL_OK)
-        say_missing(target_of(cli), spec);
+        import_print_missing(import_target(cli), spec);
     json_decref(spec);
     buf_release(&text);
     return rc;
@@ -297,8 +301,8 @@ int verb_import(struct cli *cli)
         strcmp(cli_arg(cli, 0), "-") == 0)
         return cli_usage(cli, "standard input is one file: name the model or "
                               "--base");
-    if (!target_is_stdout(target_of(cli)) &&
-        target_check(target_of(cli), &err) != SL_OK)
+    if (!target_is_stdout(import_target(cli)) &&
+        target_check(import_target(cli), &err) != SL_OK)
         return cli_fail(&err);
     if (read_model(cli, &k, &err) != SL_OK || import(cli, &k, &err) != SL_OK)
         code = cli_fail(&err);

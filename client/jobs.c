@@ -36,7 +36,8 @@ static enum sl_err add_page(Sluice__V1__ListReply *list,
 
 // Asks for one page, or page by page for all. A coordinator that does not know
 // of `more` may have some if the page is full.
-static enum sl_err list_jobs(struct api *api, Sluice__V1__ListReply *list,
+static enum sl_err list_jobs(struct api_client *api,
+                             Sluice__V1__ListReply *list,
                              Sluice__V1__ListRequest *request, bool all,
                              struct sl_error *err)
 {
@@ -61,7 +62,7 @@ int verb_jobs(struct cli *cli)
     const char *name = conf_str(cli->conf, "name");
     bool all = conf_bool(cli->conf, "all");
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
 
     request.limit = all ? PAGE : (uint32_t)conf_int(cli->conf, "limit");
@@ -90,8 +91,9 @@ int verb_jobs(struct cli *cli)
 // Gets the status of job `id`: a missing job or coordinator fails at once,
 // within
 // --timeout.
-static enum sl_err find(struct api *api, const char *id,
-                        Sluice__V1__JobStatus **out, struct sl_error *err)
+static enum sl_err jobs_get_status(struct api_client *api, const char *id,
+                                   Sluice__V1__JobStatus **out,
+                                   struct sl_error *err)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
 
@@ -104,12 +106,12 @@ static int watch_one(struct cli *cli, const char *id,
 {
     Sluice__V1__JobStatus *status;
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     int code;
 
     if (follow_can_write(options, &err) != SL_OK ||
         follow_dial(&api, cli->conf, &err) != SL_OK ||
-        find(api, id, &status, &err) != SL_OK)
+        jobs_get_status(api, id, &status, &err) != SL_OK)
         code = cli_fail(&err);
     else
         code = follow_job(cli, api, status->id, options);
@@ -118,7 +120,8 @@ static int watch_one(struct cli *cli, const char *id,
 }
 
 // Each to its end, one after another; the first code that is not 0 is ours.
-static int watch(struct cli *cli, const struct follow_options *options)
+static int jobs_watch_each(struct cli *cli,
+                           const struct follow_options *options)
 {
     int code = CLI_EXIT_OK;
 
@@ -149,14 +152,14 @@ int verb_watch(struct cli *cli)
         .histograms = conf_bool(cli->conf, "histograms"),
     };
 
-    return watch(cli, &options);
+    return jobs_watch_each(cli, &options);
 }
 
 int verb_wait(struct cli *cli)
 {
     struct follow_options options = {.quiet = true};
 
-    return watch(cli, &options);
+    return jobs_watch_each(cli, &options);
 }
 
 // ---- stop, delete
@@ -165,7 +168,7 @@ int verb_wait(struct cli *cli)
 
 // Until the job has ended. A coordinator that was started again does not know
 // of it: it is asked again each time.
-static enum sl_err stop_and_wait(struct api *api,
+static enum sl_err stop_and_wait(struct api_client *api,
                                  const Sluice__V1__StopRequest *request,
                                  Sluice__V1__JobStatus **status,
                                  struct sl_error *err)
@@ -185,8 +188,8 @@ static enum sl_err stop_and_wait(struct api *api,
     }
 }
 
-static enum sl_err stop_one(struct cli *cli, struct api *api, const char *id,
-                            struct sl_error *err)
+static enum sl_err stop_one(struct cli *cli, struct api_client *api,
+                            const char *id, struct sl_error *err)
 {
     Sluice__V1__StopRequest request = SLUICE__V1__STOP_REQUEST__INIT;
     Sluice__V1__JobStatus *status;
@@ -205,8 +208,8 @@ static enum sl_err stop_one(struct cli *cli, struct api *api, const char *id,
     return rc;
 }
 
-static enum sl_err delete_one(struct cli *cli, struct api *api, const char *id,
-                              struct sl_error *err)
+static enum sl_err delete_one(struct cli *cli, struct api_client *api,
+                              const char *id, struct sl_error *err)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__DeleteReply *reply;
@@ -223,11 +226,11 @@ static enum sl_err delete_one(struct cli *cli, struct api *api, const char *id,
 // Does it to each job that is named, also after one of them could not be; the
 // first failure is the verb's. A coordinator that is away ends it.
 static int each_job(struct cli *cli,
-                    enum sl_err (*one)(struct cli *cli, struct api *api,
+                    enum sl_err (*one)(struct cli *cli, struct api_client *api,
                                        const char *id, struct sl_error *err))
 {
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
     int code = rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 

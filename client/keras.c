@@ -33,8 +33,9 @@ static unsigned find_nan(const char *text, size_t len)
     return 0;
 }
 
-static enum sl_err parse(json_t **out, const char *name, const char *text,
-                         size_t len, struct sl_error *err)
+static enum sl_err keras_parse_json(json_t **out, const char *name,
+                                    const char *text, size_t len,
+                                    struct sl_error *err)
 {
     static const struct sl_json_limits limits = {.bytes = KERAS_BYTES_MAX};
     enum sl_err rc;
@@ -206,7 +207,7 @@ static enum sl_err make_model(json_t **out, struct keras_graph *g,
 }
 
 // "My model_1" -> "my-model-1": a-z, 0-9 and inner '-', not like an id.
-static void job_name(char out[KERAS_NAME], const char *name)
+static void keras_job_name(char out[KERAS_NAME], const char *name)
 {
     size_t n = 0;
 
@@ -244,7 +245,7 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
     struct keras k = {.model = NULL};
     json_t *root = NULL;
     const json_t *model;
-    enum sl_err rc = parse(&root, name, text, len, err);
+    enum sl_err rc = keras_parse_json(&root, name, text, len, err);
 
     if (rc != SL_OK)
         return rc;
@@ -258,7 +259,7 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
         if (json_object_size(compiled) > 0)
             k.compiled = json_incref(compiled);
         k.precision = g.precision;
-        job_name(k.name, keras_str(keras_config(model), "name"));
+        keras_job_name(k.name, keras_str(keras_config(model), "name"));
         *out = k;
     } else {
         sl_fail(err, rc, "%s: %s", name, inner.text);

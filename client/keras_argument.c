@@ -16,8 +16,8 @@ enum sl_err take_refuse(struct keras_take *t, const struct keras_rule *r,
 }
 
 // Takes the reference.
-static enum sl_err put(struct keras_take *t, const struct keras_rule *r,
-                       json_t *value)
+static enum sl_err keras_put_field(struct keras_take *t,
+                                   const struct keras_rule *r, json_t *value)
 {
     const char *field = r->field != NULL ? r->field : r->key;
 
@@ -54,7 +54,7 @@ enum sl_err take_copy(struct keras_take *t, const struct keras_rule *r,
     if (json_is_null(value) ||
         (r->otherwise != NULL && keras_is(value, r->otherwise)))
         return SL_OK;
-    return put(t, r, json_deep_copy(value));
+    return keras_put_field(t, r, json_deep_copy(value));
 }
 
 // One number for both axes, or two.
@@ -102,12 +102,12 @@ enum sl_err take_activation(struct keras_take *t, const struct keras_rule *r,
         return take_refuse(t, r, value,
                            "Keras 2 has another function of that name than "
                            "Keras 3, which is the one that is known");
-    return put(t, r, json_string(word));
+    return keras_put_field(t, r, json_string(word));
 }
 
 // ---- initializers
 
-static const struct initializer {
+static const struct keras_initializer {
     const char *class_name; // or its short name
     const char *word;
     const char *config; // what it must be; NULL: nothing but a seed counts
@@ -155,7 +155,7 @@ static bool always_fits(const char *key, const json_t *value)
 
 // Returns true if `config` has the values in `want` and no other value that
 // counts. Without a config (a short name) the defaults hold, which are `want`.
-static bool fits(const json_t *config, const char *want)
+static bool keras_config_fits(const json_t *config, const char *want)
 {
     json_t *values = json_loads(want != NULL ? want : "{}", 0, NULL), *value;
     const char *key;
@@ -180,7 +180,7 @@ static const char *initializer_word(const json_t *value)
         return NULL;
     for (size_t i = 0; i < SL_COUNT(initializers); i++)
         if (keras_alike(word, initializers[i].class_name) &&
-            fits(keras_config(value), initializers[i].config))
+            keras_config_fits(keras_config(value), initializers[i].config))
             return initializers[i].word;
     return NULL;
 }
@@ -200,7 +200,7 @@ enum sl_err take_initializer(struct keras_take *t, const struct keras_rule *r,
             "truncated_normal, and {glorot,he,lecun}_{normal,uniform}; write "
             "one of these, and give submit --weights the model's own first "
             "values (sluice.keras.save_weights)");
-    return put(t, r, json_string(word));
+    return keras_put_field(t, r, json_string(word));
 }
 
 // Ours begin so and cannot begin otherwise.
@@ -257,7 +257,7 @@ enum sl_err take_regularizer(struct keras_take *t, const struct keras_rule *r,
             (void)json_object_set(to, key, number);
     }
     if (json_object_size(to) > 0)
-        return put(t, r, to);
+        return keras_put_field(t, r, to);
     json_decref(to);
     return SL_OK;
 }
@@ -314,10 +314,10 @@ enum sl_err take_padding(struct keras_take *t, const struct keras_rule *r,
         one = one && json_equal(at, json_array_get(to, 0));
     }
     if (!one)
-        return put(t, r, to);
+        return keras_put_field(t, r, to);
     value = json_array_get(to, 0);
     if (json_integer_value(value) != 1)
-        (void)put(t, r, json_integer(json_integer_value(value)));
+        (void)keras_put_field(t, r, json_integer(json_integer_value(value)));
     json_decref(to);
     return SL_OK;
 }

@@ -8,7 +8,7 @@
 #include "client/keras_inner.h"
 #include "proto/spec.h"
 
-static enum sl_err no_memory(struct sl_error *err)
+static enum sl_err keras_compile_no_memory(struct sl_error *err)
 {
     return sl_fail(err, SL_ENOMEM, "out of memory");
 }
@@ -53,11 +53,12 @@ static enum sl_err argument(json_t *to, const struct argument *a,
                        what, a->key, keras_text(text, value));
     if (json_object_set_new(to, a->field != NULL ? a->field : a->key,
                             copied(value)) != 0)
-        return no_memory(err);
+        return keras_compile_no_memory(err);
     return SL_OK;
 }
 
-static const struct argument *find(const struct argument *a, const char *key)
+static const struct argument *keras_find_argument(const struct argument *a,
+                                                  const char *key)
 {
     while (a->key != NULL && strcmp(a->key, key) != 0)
         a++;
@@ -77,11 +78,11 @@ static enum sl_err arguments(json_t *to, const json_t *config,
     json_object_foreach((json_t *)(uintptr_t)config, key, value)
     {
         struct argument unknown = {key, ONLY, NULL, "false"}; // off
-        const struct argument *a = find(own, key);
+        const struct argument *a = keras_find_argument(own, key);
         enum sl_err rc = SL_OK;
 
         if (a == NULL)
-            a = find(common, key);
+            a = keras_find_argument(common, key);
         if (leave == NULL || strcmp(key, leave) != 0)
             rc = argument(to, a != NULL ? a : &unknown, value, what, err);
         if (rc != SL_OK)
@@ -152,13 +153,13 @@ static enum sl_err add_schedule(json_t *optimizer, const json_t *value,
                        word != NULL ? word : "function");
     to = json_object();
     if (json_object_set_new(to, "type", json_string(s->type)) != 0)
-        rc = no_memory(err);
+        rc = keras_compile_no_memory(err);
     if (rc == SL_OK)
         rc = arguments(to, config, s->own, schedule_common, NULL, word, err);
     if (rc == SL_OK && (json_object_set(optimizer, "schedule", to) != 0 ||
                         (json_is_number(rate) &&
                          json_object_set(optimizer, "learning_rate", rate))))
-        rc = no_memory(err);
+        rc = keras_compile_no_memory(err);
     json_decref(to);
     return rc;
 }
@@ -218,8 +219,8 @@ static const json_t *unwrapped(const json_t *value)
     return value;
 }
 
-static enum sl_err add_rate(json_t *to, const json_t *rate,
-                            struct sl_error *err)
+static enum sl_err keras_add_learning_rate(json_t *to, const json_t *rate,
+                                           struct sl_error *err)
 {
     if (rate == NULL || json_is_null(rate))
         return SL_OK;
@@ -227,7 +228,7 @@ static enum sl_err add_rate(json_t *to, const json_t *rate,
         return add_schedule(to, rate, err);
     return json_object_set_new(to, "learning_rate", json_deep_copy(rate)) == 0
                ? SL_OK
-               : no_memory(err);
+               : keras_compile_no_memory(err);
 }
 
 static enum sl_err add_optimizer(json_t *to, const json_t *value,
@@ -248,8 +249,9 @@ static enum sl_err add_optimizer(json_t *to, const json_t *value,
                        "optimizer.type=adam",
                        word != NULL ? word : "(none)");
     if (json_object_set_new(to, "type", json_string(o->type)) != 0)
-        return no_memory(err);
-    rc = add_rate(to, json_object_get(config, "learning_rate"), err);
+        return keras_compile_no_memory(err);
+    rc = keras_add_learning_rate(to, json_object_get(config, "learning_rate"),
+                                 err);
     if (rc == SL_OK)
         rc = arguments(to, config, o->own, optimizer_common, "learning_rate",
                        o->class_name, err);
@@ -269,7 +271,7 @@ static enum sl_err fill_optimizer(json_t *spec, const json_t *said,
     rc = add_optimizer(to, value, err);
     if (rc == SL_OK && ((own != NULL && json_object_update(to, own) != 0) ||
                         json_object_set(spec, "optimizer", to) != 0))
-        rc = no_memory(err);
+        rc = keras_compile_no_memory(err);
     json_decref(to);
     return rc;
 }
@@ -353,22 +355,22 @@ static enum sl_err fill_loss(json_t *spec, const json_t *said,
     if (rc != SL_OK)
         return rc;
     if (json_object_set_new(spec, "loss", json_string(name)) != 0)
-        return no_memory(err);
+        return keras_compile_no_memory(err);
     // Not said, Keras takes probabilities, and a job what the model ends in.
     if (strstr(name, "crossentropy") != NULL &&
         json_object_get(said, "from_logits") == NULL &&
         json_object_set_new(spec, "from_logits",
                             json_boolean(json_is_true(
                                 json_object_get(config, "from_logits")))) != 0)
-        return no_memory(err);
+        return keras_compile_no_memory(err);
     return SL_OK;
 }
 
 // ---- all of it
 
-static enum sl_err fill_train(json_t *spec, const json_t *said,
-                              const char *field, json_t *value,
-                              struct sl_error *err)
+static enum sl_err keras_fill_train(json_t *spec, const json_t *said,
+                                    const char *field, json_t *value,
+                                    struct sl_error *err)
 {
     const json_t *own = json_object_get(said, "train");
     json_t *train = json_object_get(spec, "train");
@@ -383,11 +385,12 @@ static enum sl_err fill_train(json_t *spec, const json_t *said,
             rc = json_object_set(train, field, value);
     }
     json_decref(value);
-    return rc == 0 ? SL_OK : no_memory(err);
+    return rc == 0 ? SL_OK : keras_compile_no_memory(err);
 }
 
-static enum sl_err fill(json_t *spec, const json_t *said, const struct keras *k,
-                        struct buf *notes, struct sl_error *err)
+static enum sl_err keras_fill_compiled(json_t *spec, const json_t *said,
+                                       const struct keras *k, struct buf *notes,
+                                       struct sl_error *err)
 {
     const json_t *optimizer =
         unwrapped(json_object_get(k->compiled, "optimizer"));
@@ -413,10 +416,11 @@ static enum sl_err fill(json_t *spec, const json_t *said, const struct keras *k,
                        "optimizer.type=..., optimizer.schedule.type=...",
                        (long long)json_integer_value(steps));
     if (rc == SL_OK && json_is_integer(steps))
-        rc = fill_train(spec, said, "accumulate", json_deep_copy(steps), err);
+        rc = keras_fill_train(spec, said, "accumulate", json_deep_copy(steps),
+                              err);
     if (rc == SL_OK && k->precision != NULL)
-        rc =
-            fill_train(spec, said, "precision", json_string(k->precision), err);
+        rc = keras_fill_train(spec, said, "precision",
+                              json_string(k->precision), err);
     if (rc == SL_OK)
         rc = keras_fill_metrics(spec, said, k->compiled, notes, err);
     return rc;
@@ -427,7 +431,7 @@ enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
                        struct sl_error *err)
 {
     struct sl_error inner = SL_ERROR_INIT;
-    enum sl_err rc = fill(spec, said, k, notes, &inner);
+    enum sl_err rc = keras_fill_compiled(spec, said, k, notes, &inner);
 
     return rc == SL_OK ? rc : sl_fail(err, rc, "%s: %s", name, inner.text);
 }

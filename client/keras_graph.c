@@ -8,7 +8,7 @@
 #include "common/base/map.h"
 #include "common/base/mem.h"
 
-static enum sl_err no_memory(struct keras_graph *g)
+static enum sl_err keras_graph_no_memory(struct keras_graph *g)
 {
     return sl_fail(g->err, SL_ENOMEM, "out of memory");
 }
@@ -63,8 +63,9 @@ static char *clean_name(const char *prefix, const char *name)
 }
 
 // The next node, still without inputs.
-static enum sl_err append(struct keras_graph *g, const json_t *layer,
-                          const char *prefix, struct keras_node **out)
+static enum sl_err keras_graph_add_node(struct keras_graph *g,
+                                        const json_t *layer, const char *prefix,
+                                        struct keras_node **out)
 {
     struct keras_node *n;
 
@@ -73,7 +74,7 @@ static enum sl_err append(struct keras_graph *g, const json_t *layer,
         void *new = sl_realloc_array(g->nodes, cap, sizeof(*g->nodes));
 
         if (new == NULL)
-            return no_memory(g);
+            return keras_graph_no_memory(g);
         g->nodes = new;
         g->cap = cap;
     }
@@ -82,7 +83,7 @@ static enum sl_err append(struct keras_graph *g, const json_t *layer,
                              .class_name = keras_str(layer, "class_name"),
                              .config = keras_config(layer)};
     if (n->name == NULL)
-        return no_memory(g);
+        return keras_graph_no_memory(g);
     g->count++;
     *out = n;
     return SL_OK;
@@ -146,7 +147,7 @@ static enum sl_err add_nested(struct keras_graph *g, const json_t *model,
                        depth);
     name = clean_name(prefix, keras_name(model));
     inner = name != NULL ? sl_malloc(strlen(name) + 2) : NULL;
-    rc = inner != NULL ? SL_OK : no_memory(g);
+    rc = inner != NULL ? SL_OK : keras_graph_no_memory(g);
     if (rc == SL_OK) {
         snprintf(inner, strlen(name) + 2, "%s.", name);
         rc = add_model(g, model, inner, from, to, depth + 1);
@@ -176,7 +177,7 @@ static enum sl_err add_sequential(struct keras_graph *g, const json_t *model,
             rc = add_nested(g, layer, prefix, from, &from, depth);
             continue;
         }
-        rc = append(g, layer, prefix, &node);
+        rc = keras_graph_add_node(g, layer, prefix, &node);
         if (rc == SL_OK) {
             node->inputs = 1;
             node->input[0] = from;
@@ -203,9 +204,10 @@ struct functional {
 enum { NEW, OPEN, PLACED };
 
 // All that layer i reads is placed.
-static enum sl_err place(struct keras_graph *g, struct functional *f,
-                         uint32_t i, const char *prefix, uint32_t from,
-                         unsigned depth)
+static enum sl_err keras_graph_place_layer(struct keras_graph *g,
+                                           struct functional *f, uint32_t i,
+                                           const char *prefix, uint32_t from,
+                                           unsigned depth)
 {
     const json_t *layer = json_array_get(f->layers, i);
     const struct keras_call *call = &f->calls[i];
@@ -219,7 +221,7 @@ static enum sl_err place(struct keras_graph *g, struct functional *f,
     if (keras_is_model(layer))
         return add_nested(g, layer, prefix, f->node[call->input[0]],
                           &f->node[i], depth);
-    rc = append(g, layer, prefix, &node);
+    rc = keras_graph_add_node(g, layer, prefix, &node);
     if (rc != SL_OK)
         return rc;
     node->causal = call->causal;
@@ -232,8 +234,10 @@ static enum sl_err place(struct keras_graph *g, struct functional *f,
 
 // Places layer i, and before it what it reads: depth first, since the file may
 // have them in any order.
-static enum sl_err walk(struct keras_graph *g, struct functional *f, uint32_t i,
-                        const char *prefix, uint32_t from, unsigned depth)
+static enum sl_err keras_graph_walk_inputs(struct keras_graph *g,
+                                           struct functional *f, uint32_t i,
+                                           const char *prefix, uint32_t from,
+                                           unsigned depth)
 {
     uint32_t len = 0;
     enum sl_err rc = SL_OK;
@@ -247,7 +251,7 @@ static enum sl_err walk(struct keras_graph *g, struct functional *f, uint32_t i,
 
         f->seen[at] = OPEN;
         if (f->next[len - 1] == call->inputs) {
-            rc = place(g, f, at, prefix, from, depth);
+            rc = keras_graph_place_layer(g, f, at, prefix, from, depth);
             len--;
             continue;
         }
@@ -267,8 +271,9 @@ static enum sl_err walk(struct keras_graph *g, struct functional *f, uint32_t i,
 }
 
 // `ends` is one triple, a list of triples, or an object of them.
-static enum sl_err find_output(struct keras_graph *g, struct functional *f,
-                               const json_t *ends, uint32_t *to)
+static enum sl_err keras_graph_find_output(struct keras_graph *g,
+                                           struct functional *f,
+                                           const json_t *ends, uint32_t *to)
 {
     json_int_t tensor;
     size_t count = json_array_size(ends);
@@ -312,7 +317,7 @@ static enum sl_err read_functional(struct keras_graph *g, struct functional *f)
                            keras_name(layer));
         if (rc == SL_OK && strmap_put(&f->numbers, keras_name(layer),
                                       (void *)(i + 1)) != SL_OK)
-            rc = no_memory(g);
+            rc = keras_graph_no_memory(g);
     }
     for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
         const json_t *layer = json_array_get(f->layers, i);
@@ -347,13 +352,13 @@ static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
     f.next = sl_calloc(count + 1, sizeof(*f.next));
     if (f.calls == NULL || f.seen == NULL || f.node == NULL || f.path == NULL ||
         f.next == NULL)
-        rc = no_memory(g);
+        rc = keras_graph_no_memory(g);
     if (rc == SL_OK)
         rc = read_functional(g, &f);
     for (uint32_t i = 0; rc == SL_OK && i < count; i++)
-        rc = walk(g, &f, i, prefix, from, depth);
+        rc = keras_graph_walk_inputs(g, &f, i, prefix, from, depth);
     if (rc == SL_OK)
-        rc = find_output(
+        rc = keras_graph_find_output(
             g, &f, json_object_get(keras_config(model), "output_layers"), to);
     strmap_release(&f.numbers);
     sl_free(f.calls);
@@ -383,7 +388,7 @@ static enum sl_err add_model(struct keras_graph *g, const json_t *model,
 }
 
 // The shape that a model or layer says of its input, or NULL.
-static const json_t *shape_of(const json_t *layer)
+static const json_t *keras_layer_input_shape(const json_t *layer)
 {
     const json_t *config = keras_config(layer);
     static const char *const keys[] = {"batch_shape", "batch_input_shape",
@@ -414,10 +419,10 @@ static const json_t *find_shape(const json_t *model)
 
             if (shape == NULL && class_name != NULL &&
                 strcmp(class_name, "InputLayer") == 0)
-                shape = shape_of(layer);
+                shape = keras_layer_input_shape(layer);
         }
         if (shape == NULL)
-            shape = shape_of(at);
+            shape = keras_layer_input_shape(at);
         at = json_array_get(layers, 0);
     }
     return shape;

@@ -186,7 +186,7 @@ static const struct keras_rule attention[] = {
     ANY("value_shape"), {.key = NULL}};
 // clang-format on
 
-static const struct known {
+static const struct keras_layer_class {
     const char *class_name, *type;
     const struct keras_rule *rules;
     bool weights;
@@ -228,7 +228,7 @@ static const struct known {
 };
 
 // Does the net language have it? What it is about to learn may stand above.
-static bool is_offered(const struct known *known)
+static bool is_offered(const struct keras_layer_class *known)
 {
     static const char *const types[] = {
 #define LAYER_NAME(code, name) name,
@@ -242,7 +242,7 @@ static bool is_offered(const struct known *known)
     return false;
 }
 
-static const struct known *find_class(const char *name)
+static const struct keras_layer_class *find_class(const char *name)
 {
     for (size_t i = 0; i < SL_COUNT(classes); i++)
         if (strcmp(name, classes[i].class_name) == 0 && is_offered(&classes[i]))
@@ -269,8 +269,8 @@ enum sl_err keras_known(struct buf *out)
     return rc;
 }
 
-static const struct keras_rule *find(const struct keras_rule *rules,
-                                     const char *key)
+static const struct keras_rule *keras_find_rule(const struct keras_rule *rules,
+                                                const char *key)
 {
     for (; rules->key != NULL; rules++)
         if (strcmp(rules->key, key) == 0)
@@ -278,15 +278,16 @@ static const struct keras_rule *find(const struct keras_rule *rules,
     return NULL;
 }
 
-static enum sl_err take_key(struct keras_take *t, const struct known *known,
-                            const char *key, const json_t *value)
+static enum sl_err keras_layer_take_key(struct keras_take *t,
+                                        const struct keras_layer_class *known,
+                                        const char *key, const json_t *value)
 {
     static const struct keras_rule trained = {"trainable", take_only, NULL,
                                               "true"};
-    const struct keras_rule *r = find(known->rules, key);
+    const struct keras_rule *r = keras_find_rule(known->rules, key);
 
     if (r == NULL)
-        r = find(common, key);
+        r = keras_find_rule(common, key);
     if (strcmp(key, "trainable") == 0) {
         if (known->weights && json_is_false(value))
             return take_refuse(t, &trained, value,
@@ -306,7 +307,7 @@ enum sl_err keras_layer(json_t **out, struct keras_graph *g,
                         const struct keras_node *node)
 {
     struct keras_take t = {.g = g, .node = node, .to = json_object()};
-    const struct known *known = find_class(node->class_name);
+    const struct keras_layer_class *known = find_class(node->class_name);
     const char *key;
     json_t *value;
     enum sl_err rc;
@@ -318,7 +319,7 @@ enum sl_err keras_layer(json_t **out, struct keras_graph *g,
     json_object_foreach((json_t *)(uintptr_t)node->config, key, value)
     {
         if (rc == SL_OK)
-            rc = take_key(&t, known, key, value);
+            rc = keras_layer_take_key(&t, known, key, value);
     }
     if (rc == SL_OK && known->finish != NULL)
         rc = known->finish(&t);

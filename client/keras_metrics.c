@@ -8,7 +8,7 @@
 #include "client/keras_inner.h"
 #include "proto/spec.h"
 
-static enum sl_err no_memory(struct sl_error *err)
+static enum sl_err keras_metrics_no_memory(struct sl_error *err)
 {
     return sl_fail(err, SL_ENOMEM, "out of memory");
 }
@@ -48,7 +48,7 @@ static const struct fixed of_auc[] = {
 };
 static const struct fixed of_distance[] = {{NULL, {NULL}}};
 
-static const struct known {
+static const struct keras_known_metric {
     const char *word;
     enum spec_metric metric;
     const struct fixed *fixed;
@@ -80,7 +80,7 @@ static const char *other_argument(const struct fixed *f, const json_t *config)
     return NULL;
 }
 
-static bool is_there(const json_t *names, const char *name)
+static bool keras_metrics_has_name(const json_t *names, const char *name)
 {
     const json_t *one;
     size_t i;
@@ -110,7 +110,7 @@ static enum sl_err want(struct metrics *m, enum spec_metric metric,
                         spec_loss_name(m->loss));
     if (m->no_test)
         return left_out(m, word, "there is no data.test to evaluate on", "");
-    if (is_there(m->names, name))
+    if (keras_metrics_has_name(m->names, name))
         return SL_OK;
     if (m->logits && metric != SPEC_METRIC_TOP_K &&
         buf_appendf(m->notes,
@@ -122,7 +122,8 @@ static enum sl_err want(struct metrics *m, enum spec_metric metric,
                                                                    : SL_ENOMEM;
 }
 
-static enum sl_err take_known(struct metrics *m, const struct known *k,
+static enum sl_err take_known(struct metrics *m,
+                              const struct keras_known_metric *k,
                               const json_t *metric)
 {
     const char *other = other_argument(k->fixed, keras_config(metric));
@@ -136,7 +137,8 @@ static enum sl_err take_known(struct metrics *m, const struct known *k,
     return want(m, k->metric, k->word);
 }
 
-static bool is_one_of(const char *word, const char *const *words, size_t count)
+static bool keras_word_is_one_of(const char *word, const char *const *words,
+                                 size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (keras_alike(word, words[i]))
@@ -156,9 +158,9 @@ static enum sl_err take_metric(struct metrics *m, const json_t *metric)
     for (size_t i = 0; i < SL_COUNT(known); i++)
         if (keras_own(metric) && keras_alike(word, known[i].word))
             return take_known(m, &known[i], metric);
-    if (is_one_of(word, right, SL_COUNT(right)))
+    if (keras_word_is_one_of(word, right, SL_COUNT(right)))
         m->accuracy = true;
-    else if (is_one_of(word, top, SL_COUNT(top)))
+    else if (keras_word_is_one_of(word, top, SL_COUNT(top)))
         m->top_k = metric;
     else if (keras_loss_name(metric) == NULL)
         return left_out(m, word, "an evaluation does not tell it", "");
@@ -166,8 +168,8 @@ static enum sl_err take_metric(struct metrics *m, const json_t *metric)
 }
 
 // A metric, or lists and objects of them; `depth` more of those.
-static enum sl_err take_metrics(struct metrics *m, const json_t *value,
-                                unsigned depth)
+static enum sl_err keras_take_metrics(struct metrics *m, const json_t *value,
+                                      unsigned depth)
 {
     enum sl_err rc = SL_OK;
     const char *key;
@@ -181,12 +183,12 @@ static enum sl_err take_metrics(struct metrics *m, const json_t *value,
     json_array_foreach(value, i, one)
     {
         if (rc == SL_OK)
-            rc = take_metrics(m, one, depth - 1);
+            rc = keras_take_metrics(m, one, depth - 1);
     }
     json_object_foreach((json_t *)(uintptr_t)value, key, one)
     {
         if (rc == SL_OK)
-            rc = take_metrics(m, one, depth - 1);
+            rc = keras_take_metrics(m, one, depth - 1);
     }
     return rc;
 }
@@ -215,7 +217,7 @@ static enum sl_err take_top_k(struct metrics *m, json_t *spec,
         return SL_OK;
     if (m->accuracy) {
         rc = want(m, SPEC_METRIC_TOP_K, "TopKCategoricalAccuracy");
-        if (rc != SL_OK || !is_there(m->names, "top_k"))
+        if (rc != SL_OK || !keras_metrics_has_name(m->names, "top_k"))
             return rc;
         to = evaluate_of(spec);
     }
@@ -227,7 +229,7 @@ static enum sl_err take_top_k(struct metrics *m, json_t *spec,
                : SL_ENOMEM;
 }
 
-static enum spec_loss loss_of(const json_t *spec, const json_t *said)
+static enum spec_loss keras_job_loss(const json_t *spec, const json_t *said)
 {
     const char *name = keras_str(said, "loss");
     unsigned i = 1;
@@ -241,15 +243,18 @@ static enum spec_loss loss_of(const json_t *spec, const json_t *said)
                                                 : (enum spec_loss)i;
 }
 
-static enum sl_err fill(struct metrics *m, json_t *spec, const json_t *said,
-                        const json_t *compiled)
+static enum sl_err keras_metrics_fill_spec(struct metrics *m, json_t *spec,
+                                           const json_t *said,
+                                           const json_t *compiled)
 {
     const json_t *own =
         json_object_get(json_object_get(said, "evaluate"), "metrics");
-    enum sl_err rc = take_metrics(m, json_object_get(compiled, "metrics"), 2);
+    enum sl_err rc =
+        keras_take_metrics(m, json_object_get(compiled, "metrics"), 2);
 
     if (rc == SL_OK)
-        rc = take_metrics(m, json_object_get(compiled, "weighted_metrics"), 2);
+        rc = keras_take_metrics(
+            m, json_object_get(compiled, "weighted_metrics"), 2);
     if (rc == SL_OK && m->top_k != NULL && (own == NULL || !m->accuracy))
         rc = take_top_k(m, spec, said);
     if (rc != SL_OK || own != NULL || json_array_size(m->names) == 0)
@@ -269,7 +274,7 @@ enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
         json_object_get(json_object_get(said, "evaluate"), "every_epochs");
     struct metrics m = {
         .notes = notes,
-        .loss = loss_of(spec, said),
+        .loss = keras_job_loss(spec, said),
         .no_test = (data != NULL && json_object_get(data, "test") == NULL) ||
                    keras_is(every, "0"),
         .names = json_array()};
@@ -279,7 +284,7 @@ enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
         logits = json_object_get(spec, "from_logits");
     m.logits = json_is_true(logits);
     if (m.names != NULL)
-        rc = fill(&m, spec, said, compiled);
+        rc = keras_metrics_fill_spec(&m, spec, said, compiled);
     json_decref(m.names);
-    return rc == SL_OK ? rc : no_memory(err);
+    return rc == SL_OK ? rc : keras_metrics_no_memory(err);
 }

@@ -8,7 +8,7 @@ enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,
                        ProtobufCMessage *const *items, size_t count,
                        struct sl_error *err)
 {
-    const struct list *l = &lists[kind];
+    const struct list_format *l = &lists[kind];
     struct table t;
     enum sl_err rc;
 
@@ -60,7 +60,7 @@ enum sl_err list_print(const struct out *o, enum list_kind kind,
 }
 
 // "a, b and c"
-static enum sl_err words(struct buf *out, const char *const *from)
+static enum sl_err list_join_words(struct buf *out, const char *const *from)
 {
     enum sl_err rc = SL_OK;
 
@@ -75,7 +75,7 @@ static enum sl_err words(struct buf *out, const char *const *from)
 
 enum sl_err list_forms(struct buf *out, enum list_kind kind)
 {
-    const struct list *l = &lists[kind];
+    const struct list_format *l = &lists[kind];
     bool wide = kind != LIST_NONE && l->head[l->narrow] != NULL;
     enum sl_err rc;
 
@@ -85,7 +85,7 @@ enum sl_err list_forms(struct buf *out, enum list_kind kind)
     if (rc == SL_OK && wide)
         rc = buf_append_str(out, " -o wide also shows ");
     if (rc == SL_OK && wide)
-        rc = words(out, l->head + l->narrow);
+        rc = list_join_words(out, l->head + l->narrow);
     if (rc == SL_OK && l->name_is != NULL)
         rc = buf_appendf(out, "%s -o name prints %s alone", wide ? "," : "",
                          l->name_is);

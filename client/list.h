@@ -32,7 +32,7 @@ enum list_kind {
     LIST_KINDS
 };
 
-struct list {
+struct list_format {
     const char *called;      // for people: "jobs"
     const char *const *head; // all columns, ended by NULL
     size_t narrow;           // so many are shown without -o wide
@@ -43,7 +43,7 @@ struct list {
     const char *(*name)(char out[LIST_NAME], const ProtobufCMessage *item);
 };
 
-extern const struct list lists[LIST_KINDS];
+extern const struct list_format lists[LIST_KINDS];
 
 // A table of them is appended: no head alone, if there are none.
 enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,

@@ -17,7 +17,7 @@ static const char *dash(const char *text)
     return text[0] != '\0' ? text : "-";
 }
 
-static const char *number(char out[LIST_NAME], uint64_t n)
+static const char *list_number_text(char out[LIST_NAME], uint64_t n)
 {
     snprintf(out, LIST_NAME, "%" PRIu64, n);
     return out;
@@ -53,7 +53,8 @@ static void job_row(struct table *t, const ProtobufCMessage *item)
     table_cell(t, "%s", dash(s->reason));
 }
 
-static const char *job_name(char out[LIST_NAME], const ProtobufCMessage *item)
+static const char *list_job_name(char out[LIST_NAME],
+                                 const ProtobufCMessage *item)
 {
     (void)out;
     return ((const Sluice__V1__JobStatus *)item)->id;
@@ -79,7 +80,8 @@ bool list_is_lost(const Sluice__V1__MemberStatus *member)
 }
 
 // A lost one's may have been hours ago, or before the coordinator began.
-static void beat(struct table *t, const Sluice__V1__MemberStatus *m)
+static void list_heartbeat_cell(struct table *t,
+                                const Sluice__V1__MemberStatus *m)
 {
     char text[OUT_NUMBER];
 
@@ -97,7 +99,7 @@ static void fares(struct table *t, const Sluice__V1__MemberStatus *m)
 
     table_cell(t, "%" PRIu64, m->pid);
     table_cell(t, "%s", out_bytes(text, m->resident_bytes));
-    beat(t, m);
+    list_heartbeat_cell(t, m);
     table_cell(t, "%s", out_time(text, m->attached_seconds));
     table_cell(t, "%s", dash(m->version));
     table_cell(t, "%s", dash(m->reason));
@@ -159,7 +161,7 @@ static void member_row(struct table *t, const ProtobufCMessage *item)
     table_cell(t, "%u", m->leases);
     table_cell(t, "%u", m->shards);
     table_cell(t, "%s", out_bytes(text, m->resident_bytes));
-    beat(t, m);
+    list_heartbeat_cell(t, m);
     table_cell(t, "%s", m->device[0] != '\0' ? m->device : dash(m->address));
     table_cell(t, "%s", dash(m->host));
     table_cell(t, "%" PRIu64, m->pid);
@@ -181,7 +183,7 @@ static const char *const events_head[] = {"time", "kind",  "job",    "text",
 
 static const char *event_name(char out[LIST_NAME], const ProtobufCMessage *item)
 {
-    return number(out, ((const Sluice__V1__Event *)item)->id);
+    return list_number_text(out, ((const Sluice__V1__Event *)item)->id);
 }
 
 // ---- checkpoints
@@ -270,8 +272,8 @@ static void shard_row(struct table *t, const ProtobufCMessage *item)
 static const char *const tenants_head[] = {
     "tenant", "jobs", "shards", "parameters", "checkpoints", "kept", NULL};
 
-static void figure(struct table *t, const Sluice__V1__QuotaFigure *f,
-                   bool bytes)
+static void list_quota_cell(struct table *t, const Sluice__V1__QuotaFigure *f,
+                            bool bytes)
 {
     char used[OUT_NUMBER], most[OUT_NUMBER];
 
@@ -290,11 +292,11 @@ static void tenant_row(struct table *t, const ProtobufCMessage *item)
     const Sluice__V1__QuotaTenant *one = (const Sluice__V1__QuotaTenant *)item;
 
     table_cell(t, "%s", dash(one->tenant));
-    figure(t, one->jobs, false);
-    figure(t, one->shards, false);
-    figure(t, one->parameters, true);
-    figure(t, one->checkpoints, true);
-    figure(t, one->kept, false);
+    list_quota_cell(t, one->jobs, false);
+    list_quota_cell(t, one->shards, false);
+    list_quota_cell(t, one->parameters, true);
+    list_quota_cell(t, one->checkpoints, true);
+    list_quota_cell(t, one->kept, false);
 }
 
 static const char *tenant_name(char out[LIST_NAME],
@@ -350,13 +352,14 @@ static void task_row(struct table *t, const ProtobufCMessage *item)
 
 static const char *task_name(char out[LIST_NAME], const ProtobufCMessage *item)
 {
-    return number(out, ((const Sluice__V1__TaskLine *)item)->id);
+    return list_number_text(out, ((const Sluice__V1__TaskLine *)item)->id);
 }
 
 // ---- the table
 
-const struct list lists[LIST_KINDS] = {
-    [LIST_JOBS] = {"jobs", jobs_head, 8, 0x7f0u, "the id", job_row, job_name},
+const struct list_format lists[LIST_KINDS] = {
+    [LIST_JOBS] = {"jobs", jobs_head, 8, 0x7f0u, "the id", job_row,
+                   list_job_name},
     [LIST_WORKERS] = {"workers", workers_head, 5, 0xe4u, "the name", worker_row,
                       member_name},
     [LIST_SERVERS] = {"psservers", servers_head, 5, 0xe4u, "the name",

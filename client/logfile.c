@@ -22,7 +22,7 @@ static int copy_all(int from, int to)
     return 0;
 }
 
-static int rotate(const char *path, const char *old, uint64_t most)
+static int logfile_rotate(const char *path, const char *old, uint64_t most)
 {
     int from = open(path, O_RDWR | O_CLOEXEC), to, failed;
     struct stat s;
@@ -51,7 +51,7 @@ enum sl_err logfile_bound(const char *path, uint64_t most, struct sl_error *err)
 
     if (snprintf(old, sizeof(old), "%s.1", path) >= (int)sizeof(old))
         return sl_fail(err, SL_ERANGE, "%.200s: the path is too long", path);
-    failed = rotate(path, old, most);
+    failed = logfile_rotate(path, old, most);
     return failed == 0 ? SL_OK
                        : sl_fail(err, sl_err_from_errno(failed), "%s: %s", old,
                                  strerror(failed));

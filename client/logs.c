@@ -28,25 +28,25 @@
 #define BUSY_TRIES 100 // then it is left out
 #define REST_ROUNDS 20 // that one is left alone which did not answer
 
-struct line {
+struct logs_line {
     char ts[TS_BYTES];
     uint64_t order; // as it was read: of one instant
     char *text;     // owned, without its newline
     json_t *value;
 };
 
-struct logs {
+struct logs_wanted {
     const char *dir;
-    uint64_t job;       // 0: of a member
-    const char *member; // by its name; NULL: of a job
-    struct line *lines; // owned
+    uint64_t job;            // 0: of a member
+    const char *member;      // by its name; NULL: of a job
+    struct logs_line *lines; // owned
     size_t count, space;
     unsigned files;
     enum sl_err rc;
 };
 
 // "j-7" or "7".
-static bool read_job(const char *text, uint64_t *out)
+static bool logs_parse_job(const char *text, uint64_t *out)
 {
     const char *digits = strncmp(text, "j-", 2) == 0 ? text + 2 : text;
     size_t n = strlen(digits);
@@ -60,7 +60,7 @@ static bool read_job(const char *text, uint64_t *out)
 // Returns the member that a line comes from: the daemon that the coordinator
 // asked, else the node. `up` names nodes as its daemons; elsewhere they are
 // hosts.
-static const char *name_of(const json_t *line)
+static const char *logs_line_member(const json_t *line)
 {
     const char *name = json_string_value(json_object_get(line, "daemon"));
 
@@ -71,27 +71,29 @@ static const char *name_of(const json_t *line)
 
 // Returns true if the line is of the wanted job, which the coordinator writes
 // as "j-7" and members write as 7.
-static bool is_wanted(const struct logs *l, const json_t *line)
+static bool is_wanted(const struct logs_wanted *l, const json_t *line)
 {
     const json_t *value = json_object_get(line, "job");
     uint64_t job = l->job, said;
 
     if (l->member != NULL)
-        return strcmp(name_of(line), l->member) == 0;
+        return strcmp(logs_line_member(line), l->member) == 0;
     if (json_is_integer(value))
         return (uint64_t)json_integer_value(value) == job;
-    return json_is_string(value) && read_job(json_string_value(value), &said) &&
-           said == job;
+    return json_is_string(value) &&
+           logs_parse_job(json_string_value(value), &said) && said == job;
 }
 
-static enum sl_err keep(struct logs *l, const char *text, json_t *value)
+static enum sl_err logs_add_line(struct logs_wanted *l, const char *text,
+                                 json_t *value)
 {
     const char *ts = json_string_value(json_object_get(value, "ts"));
-    struct line *at;
+    struct logs_line *at;
 
     if (l->count == l->space) {
         size_t space = l->space == 0 ? 256 : 2 * l->space;
-        struct line *more = sl_realloc_array(l->lines, space, sizeof(*more));
+        struct logs_line *more =
+            sl_realloc_array(l->lines, space, sizeof(*more));
 
         if (more == NULL)
             return SL_ENOMEM;
@@ -99,7 +101,7 @@ static enum sl_err keep(struct logs *l, const char *text, json_t *value)
         l->space = space;
     }
     at = &l->lines[l->count];
-    *at = (struct line){.order = l->count, .text = sl_strdup(text)};
+    *at = (struct logs_line){.order = l->count, .text = sl_strdup(text)};
     snprintf(at->ts, sizeof(at->ts), "%s", ts != NULL ? ts : "");
     at->value = json_incref(value);
     l->count++;
@@ -108,7 +110,7 @@ static enum sl_err keep(struct logs *l, const char *text, json_t *value)
 
 // Takes one line of a file. Lines that are no JSON (a crash's last words) have
 // no author.
-static enum sl_err take_line(struct logs *l, char *text)
+static enum sl_err logs_take_line(struct logs_wanted *l, char *text)
 {
     json_t *value;
     enum sl_err rc = SL_OK;
@@ -118,12 +120,12 @@ static enum sl_err take_line(struct logs *l, char *text)
         sl_json_parse(&value, "log", text, strlen(text), NULL, NULL) != SL_OK)
         return SL_OK;
     if (is_wanted(l, value))
-        rc = keep(l, text, value);
+        rc = logs_add_line(l, text, value);
     json_decref(value);
     return rc;
 }
 
-static void take_file(struct logs *l, const char *path)
+static void take_file(struct logs_wanted *l, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat st;
@@ -140,14 +142,14 @@ static void take_file(struct logs *l, const char *path)
     }
     l->files++;
     while (l->rc == SL_OK && getline(&text, &space, f) >= 0)
-        l->rc = take_line(l, text);
+        l->rc = logs_take_line(l, text);
     free(text); // getline's
     fclose(f);
 }
 
-static enum sl_err on_name(void *arg, const char *name)
+static enum sl_err logs_on_file_name(void *arg, const char *name)
 {
-    struct logs *l = arg;
+    struct logs_wanted *l = arg;
     char *path = strstr(name, ".log") != NULL ? fs_join(l->dir, name) : NULL;
 
     if (path != NULL)
@@ -156,16 +158,16 @@ static enum sl_err on_name(void *arg, const char *name)
     return l->rc;
 }
 
-static int by_time(const void *a, const void *b)
+static int logs_line_by_time(const void *a, const void *b)
 {
-    const struct line *x = a, *y = b;
+    const struct logs_line *x = a, *y = b;
     int order = strcmp(x->ts, y->ts);
 
     return order != 0 ? order : (x->order > y->order) - (x->order < y->order);
 }
 
 // "12:00:01.123456 info  ps-0: snapshot written shard=1 bytes=4096"
-static enum sl_err compose(struct buf *out, const json_t *line)
+static enum sl_err logs_compose_line(struct buf *out, const json_t *line)
 {
     static const char *const head[] = {"ts",   "level",  "msg",
                                        "role", "daemon", "node"};
@@ -177,8 +179,8 @@ static enum sl_err compose(struct buf *out, const json_t *line)
         word[i] = json_string_value(json_object_get(line, head[i]));
         word[i] = word[i] != NULL ? word[i] : "-";
     }
-    rc = buf_appendf(out, "%s %-5s %s: %s", word[0], word[1], name_of(line),
-                     word[2]);
+    rc = buf_appendf(out, "%s %-5s %s: %s", word[0], word[1],
+                     logs_line_member(line), word[2]);
     json_object_foreach((json_t *)line, key, value)
     {
         bool said = strcmp(key, "job") == 0;
@@ -197,10 +199,10 @@ static enum sl_err compose(struct buf *out, const json_t *line)
 }
 
 // Appends the line's text, escaped: a log quotes words from other machines.
-static enum sl_err put_text(struct buf *out, const json_t *line)
+static enum sl_err logs_append_line(struct buf *out, const json_t *line)
 {
     struct buf text = BUF_INIT;
-    enum sl_err rc = compose(&text, line);
+    enum sl_err rc = logs_compose_line(&text, line);
 
     if (rc == SL_OK)
         rc = out_put(out, buf_text(&text));
@@ -208,20 +210,20 @@ static enum sl_err put_text(struct buf *out, const json_t *line)
     return rc == SL_OK ? buf_append_char(out, '\n') : rc;
 }
 
-static enum sl_err print(const struct cli *cli, struct logs *l,
-                         struct sl_error *err)
+static enum sl_err logs_print(const struct cli *cli, struct logs_wanted *l,
+                              struct sl_error *err)
 {
     struct buf out = BUF_INIT;
     enum sl_err rc = SL_OK;
 
-    qsort(l->lines, l->count, sizeof(*l->lines), by_time);
+    qsort(l->lines, l->count, sizeof(*l->lines), logs_line_by_time);
     for (size_t i = 0; i < l->count && rc == SL_OK; i++)
         rc = cli->out.json ? buf_appendf(&out, "%s\n", l->lines[i].text)
-                           : put_text(&out, l->lines[i].value);
+                           : logs_append_line(&out, l->lines[i].value);
     return out_text(&out, rc, err);
 }
 
-static void forget(struct logs *l)
+static void logs_forget_lines(struct logs_wanted *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         sl_free(l->lines[i].text);
@@ -230,10 +232,10 @@ static void forget(struct logs *l)
     l->count = 0;
 }
 
-static enum sl_err read_files(struct cli *cli, struct logs *l,
+static enum sl_err read_files(struct cli *cli, struct logs_wanted *l,
                               struct sl_error *err)
 {
-    enum sl_err rc = fs_list(fs_posix(), l->dir, on_name, l, err);
+    enum sl_err rc = fs_list(fs_posix(), l->dir, logs_on_file_name, l, err);
 
     if (rc == SL_OK && l->count == 0)
         rc = sl_fail(err, SL_ENOENT,
@@ -241,12 +243,12 @@ static enum sl_err read_files(struct cli *cli, struct logs *l,
                      "the folder of a `sluice up`, --coordinator the "
                      "coordinator of daemons that were started otherwise",
                      l->files, l->dir, cli_arg(cli, 0));
-    return rc == SL_OK ? print(cli, l, err) : rc;
+    return rc == SL_OK ? logs_print(cli, l, err) : rc;
 }
 
 // ---- through the coordinator
 
-struct source {
+struct logs_source {
     char name[WIRE_NAME_BYTES + 1];
     uint64_t after; // LogLines.last
     unsigned rests; // rounds to skip before it is asked again
@@ -255,18 +257,18 @@ struct source {
 
 struct asker {
     struct cli *cli;
-    struct api *api;
-    struct logs *l;
-    struct source *sources; // owned
+    struct api_client *api;
+    struct logs_wanted *l;
+    struct logs_source *sources; // owned
     size_t count;
     bool again; // this is not the first round
     bool away;  // the coordinator's absence was reported
 };
 
 // Finds or adds the source `name`. The pointer lasts until the next call.
-static struct source *source_of(struct asker *a, const char *name)
+static struct logs_source *logs_find_source(struct asker *a, const char *name)
 {
-    struct source *more;
+    struct logs_source *more;
 
     for (size_t i = 0; i < a->count; i++)
         if (strcmp(a->sources[i].name, name) == 0)
@@ -276,14 +278,14 @@ static struct source *source_of(struct asker *a, const char *name)
         return NULL;
     a->sources = more;
     more = &a->sources[a->count++];
-    *more = (struct source){.after = 0};
+    *more = (struct logs_source){.after = 0};
     snprintf(more->name, sizeof(more->name), "%s", name);
     return more;
 }
 
 // Takes a line of member `name`, which is put in front of the line's fields.
-static enum sl_err take_from(struct logs *l, const char *name, const char *line,
-                             size_t bytes)
+static enum sl_err take_from(struct logs_wanted *l, const char *name,
+                             const char *line, size_t bytes)
 {
     struct buf text = BUF_INIT;
     json_t *word = json_string(name);
@@ -300,13 +302,13 @@ static enum sl_err take_from(struct logs *l, const char *name, const char *line,
     if (rc == SL_OK)
         rc = buf_append_char(&text, '\0');
     if (rc == SL_OK)
-        rc = take_line(l, (char *)text.data);
+        rc = logs_take_line(l, (char *)text.data);
     json_decref(word);
     buf_release(&text);
     return rc;
 }
 
-static enum sl_err take_lines(struct logs *l, const char *name,
+static enum sl_err take_lines(struct logs_wanted *l, const char *name,
                               const Sluice__V1__LogLines *lines)
 {
     const char *at = (const char *)lines->text.data;
@@ -324,19 +326,20 @@ static enum sl_err take_lines(struct logs *l, const char *name,
     return rc;
 }
 
-static bool is_coordinator(const struct source *s)
+static bool logs_is_coordinator(const struct logs_source *s)
 {
     return strcmp(s->name, "coordinator") == 0;
 }
 
-static enum sl_err ask(struct asker *a, struct source *s, struct sl_error *err)
+static enum sl_err logs_ask_source(struct asker *a, struct logs_source *s,
+                                   struct sl_error *err)
 {
     Sluice__V1__LogsRequest request = SLUICE__V1__LOGS_REQUEST__INIT;
     Sluice__V1__LogLines *lines = NULL;
     unsigned tries = 0;
     enum sl_err rc;
 
-    request.member = is_coordinator(s) ? (char *)"" : s->name;
+    request.member = logs_is_coordinator(s) ? (char *)"" : s->name;
     request.job = a->l->job;
     do {
         request.after = s->after;
@@ -361,10 +364,10 @@ static bool is_of_member(enum sl_err rc)
 
 // A member that tells nothing is named once, and left alone for a while. One
 // that was asked for by its name, and never told anything, is an error.
-static enum sl_err look_at(struct asker *a, const char *name,
-                           struct sl_error *err)
+static enum sl_err logs_poll_member(struct asker *a, const char *name,
+                                    struct sl_error *err)
 {
-    struct source *s = source_of(a, name);
+    struct logs_source *s = logs_find_source(a, name);
     struct sl_error why = SL_ERROR_INIT;
     enum sl_err rc;
 
@@ -374,7 +377,7 @@ static enum sl_err look_at(struct asker *a, const char *name,
         s->rests--;
         return SL_OK;
     }
-    rc = ask(a, s, &why);
+    rc = logs_ask_source(a, s, &why);
     if (rc == SL_OK)
         s->silent = false;
     else if (rc == SL_ENOTSUP)
@@ -395,25 +398,26 @@ static enum sl_err look_at(struct asker *a, const char *name,
     return rc;
 }
 
-static enum sl_err look_at_all(struct asker *a, struct sl_error *err)
+static enum sl_err logs_poll_members(struct asker *a, struct sl_error *err)
 {
     Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
     Sluice__V1__ClusterReply *reply;
-    enum sl_err rc = look_at(a, "coordinator", err);
+    enum sl_err rc = logs_poll_member(a, "coordinator", err);
 
     if (rc == SL_OK)
         rc = api_cluster(a->api, &request, &reply, err);
     for (size_t i = 0; rc == SL_OK && i < reply->n_members; i++)
         if (!list_is_lost(reply->members[i]))
-            rc = look_at(a, reply->members[i]->name, err);
+            rc = logs_poll_member(a, reply->members[i]->name, err);
     return rc;
 }
 
 static enum sl_err go_round(struct asker *a, struct sl_error *err)
 {
-    enum sl_err rc = a->l->member != NULL ? look_at(a, a->l->member, err)
-                                          : look_at_all(a, err);
-    enum sl_err printed = print(a->cli, a->l, rc == SL_OK ? err : NULL);
+    enum sl_err rc = a->l->member != NULL
+                         ? logs_poll_member(a, a->l->member, err)
+                         : logs_poll_members(a, err);
+    enum sl_err printed = logs_print(a->cli, a->l, rc == SL_OK ? err : NULL);
 
     api_forget(a->api);
     if (rc == SL_OK && a->away)
@@ -424,12 +428,12 @@ static enum sl_err go_round(struct asker *a, struct sl_error *err)
 }
 
 // Over restarts of the coordinator and of members: positions go on.
-static enum sl_err follow(struct asker *a, struct sl_error *err)
+static enum sl_err logs_follow(struct asker *a, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
 
     while (rc == SL_OK) {
-        forget(a->l);
+        logs_forget_lines(a->l);
         cli_pause_ms(AGAIN_MS);
         rc = go_round(a, err);
         if (rc != SL_EUNAVAIL && rc != SL_ETIMEDOUT)
@@ -444,7 +448,7 @@ static enum sl_err follow(struct asker *a, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err ask_coordinator(struct cli *cli, struct logs *l,
+static enum sl_err ask_coordinator(struct cli *cli, struct logs_wanted *l,
                                    struct sl_error *err)
 {
     struct asker a = {.cli = cli, .l = l};
@@ -453,7 +457,7 @@ static enum sl_err ask_coordinator(struct cli *cli, struct logs *l,
     if (rc == SL_OK)
         rc = go_round(&a, err);
     if (rc == SL_OK && conf_bool(cli->conf, "follow"))
-        rc = follow(&a, err);
+        rc = logs_follow(&a, err);
     else if (rc == SL_OK && l->count == 0)
         rc = sl_fail(err, SL_ENOENT,
                      "no daemon that answers has a line about %s among its "
@@ -482,10 +486,10 @@ int verb_logs(struct cli *cli)
     struct sl_error err = SL_ERROR_INIT;
     const char *of = cli_arg(cli, 0);
     char *dir = fs_join(conf_str(cli->conf, "dir"), "log");
-    struct logs l = {.dir = dir};
+    struct logs_wanted l = {.dir = dir};
     enum sl_err rc;
 
-    if (!read_job(of, &l.job) || l.job == 0) {
+    if (!logs_parse_job(of, &l.job) || l.job == 0) {
         l.member = of;
         if (of[0] == '\0' || strchr(of, '/') != NULL ||
             strlen(of) > WIRE_NAME_BYTES) {
@@ -502,7 +506,7 @@ int verb_logs(struct cli *cli)
         rc = read_files(cli, &l, &err);
     else
         rc = ask_coordinator(cli, &l, &err);
-    forget(&l);
+    logs_forget_lines(&l);
     sl_free(l.lines);
     sl_free(dir);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);

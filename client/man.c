@@ -2,7 +2,7 @@
 // client/man.c -- sluice(1), of the table of verbs.
 #include "client/cli.h"
 
-static enum sl_err head(struct buf *out)
+static enum sl_err man_append_head(struct buf *out)
 {
     enum sl_err rc = conf_man_head(out, "sluice", 1,
                                    "train models on machines that come and go");
@@ -72,7 +72,7 @@ static enum sl_err exits(struct buf *out)
 
 enum sl_err cli_man(struct buf *out)
 {
-    enum sl_err rc = head(out);
+    enum sl_err rc = man_append_head(out);
 
     if (rc == SL_OK)
         rc = conf_man_keys(out, cli_globals);

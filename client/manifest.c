@@ -47,9 +47,10 @@ static enum sl_err read_sha256(uint8_t out[SHA256_BYTES], const char *text)
     return rc;
 }
 
-static enum sl_err find_file(char **out, struct fs *fs, const char *manifest,
-                             const char *folder, const char *file,
-                             struct sl_error *err)
+static enum sl_err manifest_find_snapshot(char **out, struct fs *fs,
+                                          const char *manifest,
+                                          const char *folder, const char *file,
+                                          struct sl_error *err)
 {
     char *beside = NULL, *path = fs_join(folder, file);
 
@@ -69,9 +70,9 @@ static enum sl_err find_file(char **out, struct fs *fs, const char *manifest,
     return path != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");
 }
 
-static enum sl_err read_shard(struct manifest *m, struct fs *fs,
-                              const json_t *value, const char *path,
-                              struct sl_error *err)
+static enum sl_err manifest_parse_shard(struct checkpoint_manifest *m,
+                                        struct fs *fs, const json_t *value,
+                                        const char *path, struct sl_error *err)
 {
     const char *folder, *file, *sha256;
     uint64_t shard;
@@ -100,12 +101,12 @@ static enum sl_err read_shard(struct manifest *m, struct fs *fs,
         return sl_fail(err, SL_ECORRUPT, "%s: shard %llu: sha256 is no SHA-256",
                        path, (unsigned long long)shard);
     sl_json_u64(&s->steps, json_object_get(value, "counts"), "counted", NULL);
-    return find_file(&s->path, fs, path, folder, file, err);
+    return manifest_find_snapshot(&s->path, fs, path, folder, file, err);
 }
 
-static enum sl_err read_shards(struct manifest *m, struct fs *fs,
-                               const json_t *root, const char *path,
-                               struct sl_error *err)
+static enum sl_err manifest_parse_shards(struct checkpoint_manifest *m,
+                                         struct fs *fs, const json_t *root,
+                                         const char *path, struct sl_error *err)
 {
     const json_t *list = json_object_get(root, "shards");
     enum sl_err rc = SL_OK;
@@ -117,23 +118,23 @@ static enum sl_err read_shards(struct manifest *m, struct fs *fs,
     if (m->shards == NULL)
         return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
     for (size_t i = 0; rc == SL_OK && i < m->layout.shards_count; i++)
-        rc = read_shard(m, fs, json_array_get(list, i), path, err);
+        rc = manifest_parse_shard(m, fs, json_array_get(list, i), path, err);
     return rc;
 }
 
 // ---- all of it
 
-enum sl_err manifest_read(struct manifest *out, struct fs *fs, const char *path,
-                          struct sl_error *err)
+enum sl_err manifest_read(struct checkpoint_manifest *out, struct fs *fs,
+                          const char *path, struct sl_error *err)
 {
-    struct manifest m = {.cut = 0};
+    struct checkpoint_manifest m = {.cut = 0};
     json_t *root = NULL;
     enum sl_err rc = manifest_parse(&root, fs, path, err);
 
     if (rc == SL_OK)
         rc = read_layout(&m.layout, root, path, err);
     if (rc == SL_OK)
-        rc = read_shards(&m, fs, root, path, err);
+        rc = manifest_parse_shards(&m, fs, root, path, err);
     if (rc == SL_OK) {
         rc = sl_json_u64(&m.cut, root, "cut", err);
         if (rc == SL_OK)
@@ -149,11 +150,11 @@ enum sl_err manifest_read(struct manifest *out, struct fs *fs, const char *path,
     return rc;
 }
 
-void manifest_release(struct manifest *m)
+void manifest_release(struct checkpoint_manifest *m)
 {
     for (uint32_t i = 0; m->shards != NULL && i < m->layout.shards_count; i++)
         sl_free(m->shards[i].path);
     sl_free(m->shards);
     layout_release(&m->layout);
-    *m = (struct manifest){.cut = 0};
+    *m = (struct checkpoint_manifest){.cut = 0};
 }

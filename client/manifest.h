@@ -20,7 +20,7 @@ struct manifest_shard {
     uint8_t sha256[SHA256_BYTES];
 };
 
-struct manifest {
+struct checkpoint_manifest {
     struct layout layout;
     struct manifest_shard *shards; // layout.shards_count
     uint64_t job, cut;
@@ -28,8 +28,8 @@ struct manifest {
 
 // A snapshot is looked for in the folder that the manifest names, and then
 // beside the manifest, so that a copied folder can still be read.
-enum sl_err manifest_read(struct manifest *out, struct fs *fs, const char *path,
-                          struct sl_error *err);
-void manifest_release(struct manifest *m); // all zeroes is allowed
+enum sl_err manifest_read(struct checkpoint_manifest *out, struct fs *fs,
+                          const char *path, struct sl_error *err);
+void manifest_release(struct checkpoint_manifest *m); // all zeroes is allowed
 
 #endif

@@ -25,8 +25,9 @@ static size_t of_role(Sluice__V1__MemberStatus **out,
 }
 
 // The reply is cut down to them.
-static enum sl_err print(const struct cli *cli, bool workers,
-                         Sluice__V1__ClusterReply *c, struct sl_error *err)
+static enum sl_err members_print(const struct cli *cli, bool workers,
+                                 Sluice__V1__ClusterReply *c,
+                                 struct sl_error *err)
 {
     struct buf text = BUF_INIT;
     enum sl_err rc;
@@ -41,38 +42,38 @@ static enum sl_err print(const struct cli *cli, bool workers,
     return out_text(&text, rc, err);
 }
 
-static int list(struct cli *cli, bool workers)
+static int members_list(struct cli *cli, bool workers)
 {
     Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
     Sluice__V1__ClusterReply *reply;
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
 
     if (rc == SL_OK)
         rc = api_cluster(api, &request, &reply, &err);
     if (rc == SL_OK)
-        rc = print(cli, workers, reply, &err);
+        rc = members_print(cli, workers, reply, &err);
     api_close(api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }
 
 int verb_workers(struct cli *cli)
 {
-    return list(cli, true);
+    return members_list(cli, true);
 }
 
 int verb_servers(struct cli *cli)
 {
-    return list(cli, false);
+    return members_list(cli, false);
 }
 
 // ---- drain, undrain
 
-static enum sl_err say(const struct cli *cli,
-                       const Sluice__V1__DrainRequest *request,
-                       const Sluice__V1__DrainReply *reply,
-                       struct sl_error *err)
+static enum sl_err members_print_drain(const struct cli *cli,
+                                       const Sluice__V1__DrainRequest *request,
+                                       const Sluice__V1__DrainReply *reply,
+                                       struct sl_error *err)
 {
     const Sluice__V1__MemberStatus *m = reply->member;
     const char *already = reply->changed ? "" : " already";
@@ -95,13 +96,13 @@ static enum sl_err say(const struct cli *cli,
     return SL_OK;
 }
 
-static int drain(struct cli *cli, bool undo)
+static int members_drain(struct cli *cli, bool undo)
 {
     Sluice__V1__DrainRequest request = SLUICE__V1__DRAIN_REQUEST__INIT;
     Sluice__V1__DrainReply *reply;
     struct sl_error err = SL_ERROR_INIT;
     char who[WHO_BYTES];
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
 
     request.name = (char *)cli_arg(cli, 0);
@@ -114,17 +115,17 @@ static int drain(struct cli *cli, bool undo)
     if (rc == SL_OK)
         rc = api_drain(api, &request, &reply, &err);
     if (rc == SL_OK)
-        rc = say(cli, &request, reply, &err);
+        rc = members_print_drain(cli, &request, reply, &err);
     api_close(api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }
 
 int verb_drain(struct cli *cli)
 {
-    return drain(cli, false);
+    return members_drain(cli, false);
 }
 
 int verb_undrain(struct cli *cli)
 {
-    return drain(cli, true);
+    return members_drain(cli, true);
 }

@@ -11,7 +11,7 @@
 
 #define ANSWER_BYTES 16384 // the role is among the first figures
 
-static int dial(const char *address)
+static int opsport_connect(const char *address)
 {
     const struct timeval most = {.tv_sec = 1};
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
@@ -44,7 +44,8 @@ static int dial(const char *address)
 }
 
 // As much of the answer as comes, ended with a zero.
-static void ask(int fd, const char *address, char answer[ANSWER_BYTES])
+static void opsport_get_metrics(int fd, const char *address,
+                                char answer[ANSWER_BYTES])
 {
     char request[512];
     size_t n = 0;
@@ -68,11 +69,11 @@ bool opsport_role(char role[OPSPORT_ROLE], const char *address)
     static const char mark[] = "role=\"";
     char answer[ANSWER_BYTES];
     const char *at;
-    int fd = dial(address);
+    int fd = opsport_connect(address);
 
     if (fd < 0)
         return false;
-    ask(fd, address, answer);
+    opsport_get_metrics(fd, address, answer);
     close(fd);
     at = strstr(answer, "\nsluice_build_info{");
     at = at != NULL ? strstr(at, mark) : NULL;

@@ -52,7 +52,7 @@ void out_init(struct out *o, enum out_form form, bool color)
     o->err_tty = able && isatty(STDERR_FILENO);
 }
 
-static bool is_one_of(const char *word, const char *const *list)
+static bool out_is_one_of(const char *word, const char *const *list)
 {
     while (*list != NULL && strcmp(word, *list) != 0)
         list++;
@@ -66,11 +66,11 @@ const char *out_color(const char *word)
                                          "suspect",  "warning", NULL};
     static const char *const green[] = {"ready", "running", NULL};
 
-    return !colored                  ? ""
-           : is_one_of(word, red)    ? RED
-           : is_one_of(word, yellow) ? YELLOW
-           : is_one_of(word, green)  ? GREEN
-                                     : "";
+    return !colored                      ? ""
+           : out_is_one_of(word, red)    ? RED
+           : out_is_one_of(word, yellow) ? YELLOW
+           : out_is_one_of(word, green)  ? GREEN
+                                         : "";
 }
 
 // The variable wins, as in other programs; 0: it says nothing.
@@ -139,7 +139,8 @@ static size_t own_bytes(const char *text, size_t left)
     return 0;
 }
 
-static enum sl_err put(struct buf *to, const char *text, size_t left, bool ours)
+static enum sl_err out_put_escaped(struct buf *to, const char *text,
+                                   size_t left, bool ours)
 {
     char shown[UTF8_SHOWN];
     enum sl_err rc = SL_OK;
@@ -165,7 +166,7 @@ static enum sl_err put(struct buf *to, const char *text, size_t left, bool ours)
 
 enum sl_err out_put(struct buf *to, const char *text)
 {
-    return put(to, text, strlen(text), false);
+    return out_put_escaped(to, text, strlen(text), false);
 }
 
 void out_tell(const char *text, size_t len, const char *end)
@@ -174,7 +175,7 @@ void out_tell(const char *text, size_t len, const char *end)
 
     if (utf8_plain(text, len))
         fprintf(stderr, "%.*s%s", (int)len, text, end);
-    else if (put(&line, text, len, false) == SL_OK)
+    else if (out_put_escaped(&line, text, len, false) == SL_OK)
         fprintf(stderr, "%s%s", buf_text(&line), end);
     buf_release(&line);
 }
@@ -183,12 +184,13 @@ void out_tell_lines(const char *text)
 {
     struct buf lines = BUF_INIT;
 
-    if (put(&lines, text, strlen(text), true) == SL_OK)
+    if (out_put_escaped(&lines, text, strlen(text), true) == SL_OK)
         fputs(buf_text(&lines), stderr);
     buf_release(&lines);
 }
 
-static enum sl_err write_all(const char *text, size_t len, struct sl_error *err)
+static enum sl_err out_write_all(const char *text, size_t len,
+                                 struct sl_error *err)
 {
     if (fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0)
         return SL_OK;
@@ -200,9 +202,9 @@ static enum sl_err write_all(const char *text, size_t len, struct sl_error *err)
 enum sl_err out_write(const char *text, size_t len, struct sl_error *err)
 {
     struct buf shown = BUF_INIT;
-    enum sl_err rc = put(&shown, text, len, true);
+    enum sl_err rc = out_put_escaped(&shown, text, len, true);
 
-    rc = rc == SL_OK ? write_all(buf_text(&shown), shown.len, err)
+    rc = rc == SL_OK ? out_write_all(buf_text(&shown), shown.len, err)
                      : sl_fail(err, rc, "out of memory for the output");
     buf_release(&shown);
     return rc;
@@ -330,7 +332,8 @@ static size_t width_of(const char *text)
 
 // Takes from the widest columns of words until all of them have room; one that
 // would come below SHORT stays, and so does a column of numbers.
-static void make_room(size_t *width, const struct table *t, size_t shown)
+static void table_shrink_columns(size_t *width, const struct table *t,
+                                 size_t shown)
 {
     size_t all = 2 * (shown - 1);
 
@@ -377,7 +380,7 @@ enum sl_err table_text(struct buf *out, const struct table *t)
         if (w > width[i % t->columns])
             width[i % t->columns] = w;
     }
-    make_room(width, t, shown);
+    table_shrink_columns(width, t, shown);
     for (size_t i = 0; rc == SL_OK && i < t->count; i++) {
         size_t column = i % t->columns, bytes;
         bool last = column + 1 == shown, cut;

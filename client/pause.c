@@ -10,7 +10,8 @@
 #include "client/who.h"
 
 // Polls the job until its pause, which is journalled, holds. SL_ETIMEDOUT.
-static enum sl_err until_it_holds(struct api *api, const struct conf *conf,
+static enum sl_err until_it_holds(struct api_client *api,
+                                  const struct conf *conf,
                                   Sluice__V1__JobStatus **status,
                                   struct sl_error *err)
 {
@@ -37,7 +38,8 @@ static enum sl_err until_it_holds(struct api *api, const struct conf *conf,
 
 // Prints the outcome. Another user may have stopped or resumed the job
 // meanwhile.
-static int print(struct cli *cli, const Sluice__V1__JobStatus *s, bool paused)
+static int pause_print(struct cli *cli, const Sluice__V1__JobStatus *s,
+                       bool paused)
 {
     struct sl_error err = SL_ERROR_INIT;
 
@@ -58,7 +60,7 @@ int verb_pause(struct cli *cli)
     Sluice__V1__JobStatus *status = NULL;
     struct sl_error err = SL_ERROR_INIT;
     char who[WHO_BYTES];
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
     int code;
 
@@ -71,7 +73,7 @@ int verb_pause(struct cli *cli)
         rc = api_pause(api, &request, &status, &err);
     if (rc == SL_OK)
         rc = until_it_holds(api, cli->conf, &status, &err);
-    code = rc == SL_OK ? print(cli, status, true) : cli_fail(&err);
+    code = rc == SL_OK ? pause_print(cli, status, true) : cli_fail(&err);
     api_close(api);
     return code;
 }
@@ -81,14 +83,14 @@ int verb_resume(struct cli *cli)
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__JobStatus *status = NULL;
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
     int code;
 
     request.id = (char *)cli_arg(cli, 0);
     if (rc == SL_OK)
         rc = api_resume(api, &request, &status, &err);
-    code = rc == SL_OK ? print(cli, status, false) : cli_fail(&err);
+    code = rc == SL_OK ? pause_print(cli, status, false) : cli_fail(&err);
     api_close(api);
     return code;
 }

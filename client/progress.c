@@ -72,8 +72,9 @@ static double time_left(const Sluice__V1__JobStatus *s)
                : 0;
 }
 
-static enum sl_err counts(struct buf *out, const Sluice__V1__JobStatus *s,
-                          bool moves)
+static enum sl_err progress_append_counts(struct buf *out,
+                                          const Sluice__V1__JobStatus *s,
+                                          bool moves)
 {
     char counted[OUT_NUMBER], asked[OUT_NUMBER], left[OUT_NUMBER];
     double seconds = moves && !progress_ended(s->state) ? time_left(s) : 0;
@@ -145,7 +146,7 @@ enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s)
     if (rc == SL_OK && waits)
         rc = buf_appendf(out, "%s  ", s->reason);
     if (rc == SL_OK && s->steps_asked > 0) {
-        rc = counts(out, s, !waits);
+        rc = progress_append_counts(out, s, !waits);
         if (rc == SL_OK && !progress_ended(s->state) && !waits)
             rc = rates(out, s);
     }

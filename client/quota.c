@@ -10,7 +10,7 @@ int verb_quota(struct cli *cli)
     Sluice__V1__QuotaRequest request = SLUICE__V1__QUOTA_REQUEST__INIT;
     Sluice__V1__QuotaReply *reply;
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc = api_open(&api, cli->conf, &err);
 
     if (rc == SL_OK)

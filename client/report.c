@@ -53,8 +53,9 @@ static enum sl_err add_policy(struct buf *out)
     return rc == SL_OK ? buf_append_str(out, "\">\n") : rc;
 }
 
-static enum sl_err add_file(struct buf *out, const char *before,
-                            const void *bytes, size_t n, const char *after)
+static enum sl_err report_append_file(struct buf *out, const char *before,
+                                      const void *bytes, size_t n,
+                                      const char *after)
 {
     enum sl_err rc = buf_append_str(out, before);
 
@@ -86,21 +87,22 @@ enum sl_err report_page(struct buf *out, const json_t *data)
     if (rc == SL_OK)
         rc = add_policy(out);
     if (rc == SL_OK)
-        rc = add_file(out,
-                      "<meta name=\"viewport\" content=\"width=device-width, "
-                      "initial-scale=1\">\n<title>Sluice</title>\n"
-                      "<link rel=\"icon\" href=\"data:,\">\n<style>",
-                      page_css, page_css_len,
-                      "</style>\n</head>\n<body>\n"
-                      "<script type=\"application/json\" id=\"data\">");
+        rc = report_append_file(
+            out,
+            "<meta name=\"viewport\" content=\"width=device-width, "
+            "initial-scale=1\">\n<title>Sluice</title>\n"
+            "<link rel=\"icon\" href=\"data:,\">\n<style>",
+            page_css, page_css_len,
+            "</style>\n</head>\n<body>\n"
+            "<script type=\"application/json\" id=\"data\">");
     if (rc == SL_OK)
         rc = add_data(out, data);
     if (rc == SL_OK)
-        rc = add_file(out, "</script>\n<script>", page_chart, page_chart_len,
-                      "</script>\n");
+        rc = report_append_file(out, "</script>\n<script>", page_chart,
+                                page_chart_len, "</script>\n");
     if (rc == SL_OK)
-        rc = add_file(out, "<script>", page_js, page_js_len,
-                      "</script>\n</body>\n</html>\n");
+        rc = report_append_file(out, "<script>", page_js, page_js_len,
+                                "</script>\n</body>\n</html>\n");
     return rc;
 }
 
@@ -120,8 +122,8 @@ static enum sl_err put_list(json_t *data, const char *as, const char *key,
     return rc;
 }
 
-static enum sl_err add_status(json_t *data, struct api *api, const char *id,
-                              struct sl_error *err)
+static enum sl_err add_status(json_t *data, struct api_client *api,
+                              const char *id, struct sl_error *err)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__CheckpointsReply *cuts;
@@ -146,8 +148,8 @@ static enum sl_err add_status(json_t *data, struct api *api, const char *id,
 }
 
 // The job's own, and what befell members while it ran.
-static enum sl_err add_events(json_t *data, struct api *api, const char *id,
-                              struct sl_error *err)
+static enum sl_err report_add_events(json_t *data, struct api_client *api,
+                                     const char *id, struct sl_error *err)
 {
     Sluice__V1__EventsRequest request = SLUICE__V1__EVENTS_REQUEST__INIT;
     json_t *status = json_object_get(data, "status"), *list = json_array();
@@ -179,8 +181,8 @@ static enum sl_err add_events(json_t *data, struct api *api, const char *id,
 }
 
 // Points of the seconds, and before them those of the minutes.
-static enum sl_err add_history(json_t *data, struct api *api, const char *id,
-                               struct sl_error *err)
+static enum sl_err add_history(json_t *data, struct api_client *api,
+                               const char *id, struct sl_error *err)
 {
     Sluice__V1__HistoryRequest request = SLUICE__V1__HISTORY_REQUEST__INIT;
     Sluice__V1__HistoryReply *minutes, *seconds;
@@ -207,8 +209,8 @@ static enum sl_err add_history(json_t *data, struct api *api, const char *id,
     return rc == SL_OK ? rc : sl_fail(err, rc, "out of memory");
 }
 
-static enum sl_err add_timeline(json_t *data, struct api *api, const char *id,
-                                struct sl_error *err)
+static enum sl_err add_timeline(json_t *data, struct api_client *api,
+                                const char *id, struct sl_error *err)
 {
     Sluice__V1__TimelineRequest request = SLUICE__V1__TIMELINE_REQUEST__INIT;
     Sluice__V1__TimelineReply *reply;
@@ -247,7 +249,7 @@ int verb_report(struct cli *cli)
                            : "report.html";
     const char *id = cli_arg(cli, 0);
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     json_t *data = json_object();
     enum sl_err rc = target_check(path, &err);
 
@@ -256,7 +258,7 @@ int verb_report(struct cli *cli)
     if (rc == SL_OK)
         rc = add_status(data, api, id, &err);
     if (rc == SL_OK)
-        rc = add_events(data, api, id, &err);
+        rc = report_add_events(data, api, id, &err);
     if (rc == SL_OK)
         rc = add_history(data, api, id, &err);
     if (rc == SL_OK)

@@ -17,7 +17,7 @@
 
 #define MORE_ARGS 30 // words after "--"
 
-struct run {
+struct run_start {
     struct cli *cli;
     struct launch_plan plan;
     char *dir;                 // absolute; owned
@@ -26,7 +26,7 @@ struct run {
 
 // ---- what is asked
 
-static enum sl_err find(struct run *r, struct sl_error *err)
+static enum sl_err run_find_plan(struct run_start *r, struct sl_error *err)
 {
     const struct conf *c = r->cli->conf;
     char host[DISCOVER_HOST];
@@ -53,14 +53,15 @@ static bool heard(const char *key)
     return getenv(name) != NULL;
 }
 
-static enum sl_err tell(struct child *c, const char *key, const char *value)
+static enum sl_err run_add_option(struct child *c, const char *key,
+                                  const char *value)
 {
     return heard(key) ? SL_OK : child_arg(c, "--%s=%s", key, value);
 }
 
 // In one folder, as `sluice up` has it: state of each by its name, and
 // checkpoints of all.
-static enum sl_err tell_folders(struct run *r, struct child *c,
+static enum sl_err tell_folders(struct run_start *r, struct child *c,
                                 enum launch_role role, const char *name)
 {
     const char *dir = r->dir;
@@ -74,7 +75,7 @@ static enum sl_err tell_folders(struct run *r, struct child *c,
 }
 
 // Adds the role's TLS files: those in the folder --certs, else the options'.
-static enum sl_err tell_tls(struct run *r, struct child *c,
+static enum sl_err tell_tls(struct run_start *r, struct child *c,
                             enum launch_role role)
 {
     static const char *const keys[] = {"tls-ca", "tls-cert", "tls-key"};
@@ -98,8 +99,9 @@ static enum sl_err tell_tls(struct run *r, struct child *c,
 }
 
 // The program, and what all daemons are told.
-static enum sl_err begin(struct run *r, struct child *c, enum launch_role role,
-                         const char *name, struct sl_error *err)
+static enum sl_err run_begin_args(struct run_start *r, struct child *c,
+                                  enum launch_role role, const char *name,
+                                  struct sl_error *err)
 {
     char path[PATH_MAX];
     enum sl_err rc = child_program(path, launch_role_name(role), err);
@@ -109,38 +111,39 @@ static enum sl_err begin(struct run *r, struct child *c, enum launch_role role,
     if (rc == SL_OK) // or a SLUICE_DISCOVER that was meant for us
         rc = child_arg(c, "--discover=static");
     if (rc == SL_OK)
-        rc = tell(c, "node", name);
+        rc = run_add_option(c, "node", name);
     if (rc == SL_OK)
         rc = tell_folders(r, c, role, name);
     return rc == SL_OK ? tell_tls(r, c, role) : rc;
 }
 
-static enum sl_err make_self(struct run *r, struct sl_error *err)
+static enum sl_err make_self(struct run_start *r, struct sl_error *err)
 {
     struct launch_setting told[LAUNCH_SETTINGS];
     unsigned n = launch_settings(told, &r->plan);
-    enum sl_err rc = begin(r, &r->self, r->plan.role, r->plan.name, err);
+    enum sl_err rc =
+        run_begin_args(r, &r->self, r->plan.role, r->plan.name, err);
 
     for (unsigned i = 0; rc == SL_OK && i < n; i++)
         rc = strcmp(told[i].key, "coordinator") == 0
                  ? child_arg(&r->self, "--coordinator=%s", told[i].value)
-                 : tell(&r->self, told[i].key, told[i].value);
+                 : run_add_option(&r->self, told[i].key, told[i].value);
     for (size_t i = 0; rc == SL_OK && i < conf_arg_count(r->cli->conf); i++)
         rc = child_arg(&r->self, "%s", conf_arg(r->cli->conf, i));
     return rc;
 }
 
-static enum sl_err make_beside(struct run *r, struct sl_error *err)
+static enum sl_err make_beside(struct run_start *r, struct sl_error *err)
 {
     enum sl_err rc =
-        begin(r, &r->beside, LAUNCH_COORDINATOR, "coordinator", err);
+        run_begin_args(r, &r->beside, LAUNCH_COORDINATOR, "coordinator", err);
 
     return rc == SL_OK ? child_arg(&r->beside, "--listen=%s", r->plan.serve)
                        : rc;
 }
 
 // The folder need not be there yet, so that realpath is no help.
-static enum sl_err find_folder(struct run *r, struct sl_error *err)
+static enum sl_err find_folder(struct run_start *r, struct sl_error *err)
 {
     const char *dir = conf_str(r->cli->conf, "dir");
     struct buf path = BUF_INIT;
@@ -155,7 +158,7 @@ static enum sl_err find_folder(struct run *r, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err make(struct run *r, struct sl_error *err)
+static enum sl_err run_make_children(struct run_start *r, struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -185,7 +188,7 @@ static enum sl_err print_words(struct buf *out, const struct child *c)
 }
 
 // NULL: no memory. A path that is no UTF-8 is left out.
-static json_t *words(const struct child *c)
+static json_t *run_args_json(const struct child *c)
 {
     json_t *list = json_array();
 
@@ -194,18 +197,18 @@ static json_t *words(const struct child *c)
     return list;
 }
 
-static json_t *starts(const struct run *r)
+static json_t *starts(const struct run_start *r)
 {
     json_t *list = json_array();
 
     if (r->beside.args_count > 0)
-        (void)json_array_append_new(list, words(&r->beside));
+        (void)json_array_append_new(list, run_args_json(&r->beside));
     if (r->self.args_count > 0)
-        (void)json_array_append_new(list, words(&r->self));
+        (void)json_array_append_new(list, run_args_json(&r->self));
     return list;
 }
 
-static int print(const struct run *r)
+static int run_print_plan(const struct run_start *r)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct buf text = BUF_INIT;
@@ -227,7 +230,7 @@ static int print(const struct run *r)
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }
 
-static int become(const struct run *r)
+static int run_exec(const struct run_start *r)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct buf line = BUF_INIT;
@@ -251,20 +254,20 @@ static int become(const struct run *r)
 
 int verb_run(struct cli *cli)
 {
-    struct run r = {.cli = cli};
+    struct run_start r = {.cli = cli};
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
     int code;
 
     if (conf_arg_count(cli->conf) > MORE_ARGS)
         return cli_usage(cli, "more than %d words after --", MORE_ARGS);
-    rc = find(&r, &err);
+    rc = run_find_plan(&r, &err);
     if (rc == SL_OK)
-        rc = make(&r, &err);
+        rc = run_make_children(&r, &err);
     if (rc == SL_OK && conf_bool(cli->conf, "discover-only"))
-        code = print(&r);
+        code = run_print_plan(&r);
     else if (rc == SL_OK)
-        code = become(&r);
+        code = run_exec(&r);
     else if (rc == SL_ENOENT) // it is no question of what exists
         code = cli_usage(cli, "%s", err.text);
     else

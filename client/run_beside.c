@@ -14,10 +14,11 @@
 #include "client/cli.h"
 
 // The coordinator: ends if the watcher is killed.
-static void become(char *const *args, const sigset_t *before, pid_t parent)
-    __attribute__((noreturn));
+static void run_exec_coordinator(char *const *args, const sigset_t *before,
+                                 pid_t parent) __attribute__((noreturn));
 
-static void become(char *const *args, const sigset_t *before, pid_t parent)
+static void run_exec_coordinator(char *const *args, const sigset_t *before,
+                                 pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigprocmask(SIG_SETMASK, before, NULL);
@@ -29,9 +30,10 @@ static void become(char *const *args, const sigset_t *before, pid_t parent)
 
 // SIGTERM comes from the kernel when `worker` is gone; one from elsewhere has
 // reached the others, too.
-static void watch(char *const *args, pid_t worker) __attribute__((noreturn));
+static void run_watch_coordinator(char *const *args, pid_t worker)
+    __attribute__((noreturn));
 
-static void watch(char *const *args, pid_t worker)
+static void run_watch_coordinator(char *const *args, pid_t worker)
 {
     sigset_t mine, before;
     pid_t self = getpid(), coordinator;
@@ -45,7 +47,7 @@ static void watch(char *const *args, pid_t worker)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     coordinator = fork();
     if (coordinator == 0)
-        become(args, &before, self);
+        run_exec_coordinator(args, &before, self);
     while (coordinator > 0 && getppid() == worker) {
         if (waitpid(coordinator, NULL, WNOHANG) == coordinator)
             coordinator = 0;
@@ -70,7 +72,7 @@ enum sl_err run_beside(char *const *args, struct sl_error *err)
         return sl_fail(err, SL_EIO, "%s: %s", args[0], strerror(errno));
     pid = fork();
     if (pid == 0)
-        watch(args, self);
+        run_watch_coordinator(args, self);
     if (pid < 0)
         return sl_fail(err, SL_EIO, "no process for %s: %s", args[0],
                        strerror(errno));

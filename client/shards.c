@@ -20,8 +20,8 @@ const char *shards_median(const Sluice__V1__ShardCounts *c)
     return "-";
 }
 
-static const Sluice__V1__ShardCounts *counts_of(const Sluice__V1__JobStatus *s,
-                                                size_t shard)
+static const Sluice__V1__ShardCounts *
+shards_counts(const Sluice__V1__JobStatus *s, size_t shard)
 {
     static const Sluice__V1__ShardCounts none = SLUICE__V1__SHARD_COUNTS__INIT;
 
@@ -63,7 +63,7 @@ enum sl_err shards_text(struct buf *out, const Sluice__V1__JobStatus *s)
     enum sl_err rc;
 
     for (size_t i = 0; i < s->n_shards; i++) {
-        uint64_t counted = counts_of(s, i)->counted;
+        uint64_t counted = shards_counts(s, i)->counted;
 
         bytes += s->shards[i]->bytes;
         lowest = counted < lowest ? counted : lowest;

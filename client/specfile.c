@@ -22,7 +22,7 @@
 
 // ---- parse
 
-static bool ends_with(const char *text, const char *end)
+static bool specfile_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
 
@@ -33,7 +33,7 @@ enum sl_err specfile_parse(json_t **out, json_t **lines, const char *name,
                            const char *text, size_t len, struct sl_error *err)
 {
     size_t blank = strspn(text, " \t\r\n");
-    bool named_json = ends_with(name, ".json");
+    bool named_json = specfile_ends_with(name, ".json");
     json_t *root = NULL, *where = NULL;
     enum sl_err rc;
 
@@ -191,8 +191,9 @@ static void clean(char *path)
     *to = '\0';
 }
 
-static enum sl_err resolve(json_t *source, const char *key, const char *folder,
-                           struct sl_error *err)
+static enum sl_err specfile_resolve_path(json_t *source, const char *key,
+                                         const char *folder,
+                                         struct sl_error *err)
 {
     const char *path = json_string_value(json_object_get(source, key));
     char *joined;
@@ -219,9 +220,9 @@ enum sl_err specfile_paths(json_t *root, const char *folder,
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(parts); i++) {
         json_t *source = json_object_get(data, parts[i]);
 
-        rc = resolve(source, "x", folder, err);
+        rc = specfile_resolve_path(source, "x", folder, err);
         if (rc == SL_OK)
-            rc = resolve(source, "y", folder, err);
+            rc = specfile_resolve_path(source, "y", folder, err);
     }
     return rc;
 }

@@ -13,9 +13,9 @@
 // ---- a job
 
 // The shards: each, or of many two lines.
-static enum sl_err add_shards(struct buf *text, const struct cli *cli,
-                              const Sluice__V1__JobStatus *s,
-                              struct sl_error *err)
+static enum sl_err status_append_shards(struct buf *text, const struct cli *cli,
+                                        const Sluice__V1__JobStatus *s,
+                                        struct sl_error *err)
 {
     bool wide = cli->out.form == OUT_WIDE;
 
@@ -43,7 +43,7 @@ static enum sl_err print_text(const struct cli *cli,
     if (rc == SL_OK)
         rc = buf_append_char(&text, '\n');
     if (rc == SL_OK)
-        rc = add_shards(&text, cli, s, err);
+        rc = status_append_shards(&text, cli, s, err);
     return out_text(&text, rc, err);
 }
 
@@ -61,8 +61,8 @@ static enum sl_err print_job(const struct cli *cli, Sluice__V1__JobStatus *s,
     return cli->out.json ? out_message(item, err) : print_text(cli, s, err);
 }
 
-static enum sl_err job_status(struct cli *cli, struct api *api,
-                              struct sl_error *err)
+static enum sl_err status_show_job(struct cli *cli, struct api_client *api,
+                                   struct sl_error *err)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__JobStatus *status;
@@ -90,7 +90,7 @@ static enum sl_err print_reasons(const Sluice__V1__ClusterReply *c,
     return out_text(&text, rc, err);
 }
 
-static enum sl_err print_head(const struct api *api,
+static enum sl_err print_head(const struct api_client *api,
                               const Sluice__V1__ClusterReply *c,
                               struct sl_error *err)
 {
@@ -104,7 +104,7 @@ static enum sl_err print_head(const struct api *api,
     return out_text(&text, rc, err);
 }
 
-static enum sl_err cluster_status(struct cli *cli, struct api *api,
+static enum sl_err cluster_status(struct cli *cli, struct api_client *api,
                                   struct sl_error *err)
 {
     Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
@@ -124,14 +124,14 @@ static enum sl_err cluster_status(struct cli *cli, struct api *api,
 int verb_status(struct cli *cli)
 {
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc;
 
     if (conf_bool(cli->conf, "shards") && cli_arg(cli, 0) == NULL)
         return cli_usage(cli, "--shards are those of a job: name one");
     rc = api_open(&api, cli->conf, &err);
     if (rc == SL_OK)
-        rc = cli_arg(cli, 0) != NULL ? job_status(cli, api, &err)
+        rc = cli_arg(cli, 0) != NULL ? status_show_job(cli, api, &err)
                                      : cluster_status(cli, api, &err);
     api_close(api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);

@@ -18,8 +18,9 @@
 
 #define LOOK_MS 200
 
-static enum sl_err load(const struct cli *cli, Sluice__V1__JobSpec **out,
-                        struct sl_error *err)
+static enum sl_err submit_load_spec(const struct cli *cli,
+                                    Sluice__V1__JobSpec **out,
+                                    struct sl_error *err)
 {
     size_t count = conf_list_count(cli->conf, "set");
     const char **sets = sl_malloc_array(count, sizeof(*sets));
@@ -69,7 +70,7 @@ static int print_reply(struct cli *cli, const Sluice__V1__SubmitReply *reply,
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }
 
-static int follow_reply(struct cli *cli, struct api *api,
+static int follow_reply(struct cli *cli, struct api_client *api,
                         const Sluice__V1__SubmitReply *reply,
                         const struct follow_options *options)
 {
@@ -84,7 +85,7 @@ static int follow_reply(struct cli *cli, struct api *api,
 
 // Submits the request, and waits for a coordinator that starts. The request's
 // id makes it one job, however often it is sent.
-static enum sl_err submit_to(struct cli *cli, struct api *api,
+static enum sl_err submit_to(struct cli *cli, struct api_client *api,
                              const Sluice__V1__SubmitRequest *request,
                              Sluice__V1__SubmitReply **reply,
                              struct sl_error *err)
@@ -110,8 +111,8 @@ static enum sl_err submit_to(struct cli *cli, struct api *api,
     }
 }
 
-static int submit(struct cli *cli, Sluice__V1__JobSpec *spec,
-                  struct weights *weights)
+static int submit_spec_and_follow(struct cli *cli, Sluice__V1__JobSpec *spec,
+                                  struct weights *weights)
 {
     Sluice__V1__SubmitRequest request = SLUICE__V1__SUBMIT_REQUEST__INIT;
     Sluice__V1__SubmitReply *reply;
@@ -122,7 +123,7 @@ static int submit(struct cli *cli, Sluice__V1__JobSpec *spec,
         .period_ms = conf_int(cli->conf, "period"),
     };
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     const char *said = conf_str(cli->conf, "request-id");
     char id[33];
     int code;
@@ -186,10 +187,10 @@ int verb_submit(struct cli *cli)
         conf_str(cli->conf, "weights") != NULL)
         return cli_usage(cli, "--resume brings the weights with it: leave out "
                               "--weights");
-    if (load(cli, &spec, &err) != SL_OK)
+    if (submit_load_spec(cli, &spec, &err) != SL_OK)
         return cli_fail(&err);
     code = read_weights(cli, &weights, spec, &err) == SL_OK
-               ? submit(cli, spec, &weights)
+               ? submit_spec_and_follow(cli, spec, &weights)
                : cli_fail(&err);
     weights_release(&weights);
     wire_free(&spec->base);
@@ -236,7 +237,7 @@ int verb_validate(struct cli *cli)
 {
     struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__JobSpec *spec;
-    enum sl_err rc = load(cli, &spec, &err);
+    enum sl_err rc = submit_load_spec(cli, &spec, &err);
 
     if (rc != SL_OK)
         return cli_fail(&err);

@@ -52,7 +52,7 @@ static bool covers(const job_status *s, const shard_counts *c,
     return true;
 }
 
-static bool schedule_of(struct schedule *out, const job_status *s)
+static bool summary_schedule(struct schedule *out, const job_status *s)
 {
     if (s->geometry == NULL)
         return false;
@@ -66,7 +66,7 @@ bool summary_cover(const job_status *s)
     uint64_t *digests, epochs;
     bool ok = s->n_shards > 0 && s->epochs > 0;
 
-    if (!ok || !schedule_of(&schedule, s) ||
+    if (!ok || !summary_schedule(&schedule, s) ||
         schedule.samples != s->samples_per_epoch)
         return false;
     digests = sl_malloc_array(s->epochs, sizeof(*digests));
@@ -115,7 +115,7 @@ static uint64_t found_samples(const job_status *s)
 {
     struct schedule schedule;
 
-    return schedule_of(&schedule, s)
+    return summary_schedule(&schedule, s)
                ? schedule_samples(&schedule, s->resumed_steps)
                : 0;
 }
@@ -132,7 +132,7 @@ double summary_rate(const job_status *s)
 // ---- as JSON
 
 // A number that JSON can hold: what is not finite is null.
-static json_t *number(double value)
+static json_t *summary_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
@@ -149,8 +149,9 @@ static json_t *evaluations(const job_status *s, bool accuracy)
     for (size_t i = 0; i < s->n_evaluations; i++) {
         const Sluice__V1__Evaluation *e = s->evaluations[i];
 
-        json_array_append_new(list, number(accuracy ? WIRE_KNOWN(e, accuracy)
-                                                    : WIRE_KNOWN(e, loss)));
+        json_array_append_new(list,
+                              summary_number(accuracy ? WIRE_KNOWN(e, accuracy)
+                                                      : WIRE_KNOWN(e, loss)));
     }
     return list;
 }
@@ -159,13 +160,13 @@ static json_t *metric(const Sluice__V1__Evaluation *e, const char *name)
 {
     for (size_t i = 0; i < e->n_metrics; i++)
         if (strcmp(e->metrics[i]->name, name) == 0)
-            return number(WIRE_KNOWN(e->metrics[i], value));
+            return summary_number(WIRE_KNOWN(e->metrics[i], value));
     return json_null();
 }
 
 // {"auc": [0.91, null, 0.94]}: by name, one of each evaluation, null where it
 // has none.
-static json_t *metrics(const job_status *s)
+static json_t *summary_metrics(const job_status *s)
 {
     const Sluice__V1__EvaluateSpec *spec =
         s->spec == NULL ? NULL : s->spec->evaluate;
@@ -191,7 +192,7 @@ static json_t *warnings(const job_status *s)
     return list;
 }
 
-static json_t *bad_names(const job_status *s)
+static json_t *summary_bad_names(const job_status *s)
 {
     json_t *list = json_array();
 
@@ -222,33 +223,34 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"reason", json_string(s->reason)},
         {"warnings", warnings(s)},
         {"bad_samples", unsigned_number(s->bad_samples)},
-        {"bad_names", bad_names(s)},
+        {"bad_names", summary_bad_names(s)},
         {"test_accuracy",
          progress_has_accuracy(s) ? evaluations(s, true) : json_array()},
         {"test_loss", evaluations(s, false)},
-        {"test_metrics", metrics(s)},
-        {"images_per_second", number(summary_rate(s))},
-        {"elapsed_seconds", number(s->elapsed_seconds)},
-        {"paused_seconds", number(s->paused_seconds)},
+        {"test_metrics", summary_metrics(s)},
+        {"images_per_second", summary_number(summary_rate(s))},
+        {"elapsed_seconds", summary_number(s->elapsed_seconds)},
+        {"paused_seconds", summary_number(s->paused_seconds)},
         {"steps_asked", unsigned_number(s->steps_asked)},
         {"steps_counted", unsigned_number(s->steps_counted)},
         {"resumed_from", json_string(s->resumed_from)},
         {"weights", json_string(s->weights)},
         {"resumed_steps", unsigned_number(s->resumed_steps)},
         {"epochs", unsigned_number(s->epochs)},
-        {"training_loss", number(WIRE_KNOWN(s, loss))},
+        {"training_loss", summary_number(WIRE_KNOWN(s, loss))},
         {"samples_per_epoch", unsigned_number(s->samples_per_epoch)},
         {"samples_counted", epoch_samples(s)},
         {"samples", unsigned_number(s->samples_per_epoch)},
         {"updates_applied", unsigned_number(s->updates_applied)},
         {"updates_skipped", unsigned_number(s->updates_skipped)},
-        {"loss_scale", number(s->loss_scale > 0 ? s->loss_scale : (double)NAN)},
+        {"loss_scale",
+         summary_number(s->loss_scale > 0 ? s->loss_scale : (double)NAN)},
         {"updates_refused", unsigned_number(s->updates_refused)},
         {"updates_stale", unsigned_number(s->updates_stale)},
         {"updates_late", unsigned_number(s->updates_late)},
         {"ring_generation", unsigned_number(s->ring_generation)},
         {"steps_redone", unsigned_number(s->steps_redone)},
-        {"sum_wait_ms", number(s->sum_wait_ms)},
+        {"sum_wait_ms", summary_number(s->sum_wait_ms)},
         {"sum_bytes", unsigned_number(s->sum_bytes)},
         {"duplicates", unsigned_number(s->duplicates)},
         {"closures_retried", unsigned_number(s->closures_retried)},
@@ -324,7 +326,7 @@ static void ring_rows(struct table *t, const job_status *s)
 }
 
 // Of each round, or step of a group.
-static void sum_rows(struct table *t, const job_status *s)
+static void summary_sum_rows(struct table *t, const job_status *s)
 {
     char text[OUT_NUMBER];
 
@@ -512,7 +514,7 @@ static void count_rows(struct table *t, const job_status *s)
     delay_rows(t, s);
     ring_rows(t, s);
     group_rows(t, s);
-    sum_rows(t, s);
+    summary_sum_rows(t, s);
     row(t, "duplicates ignored", s->duplicates);
     row(t, "closures retried", s->closures_retried);
     row(t, "workers lost", s->workers_lost);
@@ -524,7 +526,7 @@ static void count_rows(struct table *t, const job_status *s)
     table_cell(t, "%s", s->checkpoint[0] != '\0' ? s->checkpoint : "none");
 }
 
-static void check_rows(struct table *t, const job_status *s)
+static void summary_check_rows(struct table *t, const job_status *s)
 {
     table_cell(t, "  each step counted once");
     table_cell(t, "%s", summary_once(s) ? "yes, on every shard" : "NO");
@@ -559,7 +561,7 @@ enum sl_err summary_text(struct buf *out, const job_status *s)
     count_rows(&t, s);
     // Of a job that did not get to its end they would say nothing.
     if (s->state == SLUICE__V1__JOB_STATE__JOB_FINISHED)
-        check_rows(&t, s);
+        summary_check_rows(&t, s);
     rc = table_text(out, &t);
     table_release(&t);
     return rc;

@@ -24,19 +24,20 @@ bool target_is_stdout(const char *named)
     return strcmp(named, "-") == 0;
 }
 
-static enum sl_err failed(const char *named, int errnum, struct sl_error *err)
+static enum sl_err target_error(const char *named, int errnum,
+                                struct sl_error *err)
 {
     return sl_fail(err, sl_err_from_errno(errnum), "%s: %s", named,
                    strerror(errnum));
 }
 
-static enum sl_err no_memory(struct sl_error *err)
+static enum sl_err target_no_memory(struct sl_error *err)
 {
     return sl_fail(err, SL_ENOMEM, "out of memory");
 }
 
 // Of a place that is written to instead of being replaced.
-static bool stays(const char *named)
+static bool target_is_written_to(const char *named)
 {
     struct stat at;
 
@@ -54,13 +55,13 @@ static enum sl_err follow_link(char **path, struct sl_error *err)
     char *dir, *next;
 
     if (n < 0)
-        return failed(*path, errno, err);
+        return target_error(*path, errno, err);
     to[n] = '\0';
     dir = to[0] == '/' ? sl_strdup("/") : fs_dirname(*path);
     next = dir != NULL ? fs_join(dir, to[0] == '/' ? to + 1 : to) : NULL;
     sl_free(dir);
     if (next == NULL)
-        return no_memory(err);
+        return target_no_memory(err);
     sl_free(*path);
     *path = next;
     return SL_OK;
@@ -71,13 +72,13 @@ static enum sl_err real_file(char **out, const char *named,
                              struct sl_error *err)
 {
     char *path = sl_strdup(named);
-    enum sl_err rc = path != NULL ? SL_OK : no_memory(err);
+    enum sl_err rc = path != NULL ? SL_OK : target_no_memory(err);
     struct stat at;
     int links = 0;
 
     while (rc == SL_OK && lstat(path, &at) == 0 && S_ISLNK(at.st_mode)) {
         if (++links > LINKS_MAX)
-            rc = failed(named, ELOOP, err);
+            rc = target_error(named, ELOOP, err);
         else
             rc = follow_link(&path, err);
     }
@@ -99,7 +100,7 @@ static enum sl_err folder_takes(const char *named, const char *dir,
     int fd;
 
     if (probe == NULL)
-        return no_memory(err);
+        return target_no_memory(err);
     fd = mkostemp(probe, O_CLOEXEC);
     if (fd >= 0) {
         close(fd);
@@ -115,7 +116,7 @@ static enum sl_err folder_takes(const char *named, const char *dir,
                    strerror(errno));
 }
 
-static enum sl_err check_file(const char *named, struct sl_error *err)
+static enum sl_err target_check_file(const char *named, struct sl_error *err)
 {
     char *path = NULL, *dir = NULL;
     enum sl_err rc = real_file(&path, named, err);
@@ -123,7 +124,7 @@ static enum sl_err check_file(const char *named, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     dir = fs_dirname(path);
-    rc = dir != NULL ? folder_takes(named, dir, err) : no_memory(err);
+    rc = dir != NULL ? folder_takes(named, dir, err) : target_no_memory(err);
     sl_free(dir);
     sl_free(path);
     return rc;
@@ -141,9 +142,10 @@ enum sl_err target_check(const char *named, struct sl_error *err)
     if (named[n - 1] == '/' || (stat(named, &at) == 0 && S_ISDIR(at.st_mode)))
         return sl_fail(err, SL_EINVAL,
                        "%s is a folder: name a file to write in it", named);
-    if (stays(named))
-        return access(named, W_OK) == 0 ? SL_OK : failed(named, errno, err);
-    return check_file(named, err);
+    if (target_is_written_to(named))
+        return access(named, W_OK) == 0 ? SL_OK
+                                        : target_error(named, errno, err);
+    return target_check_file(named, err);
 }
 
 // ---- open
@@ -156,7 +158,7 @@ static enum sl_err aside(struct target *t, struct sl_error *err)
         fs_join(tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp", "sluice-XXXXXX");
 
     if (folder == NULL)
-        return no_memory(err);
+        return target_no_memory(err);
     if (mkdtemp(folder) == NULL) {
         enum sl_err rc = sl_fail(
             err, sl_err_from_errno(errno),
@@ -169,7 +171,7 @@ static enum sl_err aside(struct target *t, struct sl_error *err)
     }
     t->folder = folder;
     t->path = fs_join(folder, "data");
-    return t->path != NULL ? SL_OK : no_memory(err);
+    return t->path != NULL ? SL_OK : target_no_memory(err);
 }
 
 enum sl_err target_open(struct target *t, const char *named,
@@ -182,8 +184,8 @@ enum sl_err target_open(struct target *t, const char *named,
         return rc;
     t->named = sl_strdup(named);
     if (t->named == NULL)
-        rc = no_memory(err);
-    else if (stays(named))
+        rc = target_no_memory(err);
+    else if (target_is_written_to(named))
         rc = aside(t, err);
     else
         rc = real_file(&t->path, named, err);
@@ -194,7 +196,7 @@ enum sl_err target_open(struct target *t, const char *named,
 
 // ---- done
 
-static void release(struct target *t)
+static void target_release(struct target *t)
 {
     if (t->folder != NULL) {
         if (t->path != NULL)
@@ -209,24 +211,25 @@ static void release(struct target *t)
 
 void target_abort(struct target *t)
 {
-    release(t);
+    target_release(t);
 }
 
-static enum sl_err write_all(int fd, const char *named, const void *bytes,
-                             size_t n, struct sl_error *err)
+static enum sl_err target_write_all(int fd, const char *named,
+                                    const void *bytes, size_t n,
+                                    struct sl_error *err)
 {
     for (const char *p = bytes; n > 0;) {
         ssize_t done = write(fd, p, n);
 
         if (done < 0 && errno != EINTR)
-            return failed(named, errno, err);
+            return target_error(named, errno, err);
         p += done > 0 ? done : 0;
         n -= (size_t)(done > 0 ? done : 0);
     }
     return SL_OK;
 }
 
-static const char *place(const char *named)
+static const char *target_display_name(const char *named)
 {
     return target_is_stdout(named) ? "standard output" : named;
 }
@@ -240,7 +243,7 @@ static enum sl_err open_place(int *fd, const char *named, struct sl_error *err)
         return SL_OK;
     }
     *fd = open(named, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    return *fd >= 0 ? SL_OK : failed(named, errno, err);
+    return *fd >= 0 ? SL_OK : target_error(named, errno, err);
 }
 
 // `rc` is how the writing ended.
@@ -248,23 +251,25 @@ static enum sl_err close_place(int fd, const char *named, enum sl_err rc,
                                struct sl_error *err)
 {
     if (fd != STDOUT_FILENO && close(fd) != 0 && rc == SL_OK)
-        rc = failed(named, errno, err);
+        rc = target_error(named, errno, err);
     return rc;
 }
 
-static enum sl_err copy(struct target *t, int to, struct sl_error *err)
+static enum sl_err target_copy_out(struct target *t, int to,
+                                   struct sl_error *err)
 {
     void *space = sl_malloc(COPY_BYTES);
     struct fs_file *from = NULL;
     size_t got = COPY_BYTES;
     enum sl_err rc = space != NULL
                          ? fs_open(fs_posix(), &from, t->path, FS_READ, err)
-                         : no_memory(err);
+                         : target_no_memory(err);
 
     for (uint64_t at = 0; rc == SL_OK && got == COPY_BYTES; at += got) {
         rc = fs_pread(from, at, space, COPY_BYTES, &got, err);
         if (rc == SL_OK)
-            rc = write_all(to, place(t->named), space, got, err);
+            rc = target_write_all(to, target_display_name(t->named), space, got,
+                                  err);
     }
     fs_close(from);
     sl_free(space);
@@ -279,14 +284,14 @@ enum sl_err target_done(struct target *t, struct sl_error *err)
     if (t->folder != NULL) { // else the file was written in its place
         rc = open_place(&fd, t->named, err);
         if (rc == SL_OK)
-            rc = close_place(fd, t->named, copy(t, fd, err), err);
+            rc = close_place(fd, t->named, target_copy_out(t, fd, err), err);
     }
-    release(t);
+    target_release(t);
     return rc;
 }
 
-static enum sl_err replace(const char *named, const void *bytes, size_t n,
-                           struct sl_error *err)
+static enum sl_err target_replace(const char *named, const void *bytes,
+                                  size_t n, struct sl_error *err)
 {
     struct target t;
     enum sl_err rc = target_open(&t, named, err);
@@ -306,11 +311,13 @@ enum sl_err target_write(const char *named, const void *bytes, size_t n,
     enum sl_err rc = target_check(named, err);
     int fd;
 
-    if (rc != SL_OK || !stays(named))
-        return rc != SL_OK ? rc : replace(named, bytes, n, err);
+    if (rc != SL_OK || !target_is_written_to(named))
+        return rc != SL_OK ? rc : target_replace(named, bytes, n, err);
     rc = open_place(&fd, named, err);
     if (rc == SL_OK)
-        rc = close_place(fd, named, write_all(fd, place(named), bytes, n, err),
-                         err);
+        rc = close_place(
+            fd, named,
+            target_write_all(fd, target_display_name(named), bytes, n, err),
+            err);
     return rc;
 }

@@ -7,7 +7,8 @@
 #include "client/list.h"
 #include "client/verbs.h"
 
-static enum sl_err list(struct cli *cli, struct api *api, struct sl_error *err)
+static enum sl_err tasks_list(struct cli *cli, struct api_client *api,
+                              struct sl_error *err)
 {
     Sluice__V1__TaskQueuesRequest request =
         SLUICE__V1__TASK_QUEUES_REQUEST__INIT;
@@ -33,8 +34,8 @@ static enum sl_err list(struct cli *cli, struct api *api, struct sl_error *err)
                       "no queue: nothing was ever scheduled", err);
 }
 
-static enum sl_err drop(struct cli *cli, struct api *api, const char *queue,
-                        struct sl_error *err)
+static enum sl_err tasks_delete_queue(struct cli *cli, struct api_client *api,
+                                      const char *queue, struct sl_error *err)
 {
     Sluice__V1__TaskDelete request = SLUICE__V1__TASK_DELETE__INIT;
     Sluice__V1__TaskDeleteReply *reply;
@@ -56,14 +57,15 @@ int verb_tasks(struct cli *cli)
 {
     const char *gone = conf_str(cli->conf, "delete");
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc;
 
     if (gone != NULL && cli_arg(cli, 0) != NULL)
         return cli_usage(cli, "--delete names the queue itself");
     rc = api_open(&api, cli->conf, &err);
     if (rc == SL_OK)
-        rc = gone != NULL ? drop(cli, api, gone, &err) : list(cli, api, &err);
+        rc = gone != NULL ? tasks_delete_queue(cli, api, gone, &err)
+                          : tasks_list(cli, api, &err);
     api_close(api);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

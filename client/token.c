@@ -6,8 +6,8 @@
 #include "client/verbs.h"
 #include "common/net/tls_bearer.h"
 
-static enum sl_err print(const struct cli *cli, struct buf *token, time_t ends,
-                         struct sl_error *err)
+static enum sl_err token_print(const struct cli *cli, struct buf *token,
+                               time_t ends, struct sl_error *err)
 {
     if (cli->out.json)
         return out_json(json_pack("{s:s, s:I}", "token", buf_text(token),
@@ -30,7 +30,7 @@ int verb_token(struct cli *cli)
     if (rc == SL_OK)
         rc = tls_bearer_make(&token, &tls, now, seconds, &err);
     if (rc == SL_OK)
-        rc = print(cli, &token, now + seconds, &err);
+        rc = token_print(cli, &token, now + seconds, &err);
     buf_release(&token);
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);
 }

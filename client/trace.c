@@ -26,8 +26,8 @@ struct collector {
 
 // ---- on the I/O thread
 
-static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
-                       void *user)
+static void trace_on_reply(struct rpc_stream *stream,
+                           const struct sl_slices *body, void *user)
 {
     struct collector *c = user;
     Sluice__V1__TraceReply *reply;
@@ -42,8 +42,8 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
         rpc_stream_cancel(stream);
 }
 
-static void on_end(struct rpc_stream *stream, enum sl_err code,
-                   const struct sl_error *err, void *user)
+static void trace_on_end(struct rpc_stream *stream, enum sl_err code,
+                         const struct sl_error *err, void *user)
 {
     struct collector *c = user;
 
@@ -61,8 +61,8 @@ static void on_end(struct rpc_stream *stream, enum sl_err code,
 
 // Checks that the coordinator and job `id` exist, within --timeout: the stream
 // itself has no deadline, as the user ends it.
-static enum sl_err is_there(struct api *api, const char *id,
-                            struct sl_error *err)
+static enum sl_err trace_check_job(struct api_client *api, const char *id,
+                                   struct sl_error *err)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__JobStatus *status;
@@ -71,12 +71,13 @@ static enum sl_err is_there(struct api *api, const char *id,
     return api_get(api, &request, &status, err);
 }
 
-static enum sl_err collect(struct collector *c, struct api *api,
-                           const Sluice__V1__TraceRequest *request,
-                           struct sl_error *err)
+static enum sl_err trace_collect_stream(struct collector *c,
+                                        struct api_client *api,
+                                        const Sluice__V1__TraceRequest *request,
+                                        struct sl_error *err)
 {
-    static const struct rpc_stream_events events = {.on_message = on_message,
-                                                    .on_end = on_end};
+    static const struct rpc_stream_events events = {
+        .on_message = trace_on_reply, .on_end = trace_on_end};
     struct rpc_call_options options = {.deadline_ms = RPC_NO_DEADLINE};
     struct rpc_stream *stream = NULL;
     struct rpc_msg msg;
@@ -106,8 +107,8 @@ static enum sl_err collect(struct collector *c, struct api *api,
     return err->code;
 }
 
-static enum sl_err write_file(struct collector *c, const char *job,
-                              const char *path, struct sl_error *err)
+static enum sl_err trace_write_file(struct collector *c, const char *job,
+                                    const char *path, struct sl_error *err)
 {
     struct tracefile_sums sums = tracefile_sums(c->file);
     struct buf text = BUF_INIT;
@@ -138,7 +139,7 @@ int verb_trace(struct cli *cli)
     Sluice__V1__TraceRequest request = SLUICE__V1__TRACE_REQUEST__INIT;
     struct collector c = {.err = SL_ERROR_INIT};
     struct sl_error err = SL_ERROR_INIT;
-    struct api *api = NULL;
+    struct api_client *api = NULL;
     enum sl_err rc = target_check(path, &err);
 
     request.id = (char *)cli_arg(cli, 0);
@@ -151,11 +152,11 @@ int verb_trace(struct cli *cli)
     if (rc == SL_OK)
         rc = api_open(&api, cli->conf, &err);
     if (rc == SL_OK)
-        rc = is_there(api, request.id, &err);
+        rc = trace_check_job(api, request.id, &err);
     if (rc == SL_OK)
-        rc = collect(&c, api, &request, &err);
+        rc = trace_collect_stream(&c, api, &request, &err);
     if (rc == SL_OK)
-        rc = write_file(&c, request.id, path, &err);
+        rc = trace_write_file(&c, request.id, path, &err);
     api_close(api); // and with it the I/O thread
     tracefile_free(c.file);
     wire_arena_release(&c.arena);

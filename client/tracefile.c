@@ -24,7 +24,7 @@ struct process {
     size_t spans;
 };
 
-struct slice {
+struct tracefile_slice {
     uint32_t process, name, lane; // places in the arrays
     int64_t ts;
     uint64_t us;
@@ -38,7 +38,7 @@ struct tracefile {
     size_t count;
     char *names[NAMES_MOST]; // owned
     size_t n_names;
-    struct slice *slices; // owned
+    struct tracefile_slice *slices; // owned
     size_t n_slices, cap;
     size_t cut; // spans left out beyond the limit
 };
@@ -78,7 +78,8 @@ static enum sl_err process_of(struct tracefile *t,
 }
 
 // Finds or adds a name; when the table is full, takes the last name.
-static enum sl_err name_of(struct tracefile *t, const char *name, uint32_t *out)
+static enum sl_err tracefile_find_name(struct tracefile *t, const char *name,
+                                       uint32_t *out)
 {
     size_t i = 0;
 
@@ -96,10 +97,10 @@ static enum sl_err name_of(struct tracefile *t, const char *name, uint32_t *out)
     return SL_OK;
 }
 
-static enum sl_err reserve(struct tracefile *t, size_t more)
+static enum sl_err tracefile_reserve(struct tracefile *t, size_t more)
 {
     size_t cap = t->cap;
-    struct slice *grown;
+    struct tracefile_slice *grown;
 
     if (t->n_slices + more <= cap)
         return SL_OK;
@@ -113,22 +114,23 @@ static enum sl_err reserve(struct tracefile *t, size_t more)
     return SL_OK;
 }
 
-static void add_span(struct tracefile *t, const Sluice__V1__TraceReply *r,
-                     const Sluice__V1__TraceSpan *s, uint32_t process,
-                     const uint32_t *names)
+static void tracefile_add_span(struct tracefile *t,
+                               const Sluice__V1__TraceReply *r,
+                               const Sluice__V1__TraceSpan *s, uint32_t process,
+                               const uint32_t *names)
 {
     // Start and begin are below 2^53, but adding the offset may overflow.
     int64_t ts =
         (int64_t)((uint64_t)s->start_us + (uint64_t)r->offset_us - r->began_us);
 
-    t->slices[t->n_slices++] = (struct slice){.process = process,
-                                              .name = names[s->name],
-                                              .lane = s->lane,
-                                              .ts = ts,
-                                              .us = s->us,
-                                              .closure = s->closure,
-                                              .step = s->step,
-                                              .shard = s->shard};
+    t->slices[t->n_slices++] = (struct tracefile_slice){.process = process,
+                                                        .name = names[s->name],
+                                                        .lane = s->lane,
+                                                        .ts = ts,
+                                                        .us = s->us,
+                                                        .closure = s->closure,
+                                                        .step = s->step,
+                                                        .shard = s->shard};
 }
 
 enum sl_err tracefile_add(struct tracefile *t, const Sluice__V1__TraceReply *r)
@@ -139,13 +141,13 @@ enum sl_err tracefile_add(struct tracefile *t, const Sluice__V1__TraceReply *r)
     struct process *p;
 
     for (size_t i = 0; rc == SL_OK && i < r->n_names && i < NAMES_MOST; i++)
-        rc = name_of(t, r->names[i], &names[i]);
+        rc = tracefile_find_name(t, r->names[i], &names[i]);
     if (rc == SL_OK && n > TRACEFILE_SPANS - t->n_slices) {
         t->cut += n - (TRACEFILE_SPANS - t->n_slices);
         n = TRACEFILE_SPANS - t->n_slices;
     }
     if (rc == SL_OK)
-        rc = reserve(t, n);
+        rc = tracefile_reserve(t, n);
     if (rc != SL_OK)
         return rc;
     p = &t->processes[process];
@@ -158,7 +160,7 @@ enum sl_err tracefile_add(struct tracefile *t, const Sluice__V1__TraceReply *r)
         (p->missing = copy_of(r->missing)) == NULL)
         return SL_ENOMEM;
     for (size_t i = 0; i < n; i++)
-        add_span(t, r, r->spans[i], process, names);
+        tracefile_add_span(t, r, r->spans[i], process, names);
     return SL_OK;
 }
 
@@ -187,12 +189,12 @@ const char *tracefile_missing(const struct tracefile *t, size_t n,
 
 // ---- lanes
 
-static int64_t end_of(const struct slice *s)
+static int64_t end_of(const struct tracefile_slice *s)
 {
     return s->ts + (int64_t)s->us;
 }
 
-static int compare(int64_t a, int64_t b)
+static int tracefile_compare(int64_t a, int64_t b)
 {
     return a < b ? -1 : a > b;
 }
@@ -200,28 +202,28 @@ static int compare(int64_t a, int64_t b)
 // By process and lane; what begins together: the longer one first.
 static int by_lane(const void *a, const void *b)
 {
-    const struct slice *x = a, *y = b;
-    int c = compare(x->process, y->process);
+    const struct tracefile_slice *x = a, *y = b;
+    int c = tracefile_compare(x->process, y->process);
 
     if (c == 0)
-        c = compare(x->lane, y->lane);
+        c = tracefile_compare(x->lane, y->lane);
     if (c == 0)
-        c = compare(x->ts, y->ts);
-    return c != 0 ? c : compare(end_of(y), end_of(x));
+        c = tracefile_compare(x->ts, y->ts);
+    return c != 0 ? c : tracefile_compare(end_of(y), end_of(x));
 }
 
-static int by_time(const void *a, const void *b)
+static int tracefile_by_time(const void *a, const void *b)
 {
-    const struct slice *x = a, *y = b;
-    int c = compare(x->process, y->process);
+    const struct tracefile_slice *x = a, *y = b;
+    int c = tracefile_compare(x->process, y->process);
 
-    return c != 0 ? c : compare(x->ts, y->ts);
+    return c != 0 ? c : tracefile_compare(x->ts, y->ts);
 }
 
 #define DEEP 64
 
 // Moves what overlaps and does not nest in its lane to the calls.
-static void keep_nested(struct slice *s, size_t n)
+static void keep_nested(struct tracefile_slice *s, size_t n)
 {
     int64_t ends[DEEP];
     unsigned deep = 0;
@@ -244,7 +246,7 @@ static void keep_nested(struct slice *s, size_t n)
 
 // Each call gets the first lane that is free. The last lane takes what has no
 // other, and then does not nest; so many calls at once no process has.
-static void spread_calls(struct slice *s, size_t n)
+static void spread_calls(struct tracefile_slice *s, size_t n)
 {
     static int64_t free_at[CALLS_MOST];
     unsigned lanes = 0;
@@ -271,50 +273,52 @@ static void set_lanes(struct tracefile *t)
 {
     qsort(t->slices, t->n_slices, sizeof(*t->slices), by_lane);
     keep_nested(t->slices, t->n_slices);
-    qsort(t->slices, t->n_slices, sizeof(*t->slices), by_time);
+    qsort(t->slices, t->n_slices, sizeof(*t->slices), tracefile_by_time);
     spread_calls(t->slices, t->n_slices);
     qsort(t->slices, t->n_slices, sizeof(*t->slices), by_lane);
 }
 
 // ---- arrows
 
-static int by_key(const struct slice *x, const struct slice *y)
+static int by_key(const struct tracefile_slice *x,
+                  const struct tracefile_slice *y)
 {
     if (x->closure != y->closure)
         return x->closure < y->closure ? -1 : 1;
     if (x->step != y->step)
         return x->step < y->step ? -1 : 1;
-    return compare(x->shard, y->shard);
+    return tracefile_compare(x->shard, y->shard);
 }
 
 static int by_key_and_time(const void *a, const void *b)
 {
-    const struct slice *x = *(const struct slice *const *)a,
-                       *y = *(const struct slice *const *)b;
+    const struct tracefile_slice *x = *(const struct tracefile_slice *const *)a,
+                                 *y = *(const struct tracefile_slice *const *)b;
     int c = by_key(x, y);
 
-    return c != 0 ? c : compare(x->ts, y->ts);
+    return c != 0 ? c : tracefile_compare(x->ts, y->ts);
 }
 
 // The slices of a name on processes of a role, by their key and time.
-static size_t list_of(struct tracefile *t, const char *name, const char *role,
-                      struct slice **list)
+static size_t tracefile_find_slices(struct tracefile *t, const char *name,
+                                    const char *role,
+                                    struct tracefile_slice **list)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < t->n_slices; i++) {
-        struct slice *s = &t->slices[i];
+        struct tracefile_slice *s = &t->slices[i];
 
         if (strcmp(t->names[s->name], name) == 0 &&
             strcmp(t->processes[s->process].role, role) == 0)
             list[n++] = s;
     }
-    qsort(list, n, sizeof(struct slice *), by_key_and_time);
+    qsort(list, n, sizeof(struct tracefile_slice *), by_key_and_time);
     return n;
 }
 
-static int64_t slack(const struct tracefile *t, const struct slice *a,
-                     const struct slice *b)
+static int64_t slack(const struct tracefile *t, const struct tracefile_slice *a,
+                     const struct tracefile_slice *b)
 {
     uint64_t trips = t->processes[a->process].trip_us / 2 +
                      t->processes[b->process].trip_us / 2;
@@ -324,8 +328,8 @@ static int64_t slack(const struct tracefile *t, const struct slice *a,
 
 // Returns true if `apply` is where `push` arrived. A push that was sent again
 // has several.
-static bool meets(const struct tracefile *t, const struct slice *push,
-                  const struct slice *apply)
+static bool meets(const struct tracefile *t, const struct tracefile_slice *push,
+                  const struct tracefile_slice *apply)
 {
     int64_t more = slack(t, push, apply);
 
@@ -334,8 +338,8 @@ static bool meets(const struct tracefile *t, const struct slice *push,
 }
 
 static enum sl_err write_arrow(struct buf *out, const struct tracefile *t,
-                               const struct slice *s, const struct slice *f,
-                               size_t id)
+                               const struct tracefile_slice *s,
+                               const struct tracefile_slice *f, size_t id)
 {
     enum sl_err rc = buf_appendf(
         out,
@@ -355,12 +359,13 @@ static enum sl_err write_arrow(struct buf *out, const struct tracefile *t,
 static enum sl_err write_arrows(struct tracefile *t, struct buf *out)
 {
     size_t most = t->n_slices > 0 ? t->n_slices : 1, pushes, applies, id = 0;
-    struct slice **list = sl_malloc_array(2 * most, sizeof(*list));
-    struct slice **to = list + most;
+    struct tracefile_slice **list = sl_malloc_array(2 * most, sizeof(*list));
+    struct tracefile_slice **to = list + most;
     enum sl_err rc = list == NULL ? SL_ENOMEM : SL_OK;
 
-    pushes = rc == SL_OK ? list_of(t, "push", "worker", list) : 0;
-    applies = rc == SL_OK ? list_of(t, "apply", "psserver", to) : 0;
+    pushes = rc == SL_OK ? tracefile_find_slices(t, "push", "worker", list) : 0;
+    applies =
+        rc == SL_OK ? tracefile_find_slices(t, "apply", "psserver", to) : 0;
     for (size_t i = 0, first = 0; rc == SL_OK && i < pushes; i++) {
         size_t k;
 
@@ -428,8 +433,9 @@ static enum sl_err write_head(struct tracefile *t, const char *job,
     return rc == SL_OK ? buf_append_str(out, "]},\n\"traceEvents\":[") : rc;
 }
 
-static enum sl_err write_name(struct buf *out, const char *kind, uint32_t pid,
-                              uint32_t tid, const char *name)
+static enum sl_err tracefile_write_name(struct buf *out, const char *kind,
+                                        uint32_t pid, uint32_t tid,
+                                        const char *name)
 {
     bool first = out->data[out->len - 1] == '[';
     enum sl_err rc = buf_appendf(
@@ -472,7 +478,7 @@ static const char *category(const char *name)
 }
 
 static enum sl_err write_slice(struct buf *out, const struct tracefile *t,
-                               const struct slice *s)
+                               const struct tracefile_slice *s)
 {
     const char *name = t->names[s->name], *comma = "";
     enum sl_err rc = buf_append_str(out, ",\n{\"ph\":\"X\",\"name\":");
@@ -503,12 +509,13 @@ static enum sl_err write_slices(struct tracefile *t, struct buf *out)
     enum sl_err rc = SL_OK;
 
     for (size_t i = 0; rc == SL_OK && i < t->n_slices; i++) {
-        const struct slice *s = &t->slices[i];
+        const struct tracefile_slice *s = &t->slices[i];
         char lane[32];
 
         if (i == 0 || s->process != s[-1].process || s->lane != s[-1].lane)
-            rc = write_name(out, "thread_name", t->processes[s->process].number,
-                            s->lane, lane_name(lane, s->lane));
+            rc = tracefile_write_name(out, "thread_name",
+                                      t->processes[s->process].number, s->lane,
+                                      lane_name(lane, s->lane));
         if (rc == SL_OK)
             rc = write_slice(out, t, s);
     }
@@ -523,8 +530,8 @@ enum sl_err tracefile_write(struct tracefile *t, const char *job,
     set_lanes(t);
     rc = write_head(t, job, out);
     for (size_t i = 0; rc == SL_OK && i < t->count; i++)
-        rc = write_name(out, "process_name", t->processes[i].number, 0,
-                        t->processes[i].name);
+        rc = tracefile_write_name(out, "process_name", t->processes[i].number,
+                                  0, t->processes[i].name);
     if (rc == SL_OK)
         rc = write_slices(t, out);
     if (rc == SL_OK)

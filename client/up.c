@@ -35,7 +35,7 @@ static const char *const role_names[CHILD_ROLES] = {
     [CHILD_COORDINATOR] = "coordinator",
 };
 
-static uint64_t now_ms(void)
+static uint64_t up_now_ms(void)
 {
     return sl_now_ms(sl_clock_real());
 }
@@ -61,7 +61,7 @@ static void signal_all(const struct up *u, enum child_role role, int signum)
 static void stop_role(struct up *u, enum child_role role)
 {
     u->stopping = role;
-    u->deadline_ms = now_ms() + (uint64_t)conf_int(u->conf, "grace");
+    u->deadline_ms = up_now_ms() + (uint64_t)conf_int(u->conf, "grace");
     signal_all(u, role, u->killing ? SIGKILL : SIGTERM);
 }
 
@@ -75,7 +75,7 @@ static void go_on_stopping(struct up *u)
         }
         stop_role(u, (enum child_role)(u->stopping + 1));
     }
-    if (now_ms() < u->deadline_ms)
+    if (up_now_ms() < u->deadline_ms)
         return;
     if (!u->killing)
         cli_say("%u %s%s did not end within %llu s; killing",
@@ -83,7 +83,7 @@ static void go_on_stopping(struct up *u)
                 running(u, u->stopping) == 1 ? "" : "s",
                 (unsigned long long)conf_int(u->conf, "grace") / 1000);
     signal_all(u, u->stopping, SIGKILL);
-    u->deadline_ms = now_ms() + KILLED_MS;
+    u->deadline_ms = up_now_ms() + KILLED_MS;
 }
 
 static void begin_stopping(struct up *u, int code)
@@ -111,25 +111,25 @@ static void fail_start(struct up *u, const struct child *c, const char *why)
     begin_stopping(u, CLI_EXIT_FAILED);
 }
 
-static void start(struct up *u, struct child *c)
+static void up_start_child(struct up *u, struct child *c)
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    if (child_start(c, u->env, now_ms(), &err) == SL_OK)
+    if (child_start(c, u->env, up_now_ms(), &err) == SL_OK)
         return;
     cli_say("sluice: %s: %s", c->name, err.text);
     if (u->phase < UP_RUNNING)
         begin_stopping(u, CLI_EXIT_FAILED);
     else
-        c->start_at_ms = now_ms() + POLL_MS;
+        c->start_at_ms = up_now_ms() + POLL_MS;
 }
 
 static void start_rest(struct up *u)
 {
     u->phase = UP_STARTING_REST;
-    u->deadline_ms = now_ms() + START_MS;
+    u->deadline_ms = up_now_ms() + START_MS;
     for (unsigned i = 1; i < u->count && u->phase == UP_STARTING_REST; i++)
-        start(u, &u->children[i]);
+        up_start_child(u, &u->children[i]);
 }
 
 // Where the coordinator shows itself; "" if it did not say.
@@ -146,7 +146,7 @@ static void read_ops(const struct up *u, char *out, size_t bytes)
     sl_free(path);
 }
 
-static void announce(struct up *u)
+static void up_announce_ready(struct up *u)
 {
     char ops[128];
     unsigned workers = running(u, CHILD_WORKER);
@@ -191,11 +191,11 @@ static void go_on_starting(struct up *u)
 
         if (c->state == CHILD_READY)
             continue;
-        if (now_ms() >= u->deadline_ms)
+        if (up_now_ms() >= u->deadline_ms)
             fail_start(u, c, "was not there in time,");
         return;
     }
-    announce(u);
+    up_announce_ready(u);
 }
 
 // ---- what happens to children
@@ -208,7 +208,7 @@ static struct child *child_of(struct up *u, pid_t pid)
     return NULL;
 }
 
-static void ready(struct up *u, struct child *c)
+static void up_child_ready(struct up *u, struct child *c)
 {
     if (!child_ready(c))
         return;
@@ -255,7 +255,7 @@ static void add_memory(struct up *u, char *why, size_t size)
 static void reap(struct up *u, struct child *c)
 {
     char why[CHILD_WHY + 600];
-    uint64_t now = now_ms();
+    uint64_t now = up_now_ms();
     int status;
 
     if (c->pid == 0 || waitpid(c->pid, &status, WNOHANG) != c->pid)
@@ -276,8 +276,8 @@ static void restart_due(struct up *u)
         struct child *c = &u->children[i];
 
         if (c->pid == 0 && c->state == CHILD_WAITING &&
-            c->start_at_ms <= now_ms())
-            start(u, c);
+            c->start_at_ms <= up_now_ms())
+            up_start_child(u, c);
     }
 }
 
@@ -306,11 +306,11 @@ static void on_notify(struct up *u)
         text[n] = '\0';
         child = child_of(u, who.pid);
         if (child != NULL && strstr(text, "READY=1") != NULL)
-            ready(u, child);
+            up_child_ready(u, child);
     }
 }
 
-static void on_signal(struct up *u, int signum)
+static void up_on_signal(struct up *u, int signum)
 {
     bool again;
 
@@ -341,12 +341,12 @@ static void on_signals(struct up *u)
     struct signalfd_siginfo info;
 
     while (read(u->signals, &info, sizeof(info)) == sizeof(info))
-        on_signal(u, (int)info.ssi_signo);
+        up_on_signal(u, (int)info.ssi_signo);
 }
 
 static int wait_ms(const struct up *u)
 {
-    uint64_t next = POLL_MS, now = now_ms();
+    uint64_t next = POLL_MS, now = up_now_ms();
 
     for (unsigned i = 0; u->phase == UP_RUNNING && i < u->count; i++) {
         const struct child *c = &u->children[i];
@@ -368,9 +368,9 @@ static void bound_logs(struct up *u)
     struct sl_error err = SL_ERROR_INIT;
     char *own;
 
-    if (now_ms() < u->logs_ms)
+    if (up_now_ms() < u->logs_ms)
         return;
-    u->logs_ms = now_ms() + LOGS_MS;
+    u->logs_ms = up_now_ms() + LOGS_MS;
     for (unsigned i = 0; i < u->count; i++)
         if (logfile_bound(u->children[i].log, most, &err) != SL_OK)
             cli_say("sluice: %s", err.text);
@@ -387,8 +387,8 @@ void up_run(struct up *u)
     cgroup_memory(&at_first, "");
     u->oom_kills = at_first.oom_kills;
     u->phase = UP_STARTING_COORDINATOR;
-    u->deadline_ms = now_ms() + START_MS;
-    start(u, &u->children[0]);
+    u->deadline_ms = up_now_ms() + START_MS;
+    up_start_child(u, &u->children[0]);
     while (u->phase != UP_DONE) {
         struct pollfd polled[] = {
             {.fd = u->signals, .events = POLLIN},

@@ -12,7 +12,7 @@
 #include "common/base/mem.h"
 
 // Until it says so, or has ended and said why itself.
-static int await(pid_t child, int ready)
+static int up_await_ready(pid_t child, int ready)
 {
     char byte;
     ssize_t n;
@@ -45,7 +45,7 @@ bool up_detach(int *ready, int *code)
         return true;
     }
     close(ends[1]);
-    *code = await(child, ends[0]);
+    *code = up_await_ready(child, ends[0]);
     close(ends[0]);
     return false;
 }

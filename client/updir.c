@@ -254,7 +254,7 @@ static void end_stray(const struct strays *s, const char *name, pid_t pid)
     updir_await_end(pid, KILLED_WAIT_MS);
 }
 
-static enum sl_err on_name(void *arg, const char *name)
+static enum sl_err updir_on_stray(void *arg, const char *name)
 {
     const struct strays *s = arg;
     bool pid_file = has_ending(name, ".pid") && strcmp(name, "up.pid") != 0;
@@ -279,5 +279,5 @@ enum sl_err updir_end_strays(const struct updir *d, int grace_ms,
 {
     struct strays s = {d, grace_ms};
 
-    return fs_list(fs_posix(), d->path, on_name, &s, err);
+    return fs_list(fs_posix(), d->path, updir_on_stray, &s, err);
 }

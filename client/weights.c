@@ -19,7 +19,8 @@ static struct model_shape keras_shape(const struct model_variable *v)
     return s;
 }
 
-static void shape_of(char out[MODEL_SHAPE_TEXT], const struct tensor_info *t)
+static void weights_shape_text(char out[MODEL_SHAPE_TEXT],
+                               const struct tensor_info *t)
 {
     struct model_shape s = {.rank = t->rank};
 
@@ -40,9 +41,9 @@ static bool same_shape(const struct model_shape *s, const struct tensor_info *t)
     return true;
 }
 
-static enum sl_err check(const struct tensorfile *f,
-                         const struct model_variable *v, const char *path,
-                         struct sl_error *err)
+static enum sl_err weights_check_tensor(const struct tensorfile *f,
+                                        const struct model_variable *v,
+                                        const char *path, struct sl_error *err)
 {
     const struct tensor_info *t = tensorfile_find(f, v->name);
     struct model_shape want = keras_shape(v);
@@ -62,15 +63,16 @@ static enum sl_err check(const struct tensorfile *f,
                              path, v->name, place)
                    : SL_OK;
     (void)model_shape_text(a, &want);
-    shape_of(b, t);
+    weights_shape_text(b, t);
     return sl_fail(err, SL_EINVAL,
                    "%s: tensor '%s' is %s %s, the model's variable F32 %s in "
                    "Keras' layout",
                    path, v->name, tensor_dtype_name(t->dtype), b, a);
 }
 
-static enum sl_err compare(struct weights *w, struct fs *fs,
-                           const struct model *m, struct sl_error *err)
+static enum sl_err weights_check_file(struct weights *w, struct fs *fs,
+                                      const struct model *m,
+                                      struct sl_error *err)
 {
     struct tensorfile *f = NULL;
     enum sl_err rc = tensorfile_open(&f, fs, w->path, 0, err);
@@ -80,7 +82,7 @@ static enum sl_err compare(struct weights *w, struct fs *fs,
         rc = fs_stat_path(fs, w->path, &stat, err);
     w->file.bytes = stat.bytes;
     for (uint32_t i = 0; rc == SL_OK && i < m->variables_count; i++)
-        rc = check(f, &m->variables[i], w->path, err);
+        rc = weights_check_tensor(f, &m->variables[i], w->path, err);
     if (rc == SL_OK)
         w->others = tensorfile_count(f) - m->variables_count;
     tensorfile_close(f);
@@ -88,8 +90,8 @@ static enum sl_err compare(struct weights *w, struct fs *fs,
 }
 
 // Psservers look for it under its whole path.
-static enum sl_err name(struct weights *w, const char *path,
-                        struct sl_error *err)
+static enum sl_err weights_name_file(struct weights *w, const char *path,
+                                     struct sl_error *err)
 {
     char *whole = realpath(path, NULL), *slash;
     int why = errno;
@@ -118,11 +120,11 @@ enum sl_err weights_read(struct weights *out, struct fs *fs, const char *path,
     enum sl_err rc;
 
     *out = (struct weights){.path = NULL};
-    rc = name(out, path, err);
+    rc = weights_name_file(out, path, err);
     if (rc == SL_OK)
         rc = model_make(&m, spec->model, err);
     if (rc == SL_OK)
-        rc = compare(out, fs, m, err);
+        rc = weights_check_file(out, fs, m, err);
     if (rc == SL_OK)
         rc = sha256_file(fs, out->path, out->sha256, err);
     model_free(m);

@@ -19,7 +19,7 @@ struct frame {
     size_t path_len; // of the container's own path
 };
 
-struct reader {
+struct yaml_reader {
     yaml_parser_t parser;
     const char *name;
     json_t *root;    // owned until handed out
@@ -30,20 +30,20 @@ struct reader {
     unsigned documents;
 };
 
-static unsigned long line_of(const yaml_event_t *event)
+static unsigned long yaml_event_line(const yaml_event_t *event)
 {
     return (unsigned long)event->start_mark.line + 1;
 }
 
 #define REFUSE(r, event, err, ...)                                             \
-    refuse((r), line_of(event), (err), __VA_ARGS__)
+    yaml_refuse((r), yaml_event_line(event), (err), __VA_ARGS__)
 
-static enum sl_err refuse(const struct reader *r, unsigned long line,
-                          struct sl_error *err, const char *fmt, ...)
+static enum sl_err yaml_refuse(const struct yaml_reader *r, unsigned long line,
+                               struct sl_error *err, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-static enum sl_err refuse(const struct reader *r, unsigned long line,
-                          struct sl_error *err, const char *fmt, ...)
+static enum sl_err yaml_refuse(const struct yaml_reader *r, unsigned long line,
+                               struct sl_error *err, const char *fmt, ...)
 {
     char text[SL_ERROR_TEXT];
     va_list ap;
@@ -92,8 +92,9 @@ static bool is_number(const char *s, bool *real)
     return *s == '\0';
 }
 
-static enum sl_err integer(const struct reader *r, const yaml_event_t *event,
-                           const char *text, json_t **out, struct sl_error *err)
+static enum sl_err integer(const struct yaml_reader *r,
+                           const yaml_event_t *event, const char *text,
+                           json_t **out, struct sl_error *err)
 {
     long long small;
 
@@ -112,8 +113,9 @@ static enum sl_err integer(const struct reader *r, const yaml_event_t *event,
     return SL_OK;
 }
 
-static enum sl_err real(const struct reader *r, const yaml_event_t *event,
-                        const char *text, json_t **out, struct sl_error *err)
+static enum sl_err yaml_parse_real(const struct yaml_reader *r,
+                                   const yaml_event_t *event, const char *text,
+                                   json_t **out, struct sl_error *err)
 {
     double value = strtod(text, NULL);
 
@@ -123,8 +125,9 @@ static enum sl_err real(const struct reader *r, const yaml_event_t *event,
     return SL_OK;
 }
 
-static enum sl_err scalar(const struct reader *r, const yaml_event_t *event,
-                          json_t **out, struct sl_error *err)
+static enum sl_err scalar(const struct yaml_reader *r,
+                          const yaml_event_t *event, json_t **out,
+                          struct sl_error *err)
 {
     const char *text = (const char *)event->data.scalar.value;
     size_t len = event->data.scalar.length;
@@ -143,7 +146,7 @@ static enum sl_err scalar(const struct reader *r, const yaml_event_t *event,
     } else if (plain && strcmp(text, "false") == 0) {
         *out = json_false();
     } else if (plain && is_number(text, &is_real)) {
-        return is_real ? real(r, event, text, out, err)
+        return is_real ? yaml_parse_real(r, event, text, out, err)
                        : integer(r, event, text, out, err);
     } else {
         *out = json_stringn(text, len);
@@ -155,17 +158,19 @@ static enum sl_err scalar(const struct reader *r, const yaml_event_t *event,
 
 // ---- containers
 
-static enum sl_err remember_line(struct reader *r, const yaml_event_t *event)
+static enum sl_err remember_line(struct yaml_reader *r,
+                                 const yaml_event_t *event)
 {
     if (r->lines == NULL || r->path.len == 0)
         return SL_OK;
     if (json_object_set_new(r->lines, buf_text(&r->path),
-                            json_integer((json_int_t)line_of(event))) != 0)
+                            json_integer((json_int_t)yaml_event_line(event))) !=
+        0)
         return SL_ENOMEM;
     return SL_OK;
 }
 
-static enum sl_err extend_path(struct reader *r, const struct frame *top)
+static enum sl_err extend_path(struct yaml_reader *r, const struct frame *top)
 {
     r->path.len = top->path_len;
     if (r->path.data != NULL)
@@ -176,8 +181,9 @@ static enum sl_err extend_path(struct reader *r, const struct frame *top)
                        top->key);
 }
 
-static enum sl_err take_key(struct reader *r, const yaml_event_t *event,
-                            struct frame *top, struct sl_error *err)
+static enum sl_err yaml_take_key(struct yaml_reader *r,
+                                 const yaml_event_t *event, struct frame *top,
+                                 struct sl_error *err)
 {
     const char *text = (const char *)event->data.scalar.value;
 
@@ -197,8 +203,9 @@ static enum sl_err take_key(struct reader *r, const yaml_event_t *event,
 }
 
 // Puts a value where the document is now; takes the reference.
-static enum sl_err put(struct reader *r, const yaml_event_t *event,
-                       json_t *value, struct sl_error *err)
+static enum sl_err yaml_put_value(struct yaml_reader *r,
+                                  const yaml_event_t *event, json_t *value,
+                                  struct sl_error *err)
 {
     struct frame *top;
     int rc;
@@ -226,17 +233,18 @@ static enum sl_err put(struct reader *r, const yaml_event_t *event,
     return SL_OK;
 }
 
-static enum sl_err open_container(struct reader *r, const yaml_event_t *event,
-                                  json_t *node, struct sl_error *err)
+static enum sl_err open_container(struct yaml_reader *r,
+                                  const yaml_event_t *event, json_t *node,
+                                  struct sl_error *err)
 {
     enum sl_err rc;
 
     if (r->depth == YAML_DEPTH_MAX) {
         json_decref(node);
         return sl_fail(err, SL_ERANGE, "%s:%lu: nested deeper than %d levels",
-                       r->name, line_of(event), YAML_DEPTH_MAX);
+                       r->name, yaml_event_line(event), YAML_DEPTH_MAX);
     }
-    rc = put(r, event, node, err);
+    rc = yaml_put_value(r, event, node, err);
     if (rc != SL_OK)
         return rc;
     r->stack[r->depth++] = (struct frame){node, NULL, r->path.len};
@@ -245,7 +253,8 @@ static enum sl_err open_container(struct reader *r, const yaml_event_t *event,
 
 // ---- events
 
-static enum sl_err no_extras(const struct reader *r, const yaml_event_t *event,
+static enum sl_err no_extras(const struct yaml_reader *r,
+                             const yaml_event_t *event,
                              const yaml_char_t *anchor, const yaml_char_t *tag,
                              struct sl_error *err)
 {
@@ -258,7 +267,7 @@ static enum sl_err no_extras(const struct reader *r, const yaml_event_t *event,
     return SL_OK;
 }
 
-static enum sl_err on_scalar(struct reader *r, const yaml_event_t *event,
+static enum sl_err on_scalar(struct yaml_reader *r, const yaml_event_t *event,
                              struct sl_error *err)
 {
     struct frame *top = r->depth > 0 ? &r->stack[r->depth - 1] : NULL;
@@ -269,12 +278,12 @@ static enum sl_err on_scalar(struct reader *r, const yaml_event_t *event,
     if (rc != SL_OK)
         return rc;
     if (top != NULL && json_is_object(top->node) && top->key == NULL)
-        return take_key(r, event, top, err);
+        return yaml_take_key(r, event, top, err);
     rc = scalar(r, event, &value, err);
-    return rc == SL_OK ? put(r, event, value, err) : rc;
+    return rc == SL_OK ? yaml_put_value(r, event, value, err) : rc;
 }
 
-static enum sl_err on_open(struct reader *r, const yaml_event_t *event,
+static enum sl_err on_open(struct yaml_reader *r, const yaml_event_t *event,
                            struct sl_error *err)
 {
     bool mapping = event->type == YAML_MAPPING_START_EVENT;
@@ -288,20 +297,21 @@ static enum sl_err on_open(struct reader *r, const yaml_event_t *event,
     if (rc != SL_OK)
         return rc;
     if (top != NULL && json_is_object(top->node) && top->key == NULL)
-        return take_key(r, event, top, err); // refuses
+        return yaml_take_key(r, event, top, err); // refuses
     return open_container(r, event, mapping ? json_object() : json_array(),
                           err);
 }
 
-static void on_close(struct reader *r)
+static void on_close(struct yaml_reader *r)
 {
     r->path.len = r->stack[--r->depth].path_len;
     if (r->path.data != NULL)
         r->path.data[r->path.len] = 0;
 }
 
-static enum sl_err on_event(struct reader *r, const yaml_event_t *event,
-                            struct sl_error *err)
+static enum sl_err yaml_on_event(struct yaml_reader *r,
+                                 const yaml_event_t *event,
+                                 struct sl_error *err)
 {
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
@@ -325,19 +335,19 @@ static enum sl_err on_event(struct reader *r, const yaml_event_t *event,
     }
 }
 
-static enum sl_err bad_syntax(const struct reader *r, struct sl_error *err)
+static enum sl_err bad_syntax(const struct yaml_reader *r, struct sl_error *err)
 {
     const yaml_parser_t *p = &r->parser;
 
     if (p->error == YAML_MEMORY_ERROR)
         return sl_fail(err, SL_ENOMEM, "%s: out of memory", r->name);
-    return refuse(r, (unsigned long)p->problem_mark.line + 1, err, "%s%s%s",
-                  p->problem != NULL ? p->problem : "not YAML",
-                  p->context != NULL ? " " : "",
-                  p->context != NULL ? p->context : "");
+    return yaml_refuse(r, (unsigned long)p->problem_mark.line + 1, err,
+                       "%s%s%s", p->problem != NULL ? p->problem : "not YAML",
+                       p->context != NULL ? " " : "",
+                       p->context != NULL ? p->context : "");
 }
 
-static enum sl_err read_events(struct reader *r, struct sl_error *err)
+static enum sl_err yaml_read_events(struct yaml_reader *r, struct sl_error *err)
 {
     for (unsigned events = 0;; events++) {
         yaml_event_t event;
@@ -350,7 +360,7 @@ static enum sl_err read_events(struct reader *r, struct sl_error *err)
         if (!yaml_parser_parse(&r->parser, &event))
             return bad_syntax(r, err);
         last = event.type == YAML_STREAM_END_EVENT;
-        rc = on_event(r, &event, err);
+        rc = yaml_on_event(r, &event, err);
         yaml_event_delete(&event);
         if (rc != SL_OK)
             return rc;
@@ -365,7 +375,7 @@ static enum sl_err read_events(struct reader *r, struct sl_error *err)
 enum sl_err yaml_read(json_t **out, json_t **lines, const char *name,
                       const char *text, size_t len, struct sl_error *err)
 {
-    struct reader r = {.name = name};
+    struct yaml_reader r = {.name = name};
     enum sl_err rc;
 
     if (len > YAML_BYTES_MAX)
@@ -376,7 +386,7 @@ enum sl_err yaml_read(json_t **out, json_t **lines, const char *name,
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
     r.lines = lines != NULL ? json_object() : NULL;
 
-    rc = read_events(&r, err);
+    rc = yaml_read_events(&r, err);
     if (rc == SL_OK) {
         *out = r.root;
         if (lines != NULL)

@@ -10,7 +10,7 @@
 #define COLUMNS 100
 
 // A word that YAML reads as itself, without quotes.
-static bool is_plain(const char *text)
+static bool yaml_is_plain_word(const char *text)
 {
     size_t len = strlen(text);
 
@@ -24,10 +24,10 @@ static bool is_plain(const char *text)
            strcmp(text, "false") != 0;
 }
 
-static enum sl_err word(struct buf *out, const char *text)
+static enum sl_err yaml_write_word(struct buf *out, const char *text)
 {
-    return is_plain(text) ? buf_append_str(out, text)
-                          : sl_json_quote(out, text, strlen(text));
+    return yaml_is_plain_word(text) ? buf_append_str(out, text)
+                                    : sl_json_quote(out, text, strlen(text));
 }
 
 static enum sl_err flow(struct buf *out, const json_t *value)
@@ -39,7 +39,7 @@ static enum sl_err flow(struct buf *out, const json_t *value)
     bool first = true;
 
     if (json_is_string(value))
-        return word(out, json_string_value(value));
+        return yaml_write_word(out, json_string_value(value));
     if (json_is_array(value)) {
         rc = buf_append_str(out, "[");
         json_array_foreach(value, i, at)
@@ -60,7 +60,7 @@ static enum sl_err flow(struct buf *out, const json_t *value)
             rc = buf_append_str(out, ", ");
         first = false;
         if (rc == SL_OK)
-            rc = word(out, key);
+            rc = yaml_write_word(out, key);
         if (rc == SL_OK)
             rc = buf_append_str(out, ": ");
         if (rc == SL_OK)
@@ -97,7 +97,8 @@ static enum sl_err indent(struct buf *out, unsigned by)
 static enum sl_err block(struct buf *out, const json_t *object, unsigned by);
 
 // What comes after "key:", to the end of its lines.
-static enum sl_err member(struct buf *out, const json_t *value, unsigned by)
+static enum sl_err yaml_write_member(struct buf *out, const json_t *value,
+                                     unsigned by)
 {
     size_t before = out->len, i;
     enum sl_err rc = SL_OK;
@@ -147,11 +148,11 @@ static enum sl_err block(struct buf *out, const json_t *object, unsigned by)
         if (rc == SL_OK)
             rc = indent(out, by);
         if (rc == SL_OK)
-            rc = word(out, key);
+            rc = yaml_write_word(out, key);
         if (rc == SL_OK)
             rc = buf_append_str(out, ":");
         if (rc == SL_OK)
-            rc = member(out, at, by);
+            rc = yaml_write_member(out, at, by);
     }
     return rc;
 }

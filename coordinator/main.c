@@ -13,14 +13,15 @@ static const struct conf_about about = {
     .example = "coordinator --state /var/lib/sluice --listen 127.0.0.1:7070",
 };
 
-struct program {
+struct coordinator_program {
     struct server server;
     struct dashboard dashboard;
 };
 
-static enum sl_err start(struct daemon *d, void *program, struct sl_error *err)
+static enum sl_err coordinator_start(struct daemon *d, void *program,
+                                     struct sl_error *err)
 {
-    struct program *p = program;
+    struct coordinator_program *p = program;
     enum sl_err rc = server_start(d, &p->server, err);
 
     if (rc != SL_OK || daemon_http(d) == NULL)
@@ -31,40 +32,41 @@ static enum sl_err start(struct daemon *d, void *program, struct sl_error *err)
     return rc;
 }
 
-static void drain(struct daemon *d, void *program)
+static void coordinator_drain(struct daemon *d, void *program)
 {
-    server_drain(d, &((struct program *)program)->server);
+    server_drain(d, &((struct coordinator_program *)program)->server);
 }
 
-static void stop(struct daemon *d, void *program)
+static void coordinator_stop(struct daemon *d, void *program)
 {
-    struct program *p = program;
+    struct coordinator_program *p = program;
 
     dashboard_close(&p->dashboard);
     server_stop(d, &p->server);
 }
 
-static void checks(struct daemon *d, void *program, struct ops_checks *c)
+static void coordinator_checks(struct daemon *d, void *program,
+                               struct ops_checks *c)
 {
-    server_checks(d, &((struct program *)program)->server, c);
+    server_checks(d, &((struct coordinator_program *)program)->server, c);
 }
 
-static void measure(struct daemon *d, void *program, struct expo *e)
+static void coordinator_measure(struct daemon *d, void *program, struct expo *e)
 {
-    server_measure(d, &((struct program *)program)->server, e);
+    server_measure(d, &((struct coordinator_program *)program)->server, e);
 }
 
 static const struct daemon_hooks hooks = {
-    .start = start,
-    .drain = drain,
-    .stop = stop,
-    .checks = checks,
-    .measure = measure,
+    .start = coordinator_start,
+    .drain = coordinator_drain,
+    .stop = coordinator_stop,
+    .checks = coordinator_checks,
+    .measure = coordinator_measure,
 };
 
 int main(int argc, char **argv)
 {
-    static struct program program;
+    static struct coordinator_program program;
 
     return daemon_main(&about, server_keys, &hooks, &program, argc, argv);
 }

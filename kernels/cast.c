@@ -78,7 +78,7 @@ typedef uint16_t h8 __attribute__((vector_size(16)));
 typedef w8 w8_anywhere __attribute__((aligned(1), may_alias));
 typedef h8 h8_anywhere __attribute__((aligned(1), may_alias));
 
-VECTOR static inline w8 pick(w8 mask, w8 a, w8 b)
+VECTOR static inline w8 cast_select8(w8 mask, w8 a, w8 b)
 {
     return (mask & a) | (~mask & b);
 }
@@ -88,7 +88,7 @@ VECTOR static inline w8 clamped8(w8 a, int32_t max)
 {
     w8 over = (a > max) & (a < (int32_t)INF_BITS);
 
-    return pick(over, (w8){0} + max, a);
+    return cast_select8(over, (w8){0} + max, a);
 }
 
 VECTOR static inline w8 widen8_bf16(h8 h)
@@ -108,7 +108,7 @@ VECTOR static inline h8 narrow8_bf16(w8 x)
 
     u = (v8)clamped8(a, (int32_t)BF16_MAX);
     rounded = (w8)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-    rounded = pick(nan, a >> 16 | 0x40, rounded);
+    rounded = cast_select8(nan, a >> 16 | 0x40, rounded);
     return __builtin_convertvector((v8)rounded | sign, h8);
 }
 
@@ -152,7 +152,7 @@ const struct cast_loops cast_loops_avx2 = {widen_bf16_avx2, widen_f16_avx2,
 
 // ---- those of this host
 
-static const struct cast_loops *loops(void)
+static const struct cast_loops *cast_host_loops(void)
 {
 #ifdef __x86_64__
     // All that have AVX2 have F16C.
@@ -168,9 +168,9 @@ void cast_widen(enum kern_dtype type, size_t n, const void *in, void *out)
     if (type == KERN_F32)
         sl_copy(out, in, n * sizeof(float));
     else if (type == KERN_BF16)
-        loops()->widen_bf16(n, in, out);
+        cast_host_loops()->widen_bf16(n, in, out);
     else
-        loops()->widen_f16(n, in, out);
+        cast_host_loops()->widen_f16(n, in, out);
 }
 
 void cast_narrow(enum kern_dtype type, size_t n, const void *in, void *out)
@@ -179,7 +179,7 @@ void cast_narrow(enum kern_dtype type, size_t n, const void *in, void *out)
     if (type == KERN_F32)
         sl_copy(out, in, n * sizeof(float));
     else if (type == KERN_BF16)
-        loops()->narrow_bf16(n, in, out);
+        cast_host_loops()->narrow_bf16(n, in, out);
     else
-        loops()->narrow_f16(n, in, out);
+        cast_host_loops()->narrow_f16(n, in, out);
 }

@@ -5,7 +5,7 @@
 
 #include "kernels/module.h"
 
-static int probe(char *why, size_t n)
+static int cuda_loader_probe(char *why, size_t n)
 {
     const struct kern_backend *cuda;
 
@@ -15,8 +15,8 @@ static int probe(char *why, size_t n)
     return cuda ? cuda->probe(why, n) : 0;
 }
 
-static enum sl_err open_cuda(struct kern_dev **out, int ordinal,
-                             const char *options, struct sl_error *err)
+static enum sl_err cuda_loader_open(struct kern_dev **out, int ordinal,
+                                    const char *options, struct sl_error *err)
 {
     char why[200] = "";
     const struct kern_backend *cuda = module_usual("cuda", why, sizeof(why));
@@ -30,6 +30,6 @@ const struct kern_backend kern_cuda_loader = {
     .abi = KERN_ABI,
     .size = sizeof(struct kern_backend),
     .name = "cuda",
-    .probe = probe,
-    .open = open_cuda,
+    .probe = cuda_loader_probe,
+    .open = cuda_loader_open,
 };

@@ -47,7 +47,7 @@ struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
     return s;
 }
 
-static struct kern_shape vector(enum kern_dtype dtype, int64_t n)
+static struct kern_shape desc_vector(enum kern_dtype dtype, int64_t n)
 {
     return kern_shape(dtype, 1, &n);
 }
@@ -123,7 +123,7 @@ struct kern_window kern_window(int32_t kh, int32_t kw, int32_t sh, int32_t sw)
 
 // ---- Builders -------------------------------------------------------------
 
-static void begin(struct kern_desc *d, enum kern_op op, uint32_t epilogue)
+static void desc_begin(struct kern_desc *d, enum kern_op op, uint32_t epilogue)
 {
     memset(d, 0, sizeof(*d));
     d->size = sizeof(*d);
@@ -132,12 +132,12 @@ static void begin(struct kern_desc *d, enum kern_op op, uint32_t epilogue)
 }
 
 // Inputs first: an output may only follow.
-static void input(struct kern_desc *d, struct kern_shape s)
+static void desc_add_input(struct kern_desc *d, struct kern_shape s)
 {
     d->io[d->inputs++] = s;
 }
 
-static void output(struct kern_desc *d, struct kern_shape s)
+static void desc_add_output(struct kern_desc *d, struct kern_shape s)
 {
     d->io[d->inputs + d->outputs++] = s;
 }
@@ -145,34 +145,38 @@ static void output(struct kern_desc *d, struct kern_shape s)
 void kern_desc_matmul(struct kern_desc *d, int64_t m, int64_t n, int64_t k,
                       bool trans_a, bool trans_b, uint32_t epilogue)
 {
-    begin(d, KERN_MATMUL, epilogue);
+    desc_begin(d, KERN_MATMUL, epilogue);
     d->u.matmul.trans_a = trans_a;
     d->u.matmul.trans_b = trans_b;
     d->u.matmul.batch = 1;
-    input(d, kern_shape(KERN_F32, 2,
-                        (int64_t[]){trans_a ? k : m, trans_a ? m : k}));
-    input(d, kern_shape(KERN_F32, 2,
-                        (int64_t[]){trans_b ? n : k, trans_b ? k : n}));
+    desc_add_input(
+        d,
+        kern_shape(KERN_F32, 2, (int64_t[]){trans_a ? k : m, trans_a ? m : k}));
+    desc_add_input(
+        d,
+        kern_shape(KERN_F32, 2, (int64_t[]){trans_b ? n : k, trans_b ? k : n}));
     if (epilogue & KERN_BIAS)
-        input(d, vector(KERN_F32, n));
-    output(d, kern_shape(KERN_F32, 2, (int64_t[]){m, n}));
+        desc_add_input(d, desc_vector(KERN_F32, n));
+    desc_add_output(d, kern_shape(KERN_F32, 2, (int64_t[]){m, n}));
     if (epilogue & KERN_BGRAD)
-        output(d, vector(KERN_F32, m));
+        desc_add_output(d, desc_vector(KERN_F32, m));
 }
 
 void kern_desc_matmul_batch(struct kern_desc *d, int64_t batch, int64_t m,
                             int64_t n, int64_t k, bool trans_a, bool trans_b,
                             uint32_t epilogue)
 {
-    begin(d, KERN_MATMUL, epilogue);
+    desc_begin(d, KERN_MATMUL, epilogue);
     d->u.matmul.trans_a = trans_a;
     d->u.matmul.trans_b = trans_b;
     d->u.matmul.batch = (int32_t)batch;
-    input(d, kern_shape(KERN_F32, 3,
-                        (int64_t[]){batch, trans_a ? k : m, trans_a ? m : k}));
-    input(d, kern_shape(KERN_F32, 3,
-                        (int64_t[]){batch, trans_b ? n : k, trans_b ? k : n}));
-    output(d, kern_shape(KERN_F32, 3, (int64_t[]){batch, m, n}));
+    desc_add_input(
+        d, kern_shape(KERN_F32, 3,
+                      (int64_t[]){batch, trans_a ? k : m, trans_a ? m : k}));
+    desc_add_input(
+        d, kern_shape(KERN_F32, 3,
+                      (int64_t[]){batch, trans_b ? n : k, trans_b ? k : n}));
+    desc_add_output(d, kern_shape(KERN_F32, 3, (int64_t[]){batch, m, n}));
 }
 
 void kern_desc_conv(struct kern_desc *d, enum kern_op op, const int64_t x[4],
@@ -188,25 +192,25 @@ void kern_desc_conv(struct kern_desc *d, enum kern_op op, const int64_t x[4],
                    (int64_t[]){x[0], kern_window_out(w, 0, x[1]),
                                kern_window_out(w, 1, x[2]), co});
 
-    begin(d, op, epilogue);
+    desc_begin(d, op, epilogue);
     d->u.conv.win = *w;
     d->u.conv.groups = groups;
     if (op == KERN_CONV_FWD) {
-        input(d, sx);
-        input(d, sw);
+        desc_add_input(d, sx);
+        desc_add_input(d, sw);
         if (epilogue & KERN_BIAS)
-            input(d, vector(KERN_F32, co));
-        output(d, sy);
+            desc_add_input(d, desc_vector(KERN_F32, co));
+        desc_add_output(d, sy);
     } else if (op == KERN_CONV_DGRAD) {
-        input(d, sy);
-        input(d, sw);
-        output(d, sx);
+        desc_add_input(d, sy);
+        desc_add_input(d, sw);
+        desc_add_output(d, sx);
     } else {
-        input(d, sx);
-        input(d, sy);
-        output(d, sw);
+        desc_add_input(d, sx);
+        desc_add_input(d, sy);
+        desc_add_output(d, sw);
         if (epilogue & KERN_BGRAD)
-            output(d, vector(KERN_F32, co));
+            desc_add_output(d, desc_vector(KERN_F32, co));
     }
 }
 
@@ -219,21 +223,21 @@ void kern_desc_pool(struct kern_desc *d, enum kern_op op,
     int64_t taps = (int64_t)w->size[0] * w->size[1];
     enum kern_dtype aux = taps <= 254 ? KERN_U8 : KERN_I32;
 
-    begin(d, op, epilogue);
+    desc_begin(d, op, epilogue);
     d->u.pool.win = *w;
     d->u.pool.kind = kind;
     if (op == KERN_POOL_FWD) {
-        input(d, kern_shape(KERN_F32, 4, x));
-        output(d, kern_shape(KERN_F32, 4, y));
+        desc_add_input(d, kern_shape(KERN_F32, 4, x));
+        desc_add_output(d, kern_shape(KERN_F32, 4, y));
         if (epilogue & KERN_AUX)
-            output(d, kern_shape(aux, 4, y));
+            desc_add_output(d, kern_shape(aux, 4, y));
     } else {
-        input(d, kern_shape(KERN_F32, 4, y));
+        desc_add_input(d, kern_shape(KERN_F32, 4, y));
         if (kind == KERN_POOL_MAX)
-            input(d, kern_shape(aux, 4, y));
-        output(d, kern_shape(KERN_F32, 4, x));
+            desc_add_input(d, kern_shape(aux, 4, y));
+        desc_add_output(d, kern_shape(KERN_F32, 4, x));
         if (epilogue & KERN_BGRAD)
-            output(d, vector(KERN_F32, x[3]));
+            desc_add_output(d, desc_vector(KERN_F32, x[3]));
     }
 }
 
@@ -241,27 +245,27 @@ void kern_desc_norm(struct kern_desc *d, enum kern_op op, unsigned nd,
                     const int64_t *x, float epsilon, uint32_t epilogue)
 {
     struct kern_shape sx = kern_shape(KERN_F32, nd, x);
-    struct kern_shape sc = vector(KERN_F32, kern_cols(&sx));
+    struct kern_shape sc = desc_vector(KERN_F32, kern_cols(&sx));
 
-    begin(d, op, epilogue);
+    desc_begin(d, op, epilogue);
     d->u.norm.epsilon = epsilon;
-    input(d, sx);
+    desc_add_input(d, sx);
     if (op == KERN_BN_BWD)
-        input(d, sx); // dy
-    input(d, sc);     // gamma
+        desc_add_input(d, sx); // dy
+    desc_add_input(d, sc);     // gamma
     if (op != KERN_BN_BWD)
-        input(d, sc); // beta
+        desc_add_input(d, sc); // beta
     if (op != KERN_BN_FWD) {
-        input(d, sc); // mean
-        input(d, sc); // var
+        desc_add_input(d, sc); // mean
+        desc_add_input(d, sc); // var
     }
-    output(d, sx);
+    desc_add_output(d, sx);
     if (op != KERN_BN_INFER) {
-        output(d, sc); // mean, or dgamma
-        output(d, sc); // var, or dbeta
+        desc_add_output(d, sc); // mean, or dgamma
+        desc_add_output(d, sc); // var, or dbeta
     }
     if (epilogue & KERN_BGRAD)
-        output(d, sc); // dsum
+        desc_add_output(d, sc); // dsum
 }
 
 void kern_desc_unary(struct kern_desc *d, enum kern_op op,
@@ -270,13 +274,13 @@ void kern_desc_unary(struct kern_desc *d, enum kern_op op,
 {
     struct kern_shape s = kern_shape(KERN_F32, nd, x);
 
-    begin(d, op, 0);
+    desc_begin(d, op, 0);
     d->u.unary.kind = kind;
     d->u.unary.a = a;
-    input(d, s);
+    desc_add_input(d, s);
     if (op == KERN_UNARY_BWD)
-        input(d, s);
-    output(d, s);
+        desc_add_input(d, s);
+    desc_add_output(d, s);
 }
 
 void kern_desc_binary(struct kern_desc *d, enum kern_binary_kind kind,
@@ -284,28 +288,28 @@ void kern_desc_binary(struct kern_desc *d, enum kern_binary_kind kind,
 {
     struct kern_shape s = kern_shape(KERN_F32, nd, x);
 
-    begin(d, KERN_BINARY, 0);
+    desc_begin(d, KERN_BINARY, 0);
     d->u.unary.kind = kind;
     for (unsigned i = 0; i < inputs && i + 1 < KERN_IO; i++)
-        input(d, s);
-    output(d, s);
+        desc_add_input(d, s);
+    desc_add_output(d, s);
 }
 
 void kern_desc_axpby(struct kern_desc *d, const struct kern_shape *x,
                      const struct kern_shape *y, float a, float b)
 {
-    begin(d, KERN_AXPBY, 0);
+    desc_begin(d, KERN_AXPBY, 0);
     d->u.unary.a = a;
     d->u.unary.b = b;
-    input(d, *x);
-    output(d, *y);
+    desc_add_input(d, *x);
+    desc_add_output(d, *y);
 }
 
 void kern_desc_fill(struct kern_desc *d, const struct kern_shape *y, float a)
 {
-    begin(d, KERN_FILL, 0);
+    desc_begin(d, KERN_FILL, 0);
     d->u.unary.a = a;
-    output(d, *y);
+    desc_add_output(d, *y);
 }
 
 void kern_desc_softmax(struct kern_desc *d, enum kern_op op, unsigned nd,
@@ -313,19 +317,19 @@ void kern_desc_softmax(struct kern_desc *d, enum kern_op op, unsigned nd,
 {
     struct kern_shape s = kern_shape(KERN_F32, nd, x);
 
-    begin(d, op, 0);
-    input(d, s);
+    desc_begin(d, op, 0);
+    desc_add_input(d, s);
     if (op == KERN_SOFTMAX_BWD)
-        input(d, s);
-    output(d, s);
+        desc_add_input(d, s);
+    desc_add_output(d, s);
 }
 
 // What all losses end with.
 static void loss_tail(struct kern_desc *d, struct kern_shape s)
 {
-    input(d, vector(KERN_F32, 1));
-    output(d, s);
-    output(d, vector(KERN_F64, 2));
+    desc_add_input(d, desc_vector(KERN_F32, 1));
+    desc_add_output(d, s);
+    desc_add_output(d, desc_vector(KERN_F64, 2));
 }
 
 void kern_desc_xent(struct kern_desc *d, int64_t n, int64_t c, bool sparse,
@@ -333,9 +337,9 @@ void kern_desc_xent(struct kern_desc *d, int64_t n, int64_t c, bool sparse,
 {
     struct kern_shape s = kern_shape(KERN_F32, 2, (int64_t[]){n, c});
 
-    begin(d, KERN_XENT, epilogue);
-    input(d, s);
-    input(d, sparse ? vector(KERN_I32, n) : s);
+    desc_begin(d, KERN_XENT, epilogue);
+    desc_add_input(d, s);
+    desc_add_input(d, sparse ? desc_vector(KERN_I32, n) : s);
     loss_tail(d, s);
 }
 
@@ -344,10 +348,10 @@ void kern_desc_bce(struct kern_desc *d, enum kern_bce_kind kind, unsigned nd,
 {
     struct kern_shape s = kern_shape(KERN_F32, nd, x);
 
-    begin(d, KERN_BCE, epilogue);
+    desc_begin(d, KERN_BCE, epilogue);
     d->u.loss.kind = kind;
-    input(d, s);
-    input(d, s);
+    desc_add_input(d, s);
+    desc_add_input(d, s);
     loss_tail(d, s);
 }
 
@@ -356,9 +360,9 @@ void kern_desc_mse(struct kern_desc *d, unsigned nd, const int64_t *x,
 {
     struct kern_shape s = kern_shape(KERN_F32, nd, x);
 
-    begin(d, KERN_MSE, epilogue);
-    input(d, s);
-    input(d, s);
+    desc_begin(d, KERN_MSE, epilogue);
+    desc_add_input(d, s);
+    desc_add_input(d, s);
     loss_tail(d, s);
 }
 
@@ -367,22 +371,22 @@ void kern_desc_dropout(struct kern_desc *d, float rate, uint32_t layer,
 {
     struct kern_shape s = kern_shape(KERN_F32, nd, x);
 
-    begin(d, KERN_DROPOUT, 0);
+    desc_begin(d, KERN_DROPOUT, 0);
     d->u.dropout.rate = rate;
     d->u.dropout.layer = layer;
-    input(d, s);
-    input(d, vector(KERN_I64, 2));
-    output(d, s);
+    desc_add_input(d, s);
+    desc_add_input(d, desc_vector(KERN_I64, 2));
+    desc_add_output(d, s);
 }
 
 void kern_desc_image_u8(struct kern_desc *d, unsigned nd, const int64_t *x,
                         float a, float b)
 {
-    begin(d, KERN_IMAGE_U8, 0);
+    desc_begin(d, KERN_IMAGE_U8, 0);
     d->u.unary.a = a;
     d->u.unary.b = b;
-    input(d, kern_shape(KERN_U8, nd, x));
-    output(d, kern_shape(KERN_F32, nd, x));
+    desc_add_input(d, kern_shape(KERN_U8, nd, x));
+    desc_add_output(d, kern_shape(KERN_F32, nd, x));
 }
 
 void kern_desc_reduce(struct kern_desc *d, unsigned nd, const int64_t *x,
@@ -390,9 +394,9 @@ void kern_desc_reduce(struct kern_desc *d, unsigned nd, const int64_t *x,
 {
     struct kern_shape s = kern_shape(KERN_F32, nd, x);
 
-    begin(d, KERN_REDUCE, epilogue);
-    input(d, s);
-    output(d, vector(KERN_F32, kern_cols(&s)));
+    desc_begin(d, KERN_REDUCE, epilogue);
+    desc_add_input(d, s);
+    desc_add_output(d, desc_vector(KERN_F32, kern_cols(&s)));
 }
 
 void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
@@ -400,8 +404,8 @@ void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
 {
     struct kern_shape s = kern_shape(KERN_F32, nd, x);
 
-    begin(d, KERN_UNSCALE_CHECK, epilogue);
-    input(d, s);
+    desc_begin(d, KERN_UNSCALE_CHECK, epilogue);
+    desc_add_input(d, s);
     loss_tail(d, s);
 }
 
@@ -411,32 +415,32 @@ void kern_desc_pick(struct kern_desc *d, enum kern_binary_kind kind,
 {
     struct kern_shape s = kern_shape(KERN_F32, nd, x);
 
-    begin(d, KERN_PICK, 0);
+    desc_begin(d, KERN_PICK, 0);
     d->u.pick.kind = kind;
     d->u.pick.which = (int32_t)which;
-    input(d, s); // dy
+    desc_add_input(d, s); // dy
     for (unsigned i = 0; i < inputs && i + 2 < KERN_IO; i++)
-        input(d, s);
-    output(d, s);
+        desc_add_input(d, s);
+    desc_add_output(d, s);
 }
 
 void kern_desc_ln(struct kern_desc *d, enum kern_op op, unsigned nd,
                   const int64_t *x, float epsilon)
 {
     struct kern_shape sx = kern_shape(KERN_F32, nd, x);
-    struct kern_shape sc = vector(KERN_F32, kern_cols(&sx));
+    struct kern_shape sc = desc_vector(KERN_F32, kern_cols(&sx));
 
-    begin(d, op, 0);
+    desc_begin(d, op, 0);
     d->u.norm.epsilon = epsilon;
-    input(d, sx);
+    desc_add_input(d, sx);
     if (op == KERN_LN_BWD)
-        input(d, sx); // dy
-    input(d, sc);     // gamma
+        desc_add_input(d, sx); // dy
+    desc_add_input(d, sc);     // gamma
     if (op == KERN_LN_FWD)
-        input(d, sc); // beta
-    output(d, sx);
+        desc_add_input(d, sc); // beta
+    desc_add_output(d, sx);
     if (op == KERN_LN_BWD)
-        output(d, sx); // t
+        desc_add_output(d, sx); // t
 }
 
 void kern_desc_gather(struct kern_desc *d, enum kern_op op, int64_t n,
@@ -445,10 +449,10 @@ void kern_desc_gather(struct kern_desc *d, enum kern_op op, int64_t n,
     struct kern_shape table = kern_shape(KERN_F32, 2, (int64_t[]){v, c});
     struct kern_shape y = kern_shape(KERN_F32, 2, (int64_t[]){n, c});
 
-    begin(d, op, 0);
-    input(d, vector(KERN_F32, n));
-    input(d, op == KERN_GATHER ? table : y);
-    output(d, op == KERN_GATHER ? y : table);
+    desc_begin(d, op, 0);
+    desc_add_input(d, desc_vector(KERN_F32, n));
+    desc_add_input(d, op == KERN_GATHER ? table : y);
+    desc_add_output(d, op == KERN_GATHER ? y : table);
 }
 
 void kern_desc_penalty(struct kern_desc *d, float l1, float l2, float rows,
@@ -456,12 +460,12 @@ void kern_desc_penalty(struct kern_desc *d, float l1, float l2, float rows,
 {
     struct kern_shape s = kern_shape(KERN_F32, nd, x);
 
-    begin(d, KERN_PENALTY, epilogue);
+    desc_begin(d, KERN_PENALTY, epilogue);
     d->u.penalty.l1 = l1;
     d->u.penalty.l2 = l2;
     d->u.penalty.rows = rows;
-    input(d, s);
-    input(d, vector(KERN_F32, 1));
+    desc_add_input(d, s);
+    desc_add_input(d, desc_vector(KERN_F32, 1));
     loss_tail(d, s);
 }
 

@@ -15,15 +15,15 @@
 #include "kernels/desc.h"
 #include "kernels/host.h"
 
-struct words {
+struct flaky_words {
     uint64_t alloc, bytes, plan, refuse, lost, nan, slow, ms, opens, shut;
     uint32_t op; // enum kern_op; 0: any
 };
 
 struct flaky_dev {
     struct kern_dev base;
-    struct kern_dev *inner; // owned
-    struct words words;     // 0: never
+    struct kern_dev *inner;   // owned
+    struct flaky_words words; // 0: never
     uint64_t allocs, plans, runs;
     size_t held; // bytes
     bool lost;
@@ -45,16 +45,16 @@ static const struct {
     const char *name;
     size_t offset;
 } known[] = {
-    {"alloc", offsetof(struct words, alloc)},
-    {"bytes", offsetof(struct words, bytes)},
-    {"plan", offsetof(struct words, plan)},
-    {"refuse", offsetof(struct words, refuse)},
-    {"lost", offsetof(struct words, lost)},
-    {"nan", offsetof(struct words, nan)},
-    {"slow", offsetof(struct words, slow)},
-    {"ms", offsetof(struct words, ms)},
-    {"opens", offsetof(struct words, opens)},
-    {"shut", offsetof(struct words, shut)},
+    {"alloc", offsetof(struct flaky_words, alloc)},
+    {"bytes", offsetof(struct flaky_words, bytes)},
+    {"plan", offsetof(struct flaky_words, plan)},
+    {"refuse", offsetof(struct flaky_words, refuse)},
+    {"lost", offsetof(struct flaky_words, lost)},
+    {"nan", offsetof(struct flaky_words, nan)},
+    {"slow", offsetof(struct flaky_words, slow)},
+    {"ms", offsetof(struct flaky_words, ms)},
+    {"opens", offsetof(struct flaky_words, opens)},
+    {"shut", offsetof(struct flaky_words, shut)},
 };
 
 static uint32_t op_of(const char *name, size_t n)
@@ -68,8 +68,8 @@ static uint32_t op_of(const char *name, size_t n)
     return 0;
 }
 
-static enum sl_err take_word(struct words *w, const char *word, size_t n,
-                             struct sl_error *err)
+static enum sl_err flaky_parse_word(struct flaky_words *w, const char *word,
+                                    size_t n, struct sl_error *err)
 {
     size_t key = strcspn(word, "=,");
     char *end = NULL;
@@ -96,8 +96,8 @@ static enum sl_err take_word(struct words *w, const char *word, size_t n,
 
 // Words that begin with `prefix`; other words belong to the other
 // backend.
-static enum sl_err take_words(struct words *w, const char *text,
-                              const char *prefix, struct sl_error *err)
+static enum sl_err flaky_parse_words(struct flaky_words *w, const char *text,
+                                     const char *prefix, struct sl_error *err)
 {
     size_t skip = strlen(prefix);
     enum sl_err rc = SL_OK;
@@ -106,7 +106,7 @@ static enum sl_err take_words(struct words *w, const char *text,
         size_t n = strcspn(text, ",");
 
         if (n > 0 && strncmp(text, prefix, skip) == 0)
-            rc = take_word(w, text + skip, n - skip, err);
+            rc = flaky_parse_word(w, text + skip, n - skip, err);
         text += n + (text[n] == ',');
     }
     return rc;
@@ -152,9 +152,9 @@ enum sl_err flaky_open(struct kern_dev **out, const char *inner,
     if (dev == NULL)
         return sl_fail(err, SL_ENOMEM, "backend flaky: out of memory");
     dev->base.backend = &flaky;
-    rc = take_words(&dev->words, getenv("SLUICE_FLAKY"), "", err);
+    rc = flaky_parse_words(&dev->words, getenv("SLUICE_FLAKY"), "", err);
     if (rc == SL_OK)
-        rc = take_words(&dev->words, options, "flaky.", err);
+        rc = flaky_parse_words(&dev->words, options, "flaky.", err);
     if (rc == SL_OK)
         rc = kern_open(&dev->inner, inner, options, err);
     if (rc == SL_OK && !dev->inner->backend->host)
@@ -165,7 +165,7 @@ enum sl_err flaky_open(struct kern_dev **out, const char *inner,
         if (before > 0 && before <= dev->words.shut)
             rc = sl_fail(err, SL_ELOST, "flaky: it does not answer yet");
         if (dev->words.opens > 0 && before >= dev->words.opens)
-            dev->words = (struct words){0};
+            dev->words = (struct flaky_words){0};
     }
     if (rc != SL_OK) {
         flaky_close(&dev->base);
@@ -223,7 +223,7 @@ static void flaky_release(struct kern_dev *base, struct kern_mem *mem)
     host_release(base, mem);
 }
 
-static bool gone(const struct kern_stream *s)
+static bool flaky_is_lost(const struct kern_stream *s)
 {
     return ((struct flaky_dev *)s->dev)->lost;
 }
@@ -238,19 +238,19 @@ static enum sl_err flaky_stream_new(struct kern_stream **out,
 
 static enum sl_err flaky_stream_sync(struct kern_stream *s)
 {
-    return gone(s) ? SL_ELOST : SL_OK;
+    return flaky_is_lost(s) ? SL_ELOST : SL_OK;
 }
 
 static enum sl_err flaky_copy(struct kern_stream *s, void *to, const void *from,
                               size_t bytes, enum kern_dir dir)
 {
-    return gone(s) ? SL_ELOST : host_copy(s, to, from, bytes, dir);
+    return flaky_is_lost(s) ? SL_ELOST : host_copy(s, to, from, bytes, dir);
 }
 
 static enum sl_err flaky_fill(struct kern_stream *s, void *to, int byte,
                               size_t bytes)
 {
-    return gone(s) ? SL_ELOST : host_fill(s, to, byte, bytes);
+    return flaky_is_lost(s) ? SL_ELOST : host_fill(s, to, byte, bytes);
 }
 
 // ---- Plans ----------------------------------------------------------------

@@ -54,9 +54,10 @@ static char *options_of(const struct kern_backend *backend, const char *options)
     return out;
 }
 
-static enum sl_err open_one(struct kern_dev **out,
-                            const struct kern_backend *backend, int ordinal,
-                            const char *options, struct sl_error *err)
+static enum sl_err kern_open_backend(struct kern_dev **out,
+                                     const struct kern_backend *backend,
+                                     int ordinal, const char *options,
+                                     struct sl_error *err)
 {
     struct kern_dev *dev = NULL;
     char *own = options_of(backend, options ? options : "");
@@ -91,7 +92,7 @@ static enum sl_err open_best(struct kern_dev **out, const char *options,
         struct sl_error why = SL_ERROR_INIT;
 
         if (backends[i]->probe(why.text, sizeof(why.text)) > 0) {
-            rc = open_one(out, backends[i], 0, options, &why);
+            rc = kern_open_backend(out, backends[i], 0, options, &why);
             if (rc == SL_OK || rc == SL_EINVAL || backends[i]->host)
                 return rc == SL_OK ? rc : sl_fail(err, rc, "%s", why.text);
             LOG(WARN, "device does not open; computing without it",
@@ -105,7 +106,8 @@ static enum sl_err open_best(struct kern_dev **out, const char *options,
 }
 
 // "cuda:1" is device 1 of cuda.
-static const struct kern_backend *by_name(const char *name, int *ordinal)
+static const struct kern_backend *kern_backend_by_name(const char *name,
+                                                       int *ordinal)
 {
     size_t n = strcspn(name, ":");
     char *end = NULL;
@@ -139,7 +141,7 @@ enum sl_err kern_open(struct kern_dev **out, const char *name,
     if (strncmp(name, FLAKY_PREFIX, strlen(FLAKY_PREFIX)) == 0)
         return flaky_open(out, name + strlen(FLAKY_PREFIX), options, err);
 #endif
-    backend = by_name(name, &ordinal);
+    backend = kern_backend_by_name(name, &ordinal);
     if (!backend)
         return sl_fail(err, SL_ENOENT,
                        "no compute device is called \"%s\"; there are auto, "
@@ -155,7 +157,7 @@ enum sl_err kern_open(struct kern_dev **out, const char *name,
                        "there is no device %s: this host has %d, counted "
                        "from 0",
                        name, count);
-    return open_one(out, backend, ordinal, options, err);
+    return kern_open_backend(out, backend, ordinal, options, err);
 }
 
 void kern_about(char *out, size_t n, struct kern_dev *dev)
@@ -194,7 +196,7 @@ void kern_close(struct kern_dev *dev)
 }
 
 // A backend that names no 16-bit dtype is not asked about mixed precision.
-static int score_of(struct kern_dev *dev, const struct kern_desc *desc)
+static int kern_dev_score(struct kern_dev *dev, const struct kern_desc *desc)
 {
     struct kern_info info;
 
@@ -208,8 +210,8 @@ static int score_of(struct kern_dev *dev, const struct kern_desc *desc)
 
 // Returns the device that runs an op: the fallback for an empty op, as a
 // library may divide by its size.
-static struct kern_dev *asked(struct kern_dev *dev,
-                              const struct kern_desc *desc)
+static struct kern_dev *kern_pick_dev(struct kern_dev *dev,
+                                      const struct kern_desc *desc)
 {
     return dev->fallback && kern_desc_empty(desc) ? dev->fallback : dev;
 }
@@ -218,8 +220,8 @@ int kern_score(struct kern_dev *dev, const struct kern_desc *desc)
 {
     int score;
 
-    dev = asked(dev, desc);
-    score = score_of(dev, desc);
+    dev = kern_pick_dev(dev, desc);
+    score = kern_dev_score(dev, desc);
     return score > 0 || !dev->fallback ? score
                                        : kern_score(dev->fallback, desc);
 }
@@ -246,8 +248,8 @@ enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
     kern_beat();
     if (rc != SL_OK)
         return rc;
-    dev = asked(dev, desc);
-    if (score_of(dev, desc) <= 0) {
+    dev = kern_pick_dev(dev, desc);
+    if (kern_dev_score(dev, desc) <= 0) {
         if (!dev->fallback)
             return sl_fail(err, SL_ENOTSUP, "backend %s cannot compute op %s",
                            dev->backend->name,

@@ -34,8 +34,9 @@ void optim_defaults(struct optim *o, enum optim_kind kind)
     };
 }
 
-static enum sl_err in_range(const struct optim *o, const char *name, double x,
-                            double low, double below, struct sl_error *err)
+static enum sl_err optim_check_range(const struct optim *o, const char *name,
+                                     double x, double low, double below,
+                                     struct sl_error *err)
 {
     if (x >= low && x < below)
         return SL_OK;
@@ -64,7 +65,8 @@ enum sl_err optim_check(const struct optim *o, struct sl_error *err)
         return sl_fail(err, SL_EINVAL, "optimizer of unknown kind %d",
                        (int)o->kind);
     for (size_t i = 0; i < SL_COUNT(field) && rc == SL_OK; i++)
-        rc = in_range(o, field[i].name, field[i].x, 0, field[i].below, err);
+        rc = optim_check_range(o, field[i].name, field[i].x, 0, field[i].below,
+                               err);
     return rc;
 }
 
@@ -130,7 +132,7 @@ float optim_slot_init(const struct optim *o, unsigned slot)
 // ---- One update -----------------------------------------------------------
 
 // The loops of this host. Pure, and cheap beside an update: nothing to keep.
-static const struct optim_loops *loops(void)
+static const struct optim_loops *optim_host_loops(void)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512f") &&
@@ -195,7 +197,7 @@ void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
 
 static optim_loop loop_of(const struct optim *o)
 {
-    const struct optim_loops *l = loops();
+    const struct optim_loops *l = optim_host_loops();
 
     switch (o->kind) {
     case OPTIM_SGD:

@@ -31,7 +31,7 @@ typedef float f32_anywhere __attribute__((aligned(1), may_alias));
     for (size_t i = 0; i < n; i++)
 
 // NaN passes through: both comparisons are false.
-static inline float clipped(float g, float clip)
+static inline float optim_clipped(float g, float clip)
 {
     float low = g < -clip ? -clip : g;
 
@@ -42,7 +42,7 @@ static void sgd(const struct optim_call *c)
 {
     EACH(c)
     {
-        w[i] = w[i] - w[i] * decay - lr * clipped(grad[i], clip);
+        w[i] = w[i] - w[i] * decay - lr * optim_clipped(grad[i], clip);
     }
 }
 
@@ -53,7 +53,7 @@ static void sgd_momentum(const struct optim_call *c)
 
     EACH(c)
     {
-        m[i] = mu * m[i] - lr * clipped(grad[i], clip);
+        m[i] = mu * m[i] - lr * optim_clipped(grad[i], clip);
         w[i] = w[i] - w[i] * decay + far * m[i];
     }
 }
@@ -65,7 +65,7 @@ static void sgd_nesterov(const struct optim_call *c)
 
     EACH(c)
     {
-        float step = lr * clipped(grad[i], clip);
+        float step = lr * optim_clipped(grad[i], clip);
 
         m[i] = mu * m[i] - step;
         w[i] = w[i] - w[i] * decay + far * (mu * m[i] - step);
@@ -79,7 +79,7 @@ static void adam(const struct optim_call *c)
 
     EACH(c)
     {
-        float g = clipped(grad[i], clip);
+        float g = optim_clipped(grad[i], clip);
 
         m[i] += (g - m[i]) * a;
         v[i] += (g * g - v[i]) * b;
@@ -95,7 +95,7 @@ static void adam_amsgrad(const struct optim_call *c)
 
     EACH(c)
     {
-        float g = clipped(grad[i], clip);
+        float g = optim_clipped(grad[i], clip);
 
         m[i] += (g - m[i]) * a;
         v[i] += (g * g - v[i]) * b;
@@ -111,7 +111,7 @@ static void adagrad(const struct optim_call *c)
 
     EACH(c)
     {
-        float g = clipped(grad[i], clip);
+        float g = optim_clipped(grad[i], clip);
 
         s[i] += g * g;
         w[i] = w[i] - w[i] * decay - lr * g / (sqrtf(s[i] + epsilon) + outer);
@@ -126,7 +126,7 @@ static void rmsprop(const struct optim_call *c)
 
     EACH(c)
     {
-        float g = clipped(grad[i], clip);
+        float g = optim_clipped(grad[i], clip);
 
         v[i] = rho * v[i] + rest * (g * g);
         w[i] = w[i] - w[i] * decay - lr * g / (sqrtf(v[i] + epsilon) + outer);
@@ -141,7 +141,7 @@ static void rmsprop_momentum(const struct optim_call *c)
 
     EACH(c)
     {
-        float g = clipped(grad[i], clip);
+        float g = optim_clipped(grad[i], clip);
 
         v[i] = rho * v[i] + rest * (g * g);
         m[i] = mu * m[i] + lr * g / (sqrtf(v[i] + epsilon) + outer);
@@ -159,7 +159,7 @@ static void rmsprop_centered(const struct optim_call *c)
 
     EACH(c)
     {
-        float g = clipped(grad[i], clip);
+        float g = optim_clipped(grad[i], clip);
 
         v[i] = rho * v[i] + rest * (g * g);
         mean[i] = rho * mean[i] + rest * g;
@@ -177,7 +177,7 @@ static void rmsprop_both(const struct optim_call *c)
 
     EACH(c)
     {
-        float g = clipped(grad[i], clip);
+        float g = optim_clipped(grad[i], clip);
 
         v[i] = rho * v[i] + rest * (g * g);
         mean[i] = rho * mean[i] + rest * g;

@@ -55,7 +55,8 @@ static void fill_info(struct sluice_closure *c)
 }
 
 // What is kept of its ranges; the job is there, and what `info` says of it.
-static enum sl_err prepare(struct sluice_closure *c, struct sl_error *err)
+static enum sl_err closure_prepare(struct sluice_closure *c,
+                                   struct sl_error *err)
 {
     const struct job_ring *ring = c->job->ring;
     enum sl_err rc;
@@ -100,7 +101,8 @@ static struct sluice_closure *closure_new(struct sluice *s)
     return c;
 }
 
-static enum sl_err take_job(struct sluice_closure *c, struct sl_error *err)
+static enum sl_err closure_take_job(struct sluice_closure *c,
+                                    struct sl_error *err)
 {
     if (c->lease->kind != LEASE_TRAIN)
         return sl_fail(err, SL_ENOTSUP, "a lease that is not for training");
@@ -121,9 +123,9 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
     }
     c->lease = l;
     s->open = c;
-    rc = take_job(c, &why);
+    rc = closure_take_job(c, &why);
     if (rc == SL_OK)
-        rc = prepare(c, &why);
+        rc = closure_prepare(c, &why);
     if (rc != SL_OK) {
         task_fail(l, rc, &why);
         closure_free(c);
@@ -151,7 +153,7 @@ enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
         return SL_OK;
     }
     c->job = s->ring->job;
-    rc = prepare(c, err);
+    rc = closure_prepare(c, err);
     if (rc != SL_OK) {
         closure_free(c);
         ring_stop(s, "out of memory", NULL, false);
@@ -305,7 +307,7 @@ static enum sync_result open_sync(struct sluice_closure *c)
 
 // One move towards the next step: asks, or takes the one behind; *found says
 // that there is one, or that all is counted.
-static enum sync_result advance(struct sluice_closure *c, bool *found)
+static enum sync_result closure_advance(struct sluice_closure *c, bool *found)
 {
     struct sync *s = c->job->sync;
     enum sync_result result = SYNC_OK;
@@ -343,7 +345,7 @@ static enum sync_result wait_fresh(struct sluice_closure *c)
 }
 
 // By range the vectors are empty then.
-static enum sync_result wait_all(struct sluice_closure *c)
+static enum sync_result closure_wait_all(struct sluice_closure *c)
 {
     struct sync *s = c->job->sync;
     enum sync_result result =
@@ -406,12 +408,12 @@ static enum sync_result find_step(struct sluice_closure *c)
             again(c);
         else if (result != SYNC_OK)
             return result;
-        result = advance(c, &found);
+        result = closure_advance(c, &found);
         if (result != SYNC_OK || !found)
             continue;
         if (c->at == CLOSURE_DONE)
             return SYNC_OK;
-        result = wait_all(c);
+        result = closure_wait_all(c);
         if (result == SYNC_OK)
             return SYNC_OK;
     }
@@ -445,7 +447,7 @@ enum sl_err sluice_begin(struct sluice_closure *c, struct sluice_step *out,
 }
 
 // A gradient that is not finite is counted, or is the job's end.
-static enum sync_result not_finite(struct sluice_closure *c)
+static enum sync_result closure_count_nonfinite(struct sluice_closure *c)
 {
     struct kept_job *j = c->job;
 
@@ -503,8 +505,8 @@ static void tell_absent(struct sluice_closure *c, uint32_t range,
             clear_piece(c, piece[i].first, piece[i].elements);
 }
 
-static enum sync_result leave(struct sluice_closure *c, uint32_t range,
-                              bool skip)
+static enum sync_result closure_send_range(struct sluice_closure *c,
+                                           uint32_t range, bool skip)
 {
     struct sync *s = c->job->sync;
     const struct overlap_range *r = &s->ranges[range];
@@ -519,7 +521,7 @@ static enum sync_result leave(struct sluice_closure *c, uint32_t range,
     if (!skip && !step.none &&
         !grad_finite(s->grads + r->first, (size_t)r->count)) {
         if (!c->skipped)
-            result = not_finite(c);
+            result = closure_count_nonfinite(c);
         skip = true;
     }
     c->sent[range] = true;
@@ -539,14 +541,14 @@ static enum sl_err check_inside(struct sluice_closure *c, struct sl_error *err)
 }
 
 // A range that is whole; SL_OK also where the step counts for nothing by now.
-static enum sl_err range_ready(struct sluice_closure *c, uint32_t range,
-                               struct sl_error *err)
+static enum sl_err closure_range_ready(struct sluice_closure *c, uint32_t range,
+                                       struct sl_error *err)
 {
     enum sync_result result;
 
     if (c->slot)
         return slot_ready(c, range, err);
-    result = leave(c, range, false);
+    result = closure_send_range(c, range, false);
     if (result == SYNC_AGAIN)
         again(c);
     else if (result != SYNC_OK)
@@ -600,7 +602,7 @@ enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
             break;
         c->covered[i] += end - from;
         if (!c->whole && !c->sent[i] && c->covered[i] >= r->count)
-            rc = range_ready(c, i, err);
+            rc = closure_range_ready(c, i, err);
     }
     return rc;
 }
@@ -617,8 +619,8 @@ enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
 }
 
 // A push has space for so many pieces of a shard, and none of it has left.
-static enum sl_err check_absent(const struct sluice_closure *c, uint32_t i,
-                                struct sl_error *err)
+static enum sl_err closure_check_absent(const struct sluice_closure *c,
+                                        uint32_t i, struct sl_error *err)
 {
     const struct layout *l = &record_of(c)->layout;
     const struct layout_variable *v = &l->variables[i];
@@ -645,7 +647,7 @@ static enum sl_err set_absent(struct sluice_closure *c, uint32_t i,
                               struct sl_error *err)
 {
     const struct layout_variable *v = &record_of(c)->layout.variables[i];
-    enum sl_err rc = c->absent[i] ? SL_OK : check_absent(c, i, err);
+    enum sl_err rc = c->absent[i] ? SL_OK : closure_check_absent(c, i, err);
 
     if (rc != SL_OK || c->absent[i])
         return rc;
@@ -671,8 +673,8 @@ enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
     return rc;
 }
 
-static void note(struct sluice_closure *c, const struct sluice_result *r,
-                 bool skip)
+static void closure_record_result(struct sluice_closure *c,
+                                  const struct sluice_result *r, bool skip)
 {
     c->tally.any = true;
     c->tally.step = c->step;
@@ -685,7 +687,7 @@ static void note(struct sluice_closure *c, const struct sluice_result *r,
 }
 
 // Clipping by a norm sees all of it; and then all shards skip, or none does.
-static enum sync_result clip(struct sluice_closure *c, bool *skip)
+static enum sync_result closure_clip(struct sluice_closure *c, bool *skip)
 {
     struct kept_job *j = c->job;
 
@@ -693,7 +695,7 @@ static enum sync_result clip(struct sluice_closure *c, bool *skip)
         return SYNC_OK;
     if (!grad_finite(j->grads, (size_t)j->model->elements)) {
         *skip = true;
-        return not_finite(c);
+        return closure_count_nonfinite(c);
     }
     grad_clipnorm(j->grads, j->model, j->optimizer.clipnorm);
     grad_global_clipnorm(j->grads, j->model, j->optimizer.global_clipnorm);
@@ -709,10 +711,10 @@ static enum sl_err send_rest(struct sluice_closure *c,
     bool skip = r->skip;
 
     if (!c->again)
-        result = clip(c, &skip);
+        result = closure_clip(c, &skip);
     for (uint32_t i = c->ranges_count; i-- > 0 && !c->again;) {
         if (result == SYNC_OK && !c->sent[i])
-            result = leave(c, i, skip);
+            result = closure_send_range(c, i, skip);
         if (result == SYNC_AGAIN)
             again(c);
         else if (result != SYNC_OK)
@@ -720,7 +722,7 @@ static enum sl_err send_rest(struct sluice_closure *c,
     }
     c->inside = false;
     if (!c->again)
-        note(c, r, skip);
+        closure_record_result(c, r, skip);
     return SL_OK;
 }
 

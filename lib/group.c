@@ -61,8 +61,8 @@ static void tell_next(struct slot_told *told, const struct record *r,
         positions(r, &next, batch, &told->next_first, &told->next_count);
 }
 
-static void offer(struct group_member *g, const struct hybrid_step *s,
-                  uint32_t batch)
+static void group_offer_batch(struct group_member *g,
+                              const struct hybrid_step *s, uint32_t batch)
 {
     const struct record *r = g->base.job->record;
     struct slot_told told = {.key = {s->head.closure, s->head.step},
@@ -76,8 +76,9 @@ static void offer(struct group_member *g, const struct hybrid_step *s,
 }
 
 // A range of a micro-batch is whole; that of the last one leaves.
-static enum sl_err add(struct group_member *g, struct hybrid_step *s,
-                       uint32_t batch, uint32_t range, struct sl_error *err)
+static enum sl_err group_add_range(struct group_member *g,
+                                   struct hybrid_step *s, uint32_t batch,
+                                   uint32_t range, struct sl_error *err)
 {
     const struct overlap_range *at = &s->sync->ranges[range];
     bool begins = batch == s->from, ends = batch + 1 == s->end;
@@ -95,8 +96,9 @@ static enum sl_err add(struct group_member *g, struct hybrid_step *s,
     return ends ? hybrid_whole(s, range, err) : SL_OK;
 }
 
-static enum sl_err note(struct group_member *g, struct hybrid_step *s,
-                        uint32_t batch, struct sl_error *err)
+static enum sl_err group_add_result(struct group_member *g,
+                                    struct hybrid_step *s, uint32_t batch,
+                                    struct sl_error *err)
 {
     const struct record *r = g->base.job->record;
     const Sluice__V1__TrainSpec *train = r->open->spec->train;
@@ -131,29 +133,30 @@ static enum sl_err cancelled(struct hybrid_step *s, struct sl_error *err)
 
 // Until the program has done with one. Ranges are taken in the order of all
 // sums; the program may have them whole in another.
-static enum sl_err compute(struct group_member *g, struct hybrid_step *s,
-                           uint32_t batch, struct sl_error *err)
+static enum sl_err group_compute_batch(struct group_member *g,
+                                       struct hybrid_step *s, uint32_t batch,
+                                       struct sl_error *err)
 {
-    struct slot *slot = &g->base.slot;
+    struct lib_slot *slot = &g->base.slot;
     uint32_t left = slot->ranges, range;
     enum slot_state at = SLOT_TAKEN;
     enum sl_err rc = SL_OK;
 
-    offer(g, s, batch);
+    group_offer_batch(g, s, batch);
     while (rc == SL_OK && left > 0) {
         at = slot_next(slot, left - 1, &range);
         if (at != SLOT_TAKEN)
             break;
-        rc = add(g, s, batch, --left, err);
+        rc = group_add_range(g, s, batch, --left, err);
     }
     if (at == SLOT_TAKEN) // it failed; the program computes on
         at = slot_next(slot, SLOT_ALL, &range);
     if (at == SLOT_NONE)
         return rc == SL_OK ? cancelled(s, err) : rc;
     if (rc == SL_OK)
-        rc = note(g, s, batch, err);
+        rc = group_add_result(g, s, batch, err);
     while (rc == SL_OK && left > 0)
-        rc = add(g, s, batch, --left, err);
+        rc = group_add_range(g, s, batch, --left, err);
     slot_put(slot);
     return rc;
 }
@@ -169,8 +172,9 @@ static enum sl_err make_sum(struct group_member *g, struct sl_error *err)
                : sl_fail(err, SL_ENOMEM, "no memory for a step's sum");
 }
 
-static enum sl_err share(struct contributor *c, struct hybrid_step *s,
-                         struct sl_error *err)
+static enum sl_err group_compute_share(struct contributor *c,
+                                       struct hybrid_step *s,
+                                       struct sl_error *err)
 {
     struct group_member *g = member_of(c);
     enum sl_err rc = hybrid_fresh(s, s->sync->ranges_count - 1, err);
@@ -179,14 +183,15 @@ static enum sl_err share(struct contributor *c, struct hybrid_step *s,
     if (rc == SL_OK && s->end - s->from > 1)
         rc = make_sum(g, err);
     for (uint32_t i = s->from; rc == SL_OK && i < s->end; i++)
-        rc = compute(g, s, i, err);
+        rc = group_compute_batch(g, s, i, err);
     if (g->skips)
         s->sums.right_sum = GROUP_SKIPPED;
     return rc;
 }
 
-static enum sl_err step(struct contributor *c, struct hybrid_step *s,
-                        struct sl_error *err)
+static enum sl_err group_compute_step(struct contributor *c,
+                                      struct hybrid_step *s,
+                                      struct sl_error *err)
 {
     struct group_member *g = member_of(c);
     enum sl_err rc;
@@ -198,14 +203,14 @@ static enum sl_err step(struct contributor *c, struct hybrid_step *s,
     return rc;
 }
 
-static enum sl_err place(struct contributor *c, struct sl_error *err)
+static enum sl_err group_mark_fresh(struct contributor *c, struct sl_error *err)
 {
     (void)err;
     slot_stale(&member_of(c)->base.slot, false);
     return SL_OK;
 }
 
-static void hurry(struct contributor *c)
+static void group_mark_stale(struct contributor *c)
 {
     slot_stale(&member_of(c)->base.slot, true);
 }
@@ -214,7 +219,7 @@ static void hurry(struct contributor *c)
 
 // Takes the first training lease of this job off the queue; NULL: there is
 // none.
-static struct lease *take_inner(struct lib_ring *g)
+static struct lease *group_take_inner(struct lib_ring *g)
 {
     struct sluice *s = g->slot.session;
     struct lease *found = NULL;
@@ -235,12 +240,12 @@ static struct lease *take_inner(struct lib_ring *g)
 }
 
 // A ring lease lasts as long as its job: what waits behind it runs within it.
-static void between(struct contributor *c)
+static void group_run_inner(struct contributor *c)
 {
     struct lib_ring *g = &member_of(c)->base;
     struct lease *outer = g->slot.lease, *l;
 
-    while ((l = take_inner(g)) != NULL) {
+    while ((l = group_take_inner(g)) != NULL) {
         atomic_store(&l->running, true);
         l->gate.pulse.outer = &outer->gate.pulse;
         slot_within(&g->slot, &l->gate);
@@ -259,19 +264,19 @@ static void between(struct contributor *c)
 // ---- the lease
 
 static const struct contributor_ops ops = {
-    .place = place,
-    .between = between,
-    .hurry = hurry,
-    .share = share,
-    .step = step,
+    .place = group_mark_fresh,
+    .between = group_run_inner,
+    .hurry = group_mark_stale,
+    .share = group_compute_share,
+    .step = group_compute_step,
 };
 
-static void run(struct lib_ring *g, struct lease *l)
+static void group_member_run(struct lib_ring *g, struct lease *l)
 {
     hybrid_member_run(&g->base, g->job->hybrid, g->job->sync, l);
 }
 
-static void release(struct lib_ring *g)
+static void group_member_release(struct lib_ring *g)
 {
     sl_free(((struct group_member *)g)->sum);
 }
@@ -283,7 +288,7 @@ struct lib_ring *group_member_new(void)
     if (g == NULL)
         return NULL;
     g->base.base.ops = &ops;
-    g->base.run = run;
-    g->base.release = release;
+    g->base.run = group_member_run;
+    g->base.release = group_member_release;
     return &g->base;
 }

@@ -25,14 +25,15 @@ struct lead {
 };
 
 // The step before was counted, as shard 0 said: now it may be reported.
-static void account(struct lead *t)
+static void lead_report_progress(struct lead *t)
 {
     tally_add(&t->tally, t->sync, &t->m);
     lease_set_progress(t->lease, &t->m);
 }
 
 // A gradient that is not finite is counted, or is the job's end.
-static enum sync_result not_finite(struct lead *t, const struct hybrid_step *s)
+static enum sync_result lead_count_nonfinite(struct lead *t,
+                                             const struct hybrid_step *s)
 {
     struct kept_job *j = t->job;
 
@@ -51,8 +52,9 @@ static enum sync_result not_finite(struct lead *t, const struct hybrid_step *s)
 
 // The sum becomes the mean over the step's samples, finite and clipped; or the
 // step is to be skipped.
-static enum sync_result average(struct lead *t, const struct hybrid_step *s,
-                                uint64_t samples, bool *skip)
+static enum sync_result lead_average_sum(struct lead *t,
+                                         const struct hybrid_step *s,
+                                         uint64_t samples, bool *skip)
 {
     struct kept_job *j = t->job;
     size_t n = (size_t)j->model->elements;
@@ -63,7 +65,7 @@ static enum sync_result average(struct lead *t, const struct hybrid_step *s,
         return SYNC_OK;
     if (!grad_finite(j->grads, n)) {
         *skip = true;
-        return not_finite(t, s);
+        return lead_count_nonfinite(t, s);
     }
     for (size_t i = 0; i < n; i++)
         j->grads[i] /= whole;
@@ -84,7 +86,8 @@ static bool *absent_of(const struct hybrid *h)
     return absent;
 }
 
-static enum sync_result push(struct lead *t, const struct hybrid_step *s)
+static enum sync_result lead_push_mean(struct lead *t,
+                                       const struct hybrid_step *s)
 {
     struct sync_step step = {.step = s->head.step, .digest = s->sums.digest};
     enum sync_result result;
@@ -97,7 +100,7 @@ static enum sync_result push(struct lead *t, const struct hybrid_step *s)
     }
     schedule_step_range(&t->job->record->schedule, s->head.closure,
                         s->head.step, &first, &step.samples);
-    result = average(t, s, step.samples, &skip);
+    result = lead_average_sum(t, s, step.samples, &skip);
     t->tally.any = true;
     t->tally.step = step.step;
     t->tally.samples = step.samples;
@@ -116,7 +119,7 @@ static enum sync_result push(struct lead *t, const struct hybrid_step *s)
     return result;
 }
 
-static enum sync_result one_step(struct lead *t, uint32_t step)
+static enum sync_result lead_compute_step(struct lead *t, uint32_t step)
 {
     struct hybrid *h = t->job->hybrid;
     struct hybrid_step s = {
@@ -133,14 +136,14 @@ static enum sync_result one_step(struct lead *t, uint32_t step)
         result = t->sync->ops->wait(t->sync, i, &t->err);
     if (result != SYNC_OK)
         return result;
-    account(t);
+    lead_report_progress(t);
     atomic_store(&t->lease->gate.pulse.step, step);
     result = hybrid_lead(&s, &t->err);
-    return result == SYNC_OK ? push(t, &s) : result;
+    return result == SYNC_OK ? lead_push_mean(t, &s) : result;
 }
 
 // From where the shards say to the end, or to the first thing that goes wrong.
-static enum sync_result some_steps(struct lead *t, bool *done)
+static enum sync_result lead_run_steps(struct lead *t, bool *done)
 {
     const struct sync_ops *ops = t->sync->ops;
     struct gate *gate = &t->lease->gate;
@@ -155,7 +158,7 @@ static enum sync_result some_steps(struct lead *t, bool *done)
     }
     while (result == SYNC_OK && step < t->lease->steps &&
            !atomic_load(&gate->draining)) {
-        result = one_step(t, step);
+        result = lead_compute_step(t, step);
         step = ops->next(t->sync, step);
     }
     return result == SYNC_OK ? ops->settle(t->sync, &t->err) : result;
@@ -178,8 +181,8 @@ void group_lead(struct lib_ring *g, struct lease *l)
     bool done = false;
 
     while (!done && (result == SYNC_OK || result == SYNC_AGAIN)) {
-        result = some_steps(&t, &done);
-        account(&t);
+        result = lead_run_steps(&t, &done);
+        lead_report_progress(&t);
     }
     if (result == SYNC_STOPPED && t.parted)
         task_hand_back(l, "its group is over");

@@ -99,7 +99,7 @@ struct sluice {
     struct rpc_channel *channel;
     struct attendee *attend;
     struct peers *peers;
-    struct member *member;
+    struct worker_member *member;
 
     // The user's thread's.
     struct list jobs; // of struct kept_job, the one used last in front

@@ -11,29 +11,29 @@
 
 #define JOBS_KEPT 8 // per session, so many vectors at most
 
-struct map_wish {
+struct job_map_wish {
     struct sluice *session;
     uint64_t job, have;
 };
 
-static void on_want_map(void *arg)
+static void jobs_on_want_map(void *arg)
 {
-    struct map_wish *w = arg;
+    struct job_map_wish *w = arg;
 
-    member_want_map(w->session->member, w->job, w->have);
+    worker_member_want_map(w->session->member, w->job, w->have);
     sl_free(w);
 }
 
 // Without memory the wish is dropped: it comes again.
-static void want_map(void *arg, uint64_t job, uint64_t have)
+static void jobs_want_map(void *arg, uint64_t job, uint64_t have)
 {
-    struct map_wish *w = sl_malloc(sizeof(*w));
+    struct job_map_wish *w = sl_malloc(sizeof(*w));
     struct sluice *s = arg;
 
     if (w == NULL)
         return;
-    *w = (struct map_wish){s, job, have};
-    if (loop_post(s->loop, on_want_map, w) != SL_OK)
+    *w = (struct job_map_wish){s, job, have};
+    if (loop_post(s->loop, jobs_on_want_map, w) != SL_OK)
         sl_free(w);
 }
 
@@ -64,7 +64,7 @@ static void job_drop(struct kept_job *j)
     sl_free(j);
 }
 
-static enum sl_err read_spec(struct kept_job *j, struct sl_error *err)
+static enum sl_err jobs_read_spec(struct kept_job *j, struct sl_error *err)
 {
     const Sluice__V1__JobSpec *spec = j->record->open->spec;
     enum sl_err rc = model_make(&j->model, spec->model, err);
@@ -81,7 +81,7 @@ static enum sl_err read_spec(struct kept_job *j, struct sl_error *err)
 }
 
 // Address space alone.
-static enum sl_err make_spaces(struct kept_job *j, struct sl_error *err)
+static enum sl_err jobs_make_spaces(struct kept_job *j, struct sl_error *err)
 {
     size_t bytes = (size_t)j->record->layout.elements * sizeof(float);
     bool narrow = spec_wire(j->record->open->spec) != WIRE_F32;
@@ -98,7 +98,7 @@ static enum sl_err make_spaces(struct kept_job *j, struct sl_error *err)
     return SL_OK;
 }
 
-static enum sl_err make_vectors(struct kept_job *j, struct sl_error *err)
+static enum sl_err jobs_make_vectors(struct kept_job *j, struct sl_error *err)
 {
     size_t bytes = (size_t)j->record->layout.elements * sizeof(float);
 
@@ -113,8 +113,8 @@ static enum sl_err make_vectors(struct kept_job *j, struct sl_error *err)
     return SL_OK;
 }
 
-static enum sl_err make_sync(struct sluice *s, struct kept_job *j,
-                             struct sl_error *err)
+static enum sl_err jobs_make_sync(struct sluice *s, struct kept_job *j,
+                                  struct sl_error *err)
 {
     struct sync_ps_options o = record_sync(j->record);
     enum sl_err rc;
@@ -125,7 +125,7 @@ static enum sl_err make_sync(struct sluice *s, struct kept_job *j,
     o.narrow = j->narrow;
     o.peers = s->peers;
     o.clock = sl_clock_real();
-    o.want_map = want_map;
+    o.want_map = jobs_want_map;
     o.patient = session_patient;
     o.arg = s;
     rc = sync_ps_new(&j->sync, &o, err);
@@ -135,7 +135,7 @@ static enum sl_err make_sync(struct sluice *s, struct kept_job *j,
 }
 
 // A rank's: its state outlives what JobOpen said before.
-static enum sl_err make_ring(struct kept_job *j, struct sl_error *err)
+static enum sl_err jobs_make_ring(struct kept_job *j, struct sl_error *err)
 {
     const Sluice__V1__JobOpen *open = j->record->open;
     struct job_ring *ring = NULL;
@@ -153,8 +153,8 @@ static enum sl_err make_ring(struct kept_job *j, struct sl_error *err)
     return job_ring_sum(ring, j->model->elements, err);
 }
 
-static enum sl_err make_group(struct sluice *s, struct kept_job *j,
-                              struct sl_error *err)
+static enum sl_err jobs_make_group(struct sluice *s, struct kept_job *j,
+                                   struct sl_error *err)
 {
     uint32_t n = j->model->variables_count;
 
@@ -165,13 +165,13 @@ static enum sl_err make_group(struct sluice *s, struct kept_job *j,
     j->hybrid->variables = j->hybrid->present == NULL ? 0 : n;
     if (j->hybrid->present == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
-    return make_sync(s, j, err);
+    return jobs_make_sync(s, j, err);
 }
 
 // A coordinator that has come back opens the job anew: the vectors stay where
 // they are.
-static enum sl_err renew(struct sluice *s, struct kept_job *j,
-                         struct record *record, struct sl_error *err)
+static enum sl_err jobs_renew(struct sluice *s, struct kept_job *j,
+                              struct record *record, struct sl_error *err)
 {
     const Sluice__V1__JobSpec *spec = record->open->spec;
     enum sl_err rc;
@@ -181,17 +181,18 @@ static enum sl_err renew(struct sluice *s, struct kept_job *j,
     j->model = NULL;
     record_unref(j->record);
     j->record = record_ref(record);
-    rc = read_spec(j, err);
+    rc = jobs_read_spec(j, err);
     if (rc == SL_OK && j->params == NULL)
-        rc = s->by_range ? make_spaces(j, err) : make_vectors(j, err);
+        rc = s->by_range ? jobs_make_spaces(j, err) : jobs_make_vectors(j, err);
     if (rc != SL_OK)
         return rc;
     if (spec_hybrid(spec))
-        return make_group(s, j, err);
-    return spec_allreduce(spec) ? make_ring(j, err) : make_sync(s, j, err);
+        return jobs_make_group(s, j, err);
+    return spec_allreduce(spec) ? jobs_make_ring(j, err)
+                                : jobs_make_sync(s, j, err);
 }
 
-static struct kept_job *find(struct sluice *s, uint64_t id)
+static struct kept_job *jobs_find_kept(struct sluice *s, uint64_t id)
 {
     list_for(n, &s->jobs)
     {
@@ -219,7 +220,7 @@ static void drop_surplus(struct sluice *s)
 enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
                       struct sl_error *err)
 {
-    struct kept_job *j = find(s, l->job);
+    struct kept_job *j = jobs_find_kept(s, l->job);
     enum sl_err rc = SL_OK;
 
     if (j != NULL) {
@@ -233,7 +234,7 @@ enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
     list_push_front(&s->jobs, &j->node);
     drop_surplus(s);
     if (j->record != l->record || (j->sync == NULL && j->ring == NULL))
-        rc = renew(s, j, l->record, err);
+        rc = jobs_renew(s, j, l->record, err);
     if (rc != SL_OK) {
         list_remove(&j->node);
         job_drop(j);
@@ -245,7 +246,7 @@ enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
 
 void jobs_forget(struct sluice *s, uint64_t id)
 {
-    struct kept_job *j = find(s, id);
+    struct kept_job *j = jobs_find_kept(s, id);
 
     if (j == NULL)
         return;

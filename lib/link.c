@@ -8,7 +8,7 @@
 #include "lib/inner.h"
 #include "proto/access.h"
 
-static void *run_loop(void *arg)
+static void *link_run_loop(void *arg)
 {
     loop_run(((struct link *)arg)->loop);
     return NULL;
@@ -39,7 +39,7 @@ enum sl_err link_open(struct link *l, const struct link_options *o,
 
 enum sl_err link_start(struct link *l, struct sl_error *err)
 {
-    if (pthread_create(&l->thread, NULL, run_loop, l) != 0)
+    if (pthread_create(&l->thread, NULL, link_run_loop, l) != 0)
         return sl_fail(err, SL_ENOMEM, "cannot start a thread");
     pthread_setname_np(l->thread, "sluice-tasks");
     l->started = true;
@@ -66,29 +66,30 @@ void link_release(struct link *l)
     l->loop = NULL;
 }
 
-static void on_loop(void *arg)
+static void line_deliver(void *arg)
 {
-    struct line *l = arg;
+    struct link_line *l = arg;
 
     l->busy = false;
     if (!l->link->over) // else what was posted only runs out
         l->answered(l->arg, l->rc, &l->err, l->reply);
 }
 
-static void on_done(void *arg, enum sl_err code, const struct sl_error *err,
-                    const struct sl_slices *bytes)
+static void line_on_done(void *arg, enum sl_err code,
+                         const struct sl_error *err,
+                         const struct sl_slices *bytes)
 {
-    struct line *l = arg;
+    struct link_line *l = arg;
 
     l->rc = code;
     if (code == SL_OK)
         l->rc = l->decode(&l->reply, &l->arena, bytes, &l->err);
     else
         l->err = *err;
-    loop_post_task(l->link->loop, &l->task, on_loop, l);
+    loop_post_task(l->link->loop, &l->task, line_deliver, l);
 }
 
-void line_call(struct line *l, const ProtobufCMessage *request,
+void line_call(struct link_line *l, const ProtobufCMessage *request,
                uint32_t deadline_ms)
 {
     const struct rpc_call_options options = {.deadline_ms = deadline_ms,
@@ -102,22 +103,22 @@ void line_call(struct line *l, const ProtobufCMessage *request,
     if (wire_msg(&msg, request) != SL_OK) {
         l->rc = sl_fail(&l->err, SL_ENOMEM, "no memory for a call");
         rpc_msg_drop(&msg);
-        loop_post_task(l->link->loop, &l->task, on_loop, l);
+        loop_post_task(l->link->loop, &l->task, line_deliver, l);
         return;
     }
     if (l->rc != SL_OK) // the coordinator may be back
         rpc_channel_hurry(l->link->channel);
-    rpc_call_start(l->link->channel, l->method, &msg, &options, on_done, l,
+    rpc_call_start(l->link->channel, l->method, &msg, &options, line_on_done, l,
                    &l->ticket);
 }
 
-void line_cancel(struct line *l)
+void line_cancel(struct link_line *l)
 {
     if (l->busy)
         rpc_cancel(l->link->channel, l->ticket);
 }
 
-void line_release(struct line *l)
+void line_release(struct link_line *l)
 {
     wire_arena_release(&l->arena);
     l->reply = NULL;

@@ -42,7 +42,7 @@ enum sl_err link_start(struct link *l, struct sl_error *err);
 void link_stop(struct link *l);
 void link_release(struct link *l);
 
-struct line {
+struct link_line {
     struct link *link;
     const char *method;
     enum sl_err (*decode)(ProtobufCMessage **out, struct wire_arena *arena,
@@ -62,11 +62,11 @@ struct line {
 
 // Calls the line's method, with a deadline in ms; `answered` gets the reply on
 // the loop. The line must not be busy.
-void line_call(struct line *l, const ProtobufCMessage *request,
+void line_call(struct link_line *l, const ProtobufCMessage *request,
                uint32_t deadline_ms);
 // Cancels the call under way: it ends soon.
-void line_cancel(struct line *l);
-void line_release(struct line *l);
+void line_cancel(struct link_line *l);
+void line_release(struct link_line *l);
 
 // Copies the caller's options `said` to `all`, the struct as this library knows
 // it; both begin with their size. Options that an older caller lacks stay 0.

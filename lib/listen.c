@@ -8,12 +8,13 @@
 #include "lib/inner.h"
 #include "proto/access.h"
 
-static bool send_up(void *arg, const Sluice__V1__AttendUp *up)
+static bool listen_send_up(void *arg, const Sluice__V1__AttendUp *up)
 {
     return attendee_send(((struct sluice *)arg)->attend, up);
 }
 
-static enum sl_err keep(char **out, const char *said, struct sl_error *err)
+static enum sl_err listen_copy_text(char **out, const char *said,
+                                    struct sl_error *err)
 {
     if (said == NULL)
         return SL_OK;
@@ -25,18 +26,18 @@ static enum sl_err keep_tls(struct sluice *s, const struct rpc_tls *said,
                             struct sl_error *err)
 {
     char *file[3] = {NULL, NULL, NULL};
-    enum sl_err rc = keep(&file[0], said->ca_file, err);
+    enum sl_err rc = listen_copy_text(&file[0], said->ca_file, err);
 
     if (rc == SL_OK)
-        rc = keep(&file[1], said->cert_file, err);
+        rc = listen_copy_text(&file[1], said->cert_file, err);
     if (rc == SL_OK)
-        rc = keep(&file[2], said->key_file, err);
+        rc = listen_copy_text(&file[2], said->key_file, err);
     s->tls = (struct rpc_tls){
         .ca_file = file[0], .cert_file = file[1], .key_file = file[2]};
     return rc;
 }
 
-static enum sl_err make_store(struct sluice *s, struct sl_error *err)
+static enum sl_err listen_make_store(struct sluice *s, struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -60,14 +61,14 @@ enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
     if (rc == SL_OK)
         rc = keep_tls(s, &tls, err);
     if (rc == SL_OK)
-        rc = keep(&s->listen, o->listen != NULL ? o->listen : "127.0.0.1:0",
-                  err);
+        rc = listen_copy_text(
+            &s->listen, o->listen != NULL ? o->listen : "127.0.0.1:0", err);
     if (rc == SL_OK)
-        rc = keep(&s->advertise, o->advertise, err);
+        rc = listen_copy_text(&s->advertise, o->advertise, err);
     if (rc == SL_OK)
-        rc = keep(&s->store, o->store, err);
+        rc = listen_copy_text(&s->store, o->store, err);
     if (rc == SL_OK)
-        rc = make_store(s, err);
+        rc = listen_make_store(s, err);
     if (rc == SL_OK && ranks_host(s->host, o->no_shm) != SL_OK)
         rc = sl_fail(err, SL_ESTATE, "no name for this host");
     if (rc == SL_OK && ranks_new(&s->ranks) != SL_OK)
@@ -75,7 +76,8 @@ enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
     return rc;
 }
 
-static enum sl_err bind(struct sluice *s, int *port, struct sl_error *err)
+static enum sl_err listen_bind(struct sluice *s, int *port,
+                               struct sl_error *err)
 {
     const struct rpc_server_options access = {.allow = access_allow,
                                               .shared = access_shared};
@@ -97,7 +99,7 @@ enum sl_err listen_start(struct sluice *s, struct sl_error *err)
 
     if (s->rpc != NULL)
         return SL_OK;
-    rc = bind(s, &port, err);
+    rc = listen_bind(s, &port, err);
     if (rc == SL_OK)
         rc = ranks_address(&address, s->listen, s->advertise, port, err);
     if (rc == SL_OK && snprintf(s->address, sizeof(s->address), "%s",
@@ -137,7 +139,7 @@ const struct ring_env *listen_env(struct sluice *s)
 {
     s->env = (struct ring_env){.loop = s->loop,
                                .clock = sl_clock_real(),
-                               .send = send_up,
+                               .send = listen_send_up,
                                .arg = s,
                                .address = s->address,
                                .host = s->host,

@@ -17,7 +17,7 @@ static struct sync *sync_of(const struct sluice_closure *c)
     return c->job->sync;
 }
 
-static uint64_t bytes_of(const struct sluice_closure *c, uint32_t shard)
+static uint64_t range_bytes(const struct sluice_closure *c, uint32_t shard)
 {
     return c->ranges[shard].count * sizeof(float);
 }
@@ -48,17 +48,17 @@ static void drop_params(struct sluice_closure *c, uint32_t shard)
     struct sync *s = sync_of(c);
 
     s->ops->drop(s, shard);
-    space_drop(s->params + c->ranges[shard].first, bytes_of(c, shard));
+    space_drop(s->params + c->ranges[shard].first, range_bytes(c, shard));
 }
 
 static void drop_grads(struct sluice_closure *c, uint32_t shard)
 {
     const struct overlap_range *r = &c->ranges[shard];
 
-    space_drop(c->job->grads + r->first, bytes_of(c, shard));
+    space_drop(c->job->grads + r->first, range_bytes(c, shard));
     if (c->job->narrow != NULL)
         space_drop((uint16_t *)c->job->narrow + r->first,
-                   bytes_of(c, shard) / 2);
+                   range_bytes(c, shard) / 2);
 }
 
 void range_begin(struct sluice_closure *c)
@@ -83,7 +83,7 @@ enum sync_result range_sent(struct sluice_closure *c, uint32_t shard)
     enum sync_result result = SYNC_OK;
 
     c->by_range.sent[c->by_range.tail++] = shard;
-    c->by_range.bytes += bytes_of(c, shard);
+    c->by_range.bytes += range_bytes(c, shard);
     while (c->by_range.bytes > ROOM_BYTES &&
            c->by_range.tail - c->by_range.head > ROOM_SHARDS) {
         uint32_t first = c->by_range.sent[c->by_range.head++];
@@ -91,7 +91,7 @@ enum sync_result range_sent(struct sluice_closure *c, uint32_t shard)
         result = s->ops->rest(s, first, &c->err);
         if (result != SYNC_OK)
             break;
-        c->by_range.bytes -= bytes_of(c, first);
+        c->by_range.bytes -= range_bytes(c, first);
         drop_grads(c, first);
     }
     return result;
@@ -99,8 +99,8 @@ enum sync_result range_sent(struct sluice_closure *c, uint32_t shard)
 
 // ---- what the program calls
 
-static enum sl_err check(struct sluice_closure *c, uint64_t first,
-                         uint64_t count, struct sl_error *err)
+static enum sl_err range_check(struct sluice_closure *c, uint64_t first,
+                               uint64_t count, struct sl_error *err)
 {
     if (!c->session->by_range)
         return sl_fail(err, SL_ESTATE,
@@ -113,17 +113,17 @@ static enum sl_err check(struct sluice_closure *c, uint64_t first,
 static uint32_t window(const struct sluice_closure *c, uint32_t from,
                        uint64_t end)
 {
-    uint64_t bytes = bytes_of(c, from);
+    uint64_t bytes = range_bytes(c, from);
     uint32_t i = from + 1;
 
     while (i < c->ranges_count && c->ranges[i].first < end &&
-           bytes + bytes_of(c, i) <= ROOM_BYTES)
-        bytes += bytes_of(c, i++);
+           bytes + range_bytes(c, i) <= ROOM_BYTES)
+        bytes += range_bytes(c, i++);
     return i;
 }
 
-static void copy_out(const struct sluice_closure *c, uint32_t shard,
-                     uint64_t first, uint64_t end, float *to)
+static void range_copy_out(const struct sluice_closure *c, uint32_t shard,
+                           uint64_t first, uint64_t end, float *to)
 {
     const struct overlap_range *r = &c->ranges[shard];
     uint64_t from = first > r->first ? first : r->first;
@@ -134,7 +134,8 @@ static void copy_out(const struct sluice_closure *c, uint32_t shard,
 }
 
 // The shard that the pull ends within is wanted next, most probably.
-static void keep(struct sluice_closure *c, uint32_t shard, uint64_t end)
+static void range_keep_or_drop(struct sluice_closure *c, uint32_t shard,
+                               uint64_t end)
 {
     const struct overlap_range *r = &c->ranges[shard];
 
@@ -144,8 +145,9 @@ static void keep(struct sluice_closure *c, uint32_t shard, uint64_t end)
         drop_params(c, shard);
 }
 
-static enum sync_result pull(struct sluice_closure *c, uint64_t first,
-                             uint64_t end, float *to)
+static enum sync_result range_pull_shards(struct sluice_closure *c,
+                                          uint64_t first, uint64_t end,
+                                          float *to)
 {
     struct sync *s = sync_of(c);
     uint32_t next, kept = c->by_range.kept;
@@ -162,8 +164,8 @@ static enum sync_result pull(struct sluice_closure *c, uint64_t first,
         if (result != SYNC_OK)
             return result;
         for (; i < next; i++) {
-            copy_out(c, i, first, end, to);
-            keep(c, i, end);
+            range_copy_out(c, i, first, end, to);
+            range_keep_or_drop(c, i, end);
         }
     }
     return SYNC_OK;
@@ -172,12 +174,12 @@ static enum sync_result pull(struct sluice_closure *c, uint64_t first,
 enum sl_err sluice_pull(struct sluice_closure *c, uint64_t first,
                         uint64_t count, float *to, struct sl_error *err)
 {
-    enum sl_err rc = check(c, first, count, err);
+    enum sl_err rc = range_check(c, first, count, err);
     enum sync_result result;
 
     if (rc != SL_OK || count == 0)
         return rc;
-    result = pull(c, first, first + count, to);
+    result = range_pull_shards(c, first, first + count, to);
     return result == SYNC_OK ? SL_OK : closure_lose(c, result, err);
 }
 
@@ -185,7 +187,7 @@ enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
                         uint64_t count, const float *gradient,
                         struct sl_error *err)
 {
-    enum sl_err rc = check(c, first, count, err);
+    enum sl_err rc = range_check(c, first, count, err);
     uint64_t end = first + count;
 
     // A shard at a time, so that no more than the room is filled.

@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 #include "worker/lease/task.h"
 
-static void *run(void *arg)
+static void *ring_run_lease(void *arg)
 {
     struct lib_ring *g = arg;
 
@@ -43,7 +43,7 @@ enum sl_err ring_start(struct sluice *s, struct lease *l, struct kept_job *j,
     g->base.nonfinite = &j->nonfinite;
     g->job = j;
     if (slot_init(&g->slot, s, l, ranges, j->model->variables_count) != SL_OK ||
-        pthread_create(&g->thread, NULL, run, g) != 0) {
+        pthread_create(&g->thread, NULL, ring_run_lease, g) != 0) {
         ring_free(g);
         return sl_fail(err, SL_ENOMEM, "no memory for a rank's thread");
     }
@@ -53,7 +53,7 @@ enum sl_err ring_start(struct sluice *s, struct lease *l, struct kept_job *j,
 }
 
 // The lease goes back as its outcome says.
-static void end(struct sluice *s)
+static void ring_end_lease(struct sluice *s)
 {
     struct lib_ring *g = s->ring;
 
@@ -79,7 +79,7 @@ void ring_stop(struct sluice *s, const char *why, const struct sl_error *failed,
     } else if (l->outcome.kind == OUTCOME_HAND_BACK) {
         task_hand_back(l, why);
     }
-    end(s);
+    ring_end_lease(s);
 }
 
 bool ring_reap(struct sluice *s, enum sl_err *rc, struct sl_error *err)
@@ -98,6 +98,6 @@ bool ring_reap(struct sluice *s, enum sl_err *rc, struct sl_error *err)
     if (o->kind == OUTCOME_FAILED)
         *rc = sl_fail(err, o->err.code, "job %" PRIu64 ": %s",
                       g->slot.lease->job, o->err.text);
-    end(s);
+    ring_end_lease(s);
     return true;
 }

@@ -18,7 +18,7 @@
 
 struct lib_ring {
     struct contributor base; // first
-    struct slot slot;
+    struct lib_slot slot;
     struct kept_job *job;
     pthread_t thread;
     // run: runs lease `l` from its begin to its outcome, on the ring's thread.

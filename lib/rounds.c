@@ -11,7 +11,7 @@
 #include "worker/lease/task_ring.h"
 
 // All of it the ring's thread's.
-struct rounds {
+struct lib_rounds {
     struct lib_ring base;
     struct round_key *keys; // of the round's slots, and the one behind; owned
     uint32_t keys_count, keys_capacity;
@@ -20,22 +20,24 @@ struct rounds {
     uint32_t computed;
 };
 
-static struct rounds *rounds_of(struct contributor *c)
+static struct lib_rounds *rounds_of_contributor(struct contributor *c)
 {
-    return (struct rounds *)c;
+    return (struct lib_rounds *)c;
 }
 
-static enum sl_err place(struct contributor *c, struct sl_error *err)
+static enum sl_err rounds_take_state(struct contributor *c,
+                                     struct sl_error *err)
 {
-    slot_stale(&rounds_of(c)->base.slot, false);
+    slot_stale(&rounds_of_contributor(c)->base.slot, false);
     return rank_values(&c->ring->rank, c->ring->fresh, err);
 }
 
-static enum sl_err choose(struct contributor *c,
-                          const struct round_key *const rounds[2],
-                          const uint32_t counts[2], struct sl_error *err)
+static enum sl_err rounds_set_keys(struct contributor *c,
+                                   const struct round_key *const rounds[2],
+                                   const uint32_t counts[2],
+                                   struct sl_error *err)
 {
-    struct rounds *g = rounds_of(c);
+    struct lib_rounds *g = rounds_of_contributor(c);
     uint32_t count = counts[0] + (counts[1] > 0);
     struct round_key *more;
 
@@ -57,7 +59,8 @@ static enum sl_err choose(struct contributor *c,
     return SL_OK;
 }
 
-static void offer(struct rounds *g, const struct ring_round *r, uint32_t slot)
+static void rounds_offer_slot(struct lib_rounds *g, const struct ring_round *r,
+                              uint32_t slot)
 {
     const struct schedule *s = &r->lease->record->schedule;
     const struct wire_tag tag = g->base.base.ring->rank.tag;
@@ -80,8 +83,8 @@ static void offer(struct rounds *g, const struct ring_round *r, uint32_t slot)
     slot_offer(&g->base.slot, &told);
 }
 
-static enum sl_err add(struct rounds *g, struct ring_round *r, uint32_t b,
-                       struct sl_error *err)
+static enum sl_err rounds_add_bucket(struct lib_rounds *g, struct ring_round *r,
+                                     uint32_t b, struct sl_error *err)
 {
     const struct job_ring *ring = g->base.base.ring;
     const struct overlap_range *range = &ring->buckets[b];
@@ -92,7 +95,7 @@ static enum sl_err add(struct rounds *g, struct ring_round *r, uint32_t b,
 }
 
 // The rest of a slot that the program has ended.
-static enum sl_err add_rest(struct rounds *g, struct ring_round *r,
+static enum sl_err add_rest(struct lib_rounds *g, struct ring_round *r,
                             struct sl_error *err)
 {
     const struct sluice_result *result = &g->base.slot.shared.result;
@@ -109,20 +112,21 @@ static enum sl_err add_rest(struct rounds *g, struct ring_round *r,
     }
     for (uint32_t b = g->base.slot.ranges; rc == SL_OK && b-- > 0;) {
         if (!r->bad && !slot_said(&g->base.slot, b))
-            rc = add(g, r, b, err);
+            rc = rounds_add_bucket(g, r, b, err);
     }
     return rc;
 }
 
-static enum sl_err compute(struct contributor *c, struct ring_round *r,
-                           uint32_t slot, struct sl_error *err)
+static enum sl_err rounds_compute_slot(struct contributor *c,
+                                       struct ring_round *r, uint32_t slot,
+                                       struct sl_error *err)
 {
-    struct rounds *g = rounds_of(c);
+    struct lib_rounds *g = rounds_of_contributor(c);
     enum slot_state at;
     enum sl_err rc = SL_OK;
     uint32_t b;
 
-    offer(g, r, slot);
+    rounds_offer_slot(g, r, slot);
     for (;;) {
         at = slot_next(&g->base.slot, SLOT_ANY, &b);
         if (at == SLOT_NONE)
@@ -130,7 +134,7 @@ static enum sl_err compute(struct contributor *c, struct ring_round *r,
                            "the program has not computed it");
         if (at == SLOT_DONE || rc != SL_OK)
             break;
-        rc = add(g, r, b, err);
+        rc = rounds_add_bucket(g, r, b, err);
     }
     if (rc == SL_OK)
         rc = add_rest(g, r, err);
@@ -138,55 +142,56 @@ static enum sl_err compute(struct contributor *c, struct ring_round *r,
     return rc;
 }
 
-static bool scaled(struct contributor *c, struct ring_round *r, bool finite)
+static bool rounds_was_skipped(struct contributor *c, struct ring_round *r,
+                               bool finite)
 {
     (void)r;
-    return !finite && rounds_of(c)->skips;
+    return !finite && rounds_of_contributor(c)->skips;
 }
 
 // Counts gradients of a round that the state does not have as computed for
 // nothing.
-static void leave(struct contributor *c)
+static void rounds_count_lost(struct contributor *c)
 {
-    struct rounds *g = rounds_of(c);
+    struct lib_rounds *g = rounds_of_contributor(c);
 
     if (g->computed > 0 && c->ring->rank.tag.sequence == g->round)
         slot_lost(&g->base.slot, g->computed);
     g->computed = 0;
 }
 
-static void hurry(struct contributor *c)
+static void rounds_mark_stale(struct contributor *c)
 {
-    slot_stale(&rounds_of(c)->base.slot, true);
+    slot_stale(&rounds_of_contributor(c)->base.slot, true);
 }
 
 static const struct contributor_ops ops = {
-    .place = place,
-    .choose = choose,
-    .compute = compute,
-    .scaled = scaled,
-    .leave = leave,
-    .hurry = hurry,
+    .place = rounds_take_state,
+    .choose = rounds_set_keys,
+    .compute = rounds_compute_slot,
+    .scaled = rounds_was_skipped,
+    .leave = rounds_count_lost,
+    .hurry = rounds_mark_stale,
 };
 
-static void run(struct lib_ring *g, struct lease *l)
+static void rounds_run(struct lib_ring *g, struct lease *l)
 {
     task_ring_run(&g->base, l);
 }
 
-static void release(struct lib_ring *g)
+static void rounds_free_keys(struct lib_ring *g)
 {
-    sl_free(((struct rounds *)g)->keys);
+    sl_free(((struct lib_rounds *)g)->keys);
 }
 
 struct lib_ring *rounds_new(void)
 {
-    struct rounds *g = sl_calloc(1, sizeof(*g));
+    struct lib_rounds *g = sl_calloc(1, sizeof(*g));
 
     if (g == NULL)
         return NULL;
     g->base.base.ops = &ops;
-    g->base.run = run;
-    g->base.release = release;
+    g->base.run = rounds_run;
+    g->base.release = rounds_free_keys;
     return &g->base;
 }

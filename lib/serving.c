@@ -29,7 +29,7 @@
 #define GOODBYE_MS 2000
 #define ERROR_BYTES 4096
 
-struct held { // a task from its lease until its end is sent
+struct held_task { // a task from its lease until its end is sent
     struct list_node node;
     uint64_t id;
     uint32_t attempt;
@@ -55,7 +55,7 @@ struct sluice_serving {
     uint64_t process;
 
     // The loop's.
-    struct line work;
+    struct link_line work;
     struct loop_timer *again, *renew;
     bool late;      // a call failed: nothing is started before the timer
     bool renew_due; // leases are to be renewed
@@ -79,25 +79,25 @@ struct sluice_serving {
     } shared;
 };
 
-static void lock(struct sluice_serving *s)
+static void serving_lock(struct sluice_serving *s)
 {
     pthread_mutex_lock(&s->shared.lock);
 }
 
-static void unlock(struct sluice_serving *s)
+static void serving_unlock(struct sluice_serving *s)
 {
     pthread_mutex_unlock(&s->shared.lock);
 }
 
 // ---- a call, on the loop
 
-struct call { // what its message points into
+struct work_call { // what its message points into
     Sluice__V1__TaskWork m;
     Sluice__V1__TaskResult result[WIRE_TASKS_MAX], *results[WIRE_TASKS_MAX];
     uint64_t held[WIRE_TASKS_MAX];
 };
 
-static void add_results(struct sluice_serving *s, struct call *c)
+static void add_results(struct sluice_serving *s, struct work_call *c)
 {
     size_t bytes = 0;
 
@@ -122,12 +122,12 @@ static void add_results(struct sluice_serving *s, struct call *c)
     c->m.ended = c->results;
 }
 
-static void add_held(struct sluice_serving *s, struct call *c)
+static void add_held(struct sluice_serving *s, struct work_call *c)
 {
     list_for(n, &s->shared.held)
     {
         if (c->m.n_held < WIRE_TASKS_MAX)
-            c->held[c->m.n_held++] = list_entry(n, struct held, node)->id;
+            c->held[c->m.n_held++] = list_entry(n, struct held_task, node)->id;
     }
     // Tasks with results that do not fit into this call are still held.
     list_for(n, &s->shared.results)
@@ -140,7 +140,7 @@ static void add_held(struct sluice_serving *s, struct call *c)
     c->m.held = c->held;
 }
 
-static uint32_t more_locked(const struct sluice_serving *s)
+static uint32_t serving_room_locked(const struct sluice_serving *s)
 {
     uint64_t want = s->shared.each_us == UINT64_MAX
                         ? 1
@@ -152,7 +152,7 @@ static uint32_t more_locked(const struct sluice_serving *s)
 }
 
 // Whether there is something to say; then *c says it.
-static bool fill_locked(struct sluice_serving *s, struct call *c)
+static bool fill_locked(struct sluice_serving *s, struct work_call *c)
 {
     bool idle = list_empty(&s->shared.held);
 
@@ -169,7 +169,7 @@ static bool fill_locked(struct sluice_serving *s, struct call *c)
     if (s->shared.draining)
         c->m.leave = idle;
     else
-        c->m.take = more_locked(s);
+        c->m.take = serving_room_locked(s);
     if (idle && c->m.n_ended == 0)
         c->m.wait_ms = WAIT_MS;
     s->leaving = c->m.leave;
@@ -177,9 +177,9 @@ static bool fill_locked(struct sluice_serving *s, struct call *c)
     return true;
 }
 
-static void pump(struct sluice_serving *s)
+static void serving_pump(struct sluice_serving *s)
 {
-    struct call *c;
+    struct work_call *c;
 
     if (s->work.busy || s->late || s->left)
         return;
@@ -189,20 +189,20 @@ static void pump(struct sluice_serving *s)
         loop_timer_start(s->again, LINK_AGAIN_MS, 0);
         return;
     }
-    lock(s); // packed under it
+    serving_lock(s); // packed under it
     if (s->shared.broken == SL_OK && fill_locked(s, c)) {
         s->renew_due = false;
         line_call(&s->work, &c->m.base, CALL_MS + c->m.wait_ms);
         loop_timer_start(s->renew, s->lease_ms / 3, 0);
     }
-    unlock(s);
+    serving_unlock(s);
     sl_free(c);
 }
 
 // ---- its answer, on the loop
 
 // Frees the results in the call if it arrived, else has them sent again.
-static void settle_locked(struct sluice_serving *s, bool arrived)
+static void serving_ack_results_locked(struct sluice_serving *s, bool arrived)
 {
     list_for_safe(n, &s->shared.results)
     {
@@ -217,11 +217,11 @@ static void settle_locked(struct sluice_serving *s, bool arrived)
     }
 }
 
-static void drop_locked(struct sluice_serving *s, uint64_t id)
+static void serving_drop_locked(struct sluice_serving *s, uint64_t id)
 {
     list_for_safe(n, &s->shared.held)
     {
-        struct held *h = list_entry(n, struct held, node);
+        struct held_task *h = list_entry(n, struct held_task, node);
 
         if (h->id != id)
             continue;
@@ -237,10 +237,11 @@ static void drop_locked(struct sluice_serving *s, uint64_t id)
 
 // Adds a task that the coordinator gave. Without memory it is left out: as it
 // is not reported as held, the coordinator gives it to another worker.
-static void add_locked(struct sluice_serving *s, const Sluice__V1__TaskGiven *g)
+static void serving_add_locked(struct sluice_serving *s,
+                               const Sluice__V1__TaskGiven *g)
 {
     size_t text = strlen(g->name) + 1;
-    struct held *h = sl_malloc(sizeof(*h) + g->body.len + text);
+    struct held_task *h = sl_malloc(sizeof(*h) + g->body.len + text);
 
     if (h == NULL)
         return;
@@ -260,7 +261,7 @@ static void forget_waiting_locked(struct sluice_serving *s)
 {
     list_for_safe(n, &s->shared.held)
     {
-        struct held *h = list_entry(n, struct held, node);
+        struct held_task *h = list_entry(n, struct held_task, node);
 
         if (!h->begun) {
             list_remove(n);
@@ -270,22 +271,22 @@ static void forget_waiting_locked(struct sluice_serving *s)
     s->shared.waiting = 0;
 }
 
-static void take_answer(struct sluice_serving *s,
-                        const Sluice__V1__TaskWorkReply *m)
+static void serving_apply_reply(struct sluice_serving *s,
+                                const Sluice__V1__TaskWorkReply *m)
 {
-    lock(s);
-    settle_locked(s, true);
+    serving_lock(s);
+    serving_ack_results_locked(s, true);
     for (size_t i = 0; i < m->n_gone; i++)
-        drop_locked(s, m->gone[i]);
+        serving_drop_locked(s, m->gone[i]);
     for (size_t i = 0; i < m->n_tasks; i++)
-        add_locked(s, m->tasks[i]);
+        serving_add_locked(s, m->tasks[i]);
     if (s->shared.draining)
         forget_waiting_locked(s);
     if (s->leaving && list_empty(&s->shared.results) &&
         list_empty(&s->shared.held))
         s->left = s->shared.gone = true;
     pthread_cond_broadcast(&s->shared.changed);
-    unlock(s);
+    serving_unlock(s);
 }
 
 static void on_worked(void *arg, enum sl_err rc, const struct sl_error *err,
@@ -300,12 +301,12 @@ static void on_worked(void *arg, enum sl_err rc, const struct sl_error *err,
 
         if (m->lease_ms >= 10)
             s->lease_ms = m->lease_ms;
-        take_answer(s, m);
-        pump(s);
+        serving_apply_reply(s, m);
+        serving_pump(s);
         return;
     }
-    lock(s);
-    settle_locked(s, false);
+    serving_lock(s);
+    serving_ack_results_locked(s, false);
     if (!link_may_retry(rc)) {
         s->shared.broken = rc;
         s->shared.why = *err;
@@ -315,19 +316,19 @@ static void on_worked(void *arg, enum sl_err rc, const struct sl_error *err,
     }
     // Cancelled by ourselves, to leave: no reason to wait.
     s->late = again && !(rc == SL_ECANCELED && s->shared.draining);
-    unlock(s);
+    serving_unlock(s);
     if (s->late)
         loop_timer_start(s->again, LINK_AGAIN_MS, 0);
     else
-        pump(s);
+        serving_pump(s);
 }
 
-static void on_again(void *arg)
+static void serving_on_retry(void *arg)
 {
     struct sluice_serving *s = arg;
 
     s->late = false;
-    pump(s);
+    serving_pump(s);
 }
 
 static void on_renew(void *arg)
@@ -336,24 +337,24 @@ static void on_renew(void *arg)
 
     s->renew_due = true;
     loop_timer_start(s->renew, s->lease_ms / 3, 0);
-    pump(s);
+    serving_pump(s);
 }
 
-static void on_kick(void *arg)
+static void serving_on_kick(void *arg)
 {
     struct sluice_serving *s = arg;
     bool leave;
 
-    lock(s);
+    serving_lock(s);
     s->shared.kicked = false;
     leave = s->shared.draining;
     if (leave)
         forget_waiting_locked(s);
-    unlock(s);
+    serving_unlock(s);
     if (leave && s->parked)
         line_cancel(&s->work);            // for tasks that we do not want
     s->renew_due = s->renew_due || leave; // so they go back at once
-    pump(s);
+    serving_pump(s);
 }
 
 static void kick_locked(struct sluice_serving *s)
@@ -361,16 +362,16 @@ static void kick_locked(struct sluice_serving *s)
     if (s->shared.kicked)
         return;
     s->shared.kicked = true;
-    loop_post_task(s->link.loop, &s->shared.kick, on_kick, s);
+    loop_post_task(s->link.loop, &s->shared.kick, serving_on_kick, s);
 }
 
 // ---- the user's
 
-static struct held *first_waiting(struct sluice_serving *s)
+static struct held_task *first_waiting(struct sluice_serving *s)
 {
     list_for(n, &s->shared.held)
     {
-        struct held *h = list_entry(n, struct held, node);
+        struct held_task *h = list_entry(n, struct held_task, node);
 
         if (!h->begun)
             return h;
@@ -378,7 +379,8 @@ static struct held *first_waiting(struct sluice_serving *s)
     return NULL;
 }
 
-static enum sl_err stopped(struct sluice_serving *s, struct sl_error *err)
+static enum sl_err serving_check_running(struct sluice_serving *s,
+                                         struct sl_error *err)
 {
     if (s->shared.broken != SL_OK) {
         if (err != NULL)
@@ -392,11 +394,12 @@ enum sl_err sluice_serving_take(struct sluice_serving *s, int64_t wait_ms,
                                 struct sluice_task *out, struct sl_error *err)
 {
     struct deadline until = deadline_in_ms(wait_ms < 0 ? 0 : (uint64_t)wait_ms);
-    struct held *h = NULL;
+    struct held_task *h = NULL;
     enum sl_err rc;
 
-    lock(s);
-    while ((rc = stopped(s, err)) == SL_OK && (h = first_waiting(s)) == NULL) {
+    serving_lock(s);
+    while ((rc = serving_check_running(s, err)) == SL_OK &&
+           (h = first_waiting(s)) == NULL) {
         if (wait_ms < 0)
             pthread_cond_wait(&s->shared.changed, &s->shared.lock);
         else if (!deadline_wait(&until, &s->shared.changed, &s->shared.lock)) {
@@ -411,15 +414,15 @@ enum sl_err sluice_serving_take(struct sluice_serving *s, int64_t wait_ms,
         *out =
             (struct sluice_task){h->id, h->attempt, h->name, h->body, h->bytes};
     }
-    unlock(s);
+    serving_unlock(s);
     return rc;
 }
 
-static struct held *find_begun(struct sluice_serving *s, uint64_t id)
+static struct held_task *find_begun(struct sluice_serving *s, uint64_t id)
 {
     list_for(n, &s->shared.held)
     {
-        struct held *h = list_entry(n, struct held, node);
+        struct held_task *h = list_entry(n, struct held_task, node);
 
         if (h->id == id)
             return h->begun ? h : NULL;
@@ -467,7 +470,7 @@ enum sl_err sluice_serving_end(struct sluice_serving *s, uint64_t id,
 {
     struct sl_error large = SL_ERROR_INIT;
     struct done *d;
-    struct held *h;
+    struct held_task *h;
     enum sl_err rc = SL_OK;
 
     if (error == NULL && bytes > SLUICE_TASK_BYTES) {
@@ -482,7 +485,7 @@ enum sl_err sluice_serving_end(struct sluice_serving *s, uint64_t id,
     d = done_new(id, result, bytes, error);
     if (d == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory for a result");
-    lock(s);
+    serving_lock(s);
     h = find_begun(s, id);
     if (h != NULL) {
         list_remove(&h->node);
@@ -493,7 +496,7 @@ enum sl_err sluice_serving_end(struct sluice_serving *s, uint64_t id,
         d = NULL;
     }
     kick_locked(s);
-    unlock(s);
+    serving_unlock(s);
     sl_free(d);
     sl_free(h);
     return h != NULL ? rc
@@ -503,11 +506,11 @@ enum sl_err sluice_serving_end(struct sluice_serving *s, uint64_t id,
 
 void sluice_serving_drain(struct sluice_serving *s)
 {
-    lock(s);
+    serving_lock(s);
     s->shared.draining = true;
     pthread_cond_broadcast(&s->shared.changed);
     kick_locked(s);
-    unlock(s);
+    serving_unlock(s);
 }
 
 // ---- life
@@ -538,9 +541,9 @@ static enum sl_err copy_handlers(struct sluice_serving *s,
     return SL_OK;
 }
 
-static enum sl_err begin(struct sluice_serving *s,
-                         const struct sluice_serving_options *o,
-                         struct sl_error *err)
+static enum sl_err serving_start(struct sluice_serving *s,
+                                 const struct sluice_serving_options *o,
+                                 struct sl_error *err)
 {
     const struct link_options link = {o->coordinator, o->tls_ca, o->tls_cert,
                                       o->tls_key};
@@ -560,7 +563,7 @@ static enum sl_err begin(struct sluice_serving *s,
     s->process |= 1; // not 0
     rc = link_open(&s->link, &link, err);
     if (rc == SL_OK)
-        rc = loop_timer_new(&s->again, s->link.loop, on_again, s);
+        rc = loop_timer_new(&s->again, s->link.loop, serving_on_retry, s);
     if (rc == SL_OK)
         rc = loop_timer_new(&s->renew, s->link.loop, on_renew, s);
     if (rc != SL_OK)
@@ -569,7 +572,7 @@ static enum sl_err begin(struct sluice_serving *s,
     return link_start(&s->link, err);
 }
 
-static void free_all(struct sluice_serving *s)
+static void serving_free(struct sluice_serving *s)
 {
     struct list_node *n;
 
@@ -579,7 +582,7 @@ static void free_all(struct sluice_serving *s)
     link_release(&s->link);
     line_release(&s->work);
     while ((n = list_pop_front(&s->shared.held)) != NULL)
-        sl_free(list_entry(n, struct held, node));
+        sl_free(list_entry(n, struct held_task, node));
     while ((n = list_pop_front(&s->shared.results)) != NULL)
         sl_free(list_entry(n, struct done, node));
     for (size_t i = 0; i < s->handlers_count; i++)
@@ -611,14 +614,14 @@ enum sl_err sluice_serving_open(struct sluice_serving **out,
     list_init(&s->shared.results);
     pthread_mutex_init(&s->shared.lock, NULL);
     pthread_cond_init(&s->shared.changed, NULL);
-    s->work = (struct line){.link = &s->link,
-                            .method = WIRE_TASK_WORK,
-                            .decode = decode_task_work_reply,
-                            .answered = on_worked,
-                            .arg = s};
-    rc = begin(s, &all, err);
+    s->work = (struct link_line){.link = &s->link,
+                                 .method = WIRE_TASK_WORK,
+                                 .decode = decode_task_work_reply,
+                                 .answered = on_worked,
+                                 .arg = s};
+    rc = serving_start(s, &all, err);
     if (rc != SL_OK) {
-        free_all(s);
+        serving_free(s);
         return rc;
     }
     *out = s;
@@ -632,10 +635,10 @@ void sluice_serving_close(struct sluice_serving *s)
     if (s == NULL)
         return;
     sluice_serving_drain(s);
-    lock(s);
+    serving_lock(s);
     while (!s->shared.gone &&
            deadline_wait(&until, &s->shared.changed, &s->shared.lock))
         ;
-    unlock(s);
-    free_all(s);
+    serving_unlock(s);
+    serving_free(s);
 }

@@ -73,7 +73,7 @@ void sluice_set_log(void (*line)(void *arg, const char *text, size_t len),
 
 // ---- the runner: leases come on the loop's thread
 
-static void submit(void *arg, struct lease *l)
+static void session_enqueue(void *arg, struct lease *l)
 {
     struct sluice *s = arg;
 
@@ -83,7 +83,7 @@ static void submit(void *arg, struct lease *l)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
-static void forget(void *arg, uint64_t job)
+static void session_forget_job(void *arg, uint64_t job)
 {
     struct sluice *s = arg;
     uint64_t *more;
@@ -104,23 +104,23 @@ static void forget(void *arg, uint64_t job)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
-static const char *device(void *arg)
+static const char *session_device(void *arg)
 {
     return ((struct sluice *)arg)->device;
 }
 
-static void on_done(void *arg)
+static void session_on_done(void *arg)
 {
     struct lease *l = arg;
     struct sluice *s = l->done_arg;
 
-    member_done(s->member, l);
+    worker_member_done(s->member, l);
 }
 
 void session_done(struct sluice *s, struct lease *l)
 {
     l->done_arg = s;
-    loop_post_task(s->loop, &l->done, on_done, l);
+    loop_post_task(s->loop, &l->done, session_on_done, l);
 }
 
 // ---- the stream, on the loop's thread
@@ -134,22 +134,22 @@ static void set_attached(struct sluice *s, bool attached, const char *why)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
-static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
+static bool session_on_welcome(void *arg, const Sluice__V1__Welcome *m)
 {
-    return member_welcome(((struct sluice *)arg)->member, m);
+    return worker_member_welcome(((struct sluice *)arg)->member, m);
 }
 
-static void on_attached(void *arg)
+static void session_on_attached(void *arg)
 {
     set_attached(arg, true, "");
 }
 
-static void on_unattached(void *arg, const char *why)
+static void session_on_unattached(void *arg, const char *why)
 {
     set_attached(arg, false, why);
 }
 
-static void go(struct sluice *s)
+static void session_set_gone(struct sluice *s)
 {
     pthread_mutex_lock(&s->shared.lock);
     s->shared.gone = true;
@@ -180,42 +180,42 @@ bool session_patient(void *session)
     return patient && (s->waiting == NULL || s->waiting(s->waiting_arg));
 }
 
-static void on_lost(void *arg)
+static void session_on_lost(void *arg)
 {
     struct sluice *s = arg;
 
-    member_lost(s->member);
-    if (is_draining(s) && member_leases(s->member) == 0)
-        go(s);
+    worker_member_lost(s->member);
+    if (is_draining(s) && worker_member_leases(s->member) == 0)
+        session_set_gone(s);
 }
 
-static void on_down(void *arg, const Sluice__V1__AttendDown *m)
+static void session_on_down(void *arg, const Sluice__V1__AttendDown *m)
 {
-    member_down(((struct sluice *)arg)->member, m);
+    worker_member_down(((struct sluice *)arg)->member, m);
 }
 
-static void on_beat(void *arg)
+static void session_on_beat(void *arg)
 {
-    member_beat(((struct sluice *)arg)->member);
+    worker_member_beat(((struct sluice *)arg)->member);
 }
 
-static void on_renewed(void *arg)
+static void session_on_renewed(void *arg)
 {
-    member_renewed(((struct sluice *)arg)->member);
+    worker_member_renewed(((struct sluice *)arg)->member);
 }
 
 // Nothing is leased any more: what was said last goes out before the end.
-static void on_drained(void *arg)
+static void session_on_drained(void *arg)
 {
     struct sluice *s = arg;
 
     if (!attendee_close(s->attend))
-        go(s);
+        session_set_gone(s);
 }
 
 // ---- start
 
-static void *run_loop(void *arg)
+static void *session_run_loop(void *arg)
 {
     loop_run(((struct sluice *)arg)->loop);
     return NULL;
@@ -269,8 +269,9 @@ enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,
     return SL_OK;
 }
 
-static enum sl_err start_rpc(struct sluice *s, const struct sluice_options *o,
-                             struct sl_error *err)
+static enum sl_err session_start_rpc(struct sluice *s,
+                                     const struct sluice_options *o,
+                                     struct sl_error *err)
 {
     struct rpc_io_options io = {.threads = o->io_threads};
     const struct rpc_tls *with = s->tls.ca_file != NULL ? &s->tls : NULL;
@@ -287,19 +288,19 @@ static enum sl_err start_rpc(struct sluice *s, const struct sluice_options *o,
     return rc;
 }
 
-static enum sl_err start_member(struct sluice *s, struct sl_error *err)
+static enum sl_err session_start_member(struct sluice *s, struct sl_error *err)
 {
-    struct member_setup member = {.loop = s->loop,
-                                  .clock = sl_clock_real(),
-                                  .drained = on_drained,
-                                  .grace_ms = GRACE_MS,
-                                  .ring = listen_env(s),
-                                  .arg = s};
-    struct member_runner runner = {.submit = submit,
-                                   .forget = forget,
-                                   .device = device,
-                                   .arg = s,
-                                   .away = ""};
+    struct worker_member_setup member = {.loop = s->loop,
+                                         .clock = sl_clock_real(),
+                                         .drained = session_on_drained,
+                                         .grace_ms = GRACE_MS,
+                                         .ring = listen_env(s),
+                                         .arg = s};
+    struct worker_member_runner runner = {.submit = session_enqueue,
+                                          .forget = session_forget_job,
+                                          .device = session_device,
+                                          .arg = s,
+                                          .away = ""};
     struct attendee_setup attend = {.loop = s->loop,
                                     .clock = sl_clock_real(),
                                     .channel = s->channel,
@@ -311,31 +312,31 @@ static enum sl_err start_member(struct sluice *s, struct sl_error *err)
                                     .groups = !s->by_range,
                                     .no_store = s->store == NULL,
                                     .only_job = s->job,
-                                    .welcome = on_welcome,
-                                    .attached = on_attached,
-                                    .unattached = on_unattached,
-                                    .lost = on_lost,
-                                    .down = on_down,
-                                    .beat = on_beat,
-                                    .renewed = on_renewed,
+                                    .welcome = session_on_welcome,
+                                    .attached = session_on_attached,
+                                    .unattached = session_on_unattached,
+                                    .lost = session_on_lost,
+                                    .down = session_on_down,
+                                    .beat = session_on_beat,
+                                    .renewed = session_on_renewed,
                                     .arg = s};
-    enum sl_err rc = member_new(&s->member, &member);
+    enum sl_err rc = worker_member_new(&s->member, &member);
 
     if (rc != SL_OK)
         return sl_fail(err, rc, "no memory");
     rc = attendee_new(&s->attend, &attend, err);
     if (rc == SL_OK)
-        member_start(s->member, s->attend, &runner);
+        worker_member_start(s->member, s->attend, &runner);
     return rc;
 }
 
 // In the worker's order; the loop does not run.
-static void stop_parts(struct sluice *s)
+static void session_free(struct sluice *s)
 {
     if (s->attend != NULL)
         attendee_stop(s->attend);
     if (s->member != NULL)
-        member_abandon(s->member);
+        worker_member_abandon(s->member);
     if (s->loop != NULL)
         loop_turn(s->loop); // what was given back last, while there are all
     jobs_free(s);
@@ -344,7 +345,7 @@ static void stop_parts(struct sluice *s)
     attendee_free(s->attend);
     peers_free(s->peers);
     rpc_io_free(s->io);
-    member_free(s->member);
+    worker_member_free(s->member);
     loop_free(s->loop);
     listen_release(s);
     sl_free(s->shared.ended);
@@ -356,8 +357,9 @@ static void stop_parts(struct sluice *s)
     sl_free(s);
 }
 
-static enum sl_err start(struct sluice *s, const struct sluice_options *o,
-                         struct sl_error *err)
+static enum sl_err session_start(struct sluice *s,
+                                 const struct sluice_options *o,
+                                 struct sl_error *err)
 {
     enum sl_err rc = read_names(s, o, err);
 
@@ -368,13 +370,13 @@ static enum sl_err start(struct sluice *s, const struct sluice_options *o,
     if (rc == SL_OK)
         rc = loop_new(&s->loop, err);
     if (rc == SL_OK)
-        rc = start_rpc(s, o, err);
+        rc = session_start_rpc(s, o, err);
     if (rc == SL_OK)
-        rc = start_member(s, err);
+        rc = session_start_member(s, err);
     if (rc != SL_OK)
         return rc;
     attendee_start(s->attend);
-    if (pthread_create(&s->thread, NULL, run_loop, s) != 0)
+    if (pthread_create(&s->thread, NULL, session_run_loop, s) != 0)
         return sl_fail(err, SL_ENOMEM, "cannot start a thread");
     pthread_setname_np(s->thread, "sluice");
     s->started = true;
@@ -402,9 +404,9 @@ enum sl_err sluice_open(struct sluice **out, const struct sluice_options *o,
     list_init(&s->shared.queue);
     pthread_mutex_init(&s->shared.lock, NULL);
     pthread_cond_init(&s->shared.changed, NULL);
-    rc = start(s, &all, err);
+    rc = session_start(s, &all, err);
     if (rc != SL_OK) {
-        stop_parts(s);
+        session_free(s);
         return rc;
     }
     *out = s;
@@ -413,7 +415,7 @@ enum sl_err sluice_open(struct sluice **out, const struct sluice_options *o,
 
 // ---- waiting
 
-static bool wait_locked(struct sluice *s, const struct deadline *until)
+static bool session_wait_locked(struct sluice *s, const struct deadline *until)
 {
     if (until != NULL)
         return deadline_wait(until, &s->shared.changed, &s->shared.lock);
@@ -421,7 +423,8 @@ static bool wait_locked(struct sluice *s, const struct deadline *until)
     return true;
 }
 
-static const struct deadline *deadline_of(struct deadline *d, int64_t wait_ms)
+static const struct deadline *session_deadline(struct deadline *d,
+                                               int64_t wait_ms)
 {
     if (wait_ms < 0)
         return NULL;
@@ -433,11 +436,11 @@ enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
                           struct sl_error *err)
 {
     struct deadline d;
-    const struct deadline *until = deadline_of(&d, wait_ms);
+    const struct deadline *until = session_deadline(&d, wait_ms);
     enum sl_err rc = SL_OK;
 
     pthread_mutex_lock(&s->shared.lock);
-    while (!s->shared.attached && wait_locked(s, until))
+    while (!s->shared.attached && session_wait_locked(s, until))
         ;
     if (!s->shared.attached)
         rc = sl_fail(
@@ -449,13 +452,13 @@ enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
 
 // ---- the end
 
-static void drain(void *arg)
+static void session_drain(void *arg)
 {
     struct sluice *s = arg;
 
-    member_drain(s->member, "");
-    if (member_drained(s->member))
-        on_drained(s);
+    worker_member_drain(s->member, "");
+    if (worker_member_drained(s->member))
+        session_on_drained(s);
 }
 
 void sluice_drain(struct sluice *s)
@@ -469,13 +472,13 @@ void sluice_drain(struct sluice *s)
     s->shared.draining = true;
     pthread_cond_broadcast(&s->shared.changed);
     pthread_mutex_unlock(&s->shared.lock);
-    if (first && loop_post(s->loop, drain, s) != SL_OK)
-        go(s); // without memory it leaves without a word
+    if (first && loop_post(s->loop, session_drain, s) != SL_OK)
+        session_set_gone(s); // without memory it leaves without a word
 }
 
 // Hands back what waits, and what is leased before the coordinator has heard
 // that we leave, until it has taken all of that.
-static void say_goodbye(struct sluice *s)
+static void session_say_goodbye(struct sluice *s)
 {
     struct deadline until = deadline_in_ms(GOODBYE_MS);
     bool in_time = true;
@@ -503,11 +506,11 @@ void sluice_close(struct sluice *s)
         sluice_finish(s->open, "the program is leaving");
     if (s->ring != NULL)
         ring_stop(s, "the program is leaving", NULL, false);
-    say_goodbye(s);
+    session_say_goodbye(s);
     loop_stop(s->loop);
     pthread_join(s->thread, NULL);
     (void)sluice_take(s, 0, NULL, NULL); // what came meanwhile
-    stop_parts(s);
+    session_free(s);
 }
 
 // ---- the queue
@@ -548,7 +551,7 @@ static bool pop_ended(struct sluice *s, uint64_t *job)
     return any;
 }
 
-static bool news_locked(const struct sluice *s)
+static bool session_has_news_locked(const struct sluice *s)
 {
     if (s->ring != NULL)
         return slot_news_locked(&s->ring->slot);
@@ -562,14 +565,15 @@ static bool wait_for_news(struct sluice *s, const struct deadline *until)
     bool there = true;
 
     pthread_mutex_lock(&s->shared.lock);
-    while (there && !news_locked(s))
-        there = wait_locked(s, until);
+    while (there && !session_has_news_locked(s))
+        there = session_wait_locked(s, until);
     pthread_mutex_unlock(&s->shared.lock);
     return there;
 }
 
 // A place in a ring: it runs from now on, whatever the program does.
-static enum sl_err sit(struct sluice *s, struct lease *l, struct sl_error *err)
+static enum sl_err session_start_ring(struct sluice *s, struct lease *l,
+                                      struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
     struct kept_job *job;
@@ -589,8 +593,9 @@ static enum sl_err sit(struct sluice *s, struct lease *l, struct sl_error *err)
 }
 
 // One look: a closure, or what is to be said; SL_EBUSY: nothing.
-static enum sl_err look(struct sluice *s, struct sluice_closure **out,
-                        struct sl_error *err)
+static enum sl_err session_try_take(struct sluice *s,
+                                    struct sluice_closure **out,
+                                    struct sl_error *err)
 {
     struct lease *l;
     uint64_t job;
@@ -604,7 +609,7 @@ static enum sl_err look(struct sluice *s, struct sluice_closure **out,
     }
     l = pop(s);
     if (l != NULL && l->kind == LEASE_RING) {
-        rc = sit(s, l, err);
+        rc = session_start_ring(s, l, err);
         return rc == SL_OK ? SL_EBUSY : rc;
     }
     if (l != NULL && spec_hybrid(l->record->open->spec)) {
@@ -626,14 +631,14 @@ enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
                         struct sluice_closure **out, struct sl_error *err)
 {
     struct deadline d;
-    const struct deadline *until = deadline_of(&d, wait_ms);
+    const struct deadline *until = session_deadline(&d, wait_ms);
     bool there = true;
 
     if (s->open != NULL)
         return sl_fail(err, SL_ESTATE,
                        "a closure is under way: finish it first");
     for (;;) {
-        enum sl_err rc = look(s, out, err);
+        enum sl_err rc = session_try_take(s, out, err);
 
         if (rc != SL_EBUSY)
             return rc;

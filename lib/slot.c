@@ -12,22 +12,22 @@
 
 enum range_state { RANGE_OPEN, RANGE_WHOLE, RANGE_SAID };
 
-static void lock(struct slot *t)
+static void slot_lock(struct lib_slot *t)
 {
     pthread_mutex_lock(&t->session->shared.lock);
 }
 
-static void unlock(struct slot *t)
+static void slot_unlock(struct lib_slot *t)
 {
     pthread_mutex_unlock(&t->session->shared.lock);
 }
 
-static void changed_locked(struct slot *t)
+static void changed_locked(struct lib_slot *t)
 {
     pthread_cond_broadcast(&t->session->shared.changed);
 }
 
-enum sl_err slot_init(struct slot *t, struct sluice *s, struct lease *l,
+enum sl_err slot_init(struct lib_slot *t, struct sluice *s, struct lease *l,
                       uint32_t ranges, uint32_t variables)
 {
     t->session = s;
@@ -40,7 +40,7 @@ enum sl_err slot_init(struct slot *t, struct sluice *s, struct lease *l,
                                                                : SL_ENOMEM;
 }
 
-void slot_release(struct slot *t)
+void slot_release(struct lib_slot *t)
 {
     sl_free(t->shared.range);
     sl_free(t->shared.absent);
@@ -50,26 +50,26 @@ void slot_release(struct slot *t)
 
 // ---- the thread that wants it
 
-void slot_offer(struct slot *t, const struct slot_told *told)
+void slot_offer(struct lib_slot *t, const struct slot_told *told)
 {
-    lock(t);
+    slot_lock(t);
     t->shared.at = SLOT_OFFERED;
     t->shared.told = *told;
     memset(t->shared.range, RANGE_OPEN, t->ranges);
     changed_locked(t);
-    unlock(t);
+    slot_unlock(t);
 }
 
 // The ring's gate alone: a group gets to the end of a step of a training lease
 // that was taken from its leader, which then pushes nothing.
-static bool closed_locked(struct slot *t)
+static bool closed_locked(struct lib_slot *t)
 {
     return gate_look(&t->lease->gate, sl_clock_real()) != GATE_OPEN;
 }
 
 // Returns true if the offer is to be withdrawn: its generation or lease is
 // over, the session drains, or the program lets go of the lease.
-static bool withdraws_locked(struct slot *t)
+static bool withdraws_locked(struct lib_slot *t)
 {
     if (t->shared.leaving)
         return true;
@@ -78,7 +78,7 @@ static bool withdraws_locked(struct slot *t)
 }
 
 // A range that is whole and was not said yet; else their count.
-static uint32_t whole_locked(const struct slot *t, uint32_t wanted)
+static uint32_t whole_locked(const struct lib_slot *t, uint32_t wanted)
 {
     uint32_t n = t->ranges;
 
@@ -92,7 +92,7 @@ static uint32_t whole_locked(const struct slot *t, uint32_t wanted)
 }
 
 // The program's signs of life are the ring's; so the training lease gets on.
-static void beat_locked(struct slot *t)
+static void beat_locked(struct lib_slot *t)
 {
     uint64_t beats = atomic_load(&t->lease->gate.pulse.beats);
 
@@ -101,11 +101,11 @@ static void beat_locked(struct slot *t)
     t->beats = beats;
 }
 
-enum slot_state slot_next(struct slot *t, uint32_t wanted, uint32_t *range)
+enum slot_state slot_next(struct lib_slot *t, uint32_t wanted, uint32_t *range)
 {
     enum slot_state at;
 
-    lock(t);
+    slot_lock(t);
     for (;;) {
         struct deadline until = deadline_in_ms(LOOK_MS);
 
@@ -121,76 +121,76 @@ enum slot_state slot_next(struct slot *t, uint32_t wanted, uint32_t *range)
     }
     if (at == SLOT_TAKEN)
         t->shared.range[*range] = RANGE_SAID;
-    unlock(t);
+    slot_unlock(t);
     return at;
 }
 
-bool slot_said(const struct slot *t, uint32_t range)
+bool slot_said(const struct lib_slot *t, uint32_t range)
 {
     return t->shared.range[range] == RANGE_SAID;
 }
 
-void slot_put(struct slot *t)
+void slot_put(struct lib_slot *t)
 {
-    lock(t);
+    slot_lock(t);
     t->shared.at = SLOT_NONE;
-    unlock(t);
+    slot_unlock(t);
 }
 
-void slot_lost(struct slot *t, uint32_t lost)
+void slot_lost(struct lib_slot *t, uint32_t lost)
 {
-    lock(t);
+    slot_lock(t);
     t->shared.redone += lost;
-    unlock(t);
+    slot_unlock(t);
 }
 
-void slot_stale(struct slot *t, bool stale)
+void slot_stale(struct lib_slot *t, bool stale)
 {
-    lock(t);
+    slot_lock(t);
     t->shared.stale = stale;
     changed_locked(t);
-    unlock(t);
+    slot_unlock(t);
 }
 
-void slot_within(struct slot *t, struct gate *inner)
+void slot_within(struct lib_slot *t, struct gate *inner)
 {
-    lock(t);
+    slot_lock(t);
     t->shared.inner = inner;
-    unlock(t);
+    slot_unlock(t);
 }
 
-void slot_ended(struct slot *t)
+void slot_ended(struct lib_slot *t)
 {
-    lock(t);
+    slot_lock(t);
     t->shared.at = SLOT_NONE;
     t->shared.ended = true;
     changed_locked(t);
-    unlock(t);
+    slot_unlock(t);
 }
 
 // ---- the user's
 
-void slot_leave(struct slot *t)
+void slot_leave(struct lib_slot *t)
 {
-    lock(t);
+    slot_lock(t);
     t->shared.leaving = true;
     if (t->shared.inner != NULL)
         gate_close(t->shared.inner, GATE_DRAIN);
     changed_locked(t);
-    unlock(t);
+    slot_unlock(t);
 }
 
-bool slot_news_locked(const struct slot *t)
+bool slot_news_locked(const struct lib_slot *t)
 {
     return t->shared.at == SLOT_OFFERED || t->shared.ended;
 }
 
-bool slot_grab(struct slot *t, struct sluice_closure *c)
+bool slot_grab(struct lib_slot *t, struct sluice_closure *c)
 {
     const struct slot_told *told = &t->shared.told;
     bool there;
 
-    lock(t);
+    slot_lock(t);
     there = t->shared.at == SLOT_OFFERED && !withdraws_locked(t);
     if (there) {
         t->shared.at = SLOT_TAKEN;
@@ -206,18 +206,18 @@ bool slot_grab(struct slot *t, struct sluice_closure *c)
         c->info.next_first = told->next_first;
         c->info.next_count = told->next_count;
     }
-    unlock(t);
+    slot_unlock(t);
     return there;
 }
 
-static struct slot *slot_of(const struct sluice_closure *c)
+static struct lib_slot *slot_of(const struct sluice_closure *c)
 {
     return &c->session->ring->slot;
 }
 
 // Returns true if the slot was withdrawn or its gradient would count for
 // nothing; the slot is given up then.
-static bool lost_locked(struct slot *t)
+static bool lost_locked(struct lib_slot *t)
 {
     bool lost =
         t->shared.at != SLOT_TAKEN || t->shared.stale || closed_locked(t);
@@ -229,7 +229,8 @@ static bool lost_locked(struct slot *t)
     return lost;
 }
 
-static enum sl_err lose(struct sluice_closure *c, struct sl_error *err)
+static enum sl_err slot_lose_closure(struct sluice_closure *c,
+                                     struct sl_error *err)
 {
     c->at = CLOSURE_LOST;
     c->inside = false;
@@ -241,18 +242,18 @@ static enum sl_err lose(struct sluice_closure *c, struct sl_error *err)
 enum sl_err slot_begin(struct sluice_closure *c, struct sluice_step *out,
                        struct sl_error *err)
 {
-    struct slot *t = slot_of(c);
+    struct lib_slot *t = slot_of(c);
     bool lost = false;
 
     *out = (struct sluice_step){.none = c->at == CLOSURE_DONE,
                                 .number = c->key.step};
     if (out->none)
         return SL_OK;
-    lock(t);
+    slot_lock(t);
     lost = c->at == CLOSURE_LOST || lost_locked(t);
-    unlock(t);
+    slot_unlock(t);
     if (lost)
-        return lose(c, err);
+        return slot_lose_closure(c, err);
     out->first = c->first;
     out->count = c->count;
     c->at = CLOSURE_STEPS;
@@ -265,27 +266,27 @@ enum sl_err slot_begin(struct sluice_closure *c, struct sluice_step *out,
 enum sl_err slot_ready(struct sluice_closure *c, uint32_t range,
                        struct sl_error *err)
 {
-    struct slot *t = slot_of(c);
+    struct lib_slot *t = slot_of(c);
     bool lost;
 
     c->sent[range] = true;
-    lock(t);
+    slot_lock(t);
     lost = lost_locked(t);
     if (!lost && range > 0) {
         t->shared.range[range] = RANGE_WHOLE;
         changed_locked(t);
     }
-    unlock(t);
-    return lost ? lose(c, err) : SL_OK;
+    slot_unlock(t);
+    return lost ? slot_lose_closure(c, err) : SL_OK;
 }
 
 enum sl_err slot_end(struct sluice_closure *c, const struct sluice_result *r,
                      struct sl_error *err)
 {
-    struct slot *t = slot_of(c);
+    struct lib_slot *t = slot_of(c);
     bool lost;
 
-    lock(t);
+    slot_lock(t);
     lost = lost_locked(t);
     if (!lost) {
         t->shared.at = SLOT_DONE;
@@ -294,9 +295,9 @@ enum sl_err slot_end(struct sluice_closure *c, const struct sluice_result *r,
                t->variables * sizeof(*t->shared.absent));
         changed_locked(t);
     }
-    unlock(t);
+    slot_unlock(t);
     if (lost)
-        return lose(c, err);
+        return slot_lose_closure(c, err);
     c->inside = false;
     c->at = CLOSURE_DONE;
     return SL_OK;

@@ -29,7 +29,7 @@ struct slot_told {
     uint32_t ranks, self;
 };
 
-struct slot {
+struct lib_slot {
     struct sluice *session;
     struct lease *lease; // the ring's
     uint32_t ranges, variables;
@@ -51,10 +51,10 @@ struct slot {
 
 // Makes a slot of session `s` for the ring lease `l`, for gradients of `ranges`
 // ranges and `variables` variables. SL_ENOMEM.
-enum sl_err slot_init(struct slot *t, struct sluice *s, struct lease *l,
+enum sl_err slot_init(struct lib_slot *t, struct sluice *s, struct lease *l,
                       uint32_t ranges, uint32_t variables);
 // Frees what the slot owns; a slot of zeroes is allowed.
-void slot_release(struct slot *t);
+void slot_release(struct lib_slot *t);
 
 // ---- the ring's thread, which wants gradients
 
@@ -62,38 +62,38 @@ void slot_release(struct slot *t);
 #define SLOT_ALL (UINT32_MAX - 1) // wait for no range
 
 // Offers the gradient that `told` describes to the program's sluice_take.
-void slot_offer(struct slot *t, const struct slot_told *told);
+void slot_offer(struct lib_slot *t, const struct slot_told *told);
 
 // Waits until range `wanted` is whole or the slot is over, and returns the
 // slot's state: SLOT_TAKEN, or SLOT_NONE (withdrawn or lost) or SLOT_DONE.
 // *range is the whole range, which is returned once, else the number of ranges.
 // SLOT_ANY: the last whole range that was not returned yet.
-enum slot_state slot_next(struct slot *t, uint32_t wanted, uint32_t *range);
+enum slot_state slot_next(struct lib_slot *t, uint32_t wanted, uint32_t *range);
 
 // Returns true if slot_next has returned `range`, for a slot in SLOT_DONE.
-bool slot_said(const struct slot *t, uint32_t range);
+bool slot_said(const struct lib_slot *t, uint32_t range);
 
 // Ends the slot for the ring's thread: SLOT_NONE. slot_lost adds `lost`
 // gradients to those that count for nothing (sluice_info.redone).
-void slot_put(struct slot *t);
-void slot_lost(struct slot *t, uint32_t lost);
+void slot_put(struct lib_slot *t);
+void slot_lost(struct lib_slot *t, uint32_t lost);
 
 // Marks the slot as `stale`: its generation is over; false: a new one began.
-void slot_stale(struct slot *t, bool stale);
+void slot_stale(struct lib_slot *t, bool stale);
 
 // Sets the gate of the training lease that later gradients belong to; NULL: of
 // none. slot_ended marks the ring's thread as ended and withdraws the slot.
-void slot_within(struct slot *t, struct gate *inner);
-void slot_ended(struct slot *t);
+void slot_within(struct lib_slot *t, struct gate *inner);
+void slot_ended(struct lib_slot *t);
 
 // ---- the user's thread
 
 // Notes that the program lets go of the lease, and closes the gate of its
 // training lease; the ring's thread then withdraws the slot.
-void slot_leave(struct slot *t);
-bool slot_news_locked(const struct slot *t); // offered, or ended
+void slot_leave(struct lib_slot *t);
+bool slot_news_locked(const struct lib_slot *t); // offered, or ended
 // Takes the slot on offer as closure `c`; false: there is none any more.
-bool slot_grab(struct slot *t, struct sluice_closure *c);
+bool slot_grab(struct lib_slot *t, struct sluice_closure *c);
 
 // Begins the slot's only step: as sluice_begin.
 enum sl_err slot_begin(struct sluice_closure *c, struct sluice_step *out,

@@ -18,7 +18,8 @@
 
 // ---- the user's
 
-static const struct deadline *deadline_of(struct deadline *d, int64_t wait_ms)
+static const struct deadline *tasks_deadline(struct deadline *d,
+                                             int64_t wait_ms)
 {
     if (wait_ms < 0)
         return NULL;
@@ -26,7 +27,8 @@ static const struct deadline *deadline_of(struct deadline *d, int64_t wait_ms)
     return d;
 }
 
-static bool wait_locked(struct sluice_tasks *t, const struct deadline *until)
+static bool tasks_wait_locked(struct sluice_tasks *t,
+                              const struct deadline *until)
 {
     if (until != NULL)
         return deadline_wait(until, &t->shared.changed, &t->shared.lock);
@@ -34,7 +36,7 @@ static bool wait_locked(struct sluice_tasks *t, const struct deadline *until)
     return true;
 }
 
-static bool has_room(const struct sluice_tasks *t)
+static bool tasks_has_room(const struct sluice_tasks *t)
 {
     return t->shared.resumed && t->shared.alive.len < t->shared.limit &&
            t->shared.unsent_bytes < UNSENT_BYTES;
@@ -45,10 +47,10 @@ static enum sl_err wait_for_room(struct sluice_tasks *t, int64_t wait_ms,
                                  struct sl_error *err)
 {
     struct deadline d;
-    const struct deadline *until = deadline_of(&d, wait_ms);
+    const struct deadline *until = tasks_deadline(&d, wait_ms);
 
-    while (t->shared.broken == SL_OK && !has_room(t))
-        if (!wait_locked(t, until))
+    while (t->shared.broken == SL_OK && !tasks_has_room(t))
+        if (!tasks_wait_locked(t, until))
             return t->shared.resumed
                        ? sl_fail(err, SL_ETIMEDOUT,
                                  "queue '%s' is full: %zu tasks have not ended",
@@ -67,7 +69,7 @@ enum sl_err sluice_tasks_schedule(struct sluice_tasks *t, const char *name,
                                   int64_t wait_ms, uint64_t *number,
                                   struct sl_error *err)
 {
-    struct asked *a;
+    struct queued_task *a;
     enum sl_err rc;
 
     if (bytes > SLUICE_TASK_BYTES)
@@ -115,13 +117,13 @@ enum sl_err sluice_tasks_ended(struct sluice_tasks *t, int64_t wait_ms,
                                size_t *count, struct sl_error *err)
 {
     struct deadline d;
-    const struct deadline *until = deadline_of(&d, wait_ms);
+    const struct deadline *until = tasks_deadline(&d, wait_ms);
     size_t n = 0;
 
     free_results(&t->handed);
     tasks_lock(t);
     while (list_empty(&t->shared.results))
-        if (!wait_locked(t, until))
+        if (!tasks_wait_locked(t, until))
             break;
     while (n < max && !list_empty(&t->shared.results)) {
         struct list_node *node = list_pop_front(&t->shared.results);
@@ -155,12 +157,12 @@ enum sl_err sluice_tasks_left(struct sluice_tasks *t, int64_t wait_ms,
                               struct sl_error *err)
 {
     struct deadline d;
-    const struct deadline *until = deadline_of(&d, wait_ms);
+    const struct deadline *until = tasks_deadline(&d, wait_ms);
     enum sl_err rc = SL_OK;
 
     tasks_lock(t);
     while (t->shared.broken == SL_OK && !t->shared.resumed)
-        if (!wait_locked(t, until))
+        if (!tasks_wait_locked(t, until))
             break;
     if (t->shared.broken != SL_OK) {
         rc = t->shared.broken;
@@ -231,9 +233,9 @@ static enum sl_err name_client(struct sluice_tasks *t, const char *name,
     return SL_OK;
 }
 
-static enum sl_err begin(struct sluice_tasks *t,
-                         const struct sluice_tasks_options *o,
-                         struct sl_error *err)
+static enum sl_err tasks_start(struct sluice_tasks *t,
+                               const struct sluice_tasks_options *o,
+                               struct sl_error *err)
 {
     const struct link_options link = {o->coordinator, o->tls_ca, o->tls_cert,
                                       o->tls_key};
@@ -267,7 +269,7 @@ static enum sl_err begin(struct sluice_tasks *t,
     return link_start(&t->link, err);
 }
 
-static void free_all(struct sluice_tasks *t)
+static void tasks_free_client(struct sluice_tasks *t)
 {
     link_stop(&t->link);
     loop_timer_free(t->again);
@@ -308,9 +310,9 @@ enum sl_err sluice_tasks_open(struct sluice_tasks **out,
     pthread_mutex_init(&t->shared.lock, NULL);
     pthread_cond_init(&t->shared.changed, NULL);
     tasks_loop_init(t);
-    rc = begin(t, &all, err);
+    rc = tasks_start(t, &all, err);
     if (rc != SL_OK) {
-        free_all(t);
+        tasks_free_client(t);
         return rc;
     }
     *out = t;
@@ -331,5 +333,5 @@ void sluice_tasks_close(struct sluice_tasks *t)
            deadline_wait(&until, &t->shared.changed, &t->shared.lock))
         ;
     tasks_unlock(t);
-    free_all(t);
+    tasks_free_client(t);
 }

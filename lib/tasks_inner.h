@@ -20,7 +20,7 @@
 #include "lib/link.h"
 #include "lib/tasks.h"
 
-struct asked {
+struct queued_task {
     struct list_node node; // unsent, until it is accepted
     uint64_t number;
     size_t bytes;
@@ -49,7 +49,7 @@ struct sluice_tasks {
     uint32_t said_limit; // to the coordinator
 
     // The loop's.
-    struct line schedule, ended, cancel, forgetting;
+    struct link_line schedule, ended, cancel, forgetting;
     struct loop_timer *again;
     uint64_t incarnation, after;
     uint64_t sending; // the first of the call under way
@@ -65,7 +65,7 @@ struct sluice_tasks {
         pthread_mutex_t lock;
         pthread_cond_t changed;
         struct list unsent, results;
-        struct map alive; // number -> struct asked, owned
+        struct map alive; // number -> struct queued_task, owned
         struct numbers to_cancel, to_forget;
         size_t forgetting; // numbers of to_forget that are being sent
         bool resumed;      // `left` is known, or the client has no name
@@ -93,7 +93,7 @@ static inline void tasks_unlock(struct sluice_tasks *t)
 // Appends `number`; asked_new copies `name` and body[bytes] into a new task.
 // False, NULL: no memory.
 bool numbers_add(struct numbers *n, uint64_t number);
-struct asked *asked_new(const char *name, const void *body, size_t bytes);
+struct queued_task *asked_new(const char *name, const void *body, size_t bytes);
 
 // ---- tasks_loop.c
 

@@ -25,10 +25,10 @@ bool numbers_add(struct numbers *n, uint64_t number)
     return true;
 }
 
-struct asked *asked_new(const char *name, const void *body, size_t bytes)
+struct queued_task *asked_new(const char *name, const void *body, size_t bytes)
 {
     size_t text = strlen(name) + 1;
-    struct asked *a = sl_malloc(sizeof(*a) + bytes + text);
+    struct queued_task *a = sl_malloc(sizeof(*a) + bytes + text);
 
     if (a == NULL)
         return NULL;
@@ -44,8 +44,8 @@ struct asked *asked_new(const char *name, const void *body, size_t bytes)
 
 // Under the lock. Without memory its result is lost to the user, not the task
 // to `alive`: it is received again.
-static bool end_locked(struct sluice_tasks *t, struct asked *a,
-                       const struct sluice_task_ended *e)
+static bool tasks_end_locked(struct sluice_tasks *t, struct queued_task *a,
+                             const struct sluice_task_ended *e)
 {
     size_t text = strlen(e->error) + 1;
     struct result *r = sl_malloc(sizeof(*r) + e->bytes + text);
@@ -71,48 +71,48 @@ static bool end_locked(struct sluice_tasks *t, struct asked *a,
 }
 
 // All that are alive fail; `unsent` too unless they may still be sent.
-static void fail_all(struct sluice_tasks *t, const char *why, bool unsent)
+static void tasks_fail_all(struct sluice_tasks *t, const char *why, bool unsent)
 {
     const struct sluice_task_ended e = {
         .state = SLUICE_TASK_FAILED, .result = "", .error = why};
     size_t at = 0, count = 0;
-    struct asked **list;
+    struct queued_task **list;
     uint64_t number;
     void *a;
 
     tasks_lock(t);
-    list = sl_malloc_array(t->shared.alive.len, sizeof(struct asked *));
+    list = sl_malloc_array(t->shared.alive.len, sizeof(struct queued_task *));
     while (list != NULL && map_next(&t->shared.alive, &at, &number, &a))
         list[count++] = a;
     for (size_t i = 0; i < count; i++)
         if (unsent || list[i]->accepted)
-            end_locked(t, list[i], &e);
+            tasks_end_locked(t, list[i], &e);
     tasks_unlock(t);
     sl_free(list);
 }
 
-static void break_off(struct sluice_tasks *t, enum sl_err rc,
-                      const struct sl_error *err)
+static void tasks_break_off(struct sluice_tasks *t, enum sl_err rc,
+                            const struct sl_error *err)
 {
     tasks_lock(t);
     t->shared.broken = rc;
     t->shared.why = *err;
     pthread_cond_broadcast(&t->shared.changed);
     tasks_unlock(t);
-    fail_all(t, err->text, true);
+    tasks_fail_all(t, err->text, true);
 }
 
 // What a call failed with: it is made again later, or the queue is not there
 // any more, or we are not wanted.
-static void failed(struct sluice_tasks *t, enum sl_err rc,
-                   const struct sl_error *err)
+static void tasks_handle_failure(struct sluice_tasks *t, enum sl_err rc,
+                                 const struct sl_error *err)
 {
     if (rc == SL_ENOENT) {
         t->incarnation = t->after = 0;
         t->forget.count = 0;
-        fail_all(t, "the queue was deleted", false);
+        tasks_fail_all(t, "the queue was deleted", false);
     } else if (!link_may_retry(rc)) {
-        break_off(t, rc, err);
+        tasks_break_off(t, rc, err);
         return;
     }
     t->late = true;
@@ -122,14 +122,15 @@ static void failed(struct sluice_tasks *t, enum sl_err rc,
 // ---- Schedule, on the loop
 
 // A list of what is unsent, from the first; its count.
-static size_t fill(struct sluice_tasks *t, Sluice__V1__TaskAsked *one,
-                   Sluice__V1__TaskAsked **list, uint64_t *first)
+static size_t tasks_list_unsent(struct sluice_tasks *t,
+                                Sluice__V1__TaskAsked *one,
+                                Sluice__V1__TaskAsked **list, uint64_t *first)
 {
     size_t n = 0, bytes = 0;
 
     list_for(node, &t->shared.unsent)
     {
-        struct asked *a = list_entry(node, struct asked, node);
+        struct queued_task *a = list_entry(node, struct queued_task, node);
 
         // A cancelled one leaves a gap: the rest is another call's.
         if (n == WIRE_TASKS_MAX || bytes > BATCH_BYTES ||
@@ -170,7 +171,7 @@ static enum sl_err take_over(struct sluice_tasks *t,
 
     tasks_lock(t);
     for (size_t i = 0; rc == SL_OK && i < m->n_left; i++) {
-        struct asked *a = asked_new("", NULL, 0);
+        struct queued_task *a = asked_new("", NULL, 0);
 
         if (a == NULL || !numbers_add(&t->left, m->left[i]) ||
             map_put(&t->shared.alive, m->left[i], a) != SL_OK) {
@@ -213,7 +214,7 @@ static void pump_schedule(struct sluice_tasks *t)
     if (none || t->schedule.busy || t->full)
         return;
     one = sl_malloc_array(WIRE_TASKS_MAX, sizeof(*one));
-    list = sl_malloc_array(WIRE_TASKS_MAX, sizeof(struct asked *));
+    list = sl_malloc_array(WIRE_TASKS_MAX, sizeof(struct queued_task *));
     if (one != NULL && list != NULL) {
         m.queue = t->queue;
         m.client = t->client;
@@ -222,7 +223,7 @@ static void pump_schedule(struct sluice_tasks *t)
         m.incarnation = t->incarnation;
         m.tasks = list;
         tasks_lock(t); // the bodies are the user's tasks: packed under it
-        m.n_tasks = fill(t, one, list, &m.first);
+        m.n_tasks = tasks_list_unsent(t, one, list, &m.first);
         t->sending = m.first;
         if (m.n_tasks > 0)
             line_call(&t->schedule, &m.base, CALL_MS);
@@ -233,12 +234,12 @@ static void pump_schedule(struct sluice_tasks *t)
 }
 
 // Of those that were sent; some may have ended before this answer came.
-static void accept(struct sluice_tasks *t, uint64_t count)
+static void tasks_mark_accepted(struct sluice_tasks *t, uint64_t count)
 {
     tasks_lock(t);
     while (!list_empty(&t->shared.unsent)) {
-        struct asked *a =
-            list_entry(list_first(&t->shared.unsent), struct asked, node);
+        struct queued_task *a =
+            list_entry(list_first(&t->shared.unsent), struct queued_task, node);
 
         if (a->number >= t->sending + count)
             break;
@@ -251,7 +252,7 @@ static void accept(struct sluice_tasks *t, uint64_t count)
     tasks_unlock(t);
 }
 
-static void pump(struct sluice_tasks *t);
+static void tasks_pump(struct sluice_tasks *t);
 
 static void on_scheduled(void *arg, enum sl_err rc, const struct sl_error *err,
                          const ProtobufCMessage *reply)
@@ -261,7 +262,7 @@ static void on_scheduled(void *arg, enum sl_err rc, const struct sl_error *err,
     struct sluice_tasks *t = arg;
 
     if (rc != SL_OK) {
-        failed(t, rc, err);
+        tasks_handle_failure(t, rc, err);
         return;
     }
     t->incarnation = m->incarnation;
@@ -270,15 +271,15 @@ static void on_scheduled(void *arg, enum sl_err rc, const struct sl_error *err,
 
         rc = take_over(t, m);
         if (rc != SL_OK)
-            break_off(t, rc, &none);
-        pump(t);
+            tasks_break_off(t, rc, &none);
+        tasks_pump(t);
         return;
     }
-    accept(t, m->accepted);
+    tasks_mark_accepted(t, m->accepted);
     t->full = m->full[0] != '\0';
     if (t->full)
         loop_timer_start(t->again, LINK_AGAIN_MS, 0);
-    pump(t);
+    tasks_pump(t);
 }
 
 // ---- Ended, on the loop
@@ -311,12 +312,13 @@ static void pump_ended(struct sluice_tasks *t)
     line_call(&t->ended, &m.base, WAIT_MS + CALL_MS);
 }
 
-static void receive(struct sluice_tasks *t, const Sluice__V1__TaskEndedReply *m)
+static void tasks_receive_ended(struct sluice_tasks *t,
+                                const Sluice__V1__TaskEndedReply *m)
 {
     tasks_lock(t);
     for (size_t i = 0; i < m->n_tasks; i++) {
         const Sluice__V1__TaskEnded *e = m->tasks[i];
-        struct asked *a = map_get(&t->shared.alive, e->number);
+        struct queued_task *a = map_get(&t->shared.alive, e->number);
         struct sluice_task_ended ended = {.state = (int)e->state,
                                           .result = e->result.data,
                                           .bytes = e->result.len,
@@ -327,7 +329,7 @@ static void receive(struct sluice_tasks *t, const Sluice__V1__TaskEndedReply *m)
             ended.result = "";
         // A task that a call without an answer delivered is still `unsent`:
         // it ends all the same. Without memory it comes again.
-        if ((a != NULL && !end_locked(t, a, &ended)) ||
+        if ((a != NULL && !tasks_end_locked(t, a, &ended)) ||
             (t->session == 0 && !numbers_add(&t->forget, e->number)))
             break;
         t->after = e->ended;
@@ -345,24 +347,26 @@ static bool is_closing(struct sluice_tasks *t)
     return closing;
 }
 
-static void on_ended(void *arg, enum sl_err rc, const struct sl_error *err,
-                     const ProtobufCMessage *reply)
+static void tasks_on_ended(void *arg, enum sl_err rc,
+                           const struct sl_error *err,
+                           const ProtobufCMessage *reply)
 {
     struct sluice_tasks *t = arg;
 
     if (rc == SL_ECANCELED && is_closing(t)) {
-        pump(t); // by ourselves: what is to be forgotten is said once more
+        tasks_pump(
+            t); // by ourselves: what is to be forgotten is said once more
         return;
     }
     if (rc != SL_OK) {
-        failed(t, rc, err);
+        tasks_handle_failure(t, rc, err);
         return;
     }
     t->forget.count = 0; // they are
-    receive(t, (const Sluice__V1__TaskEndedReply *)reply);
+    tasks_receive_ended(t, (const Sluice__V1__TaskEndedReply *)reply);
     t->full = false; // what is forgotten with the next call makes room
     pump_ended(t);
-    pump(t);
+    tasks_pump(t);
 }
 
 // ---- forgetting, on the loop: of a client with a name
@@ -401,9 +405,9 @@ static void on_forgotten(void *arg, enum sl_err rc, const struct sl_error *err,
     }
     tasks_unlock(t);
     if (rc != SL_OK)
-        failed(t, rc, err);
+        tasks_handle_failure(t, rc, err);
     t->full = false;
-    pump(t);
+    tasks_pump(t);
 }
 
 // ---- Cancel, on the loop
@@ -416,7 +420,7 @@ static size_t wishes_locked(struct sluice_tasks *t, uint64_t *out)
     size_t n = 0, kept = 0;
 
     for (size_t i = 0; i < all->count; i++) {
-        struct asked *a = map_get(&t->shared.alive, all->at[i]);
+        struct queued_task *a = map_get(&t->shared.alive, all->at[i]);
 
         if (a == NULL)
             continue;
@@ -457,23 +461,24 @@ static void on_cancelled(void *arg, enum sl_err rc, const struct sl_error *err,
     struct sluice_tasks *t = arg;
 
     if (rc == SL_OK) {
-        pump(t);
+        tasks_pump(t);
         return;
     }
     tasks_lock(t);
     for (size_t i = 0; i < t->shared.to_cancel.count; i++) {
-        struct asked *a = map_get(&t->shared.alive, t->shared.to_cancel.at[i]);
+        struct queued_task *a =
+            map_get(&t->shared.alive, t->shared.to_cancel.at[i]);
 
         if (a != NULL)
             a->told = false;
     }
     tasks_unlock(t);
-    failed(t, rc, err);
+    tasks_handle_failure(t, rc, err);
 }
 
 // ---- the loop
 
-static void pump(struct sluice_tasks *t)
+static void tasks_pump(struct sluice_tasks *t)
 {
     bool broken;
 
@@ -498,17 +503,17 @@ void tasks_loop_again(void *tasks)
 
     t->late = false;
     t->full = false;
-    pump(t);
+    tasks_pump(t);
 }
 
-static void on_kick(void *arg)
+static void tasks_on_kick(void *arg)
 {
     struct sluice_tasks *t = arg;
 
     tasks_lock(t);
     t->shared.kicked = false;
     tasks_unlock(t);
-    pump(t);
+    tasks_pump(t);
 }
 
 void tasks_loop_kick(struct sluice_tasks *t)
@@ -516,21 +521,21 @@ void tasks_loop_kick(struct sluice_tasks *t)
     if (t->shared.kicked)
         return;
     t->shared.kicked = true;
-    loop_post_task(t->link.loop, &t->shared.kick, on_kick, t);
+    loop_post_task(t->link.loop, &t->shared.kick, tasks_on_kick, t);
 }
 
 static void
-line_set(struct sluice_tasks *t, struct line *l, const char *method,
+line_set(struct sluice_tasks *t, struct link_line *l, const char *method,
          enum sl_err (*decode)(ProtobufCMessage **, struct wire_arena *,
                                const struct sl_slices *, struct sl_error *),
          void (*answered)(void *, enum sl_err, const struct sl_error *,
                           const ProtobufCMessage *))
 {
-    *l = (struct line){.link = &t->link,
-                       .method = method,
-                       .decode = decode,
-                       .answered = answered,
-                       .arg = t};
+    *l = (struct link_line){.link = &t->link,
+                            .method = method,
+                            .decode = decode,
+                            .answered = answered,
+                            .arg = t};
 }
 
 WIRE_DECODER(decode_task_scheduled, task_scheduled, TaskScheduled)
@@ -541,7 +546,8 @@ void tasks_loop_init(struct sluice_tasks *t)
 {
     line_set(t, &t->schedule, WIRE_TASK_SCHEDULE, decode_task_scheduled,
              on_scheduled);
-    line_set(t, &t->ended, WIRE_TASK_ENDED, decode_task_ended_reply, on_ended);
+    line_set(t, &t->ended, WIRE_TASK_ENDED, decode_task_ended_reply,
+             tasks_on_ended);
     line_set(t, &t->forgetting, WIRE_TASK_ENDED, decode_task_ended_reply,
              on_forgotten);
     line_set(t, &t->cancel, WIRE_TASK_CANCEL, decode_task_cancel_reply,

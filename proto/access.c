@@ -102,20 +102,20 @@ static size_t word_length(const char *text)
                         "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
 }
 
-static bool is_word(const char *text, size_t size)
+static bool access_is_word(const char *text, size_t size)
 {
     size_t n = word_length(text);
 
     return n > 0 && n < size && text[n] == '\0';
 }
 
-static bool is_name(const char *text)
+static bool access_is_name(const char *text)
 {
-    return strcmp(text, ACCESS_ANY) == 0 || is_word(text, ACCESS_NAME);
+    return strcmp(text, ACCESS_ANY) == 0 || access_is_word(text, ACCESS_NAME);
 }
 
 // One word off the front of *text; false if there is none or it is too long.
-static bool take_word(char *out, size_t size, const char **text)
+static bool access_read_word(char *out, size_t size, const char **text)
 {
     size_t n = **text == '*' ? 1 : word_length(*text);
 
@@ -134,19 +134,19 @@ static bool read_uri(struct access_who *out, const char *uri)
     if (strncmp(uri, URI, strlen(URI)) != 0)
         return false;
     uri += strlen(URI);
-    if (!take_word(role, sizeof(role), &uri))
+    if (!access_read_word(role, sizeof(role), &uri))
         return false;
     out->role = access_role_of(role);
     snprintf(out->name, sizeof(out->name), ACCESS_ANY);
     if (*uri == '/' && strncmp(uri, TENANT, strlen(TENANT)) != 0) {
         uri++;
-        if (!take_word(out->name, sizeof(out->name), &uri))
+        if (!access_read_word(out->name, sizeof(out->name), &uri))
             return false;
     }
     if (strncmp(uri, TENANT, strlen(TENANT)) == 0) {
         uri += strlen(TENANT);
-        if (!take_word(out->tenant, sizeof(out->tenant), &uri) ||
-            !is_word(out->tenant, sizeof(out->tenant)))
+        if (!access_read_word(out->tenant, sizeof(out->tenant), &uri) ||
+            !access_is_word(out->tenant, sizeof(out->tenant)))
             return false;
     }
     return *uri == '\0' && out->role != ACCESS_NOBODY;
@@ -177,7 +177,7 @@ static enum sl_err read_certificate(struct access_who *out,
     if (peer->uris == 0 || !read_uri(&who, peer->id))
         return no_role(peer, "names no role", err);
     if (who.role == ACCESS_SUBMITTER && who.tenant[0] == '\0') {
-        if (!is_word(who.name, sizeof(who.tenant)))
+        if (!access_is_word(who.name, sizeof(who.tenant)))
             return no_role(peer, "is a submitter's without a tenant", err);
         snprintf(who.tenant, sizeof(who.tenant), "%.64s", who.name);
     }
@@ -282,7 +282,8 @@ static const unsigned beats[] = {
 };
 
 // Whether a message says anything in a field.
-static bool says(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
+static bool access_field_is_set(const ProtobufCMessage *m,
+                                const ProtobufCFieldDescriptor *f)
 {
     const char *at = (const char *)m + f->offset;
 
@@ -298,9 +299,10 @@ static bool says(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
     }
 }
 
-static enum sl_err may_say(const unsigned *may, size_t count,
-                           const ProtobufCFieldDescriptor *f,
-                           enum access_role role, struct sl_error *err)
+static enum sl_err access_check_field(const unsigned *may, size_t count,
+                                      const ProtobufCFieldDescriptor *f,
+                                      enum access_role role,
+                                      struct sl_error *err)
 {
     char list[160];
     unsigned roles = f->id < count ? may[f->id] : 0;
@@ -321,8 +323,9 @@ static enum sl_err may_beat(enum access_role role,
     enum sl_err rc = SL_OK;
 
     for (unsigned i = 0; i < of->n_fields && rc == SL_OK; i++)
-        if (says(&beat->base, &of->fields[i]))
-            rc = may_say(beats, SL_COUNT(beats), &of->fields[i], role, err);
+        if (access_field_is_set(&beat->base, &of->fields[i]))
+            rc = access_check_field(beats, SL_COUNT(beats), &of->fields[i],
+                                    role, err);
     return rc;
 }
 
@@ -332,7 +335,8 @@ enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
     const ProtobufCFieldDescriptor *kind =
         protobuf_c_message_descriptor_get_field(up->base.descriptor,
                                                 (unsigned)up->kind_case);
-    enum sl_err rc = may_say(kinds, SL_COUNT(kinds), kind, role, err);
+    enum sl_err rc =
+        access_check_field(kinds, SL_COUNT(kinds), kind, role, err);
 
     if (rc == SL_OK && up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT)
         rc = may_beat(role, up->heartbeat, err);
@@ -341,8 +345,9 @@ enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
 
 // ---- servers that clients dial
 
-static enum sl_err is_server(const struct rpc_peer *server,
-                             enum access_role role, struct sl_error *err)
+static enum sl_err access_check_server(const struct rpc_peer *server,
+                                       enum access_role role,
+                                       struct sl_error *err)
 {
     struct access_who who = {.role = ACCESS_NOBODY};
     const char *name = role_names[role];
@@ -365,28 +370,30 @@ static enum sl_err is_server(const struct rpc_peer *server,
     return SL_OK;
 }
 
-static enum sl_err is_coordinator(const struct rpc_peer *server,
-                                  struct sl_error *err)
+static enum sl_err access_check_coordinator(const struct rpc_peer *server,
+                                            struct sl_error *err)
 {
-    return is_server(server, ACCESS_COORDINATOR, err);
+    return access_check_server(server, ACCESS_COORDINATOR, err);
 }
 
-static enum sl_err is_psserver(const struct rpc_peer *server,
-                               struct sl_error *err)
+static enum sl_err access_check_psserver(const struct rpc_peer *server,
+                                         struct sl_error *err)
 {
-    return is_server(server, ACCESS_PSSERVER, err);
+    return access_check_server(server, ACCESS_PSSERVER, err);
 }
 
-static enum sl_err is_worker(const struct rpc_peer *server,
-                             struct sl_error *err)
+static enum sl_err access_check_worker(const struct rpc_peer *server,
+                                       struct sl_error *err)
 {
-    return is_server(server, ACCESS_WORKER, err);
+    return access_check_server(server, ACCESS_WORKER, err);
 }
 
-const struct rpc_channel_options access_to_coordinator = {.allow =
-                                                              is_coordinator};
-const struct rpc_channel_options access_to_psserver = {.allow = is_psserver};
-const struct rpc_channel_options access_to_worker = {.allow = is_worker};
+const struct rpc_channel_options access_to_coordinator = {
+    .allow = access_check_coordinator};
+const struct rpc_channel_options access_to_psserver = {
+    .allow = access_check_psserver};
+const struct rpc_channel_options access_to_worker = {.allow =
+                                                         access_check_worker};
 
 bool access_shared(const struct rpc_peer *peer)
 {
@@ -418,12 +425,12 @@ enum sl_err access_uri(char out[RPC_PEER_ID], enum access_role role,
                        const char *name, const char *tenant,
                        struct sl_error *err)
 {
-    if (!is_name(name))
+    if (!access_is_name(name))
         return sl_fail(err, SL_EINVAL,
                        "'%.100s' is no name: letters, digits, '.', '-', '_', "
                        "up to %d, or '*'",
                        name, ACCESS_NAME - 1);
-    if (tenant != NULL && !is_word(tenant, ACCESS_TENANT))
+    if (tenant != NULL && !access_is_word(tenant, ACCESS_TENANT))
         return sl_fail(err, SL_EINVAL,
                        "'%.100s' is no tenant: letters, digits, '.', '-', '_', "
                        "up to %d",

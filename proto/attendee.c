@@ -31,7 +31,7 @@ struct attendee {
     struct rng rng;
     uint64_t cluster, term; // of the last welcome; 0: there was none
 
-    struct session *session; // the present one, or NULL: DOWN
+    struct attendee_session *session; // the present one, or NULL: DOWN
     bool attached, stopped;
     bool notified;       // that we are down
     bool refused;        // and that it does not take us
@@ -47,7 +47,7 @@ struct attendee {
 };
 
 // One stream. What its callbacks post holds a reference.
-struct session {
+struct attendee_session {
     struct attendee *attend;
     struct rpc_stream *stream; // a reference of ours
     _Atomic unsigned refs;
@@ -59,7 +59,7 @@ struct session {
     struct sl_error end;
 };
 
-static void session_unref(struct session *s)
+static void session_unref(struct attendee_session *s)
 {
     struct attendee *a = s->attend;
 
@@ -108,7 +108,7 @@ static void went_down(struct attendee *a, const struct sl_error *why)
 }
 
 // What was sent at `ms` was answered.
-static void renew(struct attendee *a, uint64_t ms)
+static void attendee_renew(struct attendee *a, uint64_t ms)
 {
     if (ms <= a->renewed_ms)
         return;
@@ -156,7 +156,7 @@ static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
     loop_timer_start(a->heartbeat_timer,
                      rng_below(&a->rng, (uint64_t)m->heartbeat_ms + 1),
                      m->heartbeat_ms);
-    renew(a, a->hello_ms);
+    attendee_renew(a, a->hello_ms);
     if (a->setup.attached != NULL)
         a->setup.attached(a->setup.arg);
 }
@@ -170,10 +170,10 @@ static void acknowledged(struct attendee *a, uint64_t seq)
         a->heard_us = sl_now_us(a->setup.clock);
     }
     if (seq + BEATS > a->seq)
-        renew(a, a->sent_ms[seq % BEATS]);
+        attendee_renew(a, a->sent_ms[seq % BEATS]);
 }
 
-static void send_piece(void *arg, const Sluice__V1__TracePiece *piece)
+static void attendee_send_trace(void *arg, const Sluice__V1__TracePiece *piece)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
 
@@ -201,7 +201,8 @@ static void send_lines(struct attendee *a, const Sluice__V1__LogMore *m)
     sl_free(space);
 }
 
-static void handle(struct attendee *a, const Sluice__V1__AttendDown *m)
+static void attendee_handle_down(struct attendee *a,
+                                 const Sluice__V1__AttendDown *m)
 {
     // Nothing is for us before the Welcome: it may be of an older term.
     if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_WELCOME) {
@@ -219,7 +220,7 @@ static void handle(struct attendee *a, const Sluice__V1__AttendDown *m)
         traced_start(a->traced, m->trace_start);
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_TRACE_MORE:
-        traced_more(a->traced, m->trace_more->trace, send_piece, a);
+        traced_more(a->traced, m->trace_more->trace, attendee_send_trace, a);
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_LOG_MORE:
         send_lines(a, m->log_more);
@@ -232,9 +233,9 @@ static void handle(struct attendee *a, const Sluice__V1__AttendDown *m)
     }
 }
 
-static void on_loop_message(void *arg)
+static void attendee_on_loop_message(void *arg)
 {
-    struct session *s = arg;
+    struct attendee_session *s = arg;
     struct attendee *a = s->attend;
     struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__AttendDown *m;
@@ -247,7 +248,7 @@ static void on_loop_message(void *arg)
         rc =
             wire_unpack_attend_down(&m, &arena, rpc_body_slices(s->body), &err);
         if (rc == SL_OK) {
-            handle(a, m);
+            attendee_handle_down(a, m);
         } else if (rc != SL_ENOTSUP) { // a newer kind is left alone
             LOG(ERROR, "message of the coordinator not understood",
                 "error=%s reason=%s", sl_err_name(rc), err.text);
@@ -261,9 +262,9 @@ static void on_loop_message(void *arg)
     session_unref(s);
 }
 
-static void on_loop_end(void *arg)
+static void attendee_on_loop_end(void *arg)
 {
-    struct session *s = arg;
+    struct attendee_session *s = arg;
 
     if (s->attend->session == s) {
         went_down(s->attend, &s->end);
@@ -274,10 +275,10 @@ static void on_loop_end(void *arg)
 
 // ---- on an I/O thread
 
-static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
-                       void *user)
+static void attendee_on_message(struct rpc_stream *stream,
+                                const struct sl_slices *body, void *user)
 {
-    struct session *s = user;
+    struct attendee_session *s = user;
 
     s->body = rpc_stream_take(stream);
     if (s->body == NULL) { // no memory: the coordinator will say it again
@@ -286,14 +287,15 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
     }
     rpc_stream_pause(stream);
     atomic_fetch_add(&s->refs, 1);
-    loop_post_task(s->attend->setup.loop, &s->task, on_loop_message, s);
+    loop_post_task(s->attend->setup.loop, &s->task, attendee_on_loop_message,
+                   s);
 }
 
 // Last of the stream; takes over the callbacks' reference.
-static void on_end(struct rpc_stream *stream, enum sl_err code,
-                   const struct sl_error *err, void *user)
+static void attendee_on_end(struct rpc_stream *stream, enum sl_err code,
+                            const struct sl_error *err, void *user)
 {
-    struct session *s = user;
+    struct attendee_session *s = user;
 
     s->end.code = code;
     if (code == SL_OK)
@@ -302,11 +304,12 @@ static void on_end(struct rpc_stream *stream, enum sl_err code,
         s->end = *err;
     else
         sl_fail(&s->end, code, "%s", sl_err_text(code));
-    loop_post_task(s->attend->setup.loop, &s->end_task, on_loop_end, s);
+    loop_post_task(s->attend->setup.loop, &s->end_task, attendee_on_loop_end,
+                   s);
 }
 
-static const struct rpc_stream_events events = {.on_message = on_message,
-                                                .on_end = on_end};
+static const struct rpc_stream_events events = {
+    .on_message = attendee_on_message, .on_end = attendee_on_end};
 
 // ---- dialing
 
@@ -363,23 +366,24 @@ static void say_hello(struct attendee *a)
     send_on(a, &up);
 }
 
-static enum sl_err open_stream(struct attendee *a, struct session *s,
-                               struct sl_error *err)
+static enum sl_err attendee_open_stream(struct attendee *a,
+                                        struct attendee_session *s,
+                                        struct sl_error *err)
 {
     struct rpc_call_options options = {.deadline_ms = RPC_NO_DEADLINE};
 
-    *s = (struct session){.attend = a};
-    atomic_init(&s->refs, 2); // ours, and the callbacks' until on_end
+    *s = (struct attendee_session){.attend = a};
+    atomic_init(&s->refs, 2); // ours, and the callbacks' until attendee_on_end
     atomic_fetch_add(&a->sessions, 1);
     rpc_channel_hurry(a->setup.channel);
     return rpc_stream_open(&s->stream, a->setup.channel, WIRE_ATTEND, NULL,
                            &options, &events, s, err);
 }
 
-static void dial(void *arg)
+static void attendee_dial(void *arg)
 {
     struct attendee *a = arg;
-    struct session *s = sl_malloc(sizeof(*s));
+    struct attendee_session *s = sl_malloc(sizeof(*s));
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
 
@@ -387,7 +391,7 @@ static void dial(void *arg)
         dial_later(a);
         return;
     }
-    rc = open_stream(a, s, &err);
+    rc = attendee_open_stream(a, s, &err);
     if (rc != SL_OK) {
         sl_free(s);
         atomic_fetch_sub(&a->sessions, 1);
@@ -415,7 +419,7 @@ static void not_welcomed(void *arg)
     rpc_stream_cancel(a->session->stream);
 }
 
-static void beat(void *arg)
+static void attendee_on_beat_timer(void *arg)
 {
     struct attendee *a = arg;
     uint64_t silent = sl_now_ms(a->setup.clock) - a->heard_ms;
@@ -488,7 +492,7 @@ uint64_t attendee_heard(const struct attendee *a)
 
 void attendee_beat_now(struct attendee *a)
 {
-    beat(a);
+    attendee_on_beat_timer(a);
 }
 
 static enum sl_err random_process(uint64_t *out, struct sl_error *err)
@@ -501,7 +505,7 @@ static enum sl_err random_process(uint64_t *out, struct sl_error *err)
 }
 
 // proto3 has no absent strings: what is not there is empty.
-static char *copy_text(const char *text)
+static char *attendee_copy_text(const char *text)
 {
     return sl_strdup(text != NULL ? text : "");
 }
@@ -517,8 +521,8 @@ enum sl_err attendee_new(struct attendee **out,
         return sl_fail(err, SL_ENOMEM, "no memory");
     a->setup = *setup;
     a->setup.name = sl_strdup(setup->name);
-    a->setup.address = copy_text(setup->address);
-    a->setup.device = copy_text(setup->device);
+    a->setup.address = attendee_copy_text(setup->address);
+    a->setup.device = attendee_copy_text(setup->device);
     if (a->setup.welcome_ms == 0)
         a->setup.welcome_ms = WELCOME_MS;
     a->cluster = setup->cluster;
@@ -531,11 +535,12 @@ enum sl_err attendee_new(struct attendee **out,
     if (rc == SL_OK)
         rc = random_process(&a->process, err);
     if (rc == SL_OK)
-        rc = loop_timer_new(&a->dial_timer, setup->loop, dial, a);
+        rc = loop_timer_new(&a->dial_timer, setup->loop, attendee_dial, a);
     if (rc == SL_OK)
         rc = loop_timer_new(&a->welcome_timer, setup->loop, not_welcomed, a);
     if (rc == SL_OK)
-        rc = loop_timer_new(&a->heartbeat_timer, setup->loop, beat, a);
+        rc = loop_timer_new(&a->heartbeat_timer, setup->loop,
+                            attendee_on_beat_timer, a);
     if (rc == SL_OK)
         rc = traced_new(&a->traced, setup->loop);
     if (rc != SL_OK) {
@@ -565,7 +570,7 @@ bool attendee_close(struct attendee *a)
 
 void attendee_stop(struct attendee *a)
 {
-    struct session *s = a->session;
+    struct attendee_session *s = a->session;
 
     a->stopped = true;
     a->session = NULL;

@@ -35,7 +35,7 @@ static const char *const names[TAGS] = {
     [DELAYS] = "staleness",
 };
 
-struct run {
+struct curves_run {
     char *below; // owned
     struct grown file;
     struct buf waits;   // to be written
@@ -54,7 +54,7 @@ struct curves {
     const struct sl_clock *clock;
     bool histograms, told; // told: the text
     uint64_t first_us, next_us;
-    struct run training, validation;
+    struct curves_run training, validation;
     size_t evaluations;                      // taken
     uint64_t delays[WIRE_STALENESS_BUCKETS]; // as they were
 };
@@ -62,7 +62,7 @@ struct curves {
 // ---- a run
 
 // The clock of people may be set back; a file's may not.
-static uint64_t wall_of(struct curves *c, struct run *r)
+static uint64_t wall_of(struct curves *c, struct curves_run *r)
 {
     uint64_t now = sl_wall_us(c->clock);
 
@@ -71,7 +71,8 @@ static uint64_t wall_of(struct curves *c, struct run *r)
     return r->wall_us;
 }
 
-static enum sl_err begin(struct curves *c, struct run *r, uint64_t step)
+static enum sl_err curves_begin_file(struct curves *c, struct curves_run *r,
+                                     uint64_t step)
 {
     struct tensorboard_at at = {wall_of(c, r), step};
     enum sl_err rc;
@@ -88,7 +89,7 @@ static enum sl_err begin(struct curves *c, struct run *r, uint64_t step)
 }
 
 // True where the tag is new to the file.
-static bool first(struct run *r, enum tag tag)
+static bool first(struct curves_run *r, enum tag tag)
 {
     bool is = !(r->said & (1u << tag));
 
@@ -102,7 +103,8 @@ struct scalars {
 };
 
 // One that is no number says nothing.
-static void add(struct scalars *s, struct run *r, enum tag tag, double value)
+static void curves_add_scalar(struct scalars *s, struct curves_run *r,
+                              enum tag tag, double value)
 {
     if (!isfinite(value))
         return;
@@ -111,7 +113,8 @@ static void add(struct scalars *s, struct run *r, enum tag tag, double value)
 }
 
 // What could not be made whole is not to be written.
-static enum sl_err keep(struct run *r, size_t before, enum sl_err rc)
+static enum sl_err curves_undo_failed(struct curves_run *r, size_t before,
+                                      enum sl_err rc)
 {
     if (rc != SL_OK && r->waits.data != NULL) {
         r->waits.len = before;
@@ -122,41 +125,42 @@ static enum sl_err keep(struct run *r, size_t before, enum sl_err rc)
 
 // ---- what a status says
 
-static bool counts(const Sluice__V1__JobStatus *s)
+static bool curves_has_accuracy(const Sluice__V1__JobStatus *s)
 {
     return s->spec == NULL || spec_external(s->spec) ||
            spec_loss_counts(spec_loss(s->spec));
 }
 
-static void add_rate(struct scalars *list, struct run *r,
-                     const Sluice__V1__JobStatus *s)
+static void curves_add_rate(struct scalars *list, struct curves_run *r,
+                            const Sluice__V1__JobStatus *s)
 {
     struct spec_optimizer o;
     struct sl_error err = SL_ERROR_INIT;
 
     // A job with a rate that callbacks reduce has no schedule.
     if (s->callbacks != NULL && s->callbacks->learning_rate > 0)
-        add(list, r, RATE, s->callbacks->learning_rate);
+        curves_add_scalar(list, r, RATE, s->callbacks->learning_rate);
     else if (s->spec != NULL && s->spec->optimizer != NULL &&
              spec_optimizer(&o, s->spec->optimizer, &err) == SL_OK)
-        add(list, r, RATE,
-            rate_at(&o.schedule,
-                    s->updates_applied > 0 ? s->updates_applied - 1 : 0));
+        curves_add_scalar(list, r, RATE,
+                          rate_at(&o.schedule, s->updates_applied > 0
+                                                   ? s->updates_applied - 1
+                                                   : 0));
 }
 
 static enum sl_err training(struct curves *c, const Sluice__V1__JobStatus *s,
                             const struct tensorboard_at *at)
 {
-    struct run *r = &c->training;
+    struct curves_run *r = &c->training;
     struct scalars list = {.count = 0};
 
-    add(&list, r, LOSS, WIRE_KNOWN(s, loss));
-    if (counts(s))
-        add(&list, r, ACCURACY, WIRE_KNOWN(s, accuracy));
-    add_rate(&list, r, s);
-    add(&list, r, STALENESS, s->staleness_p50);
-    add(&list, r, SAMPLES, s->images_per_second);
-    add(&list, r, WORKERS, s->workers);
+    curves_add_scalar(&list, r, LOSS, WIRE_KNOWN(s, loss));
+    if (curves_has_accuracy(s))
+        curves_add_scalar(&list, r, ACCURACY, WIRE_KNOWN(s, accuracy));
+    curves_add_rate(&list, r, s);
+    curves_add_scalar(&list, r, STALENESS, s->staleness_p50);
+    curves_add_scalar(&list, r, SAMPLES, s->images_per_second);
+    curves_add_scalar(&list, r, WORKERS, s->workers);
     return tensorboard_scalars(&r->waits, at, list.list, list.count);
 }
 
@@ -198,8 +202,9 @@ static enum sl_err delays(struct curves *c, const Sluice__V1__JobStatus *s,
 }
 
 // As a block of code: four blanks before each line.
-static enum sl_err text(struct curves *c, const Sluice__V1__JobStatus *s,
-                        const struct tensorboard_at *at)
+static enum sl_err curves_add_spec_text(struct curves *c,
+                                        const Sluice__V1__JobStatus *s,
+                                        const struct tensorboard_at *at)
 {
     struct buf plain = BUF_INIT, marked = BUF_INIT;
     json_t *object = NULL;
@@ -226,26 +231,26 @@ static enum sl_err text(struct curves *c, const Sluice__V1__JobStatus *s,
     return rc;
 }
 
-static enum sl_err take_training(struct curves *c,
-                                 const Sluice__V1__JobStatus *s)
+static enum sl_err curves_add_training(struct curves *c,
+                                       const Sluice__V1__JobStatus *s)
 {
-    struct run *r = &c->training;
+    struct curves_run *r = &c->training;
     struct tensorboard_at at = {0, s->steps_counted};
     size_t before = r->waits.len;
-    enum sl_err rc = begin(c, r, at.step);
+    enum sl_err rc = curves_begin_file(c, r, at.step);
 
     at.wall_us = wall_of(c, r);
     if (rc == SL_OK && r->any && at.step < r->step)
         rc = tensorboard_start(&r->waits, &at);
     if (rc == SL_OK && !c->told && s->spec != NULL)
-        rc = text(c, s, &at);
+        rc = curves_add_spec_text(c, s, &at);
     if (rc == SL_OK)
         c->told = s->spec != NULL;
     if (rc == SL_OK && at.step > 0)
         rc = training(c, s, &at);
     if (rc == SL_OK && at.step > 0 && c->histograms)
         rc = delays(c, s, &at);
-    if (keep(r, before, rc) != SL_OK)
+    if (curves_undo_failed(r, before, rc) != SL_OK)
         return rc;
     r->any = true;
     r->step = at.step;
@@ -254,11 +259,11 @@ static enum sl_err take_training(struct curves *c,
 
 // ---- evaluations
 
-static enum sl_err take_evaluation(struct curves *c,
-                                   const Sluice__V1__JobStatus *s,
-                                   const Sluice__V1__Evaluation *e)
+static enum sl_err curves_add_evaluation(struct curves *c,
+                                         const Sluice__V1__JobStatus *s,
+                                         const Sluice__V1__Evaluation *e)
 {
-    struct run *r = &c->validation;
+    struct curves_run *r = &c->validation;
     struct tensorboard_at at = {
         .step = e->steps > 0    ? e->steps
                 : s->epochs > 0 ? s->steps_asked / s->epochs * e->epoch
@@ -270,22 +275,22 @@ static enum sl_err take_evaluation(struct curves *c,
     // Epochs that one checkpoint ended are evaluated on the same parameters.
     if (r->any && at.step == r->step)
         return SL_OK;
-    rc = begin(c, r, at.step);
+    rc = curves_begin_file(c, r, at.step);
     at.wall_us = wall_of(c, r);
-    add(&list, r, LOSS, WIRE_KNOWN(e, loss));
-    if (counts(s))
-        add(&list, r, ACCURACY, WIRE_KNOWN(e, accuracy));
+    curves_add_scalar(&list, r, LOSS, WIRE_KNOWN(e, loss));
+    if (curves_has_accuracy(s))
+        curves_add_scalar(&list, r, ACCURACY, WIRE_KNOWN(e, accuracy));
     if (rc == SL_OK)
         rc = tensorboard_scalars(&r->waits, &at, list.list, list.count);
-    if (keep(r, before, rc) != SL_OK)
+    if (curves_undo_failed(r, before, rc) != SL_OK)
         return rc;
     r->any = true;
     r->step = at.step;
     return SL_OK;
 }
 
-static enum sl_err take_evaluations(struct curves *c,
-                                    const Sluice__V1__JobStatus *s)
+static enum sl_err curves_add_evaluations(struct curves *c,
+                                          const Sluice__V1__JobStatus *s)
 {
     enum sl_err rc = SL_OK;
 
@@ -294,7 +299,7 @@ static enum sl_err take_evaluations(struct curves *c,
 
         // An evaluation without known values is no point.
         if (e->known_loss_case != 0 || e->known_accuracy_case != 0)
-            rc = take_evaluation(c, s, e);
+            rc = curves_add_evaluation(c, s, e);
         if (rc == SL_OK)
             c->evaluations++;
     }
@@ -309,7 +314,8 @@ bool curves_due(const struct curves *c)
 }
 
 // Before it is placed, also one that was resumed says that it counts nothing.
-static bool moved(const struct curves *c, const Sluice__V1__JobStatus *s)
+static bool curves_has_moved(const struct curves *c,
+                             const Sluice__V1__JobStatus *s)
 {
     if (s->state == SLUICE__V1__JOB_STATE__JOB_PLACING)
         return false;
@@ -322,14 +328,14 @@ enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
     uint64_t now = sl_now_us(c->clock), pause;
     enum sl_err rc = SL_OK;
 
-    if (moved(c, s) && (last || curves_due(c))) {
-        rc = take_training(c, s);
+    if (curves_has_moved(c, s) && (last || curves_due(c))) {
+        rc = curves_add_training(c, s);
         if (c->first_us == 0)
             c->first_us = now;
         pause = (now - c->first_us) / POINTS;
         c->next_us = now + (pause > POINT_US ? pause : POINT_US);
     }
-    return rc == SL_OK ? take_evaluations(c, s) : rc;
+    return rc == SL_OK ? curves_add_evaluations(c, s) : rc;
 }
 
 bool curves_wait(const struct curves *c)
@@ -337,13 +343,14 @@ bool curves_wait(const struct curves *c)
     return c->training.waits.len > 0 || c->validation.waits.len > 0;
 }
 
-static void forget(struct run *r)
+static void curves_reset_run(struct curves_run *r)
 {
     buf_reset(&r->waits);
     r->begun = false;
 }
 
-static enum sl_err create(struct curves *c, struct run *r, struct sl_error *err)
+static enum sl_err create(struct curves *c, struct curves_run *r,
+                          struct sl_error *err)
 {
     char name[HOST_BYTES + 96];
     enum sl_err rc;
@@ -357,7 +364,7 @@ static enum sl_err create(struct curves *c, struct run *r, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err write_run(struct curves *c, struct run *r,
+static enum sl_err write_run(struct curves *c, struct curves_run *r,
                              struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
@@ -371,11 +378,11 @@ static enum sl_err write_run(struct curves *c, struct run *r,
         if (rc == SL_OK)
             buf_reset(&r->waits);
         else if (r->file.fd < 0) // the next one begins anew
-            forget(r);
+            curves_reset_run(r);
     }
     if (rc != SL_OK && r->waits.len > WAIT_BYTES) {
         grown_close(&r->file);
-        forget(r);
+        curves_reset_run(r);
     }
     return rc;
 }
@@ -389,7 +396,8 @@ enum sl_err curves_write(struct curves *c, struct sl_error *err)
 
 // ---- life
 
-static char *below_of(const char *below, const char *job, const char *rest)
+static char *curves_join_path(const char *below, const char *job,
+                              const char *rest)
 {
     struct buf b = BUF_INIT;
 
@@ -428,8 +436,9 @@ enum sl_err curves_new(struct curves **out,
     c->training.file = c->validation.file = (struct grown)GROWN_INIT;
     name_host(c->host);
     c->root = sl_strdup(options->root);
-    c->training.below = below_of(options->below, options->job, "");
-    c->validation.below = below_of(options->below, options->job, "/validation");
+    c->training.below = curves_join_path(options->below, options->job, "");
+    c->validation.below =
+        curves_join_path(options->below, options->job, "/validation");
     if (c->root == NULL || c->training.below == NULL ||
         c->validation.below == NULL) {
         curves_free(c);
@@ -439,7 +448,7 @@ enum sl_err curves_new(struct curves **out,
     return SL_OK;
 }
 
-static void release_run(struct run *r)
+static void release_run(struct curves_run *r)
 {
     grown_close(&r->file);
     buf_release(&r->waits);

@@ -52,14 +52,15 @@ struct introspect {
     struct list watchers; // ends with its server's streams
 };
 
-struct watcher {
+struct health_watcher {
     struct list_node node;
     struct introspect *in;
     struct rpc_stream *stream;
     enum { FOLLOWS, ALWAYS, UNKNOWN_SERVICE } kind;
 };
 
-static enum sl_err pack(struct rpc_msg *msg, const ProtobufCMessage *message)
+static enum sl_err introspect_pack(struct rpc_msg *msg,
+                                   const ProtobufCMessage *message)
 {
     uint8_t *out;
 
@@ -86,7 +87,7 @@ static bool is_service(const struct introspect *in, const char *name)
     return false;
 }
 
-static int kind_of(const struct introspect *in, const char *name)
+static int health_watch_kind(const struct introspect *in, const char *name)
 {
     if (strcmp(name, "liveness") == 0)
         return ALWAYS;
@@ -118,7 +119,7 @@ static enum sl_err read_health(const struct introspect *in,
                             &grpc__health__v1__health_check_request__descriptor,
                             body, &limits, err);
     if (rc == SL_OK)
-        *kind = kind_of(in, ((HealthRequest *)m)->service);
+        *kind = health_watch_kind(in, ((HealthRequest *)m)->service);
     wire_arena_release(&arena);
     return rc;
 }
@@ -128,7 +129,7 @@ static enum sl_err pack_status(struct rpc_msg *msg, HealthStatus status)
     HealthResponse response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
 
     response.status = status;
-    return pack(msg, &response.base);
+    return introspect_pack(msg, &response.base);
 }
 
 static void health_check(struct rpc_call *call, void *arg)
@@ -153,7 +154,7 @@ static void health_check(struct rpc_call *call, void *arg)
 
 // Under the lock, so that changes arrive in their order. What a full queue
 // refuses is lost: a slow reader gets the next change.
-static void tell_locked(struct watcher *w)
+static void health_notify_locked(struct health_watcher *w)
 {
     struct rpc_msg msg;
 
@@ -163,10 +164,10 @@ static void tell_locked(struct watcher *w)
         rpc_msg_drop(&msg);
 }
 
-static void watch_end(struct rpc_stream *stream, enum sl_err code,
-                      const struct sl_error *err, void *user)
+static void health_watch_end(struct rpc_stream *stream, enum sl_err code,
+                             const struct sl_error *err, void *user)
 {
-    struct watcher *w = user;
+    struct health_watcher *w = user;
 
     (void)code;
     (void)err;
@@ -179,10 +180,10 @@ static void watch_end(struct rpc_stream *stream, enum sl_err code,
 
 static void health_watch(struct rpc_stream *stream, void *arg)
 {
-    static const struct rpc_stream_events events = {.on_end = watch_end};
+    static const struct rpc_stream_events events = {.on_end = health_watch_end};
     struct introspect *in = arg;
     struct sl_error err = SL_ERROR_INIT;
-    struct watcher *w = sl_calloc(1, sizeof(*w));
+    struct health_watcher *w = sl_calloc(1, sizeof(*w));
     int kind = UNKNOWN_SERVICE;
     enum sl_err rc = read_health(in, rpc_stream_request(stream), &kind, &err);
 
@@ -199,7 +200,7 @@ static void health_watch(struct rpc_stream *stream, void *arg)
     rpc_stream_set(stream, &events, w);
     pthread_mutex_lock(&in->lock);
     list_push_back(&in->watchers, &w->node);
-    tell_locked(w);
+    health_notify_locked(w);
     pthread_mutex_unlock(&in->lock);
 }
 
@@ -210,10 +211,11 @@ void introspect_set_serving(struct introspect *in, bool serving)
         in->serving = serving;
         list_for(node, &in->watchers)
         {
-            struct watcher *w = list_entry(node, struct watcher, node);
+            struct health_watcher *w =
+                list_entry(node, struct health_watcher, node);
 
             if (w->kind == FOLLOWS)
-                tell_locked(w);
+                health_notify_locked(w);
         }
     }
     pthread_mutex_unlock(&in->lock);
@@ -221,16 +223,16 @@ void introspect_set_serving(struct introspect *in, bool serving)
 
 // ---- the descriptor set, as bytes
 
-struct span {
+struct descriptor_span {
     const uint8_t *at, *end;
 };
 
 struct field {
     uint32_t number;
-    struct span bytes; // empty unless it is a field with a length
+    struct descriptor_span bytes; // empty unless it is a field with a length
 };
 
-static bool next_number(struct span *in, uint64_t *value)
+static bool descriptor_next_varint(struct descriptor_span *in, uint64_t *value)
 {
     *value = 0;
     for (unsigned shift = 0; shift < 64 && in->at < in->end; shift += 7) {
@@ -242,18 +244,18 @@ static bool next_number(struct span *in, uint64_t *value)
 }
 
 // Steps over one field. False at the end.
-static bool next_field(struct span *in, struct field *f)
+static bool descriptor_next_field(struct descriptor_span *in, struct field *f)
 {
     uint64_t tag, n;
 
-    if (!next_number(in, &tag))
+    if (!descriptor_next_varint(in, &tag))
         return false;
     f->number = (uint32_t)(tag >> 3);
-    f->bytes = (struct span){in->at, in->at};
+    f->bytes = (struct descriptor_span){in->at, in->at};
     if ((tag & 7) == 0)
-        return next_number(in, &n);
+        return descriptor_next_varint(in, &n);
     if ((tag & 7) == 2) {
-        if (!next_number(in, &n))
+        if (!descriptor_next_varint(in, &n))
             return false;
         f->bytes.at = in->at;
     } else {
@@ -267,21 +269,23 @@ static bool next_field(struct span *in, struct field *f)
     return true;
 }
 
-static bool is_text(struct span s, const char *text, size_t n)
+static bool descriptor_is_text(struct descriptor_span s, const char *text,
+                               size_t n)
 {
     return (size_t)(s.end - s.at) == n && memcmp(s.at, text, n) == 0;
 }
 
 // The first field of that number; an empty span without one.
-static struct span get(struct span in, uint32_t number)
+static struct descriptor_span descriptor_get_field(struct descriptor_span in,
+                                                   uint32_t number)
 {
     struct field f;
 
-    while (next_field(&in, &f)) {
+    while (descriptor_next_field(&in, &f)) {
         if (f.number == number)
             return f.bytes;
     }
-    return (struct span){NULL, NULL};
+    return (struct descriptor_span){NULL, NULL};
 }
 
 // Numbers in google/protobuf/descriptor.proto.
@@ -306,16 +310,17 @@ static const struct {
 };
 
 // Goes from *at, a *scope, into its child of that name.
-static bool descend(struct span *at, enum scope *scope, const char *name,
-                    size_t n)
+static bool descriptor_descend(struct descriptor_span *at, enum scope *scope,
+                               const char *name, size_t n)
 {
-    struct span in = *at;
+    struct descriptor_span in = *at;
     struct field f;
 
-    while (next_field(&in, &f)) {
+    while (descriptor_next_field(&in, &f)) {
         for (size_t i = 0; i < SL_COUNT(named); i++) {
             if (named[i].in == *scope && named[i].number == f.number &&
-                is_text(get(f.bytes, NAME), name, n)) {
+                descriptor_is_text(descriptor_get_field(f.bytes, NAME), name,
+                                   n)) {
                 *at = f.bytes;
                 *scope = named[i].is;
                 return true;
@@ -326,9 +331,9 @@ static bool descend(struct span *at, enum scope *scope, const char *name,
 }
 
 // "pkg.Message.Nested", "pkg.Service.Method".
-static bool file_has_symbol(struct span file, const char *symbol)
+static bool file_has_symbol(struct descriptor_span file, const char *symbol)
 {
-    struct span package = get(file, FILE_PACKAGE);
+    struct descriptor_span package = descriptor_get_field(file, FILE_PACKAGE);
     size_t n = (size_t)(package.end - package.at);
     enum scope scope = IN_FILE;
 
@@ -340,7 +345,7 @@ static bool file_has_symbol(struct span file, const char *symbol)
     }
     for (;;) {
         n = strcspn(symbol, ".");
-        if (!descend(&file, &scope, symbol, n))
+        if (!descriptor_descend(&file, &scope, symbol, n))
             return false;
         if (symbol[n] == '\0')
             return true;
@@ -348,19 +353,22 @@ static bool file_has_symbol(struct span file, const char *symbol)
     }
 }
 
-static bool file_has_name(struct span file, const char *name)
+static bool file_has_name(struct descriptor_span file, const char *name)
 {
-    return is_text(get(file, FILE_NAME), name, strlen(name));
+    return descriptor_is_text(descriptor_get_field(file, FILE_NAME), name,
+                              strlen(name));
 }
 
-static bool find_file(struct span *out, const char *what,
-                      bool (*is_it)(struct span file, const char *what))
+static bool descriptor_find_file(struct descriptor_span *out, const char *what,
+                                 bool (*is_it)(struct descriptor_span file,
+                                               const char *what))
 {
-    struct span set = {sluice_descriptor_set,
-                       sluice_descriptor_set + sluice_descriptor_set_len};
+    struct descriptor_span set = {sluice_descriptor_set,
+                                  sluice_descriptor_set +
+                                      sluice_descriptor_set_len};
     struct field f;
 
-    while (next_field(&set, &f)) {
+    while (descriptor_next_field(&set, &f)) {
         if (f.number == 1 && is_it(f.bytes, what)) {
             *out = f.bytes;
             return true;
@@ -371,11 +379,11 @@ static bool find_file(struct span *out, const char *what,
 
 // ---- reflection
 
-static enum sl_err send_answer(struct rpc_stream *stream,
-                               const ReflectResponse *response)
+static enum sl_err reflect_send_answer(struct rpc_stream *stream,
+                                       const ReflectResponse *response)
 {
     struct rpc_msg msg;
-    enum sl_err rc = pack(&msg, &response->base);
+    enum sl_err rc = introspect_pack(&msg, &response->base);
 
     if (rc != SL_OK)
         return rc;
@@ -385,9 +393,9 @@ static enum sl_err send_answer(struct rpc_stream *stream,
     return rc;
 }
 
-static enum sl_err answer_error(struct rpc_stream *stream,
-                                ReflectResponse *response, int code,
-                                const char *text)
+static enum sl_err reflect_answer_error(struct rpc_stream *stream,
+                                        ReflectResponse *response, int code,
+                                        const char *text)
 {
     Grpc__Reflection__V1alpha__ErrorResponse error =
         GRPC__REFLECTION__V1ALPHA__ERROR_RESPONSE__INIT;
@@ -396,33 +404,34 @@ static enum sl_err answer_error(struct rpc_stream *stream,
     error.error_message = (char *)text;
     response->message_response_case = ANSWER(ERROR_RESPONSE);
     response->error_response = &error;
-    return send_answer(stream, response);
+    return reflect_send_answer(stream, response);
 }
 
-static enum sl_err answer_file(struct rpc_stream *stream,
-                               ReflectResponse *response, const char *what,
-                               bool (*is_it)(struct span, const char *))
+static enum sl_err
+reflect_answer_file(struct rpc_stream *stream, ReflectResponse *response,
+                    const char *what,
+                    bool (*is_it)(struct descriptor_span, const char *))
 {
     Grpc__Reflection__V1alpha__FileDescriptorResponse files =
         GRPC__REFLECTION__V1ALPHA__FILE_DESCRIPTOR_RESPONSE__INIT;
     ProtobufCBinaryData bytes;
-    struct span file;
+    struct descriptor_span file;
 
-    if (!find_file(&file, what, is_it))
-        return answer_error(stream, response, NOT_FOUND,
-                            "no such file or symbol");
+    if (!descriptor_find_file(&file, what, is_it))
+        return reflect_answer_error(stream, response, NOT_FOUND,
+                                    "no such file or symbol");
     bytes.data = (uint8_t *)file.at;
     bytes.len = (size_t)(file.end - file.at);
     files.n_file_descriptor_proto = 1;
     files.file_descriptor_proto = &bytes;
     response->message_response_case = ANSWER(FILE_DESCRIPTOR_RESPONSE);
     response->file_descriptor_response = &files;
-    return send_answer(stream, response);
+    return reflect_send_answer(stream, response);
 }
 
-static enum sl_err answer_services(const struct introspect *in,
-                                   struct rpc_stream *stream,
-                                   ReflectResponse *response)
+static enum sl_err reflect_answer_services(const struct introspect *in,
+                                           struct rpc_stream *stream,
+                                           ReflectResponse *response)
 {
     Grpc__Reflection__V1alpha__ListServiceResponse list =
         GRPC__REFLECTION__V1ALPHA__LIST_SERVICE_RESPONSE__INIT;
@@ -442,7 +451,7 @@ static enum sl_err answer_services(const struct introspect *in,
         list.service = pointers;
         response->message_response_case = ANSWER(LIST_SERVICES_RESPONSE);
         response->list_services_response = &list;
-        rc = send_answer(stream, response);
+        rc = reflect_send_answer(stream, response);
     }
     sl_free(pointers);
     sl_free(names);
@@ -461,22 +470,22 @@ static enum sl_err answer_reflection(const struct introspect *in,
     response.original_request = request;
     switch ((int)request->message_request_case) {
     case CASE(LIST_SERVICES):
-        return answer_services(in, stream, &response);
+        return reflect_answer_services(in, stream, &response);
     case CASE(FILE_BY_FILENAME):
-        return answer_file(stream, &response, request->file_by_filename,
-                           file_has_name);
+        return reflect_answer_file(stream, &response, request->file_by_filename,
+                                   file_has_name);
     case CASE(FILE_CONTAINING_SYMBOL):
         symbol = request->file_containing_symbol;
-        return answer_file(stream, &response,
-                           symbol[0] == '.' ? symbol + 1 : symbol,
-                           file_has_symbol);
+        return reflect_answer_file(stream, &response,
+                                   symbol[0] == '.' ? symbol + 1 : symbol,
+                                   file_has_symbol);
     case CASE(FILE_CONTAINING_EXTENSION):
     case CASE(ALL_EXTENSION_NUMBERS_OF_TYPE):
-        return answer_error(stream, &response, NOT_FOUND,
-                            "proto3: there are no extensions");
+        return reflect_answer_error(stream, &response, NOT_FOUND,
+                                    "proto3: there are no extensions");
     default:
-        return answer_error(stream, &response, UNIMPLEMENTED,
-                            "an unknown kind of question");
+        return reflect_answer_error(stream, &response, UNIMPLEMENTED,
+                                    "an unknown kind of question");
     }
 }
 

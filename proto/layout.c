@@ -28,9 +28,9 @@ enum sl_err layout_rows(const Sluice__V1__Variable *v, uint64_t *rows,
 
 // ---- reading
 
-static enum sl_err take_variable(struct layout *l,
-                                 const Sluice__V1__Variable *v,
-                                 struct sl_error *err)
+static enum sl_err layout_read_variable(struct layout *l,
+                                        const Sluice__V1__Variable *v,
+                                        struct sl_error *err)
 {
     struct layout_variable *to = &l->variables[l->variables_count];
     enum sl_err rc;
@@ -67,8 +67,9 @@ static enum sl_err take_variable(struct layout *l,
 
 // The next piece must begin where the one before it ended: `*at` is the next
 // element.
-static enum sl_err take_piece(struct layout *l, const Sluice__V1__Piece *p,
-                              uint64_t *at, struct sl_error *err)
+static enum sl_err layout_read_piece(struct layout *l,
+                                     const Sluice__V1__Piece *p, uint64_t *at,
+                                     struct sl_error *err)
 {
     struct layout_piece *to = &l->pieces[l->pieces_count];
     const struct layout_variable *v;
@@ -121,11 +122,11 @@ static enum sl_err check_names(struct layout *l, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err take_all(struct layout *l,
-                            Sluice__V1__Variable *const *variables,
-                            size_t variables_count,
-                            Sluice__V1__Piece *const *pieces,
-                            size_t pieces_count, struct sl_error *err)
+static enum sl_err layout_read_all(struct layout *l,
+                                   Sluice__V1__Variable *const *variables,
+                                   size_t variables_count,
+                                   Sluice__V1__Piece *const *pieces,
+                                   size_t pieces_count, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
     uint64_t at = 0;
@@ -136,11 +137,11 @@ static enum sl_err take_all(struct layout *l,
     if (l->variables == NULL || l->pieces == NULL || l->shards == NULL)
         return sl_fail(err, SL_ENOMEM, "out of memory for the layout");
     for (size_t i = 0; i < variables_count && rc == SL_OK; i++)
-        rc = take_variable(l, variables[i], err);
+        rc = layout_read_variable(l, variables[i], err);
     if (rc == SL_OK)
         rc = check_names(l, err);
     for (size_t i = 0; i < pieces_count && rc == SL_OK; i++)
-        rc = take_piece(l, pieces[i], &at, err);
+        rc = layout_read_piece(l, pieces[i], &at, err);
     if (rc == SL_OK && at != l->elements)
         return sl_fail(err, SL_EINVAL,
                        "the pieces hold %llu elements, the variables %llu",
@@ -157,7 +158,8 @@ enum sl_err layout_make(struct layout *out,
     struct layout l = {0};
     enum sl_err rc;
 
-    rc = take_all(&l, variables, variables_count, pieces, pieces_count, err);
+    rc = layout_read_all(&l, variables, variables_count, pieces, pieces_count,
+                         err);
     if (rc == SL_OK)
         *out = l;
     else

@@ -12,7 +12,7 @@ _Static_assert(WIRE_LOG_BYTES >= LOG_LINE, "every line fits");
 
 // Returns true if the line is of `job`: "j-7" at the coordinator, 7 at members.
 // Quotes within a value are escaped, so neither is part of a text.
-static bool is_of(const char *line, size_t bytes, uint64_t job)
+static bool logged_is_of_job(const char *line, size_t bytes, uint64_t job)
 {
     char word[2][48];
 
@@ -30,7 +30,7 @@ static bool is_of(const char *line, size_t bytes, uint64_t job)
 }
 
 // Moves the lines of that job to the front; returns their bytes.
-static size_t choose(char *text, size_t bytes, uint64_t job)
+static size_t logged_filter_job(char *text, size_t bytes, uint64_t job)
 {
     size_t kept = 0;
 
@@ -38,7 +38,7 @@ static size_t choose(char *text, size_t bytes, uint64_t job)
         const char *end = memchr(text + at, '\n', bytes - at);
 
         n = (size_t)(end - (text + at)) + 1;
-        if (!is_of(text + at, n, job))
+        if (!logged_is_of_job(text + at, n, job))
             continue;
         memmove(text + kept, text + at, n);
         kept += n;
@@ -55,6 +55,6 @@ Sluice__V1__LogLines logged_take(uint8_t *space, uint64_t after, uint64_t job)
     n = log_kept((char *)space, WIRE_LOG_BYTES, &lines.last);
     lines.more = n + LOG_LINE > WIRE_LOG_BYTES;
     lines.text.data = space;
-    lines.text.len = job == 0 ? n : choose((char *)space, n, job);
+    lines.text.len = job == 0 ? n : logged_filter_job((char *)space, n, job);
     return lines;
 }

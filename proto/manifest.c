@@ -5,8 +5,8 @@
 #include "common/base/mem.h"
 #include "proto/pbjson.h"
 
-static enum sl_err check_format(const json_t *root, const char *path,
-                                struct sl_error *err)
+static enum sl_err manifest_check_format(const json_t *root, const char *path,
+                                         struct sl_error *err)
 {
     uint64_t format = 0;
     enum sl_err rc = sl_json_u64(&format, root, "format", err);
@@ -32,7 +32,7 @@ enum sl_err manifest_parse(json_t **out, struct fs *fs, const char *path,
         rc =
             sl_json_parse(&root, path, buf_text(&text), text.len, &limits, err);
     if (rc == SL_OK)
-        rc = check_format(root, path, err);
+        rc = manifest_check_format(root, path, err);
     buf_release(&text);
     if (rc == SL_OK)
         *out = root;
@@ -43,10 +43,10 @@ enum sl_err manifest_parse(json_t **out, struct fs *fs, const char *path,
 
 // *list is made for all of the array; *count of them are there, also after a
 // failure.
-static enum sl_err read_list(ProtobufCMessage ***list, size_t *count,
-                             const ProtobufCMessageDescriptor *descriptor,
-                             const json_t *root, const char *key,
-                             struct sl_error *err)
+static enum sl_err
+manifest_read_list(ProtobufCMessage ***list, size_t *count,
+                   const ProtobufCMessageDescriptor *descriptor,
+                   const json_t *root, const char *key, struct sl_error *err)
 {
     const json_t *array = json_object_get(root, key);
     size_t n = json_array_size(array);
@@ -66,12 +66,13 @@ static enum sl_err read_list(ProtobufCMessage ***list, size_t *count,
 enum sl_err manifest_layout(Sluice__V1__CheckpointsReply *out,
                             const json_t *root, struct sl_error *err)
 {
-    enum sl_err rc =
-        read_list((ProtobufCMessage ***)&out->variables, &out->n_variables,
-                  &sluice__v1__variable__descriptor, root, "variables", err);
+    enum sl_err rc = manifest_read_list(
+        (ProtobufCMessage ***)&out->variables, &out->n_variables,
+        &sluice__v1__variable__descriptor, root, "variables", err);
 
     if (rc == SL_OK)
-        rc = read_list((ProtobufCMessage ***)&out->pieces, &out->n_pieces,
-                       &sluice__v1__piece__descriptor, root, "pieces", err);
+        rc = manifest_read_list((ProtobufCMessage ***)&out->pieces,
+                                &out->n_pieces, &sluice__v1__piece__descriptor,
+                                root, "pieces", err);
     return rc;
 }

@@ -10,7 +10,7 @@
 #include "common/base/suggest.h"
 #include "proto/model_build.h"
 
-enum sl_err build_fail(const struct build *b, const char *fmt, ...)
+enum sl_err build_fail(const struct model_build *b, const char *fmt, ...)
 {
     char what[300];
     va_list ap;
@@ -22,7 +22,7 @@ enum sl_err build_fail(const struct build *b, const char *fmt, ...)
                    b->layer->type, what);
 }
 
-static enum sl_err no_memory(const struct build *b)
+static enum sl_err model_no_memory(const struct model_build *b)
 {
     return sl_fail(b->err, SL_ENOMEM, "out of memory for the model");
 }
@@ -30,22 +30,23 @@ static enum sl_err no_memory(const struct build *b)
 // ---- names
 
 // A node's number as the value of a name; 0 is "none".
-static uint32_t number_of(const struct build *b, const char *name)
+static uint32_t model_node_number(const struct model_build *b, const char *name)
 {
     return (uint32_t)(uintptr_t)strmap_get(&b->names, name);
 }
 
-static enum sl_err set_name(struct build *b, uint32_t node, const char *name)
+static enum sl_err set_name(struct model_build *b, uint32_t node,
+                            const char *name)
 {
     b->m->nodes[node].name = sl_strdup(name);
     if (b->m->nodes[node].name == NULL ||
         strmap_put(&b->names, name, (void *)(uintptr_t)node) != SL_OK)
-        return no_memory(b);
+        return model_no_memory(b);
     return SL_OK;
 }
 
 // Names that the user gave come first, so that the others avoid them.
-static enum sl_err given_name(struct build *b, uint32_t node)
+static enum sl_err given_name(struct model_build *b, uint32_t node)
 {
     const char *name = b->spec->layers[node - 1]->name;
 
@@ -59,16 +60,16 @@ static enum sl_err given_name(struct build *b, uint32_t node)
                        "model.layers[%u].name: 'input' means the sample; "
                        "choose another name",
                        node - 1);
-    if (number_of(b, name) != 0)
+    if (model_node_number(b, name) != 0)
         return sl_fail(b->err, SL_EINVAL,
                        "model.layers[%u].name: '%s' is the name of layers[%u] "
                        "too",
-                       node - 1, name, number_of(b, name) - 1);
+                       node - 1, name, model_node_number(b, name) - 1);
     return set_name(b, node, name);
 }
 
 // As Keras: conv2d, conv2d_1, conv2d_2 ...
-static enum sl_err default_name(struct build *b, uint32_t node)
+static enum sl_err default_name(struct model_build *b, uint32_t node)
 {
     enum model_layer type = b->m->nodes[node].type;
     char name[64];
@@ -80,11 +81,11 @@ static enum sl_err default_name(struct build *b, uint32_t node)
             snprintf(name, sizeof(name), "%s", model_layer_name(type));
         else
             snprintf(name, sizeof(name), "%s_%u", model_layer_name(type), n);
-    } while (number_of(b, name) != 0);
+    } while (model_node_number(b, name) != 0);
     return set_name(b, node, name);
 }
 
-static enum sl_err find_type(struct build *b, uint32_t node)
+static enum sl_err model_find_type(struct model_build *b, uint32_t node)
 {
     const char *word = b->spec->layers[node - 1]->type;
     char where[64];
@@ -98,13 +99,13 @@ static enum sl_err find_type(struct build *b, uint32_t node)
     return SL_OK;
 }
 
-static enum sl_err name_all(struct build *b)
+static enum sl_err name_all(struct model_build *b)
 {
     uint32_t count = b->m->nodes_count;
     enum sl_err rc = SL_OK;
 
     for (uint32_t i = 1; i < count && rc == SL_OK; i++) {
-        rc = find_type(b, i);
+        rc = model_find_type(b, i);
         if (rc == SL_OK && b->spec->layers[i - 1]->name != NULL)
             rc = given_name(b, i);
     }
@@ -116,7 +117,7 @@ static enum sl_err name_all(struct build *b)
 
 // ---- edges
 
-static enum sl_err unknown_input(const struct build *b, const char *name)
+static enum sl_err unknown_input(const struct model_build *b, const char *name)
 {
     const char **names = sl_malloc_array(b->m->nodes_count, sizeof(*names));
     const char *near = NULL;
@@ -132,7 +133,7 @@ static enum sl_err unknown_input(const struct build *b, const char *name)
                       near != NULL ? near : "", near != NULL ? "'?" : "");
 }
 
-static enum sl_err connect(struct build *b)
+static enum sl_err connect(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
@@ -145,7 +146,7 @@ static enum sl_err connect(struct build *b)
     for (size_t i = 0; i < l->n_inputs; i++) {
         const char *name = l->inputs[i];
 
-        n->input[i] = number_of(b, name);
+        n->input[i] = model_node_number(b, name);
         if (n->input[i] == 0 && strcmp(name, "input") != 0)
             return unknown_input(b, name);
         if (n->input[i] == b->at)
@@ -161,7 +162,7 @@ static enum sl_err connect(struct build *b)
     return SL_OK;
 }
 
-static enum sl_err build_nodes(struct build *b)
+static enum sl_err build_nodes(struct model_build *b)
 {
     for (b->at = 1; b->at < b->m->nodes_count; b->at++) {
         enum sl_err rc;
@@ -179,13 +180,13 @@ static enum sl_err build_nodes(struct build *b)
     return build_ids(b);
 }
 
-static enum sl_err find_output(struct build *b)
+static enum sl_err model_find_output(struct model_build *b)
 {
     struct model *m = b->m;
 
     m->output = m->nodes_count - 1;
     if (b->spec->output != NULL) {
-        m->output = number_of(b, b->spec->output);
+        m->output = model_node_number(b, b->spec->output);
         if (m->output == 0)
             return sl_fail(b->err, SL_EINVAL,
                            "model.output: there is no layer '%.60s'",
@@ -204,7 +205,7 @@ static enum sl_err find_output(struct build *b)
 
 // ---- the whole
 
-static enum sl_err set_input(struct build *b)
+static enum sl_err model_set_input(struct model_build *b)
 {
     const Sluice__V1__ModelSpec *spec = b->spec;
     struct model_node *n = &b->m->nodes[0];
@@ -228,10 +229,10 @@ static enum sl_err set_input(struct build *b)
     for (unsigned w = 0; w < MODEL_WEIGHTS; w++)
         n->weight[w] = MODEL_NONE;
     n->name = sl_strdup("input");
-    return n->name != NULL ? SL_OK : no_memory(b);
+    return n->name != NULL ? SL_OK : model_no_memory(b);
 }
 
-static enum sl_err build_graph(struct build *b)
+static enum sl_err build_graph(struct model_build *b)
 {
     const Sluice__V1__ModelSpec *spec = b->spec;
     enum sl_err rc;
@@ -246,22 +247,22 @@ static enum sl_err build_graph(struct build *b)
                        MODEL_LAYERS_MAX, spec->n_layers);
     b->m->nodes = sl_calloc(spec->n_layers + 1, sizeof(*b->m->nodes));
     if (b->m->nodes == NULL)
-        return no_memory(b);
+        return model_no_memory(b);
     b->m->nodes_count = (uint32_t)spec->n_layers + 1;
-    rc = set_input(b);
+    rc = model_set_input(b);
     if (rc == SL_OK)
         rc = name_all(b);
     if (rc == SL_OK)
         rc = build_nodes(b);
     if (rc == SL_OK)
-        rc = find_output(b);
+        rc = model_find_output(b);
     if (rc == SL_OK && b->m->trainable == 0)
         return sl_fail(b->err, SL_EINVAL,
                        "model.layers: nothing to train: no layer has weights");
     return rc;
 }
 
-static enum sl_err build_model(struct build *b)
+static enum sl_err build_model(struct model_build *b)
 {
     const Sluice__V1__ModelSpec *spec = b->spec;
     const char *type = spec->type != NULL ? spec->type : "graph";
@@ -283,12 +284,12 @@ static enum sl_err build_model(struct build *b)
 enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,
                        struct sl_error *err)
 {
-    struct build b = {.spec = spec, .err = err};
+    struct model_build b = {.spec = spec, .err = err};
     enum sl_err rc;
 
     b.m = sl_calloc(1, sizeof(*b.m));
     if (b.m == NULL)
-        return no_memory(&b);
+        return model_no_memory(&b);
     strmap_init(&b.names);
     rc = build_model(&b);
     strmap_release(&b.names);

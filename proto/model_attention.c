@@ -3,7 +3,7 @@
 // and attention.
 #include "proto/model_build.h"
 
-enum sl_err build_embedding(struct build *b)
+enum sl_err build_embedding(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
@@ -25,7 +25,7 @@ static bool is_view(const struct model_node *n)
     return n->type == MODEL_RESHAPE || n->type == MODEL_FLATTEN;
 }
 
-static enum sl_err reads_ids(struct build *b, bool ids)
+static enum sl_err reads_ids(struct model_build *b, bool ids)
 {
     struct model_node *n = b->node;
 
@@ -39,7 +39,7 @@ static enum sl_err reads_ids(struct build *b, bool ids)
     return SL_OK;
 }
 
-enum sl_err build_ids(struct build *b)
+enum sl_err build_ids(struct model_build *b)
 {
     struct model *m = b->m;
     enum sl_err rc = SL_OK;
@@ -61,17 +61,18 @@ enum sl_err build_ids(struct build *b)
 
 // ---- attention
 
-static const struct model_shape *value_of(const struct build *b)
+static const struct model_shape *
+attention_value_shape(const struct model_build *b)
 {
     const struct model_node *n = b->node;
 
     return &b->m->nodes[n->input[n->inputs > 1 ? 1 : 0]].out;
 }
 
-static enum sl_err want_sequences(const struct build *b)
+static enum sl_err want_sequences(const struct model_build *b)
 {
     const struct model_node *n = b->node;
-    uint64_t length = value_of(b)->dim[0];
+    uint64_t length = attention_value_shape(b)->dim[0];
 
     if (n->inputs > 3)
         return build_fail(b,
@@ -98,10 +99,11 @@ static enum sl_err want_sequences(const struct build *b)
 }
 
 // What the heads make must not be larger than any tensor may be.
-static enum sl_err check_sizes(const struct build *b)
+static enum sl_err check_sizes(const struct model_build *b)
 {
     const struct model_node *n = b->node;
-    uint64_t length[2] = {n->in.dim[0], value_of(b)->dim[0]}, elements;
+    uint64_t length[2] = {n->in.dim[0], attention_value_shape(b)->dim[0]},
+             elements;
     struct model_shape scores = {3, {n->heads, length[0], length[1]}};
     uint32_t each = n->key_dim > n->value_dim ? n->key_dim : n->value_dim;
 
@@ -118,7 +120,7 @@ static enum sl_err check_sizes(const struct build *b)
     return SL_OK;
 }
 
-enum sl_err build_attention(struct build *b)
+enum sl_err build_attention(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;

@@ -7,7 +7,7 @@
 #include "proto/model.h"
 
 // A model that is being made, and the layer at hand.
-struct build {
+struct model_build {
     struct model *m;
     const Sluice__V1__ModelSpec *spec;
     struct strmap names; // layer -> its node's number, as a pointer
@@ -21,14 +21,14 @@ struct build {
 };
 
 // Raises the edition that a program must know to compute the model.
-static inline void build_needs(const struct build *b, unsigned edition)
+static inline void build_needs(const struct model_build *b, unsigned edition)
 {
     if (b->m->edition < edition)
         b->m->edition = edition;
 }
 
 // "layer 'pool1' (max_pooling2d) ...". Returns SL_EINVAL.
-enum sl_err build_fail(const struct build *b, const char *fmt, ...)
+enum sl_err build_fail(const struct model_build *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 // ---- model_words.c
@@ -55,27 +55,27 @@ enum sl_err model_initializer(struct model_init *out, const char *name,
 // ---- model_layers.c
 
 // Checks which fields the layer has, fills the node and its variables.
-enum sl_err build_layer(struct build *b);
+enum sl_err build_layer(struct model_build *b);
 
 // SL_EINVAL unless the input has this rank: "wants <shape>, got ...<advice>".
-enum sl_err build_want_rank(const struct build *b, uint32_t rank,
+enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
                             const char *shape, const char *advice);
 // A rank of 3: height, width, channels.
-enum sl_err build_want_image(const struct build *b);
+enum sl_err build_want_image(const struct model_build *b);
 
 // ---- model_views.c: layers that move elements and compute none
 
-enum sl_err build_zero_padding(struct build *b);
-enum sl_err build_rescaling(struct build *b);
-enum sl_err build_reshape(struct build *b);
-enum sl_err build_permute(struct build *b);
+enum sl_err build_zero_padding(struct model_build *b);
+enum sl_err build_rescaling(struct model_build *b);
+enum sl_err build_reshape(struct model_build *b);
+enum sl_err build_permute(struct model_build *b);
 
 // ---- model_attention.c: layers of sequences
 
-enum sl_err build_embedding(struct build *b);
-enum sl_err build_attention(struct build *b);
+enum sl_err build_embedding(struct model_build *b);
+enum sl_err build_attention(struct model_build *b);
 // Marks the nodes that are ids; SL_EINVAL if something else reads them, too.
-enum sl_err build_ids(struct build *b);
+enum sl_err build_ids(struct model_build *b);
 
 // ---- model_shape.c
 
@@ -84,19 +84,20 @@ enum sl_err shape_product(uint64_t *out, const struct model_shape *s);
 
 // Window, strides, dilation and padding of a convolution or pooling layer; sets
 // out's height and width.
-enum sl_err build_window(struct build *b, const uint32_t *size, size_t n_size,
-                         const uint32_t *strides, size_t n_strides);
+enum sl_err build_window(struct model_build *b, const uint32_t *size,
+                         size_t n_size, const uint32_t *strides,
+                         size_t n_strides);
 
 // ---- model_variables.c
 
-enum sl_err build_conv_variables(struct build *b);
-enum sl_err build_depthwise_variables(struct build *b);
-enum sl_err build_separable_variables(struct build *b);
-enum sl_err build_dense_variables(struct build *b);
-enum sl_err build_norm_variables(struct build *b);
-enum sl_err build_layer_norm_variables(struct build *b);
-enum sl_err build_embedding_variables(struct build *b);
-enum sl_err build_attention_variables(struct build *b);
-enum sl_err build_external(struct build *b);
+enum sl_err build_conv_variables(struct model_build *b);
+enum sl_err build_depthwise_variables(struct model_build *b);
+enum sl_err build_separable_variables(struct model_build *b);
+enum sl_err build_dense_variables(struct model_build *b);
+enum sl_err build_norm_variables(struct model_build *b);
+enum sl_err build_layer_norm_variables(struct model_build *b);
+enum sl_err build_embedding_variables(struct model_build *b);
+enum sl_err build_attention_variables(struct model_build *b);
+enum sl_err build_external(struct model_build *b);
 
 #endif

@@ -15,24 +15,24 @@
 #define WINDOWED " strides padding "
 #define CONVOLVES WINDOWED " kernel_size dilation_rate "
 
-static enum sl_err build_dense(struct build *b);
-static enum sl_err build_conv2d(struct build *b);
-static enum sl_err build_pool(struct build *b);
-static enum sl_err build_global_pool(struct build *b);
-static enum sl_err build_flatten(struct build *b);
-static enum sl_err build_dropout(struct build *b);
-static enum sl_err build_norm(struct build *b);
-static enum sl_err build_layer_norm(struct build *b);
-static enum sl_err build_depthwise(struct build *b);
-static enum sl_err build_separable(struct build *b);
-static enum sl_err build_combination(struct build *b);
-static enum sl_err build_concatenate(struct build *b);
-static enum sl_err build_activation(struct build *b);
+static enum sl_err build_dense(struct model_build *b);
+static enum sl_err build_conv2d(struct model_build *b);
+static enum sl_err build_pool(struct model_build *b);
+static enum sl_err build_global_pool(struct model_build *b);
+static enum sl_err build_flatten(struct model_build *b);
+static enum sl_err build_dropout(struct model_build *b);
+static enum sl_err build_norm(struct model_build *b);
+static enum sl_err build_layer_norm(struct model_build *b);
+static enum sl_err build_depthwise(struct model_build *b);
+static enum sl_err build_separable(struct model_build *b);
+static enum sl_err build_combination(struct model_build *b);
+static enum sl_err build_concatenate(struct model_build *b);
+static enum sl_err build_activation(struct model_build *b);
 
 // Each field has a blank on both sides.
 static const struct layer_kind {
     const char *fields;
-    enum sl_err (*build)(struct build *b);
+    enum sl_err (*build)(struct model_build *b);
     unsigned inputs; // 2: at least two; 0: it looks itself
     unsigned edition;
 } kinds[MODEL_LAYER_COUNT] = {
@@ -100,7 +100,7 @@ static const struct layer_kind {
                                 build_separable, 1, 1},
 };
 
-static enum sl_err check_fields(const struct build *b)
+static enum sl_err check_fields(const struct model_build *b)
 {
     const char *name =
         field_outside(&b->layer->base, kinds[b->node->type].fields);
@@ -108,7 +108,7 @@ static enum sl_err check_fields(const struct build *b)
     return name == NULL ? SL_OK : build_fail(b, "takes no '%s'", name);
 }
 
-static enum sl_err check_inputs(const struct build *b)
+static enum sl_err check_inputs(const struct model_build *b)
 {
     unsigned want = kinds[b->node->type].inputs, got = b->node->inputs;
 
@@ -120,7 +120,7 @@ static enum sl_err check_inputs(const struct build *b)
     return SL_OK;
 }
 
-enum sl_err build_layer(struct build *b)
+enum sl_err build_layer(struct model_build *b)
 {
     struct model_node *n = b->node;
     uint64_t elements;
@@ -140,7 +140,7 @@ enum sl_err build_layer(struct build *b)
     return rc;
 }
 
-enum sl_err build_want_rank(const struct build *b, uint32_t rank,
+enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
                             const char *shape, const char *advice)
 {
     char got[MODEL_SHAPE_TEXT];
@@ -151,14 +151,14 @@ enum sl_err build_want_rank(const struct build *b, uint32_t rank,
                       model_shape_text(got, &b->node->in), advice);
 }
 
-enum sl_err build_want_image(const struct build *b)
+enum sl_err build_want_image(const struct model_build *b)
 {
     return build_want_rank(b, 3, "an input of shape (height, width, channels)",
                            "");
 }
 
 // `axis` may say only what is done anyway; it counts the batch as axis 0.
-static enum sl_err last_axis_only(const struct build *b)
+static enum sl_err last_axis_only(const struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
 
@@ -168,7 +168,7 @@ static enum sl_err last_axis_only(const struct build *b)
     return SL_OK;
 }
 
-static enum sl_err set_act(const struct build *b, const char *word)
+static enum sl_err set_act(const struct model_build *b, const char *word)
 {
     struct model_node *n = b->node;
     char where[220];
@@ -190,7 +190,7 @@ static enum sl_err set_act(const struct build *b, const char *word)
     return SL_OK;
 }
 
-static enum sl_err build_dense(struct build *b)
+static enum sl_err build_dense(struct model_build *b)
 {
     struct model_node *n = b->node;
     enum sl_err rc;
@@ -204,7 +204,7 @@ static enum sl_err build_dense(struct build *b)
     return rc == SL_OK ? build_dense_variables(b) : rc;
 }
 
-static enum sl_err build_conv2d(struct build *b)
+static enum sl_err build_conv2d(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     enum sl_err rc = build_want_image(b);
@@ -235,7 +235,7 @@ static enum sl_err build_conv2d(struct build *b)
 
 // The convolution of each channel by itself, with depth_multiplier filters
 // each; b->node->out is what comes out of that.
-static enum sl_err each_channel(struct build *b)
+static enum sl_err each_channel(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     uint64_t times = l->has_depth_multiplier ? l->depth_multiplier : 1;
@@ -264,14 +264,14 @@ static enum sl_err each_channel(struct build *b)
     return rc == SL_OK ? set_act(b, l->activation) : rc;
 }
 
-static enum sl_err build_depthwise(struct build *b)
+static enum sl_err build_depthwise(struct model_build *b)
 {
     enum sl_err rc = each_channel(b);
 
     return rc == SL_OK ? build_depthwise_variables(b) : rc;
 }
 
-static enum sl_err build_separable(struct build *b)
+static enum sl_err build_separable(struct model_build *b)
 {
     enum sl_err rc = each_channel(b);
 
@@ -280,7 +280,7 @@ static enum sl_err build_separable(struct build *b)
     return rc == SL_OK ? build_separable_variables(b) : rc;
 }
 
-static enum sl_err build_pool(struct build *b)
+static enum sl_err build_pool(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     enum sl_err rc = build_want_image(b);
@@ -290,7 +290,7 @@ static enum sl_err build_pool(struct build *b)
                        : rc;
 }
 
-static enum sl_err build_global_pool(struct build *b)
+static enum sl_err build_global_pool(struct model_build *b)
 {
     struct model_node *n = b->node;
     enum sl_err rc = build_want_image(b);
@@ -308,7 +308,7 @@ static enum sl_err build_global_pool(struct build *b)
     return SL_OK;
 }
 
-static enum sl_err build_flatten(struct build *b)
+static enum sl_err build_flatten(struct model_build *b)
 {
     uint64_t elements = model_shape_elements(&b->node->in);
 
@@ -316,7 +316,7 @@ static enum sl_err build_flatten(struct build *b)
     return SL_OK;
 }
 
-static enum sl_err build_dropout(struct build *b)
+static enum sl_err build_dropout(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
 
@@ -327,7 +327,7 @@ static enum sl_err build_dropout(struct build *b)
     return SL_OK;
 }
 
-static enum sl_err build_norm(struct build *b)
+static enum sl_err build_norm(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
@@ -347,7 +347,7 @@ static enum sl_err build_norm(struct build *b)
     return build_norm_variables(b);
 }
 
-static enum sl_err build_layer_norm(struct build *b)
+static enum sl_err build_layer_norm(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
@@ -362,7 +362,7 @@ static enum sl_err build_layer_norm(struct build *b)
 }
 
 // All inputs have the shape of the first, but for the last axis.
-static enum sl_err same_shapes(const struct build *b)
+static enum sl_err same_shapes(const struct model_build *b)
 {
     const struct model_node *n = b->node;
     char first[MODEL_SHAPE_TEXT], other[MODEL_SHAPE_TEXT];
@@ -393,7 +393,7 @@ static bool is_row(const struct model_shape *s)
 }
 
 // Inputs have one shape, or are a row of it, which stands at every place.
-static enum sl_err build_combination(struct build *b)
+static enum sl_err build_combination(struct model_build *b)
 {
     struct model_node *n = b->node;
     char first[MODEL_SHAPE_TEXT], other[MODEL_SHAPE_TEXT];
@@ -422,7 +422,7 @@ static enum sl_err build_combination(struct build *b)
     return SL_OK;
 }
 
-static enum sl_err build_concatenate(struct build *b)
+static enum sl_err build_concatenate(struct model_build *b)
 {
     struct model_node *n = b->node;
     uint32_t last = n->in.rank - 1;
@@ -438,7 +438,7 @@ static enum sl_err build_concatenate(struct build *b)
     return SL_OK;
 }
 
-static enum sl_err build_activation(struct build *b)
+static enum sl_err build_activation(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;

@@ -43,7 +43,7 @@ const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
 }
 
 // One value for both, or two; absent: as `otherwise`.
-static enum sl_err pair(const struct build *b, uint32_t out[2],
+static enum sl_err pair(const struct model_build *b, uint32_t out[2],
                         const char *field, const uint32_t *list, size_t n,
                         const uint32_t otherwise[2])
 {
@@ -57,7 +57,7 @@ static enum sl_err pair(const struct build *b, uint32_t out[2],
     return SL_OK;
 }
 
-static enum sl_err padding(const struct build *b, bool *same)
+static enum sl_err padding(const struct model_build *b, bool *same)
 {
     const char *word = b->layer->padding;
 
@@ -91,7 +91,8 @@ static void axis_same(struct model_node *n, unsigned axis, uint64_t in,
 }
 
 // As in Keras, either the strides or the dilation are 1.
-static enum sl_err dilation(struct build *b, const Sluice__V1__LayerSpec *l)
+static enum sl_err dilation(struct model_build *b,
+                            const Sluice__V1__LayerSpec *l)
 {
     static const uint32_t ones[2] = {1, 1};
     struct model_node *n = b->node;
@@ -107,8 +108,9 @@ static enum sl_err dilation(struct build *b, const Sluice__V1__LayerSpec *l)
     return rc;
 }
 
-enum sl_err build_window(struct build *b, const uint32_t *size, size_t n_size,
-                         const uint32_t *strides, size_t n_strides)
+enum sl_err build_window(struct model_build *b, const uint32_t *size,
+                         size_t n_size, const uint32_t *strides,
+                         size_t n_strides)
 {
     bool pool = b->node->type == MODEL_MAX_POOLING2D ||
                 b->node->type == MODEL_AVERAGE_POOLING2D;

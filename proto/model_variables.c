@@ -9,8 +9,8 @@
 #include "common/base/mem.h"
 
 // Appends a variable; its name is moved in, also when this fails.
-static enum sl_err append(struct build *b, char *name,
-                          const struct model_variable *from)
+static enum sl_err model_append_variable(struct model_build *b, char *name,
+                                         const struct model_variable *from)
 {
     struct model *m = b->m;
     struct model_variable *v;
@@ -46,7 +46,7 @@ static enum sl_err append(struct build *b, char *name,
     return SL_OK;
 }
 
-static char *join(const char *layer, const char *weight)
+static char *model_join_name(const char *layer, const char *weight)
 {
     size_t n = strlen(layer) + strlen(weight) + 2;
     char *name = sl_malloc(n);
@@ -58,7 +58,7 @@ static char *join(const char *layer, const char *weight)
 
 // What the spec says of the weight's size, or NULL.
 static const Sluice__V1__RegularizerSpec *
-regularizer_of(const struct build *b, enum model_weight weight)
+regularizer_of(const struct model_build *b, enum model_weight weight)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
 
@@ -89,7 +89,7 @@ regularizer_of(const struct build *b, enum model_weight weight)
     }
 }
 
-static enum sl_err regularize(struct build *b, enum model_weight weight,
+static enum sl_err regularize(struct model_build *b, enum model_weight weight,
                               struct model_variable *v)
 {
     const Sluice__V1__RegularizerSpec *r = regularizer_of(b, weight);
@@ -109,9 +109,11 @@ static enum sl_err regularize(struct build *b, enum model_weight weight,
 }
 
 // A variable of the layer at hand. `word` is the user's initializer or NULL.
-static enum sl_err add(struct build *b, enum model_weight weight,
-                       struct model_variable *v, const char *word,
-                       const char *otherwise, double fan_in, double fan_out)
+static enum sl_err model_add_variable(struct model_build *b,
+                                      enum model_weight weight,
+                                      struct model_variable *v,
+                                      const char *word, const char *otherwise,
+                                      double fan_in, double fan_out)
 {
     static const char *const names[] = {
         [MODEL_KERNEL] = "kernel",
@@ -144,10 +146,11 @@ static enum sl_err add(struct build *b, enum model_weight weight,
         return rc;
     v->node = b->at;
     b->node->weight[weight] = b->m->variables_count;
-    return append(b, join(b->node->name, names[weight]), v);
+    return model_append_variable(
+        b, model_join_name(b->node->name, names[weight]), v);
 }
 
-static enum sl_err add_vector(struct build *b, enum model_weight weight,
+static enum sl_err add_vector(struct model_build *b, enum model_weight weight,
                               const char *word, const char *otherwise)
 {
     uint64_t n = b->node->out.dim[b->node->out.rank - 1];
@@ -157,10 +160,11 @@ static enum sl_err add_vector(struct build *b, enum model_weight weight,
         v.kind = MODEL_MOVING;
         v.momentum = b->node->momentum;
     }
-    return add(b, weight, &v, word, otherwise, (double)n, (double)n);
+    return model_add_variable(b, weight, &v, word, otherwise, (double)n,
+                              (double)n);
 }
 
-static enum sl_err add_bias(struct build *b)
+static enum sl_err model_add_bias(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
 
@@ -174,17 +178,18 @@ static enum sl_err add_bias(struct build *b)
 }
 
 // `v` is the kernel.
-static enum sl_err add_kernel_and_bias(struct build *b,
+static enum sl_err add_kernel_and_bias(struct model_build *b,
                                        struct model_variable *v, double fan_in,
                                        double fan_out)
 {
-    enum sl_err rc = add(b, MODEL_KERNEL, v, b->layer->kernel_initializer,
-                         "glorot_uniform", fan_in, fan_out);
+    enum sl_err rc =
+        model_add_variable(b, MODEL_KERNEL, v, b->layer->kernel_initializer,
+                           "glorot_uniform", fan_in, fan_out);
 
-    return rc == SL_OK ? add_bias(b) : rc;
+    return rc == SL_OK ? model_add_bias(b) : rc;
 }
 
-enum sl_err build_conv_variables(struct build *b)
+enum sl_err build_conv_variables(struct model_build *b)
 {
     const struct model_node *n = b->node;
     uint64_t in = n->in.dim[2] / n->groups, out = n->out.dim[2];
@@ -200,7 +205,8 @@ enum sl_err build_conv_variables(struct build *b)
 
 // [channel, of its filters, h, w], which is OHWI with one input channel, as
 // `weight`.
-static enum sl_err add_depthwise(struct build *b, enum model_weight weight)
+static enum sl_err add_depthwise(struct model_build *b,
+                                 enum model_weight weight)
 {
     const struct model_node *n = b->node;
     uint64_t channels = n->in.dim[2], times = n->out.dim[2] / channels;
@@ -211,20 +217,21 @@ static enum sl_err add_depthwise(struct build *b, enum model_weight weight)
         .keras_order = {2, 3, 0, 1},
     };
 
-    return add(b, weight, &v, b->layer->depthwise_initializer, "glorot_uniform",
-               taps * (double)channels, taps * (double)times);
+    return model_add_variable(b, weight, &v, b->layer->depthwise_initializer,
+                              "glorot_uniform", taps * (double)channels,
+                              taps * (double)times);
 }
 
-enum sl_err build_depthwise_variables(struct build *b)
+enum sl_err build_depthwise_variables(struct model_build *b)
 {
     enum sl_err rc = add_depthwise(b, MODEL_KERNEL);
 
-    return rc == SL_OK ? add_bias(b) : rc;
+    return rc == SL_OK ? model_add_bias(b) : rc;
 }
 
 // Adds the depthwise filters, then those of the pointwise convolution, which
 // makes the layer's output.
-enum sl_err build_separable_variables(struct build *b)
+enum sl_err build_separable_variables(struct model_build *b)
 {
     struct model_node *n = b->node;
     uint64_t between = n->out.dim[2], filters = b->layer->filters;
@@ -236,13 +243,14 @@ enum sl_err build_separable_variables(struct build *b)
     enum sl_err rc = add_depthwise(b, MODEL_DEPTHWISE_KERNEL);
 
     if (rc == SL_OK)
-        rc = add(b, MODEL_POINTWISE_KERNEL, &v, b->layer->pointwise_initializer,
-                 "glorot_uniform", (double)between, (double)filters);
+        rc = model_add_variable(
+            b, MODEL_POINTWISE_KERNEL, &v, b->layer->pointwise_initializer,
+            "glorot_uniform", (double)between, (double)filters);
     n->out.dim[2] = filters;
-    return rc == SL_OK ? add_bias(b) : rc;
+    return rc == SL_OK ? model_add_bias(b) : rc;
 }
 
-enum sl_err build_dense_variables(struct build *b)
+enum sl_err build_dense_variables(struct model_build *b)
 {
     const struct model_node *n = b->node;
     uint64_t in = n->in.dim[n->in.rank - 1], out = n->out.dim[n->in.rank - 1];
@@ -255,7 +263,7 @@ enum sl_err build_dense_variables(struct build *b)
     return add_kernel_and_bias(b, &v, (double)in, (double)out);
 }
 
-enum sl_err build_layer_norm_variables(struct build *b)
+enum sl_err build_layer_norm_variables(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     enum sl_err rc = SL_OK;
@@ -267,7 +275,7 @@ enum sl_err build_layer_norm_variables(struct build *b)
     return rc;
 }
 
-enum sl_err build_norm_variables(struct build *b)
+enum sl_err build_norm_variables(struct model_build *b)
 {
     enum sl_err rc = build_layer_norm_variables(b);
 
@@ -278,19 +286,21 @@ enum sl_err build_norm_variables(struct build *b)
     return rc;
 }
 
-enum sl_err build_embedding_variables(struct build *b)
+enum sl_err build_embedding_variables(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_variable v = {.shape = {2, {l->input_dim, l->output_dim}}};
 
-    return add(b, MODEL_EMBEDDINGS, &v, l->embeddings_initializer,
-               "random_uniform", l->input_dim, l->output_dim);
+    return model_add_variable(b, MODEL_EMBEDDINGS, &v,
+                              l->embeddings_initializer, "random_uniform",
+                              l->input_dim, l->output_dim);
 }
 
 // [heads, of each, in]: a dense kernel; in Keras [in, heads, of each], with
 // the fans of a filter.
-static enum sl_err add_projection(struct build *b, enum model_weight kernel,
-                                  uint64_t in, uint64_t each)
+static enum sl_err add_projection(struct model_build *b,
+                                  enum model_weight kernel, uint64_t in,
+                                  uint64_t each)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     uint64_t heads = b->node->heads;
@@ -298,17 +308,18 @@ static enum sl_err add_projection(struct build *b, enum model_weight kernel,
                                .keras_rank = 3,
                                .keras_order = {2, 0, 1}};
     struct model_variable bias = {.shape = {2, {heads, each}}};
-    enum sl_err rc = add(b, kernel, &v, l->kernel_initializer, "glorot_uniform",
-                         (double)in * (double)heads, (double)in * (double)each);
+    enum sl_err rc = model_add_variable(
+        b, kernel, &v, l->kernel_initializer, "glorot_uniform",
+        (double)in * (double)heads, (double)in * (double)each);
 
     if (rc == SL_OK && (!l->has_use_bias || l->use_bias))
-        rc = add(b, kernel + 1, &bias, l->bias_initializer, "zeros",
-                 (double)heads, (double)each);
+        rc = model_add_variable(b, kernel + 1, &bias, l->bias_initializer,
+                                "zeros", (double)heads, (double)each);
     return rc;
 }
 
 // [out, heads, of each]: what the heads found, as one row again.
-static enum sl_err add_attention_output(struct build *b)
+static enum sl_err add_attention_output(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     const struct model_node *n = b->node;
@@ -316,10 +327,10 @@ static enum sl_err add_attention_output(struct build *b)
     struct model_variable v = {.shape = {3, {out, n->heads, n->value_dim}},
                                .keras_rank = 3,
                                .keras_order = {1, 2, 0}};
-    enum sl_err rc =
-        add(b, MODEL_ATTENTION_OUTPUT_KERNEL, &v, l->kernel_initializer,
-            "glorot_uniform", (double)n->heads * n->value_dim,
-            (double)n->heads * (double)out);
+    enum sl_err rc = model_add_variable(b, MODEL_ATTENTION_OUTPUT_KERNEL, &v,
+                                        l->kernel_initializer, "glorot_uniform",
+                                        (double)n->heads * n->value_dim,
+                                        (double)n->heads * (double)out);
 
     if (rc == SL_OK && (!l->has_use_bias || l->use_bias))
         rc = add_vector(b, MODEL_ATTENTION_OUTPUT_BIAS, l->bias_initializer,
@@ -327,7 +338,7 @@ static enum sl_err add_attention_output(struct build *b)
     return rc;
 }
 
-enum sl_err build_attention_variables(struct build *b)
+enum sl_err build_attention_variables(struct model_build *b)
 {
     const struct model_node *n = b->node;
     const struct model_node *nodes = b->m->nodes;
@@ -384,7 +395,7 @@ static enum sl_err external_init(struct model_variable *v, const char *word,
     return model_initializer(&v->init, word, taps * in, taps * out, where, err);
 }
 
-enum sl_err build_external(struct build *b)
+enum sl_err build_external(struct model_build *b)
 {
     const Sluice__V1__ModelSpec *spec = b->spec;
 
@@ -413,7 +424,7 @@ enum sl_err build_external(struct build *b)
         if (rc == SL_OK)
             rc = external_init(&v, from->initializer, where, b->err);
         if (rc == SL_OK)
-            rc = append(b, sl_strdup(from->name), &v);
+            rc = model_append_variable(b, sl_strdup(from->name), &v);
         if (rc != SL_OK)
             return rc;
     }

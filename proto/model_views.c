@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum sl_err build_zero_padding(struct build *b)
+enum sl_err build_zero_padding(struct model_build *b)
 {
     // Of one, two or four numbers: which is top, bottom, left, right.
     static const unsigned which[5][4] = {
@@ -31,7 +31,7 @@ enum sl_err build_zero_padding(struct build *b)
     return SL_OK;
 }
 
-enum sl_err build_rescaling(struct build *b)
+enum sl_err build_rescaling(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
 
@@ -45,7 +45,7 @@ enum sl_err build_rescaling(struct build *b)
 }
 
 // `free`: the axis that takes what is left, or SIZE_MAX.
-static enum sl_err read_target(struct build *b, size_t *free)
+static enum sl_err read_target(struct model_build *b, size_t *free)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
@@ -68,7 +68,7 @@ static enum sl_err read_target(struct build *b, size_t *free)
     return SL_OK;
 }
 
-enum sl_err build_reshape(struct build *b)
+enum sl_err build_reshape(struct model_build *b)
 {
     uint64_t have = model_shape_elements(&b->node->in), want = 0;
     struct model_shape *out = &b->node->out;
@@ -88,7 +88,7 @@ enum sl_err build_reshape(struct build *b)
                       model_shape_text(from, &b->node->in));
 }
 
-enum sl_err build_permute(struct build *b)
+enum sl_err build_permute(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;

@@ -47,9 +47,10 @@ enum model_act model_act_by_name(const char *name)
     return MODEL_ACT_COUNT;
 }
 
-static enum sl_err unknown(const char *where, const char *what,
-                           const char *word, const char *const *names,
-                           size_t count, struct sl_error *err)
+static enum sl_err model_unknown_word(const char *where, const char *what,
+                                      const char *word,
+                                      const char *const *names, size_t count,
+                                      struct sl_error *err)
 {
     const char *near = sl_suggest(word, names, count);
     struct buf list = BUF_INIT;
@@ -69,15 +70,15 @@ static enum sl_err unknown(const char *where, const char *what,
 enum sl_err model_unknown_layer(const char *where, const char *word,
                                 struct sl_error *err)
 {
-    return unknown(where, "layer type", word, layer_names,
-                   SL_COUNT(layer_names), err);
+    return model_unknown_word(where, "layer type", word, layer_names,
+                              SL_COUNT(layer_names), err);
 }
 
 enum sl_err model_unknown_act(const char *where, const char *word,
                               struct sl_error *err)
 {
-    return unknown(where, "activation", word, act_names, SL_COUNT(act_names),
-                   err);
+    return model_unknown_word(where, "activation", word, act_names,
+                              SL_COUNT(act_names), err);
 }
 
 bool model_name_ok(const char *name, const char *also, size_t max)
@@ -99,7 +100,7 @@ bool model_name_ok(const char *name, const char *also, size_t max)
 enum scaling { FAN_NONE, FAN_IN, FAN_AVG };
 
 // With a fan, b is Keras' VarianceScaling `scale`; else a and b as they are.
-static const struct initializer {
+static const struct named_initializer {
     const char *name;
     enum model_init_kind kind;
     enum scaling fan;
@@ -122,8 +123,8 @@ static const struct initializer {
 // by it, so that what is drawn has the deviation that was asked for.
 #define TRUNCATED_STDDEV 0.87962566103423978
 
-static struct model_init scaled(const struct initializer *from, double fan_in,
-                                double fan_out)
+static struct model_init model_scale_init(const struct named_initializer *from,
+                                          double fan_in, double fan_out)
 {
     double fan = from->fan == FAN_IN ? fan_in : (fan_in + fan_out) / 2;
     double scale = from->b / fmax(1, fan);
@@ -141,15 +142,16 @@ enum sl_err model_initializer(struct model_init *out, const char *name,
     const char *names[SL_COUNT(initializers)];
 
     for (unsigned i = 0; i < SL_COUNT(initializers); i++) {
-        const struct initializer *from = &initializers[i];
+        const struct named_initializer *from = &initializers[i];
 
         names[i] = from->name;
         if (strcmp(name, from->name) != 0)
             continue;
         *out = from->fan == FAN_NONE
                    ? (struct model_init){from->kind, from->a, from->b}
-                   : scaled(from, fan_in, fan_out);
+                   : model_scale_init(from, fan_in, fan_out);
         return SL_OK;
     }
-    return unknown(where, "initializer", name, names, SL_COUNT(names), err);
+    return model_unknown_word(where, "initializer", name, names,
+                              SL_COUNT(names), err);
 }

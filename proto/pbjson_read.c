@@ -23,17 +23,18 @@
 #define FIELDS_MAX 128 // of one message; the schema test holds them to it
 
 // Where we are: "model.layers[2].filters".
-struct reader {
+struct pbjson_reader {
     const char *where;
     char path[PATH_BYTES];
     size_t len;
     struct sl_error *err;
 };
 
-static enum sl_err refuse(const struct reader *r, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+static enum sl_err pbjson_refuse(const struct pbjson_reader *r, const char *fmt,
+                                 ...) __attribute__((format(printf, 2, 3)));
 
-static enum sl_err refuse(const struct reader *r, const char *fmt, ...)
+static enum sl_err pbjson_refuse(const struct pbjson_reader *r, const char *fmt,
+                                 ...)
 {
     char what[SL_ERROR_TEXT];
     va_list ap;
@@ -46,15 +47,15 @@ static enum sl_err refuse(const struct reader *r, const char *fmt, ...)
                    r->len > 0 ? ": " : "", what);
 }
 
-static enum sl_err no_memory(const struct reader *r)
+static enum sl_err pbjson_no_memory(const struct pbjson_reader *r)
 {
     return sl_fail(r->err, SL_ENOMEM, "%s: out of memory", r->where);
 }
 
-static void enter(struct reader *r, const char *fmt, ...)
+static void pbjson_enter(struct pbjson_reader *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void enter(struct reader *r, const char *fmt, ...)
+static void pbjson_enter(struct pbjson_reader *r, const char *fmt, ...)
 {
     va_list ap;
     int n;
@@ -66,13 +67,13 @@ static void enter(struct reader *r, const char *fmt, ...)
         (size_t)n < PATH_BYTES - r->len ? (size_t)n : PATH_BYTES - r->len - 1;
 }
 
-static void leave(struct reader *r, size_t len)
+static void pbjson_leave(struct pbjson_reader *r, size_t len)
 {
     r->len = len;
     r->path[len] = '\0';
 }
 
-static const char *type_name(const json_t *value)
+static const char *pbjson_type_name(const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
@@ -92,17 +93,19 @@ static const char *type_name(const json_t *value)
     }
 }
 
-static enum sl_err wrong_type(const struct reader *r, const char *wanted,
+static enum sl_err wrong_type(const struct pbjson_reader *r, const char *wanted,
                               const json_t *value)
 {
     if (json_is_string(value))
-        return refuse(r, "wants %s, got the string '%.60s'", wanted,
-                      json_string_value(value));
+        return pbjson_refuse(r, "wants %s, got the string '%.60s'", wanted,
+                             json_string_value(value));
     if (json_is_integer(value) && strcmp(wanted, "a string") == 0)
-        return refuse(r, "wants a string, got the number %lld: write \"%lld\"",
-                      (long long)json_integer_value(value),
-                      (long long)json_integer_value(value));
-    return refuse(r, "wants %s, got %s", wanted, type_name(value));
+        return pbjson_refuse(
+            r, "wants a string, got the number %lld: write \"%lld\"",
+            (long long)json_integer_value(value),
+            (long long)json_integer_value(value));
+    return pbjson_refuse(r, "wants %s, got %s", wanted,
+                         pbjson_type_name(value));
 }
 
 // ---- numbers
@@ -153,7 +156,7 @@ static bool get_integer(const json_t *value, const ProtobufCFieldDescriptor *f,
                          f->type == PROTOBUF_C_TYPE_FIXED64, out);
 }
 
-static enum sl_err read_integer(struct reader *r,
+static enum sl_err read_integer(struct pbjson_reader *r,
                                 const ProtobufCFieldDescriptor *f,
                                 const json_t *value, void *to)
 {
@@ -167,10 +170,10 @@ static enum sl_err read_integer(struct reader *r,
     if (!get_integer(value, f, &i))
         return wrong_type(r, "an integer", value);
     if (i.magnitude > (i.negative ? low : max))
-        return refuse(r, "%s%llu is out of range (%s%llu to %llu)",
-                      i.negative ? "-" : "", (unsigned long long)i.magnitude,
-                      low > 0 ? "-" : "", (unsigned long long)low,
-                      (unsigned long long)max);
+        return pbjson_refuse(
+            r, "%s%llu is out of range (%s%llu to %llu)", i.negative ? "-" : "",
+            (unsigned long long)i.magnitude, low > 0 ? "-" : "",
+            (unsigned long long)low, (unsigned long long)max);
     bits = i.negative ? 0 - i.magnitude : i.magnitude;
     if (wide)
         *(uint64_t *)to = bits;
@@ -192,7 +195,7 @@ static bool named_double(const char *text, double *out)
     return true;
 }
 
-static enum sl_err read_double(struct reader *r,
+static enum sl_err read_double(struct pbjson_reader *r,
                                const ProtobufCFieldDescriptor *f,
                                const json_t *value, void *to)
 {
@@ -212,7 +215,7 @@ static enum sl_err read_double(struct reader *r,
 
 // ---- words
 
-static enum sl_err unknown_word(struct reader *r,
+static enum sl_err unknown_word(struct pbjson_reader *r,
                                 const ProtobufCEnumDescriptor *of,
                                 const char *word)
 {
@@ -226,10 +229,10 @@ static enum sl_err unknown_word(struct reader *r,
 
         len += (size_t)n;
     }
-    return refuse(r, "'%.60s' is none of %s", word, list);
+    return pbjson_refuse(r, "'%.60s' is none of %s", word, list);
 }
 
-static enum sl_err read_enum(struct reader *r,
+static enum sl_err read_enum(struct pbjson_reader *r,
                              const ProtobufCEnumDescriptor *of,
                              const json_t *value, void *to)
 {
@@ -254,22 +257,24 @@ static enum sl_err read_enum(struct reader *r,
     return unknown_word(r, of, word);
 }
 
-static enum sl_err read_string(struct reader *r, const json_t *value, void *to)
+static enum sl_err read_string(struct pbjson_reader *r, const json_t *value,
+                               void *to)
 {
     char *copy;
 
     if (!json_is_string(value))
         return wrong_type(r, "a string", value);
     if (strlen(json_string_value(value)) != json_string_length(value))
-        return refuse(r, "has a zero byte in its text");
+        return pbjson_refuse(r, "has a zero byte in its text");
     copy = sl_strdup(json_string_value(value));
     if (copy == NULL)
-        return no_memory(r);
+        return pbjson_no_memory(r);
     *(char **)to = copy;
     return SL_OK;
 }
 
-static enum sl_err read_bytes(struct reader *r, const json_t *value, void *to)
+static enum sl_err read_bytes(struct pbjson_reader *r, const json_t *value,
+                              void *to)
 {
     ProtobufCBinaryData *out = to;
     struct buf bytes = BUF_INIT;
@@ -278,7 +283,7 @@ static enum sl_err read_bytes(struct reader *r, const json_t *value, void *to)
         return wrong_type(r, "base64", value);
     if (base64_decode(&bytes, json_string_value(value),
                       json_string_length(value)) != SL_OK)
-        return refuse(r, "is not base64");
+        return pbjson_refuse(r, "is not base64");
     out->len = bytes.len;
     out->data = buf_detach(&bytes, &out->len);
     return SL_OK;
@@ -286,18 +291,19 @@ static enum sl_err read_bytes(struct reader *r, const json_t *value, void *to)
 
 // ---- messages
 
-static enum sl_err read_message(struct reader *r,
-                                const ProtobufCMessageDescriptor *of,
-                                const json_t *value, ProtobufCMessage **out);
+static enum sl_err pbjson_read_message(struct pbjson_reader *r,
+                                       const ProtobufCMessageDescriptor *of,
+                                       const json_t *value,
+                                       ProtobufCMessage **out);
 
 // On failure nothing was stored.
-static enum sl_err read_value(struct reader *r,
+static enum sl_err read_value(struct pbjson_reader *r,
                               const ProtobufCFieldDescriptor *f,
                               const json_t *value, void *to)
 {
     switch (f->type) {
     case PROTOBUF_C_TYPE_MESSAGE:
-        return read_message(r, f->descriptor, value, to);
+        return pbjson_read_message(r, f->descriptor, value, to);
     case PROTOBUF_C_TYPE_STRING:
         return read_string(r, value, to);
     case PROTOBUF_C_TYPE_BYTES:
@@ -317,9 +323,10 @@ static enum sl_err read_value(struct reader *r,
     }
 }
 
-static enum sl_err read_list(struct reader *r, ProtobufCMessage *m,
-                             const ProtobufCFieldDescriptor *f,
-                             const json_t *value)
+static enum sl_err pbjson_read_list(struct pbjson_reader *r,
+                                    ProtobufCMessage *m,
+                                    const ProtobufCFieldDescriptor *f,
+                                    const json_t *value)
 {
     size_t n = json_is_array(value) ? json_array_size(value) : 1;
     size_t *count = (size_t *)((uint8_t *)m + f->quantifier_offset);
@@ -330,7 +337,7 @@ static enum sl_err read_list(struct reader *r, ProtobufCMessage *m,
         return SL_OK;
     items = sl_calloc(n, field_size(f));
     if (items == NULL)
-        return no_memory(r);
+        return pbjson_no_memory(r);
     *(void **)((uint8_t *)m + f->offset) = items;
     for (size_t i = 0; i < n; i++) {
         const json_t *item = value;
@@ -338,26 +345,26 @@ static enum sl_err read_list(struct reader *r, ProtobufCMessage *m,
 
         if (json_is_array(value)) {
             item = json_array_get(value, i);
-            enter(r, "[%zu]", i);
+            pbjson_enter(r, "[%zu]", i);
         }
         rc = read_value(r, f, item, field_at(m, f, i));
         if (rc != SL_OK)
             return rc;
         *count = i + 1; // so that wire_free frees what is there
-        leave(r, len);
+        pbjson_leave(r, len);
     }
     return SL_OK;
 }
 
 // Marks a singular field as set. SL_EINVAL if another of its oneof is.
-static enum sl_err mark(struct reader *r, ProtobufCMessage *m,
-                        const ProtobufCFieldDescriptor *f)
+static enum sl_err pbjson_mark_set(struct pbjson_reader *r, ProtobufCMessage *m,
+                                   const ProtobufCFieldDescriptor *f)
 {
     void *quantifier = (uint8_t *)m + f->quantifier_offset;
 
     if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
         if (*(uint32_t *)quantifier != 0)
-            return refuse(r, "excludes another key that is given");
+            return pbjson_refuse(r, "excludes another key that is given");
         *(uint32_t *)quantifier = f->id;
     } else if (f->label == PROTOBUF_C_LABEL_OPTIONAL &&
                f->type != PROTOBUF_C_TYPE_MESSAGE &&
@@ -367,7 +374,7 @@ static enum sl_err mark(struct reader *r, ProtobufCMessage *m,
     return SL_OK;
 }
 
-static enum sl_err read_single(struct reader *r, ProtobufCMessage *m,
+static enum sl_err read_single(struct pbjson_reader *r, ProtobufCMessage *m,
                                const ProtobufCFieldDescriptor *f,
                                const json_t *value)
 {
@@ -380,7 +387,7 @@ static enum sl_err read_single(struct reader *r, ProtobufCMessage *m,
 
     if (rc != SL_OK)
         return rc;
-    rc = mark(r, m, f);
+    rc = pbjson_mark_set(r, m, f);
     if (rc == SL_OK) {
         memcpy(field_at(m, f, 0), &new, field_size(f));
         return SL_OK;
@@ -412,7 +419,7 @@ static bool key_is(const char *key, const char *name)
 }
 
 static const ProtobufCFieldDescriptor *
-find(const ProtobufCMessageDescriptor *of, const char *key)
+pbjson_find_field(const ProtobufCMessageDescriptor *of, const char *key)
 {
     for (unsigned i = 0; i < of->n_fields; i++)
         if (key_is(key, of->fields[i].name))
@@ -420,7 +427,7 @@ find(const ProtobufCMessageDescriptor *of, const char *key)
     return NULL;
 }
 
-static enum sl_err unknown_key(struct reader *r,
+static enum sl_err unknown_key(struct pbjson_reader *r,
                                const ProtobufCMessageDescriptor *of,
                                const char *key)
 {
@@ -433,44 +440,47 @@ static enum sl_err unknown_key(struct reader *r,
         names[i] = of->fields[i].name;
     near = sl_suggest(key, names, n);
     if (near != NULL)
-        return refuse(r, "unknown key '%.60s'; did you mean '%s'?", key, near);
+        return pbjson_refuse(r, "unknown key '%.60s'; did you mean '%s'?", key,
+                             near);
     for (unsigned i = 0; i < n; i++)
         if (buf_appendf(&list, "%s%s", i > 0 ? ", " : "", names[i]) != SL_OK)
             break;
-    rc = refuse(r, "unknown key '%.60s'; known are %s", key, buf_text(&list));
+    rc = pbjson_refuse(r, "unknown key '%.60s'; known are %s", key,
+                       buf_text(&list));
     buf_release(&list);
     return rc;
 }
 
-static enum sl_err read_key(struct reader *r, ProtobufCMessage *m,
+static enum sl_err read_key(struct pbjson_reader *r, ProtobufCMessage *m,
                             const char *key, const json_t *value,
                             uint64_t given[FIELDS_MAX / 64])
 {
     const ProtobufCMessageDescriptor *of = m->descriptor;
-    const ProtobufCFieldDescriptor *f = find(of, key);
+    const ProtobufCFieldDescriptor *f = pbjson_find_field(of, key);
     size_t len = r->len;
     enum sl_err rc;
 
     if (f == NULL)
         return unknown_key(r, of, key);
-    enter(r, "%s%s", len > 0 ? "." : "", f->name);
+    pbjson_enter(r, "%s%s", len > 0 ? "." : "", f->name);
     if (given[(f - of->fields) / 64] >> (f - of->fields) % 64 & 1)
-        return refuse(r, "is given twice");
+        return pbjson_refuse(r, "is given twice");
     given[(f - of->fields) / 64] |= UINT64_C(1) << (f - of->fields) % 64;
     if (json_is_null(value)) // "key:" with nothing behind it: not said
         rc = SL_OK;
     else if (f->label == PROTOBUF_C_LABEL_REPEATED)
-        rc = read_list(r, m, f, value);
+        rc = pbjson_read_list(r, m, f, value);
     else
         rc = read_single(r, m, f, value);
     if (rc == SL_OK)
-        leave(r, len);
+        pbjson_leave(r, len);
     return rc;
 }
 
-static enum sl_err read_message(struct reader *r,
-                                const ProtobufCMessageDescriptor *of,
-                                const json_t *value, ProtobufCMessage **out)
+static enum sl_err pbjson_read_message(struct pbjson_reader *r,
+                                       const ProtobufCMessageDescriptor *of,
+                                       const json_t *value,
+                                       ProtobufCMessage **out)
 {
     ProtobufCMessage *m;
     const char *key;
@@ -482,7 +492,7 @@ static enum sl_err read_message(struct reader *r,
     assert(of->n_fields <= FIELDS_MAX);
     m = wire_new(of);
     if (m == NULL)
-        return no_memory(r);
+        return pbjson_no_memory(r);
     json_object_foreach((json_t *)value, key, item)
     {
         enum sl_err rc = read_key(r, m, key, item, given);
@@ -501,9 +511,9 @@ enum sl_err pbjson_read(ProtobufCMessage **out,
                         const json_t *value, const char *where,
                         struct sl_error *err)
 {
-    struct reader r = {.where = where != NULL ? where : "", .err = err};
+    struct pbjson_reader r = {.where = where != NULL ? where : "", .err = err};
 
-    return read_message(&r, descriptor, value, out);
+    return pbjson_read_message(&r, descriptor, value, out);
 }
 
 enum sl_err pbjson_read_checked(ProtobufCMessage **out,

@@ -67,7 +67,8 @@ static json_t *write_double(double x)
     return json_string(isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity");
 }
 
-static json_t *write_number(const ProtobufCFieldDescriptor *f, const void *at)
+static json_t *pbjson_write_number(const ProtobufCFieldDescriptor *f,
+                                   const void *at)
 {
     uint64_t value = field_number(f, at);
     char text[PBJSON_ENUM_TEXT];
@@ -90,13 +91,14 @@ static json_t *write_number(const ProtobufCFieldDescriptor *f, const void *at)
     }
 }
 
-static json_t *write_message(const ProtobufCMessage *m);
+static json_t *pbjson_write_message(const ProtobufCMessage *m);
 
-static json_t *write_value(const ProtobufCFieldDescriptor *f, const void *at)
+static json_t *pbjson_write_value(const ProtobufCFieldDescriptor *f,
+                                  const void *at)
 {
     switch (f->type) {
     case PROTOBUF_C_TYPE_MESSAGE:
-        return write_message(*(ProtobufCMessage *const *)at);
+        return pbjson_write_message(*(ProtobufCMessage *const *)at);
     case PROTOBUF_C_TYPE_STRING:
         return write_string(*(char *const *)at);
     case PROTOBUF_C_TYPE_BYTES:
@@ -106,7 +108,7 @@ static json_t *write_value(const ProtobufCFieldDescriptor *f, const void *at)
     case PROTOBUF_C_TYPE_FLOAT:
         return write_double(*(const float *)at);
     default:
-        return write_number(f, at);
+        return pbjson_write_number(f, at);
     }
 }
 
@@ -116,8 +118,8 @@ static json_t *write_list(const ProtobufCMessage *m,
     json_t *list = json_array();
 
     for (size_t i = 0; list != NULL && i < field_count(m, f); i++)
-        if (json_array_append_new(list, write_value(f, field_at(m, f, i))) !=
-            0) {
+        if (json_array_append_new(
+                list, pbjson_write_value(f, field_at(m, f, i))) != 0) {
             json_decref(list);
             return NULL;
         }
@@ -150,7 +152,7 @@ static bool is_maybe(const ProtobufCMessageDescriptor *of,
     return others == 1;
 }
 
-static json_t *write_message(const ProtobufCMessage *m)
+static json_t *pbjson_write_message(const ProtobufCMessage *m)
 {
     const ProtobufCMessageDescriptor *of = m->descriptor;
     json_t *object = json_object();
@@ -167,8 +169,8 @@ static json_t *write_message(const ProtobufCMessage *m)
         if (list)
             value = write_list(m, f);
         else
-            value =
-                count == 0 ? json_null() : write_value(f, field_at(m, f, 0));
+            value = count == 0 ? json_null()
+                               : pbjson_write_value(f, field_at(m, f, 0));
         if (json_object_set_new(object, f->name, value) != 0) {
             json_decref(object);
             return NULL;
@@ -179,7 +181,7 @@ static json_t *write_message(const ProtobufCMessage *m)
 
 enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg)
 {
-    json_t *value = write_message(msg);
+    json_t *value = pbjson_write_message(msg);
 
     if (value == NULL)
         return SL_ENOMEM;

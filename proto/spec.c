@@ -98,7 +98,7 @@ enum sl_err spec_real(const char *path, double value, double min, double max,
 }
 
 // Whether it has ASCII letters, digits, '-' and '_' alone.
-static bool is_plain(const char *name)
+static bool spec_is_plain_name(const char *name)
 {
     for (; *name != '\0'; name++)
         if (!(*name >= 'a' && *name <= 'z') &&
@@ -109,13 +109,13 @@ static bool is_plain(const char *name)
 }
 
 // Checks a name that becomes part of files' names.
-static enum sl_err check_name(const char *name, struct sl_error *err)
+static enum sl_err spec_check_name(const char *name, struct sl_error *err)
 {
     size_t len = name != NULL ? strlen(name) : 0;
 
     if (len == 0)
         return sl_fail(err, SL_EINVAL, "name is missing");
-    if (len > SPEC_NAME_BYTES || !is_plain(name) || name[0] == '-' ||
+    if (len > SPEC_NAME_BYTES || !spec_is_plain_name(name) || name[0] == '-' ||
         name[len - 1] == '-')
         return sl_fail(
             err, SL_EINVAL,
@@ -152,7 +152,7 @@ static enum sl_err check_head(Sluice__V1__JobSpec *spec, struct sl_error *err)
             spec_word("api_version", spec->api_version, versions, 1, NULL, err);
     if (rc == SL_OK)
         rc = spec_word("kind", spec->kind, kinds, 1, NULL, err);
-    return rc == SL_OK ? check_name(spec->name, err) : rc;
+    return rc == SL_OK ? spec_check_name(spec->name, err) : rc;
 }
 
 static enum sl_err check_parts(Sluice__V1__JobSpec *spec, const struct model *m,

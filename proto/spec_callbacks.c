@@ -55,8 +55,8 @@ static bool rises(unsigned monitor)
 // ---- as plain values
 
 // The words of a checked spec are known.
-static struct spec_watch watch_of(const char *monitor, const char *mode,
-                                  double min_delta)
+static struct spec_watch spec_make_watch(const char *monitor, const char *mode,
+                                         double min_delta)
 {
     unsigned which = SPEC_VAL_LOSS, direction = MODE_AUTO;
 
@@ -80,7 +80,7 @@ struct spec_callbacks spec_callbacks(const Sluice__V1__JobSpec *spec)
         const Sluice__V1__EarlyStoppingSpec *e = c->early_stopping;
 
         out.early = (struct spec_early_stopping){
-            .watch = watch_of(e->monitor, e->mode, e->min_delta),
+            .watch = spec_make_watch(e->monitor, e->mode, e->min_delta),
             .patience = e->patience,
             .start_from_epoch = e->start_from_epoch,
             .has_baseline = e->has_baseline,
@@ -92,7 +92,7 @@ struct spec_callbacks spec_callbacks(const Sluice__V1__JobSpec *spec)
         const Sluice__V1__ReduceOnPlateauSpec *r = c->reduce_on_plateau;
 
         out.plateau = (struct spec_plateau){
-            .watch = watch_of(r->monitor, r->mode, r->min_delta),
+            .watch = spec_make_watch(r->monitor, r->mode, r->min_delta),
             .patience = r->patience,
             .cooldown = r->cooldown,
             .factor = r->factor,
@@ -100,8 +100,8 @@ struct spec_callbacks spec_callbacks(const Sluice__V1__JobSpec *spec)
         };
     }
     if (c != NULL && c->best_checkpoint != NULL)
-        out.best =
-            watch_of(c->best_checkpoint->monitor, c->best_checkpoint->mode, 0);
+        out.best = spec_make_watch(c->best_checkpoint->monitor,
+                                   c->best_checkpoint->mode, 0);
     return out;
 }
 

@@ -37,8 +37,8 @@ static const struct takes {
     [EXTERNAL] = {" format samples ", false, false, true},
 };
 
-static enum sl_err missing(const char *path, const char *field,
-                           struct sl_error *err)
+static enum sl_err spec_fail_missing(const char *path, const char *field,
+                                     struct sl_error *err)
 {
     return sl_fail(err, SL_EINVAL, "%s.%s is missing", path, field);
 }
@@ -50,9 +50,9 @@ static enum sl_err check_needed(const Sluice__V1__SourceSpec *s,
     char at[64];
 
     if (t->x && (s->x == NULL || s->x[0] == '\0'))
-        return missing(path, "x", err);
+        return spec_fail_missing(path, "x", err);
     if (t->y && (s->y == NULL || s->y[0] == '\0'))
-        return missing(path, "y", err);
+        return spec_fail_missing(path, "y", err);
     if ((s->x != NULL && !utf8_plain(s->x, strlen(s->x))) ||
         (s->y != NULL && !utf8_plain(s->y, strlen(s->y))))
         return sl_fail(err, SL_EINVAL,
@@ -62,7 +62,7 @@ static enum sl_err check_needed(const Sluice__V1__SourceSpec *s,
     if (!t->samples)
         return SL_OK;
     if (!s->has_samples)
-        return missing(path, "samples", err);
+        return spec_fail_missing(path, "samples", err);
     snprintf(at, sizeof(at), "%s.samples", path);
     return spec_range(at, s->samples, 1, SAMPLES_MAX, err);
 }
@@ -81,7 +81,7 @@ static enum sl_err check_csv(Sluice__V1__SourceSpec *s, const char *path,
                        "end, got '%.20s'",
                        path, s->delimiter);
     if (s->label_column == NULL || s->label_column[0] == '\0')
-        return missing(path, "label_column", err);
+        return spec_fail_missing(path, "label_column", err);
     for (size_t i = 0; i < s->n_columns; i++)
         if (strcmp(s->columns[i], s->label_column) == 0)
             return sl_fail(err, SL_EINVAL,
@@ -98,14 +98,14 @@ static bool is_folder_name(const char *name)
            utf8_plain(name, n);
 }
 
-static int by_name(const void *a, const void *b)
+static int spec_compare_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 // Sorted, so that a long list costs no more than its sorting.
-static enum sl_err check_twice(char *const *names, size_t count,
-                               struct sl_error *err)
+static enum sl_err spec_check_duplicates(char *const *names, size_t count,
+                                         struct sl_error *err)
 {
     char **sorted = sl_malloc_array(count, sizeof(*sorted));
     enum sl_err rc = SL_OK;
@@ -113,7 +113,7 @@ static enum sl_err check_twice(char *const *names, size_t count,
     if (sorted == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory for names of classes");
     memcpy(sorted, names, count * sizeof(*sorted));
-    qsort(sorted, count, sizeof(*sorted), by_name);
+    qsort(sorted, count, sizeof(*sorted), spec_compare_names);
     for (size_t i = 1; rc == SL_OK && i < count; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
             rc = sl_fail(err, SL_EINVAL,
@@ -140,12 +140,12 @@ enum sl_err spec_check_classes(char *const *names, size_t count,
                            "long; leave them out to have them in byte order",
                            SPEC_CLASSES_BYTES);
     }
-    return count > 1 ? check_twice(names, count, err) : SL_OK;
+    return count > 1 ? spec_check_duplicates(names, count, err) : SL_OK;
 }
 
 // The names say what folders of images are, and nothing of other formats.
-static enum sl_err check_classes(const Sluice__V1__DataSpec *data,
-                                 struct sl_error *err)
+static enum sl_err spec_data_check_classes(const Sluice__V1__DataSpec *data,
+                                           struct sl_error *err)
 {
     if (data->n_classes == 0)
         return SL_OK;
@@ -191,7 +191,7 @@ static enum sl_err check_synthetic(Sluice__V1__SourceSpec *s, const char *path,
                                         path)
                               : SL_OK;
     if (!s->has_classes)
-        return missing(path, "classes", err);
+        return spec_fail_missing(path, "classes", err);
     snprintf(at, sizeof(at), "%s.classes", path);
     return spec_range(at, s->classes, 2, 100000, err);
 }
@@ -270,13 +270,13 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
     enum sl_err rc;
 
     if (spec->data == NULL || spec->data->train == NULL)
-        return missing("data", "train", err);
+        return spec_fail_missing("data", "train", err);
     rc = check_skip_bad(spec->data, external, err);
     if (rc == SL_OK)
         rc = check_source(spec->data->train, external, "data.train", err);
     if (rc == SL_OK && spec->data->test != NULL)
         rc = check_source(spec->data->test, external, "data.test", err);
     if (rc == SL_OK)
-        rc = check_classes(spec->data, err);
+        rc = spec_data_check_classes(spec->data, err);
     return rc;
 }

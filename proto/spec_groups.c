@@ -16,7 +16,7 @@
 
 // One star is enough to go back to: the last. So it takes no longer than both
 // lengths multiplied.
-static bool fits(const char *pattern, const char *name)
+static bool spec_pattern_fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *from = NULL;
 
@@ -44,7 +44,7 @@ uint32_t spec_optimizer_group(const Sluice__V1__OptimizerSpec *o,
 {
     for (size_t i = 0; i < o->n_groups; i++)
         for (size_t k = 0; k < o->groups[i]->n_variables; k++)
-            if (fits(o->groups[i]->variables[k], variable))
+            if (spec_pattern_fits(o->groups[i]->variables[k], variable))
                 return (uint32_t)i + 1;
     return 0;
 }
@@ -121,11 +121,11 @@ enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
 
 // ---- with the model
 
-static bool fits_any(const char *pattern, const struct model *m)
+static bool spec_pattern_fits_any(const char *pattern, const struct model *m)
 {
     for (uint32_t i = 0; i < m->variables_count; i++)
         if (m->variables[i].kind != MODEL_MOVING &&
-            fits(pattern, m->variables[i].name))
+            spec_pattern_fits(pattern, m->variables[i].name))
             return true;
     return false;
 }
@@ -157,7 +157,7 @@ enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
 
     for (size_t i = 0; i < o->n_groups; i++)
         for (size_t k = 0; k < o->groups[i]->n_variables; k++)
-            if (!fits_any(o->groups[i]->variables[k], m))
+            if (!spec_pattern_fits_any(o->groups[i]->variables[k], m))
                 return no_such(o->groups[i]->variables[k], i, m, err);
     // A rank that does not know them would update otherwise than the others.
     if (o->n_groups > 0 && spec_allreduce(spec))

@@ -30,7 +30,7 @@ bool spec_loss_counts(enum spec_loss loss)
            loss != SPEC_LOSS_MEAN_ABSOLUTE_ERROR;
 }
 
-static bool has_classes(enum spec_loss loss)
+static bool spec_loss_has_classes(enum spec_loss loss)
 {
     return loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
            loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
@@ -47,7 +47,7 @@ static enum sl_err check_extras(Sluice__V1__JobSpec *spec, enum spec_loss loss,
         return sl_fail(err, SL_EINVAL,
                        "label_smoothing says nothing about %s; leave it out",
                        spec_loss_name(loss));
-    if (spec->has_top_k && !has_classes(loss))
+    if (spec->has_top_k && !spec_loss_has_classes(loss))
         return sl_fail(err, SL_EINVAL,
                        "top_k says nothing about %s; leave it out",
                        spec_loss_name(loss));
@@ -68,7 +68,7 @@ static enum sl_err check_output(enum spec_loss loss, const struct model *m,
                                 struct sl_error *err)
 {
     const struct model_node *last = &m->nodes[m->output];
-    bool classes = has_classes(loss);
+    bool classes = spec_loss_has_classes(loss);
     char shape[MODEL_SHAPE_TEXT];
 
     if (last->out.rank != 1)

@@ -32,7 +32,8 @@ static const struct arguments {
                             0.001},
 };
 
-static void fill(Sluice__V1__OptimizerSpec *o, enum spec_optim_kind kind)
+static void spec_optim_fill_defaults(Sluice__V1__OptimizerSpec *o,
+                                     enum spec_optim_kind kind)
 {
     switch (kind) {
     case SPEC_OPTIM_SGD:
@@ -65,8 +66,8 @@ static void fill(Sluice__V1__OptimizerSpec *o, enum spec_optim_kind kind)
 }
 
 // All bounds in one table: fields that are not set are not looked at.
-static enum sl_err check_values(const Sluice__V1__OptimizerSpec *o,
-                                struct sl_error *err)
+static enum sl_err spec_optim_check_values(const Sluice__V1__OptimizerSpec *o,
+                                           struct sl_error *err)
 {
     // A cosine schedule may warm up from 0.
     bool warms = o->schedule != NULL && o->schedule->has_warmup_target;
@@ -140,10 +141,10 @@ enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
         return sl_fail(err, SL_EINVAL,
                        "optimizer.learning_rate: piecewise_constant_decay has "
                        "its rates in values; leave learning_rate out");
-    fill(o, kind);
+    spec_optim_fill_defaults(o, kind);
     if (!is_piecewise(o))
         SPEC_DEFAULT(o, learning_rate, arguments[kind].learning_rate);
-    rc = check_values(o, err);
+    rc = spec_optim_check_values(o, err);
     return rc == SL_OK ? spec_check_groups(o, arguments[kind].fields, err) : rc;
 }
 
@@ -175,7 +176,7 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
     to.clipvalue = o->clipvalue;
     to.clipnorm = o->clipnorm;
     to.global_clipnorm = o->global_clipnorm;
-    rc = check_values(o, err);
+    rc = spec_optim_check_values(o, err);
     if (rc != SL_OK)
         return rc;
     spec_schedule(&to.schedule, o);

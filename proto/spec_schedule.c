@@ -29,7 +29,8 @@ static const struct shape {
     {"piecewise_linear", RATE_LINEAR, " type boundaries values "},
 };
 
-static const struct shape *find(const char *name, struct sl_error *err)
+static const struct shape *spec_schedule_find(const char *name,
+                                              struct sl_error *err)
 {
     const char *words[SL_COUNT(shapes)];
     unsigned index;
@@ -75,7 +76,8 @@ static enum sl_err check_piecewise(const Sluice__V1__ScheduleSpec *s,
     return SL_OK;
 }
 
-static void fill(Sluice__V1__ScheduleSpec *s, enum rate_kind kind)
+static void spec_schedule_fill_defaults(Sluice__V1__ScheduleSpec *s,
+                                        enum rate_kind kind)
 {
     switch (kind) {
     case RATE_EXPONENTIAL:
@@ -101,8 +103,8 @@ static void fill(Sluice__V1__ScheduleSpec *s, enum rate_kind kind)
     }
 }
 
-static enum sl_err check_values(const Sluice__V1__ScheduleSpec *s,
-                                struct sl_error *err)
+static enum sl_err spec_schedule_check_values(const Sluice__V1__ScheduleSpec *s,
+                                              struct sl_error *err)
 {
 #define BOUND(field, min, max, ends)                                           \
     {                                                                          \
@@ -139,7 +141,7 @@ static enum sl_err check_values(const Sluice__V1__ScheduleSpec *s,
 enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
                                 struct sl_error *err)
 {
-    const struct shape *shape = find(s->type, err);
+    const struct shape *shape = spec_schedule_find(s->type, err);
     enum sl_err rc;
 
     if (shape == NULL)
@@ -157,14 +159,15 @@ enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
     if (rc == SL_OK && s->warmup_steps > 0 && !s->has_warmup_target)
         return sl_fail(err, SL_EINVAL,
                        PATH ".warmup_steps: needs a warmup_target");
-    fill(s, shape->kind);
-    return rc == SL_OK ? check_values(s, err) : rc;
+    spec_schedule_fill_defaults(s, shape->kind);
+    return rc == SL_OK ? spec_schedule_check_values(s, err) : rc;
 }
 
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o)
 {
     const Sluice__V1__ScheduleSpec *s = o->schedule;
-    const struct shape *shape = s != NULL ? find(s->type, NULL) : NULL;
+    const struct shape *shape =
+        s != NULL ? spec_schedule_find(s->type, NULL) : NULL;
 
     *out = (struct rate){.kind = RATE_CONSTANT, .rate = o->learning_rate};
     if (shape == NULL)

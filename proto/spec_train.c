@@ -375,8 +375,8 @@ uint64_t spec_window_most(const Sluice__V1__TrainSpec *t)
 
 // What lies above a shard's watermark is a message of its own when it says
 // hello: at worst one step of each closure of the window is counted.
-static enum sl_err check_window(const Sluice__V1__TrainSpec *t,
-                                struct sl_error *err)
+static enum sl_err spec_check_window(const Sluice__V1__TrainSpec *t,
+                                     struct sl_error *err)
 {
     uint64_t most = spec_window_most(t);
 
@@ -454,7 +454,7 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = check_priority(t, err);
     if (rc == SL_OK)
-        rc = check_window(t, err);
+        rc = spec_check_window(t, err);
     return rc == SL_OK ? check_accumulate(spec, err) : rc;
 }
 

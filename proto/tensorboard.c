@@ -17,7 +17,7 @@ enum { A_SCALAR = 1, A_TENSOR }; // data_class
 typedef Sluice__Tensorboard__Event event;
 
 // One value of a summary, with its metadata, tensor and shape.
-struct value {
+struct summary_value {
     Sluice__Tensorboard__Summary__Value msg;
     Sluice__Tensorboard__SummaryMetadata metadata;
     Sluice__Tensorboard__SummaryMetadata__PluginData plugin;
@@ -27,8 +27,9 @@ struct value {
     Sluice__Tensorboard__TensorShapeProto__Dim *dims[2];
 };
 
-static void begin(struct value *v, const char *tag, const char *plugin,
-                  int data_class, bool first)
+static void tensorboard_init_value(struct summary_value *v, const char *tag,
+                                   const char *plugin, int data_class,
+                                   bool first)
 {
     sluice__tensorboard__summary__value__init(&v->msg);
     sluice__tensorboard__summary_metadata__init(&v->metadata);
@@ -51,7 +52,7 @@ static void begin(struct value *v, const char *tag, const char *plugin,
     v->msg.metadata = &v->metadata;
 }
 
-static enum sl_err append(struct buf *out, const event *e)
+static enum sl_err tensorboard_append_event(struct buf *out, const event *e)
 {
     struct buf bytes = BUF_INIT;
     enum sl_err rc = wire_pack(&e->base, &bytes);
@@ -83,11 +84,11 @@ static enum sl_err append_values(struct buf *out,
     summary.value = values;
     e.what_case = SLUICE__TENSORBOARD__EVENT__WHAT_SUMMARY;
     e.summary = &summary;
-    return append(out, &e);
+    return tensorboard_append_event(out, &e);
 }
 
 static enum sl_err append_one(struct buf *out, const struct tensorboard_at *at,
-                              struct value *v)
+                              struct summary_value *v)
 {
     Sluice__Tensorboard__Summary__Value *values[] = {&v->msg};
 
@@ -104,7 +105,7 @@ enum sl_err tensorboard_version(struct buf *out, uint64_t wall_us)
     e.what_case = SLUICE__TENSORBOARD__EVENT__WHAT_FILE_VERSION;
     e.file_version = "brain.Event:2";
     e.source_metadata = &source;
-    return append(out, &e);
+    return tensorboard_append_event(out, &e);
 }
 
 enum sl_err tensorboard_start(struct buf *out, const struct tensorboard_at *at)
@@ -116,7 +117,7 @@ enum sl_err tensorboard_start(struct buf *out, const struct tensorboard_at *at)
     log.status = START;
     e.what_case = SLUICE__TENSORBOARD__EVENT__WHAT_SESSION_LOG;
     e.session_log = &log;
-    return append(out, &e);
+    return tensorboard_append_event(out, &e);
 }
 
 enum sl_err tensorboard_scalars(struct buf *out,
@@ -124,7 +125,7 @@ enum sl_err tensorboard_scalars(struct buf *out,
                                 const struct tensorboard_scalar *scalars,
                                 size_t count)
 {
-    struct value *v = sl_malloc_array(count, sizeof(*v));
+    struct summary_value *v = sl_malloc_array(count, sizeof(*v));
     Sluice__Tensorboard__Summary__Value *values[SCALARS_MAX];
     float said[SCALARS_MAX];
     enum sl_err rc;
@@ -134,7 +135,8 @@ enum sl_err tensorboard_scalars(struct buf *out,
         return count == 0 ? SL_OK : SL_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        begin(&v[i], scalars[i].tag, "scalars", A_SCALAR, scalars[i].first);
+        tensorboard_init_value(&v[i], scalars[i].tag, "scalars", A_SCALAR,
+                               scalars[i].first);
         said[i] = scalars[i].value;
         v[i].tensor.dtype = FLOAT;
         v[i].tensor.n_float_val = 1;
@@ -153,7 +155,7 @@ enum sl_err tensorboard_histogram(struct buf *out,
                                   size_t count)
 {
     float rows[3 * TENSORBOARD_BUCKETS_MAX];
-    struct value v;
+    struct summary_value v;
 
     if (count > TENSORBOARD_BUCKETS_MAX)
         count = TENSORBOARD_BUCKETS_MAX;
@@ -162,7 +164,7 @@ enum sl_err tensorboard_histogram(struct buf *out,
         rows[3 * i + 1] = buckets[i].right;
         rows[3 * i + 2] = buckets[i].count;
     }
-    begin(&v, tag, "histograms", A_TENSOR, first);
+    tensorboard_init_value(&v, tag, "histograms", A_TENSOR, first);
     v.tensor.dtype = FLOAT;
     v.tensor.n_float_val = 3 * count;
     v.tensor.float_val = rows;
@@ -176,9 +178,9 @@ enum sl_err tensorboard_text(struct buf *out, const struct tensorboard_at *at,
                              const char *tag, const char *text)
 {
     ProtobufCBinaryData bytes = {strlen(text), (uint8_t *)text};
-    struct value v;
+    struct summary_value v;
 
-    begin(&v, tag, "text", A_TENSOR, true);
+    tensorboard_init_value(&v, tag, "text", A_TENSOR, true);
     v.tensor.dtype = STRING;
     v.tensor.n_string_val = 1;
     v.tensor.string_val = &bytes;

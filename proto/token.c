@@ -8,7 +8,7 @@
 
 #include "common/base/hash.h"
 
-static uint64_t load(const uint8_t *bytes)
+static uint64_t token_load_u64(const uint8_t *bytes)
 {
     uint64_t value = 0;
 
@@ -17,15 +17,16 @@ static uint64_t load(const uint8_t *bytes)
     return value;
 }
 
-static enum sl_err sign(struct wire_token *out,
-                        const uint8_t key[TOKEN_KEY_BYTES], const char *text,
-                        int n)
+static enum sl_err token_sign(struct wire_token *out,
+                              const uint8_t key[TOKEN_KEY_BYTES],
+                              const char *text, int n)
 {
     uint8_t digest[SHA256_BYTES];
     enum sl_err rc = hmac_sha256(digest, key, TOKEN_KEY_BYTES, text, (size_t)n);
 
     if (rc == SL_OK)
-        *out = (struct wire_token){load(digest), load(digest + 8)};
+        *out = (struct wire_token){token_load_u64(digest),
+                                   token_load_u64(digest + 8)};
     return rc;
 }
 
@@ -38,7 +39,7 @@ enum sl_err token_make(struct wire_token *out,
                      "sluice.v1 worker %016" PRIx64 " %016" PRIx64, job_uid,
                      job_incarnation);
 
-    return sign(out, key, text, n);
+    return token_sign(out, key, text, n);
 }
 
 enum sl_err token_make_lease(struct wire_token *out,
@@ -53,7 +54,7 @@ enum sl_err token_make_lease(struct wire_token *out,
                  " %016" PRIx64 " %016" PRIx64,
                  job_uid, job_incarnation, closure, attempt.term, attempt.n);
 
-    return sign(out, key, text, n);
+    return token_sign(out, key, text, n);
 }
 
 enum sl_err token_make_ring(struct wire_token *out,
@@ -66,7 +67,7 @@ enum sl_err token_make_ring(struct wire_token *out,
                      "sluice.v1 rank %016" PRIx64 " %016" PRIx64 " %016" PRIx64,
                      job_uid, job_incarnation, generation);
 
-    return sign(out, key, text, n);
+    return token_sign(out, key, text, n);
 }
 
 bool token_same(const struct wire_token *a, const struct wire_token *b)

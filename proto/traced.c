@@ -25,7 +25,7 @@ struct traced_space {
 
 // ---- a piece
 
-static uint32_t name_of(struct traced_space *s, const char *name)
+static uint32_t traced_name_index(struct traced_space *s, const char *name)
 {
     size_t i = 0;
 
@@ -59,7 +59,7 @@ Sluice__V1__TracePiece *traced_take(struct traced_space *s)
         Sluice__V1__TraceSpan *to = &s->spans[i];
 
         sluice__v1__trace_span__init(to);
-        to->name = name_of(s, from->name);
+        to->name = traced_name_index(s, from->name);
         to->lane = from->lane;
         to->start_us = from->start_us;
         to->us = from->end_us - from->start_us;
@@ -75,7 +75,7 @@ Sluice__V1__TracePiece *traced_take(struct traced_space *s)
 
 // ---- a member
 
-static void on_timer(void *arg)
+static void traced_on_timer(void *arg)
 {
     struct traced *t = arg;
 
@@ -132,7 +132,7 @@ enum sl_err traced_new(struct traced **out, struct loop *loop)
 
     if (t == NULL)
         return SL_ENOMEM;
-    rc = loop_timer_new(&t->timer, loop, on_timer, t);
+    rc = loop_timer_new(&t->timer, loop, traced_on_timer, t);
     if (rc != SL_OK) {
         sl_free(t);
         return rc;

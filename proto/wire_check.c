@@ -15,20 +15,20 @@
 #include "proto/field.h"
 
 // What a failing line is about.
-struct place {
+struct checked_field {
     const ProtobufCMessageDescriptor *of;
     const ProtobufCFieldDescriptor *field;
     struct sl_error *err;
 };
 
-#define REFUSE(p, ...) refuse(p, SL_EINVAL, __VA_ARGS__)
+#define REFUSE(p, ...) wire_refuse(p, SL_EINVAL, __VA_ARGS__)
 
-static enum sl_err refuse(const struct place *p, enum sl_err code,
-                          const char *fmt, ...)
+static enum sl_err wire_refuse(const struct checked_field *p, enum sl_err code,
+                               const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-static enum sl_err refuse(const struct place *p, enum sl_err code,
-                          const char *fmt, ...)
+static enum sl_err wire_refuse(const struct checked_field *p, enum sl_err code,
+                               const char *fmt, ...)
 {
     char what[200];
     va_list ap;
@@ -40,8 +40,9 @@ static enum sl_err refuse(const struct place *p, enum sl_err code,
                    what);
 }
 
-static enum sl_err check_name(const struct place *p, const char *text,
-                              const struct wire_rule *rule)
+static enum sl_err wire_check_name(const struct checked_field *p,
+                                   const char *text,
+                                   const struct wire_rule *rule)
 {
     size_t len = strlen(text);
 
@@ -57,19 +58,20 @@ static enum sl_err check_name(const struct place *p, const char *text,
     return SL_OK;
 }
 
-static enum sl_err check_file(const struct place *p, const char *text,
-                              const struct wire_rule *rule)
+static enum sl_err wire_check_file_name(const struct checked_field *p,
+                                        const char *text,
+                                        const struct wire_rule *rule)
 {
     if (text[0] == '.' || strchr(text, '/') != NULL)
         return REFUSE(p, "is '%.60s', not the name of a file", text);
-    return check_name(p, text, rule);
+    return wire_check_name(p, text, rule);
 }
 
-static enum sl_err check_address(const struct place *p, const char *text,
-                                 const struct wire_rule *rule)
+static enum sl_err check_address(const struct checked_field *p,
+                                 const char *text, const struct wire_rule *rule)
 {
     struct sl_error why = SL_ERROR_INIT;
-    enum sl_err rc = check_name(p, text, rule);
+    enum sl_err rc = wire_check_name(p, text, rule);
 
     if (rc != SL_OK || text[0] == '\0')
         return rc;
@@ -78,7 +80,7 @@ static enum sl_err check_address(const struct place *p, const char *text,
     return SL_OK;
 }
 
-static enum sl_err check_string(const struct place *p, const char *text,
+static enum sl_err check_string(const struct checked_field *p, const char *text,
                                 const struct wire_rule *rule)
 {
     size_t len = strlen(text);
@@ -94,9 +96,9 @@ static enum sl_err check_string(const struct place *p, const char *text,
         return SL_OK;
     switch (rule->kind) {
     case RULE_NAME:
-        return check_name(p, text, rule);
+        return wire_check_name(p, text, rule);
     case RULE_FILE:
-        return check_file(p, text, rule);
+        return wire_check_file_name(p, text, rule);
     case RULE_ADDRESS:
         return check_address(p, text, rule);
     default:
@@ -104,7 +106,7 @@ static enum sl_err check_string(const struct place *p, const char *text,
     }
 }
 
-static enum sl_err check_bytes(const struct place *p,
+static enum sl_err check_bytes(const struct checked_field *p,
                                const ProtobufCBinaryData *bytes,
                                const struct wire_rule *rule)
 {
@@ -120,7 +122,7 @@ static enum sl_err check_bytes(const struct place *p,
     return SL_OK;
 }
 
-static enum sl_err check_signed(const struct place *p, int64_t value,
+static enum sl_err check_signed(const struct checked_field *p, int64_t value,
                                 const struct wire_rule *rule)
 {
     // The amount is unsigned: -value would overflow for INT64_MIN.
@@ -132,7 +134,7 @@ static enum sl_err check_signed(const struct place *p, int64_t value,
                   (unsigned long long)rule->max);
 }
 
-static enum sl_err check_number(const struct place *p, const void *at,
+static enum sl_err check_number(const struct checked_field *p, const void *at,
                                 const struct wire_rule *rule)
 {
     uint64_t value = field_number(p->field, at);
@@ -154,7 +156,7 @@ static enum sl_err check_number(const struct place *p, const void *at,
     return SL_OK;
 }
 
-static enum sl_err check_value(const struct place *p, void *at,
+static enum sl_err check_value(const struct checked_field *p, void *at,
                                const struct wire_rule *rule,
                                struct wire_arena *arena)
 {
@@ -178,9 +180,10 @@ static enum sl_err check_value(const struct place *p, void *at,
 }
 
 // An absent message: added, refused, or as it should be.
-static enum sl_err check_absent(const struct place *p, ProtobufCMessage *m,
-                                const struct wire_rule *rule,
-                                struct wire_arena *arena)
+static enum sl_err wire_check_absent(const struct checked_field *p,
+                                     ProtobufCMessage *m,
+                                     const struct wire_rule *rule,
+                                     struct wire_arena *arena)
 {
     const ProtobufCMessageDescriptor *of = p->field->descriptor;
     ProtobufCMessage *empty;
@@ -192,7 +195,7 @@ static enum sl_err check_absent(const struct place *p, ProtobufCMessage *m,
         return REFUSE(p, "is missing");
     empty = wire_arena_alloc(arena, of->sizeof_message);
     if (empty == NULL)
-        return refuse(p, SL_ENOMEM, "cannot be added: out of memory");
+        return wire_refuse(p, SL_ENOMEM, "cannot be added: out of memory");
     protobuf_c_message_init(of, empty);
     *(ProtobufCMessage **)field_at(m, p->field, 0) = empty;
     return SL_OK;
@@ -219,8 +222,8 @@ static struct field_rules next_rules(const struct wire_rule **left,
     return out;
 }
 
-static enum sl_err check_field(const struct place *p, ProtobufCMessage *m,
-                               struct field_rules rules,
+static enum sl_err check_field(const struct checked_field *p,
+                               ProtobufCMessage *m, struct field_rules rules,
                                struct wire_arena *arena)
 {
     size_t count = field_count(m, p->field);
@@ -232,7 +235,7 @@ static enum sl_err check_field(const struct place *p, ProtobufCMessage *m,
                       (unsigned long long)rules.count->max);
     if (count == 0 && p->field->type == PROTOBUF_C_TYPE_MESSAGE &&
         p->field->label != PROTOBUF_C_LABEL_REPEATED)
-        return check_absent(p, m, rules.value, arena);
+        return wire_check_absent(p, m, rules.value, arena);
     for (size_t i = 0; i < count; i++) {
         enum sl_err rc =
             check_value(p, field_at(m, p->field, i), rules.value, arena);
@@ -249,7 +252,7 @@ enum sl_err wire_fix(ProtobufCMessage *m, struct wire_arena *arena,
     const struct wire_rules *rules = wire_rules_of(m->descriptor);
     const struct wire_rule *left = rules == NULL ? NULL : rules->rules;
     const struct wire_rule *end = rules == NULL ? NULL : left + rules->count;
-    struct place p = {m->descriptor, NULL, err};
+    struct checked_field p = {m->descriptor, NULL, err};
 
     for (unsigned i = 0; i < m->descriptor->n_fields; i++) {
         enum sl_err rc;

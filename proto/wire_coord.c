@@ -14,21 +14,22 @@
 
 // ---- ordered pairs
 
-static int compare(uint64_t a, uint64_t b)
+static int wire_compare_u64(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
 }
 
 int wire_attempt_cmp(struct wire_attempt a, struct wire_attempt b)
 {
-    return a.term != b.term ? compare(a.term, b.term) : compare(a.n, b.n);
+    return a.term != b.term ? wire_compare_u64(a.term, b.term)
+                            : wire_compare_u64(a.n, b.n);
 }
 
 int wire_tag_cmp(struct wire_tag a, struct wire_tag b)
 {
     return a.incarnation != b.incarnation
-               ? compare(a.incarnation, b.incarnation)
-               : compare(a.sequence, b.sequence);
+               ? wire_compare_u64(a.incarnation, b.incarnation)
+               : wire_compare_u64(a.sequence, b.sequence);
 }
 
 struct wire_attempt wire_attempt_of(const Sluice__V1__Attempt *m)

@@ -26,7 +26,8 @@ static bool may_stay(const char *text, size_t n, bool lines)
 }
 
 // Every character may become UTF8_SHOWN - 1 of them.
-static void show(char *to, const char *text, size_t left, bool lines)
+static void wire_write_shown(char *to, const char *text, size_t left,
+                             bool lines)
 {
     char shown[UTF8_SHOWN];
     size_t n, bytes;
@@ -41,7 +42,7 @@ static void show(char *to, const char *text, size_t left, bool lines)
     *to = '\0';
 }
 
-static void make_plain(char **text, bool lines, struct wire_arena *arena)
+static void wire_make_plain(char **text, bool lines, struct wire_arena *arena)
 {
     size_t n = strlen(*text);
     char *to;
@@ -53,7 +54,7 @@ static void make_plain(char **text, bool lines, struct wire_arena *arena)
         utf8_line(*text, n + 1, *text);
         return;
     }
-    show(to, *text, n, lines);
+    wire_write_shown(to, *text, n, lines);
     *text = to;
 }
 
@@ -67,7 +68,7 @@ void wire_plain(ProtobufCMessage *m, struct wire_arena *arena)
             void *at = field_at(m, field, k);
 
             if (field->type == PROTOBUF_C_TYPE_STRING)
-                make_plain(at, has_lines(field), arena);
+                wire_make_plain(at, has_lines(field), arena);
             else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
                 wire_plain(*(ProtobufCMessage **)at, arena);
         }

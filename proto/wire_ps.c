@@ -185,7 +185,7 @@ static uint8_t *put_fixed64(uint8_t *to, uint64_t value)
 }
 
 // The value of a field that is a varint on the wire.
-static uint64_t load(const struct wire_field *f, const void *at)
+static uint64_t wire_load_value(const struct wire_field *f, const void *at)
 {
     switch (f->kind) {
     case WIRE_U32:
@@ -209,8 +209,8 @@ static uint8_t *put_bytes(uint8_t *to, unsigned number, const void *bytes,
 
 // Scalars that are 0 are left out, as proto3 has it. `absent` has a bit for
 // the number of each submessage that is not there.
-static uint8_t *put(uint8_t *to, const struct wire_table *table, const void *m,
-                    uint32_t absent)
+static uint8_t *wire_put_fields(uint8_t *to, const struct wire_table *table,
+                                const void *m, uint32_t absent)
 {
     for (unsigned i = 0; i < table->count; i++) {
         const struct wire_field *f = &table->fields[i];
@@ -220,18 +220,19 @@ static uint8_t *put(uint8_t *to, const struct wire_table *table, const void *m,
             uint8_t inner[64];
 
             if (!(absent >> f->number & 1))
-                to = put_bytes(to, f->number, inner,
-                               (size_t)(put(inner, f->of, at, 0) - inner));
+                to = put_bytes(
+                    to, f->number, inner,
+                    (size_t)(wire_put_fields(inner, f->of, at, 0) - inner));
         } else if (f->kind == WIRE_BYTES) {
             if (*(const size_t *)at > 0)
                 to = put_bytes(to, f->number, at + sizeof(size_t),
                                *(const size_t *)at);
-        } else if (f->kind != WIRE_PAYLOAD && load(f, at) != 0) {
+        } else if (f->kind != WIRE_PAYLOAD && wire_load_value(f, at) != 0) {
             bool fixed = f->kind == WIRE_FIXED64;
 
             to = put_varint(to, (unsigned)f->number << 3 | (fixed ? 1 : 0));
-            to = fixed ? put_fixed64(to, load(f, at))
-                       : put_varint(to, load(f, at));
+            to = fixed ? put_fixed64(to, wire_load_value(f, at))
+                       : put_varint(to, wire_load_value(f, at));
         }
     }
     return to;
@@ -240,7 +241,7 @@ static uint8_t *put(uint8_t *to, const struct wire_table *table, const void *m,
 static size_t encode(uint8_t *out, const struct wire_table *table,
                      const void *m, uint32_t absent, size_t payload_bytes)
 {
-    uint8_t *to = put(out, table, m, absent);
+    uint8_t *to = wire_put_fields(out, table, m, absent);
 
     if (payload_bytes > 0) {
         to = put_varint(to, WIRE_PAYLOAD_NUMBER << 3 | 2);
@@ -310,7 +311,8 @@ size_t wire_encode_pull_reply(uint8_t out[WIRE_HEAD_MAX],
 
 // ---- as the header of an rpc_msg
 
-static enum sl_err set_head(struct rpc_msg *msg, const uint8_t *bytes, size_t n)
+static enum sl_err wire_set_head(struct rpc_msg *msg, const uint8_t *bytes,
+                                 size_t n)
 {
     uint8_t *to = rpc_msg_head(msg, n);
 
@@ -324,7 +326,7 @@ enum sl_err wire_head_ask(struct rpc_msg *msg, const struct wire_ask *m)
 {
     uint8_t head[WIRE_HEAD_MAX];
 
-    return set_head(msg, head, wire_encode_ask(head, m));
+    return wire_set_head(msg, head, wire_encode_ask(head, m));
 }
 
 enum sl_err wire_head_ask_reply(struct rpc_msg *msg,
@@ -332,7 +334,7 @@ enum sl_err wire_head_ask_reply(struct rpc_msg *msg,
 {
     uint8_t head[WIRE_HEAD_MAX];
 
-    return set_head(msg, head, wire_encode_ask_reply(head, m));
+    return wire_set_head(msg, head, wire_encode_ask_reply(head, m));
 }
 
 enum sl_err wire_head_push(struct rpc_msg *msg, const struct wire_push *m,
@@ -340,7 +342,7 @@ enum sl_err wire_head_push(struct rpc_msg *msg, const struct wire_push *m,
 {
     uint8_t head[WIRE_HEAD_MAX];
 
-    return set_head(msg, head, wire_encode_push(head, m, payload_bytes));
+    return wire_set_head(msg, head, wire_encode_push(head, m, payload_bytes));
 }
 
 enum sl_err wire_head_push_reply(struct rpc_msg *msg,
@@ -349,14 +351,15 @@ enum sl_err wire_head_push_reply(struct rpc_msg *msg,
 {
     uint8_t head[WIRE_HEAD_MAX];
 
-    return set_head(msg, head, wire_encode_push_reply(head, m, payload_bytes));
+    return wire_set_head(msg, head,
+                         wire_encode_push_reply(head, m, payload_bytes));
 }
 
 enum sl_err wire_head_pull(struct rpc_msg *msg, const struct wire_pull *m)
 {
     uint8_t head[WIRE_HEAD_MAX];
 
-    return set_head(msg, head, wire_encode_pull(head, m));
+    return wire_set_head(msg, head, wire_encode_pull(head, m));
 }
 
 enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
@@ -365,7 +368,8 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
 {
     uint8_t head[WIRE_HEAD_MAX];
 
-    return set_head(msg, head, wire_encode_pull_reply(head, m, payload_bytes));
+    return wire_set_head(msg, head,
+                         wire_encode_pull_reply(head, m, payload_bytes));
 }
 
 enum sl_err wire_head_piece(struct rpc_msg *msg, const struct wire_piece *m,
@@ -373,7 +377,7 @@ enum sl_err wire_head_piece(struct rpc_msg *msg, const struct wire_piece *m,
 {
     uint8_t head[WIRE_HEAD_MAX];
 
-    return set_head(msg, head, wire_encode_piece(head, m, payload_bytes));
+    return wire_set_head(msg, head, wire_encode_piece(head, m, payload_bytes));
 }
 
 enum sl_err wire_head_state_reply(struct rpc_msg *msg, size_t payload_bytes)
@@ -381,6 +385,6 @@ enum sl_err wire_head_state_reply(struct rpc_msg *msg, size_t payload_bytes)
     const struct wire_state_reply m = {SL_SLICES_NONE};
     uint8_t head[WIRE_HEAD_MAX];
 
-    return set_head(
+    return wire_set_head(
         msg, head, encode(head, &wire_table_state_reply, &m, 0, payload_bytes));
 }

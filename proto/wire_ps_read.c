@@ -9,13 +9,13 @@
 #include <string.h>
 
 // A place in the slices of a message, and the end of the (sub)message.
-struct walk {
+struct wire_walk {
     const struct sl_slice *slice;
     size_t offset;  // into the slice
     size_t at, end; // bytes of the whole message
 };
 
-static void walk_init(struct walk *w, const struct sl_slices *s)
+static void walk_init(struct wire_walk *w, const struct sl_slices *s)
 {
     w->slice = s->at;
     w->offset = s->offset_bytes;
@@ -24,7 +24,7 @@ static void walk_init(struct walk *w, const struct sl_slices *s)
 }
 
 // n <= w->end - w->at. `to` may be NULL.
-static void walk_take(struct walk *w, uint8_t *to, size_t n)
+static void walk_take(struct wire_walk *w, uint8_t *to, size_t n)
 {
     w->at += n;
     while (n > 0) {
@@ -46,7 +46,7 @@ static void walk_take(struct walk *w, uint8_t *to, size_t n)
     }
 }
 
-static bool walk_varint(struct walk *w, uint64_t *out)
+static bool walk_varint(struct wire_walk *w, uint64_t *out)
 {
     uint64_t value = 0;
 
@@ -64,7 +64,7 @@ static bool walk_varint(struct walk *w, uint64_t *out)
     return false;
 }
 
-static bool walk_fixed64(struct walk *w, uint64_t *out)
+static bool walk_fixed64(struct wire_walk *w, uint64_t *out)
 {
     uint8_t bytes[8];
     uint64_t value = 0;
@@ -78,7 +78,7 @@ static bool walk_fixed64(struct walk *w, uint64_t *out)
     return true;
 }
 
-static bool walk_length(struct walk *w, size_t *out)
+static bool walk_length(struct wire_walk *w, size_t *out)
 {
     uint64_t n;
 
@@ -89,7 +89,7 @@ static bool walk_length(struct walk *w, size_t *out)
 }
 
 // Steps over the value of a field that is not known.
-static bool walk_skip(struct walk *w, unsigned type)
+static bool walk_skip(struct wire_walk *w, unsigned type)
 {
     uint64_t ignored;
     size_t n = 0;
@@ -116,8 +116,8 @@ static bool walk_skip(struct walk *w, unsigned type)
     return true;
 }
 
-static enum sl_err corrupt(const struct wire_table *table, size_t at,
-                           const char *field, struct sl_error *err)
+static enum sl_err wire_fail_corrupt(const struct wire_table *table, size_t at,
+                                     const char *field, struct sl_error *err)
 {
     return sl_fail(err, SL_ECORRUPT, "%s: not readable at byte %zu%s%s",
                    table->name, at, field != NULL ? ", field " : "",
@@ -152,18 +152,19 @@ struct seen {
     size_t payload_all; // with earlier ones: the last payload counts
 };
 
-static enum sl_err read_fields(struct walk *w, const struct wire_table *table,
-                               void *out, struct seen *seen,
-                               struct sl_error *err);
+static enum sl_err read_fields(struct wire_walk *w,
+                               const struct wire_table *table, void *out,
+                               struct seen *seen, struct sl_error *err);
 
-static enum sl_err read_block(struct walk *w, const struct wire_table *table,
+static enum sl_err read_block(struct wire_walk *w,
+                              const struct wire_table *table,
                               const struct wire_field *f, void *to,
                               struct seen *seen, struct sl_error *err)
 {
     size_t n, at = w->at;
 
     if (!walk_length(w, &n))
-        return corrupt(table, at, f->name, err);
+        return wire_fail_corrupt(table, at, f->name, err);
     if (f->kind == WIRE_PAYLOAD) {
         seen->payload_at = w->at;
         seen->payload_bytes = n;
@@ -181,7 +182,7 @@ static enum sl_err read_block(struct walk *w, const struct wire_table *table,
     }
     // A submessage that comes twice is merged, as every reader does it. The
     // tables are two levels deep, so this recursion is too.
-    struct walk inner = *w;
+    struct wire_walk inner = *w;
     struct seen ignored = {0, 0, 0, 0};
     enum sl_err rc;
 
@@ -193,8 +194,8 @@ static enum sl_err read_block(struct walk *w, const struct wire_table *table,
     return SL_OK;
 }
 
-static const struct wire_field *find(const struct wire_table *table,
-                                     uint64_t number)
+static const struct wire_field *wire_find_field(const struct wire_table *table,
+                                                uint64_t number)
 {
     for (unsigned i = 0; i < table->count; i++)
         if (table->fields[i].number == number)
@@ -202,7 +203,8 @@ static const struct wire_field *find(const struct wire_table *table,
     return NULL;
 }
 
-static enum sl_err read_field(struct walk *w, const struct wire_table *table,
+static enum sl_err read_field(struct wire_walk *w,
+                              const struct wire_table *table,
                               const struct wire_field *f, unsigned type,
                               void *out, struct seen *seen,
                               struct sl_error *err)
@@ -215,18 +217,18 @@ static enum sl_err read_field(struct walk *w, const struct wire_table *table,
     uint64_t value;
 
     if (type != want)
-        return corrupt(table, at, f->name, err);
+        return wire_fail_corrupt(table, at, f->name, err);
     seen->numbers |= 1u << f->number;
     if (want == 2)
         return read_block(w, table, f, to, seen, err);
     if (want == 1 ? !walk_fixed64(w, &value) : !walk_varint(w, &value))
-        return corrupt(table, at, f->name, err);
+        return wire_fail_corrupt(table, at, f->name, err);
     return store_number(table, f, to, value, err);
 }
 
-static enum sl_err read_fields(struct walk *w, const struct wire_table *table,
-                               void *out, struct seen *seen,
-                               struct sl_error *err)
+static enum sl_err read_fields(struct wire_walk *w,
+                               const struct wire_table *table, void *out,
+                               struct seen *seen, struct sl_error *err)
 {
     while (w->at < w->end) {
         const struct wire_field *f;
@@ -235,11 +237,11 @@ static enum sl_err read_fields(struct walk *w, const struct wire_table *table,
         enum sl_err rc;
 
         if (!walk_varint(w, &key) || key >> 3 == 0 || key >> 3 > 0x1fffffff)
-            return corrupt(table, at, NULL, err);
-        f = find(table, key >> 3);
+            return wire_fail_corrupt(table, at, NULL, err);
+        f = wire_find_field(table, key >> 3);
         if (f == NULL) {
             if (!walk_skip(w, key & 7))
-                return corrupt(table, at, NULL, err);
+                return wire_fail_corrupt(table, at, NULL, err);
             continue;
         }
         rc = read_field(w, table, f, key & 7, out, seen, err);
@@ -250,12 +252,13 @@ static enum sl_err read_fields(struct walk *w, const struct wire_table *table,
 }
 
 // `out` is zeroed and then filled; payload, if the message has one, is set.
-static enum sl_err read_message(const struct wire_table *table, void *out,
-                                size_t out_bytes, struct sl_slices *payload,
-                                const struct sl_slices *bytes,
-                                struct seen *seen, struct sl_error *err)
+static enum sl_err wire_read_message(const struct wire_table *table, void *out,
+                                     size_t out_bytes,
+                                     struct sl_slices *payload,
+                                     const struct sl_slices *bytes,
+                                     struct seen *seen, struct sl_error *err)
 {
-    struct walk w;
+    struct wire_walk w;
     enum sl_err rc;
 
     memset(out, 0, out_bytes);
@@ -348,7 +351,7 @@ enum sl_err wire_read_ask(struct wire_ask *out, const struct sl_slices *bytes,
     struct seen seen;
     enum sl_err rc;
 
-    rc = read_message(table, &m, sizeof(m), NULL, bytes, &seen, err);
+    rc = wire_read_message(table, &m, sizeof(m), NULL, bytes, &seen, err);
     if (rc == SL_OK)
         rc = check_ids(table, m.job, m.shard, err);
     if (rc == SL_OK)
@@ -366,7 +369,7 @@ enum sl_err wire_read_ask_reply(struct wire_ask_reply *out,
     bool refused;
     enum sl_err rc;
 
-    rc = read_message(table, &m, sizeof(m), NULL, bytes, &seen, err);
+    rc = wire_read_message(table, &m, sizeof(m), NULL, bytes, &seen, err);
     if (rc != SL_OK)
         return rc;
     refused = seen.numbers >> 4 & 1;
@@ -384,7 +387,7 @@ enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
     struct seen seen;
     enum sl_err rc;
 
-    rc = read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
+    rc = wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc == SL_OK)
         rc = check_ids(table, m.job, m.shard, err);
     if (rc == SL_OK)
@@ -437,7 +440,7 @@ enum sl_err wire_read_push_reply(struct wire_push_reply *out,
     struct seen seen;
     enum sl_err rc;
 
-    rc = read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
+    rc = wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc != SL_OK)
         return rc;
     if (m.result == WIRE_PUSH_UNKNOWN)
@@ -459,7 +462,7 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
     struct seen seen;
     enum sl_err rc;
 
-    rc = read_message(table, &m, sizeof(m), NULL, bytes, &seen, err);
+    rc = wire_read_message(table, &m, sizeof(m), NULL, bytes, &seen, err);
     if (rc == SL_OK)
         rc = check_ids(table, m.job, m.shard, err);
     if (rc != SL_OK)
@@ -486,7 +489,7 @@ enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
     struct seen seen;
     enum sl_err rc;
 
-    rc = read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
+    rc = wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc == SL_OK)
         rc = check_place(table, m.in_shm, &m.payload, m.wire, err);
     if (rc == SL_OK)
@@ -502,7 +505,7 @@ enum sl_err wire_read_piece(struct wire_piece *out,
     struct seen seen;
     enum sl_err rc;
 
-    rc = read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
+    rc = wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc == SL_OK)
         rc = check_ids(table, m.job, 0, err);
     if (rc == SL_OK)
@@ -523,8 +526,8 @@ enum sl_err wire_read_state_reply(struct wire_state_reply *out,
 {
     struct wire_state_reply m;
     struct seen seen;
-    enum sl_err rc = read_message(&wire_table_state_reply, &m, sizeof(m),
-                                  &m.payload, bytes, &seen, err);
+    enum sl_err rc = wire_read_message(&wire_table_state_reply, &m, sizeof(m),
+                                       &m.payload, bytes, &seen, err);
 
     if (rc == SL_OK)
         *out = m;

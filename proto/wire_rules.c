@@ -345,13 +345,14 @@ static const struct wire_rule shm_ref[] = {
 
 static const struct wire_rule share_request[] = {JOB(1), OPAQUE(2), OPAQUE(3),
                                                  RANGE(4, 0, WIRE_LANES - 1)};
-static const struct wire_rule piece_request[] = {JOB(1),
-                                                 OPAQUE(2),
-                                                 KNOWN(3, "net.c:fits"),
-                                                 KNOWN(4, "net.c:fits"),
-                                                 KNOWN(5, "net.c:fits"),
-                                                 KNOWN(6, "net.c:fits"),
-                                                 RANGE(8, 0, WIRE_LANES - 1)};
+static const struct wire_rule piece_request[] = {
+    JOB(1),
+    OPAQUE(2),
+    KNOWN(3, "net.c:net_piece_fits"),
+    KNOWN(4, "net.c:net_piece_fits"),
+    KNOWN(5, "net.c:net_piece_fits"),
+    KNOWN(6, "net.c:net_piece_fits"),
+    RANGE(8, 0, WIRE_LANES - 1)};
 static const struct wire_rule share_reply[] = {
     OPAQUE(1), OPAQUE(2), KNOWN(3, "host.c:host_join"), OPAQUE(4)};
 static const struct wire_rule state_request[] = {OPAQUE(1),
@@ -432,7 +433,7 @@ static const struct wire_rule event[] = {MAYBE_NAME(3), MAYBE_NAME(4),
                                          TEXT(5, 1024), MAYBE_NAME(7)};
 static const struct wire_rule events_reply[] = {COUNT(1, WIRE_EVENTS_MAX)};
 static const struct wire_rule timeline_request[] = {
-    NAME(1), KNOWN(2, "status_events.c:add_ended"),
+    NAME(1), KNOWN(2, "status_events.c:status_add_ended_spans"),
     RANGE(3, 0, WIRE_SPANS_MAX)};
 static const struct wire_rule span[] = {FILL(3), MAYBE_NAME(4), MAYBE_NAME(5),
                                         MAYBE_NAME(8)};

@@ -4,13 +4,13 @@
 
 int main(int argc, char **argv)
 {
-    struct psserver *server = server_new();
+    struct psserver *server = psserver_new();
     int code;
 
     if (server == NULL)
         return DAEMON_EXIT_FAILED;
     code = daemon_main(&server_about, server_keys, &server_hooks, server, argc,
                        argv);
-    server_free(server);
+    psserver_free(server);
     return code;
 }

@@ -8,7 +8,7 @@
 
 // Lists the devices, for people who wonder what "auto" would choose and why,
 // and for sluice up.
-static int list_devices(bool json)
+static int worker_list_devices(bool json)
 {
     struct buf text = BUF_INIT;
     bool told = devices_list(&text, json) == SL_OK &&
@@ -25,15 +25,15 @@ int main(int argc, char **argv)
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--list-devices") == 0)
-            return list_devices(false);
+            return worker_list_devices(false);
         if (strcmp(argv[i], "--list-devices=json") == 0)
-            return list_devices(true);
+            return worker_list_devices(true);
     }
-    worker = server_new();
+    worker = worker_new();
     if (worker == NULL)
         return DAEMON_EXIT_FAILED;
     code = daemon_main(&server_about, server_keys, &server_hooks, worker, argc,
                        argv);
-    server_free(worker);
+    worker_free(worker);
     return code;
 }

@@ -28,7 +28,7 @@ enum sl_err base64_encode(struct buf *out, const void *bytes, size_t n)
     return SL_OK;
 }
 
-static int value_of(char c)
+static int base64_digit_value(char c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -47,7 +47,7 @@ static int decode_four(uint8_t *to, const char *four, unsigned pad)
     uint32_t bits = 0;
 
     for (unsigned i = 0; i < 4; i++) {
-        int v = i < 4 - pad ? value_of(four[i]) : 0;
+        int v = i < 4 - pad ? base64_digit_value(four[i]) : 0;
 
         if (v < 0)
             return -1;

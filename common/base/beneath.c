@@ -26,7 +26,7 @@ static const uint64_t resolves[] = {
 };
 
 // Closes it, and leaves errno as it is.
-static void drop(int fd)
+static void beneath_close_keep_errno(int fd)
 {
     int errnum = errno;
 
@@ -34,7 +34,7 @@ static void drop(int fd)
     errno = errnum;
 }
 
-static int refuse(int fd, int errnum)
+static int beneath_close_fail(int fd, int errnum)
 {
     close(fd);
     errno = errnum;
@@ -61,7 +61,7 @@ static int open_component(int at, const char *name, int flags)
     return openat(at, name, flags | O_NOFOLLOW);
 }
 
-static int walk(int dir, const char *path, int flags)
+static int beneath_open_path(int dir, const char *path, int flags)
 {
     int at = dir;
 
@@ -82,7 +82,7 @@ static int walk(int dir, const char *path, int flags)
                                   last ? flags : LOOK | O_DIRECTORY);
         }
         if (at != dir)
-            drop(at);
+            beneath_close_keep_errno(at);
         if (next < 0 || last)
             return next;
         at = next;
@@ -106,7 +106,7 @@ static int open_at(int dir, const char *path, enum beneath_links links,
     }
     if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
         return fd;
-    return walk(dir, path, flags);
+    return beneath_open_path(dir, path, flags);
 }
 
 // Returns true for a file of /proc or /sys: such files hold no data, but what
@@ -129,19 +129,19 @@ static int open_kind(int dir, const char *path, enum beneath_links links,
     if (fd < 0)
         return -1;
     if (fstat(fd, st) != 0)
-        return refuse(fd, errno);
+        return beneath_close_fail(fd, errno);
     if ((st->st_mode & S_IFMT) != kind)
-        return refuse(fd, ENODEV);
+        return beneath_close_fail(fd, ENODEV);
     if (is_made_up(fd))
-        return refuse(fd, EACCES);
+        return beneath_close_fail(fd, EACCES);
     close(fd);
     fd = open_at(dir, path, links, READ | (S_ISDIR(kind) ? O_DIRECTORY : 0));
     if (fd < 0)
         return -1;
     if (fstat(fd, &seen) != 0)
-        return refuse(fd, errno);
+        return beneath_close_fail(fd, errno);
     if (seen.st_dev != st->st_dev || seen.st_ino != st->st_ino)
-        return refuse(fd, ESTALE);
+        return beneath_close_fail(fd, ESTALE);
     *st = seen;
     return fd;
 }

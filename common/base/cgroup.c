@@ -20,7 +20,7 @@ static const struct version two = {"/sys/fs/cgroup", "memory.max",
 
 // Reads the number of the line that begins with `key`, or with "" the number
 // that the file is. "max" is no number.
-static bool read_number(const char *path, const char *key, uint64_t *out)
+static bool cgroup_read_number(const char *path, const char *key, uint64_t *out)
 {
     FILE *f = fopen(path, "re");
     size_t n = strlen(key);
@@ -76,7 +76,7 @@ static void fit_to_mount(char group[CGROUP_PATH], const char *mount)
         group[0] = '\0';
 }
 
-static void narrow(uint64_t *limit, uint64_t to)
+static void cgroup_narrow_limit(uint64_t *limit, uint64_t to)
 {
     if (*limit == 0 || to < *limit)
         *limit = to;
@@ -92,14 +92,14 @@ static void read_group(struct cgroup_memory *out, const char *root,
     fit_to_mount(group, mount);
     snprintf(path, sizeof(path), "%s%s/%s", mount, group, v->kills);
     if (strlen(path) < CGROUP_PATH &&
-        read_number(path, "oom_kill ", &out->oom_kills))
+        cgroup_read_number(path, "oom_kill ", &out->oom_kills))
         memcpy(out->oom_file, path, strlen(path) + 1);
     for (;;) { // a limit holds for all groups below
         char *last = strrchr(group, '/');
 
         snprintf(path, sizeof(path), "%s%s/%s", mount, group, v->limit);
-        if (read_number(path, "", &n))
-            narrow(&out->limit_bytes, n);
+        if (cgroup_read_number(path, "", &n))
+            cgroup_narrow_limit(&out->limit_bytes, n);
         if (last == NULL)
             break;
         *last = '\0';
@@ -117,11 +117,11 @@ void cgroup_memory(struct cgroup_memory *out, const char *root)
     if (v != NULL)
         read_group(out, root, v, group);
     snprintf(path, sizeof(path), "%s/proc/meminfo", root);
-    if (read_number(path, "MemTotal:", &n))
-        narrow(&out->limit_bytes, n * 1024);
+    if (cgroup_read_number(path, "MemTotal:", &n))
+        cgroup_narrow_limit(&out->limit_bytes, n * 1024);
     // The topmost group counts nothing of its own; the host counts all.
     snprintf(path, sizeof(path), "%s/proc/vmstat", root);
     if (out->oom_file[0] == '\0' &&
-        read_number(path, "oom_kill ", &out->oom_kills))
+        cgroup_read_number(path, "oom_kill ", &out->oom_kills))
         memcpy(out->oom_file, path, strlen(path) + 1);
 }

@@ -28,7 +28,8 @@ void chain_begin(struct chain_end *end)
     end->hash[SHA256_HEX - 1] = '\0';
 }
 
-static enum sl_err hash_of(char out[SHA256_HEX], const char *text, size_t n)
+static enum sl_err chain_hash_text(char out[SHA256_HEX], const char *text,
+                                   size_t n)
 {
     uint8_t digest[SHA256_BYTES];
     struct sha256 h;
@@ -49,8 +50,8 @@ static enum sl_err hash_of(char out[SHA256_HEX], const char *text, size_t n)
 
 // The number and the hashes of a line of n bytes, without its newline; false if
 // it is none, or its own hash is another.
-static bool read_line(const char *line, size_t n, uint64_t *number,
-                      char prev[SHA256_HEX], char own[SHA256_HEX])
+static bool chain_parse_line(const char *line, size_t n, uint64_t *number,
+                             char prev[SHA256_HEX], char own[SHA256_HEX])
 {
     char head[SHA256_HEX + 40];
     char want[SHA256_HEX];
@@ -68,14 +69,14 @@ static bool read_line(const char *line, size_t n, uint64_t *number,
         return false;
     memcpy(own, line + n - 2 - (SHA256_HEX - 1), SHA256_HEX - 1);
     own[SHA256_HEX - 1] = '\0';
-    return hash_of(want, line, n - TAIL_BYTES) == SL_OK &&
+    return chain_hash_text(want, line, n - TAIL_BYTES) == SL_OK &&
            strcmp(want, own) == 0;
 }
 
 // ---- reading
 
 // One pass over a file.
-struct pass {
+struct chain_pass {
     const char *path;
     struct chain_end end;
     uint64_t lines; // of this file, that hold
@@ -83,8 +84,8 @@ struct pass {
 };
 
 // Why a whole line does not follow the one before.
-static enum sl_err broken(const struct pass *p, uint64_t number,
-                          struct sl_error *err)
+static enum sl_err chain_explain_break(const struct chain_pass *p,
+                                       uint64_t number, struct sl_error *err)
 {
     if (p->lines > 0 || number <= p->end.lines + 1)
         return sl_fail(err, SL_ECORRUPT,
@@ -106,13 +107,13 @@ static enum sl_err broken(const struct pass *p, uint64_t number,
                    p->path, number, p->end.lines + 1, number - 1);
 }
 
-static enum sl_err follow(struct pass *p, const char *line, size_t n,
-                          struct sl_error *err)
+static enum sl_err chain_follow_line(struct chain_pass *p, const char *line,
+                                     size_t n, struct sl_error *err)
 {
     char prev[SHA256_HEX], own[SHA256_HEX];
     uint64_t number;
 
-    if (!read_line(line, n, &number, prev, own) || number == 0)
+    if (!chain_parse_line(line, n, &number, prev, own) || number == 0)
         return sl_fail(err, SL_ECORRUPT,
                        "%s: line %" PRIu64
                        " was changed, or is no line of an audit log",
@@ -123,7 +124,7 @@ static enum sl_err follow(struct pass *p, const char *line, size_t n,
         return SL_OK;
     }
     if (strcmp(prev, p->end.hash) != 0 || number != p->end.lines + 1)
-        return broken(p, number, err);
+        return chain_explain_break(p, number, err);
     p->end.lines = number;
     p->lines++;
     memcpy(p->end.hash, own, sizeof(own));
@@ -131,7 +132,7 @@ static enum sl_err follow(struct pass *p, const char *line, size_t n,
 }
 
 // The whole lines of n bytes; *used of them.
-static enum sl_err follow_all(struct pass *p, const char *text, size_t n,
+static enum sl_err follow_all(struct chain_pass *p, const char *text, size_t n,
                               size_t *used, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
@@ -140,14 +141,15 @@ static enum sl_err follow_all(struct pass *p, const char *text, size_t n,
     *used = 0;
     while (rc == SL_OK && !(p->first && *used > 0) &&
            (stop = memchr(text + *used, '\n', n - *used)) != NULL) {
-        rc = follow(p, text + *used, (size_t)(stop - text) - *used, err);
+        rc = chain_follow_line(p, text + *used, (size_t)(stop - text) - *used,
+                               err);
         *used = (size_t)(stop - text) + 1;
     }
     return rc;
 }
 
-static enum sl_err read_file(struct pass *p, struct fs_file *f, char *space,
-                             struct sl_error *err)
+static enum sl_err chain_follow_blocks(struct chain_pass *p, struct fs_file *f,
+                                       char *space, struct sl_error *err)
 {
     uint64_t at = 0;
     size_t got = 0, used = 0;
@@ -168,8 +170,8 @@ static enum sl_err read_file(struct pass *p, struct fs_file *f, char *space,
                                                : "is no line of an audit log");
 }
 
-static enum sl_err pass_over(struct pass *p, struct fs *fs,
-                             struct sl_error *err)
+static enum sl_err chain_follow_file(struct chain_pass *p, struct fs *fs,
+                                     struct sl_error *err)
 {
     char *space = sl_malloc(READ_BYTES);
     struct fs_file *f = NULL;
@@ -177,7 +179,7 @@ static enum sl_err pass_over(struct pass *p, struct fs *fs,
                                    : fs_open(fs, &f, p->path, FS_READ, err);
 
     if (rc == SL_OK)
-        rc = read_file(p, f, space, err);
+        rc = chain_follow_blocks(p, f, space, err);
     fs_close(f);
     sl_free(space);
     return rc;
@@ -186,8 +188,8 @@ static enum sl_err pass_over(struct pass *p, struct fs *fs,
 enum sl_err chain_verify(struct fs *fs, const char *path, struct chain_end *end,
                          struct sl_error *err)
 {
-    struct pass p = {.path = path, .end = *end};
-    enum sl_err rc = pass_over(&p, fs, err);
+    struct chain_pass p = {.path = path, .end = *end};
+    enum sl_err rc = chain_follow_file(&p, fs, err);
 
     if (rc == SL_OK)
         *end = p.end;
@@ -197,11 +199,11 @@ enum sl_err chain_verify(struct fs *fs, const char *path, struct chain_end *end,
 enum sl_err chain_first(struct fs *fs, const char *path,
                         struct chain_end *before, struct sl_error *err)
 {
-    struct pass p = {.path = path, .first = true};
+    struct chain_pass p = {.path = path, .first = true};
     enum sl_err rc;
 
     chain_begin(&p.end);
-    rc = pass_over(&p, fs, err);
+    rc = chain_follow_file(&p, fs, err);
     if (rc == SL_OK)
         *before = p.end;
     return rc;
@@ -267,8 +269,8 @@ enum sl_err chain_find_end(struct chain_end *end, struct fs *fs,
     if (rc != SL_OK || last == space)
         return rc;
     line = line_before(space, last - 1);
-    if (!read_line(line, (size_t)(last - 1 - line), &end->lines, prev,
-                   end->hash))
+    if (!chain_parse_line(line, (size_t)(last - 1 - line), &end->lines, prev,
+                          end->hash))
         return sl_fail(err, SL_ECORRUPT, "%s: its last line was changed", path);
     return SL_OK;
 }
@@ -321,7 +323,7 @@ enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err)
     if (rc == SL_OK && line.len + TAIL_BYTES > CHAIN_LINE_BYTES)
         rc = sl_fail(err, SL_ERANGE, "a line of %zu bytes", line.len);
     if (rc == SL_OK)
-        rc = hash_of(hash, buf_text(&line), line.len);
+        rc = chain_hash_text(hash, buf_text(&line), line.len);
     if (rc == SL_OK)
         rc = buf_appendf(&line, TAIL "%s\"}\n", hash);
     if (rc == SL_OK)

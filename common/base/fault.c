@@ -42,13 +42,13 @@ static unsigned armed_count;
 static int log_fd = -1;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void refuse(const char *what, const char *text)
+static void fault_exit(const char *what, const char *text)
 {
     fprintf(stderr, "SLUICE_FAULT: %s: '%s'\n", what, text);
     _exit(2);
 }
 
-static bool known(const char *name)
+static bool fault_has_point(const char *name)
 {
     for (struct fault_point *p = __start_sl_faults; p < __stop_sl_faults; p++)
         if (strcmp(p->name, name) == 0)
@@ -66,18 +66,18 @@ static enum fault_act parse_act(const char *word, struct fault_armed *a)
         return ACT_DELAY;
     if (sscanf(word, "pause:%159s", a->path) == 1)
         return ACT_PAUSE;
-    refuse("not kill, error, delay:MS or pause:PATH", word);
+    fault_exit("not kill, error, delay:MS or pause:PATH", word);
     return ACT_KILL;
 }
 
 // One entry: name=act or name=act@n.
-static void arm(char *entry)
+static void fault_arm_entry(char *entry)
 {
     struct fault_armed *a = &armed[armed_count];
     char *act = strchr(entry, '='), *at;
 
     if (!act || armed_count == ARMED_MAX)
-        refuse("entry", entry);
+        fault_exit("entry", entry);
     *act++ = '\0';
     at = strrchr(act, '@');
     if (at) {
@@ -102,7 +102,7 @@ static void arm_all(void)
         log_fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     while (rest && (entry = strsep(&rest, ",")) != NULL)
         if (*entry)
-            arm(entry);
+            fault_arm_entry(entry);
     free(copy);
 }
 
@@ -118,13 +118,13 @@ static const struct fault_armed *armed_for(const struct fault_point *point,
     return NULL;
 }
 
-static void tell(const struct fault_point *point)
+static void fault_log_point(const struct fault_point *point)
 {
     char line[128];
     int n = snprintf(line, sizeof(line), "%s\n", point->name);
 
     if (log_fd >= 0 && write(log_fd, line, (size_t)n) != n)
-        refuse("cannot write SLUICE_FAULT_LOG for", point->name);
+        fault_exit("cannot write SLUICE_FAULT_LOG for", point->name);
 }
 
 static void nap(unsigned ms)
@@ -143,7 +143,7 @@ static void say_paused(const char *path)
     snprintf(here, sizeof(here), "%s.here", path);
     fd = open(here, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)
-        refuse("cannot write", here);
+        fault_exit("cannot write", here);
     close(fd);
 }
 
@@ -154,7 +154,7 @@ enum sl_err fault_reached(struct fault_point *point)
 
     pthread_once(&once, arm_all);
     if (count == 1)
-        tell(point);
+        fault_log_point(point);
     a = armed_for(point, count);
     if (!a)
         return SL_OK;
@@ -177,7 +177,7 @@ enum sl_err fault_reached(struct fault_point *point)
     return SL_EIO;
 }
 
-static int by_name(const void *a, const void *b)
+static int fault_point_by_name(const void *a, const void *b)
 {
     return strcmp(((const struct fault_point *)a)->name,
                   ((const struct fault_point *)b)->name);
@@ -191,9 +191,9 @@ bool fault_list(void)
     if (!sorted)
         return false;
     memcpy(sorted, __start_sl_faults, count * sizeof(*sorted));
-    qsort(sorted, count, sizeof(*sorted), by_name);
+    qsort(sorted, count, sizeof(*sorted), fault_point_by_name);
     for (size_t i = 0; i < count; i++)
-        if (known(sorted[i].name))
+        if (fault_has_point(sorted[i].name))
             printf("%s %s:%d\n", sorted[i].name, sorted[i].file,
                    sorted[i].line);
     free(sorted);

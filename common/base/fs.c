@@ -28,7 +28,7 @@ static enum sl_err refuse_poisoned(struct fs_file *f, struct sl_error *err)
                    f->path);
 }
 
-static enum sl_err note(struct fs_file *f, enum sl_err rc)
+static enum sl_err fs_poison_on_error(struct fs_file *f, enum sl_err rc)
 {
     if (rc != SL_OK)
         f->poisoned = true;
@@ -40,7 +40,7 @@ enum sl_err fs_write(struct fs_file *f, const void *bytes, size_t n,
 {
     if (f->poisoned)
         return refuse_poisoned(f, err);
-    return note(f, f->fs->ops->write(f, bytes, n, err));
+    return fs_poison_on_error(f, f->fs->ops->write(f, bytes, n, err));
 }
 
 enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
@@ -48,7 +48,7 @@ enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
 {
     if (f->poisoned)
         return refuse_poisoned(f, err);
-    return note(f, f->fs->ops->pwrite(f, offset, bytes, n, err));
+    return fs_poison_on_error(f, f->fs->ops->pwrite(f, offset, bytes, n, err));
 }
 
 enum sl_err fs_pread(struct fs_file *f, uint64_t offset, void *to, size_t n,
@@ -67,7 +67,7 @@ enum sl_err fs_sync(struct fs_file *f, struct sl_error *err)
 {
     if (f->poisoned)
         return refuse_poisoned(f, err);
-    return note(f, f->fs->ops->sync(f, err));
+    return fs_poison_on_error(f, f->fs->ops->sync(f, err));
 }
 
 enum sl_err fs_size(struct fs_file *f, uint64_t *out, struct sl_error *err)
@@ -226,8 +226,8 @@ enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err)
     return rc == SL_OK ? make_dir(fs, path, err) : rc;
 }
 
-static enum sl_err commit(struct fs_file *f, const char *path, bool fresh,
-                          struct sl_error *err)
+static enum sl_err fs_file_commit(struct fs_file *f, const char *path,
+                                  bool fresh, struct sl_error *err)
 {
     struct fs *fs = f->fs;
     char *temp;
@@ -250,7 +250,7 @@ static enum sl_err commit(struct fs_file *f, const char *path, bool fresh,
 
 enum sl_err fs_commit(struct fs_file *f, const char *path, struct sl_error *err)
 {
-    return commit(f, path, false, err);
+    return fs_file_commit(f, path, false, err);
 }
 
 static enum sl_err write_whole(struct fs *fs, const char *path,
@@ -268,7 +268,7 @@ static enum sl_err write_whole(struct fs *fs, const char *path,
         return rc;
     rc = fs_write(f, bytes, n, err);
     if (rc == SL_OK)
-        rc = commit(f, path, fresh, err);
+        rc = fs_file_commit(f, path, fresh, err);
     else
         fs_close(f);
     if (rc != SL_OK && fs->ops->commit == NULL)

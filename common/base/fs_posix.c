@@ -20,13 +20,13 @@ struct posix_file {
     int fd;
 };
 
-static struct posix_file *file_of(struct fs_file *f)
+static struct posix_file *posix_file_of(struct fs_file *f)
 {
     return sl_container_of(f, struct posix_file, base);
 }
 
-static enum sl_err fail(struct sl_error *err, const char *call,
-                        const char *path)
+static enum sl_err posix_fail(struct sl_error *err, const char *call,
+                              const char *path)
 {
     int errnum = errno;
 
@@ -98,7 +98,7 @@ static enum sl_err posix_open(struct fs *fs, struct fs_file **out,
     if (f->fd < 0 || is_folder(f->fd)) {
         enum sl_err rc =
             f->fd < 0
-                ? fail(err, "open", path)
+                ? posix_fail(err, "open", path)
                 : sl_fail(err, SL_EINVAL, "%s is a folder, not a file", path);
 
         if (f->fd >= 0)
@@ -115,7 +115,7 @@ static enum sl_err posix_open(struct fs *fs, struct fs_file **out,
 
 static void posix_close(struct fs_file *base)
 {
-    struct posix_file *f = file_of(base);
+    struct posix_file *f = posix_file_of(base);
 
     close(f->fd);
     sl_free(f->base.path);
@@ -131,12 +131,12 @@ static enum sl_err posix_write(struct fs_file *base, const void *bytes,
     if (FAULT_ERR("fs.write") != SL_OK)
         return injected(err, "write", base->path);
     while (n > 0) {
-        ssize_t done = write(file_of(base)->fd, at, n);
+        ssize_t done = write(posix_file_of(base)->fd, at, n);
 
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
-            return fail(err, "write", base->path);
+            return posix_fail(err, "write", base->path);
         at += done;
         n -= (size_t)done;
     }
@@ -150,12 +150,12 @@ static enum sl_err posix_pwrite(struct fs_file *base, uint64_t offset,
     const uint8_t *at = bytes;
 
     while (n > 0) {
-        ssize_t done = pwrite(file_of(base)->fd, at, n, (off_t)offset);
+        ssize_t done = pwrite(posix_file_of(base)->fd, at, n, (off_t)offset);
 
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
-            return fail(err, "pwrite", base->path);
+            return posix_fail(err, "pwrite", base->path);
         at += done;
         offset += (uint64_t)done;
         n -= (size_t)done;
@@ -170,13 +170,13 @@ static enum sl_err posix_pread(struct fs_file *base, uint64_t offset, void *to,
     size_t have = 0;
 
     while (have < n) {
-        ssize_t done = pread(file_of(base)->fd, at + have, n - have,
+        ssize_t done = pread(posix_file_of(base)->fd, at + have, n - have,
                              (off_t)(offset + have));
 
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
-            return fail(err, "pread", base->path);
+            return posix_fail(err, "pread", base->path);
         if (done == 0)
             break;
         have += (size_t)done;
@@ -187,7 +187,7 @@ static enum sl_err posix_pread(struct fs_file *base, uint64_t offset, void *to,
 
 static void posix_expect(struct fs_file *base, uint64_t offset, size_t n)
 {
-    (void)posix_fadvise(file_of(base)->fd, (off_t)offset, (off_t)n,
+    (void)posix_fadvise(posix_file_of(base)->fd, (off_t)offset, (off_t)n,
                         POSIX_FADV_WILLNEED);
 }
 
@@ -196,8 +196,8 @@ static enum sl_err posix_sync(struct fs_file *base, struct sl_error *err)
     if (FAULT_ERR("fs.fsync") != SL_OK)
         return injected(err, "fsync", base->path);
     // Not repeated, not even after EINTR: see fs.h.
-    if (fsync(file_of(base)->fd) != 0)
-        return fail(err, "fsync", base->path);
+    if (fsync(posix_file_of(base)->fd) != 0)
+        return posix_fail(err, "fsync", base->path);
     HISTORY("fs", "op=fsync path=%s", base->path);
     return SL_OK;
 }
@@ -207,8 +207,8 @@ static enum sl_err posix_size(struct fs_file *base, uint64_t *out,
 {
     struct stat st;
 
-    if (fstat(file_of(base)->fd, &st) != 0)
-        return fail(err, "fstat", base->path);
+    if (fstat(posix_file_of(base)->fd, &st) != 0)
+        return posix_fail(err, "fstat", base->path);
     *out = (uint64_t)st.st_size;
     return SL_OK;
 }
@@ -226,9 +226,9 @@ static enum sl_err posix_map(struct fs_file *base, struct fs_map *out,
         *out = (struct fs_map){NULL, 0, NULL};
         return SL_OK;
     }
-    p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file_of(base)->fd, 0);
+    p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, posix_file_of(base)->fd, 0);
     if (p == MAP_FAILED)
-        return fail(err, "mmap", base->path);
+        return posix_fail(err, "mmap", base->path);
     *out = (struct fs_map){p, bytes, p};
     return SL_OK;
 }
@@ -244,7 +244,7 @@ static enum sl_err posix_rename(struct fs *fs, const char *from, const char *to,
     if (FAULT_ERR("fs.rename") != SL_OK)
         return injected(err, "rename", to);
     if (rename(from, to) != 0)
-        return fail(err, "rename", to);
+        return posix_fail(err, "rename", to);
     HISTORY("fs", "op=rename path=%s from=%s", to, from);
     FAULT("fs.renamed");
     return SL_OK;
@@ -261,9 +261,9 @@ static enum sl_err posix_sync_dir(struct fs *fs, const char *dir,
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
-        return fail(err, "open", dir);
+        return posix_fail(err, "open", dir);
     if (fsync(fd) != 0)
-        rc = fail(err, "fsync", dir);
+        rc = posix_fail(err, "fsync", dir);
     else
         HISTORY("fs", "op=dirsync path=%s", dir);
     close(fd);
@@ -276,7 +276,7 @@ static enum sl_err posix_unlink(struct fs *fs, const char *path,
     if (FAULT_ERR("fs.unlink") != SL_OK)
         return injected(err, "unlink", path);
     if (unlink(path) != 0)
-        return fail(err, "unlink", path);
+        return posix_fail(err, "unlink", path);
     HISTORY("fs", "op=unlink path=%s", path);
     FAULT("fs.unlinked");
     return SL_OK;
@@ -286,7 +286,7 @@ static enum sl_err posix_mkdir(struct fs *fs, const char *path,
                                struct sl_error *err)
 {
     if (mkdir(path, fs == fs_private() ? 0700 : 0755) != 0)
-        return fail(err, "mkdir", path);
+        return posix_fail(err, "mkdir", path);
     return SL_OK;
 }
 
@@ -296,7 +296,7 @@ static enum sl_err posix_stat(struct fs *fs, const char *path,
     struct stat st;
 
     if (stat(path, &st) != 0)
-        return fail(err, "stat", path);
+        return posix_fail(err, "stat", path);
     out->bytes = (uint64_t)st.st_size;
     out->mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u +
                     (uint64_t)st.st_mtim.tv_nsec;
@@ -304,7 +304,7 @@ static enum sl_err posix_stat(struct fs *fs, const char *path,
     return SL_OK;
 }
 
-static int by_bytes(const struct dirent **a, const struct dirent **b)
+static int posix_entry_by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
@@ -319,10 +319,10 @@ static enum sl_err list_at(int at, const char *path, const char *dir,
 {
     struct dirent **names;
     enum sl_err rc = SL_OK;
-    int count = scandirat(at, path, &names, not_dots, by_bytes);
+    int count = scandirat(at, path, &names, not_dots, posix_entry_by_name);
 
     if (count < 0)
-        return fail(err, "scandir", dir);
+        return posix_fail(err, "scandir", dir);
     for (int i = 0; i < count; i++) {
         if (rc == SL_OK)
             rc = fn(arg, names[i]->d_name);
@@ -379,9 +379,9 @@ enum sl_err fs_private_folder(const char *path, bool *others,
     enum sl_err rc = fs_mkdirs(fs_posix(), path, err);
 
     if (rc == SL_OK && fresh && chmod(path, 0700) != 0)
-        rc = fail(err, "chmod", path);
+        rc = posix_fail(err, "chmod", path);
     if (rc == SL_OK && stat(path, &st) != 0)
-        rc = fail(err, "stat", path);
+        rc = posix_fail(err, "stat", path);
     if (rc == SL_OK)
         *others = (st.st_mode & 077) != 0;
     return rc;

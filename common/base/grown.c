@@ -14,8 +14,8 @@
 
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
-static enum sl_err fail(struct sl_error *err, const char *path,
-                        const char *what, int errnum)
+static enum sl_err grown_fail(struct sl_error *err, const char *path,
+                              const char *what, int errnum)
 {
     // O_NOFOLLOW met a link, or the path leads over what is no folder.
     enum sl_err rc = errnum == ELOOP || errnum == ENOTDIR
@@ -55,7 +55,7 @@ enum sl_err grown_check(const char *below, struct sl_error *err)
 }
 
 // Opens the folder `below` of `at`, which it closes; makes what is missing.
-static int descend(int at, const char *below)
+static int grown_make_folders(int at, const char *below)
 {
     while (at >= 0 && below[0] != '\0') {
         char name[NAME_MAX + 1];
@@ -89,7 +89,7 @@ enum sl_err grown_create(struct grown *g, const char *root, const char *below,
                      below, name);
     if (rc != SL_OK)
         return sl_fail(err, rc, "a path");
-    folder = descend(open(root, FOLDER), below);
+    folder = grown_make_folders(open(root, FOLDER), below);
     fd = folder < 0 ? -1
                     : openat(folder, name,
                              O_WRONLY | O_CREAT | O_EXCL | O_APPEND |
@@ -99,7 +99,7 @@ enum sl_err grown_create(struct grown *g, const char *root, const char *below,
     if (folder >= 0)
         close(folder);
     if (fd < 0) {
-        rc = fail(err, buf_text(&path), "cannot be made", errnum);
+        rc = grown_fail(err, buf_text(&path), "cannot be made", errnum);
         buf_release(&path);
         return rc;
     }
@@ -122,7 +122,8 @@ enum sl_err grown_write(struct grown *g, const void *bytes, size_t n,
         if (wrote < 0 && errnum == EINTR)
             continue;
         if (wrote <= 0) {
-            enum sl_err rc = fail(err, g->path, "cannot be written", errnum);
+            enum sl_err rc =
+                grown_fail(err, g->path, "cannot be written", errnum);
 
             // What a reader must not take for a piece; if even this fails, it
             // is the end of the file for him.

@@ -26,14 +26,14 @@ static struct {
     char role[64], node[64];
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .bytes_fd = -1};
 
-static void give_up(const char *what)
+static void history_exit(const char *what)
 {
     fprintf(stderr, "SLUICE_HISTORY: cannot write %s\n", what);
     _exit(2);
 }
 
 // Opens "<folder>/<role>-<pid>.<kind>".
-static int open_file(const char *folder, const char *kind)
+static int history_open_file(const char *folder, const char *kind)
 {
     char path[4096];
     int fd;
@@ -42,7 +42,7 @@ static int open_file(const char *folder, const char *kind)
              (int)getpid(), kind);
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0)
-        give_up(path);
+        history_exit(path);
     return fd;
 }
 
@@ -55,19 +55,19 @@ void history_open(const char *role, const char *node)
         return;
     snprintf(shared.role, sizeof(shared.role), "%s", role);
     snprintf(shared.node, sizeof(shared.node), "%s", node);
-    shared.fd = open_file(folder, "jsonl");
+    shared.fd = history_open_file(folder, "jsonl");
     if (payloads != NULL && strcmp(payloads, "1") == 0)
-        shared.bytes_fd = open_file(folder, "payloads");
+        shared.bytes_fd = history_open_file(folder, "payloads");
 }
 
 // Writes one piece to the side file, whole.
-static void keep_locked(const uint8_t *bytes, size_t n)
+static void history_write_piece_locked(const uint8_t *bytes, size_t n)
 {
     while (n > 0) {
         ssize_t done = write(shared.bytes_fd, bytes, n);
 
         if (done <= 0)
-            give_up("a payload");
+            history_exit("a payload");
         bytes += done;
         n -= (size_t)done;
     }
@@ -83,12 +83,12 @@ long long history_bytes(const struct sl_slices *bytes)
     if (bytes == NULL || shared.bytes_fd < 0)
         return -1;
     if (bytes->bytes > HISTORY_BYTES_MAX)
-        give_up("a payload of this size: unset SLUICE_HISTORY_PAYLOADS");
+        history_exit("a payload of this size: unset SLUICE_HISTORY_PAYLOADS");
     pthread_mutex_lock(&shared.lock);
     begin = shared.bytes_end;
     slices_cursor_init(&at, bytes);
     while ((piece = slices_next(&at, bytes->bytes, &n)) != NULL)
-        keep_locked(piece, n);
+        history_write_piece_locked(piece, n);
     shared.bytes_end += (long long)bytes->bytes;
     pthread_mutex_unlock(&shared.lock);
     return begin;
@@ -128,7 +128,7 @@ bool history_on(void)
     return shared.fd >= 0;
 }
 
-static void start_locked(struct pairs *l, const char *event)
+static void history_line_begin_locked(struct pairs *l, const char *event)
 {
     char text[200];
 
@@ -153,13 +153,13 @@ void history_event(const char *event, const char *fmt, ...)
     l.len = 0;
     l.json = true;
     pthread_mutex_lock(&shared.lock);
-    start_locked(&l, event);
+    history_line_begin_locked(&l, event);
     va_start(a.ap, fmt);
     pairs_add(&l, fmt, &a);
     va_end(a.ap);
     pairs_end(&l);
     if (write(shared.fd, l.text, l.len) != (ssize_t)l.len)
-        give_up(event);
+        history_exit(event);
     pthread_mutex_unlock(&shared.lock);
 }
 

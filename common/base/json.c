@@ -17,21 +17,22 @@
 #define DEFAULT_STRING_BYTES ((size_t)1 << 20)
 
 // Where the scan is; line and column count from 1, columns in bytes.
-struct scan {
+struct json_scan {
     const char *name, *text;
     size_t len, at, line_start, line;
     struct sl_json_limits limits;
 };
 
-static enum sl_err over(const struct scan *s, struct sl_error *err,
-                        const char *what, size_t limit)
+static enum sl_err json_scan_over_limit(const struct json_scan *s,
+                                        struct sl_error *err, const char *what,
+                                        size_t limit)
 {
     return sl_fail(err, SL_ERANGE, "%s:%zu:%zu: more than %zu %s", s->name,
                    s->line, s->at - s->line_start + 1, limit, what);
 }
 
 // Steps over the string that begins with a quote at s->at.
-static enum sl_err scan_string(struct scan *s, struct sl_error *err)
+static enum sl_err scan_string(struct json_scan *s, struct sl_error *err)
 {
     size_t start = ++s->at;
 
@@ -40,13 +41,14 @@ static enum sl_err scan_string(struct scan *s, struct sl_error *err)
             s->at++;
     }
     if (s->at - start > s->limits.string_bytes)
-        return over(s, err, "bytes in a string", s->limits.string_bytes);
+        return json_scan_over_limit(s, err, "bytes in a string",
+                                    s->limits.string_bytes);
     return SL_OK;
 }
 
 // Every value but the first of a container follows a comma, and every
 // container may hold one: counting commas and openings bounds the values.
-static enum sl_err scan(struct scan *s, struct sl_error *err)
+static enum sl_err json_scan_text(struct json_scan *s, struct sl_error *err)
 {
     size_t values = 1, depth = 0;
     enum sl_err rc;
@@ -65,9 +67,9 @@ static enum sl_err scan(struct scan *s, struct sl_error *err)
         case '{':
         case '[':
             if (++depth > s->limits.depth)
-                return over(s, err, "levels", s->limits.depth);
+                return json_scan_over_limit(s, err, "levels", s->limits.depth);
             if (++values > s->limits.values)
-                return over(s, err, "values", s->limits.values);
+                return json_scan_over_limit(s, err, "values", s->limits.values);
             break;
         case '}':
         case ']':
@@ -75,7 +77,7 @@ static enum sl_err scan(struct scan *s, struct sl_error *err)
             break;
         case ',':
             if (++values > s->limits.values)
-                return over(s, err, "values", s->limits.values);
+                return json_scan_over_limit(s, err, "values", s->limits.values);
             break;
         default:
             break;
@@ -103,15 +105,15 @@ enum sl_err sl_json_parse(json_t **out, const char *name, const char *text,
                           size_t len, const struct sl_json_limits *limits,
                           struct sl_error *err)
 {
-    struct scan s = {.name = name, .text = text, .len = len, .line = 1};
+    struct json_scan s = {.name = name, .text = text, .len = len, .line = 1};
     json_error_t why;
     json_t *value;
     enum sl_err rc;
 
     fill_limits(&s.limits, limits);
     if (len > s.limits.bytes)
-        return over(&s, err, "bytes", s.limits.bytes);
-    rc = scan(&s, err);
+        return json_scan_over_limit(&s, err, "bytes", s.limits.bytes);
+    rc = json_scan_text(&s, err);
     if (rc != SL_OK)
         return rc;
     value = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
@@ -125,7 +127,7 @@ enum sl_err sl_json_parse(json_t **out, const char *name, const char *text,
     return SL_OK;
 }
 
-static int append(const char *bytes, size_t n, void *arg)
+static int json_text_append(const char *bytes, size_t n, void *arg)
 {
     return buf_append(arg, bytes, n) == SL_OK ? 0 : -1;
 }
@@ -147,15 +149,15 @@ static enum sl_err write_real(struct buf *out, double value)
     return buf_append_str(out, text);
 }
 
-static enum sl_err write_value(struct buf *out, const json_t *value,
-                               int indent);
+static enum sl_err json_write_value(struct buf *out, const json_t *value,
+                                    int indent);
 
 static enum sl_err new_line(struct buf *out, int indent)
 {
     return indent < 0 ? SL_OK : buf_appendf(out, "\n%*s", 2 * indent, "");
 }
 
-static enum sl_err write_key(struct buf *out, const char *key, int indent)
+static enum sl_err json_write_key(struct buf *out, const char *key, int indent)
 {
     enum sl_err rc = sl_json_quote(out, key, strlen(key));
 
@@ -179,9 +181,9 @@ static enum sl_err write_object(struct buf *out, const json_t *value,
         if (rc == SL_OK)
             rc = new_line(out, indent);
         if (rc == SL_OK)
-            rc = write_key(out, key, indent);
+            rc = json_write_key(out, key, indent);
         if (rc == SL_OK)
-            rc = write_value(out, item, indent);
+            rc = json_write_value(out, item, indent);
     }
     if (rc == SL_OK && !first && indent > 0)
         rc = new_line(out, indent - 1);
@@ -199,14 +201,15 @@ static enum sl_err write_array(struct buf *out, const json_t *value, int indent)
         if (rc == SL_OK)
             rc = new_line(out, indent);
         if (rc == SL_OK)
-            rc = write_value(out, json_array_get(value, i), indent);
+            rc = json_write_value(out, json_array_get(value, i), indent);
     }
     if (rc == SL_OK && count > 0 && indent > 0)
         rc = new_line(out, indent - 1);
     return rc == SL_OK ? buf_append_char(out, ']') : rc;
 }
 
-static enum sl_err write_value(struct buf *out, const json_t *value, int indent)
+static enum sl_err json_write_value(struct buf *out, const json_t *value,
+                                    int indent)
 {
     int inside = indent < 0 ? indent : indent + 1;
 
@@ -219,7 +222,7 @@ static enum sl_err write_value(struct buf *out, const json_t *value, int indent)
     if (json_is_string(value))
         return sl_json_quote(out, json_string_value(value),
                              json_string_length(value));
-    return json_dump_callback(value, append, out,
+    return json_dump_callback(value, json_text_append, out,
                               JSON_ENCODE_ANY | JSON_COMPACT) == 0
                ? SL_OK
                : SL_ENOMEM;
@@ -228,7 +231,7 @@ static enum sl_err write_value(struct buf *out, const json_t *value, int indent)
 enum sl_err sl_json_write(struct buf *out, const json_t *value, bool pretty)
 {
     size_t start = out->len;
-    enum sl_err rc = write_value(out, value, pretty ? 0 : -1);
+    enum sl_err rc = json_write_value(out, value, pretty ? 0 : -1);
 
     if (rc != SL_OK)
         out->len = start;
@@ -274,8 +277,8 @@ enum sl_err sl_json_quote(struct buf *out, const char *text, size_t len)
     return rc == SL_OK ? buf_append_char(out, '"') : rc;
 }
 
-static enum sl_err member(const json_t **out, const json_t *object,
-                          const char *key, struct sl_error *err)
+static enum sl_err json_require_member(const json_t **out, const json_t *object,
+                                       const char *key, struct sl_error *err)
 {
     const json_t *value = json_object_get(object, key);
 
@@ -285,8 +288,8 @@ static enum sl_err member(const json_t **out, const json_t *object,
     return SL_OK;
 }
 
-static enum sl_err wrong(struct sl_error *err, const char *key,
-                         const char *want)
+static enum sl_err json_wrong_kind(struct sl_error *err, const char *key,
+                                   const char *want)
 {
     return sl_fail(err, SL_EINVAL, "key '%s' has to be %s", key, want);
 }
@@ -295,12 +298,12 @@ enum sl_err sl_json_str(const char **out, const json_t *object, const char *key,
                         struct sl_error *err)
 {
     const json_t *value = NULL;
-    enum sl_err rc = member(&value, object, key, err);
+    enum sl_err rc = json_require_member(&value, object, key, err);
 
     if (rc != SL_OK)
         return rc;
     if (!json_is_string(value))
-        return wrong(err, key, "a string");
+        return json_wrong_kind(err, key, "a string");
     *out = json_string_value(value);
     return SL_OK;
 }
@@ -309,12 +312,12 @@ enum sl_err sl_json_u64(uint64_t *out, const json_t *object, const char *key,
                         struct sl_error *err)
 {
     const json_t *value = NULL;
-    enum sl_err rc = member(&value, object, key, err);
+    enum sl_err rc = json_require_member(&value, object, key, err);
 
     if (rc != SL_OK)
         return rc;
     if (!json_is_integer(value) || json_integer_value(value) < 0)
-        return wrong(err, key, "an integer of at least 0");
+        return json_wrong_kind(err, key, "an integer of at least 0");
     *out = (uint64_t)json_integer_value(value);
     return SL_OK;
 }
@@ -323,12 +326,12 @@ enum sl_err sl_json_bool(bool *out, const json_t *object, const char *key,
                          struct sl_error *err)
 {
     const json_t *value = NULL;
-    enum sl_err rc = member(&value, object, key, err);
+    enum sl_err rc = json_require_member(&value, object, key, err);
 
     if (rc != SL_OK)
         return rc;
     if (!json_is_boolean(value))
-        return wrong(err, key, "true or false");
+        return json_wrong_kind(err, key, "true or false");
     *out = json_is_true(value);
     return SL_OK;
 }

@@ -167,7 +167,7 @@ void strmap_release(struct strmap *m)
     strmap_init(m);
 }
 
-static uint64_t hash_of(const char *key)
+static uint64_t strmap_hash(const char *key)
 {
     return sl_hash64(key, strlen(key));
 }
@@ -189,7 +189,7 @@ void *strmap_get(const struct strmap *m, const char *key)
 
     if (m->cap == 0)
         return NULL;
-    i = strmap_find(m, key, hash_of(key));
+    i = strmap_find(m, key, strmap_hash(key));
     return m->slots[i].key != NULL ? m->slots[i].value : NULL;
 }
 
@@ -220,7 +220,7 @@ static enum sl_err strmap_grow(struct strmap *m)
 
 enum sl_err strmap_put(struct strmap *m, const char *key, void *value)
 {
-    uint64_t hash = hash_of(key);
+    uint64_t hash = strmap_hash(key);
     char *copy;
     size_t i;
 

@@ -13,7 +13,7 @@ static _Atomic uint64_t live, calls;
 static _Atomic int64_t fuse; // allocations left until failure; 0: no fuse
 static _Atomic bool refused; // the fuse has blown
 
-static bool refuse(void)
+static bool mem_should_fail(void)
 {
     if (atomic_load_explicit(&refused, memory_order_relaxed))
         return true;
@@ -36,7 +36,7 @@ static void *counted_in(void *p)
 
 void *sl_malloc(size_t bytes)
 {
-    if (refuse())
+    if (mem_should_fail())
         return NULL;
     return counted_in(malloc(bytes != 0 ? bytes : 1));
 }
@@ -46,7 +46,7 @@ void *sl_calloc(size_t count, size_t size)
     size_t bytes;
 
     // calloc checks too, but a sanitizer's calloc aborts instead of refusing.
-    if (__builtin_mul_overflow(count, size, &bytes) || refuse())
+    if (__builtin_mul_overflow(count, size, &bytes) || mem_should_fail())
         return NULL;
     if (bytes == 0)
         count = size = 1;
@@ -59,7 +59,7 @@ void *sl_realloc(void *old, size_t bytes)
 
     if (old == NULL)
         return sl_malloc(bytes);
-    if (refuse())
+    if (mem_should_fail())
         return NULL;
     p = realloc(old, bytes != 0 ? bytes : 1);
     if (p != NULL)
@@ -93,7 +93,7 @@ void sl_free(void *p)
     free(p);
 }
 
-static char *copy_text(const char *text, size_t n)
+static char *mem_copy_text(const char *text, size_t n)
 {
     char *copy = sl_malloc(n + 1);
 
@@ -106,19 +106,19 @@ static char *copy_text(const char *text, size_t n)
 
 char *sl_strndup(const char *text, size_t len)
 {
-    return copy_text(text, strnlen(text, len));
+    return mem_copy_text(text, strnlen(text, len));
 }
 
 char *sl_strdup(const char *text)
 {
-    return copy_text(text, strlen(text));
+    return mem_copy_text(text, strlen(text));
 }
 
 void *sl_aligned(size_t align, size_t bytes)
 {
     void *p = NULL;
 
-    if (bytes > SIZE_MAX - 64 || refuse())
+    if (bytes > SIZE_MAX - 64 || mem_should_fail())
         return NULL;
     bytes = (bytes + 63) / 64 * 64;
     if (posix_memalign(&p, align, bytes != 0 ? bytes : 64) != 0)

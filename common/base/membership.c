@@ -13,8 +13,8 @@
 #define FILE_NAME "cluster"
 #define FILE_MAX 8192
 
-static enum sl_err parse(struct membership *m, const char *text,
-                         struct sl_error *err)
+static enum sl_err membership_parse(struct membership *m, const char *text,
+                                    struct sl_error *err)
 {
     const char *line = strchr(text, '\n');
     uint64_t cluster = 0;
@@ -27,7 +27,8 @@ static enum sl_err parse(struct membership *m, const char *text,
     return m->was == NULL ? SL_ENOMEM : SL_OK;
 }
 
-static enum sl_err read_file(struct membership *m, struct sl_error *err)
+static enum sl_err membership_read_file(struct membership *m,
+                                        struct sl_error *err)
 {
     struct buf text = BUF_INIT;
     enum sl_err rc;
@@ -36,7 +37,7 @@ static enum sl_err read_file(struct membership *m, struct sl_error *err)
         return SL_OK;
     rc = fs_read_all(m->fs, m->file, FILE_MAX, &text, err);
     if (rc == SL_OK)
-        rc = parse(m, buf_text(&text), err);
+        rc = membership_parse(m, buf_text(&text), err);
     buf_release(&text);
     return rc;
 }
@@ -77,7 +78,7 @@ enum sl_err membership_open(struct membership *m, struct fs *fs,
     rc = (state != NULL && opened.file == NULL) ||
                  (store != NULL && opened.store == NULL)
              ? SL_ENOMEM
-             : read_file(&opened, err);
+             : membership_read_file(&opened, err);
     if (rc == SL_OK)
         rc = look_at_store(&opened, err);
     if (rc == SL_OK)
@@ -95,8 +96,8 @@ void membership_release(struct membership *m)
     *m = (struct membership){0};
 }
 
-static enum sl_err write_file(const struct membership *m, uint64_t cluster,
-                              struct sl_error *err)
+static enum sl_err membership_write_file(const struct membership *m,
+                                         uint64_t cluster, struct sl_error *err)
 {
     struct buf text = BUF_INIT;
     enum sl_err rc = buf_appendf(&text, "%016" PRIx64 "\n%s\n", cluster,
@@ -127,7 +128,7 @@ enum sl_err membership_join(struct membership *m, uint64_t cluster,
     if (m->store != NULL)
         rc = storemark_write(m->store_fs, m->store, cluster, err);
     if (rc == SL_OK && m->file != NULL)
-        rc = write_file(m, cluster, err);
+        rc = membership_write_file(m, cluster, err);
     if (rc != SL_OK) {
         sl_free(was);
         return rc;
@@ -138,7 +139,7 @@ enum sl_err membership_join(struct membership *m, uint64_t cluster,
     return SL_OK;
 }
 
-static bool copy_text(char **out, const char *of)
+static bool membership_copy_text(char **out, const char *of)
 {
     *out = of == NULL ? NULL : sl_strdup(of);
     return of == NULL || *out != NULL;
@@ -149,8 +150,9 @@ enum sl_err membership_copy(struct membership *out, const struct membership *of)
     struct membership copy = {
         .fs = of->fs, .store_fs = of->store_fs, .cluster = of->cluster};
 
-    if (!copy_text(&copy.file, of->file) ||
-        !copy_text(&copy.store, of->store) || !copy_text(&copy.was, of->was)) {
+    if (!membership_copy_text(&copy.file, of->file) ||
+        !membership_copy_text(&copy.store, of->store) ||
+        !membership_copy_text(&copy.was, of->was)) {
         membership_release(&copy);
         return SL_ENOMEM;
     }

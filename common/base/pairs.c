@@ -54,14 +54,14 @@ void pairs_quoted(struct pairs *l, const char *text)
 }
 
 // One value's text and whether it is a JSON number.
-struct value {
+struct pairs_value {
     char text[VALUE_MAX_BYTES];
     size_t len;
     int conversions;
     bool number, other; // of the last conversion; literal text beside it
 };
 
-static void value_literal(struct value *v, char c)
+static void value_literal(struct pairs_value *v, char c)
 {
     if (v->len + 1 < sizeof(v->text))
         v->text[v->len++] = c;
@@ -77,7 +77,7 @@ static void value_literal(struct value *v, char c)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-static void value_print(struct value *v, const char *spec, int stars,
+static void value_print(struct pairs_value *v, const char *spec, int stars,
                         struct pairs_args *a)
 {
     int star[2] = {0, 0}, n;
@@ -110,8 +110,8 @@ _Static_assert(sizeof(long) == sizeof(long long) &&
                "value_print takes all wide integers as one");
 
 // Copies "%...conv" to spec; returns the format behind it.
-static const char *read_spec(const char *fmt, char *spec, size_t space,
-                             int *stars)
+static const char *pairs_read_spec(const char *fmt, char *spec, size_t space,
+                                   int *stars)
 {
     size_t n = 0;
 
@@ -142,7 +142,7 @@ static bool is_json_number(const char *text)
 }
 
 static void put_pair(struct pairs *l, const char *key, size_t key_len,
-                     const struct value *v)
+                     const struct pairs_value *v)
 {
     bool number = v->conversions == 1 && v->number && !v->other &&
                   is_json_number(v->text);
@@ -168,7 +168,7 @@ static void put_pair(struct pairs *l, const char *key, size_t key_len,
 
 void pairs_add(struct pairs *l, const char *fmt, struct pairs_args *a)
 {
-    struct value v;
+    struct pairs_value v;
     char spec[32];
     int stars;
 
@@ -190,7 +190,7 @@ void pairs_add(struct pairs *l, const char *fmt, struct pairs_args *a)
                 value_literal(&v, '%');
                 fmt += 2;
             } else {
-                fmt = read_spec(fmt, spec, sizeof(spec), &stars);
+                fmt = pairs_read_spec(fmt, spec, sizeof(spec), &stars);
                 value_print(&v, spec, stars, a);
             }
         }

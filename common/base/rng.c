@@ -117,8 +117,8 @@ static void truncated_lanes(float lanes[4], uint64_t seed, uint64_t stream,
     }
 }
 
-static void fill(float *out, uint64_t seed, uint64_t stream, uint64_t first,
-                 size_t count, lanes_fn lanes_of)
+static void rng_fill_lanes(float *out, uint64_t seed, uint64_t stream,
+                           uint64_t first, size_t count, lanes_fn lanes_of)
 {
     assert(first / 4 + count / 4 + 2 < BLOCK_MAX);
     while (count > 0) {
@@ -137,19 +137,19 @@ static void fill(float *out, uint64_t seed, uint64_t stream, uint64_t first,
 void rng_fill_uniform(float *out, uint64_t seed, uint64_t stream,
                       uint64_t first, size_t count)
 {
-    fill(out, seed, stream, first, count, uniform_lanes);
+    rng_fill_lanes(out, seed, stream, first, count, uniform_lanes);
 }
 
 void rng_fill_normal(float *out, uint64_t seed, uint64_t stream, uint64_t first,
                      size_t count)
 {
-    fill(out, seed, stream, first, count, normal_lanes);
+    rng_fill_lanes(out, seed, stream, first, count, normal_lanes);
 }
 
 void rng_fill_truncated(float *out, uint64_t seed, uint64_t stream,
                         uint64_t first, size_t count)
 {
-    fill(out, seed, stream, first, count, truncated_lanes);
+    rng_fill_lanes(out, seed, stream, first, count, truncated_lanes);
 }
 
 void rng_init(struct rng *r, uint64_t seed, uint64_t stream)

@@ -166,7 +166,8 @@ static enum beneath_links links_of(const char *root)
 // ---- what is said
 
 // "/srv/data, /mnt/more"
-static const char *list(char out[LIST_BYTES], const struct roots *r)
+static const char *roots_format_list(char out[LIST_BYTES],
+                                     const struct roots *r)
 {
     size_t at = 0;
 
@@ -209,24 +210,24 @@ static enum sl_err no_roots(const struct roots *r, const char *path,
 }
 
 // Before anything is opened.
-static enum sl_err refuse(const struct roots *r, const char *path,
-                          const char *why, struct sl_error *err)
+static enum sl_err roots_deny(const struct roots *r, const char *path,
+                              const char *why, struct sl_error *err)
 {
     char text[SHOWN_BYTES], roots[LIST_BYTES];
 
     return sl_fail(err, SL_EDENIED, "%s: %s; this %s reads below %s %s",
                    utf8_line(text, sizeof(text), path), why, r->daemon, r->flag,
-                   list(roots, r));
+                   roots_format_list(roots, r));
 }
 
-static enum sl_err failed(const struct roots *r, const char *path, mode_t want,
-                          const struct stat *st, int errnum,
-                          struct sl_error *err)
+static enum sl_err roots_explain_errno(const struct roots *r, const char *path,
+                                       mode_t want, const struct stat *st,
+                                       int errnum, struct sl_error *err)
 {
     char text[SHOWN_BYTES], roots[LIST_BYTES];
 
     utf8_line(text, sizeof(text), path);
-    list(roots, r);
+    roots_format_list(roots, r);
     switch (errnum) {
     case ENODEV:
         return sl_fail(err, S_ISDIR(st->st_mode) ? SL_EINVAL : SL_EDENIED,
@@ -286,7 +287,7 @@ static enum sl_err open_path(const struct roots *r, int *fd, const char *path,
     if (r->count == 0)
         return no_roots(r, path, err);
     if (climbs(path))
-        return refuse(r, path, "paths with '..' are not read", err);
+        return roots_deny(r, path, "paths with '..' are not read", err);
     for (size_t i = 0; i < r->count; i++) {
         const char *rest = path[0] == '/' ? below(r->dir[i], path) : path;
 
@@ -300,8 +301,8 @@ static enum sl_err open_path(const struct roots *r, int *fd, const char *path,
             break;
     }
     if (errnum == 0)
-        return refuse(r, path, "lies elsewhere", err);
-    return failed(r, path, want, &st, errnum, err);
+        return roots_deny(r, path, "lies elsewhere", err);
+    return roots_explain_errno(r, path, want, &st, errnum, err);
 }
 
 enum sl_err roots_file(const struct roots *r, struct fs_file **out,

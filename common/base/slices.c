@@ -43,7 +43,7 @@ enum sl_err slices_sub(struct sl_slices *out, const struct sl_slices *s,
 }
 
 // Invariant: while left > 0, offset < at->len.
-static void settle(struct slices_cursor *c)
+static void slices_cursor_normalize(struct slices_cursor *c)
 {
     while (c->left > 0 && c->offset >= c->at->len) {
         c->offset -= c->at->len;
@@ -56,7 +56,7 @@ void slices_cursor_init(struct slices_cursor *c, const struct sl_slices *s)
     c->at = s->at;
     c->offset = s->offset_bytes;
     c->left = s->bytes;
-    settle(c);
+    slices_cursor_normalize(c);
 }
 
 const uint8_t *slices_next(struct slices_cursor *c, size_t max, size_t *n)
@@ -76,7 +76,7 @@ const uint8_t *slices_next(struct slices_cursor *c, size_t max, size_t *n)
         len = max;
     c->offset += len;
     c->left -= len;
-    settle(c);
+    slices_cursor_normalize(c);
     *n = len;
     return run;
 }

@@ -39,13 +39,13 @@ static const struct err_row rows[SL_ERR_COUNT] = {
 #undef SL_ERR_ROW
 };
 
-static bool known(enum sl_err code)
+static bool err_code_is_known(enum sl_err code)
 {
     return (unsigned)code < SL_ERR_COUNT;
 }
 
-static void set_text(struct sl_error *err, enum sl_err code, const char *fmt,
-                     va_list ap)
+static void err_set_text(struct sl_error *err, enum sl_err code,
+                         const char *fmt, va_list ap)
 {
     err->code = code;
     vsnprintf(err->text, sizeof(err->text), fmt, ap);
@@ -59,7 +59,7 @@ enum sl_err sl_fail(struct sl_error *err, enum sl_err code, const char *fmt,
     if (err == NULL)
         return code;
     va_start(ap, fmt);
-    set_text(err, code, fmt, ap);
+    err_set_text(err, code, fmt, ap);
     va_end(ap);
     return code;
 }
@@ -77,7 +77,7 @@ enum sl_err sl_prefix(struct sl_error *err, enum sl_err code, const char *fmt,
     snprintf(old, sizeof(old), "%s",
              err->text[0] != '\0' ? err->text : sl_err_text(code));
     va_start(ap, fmt);
-    set_text(err, code, fmt, ap);
+    err_set_text(err, code, fmt, ap);
     va_end(ap);
     used = strlen(err->text);
     snprintf(err->text + used, sizeof(err->text) - used, ": %s", old);
@@ -86,17 +86,18 @@ enum sl_err sl_prefix(struct sl_error *err, enum sl_err code, const char *fmt,
 
 const char *sl_err_name(enum sl_err code)
 {
-    return known(code) ? rows[code].name : "SL_UNKNOWN";
+    return err_code_is_known(code) ? rows[code].name : "SL_UNKNOWN";
 }
 
 const char *sl_err_text(enum sl_err code)
 {
-    return known(code) ? rows[code].text : "an error without a name here";
+    return err_code_is_known(code) ? rows[code].text
+                                   : "an error without a name here";
 }
 
 int sl_err_to_grpc(enum sl_err code)
 {
-    return known(code) ? rows[code].grpc : GRPC_UNKNOWN;
+    return err_code_is_known(code) ? rows[code].grpc : GRPC_UNKNOWN;
 }
 
 enum sl_err sl_err_from_grpc(int grpc_status)

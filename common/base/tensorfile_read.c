@@ -36,8 +36,9 @@ struct tensorfile {
     size_t count;
 };
 
-static enum sl_err corrupt(const struct tensorfile *f, struct sl_error *err,
-                           const char *tensor, const char *why)
+static enum sl_err tensorfile_corrupt(const struct tensorfile *f,
+                                      struct sl_error *err, const char *tensor,
+                                      const char *why)
 {
     return sl_fail(err, SL_ECORRUPT, "%s: tensor '%.200s': %s", f->name, tensor,
                    why);
@@ -49,15 +50,16 @@ static enum sl_err read_shape(const struct tensorfile *f, struct tensor_info *t,
                               const json_t *shape, struct sl_error *err)
 {
     if (!json_is_array(shape))
-        return corrupt(f, err, t->name, "shape has to be an array");
+        return tensorfile_corrupt(f, err, t->name, "shape has to be an array");
     if (json_array_size(shape) > TENSOR_RANK_MAX)
-        return corrupt(f, err, t->name, "rank is over 8");
+        return tensorfile_corrupt(f, err, t->name, "rank is over 8");
     t->rank = (unsigned)json_array_size(shape);
     for (unsigned i = 0; i < t->rank; i++) {
         const json_t *n = json_array_get(shape, i);
 
         if (!json_is_integer(n) || json_integer_value(n) < 0)
-            return corrupt(f, err, t->name, "shape has to hold sizes");
+            return tensorfile_corrupt(f, err, t->name,
+                                      "shape has to hold sizes");
         t->shape[i] = (uint64_t)json_integer_value(n);
     }
     return SL_OK;
@@ -74,21 +76,24 @@ static enum sl_err read_offsets(const struct tensorfile *f,
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) ||
         !json_is_integer(end) || json_integer_value(begin) < 0 ||
         json_integer_value(end) < json_integer_value(begin))
-        return corrupt(f, err, t->name,
-                       "data_offsets have to be [begin, end], begin <= end");
+        return tensorfile_corrupt(
+            f, err, t->name,
+            "data_offsets have to be [begin, end], begin <= end");
     t->begin = (uint64_t)json_integer_value(begin);
     t->end = (uint64_t)json_integer_value(end);
     if (t->end > f->data_bytes)
-        return corrupt(f, err, t->name, "ends beyond the end of the file");
+        return tensorfile_corrupt(f, err, t->name,
+                                  "ends beyond the end of the file");
     if (tensor_bytes(&bytes, t) != SL_OK || bytes != t->end - t->begin)
-        return corrupt(f, err, t->name,
-                       "shape and dtype do not give end - begin bytes");
+        return tensorfile_corrupt(
+            f, err, t->name, "shape and dtype do not give end - begin bytes");
     return SL_OK;
 }
 
-static enum sl_err read_tensor(const struct tensorfile *f,
-                               struct tensor_info *t, const char *name,
-                               const json_t *entry, struct sl_error *err)
+static enum sl_err tensorfile_read_entry(const struct tensorfile *f,
+                                         struct tensor_info *t,
+                                         const char *name, const json_t *entry,
+                                         struct sl_error *err)
 {
     const json_t *dtype = json_object_get(entry, "dtype");
     const json_t *shape = json_object_get(entry, "shape");
@@ -98,10 +103,10 @@ static enum sl_err read_tensor(const struct tensorfile *f,
     t->name = name;
     if (!json_is_object(entry) || json_object_size(entry) != 3 ||
         dtype == NULL || shape == NULL || offsets == NULL)
-        return corrupt(f, err, name,
-                       "has to have exactly dtype, shape and data_offsets");
+        return tensorfile_corrupt(
+            f, err, name, "has to have exactly dtype, shape and data_offsets");
     if (!json_is_string(dtype))
-        return corrupt(f, err, name, "dtype has to be a string");
+        return tensorfile_corrupt(f, err, name, "dtype has to be a string");
     rc = tensor_dtype_parse(json_string_value(dtype), &t->dtype);
     if (rc != SL_OK)
         return sl_fail(err, SL_ECORRUPT,
@@ -124,7 +129,7 @@ static int by_begin(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-static int by_name(const void *a, const void *b)
+static int tensor_info_by_name(const void *a, const void *b)
 {
     const struct tensor_info *const *x = a, *const *y = b;
 
@@ -139,9 +144,10 @@ static enum sl_err check_cover(const struct tensorfile *f, struct sl_error *err)
         const struct tensor_info *t = &f->tensors[i];
 
         if (t->begin > at)
-            return corrupt(f, err, t->name, "a hole lies before it");
+            return tensorfile_corrupt(f, err, t->name, "a hole lies before it");
         if (t->begin < at)
-            return corrupt(f, err, t->name, "overlaps the one before it");
+            return tensorfile_corrupt(f, err, t->name,
+                                      "overlaps the one before it");
         at = t->end;
     }
     if (at != f->data_bytes)
@@ -183,7 +189,8 @@ static enum sl_err read_entries(struct tensorfile *f, struct sl_error *err)
             rc = check_meta(f, value, err);
             f->meta = value;
         } else {
-            rc = read_tensor(f, &f->tensors[f->count], key, value, err);
+            rc = tensorfile_read_entry(f, &f->tensors[f->count], key, value,
+                                       err);
             f->count++;
         }
         if (rc != SL_OK)
@@ -192,7 +199,8 @@ static enum sl_err read_entries(struct tensorfile *f, struct sl_error *err)
     qsort(f->tensors, f->count, sizeof(*f->tensors), by_begin);
     for (size_t i = 0; i < f->count; i++)
         f->sorted[i] = &f->tensors[i];
-    qsort(f->sorted, f->count, sizeof(struct tensor_info *), by_name);
+    qsort(f->sorted, f->count, sizeof(struct tensor_info *),
+          tensor_info_by_name);
     return check_cover(f, err);
 }
 
@@ -272,8 +280,9 @@ static const char *other_format(const uint8_t *bytes, size_t n)
     return NULL;
 }
 
-static enum sl_err parse(struct tensorfile *f, const uint8_t *bytes, size_t n,
-                         size_t limit, struct sl_error *err)
+static enum sl_err tensorfile_parse_bytes(struct tensorfile *f,
+                                          const uint8_t *bytes, size_t n,
+                                          size_t limit, struct sl_error *err)
 {
     uint64_t header = 0;
 
@@ -322,7 +331,7 @@ enum sl_err tensorfile_parse(struct tensorfile **out, const char *name,
 
     if (rc != SL_OK)
         return rc;
-    rc = parse(f, bytes, n, header_limit, err);
+    rc = tensorfile_parse_bytes(f, bytes, n, header_limit, err);
     if (rc != SL_OK) {
         tensorfile_close(f);
         return rc;
@@ -348,7 +357,8 @@ enum sl_err tensorfile_open(struct tensorfile **out, struct fs *fs,
     }
     if (rc == SL_OK) {
         f->fs = fs;
-        rc = parse(f, f->map.data, f->map.bytes, header_limit, err);
+        rc = tensorfile_parse_bytes(f, f->map.data, f->map.bytes, header_limit,
+                                    err);
     }
     if (rc != SL_OK) {
         tensorfile_close(f);
@@ -359,8 +369,9 @@ enum sl_err tensorfile_open(struct tensorfile **out, struct fs *fs,
 }
 
 // Reads exactly n bytes from there.
-static enum sl_err read_all(struct fs_file *file, uint64_t at, void *into,
-                            size_t n, struct sl_error *err)
+static enum sl_err tensorfile_read_exactly(struct fs_file *file, uint64_t at,
+                                           void *into, size_t n,
+                                           struct sl_error *err)
 {
     size_t got = 0;
     enum sl_err rc = fs_pread(file, at, into, n, &got, err);
@@ -385,7 +396,7 @@ static enum sl_err read_head(struct tensorfile *f, uint64_t bytes, size_t limit,
     f->head = sl_calloc(1, HEAD_LEAST);
     if (f->head == NULL)
         return sl_fail(err, SL_ENOMEM, "%s: out of memory", f->name);
-    rc = read_all(f->file, 0, f->head, n, err);
+    rc = tensorfile_read_exactly(f->file, 0, f->head, n, err);
     if (rc != SL_OK)
         return rc;
     for (int i = LENGTH_BYTES; i-- > 0;)
@@ -395,9 +406,10 @@ static enum sl_err read_head(struct tensorfile *f, uint64_t bytes, size_t limit,
     n = LENGTH_BYTES + (size_t)header;
     sl_free(f->head);
     f->head = n > bytes ? NULL : sl_malloc(n);
-    return f->head == NULL ? sl_fail(err, n > bytes ? SL_ECORRUPT : SL_ENOMEM,
-                                     "%s: a header of %zu bytes", f->name, n)
-                           : read_all(f->file, 0, f->head, n, err);
+    return f->head == NULL
+               ? sl_fail(err, n > bytes ? SL_ECORRUPT : SL_ENOMEM,
+                         "%s: a header of %zu bytes", f->name, n)
+               : tensorfile_read_exactly(f->file, 0, f->head, n, err);
 }
 
 enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
@@ -414,7 +426,7 @@ enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
     f->file = file;
     rc = read_head(f, bytes, header_limit, err);
     if (rc == SL_OK)
-        rc = parse(f, f->head, bytes, header_limit, err);
+        rc = tensorfile_parse_bytes(f, f->head, bytes, header_limit, err);
     if (rc != SL_OK) {
         tensorfile_close(f);
         return rc;
@@ -455,8 +467,9 @@ enum sl_err tensorfile_read(const struct tensorfile *f,
         memcpy(into, f->data + t->begin + offset, n);
         return SL_OK;
     }
-    return read_all(f->file, LENGTH_BYTES + f->header_bytes + t->begin + offset,
-                    into, n, err);
+    return tensorfile_read_exactly(
+        f->file, LENGTH_BYTES + f->header_bytes + t->begin + offset, into, n,
+        err);
 }
 
 void tensorfile_close(struct tensorfile *f)
@@ -491,8 +504,9 @@ const struct tensor_info *tensorfile_find(const struct tensorfile *f,
                                           const char *name)
 {
     struct tensor_info want = {.name = name}, *key = &want;
-    struct tensor_info **found = bsearch(&key, f->sorted, f->count,
-                                         sizeof(struct tensor_info *), by_name);
+    struct tensor_info **found =
+        bsearch(&key, f->sorted, f->count, sizeof(struct tensor_info *),
+                tensor_info_by_name);
 
     return found != NULL ? *found : NULL;
 }
@@ -608,8 +622,8 @@ static enum sl_err block_crc(const struct tensorfile *f, uint64_t at, size_t n,
     enum sl_err rc = SL_OK;
 
     if (f->file != NULL)
-        rc = read_all(f->file, LENGTH_BYTES + f->header_bytes + at, space, n,
-                      err);
+        rc = tensorfile_read_exactly(
+            f->file, LENGTH_BYTES + f->header_bytes + at, space, n, err);
     if (rc == SL_OK)
         *out = crc32c(0, f->file != NULL ? space : f->data + at, n);
     return rc;

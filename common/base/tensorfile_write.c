@@ -135,9 +135,9 @@ static enum sl_err put_header(struct tensorfile_writer *w,
 }
 
 // Tensors have to lie one behind the other, as the reader will ask.
-static enum sl_err check_layout(struct tensorfile_writer *w,
-                                const struct tensor_info *tensors, size_t count,
-                                struct sl_error *err)
+static enum sl_err tensorfile_check_layout(struct tensorfile_writer *w,
+                                           const struct tensor_info *tensors,
+                                           size_t count, struct sl_error *err)
 {
     uint64_t bytes;
 
@@ -160,7 +160,7 @@ static enum sl_err check_layout(struct tensorfile_writer *w,
 
 // --- the file
 
-static void writer_free(struct tensorfile_writer *w)
+static void tensorfile_writer_free(struct tensorfile_writer *w)
 {
     fs_close(w->file);
     sl_free(w->path);
@@ -199,7 +199,7 @@ enum sl_err tensorfile_create(struct tensorfile_writer **out, struct fs *fs,
         rc = sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
         goto fail;
     }
-    rc = check_layout(w, tensors, count, err);
+    rc = tensorfile_check_layout(w, tensors, count, err);
     if (rc != SL_OK)
         goto fail;
     rc = put_header(w, tensors, count, meta, meta_count);
@@ -344,7 +344,7 @@ enum sl_err tensorfile_finish(struct tensorfile_writer *w, uint64_t *bytes,
         tensorfile_abort(w);
         return rc;
     }
-    writer_free(w);
+    tensorfile_writer_free(w);
     if (bytes != NULL)
         *bytes = size;
     return SL_OK;
@@ -356,5 +356,5 @@ void tensorfile_abort(struct tensorfile_writer *w)
         return;
     if (w->temp != NULL)
         (void)fs_unlink(w->fs, w->temp, NULL); // a missing file is no error
-    writer_free(w);
+    tensorfile_writer_free(w);
 }

@@ -6,7 +6,7 @@
 
 #include "common/base/crc.h"
 
-static void put(uint8_t *to, uint64_t value, unsigned bytes)
+static void tfrecord_put_le(uint8_t *to, uint64_t value, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++)
         to[i] = (uint8_t)(value >> (8 * i));
@@ -18,10 +18,11 @@ enum sl_err tfrecord_append(struct buf *out, const void *bytes, size_t n)
 
     if (to == NULL)
         return SL_ENOMEM;
-    put(to, n, 8);
-    put(to + 8, crc32c_mask(crc32c(0, to, 8)), 4);
+    tfrecord_put_le(to, n, 8);
+    tfrecord_put_le(to + 8, crc32c_mask(crc32c(0, to, 8)), 4);
     if (n > 0)
         memcpy(to + TFRECORD_HEAD, bytes, n);
-    put(to + TFRECORD_HEAD + n, crc32c_mask(crc32c(0, bytes, n)), 4);
+    tfrecord_put_le(to + TFRECORD_HEAD + n, crc32c_mask(crc32c(0, bytes, n)),
+                    4);
     return SL_OK;
 }

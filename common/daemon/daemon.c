@@ -309,7 +309,8 @@ static void on_watchdog(void *arg)
 
 // --- certificates that are replaced
 
-static void look(void *arg) // on a pool thread: a disk may be slow
+static void
+daemon_look_at_tls(void *arg) // on a pool thread: a disk may be slow
 {
     tls_look(((struct daemon *)arg)->insist);
 }
@@ -335,10 +336,10 @@ static void begin_look(struct daemon *d, bool insist)
         return;
     }
     d->insist = insist;
-    d->looking = loop_work(d->loop, look, looked, d) == SL_OK;
+    d->looking = loop_work(d->loop, daemon_look_at_tls, looked, d) == SL_OK;
 }
 
-static void on_look(void *arg)
+static void daemon_on_tls_timer(void *arg)
 {
     begin_look(arg, false);
 }
@@ -413,8 +414,9 @@ static int usage(const struct daemon *d, const char *text)
     return DAEMON_EXIT_USAGE;
 }
 
-static int print(enum sl_err (*fn)(struct buf *, const struct conf *),
-                 const struct conf *c)
+static int daemon_print_conf(enum sl_err (*fn)(struct buf *,
+                                               const struct conf *),
+                             const struct conf *c)
 {
     struct buf out = BUF_INIT;
     enum sl_err rc = fn(&out, c);
@@ -440,18 +442,18 @@ static int configure(struct daemon *d)
         SL_OK)
         return usage(d, err.text);
     if (conf_wants_help(d->conf))
-        return print(conf_help, d->conf);
+        return daemon_print_conf(conf_help, d->conf);
     if (conf_wants_version(d->conf))
-        return print(conf_version, d->conf);
+        return daemon_print_conf(conf_version, d->conf);
     if (conf_wants_man(d->conf))
-        return print(conf_man, d->conf);
+        return daemon_print_conf(conf_man, d->conf);
     rc = discover(d->conf, d->about->program, &d->discovered, &err);
     if (rc != SL_OK && sl_err_transient(rc)) // a name that is not known yet
         return usage(d, err.text), DAEMON_EXIT_TRANSIENT;
     if (rc != SL_OK)
         return usage(d, err.text);
     if (conf_wants_print(d->conf))
-        return print(conf_print, d->conf);
+        return daemon_print_conf(conf_print, d->conf);
     if (conf_arg_count(d->conf) > 0) {
         sl_fail(&err, SL_EINVAL, "unexpected argument '%.100s'",
                 conf_arg(d->conf, 0));
@@ -544,7 +546,7 @@ static enum sl_err set_up_loop(struct daemon *d, struct sl_error *err)
     if (rc == SL_OK)
         rc = loop_timer_new(&d->watchdog, d->loop, on_watchdog, d);
     if (rc == SL_OK)
-        rc = loop_timer_new(&d->look, d->loop, on_look, d);
+        rc = loop_timer_new(&d->look, d->loop, daemon_on_tls_timer, d);
 #ifdef SLUICE_HISTORY
     if (rc == SL_OK)
         rc = loop_timer_new(&d->resources, d->loop, history_resources, NULL);
@@ -687,7 +689,7 @@ static void tear_down(struct daemon *d)
     conf_free(d->conf);
 }
 
-static void run(struct daemon *d)
+static void daemon_run_loop(struct daemon *d)
 {
     if (d->phase == STARTING) { // start may have ended it already
         d->phase = RUNNING;
@@ -715,7 +717,7 @@ static enum sl_err live(struct daemon *d, struct sl_error *err)
     if (rc != SL_OK)
         sl_fail(err, rc, "cannot listen to signals");
     if (rc == SL_OK)
-        run(d);
+        daemon_run_loop(d);
     close_ops(d);
     if (d->hooks->stop != NULL)
         d->hooks->stop(d, d->arg);
@@ -724,7 +726,7 @@ static enum sl_err live(struct daemon *d, struct sl_error *err)
 
 // How it ends, when everything is taken down; may not return. A signal that
 // came while it was about to start anew is obeyed.
-static int leave(struct daemon *d)
+static int daemon_exit(struct daemon *d)
 {
     struct sl_error err = SL_ERROR_INIT;
 
@@ -783,5 +785,5 @@ int daemon_main(const struct conf_about *about, const struct conf_key *keys,
         LOG(INFO, "ended", "code=%d", d.code);
     }
     tear_down(&d);
-    return rc == SL_OK ? leave(&d) : d.code;
+    return rc == SL_OK ? daemon_exit(&d) : d.code;
 }

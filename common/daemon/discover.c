@@ -47,8 +47,9 @@ void discover_asked(struct launch_asked *out, const struct conf *c,
     };
 }
 
-static enum sl_err find(struct launch_plan *plan, const struct conf *c,
-                        const char *program, struct sl_error *err)
+static enum sl_err discover_find_plan(struct launch_plan *plan,
+                                      const struct conf *c, const char *program,
+                                      struct sl_error *err)
 {
     char host[DISCOVER_HOST];
     struct launch_asked asked;
@@ -73,7 +74,7 @@ enum sl_err discover(struct conf *c, const char *program, struct buf *said,
 
     if (strcmp(conf_str(c, "discover"), "static") == 0)
         return SL_OK;
-    rc = find(&plan, c, program, err);
+    rc = discover_find_plan(&plan, c, program, err);
     if (rc != SL_OK)
         return rc;
     if (plan.serve[0] != '\0')

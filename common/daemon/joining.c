@@ -29,13 +29,13 @@ struct joining_work {
     struct sl_error err;
 };
 
-static void work_free(struct joining_work *w)
+static void joining_work_free(struct joining_work *w)
 {
     membership_release(&w->copy);
     sl_free(w);
 }
 
-static void join(void *arg)
+static void joining_work_run(void *arg)
 {
     struct joining_work *w = arg;
 
@@ -54,7 +54,7 @@ static void joined(void *arg)
             LOG(WARN, "cluster not noted", "why=%s",
                 w->err.text[0] != '\0' ? w->err.text : sl_err_text(w->rc));
     }
-    work_free(w);
+    joining_work_free(w);
 }
 
 void joining_welcome(struct joining *j, uint64_t cluster)
@@ -70,10 +70,10 @@ void joining_welcome(struct joining *j, uint64_t cluster)
     w->of = j;
     w->cluster = cluster;
     if (membership_copy(&w->copy, j->membership) == SL_OK &&
-        loop_work(j->loop, join, joined, w) == SL_OK)
+        loop_work(j->loop, joining_work_run, joined, w) == SL_OK)
         j->work = w;
     else
-        work_free(w);
+        joining_work_free(w);
 }
 
 void joining_release(struct joining *j)

@@ -19,15 +19,15 @@ struct ops {
     struct histogram lag;
 };
 
-static uint64_t now_us(void)
+static uint64_t ops_now_us(void)
 {
     return sl_now_us(sl_clock_real());
 }
 
-static void on_beat(void *arg)
+static void ops_on_beat(void *arg)
 {
     struct ops *o = arg;
-    uint64_t now = now_us();
+    uint64_t now = ops_now_us();
 
     histogram_add(&o->lag, now > o->beat_us ? now - o->beat_us : 0);
     o->beat_us = now + BEAT_MS * 1000;
@@ -43,7 +43,7 @@ static void livez(void *arg, const struct http_request *q,
 {
     const struct ops *o = arg;
 
-    if (now_us() > o->beat_us + OPS_STILL_MS * 1000)
+    if (ops_now_us() > o->beat_us + OPS_STILL_MS * 1000)
         http_say(a, 503, "the loop stood still");
     else
         http_say(a, 200, "ok");
@@ -96,8 +96,8 @@ static void put_common(struct ops *o, struct expo *e)
     expo_value(e, http_viewers(o->http), "kind", "events", NULL);
 }
 
-static void metrics(void *arg, const struct http_request *q,
-                    struct http_answer *a)
+static void ops_serve_metrics(void *arg, const struct http_request *q,
+                              struct http_answer *a)
 {
     struct ops *o = arg;
     const char *accept = http_header(q, "Accept");
@@ -122,7 +122,7 @@ static void metrics(void *arg, const struct http_request *q,
 static const struct http_route routes[] = {
     {.path = "/livez", .fn = livez, .any_host = true},
     {.path = "/readyz", .fn = readyz, .any_host = true},
-    {.path = "/metrics", .fn = metrics, .any_host = true},
+    {.path = "/metrics", .fn = ops_serve_metrics, .any_host = true},
     {.path = NULL},
 };
 
@@ -143,12 +143,12 @@ enum sl_err ops_new(struct ops **out, const struct ops_setup *setup,
     if (rc == SL_OK)
         rc = http_route(o->http, routes, o);
     if (rc == SL_OK)
-        rc = loop_timer_new(&o->beat, setup->loop, on_beat, o);
+        rc = loop_timer_new(&o->beat, setup->loop, ops_on_beat, o);
     if (rc != SL_OK) {
         ops_free(o);
         return sl_prefix(err, rc, "--ops-bind");
     }
-    o->beat_us = now_us();
+    o->beat_us = ops_now_us();
     loop_timer_start(o->beat, 0, 0);
     LOG(INFO, "ops port", "address=%s near=%d", http_address(o->http),
         http_is_near(o->http));

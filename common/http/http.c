@@ -7,7 +7,7 @@
 
 // ---- connections
 
-static void on_tick(void *arg)
+static void http_on_tick(void *arg)
 {
     struct http *h = arg;
 
@@ -76,7 +76,7 @@ static enum sl_err join_loop(struct http *h, struct sl_error *err)
     enum sl_err rc = loop_timer_new(&h->due, h->loop, http_run, h);
 
     if (rc == SL_OK)
-        rc = loop_timer_new(&h->tick, h->loop, on_tick, h);
+        rc = loop_timer_new(&h->tick, h->loop, http_on_tick, h);
     if (rc == SL_OK)
         rc = loop_watch_new(&h->watch, h->loop, info->epoll_fd, http_run, h);
     if (rc == SL_OK)

@@ -15,7 +15,7 @@
 #define HOST_BYTES 256
 #define BACKLOG 64
 
-static enum sl_err malformed(const char *bind, struct sl_error *err)
+static enum sl_err http_bind_malformed(const char *bind, struct sl_error *err)
 {
     return sl_fail(err, SL_EINVAL,
                    "'%.200s' is not an address to listen on; it looks like "
@@ -25,7 +25,8 @@ static enum sl_err malformed(const char *bind, struct sl_error *err)
 
 // Splits at the last colon; brackets around the host are left out, and the port
 // is "" if there is none.
-static bool split(const char *text, char host[HOST_BYTES], const char **port)
+static bool http_split_host(const char *text, char host[HOST_BYTES],
+                            const char **port)
 {
     size_t n = strlen(text);
 
@@ -66,21 +67,21 @@ bool http_near(const struct sockaddr *at)
            (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
 }
 
-static enum sl_err resolve(const char *bind, struct addrinfo **out,
-                           struct sl_error *err)
+static enum sl_err http_bind_resolve(const char *bind, struct addrinfo **out,
+                                     struct sl_error *err)
 {
     struct addrinfo how = {.ai_socktype = SOCK_STREAM,
                            .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     char host[HOST_BYTES];
     const char *port, *name = host;
 
-    if (!split(bind, host, &port) || *port == '\0' || strlen(port) > 5 ||
-        !all_digits(port) || atoi(port) > 65535)
-        return malformed(bind, err);
+    if (!http_split_host(bind, host, &port) || *port == '\0' ||
+        strlen(port) > 5 || !all_digits(port) || atoi(port) > 65535)
+        return http_bind_malformed(bind, err);
     if (strcmp(host, "localhost") == 0)
         name = "127.0.0.1";
     if (getaddrinfo(name, port, &how, out) != 0)
-        return malformed(bind, err);
+        return http_bind_malformed(bind, err);
     return SL_OK;
 }
 
@@ -130,7 +131,7 @@ static int open_any(const struct addrinfo *at)
     return fd;
 }
 
-static void describe(struct http *h, int fd)
+static void http_set_address(struct http *h, int fd)
 {
     struct sockaddr_storage at;
     socklen_t n = sizeof(at);
@@ -149,7 +150,7 @@ enum sl_err http_listen(int *out, const char *bind, struct http *h,
 {
     struct addrinfo *at;
     int fd, why;
-    enum sl_err rc = resolve(bind, &at, err);
+    enum sl_err rc = http_bind_resolve(bind, &at, err);
 
     if (rc != SL_OK)
         return rc;
@@ -161,7 +162,7 @@ enum sl_err http_listen(int *out, const char *bind, struct http *h,
         return sl_fail(err,
                        why == EADDRINUSE ? SL_EBUSY : sl_err_from_errno(why),
                        "cannot listen on %s for HTTP: %s", bind, strerror(why));
-    describe(h, fd);
+    http_set_address(h, fd);
     *out = fd;
     return SL_OK;
 }
@@ -180,7 +181,8 @@ bool http_host_ok(const struct http *h, const char *text)
     char host[HOST_BYTES];
     const char *port;
 
-    if (text == NULL || !split(text, host, &port) || !all_digits(port))
+    if (text == NULL || !http_split_host(text, host, &port) ||
+        !all_digits(port))
         return false;
     if (is_address(host) || strcasecmp(host, "localhost") == 0)
         return true;

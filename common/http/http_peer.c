@@ -57,7 +57,7 @@ void http_cut_off(struct MHD_Connection *at)
 
 // ---- the door
 
-static struct http_peer *longest(const struct http *h, bool near)
+static struct http_peer *http_peer_longest_idle(const struct http *h, bool near)
 {
     list_for(n, &h->peers)
     {
@@ -69,15 +69,15 @@ static struct http_peer *longest(const struct http *h, bool near)
     return NULL;
 }
 
-static bool make_room(struct http *h, bool near)
+static bool http_peers_make_room(struct http *h, bool near)
 {
     struct http_peer *p;
 
     if (h->peer_count < h->connections)
         return true;
-    p = longest(h, false);
+    p = http_peer_longest_idle(h, false);
     if (p == NULL && near)
-        p = longest(h, true);
+        p = http_peer_longest_idle(h, true);
     if (p == NULL)
         return false;
     http_cut_off(p->at);
@@ -111,7 +111,7 @@ static void on_knock(void *arg)
                 shut_door(h);
             break;
         }
-        if (make_room(h, http_near(at)))
+        if (http_peers_make_room(h, http_near(at)))
             (void)MHD_add_connection(h->daemon, fd, at, n); // closes it if not
         else
             close(fd);
@@ -130,7 +130,7 @@ enum sl_err http_open_door(struct http *h)
 
 // ---- connections
 
-static bool is_near(struct MHD_Connection *at)
+static bool http_peer_is_near(struct MHD_Connection *at)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(at, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -151,7 +151,7 @@ static void peer_begins(struct http *h, struct MHD_Connection *at,
     }
     p->at = at;
     p->since = h->seconds;
-    p->near = is_near(at);
+    p->near = http_peer_is_near(at);
     list_push_back(&h->peers, &p->node);
     if (h->peer_count++ == 0)
         loop_timer_start(h->tick, TICK_MS, TICK_MS);

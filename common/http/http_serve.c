@@ -19,7 +19,7 @@ static const struct http_header usual[] = {
 
 // ---- the answer
 
-static bool has(const struct http_header *headers, const char *name)
+static bool http_has_header(const struct http_header *headers, const char *name)
 {
     for (; headers != NULL && headers->name != NULL; headers++) {
         if (strcasecmp(headers->name, name) == 0)
@@ -42,7 +42,7 @@ static void put_headers(struct MHD_Response *r, const struct http_route *route,
             bool said = false;
 
             for (size_t k = 0; k < i; k++)
-                said = said || has(lists[k], at->name);
+                said = said || http_has_header(lists[k], at->name);
             if (!said)
                 (void)MHD_add_response_header(r, at->name, at->value);
         }
@@ -67,8 +67,8 @@ static struct MHD_Response *response_of(struct http_request *q,
                                                               sl_free);
 }
 
-static enum MHD_Result send_answer(struct http_request *q,
-                                   struct http_answer *a)
+static enum MHD_Result http_answer_send(struct http_request *q,
+                                        struct http_answer *a)
 {
     struct MHD_Response *r = response_of(q, a);
     enum MHD_Result told;
@@ -89,8 +89,8 @@ static enum MHD_Result send_answer(struct http_request *q,
         .status = MHD_HTTP_OK, .type = "text/plain; charset=utf-8"             \
     }
 
-static enum MHD_Result refuse(struct http_request *q, int status,
-                              const char *text)
+static enum MHD_Result http_request_refuse(struct http_request *q, int status,
+                                           const char *text)
 {
     static const struct http_header allow[] = {{"Allow", "GET, HEAD, POST"},
                                                {NULL, NULL}};
@@ -104,12 +104,12 @@ static enum MHD_Result refuse(struct http_request *q, int status,
     if (status == MHD_HTTP_BAD_REQUEST)
         a.headers = close;
     http_say(&a, status, text);
-    return send_answer(q, &a);
+    return http_answer_send(q, &a);
 }
 
 // ---- the route of a request
 
-static unsigned method_of(const char *method)
+static unsigned http_method_flag(const char *method)
 {
     if (strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
         strcmp(method, MHD_HTTP_METHOD_HEAD) == 0)
@@ -120,7 +120,8 @@ static unsigned method_of(const char *method)
 // Returns true if `route` serves the path. Names of routes have no escapes,
 // since to a proxy that compares bytes "%2f" is no "/"; the part behind "*" may
 // have some.
-static bool fits(const struct http_route *route, const struct http_request *q)
+static bool http_route_matches(const struct http_route *route,
+                               const struct http_request *q)
 {
     size_t n = strlen(route->path);
     bool all = route->path[n - 1] != '*';
@@ -133,7 +134,7 @@ static bool fits(const struct http_route *route, const struct http_request *q)
 // Finds the route; if none, the status that says why.
 static int find_route(struct http_request *q)
 {
-    unsigned method = method_of(q->method);
+    unsigned method = http_method_flag(q->method);
     int status = MHD_HTTP_NOT_FOUND;
 
     list_for(n, &q->http->tables)
@@ -141,7 +142,7 @@ static int find_route(struct http_request *q)
         struct http_table *t = list_entry(n, struct http_table, node);
 
         for (const struct http_route *r = t->routes; r->path != NULL; r++) {
-            if (!fits(r, q) || (r->near_only && !q->http->near))
+            if (!http_route_matches(r, q) || (r->near_only && !q->http->near))
                 continue;
             if (method & (r->methods != 0 ? r->methods : HTTP_GET)) {
                 q->route = r;
@@ -243,33 +244,36 @@ void *http_on_line(void *cls, const char *uri, struct MHD_Connection *at)
 }
 
 // What its headers alone decide.
-static enum MHD_Result begin(struct http_request *q, const char *version)
+static enum MHD_Result http_request_check_head(struct http_request *q,
+                                               const char *version)
 {
     const char *length = http_header(q, MHD_HTTP_HEADER_CONTENT_LENGTH);
     int status = find_route(q);
 
     if (!is_clear(q, version))
-        return refuse(q, MHD_HTTP_BAD_REQUEST,
-                      "a request that can be read in two ways");
-    if (method_of(q->method) == 0)
-        return refuse(q, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed");
+        return http_request_refuse(q, MHD_HTTP_BAD_REQUEST,
+                                   "a request that can be read in two ways");
+    if (http_method_flag(q->method) == 0)
+        return http_request_refuse(q, MHD_HTTP_METHOD_NOT_ALLOWED,
+                                   "method not allowed");
     if ((q->route == NULL || !q->route->any_host) &&
         !http_host_ok(q->http, http_header(q, MHD_HTTP_HEADER_HOST)))
-        return refuse(q, MHD_HTTP_MISDIRECTED_REQUEST,
-                      "not a name of this server");
+        return http_request_refuse(q, MHD_HTTP_MISDIRECTED_REQUEST,
+                                   "not a name of this server");
     if (status != MHD_HTTP_OK)
-        return refuse(q, status,
-                      status == MHD_HTTP_NOT_FOUND ? "not found"
-                                                   : "method not allowed");
+        return http_request_refuse(
+            q, status,
+            status == MHD_HTTP_NOT_FOUND ? "not found" : "method not allowed");
     if (length != NULL && strtoull(length, NULL, 10) > HTTP_BODY_MAX)
-        return refuse(q, MHD_HTTP_CONTENT_TOO_LARGE,
-                      "a body is at most 64 KiB");
+        return http_request_refuse(q, MHD_HTTP_CONTENT_TOO_LARGE,
+                                   "a body is at most 64 KiB");
     return MHD_YES;
 }
 
 // A body without a length (chunked) shows its size only as it comes; what is
 // too much is read and forgotten, and refused at its end.
-static enum MHD_Result take(struct http_request *q, const char *data, size_t n)
+static enum MHD_Result http_request_add_body(struct http_request *q,
+                                             const char *data, size_t n)
 {
     q->large = q->large || q->body.len + n > HTTP_BODY_MAX;
     if (q->large || q->refused)
@@ -277,15 +281,15 @@ static enum MHD_Result take(struct http_request *q, const char *data, size_t n)
     return buf_append(&q->body, data, n) == SL_OK ? MHD_YES : MHD_NO;
 }
 
-static enum MHD_Result answer(struct http_request *q)
+static enum MHD_Result http_request_answer(struct http_request *q)
 {
     struct http_answer a = ANSWER_INIT;
 
     if (q->large)
-        return refuse(q, MHD_HTTP_CONTENT_TOO_LARGE,
-                      "a body is at most 64 KiB");
+        return http_request_refuse(q, MHD_HTTP_CONTENT_TOO_LARGE,
+                                   "a body is at most 64 KiB");
     q->route->fn(q->arg, q, &a);
-    return send_answer(q, &a);
+    return http_answer_send(q, &a);
 }
 
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *at,
@@ -302,15 +306,15 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *at,
         q->begun = true;
         q->path = url;
         q->method = method;
-        return begin(q, version);
+        return http_request_check_head(q, version);
     }
     if (*bytes > 0) {
         size_t n = *bytes;
 
         *bytes = 0;
-        return take(q, data, n);
+        return http_request_add_body(q, data, n);
     }
-    return q->refused ? MHD_YES : answer(q);
+    return q->refused ? MHD_YES : http_request_answer(q);
 }
 
 void http_request_free(struct http_request *q)

@@ -24,7 +24,7 @@ void http_stream_resume(struct http_stream *s)
 }
 
 // Nothing waits for it any more, and its connection ends.
-static void drop(struct http_stream *s)
+static void http_stream_drop(struct http_stream *s)
 {
     s->over = s->dropped = true;
     buf_release(&s->queue);
@@ -33,7 +33,8 @@ static void drop(struct http_stream *s)
     http_stream_resume(s);
 }
 
-static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t bytes)
+static ssize_t http_stream_on_read(void *cls, uint64_t pos, char *to,
+                                   size_t bytes)
 {
     struct http_stream *s = cls;
     size_t n = s->queue.len - s->taken;
@@ -57,8 +58,8 @@ static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t bytes)
 
 struct MHD_Response *http_stream_response(struct http_stream *s)
 {
-    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, on_read,
-                                             s, NULL);
+    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK,
+                                             http_stream_on_read, s, NULL);
 }
 
 enum sl_err http_stream_open(struct http_stream **out,
@@ -101,8 +102,8 @@ static void compact(struct http_stream *s)
     s->taken = 0;
 }
 
-static enum sl_err put_field(struct buf *to, const char *name,
-                             const char *value, size_t n)
+static enum sl_err http_event_put_field(struct buf *to, const char *name,
+                                        const char *value, size_t n)
 {
     enum sl_err rc = buf_append_str(to, name);
 
@@ -119,7 +120,7 @@ static enum sl_err put_data(struct buf *to, const char *data)
     do {
         size_t n = strcspn(data, "\r\n");
 
-        rc = put_field(to, "data: ", data, n);
+        rc = http_event_put_field(to, "data: ", data, n);
         data += n;
         if (*data == '\0')
             break;
@@ -128,26 +129,27 @@ static enum sl_err put_data(struct buf *to, const char *data)
     return rc == SL_OK ? buf_append_char(to, '\n') : rc;
 }
 
-static enum sl_err put_event(struct buf *to, const char *id, const char *name,
-                             const char *data)
+static enum sl_err http_event_put(struct buf *to, const char *id,
+                                  const char *name, const char *data)
 {
     enum sl_err rc = SL_OK;
 
     if (id != NULL && *id != '\0')
-        rc = put_field(to, "id: ", id, strcspn(id, "\r\n"));
+        rc = http_event_put_field(to, "id: ", id, strcspn(id, "\r\n"));
     if (rc == SL_OK && name != NULL)
-        rc = put_field(to, "event: ", name, strcspn(name, "\r\n"));
+        rc = http_event_put_field(to, "event: ", name, strcspn(name, "\r\n"));
     return rc == SL_OK ? put_data(to, data) : rc;
 }
 
-static enum sl_err settle(struct http_stream *s, enum sl_err rc)
+static enum sl_err http_stream_flush_or_drop(struct http_stream *s,
+                                             enum sl_err rc)
 {
     if (rc == SL_OK && s->queue.len - s->taken > HTTP_QUEUE_MAX)
         rc = SL_EBUSY;
     if (rc == SL_OK)
         http_stream_resume(s);
     else
-        drop(s);
+        http_stream_drop(s);
     return rc;
 }
 
@@ -157,7 +159,8 @@ enum sl_err http_stream_send(struct http_stream *s, const char *id,
     if (s->over)
         return SL_EBUSY;
     compact(s);
-    return settle(s, put_event(&s->queue, id, name, data));
+    return http_stream_flush_or_drop(s,
+                                     http_event_put(&s->queue, id, name, data));
 }
 
 void http_stream_close(struct http_stream *s)
@@ -175,7 +178,8 @@ void http_streams_beat(struct http *h)
 
         compact(s);
         if (!s->over)
-            (void)settle(s, buf_append_str(&s->queue, ": beat\n\n"));
+            (void)http_stream_flush_or_drop(
+                s, buf_append_str(&s->queue, ": beat\n\n"));
     }
 }
 

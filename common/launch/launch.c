@@ -14,7 +14,7 @@ static enum sl_err launch_static(struct launch_plan *plan,
 
 // In the order in which auto looks; `marks` are variables of which one is set
 // where the source is at hand.
-static const struct source {
+static const struct launch_finder {
     enum launch_source source;
     const char *name;
     const char *marks[2];
@@ -85,7 +85,8 @@ static enum sl_err launch_static(struct launch_plan *plan,
 
 // ---- auto
 
-static enum sl_err try_source(struct launch_plan *out, const struct source *s,
+static enum sl_err try_source(struct launch_plan *out,
+                              const struct launch_finder *s,
                               const struct launch_asked *asked,
                               struct sl_error *err)
 {
@@ -97,7 +98,8 @@ static enum sl_err try_source(struct launch_plan *out, const struct source *s,
     return rc;
 }
 
-static bool at_hand(const struct source *s, const struct launch_asked *asked)
+static bool at_hand(const struct launch_finder *s,
+                    const struct launch_asked *asked)
 {
     for (size_t i = 0; i < SL_COUNT(s->marks) && s->marks[i] != NULL; i++)
         if (launch_env(asked, s->marks[i]) != NULL)
@@ -127,7 +129,7 @@ static enum sl_err disagree(const struct launch_plan *a,
 }
 
 // Collects why nothing was found, for the error of a host where nothing is.
-static enum sl_err nothing(struct buf *why, struct sl_error *err)
+static enum sl_err launch_nothing_found(struct buf *why, struct sl_error *err)
 {
     return sl_fail(err, SL_ENOENT,
                    "no launcher's environment is complete%s; set one "
@@ -144,7 +146,7 @@ static enum sl_err find_auto(struct launch_plan *out,
     enum sl_err rc = SL_OK;
 
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(sources); i++) {
-        const struct source *s = &sources[i];
+        const struct launch_finder *s = &sources[i];
         bool last = s->source == LAUNCH_DNS || s->source == LAUNCH_STATIC;
         struct sl_error lacks = SL_ERROR_INIT;
 
@@ -162,7 +164,7 @@ static enum sl_err find_auto(struct launch_plan *out,
             rc = disagree(&found, &other, err);
     }
     if (rc == SL_OK && found.role == LAUNCH_NO_ROLE)
-        rc = nothing(&why, err);
+        rc = launch_nothing_found(&why, err);
     buf_release(&why);
     if (rc == SL_OK)
         *out = found;

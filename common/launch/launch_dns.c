@@ -13,7 +13,7 @@
 
 // ---- the system's resolver
 
-static bool is_loopback(const struct sockaddr *a)
+static bool launch_dns_is_loopback(const struct sockaddr *a)
 {
     if (a->sa_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)(const void *)a)
@@ -37,7 +37,8 @@ enum sl_err launch_resolve(struct launch_host *out, const char *name,
     if (rc != 0)
         return sl_fail(err, SL_EUNAVAIL, "'%.100s' does not resolve: %s", name,
                        gai_strerror(rc));
-    *out = (struct launch_host){.loopback = is_loopback(list->ai_addr)};
+    *out =
+        (struct launch_host){.loopback = launch_dns_is_loopback(list->ai_addr)};
     for (const struct addrinfo *a = list; a != NULL; a = a->ai_next)
         out->count++;
     snprintf(out->full, sizeof(out->full), "%s",
@@ -62,7 +63,8 @@ static const struct {
 };
 
 // "job-ps-1" is the second psserver. False where the name ends otherwise.
-static bool read_name(const char *host, enum launch_role *role, unsigned *index)
+static bool launch_dns_parse_host(const char *host, enum launch_role *role,
+                                  unsigned *index)
 {
     const char *dash = strrchr(host, '-'), *begin;
     size_t digits = dash != NULL ? strspn(dash + 1, "0123456789") : 0;
@@ -80,12 +82,12 @@ static bool read_name(const char *host, enum launch_role *role, unsigned *index)
     return true;
 }
 
-static enum sl_err take_role(struct launch_plan *plan,
-                             const struct launch_asked *asked, const char *host,
-                             struct sl_error *err)
+static enum sl_err launch_dns_set_role(struct launch_plan *plan,
+                                       const struct launch_asked *asked,
+                                       const char *host, struct sl_error *err)
 {
     enum launch_role role = LAUNCH_NO_ROLE;
-    bool numbered = read_name(host, &role, &plan->index);
+    bool numbered = launch_dns_parse_host(host, &role, &plan->index);
 
     plan->role = asked->role != LAUNCH_NO_ROLE ? asked->role : role;
     if (plan->role == LAUNCH_NO_ROLE)
@@ -104,9 +106,9 @@ static enum sl_err take_role(struct launch_plan *plan,
 
 // ---- addresses
 
-static enum sl_err take_coordinator(struct launch_plan *plan,
-                                    const struct launch_asked *asked,
-                                    struct sl_error *err)
+static enum sl_err launch_dns_set_coordinator(struct launch_plan *plan,
+                                              const struct launch_asked *asked,
+                                              struct sl_error *err)
 {
     struct launch_host found;
     enum sl_err rc;
@@ -131,9 +133,9 @@ static enum sl_err take_coordinator(struct launch_plan *plan,
     return SL_OK;
 }
 
-static enum sl_err take_listen(struct launch_plan *plan,
-                               const struct launch_asked *asked,
-                               const char *host, struct sl_error *err)
+static enum sl_err launch_dns_set_listen(struct launch_plan *plan,
+                                         const struct launch_asked *asked,
+                                         const char *host, struct sl_error *err)
 {
     struct launch_host own = {.count = 0};
     enum sl_err rc = SL_OK;
@@ -167,7 +169,7 @@ enum sl_err launch_dns(struct launch_plan *plan,
     if (rc == SL_OK)
         rc = launch_check_host("HOSTNAME", host, strlen(host), err);
     if (rc == SL_OK)
-        rc = take_role(plan, asked, host, err);
+        rc = launch_dns_set_role(plan, asked, host, err);
     if (rc != SL_OK)
         return rc;
     launch_from(plan, "HOSTNAME=%.100s", host);
@@ -177,6 +179,6 @@ enum sl_err launch_dns(struct launch_plan *plan,
         snprintf(plan->name, sizeof(plan->name), "%.253s", host);
     if (plan->role == LAUNCH_EVALUATOR)
         return SL_OK;
-    rc = take_coordinator(plan, asked, err);
-    return rc == SL_OK ? take_listen(plan, asked, host, err) : rc;
+    rc = launch_dns_set_coordinator(plan, asked, err);
+    return rc == SL_OK ? launch_dns_set_listen(plan, asked, host, err) : rc;
 }

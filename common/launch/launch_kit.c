@@ -225,12 +225,12 @@ static void keep_printable(char *text)
             *text = '?';
 }
 
-static void append(char *text, size_t size, const char *between,
-                   const char *fmt, va_list ap)
+static void launch_append_text(char *text, size_t size, const char *between,
+                               const char *fmt, va_list ap)
     __attribute__((format(printf, 4, 0)));
 
-static void append(char *text, size_t size, const char *between,
-                   const char *fmt, va_list ap)
+static void launch_append_text(char *text, size_t size, const char *between,
+                               const char *fmt, va_list ap)
 {
     size_t n = strlen(text), begin = n;
 
@@ -246,7 +246,7 @@ void launch_from(struct launch_plan *plan, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    append(plan->from, sizeof(plan->from), ", ", fmt, ap);
+    launch_append_text(plan->from, sizeof(plan->from), ", ", fmt, ap);
     va_end(ap);
 }
 
@@ -255,7 +255,7 @@ void launch_note(struct launch_plan *plan, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    append(plan->notes, sizeof(plan->notes), "; ", fmt, ap);
+    launch_append_text(plan->notes, sizeof(plan->notes), "; ", fmt, ap);
     va_end(ap);
 }
 

@@ -13,7 +13,7 @@
 #define RANKS_MAX 1000000
 
 // One process of `count`.
-struct rank {
+struct launch_rank {
     const char *source; // for errors
     unsigned rank, count;
     const char *first; // host of rank 0; NULL: unknown
@@ -21,8 +21,9 @@ struct rank {
     unsigned job;      // distinguishes workers of several jobs, or NULL
 };
 
-static void take_role(struct launch_plan *plan,
-                      const struct launch_asked *asked, const struct rank *r)
+static void launch_rank_set_role(struct launch_plan *plan,
+                                 const struct launch_asked *asked,
+                                 const struct launch_rank *r)
 {
     plan->role = asked->role;
     plan->index = r->rank;
@@ -44,7 +45,8 @@ static void take_role(struct launch_plan *plan,
     }
 }
 
-static void take_name(struct launch_plan *plan, const struct rank *r)
+static void launch_rank_set_name(struct launch_plan *plan,
+                                 const struct launch_rank *r)
 {
     if (plan->role == LAUNCH_COORDINATOR)
         snprintf(plan->name, sizeof(plan->name), "coordinator");
@@ -57,9 +59,10 @@ static void take_name(struct launch_plan *plan, const struct rank *r)
         snprintf(plan->name, sizeof(plan->name), "worker-%u", plan->index);
 }
 
-static enum sl_err take_coordinator(struct launch_plan *plan,
-                                    const struct launch_asked *asked,
-                                    const struct rank *r, struct sl_error *err)
+static enum sl_err launch_rank_set_coordinator(struct launch_plan *plan,
+                                               const struct launch_asked *asked,
+                                               const struct launch_rank *r,
+                                               struct sl_error *err)
 {
     if (asked->coordinator != NULL)
         return launch_take_coordinator(plan, asked, err);
@@ -72,9 +75,10 @@ static enum sl_err take_coordinator(struct launch_plan *plan,
                           err);
 }
 
-static enum sl_err take_listen(struct launch_plan *plan,
-                               const struct launch_asked *asked,
-                               const struct rank *r, struct sl_error *err)
+static enum sl_err launch_rank_set_listen(struct launch_plan *plan,
+                                          const struct launch_asked *asked,
+                                          const struct launch_rank *r,
+                                          struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -91,9 +95,10 @@ static enum sl_err take_listen(struct launch_plan *plan,
     return rc;
 }
 
-static enum sl_err make(struct launch_plan *plan,
-                        const struct launch_asked *asked, const struct rank *r,
-                        struct sl_error *err)
+static enum sl_err launch_rank_make_plan(struct launch_plan *plan,
+                                         const struct launch_asked *asked,
+                                         const struct launch_rank *r,
+                                         struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -105,11 +110,11 @@ static enum sl_err make(struct launch_plan *plan,
                        "%s: %u processes are too few for a coordinator and %u "
                        "psservers; start more, or lower --psservers",
                        r->source, r->count, asked->psservers);
-    take_role(plan, asked, r);
-    take_name(plan, r);
-    rc = take_coordinator(plan, asked, r, err);
+    launch_rank_set_role(plan, asked, r);
+    launch_rank_set_name(plan, r);
+    rc = launch_rank_set_coordinator(plan, asked, r, err);
     if (rc == SL_OK)
-        rc = take_listen(plan, asked, r, err);
+        rc = launch_rank_set_listen(plan, asked, r, err);
     if (rc == SL_OK && asked->role == LAUNCH_NO_ROLE)
         launch_from(plan, "--psservers %u", asked->psservers);
     else if (rc == SL_OK)
@@ -118,7 +123,7 @@ static enum sl_err make(struct launch_plan *plan,
 }
 
 // A rank and a count of the two variables.
-static enum sl_err read_rank(struct launch_plan *plan, struct rank *r,
+static enum sl_err read_rank(struct launch_plan *plan, struct launch_rank *r,
                              const struct launch_asked *asked, const char *rank,
                              const char *count, struct sl_error *err)
 {
@@ -170,7 +175,7 @@ static enum sl_err slurm_nodes(struct hostlist *out, struct launch_plan *plan,
 enum sl_err launch_slurm(struct launch_plan *plan,
                          const struct launch_asked *asked, struct sl_error *err)
 {
-    struct rank r = {.source = "Slurm"};
+    struct launch_rank r = {.source = "Slurm"};
     struct hostlist nodes = HOSTLIST_INIT;
     char key[64];
     unsigned node = 0;
@@ -191,7 +196,7 @@ enum sl_err launch_slurm(struct launch_plan *plan,
     if (rc == SL_OK) {
         r.first = hostlist_at(&nodes, 0);
         r.host = hostlist_at(&nodes, node);
-        rc = make(plan, asked, &r, err);
+        rc = launch_rank_make_plan(plan, asked, &r, err);
     }
     hostlist_release(&nodes);
     return rc;
@@ -212,7 +217,7 @@ enum sl_err launch_torchrun(struct launch_plan *plan,
                             struct sl_error *err)
 {
     const char *run = launch_env(asked, "TORCHELASTIC_RUN_ID");
-    struct rank r = {.source = "torchrun", .host = asked->host};
+    struct launch_rank r = {.source = "torchrun", .host = asked->host};
     enum sl_err rc = read_rank(plan, &r, asked, "RANK", "WORLD_SIZE", err);
 
     if (rc == SL_OK)
@@ -227,7 +232,7 @@ enum sl_err launch_torchrun(struct launch_plan *plan,
     launch_from(plan, "MASTER_ADDR=%.100s", r.first);
     if (r.rank == 0 || on_this_machine(r.first))
         r.host = r.first;
-    return make(plan, asked, &r, err);
+    return launch_rank_make_plan(plan, asked, &r, err);
 }
 
 // ---- MPI
@@ -237,7 +242,7 @@ enum sl_err launch_mpi(struct launch_plan *plan,
 {
     bool open_mpi = launch_env(asked, "OMPI_COMM_WORLD_RANK") != NULL ||
                     launch_env(asked, "PMI_RANK") == NULL;
-    struct rank r = {.source = "MPI", .host = asked->host};
+    struct launch_rank r = {.source = "MPI", .host = asked->host};
     enum sl_err rc =
         open_mpi ? read_rank(plan, &r, asked, "OMPI_COMM_WORLD_RANK",
                              "OMPI_COMM_WORLD_SIZE", err)
@@ -247,7 +252,7 @@ enum sl_err launch_mpi(struct launch_plan *plan,
         return rc;
     if (asked->coordinator != NULL && launch_local(asked->coordinator))
         r.host = "127.0.0.1"; // all ranks run on this machine
-    return make(plan, asked, &r, err);
+    return launch_rank_make_plan(plan, asked, &r, err);
 }
 
 // ---- SkyPilot
@@ -255,7 +260,8 @@ enum sl_err launch_mpi(struct launch_plan *plan,
 #define SKY_SPACE " \t\r\n"
 
 // The n-th word, copied; how many there are.
-static unsigned word(char out[LAUNCH_HOST], const char *text, unsigned n)
+static unsigned launch_rank_nth_word(char out[LAUNCH_HOST], const char *text,
+                                     unsigned n)
 {
     unsigned count = 0;
 
@@ -276,7 +282,7 @@ enum sl_err launch_skypilot(struct launch_plan *plan,
 {
     const char *task = launch_env(asked, "SKYPILOT_TASK_ID"), *ips = NULL;
     char first[LAUNCH_HOST] = "", own[LAUNCH_HOST] = "";
-    struct rank r = {.source = "SkyPilot", .first = first, .host = own};
+    struct launch_rank r = {.source = "SkyPilot", .first = first, .host = own};
     unsigned found;
     enum sl_err rc = read_rank(plan, &r, asked, "SKYPILOT_NODE_RANK",
                                "SKYPILOT_NUM_NODES", err);
@@ -287,13 +293,13 @@ enum sl_err launch_skypilot(struct launch_plan *plan,
         rc = launch_resume(plan, task, err);
     if (rc != SL_OK)
         return rc;
-    found = word(first, ips, 0);
-    (void)word(own, ips, r.rank);
+    found = launch_rank_nth_word(first, ips, 0);
+    (void)launch_rank_nth_word(own, ips, r.rank);
     if (found != r.count)
         return sl_fail(err, SL_EINVAL,
                        "SKYPILOT_NODE_IPS has %u addresses, but "
                        "SKYPILOT_NUM_NODES=%u",
                        found, r.count);
     launch_from(plan, "SKYPILOT_NODE_IPS (%s is the first)", first);
-    return make(plan, asked, &r, err);
+    return launch_rank_make_plan(plan, asked, &r, err);
 }

@@ -21,9 +21,10 @@ static const char *const name_of[TF_TYPES] = {
     [TF_EVALUATOR] = "evaluator",
 };
 
-static enum sl_err take_role(struct launch_plan *plan,
-                             const struct launch_asked *asked,
-                             const struct tf_config *tf, struct sl_error *err)
+static enum sl_err launch_tf_set_role(struct launch_plan *plan,
+                                      const struct launch_asked *asked,
+                                      const struct tf_config *tf,
+                                      struct sl_error *err)
 {
     plan->role = role_of[tf->type];
     plan->index = tf->index;
@@ -45,10 +46,10 @@ static enum sl_err take_role(struct launch_plan *plan,
 
 // The chief's address; in a cluster without psservers and without a chief
 // that of worker 0, as in TensorFlow.
-static enum sl_err take_coordinator(struct launch_plan *plan,
-                                    const struct launch_asked *asked,
-                                    const struct tf_config *tf,
-                                    struct sl_error *err)
+static enum sl_err launch_tf_set_coordinator(struct launch_plan *plan,
+                                             const struct launch_asked *asked,
+                                             const struct tf_config *tf,
+                                             struct sl_error *err)
 {
     enum tf_type type =
         tf_config_count(tf, TF_CHIEF) > 0 ? TF_CHIEF : TF_WORKER;
@@ -73,7 +74,8 @@ static enum sl_err take_coordinator(struct launch_plan *plan,
 }
 
 // Sets the address to listen on to that of the task's own entry.
-static void take_listen(struct launch_plan *plan, const struct tf_config *tf)
+static void launch_tf_set_listen(struct launch_plan *plan,
+                                 const struct tf_config *tf)
 {
     const char *own = tf_config_address(tf, tf->type, tf->index);
 
@@ -119,11 +121,11 @@ enum sl_err launch_tf_config(struct launch_plan *plan,
     rc = tf_config_read(&tf, text, strlen(text), err);
     if (rc != SL_OK)
         return rc;
-    rc = take_role(plan, asked, &tf, err);
+    rc = launch_tf_set_role(plan, asked, &tf, err);
     if (rc == SL_OK && plan->role != LAUNCH_EVALUATOR) {
-        rc = take_coordinator(plan, asked, &tf, err);
+        rc = launch_tf_set_coordinator(plan, asked, &tf, err);
         if (rc == SL_OK)
-            take_listen(plan, &tf);
+            launch_tf_set_listen(plan, &tf);
     }
     if (rc == SL_OK)
         take_notes(plan, &tf);

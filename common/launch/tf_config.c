@@ -27,8 +27,8 @@ const char *tf_type_name(enum tf_type type)
     return words[type].word;
 }
 
-static enum sl_err find_type(enum tf_type *out, const char *where,
-                             const char *word, struct sl_error *err)
+static enum sl_err tf_type_parse(enum tf_type *out, const char *where,
+                                 const char *word, struct sl_error *err)
 {
     const char *names[SL_COUNT(words)], *near;
 
@@ -80,7 +80,7 @@ static enum sl_err not_a(const char *where, const char *want,
 // ---- cluster
 
 // Reads a decimal number of at most 9 digits, without sign or leading zero.
-static bool read_number(unsigned *out, const char *text)
+static bool tf_config_read_number(unsigned *out, const char *text)
 {
     size_t n = strspn(text, "0123456789");
 
@@ -101,7 +101,7 @@ static enum sl_err read_map(unsigned *count, const char *where,
     *count = 0;
     json_object_foreach((json_t *)map, key, value)
     {
-        if (!read_number(&index, key))
+        if (!tf_config_read_number(&index, key))
             return sl_fail(err, SL_EINVAL,
                            "TF_CONFIG: %s: '%.40s' is not the number of a "
                            "task, as in {\"1\": \"host:port\"}",
@@ -117,13 +117,13 @@ static enum sl_err read_map(unsigned *count, const char *where,
     return SL_OK;
 }
 
-static enum sl_err read_list(struct tf_config *tf, const char *key,
-                             const json_t *list, struct sl_error *err)
+static enum sl_err tf_config_read_list(struct tf_config *tf, const char *key,
+                                       const json_t *list, struct sl_error *err)
 {
     enum tf_type type = TF_WORKER;
     unsigned count = (unsigned)json_array_size(list);
     char where[64];
-    enum sl_err rc = find_type(&type, "cluster", key, err);
+    enum sl_err rc = tf_type_parse(&type, "cluster", key, err);
 
     if (rc != SL_OK)
         return rc;
@@ -150,8 +150,8 @@ static enum sl_err read_list(struct tf_config *tf, const char *key,
     return SL_OK;
 }
 
-static const json_t *entry(const struct tf_config *tf, enum tf_type type,
-                           unsigned i)
+static const json_t *tf_config_entry(const struct tf_config *tf,
+                                     enum tf_type type, unsigned i)
 {
     char key[16];
 
@@ -168,7 +168,7 @@ static enum sl_err check_list(const struct tf_config *tf, enum tf_type type,
     enum sl_err rc = SL_OK;
 
     for (unsigned i = 0; rc == SL_OK && i < tf_config_count(tf, type); i++) {
-        const json_t *one = entry(tf, type, i);
+        const json_t *one = tf_config_entry(tf, type, i);
 
         if (one == NULL)
             continue; // a task that the map does not know
@@ -182,7 +182,7 @@ static enum sl_err check_list(const struct tf_config *tf, enum tf_type type,
     return rc;
 }
 
-struct place {
+struct tf_config_place {
     const char *address;
     enum tf_type type;
     unsigned index;
@@ -190,7 +190,7 @@ struct place {
 
 static int by_address(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct tf_config_place *x = a, *y = b;
     int order = strcasecmp(x->address, y->address);
 
     if (order != 0)
@@ -199,10 +199,10 @@ static int by_address(const void *a, const void *b)
                               : (x->index > y->index) - (x->index < y->index);
 }
 
-static enum sl_err check_twice(const struct tf_config *tf, size_t names,
-                               struct sl_error *err)
+static enum sl_err tf_config_check_unique(const struct tf_config *tf,
+                                          size_t names, struct sl_error *err)
 {
-    struct place *all = sl_malloc_array(names + 1, sizeof(*all));
+    struct tf_config_place *all = sl_malloc_array(names + 1, sizeof(*all));
     enum sl_err rc = SL_OK;
     size_t n = 0;
 
@@ -211,11 +211,11 @@ static enum sl_err check_twice(const struct tf_config *tf, size_t names,
     for (enum tf_type type = TF_CHIEF; type < TF_TYPES; type++)
         for (unsigned i = 0; i < tf_config_count(tf, type); i++)
             if (tf_config_address(tf, type, i) != NULL)
-                all[n++] =
-                    (struct place){tf_config_address(tf, type, i), type, i};
+                all[n++] = (struct tf_config_place){
+                    tf_config_address(tf, type, i), type, i};
     qsort(all, n, sizeof(*all), by_address);
     for (size_t i = 1; rc == SL_OK && i < n; i++) {
-        const struct place *a = &all[i - 1], *b = &all[i];
+        const struct tf_config_place *a = &all[i - 1], *b = &all[i];
 
         if (strcasecmp(a->address, b->address) == 0)
             rc = sl_fail(err, SL_EINVAL,
@@ -244,7 +244,7 @@ static enum sl_err read_cluster(struct tf_config *tf, const json_t *cluster,
                      cluster, err);
     json_object_foreach((json_t *)cluster, key, list)
     {
-        rc = read_list(tf, key, list, err);
+        rc = tf_config_read_list(tf, key, list, err);
         if (rc != SL_OK)
             return rc;
         names += json_array_size(list) + json_object_size(list);
@@ -256,7 +256,7 @@ static enum sl_err read_cluster(struct tf_config *tf, const json_t *cluster,
                        names, TF_NAMES_MAX);
     for (enum tf_type type = TF_CHIEF; rc == SL_OK && type < TF_TYPES; type++)
         rc = check_list(tf, type, err);
-    return rc == SL_OK ? check_twice(tf, names, err) : rc;
+    return rc == SL_OK ? tf_config_check_unique(tf, names, err) : rc;
 }
 
 // ---- task
@@ -325,7 +325,7 @@ static enum sl_err read_task(struct tf_config *tf, const json_t *task,
                        "evaluator");
     if (!json_is_string(type))
         return not_a("task.type", "a string", type, err);
-    rc = find_type(&tf->type, "task.type", json_string_value(type), err);
+    rc = tf_type_parse(&tf->type, "task.type", json_string_value(type), err);
     if (rc != SL_OK)
         return rc;
     if (!clustered && tf->type != TF_EVALUATOR)
@@ -422,5 +422,5 @@ unsigned tf_config_count(const struct tf_config *tf, enum tf_type type)
 const char *tf_config_address(const struct tf_config *tf, enum tf_type type,
                               unsigned i)
 {
-    return json_string_value(entry(tf, type, i));
+    return json_string_value(tf_config_entry(tf, type, i));
 }

@@ -40,8 +40,8 @@ static bool is_ours_alone(const char *folder)
 
 // True if the place `number` is one that can be asked for; `base` has to be
 // there already, `folder` not.
-static bool place(int number, char base[OWNSOCK_BYTES],
-                  char folder[OWNSOCK_BYTES])
+static bool ownsock_get_place(int number, char base[OWNSOCK_BYTES],
+                              char folder[OWNSOCK_BYTES])
 {
     // A path that fits neither a sockaddr nor `out` is none.
     const size_t most =
@@ -69,7 +69,7 @@ enum sl_err ownsock_folder(char out[OWNSOCK_BYTES], struct sl_error *err)
     int why = ENOENT;
 
     for (int i = 0; i < PLACES; i++) {
-        if (!place(i, base, folder))
+        if (!ownsock_get_place(i, base, folder))
             continue;
         if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
             why = errno;
@@ -146,7 +146,7 @@ static bool find_socket(char out[OWNSOCK_BYTES])
     char base[OWNSOCK_BYTES], folder[OWNSOCK_BYTES];
 
     for (int i = 0; i < PLACES; i++) {
-        if (!place(i, base, folder) || !is_ours_alone(folder) ||
+        if (!ownsock_get_place(i, base, folder) || !is_ours_alone(folder) ||
             !socket_answers(folder))
             continue;
         snprintf(out, OWNSOCK_BYTES, "unix:%.99s" FILE_NAME, folder);

@@ -13,7 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static enum sl_err malformed(const char *address, struct sl_error *err)
+static enum sl_err rpc_address_malformed(const char *address,
+                                         struct sl_error *err)
 {
     return sl_fail(err, SL_EINVAL,
                    "'%s' is not an address; it looks like 127.0.0.1:4600, "
@@ -27,7 +28,7 @@ static enum sl_err parse_unix(struct rpc_address *out, const char *address,
     const char *path = address + strlen("unix:");
 
     if (path[0] != '/')
-        return malformed(address, err);
+        return rpc_address_malformed(address, err);
     if (strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
         return sl_fail(err, SL_EINVAL,
                        "socket path '%s' is too long: at most %zu bytes", path,
@@ -75,16 +76,16 @@ enum sl_err rpc_address_parse(struct rpc_address *out, const char *address,
     unsigned long number;
 
     if (address == NULL)
-        return malformed("", err);
+        return rpc_address_malformed("", err);
     if (strncmp(address, "unix:", 5) == 0)
         return parse_unix(out, address, err);
     if (!split_host(out, address, &port))
-        return malformed(address, err);
+        return rpc_address_malformed(address, err);
     if (address[0] == '[' && inet_pton(AF_INET6, out->host, &six) != 1)
-        return malformed(address, err);
+        return rpc_address_malformed(address, err);
     number = strtoul(port, &end, 10);
     if (port[0] < '0' || port[0] > '9' || *end != '\0' || number > 65535)
-        return malformed(address, err);
+        return rpc_address_malformed(address, err);
     out->unix_path = false;
     out->port = (unsigned)number;
     return SL_OK;
@@ -231,8 +232,8 @@ static int try_address(const struct rpc_address *a)
 
 // Fills *err for errno `rc` of try_address, in words about the address that the
 // operator gave.
-static enum sl_err explain(const struct rpc_address *a, int rc,
-                           struct sl_error *err)
+static enum sl_err rpc_address_explain(const struct rpc_address *a, int rc,
+                                       struct sl_error *err)
 {
     char target[RPC_TARGET_MAX];
     const char *name;
@@ -265,7 +266,7 @@ static enum sl_err explain(const struct rpc_address *a, int rc,
 enum sl_err rpc_address_diagnose(const struct rpc_address *a,
                                  struct sl_error *err)
 {
-    return explain(a, try_address(a), err);
+    return rpc_address_explain(a, try_address(a), err);
 }
 
 enum sl_err rpc_address_vacant(const char *address, struct sl_error *err)
@@ -279,5 +280,5 @@ enum sl_err rpc_address_vacant(const char *address, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     tried = try_address(&a);
-    return tried == 0 ? SL_OK : explain(&a, tried, err);
+    return tried == 0 ? SL_OK : rpc_address_explain(&a, tried, err);
 }

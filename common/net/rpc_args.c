@@ -22,7 +22,8 @@ static void add_int(struct rpc_args *args, const char *key, size_t value)
     arg->value.integer = value > INT_MAX ? INT_MAX : (int)value;
 }
 
-static void add_text(struct rpc_args *args, const char *key, const char *value)
+static void rpc_args_add_text(struct rpc_args *args, const char *key,
+                              const char *value)
 {
     grpc_arg *arg = next_arg(args);
 
@@ -124,7 +125,7 @@ void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
     add_int(args, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
     add_int(args, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
     if (server_name != NULL)
-        add_text(args, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, server_name);
+        rpc_args_add_text(args, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, server_name);
 }
 
 static enum sl_err refuse_open(const char *address, const char *verb,
@@ -147,7 +148,7 @@ static bool is_unix(const char *address)
 // Core asks for certificates before each handshake; on a failure it goes on
 // with those that it has.
 static grpc_ssl_certificate_config_reload_status
-fetch(void *user, grpc_ssl_server_certificate_config **out)
+rpc_source_fetch_certs(void *user, grpc_ssl_server_certificate_config **out)
 {
     struct rpc_source *source = user;
     grpc_ssl_pem_key_cert_pair pair;
@@ -190,8 +191,8 @@ enum sl_err rpc_server_creds(grpc_server_credentials **out,
     (*source)->files = files;
     *out = grpc_ssl_server_credentials_create_with_options(
         grpc_ssl_server_credentials_create_options_using_config_fetcher(
-            GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, fetch,
-            *source));
+            GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY,
+            rpc_source_fetch_certs, *source));
     return SL_OK;
 }
 

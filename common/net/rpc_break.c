@@ -25,7 +25,8 @@ union where {
 };
 
 // As IPv6, as which core dials IPv4 too. False: it is a name.
-static bool number_of(const struct rpc_address *a, struct in6_addr *out)
+static bool rpc_break_parse_ip(const struct rpc_address *a,
+                               struct in6_addr *out)
 {
     struct in_addr four;
 
@@ -47,7 +48,7 @@ static bool is_at(const union where *peer, const struct rpc_address *a)
         return peer->any.sa_family == AF_UNIX &&
                strncmp(peer->path.sun_path, a->host,
                        sizeof(peer->path.sun_path)) == 0;
-    if (!number_of(a, &number))
+    if (!rpc_break_parse_ip(a, &number))
         return false;
     if (peer->any.sa_family == AF_INET6)
         return ntohs(peer->six.sin6_port) == a->port &&

@@ -69,14 +69,15 @@ struct rpc_channel {
     bool closing;
 };
 
-static void on_done(struct rpc_tag *tag, bool ok);
+static void client_call_on_done(struct rpc_tag *tag, bool ok);
 static void on_link_over(struct rpc_link_call *via, enum sl_err code,
                          const struct sl_error *err,
                          const struct sl_slices *reply);
 
 // ---- the channel
 
-static void tune(struct rpc_channel *ch, const struct rpc_channel_options *o)
+static void rpc_channel_tune(struct rpc_channel *ch,
+                             const struct rpc_channel_options *o)
 {
     struct rpc_tuning *tuning = &ch->lanes.tuning;
     size_t window_bytes = WINDOW_BYTES;
@@ -104,7 +105,7 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
     struct rpc_channel *ch = gpr_zalloc(sizeof(*ch));
     enum sl_err rc;
 
-    tune(ch, options);
+    rpc_channel_tune(ch, options);
     rc = rpc_lanes_open(&ch->lanes, address, tls,
                         options != NULL ? options->allow : NULL, err);
     if (rc != SL_OK) {
@@ -125,7 +126,7 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
 
 static void start_all(struct list *calls);
 
-static struct client_call *call_of(struct rpc_turn *turn)
+static struct client_call *client_call_of_turn(struct rpc_turn *turn)
 {
     return sl_container_of(turn, struct client_call, turn);
 }
@@ -153,7 +154,7 @@ static void cancel_all_calls(struct rpc_channel *ch)
     // What was cancelled ends when it starts.
     while ((turn = rpc_window_first(&ch->window)) != NULL) {
         rpc_window_leave(&ch->window, turn);
-        list_push_back(&ready, &call_of(turn)->ready);
+        list_push_back(&ready, &client_call_of_turn(turn)->ready);
     }
     // A stream's does, and its end takes ours: so one at a time, referenced.
     while ((n = list_first(&ch->streams)) != NULL) {
@@ -243,7 +244,7 @@ static struct client_call *call_take_locked(struct rpc_channel *ch)
         return list_entry(n, struct client_call, node);
     c = gpr_zalloc(sizeof(*c));
     c->channel = ch;
-    c->tag.event = on_done;
+    c->tag.event = client_call_on_done;
     c->via.over = on_link_over;
     return c;
 }
@@ -299,7 +300,7 @@ static void say_size(const struct client_call *c, grpc_op *op,
     op->data.send_initial_metadata.metadata = said;
 }
 
-static void start(struct client_call *c)
+static void client_call_start(struct client_call *c)
 {
     grpc_metadata said = {.value = grpc_empty_slice()};
     grpc_op ops[6];
@@ -371,7 +372,7 @@ static void take_turns_locked(struct rpc_channel *ch, struct list *ready)
     struct rpc_turn *turn;
 
     while ((turn = rpc_window_first(&ch->window)) != NULL) {
-        struct client_call *c = call_of(turn);
+        struct client_call *c = client_call_of_turn(turn);
 
         if (rpc_window_next(&ch->window, may_overtake_locked(ch, c)) == NULL)
             return;
@@ -382,7 +383,7 @@ static void take_turns_locked(struct rpc_channel *ch, struct list *ready)
 
 static void start_errand(void *arg)
 {
-    start(arg);
+    client_call_start(arg);
 }
 
 // Starts a call, a large one on the I/O thread: the thread that starts a call
@@ -393,7 +394,7 @@ static void start_there(struct client_call *c)
 
     if (c->turn.bytes <= SMALL_BYTES ||
         pthread_equal(pthread_self(), thread->id)) {
-        start(c);
+        client_call_start(c);
         return;
     }
     c->errand.fn = start_errand;
@@ -408,7 +409,7 @@ static void start_all(struct list *calls)
     struct list_node *n;
 
     while ((n = list_pop_front(calls)) != NULL)
-        start(list_entry(n, struct client_call, ready));
+        client_call_start(list_entry(n, struct client_call, ready));
 }
 
 // After the callback. The channel may be gone when this returns.
@@ -470,7 +471,7 @@ void rpc_cancel(struct rpc_channel *ch, struct rpc_ticket ticket)
     grpc_call_cancel_with_status(call, GRPC_STATUS_CANCELLED,
                                  "cancelled by the caller", NULL);
     if (waits)
-        start(c); // and ends
+        client_call_start(c); // and ends
     grpc_call_unref(call);
 }
 
@@ -567,10 +568,12 @@ static void on_link_over(struct rpc_link_call *via, enum sl_err code,
     rpc_link_unref(link);
 }
 
-static void begin(struct rpc_channel *ch, const char *method,
-                  struct rpc_msg *msg, const struct rpc_call_options *options,
-                  rpc_done_fn done, void *arg, struct sync_wait *sync,
-                  struct rpc_ticket *ticket)
+static void rpc_channel_begin_call(struct rpc_channel *ch, const char *method,
+                                   struct rpc_msg *msg,
+                                   const struct rpc_call_options *options,
+                                   rpc_done_fn done, void *arg,
+                                   struct sync_wait *sync,
+                                   struct rpc_ticket *ticket)
 {
     size_t bytes = msg != NULL ? rpc_msg_bytes(msg) : 0;
     bool small = options->small && sync == NULL && options->deadline_ms > 0 &&
@@ -613,7 +616,8 @@ static void send_copy(struct rpc_channel *ch, const char *method,
                       struct rpc_msg *msg,
                       const struct rpc_call_options *options)
 {
-    begin(ch, method, msg, options, nobody_waits, NULL, NULL, NULL);
+    rpc_channel_begin_call(ch, method, msg, options, nobody_waits, NULL, NULL,
+                           NULL);
 }
 #endif
 
@@ -630,7 +634,7 @@ void rpc_call_start(struct rpc_channel *ch, const char *method,
         options = &lost;
     }
 #endif
-    begin(ch, method, msg, options, done, arg, NULL, ticket);
+    rpc_channel_begin_call(ch, method, msg, options, done, arg, NULL, ticket);
 }
 
 // A thread that waits for its call.
@@ -661,7 +665,7 @@ static enum sl_err outcome(struct client_call *c, struct sl_error *err)
     return SL_OK;
 }
 
-static void on_done(struct rpc_tag *tag, bool ok)
+static void client_call_on_done(struct rpc_tag *tag, bool ok)
 {
     struct client_call *c = sl_container_of(tag, struct client_call, tag);
     struct sync_wait *sync = c->sync;
@@ -696,7 +700,7 @@ enum sl_err rpc_call_sync(struct rpc_channel *ch, const char *method,
     struct sync_wait wait = {.reply = NULL, .err = SL_ERROR_INIT};
 
     sem_init(&wait.done, 0, 0);
-    begin(ch, method, msg, options, NULL, NULL, &wait, NULL);
+    rpc_channel_begin_call(ch, method, msg, options, NULL, NULL, &wait, NULL);
     while (sem_wait(&wait.done) != 0)
         ; // a signal
     sem_destroy(&wait.done);
@@ -711,7 +715,7 @@ enum sl_err rpc_call_sync(struct rpc_channel *ch, const char *method,
 
 // ---- streams
 
-static void stream_gone(struct rpc_stream *stream, void *owner)
+static void rpc_channel_stream_gone(struct rpc_stream *stream, void *owner)
 {
     struct rpc_channel *ch = owner;
 
@@ -734,7 +738,7 @@ enum sl_err rpc_stream_open(struct rpc_stream **out, struct rpc_channel *ch,
         .max_message_bytes = options->max_reply_bytes ? options->max_reply_bytes
                                                       : RPC_CONTROL_BYTES,
         .queue_cap_bytes = ch->queue_cap_bytes,
-        .gone = stream_gone,
+        .gone = rpc_channel_stream_gone,
         .owner = ch,
         .address = ch->lanes.address,
         .guard = ch->lanes.guard,

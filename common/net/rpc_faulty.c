@@ -20,7 +20,7 @@ enum { DOUBLE, REPLAY, LOSE, LOSE_REPLY, SEED, KINDS };
 static const char *const words[KINDS] = {"double", "replay", "lose",
                                          "lose_reply", "seed"};
 
-struct kept {
+struct rpc_faulty_copy {
     struct rpc_channel *channel; // NULL: free
     char method[64];
     uint8_t *bytes;
@@ -35,10 +35,10 @@ static struct {
     pthread_mutex_t lock;
     uint64_t drawn;
     unsigned next;
-    struct kept kept[FAULTY_KEPT];
+    struct rpc_faulty_copy kept[FAULTY_KEPT];
 } faulty = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void give_up(const char *what)
+static void rpc_faulty_exit(const char *what)
 {
     fprintf(stderr, "SLUICE_RPC_FAULT: '%s' is not name=number\n", what);
     _exit(2);
@@ -50,19 +50,19 @@ static void read_pair(char *pair)
     int kind = 0;
 
     if (value == NULL)
-        give_up(pair);
+        rpc_faulty_exit(pair);
     *value++ = '\0';
     while (kind < KINDS && strcmp(words[kind], pair) != 0)
         kind++;
     errno = 0;
     if (kind == KINDS || *value == '\0')
-        give_up(pair);
+        rpc_faulty_exit(pair);
     faulty.of[kind] = strtoull(value, &end, 10);
     if (*end != '\0' || errno != 0)
-        give_up(value);
+        rpc_faulty_exit(value);
 }
 
-static void arm(void)
+static void rpc_faulty_arm(void)
 {
     const char *text = getenv("SLUICE_RPC_FAULT");
     char space[256], *at = space, *pair;
@@ -70,7 +70,7 @@ static void arm(void)
     if (text == NULL || *text == '\0')
         return;
     if ((size_t)snprintf(space, sizeof(space), "%s", text) >= sizeof(space))
-        give_up(text);
+        rpc_faulty_exit(text);
     while ((pair = strsep(&at, ",")) != NULL)
         read_pair(pair);
     faulty.on = true;
@@ -90,7 +90,7 @@ static bool strikes(int kind)
 {
     bool yes;
 
-    pthread_once(&faulty.once, arm);
+    pthread_once(&faulty.once, rpc_faulty_arm);
     if (!faulty.on)
         return false;
     pthread_mutex_lock(&faulty.lock);
@@ -109,10 +109,10 @@ bool rpc_faulty_loses_reply(void)
     return strikes(LOSE_REPLY);
 }
 
-static void drop_locked(struct kept *k)
+static void rpc_faulty_drop_locked(struct rpc_faulty_copy *k)
 {
     sl_free(k->bytes);
-    *k = (struct kept){.channel = NULL};
+    *k = (struct rpc_faulty_copy){.channel = NULL};
 }
 
 void rpc_faulty_forget(struct rpc_channel *ch)
@@ -120,18 +120,19 @@ void rpc_faulty_forget(struct rpc_channel *ch)
     pthread_mutex_lock(&faulty.lock);
     for (unsigned i = 0; i < FAULTY_KEPT; i++) {
         if (faulty.kept[i].channel == ch)
-            drop_locked(&faulty.kept[i]);
+            rpc_faulty_drop_locked(&faulty.kept[i]);
     }
     pthread_mutex_unlock(&faulty.lock);
 }
 
 // Where the copy of a message is kept, in the place of the oldest; NULL: it is
 // too large, or memory is out.
-static struct kept *keep_locked(struct rpc_channel *ch, const char *method,
-                                const struct rpc_msg *msg,
-                                const struct rpc_call_options *options)
+static struct rpc_faulty_copy *
+rpc_faulty_keep_locked(struct rpc_channel *ch, const char *method,
+                       const struct rpc_msg *msg,
+                       const struct rpc_call_options *options)
 {
-    struct kept *k = &faulty.kept[faulty.next % FAULTY_KEPT];
+    struct rpc_faulty_copy *k = &faulty.kept[faulty.next % FAULTY_KEPT];
     size_t n = rpc_msg_bytes(msg), at = msg->head_bytes;
     uint8_t *bytes;
 
@@ -145,15 +146,16 @@ static struct kept *keep_locked(struct rpc_channel *ch, const char *method,
         memcpy(bytes + at, msg->part[i].data, msg->part[i].len);
         at += msg->part[i].len;
     }
-    drop_locked(k);
+    rpc_faulty_drop_locked(k);
     faulty.next++;
-    *k = (struct kept){.channel = ch, .bytes = bytes, .n = n};
+    *k = (struct rpc_faulty_copy){.channel = ch, .bytes = bytes, .n = n};
     k->options = *options;
     snprintf(k->method, sizeof(k->method), "%s", method);
     return k;
 }
 
-static void send_locked(const struct kept *k, rpc_faulty_send forward)
+static void send_locked(const struct rpc_faulty_copy *k,
+                        rpc_faulty_send forward)
 {
     struct rpc_msg copy;
     uint8_t *head;
@@ -167,12 +169,12 @@ static void send_locked(const struct kept *k, rpc_faulty_send forward)
 }
 
 // Returns a random one of the kept calls of this channel; NULL: there is none.
-static struct kept *pick_locked(const struct rpc_channel *ch)
+static struct rpc_faulty_copy *pick_locked(const struct rpc_channel *ch)
 {
     unsigned from = (unsigned)(draw_locked() % FAULTY_KEPT);
 
     for (unsigned i = 0; i < FAULTY_KEPT; i++) {
-        struct kept *k = &faulty.kept[(from + i) % FAULTY_KEPT];
+        struct rpc_faulty_copy *k = &faulty.kept[(from + i) % FAULTY_KEPT];
 
         if (k->channel == ch)
             return k;
@@ -185,16 +187,16 @@ void rpc_faulty_copies(struct rpc_channel *ch, const char *method,
                        const struct rpc_call_options *options,
                        rpc_faulty_send forward)
 {
-    struct kept *k;
+    struct rpc_faulty_copy *k;
 
-    pthread_once(&faulty.once, arm);
+    pthread_once(&faulty.once, rpc_faulty_arm);
     if (!faulty.on || msg == NULL)
         return;
     pthread_mutex_lock(&faulty.lock);
     k = strikes_locked(REPLAY) ? pick_locked(ch) : NULL;
     if (k != NULL)
         send_locked(k, forward);
-    k = keep_locked(ch, method, msg, options);
+    k = rpc_faulty_keep_locked(ch, method, msg, options);
     if (k != NULL && strikes_locked(DOUBLE))
         send_locked(k, forward);
     pthread_mutex_unlock(&faulty.lock);

@@ -31,7 +31,7 @@ static const char *const code_names[RPC_CODES] = {
     "UNAUTHENTICATED",
 };
 
-static double get(const _Atomic uint64_t *of)
+static double rpc_figures_load(const _Atomic uint64_t *of)
 {
     return (double)atomic_load_explicit(of, memory_order_relaxed);
 }
@@ -63,7 +63,7 @@ struct names {
     char service[96], method[64];
 };
 
-static void split(struct names *n, const char *path)
+static void rpc_figures_split_path(struct names *n, const char *path)
 {
     const char *slash;
 
@@ -82,21 +82,21 @@ static void put_calls(struct rpc_server *s, struct expo *e)
     expo_family(e, "sluice_rpc_requests_total", EXPO_COUNTER,
                 "Calls that were answered, and streams that were opened.");
     for (size_t i = 0; i <= s->count; i++) {
-        split(&n, s->served[i].method.path);
+        rpc_figures_split_path(&n, s->served[i].method.path);
         for (int k = 0; k < RPC_CODES; k++) {
             // Codes other than 0 appear once they were counted: 17 rows of
             // each method would be most of the page.
-            if (k == 0 || get(&s->served[i].figures.code[k]) > 0)
-                expo_value(e, get(&s->served[i].figures.code[k]), "service",
-                           n.service, "method", n.method, "code", code_names[k],
-                           NULL);
+            if (k == 0 || rpc_figures_load(&s->served[i].figures.code[k]) > 0)
+                expo_value(e, rpc_figures_load(&s->served[i].figures.code[k]),
+                           "service", n.service, "method", n.method, "code",
+                           code_names[k], NULL);
         }
     }
     expo_family(e, "sluice_rpc_duration_seconds", EXPO_HISTOGRAM,
                 "From a whole request to its answer, without what the network "
                 "takes.");
     for (size_t i = 0; i < s->count; i++) {
-        split(&n, s->served[i].method.path);
+        rpc_figures_split_path(&n, s->served[i].method.path);
         if (s->served[i].method.kind == RPC_UNARY)
             expo_histogram(e, &s->served[i].figures.took, "service", n.service,
                            "method", n.method, NULL);
@@ -114,12 +114,12 @@ void rpc_server_measure(struct rpc_server *s, struct expo *e)
                 (double)atomic_load(&s->open));
     expo_single(e, "sluice_rpc_sent_bytes_total", EXPO_COUNTER,
                 "Bytes of answers to calls, without those of streams.",
-                get(&s->traffic.sent_bytes));
+                rpc_figures_load(&s->traffic.sent_bytes));
     expo_single(e, "sluice_rpc_received_bytes_total", EXPO_COUNTER,
                 "Bytes of requests of calls, without those of streams.",
-                get(&s->traffic.received_bytes));
+                rpc_figures_load(&s->traffic.received_bytes));
     expo_family(e, "sluice_refused_total", EXPO_COUNTER,
                 "What was refused, by why.");
     for (int i = 0; i < RPC_REFUSALS; i++)
-        expo_value(e, get(&refusals[i]), "reason", whys[i], NULL);
+        expo_value(e, rpc_figures_load(&refusals[i]), "reason", whys[i], NULL);
 }

@@ -41,7 +41,7 @@ void rpc_guard_unref(struct rpc_guard *g)
     gpr_free(g);
 }
 
-static int verify(const char *target, const char *pem, void *user)
+static int rpc_guard_verify(const char *target, const char *pem, void *user)
 {
     struct rpc_guard *g = user;
     struct rpc_peer server = {.way = RPC_WAY_TLS};
@@ -71,7 +71,8 @@ static void destruct(void *user)
 grpc_ssl_verify_peer_options rpc_guard_options(struct rpc_guard *g)
 {
     atomic_fetch_add(&g->refs, 1);
-    return (grpc_ssl_verify_peer_options){.verify_peer_callback = verify,
+    return (grpc_ssl_verify_peer_options){.verify_peer_callback =
+                                              rpc_guard_verify,
                                           .verify_peer_callback_userdata = g,
                                           .verify_peer_destruct = destruct};
 }

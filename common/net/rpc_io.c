@@ -56,7 +56,7 @@ __tsan_default_suppressions(void)
 
 // Returns true if a warning of core may be logged now. Any client that reaches
 // a port can cause such warnings, so they are limited.
-static bool may_say(unsigned *left_out)
+static bool rpc_io_may_log(unsigned *left_out)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct log_share share;
@@ -77,7 +77,7 @@ static void forward_log(gpr_log_func_args *args)
     bool warns = meaning != NULL || args->severity == GPR_LOG_SEVERITY_ERROR;
     unsigned left_out = 0;
 
-    if (warns && !may_say(&left_out))
+    if (warns && !rpc_io_may_log(&left_out))
         return;
     if (meaning != NULL) // on a server no call reports the failure
         LOG(WARN, "handshake failed", "why=%s text=%s left_out=%u", meaning,
@@ -148,7 +148,7 @@ void rpc_tune_process(void)
     pthread_once(&once, tune_process);
 }
 
-static void *run(void *arg)
+static void *rpc_thread_run(void *arg)
 {
     struct rpc_thread *t = arg;
 
@@ -264,7 +264,7 @@ static enum sl_err start_thread(struct rpc_io *io, unsigned i,
     t->io = io;
     t->cpu = -1;
     t->cq = grpc_completion_queue_create_for_next(NULL);
-    rc = pthread_create(&t->id, NULL, run, t);
+    rc = pthread_create(&t->id, NULL, rpc_thread_run, t);
     if (rc != 0) {
         grpc_completion_queue_shutdown(t->cq);
         grpc_completion_queue_destroy(t->cq);

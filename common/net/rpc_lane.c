@@ -13,8 +13,8 @@
 #include <grpc/support/string_util.h>
 
 // Takes the credentials.
-static void dial(struct rpc_lanes *l, struct rpc_lane *lane,
-                 grpc_channel_credentials *creds)
+static void rpc_lane_dial(struct rpc_lanes *l, struct rpc_lane *lane,
+                          grpc_channel_credentials *creds)
 {
     struct rpc_args args;
 
@@ -39,7 +39,7 @@ static enum sl_err fresh_creds(grpc_channel_credentials **out,
 }
 
 // New certificates, and no connection that would have to be given up.
-static void renew(struct rpc_lanes *l, struct rpc_lane *lane)
+static void rpc_lane_renew(struct rpc_lanes *l, struct rpc_lane *lane)
 {
     grpc_channel_credentials *creds;
     grpc_channel *old = lane->channel;
@@ -49,7 +49,7 @@ static void renew(struct rpc_lanes *l, struct rpc_lane *lane)
         return;
     if (fresh_creds(&creds, l, lane, NULL) != SL_OK)
         return; // no memory: at the next call
-    dial(l, lane, creds);
+    rpc_lane_dial(l, lane, creds);
     grpc_channel_destroy(old);
 }
 
@@ -77,7 +77,7 @@ enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
     if (tls != NULL && tls->server_name != NULL)
         l->server_name = gpr_strdup(tls->server_name);
     rpc_address_target(l->target, &a);
-    dial(l, usual, creds);
+    rpc_lane_dial(l, usual, creds);
     return SL_OK;
 }
 
@@ -102,7 +102,7 @@ void rpc_lanes_hurry(struct rpc_lanes *l)
 
         if (lane->channel == NULL)
             continue;
-        renew(l, lane);
+        rpc_lane_renew(l, lane);
         grpc_channel_reset_connect_backoff(lane->channel);
     }
 }
@@ -115,9 +115,9 @@ bool rpc_lanes_express(struct rpc_lanes *l)
     if (lane->channel == NULL) {
         if (fresh_creds(&creds, l, lane, NULL) != SL_OK)
             return false;
-        dial(l, lane, creds);
+        rpc_lane_dial(l, lane, creds);
     }
-    renew(l, lane);
+    rpc_lane_renew(l, lane);
     return stands(lane, true);
 }
 
@@ -152,7 +152,7 @@ grpc_call *rpc_lanes_call(struct rpc_lanes *l, enum rpc_lane_kind kind,
     grpc_slice slice;
     grpc_call *call;
 
-    renew(l, lane);
+    rpc_lane_renew(l, lane);
     if (method != RPC_NO_METHOD)
         return grpc_channel_create_registered_call(
             lane->channel, NULL, GRPC_PROPAGATE_DEFAULTS, cq,

@@ -104,7 +104,7 @@ static size_t part_of_memory(void)
     return bytes / 4 < INBOUND_MOST ? bytes / 4 : INBOUND_MOST;
 }
 
-static void fill(struct rpc_limits *m)
+static void rpc_limits_set_defaults(struct rpc_limits *m)
 {
     m->peer_calls = m->peer_calls ? m->peer_calls : usual.peer_calls;
     m->calls = m->calls ? m->calls : usual.calls;
@@ -124,7 +124,7 @@ void rpc_limit_init(struct rpc_limit *l, const struct rpc_limits *most)
     *l = (struct rpc_limit){.calls = 0};
     if (most != NULL)
         l->most = *most;
-    fill(&l->most);
+    rpc_limits_set_defaults(&l->most);
     map_init(&l->peers);
     list_init(&l->turns);
 }
@@ -137,15 +137,15 @@ void rpc_limit_release(struct rpc_limit *l)
 // ---- peers
 
 // Two of the same hash share what they may.
-static uint64_t key_of(const char *who)
+static uint64_t rpc_limit_peer_key(const char *who)
 {
     return sl_hash64(who, strlen(who));
 }
 
-static struct rpc_limit_peer *find(struct rpc_limit *l, const char *who,
-                                   bool trusted)
+static struct rpc_limit_peer *rpc_limit_peer_get(struct rpc_limit *l,
+                                                 const char *who, bool trusted)
 {
-    uint64_t key = key_of(who);
+    uint64_t key = rpc_limit_peer_key(who);
     struct rpc_limit_peer *p = map_get(&l->peers, key);
 
     if (p != NULL)
@@ -163,7 +163,7 @@ static struct rpc_limit_peer *find(struct rpc_limit *l, const char *who,
     return NULL;
 }
 
-static void forget(struct rpc_limit *l, struct rpc_limit_peer *p)
+static void rpc_limit_peer_forget(struct rpc_limit *l, struct rpc_limit_peer *p)
 {
     map_remove(&l->peers, p->key);
     sl_free(p);
@@ -172,13 +172,13 @@ static void forget(struct rpc_limit *l, struct rpc_limit_peer *p)
 static void forget_idle(struct rpc_limit *l, struct rpc_limit_peer *p)
 {
     if (p->calls == 0 && p->said_ms == 0 && l->peers.len > RPC_LIMIT_IDLE)
-        forget(l, p);
+        rpc_limit_peer_forget(l, p);
 }
 
 unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
                            uint64_t now_ms)
 {
-    struct rpc_limit_peer *p = find(l, who, false);
+    struct rpc_limit_peer *p = rpc_limit_peer_get(l, who, false);
     unsigned count;
 
     if (p == NULL)
@@ -195,7 +195,7 @@ unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
 bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
                       unsigned *left_out)
 {
-    struct rpc_limit_peer *p = find(l, who, false);
+    struct rpc_limit_peer *p = rpc_limit_peer_get(l, who, false);
 
     if (p == NULL)
         return false;
@@ -217,7 +217,7 @@ void rpc_limit_forget(struct rpc_limit *l, uint64_t now_ms)
         if (p->used || now_ms - p->idle_ms < RPC_LIMIT_SAY_MS ||
             now_ms - p->said_ms < RPC_LIMIT_SAY_MS)
             continue;
-        forget(l, p);
+        rpc_limit_peer_forget(l, p);
         at = 0; // what came behind it may have moved
     }
 }
@@ -227,7 +227,7 @@ void rpc_limit_forget(struct rpc_limit *l, uint64_t now_ms)
 enum sl_err rpc_limit_enter(struct rpc_limit *l, struct rpc_limit_call *call,
                             const char *who, bool trusted, struct sl_error *err)
 {
-    struct rpc_limit_peer *p = find(l, who, trusted);
+    struct rpc_limit_peer *p = rpc_limit_peer_get(l, who, trusted);
     enum sl_err rc = SL_OK;
 
     if (p == NULL)
@@ -277,14 +277,14 @@ static bool all_may(const struct rpc_limit *l, const struct rpc_limit_call *c)
             c->inbound_bytes <= most - l->inbound_bytes);
 }
 
-static void go(struct rpc_limit *l, struct rpc_limit_call *call)
+static void rpc_limit_charge(struct rpc_limit *l, struct rpc_limit_call *call)
 {
     call->peer->inbound_bytes += call->inbound_bytes;
     l->inbound_bytes += call->inbound_bytes;
     call->large = false; // it is counted now
 }
 
-static struct rpc_limit_call *call_of(struct list_node *n)
+static struct rpc_limit_call *rpc_limit_call_of(struct list_node *n)
 {
     return list_entry(n, struct rpc_limit_call, node);
 }
@@ -304,7 +304,7 @@ static bool has_before(struct rpc_limit *l, const struct rpc_limit_call *call)
             return true;
         list_for(m, &p->waiting)
         {
-            if (peer_may(l, call_of(m)))
+            if (peer_may(l, rpc_limit_call_of(m)))
                 return true;
         }
     }
@@ -319,7 +319,7 @@ bool rpc_limit_start(struct rpc_limit *l, struct rpc_limit_call *call,
     call->inbound_bytes = bytes;
     call->large = bytes > 0;
     if (!has_before(l, call) && peer_may(l, call) && all_may(l, call)) {
-        go(l, call);
+        rpc_limit_charge(l, call);
         return true;
     }
     if (list_empty(&p->waiting))
@@ -344,7 +344,7 @@ static struct rpc_limit_call *next_of(struct rpc_limit *l,
 {
     list_for(n, &p->waiting)
     {
-        struct rpc_limit_call *c = call_of(n);
+        struct rpc_limit_call *c = rpc_limit_call_of(n);
 
         if (!peer_may(l, c) || (c->large && *full) ||
             (!c->large && p->resumed > 0))
@@ -370,7 +370,7 @@ struct rpc_limit_call *rpc_limit_next(struct rpc_limit *l)
         no_more(c);
         c->resumed = !c->large;
         p->resumed += c->resumed;
-        go(l, c);
+        rpc_limit_charge(l, c);
         if (list_on(&p->node)) { // behind the others
             list_remove(&p->node);
             list_push_back(&l->turns, &p->node);
@@ -387,7 +387,7 @@ struct rpc_limit_call *rpc_limit_give_up(struct rpc_limit *l)
 
     if (n == NULL)
         return NULL;
-    c = call_of(
+    c = rpc_limit_call_of(
         list_first(&list_entry(n, struct rpc_limit_peer, node)->waiting));
     (void)rpc_limit_drop(l, c);
     return c;

@@ -162,7 +162,7 @@ void rpc_msg_await_releases(void)
     pthread_mutex_unlock(&lent.lock);
 }
 
-static void nothing(void *arg)
+static void rpc_msg_release_nothing(void *arg)
 {
     (void)arg;
 }
@@ -191,7 +191,7 @@ static struct loan *loan_of(const struct rpc_msg *msg, size_t parts)
 
 static size_t part_slices(grpc_slice *out, const struct rpc_msg *msg)
 {
-    void (*gone)(void *) = nothing;
+    void (*gone)(void *) = rpc_msg_release_nothing;
     struct loan *loan = NULL;
     size_t count = 0, used = 0;
 

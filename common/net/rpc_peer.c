@@ -15,7 +15,7 @@
 
 #define KEPT_MAX 4096 // then all are forgotten
 
-struct kept {
+struct rpc_peer_cert {
     size_t bytes;
     struct tls_peer peer;
     unsigned serial; // of the files by which `revoked` was decided
@@ -25,7 +25,7 @@ struct kept {
 
 struct rpc_peers {
     pthread_mutex_t lock;
-    struct map kept; // hash of the PEM -> struct kept
+    struct map kept; // hash of the PEM -> struct rpc_peer_cert
     const struct rpc_source *sources;
 };
 
@@ -68,9 +68,9 @@ static bool revoked(const struct rpc_peers *p, const char *pem, size_t n)
     return false;
 }
 
-static struct kept *read_new(const char *pem, size_t n)
+static struct rpc_peer_cert *read_new(const char *pem, size_t n)
 {
-    struct kept *k = sl_calloc(1, sizeof(*k) + n);
+    struct rpc_peer_cert *k = sl_calloc(1, sizeof(*k) + n);
 
     if (k == NULL)
         return NULL;
@@ -82,10 +82,11 @@ static struct kept *read_new(const char *pem, size_t n)
 
 // Reads a certificate and keeps it under `hash`, instead of another certificate
 // of the same hash. NULL when memory is out.
-static struct kept *keep_locked(struct rpc_peers *p, uint64_t hash,
-                                const char *pem, size_t n)
+static struct rpc_peer_cert *rpc_peers_keep_locked(struct rpc_peers *p,
+                                                   uint64_t hash,
+                                                   const char *pem, size_t n)
 {
-    struct kept *k = read_new(pem, n);
+    struct rpc_peer_cert *k = read_new(pem, n);
 
     if (k == NULL)
         return NULL;
@@ -100,15 +101,15 @@ static struct kept *keep_locked(struct rpc_peers *p, uint64_t hash,
     return NULL;
 }
 
-static void find_locked(struct rpc_peers *p, struct rpc_peer *out,
-                        const char *pem, size_t n)
+static void rpc_peers_find_locked(struct rpc_peers *p, struct rpc_peer *out,
+                                  const char *pem, size_t n)
 {
     unsigned serial = rpc_peers_serial(p);
     uint64_t hash = sl_hash64(pem, n);
-    struct kept *k = map_get(&p->kept, hash);
+    struct rpc_peer_cert *k = map_get(&p->kept, hash);
 
     if (k == NULL || k->bytes != n || memcmp(k->pem, pem, n) != 0)
-        k = keep_locked(p, hash, pem, n);
+        k = rpc_peers_keep_locked(p, hash, pem, n);
     if (k == NULL)
         return; // no memory: a peer without a name, which is refused
     if (k->serial != serial) {
@@ -131,7 +132,7 @@ static const grpc_auth_property *property(const grpc_auth_context *context,
     return grpc_auth_property_iterator_next(&it);
 }
 
-static enum rpc_way way_of(const grpc_auth_context *context)
+static enum rpc_way rpc_peer_read_way(const grpc_auth_context *context)
 {
     const grpc_auth_property *type =
         property(context, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
@@ -153,11 +154,11 @@ void rpc_peers_find(struct rpc_peers *p, grpc_call *call, struct rpc_peer *out)
         (struct rpc_peer){.way = RPC_WAY_PLAIN, .guarded = p->sources != NULL};
     if (context == NULL)
         return;
-    out->way = way_of(context);
+    out->way = rpc_peer_read_way(context);
     pem = property(context, GRPC_X509_PEM_CERT_PROPERTY_NAME);
     if (out->way == RPC_WAY_TLS && pem != NULL) {
         pthread_mutex_lock(&p->lock);
-        find_locked(p, out, pem->value, pem->value_length);
+        rpc_peers_find_locked(p, out, pem->value, pem->value_length);
         pthread_mutex_unlock(&p->lock);
     }
     grpc_auth_context_release(context);

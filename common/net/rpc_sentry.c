@@ -16,7 +16,7 @@ struct rpc_sentry {
     bool stopping;
 };
 
-static bool rest(struct rpc_sentry *s)
+static bool rpc_sentry_wait(struct rpc_sentry *s)
 {
     struct deadline until = deadline_in_ms(LOOK_MS);
     bool goes_on;
@@ -29,11 +29,11 @@ static bool rest(struct rpc_sentry *s)
     return goes_on;
 }
 
-static void *run(void *arg)
+static void *rpc_sentry_run(void *arg)
 {
     struct rpc_sentry *s = arg;
 
-    while (rest(s))
+    while (rpc_sentry_wait(s))
         s->look(s->arg);
     return NULL;
 }
@@ -46,7 +46,7 @@ struct rpc_sentry *rpc_sentry_start(void (*look)(void *arg), void *arg)
     s->arg = arg;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->stops, NULL);
-    if (pthread_create(&s->id, NULL, run, s) == 0) {
+    if (pthread_create(&s->id, NULL, rpc_sentry_run, s) == 0) {
         pthread_setname_np(s->id, "sentry");
         return s;
     }

@@ -34,9 +34,9 @@
 
 static void arrived(struct rpc_tag *tag, bool ok);
 static void dispatch(struct rpc_call *c);
-static void serve(struct rpc_call *c);
+static void serve_run_handler(struct rpc_call *c);
 
-static uint64_t now_ms(void)
+static uint64_t serve_now_ms(void)
 {
     return sl_now_ms(sl_clock_real());
 }
@@ -61,7 +61,7 @@ void serve_live_down(struct rpc_server *s)
 
 // ---- call objects
 
-struct rpc_call *serve_call_new(struct lane *lane)
+struct rpc_call *serve_call_new(struct serve_lane *lane)
 {
     struct rpc_call *c = gpr_zalloc(sizeof(*c));
 
@@ -70,7 +70,7 @@ struct rpc_call *serve_call_new(struct lane *lane)
 }
 
 // On the lane's own I/O thread, as everything that touches the pool.
-static struct rpc_call *call_from_pool(struct lane *lane)
+static struct rpc_call *call_from_pool(struct serve_lane *lane)
 {
     struct rpc_call *c = lane->pool;
 
@@ -192,19 +192,19 @@ void serve_post(struct rpc_call *c, struct served *served)
 
 // ---- what a peer may cost
 
-static void ask(struct rpc_call *c);
+static void serve_ask_request(struct rpc_call *c);
 
 // Its turn has come. Not from within a handler of another call.
 static void on_turn(struct rpc_tag *tag, bool ok)
 {
     (void)ok;
-    serve(sl_container_of(tag, struct rpc_call, tag));
+    serve_run_handler(sl_container_of(tag, struct rpc_call, tag));
 }
 
-static void go_on(struct rpc_call *c)
+static void serve_resume_call(struct rpc_call *c)
 {
     if (c->body.buffer == NULL) {
-        ask(c);
+        serve_ask_request(c);
         return;
     }
     c->tag.event = on_turn;
@@ -216,7 +216,7 @@ static struct rpc_call *call_of_limit(struct rpc_limit_call *limit)
     return sl_container_of(limit, struct rpc_call, limit);
 }
 
-static void let_go(struct rpc_server *s)
+static void serve_resume_waiting(struct rpc_server *s)
 {
     struct rpc_limit_call *next;
 
@@ -227,7 +227,7 @@ static void let_go(struct rpc_server *s)
             list_remove(&call_of_limit(next)->timed);
         pthread_mutex_unlock(&s->limit_lock);
         if (next != NULL)
-            go_on(call_of_limit(next));
+            serve_resume_call(call_of_limit(next));
     } while (next != NULL);
 }
 
@@ -239,7 +239,7 @@ static void time_locked(struct rpc_server *s, struct rpc_call *c)
 
     if (p == NULL || p->trusted)
         return;
-    c->due_ms = now_ms() + s->limit.most.patience_ms +
+    c->due_ms = serve_now_ms() + s->limit.most.patience_ms +
                 RATE_MS(p->inbound_bytes + p->unread_bytes);
     list_push_back(&s->timed, &c->timed);
 }
@@ -252,7 +252,7 @@ static void count_answer(struct rpc_call *c, size_t bytes)
     rpc_limit_answer(&s->limit, &c->limit, bytes);
     time_locked(s, c);
     pthread_mutex_unlock(&s->limit_lock);
-    let_go(s);
+    serve_resume_waiting(s);
 }
 
 static void count_end(struct rpc_server *s, struct rpc_limit_call *limit,
@@ -262,7 +262,7 @@ static void count_end(struct rpc_server *s, struct rpc_limit_call *limit,
     list_remove(listed);
     rpc_limit_leave(&s->limit, limit);
     pthread_mutex_unlock(&s->limit_lock);
-    let_go(s);
+    serve_resume_waiting(s);
 }
 
 // "127.0.0.1" of "ipv4:127.0.0.1:4000". False: a socket file.
@@ -280,8 +280,9 @@ static bool host_of(const struct rpc_call *c, char out[64])
 }
 
 // Under what name its costs are counted. True: it is of our own user.
-static bool name_of(const struct rpc_call *c, const struct rpc_peer *peer,
-                    char out[RPC_LIMIT_WHO])
+static bool serve_limit_name(const struct rpc_call *c,
+                             const struct rpc_peer *peer,
+                             char out[RPC_LIMIT_WHO])
 {
     struct rpc_server *s = c->lane->server;
     bool named = peer->way == RPC_WAY_TLS && peer->id[0] != '\0';
@@ -301,7 +302,7 @@ static bool name_of(const struct rpc_call *c, const struct rpc_peer *peer,
 }
 
 // False: it was refused.
-static bool enter(struct rpc_call *c, const struct rpc_peer *peer)
+static bool serve_enter_limit(struct rpc_call *c, const struct rpc_peer *peer)
 {
     struct rpc_server *s = c->lane->server;
     struct sl_error err = SL_ERROR_INIT;
@@ -312,11 +313,11 @@ static bool enter(struct rpc_call *c, const struct rpc_peer *peer)
 
     if (c->host != NULL)
         return true; // a socket that only a member of this host has
-    trusted = name_of(c, peer, who);
+    trusted = serve_limit_name(c, peer, who);
     pthread_mutex_lock(&s->limit_lock);
     rc = rpc_limit_enter(&s->limit, &c->limit, who, trusted, &err);
     if (rc != SL_OK)
-        refused = rpc_limit_refused(&s->limit, who, now_ms());
+        refused = rpc_limit_refused(&s->limit, who, serve_now_ms());
     pthread_mutex_unlock(&s->limit_lock);
     if (rc == SL_OK)
         return true;
@@ -356,7 +357,7 @@ static void call_over(struct rpc_call *c)
     serve_live_down(s);
 }
 
-static void answered(struct rpc_tag *tag, bool ok)
+static void serve_on_answered(struct rpc_tag *tag, bool ok)
 {
     struct rpc_call *c = sl_container_of(tag, struct rpc_call, tag);
 
@@ -415,12 +416,12 @@ void rpc_answer(struct rpc_call *c, enum sl_err code,
     rpc_status_op(&ops[n++], &space, code, err);
     ops[n].op = GRPC_OP_RECV_CLOSE_ON_SERVER;
     ops[n++].data.recv_close_on_server.cancelled = &c->cancelled;
-    c->tag.event = answered;
+    c->tag.event = serve_on_answered;
     rpc_start_batch(c->call, ops, n, &c->tag);
     rpc_status_space_release(&space);
 }
 
-static void refuse(struct rpc_call *c, enum sl_err code, const char *text)
+static void serve_refuse(struct rpc_call *c, enum sl_err code, const char *text)
 {
     struct sl_error err;
 
@@ -435,7 +436,7 @@ static void refuse_named(struct rpc_call *c, const char *method, size_t bytes)
     snprintf(text, sizeof(text), "this server has no method %.*s", (int)bytes,
              method);
     rpc_refused(RPC_REFUSED_MALFORMED);
-    refuse(c, SL_ENOTSUP, text);
+    serve_refuse(c, SL_ENOTSUP, text);
 }
 
 static void refuse_unknown(struct rpc_call *c)
@@ -459,11 +460,11 @@ static void refuse_large(struct rpc_call *c, size_t bytes)
              "%s: a request of %zu bytes is over the limit of %zu",
              c->served->method.path, bytes, serve_request_limit(c->served));
     rpc_refused(RPC_REFUSED_SIZE);
-    refuse(c, SL_ERANGE, text);
+    serve_refuse(c, SL_ERANGE, text);
 }
 
 // The stream has had its on_end.
-static void stream_gone(struct rpc_stream *stream, void *owner)
+static void serve_stream_gone(struct rpc_stream *stream, void *owner)
 {
     struct serve_stream *o = owner;
     struct rpc_server *s = o->server;
@@ -494,7 +495,7 @@ static struct rpc_stream *stream_of(struct rpc_call *c,
 }
 
 // The call becomes a stream; the call object is free again.
-static void open_stream(struct rpc_call *c)
+static void serve_open_stream(struct rpc_call *c)
 {
     struct rpc_server *s = c->lane->server;
     struct served *served = c->served;
@@ -503,7 +504,7 @@ static void open_stream(struct rpc_call *c)
         .thread = c->lane->thread,
         .max_message_bytes = serve_request_limit(served),
         .queue_cap_bytes = s->queue_cap_bytes,
-        .gone = stream_gone,
+        .gone = serve_stream_gone,
         .peers = s->peers,
     };
     struct rpc_stream *stream = stream_of(c, &seed);
@@ -527,9 +528,9 @@ static void note_denied(struct rpc_call *c, const struct rpc_peer *peer,
     unsigned left_out;
     bool says;
 
-    (void)name_of(c, peer, who);
+    (void)serve_limit_name(c, peer, who);
     pthread_mutex_lock(&s->limit_lock);
-    says = rpc_limit_denied(&s->limit, who, now_ms(), &left_out);
+    says = rpc_limit_denied(&s->limit, who, serve_now_ms(), &left_out);
     pthread_mutex_unlock(&s->limit_lock);
     if (says)
         LOG(WARN, "call refused", "method=%s who=%s why=%s left_out=%u",
@@ -555,7 +556,7 @@ static bool may_call(struct rpc_call *c, const struct rpc_peer *peer)
     return false;
 }
 
-static bool admit(struct rpc_call *c, size_t bytes)
+static bool serve_admit_call(struct rpc_call *c, size_t bytes)
 {
     struct rpc_server *s = c->lane->server;
     struct rpc_peer peer = {.way = RPC_WAY_PLAIN};
@@ -565,17 +566,17 @@ static bool admit(struct rpc_call *c, size_t bytes)
     if (!may_call(c, &peer))
         return false;
     if (atomic_load(&s->draining)) {
-        refuse(c, SL_EUNAVAIL, "this server is draining; ask again soon");
+        serve_refuse(c, SL_EUNAVAIL, "this server is draining; ask again soon");
         return false;
     }
     if (bytes > serve_request_limit(c->served)) {
         refuse_large(c, bytes);
         return false;
     }
-    return enter(c, &peer);
+    return serve_enter_limit(c, &peer);
 }
 
-static void serve(struct rpc_call *c)
+static void serve_run_handler(struct rpc_call *c)
 {
     atomic_fetch_add_explicit(&c->lane->server->traffic.received_bytes,
                               c->body.slices.bytes, memory_order_relaxed);
@@ -587,7 +588,7 @@ static void serve(struct rpc_call *c)
 static void no_request(struct rpc_call *c)
 {
     rpc_refused(RPC_REFUSED_MALFORMED);
-    refuse(c, SL_EINVAL, "the call ended before its request");
+    serve_refuse(c, SL_EINVAL, "the call ended before its request");
 }
 
 // ---- requests that are read in turn
@@ -603,7 +604,7 @@ static void received(struct rpc_tag *tag, bool ok)
     list_remove(&c->timed);
     rpc_limit_has(&s->limit, &c->limit, bytes);
     pthread_mutex_unlock(&s->limit_lock);
-    let_go(s);
+    serve_resume_waiting(s);
     if (c->payload == NULL) {
         no_request(c);
     } else if (bytes > serve_request_limit(c->served)) {
@@ -611,12 +612,12 @@ static void received(struct rpc_tag *tag, bool ok)
     } else {
         rpc_body_set(&c->body, c->payload);
         c->payload = NULL;
-        serve(c);
+        serve_run_handler(c);
     }
 }
 
 // Asks core for the call's request, now that there is room for it.
-static void ask(struct rpc_call *c)
+static void serve_ask_request(struct rpc_call *c)
 {
     struct rpc_server *s = c->lane->server;
     grpc_op op;
@@ -653,7 +654,7 @@ static size_t expected(const struct rpc_call *c)
 }
 
 // Serves it, or has it wait.
-static void start(struct rpc_call *c, size_t bytes)
+static void serve_start_call(struct rpc_call *c, size_t bytes)
 {
     struct rpc_server *s = c->lane->server;
     bool closed, go = false;
@@ -666,11 +667,11 @@ static void start(struct rpc_call *c, size_t bytes)
         time_locked(s, c);
     pthread_mutex_unlock(&s->limit_lock);
     if (closed)
-        refuse(c, SL_EUNAVAIL, "this server is ending");
+        serve_refuse(c, SL_EUNAVAIL, "this server is ending");
     else if (go && bytes > 0)
-        ask(c);
+        serve_ask_request(c);
     else if (go)
-        serve(c);
+        serve_run_handler(c);
 }
 
 static void dispatch(struct rpc_call *c)
@@ -686,16 +687,16 @@ static void dispatch(struct rpc_call *c)
         no_request(c);
         return;
     }
-    if (!admit(c, bytes))
+    if (!serve_admit_call(c, bytes))
         return;
     if (served->method.kind != RPC_UNARY) {
-        open_stream(c);
+        serve_open_stream(c);
     } else if (served->method.in_turn) {
-        start(c, expected(c));
+        serve_start_call(c, expected(c));
     } else {
         rpc_body_set(&c->body, c->payload);
         c->payload = NULL;
-        start(c, 0);
+        serve_start_call(c, 0);
     }
 }
 
@@ -755,8 +756,8 @@ static bool keep_request(struct rpc_call *c, const struct rpc_sock_packet *p)
     return true;
 }
 
-static void on_received(struct rpc_server *s, struct rpc_host *host,
-                        const struct rpc_sock_packet *p)
+static void serve_on_host_request(struct rpc_server *s, struct rpc_host *host,
+                                  const struct rpc_sock_packet *p)
 {
     struct rpc_call *c = call_of_host(s, host, p);
 
@@ -764,16 +765,16 @@ static void on_received(struct rpc_server *s, struct rpc_host *host,
         refuse_named(c, p->path, p->head.said);
         return;
     }
-    if (!admit(c, p->bytes))
+    if (!serve_admit_call(c, p->bytes))
         return;
     if (!keep_request(c, p)) {
-        refuse(c, SL_ENOMEM, "no memory for a request");
+        serve_refuse(c, SL_ENOMEM, "no memory for a request");
         return;
     }
-    serve(c);
+    serve_run_handler(c);
 }
 
-static void on_gone(struct rpc_server *s, struct rpc_host *host)
+static void serve_on_host_gone(struct rpc_server *s, struct rpc_host *host)
 {
     pthread_mutex_lock(&s->lock);
     list_remove(rpc_host_node(host));
@@ -782,8 +783,8 @@ static void on_gone(struct rpc_server *s, struct rpc_host *host)
 }
 
 const struct rpc_host_events serve_host_events = {
-    .received = on_received,
-    .gone = on_gone,
+    .received = serve_on_host_request,
+    .gone = serve_on_host_gone,
 };
 
 // A request that was posted came back: with a call, or because we stop.
@@ -817,7 +818,8 @@ void serve_close(struct rpc_server *s)
             list_remove(&call_of_limit(waits)->timed);
         pthread_mutex_unlock(&s->limit_lock);
         if (waits != NULL)
-            refuse(call_of_limit(waits), SL_EUNAVAIL, "this server is ending");
+            serve_refuse(call_of_limit(waits), SL_EUNAVAIL,
+                         "this server is ending");
     } while (waits != NULL);
 }
 
@@ -831,7 +833,7 @@ struct late {
 
 static void take_late(struct rpc_server *s, struct late *late)
 {
-    uint64_t now = now_ms();
+    uint64_t now = serve_now_ms();
 
     *late = (struct late){.calls = 0};
     pthread_mutex_lock(&s->limit_lock);
@@ -869,10 +871,11 @@ static void end_late(struct rpc_server *s)
             grpc_call_unref(late.call[i]);
         }
         for (unsigned i = 0; i < late.waiting; i++)
-            refuse(late.waits[i], SL_EBUSY,
-                   "it was not its turn for too long: this server has too much "
-                   "on its way in, or this peer leaves too many answers unread "
-                   "(--inbound-bytes, --unread-bytes); try again later");
+            serve_refuse(
+                late.waits[i], SL_EBUSY,
+                "it was not its turn for too long: this server has too much "
+                "on its way in, or this peer leaves too many answers unread "
+                "(--inbound-bytes, --unread-bytes); try again later");
     } while (late.calls + late.waiting == LOOK_AT_ONCE);
 }
 

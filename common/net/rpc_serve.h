@@ -28,7 +28,7 @@ struct served {
 };
 
 // State of one server on one I/O thread.
-struct lane {
+struct serve_lane {
     struct rpc_server *server;
     struct rpc_thread *thread;
     struct rpc_call *pool;
@@ -41,7 +41,7 @@ struct scratch {
 
 struct rpc_call {
     struct rpc_tag tag;
-    struct lane *lane;
+    struct serve_lane *lane;
     struct served *served;
     uint64_t begun_us;     // its handler; 0: it was not called
     struct rpc_call *next; // in the pool
@@ -83,7 +83,7 @@ struct rpc_server {
     struct served *served; // count + 1: the last is the unknown one
     size_t count;
     struct rpc_traffic traffic;
-    struct lane *lanes;
+    struct serve_lane *lanes;
     unsigned posted;
     size_t queue_cap_bytes;
     struct rpc_source *sources; // of the certificates of each address
@@ -112,7 +112,7 @@ struct rpc_server {
 };
 
 void serve_live_down(struct rpc_server *s);
-struct rpc_call *serve_call_new(struct lane *lane);
+struct rpc_call *serve_call_new(struct serve_lane *lane);
 void serve_pool_free(struct rpc_call **pool);
 
 // Returns the limit of a request of this method, in bytes.

@@ -186,7 +186,7 @@ static unsigned to_post(const struct rpc_server *s, const struct served *served)
     return served->method.kind == RPC_UNARY ? s->posted : POSTED_STREAM;
 }
 
-static void look(void *arg)
+static void rpc_server_look(void *arg)
 {
     struct rpc_server *s = arg;
 
@@ -198,7 +198,7 @@ void rpc_server_start(struct rpc_server *s)
 {
     grpc_server_start(s->server);
     s->serial = rpc_peers_serial(s->peers);
-    s->sentry = rpc_sentry_start(look, s);
+    s->sentry = rpc_sentry_start(rpc_server_look, s);
     // New objects, none of a pool: the pools belong to the I/O threads, which
     // may be at work as soon as the first request is posted.
     for (unsigned i = 0; i < s->io->threads; i++) {

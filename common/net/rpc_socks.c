@@ -74,7 +74,8 @@ void rpc_socks_port(struct rpc_socks *s, unsigned port)
 
 // ---- what is there
 
-static bool read_name(struct sock *out, const struct sockaddr_storage *from)
+static bool sock_read_address(struct sock *out,
+                              const struct sockaddr_storage *from)
 {
     const struct sockaddr_in6 *six = (const void *)from;
     const struct sockaddr_in *four = (const void *)from;
@@ -102,11 +103,11 @@ static bool read_sock(const struct rpc_socks *s, int fd, struct sock *out)
     struct sock mine;
 
     if (getsockname(fd, (struct sockaddr *)&name, &n) != 0 ||
-        !read_name(&mine, &name))
+        !sock_read_address(&mine, &name))
         return false;
     n = sizeof(name);
     if (getpeername(fd, (struct sockaddr *)&name, &n) != 0 ||
-        !read_name(out, &name))
+        !sock_read_address(out, &name))
         return false;
     out->fd = fd;
     out->before = false;
@@ -124,7 +125,7 @@ static int in_order(const void *a, const void *b)
     return d != 0 ? d : (x->port > y->port) - (x->port < y->port);
 }
 
-static void add(struct socks *to, const struct sock *one)
+static void socks_add(struct socks *to, const struct sock *one)
 {
     if (to->count == to->capacity) {
         to->capacity = to->capacity ? 2 * to->capacity : 64;
@@ -133,7 +134,7 @@ static void add(struct socks *to, const struct sock *one)
     to->at[to->count++] = *one;
 }
 
-static void read_all(struct rpc_socks *s)
+static void rpc_socks_read_all(struct rpc_socks *s)
 {
     struct dirent *entry;
     struct sock one;
@@ -145,14 +146,14 @@ static void read_all(struct rpc_socks *s)
         rewinddir(s->open);
     while (s->open != NULL && (entry = readdir(s->open)) != NULL) {
         if (entry->d_name[0] != '.' && read_sock(s, atoi(entry->d_name), &one))
-            add(&s->now, &one);
+            socks_add(&s->now, &one);
     }
 }
 
 // ---- what is too much
 
 // Looks at a duplicate: the number may be another file's by now.
-static void cut(const struct rpc_socks *s, const struct sock *one)
+static void rpc_socks_cut(const struct rpc_socks *s, const struct sock *one)
 {
     int mine = fcntl(one->fd, F_DUPFD_CLOEXEC, 0);
     struct sock now;
@@ -164,8 +165,8 @@ static void cut(const struct rpc_socks *s, const struct sock *one)
     close(mine);
 }
 
-static void say(struct rpc_socks *s, const struct sock *one, const char *flag,
-                unsigned most)
+static void rpc_socks_warn(struct rpc_socks *s, const struct sock *one,
+                           const char *flag, unsigned most)
 {
     uint64_t now = sl_now_ms(sl_clock_real());
     char host[INET6_ADDRSTRLEN] = "?";
@@ -180,15 +181,15 @@ static void say(struct rpc_socks *s, const struct sock *one, const char *flag,
         "host=%s most=%u flag=%s", host, most, flag);
 }
 
-static bool same_host(const struct sock *a, const struct sock *b)
+static bool sock_is_same_host(const struct sock *a, const struct sock *b)
 {
     return memcmp(&a->host, &b->host, sizeof(a->host)) == 0;
 }
 
 // [from, to) are of one host. How many of them stay; those that go are marked
 // by fd -1.
-static size_t trim(struct rpc_socks *s, struct sock *from, struct sock *to,
-                   size_t room)
+static size_t rpc_socks_trim_host(struct rpc_socks *s, struct sock *from,
+                                  struct sock *to, size_t room)
 {
     size_t most = s->most.peer_connections, here = 0;
     bool of_all = room < most;
@@ -202,15 +203,15 @@ static size_t trim(struct rpc_socks *s, struct sock *from, struct sock *to,
             here++;
             continue;
         }
-        say(s, one, of_all ? "--connections" : "--peer-connections",
-            of_all ? s->most.connections : s->most.peer_connections);
-        cut(s, one);
+        rpc_socks_warn(s, one, of_all ? "--connections" : "--peer-connections",
+                       of_all ? s->most.connections : s->most.peer_connections);
+        rpc_socks_cut(s, one);
         one->fd = -1;
     }
     return here;
 }
 
-static void compare(const struct socks *last, struct socks *now)
+static void socks_mark_before(const struct socks *last, struct socks *now)
 {
     for (size_t i = 0; i < now->count; i++)
         now->at[i].before =
@@ -229,11 +230,11 @@ static void trim_all(struct rpc_socks *s)
     for (from = s->now.at; from < end; from = to) {
         size_t mine = 0, others;
 
-        for (to = from; to < end && same_host(from, to); to++)
+        for (to = from; to < end && sock_is_same_host(from, to); to++)
             mine += to->before;
         others = old - mine; // and what this walk has let in
         others = others > s->most.connections ? s->most.connections : others;
-        mine = trim(s, from, to, s->most.connections - others);
+        mine = rpc_socks_trim_host(s, from, to, s->most.connections - others);
         old = others + mine;
     }
 }
@@ -245,10 +246,10 @@ void rpc_socks_look(struct rpc_socks *s)
 
     if (s->ports == 0)
         return;
-    read_all(s);
+    rpc_socks_read_all(s);
     if (s->now.count > 0)
         qsort(s->now.at, s->now.count, sizeof(*s->now.at), in_order);
-    compare(&s->last, &s->now);
+    socks_mark_before(&s->last, &s->now);
     trim_all(s);
     for (size_t i = 0; i < s->now.count; i++)
         if (s->now.at[i].fd >= 0)

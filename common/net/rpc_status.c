@@ -94,7 +94,7 @@ static bool is_size_limit(grpc_status_code status, const char *text)
 
 // Returns true if `text` has core's words for a peer that does not begin with a
 // frame of HTTP/2.
-static bool is_http1(const char *text)
+static bool rpc_status_is_http1(const char *text)
 {
     return strstr(text, "http1.x server") != NULL ||
            strstr(text, "Failed parsing HTTP/2") != NULL;
@@ -125,7 +125,7 @@ enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
     meaning = tls_explain(text);
     if (meaning != NULL) // in front: core's own words are long and get cut
         return sl_fail(err, code, "%s: %s (%s)", address, meaning, text);
-    if (is_http1(text))
+    if (rpc_status_is_http1(text))
         return sl_fail(err, code, "%s: " RPC_HTTP1, address);
     return sl_fail(err, code, "%s: %s", address,
                    text[0] ? text : sl_err_text(code));

@@ -113,8 +113,8 @@ static void drop_queue_locked(struct rpc_stream *s)
 
 // ---- batches
 
-static void start_locked(struct rpc_stream *s, const grpc_op *ops, size_t count,
-                         struct rpc_tag *tag)
+static void rpc_stream_batch_locked(struct rpc_stream *s, const grpc_op *ops,
+                                    size_t count, struct rpc_tag *tag)
 {
     s->in_flight++;
     rpc_start_batch(s->seed.call, ops, count, tag);
@@ -129,11 +129,11 @@ static void start_close_locked(struct rpc_stream *s)
     if (s->seed.address != NULL) {
         memset(&op, 0, sizeof(op));
         op.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
-        start_locked(s, &op, 1, &s->closed);
+        rpc_stream_batch_locked(s, &op, 1, &s->closed);
         return;
     }
     rpc_status_op(&op, &space, s->finish_code, &s->finish_err);
-    start_locked(s, &op, 1, &s->closed);
+    rpc_stream_batch_locked(s, &op, 1, &s->closed);
     rpc_status_space_release(&space);
 }
 
@@ -153,13 +153,13 @@ static void pump_locked(struct rpc_stream *s)
         op.flags = GRPC_WRITE_NO_COMPRESS |
                    (s->queue.count > 0 ? GRPC_WRITE_BUFFER_HINT : 0);
         op.data.send_message.send_message = s->sending;
-        start_locked(s, &op, 1, &s->sent);
+        rpc_stream_batch_locked(s, &op, 1, &s->sent);
     } else if (s->state == CLOSING) {
         start_close_locked(s);
     }
 }
 
-static void read_locked(struct rpc_stream *s)
+static void rpc_stream_read_locked(struct rpc_stream *s)
 {
     grpc_op op;
 
@@ -169,7 +169,7 @@ static void read_locked(struct rpc_stream *s)
     memset(&op, 0, sizeof(op));
     op.op = GRPC_OP_RECV_MESSAGE;
     op.data.recv_message.recv_message = &s->incoming;
-    start_locked(s, &op, 1, &s->received);
+    rpc_stream_batch_locked(s, &op, 1, &s->received);
 }
 
 // Cancels what is there; core then brings every batch back. Not under the
@@ -202,7 +202,8 @@ void rpc_stream_cancel(struct rpc_stream *s)
 
 // ---- the end
 
-static enum sl_err verdict(struct rpc_stream *s, struct sl_error *err)
+static enum sl_err rpc_stream_end_code(struct rpc_stream *s,
+                                       struct sl_error *err)
 {
     if (s->seed.address != NULL) {
         if (s->finish_code != SL_OK) {
@@ -235,7 +236,7 @@ static void batch_over(struct rpc_stream *s)
     pthread_mutex_unlock(&s->lock);
     if (call == NULL)
         return;
-    code = verdict(s, &err);
+    code = rpc_stream_end_code(s, &err);
     if (s->events.on_end != NULL)
         s->events.on_end(s, code, &err, s->user);
     grpc_call_unref(call);
@@ -243,7 +244,7 @@ static void batch_over(struct rpc_stream *s)
     rpc_stream_unref(s);
 }
 
-static void on_ended(struct rpc_tag *tag, bool ok)
+static void rpc_stream_on_ended(struct rpc_tag *tag, bool ok)
 {
     struct rpc_stream *s = sl_container_of(tag, struct rpc_stream, ended);
 
@@ -254,25 +255,25 @@ static void on_ended(struct rpc_tag *tag, bool ok)
     batch_over(s);
 }
 
-static void on_plain(struct rpc_stream *s, bool ok)
+static void rpc_stream_on_plain(struct rpc_stream *s, bool ok)
 {
     (void)ok; // a failure ends the stream, and the end tells
     batch_over(s);
 }
 
-static void on_opened(struct rpc_tag *tag, bool ok)
+static void rpc_stream_on_opened(struct rpc_tag *tag, bool ok)
 {
-    on_plain(sl_container_of(tag, struct rpc_stream, opened), ok);
+    rpc_stream_on_plain(sl_container_of(tag, struct rpc_stream, opened), ok);
 }
 
-static void on_closed(struct rpc_tag *tag, bool ok)
+static void rpc_stream_on_closed(struct rpc_tag *tag, bool ok)
 {
-    on_plain(sl_container_of(tag, struct rpc_stream, closed), ok);
+    rpc_stream_on_plain(sl_container_of(tag, struct rpc_stream, closed), ok);
 }
 
 // ---- sending
 
-static void on_sent(struct rpc_tag *tag, bool ok)
+static void rpc_stream_on_sent(struct rpc_tag *tag, bool ok)
 {
     struct rpc_stream *s = sl_container_of(tag, struct rpc_stream, sent);
     grpc_byte_buffer *gone;
@@ -326,8 +327,8 @@ enum sl_err rpc_stream_send(struct rpc_stream *s, struct rpc_msg *msg)
 }
 
 // Only the first verdict counts.
-static void settle_locked(struct rpc_stream *s, enum sl_err code,
-                          const struct sl_error *err)
+static void rpc_stream_set_code_locked(struct rpc_stream *s, enum sl_err code,
+                                       const struct sl_error *err)
 {
     if (s->finish_code != SL_OK)
         return;
@@ -358,7 +359,7 @@ void rpc_stream_finish(struct rpc_stream *s, enum sl_err code,
 
     pthread_mutex_lock(&s->lock);
     if (client || s->state == OPEN)
-        settle_locked(s, code, err);
+        rpc_stream_set_code_locked(s, code, err);
     if (!client)
         close_locked(s);
     pthread_mutex_unlock(&s->lock);
@@ -378,7 +379,7 @@ size_t rpc_stream_queued_bytes(struct rpc_stream *s)
 
 // ---- receiving
 
-static void too_large(struct rpc_stream *s, size_t bytes)
+static void rpc_stream_refuse_large(struct rpc_stream *s, size_t bytes)
 {
     struct sl_error err;
 
@@ -391,7 +392,7 @@ static void too_large(struct rpc_stream *s, size_t bytes)
 }
 
 // Gives one message, or the peer's half close, to the owner.
-static void deliver(struct rpc_stream *s, grpc_byte_buffer *buffer)
+static void rpc_stream_deliver(struct rpc_stream *s, grpc_byte_buffer *buffer)
 {
     if (buffer == NULL) {
         if (s->seed.address != NULL)
@@ -403,7 +404,7 @@ static void deliver(struct rpc_stream *s, grpc_byte_buffer *buffer)
         return;
     }
     if (grpc_byte_buffer_length(buffer) > s->seed.max_message_bytes) {
-        too_large(s, grpc_byte_buffer_length(buffer));
+        rpc_stream_refuse_large(s, grpc_byte_buffer_length(buffer));
         grpc_byte_buffer_destroy(buffer);
         return;
     }
@@ -413,7 +414,7 @@ static void deliver(struct rpc_stream *s, grpc_byte_buffer *buffer)
     rpc_body_clear(&s->body);
 }
 
-static void on_received(struct rpc_tag *tag, bool ok)
+static void rpc_stream_on_received(struct rpc_tag *tag, bool ok)
 {
     struct rpc_stream *s = sl_container_of(tag, struct rpc_stream, received);
     grpc_byte_buffer *buffer = s->incoming;
@@ -428,12 +429,12 @@ static void on_received(struct rpc_tag *tag, bool ok)
                    grpc_call_failed_before_recv_message(s->seed.call));
     pthread_mutex_unlock(&s->lock);
     if (!dead)
-        deliver(s, buffer);
+        rpc_stream_deliver(s, buffer);
     else if (buffer != NULL)
         grpc_byte_buffer_destroy(buffer);
     pthread_mutex_lock(&s->lock);
     s->reading = false;
-    read_locked(s);
+    rpc_stream_read_locked(s);
     pthread_mutex_unlock(&s->lock);
     batch_over(s);
 }
@@ -457,7 +458,7 @@ void rpc_stream_resume(struct rpc_stream *s)
     pthread_mutex_lock(&s->lock);
     s->paused = false;
     if (s->seed.call != NULL)
-        read_locked(s);
+        rpc_stream_read_locked(s);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -470,11 +471,11 @@ struct rpc_stream *rpc_stream_new(const struct rpc_stream_seed *seed)
     atomic_init(&s->refs, 1); // the transport's, until on_end has returned
     pthread_mutex_init(&s->lock, NULL);
     s->seed = *seed;
-    s->opened.event = on_opened;
-    s->sent.event = on_sent;
-    s->closed.event = on_closed;
-    s->received.event = on_received;
-    s->ended.event = on_ended;
+    s->opened.event = rpc_stream_on_opened;
+    s->sent.event = rpc_stream_on_sent;
+    s->closed.event = rpc_stream_on_closed;
+    s->received.event = rpc_stream_on_received;
+    s->ended.event = rpc_stream_on_ended;
     grpc_metadata_array_init(&s->initial);
     rpc_outcome_init(&s->outcome);
     return s;
@@ -492,10 +493,10 @@ void rpc_stream_serve(struct rpc_stream *s, enum rpc_kind kind,
     memset(&op, 0, sizeof(op));
     op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
     op.data.recv_close_on_server.cancelled = &s->cancelled;
-    start_locked(s, &op, 1, &s->ended);
+    rpc_stream_batch_locked(s, &op, 1, &s->ended);
     memset(&op, 0, sizeof(op));
     op.op = GRPC_OP_SEND_INITIAL_METADATA;
-    start_locked(s, &op, 1, &s->opened);
+    rpc_stream_batch_locked(s, &op, 1, &s->opened);
     pthread_mutex_unlock(&s->lock);
 
     // Their events come on this thread, so none runs before we return.
@@ -504,7 +505,7 @@ void rpc_stream_serve(struct rpc_stream *s, enum rpc_kind kind,
     open(s, arg);
     rpc_body_clear(&s->body);
     pthread_mutex_lock(&s->lock);
-    read_locked(s);
+    rpc_stream_read_locked(s);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -517,7 +518,7 @@ static void ask_outcome_locked(struct rpc_stream *s)
     ops[0].op = GRPC_OP_RECV_INITIAL_METADATA;
     ops[0].data.recv_initial_metadata.recv_initial_metadata = &s->initial;
     rpc_outcome_op(&ops[1], &s->outcome);
-    start_locked(s, ops, 2, &s->ended);
+    rpc_stream_batch_locked(s, ops, 2, &s->ended);
 }
 
 void rpc_stream_dial(struct rpc_stream *s, struct rpc_msg *request,
@@ -532,14 +533,14 @@ void rpc_stream_dial(struct rpc_stream *s, struct rpc_msg *request,
     if (wait_for_ready)
         op.flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY |
                    GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
-    start_locked(s, &op, 1, &s->opened);
+    rpc_stream_batch_locked(s, &op, 1, &s->opened);
     if (request != NULL) {
         s->queued_bytes += rpc_msg_bytes(request);
         waiting_push(&s->queue, rpc_msg_seal(request));
         s->state = CLOSING;
         pump_locked(s);
     }
-    read_locked(s);
+    rpc_stream_read_locked(s);
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -27,7 +27,8 @@ bool rpc_window_behind(const struct rpc_window *w, unsigned order)
     return false;
 }
 
-static bool fits(const struct rpc_window *w, enum rpc_lane_kind i, size_t bytes)
+static bool rpc_window_has_room(const struct rpc_window *w,
+                                enum rpc_lane_kind i, size_t bytes)
 {
     return w->lane[i].count < w->lane[i].least ||
            (w->lane[i].bytes < w->lane[i].most_bytes &&
@@ -39,9 +40,9 @@ static enum rpc_lane_kind lane_for(const struct rpc_window *w,
                                    const struct rpc_turn *t, bool express)
 {
     if (express && rpc_window_behind(w, t->order) &&
-        fits(w, RPC_EXPRESS, t->bytes))
+        rpc_window_has_room(w, RPC_EXPRESS, t->bytes))
         return RPC_EXPRESS;
-    return fits(w, RPC_USUAL, t->bytes) ? RPC_USUAL : RPC_LANES;
+    return rpc_window_has_room(w, RPC_USUAL, t->bytes) ? RPC_USUAL : RPC_LANES;
 }
 
 static void fly(struct rpc_window *w, struct rpc_turn *t,
@@ -55,7 +56,7 @@ static void fly(struct rpc_window *w, struct rpc_turn *t,
 }
 
 // Inserts `t` behind the waiting turns of the same or a lower order.
-static void wait(struct rpc_window *w, struct rpc_turn *t)
+static void rpc_window_queue_turn(struct rpc_window *w, struct rpc_turn *t)
 {
     struct list_node *at = w->waiting.head.prev;
 
@@ -74,7 +75,7 @@ bool rpc_window_enter(struct rpc_window *w, struct rpc_turn *t, bool express)
     if (first == NULL || first->order > t->order)
         lane = lane_for(w, t, express);
     if (lane == RPC_LANES)
-        wait(w, t);
+        rpc_window_queue_turn(w, t);
     else
         fly(w, t, lane);
     return t->flies;

@@ -56,8 +56,8 @@ static enum sl_err read_open_file(char **out, int fd, const char *path,
     return SL_OK;
 }
 
-static enum sl_err read_file(char **out, const char *path, bool secret,
-                             struct sl_error *err)
+static enum sl_err tls_read_file(char **out, const char *path, bool secret,
+                                 struct sl_error *err)
 {
     struct stat st;
     enum sl_err rc;
@@ -117,7 +117,7 @@ static bool is_future(const X509 *cert)
     return X509_cmp_current_time(X509_get0_notBefore(cert)) > 0;
 }
 
-static time_t seconds_of(const ASN1_TIME *t)
+static time_t tls_time_seconds(const ASN1_TIME *t)
 {
     struct tm tm;
 
@@ -142,16 +142,17 @@ static enum sl_err check_days(const X509 *cert, const char *file,
 
     day(today, time(NULL));
     if (is_past(cert))
-        return sl_fail(err, SL_EDENIED,
-                       "%s expired on %s, and this host's clock says %s: make "
-                       "a new one with `sluice cert`, or set the clock",
-                       file, day(then, seconds_of(X509_get0_notAfter(cert))),
-                       today);
+        return sl_fail(
+            err, SL_EDENIED,
+            "%s expired on %s, and this host's clock says %s: make "
+            "a new one with `sluice cert`, or set the clock",
+            file, day(then, tls_time_seconds(X509_get0_notAfter(cert))), today);
     if (is_future(cert))
         return sl_fail(err, SL_EDENIED,
                        "%s is not valid yet (from %s on), and this host's "
                        "clock says %s: is it right?",
-                       file, day(then, seconds_of(X509_get0_notBefore(cert))),
+                       file,
+                       day(then, tls_time_seconds(X509_get0_notBefore(cert))),
                        today);
     return SL_OK;
 }
@@ -194,8 +195,8 @@ static enum sl_err check_pair(const X509 *cert, EVP_PKEY *key,
     return check_days(cert, tls->cert_file, err);
 }
 
-static enum sl_err check(struct tls_pem *pem, const struct rpc_tls *tls,
-                         struct sl_error *err)
+static enum sl_err tls_pem_check(struct tls_pem *pem, const struct rpc_tls *tls,
+                                 struct sl_error *err)
 {
     X509 *cert = parse_cert(pem->cert);
     EVP_PKEY *key = parse_key(pem->key);
@@ -204,7 +205,7 @@ static enum sl_err check(struct tls_pem *pem, const struct rpc_tls *tls,
     if (rc == SL_OK)
         rc = check_authorities(pem->ca, tls->ca_file, err);
     if (rc == SL_OK)
-        pem->ends = seconds_of(X509_get0_notAfter(cert));
+        pem->ends = tls_time_seconds(X509_get0_notAfter(cert));
     X509_free(cert);
     EVP_PKEY_free(key);
     ERR_clear_error();
@@ -215,16 +216,16 @@ enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
                      struct sl_error *err)
 {
     struct tls_pem pem = {.ca = NULL};
-    enum sl_err rc = read_file(&pem.ca, tls->ca_file, false, err);
+    enum sl_err rc = tls_read_file(&pem.ca, tls->ca_file, false, err);
 
     if (rc == SL_OK)
-        rc = read_file(&pem.cert, tls->cert_file, false, err);
+        rc = tls_read_file(&pem.cert, tls->cert_file, false, err);
     if (rc == SL_OK)
-        rc = read_file(&pem.key, tls->key_file, true, err);
+        rc = tls_read_file(&pem.key, tls->key_file, true, err);
     if (rc == SL_OK)
-        rc = check(&pem, tls, err);
+        rc = tls_pem_check(&pem, tls, err);
     if (rc == SL_OK && tls->crl_file != NULL)
-        rc = read_file(&pem.crl, tls->crl_file, false, err);
+        rc = tls_read_file(&pem.crl, tls->crl_file, false, err);
     if (rc == SL_OK && pem.crl != NULL)
         rc = tls_check_crl(pem.crl, pem.ca, tls->crl_file, &pem.crl_ends, err);
     if (rc != SL_OK) {

@@ -31,8 +31,8 @@ static const EVP_MD *digest_of(EVP_PKEY *key)
     return id == EVP_PKEY_ED25519 || id == EVP_PKEY_ED448 ? NULL : EVP_sha256();
 }
 
-static enum sl_err sign(struct buf *out, EVP_PKEY *key, const char *text,
-                        size_t n)
+static enum sl_err tls_bearer_sign(struct buf *out, EVP_PKEY *key,
+                                   const char *text, size_t n)
 {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     unsigned char bytes[1024];
@@ -47,8 +47,8 @@ static enum sl_err sign(struct buf *out, EVP_PKEY *key, const char *text,
     return done ? base64_encode(out, bytes, size) : SL_ENOTSUP;
 }
 
-static bool verify(X509 *cert, const char *text, size_t n,
-                   const struct buf *signature)
+static bool tls_bearer_verify(X509 *cert, const char *text, size_t n,
+                              const struct buf *signature)
 {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     EVP_PKEY *key = X509_get0_pubkey(cert);
@@ -65,7 +65,7 @@ static bool verify(X509 *cert, const char *text, size_t n,
 // ---- making one
 
 // All certificates of a PEM text, one after the other.
-static enum sl_err chain_bytes(struct buf *out, const char *pem)
+static enum sl_err tls_bearer_chain_der(struct buf *out, const char *pem)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
     enum sl_err rc = bio != NULL ? SL_OK : SL_ENOMEM;
@@ -84,7 +84,7 @@ static enum sl_err chain_bytes(struct buf *out, const char *pem)
     return rc;
 }
 
-static EVP_PKEY *key_of(const char *pem)
+static EVP_PKEY *tls_bearer_read_key(const char *pem)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
     EVP_PKEY *key = // tls_load has refused those with a passphrase
@@ -99,9 +99,10 @@ static enum sl_err write_token(struct buf *out, const struct tls_pem *pem,
                                time_t now, long seconds)
 {
     struct buf chain = BUF_INIT;
-    EVP_PKEY *key = key_of(pem->key);
+    EVP_PKEY *key = tls_bearer_read_key(pem->key);
     size_t begin = out->len;
-    enum sl_err rc = key != NULL ? chain_bytes(&chain, pem->cert) : SL_ENOTSUP;
+    enum sl_err rc =
+        key != NULL ? tls_bearer_chain_der(&chain, pem->cert) : SL_ENOTSUP;
 
     if (rc == SL_OK)
         rc = buf_append(out, HEAD, strlen(HEAD));
@@ -111,7 +112,7 @@ static enum sl_err write_token(struct buf *out, const struct tls_pem *pem,
         rc = buf_appendf(out, ".%lld.%lld.", (long long)now,
                          (long long)now + seconds);
     if (rc == SL_OK)
-        rc = sign(out, key, buf_text(out) + begin, out->len - begin);
+        rc = tls_bearer_sign(out, key, buf_text(out) + begin, out->len - begin);
     EVP_PKEY_free(key);
     buf_release(&chain);
     return rc;
@@ -152,7 +153,7 @@ struct token {
     struct buf signature;
 };
 
-static bool take_number(time_t *out, const char **at)
+static bool tls_bearer_take_number(time_t *out, const char **at)
 {
     char *end;
 
@@ -187,19 +188,20 @@ static bool take_chain(struct token *t, const char **at)
     return fits;
 }
 
-static bool parse(struct token *t, const char *text)
+static bool tls_bearer_parse(struct token *t, const char *text)
 {
     const char *at = text + strlen(HEAD);
 
     if (strnlen(text, TLS_BEARER_MAX + 1) > TLS_BEARER_MAX ||
         strncmp(text, HEAD, strlen(HEAD)) != 0 || !take_chain(t, &at) ||
-        !take_number(&t->made, &at) || !take_number(&t->ends, &at))
+        !tls_bearer_take_number(&t->made, &at) ||
+        !tls_bearer_take_number(&t->ends, &at))
         return false;
     t->signed_bytes = (size_t)(at - text);
     return base64_decode(&t->signature, at, strlen(at)) == SL_OK;
 }
 
-static void release(struct token *t)
+static void tls_bearer_release(struct token *t)
 {
     sk_X509_pop_free(t->chain, X509_free);
     buf_release(&t->signature);
@@ -297,22 +299,22 @@ enum sl_err tls_bearer_read(struct rpc_peer *out, time_t *ends,
 
     if (rc != SL_OK)
         return rc;
-    if (!parse(&t, token))
+    if (!tls_bearer_parse(&t, token))
         rc = sl_fail(err, SL_EAUTH,
                      "this is no token: `sluice token` prints one");
     if (rc == SL_OK)
         rc = check_dates(&t, now, err);
     if (rc == SL_OK)
         rc = check_chain(&t, pem.ca, now, err);
-    if (rc == SL_OK &&
-        !verify(sk_X509_value(t.chain, 0), token, t.signed_bytes, &t.signature))
+    if (rc == SL_OK && !tls_bearer_verify(sk_X509_value(t.chain, 0), token,
+                                          t.signed_bytes, &t.signature))
         rc = sl_fail(err, SL_EAUTH,
                      "the token's signature is not of its certificate's key");
     if (rc == SL_OK)
         rc = name_peer(out, files, sk_X509_value(t.chain, 0), err);
     if (rc == SL_OK && ends != NULL)
         *ends = t.ends;
-    release(&t);
+    tls_bearer_release(&t);
     tls_pem_release(&pem);
     return rc;
 }

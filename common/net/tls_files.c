@@ -49,7 +49,7 @@ struct tls_files {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of all below
 static struct list all = {{&all.head, &all.head}};
 
-static struct rpc_tls names(const struct tls_files *f)
+static struct rpc_tls tls_files_paths(const struct tls_files *f)
 {
     return (struct rpc_tls){.ca_file = f->ca_file,
                             .cert_file = f->cert_file,
@@ -76,7 +76,7 @@ static struct stamps stamps_of(const struct tls_files *f)
     return out;
 }
 
-static bool same(const struct stamps *a, const struct stamps *b)
+static bool tls_stamps_are_same(const struct stamps *a, const struct stamps *b)
 {
     return memcmp(a, b, sizeof(*a)) == 0;
 }
@@ -85,10 +85,11 @@ static bool same(const struct stamps *a, const struct stamps *b)
 
 // Stamps from before the reading: what is replaced meanwhile is seen at the
 // next look.
-static enum sl_err read_locked(struct tls_files *f, const struct stamps *now,
-                               struct sl_error *err)
+static enum sl_err tls_files_read_locked(struct tls_files *f,
+                                         const struct stamps *now,
+                                         struct sl_error *err)
 {
-    struct rpc_tls tls = names(f);
+    struct rpc_tls tls = tls_files_paths(f);
     struct tls_pem pem;
     enum sl_err rc = tls_load(&pem, &tls, err);
 
@@ -108,14 +109,14 @@ static void read_again_locked(struct tls_files *f, const struct stamps *now,
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    if (read_locked(f, now, &err) == SL_OK) {
+    if (tls_files_read_locked(f, now, &err) == SL_OK) {
         LOG(INFO, "certificates replaced",
             "cert=%s ends_in_days=%lld serial=%u", f->cert_file,
             (long long)((f->pem.ends - time(NULL)) / DAY_S),
             tls_files_serial(f));
         return;
     }
-    if (!same(now, &f->tried)) {
+    if (!tls_stamps_are_same(now, &f->tried)) {
         f->tried = *now;
         f->logged = false;
         if (!insist) // perhaps the other files are still to come
@@ -165,7 +166,7 @@ void tls_look(bool insist)
         struct tls_files *f = list_entry(n, struct tls_files, node);
         struct stamps now = stamps_of(f);
 
-        if (!same(&now, &f->used))
+        if (!tls_stamps_are_same(&now, &f->used))
             read_again_locked(f, &now, insist);
         warn_of_end_locked(f, insist);
     }
@@ -189,7 +190,7 @@ static bool same_crl(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-static struct tls_files *find_locked(const struct rpc_tls *tls)
+static struct tls_files *tls_files_find_locked(const struct rpc_tls *tls)
 {
     list_for(n, &all)
     {
@@ -204,8 +205,9 @@ static struct tls_files *find_locked(const struct rpc_tls *tls)
     return NULL;
 }
 
-static enum sl_err add_locked(struct tls_files **out, const struct rpc_tls *tls,
-                              struct sl_error *err)
+static enum sl_err tls_files_add_locked(struct tls_files **out,
+                                        const struct rpc_tls *tls,
+                                        struct sl_error *err)
 {
     struct tls_files *f = sl_calloc(1, sizeof(*f));
     struct stamps now;
@@ -223,7 +225,7 @@ static enum sl_err add_locked(struct tls_files **out, const struct rpc_tls *tls,
         rc = sl_fail(err, SL_ENOMEM, "no memory");
     } else {
         now = stamps_of(f);
-        rc = read_locked(f, &now, err);
+        rc = tls_files_read_locked(f, &now, err);
     }
     if (rc != SL_OK) {
         free_files(f);
@@ -248,12 +250,12 @@ enum sl_err tls_files_open(struct tls_files **out, const struct rpc_tls *tls,
         return tls_load(&none, tls, err); // says which is missing
     }
     pthread_mutex_lock(&lock);
-    f = find_locked(tls);
+    f = tls_files_find_locked(tls);
     if (f == NULL) {
-        rc = add_locked(&f, tls, err);
+        rc = tls_files_add_locked(&f, tls, err);
     } else {
         now = stamps_of(f);
-        if (!same(&now, &f->used))
+        if (!tls_stamps_are_same(&now, &f->used))
             read_again_locked(f, &now, false);
     }
     if (rc == SL_OK) {

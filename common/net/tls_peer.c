@@ -11,7 +11,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
-static X509 *parse(const char *pem, size_t n)
+static X509 *tls_peer_parse_cert(const char *pem, size_t n)
 {
     BIO *bio = n < INT_MAX ? BIO_new_mem_buf(pem, (int)n) : NULL;
     X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
@@ -21,7 +21,7 @@ static X509 *parse(const char *pem, size_t n)
 }
 
 // A text with a NUL inside, or one that does not fit, is nobody's name.
-static void take(char out[TLS_PEER_ID], const ASN1_STRING *text)
+static void tls_peer_set_id(char out[TLS_PEER_ID], const ASN1_STRING *text)
 {
     int n = ASN1_STRING_length(text);
     const char *at = (const char *)ASN1_STRING_get0_data(text);
@@ -43,7 +43,7 @@ static void read_uris(struct tls_peer *out, const X509 *cert)
         if (name->type != GEN_URI)
             continue;
         if (out->uris++ == 0)
-            take(out->id, name->d.uniformResourceIdentifier);
+            tls_peer_set_id(out->id, name->d.uniformResourceIdentifier);
     }
     GENERAL_NAMES_free(names);
 }
@@ -54,11 +54,11 @@ static void read_common_name(struct tls_peer *out, const X509 *cert)
     int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
 
     if (at >= 0)
-        take(out->id,
-             X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+        tls_peer_set_id(out->id, X509_NAME_ENTRY_get_data(
+                                     X509_NAME_get_entry(subject, at)));
 }
 
-static time_t seconds_of(const ASN1_TIME *t)
+static time_t tls_peer_time_seconds(const ASN1_TIME *t)
 {
     struct tm tm;
 
@@ -67,11 +67,11 @@ static time_t seconds_of(const ASN1_TIME *t)
 
 void tls_peer_read(struct tls_peer *out, const char *pem, size_t n)
 {
-    X509 *cert = parse(pem, n);
+    X509 *cert = tls_peer_parse_cert(pem, n);
 
     *out = (struct tls_peer){.uris = 0};
     if (cert != NULL) {
-        out->ends = seconds_of(X509_get0_notAfter(cert));
+        out->ends = tls_peer_time_seconds(X509_get0_notAfter(cert));
         read_uris(out, cert);
         if (out->uris == 0)
             read_common_name(out, cert);
@@ -94,7 +94,7 @@ static bool names(X509_CRL *crl, X509 *cert)
 bool tls_peer_revoked(const char *text, const char *pem, size_t n)
 {
     BIO *bio = text != NULL ? BIO_new_mem_buf(text, -1) : NULL;
-    X509 *cert = bio != NULL ? parse(pem, n) : NULL;
+    X509 *cert = bio != NULL ? tls_peer_parse_cert(pem, n) : NULL;
     bool found = false;
     X509_CRL *crl;
 
@@ -135,7 +135,7 @@ static bool signed_by_one(X509_CRL *crl, const char *ca)
 
 static void earliest(time_t *ends, const X509_CRL *crl)
 {
-    time_t at = seconds_of(X509_CRL_get0_nextUpdate(crl));
+    time_t at = tls_peer_time_seconds(X509_CRL_get0_nextUpdate(crl));
 
     if (at != 0 && (*ends == 0 || at < *ends))
         *ends = at;

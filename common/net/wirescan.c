@@ -22,7 +22,7 @@ struct level {
     const uint8_t *end;
 };
 
-struct scan {
+struct wire_scanner {
     const uint8_t *at, *start;
     struct level level[WIRE_MAX_DEPTH + 1];
     unsigned depth;
@@ -33,7 +33,7 @@ struct scan {
     struct sl_error *err;
 };
 
-static enum sl_err refuse_as(struct scan *s, enum rpc_refusal why,
+static enum sl_err refuse_as(struct wire_scanner *s, enum rpc_refusal why,
                              enum sl_err code, const char *what)
 {
     const char *message = s->level[s->depth].message->name;
@@ -44,41 +44,44 @@ static enum sl_err refuse_as(struct scan *s, enum rpc_refusal why,
                    (size_t)(s->at - s->start), what);
 }
 
-static enum sl_err refuse(struct scan *s, enum sl_err code, const char *what)
+static enum sl_err wire_scan_refuse(struct wire_scanner *s, enum sl_err code,
+                                    const char *what)
 {
     return refuse_as(
         s, code == SL_ERANGE ? RPC_REFUSED_SIZE : RPC_REFUSED_MALFORMED, code,
         what);
 }
 
-static enum sl_err count(struct scan *s, size_t n)
+static enum sl_err wire_scan_count(struct wire_scanner *s, size_t n)
 {
     if (n > s->fields_left)
-        return refuse(s, SL_ERANGE, "too many fields or elements");
+        return wire_scan_refuse(s, SL_ERANGE, "too many fields or elements");
     s->fields_left -= n;
     return SL_OK;
 }
 
-static enum sl_err varint(struct scan *s, const uint8_t *end, uint64_t *value)
+static enum sl_err varint(struct wire_scanner *s, const uint8_t *end,
+                          uint64_t *value)
 {
     uint64_t v = 0;
 
     for (unsigned n = 0; n < 10; n++) {
         if (s->at == end)
-            return refuse(s, SL_ECORRUPT, "a number is cut off");
+            return wire_scan_refuse(s, SL_ECORRUPT, "a number is cut off");
         v |= (uint64_t)(*s->at & 0x7f) << (7 * n);
         if (*s->at++ < 0x80) {
             *value = v;
             return SL_OK;
         }
     }
-    return refuse(s, SL_ECORRUPT, "a number has more than ten bytes");
+    return wire_scan_refuse(s, SL_ECORRUPT, "a number has more than ten bytes");
 }
 
-static enum sl_err skip(struct scan *s, const uint8_t *end, uint64_t n)
+static enum sl_err skip(struct wire_scanner *s, const uint8_t *end, uint64_t n)
 {
     if (n > (size_t)(end - s->at))
-        return refuse(s, SL_ECORRUPT, "a field reaches past its message");
+        return wire_scan_refuse(s, SL_ECORRUPT,
+                                "a field reaches past its message");
     s->at += n;
     return SL_OK;
 }
@@ -123,7 +126,7 @@ static unsigned wire_type_of(ProtobufCType type)
 }
 
 // A repeated number with all its elements in one run of bytes.
-static enum sl_err scan_packed(struct scan *s, const uint8_t *end)
+static enum sl_err scan_packed(struct wire_scanner *s, const uint8_t *end)
 {
     unsigned type = wire_type_of(s->field->type);
     size_t size = type == WIRE_64BIT ? 8 : 4;
@@ -133,21 +136,22 @@ static enum sl_err scan_packed(struct scan *s, const uint8_t *end)
 
     if (type != WIRE_VARINT) {
         if (bytes % size != 0)
-            return refuse(s, SL_ECORRUPT, "not a whole number of elements");
+            return wire_scan_refuse(s, SL_ECORRUPT,
+                                    "not a whole number of elements");
         s->at = end;
-        return count(s, bytes / size);
+        return wire_scan_count(s, bytes / size);
     }
     while (s->at < end) {
         rc = varint(s, end, &ignored);
         if (rc == SL_OK)
-            rc = count(s, 1);
+            rc = wire_scan_count(s, 1);
         if (rc != SL_OK)
             return rc;
     }
     return SL_OK;
 }
 
-static enum sl_err enter(struct scan *s, const uint8_t *end)
+static enum sl_err wire_scan_enter(struct wire_scanner *s, const uint8_t *end)
 {
     if (s->depth == s->max_depth)
         return refuse_as(s, RPC_REFUSED_DEPTH, SL_ERANGE,
@@ -160,7 +164,7 @@ static enum sl_err enter(struct scan *s, const uint8_t *end)
 }
 
 // A field with a length, which may be a message: then the walk goes on inside.
-static enum sl_err scan_bytes(struct scan *s, const uint8_t *end)
+static enum sl_err scan_bytes(struct wire_scanner *s, const uint8_t *end)
 {
     const uint8_t *field_end;
     uint64_t length;
@@ -169,11 +173,12 @@ static enum sl_err scan_bytes(struct scan *s, const uint8_t *end)
     if (rc != SL_OK)
         return rc;
     if (length > (size_t)(end - s->at))
-        return refuse(s, SL_ECORRUPT, "a field reaches past its message");
+        return wire_scan_refuse(s, SL_ECORRUPT,
+                                "a field reaches past its message");
     field_end = s->at + length;
     if (s->field != NULL) {
         if (s->field->type == PROTOBUF_C_TYPE_MESSAGE)
-            return enter(s, field_end);
+            return wire_scan_enter(s, field_end);
         if (wire_type_of(s->field->type) != WIRE_BYTES)
             return scan_packed(s, field_end);
     }
@@ -189,7 +194,7 @@ static bool type_fits(const ProtobufCFieldDescriptor *field, unsigned type)
            (type == WIRE_BYTES && field->label == PROTOBUF_C_LABEL_REPEATED);
 }
 
-static enum sl_err scan_field(struct scan *s)
+static enum sl_err scan_field(struct wire_scanner *s)
 {
     const struct level *level = &s->level[s->depth];
     const uint8_t *end = level->end;
@@ -197,16 +202,17 @@ static enum sl_err scan_field(struct scan *s)
     enum sl_err rc;
 
     s->field = NULL;
-    rc = count(s, 1);
+    rc = wire_scan_count(s, 1);
     if (rc == SL_OK)
         rc = varint(s, end, &tag);
     if (rc != SL_OK)
         return rc;
     if (tag > UINT32_MAX || tag >> 3 == 0)
-        return refuse(s, SL_ECORRUPT, "a field number that does not exist");
+        return wire_scan_refuse(s, SL_ECORRUPT,
+                                "a field number that does not exist");
     s->field = find_field(level->message, (uint32_t)(tag >> 3));
     if (!type_fits(s->field, tag & 7))
-        return refuse(s, SL_ECORRUPT, "not of the declared type");
+        return wire_scan_refuse(s, SL_ECORRUPT, "not of the declared type");
 
     switch (tag & 7) {
     case WIRE_VARINT:
@@ -218,12 +224,13 @@ static enum sl_err scan_field(struct scan *s)
     case WIRE_BYTES:
         return scan_bytes(s, end);
     default:
-        return refuse(s, SL_ECORRUPT, "a group, or a type that does not exist");
+        return wire_scan_refuse(s, SL_ECORRUPT,
+                                "a group, or a type that does not exist");
     }
 }
 
-static enum sl_err too_large(const ProtobufCMessageDescriptor *descriptor,
-                             size_t size, size_t max, struct sl_error *err)
+static enum sl_err wire_too_large(const ProtobufCMessageDescriptor *descriptor,
+                                  size_t size, size_t max, struct sl_error *err)
 {
     rpc_refused(RPC_REFUSED_SIZE);
     return sl_fail(err, SL_ERANGE, "%s: %zu bytes are over the limit of %zu",
@@ -238,11 +245,11 @@ enum sl_err wire_scan_structs(const ProtobufCMessageDescriptor *descriptor,
     static const struct wire_limits defaults;
     const struct wire_limits *l = limits ? limits : &defaults;
     size_t max_bytes = l->max_bytes ? l->max_bytes : DEFAULT_MAX_BYTES;
-    struct scan s = {.at = bytes, .start = bytes, .err = err};
+    struct wire_scanner s = {.at = bytes, .start = bytes, .err = err};
     enum sl_err rc;
 
     if (size > max_bytes)
-        return too_large(descriptor, size, max_bytes, err);
+        return wire_too_large(descriptor, size, max_bytes, err);
     *structs = 0;
     if (size == 0)
         return SL_OK;

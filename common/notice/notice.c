@@ -10,18 +10,19 @@
 
 // ---- which
 
-static const struct source *const by_name[] = {&source_aws, &source_azure,
-                                               &source_file, &source_exec};
+static const struct notice_source *const by_name[] = {
+    &source_aws, &source_azure, &source_file, &source_exec};
 
-static enum sl_err add(struct notice *n, const struct source *source,
-                       const char *what, struct sl_error *err)
+static enum sl_err notice_add_watch(struct notice *n,
+                                    const struct notice_source *source,
+                                    const char *what, struct sl_error *err)
 {
-    struct watch *w = &n->watch[n->count];
+    struct notice_watch *w = &n->watch[n->count];
 
     if (n->count == WATCHES)
         return sl_fail(err, SL_ERANGE, "more than %d sources of notices",
                        WATCHES);
-    *w = (struct watch){.notice = n, .source = source};
+    *w = (struct notice_watch){.notice = n, .source = source};
     if (what != NULL) {
         w->what = sl_strdup(what);
         if (w->what == NULL)
@@ -31,7 +32,7 @@ static enum sl_err add(struct notice *n, const struct source *source,
     return SL_OK;
 }
 
-static bool reads(const char *path, const char *word)
+static bool notice_file_contains(const char *path, const char *word)
 {
     char text[256];
     FILE *f = fopen(path, "re");
@@ -55,19 +56,20 @@ static const char *cloud(void)
     if (getenv("GCE_METADATA_HOST") != NULL ||
         getenv("GCE_METADATA_IP") != NULL)
         return "gcp";
-    if (reads(DMI "sys_vendor", "Amazon EC2") ||
-        reads(DMI "bios_vendor", "Amazon EC2"))
+    if (notice_file_contains(DMI "sys_vendor", "Amazon EC2") ||
+        notice_file_contains(DMI "bios_vendor", "Amazon EC2"))
         return "aws";
-    if (reads(DMI "product_name", "Google Compute Engine"))
+    if (notice_file_contains(DMI "product_name", "Google Compute Engine"))
         return "gcp";
     // The tag that Azure gives all of its machines.
-    if (reads(DMI "chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77"))
+    if (notice_file_contains(DMI "chassis_asset_tag",
+                             "7783-7084-3265-9085-8269-3286-77"))
         return "azure";
     return "signal";
 }
 
-static enum sl_err add_word(struct notice *n, const char *word,
-                            struct sl_error *err)
+static enum sl_err notice_add_word(struct notice *n, const char *word,
+                                   struct sl_error *err)
 {
     const char *colon = strchr(word, ':');
     size_t len = colon != NULL ? (size_t)(colon - word) : strlen(word);
@@ -78,11 +80,13 @@ static enum sl_err add_word(struct notice *n, const char *word,
     if (word[0] == '\0' || strcmp(word, "signal") == 0)
         return SL_OK;
     if (strcmp(word, "gcp") == 0) {
-        rc = add(n, &source_gcp_preempted, NULL, err);
-        return rc == SL_OK ? add(n, &source_gcp_maintenance, NULL, err) : rc;
+        rc = notice_add_watch(n, &source_gcp_preempted, NULL, err);
+        return rc == SL_OK
+                   ? notice_add_watch(n, &source_gcp_maintenance, NULL, err)
+                   : rc;
     }
     for (size_t i = 0; i < sizeof(by_name) / sizeof(by_name[0]); i++) {
-        const struct source *s = by_name[i];
+        const struct notice_source *s = by_name[i];
         bool takes = s == &source_file || s == &source_exec;
 
         if (strlen(s->name) != len || memcmp(s->name, word, len) != 0)
@@ -91,8 +95,8 @@ static enum sl_err add_word(struct notice *n, const char *word,
             return sl_fail(err, SL_EINVAL, "%s: write %s", word,
                            takes ? "file:PATH or exec:COMMAND" : s->name);
         if (s == &source_azure)
-            return add(n, s, n->setup.azure, err);
-        return add(n, s, takes ? colon + 1 : NULL, err);
+            return notice_add_watch(n, s, n->setup.azure, err);
+        return notice_add_watch(n, s, takes ? colon + 1 : NULL, err);
     }
     return sl_fail(err, SL_EINVAL,
                    "no source of notices is called %s; there are: auto, aws, "
@@ -112,7 +116,7 @@ static enum sl_err add_words(struct notice *n, const char *sources,
 
         if (comma != NULL)
             *comma = '\0';
-        rc = add_word(n, word, err);
+        rc = notice_add_word(n, word, err);
         word = comma != NULL ? comma + 1 : NULL;
     }
     sl_free(all);
@@ -121,23 +125,23 @@ static enum sl_err add_words(struct notice *n, const char *sources,
 
 // ---- life
 
-static void *run(void *arg)
+static void *notice_watch_run(void *arg)
 {
-    struct watch *w = arg;
+    struct notice_watch *w = arg;
 
     w->source->run(w);
     return NULL;
 }
 
-static enum sl_err start(struct notice *n, struct sl_error *err)
+static enum sl_err notice_start_watches(struct notice *n, struct sl_error *err)
 {
     for (size_t i = 0; i < n->count; i++) {
-        struct watch *w = &n->watch[i];
+        struct notice_watch *w = &n->watch[i];
 
         w->web = web_new();
         if (w->web == NULL)
             return sl_fail(err, SL_ENOMEM, "no memory to ask for notices");
-        if (pthread_create(&w->thread, NULL, run, w) != 0)
+        if (pthread_create(&w->thread, NULL, notice_watch_run, w) != 0)
             return sl_fail(err, SL_ENOMEM, "no thread to ask for notices");
         pthread_setname_np(w->thread, "notice");
         w->started = true;
@@ -161,7 +165,7 @@ enum sl_err notice_new(struct notice **out, const struct notice_setup *setup,
     pthread_cond_init(&n->changed, NULL);
     rc = add_words(n, setup->sources, err);
     if (rc == SL_OK)
-        rc = start(n, err);
+        rc = notice_start_watches(n, err);
     if (rc != SL_OK) {
         notice_free(n);
         return rc;
@@ -198,7 +202,7 @@ void notice_free(struct notice *n)
     pthread_cond_broadcast(&n->changed);
     pthread_mutex_unlock(&n->lock);
     for (size_t i = 0; i < n->count; i++) {
-        struct watch *w = &n->watch[i];
+        struct notice_watch *w = &n->watch[i];
 
         if (w->web != NULL)
             web_wake(w->web);

@@ -24,13 +24,13 @@ struct azure {
     char event[EVENT]; // of this machine alone; "": none
 };
 
-static const char *endpoint(const struct watch *w)
+static const char *endpoint(const struct notice_watch *w)
 {
     return w->what != NULL ? w->what : "http://169.254.169.254";
 }
 
-static void get(struct watch *w, const char *path, uint32_t timeout_ms,
-                struct web_answer *a)
+static void azure_get(struct notice_watch *w, const char *path,
+                      uint32_t timeout_ms, struct web_answer *a)
 {
     char url[URL];
     const struct web_ask ask = {.method = "GET",
@@ -42,12 +42,12 @@ static void get(struct watch *w, const char *path, uint32_t timeout_ms,
     watch_ask(w, &ask, a);
 }
 
-static void learn_name(struct watch *w, struct azure *z)
+static void learn_name(struct notice_watch *w, struct azure *z)
 {
     struct web_answer a;
 
-    get(w, "instance/compute/name?api-version=2021-02-01&format=text", ASK_MS,
-        &a);
+    azure_get(w, "instance/compute/name?api-version=2021-02-01&format=text",
+              ASK_MS, &a);
     if (a.status == 200 && a.body.len < NAME)
         snprintf(z->name, sizeof(z->name), "%s", (const char *)a.body.data);
     z->name[strcspn(z->name, " \r\n")] = '\0';
@@ -55,7 +55,8 @@ static void learn_name(struct watch *w, struct azure *z)
 }
 
 // Returns true if the event names this machine; *alone: and no other.
-static bool is_ours(const struct azure *z, const json_t *event, bool *alone)
+static bool azure_event_is_ours(const struct azure *z, const json_t *event,
+                                bool *alone)
 {
     const json_t *all = json_object_get(event, "Resources");
     bool ours = false;
@@ -78,7 +79,8 @@ static bool takes_away(const json_t *event)
            strcmp(type, "Redeploy") == 0 || strcmp(type, "Reboot") == 0;
 }
 
-static void read_events(struct watch *w, struct azure *z, const json_t *all)
+static void azure_read_events(struct notice_watch *w, struct azure *z,
+                              const json_t *all)
 {
     const char *type = "", *when = "", *id = "";
     const json_t *events = json_object_get(all, "Events");
@@ -89,7 +91,7 @@ static void read_events(struct watch *w, struct azure *z, const json_t *all)
     z->event[0] = '\0';
     json_array_foreach(events, i, event)
     {
-        if (!takes_away(event) || !is_ours(z, event, &alone))
+        if (!takes_away(event) || !azure_event_is_ours(z, event, &alone))
             continue;
         goes = true;
         (void)sl_json_str(&type, event, "EventType", NULL);
@@ -106,22 +108,22 @@ static void read_events(struct watch *w, struct azure *z, const json_t *all)
         watch_stays(w);
 }
 
-static void look(struct watch *w, struct azure *z, struct web_answer *a,
-                 uint32_t timeout_ms)
+static void azure_check_events(struct notice_watch *w, struct azure *z,
+                               struct web_answer *a, uint32_t timeout_ms)
 {
     json_t *all = NULL;
 
-    get(w, "scheduledevents?api-version=2020-07-01", timeout_ms, a);
+    azure_get(w, "scheduledevents?api-version=2020-07-01", timeout_ms, a);
     if (a->status == 200 && z->name[0] == '\0')
         learn_name(w, z);
     if (a->status == 200 && z->name[0] != '\0' &&
         sl_json_parse(&all, "scheduledevents", (const char *)a->body.data,
                       a->body.len, NULL, NULL) == SL_OK)
-        read_events(w, z, all);
+        azure_read_events(w, z, all);
     json_decref(all);
 }
 
-static void run(struct watch *w)
+static void azure_run(struct notice_watch *w)
 {
     struct azure z = {.name = ""};
     uint64_t absent = 0, pause;
@@ -130,7 +132,7 @@ static void run(struct watch *w)
 
     w->own = &z;
     do {
-        look(w, &z, &a, timeout_ms);
+        azure_check_events(w, &z, &a, timeout_ms);
         if (a.status == 200)
             timeout_ms = ASK_MS;
         pause = watch_pause(w, &absent, &a);
@@ -138,7 +140,7 @@ static void run(struct watch *w)
     } while (watch_wait(w, pause));
 }
 
-static void may_go(struct watch *w)
+static void azure_may_go(struct notice_watch *w)
 {
     const struct azure *z = w->own;
     char url[URL], body[EVENT + 64];
@@ -165,5 +167,5 @@ static void may_go(struct watch *w)
     web_answer_release(&a);
 }
 
-const struct source source_azure = {
-    .name = "azure", .run = run, .may_go = may_go};
+const struct notice_source source_azure = {
+    .name = "azure", .run = azure_run, .may_go = azure_may_go};

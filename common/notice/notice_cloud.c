@@ -15,7 +15,7 @@
 #define GCP_LEAD_US 30000000 // from a preemption's notice to the end
 #define URL 300
 
-static char *text_of(struct web_answer *a)
+static char *notice_answer_text(struct web_answer *a)
 {
     char *text = (char *)a->body.data;
     size_t n = a->body.len;
@@ -40,7 +40,8 @@ static const char *aws_endpoint(void)
     return at != NULL && at[0] != '\0' ? at : "http://169.254.169.254";
 }
 
-static void aws_token(struct watch *w, struct aws *aws, struct web_answer *a)
+static void aws_token(struct notice_watch *w, struct aws *aws,
+                      struct web_answer *a)
 {
     char url[URL];
     const struct web_ask ask = {
@@ -54,10 +55,10 @@ static void aws_token(struct watch *w, struct aws *aws, struct web_answer *a)
     aws->token[0] = '\0';
     if (a->status == 200 && a->body.len < 512)
         snprintf(aws->token, sizeof(aws->token), "X-aws-ec2-metadata-token: %s",
-                 text_of(a));
+                 notice_answer_text(a));
 }
 
-static void aws_get(struct watch *w, struct aws *aws, const char *path,
+static void aws_get(struct notice_watch *w, struct aws *aws, const char *path,
                     struct web_answer *a)
 {
     char url[URL];
@@ -80,7 +81,7 @@ static void aws_get(struct watch *w, struct aws *aws, const char *path,
     }
 }
 
-static void aws_action(struct watch *w, const struct web_answer *a)
+static void aws_action(struct notice_watch *w, const struct web_answer *a)
 {
     const char *action = "?", *time = "a time that it does not say";
     json_t *m = NULL;
@@ -102,7 +103,7 @@ static void aws_action(struct watch *w, const struct web_answer *a)
 
 // Logs AWS's advice that this instance is at risk. The job goes on, because the
 // instance may never be taken.
-static void aws_rebalance(struct watch *w, struct aws *aws)
+static void aws_rebalance(struct notice_watch *w, struct aws *aws)
 {
     struct web_answer a;
 
@@ -115,7 +116,7 @@ static void aws_rebalance(struct watch *w, struct aws *aws)
     web_answer_release(&a);
 }
 
-static void aws_run(struct watch *w)
+static void aws_run(struct notice_watch *w)
 {
     struct aws aws = {.at = aws_endpoint()};
     uint64_t absent = 0, pause;
@@ -131,7 +132,7 @@ static void aws_run(struct watch *w)
     } while (watch_wait(w, pause));
 }
 
-const struct source source_aws = {.name = "aws", .run = aws_run};
+const struct notice_source source_aws = {.name = "aws", .run = aws_run};
 
 // ---- Google Cloud: an answer comes when something changes
 
@@ -147,7 +148,7 @@ static const char *gcp_host(void)
 }
 
 // `etag`: an answer comes when it is another one; "": at once.
-static void gcp_get(struct watch *w, const char *what, const char *etag,
+static void gcp_get(struct notice_watch *w, const char *what, const char *etag,
                     struct web_answer *a)
 {
     char url[URL], flavor[16];
@@ -172,7 +173,7 @@ static void gcp_get(struct watch *w, const char *what, const char *etag,
     }
 }
 
-static void gcp_watch(struct watch *w, const char *what, const char *bad,
+static void gcp_watch(struct notice_watch *w, const char *what, const char *bad,
                       uint64_t lead_us)
 {
     uint64_t absent = 0, pause, when_us = 0;
@@ -181,7 +182,7 @@ static void gcp_watch(struct watch *w, const char *what, const char *bad,
 
     do {
         gcp_get(w, what, etag, &a);
-        if (a.status == 200 && strcmp(text_of(&a), bad) == 0) {
+        if (a.status == 200 && strcmp(notice_answer_text(&a), bad) == 0) {
             if (when_us == 0 && lead_us != 0) // it says it again later
                 when_us = sl_wall_us(sl_clock_real()) + lead_us;
             watch_goes(w, when_us, "Google Cloud says %s: %s", what, bad);
@@ -196,17 +197,17 @@ static void gcp_watch(struct watch *w, const char *what, const char *bad,
     } while (watch_wait(w, pause));
 }
 
-static void gcp_preempted(struct watch *w)
+static void gcp_preempted(struct notice_watch *w)
 {
     gcp_watch(w, "preempted", "TRUE", GCP_LEAD_US);
 }
 
-static void gcp_maintenance(struct watch *w)
+static void gcp_maintenance(struct notice_watch *w)
 {
     gcp_watch(w, "maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE", 0);
 }
 
-const struct source source_gcp_preempted = {.name = "gcp preempted",
-                                            .run = gcp_preempted};
-const struct source source_gcp_maintenance = {.name = "gcp maintenance-event",
-                                              .run = gcp_maintenance};
+const struct notice_source source_gcp_preempted = {.name = "gcp preempted",
+                                                   .run = gcp_preempted};
+const struct notice_source source_gcp_maintenance = {
+    .name = "gcp maintenance-event", .run = gcp_maintenance};

@@ -31,7 +31,7 @@ static uint64_t time_in(const char *path)
     return watch_time(text, WATCH_RFC3339);
 }
 
-static void file_run(struct watch *w)
+static void file_run(struct notice_watch *w)
 {
     do {
         if (access(w->what, F_OK) == 0)
@@ -41,10 +41,10 @@ static void file_run(struct watch *w)
     } while (watch_wait(w, FILE_MS));
 }
 
-const struct source source_file = {.name = "file", .run = file_run};
+const struct notice_source source_file = {.name = "file", .run = file_run};
 
 // With the usual signals, and nothing of ours to read or to write to.
-static pid_t start(const char *command)
+static pid_t exec_start_command(const char *command)
 {
     char *argv[] = {"sh", "-c", (char *)command, NULL};
     posix_spawn_file_actions_t files;
@@ -73,11 +73,11 @@ static pid_t start(const char *command)
 }
 
 // Its exit status; -1: it could not be started, was killed, or took too long.
-static int ask(struct watch *w)
+static int exec_run_command(struct notice_watch *w)
 {
     const struct sl_clock *clock = sl_clock_real();
     uint64_t until = sl_now_ms(clock) + COMMAND_MS;
-    pid_t pid = start(w->what), got;
+    pid_t pid = exec_start_command(w->what), got;
     bool killed = false;
     int status = 0;
 
@@ -98,12 +98,12 @@ static int ask(struct watch *w)
     return got == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void exec_run(struct watch *w)
+static void exec_run(struct notice_watch *w)
 {
     bool said = false;
 
     do {
-        int status = ask(w);
+        int status = exec_run_command(w);
 
         if (status == 0) {
             watch_goes(w, 0, "%.150s says so", w->what);
@@ -117,4 +117,4 @@ static void exec_run(struct watch *w)
     } while (watch_wait(w, WATCH_MS));
 }
 
-const struct source source_exec = {.name = "exec", .run = exec_run};
+const struct notice_source source_exec = {.name = "exec", .run = exec_run};

@@ -19,22 +19,22 @@
 
 #define WATCHES 16
 
-struct watch;
+struct notice_watch;
 
-struct source {
+struct notice_source {
     const char *name;
     // Looks again and again until watch_wait returns false.
-    void (*run)(struct watch *w);
+    void (*run)(struct notice_watch *w);
     // Tells the cloud that the machine may go; NULL: it need not be told.
-    void (*may_go)(struct watch *w);
+    void (*may_go)(struct notice_watch *w);
 };
 
-extern const struct source source_aws, source_gcp_preempted,
+extern const struct notice_source source_aws, source_gcp_preempted,
     source_gcp_maintenance, source_azure, source_file, source_exec;
 
-struct watch {
+struct notice_watch {
     struct notice *notice;
-    const struct source *source;
+    const struct notice_source *source;
     char *what; // owned; text behind the colon: path, command or endpoint
     void *own;  // state of the source, on its thread
     pthread_t thread;
@@ -50,7 +50,7 @@ struct watch {
 // All watches of a process.
 struct notice {
     struct notice_setup setup;
-    struct watch watch[WATCHES];
+    struct notice_watch watch[WATCHES];
     size_t count;
 
     pthread_mutex_t lock; // for over to posted, and fields of each watch
@@ -68,19 +68,20 @@ struct notice {
 // Wait `ms`; false: the watch must end. The wait ends early when the machine
 // may go, and source->may_go runs then. watch_wait also notes that the source
 // has been asked once.
-bool watch_wait(struct watch *w, uint64_t ms);
-bool watch_sleep(struct watch *w, uint64_t ms);
-bool watch_hurry(struct watch *w); // true if watch_wait would not wait
+bool watch_wait(struct notice_watch *w, uint64_t ms);
+bool watch_sleep(struct notice_watch *w, uint64_t ms);
+bool watch_hurry(struct notice_watch *w); // true if watch_wait would not wait
 
 // Posts a task that tells the loop of changes; n->lock is held.
 void watches_post_locked(struct notice *n);
 void watches_release(struct notice *n); // frees it, after its threads ended
 
 // Say whether the machine goes, as the source saw it now. The text is the
-// middle of a sentence: "AWS: terminate at ...". `when_us` as in struct watch.
-void watch_goes(struct watch *w, uint64_t when_us, const char *fmt, ...)
+// middle of a sentence: "AWS: terminate at ...". `when_us` as in struct
+// notice_watch.
+void watch_goes(struct notice_watch *w, uint64_t when_us, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void watch_stays(struct watch *w);
+void watch_stays(struct notice_watch *w);
 
 // Returns the time at the beginning of `text`, in the form `form` of strptime
 // (UTC), in microseconds; 0: none.
@@ -89,12 +90,12 @@ uint64_t watch_time(const char *text, const char *form);
 
 // Calls the host's own address: no proxy, plain HTTP. Ends early when the watch
 // must end. Uses method, url, header, body and timeout_ms of `ask`.
-void watch_ask(struct watch *w, const struct web_ask *ask,
+void watch_ask(struct notice_watch *w, const struct web_ask *ask,
                struct web_answer *out);
 
 // Returns the pause before the next look, in ms: longer and longer while no
 // service answers, which is logged once. *absent is the caller's, 0 at first.
-uint64_t watch_pause(const struct watch *w, uint64_t *absent,
+uint64_t watch_pause(const struct notice_watch *w, uint64_t *absent,
                      const struct web_answer *a);
 
 #endif

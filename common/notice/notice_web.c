@@ -11,7 +11,7 @@ static bool hurries(void *arg)
     return watch_hurry(arg);
 }
 
-void watch_ask(struct watch *w, const struct web_ask *ask,
+void watch_ask(struct notice_watch *w, const struct web_ask *ask,
                struct web_answer *out)
 {
     struct web_ask whole = *ask;

@@ -21,7 +21,7 @@ void watches_release(struct notice *n)
 }
 
 // On the loop.
-static void look(void *arg)
+static void notice_check_watches(void *arg)
 {
     struct notice *n = arg;
     bool goes = false, answered = true, looked = true, may_go, over;
@@ -33,7 +33,7 @@ static void look(void *arg)
     may_go = n->may_go;
     over = n->over;
     for (size_t i = 0; i < n->count; i++) {
-        const struct watch *w = &n->watch[i];
+        const struct notice_watch *w = &n->watch[i];
 
         if (w->goes && !goes)
             memcpy(why, w->why, sizeof(why));
@@ -65,7 +65,7 @@ void watches_post_locked(struct notice *n)
     if (n->posted || n->over)
         return;
     n->posted = true;
-    loop_post_task(n->setup.loop, &n->task, look, n);
+    loop_post_task(n->setup.loop, &n->task, notice_check_watches, n);
 }
 
 uint64_t watch_time(const char *text, const char *form)
@@ -79,7 +79,7 @@ uint64_t watch_time(const char *text, const char *form)
     return s > 0 ? (uint64_t)s * 1000000 : 0;
 }
 
-void watch_goes(struct watch *w, uint64_t when_us, const char *fmt, ...)
+void watch_goes(struct notice_watch *w, uint64_t when_us, const char *fmt, ...)
 {
     struct notice *n = w->notice;
     va_list args;
@@ -95,7 +95,7 @@ void watch_goes(struct watch *w, uint64_t when_us, const char *fmt, ...)
     pthread_mutex_unlock(&n->lock);
 }
 
-void watch_stays(struct watch *w)
+void watch_stays(struct notice_watch *w)
 {
     struct notice *n = w->notice;
 
@@ -112,7 +112,7 @@ uint64_t notice_when_us(struct notice *n)
 
     pthread_mutex_lock(&n->lock);
     for (size_t i = 0; i < n->count; i++) {
-        const struct watch *w = &n->watch[i];
+        const struct notice_watch *w = &n->watch[i];
 
         if (w->goes && w->when_us != 0 && (first == 0 || w->when_us < first))
             first = w->when_us;
@@ -123,12 +123,12 @@ uint64_t notice_when_us(struct notice *n)
 
 // ---- waiting
 
-static bool wants_locked(const struct watch *w)
+static bool wants_locked(const struct notice_watch *w)
 {
     return w->notice->may_go && !w->asked && w->source->may_go != NULL;
 }
 
-bool watch_hurry(struct watch *w)
+bool watch_hurry(struct notice_watch *w)
 {
     bool hurry;
 
@@ -138,7 +138,7 @@ bool watch_hurry(struct watch *w)
     return hurry;
 }
 
-static void answer_locked(struct watch *w)
+static void answer_locked(struct notice_watch *w)
 {
     struct notice *n = w->notice;
 
@@ -150,7 +150,7 @@ static void answer_locked(struct watch *w)
     watches_post_locked(n);
 }
 
-bool watch_wait(struct watch *w, uint64_t ms)
+bool watch_wait(struct notice_watch *w, uint64_t ms)
 {
     struct notice *n = w->notice;
 
@@ -162,7 +162,7 @@ bool watch_wait(struct watch *w, uint64_t ms)
     return watch_sleep(w, ms);
 }
 
-bool watch_sleep(struct watch *w, uint64_t ms)
+bool watch_sleep(struct notice_watch *w, uint64_t ms)
 {
     struct notice *n = w->notice;
     struct deadline until = deadline_in_ms(ms);
@@ -178,7 +178,7 @@ bool watch_sleep(struct watch *w, uint64_t ms)
     return !over;
 }
 
-uint64_t watch_pause(const struct watch *w, uint64_t *absent,
+uint64_t watch_pause(const struct notice_watch *w, uint64_t *absent,
                      const struct web_answer *a)
 {
     if (a->status != 0) {

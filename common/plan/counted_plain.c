@@ -21,7 +21,8 @@ static int by_closure(const void *a, const void *b)
 }
 
 // What one block has to hold: the array, then all bits.
-static void measure(const struct counted *c, size_t *count, size_t *bytes)
+static void counted_plain_measure(const struct counted *c, size_t *count,
+                                  size_t *bytes)
 {
     size_t at = 0;
     void *value;
@@ -45,7 +46,7 @@ enum sl_err counted_encode(const struct counted *c, struct counted_plain *out)
     uint8_t *bits;
     void *value;
 
-    measure(c, &count, &bytes);
+    counted_plain_measure(c, &count, &bytes);
     sparse = sl_malloc(bytes);
     if (sparse == NULL)
         return SL_ENOMEM;
@@ -71,9 +72,10 @@ void counted_plain_release(struct counted_plain *p)
 }
 
 // Closure i of a plain set fits; `prev` is the one before it, or low - 1.
-static enum sl_err check_one(const struct counted *c,
-                             const struct counted_plain *plain, size_t i,
-                             struct sl_error *err)
+static enum sl_err
+counted_plain_check_closure(const struct counted *c,
+                            const struct counted_plain *plain, size_t i,
+                            struct sl_error *err)
 {
     const struct counted_closure *p = &plain->sparse[i];
     uint32_t nbits;
@@ -112,8 +114,9 @@ static uint32_t popcount(const uint8_t *bits, size_t n)
 }
 
 // Takes in one checked closure; memory is only what the schedule says.
-static enum sl_err take_one(struct counted *c, const struct counted_closure *p,
-                            struct sl_error *err)
+static enum sl_err counted_plain_add_closure(struct counted *c,
+                                             const struct counted_closure *p,
+                                             struct sl_error *err)
 {
     uint32_t count = popcount(p->bits, set_bytes(p->nbits));
     struct counted_entry *e;
@@ -148,9 +151,9 @@ enum sl_err counted_decode(struct counted *out, const struct schedule *s,
     c.low = plain->low;
     c.steps = counted_steps_below(s, c.low);
     for (size_t i = 0; i < plain->count && rc == SL_OK; i++) {
-        rc = check_one(&c, plain, i, err);
+        rc = counted_plain_check_closure(&c, plain, i, err);
         if (rc == SL_OK)
-            rc = take_one(&c, &plain->sparse[i], err);
+            rc = counted_plain_add_closure(&c, &plain->sparse[i], err);
     }
     if (rc != SL_OK) {
         counted_release(&c);

@@ -34,8 +34,8 @@ static uint64_t mask(unsigned bits)
 
 // One round changes one half by a function of the other: it undoes itself, so
 // the network is a bijection.
-static void step(const struct order *o, unsigned round, uint64_t *left,
-                 uint64_t *right)
+static void order_apply_round(const struct order *o, unsigned round,
+                              uint64_t *left, uint64_t *right)
 {
     if (round % 2 == 0)
         *left ^= sl_mix64(*right ^ o->key[round]) & mask(o->left_bits);
@@ -43,12 +43,12 @@ static void step(const struct order *o, unsigned round, uint64_t *left,
         *right ^= sl_mix64(*left ^ o->key[round]) & mask(o->right_bits);
 }
 
-static uint64_t forward(const struct order *o, uint64_t x)
+static uint64_t order_permute(const struct order *o, uint64_t x)
 {
     uint64_t left = x >> o->right_bits, right = x & mask(o->right_bits);
 
     for (unsigned round = 0; round < ORDER_ROUNDS; round++)
-        step(o, round, &left, &right);
+        order_apply_round(o, round, &left, &right);
     return left << o->right_bits | right;
 }
 
@@ -60,7 +60,7 @@ uint64_t order_at(const struct order *o, uint64_t position)
 
     assert(position < o->n);
     do {
-        x = forward(o, x);
+        x = order_permute(o, x);
     } while (x >= o->n);
     return x;
 }

@@ -140,8 +140,8 @@ static enum sl_err cuts_make(struct cuts *cuts, const struct part_cutter *c,
 
 // The pieces of shard s: [lo, hi) cut at the ends of variables. Boundaries lie
 // at rows, so the divisions are exact.
-static void fill_shard(struct part_plan *p, const struct part_cutter *c,
-                       uint32_t s, uint64_t lo, uint64_t hi)
+static void part_fill_shard(struct part_plan *p, const struct part_cutter *c,
+                            uint32_t s, uint64_t lo, uint64_t hi)
 {
     p->shards[s] = (struct part_shard){.first_element = lo,
                                        .elements = hi - lo,
@@ -175,7 +175,7 @@ static enum sl_err fill_plan(struct part_plan *p, const struct part_cutter *c,
     if (p->pieces == NULL || p->shards == NULL)
         return SL_ENOMEM;
     for (size_t s = 0; s < cuts->count; s++)
-        fill_shard(p, c, (uint32_t)s, cuts_start(cuts, s), cuts->at[s]);
+        part_fill_shard(p, c, (uint32_t)s, cuts_start(cuts, s), cuts->at[s]);
     return part_assign(p->shards, p->shard_count, servers);
 }
 
@@ -210,7 +210,7 @@ enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
     return SL_OK;
 }
 
-static int larger_first(const void *a, const void *b)
+static int part_shard_larger_first(const void *a, const void *b)
 {
     const struct part_shard *x = *(struct part_shard *const *)a;
     const struct part_shard *y = *(struct part_shard *const *)b;
@@ -237,7 +237,7 @@ enum sl_err part_assign(struct part_shard *shards, uint32_t count,
     }
     for (uint32_t s = 0; s < count; s++)
         order[s] = &shards[s];
-    qsort(order, count, sizeof(struct part_shard *), larger_first);
+    qsort(order, count, sizeof(struct part_shard *), part_shard_larger_first);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t least = 0;
 

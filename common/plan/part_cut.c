@@ -86,8 +86,9 @@ static enum sl_err check_var(const struct part_var *v, size_t i,
     return SL_OK;
 }
 
-static enum sl_err measure(struct part_cutter *c, const struct part_rule *rule,
-                           struct sl_error *err)
+static enum sl_err part_cutter_measure(struct part_cutter *c,
+                                       const struct part_rule *rule,
+                                       struct sl_error *err)
 {
     uint64_t at = 0, elements = 0;
     enum sl_err rc;
@@ -128,7 +129,7 @@ enum sl_err part_cutter_init(struct part_cutter *c, const struct part_var *vars,
     if (c->first == NULL || c->parts == NULL)
         rc = sl_fail(err, SL_ENOMEM, "placement: out of memory");
     else
-        rc = measure(c, rule, err);
+        rc = part_cutter_measure(c, rule, err);
     if (rc != SL_OK)
         part_cutter_release(c);
     return rc;

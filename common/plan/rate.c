@@ -7,7 +7,7 @@
 
 #include "common/base/mem.h"
 
-static enum sl_err bad(const char *what, struct sl_error *err)
+static enum sl_err rate_malformed(const char *what, struct sl_error *err)
 {
     return sl_fail(err, SL_EINVAL, "learning-rate schedule: %s", what);
 }
@@ -20,10 +20,10 @@ static enum sl_err check_pieces(const struct rate *sch, struct sl_error *err)
                        sch->boundaries, RATE_PIECES_MAX);
     for (unsigned i = 1; i < sch->boundaries; i++)
         if (!(sch->boundary[i] > sch->boundary[i - 1]))
-            return bad("boundaries must rise", err);
+            return rate_malformed("boundaries must rise", err);
     for (unsigned i = 0; i <= sch->boundaries; i++)
         if (!isfinite(sch->value[i]))
-            return bad("values must be finite", err);
+            return rate_malformed("values must be finite", err);
     return SL_OK;
 }
 
@@ -36,9 +36,9 @@ static enum sl_err check_points(const struct rate *sch, struct sl_error *err)
                        sch->points, RATE_POINTS_MAX);
     for (size_t i = 0; i < sch->points; i++) {
         if (i > 0 && sch->point[i] <= sch->point[i - 1])
-            return bad("points must rise", err);
+            return rate_malformed("points must rise", err);
         if (!isfinite(sch->factor[i]))
-            return bad("values must be finite", err);
+            return rate_malformed("values must be finite", err);
     }
     return SL_OK;
 }
@@ -46,23 +46,23 @@ static enum sl_err check_points(const struct rate *sch, struct sl_error *err)
 enum sl_err rate_check(const struct rate *sch, struct sl_error *err)
 {
     if (sch->kind < RATE_CONSTANT || sch->kind > RATE_LINEAR)
-        return bad("unknown kind", err);
+        return rate_malformed("unknown kind", err);
     if (sch->kind == RATE_PIECEWISE)
         return check_pieces(sch, err);
     if (!isfinite(sch->rate))
-        return bad("the initial rate must be finite", err);
+        return rate_malformed("the initial rate must be finite", err);
     if (sch->kind == RATE_CONSTANT)
         return SL_OK;
     if (sch->kind == RATE_LINEAR)
         return check_points(sch, err);
     if (!(sch->decay_steps > 0 && isfinite(sch->decay_steps)))
-        return bad("decay_steps must be above 0", err);
+        return rate_malformed("decay_steps must be above 0", err);
     if (sch->kind == RATE_EXPONENTIAL && !(sch->decay_rate > 0))
-        return bad("decay_rate must be above 0", err);
+        return rate_malformed("decay_rate must be above 0", err);
     if (sch->kind == RATE_COSINE_RESTARTS && !(sch->t_mul >= 1))
-        return bad("t_mul must be 1 or more", err);
+        return rate_malformed("t_mul must be 1 or more", err);
     if (sch->has_warmup && !(sch->warmup_steps >= 0))
-        return bad("warmup_steps must be 0 or more", err);
+        return rate_malformed("warmup_steps must be 0 or more", err);
     return SL_OK;
 }
 
@@ -130,7 +130,7 @@ static double restarts(const struct rate *sch, double s)
 
 // Steps and points are subtracted as they are: in double two that follow each
 // other could be the same.
-static double linear(const struct rate *sch, uint64_t step)
+static double rate_linear(const struct rate *sch, uint64_t step)
 {
     size_t low = 0, high = sch->points - 1;
 
@@ -173,7 +173,7 @@ double rate_at(const struct rate *sch, uint64_t step)
     case RATE_COSINE_RESTARTS:
         return restarts(sch, s);
     case RATE_LINEAR:
-        return sch->rate * linear(sch, step);
+        return sch->rate * rate_linear(sch, step);
     default:
         return sch->rate;
     }

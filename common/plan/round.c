@@ -23,7 +23,7 @@ uint32_t round_next(const struct counted *c, uint32_t most,
     return count;
 }
 
-static uint64_t rounds_of(uint64_t steps, uint32_t most)
+static uint64_t rounds_for_steps(uint64_t steps, uint32_t most)
 {
     return steps / most + (steps % most != 0);
 }
@@ -43,7 +43,7 @@ enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t *left)
 {
     uint64_t closures = schedule_closures_per_epoch(&c->schedule);
     uint64_t steps = schedule_steps_per_epoch(&c->schedule);
-    uint64_t epoch = c->low / closures, whole = rounds_of(steps, most);
+    uint64_t epoch = c->low / closures, whole = rounds_for_steps(steps, most);
     uint64_t had = c->low % closures * c->schedule.steps_per_closure;
     struct counted_plain p;
     enum sl_err rc = counted_encode(c, &p);
@@ -55,12 +55,12 @@ enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t *left)
         uint64_t at = p.sparse[i].closure / closures;
 
         if (at > epoch && had > 0)
-            *left -= whole - rounds_of(steps - had, most);
+            *left -= whole - rounds_for_steps(steps - had, most);
         had = (at > epoch ? 0 : had) + ones(&p.sparse[i]);
         epoch = at;
     }
     if (had > 0)
-        *left -= whole - rounds_of(steps - had, most);
+        *left -= whole - rounds_for_steps(steps - had, most);
     counted_plain_release(&p);
     return SL_OK;
 }

@@ -12,7 +12,7 @@ struct background {
     void *arg;
 };
 
-static void *run(void *arg)
+static void *background_thread(void *arg)
 {
     const struct background *a = arg;
 
@@ -27,7 +27,7 @@ void background_run(void (*fn)(void *arg), void *arg)
     struct background a = {fn, arg};
     pthread_t thread;
 
-    if (pthread_create(&thread, NULL, run, &a) != 0) {
+    if (pthread_create(&thread, NULL, background_thread, &a) != 0) {
         fn(arg);
         return;
     }

@@ -116,9 +116,9 @@ struct conf_value *conf_find(const struct conf *c, const char *name, size_t len)
     return NULL;
 }
 
-static enum sl_err unknown(const struct conf *c, const char *where,
-                           const char *dashes, const char *name, size_t len,
-                           struct sl_error *err)
+static enum sl_err conf_unknown_key(const struct conf *c, const char *where,
+                                    const char *dashes, const char *name,
+                                    size_t len, struct sl_error *err)
 {
     const char *names[SUGGEST_MAX], *near;
     char word[64];
@@ -144,7 +144,7 @@ enum sl_err conf_set(struct conf *c, const char *name, const char *value,
     struct conf_value *v = conf_find(c, name, strlen(name));
 
     if (v == NULL)
-        return unknown(c, where, "", name, strlen(name), err);
+        return conf_unknown_key(c, where, "", name, strlen(name), err);
     return conf_value_set(v, value, origin, where, err);
 }
 
@@ -195,7 +195,7 @@ static enum sl_err long_flag(struct flags *f, const char *flag,
         if (v != NULL && v->key->kind == CONF_BOOL)
             return conf_value_set(v, "false", CONF_FLAG, "command line", err);
     }
-    return unknown(f->c, "command line", "--", flag, len, err);
+    return conf_unknown_key(f->c, "command line", "--", flag, len, err);
 }
 
 static enum sl_err short_flag(struct flags *f, const char *flag,
@@ -274,7 +274,7 @@ static enum sl_err read_env(struct conf *c, char *const *env,
 
 // --- file
 
-static char *trim(char *text)
+static char *conf_trim(char *text)
 {
     size_t n;
 
@@ -285,21 +285,21 @@ static char *trim(char *text)
     return text;
 }
 
-static enum sl_err read_line(struct conf *c, char *line, const char *where,
-                             struct sl_error *err)
+static enum sl_err conf_read_line(struct conf *c, char *line, const char *where,
+                                  struct sl_error *err)
 {
     char *equals, *name, *value;
     size_t n;
 
-    line = trim(line);
+    line = conf_trim(line);
     if (*line == '\0' || *line == '#')
         return SL_OK;
     equals = strchr(line, '=');
     if (equals == NULL)
         return sl_fail(err, SL_EINVAL, "%s: expected `key = value`", where);
     *equals = '\0';
-    name = trim(line);
-    value = trim(equals + 1);
+    name = conf_trim(line);
+    value = conf_trim(equals + 1);
     n = strlen(value);
     if (n >= 2 && value[0] == '"' && value[n - 1] == '"') {
         value[n - 1] = '\0';
@@ -308,8 +308,8 @@ static enum sl_err read_line(struct conf *c, char *line, const char *where,
     return conf_set(c, name, value, CONF_FILE, where, err);
 }
 
-static enum sl_err read_file(struct conf *c, struct fs *fs, const char *path,
-                             struct sl_error *err)
+static enum sl_err conf_read_file(struct conf *c, struct fs *fs,
+                                  const char *path, struct sl_error *err)
 {
     struct buf text = BUF_INIT;
     char where[512], *line, *next;
@@ -324,7 +324,7 @@ static enum sl_err read_file(struct conf *c, struct fs *fs, const char *path,
         if (next != NULL)
             *next++ = '\0';
         snprintf(where, sizeof(where), "%.400s:%u", path, number);
-        rc = read_line(c, line, where, err);
+        rc = conf_read_line(c, line, where, err);
     }
     buf_release(&text);
     return rc;
@@ -343,7 +343,7 @@ enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
     if (rc == SL_OK)
         rc = read_env(c, env, err);
     if (rc == SL_OK && conf_str(c, "config") != NULL)
-        rc = read_file(c, fs, conf_str(c, "config"), err);
+        rc = conf_read_file(c, fs, conf_str(c, "config"), err);
     if (rc != SL_OK)
         return rc;
     c->version = conf_bool(c, "version");

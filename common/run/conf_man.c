@@ -11,7 +11,8 @@
 #define DATE "July 1, 2026" // of no build: the same source is the same page
 
 // A word that mdoc takes as it is.
-static enum sl_err word(struct buf *out, const char *text, size_t n, bool first)
+static enum sl_err conf_man_word(struct buf *out, const char *text, size_t n,
+                                 bool first)
 {
     enum sl_err rc = SL_OK;
 
@@ -51,7 +52,7 @@ enum sl_err conf_man_text(struct buf *out, const char *text)
             at++;
         }
         if (rc == SL_OK)
-            rc = word(out, text, n, first);
+            rc = conf_man_word(out, text, n, first);
         ended = ends_sentence(text, n);
         at += n;
         text += n + strspn(text + n, " \n");
@@ -69,7 +70,7 @@ enum sl_err conf_man_line(struct buf *out, const char *text)
 
         text += strspn(text, " \n");
         n = strcspn(text, "\n");
-        rc = word(out, text, n, true);
+        rc = conf_man_word(out, text, n, true);
         if (rc == SL_OK)
             rc = buf_append_char(out, '\n');
         text += n;
@@ -158,7 +159,8 @@ enum sl_err conf_man_environment(struct buf *out)
              "file.\n");
 }
 
-static enum sl_err rest(struct buf *out, const struct conf_about *about)
+static enum sl_err conf_man_last_sections(struct buf *out,
+                                          const struct conf_about *about)
 {
     enum sl_err rc = conf_man_environment(out);
 
@@ -191,5 +193,5 @@ enum sl_err conf_man(struct buf *out, const struct conf *c)
         rc = buf_append_str(out, ".Pp\n");
     if (rc == SL_OK)
         rc = options(out, c);
-    return rc == SL_OK ? rest(out, about) : rc;
+    return rc == SL_OK ? conf_man_last_sections(out, about) : rc;
 }

@@ -40,8 +40,8 @@ static enum sl_err pad(struct buf *out, size_t n)
 
 // Words of `text`, broken so that no line passes COLUMNS; the first begins at
 // column `at`, the others at `indent`.
-static enum sl_err wrap(struct buf *out, const char *text, size_t at,
-                        size_t indent)
+static enum sl_err conf_wrap_text(struct buf *out, const char *text, size_t at,
+                                  size_t indent)
 {
     enum sl_err rc = SL_OK;
     bool first = true;
@@ -116,7 +116,7 @@ static enum sl_err help_key(struct buf *out, const struct conf_key *key)
     if (rc == SL_OK)
         rc = conf_describe(&text, key);
     if (rc == SL_OK)
-        rc = wrap(out, buf_text(&text), INDENT, INDENT);
+        rc = conf_wrap_text(out, buf_text(&text), INDENT, INDENT);
     buf_release(&text);
     return rc;
 }
@@ -127,7 +127,7 @@ enum sl_err conf_help(struct buf *out, const struct conf *c)
     enum sl_err rc = buf_appendf(out, "Usage: %s\n\n", about->usage);
 
     if (rc == SL_OK)
-        rc = wrap(out, about->text, 0, 0);
+        rc = conf_wrap_text(out, about->text, 0, 0);
     if (rc == SL_OK && about->example != NULL)
         rc = buf_appendf(out, "\nExample: %s\n", about->example);
     if (rc == SL_OK)
@@ -137,12 +137,13 @@ enum sl_err conf_help(struct buf *out, const struct conf *c)
     if (rc == SL_OK)
         rc = buf_append_char(out, '\n');
     if (rc == SL_OK)
-        rc = wrap(out,
-                  "Each option can also stand in the environment "
-                  "(--some-key as SLUICE_SOME_KEY) or in the file of --config "
-                  "(some-key = value). A flag wins over the environment, the "
-                  "environment over the file.",
-                  0, 0);
+        rc = conf_wrap_text(
+            out,
+            "Each option can also stand in the environment "
+            "(--some-key as SLUICE_SOME_KEY) or in the file of --config "
+            "(some-key = value). A flag wins over the environment, the "
+            "environment over the file.",
+            0, 0);
     if (rc == SL_OK && about->after != NULL)
         rc = buf_appendf(out, "\n%s\n", about->after);
     return rc;

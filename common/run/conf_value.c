@@ -54,7 +54,7 @@ void conf_show_integer(char *out, size_t space, const struct conf_key *key,
 }
 
 // What would be right, for errors.
-static const char *wanted(const struct conf_key *key)
+static const char *conf_value_expected(const struct conf_key *key)
 {
     switch (key->kind) {
     case CONF_BYTES:
@@ -70,11 +70,12 @@ static const char *wanted(const struct conf_key *key)
     }
 }
 
-static enum sl_err refuse(const struct conf_key *key, const char *text,
-                          const char *where, struct sl_error *err)
+static enum sl_err conf_value_refuse(const struct conf_key *key,
+                                     const char *text, const char *where,
+                                     struct sl_error *err)
 {
     return sl_fail(err, SL_EINVAL, "%s: '%.100s' is no value for %s; use %s",
-                   where, text, key->name, wanted(key));
+                   where, text, key->name, conf_value_expected(key));
 }
 
 static bool bounded(const struct conf_key *key)
@@ -109,21 +110,21 @@ enum sl_err conf_read_number(const struct conf_key *key, const char *text,
 
     // Sizes and durations are not negative, also where a table says no bounds.
     if (!isdigit((unsigned char)text[*text == '-' && n == 1]))
-        return refuse(key, text, where, err);
+        return conf_value_refuse(key, text, where, err);
     errno = 0;
     value = strtoll(text, &end, 10);
     if (errno != 0)
-        return refuse(key, text, where, err);
+        return conf_value_refuse(key, text, where, err);
     end += *end == ' ';
     for (size_t i = 0; i < n; i++) {
         if (strcmp(end, units[i].name) != 0 && !(i == 0 && *end == '\0'))
             continue;
         if (__builtin_mul_overflow(value, units[i].factor, &value))
-            return refuse(key, text, where, err);
+            return conf_value_refuse(key, text, where, err);
         *out = value;
         return check_bounds(key, value, text, where, err);
     }
-    return refuse(key, text, where, err);
+    return conf_value_refuse(key, text, where, err);
 }
 
 static enum sl_err read_real(const struct conf_key *key, const char *text,
@@ -136,7 +137,7 @@ static enum sl_err read_real(const struct conf_key *key, const char *text,
 
     freelocale(c);
     if (end == text || *end != '\0' || !__builtin_isfinite(value))
-        return refuse(key, text, where, err);
+        return conf_value_refuse(key, text, where, err);
     if (bounded(key) && (value < (double)key->min || value > (double)key->max))
         return sl_fail(err, SL_EINVAL,
                        "%s: %s is %.100s; from %" PRId64 " to %" PRId64
@@ -159,7 +160,7 @@ static enum sl_err read_bool(const struct conf_key *key, const char *text,
             return SL_OK;
         }
     }
-    return refuse(key, text, where, err);
+    return conf_value_refuse(key, text, where, err);
 }
 
 static enum sl_err check_choice(const struct conf_key *key, const char *text,

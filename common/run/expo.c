@@ -10,26 +10,26 @@
 static const char *const kind_names[] = {"counter", "gauge", "histogram"};
 static const char total[] = "_total";
 
-static void keep(struct expo *e, enum sl_err rc)
+static void expo_keep_error(struct expo *e, enum sl_err rc)
 {
     if (e->rc == SL_OK)
         e->rc = rc;
 }
 
-static void put(struct expo *e, const char *text)
+static void expo_put_text(struct expo *e, const char *text)
 {
-    keep(e, buf_append_str(e->out, text));
+    expo_keep_error(e, buf_append_str(e->out, text));
 }
 
 static void put_escaped(struct expo *e, const char *text, bool quote)
 {
     for (; *text != '\0'; text++) {
         if (*text == '\n')
-            put(e, "\\n");
+            expo_put_text(e, "\\n");
         else if (*text == '\\' || (quote && *text == '"'))
-            keep(e, buf_appendf(e->out, "\\%c", *text));
+            expo_keep_error(e, buf_appendf(e->out, "\\%c", *text));
         else
-            keep(e, buf_append_char(e->out, *text));
+            expo_keep_error(e, buf_append_char(e->out, *text));
     }
 }
 
@@ -37,13 +37,13 @@ static void put_escaped(struct expo *e, const char *text, bool quote)
 static void put_number(struct expo *e, double value)
 {
     if (isnan(value))
-        put(e, "NaN");
+        expo_put_text(e, "NaN");
     else if (isinf(value))
-        put(e, value > 0 ? "+Inf" : "-Inf");
+        expo_put_text(e, value > 0 ? "+Inf" : "-Inf");
     else if (value == floor(value) && fabs(value) < 1e15)
-        keep(e, buf_appendf(e->out, "%.0f", value));
+        expo_keep_error(e, buf_appendf(e->out, "%.0f", value));
     else
-        keep(e, buf_appendf(e->out, "%.17g", value));
+        expo_keep_error(e, buf_appendf(e->out, "%.17g", value));
 }
 
 void expo_begin(struct expo *e, struct buf *out, bool open)
@@ -54,7 +54,7 @@ void expo_begin(struct expo *e, struct buf *out, bool open)
 enum sl_err expo_end(struct expo *e)
 {
     if (e->open)
-        put(e, "# EOF\n");
+        expo_put_text(e, "# EOF\n");
     return e->rc;
 }
 
@@ -65,7 +65,8 @@ static void put_head(struct expo *e, const char *word, bool counter)
 
     if (e->open && counter)
         n -= sizeof(total) - 1;
-    keep(e, buf_appendf(e->out, "# %s %.*s ", word, (int)n, e->name));
+    expo_keep_error(e,
+                    buf_appendf(e->out, "# %s %.*s ", word, (int)n, e->name));
 }
 
 void expo_family(struct expo *e, const char *name, enum expo_kind kind,
@@ -80,21 +81,21 @@ void expo_family(struct expo *e, const char *name, enum expo_kind kind,
     e->name = name;
     put_head(e, "HELP", kind == EXPO_COUNTER);
     put_escaped(e, help, false);
-    put(e, "\n");
+    expo_put_text(e, "\n");
     put_head(e, "TYPE", kind == EXPO_COUNTER);
-    put(e, kind_names[kind]);
-    put(e, "\n");
+    expo_put_text(e, kind_names[kind]);
+    expo_put_text(e, "\n");
 }
 
 static void put_label(struct expo *e, bool *first, const char *name,
                       const char *value)
 {
-    put(e, *first ? "{" : ",");
+    expo_put_text(e, *first ? "{" : ",");
     *first = false;
-    put(e, name);
-    put(e, "=\"");
+    expo_put_text(e, name);
+    expo_put_text(e, "=\"");
     put_escaped(e, value, true);
-    put(e, "\"");
+    expo_put_text(e, "\"");
 }
 
 // `bound` (NULL: none) is one more label, le.
@@ -105,17 +106,17 @@ static void put_sample(struct expo *e, const char *suffix, va_list pairs,
     bool first = true;
     va_list ap;
 
-    put(e, e->name);
-    put(e, suffix);
+    expo_put_text(e, e->name);
+    expo_put_text(e, suffix);
     va_copy(ap, pairs);
     while ((name = va_arg(ap, const char *)) != NULL)
         put_label(e, &first, name, va_arg(ap, const char *));
     va_end(ap);
     if (bound != NULL)
         put_label(e, &first, "le", bound);
-    put(e, first ? " " : "} ");
+    expo_put_text(e, first ? " " : "} ");
     put_number(e, value);
-    put(e, "\n");
+    expo_put_text(e, "\n");
 }
 
 void expo_value(struct expo *e, double value, ...)

@@ -37,7 +37,7 @@ static struct holder *holder_locked(const char *what)
     return &held.list[i];
 }
 
-static void note(const char *what, uint64_t us)
+static void held_record(const char *what, uint64_t us)
 {
     uint64_t now = sl_now_ms(sl_clock_real()), unsaid = 0;
     struct holder *h;
@@ -63,7 +63,7 @@ void held_took(const char *what, uint64_t us)
 {
     histogram_add(&took, us);
     if (us > HELD_US)
-        note(what, us);
+        held_record(what, us);
 }
 
 bool held_last(struct held *out)

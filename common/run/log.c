@@ -41,7 +41,7 @@ static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char *const format_names[] = {"auto", "text", "json"};
 
 // What stands before the line for the journal is left out.
-static void keep(const struct pairs *l)
+static void log_keep_line(const struct pairs *l)
 {
     const char *text = memchr(l->text, '{', l->len);
     size_t left = text != NULL ? l->len - (size_t)(text - l->text) : 0;
@@ -131,8 +131,8 @@ static void emit(struct pairs *l, enum log_level level)
     pthread_mutex_unlock(&shared.lock);
 }
 
-static void compose(struct pairs *l, bool json, enum log_level level,
-                    const char *msg, const char *pairs, va_list ap)
+static void log_compose(struct pairs *l, bool json, enum log_level level,
+                        const char *msg, const char *pairs, va_list ap)
 {
     struct pairs_args a;
 
@@ -150,11 +150,11 @@ void log_vevent(enum log_level level, const char *msg, const char *pairs,
 {
     struct pairs l;
 
-    compose(&l, shared.json, level, msg, pairs, ap);
+    log_compose(&l, shared.json, level, msg, pairs, ap);
     emit(&l, level);
     if (!l.json)
-        compose(&l, true, level, msg, pairs, ap);
-    keep(&l);
+        log_compose(&l, true, level, msg, pairs, ap);
+    log_keep_line(&l);
 }
 
 static _Thread_local struct log_share *charged;

@@ -74,7 +74,7 @@ static enum sl_err uv_fail(struct sl_error *err, int rc, const char *what)
 
 // ---- handlers: each is called here, and measured
 
-static uint64_t now_us(void)
+static uint64_t loop_now_us(void)
 {
     return sl_now_us(sl_clock_real());
 }
@@ -90,7 +90,7 @@ static uint64_t run_handler(struct loop *l, const char *what, uint64_t begun_us,
     l->handler.begun_us = begun_us;
     l->handler.what = what;
     fn(arg);
-    end_us = now_us();
+    end_us = loop_now_us();
     held_took(l->handler.what, end_us - begun_us);
     l->handler.begun_us = outer_us;
     l->handler.what = outer;
@@ -105,7 +105,7 @@ void loop_doing(struct loop *l, const char *what)
 bool loop_spent(const struct loop *l)
 {
     return l->handler.begun_us != 0 &&
-           now_us() - l->handler.begun_us >= LOOP_SPENT_US;
+           loop_now_us() - l->handler.begun_us >= LOOP_SPENT_US;
 }
 
 // Runs all that is there when it begins; what these post wakes the loop
@@ -113,7 +113,7 @@ bool loop_spent(const struct loop *l)
 static void run_posts(struct loop *l)
 {
     struct queue_node *n = queue_drain(&l->_shared.posts);
-    uint64_t begun_us = n != NULL ? now_us() : 0;
+    uint64_t begun_us = n != NULL ? loop_now_us() : 0;
 
     while (n != NULL) {
         struct loop_task *task = sl_container_of(n, struct loop_task, node);
@@ -378,11 +378,11 @@ enum sl_err loop_timer_new(struct loop_timer **out, struct loop *l, loop_fn fn,
     return SL_OK;
 }
 
-static void on_timer(uv_timer_t *handle)
+static void loop_on_timer(uv_timer_t *handle)
 {
     struct loop_timer *t = sl_container_of(handle, struct loop_timer, handle);
 
-    run_handler(t->handle.loop->data, "a timer", now_us(), t->fn, t->arg);
+    run_handler(t->handle.loop->data, "a timer", loop_now_us(), t->fn, t->arg);
 }
 
 void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
@@ -391,7 +391,7 @@ void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
     // uv counts from the start of the turn; a long callback before this line
     // would shorten the time.
     uv_update_time(t->handle.loop);
-    uv_timer_start(&t->handle, on_timer, after_ms, repeat_ms);
+    uv_timer_start(&t->handle, loop_on_timer, after_ms, repeat_ms);
     nudge(t->handle.loop->data);
 }
 
@@ -425,7 +425,7 @@ static void on_readable(uv_poll_t *handle, int status, int events)
 {
     struct loop_watch *w = sl_container_of(handle, struct loop_watch, handle);
 
-    run_handler(w->handle.loop->data, "a watch", now_us(), w->fn, w->arg);
+    run_handler(w->handle.loop->data, "a watch", loop_now_us(), w->fn, w->arg);
 }
 
 static void watch_closed(uv_handle_t *handle)
@@ -465,11 +465,11 @@ void loop_watch_free(struct loop_watch *w)
     nudge(w->handle.loop->data);
 }
 
-static void on_signal(uv_signal_t *handle, int signum)
+static void loop_on_signal(uv_signal_t *handle, int signum)
 {
     struct loop_sig *s = sl_container_of(handle, struct loop_sig, handle);
 
-    run_handler(s->handle.loop->data, "a signal", now_us(), s->fn, s->arg);
+    run_handler(s->handle.loop->data, "a signal", loop_now_us(), s->fn, s->arg);
 }
 
 enum sl_err loop_signal(struct loop *l, int signum, loop_fn fn, void *arg)
@@ -491,7 +491,7 @@ enum sl_err loop_signal(struct loop *l, int signum, loop_fn fn, void *arg)
     uv_signal_init(&l->uv, &s->handle);
     s->fn = fn;
     s->arg = arg;
-    if (uv_signal_start(&s->handle, on_signal, signum) != 0) {
+    if (uv_signal_start(&s->handle, loop_on_signal, signum) != 0) {
         uv_close((uv_handle_t *)&s->handle, sig_closed);
         return SL_EINVAL;
     }
@@ -518,7 +518,7 @@ static void job_done(uv_work_t *req, int status)
     l->jobs--;
     sl_free(job);
     if (done != NULL)
-        run_handler(l, "the end of a work", now_us(), done, arg);
+        run_handler(l, "the end of a work", loop_now_us(), done, arg);
 }
 
 enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg)

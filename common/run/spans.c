@@ -22,7 +22,7 @@ static struct {
 static _Atomic unsigned io_threads;
 static _Thread_local unsigned io_thread; // from 1
 
-static unsigned lane_of(unsigned lane)
+static unsigned spans_lane_of(unsigned lane)
 {
     if (lane != SPANS_IO)
         return lane;
@@ -40,7 +40,7 @@ void spans_add(uint64_t start_us, const char *name, unsigned lane,
                struct span_of of)
 {
     struct span one = {.name = name,
-                       .lane = lane_of(lane),
+                       .lane = spans_lane_of(lane),
                        .start_us = start_us,
                        .end_us = spans_now_us(),
                        .of = of};

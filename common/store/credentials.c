@@ -91,8 +91,9 @@ static enum sl_err from_shared_file(struct credential *out,
     return credential_from_file(out, path, profile_name(), must, err);
 }
 
-static enum sl_err find(const struct credentials *c, struct credential *out,
-                        bool *file, struct sl_error *err)
+static enum sl_err credentials_find(const struct credentials *c,
+                                    struct credential *out, bool *file,
+                                    struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -142,7 +143,7 @@ static enum sl_err renew_locked(struct credentials *c, uint64_t now,
     struct credential fresh = {NULL, NULL, NULL, 0};
     struct sl_error why = SL_ERROR_INIT;
     bool file = false;
-    enum sl_err rc = find(c, &fresh, &file, &why);
+    enum sl_err rc = credentials_find(c, &fresh, &file, &why);
 
     if (rc == SL_OK) {
         credential_release(&c->key);

@@ -10,13 +10,13 @@
 #define FILE_MAX ((size_t)1 << 20)
 #define VALUE ((size_t)8 << 10)
 
-struct reader {
+struct credentials_reader {
     const char *profile;
     bool inside, seen; // the profile
     char id[256], secret[256], token[VALUE];
 };
 
-static const char *trim(const char *at, size_t *n)
+static const char *credentials_trim(const char *at, size_t *n)
 {
     while (*n > 0 && strchr(" \t\r", *at) != NULL) {
         at++;
@@ -27,12 +27,13 @@ static const char *trim(const char *at, size_t *n)
     return at;
 }
 
-static bool is_text(const char *at, size_t n, const char *text)
+static bool credentials_text_is(const char *at, size_t n, const char *text)
 {
     return n == strlen(text) && memcmp(at, text, n) == 0;
 }
 
-static void take_section(struct reader *r, const char *at, size_t n)
+static void credentials_read_section(struct credentials_reader *r,
+                                     const char *at, size_t n)
 {
     const char *stop = memchr(at, ']', n);
     size_t words;
@@ -40,16 +41,17 @@ static void take_section(struct reader *r, const char *at, size_t n)
     if (stop == NULL)
         return;
     words = (size_t)(stop - at) - 1;
-    at = trim(at + 1, &words);
+    at = credentials_trim(at + 1, &words);
     if (words > 8 && memcmp(at, "profile ", 8) == 0) {
         words -= 8;
-        at = trim(at + 8, &words);
+        at = credentials_trim(at + 8, &words);
     }
-    r->inside = is_text(at, words, r->profile);
+    r->inside = credentials_text_is(at, words, r->profile);
     r->seen |= r->inside;
 }
 
-static bool take_value(struct reader *r, const char *at, size_t n)
+static bool credentials_read_value(struct credentials_reader *r, const char *at,
+                                   size_t n)
 {
     const char *equal = memchr(at, '=', n), *value;
     size_t key = equal == NULL ? 0 : (size_t)(equal - at), bytes, space;
@@ -58,15 +60,15 @@ static bool take_value(struct reader *r, const char *at, size_t n)
     if (equal == NULL || !r->inside)
         return true;
     bytes = n - key - 1;
-    at = trim(at, &key);
-    value = trim(equal + 1, &bytes);
-    if (is_text(at, key, "aws_access_key_id")) {
+    at = credentials_trim(at, &key);
+    value = credentials_trim(equal + 1, &bytes);
+    if (credentials_text_is(at, key, "aws_access_key_id")) {
         to = r->id;
         space = sizeof(r->id);
-    } else if (is_text(at, key, "aws_secret_access_key")) {
+    } else if (credentials_text_is(at, key, "aws_secret_access_key")) {
         to = r->secret;
         space = sizeof(r->secret);
-    } else if (is_text(at, key, "aws_session_token")) {
+    } else if (credentials_text_is(at, key, "aws_session_token")) {
         to = r->token;
         space = sizeof(r->token);
     } else {
@@ -79,14 +81,15 @@ static bool take_value(struct reader *r, const char *at, size_t n)
     return true;
 }
 
-static bool take_line(struct reader *r, const char *at, size_t n)
+static bool credentials_read_line(struct credentials_reader *r, const char *at,
+                                  size_t n)
 {
-    at = trim(at, &n);
+    at = credentials_trim(at, &n);
     if (n == 0 || *at == '#' || *at == ';')
         return true;
     if (*at != '[')
-        return take_value(r, at, n);
-    take_section(r, at, n);
+        return credentials_read_value(r, at, n);
+    credentials_read_section(r, at, n);
     return true;
 }
 
@@ -94,7 +97,7 @@ enum sl_err credential_parse(struct credential *out, const char *path,
                              const char *text, const char *profile,
                              struct sl_error *err)
 {
-    struct reader r = {.profile = profile};
+    struct credentials_reader r = {.profile = profile};
     unsigned line = 0;
     enum sl_err rc = SL_OK;
 
@@ -102,7 +105,7 @@ enum sl_err credential_parse(struct credential *out, const char *path,
         size_t n = strcspn(text, "\n");
 
         line++;
-        if (!take_line(&r, text, n))
+        if (!credentials_read_line(&r, text, n))
             rc = sl_fail(err, SL_EAUTH,
                          "%s:%u: the value is too long for a key", path, line);
         text += n + (text[n] == '\n');

@@ -26,7 +26,7 @@ void credential_release(struct credential *key)
 }
 
 // Returns true if `text` may stand in a line of a request's header.
-static bool is_word(const char *text)
+static bool credential_is_word(const char *text)
 {
     for (; *text != '\0'; text++)
         if (*text <= ' ' || *text > '~')
@@ -40,7 +40,8 @@ enum sl_err credential_set(struct credential *out, const char *id,
 {
     bool tokened = token != NULL && *token != '\0';
 
-    if (!is_word(id) || !is_word(secret) || (tokened && !is_word(token)))
+    if (!credential_is_word(id) || !credential_is_word(secret) ||
+        (tokened && !credential_is_word(token)))
         return sl_fail(err, SL_EAUTH,
                        "a key holds a blank or a character that "
                        "no key has");

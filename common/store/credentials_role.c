@@ -26,7 +26,7 @@ static enum sl_err incomplete(const char *where, struct sl_error *err)
     return sl_fail(err, SL_EAUTH, "%s: the answer is no set of keys", where);
 }
 
-static uint64_t time_of(const char *text)
+static uint64_t credential_role_parse_time(const char *text)
 {
     struct tm tm = {0};
     const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
@@ -53,18 +53,19 @@ enum sl_err credential_from_json(struct credential *out, const char *text,
                      code);
     else if (sl_json_str(&id, all, "AccessKeyId", NULL) != SL_OK ||
              sl_json_str(&secret, all, "SecretAccessKey", NULL) != SL_OK ||
-             (until != NULL && time_of(until) == 0))
+             (until != NULL && credential_role_parse_time(until) == 0))
         rc = incomplete(where, err);
     else
         rc = credential_set(out, id, secret, token, err);
     if (rc == SL_OK && until != NULL)
-        out->expires_s = time_of(until);
+        out->expires_s = credential_role_parse_time(until);
     json_decref(all);
     return rc;
 }
 
 // Only text that can be a part of a header or URL: no blanks, no line ends.
-static bool line_of(const struct web_answer *a, char *out, size_t size)
+static bool credential_role_read_line(const struct web_answer *a, char *out,
+                                      size_t size)
 {
     const char *text = buf_text(&a->body);
     size_t n = strcspn(text, "\r\n");
@@ -80,8 +81,9 @@ static bool line_of(const struct web_answer *a, char *out, size_t size)
     return true;
 }
 
-static enum sl_err refused(const char *url, const struct web_answer *a,
-                           struct sl_error *err)
+static enum sl_err credential_role_fail(const char *url,
+                                        const struct web_answer *a,
+                                        struct sl_error *err)
 {
     if (a->status == 0)
         return sl_fail(err, SL_EUNAVAIL, "%s, which gives keys: %s", url,
@@ -91,7 +93,8 @@ static enum sl_err refused(const char *url, const struct web_answer *a,
                    a->status);
 }
 
-static struct web_ask get(const char *url, const char *header)
+static struct web_ask credential_role_make_get(const char *url,
+                                               const char *header)
 {
     return (struct web_ask){.method = "GET",
                             .url = url,
@@ -105,7 +108,7 @@ static struct web_ask get(const char *url, const char *header)
 
 // Returns true for an address on the host itself. Plain HTTP is used to no
 // other, because the token could be read on the way.
-static bool is_near(const char *host, size_t bytes)
+static bool credential_role_is_near(const char *host, size_t bytes)
 {
     static const char *const near[] = {"127.0.0.1",      "localhost",
                                        "[::1]",          "169.254.170.2",
@@ -134,7 +137,7 @@ static bool is_host(const char *host, size_t bytes)
     return bytes > 0;
 }
 
-static bool may_ask(const char *url)
+static bool credential_role_may_ask(const char *url)
 {
     bool tls = strncasecmp(url, "https://", 8) == 0;
     const char *host = url + (tls ? 8 : 7);
@@ -143,7 +146,7 @@ static bool may_ask(const char *url)
     if (!tls && strncasecmp(url, "http://", 7) != 0)
         return false;
     n = strcspn(host, "/?#");
-    return is_host(host, n) && (tls || is_near(host, n));
+    return is_host(host, n) && (tls || credential_role_is_near(host, n));
 }
 
 // The header that the agent wants; "" if it wants none.
@@ -187,7 +190,7 @@ enum sl_err credential_from_container(struct credential *out,
         return SL_ENOENT;
     snprintf(url, sizeof(url), "%s%s", part != NULL ? CONTAINER : "",
              part != NULL ? part : full);
-    if (!may_ask(url))
+    if (!credential_role_may_ask(url))
         return sl_fail(err, SL_EAUTH,
                        "AWS_CONTAINER_CREDENTIALS_%s_URI: %.200s is neither "
                        "https nor on this host, or has more than a host and "
@@ -200,12 +203,12 @@ enum sl_err credential_from_container(struct credential *out,
     w = web_new();
     if (w == NULL)
         return sl_fail(err, SL_ENOMEM, "out of memory for keys");
-    ask = get(url, header[0] != '\0' ? header : NULL);
+    ask = credential_role_make_get(url, header[0] != '\0' ? header : NULL);
     ask.anywhere = strncasecmp(url, "https://", 8) == 0;
     web_call(w, &ask, &a);
     rc = a.status == 200 ? credential_from_json(out, buf_text(&a.body),
                                                 a.body.len, url, err)
-                         : refused(url, &a, err);
+                         : credential_role_fail(url, &a, err);
     explicit_bzero(header, sizeof(header));
     web_answer_release(&a);
     web_free(w);
@@ -227,7 +230,8 @@ static enum sl_err machine_token(struct web *w, char *header, size_t size,
                                  struct sl_error *err)
 {
     char url[URL], token[512];
-    struct web_ask ask = get(url, "X-aws-ec2-metadata-token-ttl-seconds: 300");
+    struct web_ask ask = credential_role_make_get(
+        url, "X-aws-ec2-metadata-token-ttl-seconds: 300");
     struct web_answer a;
     enum sl_err rc = SL_OK;
 
@@ -237,8 +241,9 @@ static enum sl_err machine_token(struct web *w, char *header, size_t size,
     web_call(w, &ask, &a);
     if (a.status == 0)
         rc = SL_ENOENT;
-    else if (a.status != 200 || !line_of(&a, token, sizeof(token)))
-        rc = refused(url, &a, err);
+    else if (a.status != 200 ||
+             !credential_role_read_line(&a, token, sizeof(token)))
+        rc = credential_role_fail(url, &a, err);
     else
         snprintf(header, size, "X-aws-ec2-metadata-token: %s", token);
     web_answer_release(&a);
@@ -249,7 +254,7 @@ static enum sl_err ask_machine(struct web *w, struct credential *out,
                                struct sl_error *err)
 {
     char header[600], url[URL], role[256];
-    struct web_ask ask = get(url, header);
+    struct web_ask ask = credential_role_make_get(url, header);
     struct web_answer a;
     enum sl_err rc = machine_token(w, header, sizeof(header), err);
 
@@ -259,8 +264,9 @@ static enum sl_err ask_machine(struct web *w, struct credential *out,
     web_call(w, &ask, &a);
     if (a.status == 404)
         rc = SL_ENOENT; // a machine without a role
-    else if (a.status != 200 || !line_of(&a, role, sizeof(role)))
-        rc = refused(url, &a, err);
+    else if (a.status != 200 ||
+             !credential_role_read_line(&a, role, sizeof(role)))
+        rc = credential_role_fail(url, &a, err);
     web_answer_release(&a);
     if (rc != SL_OK)
         return rc;
@@ -268,7 +274,7 @@ static enum sl_err ask_machine(struct web *w, struct credential *out,
     web_call(w, &ask, &a);
     rc = a.status == 200 ? credential_from_json(out, buf_text(&a.body),
                                                 a.body.len, url, err)
-                         : refused(url, &a, err);
+                         : credential_role_fail(url, &a, err);
     web_answer_release(&a);
     return rc;
 }

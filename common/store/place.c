@@ -21,7 +21,8 @@ struct store_setup store_setup_of(const struct conf *conf)
 
 // Waits until the store answers: a daemon that restarts while S3 is away must
 // not fail as if its settings were wrong.
-static enum sl_err await(struct fs *fs, const char *name, struct sl_error *err)
+static enum sl_err store_await_answer(struct fs *fs, const char *name,
+                                      struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
     uint64_t cluster;
@@ -45,7 +46,7 @@ enum sl_err store_place(struct fs **out, char **name, const struct conf *conf,
     if (store_is_s3(*name)) {
         for (size_t n = strlen(*name); n > 0 && (*name)[n - 1] == '/'; n--)
             (*name)[n - 1] = '\0';
-        rc = await(fs, *name, err);
+        rc = store_await_answer(fs, *name, err);
     } else {
         rc = fs_mkdirs(fs, *name, err);
         if (rc == SL_OK)

@@ -214,7 +214,7 @@ static enum sl_err send_once(struct s3 *s, const struct s3_ask *ask,
 
 // Returns the pause before the next try, in ms: a random half to the whole of
 // the step, so that clients that failed together do not retry together.
-static uint64_t pause_ms(unsigned tries)
+static uint64_t s3_pause_ms(unsigned tries)
 {
     uint64_t pause = tries > 6 ? MOST_PAUSE_MS : FIRST_PAUSE_MS << (tries - 1);
     uint32_t chance = 0;
@@ -226,7 +226,7 @@ static uint64_t pause_ms(unsigned tries)
     return pause / 2 + chance % (pause / 2);
 }
 
-static void rest(uint64_t ms)
+static void s3_sleep_ms(uint64_t ms)
 {
     struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
 
@@ -264,10 +264,10 @@ enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
             credentials_refused(s->keys);
             renewed = true;
         } else if (verdict == S3_AGAIN) {
-            pause = pause_ms(out->tries);
+            pause = s3_pause_ms(out->tries);
             if (sl_now_ms(sl_clock_real()) + pause >= until)
                 break;
-            rest(pause);
+            s3_sleep_ms(pause);
         } else {
             break;
         }

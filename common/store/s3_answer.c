@@ -6,7 +6,7 @@
 #include "common/store/s3.h"
 #include "common/store/xml.h"
 
-static bool is_one_of(const char *code, const char *const *list)
+static bool s3_code_is_one_of(const char *code, const char *const *list)
 {
     for (; *list != NULL; list++)
         if (strcmp(code, *list) == 0)
@@ -16,7 +16,7 @@ static bool is_one_of(const char *code, const char *const *list)
 
 // Copies text for a line of the log, without control characters: the peer may
 // send any bytes.
-static void take_words(char *to, size_t size, const char *from)
+static void s3_answer_copy_words(char *to, size_t size, const char *from)
 {
     size_t n = 0;
 
@@ -25,16 +25,17 @@ static void take_words(char *to, size_t size, const char *from)
     to[n] = '\0';
 }
 
-static enum sl_err take_field(void *arg, const char *path, const char *value)
+static enum sl_err s3_answer_read_field(void *arg, const char *path,
+                                        const char *value)
 {
     struct s3_answer *a = arg;
 
     if (strcmp(path, "Error/Code") == 0)
-        take_words(a->code, sizeof(a->code), value);
+        s3_answer_copy_words(a->code, sizeof(a->code), value);
     else if (strcmp(path, "Error/Message") == 0)
-        take_words(a->message, sizeof(a->message), value);
+        s3_answer_copy_words(a->message, sizeof(a->message), value);
     else if (strcmp(path, "Error/Region") == 0)
-        take_words(a->region, sizeof(a->region), value);
+        s3_answer_copy_words(a->region, sizeof(a->region), value);
     return SL_OK;
 }
 
@@ -46,10 +47,10 @@ static void read_error(struct s3_answer *a)
 
     a->code[0] = a->message[0] = a->region[0] = '\0';
     if (a->web.body.len > 0)
-        (void)xml_walk(buf_text(&a->web.body), a->web.body.len, take_field, a,
-                       NULL);
+        (void)xml_walk(buf_text(&a->web.body), a->web.body.len,
+                       s3_answer_read_field, a, NULL);
     if (web_header(&a->web, "x-amz-bucket-region", region, sizeof(region)))
-        take_words(a->region, sizeof(a->region), region);
+        s3_answer_copy_words(a->region, sizeof(a->region), region);
 }
 
 enum s3_verdict s3_judge(struct s3_answer *a, const char *method)
@@ -73,12 +74,12 @@ enum s3_verdict s3_judge(struct s3_answer *a, const char *method)
     if (status / 100 == 2 && strcmp(method, "POST") != 0)
         return S3_DONE;
     read_error(a);
-    if (is_one_of(a->code, keys))
+    if (s3_code_is_one_of(a->code, keys))
         return S3_KEYS;
     // The answer to a HEAD has no body, so its error has no code.
     if (strcmp(method, "HEAD") == 0 && status == 400)
         return S3_KEYS;
-    if (is_one_of(a->code, again) || status == 429 || status == 500 ||
+    if (s3_code_is_one_of(a->code, again) || status == 429 || status == 500 ||
         (status >= 502 && status <= 504))
         return S3_AGAIN;
     return status / 100 == 2 && a->code[0] == '\0' ? S3_DONE : S3_FAILED;

@@ -27,7 +27,7 @@ static int hex(char c)
 }
 
 // In place: "a%2Fb+c" becomes "a/b c"; false if it is no such text.
-static bool decode(char *text)
+static bool s3_list_decode_key(char *text)
 {
     char *to = text;
 
@@ -47,7 +47,8 @@ static bool decode(char *text)
     return true;
 }
 
-static enum sl_err add_name(struct s3_names *n, const char *name, size_t bytes)
+static enum sl_err s3_names_add(struct s3_names *n, const char *name,
+                                size_t bytes)
 {
     if (n->count == n->space) {
         size_t space = n->space == 0 ? 64 : 2 * n->space;
@@ -66,7 +67,7 @@ static enum sl_err add_name(struct s3_names *n, const char *name, size_t bytes)
 }
 
 // A key below the prefix, or a common prefix, which ends with a slash.
-static enum sl_err take_key(struct page *p, const char *value)
+static enum sl_err s3_page_add_key(struct page *p, const char *value)
 {
     char *key = sl_strdup(value);
     size_t begins = strlen(p->prefix), n;
@@ -75,7 +76,7 @@ static enum sl_err take_key(struct page *p, const char *value)
 
     if (key == NULL)
         return SL_ENOMEM;
-    if (decode(key) && strncmp(key, p->prefix, begins) == 0) {
+    if (s3_list_decode_key(key) && strncmp(key, p->prefix, begins) == 0) {
         p->names->any = true;
         name = key + begins;
         n = strlen(name);
@@ -83,19 +84,20 @@ static enum sl_err take_key(struct page *p, const char *value)
             n--;
         if (n > 0 && memchr(name, '/', n) == NULL &&
             !(n <= 2 && memcmp(name, "..", n) == 0))
-            rc = add_name(p->names, name, n);
+            rc = s3_names_add(p->names, name, n);
     }
     sl_free(key);
     return rc;
 }
 
-static enum sl_err take_field(void *arg, const char *path, const char *value)
+static enum sl_err s3_page_read_field(void *arg, const char *path,
+                                      const char *value)
 {
     struct page *p = arg;
 
     if (strcmp(path, "ListBucketResult/Contents/Key") == 0 ||
         strcmp(path, "ListBucketResult/CommonPrefixes/Prefix") == 0)
-        return take_key(p, value);
+        return s3_page_add_key(p, value);
     if (strcmp(path, "ListBucketResult/IsTruncated") == 0)
         p->more = strcmp(value, "true") == 0;
     else if (strcmp(path, "ListBucketResult/NextContinuationToken") == 0)
@@ -112,7 +114,8 @@ static enum sl_err read_page(struct page *p, const struct s3_answer *a,
     memcpy(before, p->token, sizeof(before));
     p->token[0] = '\0';
     p->more = false;
-    rc = xml_walk(buf_text(&a->web.body), a->web.body.len, take_field, p, err);
+    rc = xml_walk(buf_text(&a->web.body), a->web.body.len, s3_page_read_field,
+                  p, err);
     // A server that gives the same page again would give it for ever.
     if (rc == SL_OK && p->more &&
         (p->token[0] == '\0' || strcmp(p->token, before) == 0))
@@ -152,18 +155,18 @@ static enum sl_err ask_page(struct s3 *s, struct page *p,
     return rc;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int s3_name_by_bytes(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 // Sorts the names and drops doubles: "a" may be an object and a folder.
-static void sort(struct s3_names *n)
+static void s3_names_sort(struct s3_names *n)
 {
     size_t kept = 0;
 
     if (n->count > 1)
-        qsort(n->name, n->count, sizeof(*n->name), by_bytes);
+        qsort(n->name, n->count, sizeof(*n->name), s3_name_by_bytes);
     for (size_t i = 0; i < n->count; i++) {
         if (kept > 0 && strcmp(n->name[kept - 1], n->name[i]) == 0)
             sl_free(n->name[i]);
@@ -191,7 +194,7 @@ enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
         s3_names_release(&names);
         return rc;
     }
-    sort(&names);
+    s3_names_sort(&names);
     *out = names;
     return SL_OK;
 }

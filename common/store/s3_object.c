@@ -23,7 +23,7 @@ static bool is_bucket(const char *at, size_t n)
 }
 
 // A part of a key: some clients, proxies and stores resolve dots.
-static bool is_part(const char *at, size_t n)
+static bool s3_is_key_part(const char *at, size_t n)
 {
     if ((n == 1 && at[0] == '.') || (n == 2 && at[0] == '.' && at[1] == '.'))
         return false;
@@ -48,7 +48,7 @@ enum sl_err s3_name_of(struct s3_name *out, const char *path,
     for (at += n; *at != '\0'; at += n) {
         at += strspn(at, "/");
         n = strcspn(at, "/");
-        if (!is_part(at, n) || len + n + 2 > sizeof(out->key))
+        if (!s3_is_key_part(at, n) || len + n + 2 > sizeof(out->key))
             return sl_fail(err, SL_EINVAL,
                            "%.200s: '.', '..' and control characters are no "
                            "names in S3, and 1024 bytes are the most",
@@ -88,7 +88,7 @@ bool s3_is_ours(struct s3 *s, const struct s3_name *name, const char *mark)
 
 // ---- requests
 
-static uint64_t number(const char *text)
+static uint64_t s3_parse_size(const char *text)
 {
     char *end;
     uint64_t value = strtoull(text, &end, 10);
@@ -111,9 +111,9 @@ static bool read_object(const struct web_answer *a, struct s3_object *out)
     if (web_header(a, "Content-Range", text, sizeof(text))) {
         slash = strchr(text, '/');
         if (slash != NULL)
-            out->bytes = number(slash + 1);
+            out->bytes = s3_parse_size(slash + 1);
     } else if (web_header(a, "Content-Length", text, sizeof(text))) {
-        out->bytes = number(text);
+        out->bytes = s3_parse_size(text);
     }
     return out->bytes < (uint64_t)1 << 60;
 }
@@ -127,10 +127,11 @@ static enum sl_err other_bytes(const struct s3_name *name, struct sl_error *err)
 }
 
 // What a GET of a range says.
-static enum sl_err read_range(const struct s3_answer *a,
-                              const struct s3_name *name, uint64_t offset,
-                              size_t n, size_t *got, struct s3_object *found,
-                              struct sl_error *err)
+static enum sl_err s3_object_read_range(const struct s3_answer *a,
+                                        const struct s3_name *name,
+                                        uint64_t offset, size_t n, size_t *got,
+                                        struct s3_object *found,
+                                        struct sl_error *err)
 {
     uint64_t left;
 
@@ -165,8 +166,8 @@ enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
         ask.header[1] = (struct sigv4_pair){"if-match", etag};
     rc = s3_call(s, &ask, &a, &why);
     if (rc == SL_OK) {
-        rc = read_range(&a, name, offset, n, got, found != NULL ? found : &own,
-                        err);
+        rc = s3_object_read_range(&a, name, offset, n, got,
+                                  found != NULL ? found : &own, err);
     } else if (a.web.status == 416 && offset == 0) { // of nothing
         *got = 0;
         if (found != NULL)

@@ -69,8 +69,8 @@ enum sl_err s3_write(struct fs_file *base, const void *bytes, size_t n,
 
 // The piece of [offset, offset + n) that lies in `b`, which begins at `begins`,
 // is replaced; how much that is.
-static size_t replace(struct buf *b, uint64_t begins, uint64_t offset,
-                      const uint8_t *bytes, size_t n)
+static size_t s3_replace_piece(struct buf *b, uint64_t begins, uint64_t offset,
+                               const uint8_t *bytes, size_t n)
 {
     uint64_t from = offset > begins ? offset : begins;
     uint64_t to = offset + n < begins + b->len ? offset + n : begins + b->len;
@@ -113,8 +113,9 @@ enum sl_err s3_pwrite(struct fs_file *base, uint64_t offset, const void *bytes,
                ? (f->bytes - offset < n ? (size_t)(f->bytes - offset) : n)
                : 0;
     if (over > 0 && !f->published) {
-        done = replace(&f->first, 0, offset, at, over);
-        done += replace(&f->last, f->bytes - f->last.len, offset, at, over);
+        done = s3_replace_piece(&f->first, 0, offset, at, over);
+        done += s3_replace_piece(&f->last, f->bytes - f->last.len, offset, at,
+                                 over);
     }
     if (done < over && !f->published)
         return sl_fail(err, SL_ENOTSUP,

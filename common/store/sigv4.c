@@ -19,7 +19,7 @@ void sigv4_date(char out[SIGV4_DATE], uint64_t wall_us)
         snprintf(out, SIGV4_DATE, "19700101T000000Z");
 }
 
-static bool stays(unsigned char c)
+static bool sigv4_is_unreserved(unsigned char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
            (c >= '0' && c <= '9') || strchr("-._~", c) != NULL;
@@ -32,21 +32,23 @@ enum sl_err sigv4_encode(struct buf *out, const char *text, bool slashes)
     for (; rc == SL_OK && *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
 
-        rc = stays(c) || (slashes && c == '/') ? buf_append_char(out, *text)
-                                               : buf_appendf(out, "%%%02X", c);
+        rc = sigv4_is_unreserved(c) || (slashes && c == '/')
+                 ? buf_append_char(out, *text)
+                 : buf_appendf(out, "%%%02X", c);
     }
     return rc;
 }
 
 // Encoded "name=value" each, in one buffer with a 0 behind each. By bytes: a
 // name that begins another is shorter, and '=' sorts before what may follow.
-struct words {
+struct sigv4_words {
     struct buf text;
     size_t at[SIGV4_PAIRS];
     size_t count;
 };
 
-static enum sl_err add_word(struct words *w, const struct sigv4_pair *p)
+static enum sl_err sigv4_words_add(struct sigv4_words *w,
+                                   const struct sigv4_pair *p)
 {
     enum sl_err rc;
 
@@ -60,7 +62,7 @@ static enum sl_err add_word(struct words *w, const struct sigv4_pair *p)
     return rc == SL_OK ? buf_append_char(&w->text, '\0') : rc;
 }
 
-static void sort_words(struct words *w)
+static void sort_words(struct sigv4_words *w)
 {
     const char *text = (const char *)w->text.data;
 
@@ -76,11 +78,11 @@ static void sort_words(struct words *w)
 
 enum sl_err sigv4_query(struct buf *out, const struct sigv4_pair *query)
 {
-    struct words w = {.text = BUF_INIT};
+    struct sigv4_words w = {.text = BUF_INIT};
     enum sl_err rc = SL_OK;
 
     for (; rc == SL_OK && query != NULL && query->name != NULL; query++)
-        rc = w.count == SIGV4_PAIRS ? SL_EINTERNAL : add_word(&w, query);
+        rc = w.count == SIGV4_PAIRS ? SL_EINTERNAL : sigv4_words_add(&w, query);
     if (rc == SL_OK)
         sort_words(&w);
     for (size_t i = 0; rc == SL_OK && i < w.count; i++) {
@@ -94,7 +96,7 @@ enum sl_err sigv4_query(struct buf *out, const struct sigv4_pair *query)
 }
 
 // Trimmed, and runs of blanks as one.
-static enum sl_err add_value(struct buf *out, const char *value)
+static enum sl_err sigv4_add_value(struct buf *out, const char *value)
 {
     enum sl_err rc = SL_OK;
     bool begun = false, blank = false;
@@ -138,7 +140,7 @@ static enum sl_err add_headers(struct buf *lines, struct buf *names,
     while (rc == SL_OK && (at = next_header(header, last)) != SIGV4_PAIRS) {
         rc = buf_appendf(lines, "%s:", header[at].name);
         if (rc == SL_OK)
-            rc = add_value(lines, header[at].value);
+            rc = sigv4_add_value(lines, header[at].value);
         if (rc == SL_OK)
             rc = buf_append_char(lines, '\n');
         if (rc == SL_OK)

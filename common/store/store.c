@@ -11,8 +11,8 @@
 #define SCHEME "s3://"
 
 // A file system for each setup ever used in this process: one or two.
-struct known {
-    struct known *next;
+struct store_entry {
+    struct store_entry *next;
     struct s3 *s3;
     char *endpoint, *region, *credentials; // owned
     bool path_style;
@@ -20,7 +20,7 @@ struct known {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct known *all; // under the lock
+static struct store_entry *all; // under the lock
 
 bool store_is_s3(const char *store)
 {
@@ -38,7 +38,7 @@ static const char *either(const char *given, const char *first,
     return given == NULL ? "" : given;
 }
 
-static struct s3_setup complete(const struct store_setup *given)
+static struct s3_setup store_complete_setup(const struct store_setup *given)
 {
     return (struct s3_setup){
         .endpoint =
@@ -53,9 +53,9 @@ static struct s3_setup complete(const struct store_setup *given)
     };
 }
 
-static struct known *find_locked(const struct s3_setup *setup)
+static struct store_entry *store_entry_find_locked(const struct s3_setup *setup)
 {
-    struct known *k = all;
+    struct store_entry *k = all;
 
     while (k != NULL && (strcmp(k->endpoint, setup->endpoint) != 0 ||
                          strcmp(k->region, setup->region) != 0 ||
@@ -66,7 +66,7 @@ static struct known *find_locked(const struct s3_setup *setup)
     return k;
 }
 
-static void known_free(struct known *k)
+static void store_entry_free(struct store_entry *k)
 {
     sl_free(k->endpoint);
     sl_free(k->region);
@@ -74,10 +74,11 @@ static void known_free(struct known *k)
     sl_free(k);
 }
 
-static enum sl_err add_locked(struct known **out, const struct s3_setup *setup,
-                              struct sl_error *err)
+static enum sl_err store_entry_add_locked(struct store_entry **out,
+                                          const struct s3_setup *setup,
+                                          struct sl_error *err)
 {
-    struct known *k = sl_calloc(1, sizeof(*k));
+    struct store_entry *k = sl_calloc(1, sizeof(*k));
     enum sl_err rc = SL_ENOMEM;
 
     if (k == NULL)
@@ -92,7 +93,7 @@ static enum sl_err add_locked(struct known **out, const struct s3_setup *setup,
     else
         rc = s3_fs_new(&k->s3, setup, err);
     if (rc != SL_OK) {
-        known_free(k);
+        store_entry_free(k);
         return rc;
     }
     k->next = all;
@@ -104,13 +105,13 @@ static enum sl_err add_locked(struct known **out, const struct s3_setup *setup,
 static enum sl_err take_s3(struct fs **out, const struct s3_setup *setup,
                            struct sl_error *err)
 {
-    struct known *k;
+    struct store_entry *k;
     enum sl_err rc = SL_OK;
 
     pthread_mutex_lock(&lock);
-    k = find_locked(setup);
+    k = store_entry_find_locked(setup);
     if (k == NULL)
-        rc = add_locked(&k, setup, err);
+        rc = store_entry_add_locked(&k, setup, err);
     if (rc == SL_OK)
         *out = &k->s3->fs;
     pthread_mutex_unlock(&lock);
@@ -142,6 +143,6 @@ enum sl_err store_fs(struct fs **out, const char *store,
                        "%.200s: this program was built without libcurl, which "
                        "stores in S3 need",
                        store);
-    whole = complete(setup != NULL ? setup : &usual);
+    whole = store_complete_setup(setup != NULL ? setup : &usual);
     return take_s3(out, &whole, err);
 }

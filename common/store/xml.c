@@ -20,7 +20,7 @@ struct xml {
     struct sl_error *err;
 };
 
-static enum sl_err bad(const struct xml *x, const char *what)
+static enum sl_err xml_malformed(const struct xml *x, const char *what)
 {
     return sl_fail(x->err, SL_ECORRUPT, "XML, byte %zu: %s",
                    (size_t)(x->at - x->begin), what);
@@ -56,7 +56,7 @@ static void skip_blanks(struct xml *x)
         x->at++;
 }
 
-static bool is_name(char c)
+static bool xml_is_name_char(char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
            (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' ||
@@ -64,11 +64,11 @@ static bool is_name(char c)
 }
 
 // A name without its prefix; 0 bytes: there is none that could be used.
-static size_t take_name(struct xml *x, const char **name)
+static size_t xml_read_name(struct xml *x, const char **name)
 {
     const char *first = x->at;
 
-    while (x->at < x->end && is_name(*x->at))
+    while (x->at < x->end && xml_is_name_char(*x->at))
         x->at++;
     for (const char *c = first; c < x->at; c++)
         if (*c == ':')
@@ -79,7 +79,7 @@ static size_t take_name(struct xml *x, const char **name)
 
 // ---- text
 
-static uint32_t number_of(const char *at, const char *stop)
+static uint32_t xml_code_number(const char *at, const char *stop)
 {
     unsigned base = *at == 'x' ? 16 : 10;
     uint32_t value = 0;
@@ -106,7 +106,7 @@ static enum sl_err add_code(struct xml *x, uint32_t code)
     size_t n = 0;
 
     if (code == 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-        return bad(x, "a character that there is not");
+        return xml_malformed(x, "a character that there is not");
     if (code < 0x80) {
         out[n++] = (char)code;
     } else if (code < 0x800) {
@@ -124,7 +124,7 @@ static enum sl_err add_code(struct xml *x, uint32_t code)
     return buf_append(&x->text, out, n);
 }
 
-static enum sl_err take_entity(struct xml *x)
+static enum sl_err xml_read_entity(struct xml *x)
 {
     static const struct {
         const char *name;
@@ -143,35 +143,35 @@ static enum sl_err take_entity(struct xml *x)
         }
     stop = memchr(x->at, ';', (size_t)(x->end - x->at));
     if (!sees(x, "&#") || stop == NULL || stop - x->at < 3 || stop - x->at > 10)
-        return bad(x, "an entity that nobody knows");
-    if (add_code(x, number_of(x->at + 2, stop)) != SL_OK)
-        return bad(x, "a character that there is not");
+        return xml_malformed(x, "an entity that nobody knows");
+    if (add_code(x, xml_code_number(x->at + 2, stop)) != SL_OK)
+        return xml_malformed(x, "a character that there is not");
     x->at = stop + 1;
     return SL_OK;
 }
 
-static enum sl_err take_text(struct xml *x)
+static enum sl_err xml_read_text(struct xml *x)
 {
     const char *first = x->at;
 
     if (*x->at == '&')
-        return take_entity(x);
+        return xml_read_entity(x);
     while (x->at < x->end && *x->at != '<' && *x->at != '&') {
         if (*x->at == '\0')
-            return bad(x, "a byte 0");
+            return xml_malformed(x, "a byte 0");
         x->at++;
     }
     return buf_append(&x->text, first, (size_t)(x->at - first));
 }
 
-static enum sl_err take_cdata(struct xml *x)
+static enum sl_err xml_read_cdata(struct xml *x)
 {
     const char *first = x->at += strlen("<![CDATA[");
 
     if (!skip_past(x, "]]>"))
-        return bad(x, "CDATA does not end");
+        return xml_malformed(x, "CDATA does not end");
     if (memchr(first, 0, (size_t)(x->at - first)) != NULL)
-        return bad(x, "a byte 0");
+        return xml_malformed(x, "a byte 0");
     return buf_append(&x->text, first, (size_t)(x->at - first) - 3);
 }
 
@@ -188,24 +188,25 @@ static enum sl_err end_element(struct xml *x)
     return rc;
 }
 
-static enum sl_err take_attributes(struct xml *x)
+static enum sl_err xml_read_attributes(struct xml *x)
 {
     const char *name;
 
-    for (skip_blanks(x); x->at < x->end && is_name(*x->at); skip_blanks(x)) {
+    for (skip_blanks(x); x->at < x->end && xml_is_name_char(*x->at);
+         skip_blanks(x)) {
         char quote;
 
-        (void)take_name(x, &name);
+        (void)xml_read_name(x, &name);
         skip_blanks(x);
         if (!sees(x, "="))
-            return bad(x, "an attribute without a value");
+            return xml_malformed(x, "an attribute without a value");
         x->at++;
         skip_blanks(x);
         if (!sees(x, "\"") && !sees(x, "'"))
-            return bad(x, "a value without quotes");
+            return xml_malformed(x, "a value without quotes");
         quote = *x->at++;
         if (!skip_past(x, (char[]){quote, '\0'}))
-            return bad(x, "a value does not end");
+            return xml_malformed(x, "a value does not end");
     }
     return SL_OK;
 }
@@ -217,20 +218,20 @@ static enum sl_err begin_element(struct xml *x)
     enum sl_err rc;
 
     if (x->over)
-        return bad(x, "more than one document");
+        return xml_malformed(x, "more than one document");
     if (x->depth == XML_DEPTH)
-        return bad(x, "nested too deeply");
+        return xml_malformed(x, "nested too deeply");
     x->at++;
-    n = take_name(x, &name);
+    n = xml_read_name(x, &name);
     if (n == 0)
-        return bad(x, "no name, or a long one");
+        return xml_malformed(x, "no name, or a long one");
     if (was != 0)
         x->path[was++] = '/';
     memcpy(x->path + was, name, n);
     x->path[was + n] = '\0';
     x->bytes[++x->depth] = was + n;
     buf_reset(&x->text);
-    rc = take_attributes(x);
+    rc = xml_read_attributes(x);
     if (rc != SL_OK)
         return rc;
     if (sees(x, "/>")) {
@@ -238,49 +239,50 @@ static enum sl_err begin_element(struct xml *x)
         return end_element(x);
     }
     if (!sees(x, ">"))
-        return bad(x, "a tag does not end");
+        return xml_malformed(x, "a tag does not end");
     x->at++;
     return SL_OK;
 }
 
-static enum sl_err take_end_tag(struct xml *x)
+static enum sl_err xml_read_end_tag(struct xml *x)
 {
     const char *name, *last = strrchr(x->path, '/');
     size_t n;
 
     if (x->depth == 0)
-        return bad(x, "an end without a beginning");
+        return xml_malformed(x, "an end without a beginning");
     last = last == NULL ? x->path : last + 1;
     x->at += 2;
-    n = take_name(x, &name);
+    n = xml_read_name(x, &name);
     if (n != strlen(last) || memcmp(name, last, n) != 0)
-        return bad(x, "another element ends than began last");
+        return xml_malformed(x, "another element ends than began last");
     skip_blanks(x);
     if (!sees(x, ">"))
-        return bad(x, "a tag does not end");
+        return xml_malformed(x, "a tag does not end");
     x->at++;
     return end_element(x);
 }
 
-static enum sl_err take_one(struct xml *x)
+static enum sl_err xml_read_next(struct xml *x)
 {
     if (*x->at != '<') {
         if (x->depth > 0)
-            return take_text(x);
+            return xml_read_text(x);
         if (!is_blank(*x->at))
-            return bad(x, "text outside of all elements");
+            return xml_malformed(x, "text outside of all elements");
         skip_blanks(x);
         return SL_OK;
     }
     if (sees(x, "<?"))
-        return skip_past(x, "?>") ? SL_OK : bad(x, "it does not end");
+        return skip_past(x, "?>") ? SL_OK : xml_malformed(x, "it does not end");
     if (sees(x, "<!--"))
-        return skip_past(x, "-->") ? SL_OK : bad(x, "it does not end");
+        return skip_past(x, "-->") ? SL_OK
+                                   : xml_malformed(x, "it does not end");
     if (sees(x, "<![CDATA[") && x->depth > 0)
-        return take_cdata(x);
+        return xml_read_cdata(x);
     if (sees(x, "<!"))
-        return bad(x, "a document type, which is not read");
-    return sees(x, "</") ? take_end_tag(x) : begin_element(x);
+        return xml_malformed(x, "a document type, which is not read");
+    return sees(x, "</") ? xml_read_end_tag(x) : begin_element(x);
 }
 
 enum sl_err xml_walk(const char *text, size_t n, xml_fn fn, void *arg,
@@ -298,9 +300,9 @@ enum sl_err xml_walk(const char *text, size_t n, xml_fn fn, void *arg,
     if (sees(&x, "\xef\xbb\xbf"))
         x.at += 3;
     while (rc == SL_OK && x.at < x.end)
-        rc = take_one(&x);
+        rc = xml_read_next(&x);
     if (rc == SL_OK && !x.over)
-        rc = bad(&x, "it ends too early");
+        rc = xml_malformed(&x, "it ends too early");
     if (rc == SL_ENOMEM)
         sl_fail(err, rc, "XML: out of memory");
     buf_release(&x.text);

@@ -19,7 +19,7 @@ struct web {
 };
 
 // What curl's callbacks of one call need.
-struct call {
+struct web_transfer {
     const struct web_ask *ask;
     struct web_answer *out;
     CURL *c;
@@ -65,7 +65,7 @@ void web_wake(struct web *w)
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
-    struct call *call = arg;
+    struct web_transfer *call = arg;
     struct web_answer *a = call->out;
     size_t n = size * count;
     long status = 0;
@@ -86,7 +86,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 
 static size_t on_header(char *data, size_t size, size_t count, void *arg)
 {
-    struct call *call = arg;
+    struct web_transfer *call = arg;
     size_t n = size * count;
 
     if (n > HEAD_BYTES - call->out->head.len ||
@@ -119,7 +119,7 @@ static void set_where(CURL *c, const struct web_ask *ask)
 }
 
 static void set_what(CURL *c, const struct web_ask *ask,
-                     struct curl_slist *headers, struct call *call)
+                     struct curl_slist *headers, struct web_transfer *call)
 {
     if (strcmp(ask->method, "HEAD") == 0)
         curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
@@ -194,7 +194,8 @@ static bool is_final(CURLcode code)
     }
 }
 
-static void take(struct web *w, struct call *call, const char *said)
+static void web_read_result(struct web *w, struct web_transfer *call,
+                            const char *said)
 {
     struct web_answer *out = call->out;
     CURLMsg *m;
@@ -225,7 +226,7 @@ static bool make_headers(struct curl_slist **list, const struct web_ask *ask)
     return true;
 }
 
-static void no_memory(struct web_answer *out)
+static void web_answer_no_memory(struct web_answer *out)
 {
     out->status = 0;
     out->final = true;
@@ -234,7 +235,7 @@ static void no_memory(struct web_answer *out)
 
 void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out)
 {
-    struct call call = {ask, out, curl_easy_init()};
+    struct web_transfer call = {ask, out, curl_easy_init()};
     struct curl_slist *headers = NULL;
     char said[CURL_ERROR_SIZE] = "";
     CURLMcode code = CURLM_OUT_OF_MEMORY;
@@ -250,9 +251,9 @@ void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out)
         code = curl_multi_add_handle(w->multi, call.c);
     }
     if (code != CURLM_OK)
-        no_memory(out);
+        web_answer_no_memory(out);
     else if (perform(w, ask, &code))
-        take(w, &call, said);
+        web_read_result(w, &call, said);
     else
         snprintf(out->why, sizeof(out->why), "left");
     if (call.c != NULL)
@@ -261,7 +262,7 @@ void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out)
     curl_slist_free_all(headers);
     drop_pipe(&was, pending);
     if (buf_reserve(&out->body, 1) != SL_OK)
-        no_memory(out);
+        web_answer_no_memory(out);
     else
         out->body.data[out->body.len] = '\0';
 }

@@ -64,7 +64,7 @@ static void follow_evidence(struct coord *c, struct job *job)
 }
 
 // Ends a job with non-finite parameters, if train.nonfinite is "fail".
-static bool broken(struct coord *c, struct job *job)
+static bool advance_end_nonfinite(struct coord *c, struct job *job)
 {
     const char *why = job->warnings[JOB_WARN_VALUES];
 
@@ -74,7 +74,8 @@ static bool broken(struct coord *c, struct job *job)
     return true;
 }
 
-static void finish(struct coord *c, struct job *job, const char *why)
+static void advance_finish_job(struct coord *c, struct job *job,
+                               const char *why)
 {
     char nothing[400];
 
@@ -88,7 +89,7 @@ static void finish(struct coord *c, struct job *job, const char *why)
 
 // Stops the job once the wished cut is there or cannot be made: a stop does not
 // wait for a disk.
-static void stop(struct coord *c, struct job *job)
+static void advance_stop_job(struct coord *c, struct job *job)
 {
     bool saved = job_granted(job, &job->wish) != NULL;
     char why[320];
@@ -108,7 +109,7 @@ static void finish_early(struct coord *c, struct job *job)
     char why[320];
 
     monitor_why(job, why, sizeof(why));
-    finish(c, job, why);
+    advance_finish_job(c, job, why);
 }
 
 void advance_job(struct coord *c, struct job *job)
@@ -127,19 +128,19 @@ void advance_job(struct coord *c, struct job *job)
         enter_running(c, job);
     if (c->dead || job->state == JOB_PLACING)
         return;
-    if (broken(c, job))
+    if (advance_end_nonfinite(c, job))
         return;
     follow_evidence(c, job);
     skipped_check(c, job);
     leases_revoke_early(c, job);
     // Before another cut is begun, which the stop would wait for, too.
     if (job->stop_wanted && job_granted(job, &job->wish) != NULL) {
-        stop(c, job);
+        advance_stop_job(c, job);
         return;
     }
     cuts_check(c, job);
     if (!c->dead && !job_ended(job) && job->stop_wanted && job->cut == NULL)
-        stop(c, job);
+        advance_stop_job(c, job);
     if (c->dead || job_ended(job))
         return;
     pause_check(c, job);
@@ -150,7 +151,7 @@ void advance_job(struct coord *c, struct job *job)
         return;
     if (job->state == JOB_FINISHING && job->cut == NULL &&
         job_cut_complete(job) && !evaluations_pending(job))
-        finish(c, job, "");
+        advance_finish_job(c, job, "");
     else if (job->callbacks.early.stopped && job->cut == NULL)
         finish_early(c, job);
 }

@@ -23,7 +23,7 @@ static bool is_sample(const struct job *job, const Sluice__V1__BadSample *s)
     return job->has_facts && s->number < samples;
 }
 
-static bool add(struct job *job, const Sluice__V1__BadSample *s)
+static bool bad_add_sample(struct job *job, const Sluice__V1__BadSample *s)
 {
     uint64_t key = KEY(s->number, (uint64_t)s->test);
     char *what;
@@ -77,7 +77,7 @@ bool bad_take(struct job *job, const Sluice__V1__StepMetrics *m)
 
     for (size_t i = 0; i < m->n_bad; i++) {
         if (job->bad.by_key.len <= most)
-            more |= add(job, m->bad[i]);
+            more |= bad_add_sample(job, m->bad[i]);
     }
     if (!more)
         return true;

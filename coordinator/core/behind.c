@@ -61,7 +61,8 @@ void behind_pause(struct coord *c, struct job *job, const struct sl_error *why)
 
 // ---- jobs that the journal does not know
 
-static bool listed(const struct coord *c, uint64_t job, const char *psserver)
+static bool behind_is_listed(const struct coord *c, uint64_t job,
+                             const char *psserver)
 {
     for (size_t i = 0; i < c->unknown_count; i++) {
         if (c->unknown[i].job == job &&
@@ -82,8 +83,8 @@ bool behind_knows_not(struct coord *c, uint64_t job)
            skipped;
 }
 
-static void add(struct coord *c, const struct member *m,
-                const Sluice__V1__ShardHello *h)
+static void behind_add_unknown(struct coord *c, const struct member *m,
+                               const Sluice__V1__ShardHello *h)
 {
     struct behind_job *b =
         sl_realloc_array(c->unknown, c->unknown_count + 1, sizeof(*b));
@@ -102,7 +103,7 @@ static void add(struct coord *c, const struct member *m,
 void behind_list(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *h)
 {
-    if (listed(c, h->job, m->name) || c->unknown_count >= LISTED_MAX)
+    if (behind_is_listed(c, h->job, m->name) || c->unknown_count >= LISTED_MAX)
         return;
     if (h->job > c->jobs.last && h->job - c->jobs.given > JUMP_MAX) {
         send_refuse(c, m, h->job, h->shard,
@@ -115,7 +116,7 @@ void behind_list(struct coord *c, const struct member *m,
             return;
         c->jobs.last = h->job;
     }
-    add(c, m, h);
+    behind_add_unknown(c, m, h);
 }
 
 enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err)

@@ -28,7 +28,8 @@ static void poison(struct coord *c, struct work *w, const struct work *of)
 
 // Adds a worker and its end to the story, each pair once; their number is given
 // beside the story.
-static void tell(struct work *of, const char *who, const char *how)
+static void blame_append_story(struct work *of, const char *who,
+                               const char *how)
 {
     struct buf one = BUF_INIT;
     bool lost = strcmp(how, "lost") == 0;
@@ -69,7 +70,7 @@ void blame_work(struct coord *c, struct work *w, uint64_t witness,
     struct work *of = w->copy_of != NULL ? w->copy_of : w;
     struct job *job = w->job;
 
-    tell(of, who, how);
+    blame_append_story(of, who, how);
     if (of != w)
         closure_remember(&of->closure, witness);
     if (w->kind == WORK_TRAIN &&

@@ -27,9 +27,9 @@ enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
 }
 
 // Opens the job that a client names; ended_close.
-static enum sl_err open_job(struct coord *c, const char *id,
-                            enum load_part part, struct job **out,
-                            struct sl_error *err)
+static enum sl_err calls_open_job(struct coord *c, const char *id,
+                                  enum load_part part, struct job **out,
+                                  struct sl_error *err)
 {
     uint64_t number = 0;
     enum sl_err rc = jobs_find(c, id, &number, err);
@@ -51,7 +51,7 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
                       Sluice__V1__JobStatus **reply, struct sl_error *err)
 {
     struct job *job = NULL;
-    enum sl_err rc = open_job(
+    enum sl_err rc = calls_open_job(
         c, request->id, request->shards ? LOAD_STATUS : LOAD_LINE, &job, err);
 
     if (rc != SL_OK)
@@ -61,7 +61,7 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
     return *reply == NULL ? sl_fail(err, SL_ENOMEM, "a status") : SL_OK;
 }
 
-static void stop(struct coord *c, struct job *job, bool checkpoint)
+static void calls_stop_job(struct coord *c, struct job *job, bool checkpoint)
 {
     struct cut_wish wish;
 
@@ -81,7 +81,7 @@ enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err)
 {
     struct job *job = NULL;
-    enum sl_err rc = open_job(c, request->id, LOAD_LINE, &job, err);
+    enum sl_err rc = calls_open_job(c, request->id, LOAD_LINE, &job, err);
 
     if (rc != SL_OK)
         return rc;
@@ -89,7 +89,7 @@ enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
         ended_close(job);
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
     }
-    stop(c, job, request->checkpoint);
+    calls_stop_job(c, job, request->checkpoint);
     if (c->dead)
         return sl_fail(err, SL_EIO, "the journal could not be written");
     serve_workers(c);
@@ -216,7 +216,7 @@ enum sl_err coord_checkpoint(struct coord *c,
                              struct sl_error *err)
 {
     struct job *job = NULL;
-    enum sl_err rc = open_job(c, request->id, LOAD_WHOLE, &job, err);
+    enum sl_err rc = calls_open_job(c, request->id, LOAD_WHOLE, &job, err);
     struct cut_wish wish;
     bool begun = false;
 
@@ -256,7 +256,7 @@ static enum sl_err close_on(void *arg, uint64_t job, uint64_t uid,
 
 // The journal knows by now which psservers its shards lay on; a job that cannot
 // be read may have lain on any.
-static void notify_deleted(struct coord *c, struct job *job)
+static void calls_close_deleted(struct coord *c, struct job *job)
 {
     list_for(n, &c->members.all)
     {
@@ -283,7 +283,7 @@ static enum sl_err delete_job(struct coord *c, struct job *job,
     if (!job->unreadable)
         removals_add_job(c, job);
     JOB_HISTORY(job, "deleted", "");
-    notify_deleted(c, job);
+    calls_close_deleted(c, job);
     LOG(INFO, "job deleted", "job=%s name=%s", job->id_text, job->name);
     happened_job(c, EVENT_JOB_DELETED, job, NULL, "%s was deleted", job->name);
     feed_forget(c->options.feed, job->uid);
@@ -330,7 +330,7 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err)
 {
     struct job *job = NULL;
-    enum sl_err rc = open_job(c, request->id, LOAD_LINE, &job, err);
+    enum sl_err rc = calls_open_job(c, request->id, LOAD_LINE, &job, err);
 
     if (rc == SL_ENOENT && !c->asker.only &&
         behind_delete(c, request->id, err) == SL_OK)

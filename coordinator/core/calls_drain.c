@@ -37,16 +37,16 @@ static void take_kind(struct coord *c, struct member *m, bool rings, bool all)
 
 // Takes a drained worker's leases back, but for the first: it is computed,
 // unless the worker computes within a place in a group.
-static void take_back(struct coord *c, struct member *m)
+static void calls_drain_revoke(struct coord *c, struct member *m)
 {
     take_kind(c, m, false, m->seated);
     if (!c->dead)
         take_kind(c, m, true, true);
 }
 
-static enum sl_err drain(struct coord *c, struct member *m,
-                         const Sluice__V1__DrainRequest *request, bool *changed,
-                         struct sl_error *err)
+static enum sl_err calls_drain_member(struct coord *c, struct member *m,
+                                      const Sluice__V1__DrainRequest *request,
+                                      bool *changed, struct sl_error *err)
 {
     const char *who = request->who[0] != '\0' ? request->who : "somebody";
     const struct drain *had = drains_find(c, m->role, m->name);
@@ -67,7 +67,7 @@ static enum sl_err drain(struct coord *c, struct member *m,
              member_role_name(m->role), m->name, who,
              request->why[0] == '\0' ? "" : ": ", request->why);
     if (m->role == MEMBER_WORKER)
-        take_back(c, m);
+        calls_drain_revoke(c, m);
     return SL_OK;
 }
 
@@ -104,9 +104,10 @@ static bool find_role(const struct coord *c,
     return false;
 }
 
-static enum sl_err judge(const struct coord *c,
-                         const Sluice__V1__DrainRequest *request,
-                         enum member_role *role, struct sl_error *err)
+static enum sl_err calls_drain_check(const struct coord *c,
+                                     const Sluice__V1__DrainRequest *request,
+                                     enum member_role *role,
+                                     struct sl_error *err)
 {
     if (c->dead)
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
@@ -130,13 +131,13 @@ enum sl_err coord_drain(struct coord *c,
 {
     enum member_role role = MEMBER_WORKER;
     struct member *m;
-    enum sl_err rc = judge(c, request, &role, err);
+    enum sl_err rc = calls_drain_check(c, request, &role, err);
 
     if (rc != SL_OK)
         return rc;
     m = members_find(&c->members, role, request->name);
     if (!request->undrain)
-        rc = drain(c, m, request, changed, err);
+        rc = calls_drain_member(c, m, request, changed, err);
     else if (drains_find(c, role, request->name) != NULL)
         undrain(c, role, request->name, m, changed);
     if (rc == SL_OK && !c->dead)

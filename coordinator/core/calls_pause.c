@@ -12,8 +12,8 @@
 #include "coordinator/core/serve.h"
 #include "coordinator/core/status.h"
 
-static enum sl_err open_job(struct coord *c, const char *id, struct job **out,
-                            struct sl_error *err)
+static enum sl_err calls_pause_open_job(struct coord *c, const char *id,
+                                        struct job **out, struct sl_error *err)
 {
     uint64_t number = 0;
     enum sl_err rc = jobs_find(c, id, &number, err);
@@ -24,8 +24,9 @@ static enum sl_err open_job(struct coord *c, const char *id, struct job **out,
 }
 
 // Advances the job after the change, then answers with its status.
-static enum sl_err follow(struct coord *c, struct job *job,
-                          Sluice__V1__JobStatus **reply, struct sl_error *err)
+static enum sl_err calls_pause_reply(struct coord *c, struct job *job,
+                                     Sluice__V1__JobStatus **reply,
+                                     struct sl_error *err)
 {
     if (!c->dead)
         advance_job(c, job);
@@ -41,14 +42,14 @@ enum sl_err coord_pause(struct coord *c,
                         Sluice__V1__JobStatus **reply, struct sl_error *err)
 {
     struct job *job = NULL;
-    enum sl_err rc = open_job(c, request->id, &job, err);
+    enum sl_err rc = calls_pause_open_job(c, request->id, &job, err);
 
     if (rc != SL_OK)
         return rc;
     rc = pause_judge(job, request->checkpoint, err);
     if (rc == SL_OK) {
         pause_ask(c, job, request);
-        rc = follow(c, job, reply, err);
+        rc = calls_pause_reply(c, job, reply, err);
     }
     ended_close(job);
     return rc;
@@ -76,7 +77,7 @@ enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
 {
     struct job *job = NULL;
     bool held;
-    enum sl_err rc = open_job(c, request->id, &job, err);
+    enum sl_err rc = calls_pause_open_job(c, request->id, &job, err);
 
     if (rc != SL_OK)
         return rc;
@@ -87,7 +88,7 @@ enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
         memory_resumed(job);
         if (held)
             place_missing(c, job);
-        rc = follow(c, job, reply, err);
+        rc = calls_pause_reply(c, job, reply, err);
     }
     ended_close(job);
     return rc;

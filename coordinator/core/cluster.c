@@ -54,8 +54,8 @@ enum sl_err cluster_open(struct coord *c, struct sl_error *err)
 
 // ---- strangers
 
-static struct cluster_stranger *find(const struct coord *c, bool psserver,
-                                     const char *name)
+static struct cluster_stranger *
+cluster_find_stranger(const struct coord *c, bool psserver, const char *name)
 {
     for (size_t i = 0; i < c->strangers_count; i++) {
         struct cluster_stranger *s = &c->strangers[i];
@@ -68,7 +68,7 @@ static struct cluster_stranger *find(const struct coord *c, bool psserver,
 
 // Returns a new place in the list, or that of the stranger that was not seen
 // for longest.
-static struct cluster_stranger *place(struct coord *c)
+static struct cluster_stranger *cluster_stranger_slot(struct coord *c)
 {
     struct cluster_stranger *oldest;
 
@@ -86,13 +86,15 @@ static struct cluster_stranger *place(struct coord *c)
     return oldest;
 }
 
-static void remember(struct coord *c, const Sluice__V1__Hello *hello)
+static void cluster_note_stranger(struct coord *c,
+                                  const Sluice__V1__Hello *hello)
 {
     bool psserver = hello->role == SLUICE__V1__ROLE__ROLE_PSSERVER;
-    struct cluster_stranger *s = find(c, psserver, hello->name);
+    struct cluster_stranger *s =
+        cluster_find_stranger(c, psserver, hello->name);
 
     if (s == NULL)
-        s = place(c);
+        s = cluster_stranger_slot(c);
     if (s == NULL)
         return; // the stranger dials again
     *s = (struct cluster_stranger){.psserver = psserver,
@@ -121,7 +123,7 @@ enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
     if (hello->cluster == 0 ||
         (hello->cluster == c->cluster.id && hello->term <= c->term))
         return SL_OK;
-    remember(c, hello);
+    cluster_note_stranger(c, hello);
     if (hello->cluster != c->cluster.id)
         return sl_fail(err, SL_ESTATE,
                        "'%s' belongs to cluster %016llx, this coordinator is "

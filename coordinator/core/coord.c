@@ -63,7 +63,7 @@ static void cut_settled(struct coord *c, struct job *job)
 
 // ---- making
 
-static void release(struct coord *c)
+static void coord_release(struct coord *c)
 {
     size_t at = 0;
     void *value;
@@ -91,8 +91,8 @@ static void release(struct coord *c)
     sl_free(c);
 }
 
-static struct coord *make(const struct coord_options *options,
-                          const struct coord_io *io)
+static struct coord *coord_make(const struct coord_options *options,
+                                const struct coord_io *io)
 {
     struct coord *c = sl_calloc(1, sizeof(*c));
 
@@ -118,27 +118,28 @@ static struct coord *make(const struct coord_options *options,
     c->started_ms = c->ticked_ms = coord_now(c);
     c->places = PLACE_AHEAD;
     if (c->store == NULL || c->state_dir == NULL) {
-        release(c);
+        coord_release(c);
         return NULL;
     }
     return c;
 }
 
-static enum sl_err ask_store(struct stored **out, const struct coord_options *o,
-                             struct sl_error *err)
+static enum sl_err coord_ask_store(struct stored **out,
+                                   const struct coord_options *o,
+                                   struct sl_error *err)
 {
     enum sl_err rc = stored_new(out, o->journal, o->fs, o->store, o->seed, err);
 
     return rc == SL_OK ? stored_look(*out, err) : rc;
 }
 
-static enum sl_err recover(struct coord *c, struct sl_error *err)
+static enum sl_err coord_recover_stored(struct coord *c, struct sl_error *err)
 {
     struct stored *own = NULL;
     enum sl_err rc = SL_OK;
 
     if (c->options.stored == NULL)
-        rc = ask_store(&own, &c->options, err);
+        rc = coord_ask_store(&own, &c->options, err);
     c->stored = own != NULL ? own : c->options.stored;
     if (rc == SL_OK)
         rc = recover_coord(c, err);
@@ -150,16 +151,16 @@ static enum sl_err recover(struct coord *c, struct sl_error *err)
 enum sl_err coord_new(struct coord **out, const struct coord_options *options,
                       const struct coord_io *io, struct sl_error *err)
 {
-    struct coord *c = make(options, io);
+    struct coord *c = coord_make(options, io);
     enum sl_err rc;
 
     if (c == NULL)
         return sl_fail(err, SL_ENOMEM, "a coordinator");
     rc = quotas_new(&c->quotas, options, err);
     if (rc == SL_OK)
-        rc = recover(c, err);
+        rc = coord_recover_stored(c, err);
     if (rc != SL_OK) {
-        release(c);
+        coord_release(c);
         return rc;
     }
     happened(c, EVENT_COORDINATOR_BEGAN, NULL,
@@ -172,7 +173,7 @@ enum sl_err coord_new(struct coord **out, const struct coord_options *options,
 void coord_free(struct coord *c)
 {
     if (c != NULL)
-        release(c);
+        coord_release(c);
 }
 
 bool coord_writes(const struct coord *c)
@@ -243,7 +244,8 @@ static void remove_member(struct coord *c, struct member *m, enum gone_why why,
 // Sends away `old`, since the newest process of a name wins. (The same process
 // on a new stream: its old one is half open.) A replaced process is remembered,
 // so that two of one name do not throw each other out for ever.
-static void replace(struct coord *c, struct member *old, uint64_t process)
+static void coord_replace_member(struct coord *c, struct member *old,
+                                 uint64_t process)
 {
     bool same = old->process == process;
     char why[160];
@@ -333,8 +335,9 @@ static void say_came(struct coord *c, const struct member *m)
 
 // Judges a Hello by its versions and its cluster, and adds an event if it is
 // refused.
-static enum sl_err judge(struct coord *c, const Sluice__V1__Hello *hello,
-                         struct sl_error *err)
+static enum sl_err coord_check_hello(struct coord *c,
+                                     const Sluice__V1__Hello *hello,
+                                     struct sl_error *err)
 {
     enum sl_err rc = judge_hello(hello, err);
 
@@ -382,7 +385,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
 
     if (c->dead)
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
-    rc = judge(c, hello, err);
+    rc = coord_check_hello(c, hello, err);
     if (rc != SL_OK)
         return rc;
     read_hello(&said, hello, claim);
@@ -393,7 +396,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     if (rc != SL_OK)
         return rc;
     if (m != NULL)
-        replace(c, m, said.process);
+        coord_replace_member(c, m, said.process);
     if (members_add(&c->members, &m, member, &said, coord_now(c)) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "one more member");
     m->draining = hello->away[0] != '\0';
@@ -603,7 +606,8 @@ void coord_receive(struct coord *c, uint64_t member,
 
 // Discounts the time in which the coordinator slept (the machine did, or a
 // debugger held it): the silence was its own, and no member is lost for it.
-static void forgive(struct coord *c, uint64_t slept_ms, uint64_t now_ms)
+static void coord_discount_sleep(struct coord *c, uint64_t slept_ms,
+                                 uint64_t now_ms)
 {
     list_for(n, &c->members.all)
     {
@@ -667,7 +671,7 @@ void coord_tick(struct coord *c)
         return;
     c->ticked_ms = now;
     if (slept > c->options.heartbeat_ms)
-        forgive(c, slept, now);
+        coord_discount_sleep(c, slept, now);
     list_for_safe(n, &c->members.all)
     {
         check_member(c, list_entry(n, struct member, node), now);

@@ -37,8 +37,8 @@ static bool has_spare(const struct coord *c, const struct job *job,
     return job->copies + slots < c->members.workers;
 }
 
-static bool is_late(struct coord *c, const struct job *job,
-                    const struct work *w)
+static bool copies_is_late(struct coord *c, const struct job *job,
+                           const struct work *w)
 {
     double out = (double)(coord_now(c) - w->closure.leased_ms);
 
@@ -57,7 +57,7 @@ struct work *copies_next(struct coord *c, const struct job *job)
     end = evidence_limit(e, 0);
     w = longest_out(job, end);
     if (w == NULL || has_spare(c, job, end - evidence_low(e)) ||
-        is_late(c, job, w))
+        copies_is_late(c, job, w))
         return w;
     return NULL;
 }
@@ -77,7 +77,7 @@ struct work *copies_new(struct work *of)
     return w;
 }
 
-static void take_back(struct coord *c, struct work *w)
+static void copies_revoke_second(struct coord *c, struct work *w)
 {
     struct member *m = w->holder;
 
@@ -110,10 +110,10 @@ void copies_first(struct coord *c, struct work *w)
     note_time(c, w);
     if (w->copy != NULL) {
         w = w->copy;
-        take_back(c, w);
+        copies_revoke_second(c, w);
         closure_finish(&w->closure, w->closure.attempt, SL_OK);
     } else if (of != NULL && of->closure.state == CLOSURE_LEASED) {
-        take_back(c, of);
+        copies_revoke_second(c, of);
         closure_finish(&of->closure, of->closure.attempt, SL_OK);
     } else if (of != NULL && of->closure.state == CLOSURE_WAITING) {
         closure_counted(&of->closure);

@@ -7,7 +7,7 @@
 
 #define EVERY_MS 1000
 
-static void take(struct coord *c, struct job *job, bool final)
+static void curves_append_point(struct coord *c, struct job *job, bool final)
 {
     Sluice__V1__JobStatus m = SLUICE__V1__JOB_STATUS__INIT;
     struct curve_point point = {.workers = (uint32_t)job->holders.len};
@@ -29,11 +29,11 @@ void curves_sample(struct coord *c, struct job *job)
 {
     if (c->options.feed != NULL && job->placed && job->state != JOB_PLACING &&
         coord_now(c) - job->sampled_ms >= EVERY_MS)
-        take(c, job, false);
+        curves_append_point(c, job, false);
 }
 
 void curves_end(struct coord *c, struct job *job)
 {
     if (c->options.feed != NULL && job->placed && job->state != JOB_PLACING)
-        take(c, job, true);
+        curves_append_point(c, job, true);
 }

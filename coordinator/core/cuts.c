@@ -19,15 +19,15 @@
 #define MISSES_MAX 8
 
 // Notes why a cut was given up, for people; without memory there is no text.
-static void note_why(struct job *job, const char *why)
+static void cuts_note_why(struct job *job, const char *why)
 {
     sl_free(job->cut_why);
     job->cut_why = sl_strdup(why);
     job->changes++;
 }
 
-static void give_up(struct coord *c, struct job *job, const char *why,
-                    uint64_t again_ms)
+static void cuts_drop_with_backoff(struct coord *c, struct job *job,
+                                   const char *why, uint64_t again_ms)
 {
     LOG(WARN, "cut given up", "job=%s cut=%llu why=%s", job->id_text,
         (ull)job->cut->n, why);
@@ -35,7 +35,7 @@ static void give_up(struct coord *c, struct job *job, const char *why,
                  "checkpoint %llu was given up: %s", (ull)job->cut->n, why);
     cut_free(job->cut);
     job->cut = NULL;
-    note_why(job, why);
+    cuts_note_why(job, why);
     job->cut_after_ms = coord_now(c) + again_ms;
     figures_cut(c, FIGURES_GIVEN_UP);
 }
@@ -46,15 +46,15 @@ void cuts_give_up(struct coord *c, struct job *job, const char *why)
 {
     job->cut_misses = 0;
     job->cut_seen = 0;
-    give_up(c, job, why, CUT_RETRY_MS);
+    cuts_drop_with_backoff(c, job, why, CUT_RETRY_MS);
 }
 
 void cuts_begin_again(struct coord *c, struct job *job, const char *why)
 {
-    give_up(c, job, why, 0);
+    cuts_drop_with_backoff(c, job, why, 0);
 }
 
-static void ask(struct coord *c, struct job *job, uint32_t shard)
+static void cuts_ask_shard(struct coord *c, struct job *job, uint32_t shard)
 {
     if (job->shard[shard].server == 0)
         return;
@@ -77,7 +77,7 @@ static uint64_t ring_round(const struct job *job)
            ((2 + (uint64_t)ahead) << job->cut_misses);
 }
 
-static void begin(struct coord *c, struct job *job, enum cut_why why)
+static void cuts_begin(struct coord *c, struct job *job, enum cut_why why)
 {
     static const char *const names[] = {"",      "final", "epoch",
                                         "steps", "time",  "asked"};
@@ -95,10 +95,10 @@ static void begin(struct coord *c, struct job *job, enum cut_why why)
     LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
         (ull)job->cut->n, names[why]);
     for (uint32_t i = 0; i < job->shards; i++)
-        ask(c, job, i);
+        cuts_ask_shard(c, job, i);
 }
 
-static struct cut_when when(struct coord *c, const struct job *job)
+static struct cut_when cuts_gather_when(struct coord *c, const struct job *job)
 {
     const struct job_cut *last = job_last_cut(job);
     const Sluice__V1__CheckpointSpec *spec = job->spec->checkpoint;
@@ -138,7 +138,8 @@ static uint64_t largest_bytes(const struct job *job)
 }
 
 // Asks shards again that have not reported; the files at hand stay good.
-static void ask_again(struct coord *c, struct job *job, uint64_t waited_ms)
+static void cuts_ask_missing(struct coord *c, struct job *job,
+                             uint64_t waited_ms)
 {
     uint32_t missing = 0, first = 0;
     char why[160];
@@ -148,7 +149,7 @@ static void ask_again(struct coord *c, struct job *job, uint64_t waited_ms)
             continue;
         missing++;
         first = i;
-        ask(c, job, i);
+        cuts_ask_shard(c, job, i);
     }
     snprintf(why, sizeof(why),
              "shard %u on %s%s not written its file for %llu s", first,
@@ -156,7 +157,7 @@ static void ask_again(struct coord *c, struct job *job, uint64_t waited_ms)
              missing > 1 ? " and others have" : " has", (ull)waited_ms / 1000);
     LOG(WARN, "cut takes long", "job=%s cut=%llu missing=%u why=%s",
         job->id_text, (ull)job->cut->n, missing, why);
-    note_why(job, why);
+    cuts_note_why(job, why);
     job->cut->moved_ms = coord_now(c);
     job->cut->late++;
 }
@@ -170,7 +171,7 @@ static void check_late(struct coord *c, struct job *job)
     if (job->cut->one_round)
         cuts_give_up(c, job, "not every rank reported in time");
     else
-        ask_again(c, job, waited);
+        cuts_ask_missing(c, job, waited);
 }
 
 void cuts_check(struct coord *c, struct job *job)
@@ -195,10 +196,10 @@ void cuts_check(struct coord *c, struct job *job)
     if (job->state == JOB_PLACING || !job_served(job) ||
         now < job->cut_after_ms)
         return;
-    is = when(c, job);
+    is = cuts_gather_when(c, job);
     why = cut_due(&is);
     if (why != CUT_NOT)
-        begin(c, job, why);
+        cuts_begin(c, job, why);
 }
 
 bool cuts_worth(const struct job *job)
@@ -231,8 +232,8 @@ bool cuts_want(struct job *job, const struct cut_wish *wish)
 
 // Gives a cut up after a failed snapshot. A rank that had passed the round says
 // its own in the tag, and the cut is tried again beyond it.
-static void failed(struct coord *c, struct job *job,
-                   const Sluice__V1__SnapshotReport *report)
+static void cuts_snapshot_failed(struct coord *c, struct job *job,
+                                 const Sluice__V1__SnapshotReport *report)
 {
     if (!job->allreduce || report->tag->sequence <= job->cut_round ||
         job->cut_misses == MISSES_MAX) {
@@ -290,7 +291,7 @@ struct job *cuts_report(struct coord *c, struct member *m,
         return NULL;
     if (report->failure[0] != '\0') {
         if (report->request == job->cut->request && !job->cut->writing)
-            failed(c, job, report);
+            cuts_snapshot_failed(c, job, report);
         return job;
     }
     if (wire_tag_cmp(wire_tag_of(report->tag), job->shard[report->shard].cut) <
@@ -318,5 +319,5 @@ void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
     if (!renewed)
         cut_void(job->cut, shard); // its file is of a memory that is gone (K4)
     if (!job->cut->shard[shard].reported)
-        ask(c, job, shard);
+        cuts_ask_shard(c, job, shard);
 }

@@ -29,7 +29,7 @@ static bool seated_elsewhere(const struct member *m, const struct job *job)
     return false;
 }
 
-static bool says(const struct member *m, const struct job *job)
+static bool doubts_has_said(const struct member *m, const struct job *job)
 {
     const struct conduct *conduct = map_get(&m->conduct, job->id);
 
@@ -51,7 +51,7 @@ static bool may_differ(const struct member *m, const struct job *job)
 {
     return m->role == MEMBER_WORKER && job_suits(job, m) &&
            m->state == MEMBER_READY && m->owes.job == 0 &&
-           !seated_elsewhere(m, job) && !says(m, job);
+           !seated_elsewhere(m, job) && !doubts_has_said(m, job);
 }
 
 // Says whether all present workers doubt the job, and none that got on with it
@@ -74,7 +74,7 @@ static bool all_say(const struct coord *c, const struct job *job)
 }
 
 // Notes that the worker doubts the job. Without memory it cannot be put aside.
-static bool note(struct member *m, const struct job *job)
+static bool doubts_note_worker(struct member *m, const struct job *job)
 {
     struct conduct *conduct = excluded_conduct(m, job);
 
@@ -93,7 +93,7 @@ void doubts_first(struct job *job, const struct member *m)
     snprintf(d->name, sizeof(d->name), "%.60s on host %.60s", m->name, m->host);
 }
 
-static struct doubt *entry(struct job_doubts *d, uint64_t witness)
+static struct doubt *doubts_find_or_add(struct job_doubts *d, uint64_t witness)
 {
     for (size_t i = 0; i < d->count; i++)
         if (d->other[i].witness == witness)
@@ -101,7 +101,8 @@ static struct doubt *entry(struct job_doubts *d, uint64_t witness)
     return d->count < JOB_DOUBTS ? &d->other[d->count++] : NULL;
 }
 
-static bool same(const struct journal_facts *a, const struct journal_facts *b)
+static bool doubts_same_facts(const struct journal_facts *a,
+                              const struct journal_facts *b)
 {
     return a->train_samples == b->train_samples &&
            a->train_hash == b->train_hash &&
@@ -115,7 +116,7 @@ static uint32_t against(const struct job_doubts *d,
 
     witness_begin(&t, WITNESS_MOST);
     for (size_t i = 0; i < d->count; i++)
-        if (same(&d->other[i].facts, facts))
+        if (doubts_same_facts(&d->other[i].facts, facts))
             witness_note(&t, d->other[i].witness);
     return witness_independent(&t);
 }
@@ -164,7 +165,7 @@ static bool outvoted(struct coord *c, const struct member *m, struct job *job,
                      const Sluice__V1__DataFacts *found)
 {
     struct journal_facts facts = job_facts_of(found);
-    struct doubt *mine = entry(&job->doubts, m->witness);
+    struct doubt *mine = doubts_find_or_add(&job->doubts, m->witness);
     uint32_t for_it = in_favour(c, job), count;
 
     if (mine != NULL)
@@ -188,7 +189,7 @@ bool doubts_data(const Sluice__V1__AttemptFailed *message)
 bool doubts_heard(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__AttemptFailed *message)
 {
-    bool noted = note(m, job);
+    bool noted = doubts_note_worker(m, job);
 
     if (message->found != NULL && outvoted(c, m, job, message->found))
         return false;
@@ -198,8 +199,9 @@ bool doubts_heard(struct coord *c, struct member *m, struct job *job,
     return false;
 }
 
-static void put_aside(struct coord *c, struct member *m, struct job *job,
-                      enum conduct_why why, const char *what, const char *text)
+static void doubts_exclude_worker(struct coord *c, struct member *m,
+                                  struct job *job, enum conduct_why why,
+                                  const char *what, const char *text)
 {
     char said[400];
 
@@ -216,11 +218,11 @@ void doubts_put_aside(struct coord *c, struct member *m, struct job *job,
 {
     bool data = doubts_data(message);
 
-    put_aside(c, m, job, data ? CONDUCT_DATA : CONDUCT_SAYS,
-              message->found != NULL ? "has other data"
-              : data                 ? "cannot read the data"
-                                     : "says that the job is wrong",
-              message->text);
+    doubts_exclude_worker(c, m, job, data ? CONDUCT_DATA : CONDUCT_SAYS,
+                          message->found != NULL ? "has other data"
+                          : data                 ? "cannot read the data"
+                                                 : "says that the job is wrong",
+                          message->text);
 }
 
 bool doubts_samples(struct coord *c, struct member *m, struct job *job,
@@ -230,12 +232,12 @@ bool doubts_samples(struct coord *c, struct member *m, struct job *job,
 
     if (bad_fits(job, metrics) && bad_take(job, metrics))
         return true;
-    if (note(m, job) && !all_say(c, job)) {
+    if (doubts_note_worker(m, job) && !all_say(c, job)) {
         (void)buf_appendf(&text, "more than data.skip_bad (%u) allows: %s",
                           spec_skip_bad(job->spec),
                           metrics->bad[metrics->n_bad - 1]->what);
-        put_aside(c, m, job, CONDUCT_DATA, "cannot read samples",
-                  buf_text(&text));
+        doubts_exclude_worker(c, m, job, CONDUCT_DATA, "cannot read samples",
+                              buf_text(&text));
     } else {
         (void)bad_take(job, metrics);
         bad_names(job, &text);
@@ -252,7 +254,7 @@ static bool any_says(const struct coord *c, const struct job *job)
 {
     list_for(n, &c->members.all)
     {
-        if (says(list_entry(n, struct member, node), job))
+        if (doubts_has_said(list_entry(n, struct member, node), job))
             return true;
     }
     return false;

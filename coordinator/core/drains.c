@@ -23,8 +23,8 @@ void drains_release(struct coord *c)
         drain_free(list_entry(n, struct drain, node));
 }
 
-static struct drain *find(const struct coord *c, enum member_role role,
-                          const char *name)
+static struct drain *drains_find_entry(const struct coord *c,
+                                       enum member_role role, const char *name)
 {
     list_for(n, &c->drains)
     {
@@ -39,11 +39,12 @@ static struct drain *find(const struct coord *c, enum member_role role,
 const struct drain *drains_find(const struct coord *c, enum member_role role,
                                 const char *name)
 {
-    return find(c, role, name);
+    return drains_find_entry(c, role, name);
 }
 
-static struct drain *add(struct coord *c, enum member_role role,
-                         const char *name, const char *who, const char *why)
+static struct drain *drains_append(struct coord *c, enum member_role role,
+                                   const char *name, const char *who,
+                                   const char *why)
 {
     struct drain *d = sl_calloc(1, sizeof(*d));
 
@@ -60,20 +61,21 @@ static struct drain *add(struct coord *c, enum member_role role,
     return NULL;
 }
 
-static enum sl_err take(void *arg, int role, const char *name, const char *who,
-                        const char *why, struct sl_error *err)
+static enum sl_err drains_load_row(void *arg, int role, const char *name,
+                                   const char *who, const char *why,
+                                   struct sl_error *err)
 {
-    return add(arg, (enum member_role)role, name, who, why) != NULL
+    return drains_append(arg, (enum member_role)role, name, who, why) != NULL
                ? SL_OK
                : sl_fail(err, SL_ENOMEM, "drained members");
 }
 
 enum sl_err drains_load(struct coord *c, struct sl_error *err)
 {
-    return journal_each_drain(c->journal, take, c, err);
+    return journal_each_drain(c->journal, drains_load_row, c, err);
 }
 
-static size_t count(const struct coord *c)
+static size_t drains_count(const struct coord *c)
 {
     size_t n = 0;
 
@@ -84,14 +86,14 @@ static size_t count(const struct coord *c)
 enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,
                        const char *who, const char *why, struct sl_error *err)
 {
-    struct drain *old = find(c, role, name), *d;
+    struct drain *old = drains_find_entry(c, role, name), *d;
 
-    if (old == NULL && count(c) >= DRAINS_MAX)
+    if (old == NULL && drains_count(c) >= DRAINS_MAX)
         return sl_fail(err, SL_EBUSY,
                        "%d members are drained, as many as may be: undrain "
                        "those that do not come again",
                        DRAINS_MAX);
-    d = add(c, role, name, who, why);
+    d = drains_append(c, role, name, who, why);
     if (d == NULL)
         return sl_fail(err, SL_ENOMEM, "one more drained member");
     if (!coord_wrote(
@@ -104,7 +106,7 @@ enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,
 
 void drains_clear(struct coord *c, enum member_role role, const char *name)
 {
-    struct drain *d = find(c, role, name);
+    struct drain *d = drains_find_entry(c, role, name);
 
     if (d != NULL && coord_wrote(c, journal_drain(c->journal, (int)role, name,
                                                   NULL, NULL, &c->err)))

@@ -13,8 +13,8 @@
 
 // ---- records
 
-static enum sl_err add(struct coord *c, uint64_t id, uint64_t uid,
-                       enum job_state state, const char *name)
+static enum sl_err ended_add_record(struct coord *c, uint64_t id, uint64_t uid,
+                                    enum job_state state, const char *name)
 {
     size_t bytes = strlen(name) + 1;
     struct ended_job *e = sl_malloc(sizeof(*e) + bytes);
@@ -28,7 +28,7 @@ static enum sl_err add(struct coord *c, uint64_t id, uint64_t uid,
     return SL_OK;
 }
 
-static void drop(struct coord *c, uint64_t id)
+static void ended_drop_record(struct coord *c, uint64_t id)
 {
     struct ended_job *e = map_remove(&c->jobs.ended, id);
 
@@ -40,8 +40,8 @@ static void drop(struct coord *c, uint64_t id)
 enum sl_err ended_add(struct coord *c, const struct journal_job *row,
                       struct sl_error *err)
 {
-    enum sl_err rc =
-        add(c, row->id, row->uid, (enum job_state)row->state, row->name);
+    enum sl_err rc = ended_add_record(c, row->id, row->uid,
+                                      (enum job_state)row->state, row->name);
 
     return rc == SL_OK ? SL_OK : sl_fail(err, rc, "one more job");
 }
@@ -82,7 +82,7 @@ void ended_release(struct coord *c)
 
 // ---- reading one back
 
-struct reading {
+struct ended_reading {
     struct coord *c;
     struct ended_job *record;
     enum load_part part;
@@ -92,7 +92,7 @@ struct reading {
 static enum sl_err read_row(void *arg, const struct journal_job *row,
                             struct sl_error *err)
 {
-    struct reading *r = arg;
+    struct ended_reading *r = arg;
     struct sl_error why = SL_ERROR_INIT;
     enum sl_err rc;
 
@@ -111,7 +111,8 @@ static enum sl_err read_row(void *arg, const struct journal_job *row,
 enum sl_err ended_open(struct coord *c, uint64_t id, enum load_part part,
                        struct job **out, struct sl_error *err)
 {
-    struct reading r = {.c = c, .record = jobs_ended(c, id), .part = part};
+    struct ended_reading r = {
+        .c = c, .record = jobs_ended(c, id), .part = part};
     struct job *job = jobs_get(c, id);
     enum sl_err rc;
 
@@ -144,7 +145,7 @@ void ended_close(struct job *job)
 
 void ended_forget(struct coord *c, struct job *job)
 {
-    drop(c, job->id);
+    ended_drop_record(c, job->id);
     map_remove(&c->jobs.by_id, job->id);
     list_remove(&job->on_active);
     job_free(job);
@@ -183,9 +184,9 @@ void ended_report(struct coord *c, struct member *m,
 
 // Lets go of an ended job but for its record. Without memory for a record the
 // job stays until the next tick.
-static void let_go(struct coord *c, struct job *job)
+static void ended_evict_job(struct coord *c, struct job *job)
 {
-    if (add(c, job->id, job->uid, job->state, job->name) != SL_OK)
+    if (ended_add_record(c, job->id, job->uid, job->state, job->name) != SL_OK)
         return;
     map_remove(&c->jobs.by_id, job->id);
     list_remove(&job->on_active);
@@ -204,6 +205,6 @@ void ended_check(struct coord *c)
         if (c->dead)
             return;
         if (job->cut == NULL && now - job->ended_ms >= ENDED_STAYS_MS)
-            let_go(c, job);
+            ended_evict_job(c, job);
     }
 }

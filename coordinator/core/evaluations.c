@@ -230,8 +230,9 @@ static void fill_row(const struct job *job, struct journal_evaluation *row,
 
 // Journals the rows, and the callbacks' judgement of the last one, in one
 // transaction (D2).
-static bool write_rows(struct coord *c, struct job *job,
-                       const struct journal_evaluation *rows, size_t count)
+static bool evaluations_write_rows(struct coord *c, struct job *job,
+                                   const struct journal_evaluation *rows,
+                                   size_t count)
 {
     const struct journal_evaluation *last = &rows[count - 1];
     struct journal_blob blob = {NULL, 0};
@@ -267,7 +268,7 @@ static bool write_rows(struct coord *c, struct job *job,
 // Ends the running evaluation: one row per epoch that shares its cut, or one
 // for all its marks; without samples if it failed. Returns true if it is in the
 // journal, and over.
-static bool finish(struct coord *c, struct job *job)
+static bool evaluations_journal_end(struct coord *c, struct job *job)
 {
     struct evaluation *e = job->evaluation;
     uint32_t step = every(job);
@@ -281,13 +282,14 @@ static bool finish(struct coord *c, struct job *job)
         return false;
     for (size_t i = 0; i < count; i++)
         fill_row(job, &rows[i], e->plan.first_epoch + (uint32_t)i * step);
-    kept = write_rows(c, job, rows, count);
+    kept = evaluations_write_rows(c, job, rows, count);
     sl_free(rows);
     return kept;
 }
 
 // Appends "loss 0.25", or "loss -" where the value is not known.
-static void add_value(char *out, size_t size, const char *what, double value)
+static void evaluations_append_value(char *out, size_t size, const char *what,
+                                     double value)
 {
     size_t len = strlen(out);
 
@@ -304,28 +306,31 @@ static void tell_done(struct coord *c, const struct job *job,
     char text[160] = "";
 
     if (job->spec->data->test != NULL) {
-        add_value(text, sizeof(text), "loss", row->loss);
+        evaluations_append_value(text, sizeof(text), "loss", row->loss);
         if (accuracy)
-            add_value(text, sizeof(text), ", accuracy", row->accuracy);
+            evaluations_append_value(text, sizeof(text), ", accuracy",
+                                     row->accuracy);
     }
     if (spec_callbacks_any(&job->watched)) {
-        add_value(text, sizeof(text),
-                  text[0] == '\0' ? "trained loss" : "; trained loss",
-                  row->train_loss);
+        evaluations_append_value(text, sizeof(text),
+                                 text[0] == '\0' ? "trained loss"
+                                                 : "; trained loss",
+                                 row->train_loss);
         if (accuracy)
-            add_value(text, sizeof(text), ", accuracy", row->train_accuracy);
+            evaluations_append_value(text, sizeof(text), ", accuracy",
+                                     row->train_accuracy);
     }
     happened_job(c, EVENT_EVALUATION_DONE, job, NULL,
                  "epoch %u evaluated at %llu steps: %s", row->epoch,
                  (ull)row->steps, text);
 }
 
-static void complete(struct coord *c, struct job *job)
+static void evaluations_complete(struct coord *c, struct job *job)
 {
     struct evaluation *e = job->evaluation;
     const struct journal_evaluation *last;
 
-    if (!finish(c, job))
+    if (!evaluations_journal_end(c, job))
         return;
     last = &job->evaluations[job->evaluations_count - 1];
     LOG(INFO, "evaluated",
@@ -347,7 +352,7 @@ void evaluations_fail(struct coord *c, struct job *job, const char *why)
     struct evaluation *e = job->evaluation;
 
     e->sums = (struct meter_sums){0};
-    if (!finish(c, job))
+    if (!evaluations_journal_end(c, job))
         return;
     evaluation_each_leased(e, revoke_range, c);
     if (by_steps(job))
@@ -372,7 +377,7 @@ void evaluations_check(struct coord *c, struct job *job)
     if (every(job) == 0 || !job->placed)
         return;
     if (job->evaluation != NULL && evaluation_complete(job->evaluation))
-        complete(c, job);
+        evaluations_complete(c, job);
     if (c->dead || job->evaluation != NULL || !next_plan(job, &plan))
         return;
     job->evaluation = evaluation_new(
@@ -388,5 +393,5 @@ void evaluations_check(struct coord *c, struct job *job)
                  "an evaluation has begun, against checkpoint %llu",
                  (ull)plan.cut);
     if (evaluation_complete(job->evaluation))
-        complete(c, job);
+        evaluations_complete(c, job);
 }

@@ -36,8 +36,8 @@ enum sl_err fits_counts(const Sluice__V1__JobSpec *spec, uint32_t shards,
     return SL_OK;
 }
 
-static enum sl_err too_large(const char *what, uint32_t shards,
-                             struct sl_error *err)
+static enum sl_err fits_fail_too_large(const char *what, uint32_t shards,
+                                       struct sl_error *err)
 {
     return sl_fail(err, SL_EINVAL,
                    "%s of %u shards is larger than a message may be (4 MiB, "
@@ -92,13 +92,13 @@ enum sl_err fits_layout(const Sluice__V1__JobSpec *spec,
 
     if (rc == SL_OK && wire_scan(layout->base.descriptor, packed.data,
                                  packed.len, NULL, err) != SL_OK)
-        rc = too_large("a layout", shards, err);
+        rc = fits_fail_too_large("a layout", shards, err);
     buf_release(&packed);
     if (rc == SL_OK)
         rc = pack_open(&packed, spec, layout, shards);
     if (rc == SL_OK && wire_scan(&sluice__v1__attend_down__descriptor,
                                  packed.data, packed.len, &less, err) != SL_OK)
-        rc = too_large("what a worker is sent of a job", shards, err);
+        rc = fits_fail_too_large("what a worker is sent of a job", shards, err);
     buf_release(&packed);
     return rc == SL_ENOMEM ? sl_fail(err, rc, "a layout") : rc;
 }

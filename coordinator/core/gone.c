@@ -23,7 +23,8 @@ struct suspicion {
 
 // ---- one suspicion
 
-static void add(struct coord *c, const struct member *m, struct work *w)
+static void gone_add_suspicion(struct coord *c, const struct member *m,
+                               struct work *w)
 {
     struct work *of = w->copy_of != NULL ? w->copy_of : w;
     struct suspicion *s = sl_calloc(1, sizeof(*s));
@@ -96,7 +97,8 @@ static void expect(const struct job *job, struct work *w)
                        lost > own ? lost - own : 0);
 }
 
-static void settle(struct coord *c, struct suspicion *s, bool guilty)
+static void gone_settle_suspicion(struct coord *c, struct suspicion *s,
+                                  bool guilty)
 {
     struct job *job = jobs_get(c, s->job);
     struct work *w;
@@ -131,7 +133,7 @@ void gone_back(struct coord *c, const struct member *m)
         struct suspicion *s = list_entry(n, struct suspicion, node);
 
         if (s->process == m->process)
-            settle(c, s, false);
+            gone_settle_suspicion(c, s, false);
     }
 }
 
@@ -144,7 +146,7 @@ void gone_replaced(struct coord *c, const struct member *m)
         if (c->dead)
             return;
         if (s->identity == m->identity && s->process != m->process)
-            settle(c, s, true);
+            gone_settle_suspicion(c, s, true);
     }
 }
 
@@ -158,7 +160,7 @@ void gone_check(struct coord *c)
 
         if (now - s->since_ms < c->options.lease_ms)
             return;
-        settle(c, s, true);
+        gone_settle_suspicion(c, s, true);
     }
 }
 
@@ -194,7 +196,7 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
     if (why == GONE_LOST)
         send_revoke(c, m, w, "nothing was heard of this worker");
     if (why == GONE_LOST && computed && blamable(w) && !leases_is_early(w))
-        add(c, m, w);
+        gone_add_suspicion(c, m, w);
     if (why == GONE_LOST && computed)
         happened_work(c, EVENT_CLOSURE_LOST, w, m, "%s was lost with %s",
                       happened_name(name, w), m->name);

@@ -15,7 +15,8 @@
 
 // ---- places
 
-static struct work *place_of(const struct job *job, const struct member *m)
+static struct work *groups_find_place(const struct job *job,
+                                      const struct member *m)
 {
     list_for(n, &m->leases)
     {
@@ -29,7 +30,7 @@ static struct work *place_of(const struct job *job, const struct member *m)
 
 static struct group *group_of(const struct job *job, const struct member *m)
 {
-    const struct work *w = place_of(job, m);
+    const struct work *w = groups_find_place(job, m);
 
     return w == NULL ? NULL
                      : groups_at(&job->groups, w->closure.id - WORK_PLACES);
@@ -59,8 +60,8 @@ bool groups_leads(const struct job *job, const struct member *m)
 
 // ---- generations
 
-static void log_state(const struct job *job, const struct group *g,
-                      const char *what)
+static void groups_log_state(const struct job *job, const struct group *g,
+                             const char *what)
 {
     LOG(INFO, what, "job=%s host=%s generation=%llu members=%u", job->id_text,
         g->host, (ull)g->ring.generation, g->ring.members);
@@ -68,26 +69,29 @@ static void log_state(const struct job *job, const struct group *g,
 
 // Returns the next generation's number. Numbers are never used twice, though
 // none is kept: terms are journalled.
-static uint64_t next_number(const struct coord *c, const struct job *job)
+static uint64_t groups_next_generation(const struct coord *c,
+                                       const struct job *job)
 {
     uint64_t first = c->term << 32, newest = job->groups.generation;
 
     return (newest < first ? first : newest) + 1;
 }
 
-static void open_generation(struct coord *c, struct job *job, struct group *g)
+static void groups_open_generation(struct coord *c, struct job *job,
+                                   struct group *g)
 {
-    job->groups.generation = next_number(c, job);
+    job->groups.generation = groups_next_generation(c, job);
     ring_open(&g->ring, job->groups.generation);
     JOB_HISTORY(job, "group_open", " generation=%llu members=%u",
                 (ull)g->ring.generation, g->ring.members);
-    log_state(job, g, "group opened");
+    groups_log_state(job, g, "group opened");
     for (uint32_t i = 0; i < g->ring.count; i++)
         send_ring_open(c, job, &g->ring, g->ring.rank[i].member);
     job->changes++;
 }
 
-static void begin(struct coord *c, struct job *job, struct group *g)
+static void groups_begin_generation(struct coord *c, struct job *job,
+                                    struct group *g)
 {
     ring_choose(&g->ring, (struct wire_tag){0, 0});
     for (uint32_t i = 0; i < g->ring.count; i++) {
@@ -97,10 +101,11 @@ static void begin(struct coord *c, struct job *job, struct group *g)
 }
 
 // Forgets the blame of a place once its present member has joined a generation.
-static void absolve(struct coord *c, const struct job *job, uint64_t member)
+static void groups_absolve_place(struct coord *c, const struct job *job,
+                                 uint64_t member)
 {
     const struct member *m = members_get(&c->members, member);
-    struct work *w = m == NULL ? NULL : place_of(job, m);
+    struct work *w = m == NULL ? NULL : groups_find_place(job, m);
 
     if (w == NULL || w->closure.blamed_count == 0)
         return;
@@ -108,24 +113,25 @@ static void absolve(struct coord *c, const struct job *job, uint64_t member)
     buf_reset(&w->story);
 }
 
-static void go(struct coord *c, struct job *job, struct group *g)
+static void groups_run_generation(struct coord *c, struct job *job,
+                                  struct group *g)
 {
     JOB_HISTORY(job, "group_go", " generation=%llu members=%u",
                 (ull)g->ring.generation, g->ring.members);
-    log_state(job, g, "group goes");
+    groups_log_state(job, g, "group goes");
     happened_job(c, EVENT_GROUP_RUNS, job, NULL,
                  "generation %llu of the group on %s runs, with %u workers",
                  (ull)g->ring.generation, g->host, g->ring.members);
     for (uint32_t i = 0; i < g->ring.count; i++) {
         if (!g->ring.rank[i].in)
             continue;
-        absolve(c, job, g->ring.rank[i].member);
+        groups_absolve_place(c, job, g->ring.rank[i].member);
         send_ring_go(c, job, &g->ring, g->ring.rank[i].member);
     }
     job->changes++;
 }
 
-static void check(struct coord *c, struct job *job, struct group *g)
+static void groups_check_one(struct coord *c, struct job *job, struct group *g)
 {
     uint64_t accused = ring_accused(&g->ring, coord_now(c));
     struct member *m = accused == 0 ? NULL : members_get(&c->members, accused);
@@ -136,23 +142,23 @@ static void check(struct coord *c, struct job *job, struct group *g)
         excluded_put(c, m, job, CONDUCT_PEERS);
     }
     if (ring_due(&g->ring, coord_now(c)))
-        open_generation(c, job, g);
+        groups_open_generation(c, job, g);
     if (ring_answered(&g->ring))
-        begin(c, job, g);
+        groups_begin_generation(c, job, g);
 }
 
 // Merges two groups into one: the members of the smaller take places anew, and
 // the fullest group comes first.
-static void merge(struct coord *c, struct job *job)
+static void groups_merge_spare(struct coord *c, struct job *job)
 {
     struct group *spare = groups_spare(&job->groups);
 
     if (spare == NULL)
         return;
-    log_state(job, spare, "group joins another");
+    groups_log_state(job, spare, "group joins another");
     while (spare->ring.count > 0) {
         struct member *m = members_get(&c->members, spare->ring.rank[0].member);
-        struct work *w = m == NULL ? NULL : place_of(job, m);
+        struct work *w = m == NULL ? NULL : groups_find_place(job, m);
 
         if (w == NULL)
             return; // the member is on its way out
@@ -165,22 +171,23 @@ void groups_check(struct coord *c, struct job *job)
     if (!groups_want(job))
         return;
     for (uint32_t i = 0; i < job->groups.count && !c->dead; i++)
-        check(c, job, job->groups.group[i]);
-    merge(c, job);
+        groups_check_one(c, job, job->groups.group[i]);
+    groups_merge_spare(c, job);
 }
 
 // ---- messages of members
 
-static void receive_join(struct coord *c, struct member *m, struct job *job,
-                         struct group *g, const Sluice__V1__RingJoin *message)
+static void groups_receive_join(struct coord *c, struct member *m,
+                                struct job *job, struct group *g,
+                                const Sluice__V1__RingJoin *message)
 {
-    if (leases_find(m, job->id, message->attempt) == place_of(job, m))
+    if (leases_find(m, job->id, message->attempt) == groups_find_place(job, m))
         (void)rings_join(c, m, job, &g->ring, message);
 }
 
-static void receive_answer(struct coord *c, struct member *m, struct job *job,
-                           struct group *g,
-                           const Sluice__V1__RingAnswer *message)
+static void groups_receive_answer(struct coord *c, struct member *m,
+                                  struct job *job, struct group *g,
+                                  const Sluice__V1__RingAnswer *message)
 {
     struct wire_tag tag = wire_tag_of(message->tag);
 
@@ -191,8 +198,9 @@ static void receive_answer(struct coord *c, struct member *m, struct job *job,
         (void)ring_answer(&g->ring, m->id, message->generation, tag);
 }
 
-static void receive_ready(struct coord *c, struct member *m, struct job *job,
-                          struct group *g, const Sluice__V1__RingReady *message)
+static void groups_receive_ready(struct coord *c, struct member *m,
+                                 struct job *job, struct group *g,
+                                 const Sluice__V1__RingReady *message)
 {
     enum sl_err rc = ring_ready(&g->ring, m->id, message->generation,
                                 wire_tag_of(message->tag));
@@ -200,12 +208,12 @@ static void receive_ready(struct coord *c, struct member *m, struct job *job,
     if (rc == SL_EINVAL)
         rings_distrust(c, m, job, "its tag is not the generation's");
     else if (rc == SL_OK && g->ring.state == RING_RUNNING)
-        go(c, job, g);
+        groups_run_generation(c, job, g);
 }
 
-static void receive_broken(struct coord *c, struct member *m, struct job *job,
-                           struct group *g,
-                           const Sluice__V1__RingBroken *message)
+static void groups_receive_broken(struct coord *c, struct member *m,
+                                  struct job *job, struct group *g,
+                                  const Sluice__V1__RingBroken *message)
 {
     rings_accuse(c, m, job, &g->ring, message);
 }
@@ -227,10 +235,10 @@ struct job *groups_receive(struct coord *c, struct member *m,
     struct job *job;
 
     switch (message->kind_case) {
-        TAKE(RING_JOIN, ring_join, receive_join)
-        TAKE(RING_ANSWER, ring_answer, receive_answer)
-        TAKE(RING_READY, ring_ready, receive_ready)
-        TAKE(RING_BROKEN, ring_broken, receive_broken)
+        TAKE(RING_JOIN, ring_join, groups_receive_join)
+        TAKE(RING_ANSWER, ring_answer, groups_receive_answer)
+        TAKE(RING_READY, ring_ready, groups_receive_ready)
+        TAKE(RING_BROKEN, ring_broken, groups_receive_broken)
     default:
         return NULL;
     }

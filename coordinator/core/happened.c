@@ -5,8 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void say(struct coord *c, const struct event *said, bool once,
-                const char *fmt, va_list ap)
+static void happened_feed_event(struct coord *c, const struct event *said,
+                                bool once, const char *fmt, va_list ap)
 {
     char text[EVENT_TEXT * 2];
 
@@ -19,8 +19,9 @@ static void say(struct coord *c, const struct event *said, bool once,
         feed_event(c->options.feed, said, text);
 }
 
-static struct event about(enum event_kind kind, const struct job *job,
-                          const struct member *m)
+static struct event happened_make_event(enum event_kind kind,
+                                        const struct job *job,
+                                        const struct member *m)
 {
     return (struct event){
         .kind = kind,
@@ -33,48 +34,48 @@ static struct event about(enum event_kind kind, const struct job *job,
 void happened(struct coord *c, enum event_kind kind, const struct member *m,
               const char *fmt, ...)
 {
-    const struct event said = about(kind, NULL, m);
+    const struct event said = happened_make_event(kind, NULL, m);
     va_list ap;
 
     va_start(ap, fmt);
-    say(c, &said, false, fmt, ap);
+    happened_feed_event(c, &said, false, fmt, ap);
     va_end(ap);
 }
 
 void happened_once(struct coord *c, enum event_kind kind, const char *member,
                    const char *fmt, ...)
 {
-    struct event said = about(kind, NULL, NULL);
+    struct event said = happened_make_event(kind, NULL, NULL);
     va_list ap;
 
     said.member = member;
     va_start(ap, fmt);
-    say(c, &said, true, fmt, ap);
+    happened_feed_event(c, &said, true, fmt, ap);
     va_end(ap);
 }
 
 void happened_job(struct coord *c, enum event_kind kind, const struct job *job,
                   const struct member *m, const char *fmt, ...)
 {
-    const struct event said = about(kind, job, m);
+    const struct event said = happened_make_event(kind, job, m);
     va_list ap;
 
     va_start(ap, fmt);
-    say(c, &said, false, fmt, ap);
+    happened_feed_event(c, &said, false, fmt, ap);
     va_end(ap);
 }
 
 void happened_work(struct coord *c, enum event_kind kind, const struct work *w,
                    const struct member *m, const char *fmt, ...)
 {
-    struct event said = about(kind, w->job, m);
+    struct event said = happened_make_event(kind, w->job, m);
     va_list ap;
 
     said.closure = w->closure.id;
     said.term = w->closure.attempt.term;
     said.n = w->closure.attempt.n;
     va_start(ap, fmt);
-    say(c, &said, false, fmt, ap);
+    happened_feed_event(c, &said, false, fmt, ap);
     va_end(ap);
 }
 

@@ -37,8 +37,8 @@ struct named {
     unsigned count;
 };
 
-static void compare(const struct coord *c, struct named *n, const char *name,
-                    uint64_t id)
+static void jobs_match_name(const struct coord *c, struct named *n,
+                            const char *name, uint64_t id)
 {
     if (strcmp(name, n->name) != 0 || tenants_hide(c, id))
         return;
@@ -46,7 +46,7 @@ static void compare(const struct coord *c, struct named *n, const char *name,
     n->count++;
 }
 
-static struct named by_name(const struct coord *c, const char *name)
+static struct named jobs_find_by_name(const struct coord *c, const char *name)
 {
     struct named n = {.name = name};
     size_t at = 0;
@@ -55,13 +55,13 @@ static struct named by_name(const struct coord *c, const char *name)
     while (map_next(&c->jobs.by_id, &at, NULL, &value)) {
         const struct job *job = value;
 
-        compare(c, &n, job->name, job->id);
+        jobs_match_name(c, &n, job->name, job->id);
     }
     at = 0;
     while (map_next(&c->jobs.ended, &at, NULL, &value)) {
         const struct ended_job *e = value;
 
-        compare(c, &n, e->name, e->id);
+        jobs_match_name(c, &n, e->name, e->id);
     }
     return n;
 }
@@ -80,7 +80,7 @@ enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
         *out = number;
         return SL_OK;
     }
-    n = by_name(c, id);
+    n = jobs_find_by_name(c, id);
     if (n.count > 1)
         return sl_fail(err, SL_ESTATE,
                        "several jobs are named '%s'; say which by its id, like "

@@ -45,7 +45,8 @@ bool leases_is_place(const struct work *w)
 
 // Sends JobOpen before the first lease of a job on a stream, and again once the
 // job is placed, if the worker was sent one before that.
-static enum sl_err open_job(struct coord *c, struct member *m, struct job *job)
+static enum sl_err leases_open_job(struct coord *c, struct member *m,
+                                   struct job *job)
 {
     struct opened *opened = map_get(&m->opened, job->id);
 
@@ -65,7 +66,7 @@ static enum sl_err open_job(struct coord *c, struct member *m, struct job *job)
     return SL_OK;
 }
 
-static void hold(struct job *job, uint64_t member)
+static void leases_add_holder(struct job *job, uint64_t member)
 {
     uintptr_t held = (uintptr_t)map_get(&job->holders, member);
 
@@ -76,7 +77,7 @@ static void hold(struct job *job, uint64_t member)
     job->changes++;
 }
 
-static void unhold(struct job *job, uint64_t member)
+static void leases_remove_holder(struct job *job, uint64_t member)
 {
     uintptr_t held = (uintptr_t)map_get(&job->holders, member);
 
@@ -97,7 +98,7 @@ static struct attempt next_attempt(struct coord *c, const struct work *w)
 }
 
 // Seats the worker in the place of a group, or as the rank, that it is leased.
-static bool sit(struct member *m, const struct work *w)
+static bool leases_take_seat(struct member *m, const struct work *w)
 {
     struct job *job = w->job;
 
@@ -110,7 +111,7 @@ static bool sit(struct member *m, const struct work *w)
     return true;
 }
 
-static void stand_up(struct member *m, const struct work *w)
+static void leases_leave_seat(struct member *m, const struct work *w)
 {
     struct job *job = w->job;
 
@@ -141,7 +142,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     uint64_t started = span_begin();
     bool again, begun;
 
-    if (open_job(c, m, job) != SL_OK || !sit(m, w))
+    if (leases_open_job(c, m, job) != SL_OK || !leases_take_seat(m, w))
         return false;
     again = w->closure.again;
     begun = w->closure.begun;
@@ -166,7 +167,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     w->waits = w->unreached = false;
     list_push_back(&m->leases, &w->on_holder);
     member_begins(m, coord_now(c));
-    hold(job, m->id);
+    leases_add_holder(job, m->id);
     if (w->kind == WORK_TRAIN && w->closure.id >= job->leased_end)
         job->leased_end = w->closure.id + 1;
     job->served =
@@ -217,11 +218,11 @@ void leases_end(struct coord *c, struct work *w, enum lease_span_end how)
                 (int)w->kind, (ull)w->closure.id, (ull)w->closure.attempt.term,
                 (ull)w->closure.attempt.n, closure_state_name(w->closure.state),
                 w->copy_of != NULL);
-    stand_up(m, w);
+    leases_leave_seat(m, w);
     w->job->freed += w->closure.state != CLOSURE_DONE;
     list_remove(&w->on_holder);
     member_holds(m, m->lease_count - 1);
-    unhold(w->job, m->id);
+    leases_remove_holder(w->job, m->id);
     w->holder = NULL;
 }
 
@@ -341,7 +342,7 @@ void leases_cancel(struct coord *c, struct member *m, struct job *job)
 }
 
 // Says whether w is neither leased nor carries anything to remember.
-static bool is_over(const struct work *w)
+static bool leases_is_over(const struct work *w)
 {
     switch (w->closure.state) {
     case CLOSURE_WAITING:
@@ -378,7 +379,7 @@ void leases_settle(struct coord *c, struct work *w)
         return;
     if (w->copy_of != NULL && w->closure.state != CLOSURE_LEASED)
         w = drop_copy(w);
-    if (!is_over(w) || w->copy != NULL)
+    if (!leases_is_over(w) || w->copy != NULL)
         return;
     state = w->closure.state;
     if (w->closure.blamed_count > 0 && state == CLOSURE_DONE)

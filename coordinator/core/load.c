@@ -13,7 +13,7 @@
 #include "coordinator/core/queue.h"
 #include "coordinator/core/stored.h"
 
-struct loading {
+struct job_loading {
     struct coord *c;
     enum load_part part;
     struct job *job;
@@ -29,10 +29,10 @@ struct loading {
 
 // Unpacks a message of the journal onto the heap. A message that cannot be read
 // is SL_ECORRUPT.
-static enum sl_err load(ProtobufCMessage **out,
-                        const ProtobufCMessageDescriptor *of,
-                        struct journal_blob blob, const char *what,
-                        struct sl_error *err)
+static enum sl_err load_message(ProtobufCMessage **out,
+                                const ProtobufCMessageDescriptor *of,
+                                struct journal_blob blob, const char *what,
+                                struct sl_error *err)
 {
     enum sl_err rc = wire_load(out, of, blob.data, blob.bytes, err);
 
@@ -43,10 +43,10 @@ static enum sl_err load(ProtobufCMessage **out,
 
 // ---- rows
 
-static enum sl_err take_shard(void *arg, const struct journal_shard *row,
-                              struct sl_error *err)
+static enum sl_err load_shard_row(void *arg, const struct journal_shard *row,
+                                  struct sl_error *err)
 {
-    struct loading *l = arg;
+    struct job_loading *l = arg;
     struct journal_shard *more =
         sl_realloc_array(l->shards, l->count + 1, sizeof(*more));
 
@@ -59,13 +59,15 @@ static enum sl_err take_shard(void *arg, const struct journal_shard *row,
                                              : SL_OK;
 }
 
-static enum sl_err load_cut(struct job_cut *out, const struct journal_cut *row,
-                            struct sl_error *err)
+static enum sl_err load_cut_whole(struct job_cut *out,
+                                  const struct journal_cut *row,
+                                  struct sl_error *err)
 {
     ProtobufCMessage *reply = NULL, *checkpoint = NULL, *counts = NULL;
     Sluice__V1__CheckpointsReply *one;
-    enum sl_err rc = load(&reply, &sluice__v1__checkpoints_reply__descriptor,
-                          row->checkpoint, "a cut", err);
+    enum sl_err rc =
+        load_message(&reply, &sluice__v1__checkpoints_reply__descriptor,
+                     row->checkpoint, "a cut", err);
 
     if (rc != SL_OK)
         return rc;
@@ -75,8 +77,8 @@ static enum sl_err load_cut(struct job_cut *out, const struct journal_cut *row,
              : sl_fail(err, SL_ECORRUPT, "journal: a cut without checkpoint");
     wire_free(reply);
     if (rc == SL_OK)
-        rc = load(&counts, &sluice__v1__job_status__descriptor, row->counts,
-                  "counts of a cut", err);
+        rc = load_message(&counts, &sluice__v1__job_status__descriptor,
+                          row->counts, "counts of a cut", err);
     if (rc != SL_OK) {
         wire_free(checkpoint);
         return rc;
@@ -102,7 +104,7 @@ static enum sl_err load_cut_path(struct job_cut *out,
     return out->path != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "cuts");
 }
 
-static enum sl_err add_intent(struct loading *l, struct job_cut *cut)
+static enum sl_err load_add_intent(struct job_loading *l, struct job_cut *cut)
 {
     struct job_cut *more =
         sl_realloc_array(l->intent_cuts, l->intents_count + 1, sizeof(*more));
@@ -114,7 +116,8 @@ static enum sl_err add_intent(struct loading *l, struct job_cut *cut)
     return SL_OK;
 }
 
-static void note_outcome(const struct loading *l, const struct journal_cut *row)
+static void load_note_outcome(const struct job_loading *l,
+                              const struct journal_cut *row)
 {
     if (l->part == LOAD_START && row->state != JOURNAL_CUT_INTENT)
         JOB_HISTORY(l->job, "cut_outcome", " cut=%llu state=%s", (ull)row->cut,
@@ -126,23 +129,24 @@ static void note_outcome(const struct loading *l, const struct journal_cut *row)
 static enum sl_err take_cut(void *arg, const struct journal_cut *row,
                             struct sl_error *err)
 {
-    struct loading *l = arg;
+    struct job_loading *l = arg;
     struct job_cut cut;
     enum sl_err rc;
 
     if (row->cut > l->job->last_cut)
         l->job->last_cut = row->cut;
-    note_outcome(l, row); // the process that committed it may have died then
+    load_note_outcome(l,
+                      row); // the process that committed it may have died then
     if (row->state == JOURNAL_CUT_DROPPED)
         l->job->cuts_published++;
     if (row->state == JOURNAL_CUT_ABORTED || row->state == JOURNAL_CUT_DROPPED)
         return SL_OK;
     rc = l->part < LOAD_WHOLE ? load_cut_path(&cut, row, err)
-                              : load_cut(&cut, row, err);
+                              : load_cut_whole(&cut, row, err);
     if (rc != SL_OK)
         return rc;
     if (row->state == JOURNAL_CUT_INTENT) {
-        rc = add_intent(l, &cut);
+        rc = load_add_intent(l, &cut);
     } else {
         rc = job_add_cut(l->job, &cut);
         l->job->cuts_published++;
@@ -154,18 +158,18 @@ static enum sl_err take_cut(void *arg, const struct journal_cut *row,
     return SL_OK;
 }
 
-static enum sl_err take_evaluation(void *arg,
-                                   const struct journal_evaluation *row,
-                                   struct sl_error *err)
+static enum sl_err load_evaluation_row(void *arg,
+                                       const struct journal_evaluation *row,
+                                       struct sl_error *err)
 {
-    struct loading *l = arg;
+    struct job_loading *l = arg;
 
     return job_add_evaluation(l->job, row) == SL_OK
                ? SL_OK
                : sl_fail(err, SL_ENOMEM, "evaluations");
 }
 
-static enum sl_err load_callbacks(struct loading *l, uint64_t id,
+static enum sl_err load_callbacks(struct job_loading *l, uint64_t id,
                                   struct sl_error *err)
 {
     struct buf packed = BUF_INIT;
@@ -180,7 +184,7 @@ static enum sl_err load_callbacks(struct loading *l, uint64_t id,
 static enum sl_err take_blame(void *arg, uint64_t closure, uint64_t worker,
                               struct sl_error *err)
 {
-    struct loading *l = arg;
+    struct job_loading *l = arg;
     struct work *w = leases_work(l->job, closure);
 
     if (w == NULL)
@@ -193,7 +197,7 @@ static enum sl_err take_blame(void *arg, uint64_t closure, uint64_t worker,
 
 // ---- K6
 
-static enum sl_err settle_published(struct loading *l, struct job_cut *cut,
+static enum sl_err settle_published(struct job_loading *l, struct job_cut *cut,
                                     struct sl_error *err)
 {
     uint32_t shards = (uint32_t)cut->checkpoint->n_shards;
@@ -221,7 +225,7 @@ static enum sl_err settle_published(struct loading *l, struct job_cut *cut,
     return rc;
 }
 
-static enum sl_err settle_intents(struct loading *l, struct sl_error *err)
+static enum sl_err settle_intents(struct job_loading *l, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
 
@@ -245,9 +249,9 @@ static enum sl_err settle_intents(struct loading *l, struct sl_error *err)
 
 // ---- a job
 
-static enum sl_err place(struct loading *l,
-                         Sluice__V1__CheckpointsReply *layout,
-                         struct sl_error *err)
+static enum sl_err load_place_job(struct job_loading *l,
+                                  Sluice__V1__CheckpointsReply *layout,
+                                  struct sl_error *err)
 {
     const char **names = sl_malloc_array(l->count, sizeof(*names));
     enum sl_err rc;
@@ -278,7 +282,8 @@ static enum sl_err place(struct loading *l,
     return rc;
 }
 
-static enum sl_err load_layout(struct loading *l, const struct journal_job *row,
+static enum sl_err load_layout(struct job_loading *l,
+                               const struct journal_job *row,
                                struct sl_error *err)
 {
     ProtobufCMessage *layout = NULL;
@@ -287,8 +292,8 @@ static enum sl_err load_layout(struct loading *l, const struct journal_job *row,
 
     if (l->count == 0)
         return SL_OK; // not placed yet, or not part of `part`
-    rc = load(&layout, &sluice__v1__checkpoints_reply__descriptor, row->layout,
-              "a layout", err);
+    rc = load_message(&layout, &sluice__v1__checkpoints_reply__descriptor,
+                      row->layout, "a layout", err);
     if (rc != SL_OK)
         return rc;
     typed = (Sluice__V1__CheckpointsReply *)layout;
@@ -298,13 +303,13 @@ static enum sl_err load_layout(struct loading *l, const struct journal_job *row,
                          typed->pieces[i]->shard, l->count);
     }
     if (rc == SL_OK)
-        rc = place(l, typed, err);
+        rc = load_place_job(l, typed, err);
     if (rc != SL_OK)
         wire_free(layout);
     return rc;
 }
 
-static enum sl_err load_cuts(struct loading *l, uint64_t id,
+static enum sl_err load_cuts(struct job_loading *l, uint64_t id,
                              struct sl_error *err)
 {
     struct journal *j = l->c->journal;
@@ -316,13 +321,15 @@ static enum sl_err load_cuts(struct loading *l, uint64_t id,
                                 : journal_each_cut(j, id, take_cut, l, err);
 }
 
-static enum sl_err load_parts(struct loading *l, const struct journal_job *row,
+static enum sl_err load_parts(struct job_loading *l,
+                              const struct journal_job *row,
                               struct sl_error *err)
 {
     struct journal *j = l->c->journal;
-    enum sl_err rc = l->part < LOAD_WHOLE
-                         ? SL_OK
-                         : journal_each_shard(j, row->id, take_shard, l, err);
+    enum sl_err rc =
+        l->part < LOAD_WHOLE
+            ? SL_OK
+            : journal_each_shard(j, row->id, load_shard_row, l, err);
 
     if (rc == SL_OK)
         rc = load_layout(l, row, err);
@@ -334,13 +341,13 @@ static enum sl_err load_parts(struct loading *l, const struct journal_job *row,
         return rc;
     rc = settle_intents(l, err);
     if (rc == SL_OK)
-        rc = journal_each_evaluation(j, row->id, take_evaluation, l, err);
+        rc = journal_each_evaluation(j, row->id, load_evaluation_row, l, err);
     if (rc == SL_OK)
         rc = journal_each_blame(j, row->id, take_blame, l, err);
     return rc;
 }
 
-static void loading_release(struct loading *l)
+static void loading_release(struct job_loading *l)
 {
     for (uint32_t i = 0; i < l->count; i++)
         sl_free((char *)l->shards[i].psserver);
@@ -358,8 +365,8 @@ static enum sl_err load_resume(struct job *job, const struct journal_job *row,
 
     if (row->resume.bytes == 0)
         return SL_OK;
-    rc = load(&resume, &sluice__v1__resume_source__descriptor, row->resume,
-              "a resumed cut", err);
+    rc = load_message(&resume, &sluice__v1__resume_source__descriptor,
+                      row->resume, "a resumed cut", err);
     job_start_from(job, (Sluice__V1__ResumeSource *)resume);
     if (rc == SL_OK && job->resume != NULL &&
         job->resume->cut->n_checkpoints != 1)
@@ -367,13 +374,13 @@ static enum sl_err load_resume(struct job *job, const struct journal_job *row,
     return rc;
 }
 
-static enum sl_err make_job(struct coord *c, const struct journal_job *row,
-                            struct job **out, struct sl_error *err)
+static enum sl_err load_make_job(struct coord *c, const struct journal_job *row,
+                                 struct job **out, struct sl_error *err)
 {
     ProtobufCMessage *spec = NULL;
     struct job *job;
-    enum sl_err rc = load(&spec, &sluice__v1__job_spec__descriptor, row->spec,
-                          "a spec", err);
+    enum sl_err rc = load_message(&spec, &sluice__v1__job_spec__descriptor,
+                                  row->spec, "a spec", err);
 
     if (rc != SL_OK)
         return rc;
@@ -423,7 +430,7 @@ static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out)
 
 // Returns the number of the field at *at, and moves *at behind it. A broken
 // field reaches to the end: the later unpacking reports it.
-static uint32_t next_field(const uint8_t **at, const uint8_t *end)
+static uint32_t load_skip_field(const uint8_t **at, const uint8_t *end)
 {
     uint64_t key = 0, value = 0, bytes = 0;
     bool ok = read_varint(at, end, &key);
@@ -459,13 +466,14 @@ static enum sl_err without_shards(struct buf *out, struct journal_blob final)
     while (rc == SL_OK && at < end) {
         const uint8_t *from = at;
 
-        if (next_field(&at, end) != shards->id)
+        if (load_skip_field(&at, end) != shards->id)
             rc = buf_append(out, from, (size_t)(at - from));
     }
     return rc;
 }
 
-static enum sl_err load_final(struct loading *l, const struct journal_job *row,
+static enum sl_err load_final(struct job_loading *l,
+                              const struct journal_job *row,
                               struct sl_error *err)
 {
     ProtobufCMessage *final = NULL;
@@ -478,8 +486,8 @@ static enum sl_err load_final(struct loading *l, const struct journal_job *row,
         from = (struct journal_blob){line.data, line.len};
     }
     if (rc == SL_OK)
-        rc = load(&final, &sluice__v1__job_status__descriptor, from,
-                  "a last status", err);
+        rc = load_message(&final, &sluice__v1__job_status__descriptor, from,
+                          "a last status", err);
     else
         rc = sl_fail(err, rc, "a last status");
     buf_release(&line);
@@ -487,8 +495,8 @@ static enum sl_err load_final(struct loading *l, const struct journal_job *row,
     return rc;
 }
 
-static enum sl_err load_end(struct loading *l, const struct journal_job *row,
-                            struct sl_error *err)
+static enum sl_err load_end(struct job_loading *l,
+                            const struct journal_job *row, struct sl_error *err)
 {
     enum sl_err rc = load_final(l, row, err);
 
@@ -502,7 +510,8 @@ static enum sl_err load_end(struct loading *l, const struct journal_job *row,
 
 // Sets the clock of a job that has run: it goes on, by the wall clock, from
 // where it was seen last. If the wall clock was set back meanwhile, it stands.
-static enum sl_err load_clock(struct loading *l, const struct journal_job *row,
+static enum sl_err load_clock(struct job_loading *l,
+                              const struct journal_job *row,
                               struct sl_error *err)
 {
     uint64_t wall = sl_wall_us(l->c->options.clock), elapsed_ms, seen_us;
@@ -521,7 +530,8 @@ static enum sl_err load_clock(struct loading *l, const struct journal_job *row,
 }
 
 // Loads the pause of a job, and how long it lasts, by the wall clock likewise.
-static enum sl_err load_pause(struct loading *l, const struct journal_job *row,
+static enum sl_err load_pause(struct job_loading *l,
+                              const struct journal_job *row,
                               struct sl_error *err)
 {
     uint64_t wall = sl_wall_us(l->c->options.clock);
@@ -540,8 +550,8 @@ enum sl_err load_job(struct coord *c, const struct journal_job *row,
                      enum load_part part, struct job **out,
                      struct sl_error *err)
 {
-    struct loading l = {.c = c, .part = part};
-    enum sl_err rc = make_job(c, row, &l.job, err);
+    struct job_loading l = {.c = c, .part = part};
+    enum sl_err rc = load_make_job(c, row, &l.job, err);
 
     if (rc != SL_OK)
         return rc;

@@ -23,7 +23,7 @@ static uint64_t mib(uint64_t bytes)
 
 // ---- workers
 
-static uint64_t vector_bytes(const struct job *job)
+static uint64_t memory_vector_bytes(const struct job *job)
 {
     return job->parameters * sizeof(float);
 }
@@ -38,8 +38,8 @@ static void need_worker(struct buf *out, const struct job *job)
     buf_appendf(out,
                 ". The job needs at least %llu MiB in each worker (%u x %llu: "
                 "parameters, gradients%s), besides activations and data",
-                (ull)mib(vectors * vector_bytes(job)), vectors,
-                (ull)mib(vector_bytes(job)),
+                (ull)mib(vectors * memory_vector_bytes(job)), vectors,
+                (ull)mib(memory_vector_bytes(job)),
                 !job->allreduce ? ""
                 : slots == 0    ? ", their sum"
                                 : ", their sum, optimizer slots");
@@ -221,7 +221,8 @@ static bool too_little(const struct job *job, const struct need *need,
 }
 
 // Warns of the first psserver with too little memory, or removes the warning.
-static void judge(struct coord *c, struct needs *ns, struct job *job)
+static void memory_update_warning(struct coord *c, struct needs *ns,
+                                  struct job *job)
 {
     char text[400];
 
@@ -254,13 +255,13 @@ void memory_placed(struct coord *c, struct job *job)
             need->first->losses =
                 (struct job_losses){.process = need->m->process};
     }
-    judge(c, &ns, job);
+    memory_update_warning(c, &ns, job);
     needs_release(&ns);
 }
 
 // ---- losses
 
-static void forget(struct job_shard *s)
+static void memory_reset_losses(struct job_shard *s)
 {
     s->losses.stepless = s->losses.cutless = 0;
 }
@@ -289,8 +290,8 @@ static void count_loss(struct job *job, struct job_losses *l,
     l->cuts = cuts;
 }
 
-static void hold(struct coord *c, struct job *job, const struct member *m,
-                 uint64_t all)
+static void memory_hold_job(struct coord *c, struct job *job,
+                            const struct member *m, uint64_t all)
 {
     uint64_t own = need_of(job, m->name).bytes;
     char why[400], others[80] = "";
@@ -370,8 +371,8 @@ static void judge_all(struct coord *c, const struct member *m, bool forgets)
         if (s == NULL || c->dead)
             continue;
         if (forgets)
-            forget(s);
-        judge(c, &ns, job);
+            memory_reset_losses(s);
+        memory_update_warning(c, &ns, job);
     }
     needs_release(&ns);
 }
@@ -383,7 +384,7 @@ void memory_came(struct coord *c, const struct member *m)
 
     if (worst != NULL && m->memory_bytes > 0 &&
         all > m->memory_bytes / GOOD_PART)
-        hold(c, worst, m, all);
+        memory_hold_job(c, worst, m, all);
     // Without that job the losses mean something else.
     if (!c->dead)
         judge_all(c, m, worst != NULL);
@@ -404,5 +405,5 @@ void memory_left(struct coord *c, const struct member *m)
 void memory_resumed(struct job *job)
 {
     for (uint32_t i = 0; i < job->shards; i++)
-        forget(&job->shard[i]);
+        memory_reset_losses(&job->shard[i]);
 }

@@ -169,8 +169,8 @@ static enum sl_err fill_rates(Sluice__V1__CallbacksStatus *m,
     return SL_OK;
 }
 
-static Sluice__V1__CallbacksStatus *message_of(const struct job *job,
-                                               const struct callbacks *c)
+static Sluice__V1__CallbacksStatus *
+monitor_make_status(const struct job *job, const struct callbacks *c)
 {
     const struct spec_callbacks *w = &job->watched;
     Sluice__V1__CallbacksStatus *m =
@@ -198,7 +198,7 @@ static Sluice__V1__CallbacksStatus *message_of(const struct job *job,
 
 Sluice__V1__CallbacksStatus *monitor_status(const struct job *job, bool waits)
 {
-    Sluice__V1__CallbacksStatus *m = message_of(job, &job->callbacks);
+    Sluice__V1__CallbacksStatus *m = monitor_make_status(job, &job->callbacks);
     const struct job_cut *cut = job_final_cut(job);
 
     if (m == NULL)
@@ -218,8 +218,8 @@ static struct callbacks_best best_of(const Sluice__V1__CallbackStatus *m)
                                    m->best_steps, m->best_cut};
 }
 
-static void read_message(struct callbacks *c,
-                         const Sluice__V1__CallbacksStatus *m)
+static void monitor_read_status(struct callbacks *c,
+                                const Sluice__V1__CallbacksStatus *m)
 {
     c->early.best = best_of(m->early_stopping);
     c->early.wait = m->early_stopping != NULL ? m->early_stopping->wait : 0;
@@ -276,7 +276,7 @@ enum sl_err monitor_judge(const struct job *job,
 
     *out = job->callbacks;
     (void)callbacks_judge(out, &job->watched, &seen);
-    m = message_of(job, out);
+    m = monitor_make_status(job, out);
     if (m == NULL)
         return SL_ENOMEM;
     rc = wire_pack(&m->base, packed);
@@ -339,7 +339,7 @@ enum sl_err monitor_load(struct job *job, const struct buf *packed,
                    packed->len, err);
     if (rc != SL_OK)
         return rc;
-    read_message(&job->callbacks, (Sluice__V1__CallbacksStatus *)m);
+    monitor_read_status(&job->callbacks, (Sluice__V1__CallbacksStatus *)m);
     wire_free(m);
     count_unknown(job);
     return rates_valid(&job->callbacks.rates)

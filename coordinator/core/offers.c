@@ -85,8 +85,9 @@ static uint32_t rounds_ahead(const struct job *job, const struct member *m)
 
 // Returns the closure below which closures may be issued (C5), to this worker
 // or to any (NULL).
-static uint64_t limit_of(const struct coord *c, const struct job *job,
-                         const struct member *m)
+static uint64_t offers_closure_limit(const struct coord *c,
+                                     const struct job *job,
+                                     const struct member *m)
 {
     const Sluice__V1__TrainSpec *train = job->spec->train;
 
@@ -107,7 +108,8 @@ static uint64_t limit_of(const struct coord *c, const struct job *job,
 static uint64_t next_closure(struct coord *c, struct job *job,
                              const struct member *m)
 {
-    uint64_t limit = sl_min(limit_of(c, job, m), evaluations_limit(job));
+    uint64_t limit =
+        sl_min(offers_closure_limit(c, job, m), evaluations_limit(job));
     uint64_t open =
         job->evidence.round > 0 ? evidence_limit(&job->evidence, 0) : limit;
     uint64_t at = evidence_next(&job->evidence, job->scan_from);

@@ -47,7 +47,7 @@ static bool wants_cut(const struct job *job)
     return job->ring.generation > 0 && job_granted(job, &now) == NULL;
 }
 
-static bool write(struct coord *c, struct job *job)
+static bool pause_write_row(struct coord *c, struct job *job)
 {
     job->changes++;
     return coord_wrote(
@@ -76,7 +76,8 @@ static void note_loss(struct job *job, bool asked)
                  job->cut_why != NULL ? job->cut_why : "a shard is away");
 }
 
-static void let_go(struct coord *c, struct member *m, struct job *job)
+static void pause_release_worker(struct coord *c, struct member *m,
+                                 struct job *job)
 {
     leases_revoke_job(c, m, job, "the job is paused");
     send_revoke_job(c, m, job, "the job is paused");
@@ -84,8 +85,8 @@ static void let_go(struct coord *c, struct member *m, struct job *job)
     map_remove(&m->losing, job->id);
 }
 
-static void say(struct coord *c, enum event_kind kind, const struct job *job,
-                const char *what)
+static void pause_announce(struct coord *c, enum event_kind kind,
+                           const struct job *job, const char *what)
 {
     const struct journal_pause *row = &job->pause.row;
 
@@ -96,23 +97,23 @@ static void say(struct coord *c, enum event_kind kind, const struct job *job,
                  row->who, row->why[0] == '\0' ? "" : ": ", row->why);
 }
 
-static void hold(struct coord *c, struct job *job)
+static void pause_enter_hold(struct coord *c, struct job *job)
 {
     job->pause.row.state = JOURNAL_PAUSE_HOLDS;
     job->pause.row.since_us = sl_wall_us(c->options.clock);
     job->pause.from_ms = coord_now(c) == 0 ? 1 : coord_now(c);
-    if (!write(c, job))
+    if (!pause_write_row(c, job))
         return;
     JOB_HISTORY(job, "rests", "");
     LOG(INFO, "job paused", "job=%s by=%s why=%s", job->id_text,
         job->pause.row.who, job->pause.row.why);
-    say(c, EVENT_JOB_PAUSED, job, "is paused");
+    pause_announce(c, EVENT_JOB_PAUSED, job, "is paused");
     list_for(n, &c->members.all)
     {
         struct member *m = list_entry(n, struct member, node);
 
         if (m->role == MEMBER_WORKER)
-            let_go(c, m, job);
+            pause_release_worker(c, m, job);
     }
     if (job->allreduce && job->cut != NULL && !job->cut->writing)
         cuts_give_up(c, job, "the job is paused");
@@ -125,7 +126,7 @@ void pause_check(struct coord *c, struct job *job)
     if (job_granted(job, &job->pause.wish) != NULL ||
         (!job->allreduce && job->cut == NULL)) {
         note_loss(job, true);
-        hold(c, job);
+        pause_enter_hold(c, job);
     }
 }
 
@@ -149,7 +150,7 @@ static void want_cut(struct job *job)
     (void)cuts_want(job, &job->pause.wish);
 }
 
-static void set_text(char out[JOURNAL_PAUSE_TEXT], const char *text)
+static void pause_set_text(char out[JOURNAL_PAUSE_TEXT], const char *text)
 {
     snprintf(out, JOURNAL_PAUSE_TEXT, "%.200s", text);
 }
@@ -162,18 +163,20 @@ void pause_ask(struct coord *c, struct job *job,
     if (row->state == JOURNAL_PAUSE_HOLDS ||
         (row->state == JOURNAL_PAUSE_WANTED && request->checkpoint))
         return;
-    set_text(row->who, request->who[0] != '\0' ? request->who : "somebody");
-    set_text(row->why, request->why);
+    pause_set_text(row->who,
+                   request->who[0] != '\0' ? request->who : "somebody");
+    pause_set_text(row->why, request->why);
     if (!request->checkpoint || !wants_cut(job)) {
         note_loss(job, false); // no cut is waited for
-        hold(c, job);
+        pause_enter_hold(c, job);
         return;
     }
     row->state = JOURNAL_PAUSE_WANTED;
     row->since_us = sl_wall_us(c->options.clock);
     want_cut(job);
-    if (write(c, job))
-        say(c, EVENT_JOB_PAUSES, job, "is to be paused, after a checkpoint");
+    if (pause_write_row(c, job))
+        pause_announce(c, EVENT_JOB_PAUSES, job,
+                       "is to be paused, after a checkpoint");
 }
 
 void pause_hold(struct coord *c, struct job *job, const char *why,
@@ -183,10 +186,10 @@ void pause_hold(struct coord *c, struct job *job, const char *why,
 
     if (row->state == JOURNAL_PAUSE_HOLDS) // its time goes on as one pause
         row->total_ms = job_paused_ms(job, coord_now(c));
-    set_text(row->who, PAUSE_BY_US);
-    set_text(row->why, why);
-    set_text(row->note, note);
-    hold(c, job);
+    pause_set_text(row->who, PAUSE_BY_US);
+    pause_set_text(row->why, why);
+    pause_set_text(row->note, note);
+    pause_enter_hold(c, job);
 }
 
 void pause_end(struct coord *c, struct job *job)
@@ -198,7 +201,7 @@ void pause_end(struct coord *c, struct job *job)
     row->total_ms = job_paused_ms(job, coord_now(c));
     row->state = JOURNAL_PAUSE_NONE;
     job->pause.from_ms = 0;
-    if (!write(c, job))
+    if (!pause_write_row(c, job))
         return;
     JOB_HISTORY(job, "resumed", "");
     LOG(INFO, "job goes on", "job=%s paused_ms=%llu", job->id_text,

@@ -37,8 +37,8 @@ struct candidate {
 };
 
 // Counts the shards that lie on each candidate; each shard is looked at once.
-static enum sl_err count_shards(struct coord *c, struct candidate *list,
-                                uint32_t count)
+static enum sl_err place_count_shards(struct coord *c, struct candidate *list,
+                                      uint32_t count)
 {
     struct strmap by_name;
     enum sl_err rc = SL_OK;
@@ -88,7 +88,7 @@ static enum sl_err candidates(struct coord *c, uint32_t limit,
         if (m->role == MEMBER_PSSERVER && m->state == MEMBER_READY)
             list[n++] = (struct candidate){.member = m};
     }
-    if (count_shards(c, list, n) != SL_OK) {
+    if (place_count_shards(c, list, n) != SL_OK) {
         sl_free(list);
         return SL_ENOMEM;
     }
@@ -100,7 +100,8 @@ static enum sl_err candidates(struct coord *c, uint32_t limit,
 
 // Returns the number of parts of a ring's state: about as many as there are
 // ranks to write them.
-static uint32_t parts_of(const struct coord *c, const Sluice__V1__JobSpec *spec)
+static uint32_t place_ring_parts(const struct coord *c,
+                                 const Sluice__V1__JobSpec *spec)
 {
     uint32_t parts = spec->train->workers->max;
 
@@ -160,8 +161,8 @@ static enum sl_err draft_make(struct draft *out,
 
 // Makes the message of variables and pieces, which manifests and clients see
 // too.
-static enum sl_err make_layout(Sluice__V1__CheckpointsReply **out,
-                               const struct draft *d)
+static enum sl_err place_make_layout(Sluice__V1__CheckpointsReply **out,
+                                     const struct draft *d)
 {
     Sluice__V1__CheckpointsReply *l = sl_malloc(sizeof(*l));
 
@@ -214,7 +215,7 @@ enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
     shards = fewest_shards(spec, &on_one.plan);
     rc = fits_counts(spec, shards, err);
     if (rc == SL_OK && shards == on_one.plan.shard_count) {
-        rc = make_layout(&layout, &on_one);
+        rc = place_make_layout(&layout, &on_one);
         rc = rc == SL_OK ? fits_layout(spec, layout, shards, err)
                          : sl_fail(err, rc, "a layout");
     }
@@ -224,10 +225,10 @@ enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
 }
 
 // Places the job: first in the journal, then in memory.
-static enum sl_err commit(struct coord *c, struct job *job,
-                          Sluice__V1__CheckpointsReply *layout,
-                          const char *const *names, uint32_t shards,
-                          struct sl_error *err)
+static enum sl_err place_commit(struct coord *c, struct job *job,
+                                Sluice__V1__CheckpointsReply *layout,
+                                const char *const *names, uint32_t shards,
+                                struct sl_error *err)
 {
     struct buf packed = BUF_INIT;
     enum sl_err rc = wire_pack(&layout->base, &packed);
@@ -300,7 +301,7 @@ static enum sl_err place_on(struct coord *c, struct job *job,
     if (rc != SL_OK)
         return rc;
     plan = &draft.plan;
-    rc = make_layout(&layout, &draft);
+    rc = place_make_layout(&layout, &draft);
     if (rc == SL_OK && job->resume != NULL)
         rc = resume_fits(job->resume, layout, job_samples(job), err);
     if (rc == SL_OK && job->resume != NULL && job->allreduce)
@@ -315,7 +316,7 @@ static enum sl_err place_on(struct coord *c, struct job *job,
     if (rc == SL_OK)
         name_as_before(c, job, layout, names, plan->shard_count);
     if (rc == SL_OK)
-        rc = commit(c, job, layout, names, plan->shard_count, err);
+        rc = place_commit(c, job, layout, names, plan->shard_count, err);
     if (rc != SL_OK && layout != NULL)
         wire_free(&layout->base);
     sl_free(names);
@@ -333,7 +334,8 @@ void place_note_psservers(struct coord *c)
 
 // Says whether psservers had time to attach: with two that start together, a
 // job should not end up on the quicker one.
-static bool settled(struct coord *c, const struct job *job, uint32_t servers)
+static bool place_is_settled(struct coord *c, const struct job *job,
+                             uint32_t servers)
 {
     uint32_t wanted = job->spec->placement->psservers;
 
@@ -368,8 +370,8 @@ void place_job(struct coord *c, struct job *job)
     if (candidates(c, job->spec->placement->psservers, &on, &servers) != SL_OK)
         return; // the next tick tries again
     if (job->allreduce)
-        servers = parts_of(c, job->spec); // parts of a ring's state
-    if (job->allreduce || settled(c, job, servers)) {
+        servers = place_ring_parts(c, job->spec); // parts of a ring's state
+    if (job->allreduce || place_is_settled(c, job, servers)) {
         rc = place_on(c, job, on, servers, &err);
         if (rc == SL_OK && !c->dead)
             say_placed(c, job, servers);
@@ -394,7 +396,7 @@ static bool may_place(const struct job *job)
 
 // Of one job, among its next `looks` shards. (Parts of a ring lie on no
 // psserver.) What of these is left is the next job's.
-static void ask(struct coord *c, struct job *job, uint32_t *looks)
+static void place_ask_shards(struct coord *c, struct job *job, uint32_t *looks)
 {
     while (job->looked < job->shards && c->places > 0 && *looks > 0 &&
            may_place(job)) {
@@ -417,7 +419,7 @@ void place_more(struct coord *c, uint32_t more)
     c->places = sl_min(c->places + more, PLACE_AHEAD);
     list_for(n, &c->jobs.active)
     {
-        ask(c, list_entry(n, struct job, on_active), &looks);
+        place_ask_shards(c, list_entry(n, struct job, on_active), &looks);
     }
 }
 
@@ -430,8 +432,9 @@ void place_look(struct coord *c)
     place_more(c, 0);
 }
 
-static enum sl_err notify_deleted(void *arg, uint64_t job, uint64_t uid,
-                                  const char *psserver, struct sl_error *err)
+static enum sl_err place_close_deleted(void *arg, uint64_t job, uint64_t uid,
+                                       const char *psserver,
+                                       struct sl_error *err)
 {
     struct coord *c = arg;
 
@@ -443,7 +446,7 @@ static enum sl_err notify_deleted(void *arg, uint64_t job, uint64_t uid,
 void place_member(struct coord *c, struct member *m)
 {
     if (!coord_wrote(c, journal_each_deleted(c->journal, m->name,
-                                             notify_deleted, c, &c->err)))
+                                             place_close_deleted, c, &c->err)))
         return;
     memory_came(c, m);
     if (!c->dead)
@@ -451,7 +454,7 @@ void place_member(struct coord *c, struct member *m)
 }
 
 // The shard is asked for once more, when its turn comes.
-static void ask_again(struct job *job, uint32_t shard)
+static void place_reset_asked(struct job *job, uint32_t shard)
 {
     job->shard[shard].asked = 0;
     if (shard < job->looked)
@@ -462,7 +465,7 @@ void place_missing(struct coord *c, struct job *job)
 {
     for (uint32_t i = 0; i < job->shards; i++) {
         if (job->shard[i].server == 0)
-            ask_again(job, i);
+            place_reset_asked(job, i);
     }
     place_more(c, 0);
 }
@@ -476,7 +479,7 @@ void place_again(struct coord *c, struct job *job)
 
         if (s->failure != NULL && s->asked != 0 &&
             now - s->place_ms >= PLACE_AGAIN_MS)
-            ask_again(job, i);
+            place_reset_asked(job, i);
     }
 }
 
@@ -493,7 +496,7 @@ static enum sl_err draft_now(struct draft *out, uint32_t *servers,
 
     sl_free(on);
     if (spec_allreduce(spec))
-        *servers = parts_of(c, spec);
+        *servers = place_ring_parts(c, spec);
     return rc != SL_OK
                ? rc
                : draft_make(out, spec, *servers == 0 ? 1 : *servers, err);
@@ -531,7 +534,7 @@ enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
     as_if.even = from->even || servers == 0;
     if (spec->data != NULL && spec->data->train != NULL && spec_external(spec))
         samples = spec->data->train->samples;
-    rc = make_layout(&layout, &draft);
+    rc = place_make_layout(&layout, &draft);
     if (rc == SL_OK)
         rc = resume_fits(&as_if, layout, samples, err);
     if (rc == SL_OK && spec_allreduce(spec))

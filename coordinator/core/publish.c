@@ -48,13 +48,14 @@ static void publish_free(struct publish *p)
     sl_free(p);
 }
 
-static void *list_of(size_t count)
+static void *publish_alloc_list(size_t count)
 {
     return sl_calloc(count, sizeof(void *));
 }
 
-static enum sl_err fill_shard(Sluice__V1__CheckpointShard **out, uint32_t shard,
-                              const struct cut_shard *from)
+static enum sl_err publish_fill_shard(Sluice__V1__CheckpointShard **out,
+                                      uint32_t shard,
+                                      const struct cut_shard *from)
 {
     Sluice__V1__CheckpointShard s = SLUICE__V1__CHECKPOINT_SHARD__INIT;
     Sluice__V1__Tag tag = wire_tag_msg(from->tag);
@@ -76,8 +77,9 @@ static enum sl_err fill_shard(Sluice__V1__CheckpointShard **out, uint32_t shard,
     return rc;
 }
 
-static enum sl_err make_checkpoint(struct coord *c, const struct cut *cut,
-                                   Sluice__V1__Checkpoint **out)
+static enum sl_err publish_make_checkpoint(struct coord *c,
+                                           const struct cut *cut,
+                                           Sluice__V1__Checkpoint **out)
 {
     Sluice__V1__Checkpoint *msg = sl_malloc(sizeof(*msg));
     enum sl_err rc = SL_OK;
@@ -91,13 +93,13 @@ static enum sl_err make_checkpoint(struct coord *c, const struct cut *cut,
     msg->epoch = cut_epochs(cut);
     msg->steps = cut_steps(cut);
     msg->complete = cut_full(cut);
-    msg->shards = list_of(cut->shards);
+    msg->shards = publish_alloc_list(cut->shards);
     if (msg->shards == NULL)
         rc = SL_ENOMEM;
     for (uint32_t i = 0; rc == SL_OK && i < cut->shards; i++) {
         msg->n_shards = i + 1;
         msg->not_finite |= cut->shard[i].not_finite;
-        rc = fill_shard(&msg->shards[i], i, &cut->shard[i]);
+        rc = publish_fill_shard(&msg->shards[i], i, &cut->shard[i]);
     }
     if (rc != SL_OK)
         wire_free(&msg->base);
@@ -118,7 +120,7 @@ static enum sl_err make_counts(const struct job *job, const struct cut *cut,
     msg->job = job->id;
     msg->id = sl_strdup(job->id_text);
     msg->name = sl_strdup(job->name);
-    msg->shards = list_of(cut->shards);
+    msg->shards = publish_alloc_list(cut->shards);
     if (msg->id == NULL || msg->name == NULL || msg->shards == NULL)
         rc = SL_ENOMEM;
     for (uint32_t i = 0; rc == SL_OK && i < cut->shards; i++) {
@@ -139,8 +141,8 @@ static enum sl_err make_counts(const struct job *job, const struct cut *cut,
     return rc;
 }
 
-static enum sl_err make_text(struct coord *c, struct job *job,
-                             struct publish *p)
+static enum sl_err publish_make_manifest(struct coord *c, struct job *job,
+                                         struct publish *p)
 {
     struct manifest m = {
         .job = job->id,
@@ -182,9 +184,9 @@ static struct publish *publish_new(struct coord *c, struct job *job)
     p->made.n = job->cut->n;
     p->made.epochs = cut_epochs(job->cut);
     if (p->store == NULL ||
-        make_checkpoint(c, job->cut, &p->made.checkpoint) != SL_OK ||
+        publish_make_checkpoint(c, job->cut, &p->made.checkpoint) != SL_OK ||
         make_counts(job, job->cut, &p->made.counts) != SL_OK ||
-        make_text(c, job, p) != SL_OK) {
+        publish_make_manifest(c, job, p) != SL_OK) {
         publish_free(p);
         return NULL;
     }
@@ -240,7 +242,8 @@ static void note_intent(const struct job *job, const struct publish *p)
                     (ull)counted_steps(&job->cut->shard[i].counted));
 }
 
-static void note_outcome(const struct job *job, uint64_t cut, const char *state)
+static void publish_note_outcome(const struct job *job, uint64_t cut,
+                                 const char *state)
 {
     JOB_HISTORY(job, "cut_outcome", " cut=%llu state=%s", (ull)cut, state);
 }
@@ -263,7 +266,7 @@ static void drop_old(struct coord *c, struct job *job)
         if (!coord_wrote(c, journal_cut_drop(c->journal, job->id,
                                              job->cuts[i].n, &c->err)))
             return;
-        note_outcome(job, job->cuts[i].n, "dropped");
+        publish_note_outcome(job, job->cuts[i].n, "dropped");
         FAULT("cut.gc");
         removals_add(c, job->cuts[i].path);
         job_remove_cut(job, i);
@@ -289,7 +292,7 @@ static void keep_all(struct coord *c, struct job *job)
 
 // Notes why the manifest was not written, for people; without memory there is
 // no text.
-static void note_why(struct job *job, const struct publish *p)
+static void publish_note_failure(struct job *job, const struct publish *p)
 {
     struct buf text = BUF_INIT;
     size_t n;
@@ -324,7 +327,7 @@ static void published(struct coord *c, struct job *job, struct publish *p)
     if (coord_wrote(c, rc)) {
         for (uint32_t i = 0; i < cut->shards; i++)
             job->shard[i].cut = tags[i];
-        note_outcome(job, cut->n, "published");
+        publish_note_outcome(job, cut->n, "published");
         job->cuts_published++;
         figures_cut(c, FIGURES_PUBLISHED);
         sl_free(job->cut_why);
@@ -347,19 +350,20 @@ static void published(struct coord *c, struct job *job, struct publish *p)
 // later.
 static void aborted(struct coord *c, struct job *job, struct publish *p)
 {
-    note_outcome(job, p->made.n, "aborted");
+    publish_note_outcome(job, p->made.n, "aborted");
     figures_cut(c, FIGURES_ABORTED);
     LOG(ERROR, "manifest not written", "job=%s why=%s", job->id_text,
         p->err.text);
     happened_job(c, EVENT_CUT_FAILED, job, NULL,
                  "checkpoint %llu was not written: %s", (ull)p->made.n,
                  p->err.text);
-    note_why(job, p);
+    publish_note_failure(job, p);
     coord_wrote(c, journal_cut_abort(c->journal, job->id, p->made.n, &c->err));
     job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
 }
 
-static void settle(struct coord *c, struct job *job, struct publish *p)
+static void publish_settle_cut(struct coord *c, struct job *job,
+                               struct publish *p)
 {
     if (p->rc == SL_OK) {
         monitor_cut(job, p->made.n);
@@ -394,7 +398,7 @@ static void publish_work(void *task)
 
 // Returns the job of this cut. Without one the intent is settled by the next
 // coordinator (K6).
-static struct job *job_of(const struct publish *p)
+static struct job *publish_find_job(const struct publish *p)
 {
     struct coord *c = p->coord;
     struct job *job = c == NULL || c->dead ? NULL : jobs_get(c, p->job);
@@ -418,7 +422,7 @@ static void remove_work(void *task)
 static void remove_done(void *task)
 {
     struct publish *p = task;
-    struct job *job = job_of(p);
+    struct job *job = publish_find_job(p);
 
     if (job != NULL && p->gone != SL_OK) {
         LOG(WARN, "no outcome of a cut yet", "job=%s cut=%llu why=%s",
@@ -428,7 +432,7 @@ static void remove_done(void *task)
         return;
     }
     if (job != NULL)
-        settle(p->coord, job, p);
+        publish_settle_cut(p->coord, job, p);
     publish_free(p);
 }
 
@@ -471,15 +475,15 @@ bool publish_at_work(const struct coord *c)
 static void publish_done(void *task)
 {
     struct publish *p = task;
-    struct job *job = job_of(p);
+    struct job *job = publish_find_job(p);
 
     if (job != NULL && p->rc != SL_OK && p->begun) {
-        note_why(job, p);
+        publish_note_failure(job, p);
         remove_begin(p->coord, p);
         return;
     }
     if (job != NULL)
-        settle(p->coord, job, p);
+        publish_settle_cut(p->coord, job, p);
     publish_free(p);
 }
 

@@ -48,7 +48,7 @@ void quotas_free(struct quotas *q)
 }
 
 // Returns the number of a tenant, from 1; 0: no memory.
-static uint32_t number_of(struct quotas *q, const char *tenant)
+static uint32_t quotas_tenant_number(struct quotas *q, const char *tenant)
 {
     char **more;
 
@@ -73,7 +73,7 @@ static enum sl_err number_of_job(struct coord *c, uint64_t job, uint32_t *out,
 
     if (rc != SL_OK)
         return coord_fatal(c, err);
-    *out = number_of(c->quotas, tenant);
+    *out = quotas_tenant_number(c->quotas, tenant);
     return *out != 0 ? SL_OK : sl_fail(err, SL_ENOMEM, "one more tenant");
 }
 
@@ -175,8 +175,9 @@ struct sums {
     uint32_t space;
 };
 
-static enum sl_err add(struct sums *s, uint32_t tenant,
-                       const struct quota_use *use, struct sl_error *err)
+static enum sl_err quotas_add_use(struct sums *s, uint32_t tenant,
+                                  const struct quota_use *use,
+                                  struct sl_error *err)
 {
     struct quota_use *more;
 
@@ -205,12 +206,12 @@ static enum sl_err add_jobs(struct sums *s, struct sl_error *err)
 
         rc = number_of_job(s->c, job->id, &tenant, err);
         if (rc == SL_OK)
-            rc = add(s, tenant, &use, err);
+            rc = quotas_add_use(s, tenant, &use, err);
     }
     return rc;
 }
 
-static enum sl_err add_ended(struct sums *s, struct sl_error *err)
+static enum sl_err quotas_add_ended(struct sums *s, struct sl_error *err)
 {
     size_t at = 0;
     void *value;
@@ -224,7 +225,7 @@ static enum sl_err add_ended(struct sums *s, struct sl_error *err)
             rc = measure_ended(s->c, e, err);
         use.n[QUOTA_CHECKPOINTS] = e->stored;
         if (rc == SL_OK)
-            rc = add(s, e->tenant, &use, err);
+            rc = quotas_add_use(s, e->tenant, &use, err);
     }
     return rc;
 }
@@ -237,7 +238,7 @@ static enum sl_err sums_make(struct sums *s, struct coord *c,
 
     *s = (struct sums){.c = c};
     rc = add_jobs(s, err);
-    return rc == SL_OK ? add_ended(s, err) : rc;
+    return rc == SL_OK ? quotas_add_ended(s, err) : rc;
 }
 
 static void sums_release(struct sums *s)
@@ -245,7 +246,7 @@ static void sums_release(struct sums *s)
     sl_free(s->of);
 }
 
-static struct quota_use sum_of(const struct sums *s, uint32_t tenant)
+static struct quota_use quotas_tenant_sum(const struct sums *s, uint32_t tenant)
 {
     return tenant <= s->space ? s->of[tenant - 1]
                               : (struct quota_use){.n = {0}};
@@ -264,7 +265,7 @@ enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
 
     if (q == NULL)
         return SL_OK;
-    number = number_of(c->quotas, tenant);
+    number = quotas_tenant_number(c->quotas, tenant);
     if (number == 0)
         return sl_fail(err, SL_ENOMEM, "quotas");
     rc = place_measure(c, spec, &shards, &elements, err);
@@ -272,7 +273,7 @@ enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
         return rc;
     rc = sums_make(&sums, c, err);
     if (rc == SL_OK) {
-        used = sum_of(&sums, number);
+        used = quotas_tenant_sum(&sums, number);
         more = use_of_spec(spec, shards, elements);
         rc = quota_allow(q, tenant, &used, &more, err);
     }
@@ -291,7 +292,7 @@ static bool had(const struct quota_use *use)
     return false;
 }
 
-static bool named(const struct quotas *q, const char *tenant)
+static bool quotas_has_tenant(const struct quotas *q, const char *tenant)
 {
     for (size_t i = 0; i < q->count; i++) {
         if (strcmp(q->list[i].tenant, tenant) == 0)
@@ -304,11 +305,11 @@ static bool named(const struct quotas *q, const char *tenant)
 static enum sl_err meet_named(struct coord *c, struct sl_error *err)
 {
     const struct quotas *q = c->quotas;
-    bool met = number_of(c->quotas, c->asker.tenant) != 0;
+    bool met = quotas_tenant_number(c->quotas, c->asker.tenant) != 0;
 
     for (size_t i = 0; met && i < q->count; i++) {
         if (strcmp(q->list[i].tenant, "*") != 0)
-            met = number_of(c->quotas, q->list[i].tenant) != 0;
+            met = quotas_tenant_number(c->quotas, q->list[i].tenant) != 0;
     }
     return met ? SL_OK : sl_fail(err, SL_ENOMEM, "quotas");
 }
@@ -331,12 +332,12 @@ enum sl_err quotas_list(struct coord *c, struct quotas_tenant **out,
     for (uint32_t i = 0; rc == SL_OK && i < q->names_count; i++) {
         struct quotas_tenant one = {
             .name = q->names[i],
-            .use = sum_of(&sums, i + 1),
+            .use = quotas_tenant_sum(&sums, i + 1),
             .quota = quota_of(q->list, q->count, q->names[i]),
         };
 
         if (c->asker.only ? strcmp(one.name, c->asker.tenant) == 0
-                          : had(&one.use) || named(q, one.name))
+                          : had(&one.use) || quotas_has_tenant(q, one.name))
             list[n++] = one;
     }
     sums_release(&sums);

@@ -37,7 +37,7 @@ const char *recount_name(const struct work *w, char *out, size_t size)
     return out;
 }
 
-static void ask(struct coord *c, struct job *job, uint32_t shard)
+static void recount_ask_shard(struct coord *c, struct job *job, uint32_t shard)
 {
     struct member *m = members_get(&c->members, job->shard[shard].server);
 
@@ -45,21 +45,21 @@ static void ask(struct coord *c, struct job *job, uint32_t shard)
         send_hello_wanted(c, m, job, shard);
 }
 
-static void begin(struct coord *c, struct job *job)
+static void recount_begin(struct coord *c, struct job *job)
 {
     job->recount_missing = job->shards;
     job->recount_ms = coord_now(c);
     job->changes++;
     for (uint32_t i = 0; i < job->shards; i++) {
         job->shard[i].recounts = true;
-        ask(c, job, i);
+        recount_ask_shard(c, job, i);
     }
 }
 
 void recount_ask(struct coord *c, struct job *job)
 {
     if (job->recount_missing == 0)
-        begin(c, job);
+        recount_begin(c, job);
 }
 
 bool recount_blamed(struct coord *c, struct work *w)
@@ -69,14 +69,14 @@ bool recount_blamed(struct coord *c, struct work *w)
     if (w->judged ? !failed : failed || !closure_half_blamed(&w->closure))
         return false;
     w->judging = !w->judged;
-    begin(c, w->job);
+    recount_begin(c, w->job);
     return failed;
 }
 
 // ---- the verdict
 
-static void forgive(struct coord *c, struct job *job, struct work *w,
-                    uint64_t steps)
+static void recount_forgive_work(struct coord *c, struct job *job,
+                                 struct work *w, uint64_t steps)
 {
     LOG(INFO, "closure got on",
         "job=%s closure=%llu steps=%llu before=%llu blamed=%s", job->id_text,
@@ -118,14 +118,14 @@ static bool judge_one(struct coord *c, struct job *job, struct work *w,
     if (w->closure.state != CLOSURE_FAILED)
         return true;
     if (steps > w->judged_steps) {
-        forgive(c, job, w, steps);
+        recount_forgive_work(c, job, w, steps);
         return !c->dead;
     }
     recount_fail(c, w, w);
     return false;
 }
 
-static void judge(struct coord *c, struct job *job, bool all)
+static void recount_judge_closures(struct coord *c, struct job *job, bool all)
 {
     size_t at = 0;
     uint64_t closure;
@@ -153,7 +153,7 @@ void recount_heard(struct coord *c, struct job *job, uint32_t shard)
         return;
     job->shard[shard].recounts = false;
     if (--job->recount_missing == 0)
-        judge(c, job, true);
+        recount_judge_closures(c, job, true);
 }
 
 void recount_check(struct coord *c, struct job *job)
@@ -169,5 +169,5 @@ void recount_check(struct coord *c, struct job *job)
     LOG(WARN, "shards do not say what they have counted",
         "job=%s missing=%u of=%u", job->id_text, job->recount_missing,
         job->shards);
-    judge(c, job, false);
+    recount_judge_closures(c, job, false);
 }

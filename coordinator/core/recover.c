@@ -75,8 +75,9 @@ static enum sl_err revive(struct coord *c, struct job *job,
 }
 
 // Loads a job that has not ended, or that ended with a cut without an outcome.
-static enum sl_err make_job(struct coord *c, const struct journal_job *row,
-                            struct sl_error *err)
+static enum sl_err recover_load_job(struct coord *c,
+                                    const struct journal_job *row,
+                                    struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
     struct job *job = NULL;
@@ -104,8 +105,8 @@ static bool is_fatal(uint64_t times)
     return times > DEATHS_MOST && times % TRIED_AGAIN != 0;
 }
 
-static enum sl_err take_job(void *arg, const struct journal_job *row,
-                            struct sl_error *err)
+static enum sl_err recover_try_job(void *arg, const struct journal_job *row,
+                                   struct sl_error *err)
 {
     struct coord *c = arg;
     struct sl_error why = SL_ERROR_INIT;
@@ -121,7 +122,7 @@ static enum sl_err take_job(void *arg, const struct journal_job *row,
                 DEATHS_MOST, TRIED_AGAIN);
         return ended_unreadable(c, row, &why, err);
     }
-    rc = make_job(c, row, err);
+    rc = recover_load_job(c, row, err);
     noted = journal_failed(c->journal)
                 ? SL_OK
                 : journal_loaded(c->journal, row->id, rc == SL_OK ? err : NULL);
@@ -155,7 +156,7 @@ enum sl_err recover_coord(struct coord *c, struct sl_error *err)
     if (rc == SL_OK)
         rc = journal_each_ended(c->journal, take_ended, c, err);
     if (rc == SL_OK)
-        rc = journal_each_job(c->journal, take_job, c, err);
+        rc = journal_each_job(c->journal, recover_try_job, c, err);
     if (rc == SL_OK)
         rc = journal_tidy(c->journal, err);
     FAULT("recover.journal");

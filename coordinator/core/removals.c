@@ -6,23 +6,23 @@
 #include "common/run/log.h"
 #include "coordinator/journal/manifest.h"
 
-struct removal {
+struct manifest_removal {
     struct fs *fs;
     char *path; // owned
     enum sl_err rc;
     struct sl_error err;
 };
 
-static void work(void *task)
+static void removals_run(void *task)
 {
-    struct removal *r = task;
+    struct manifest_removal *r = task;
 
     r->rc = manifest_remove(r->fs, r->path, &r->err);
 }
 
-static void done(void *task)
+static void removals_finish(void *task)
 {
-    struct removal *r = task;
+    struct manifest_removal *r = task;
 
     if (r->rc != SL_OK)
         LOG(WARN, "manifest not removed", "path=%s why=%s", r->path,
@@ -33,7 +33,7 @@ static void done(void *task)
 
 void removals_add(struct coord *c, const char *path)
 {
-    struct removal *r = sl_calloc(1, sizeof(*r));
+    struct manifest_removal *r = sl_calloc(1, sizeof(*r));
 
     if (r == NULL) {
         LOG(WARN, "manifest not removed", "path=%s why=%s", path, "no memory");
@@ -41,15 +41,16 @@ void removals_add(struct coord *c, const char *path)
     }
     r->fs = c->options.fs;
     r->path = sl_strdup(path);
-    if (r->path != NULL && c->io.work(c->io.arg, work, done, r) == SL_OK)
+    if (r->path != NULL &&
+        c->io.work(c->io.arg, removals_run, removals_finish, r) == SL_OK)
         return;
     LOG(WARN, "manifest not removed", "path=%s why=%s", path, "no memory");
     sl_free(r->path);
     sl_free(r);
 }
 
-static enum sl_err add_row(void *arg, const struct journal_cut *row,
-                           struct sl_error *err)
+static enum sl_err removals_add_row(void *arg, const struct journal_cut *row,
+                                    struct sl_error *err)
 {
     if (row->state != JOURNAL_CUT_DROPPED && row->state != JOURNAL_CUT_ABORTED)
         removals_add(arg, row->path);
@@ -62,8 +63,8 @@ void removals_add_job(struct coord *c, const struct job *job)
 
     for (size_t i = 0; i < job->cuts_count; i++)
         removals_add(c, job->cuts[i].path);
-    if (job->unreadable &&
-        journal_each_cut(c->journal, job->id, add_row, c, &err) != SL_OK)
+    if (job->unreadable && journal_each_cut(c->journal, job->id,
+                                            removals_add_row, c, &err) != SL_OK)
         LOG(WARN, "manifests not removed", "job=%s why=%s", job->id_text,
             err.text);
 }

@@ -32,7 +32,7 @@ static struct attempt attempt_of(const Sluice__V1__Attempt *m)
     return (struct attempt){m->term, m->n};
 }
 
-static struct meter_sums sums_of(const Sluice__V1__StepMetrics *m)
+static struct meter_sums reports_metric_sums(const Sluice__V1__StepMetrics *m)
 {
     return (struct meter_sums){
         .steps = m->steps,
@@ -117,10 +117,10 @@ static bool once(const struct work *w)
 }
 
 // Takes an attempt's metrics; `done`: the closure is complete with them.
-static void take_metrics(struct coord *c, struct work *w,
-                         const Sluice__V1__StepMetrics *m, bool done)
+static void reports_apply_metrics(struct coord *c, struct work *w,
+                                  const Sluice__V1__StepMetrics *m, bool done)
 {
-    struct meter_sums now = sums_of(m);
+    struct meter_sums now = reports_metric_sums(m);
     struct meter_sums more;
 
     if (!plausible(w, m)) {
@@ -171,7 +171,7 @@ void reports_ring_step(struct coord *c, struct member *m,
         if (job->cut != NULL && message->sequence > job->cut_round &&
             message->sequence <= job->ring.last)
             monitor_cut(job, job->cut->n);
-        take_metrics(c, w, message->metrics, false);
+        reports_apply_metrics(c, w, message->metrics, false);
         doubts_over(c, m, job);
     }
 }
@@ -201,7 +201,7 @@ void reports_progress(struct coord *c, struct member *m,
     stall_seen(c, w, message);
     if (!doubts_samples(c, m, w->job, message->metrics))
         return;
-    take_metrics(c, w, message->metrics, false);
+    reports_apply_metrics(c, w, message->metrics, false);
     take_progress(c, w, w->seen.steps);
     if (!c->dead)
         excluded_judge(c, m, w->job);
@@ -437,7 +437,7 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
                            const Sluice__V1__Complete *message)
 {
     struct work *w = leases_find(m, message->job, message->attempt);
-    struct meter_sums sums = sums_of(message->metrics);
+    struct meter_sums sums = reports_metric_sums(message->metrics);
     struct evaluation *e = job->evaluation;
     enum sl_err rc;
 
@@ -523,7 +523,8 @@ take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
 #define ROUND_SHARE 0.125 // weight of the newest round in the mean
 
 // Notes how long a round waits for its slowest contribution.
-static void note_round(struct job *job, uint64_t closure, uint64_t ended_ms)
+static void reports_time_round(struct job *job, uint64_t closure,
+                               uint64_t ended_ms)
 {
     const struct evidence *e = &job->evidence;
     struct round_times *r;
@@ -577,14 +578,14 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
                              : take_evidence(job, message, &full)) != SL_OK)
         return;
     FAULT("closure.done");
-    note_round(job, message->closure, ended);
+    reports_time_round(job, message->closure, ended);
     job->changes++;
     job->moved_ms = coord_now(c);
     // Not full: some of its evidence was void. Issued again by C3. A
     // contribution that is held frees the worker, and is issued again if it is
     // lost (Y3).
     done = full || evidence_closure_held(&job->evidence, message->closure);
-    take_metrics(c, held, message->metrics, done);
+    reports_apply_metrics(c, held, message->metrics, done);
     closure_finish(&held->closure, attempt_of(message->attempt),
                    done ? SL_OK : SL_ESTALE);
     member_completes(m, ended, offers_ahead_ms(c, job, m));
@@ -603,8 +604,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
         excluded_judge(c, m, job);
 }
 
-static struct job *complete(struct coord *c, struct member *m,
-                            const Sluice__V1__Complete *message)
+static struct job *reports_complete_attempt(struct coord *c, struct member *m,
+                                            const Sluice__V1__Complete *message)
 {
     struct job *job = jobs_live(c, message->job, message->job_incarnation);
 
@@ -633,7 +634,7 @@ struct job *reports_complete(struct coord *c, struct member *m,
                              const Sluice__V1__Complete *message)
 {
     uint64_t began = span_begin();
-    struct job *job = complete(c, m, message);
+    struct job *job = reports_complete_attempt(c, m, message);
 
     span_end(began, "complete", SPANS_LOOP,
              span_of_closure(message->job, message->closure));

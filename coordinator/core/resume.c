@@ -29,8 +29,8 @@ static bool same_epochs(const Sluice__V1__ShardCounts *a,
 
 // Compares two shards' counts. A step that one shard applied and another
 // skipped makes versions differ, and a shard has one.
-static bool same(const Sluice__V1__ShardCounts *a,
-                 const Sluice__V1__ShardCounts *b)
+static bool resume_same_counts(const Sluice__V1__ShardCounts *a,
+                               const Sluice__V1__ShardCounts *b)
 {
     return a->counted == b->counted && a->low == b->low &&
            a->applied == b->applied && a->skipped == b->skipped &&
@@ -48,7 +48,7 @@ bool resume_even(Sluice__V1__ShardCounts *const *counts, size_t shards,
             least = i;
         if (counts[i]->counted > counts[most]->counted)
             most = i;
-        if (other == 0 && !same(counts[0], counts[i]))
+        if (other == 0 && !resume_same_counts(counts[0], counts[i]))
             other = i;
     }
     if (other == 0)
@@ -91,9 +91,9 @@ static enum sl_err check_samples(const Sluice__V1__JobSpec *now,
                    b, err);
 }
 
-static enum sl_err check_train(const Sluice__V1__TrainSpec *now,
-                               const Sluice__V1__TrainSpec *then,
-                               struct sl_error *err)
+static enum sl_err resume_check_train(const Sluice__V1__TrainSpec *now,
+                                      const Sluice__V1__TrainSpec *then,
+                                      struct sl_error *err)
 {
     if (now->steps_per_closure != then->steps_per_closure)
         return differs("train.steps_per_closure", now->steps_per_closure,
@@ -159,7 +159,7 @@ enum sl_err resume_check_spec(const struct manifest_found *from,
     if (rc == SL_OK)
         rc = check_samples(spec, then, err);
     if (rc == SL_OK)
-        rc = check_train(spec->train, then->train, err);
+        rc = resume_check_train(spec->train, then->train, err);
     if (rc == SL_OK)
         rc = check_optimizer(spec->optimizer, then->optimizer, err);
     return rc == SL_OK ? SL_OK
@@ -178,7 +178,8 @@ static bool same_variable(const Sluice__V1__Variable *a,
             memcmp(a->shape, b->shape, a->n_shape * sizeof(a->shape[0])) == 0);
 }
 
-static void shape_of(char out[MODEL_SHAPE_TEXT], const Sluice__V1__Variable *v)
+static void resume_shape_text(char out[MODEL_SHAPE_TEXT],
+                              const Sluice__V1__Variable *v)
 {
     struct model_shape shape = {.rank = (uint32_t)v->n_shape};
 
@@ -220,8 +221,8 @@ static enum sl_err other_variable(size_t i, const Sluice__V1__Variable *now,
 
     if (strcmp(now->name, then->name) != 0)
         return other_name(i, now->name, then->name, err);
-    shape_of(a, now);
-    shape_of(b, then);
+    resume_shape_text(a, now);
+    resume_shape_text(b, then);
     if (now->kind != then->kind)
         return sl_fail(err, SL_EINVAL,
                        "model: only one of the model and the cut trains "
@@ -311,22 +312,22 @@ enum sl_err resume_fits(const Sluice__V1__ResumeSource *from,
 
 // A walk over the pieces of a layout. Both lists lie in model order and have
 // every element once.
-struct walk {
+struct piece_walk {
     const Sluice__V1__CheckpointsReply *layout;
     size_t piece;
     uint64_t end; // of the piece, in the flat vector
 };
 
-static const Sluice__V1__Piece *at(const struct walk *w)
+static const Sluice__V1__Piece *resume_walk_piece(const struct piece_walk *w)
 {
     return w->layout->pieces[w->piece];
 }
 
-static bool step(struct walk *w)
+static bool resume_walk_next(struct piece_walk *w)
 {
     if (++w->piece == w->layout->n_pieces)
         return false;
-    w->end += at(w)->elements;
+    w->end += resume_walk_piece(w)->elements;
     return true;
 }
 
@@ -334,21 +335,21 @@ void resume_needs(const Sluice__V1__ResumeSource *from,
                   const Sluice__V1__CheckpointsReply *layout, uint32_t shard,
                   bool *needed)
 {
-    struct walk now = {layout, 0, layout->pieces[0]->elements};
-    struct walk then = {from->cut, 0, from->cut->pieces[0]->elements};
+    struct piece_walk now = {layout, 0, layout->pieces[0]->elements};
+    struct piece_walk then = {from->cut, 0, from->cut->pieces[0]->elements};
     bool more = true;
 
     memset(needed, 0, from->cut->checkpoints[0]->n_shards * sizeof(*needed));
     while (more) { // both pieces have an element in common
-        if (at(&now)->shard == shard)
-            needed[at(&then)->shard] = true;
+        if (resume_walk_piece(&now)->shard == shard)
+            needed[resume_walk_piece(&then)->shard] = true;
         if (now.end < then.end) {
-            more = step(&now);
+            more = resume_walk_next(&now);
         } else if (now.end > then.end) {
-            more = step(&then);
+            more = resume_walk_next(&then);
         } else {
-            more = step(&now);
-            more = step(&then) && more;
+            more = resume_walk_next(&now);
+            more = resume_walk_next(&then) && more;
         }
     }
 }

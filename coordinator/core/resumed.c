@@ -40,7 +40,8 @@ static enum sl_err path_in_store(struct coord *c, const char *what, char **out,
 }
 
 // Refuses a job that goes on: its psservers delete the files of old cuts.
-static enum sl_err goes_on(const struct job *job, struct sl_error *err)
+static enum sl_err resumed_refuse_running(const struct job *job,
+                                          struct sl_error *err)
 {
     return sl_fail(err, SL_ESTATE,
                    "job %s is %s; stop it first: sluice stop %s", job->id_text,
@@ -65,7 +66,7 @@ static enum sl_err find_manifest(struct coord *c, const char *what, char **out,
     last = job_final_cut(job);
     *out = last == NULL || !job_ended(job) ? NULL : sl_strdup(last->path);
     if (last != NULL && !job_ended(job))
-        rc = goes_on(job, err);
+        rc = resumed_refuse_running(job, err);
     else if (last == NULL)
         rc = sl_fail(err, SL_ESTATE, "job %s has no checkpoint to resume from",
                      what);
@@ -77,7 +78,8 @@ static enum sl_err find_manifest(struct coord *c, const char *what, char **out,
 
 // ---- the job of the cut
 
-static bool is_of(const struct job *job, const Sluice__V1__ResumeSource *from)
+static bool resumed_is_from(const struct job *job,
+                            const Sluice__V1__ResumeSource *from)
 {
     return job->id == from->cut->job && job->uid == from->job_uid;
 }
@@ -90,7 +92,7 @@ static bool is_known(const struct coord *c,
     const struct job *job = jobs_get(c, from->cut->job);
     const struct ended_job *ended = jobs_ended(c, from->cut->job);
 
-    return job != NULL ? is_of(job, from)
+    return job != NULL ? resumed_is_from(job, from)
                        : ended != NULL && ended->uid == from->job_uid;
 }
 
@@ -114,7 +116,8 @@ static enum sl_err add_hint(struct coord *c,
 
     if (ended_open(c, from->cut->job, LOAD_WHOLE, &job, &none) != SL_OK)
         return err->code;
-    for (size_t i = is_of(job, from) ? job->cuts_count : 0; i-- > 0;) {
+    for (size_t i = resumed_is_from(job, from) ? job->cuts_count : 0;
+         i-- > 0;) {
         if (!cut_even(&job->cuts[i]))
             continue;
         sl_fail(err, why.code,
@@ -220,8 +223,9 @@ static enum sl_err answer_of_store(enum sl_err rc, const struct sl_error *said,
 
 // Takes the manifest that was read for this call, or reads it now, where no
 // loop waits for that.
-static enum sl_err load(struct coord *c, const char *path,
-                        struct manifest_found *out, struct sl_error *err)
+static enum sl_err resumed_load_manifest(struct coord *c, const char *path,
+                                         struct manifest_found *out,
+                                         struct sl_error *err)
 {
     struct resumed_reading *r = c->read;
     struct sl_error said = SL_ERROR_INIT;
@@ -243,8 +247,10 @@ static enum sl_err load(struct coord *c, const char *path,
 
 // ---- submit
 
-static enum sl_err judge(struct coord *c, struct manifest_found *found,
-                         const Sluice__V1__JobSpec *spec, struct sl_error *err)
+static enum sl_err resumed_check_source(struct coord *c,
+                                        struct manifest_found *found,
+                                        const Sluice__V1__JobSpec *spec,
+                                        struct sl_error *err)
 {
     Sluice__V1__ResumeSource *from = found->source;
     const struct job *job = jobs_get(c, from->cut->job);
@@ -256,8 +262,8 @@ static enum sl_err judge(struct coord *c, struct manifest_found *found,
         (c->asker.only && !is_known(c, from)))
         return sl_fail(err, SL_ENOENT, "there is no job j-%llu",
                        (ull)from->cut->job);
-    if (job != NULL && is_of(job, from) && !job_ended(job))
-        return goes_on(job, err);
+    if (job != NULL && resumed_is_from(job, from) && !job_ended(job))
+        return resumed_refuse_running(job, err);
     rc = resume_check_spec(found, spec, err);
     if (rc != SL_OK)
         return rc;
@@ -279,9 +285,9 @@ enum sl_err resumed_read(struct coord *c, const char *what,
     enum sl_err rc = find_manifest(c, what, &path, err);
 
     if (rc == SL_OK)
-        rc = load(c, path, &found, err);
+        rc = resumed_load_manifest(c, path, &found, err);
     if (rc == SL_OK)
-        rc = judge(c, &found, spec, err);
+        rc = resumed_check_source(c, &found, spec, err);
     if (rc == SL_OK) {
         *out = found.source;
         found.source = NULL;
@@ -337,7 +343,7 @@ const struct job *resumed_by(const struct coord *c, const struct job *job)
         const struct job *other = list_entry(n, struct job, on_active);
 
         if (other->resume != NULL && other->cuts_count == 0 &&
-            is_of(job, other->resume))
+            resumed_is_from(job, other->resume))
             return other;
     }
     return NULL;

@@ -50,7 +50,7 @@ bool rings_in(const struct job *job, const struct member *m)
 
 // Returns the first place without a rank, of as many as ranks are allowed;
 // UINT64_MAX: none.
-static uint64_t free_place(const struct job *job)
+static uint64_t rings_find_free_place(const struct job *job)
 {
     const uint32_t max = job->spec->train->workers->max;
     uint64_t place = 0;
@@ -71,12 +71,13 @@ bool rings_want(const struct job *job)
     return job->allreduce && job->placed && !job_ended(job) &&
            !job_rests(job) &&
            !(job_served(job) && evidence_full(&job->evidence)) &&
-           free_place(job) != UINT64_MAX;
+           rings_find_free_place(job) != UINT64_MAX;
 }
 
 struct work *rings_offer(struct job *job)
 {
-    struct work *w = rings_want(job) ? leases_work(job, free_place(job)) : NULL;
+    struct work *w =
+        rings_want(job) ? leases_work(job, rings_find_free_place(job)) : NULL;
 
     if (w != NULL)
         w->kind = WORK_RING;
@@ -85,14 +86,14 @@ struct work *rings_offer(struct job *job)
 
 // ---- generations
 
-static void log_state(const struct job *job, const char *what)
+static void rings_log_state(const struct job *job, const char *what)
 {
     LOG(INFO, what, "job=%s generation=%llu ranks=%u base=%llu.%llu",
         job->id_text, (ull)job->ring.generation, job->ring.members,
         (ull)job->ring.base.incarnation, (ull)job->ring.base.sequence);
 }
 
-static void open_generation(struct coord *c, struct job *job)
+static void rings_open_generation(struct coord *c, struct job *job)
 {
     uint64_t generation = job->ring.generation + 1;
 
@@ -111,7 +112,7 @@ static void open_generation(struct coord *c, struct job *job)
     }
     JOB_HISTORY(job, "ring_open", " generation=%llu ranks=%u", (ull)generation,
                 job->ring.members);
-    log_state(job, "ring opened");
+    rings_log_state(job, "ring opened");
     for (uint32_t i = 0; i < job->ring.count; i++) {
         send_ring_open(c, job, &job->ring, job->ring.rank[i].member);
         FAULT("ring.opened"); // some ranks know of it
@@ -152,7 +153,7 @@ static void count_redone(struct coord *c, struct job *job, uint64_t had)
 
 // Begins the generation (R3, R5): every member has answered, and no cut is
 // being written (K5).
-static void begin(struct coord *c, struct job *job)
+static void rings_begin_generation(struct coord *c, struct job *job)
 {
     uint64_t had = job->ring.highest;
 
@@ -172,7 +173,7 @@ static void begin(struct coord *c, struct job *job)
                 (ull)job->ring.base.sequence, job->ring.base_is_file,
                 (ull)job->shard[0].cut.incarnation,
                 (ull)job->shard[0].cut.sequence, job->contributions);
-    log_state(job, "ring begins");
+    rings_log_state(job, "ring begins");
     for (uint32_t i = 0; i < job->ring.count; i++) {
         if (!job->ring.rank[i].in)
             continue;
@@ -187,7 +188,7 @@ static void begin(struct coord *c, struct job *job)
 
 // Forgets the blame of ranks after a round is counted: work that gets on is no
 // poison.
-static void absolve(struct job *job)
+static void rings_absolve_ranks(struct job *job)
 {
     size_t at = 0;
     void *value;
@@ -253,7 +254,7 @@ static void count_rounds(struct coord *c, struct job *job)
     job->moved_ms = coord_now(c);
     jobs_unwarn(job, JOB_WARN_REACH);
     take_pace(job, job->moved_ms);
-    absolve(job);
+    rings_absolve_ranks(job);
     job->changes++;
 }
 
@@ -283,10 +284,10 @@ void rings_check(struct coord *c, struct job *job)
     if ((ring_due(&job->ring, coord_now(c)) ||
          (job->ring.state == RING_RUNNING && monitor_wants_ring(job))) &&
         !(job_served(job) && evidence_full(&job->evidence)))
-        open_generation(c, job);
+        rings_open_generation(c, job);
     if (!c->dead && ring_answered(&job->ring) &&
         (job->cut == NULL || !job->cut->writing))
-        begin(c, job);
+        rings_begin_generation(c, job);
 }
 
 // Tells newcomers, while rounds go on, which rank's state to copy.
@@ -305,7 +306,7 @@ static void send_copies(struct coord *c, struct job *job)
 
 // Starts the rounds, as every member has the base, and marks the parts as
 // served.
-static void go(struct coord *c, struct job *job)
+static void rings_run_generation(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
@@ -319,7 +320,7 @@ static void go(struct coord *c, struct job *job)
     JOB_HISTORY(job, "ring_go", " generation=%llu ranks=%u steps=%llu",
                 (ull)job->ring.generation, job->ring.members,
                 (ull)evidence_steps(&job->evidence));
-    log_state(job, "ring goes");
+    rings_log_state(job, "ring goes");
     happened_job(c, EVENT_RING_RUNS, job, NULL,
                  "generation %llu of the ring runs, with %u workers",
                  (ull)job->ring.generation, job->ring.members);
@@ -347,7 +348,7 @@ void rings_distrust(struct coord *c, struct member *m, struct job *job,
     excluded_put(c, m, job, CONDUCT_FAILS);
 }
 
-static bool is_loopback(const char *address)
+static bool rings_is_loopback(const char *address)
 {
     static const char *const own[] = {"127.", "localhost:", "[::1]:"};
 
@@ -369,7 +370,7 @@ static bool is_out_of_reach(const struct coord *c, const struct ring *ring,
         const struct member *other =
             members_get(&c->members, ring->rank[i].member);
 
-        if (other != NULL && is_loopback(rank->address) &&
+        if (other != NULL && rings_is_loopback(rank->address) &&
             own->host[0] != '\0' && other->host[0] != '\0' &&
             strcmp(other->host, own->host) != 0)
             return true;
@@ -418,8 +419,9 @@ enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
     return put_out_near(c, job, ring, m->id) ? SL_ESTATE : SL_OK;
 }
 
-static void receive_join(struct coord *c, struct member *m, struct job *job,
-                         const Sluice__V1__RingJoin *message)
+static void rings_receive_join(struct coord *c, struct member *m,
+                               struct job *job,
+                               const Sluice__V1__RingJoin *message)
 {
     const struct work *w = leases_find(m, job->id, message->attempt);
 
@@ -441,8 +443,9 @@ static void receive_copied(struct coord *c, struct member *m, struct job *job,
             m->name, (ull)tag.incarnation, (ull)tag.sequence);
 }
 
-static void receive_answer(struct coord *c, struct member *m, struct job *job,
-                           const Sluice__V1__RingAnswer *message)
+static void rings_receive_answer(struct coord *c, struct member *m,
+                                 struct job *job,
+                                 const Sluice__V1__RingAnswer *message)
 {
     struct wire_tag tag = wire_tag_of(message->tag);
     struct sl_error err = SL_ERROR_INIT;
@@ -504,8 +507,9 @@ static const char *base_wrong(const struct job *job, const struct counted *set)
     return NULL;
 }
 
-static void receive_ready(struct coord *c, struct member *m, struct job *job,
-                          const Sluice__V1__RingReady *message)
+static void rings_receive_ready(struct coord *c, struct member *m,
+                                struct job *job,
+                                const Sluice__V1__RingReady *message)
 {
     struct sl_error err = SL_ERROR_INIT;
     const char *wrong;
@@ -529,7 +533,7 @@ static void receive_ready(struct coord *c, struct member *m, struct job *job,
     FAULT("ring.ready");
     counted_release(&set);
     if (rc == SL_OK && job->ring.state == RING_RUNNING)
-        go(c, job);
+        rings_run_generation(c, job);
     else if (rc != SL_OK && rc != SL_ESTALE)
         rings_distrust(c, m, job,
                        wrong != NULL ? wrong : "its tag is not the base's");
@@ -538,8 +542,9 @@ static void receive_ready(struct coord *c, struct member *m, struct job *job,
 // ---- counts of ranks
 
 // Takes a rank's counts, which are of the round that has just been counted.
-static void take_counts(struct coord *c, struct member *m, struct job *job,
-                        const Sluice__V1__RingStep *message)
+static void rings_apply_counts(struct coord *c, struct member *m,
+                               struct job *job,
+                               const Sluice__V1__RingStep *message)
 {
     if (message->counts->counted != evidence_steps(&job->evidence)) {
         end_fail(c, job,
@@ -568,7 +573,7 @@ static void receive_step(struct coord *c, struct member *m, struct job *job,
         return;
     count_rounds(c, job);
     if (!job_ended(job) && message->sequence == job->rounds)
-        take_counts(c, m, job, message);
+        rings_apply_counts(c, m, job, message);
 }
 
 void rings_accuse(struct coord *c, const struct member *m, struct job *job,
@@ -598,8 +603,9 @@ void rings_accuse(struct coord *c, const struct member *m, struct job *job,
                  (ull)message->generation, message->why);
 }
 
-static void receive_broken(struct coord *c, struct member *m, struct job *job,
-                           const Sluice__V1__RingBroken *message)
+static void rings_receive_broken(struct coord *c, struct member *m,
+                                 struct job *job,
+                                 const Sluice__V1__RingBroken *message)
 {
     rings_accuse(c, m, job, &job->ring, message);
 }
@@ -633,12 +639,12 @@ struct job *rings_receive(struct coord *c, struct member *m,
     struct job *job;
 
     switch (message->kind_case) {
-        TAKE(RING_JOIN, ring_join, receive_join)
+        TAKE(RING_JOIN, ring_join, rings_receive_join)
         TAKE(RING_COPIED, ring_copied, receive_copied)
-        TAKE(RING_ANSWER, ring_answer, receive_answer)
-        TAKE(RING_READY, ring_ready, receive_ready)
+        TAKE(RING_ANSWER, ring_answer, rings_receive_answer)
+        TAKE(RING_READY, ring_ready, rings_receive_ready)
         TAKE(RING_STEP, ring_step, receive_step)
-        TAKE(RING_BROKEN, ring_broken, receive_broken)
+        TAKE(RING_BROKEN, ring_broken, rings_receive_broken)
     default:
         return NULL;
     }

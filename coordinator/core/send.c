@@ -169,7 +169,8 @@ Sluice__V1__SourceFile send_weights(const struct job *job)
     return file;
 }
 
-static enum sl_err take_weights(struct source_parts *out, const struct job *job)
+static enum sl_err send_fill_weights(struct source_parts *out,
+                                     const struct job *job)
 {
     out->files = sl_malloc_array(1, sizeof(out->files[0]));
     out->list = sl_malloc_array(1, sizeof(out->list[0]));
@@ -191,7 +192,7 @@ static enum sl_err take_sources(struct source_parts *out, const struct job *job,
 
     *out = (struct source_parts){0};
     if (job->weights != NULL)
-        return take_weights(out, job);
+        return send_fill_weights(out, job);
     if (job->resume == NULL)
         return SL_OK;
     cut = job->resume->cut->checkpoints[0];
@@ -426,8 +427,8 @@ static void map_parts_release(struct map_parts *p)
 }
 
 // Makes the map of the shards that changed after version `since`; 0: of all.
-static enum sl_err make_map(struct coord *c, struct map_parts *out,
-                            const struct job *job, uint64_t since)
+static enum sl_err send_make_map(struct coord *c, struct map_parts *out,
+                                 const struct job *job, uint64_t since)
 {
     uint32_t shards = job->placed ? job->shards : 0, count = 0;
 
@@ -490,7 +491,7 @@ void send_map(struct coord *c, const struct member *m, const struct job *job,
     struct opened *opened = map_get(&m->opened, job->id);
     struct map_parts map;
 
-    if (make_map(c, &map, job, map_base(m, opened, have)) != SL_OK)
+    if (send_make_map(c, &map, job, map_base(m, opened, have)) != SL_OK)
         return send_give_up(c, m->id);
     hand_map(c, m, opened, &map);
     map_parts_release(&map);
@@ -504,7 +505,7 @@ static void send_same(struct coord *c, struct member *m, const struct job *job,
 
     if (!*made || map->msg.since != since) {
         map_parts_release(map);
-        *made = make_map(c, map, job, since) == SL_OK;
+        *made = send_make_map(c, map, job, since) == SL_OK;
     }
     if (*made)
         hand_map(c, m, opened, map);
@@ -543,7 +544,7 @@ void send_job_open(struct coord *c, const struct member *m,
 
     struct opened *opened = map_get(&m->opened, job->id);
 
-    if (make_map(c, &map, job, 0) != SL_OK)
+    if (send_make_map(c, &map, job, 0) != SL_OK)
         return send_give_up(c, m->id);
     if (opened != NULL)
         opened->map_version = job->map_version;
@@ -574,8 +575,8 @@ void send_job_open(struct coord *c, const struct member *m,
     map_parts_release(&map);
 }
 
-static void fill_train(Sluice__V1__Lease *msg, const struct job *job,
-                       uint64_t closure)
+static void send_fill_train(Sluice__V1__Lease *msg, const struct job *job,
+                            uint64_t closure)
 {
     msg->epoch = (uint32_t)schedule_epoch(&job->schedule, closure);
     msg->steps = schedule_closure_steps(&job->schedule, closure);
@@ -625,7 +626,7 @@ static enum sl_err fill_lease(struct lease_parts *p, const struct coord *c,
     if (w->kind == WORK_TRAIN && tokens_prove(c, w, &p->proof))
         p->msg.proof = &p->proof;
     if (w->kind == WORK_TRAIN)
-        fill_train(&p->msg, w->job, w->closure.id);
+        send_fill_train(&p->msg, w->job, w->closure.id);
     else if (w->kind == WORK_EVALUATE)
         return fill_evaluate(&p->msg, w);
     return SL_OK;

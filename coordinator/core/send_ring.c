@@ -84,7 +84,8 @@ static enum sl_err take_ranks(struct coord *c, struct begin_parts *p,
     return SL_OK;
 }
 
-static enum sl_err take_weights(struct begin_parts *p, const struct job *job)
+static enum sl_err send_ring_fill_weights(struct begin_parts *p,
+                                          const struct job *job)
 {
     p->files = sl_calloc(1, sizeof(p->files[0]));
     p->file_list = sl_calloc(1, sizeof(p->file_list[0]));
@@ -109,7 +110,7 @@ static enum sl_err take_files(struct begin_parts *p, const struct job *job)
     if (!job->allreduce || !job->ring.base_is_file)
         return SL_OK;
     if (cut == NULL)
-        return job->weights == NULL ? SL_OK : take_weights(p, job);
+        return job->weights == NULL ? SL_OK : send_ring_fill_weights(p, job);
     p->files = sl_calloc(cut->n_shards, sizeof(p->files[0]));
     p->file_list = sl_calloc(cut->n_shards, sizeof(p->file_list[0]));
     if (p->files == NULL || p->file_list == NULL)

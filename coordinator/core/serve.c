@@ -41,8 +41,9 @@ static bool is_elsewhere(const struct coord *c, const struct job *job,
     return other != NULL && member_ready(other, coord_now(c));
 }
 
-static struct dispatch_job
-describe(const struct coord *c, const struct job *job, const struct member *m)
+static struct dispatch_job serve_describe_job(const struct coord *c,
+                                              const struct job *job,
+                                              const struct member *m)
 {
     return (struct dispatch_job){
         .id = job->id,
@@ -73,9 +74,10 @@ static void exhausted(struct coord *c, struct job *job)
 
 // Compares a job with the choice so far. Its order is cheaper to see than its
 // offer: with hundreds of jobs only a few are asked.
-static void consider(struct coord *c, struct choice *choice, struct job *job)
+static void serve_consider_job(struct coord *c, struct choice *choice,
+                               struct job *job)
 {
-    struct dispatch_job is = describe(c, job, choice->member);
+    struct dispatch_job is = serve_describe_job(c, job, choice->member);
     struct offer o;
 
     c->offers.compared++;
@@ -106,7 +108,7 @@ static void consider_held(struct coord *c, struct choice *choice)
         struct job *job = list_entry(n, struct work, on_holder)->job;
 
         if (job != last && !job->spent)
-            consider(c, choice, job);
+            serve_consider_job(c, choice, job);
         last = job;
     }
 }
@@ -120,12 +122,12 @@ static void consider_new(struct coord *c, struct choice *choice)
         struct job *job = list_entry(n, struct job, on_offers);
 
         if (map_get(&job->holders, m->id) == NULL)
-            consider(c, choice, job);
+            serve_consider_job(c, choice, job);
     }
 }
 
-static bool give(struct coord *c, struct member *m, struct job *job,
-                 const struct offer *o)
+static bool serve_give_lease(struct coord *c, struct member *m, struct job *job,
+                             const struct offer *o)
 {
     struct work *w = o->kind != WORK_TRAIN ? o->work
                      : o->copy_of != NULL  ? copies_new(o->copy_of)
@@ -141,7 +143,7 @@ static bool give(struct coord *c, struct member *m, struct job *job,
     return true;
 }
 
-static void serve(struct coord *c, struct member *m)
+static void serve_worker(struct coord *c, struct member *m)
 {
     struct choice choice = {
         .member = m,
@@ -158,12 +160,12 @@ static void serve(struct coord *c, struct member *m)
     if (rings_held(m) == NULL) // a rank works for its own job alone
         consider_new(c, &choice);
     if (choice.job != NULL)
-        (void)give(c, m, choice.job, &choice.offer);
+        (void)serve_give_lease(c, m, choice.job, &choice.offer);
 }
 
 // ---- a pass
 
-static void begin(struct coord *c)
+static void serve_collect_offers(struct coord *c)
 {
     c->offers.jobs = 0;
     c->offers.wanting = 0;
@@ -182,7 +184,7 @@ static void begin(struct coord *c)
     }
 }
 
-static void end(struct coord *c)
+static void serve_clear_offers(struct coord *c)
 {
     while (list_pop_front(&c->offers.list[0]) != NULL)
         continue;
@@ -198,7 +200,7 @@ static void serve_all(struct coord *c, uint32_t have)
     {
         if (c->dead || c->offers.jobs == 0)
             return;
-        serve(c, list_entry(n, struct member, open));
+        serve_worker(c, list_entry(n, struct member, open));
     }
 }
 
@@ -216,10 +218,10 @@ void serve_workers(struct coord *c)
     take_turns(c);
     if (c->dead)
         return;
-    begin(c);
+    serve_collect_offers(c);
     for (uint32_t have = 0; have < DISPATCH_LEASES_MOST; have++)
         serve_all(c, have);
-    end(c);
+    serve_clear_offers(c);
     if (c->dead)
         return;
     list_for_safe(n, &c->members.unsent)

@@ -73,8 +73,10 @@ void shards_flush_map(struct coord *c, struct job *job, bool tick)
 
 // Pauses a job after its shard showed more than the journal (I7): no number of
 // it is given any more.
-static void behind(struct coord *c, const struct member *m, struct job *job,
-                   const Sluice__V1__ShardHello *h, uint64_t newest)
+static void shards_pause_behind(struct coord *c, const struct member *m,
+                                struct job *job,
+                                const Sluice__V1__ShardHello *h,
+                                uint64_t newest)
 {
     struct sl_error err = SL_ERROR_INIT;
     uint64_t shown = h->live_incarnation > h->loaded->incarnation
@@ -89,7 +91,7 @@ static void behind(struct coord *c, const struct member *m, struct job *job,
 }
 
 // Replaces a text for people; without memory it becomes NULL.
-static void set_text(char **to, const char *text)
+static void shards_replace_text(char **to, const char *text)
 {
     char *copy = text == NULL ? NULL : sl_strdup(text);
 
@@ -116,8 +118,8 @@ static bool comes_next(const struct member *m, const struct job *job,
 
 // Commits the incarnation that this shard is admitted with (I1) and, in the
 // same commit, those of shards that the same process will show.
-static bool reserve(struct coord *c, const struct member *m, struct job *job,
-                    uint32_t shard)
+static bool shards_reserve_incarnations(struct coord *c, const struct member *m,
+                                        struct job *job, uint32_t shard)
 {
     struct journal_incarnation list[RESERVED_MOST];
     uint64_t newest = job->evidence.shard[shard].incarnation;
@@ -142,8 +144,8 @@ static bool reserve(struct coord *c, const struct member *m, struct job *job,
 }
 
 // Makes all changes of an admission, once it may happen.
-static void admit(struct coord *c, struct member *m, struct job *job,
-                  const Sluice__V1__ShardHello *h, bool renew)
+static void shards_admit(struct coord *c, struct member *m, struct job *job,
+                         const Sluice__V1__ShardHello *h, bool renew)
 {
     struct job_shard *s = &job->shard[h->shard];
     uint64_t newest = job->evidence.shard[h->shard].incarnation, before;
@@ -156,7 +158,7 @@ static void admit(struct coord *c, struct member *m, struct job *job,
         return;
     }
     if (!renew) { // I1: committed before the admission is sent
-        if (!reserve(c, m, job, h->shard)) {
+        if (!shards_reserve_incarnations(c, m, job, h->shard)) {
             counted_release(&counted);
             return;
         }
@@ -179,7 +181,7 @@ static void admit(struct coord *c, struct member *m, struct job *job,
     s->silent_server = 0;
     s->since_ms = coord_now(c);
     s->was_lost = false;
-    set_text(&s->failure, NULL);
+    shards_replace_text(&s->failure, NULL);
     job_counts_take(job, h->shard, h->counts);
     map_changed(c, job); // I2: every admission
     evidence_name(&job->evidence, h->shard, job->map_version);
@@ -233,7 +235,7 @@ static void stuck(struct coord *c, struct member *m, struct job *job,
         happened_job(c, EVENT_SHARD_STUCK, job, m,
                      "%s cannot load shard %u: %s", m->name, h->shard,
                      h->failure);
-    set_text(&s->failure, h->failure);
+    shards_replace_text(&s->failure, h->failure);
     s->place_ms = coord_now(c);
     job->changes++;
 }
@@ -261,8 +263,8 @@ static void recount(struct coord *c, struct job *job,
     recount_heard(c, job, h->shard);
 }
 
-static void judge(struct coord *c, struct member *m, struct job *job,
-                  const Sluice__V1__ShardHello *h)
+static void shards_judge_hello(struct coord *c, struct member *m,
+                               struct job *job, const Sluice__V1__ShardHello *h)
 {
     struct job_shard *s = &job->shard[h->shard];
     struct admit_case is = {
@@ -277,10 +279,10 @@ static void judge(struct coord *c, struct member *m, struct job *job,
     switch (admit_judge(&is)) {
     case ADMIT_RENEW:
         FAULT("recover.query");
-        admit(c, m, job, h, true);
+        shards_admit(c, m, job, h, true);
         break;
     case ADMIT_NEW:
-        admit(c, m, job, h, false);
+        shards_admit(c, m, job, h, false);
         break;
     case ADMIT_WAIT:
         keep_waiting(c, m, job, h);
@@ -295,7 +297,7 @@ static void judge(struct coord *c, struct member *m, struct job *job,
         stuck(c, m, job, h);
         break;
     case ADMIT_BEHIND:
-        behind(c, m, job, h, is.newest);
+        shards_pause_behind(c, m, job, h, is.newest);
         break;
     }
 }
@@ -327,7 +329,7 @@ struct job *shards_hello(struct coord *c, struct member *m,
         recount(c, job, h);
         return job;
     } else if (!job->paused) { // else its memory is left as it is (I7)
-        judge(c, m, job, h);
+        shards_judge_hello(c, m, job, h);
         return job;
     }
     return NULL;
@@ -342,7 +344,7 @@ void shards_retry(struct coord *c, struct job *job)
 
         s->waiting = NULL;
         if (h != NULL && m != NULL && !job->paused)
-            judge(c, m, job, h);
+            shards_judge_hello(c, m, job, h);
         wire_free((ProtobufCMessage *)h);
         if (c->dead)
             return;

@@ -36,7 +36,7 @@ static bool over_a_tenth(const struct job *job, const struct skips *s)
             job_ended(job));
 }
 
-static void say(const struct skips *s, char *out, size_t size)
+static void skipped_format(const struct skips *s, char *out, size_t size)
 {
     snprintf(out, size,
              "%llu of %llu updates were skipped: their loss or gradient was "
@@ -53,7 +53,7 @@ void skipped_warning(const struct job *job, char *out, size_t size)
         return;
     if ((s.skipped >= MANY && s.skipped >= s.counted / 100) ||
         over_a_tenth(job, &s))
-        say(&s, out, size);
+        skipped_format(&s, out, size);
 }
 
 void skipped_check(struct coord *c, struct job *job)
@@ -64,7 +64,7 @@ void skipped_check(struct coord *c, struct job *job)
     if (job->skips_told || s.skipped == 0 || !over_a_tenth(job, &s))
         return;
     job->skips_told = true;
-    say(&s, text, sizeof(text));
+    skipped_format(&s, text, sizeof(text));
     LOG(WARN, "updates are skipped", "job=%s skipped=%llu counted=%llu",
         job->id_text, (ull)s.skipped, (ull)s.counted);
     happened_job(c, EVENT_UPDATES_SKIPPED, job, NULL, "%s", text);

@@ -194,7 +194,8 @@ static bool unproven(struct coord *c, struct work *w, uint64_t limit)
 }
 
 // Returns the lease that is computed within a place in a group, or NULL.
-static struct work *within(const struct member *m, const struct work *place)
+static struct work *stall_inner_lease(const struct member *m,
+                                      const struct work *place)
 {
     list_for(n, &m->leases)
     {
@@ -229,8 +230,8 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
         .attempt = w->closure.attempt,
         .until_ms = coord_now(c) + MEMBER_DEBT_MS,
     };
-    if (place != NULL && within(m, place) != NULL)
-        w = within(m, place);
+    if (place != NULL && stall_inner_lease(m, place) != NULL)
+        w = stall_inner_lease(m, place);
     list_for_safe(n, &m->leases)
     {
         struct work *behind = list_entry(n, struct work, on_holder);
@@ -256,17 +257,17 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
 }
 
 // The last answer, kept because a thousand workers of one job ask the same.
-struct asked {
+struct stall_served {
     const struct job *job;
     bool served;
 };
 
-static bool counts(const struct work *w, struct asked *last)
+static bool stall_has_clock(const struct work *w, struct stall_served *last)
 {
     if (w->kind == WORK_PROBE || w->kind == WORK_RING)
         return true;
     if (last->job != w->job)
-        *last = (struct asked){w->job, job_served(w->job)};
+        *last = (struct stall_served){w->job, job_served(w->job)};
     return last->served;
 }
 
@@ -288,7 +289,7 @@ static bool other_runs(const struct coord *c, const struct job *job)
 }
 
 static void check_worker(struct coord *c, struct member *m, uint64_t now,
-                         struct asked *last)
+                         struct stall_served *last)
 {
     struct work *w = NULL;
     uint64_t limit;
@@ -307,7 +308,7 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now,
     if (w == NULL)
         return;
     limit = limit_ms(c, w->job);
-    if (!counts(w, last) || leases_is_early(w))
+    if (!stall_has_clock(w, last) || leases_is_early(w))
         excuse(w, now);
     if (w->unreached && w->waits && w->kind != WORK_RING &&
         now - w->moved_ms >= ELSEWHERE_MS && other_runs(c, w->job)) {
@@ -329,7 +330,7 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now,
 
 void stall_check(struct coord *c)
 {
-    struct asked last = {NULL, false};
+    struct stall_served last = {NULL, false};
 
     list_for(n, &c->members.all)
     {

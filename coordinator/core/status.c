@@ -285,7 +285,8 @@ static void status_reason(const struct coord *c, const struct job *job,
 
 // ---- shards
 
-static Sluice__V1__ShardCounts *counts_of(const struct job *job, uint32_t shard)
+static Sluice__V1__ShardCounts *status_shard_counts(const struct job *job,
+                                                    uint32_t shard)
 {
     const struct job_counts *from = &job->shard[shard].counts;
     const struct job_cut *last = job_last_cut(job);
@@ -334,7 +335,7 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
     m->incarnation =
         s->server == 0 ? 0 : job->evidence.shard[shard].incarnation;
     m->bytes = s->elements * 4;
-    m->counts = counts_of(job, shard);
+    m->counts = status_shard_counts(job, shard);
     m->evidence_steps = counted_steps(evidence_counted(&job->evidence, shard));
     if (m->psserver == NULL || m->counts == NULL) {
         wire_free(&m->base);
@@ -343,8 +344,8 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
     return m;
 }
 
-static bool add_shards(const struct coord *c, Sluice__V1__JobStatus *m,
-                       const struct job *job)
+static bool status_add_shards(const struct coord *c, Sluice__V1__JobStatus *m,
+                              const struct job *job)
 {
     m->shards = sl_calloc(job->shards, sizeof(*m->shards));
     if (m->shards == NULL)
@@ -504,9 +505,9 @@ void status_average(Sluice__V1__JobStatus *m, const struct job *job)
 }
 
 // Adds the metrics in the order of the spec.
-static bool add_metrics(Sluice__V1__Evaluation *e,
-                        const Sluice__V1__EvaluateSpec *spec,
-                        const struct journal_evaluation *row)
+static bool status_add_metrics(Sluice__V1__Evaluation *e,
+                               const Sluice__V1__EvaluateSpec *spec,
+                               const struct journal_evaluation *row)
 {
     if (spec == NULL || spec->n_metrics == 0 || row->metrics == 0)
         return true;
@@ -570,7 +571,7 @@ static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
         fill_evaluation(e, job, &job->evaluations[i]);
         m->evaluations[i] = e;
         m->n_evaluations = i + 1;
-        if (!add_metrics(e, job->spec->evaluate, &job->evaluations[i]))
+        if (!status_add_metrics(e, job->spec->evaluate, &job->evaluations[i]))
             return false;
     }
     return true;
@@ -713,7 +714,7 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
         status_progress(c, m, job);
         status_average(m, job);
         ok = add_geometry(m, job) && groups_status(c, job, m) &&
-             (!with_shards || add_shards(c, m, job));
+             (!with_shards || status_add_shards(c, m, job));
     }
     if (ok)
         return m;

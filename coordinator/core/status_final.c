@@ -29,8 +29,8 @@ static bool newer(const Sluice__V1__ShardCounts *said,
 
 // Takes a shard's counts. Returns false without memory, or if those at hand are
 // as new.
-static bool take(Sluice__V1__ShardStatus *s,
-                 const Sluice__V1__ShardCounts *said)
+static bool status_final_take_counts(Sluice__V1__ShardStatus *s,
+                                     const Sluice__V1__ShardCounts *said)
 {
     Sluice__V1__ShardCounts view = *said;
     ProtobufCMessage *copy = NULL;
@@ -50,7 +50,8 @@ static bool take(Sluice__V1__ShardStatus *s,
     return true;
 }
 
-static void add_up(Sluice__V1__JobStatus *m, const struct job *job)
+static void status_final_sum_shards(Sluice__V1__JobStatus *m,
+                                    const struct job *job)
 {
     const Sluice__V1__ShardCounts *fewest = NULL;
 
@@ -86,8 +87,9 @@ void status_settle(Sluice__V1__JobStatus *m, const struct job *job)
     // C4: a shard that is away has counted at least the durable steps.
     for (size_t i = 0;
          last != NULL && i < m->n_shards && i < last->counts->n_shards; i++)
-        (void)take(m->shards[i], last->counts->shards[i]->counts);
-    add_up(m, job);
+        (void)status_final_take_counts(m->shards[i],
+                                       last->counts->shards[i]->counts);
+    status_final_sum_shards(m, job);
 }
 
 void status_final_keep(struct coord *c, struct job *job)
@@ -98,7 +100,7 @@ void status_final_keep(struct coord *c, struct job *job)
     if (!job->final_changed)
         return;
     job->final_changed = false;
-    add_up(job->final, job);
+    status_final_sum_shards(job->final, job);
     rc = wire_pack(&job->final->base, &packed);
     // If memory is short here, only a restart would bring the older status
     // back.
@@ -121,7 +123,8 @@ void status_final_report(struct coord *c, const struct member *m,
         return;
     s = final->shards[report->shard];
     if (s->incarnation == 0 || s->incarnation != report->incarnation ||
-        strcmp(s->psserver, m->name) != 0 || !take(s, report->counts))
+        strcmp(s->psserver, m->name) != 0 ||
+        !status_final_take_counts(s, report->counts))
         return; // C1, for numbers too
     job->changes++;
     if (!job->final_changed) // thousands of shards may report at once

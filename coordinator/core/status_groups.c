@@ -19,8 +19,8 @@ static bool add_member(const struct coord *c, const struct ring_rank *rank,
     return to->worker != NULL && to->host != NULL;
 }
 
-static bool add_group(const struct coord *c, const struct group *g,
-                      Sluice__V1__JobStatus *out)
+static bool status_groups_add(const struct coord *c, const struct group *g,
+                              Sluice__V1__JobStatus *out)
 {
     Sluice__V1__GroupStatus *to =
         wire_new(&sluice__v1__group_status__descriptor);
@@ -46,7 +46,7 @@ bool groups_status(const struct coord *c, const struct job *job,
     out->groups = sl_calloc(job->groups.count, sizeof(*out->groups));
     for (uint32_t i = 0; out->groups != NULL && i < job->groups.count; i++) {
         if (job->groups.group[i]->ring.count > 0 &&
-            !add_group(c, job->groups.group[i], out))
+            !status_groups_add(c, job->groups.group[i], out))
             return false;
     }
     return out->groups != NULL;

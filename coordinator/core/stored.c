@@ -15,7 +15,7 @@
 
 // A question about one path: a cut's manifest, or the folder of a job's
 // manifests.
-struct question {
+struct stored_question {
     char *path; // owned
     bool folder;
     uint64_t highest; // answer for a folder
@@ -31,8 +31,9 @@ struct stored {
     uint64_t drawn; // drawn id, for a cluster without one
 
     struct journal_cluster had;
-    struct question *asked; // owned; in the order in which they are asked
-    size_t count, next;     // `next`: where the search for an answer begins
+    struct stored_question
+        *asked;         // owned; in the order in which they are asked
+    size_t count, next; // `next`: where the search for an answer begins
 
     uint64_t id, highest_job;
     enum sl_err cluster_rc, job_rc;
@@ -41,7 +42,7 @@ struct stored {
 
 // ---- collecting questions
 
-static uint64_t hash_of(const char *path)
+static uint64_t stored_path_hash(const char *path)
 {
     uint64_t hash = sl_mix64(strlen(path));
 
@@ -50,17 +51,17 @@ static uint64_t hash_of(const char *path)
     return hash;
 }
 
-static uint64_t draw(uint64_t seed)
+static uint64_t stored_draw_cluster_id(uint64_t seed)
 {
     uint64_t id = sl_mix64(seed ^ UINT64_C(0x636c7573746572));
 
     return id == 0 ? 1 : id;
 }
 
-static enum sl_err ask(struct stored *s, const char *path, bool folder,
-                       struct sl_error *err)
+static enum sl_err stored_add_question(struct stored *s, const char *path,
+                                       bool folder, struct sl_error *err)
 {
-    struct question *more =
+    struct stored_question *more =
         sl_realloc_array(s->asked, s->count + 1, sizeof(*more));
     char *copy = more == NULL ? NULL : sl_strdup(path);
 
@@ -68,15 +69,16 @@ static enum sl_err ask(struct stored *s, const char *path, bool folder,
         s->asked = more;
     if (copy == NULL)
         return sl_fail(err, SL_ENOMEM, "what to ask the store");
-    more[s->count++] = (struct question){.path = copy, .folder = folder};
+    more[s->count++] = (struct stored_question){.path = copy, .folder = folder};
     return SL_OK;
 }
 
 static enum sl_err ask_cut(void *arg, const struct journal_cut *row,
                            struct sl_error *err)
 {
-    return row->state == JOURNAL_CUT_INTENT ? ask(arg, row->path, false, err)
-                                            : SL_OK;
+    return row->state == JOURNAL_CUT_INTENT
+               ? stored_add_question(arg, row->path, false, err)
+               : SL_OK;
 }
 
 static enum sl_err ask_job(void *arg, const struct journal_job *row,
@@ -89,7 +91,7 @@ static enum sl_err ask_job(void *arg, const struct journal_job *row,
 
     if (rc == SL_OK && row->state < JOB_FINISHED) {
         rc = manifest_folder(&folder, s->store, row->name, row->id, row->uid);
-        rc = rc == SL_OK ? ask(s, buf_text(&folder), true, err)
+        rc = rc == SL_OK ? stored_add_question(s, buf_text(&folder), true, err)
                          : sl_fail(err, rc, "the folder of %s", row->name);
     }
     buf_release(&folder);
@@ -107,7 +109,7 @@ enum sl_err stored_new(struct stored **out, struct journal *journal,
         return sl_fail(err, SL_ENOMEM, "what to ask the store");
     s->journal = journal;
     s->fs = fs;
-    s->drawn = draw(seed);
+    s->drawn = stored_draw_cluster_id(seed);
     s->store = sl_strdup(store);
     rc = s->store == NULL ? sl_fail(err, SL_ENOMEM, "a path")
                           : journal_cluster(journal, &s->had, err);
@@ -142,10 +144,10 @@ static bool may_pass(const struct stored *s, enum sl_err rc)
                                      rc == SL_EAUTH || rc == SL_EDENIED);
 }
 
-static enum sl_err look_at_mark(struct stored *s, struct sl_error *err)
+static enum sl_err stored_check_mark(struct stored *s, struct sl_error *err)
 {
     const struct journal_cluster *had = &s->had;
-    bool known = had->store == hash_of(s->store);
+    bool known = had->store == stored_path_hash(s->store);
     uint64_t mark = 0;
     enum sl_err rc = storemark_read(&mark, s->fs, s->store, err);
 
@@ -163,7 +165,7 @@ static enum sl_err look_at_mark(struct stored *s, struct sl_error *err)
     return rc;
 }
 
-static void look_at(struct stored *s, struct question *q)
+static void stored_ask_store(struct stored *s, struct stored_question *q)
 {
     q->err = (struct sl_error)SL_ERROR_INIT;
     if (q->folder)
@@ -173,8 +175,9 @@ static void look_at(struct stored *s, struct question *q)
 }
 
 // Returns rc with the text of `why`; some failures have no text of their own.
-static enum sl_err give(enum sl_err rc, const struct sl_error *why,
-                        struct sl_error *err)
+static enum sl_err stored_return_error(enum sl_err rc,
+                                       const struct sl_error *why,
+                                       struct sl_error *err)
 {
     return rc == SL_OK
                ? rc
@@ -184,19 +187,20 @@ static enum sl_err give(enum sl_err rc, const struct sl_error *why,
 
 enum sl_err stored_look(struct stored *s, struct sl_error *err)
 {
-    s->cluster_rc = look_at_mark(s, &s->cluster_err);
+    s->cluster_rc = stored_check_mark(s, &s->cluster_err);
     if (may_pass(s, s->cluster_rc))
-        return give(s->cluster_rc, &s->cluster_err, err);
+        return stored_return_error(s->cluster_rc, &s->cluster_err, err);
     // else the store is not ours to look around in
     if (s->cluster_rc == SL_OK) {
         s->job_rc =
             manifest_highest_job(s->fs, s->store, &s->highest_job, &s->job_err);
         if (may_pass(s, s->job_rc))
-            return give(s->job_rc, &s->job_err, err);
+            return stored_return_error(s->job_rc, &s->job_err, err);
         for (size_t i = 0; i < s->count; i++) {
-            look_at(s, &s->asked[i]);
+            stored_ask_store(s, &s->asked[i]);
             if (may_pass(s, s->asked[i].rc))
-                return give(s->asked[i].rc, &s->asked[i].err, err);
+                return stored_return_error(s->asked[i].rc, &s->asked[i].err,
+                                           err);
         }
     }
     return SL_OK;
@@ -208,18 +212,19 @@ enum sl_err stored_cluster(const struct stored *s, uint64_t *id,
                            uint64_t *store, struct sl_error *err)
 {
     *id = s->id;
-    *store = hash_of(s->store);
-    return give(s->cluster_rc, &s->cluster_err, err);
+    *store = stored_path_hash(s->store);
+    return stored_return_error(s->cluster_rc, &s->cluster_err, err);
 }
 
 enum sl_err stored_highest_job(const struct stored *s, uint64_t *job,
                                struct sl_error *err)
 {
     *job = s->highest_job;
-    return give(s->job_rc, &s->job_err, err);
+    return stored_return_error(s->job_rc, &s->job_err, err);
 }
 
-static struct question *find(struct stored *s, const char *path, bool folder)
+static struct stored_question *
+stored_find_question(struct stored *s, const char *path, bool folder)
 {
     for (size_t n = 0; n < s->count; n++) {
         size_t i = (s->next + n) % s->count;
@@ -236,21 +241,21 @@ static struct question *find(struct stored *s, const char *path, bool folder)
 enum sl_err stored_highest(struct stored *s, const char *folder, uint64_t *cut,
                            struct sl_error *err)
 {
-    const struct question *q = find(s, folder, true);
+    const struct stored_question *q = stored_find_question(s, folder, true);
 
     if (q == NULL)
         return sl_fail(err, SL_EINTERNAL, "%s was not asked for", folder);
     *cut = q->highest;
-    return give(q->rc, &q->err, err);
+    return stored_return_error(q->rc, &q->err, err);
 }
 
 enum sl_err stored_settle(struct stored *s, const char *path, bool *there,
                           struct sl_error *err)
 {
-    const struct question *q = find(s, path, false);
+    const struct stored_question *q = stored_find_question(s, path, false);
 
     if (q == NULL)
         return sl_fail(err, SL_EINTERNAL, "%s was not asked for", path);
     *there = q->there;
-    return give(q->rc, &q->err, err);
+    return stored_return_error(q->rc, &q->err, err);
 }

@@ -54,11 +54,11 @@ static enum sl_err read_resume(struct coord *c,
                : resumed_read(c, request->resume, spec, out, err);
 }
 
-static enum sl_err explain(struct coord *c,
-                           const Sluice__V1__SubmitRequest *request,
-                           const Sluice__V1__JobSpec *spec,
-                           Sluice__V1__SubmitReply **reply,
-                           struct sl_error *err)
+static enum sl_err submit_explain(struct coord *c,
+                                  const Sluice__V1__SubmitRequest *request,
+                                  const Sluice__V1__JobSpec *spec,
+                                  Sluice__V1__SubmitReply **reply,
+                                  struct sl_error *err)
 {
     Sluice__V1__ResumeSource *resume = NULL;
     struct buf text = BUF_INIT;
@@ -107,21 +107,21 @@ static enum sl_err same_request(const struct job *job, const struct buf *packed,
     return reply_to(reply, job->id, job->id_text, "", true);
 }
 
-static uint64_t draw(struct coord *c)
+static uint64_t submit_draw_uid(struct coord *c)
 {
     return sl_mix64(c->options.seed + sl_mix64(++c->draws));
 }
 
 // Journals and lists the new job. Takes spec and resume on success.
-static enum sl_err add_job(struct coord *c, Sluice__V1__JobSpec *spec,
-                           Sluice__V1__ResumeSource *resume,
-                           const struct buf *packed,
-                           const struct buf *packed_resume,
-                           const Sluice__V1__SubmitRequest *request,
-                           struct job **out, struct sl_error *err)
+static enum sl_err submit_add_job(struct coord *c, Sluice__V1__JobSpec *spec,
+                                  Sluice__V1__ResumeSource *resume,
+                                  const struct buf *packed,
+                                  const struct buf *packed_resume,
+                                  const Sluice__V1__SubmitRequest *request,
+                                  struct job **out, struct sl_error *err)
 {
     struct journal_job row = {
-        .uid = draw(c),
+        .uid = submit_draw_uid(c),
         .incarnation = 1,
         .name = spec->name,
         .request_id = request->request_id,
@@ -181,8 +181,8 @@ static enum sl_err accept_new(struct coord *c, Sluice__V1__JobSpec **spec,
     if (rc == SL_OK && resume != NULL)
         rc = wire_pack(&resume->base, &packed_resume);
     if (rc == SL_OK)
-        rc = add_job(c, *spec, resume, packed, &packed_resume, request, out,
-                     err);
+        rc = submit_add_job(c, *spec, resume, packed, &packed_resume, request,
+                            out, err);
     if (rc == SL_OK)
         *spec = NULL; // the job's now
     else
@@ -211,9 +211,10 @@ static void accepted(struct coord *c, struct job *job)
     serve_workers(c);
 }
 
-static enum sl_err accept(struct coord *c, Sluice__V1__JobSpec **spec,
-                          const Sluice__V1__SubmitRequest *request,
-                          Sluice__V1__SubmitReply **reply, struct sl_error *err)
+static enum sl_err submit_accept(struct coord *c, Sluice__V1__JobSpec **spec,
+                                 const Sluice__V1__SubmitRequest *request,
+                                 Sluice__V1__SubmitReply **reply,
+                                 struct sl_error *err)
 {
     struct buf packed = BUF_INIT;
     struct job *job = NULL, *had = NULL;
@@ -311,8 +312,8 @@ enum sl_err coord_submit(struct coord *c,
     if (rc == SL_OK)
         rc = judge_store(c, spec, err);
     if (rc == SL_OK)
-        rc = request->dry_run ? explain(c, request, spec, reply, err)
-                              : accept(c, &spec, request, reply, err);
+        rc = request->dry_run ? submit_explain(c, request, spec, reply, err)
+                              : submit_accept(c, &spec, request, reply, err);
     if (spec != NULL)
         wire_free(&spec->base);
     return rc;

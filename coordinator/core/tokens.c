@@ -22,8 +22,9 @@ bool tokens_required(const struct coord *c)
 
 // Wipes the key and hands out the token. Returns false if `made` is NULL: there
 // is no token.
-static bool hand_out(Sluice__V1__JobToken *out, const struct wire_token *made,
-                     uint8_t key[TOKEN_KEY_BYTES])
+static bool tokens_hand_out(Sluice__V1__JobToken *out,
+                            const struct wire_token *made,
+                            uint8_t key[TOKEN_KEY_BYTES])
 {
     explicit_bzero(key, TOKEN_KEY_BYTES);
     if (made != NULL)
@@ -43,7 +44,7 @@ bool tokens_prove(const struct coord *c, const struct work *w,
                          (struct wire_attempt){w->closure.attempt.term,
                                                w->closure.attempt.n}) == SL_OK;
 
-    return hand_out(out, made ? &proof : NULL, key);
+    return tokens_hand_out(out, made ? &proof : NULL, key);
 }
 
 bool tokens_make(const struct coord *c, const struct job *job,
@@ -54,7 +55,7 @@ bool tokens_make(const struct coord *c, const struct job *job,
     bool made = tokens_key(c, key) &&
                 token_make(&token, key, job->uid, job->incarnation) == SL_OK;
 
-    return hand_out(out, made ? &token : NULL, key);
+    return tokens_hand_out(out, made ? &token : NULL, key);
 }
 
 bool tokens_make_ring(const struct coord *c, const struct job *job,
@@ -66,5 +67,5 @@ bool tokens_make_ring(const struct coord *c, const struct job *job,
                 token_make_ring(&token, key, job->uid, job->incarnation,
                                 generation) == SL_OK;
 
-    return hand_out(out, made ? &token : NULL, key);
+    return tokens_hand_out(out, made ? &token : NULL, key);
 }

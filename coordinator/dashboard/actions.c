@@ -27,7 +27,7 @@ static const struct action {
     {"stop", WIRE_STOP, &sluice__v1__stop_request__descriptor},
 };
 
-static const struct action *find(const char *name)
+static const struct action *action_find(const char *name)
 {
     for (size_t i = 0; i < SL_COUNT(actions); i++)
         if (strcmp(actions[i].name, name) == 0)
@@ -61,7 +61,7 @@ static bool is_our_page(const struct http_request *q)
     return host != NULL && strcasecmp(origin, host) == 0;
 }
 
-static bool is_json(const struct http_request *q)
+static bool action_body_is_json(const struct http_request *q)
 {
     const char *type = http_header(q, "Content-Type");
     size_t n = strlen("application/json");
@@ -105,7 +105,8 @@ static enum sl_err check_admin(struct access_who *who,
     return rc;
 }
 
-static void fail(struct http_answer *a, enum sl_err rc, const char *why)
+static void action_answer_error(struct http_answer *a, enum sl_err rc,
+                                const char *why)
 {
     static const struct http_header ask[] = {{"WWW-Authenticate", "Bearer"},
                                              {NULL, NULL}};
@@ -122,8 +123,9 @@ static void fail_with(struct http_answer *a, int status, const char *why)
 }
 
 // Says whether the request may ask at all; if not, it is answered.
-static bool may_ask(const struct dashboard *d, const struct http_request *q,
-                    struct http_answer *a)
+static bool action_is_allowed(const struct dashboard *d,
+                              const struct http_request *q,
+                              struct http_answer *a)
 {
     if (d->files == NULL)
         fail_with(a, 404,
@@ -163,7 +165,7 @@ void actions_list(void *arg, const struct http_request *q,
         return;
     }
     json_decref(names);
-    fail(a, rc, err.text);
+    action_answer_error(a, rc, err.text);
 }
 
 // ---- the action
@@ -184,10 +186,11 @@ static enum sl_err read_body(ProtobufCMessage **out, const struct action *act,
     return rc == SL_ECORRUPT ? SL_EINVAL : rc;
 }
 
-static enum sl_err ask(struct api *api, const struct action *act,
-                       const struct rpc_peer *peer,
-                       const struct http_request *q, ProtobufCMessage **reply,
-                       struct sl_error *err)
+static enum sl_err action_ask_api(struct api *api, const struct action *act,
+                                  const struct rpc_peer *peer,
+                                  const struct http_request *q,
+                                  ProtobufCMessage **reply,
+                                  struct sl_error *err)
 {
     ProtobufCMessage *request = NULL;
     enum sl_err rc = read_body(&request, act, q, err);
@@ -201,14 +204,14 @@ static enum sl_err ask(struct api *api, const struct action *act,
 void actions_do(void *arg, const struct http_request *q, struct http_answer *a)
 {
     const struct dashboard *d = arg;
-    const struct action *act = find(http_rest(q));
+    const struct action *act = action_find(http_rest(q));
     struct sl_error err = SL_ERROR_INIT;
     ProtobufCMessage *reply = NULL;
     struct rpc_peer peer;
     struct access_who who;
     enum sl_err rc;
 
-    if (!may_ask(d, q, a))
+    if (!action_is_allowed(d, q, a))
         return;
     if (act == NULL) {
         fail_with(a, 404,
@@ -216,7 +219,7 @@ void actions_do(void *arg, const struct http_request *q, struct http_answer *a)
                   "resume and stop");
         return;
     }
-    if (!is_json(q)) {
+    if (!action_body_is_json(q)) {
         fail_with(a, 415, "Content-Type must be application/json");
         return;
     }
@@ -226,9 +229,10 @@ void actions_do(void *arg, const struct http_request *q, struct http_answer *a)
     if (rc != SL_OK)
         api_refused(d->server->api, act->path, &peer, &err);
     else
-        rc = ask(d->server->api, act, &peer, q, &reply, &err);
+        rc = action_ask_api(d->server->api, act, &peer, q, &reply, &err);
     if (rc == SL_OK)
         answer_message(a, reply);
     else
-        fail(a, rc, err.text[0] != '\0' ? err.text : sl_err_text(rc));
+        action_answer_error(a, rc,
+                            err.text[0] != '\0' ? err.text : sl_err_text(rc));
 }

@@ -19,8 +19,8 @@ static const struct http_header policy[] = {
     {NULL, NULL},
 };
 
-static void serve(struct http_answer *a, const char *type,
-                  const unsigned char *bytes, size_t n)
+static void dashboard_serve_fixed(struct http_answer *a, const char *type,
+                                  const unsigned char *bytes, size_t n)
 {
     a->type = type;
     a->fixed = bytes;
@@ -30,19 +30,21 @@ static void serve(struct http_answer *a, const char *type,
 static void serve_html(void *arg, const struct http_request *q,
                        struct http_answer *a)
 {
-    serve(a, "text/html; charset=utf-8", page_html, page_html_len);
+    dashboard_serve_fixed(a, "text/html; charset=utf-8", page_html,
+                          page_html_len);
 }
 
 static void serve_css(void *arg, const struct http_request *q,
                       struct http_answer *a)
 {
-    serve(a, "text/css; charset=utf-8", page_css, page_css_len);
+    dashboard_serve_fixed(a, "text/css; charset=utf-8", page_css, page_css_len);
 }
 
 static void serve_js(void *arg, const struct http_request *q,
                      struct http_answer *a)
 {
-    serve(a, "text/javascript; charset=utf-8", page_js, page_js_len);
+    dashboard_serve_fixed(a, "text/javascript; charset=utf-8", page_js,
+                          page_js_len);
 }
 
 // Serves the chart library. Without one the file is empty, and the page has
@@ -50,7 +52,8 @@ static void serve_js(void *arg, const struct http_request *q,
 static void serve_chart(void *arg, const struct http_request *q,
                         struct http_answer *a)
 {
-    serve(a, "text/javascript; charset=utf-8", page_chart, page_chart_len);
+    dashboard_serve_fixed(a, "text/javascript; charset=utf-8", page_chart,
+                          page_chart_len);
 }
 
 static const struct http_route routes[] = {
@@ -96,7 +99,7 @@ static enum sl_err open_actions(struct dashboard *d, const struct http *http,
     return tls_files_open(&d->files, tls, err);
 }
 
-static void on_look(void *dashboard)
+static void dashboard_on_look(void *dashboard)
 {
     lists_pace_take(dashboard);
     dashboard_look(dashboard);
@@ -113,7 +116,7 @@ enum sl_err dashboard_open(struct dashboard *d, struct http *http,
     rc = open_actions(d, http, err);
     if (rc != SL_OK)
         return rc;
-    rc = loop_timer_new(&d->look, server->loop, on_look, d);
+    rc = loop_timer_new(&d->look, server->loop, dashboard_on_look, d);
     if (rc == SL_OK)
         rc = http_route(http, routes, d);
     if (rc != SL_OK) {

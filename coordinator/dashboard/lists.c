@@ -35,8 +35,8 @@ static bool is_set(const struct http_request *q, const char *name,
     return text == NULL ? otherwise : strcmp(text, "0") != 0;
 }
 
-static void answer(struct http_answer *a, enum sl_err rc,
-                   const struct sl_error *err, void *message)
+static void lists_answer_result(struct http_answer *a, enum sl_err rc,
+                                const struct sl_error *err, void *message)
 {
     if (rc == SL_OK)
         answer_message(a, message);
@@ -174,11 +174,12 @@ void lists_jobs(void *arg, const struct http_request *q, struct http_answer *a)
         return;
     request.limit = (uint32_t)limit;
     rc = status_list(c, &request, &reply, &err);
-    answer(a, rc, &err, reply);
+    lists_answer_result(a, rc, &err, reply);
 }
 
-static void job_status(struct coord *c, char *id, const struct http_request *q,
-                       struct http_answer *a)
+static void lists_job_status(struct coord *c, char *id,
+                             const struct http_request *q,
+                             struct http_answer *a)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__JobStatus *reply = NULL;
@@ -189,7 +190,7 @@ static void job_status(struct coord *c, char *id, const struct http_request *q,
     request.shards = is_set(q, "shards", true);
     request.spec = is_set(q, "spec", true);
     rc = coord_get(c, &request, &reply, &err);
-    answer(a, rc, &err, reply);
+    lists_answer_result(a, rc, &err, reply);
 }
 
 // Returns the messages [from, from + limit) of `count` as a list.
@@ -257,7 +258,7 @@ static void answer_events(struct coord *c, char *id,
     rc = id[0] == '\0' && is_set(q, "cluster", false)
              ? status_cluster_events(c, &request, &reply, &err)
              : status_events(c, &request, &reply, &err);
-    answer(a, rc, &err, reply);
+    lists_answer_result(a, rc, &err, reply);
 }
 
 static void job_timeline(struct coord *c, char *id,
@@ -275,7 +276,7 @@ static void job_timeline(struct coord *c, char *id,
     request.id = id;
     request.limit = (uint32_t)limit;
     rc = status_timeline(c, &request, &reply, &err);
-    answer(a, rc, &err, reply);
+    lists_answer_result(a, rc, &err, reply);
 }
 
 static void job_history(struct coord *c, char *id, const struct http_request *q,
@@ -291,7 +292,7 @@ static void job_history(struct coord *c, char *id, const struct http_request *q,
     request.id = id;
     request.minutes = is_set(q, "minutes", false);
     rc = status_history(c, &request, &reply, &err);
-    answer(a, rc, &err, reply);
+    lists_answer_result(a, rc, &err, reply);
 }
 
 static void job_checkpoints(struct coord *c, char *id,
@@ -304,7 +305,7 @@ static void job_checkpoints(struct coord *c, char *id,
 
     request.id = id;
     rc = status_checkpoints(c, &request, &reply, &err);
-    answer(a, rc, &err, reply);
+    lists_answer_result(a, rc, &err, reply);
 }
 
 typedef void (*job_fn)(struct coord *c, char *id, const struct http_request *q,
@@ -312,7 +313,7 @@ typedef void (*job_fn)(struct coord *c, char *id, const struct http_request *q,
 
 // Splits a last word that the API knows off id, and returns its function. A
 // name may have a slash: an unknown word is part of the name.
-static job_fn word_of(char *id)
+static job_fn lists_split_job_word(char *id)
 {
     static const struct {
         const char *word;
@@ -330,7 +331,7 @@ static job_fn word_of(char *id)
             return words[i].fn;
         }
     }
-    return job_status;
+    return lists_job_status;
 }
 
 // Says whether id ends in /news, and cuts it off: news are kept for other
@@ -358,7 +359,7 @@ void lists_job(void *arg, const struct http_request *q, struct http_answer *a)
     else if (wants_news(id))
         news_answer(&d->news, c, id, q, a);
     else
-        word_of(id)(c, id, q, a);
+        lists_split_job_word(id)(c, id, q, a);
     sl_free(id);
 }
 
@@ -429,8 +430,9 @@ static enum sl_err find_crew(struct strmap *crew, struct coord *c,
 
 // Says whether the member is one that the request asks for; `crew` are the
 // names of workers that it may be, or NULL.
-static bool fits(const Sluice__V1__MemberStatus *m, const struct strmap *crew,
-                 const struct http_request *q)
+static bool lists_member_matches(const Sluice__V1__MemberStatus *m,
+                                 const struct strmap *crew,
+                                 const struct http_request *q)
 {
     const char *role = http_query(q, "role"), *state = http_query(q, "state");
     const char *name = http_query(q, "name");
@@ -459,7 +461,7 @@ static void answer_members(const Sluice__V1__ClusterReply *reply,
         return;
     }
     for (size_t i = 0; i < reply->n_members; i++) {
-        if (fits(reply->members[i], crew, q))
+        if (lists_member_matches(reply->members[i], crew, q))
             found[count++] = &reply->members[i]->base;
     }
     answer_json(a, json_pack("{s:o, s:I, s:I}", "members",

@@ -10,7 +10,8 @@
 #include "coordinator/service/status.h"
 
 // Writes a message and frees it; NULL: no memory.
-static enum sl_err write_message(struct buf *out, ProtobufCMessage *message)
+static enum sl_err news_append_message(struct buf *out,
+                                       ProtobufCMessage *message)
 {
     enum sl_err rc = message == NULL ? SL_ENOMEM : answer_text(out, message);
 
@@ -21,7 +22,7 @@ static enum sl_err write_message(struct buf *out, ProtobufCMessage *message)
 // ---- the status
 
 // Returns the place of the job's status, or that of the oldest one for it.
-static size_t place_of(const struct news *n, const char *id)
+static size_t news_status_place(const struct news *n, const char *id)
 {
     size_t oldest = 0;
 
@@ -34,42 +35,42 @@ static size_t place_of(const struct news *n, const char *id)
     return oldest;
 }
 
-static void forget(struct news *n, size_t i)
+static void news_drop_status(struct news *n, size_t i)
 {
     sl_free(n->kept[i].id);
     buf_release(&n->kept[i].text);
     memset(&n->kept[i], 0, sizeof(n->kept[i]));
 }
 
-static enum sl_err renew(struct news *n, size_t i, struct coord *c, char *id,
-                         struct sl_error *err)
+static enum sl_err news_renew_status(struct news *n, size_t i, struct coord *c,
+                                     char *id, struct sl_error *err)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__JobStatus *reply = NULL;
     enum sl_err rc;
 
-    forget(n, i);
+    news_drop_status(n, i);
     request.id = id;
     rc = coord_get(c, &request, &reply, err);
     if (rc == SL_OK)
-        rc = write_message(&n->kept[i].text, &reply->base);
+        rc = news_append_message(&n->kept[i].text, &reply->base);
     if (rc == SL_OK)
         n->kept[i].id = sl_strdup(id);
     if (n->kept[i].id == NULL)
-        forget(n, i);
+        news_drop_status(n, i);
     else
         n->kept[i].at_us = sl_now_us(sl_clock_real());
     return rc;
 }
 
-static enum sl_err put_status(struct news *n, struct coord *c, char *id,
-                              struct buf *out, struct sl_error *err)
+static enum sl_err news_append_status(struct news *n, struct coord *c, char *id,
+                                      struct buf *out, struct sl_error *err)
 {
-    size_t i = place_of(n, id);
+    size_t i = news_status_place(n, id);
     uint64_t age_us = sl_now_us(sl_clock_real()) - n->kept[i].at_us;
     bool fresh = n->kept[i].id != NULL && strcmp(n->kept[i].id, id) == 0 &&
                  age_us < NEWS_MS * 1000;
-    enum sl_err rc = fresh ? SL_OK : renew(n, i, c, id, err);
+    enum sl_err rc = fresh ? SL_OK : news_renew_status(n, i, c, id, err);
 
     if (rc == SL_OK && n->kept[i].id == NULL)
         rc = SL_ENOMEM;
@@ -80,8 +81,8 @@ static enum sl_err put_status(struct news *n, struct coord *c, char *id,
 
 // ---- events and points since the last answer
 
-static enum sl_err put_events(struct coord *c, char *id, uint64_t after,
-                              struct buf *out, struct sl_error *err)
+static enum sl_err news_append_events(struct coord *c, char *id, uint64_t after,
+                                      struct buf *out, struct sl_error *err)
 {
     Sluice__V1__EventsRequest request = SLUICE__V1__EVENTS_REQUEST__INIT;
     Sluice__V1__EventsReply *reply = NULL;
@@ -90,11 +91,12 @@ static enum sl_err put_events(struct coord *c, char *id, uint64_t after,
     request.id = id;
     request.after = after;
     rc = status_events(c, &request, &reply, err);
-    return rc == SL_OK ? write_message(out, &reply->base) : rc;
+    return rc == SL_OK ? news_append_message(out, &reply->base) : rc;
 }
 
-static enum sl_err put_history(struct coord *c, char *id, uint64_t after_us,
-                               struct buf *out, struct sl_error *err)
+static enum sl_err news_append_history(struct coord *c, char *id,
+                                       uint64_t after_us, struct buf *out,
+                                       struct sl_error *err)
 {
     Sluice__V1__HistoryRequest request = SLUICE__V1__HISTORY_REQUEST__INIT;
     Sluice__V1__HistoryReply *reply = NULL;
@@ -103,11 +105,12 @@ static enum sl_err put_history(struct coord *c, char *id, uint64_t after_us,
     request.id = id;
     request.after_us = after_us;
     rc = status_history(c, &request, &reply, err);
-    return rc == SL_OK ? write_message(out, &reply->base) : rc;
+    return rc == SL_OK ? news_append_message(out, &reply->base) : rc;
 }
 
-static enum sl_err put_timeline(struct coord *c, char *id, uint64_t after,
-                                struct buf *out, struct sl_error *err)
+static enum sl_err news_append_timeline(struct coord *c, char *id,
+                                        uint64_t after, struct buf *out,
+                                        struct sl_error *err)
 {
     Sluice__V1__TimelineRequest request = SLUICE__V1__TIMELINE_REQUEST__INIT;
     Sluice__V1__TimelineReply *reply = NULL;
@@ -117,7 +120,7 @@ static enum sl_err put_timeline(struct coord *c, char *id, uint64_t after,
     request.after = after;
     request.limit = 2000;
     rc = status_timeline(c, &request, &reply, err);
-    return rc == SL_OK ? write_message(out, &reply->base) : rc;
+    return rc == SL_OK ? news_append_message(out, &reply->base) : rc;
 }
 
 static enum sl_err key(struct buf *out, enum sl_err rc, const char *text)
@@ -140,16 +143,16 @@ void news_answer(struct news *n, struct coord *c, char *id,
     rc = buf_appendf(
         out, "{\"schema_version\":%d,\"status\":", PBJSON_SCHEMA_VERSION);
     if (rc == SL_OK)
-        rc = put_status(n, c, id, out, &err);
+        rc = news_append_status(n, c, id, out, &err);
     rc = key(out, rc, ",\"events\":");
     if (rc == SL_OK)
-        rc = put_events(c, id, event, out, &err);
+        rc = news_append_events(c, id, event, out, &err);
     rc = key(out, rc, ",\"history\":");
     if (rc == SL_OK)
-        rc = put_history(c, id, point_us, out, &err);
+        rc = news_append_history(c, id, point_us, out, &err);
     rc = key(out, rc, ",\"timeline\":");
     if (rc == SL_OK)
-        rc = put_timeline(c, id, span, out, &err);
+        rc = news_append_timeline(c, id, span, out, &err);
     rc = key(out, rc, "}");
     if (rc == SL_OK) {
         a->type = "application/json";
@@ -162,5 +165,5 @@ void news_answer(struct news *n, struct coord *c, char *id,
 void news_release(struct news *n)
 {
     for (size_t i = 0; i < NEWS_KEPT; i++)
-        forget(n, i);
+        news_drop_status(n, i);
 }

@@ -16,7 +16,7 @@ struct viewer {
     uint64_t after; // id of the last event sent
 };
 
-static void on_gone(void *arg)
+static void viewer_on_gone(void *arg)
 {
     struct viewer *v = arg;
 
@@ -39,7 +39,7 @@ static enum sl_err send_event(struct viewer *v, const Sluice__V1__Event *e)
 
 // Sends a viewer one page of events: a viewer that comes back after long gets
 // the next page soon.
-static void look_at(struct dashboard *d, struct viewer *v)
+static void viewer_send_events(struct dashboard *d, struct viewer *v)
 {
     Sluice__V1__EventsRequest request = SLUICE__V1__EVENTS_REQUEST__INIT;
     Sluice__V1__EventsReply *reply = NULL;
@@ -67,7 +67,7 @@ void dashboard_look(void *dashboard)
         return;
     list_for_safe(n, &d->viewers)
     {
-        look_at(d, list_entry(n, struct viewer, node));
+        viewer_send_events(d, list_entry(n, struct viewer, node));
     }
 }
 
@@ -89,7 +89,7 @@ void dashboard_stream(struct dashboard *d, const struct http_request *q,
         return;
     }
     v->after = after;
-    if (http_stream_open(&v->stream, q, a, on_gone, v) != SL_OK) {
+    if (http_stream_open(&v->stream, q, a, viewer_on_gone, v) != SL_OK) {
         sl_free(v);
         return;
     }

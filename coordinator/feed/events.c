@@ -80,7 +80,7 @@ static struct events_of *of_job(struct events *es, uint64_t uid)
     return of;
 }
 
-static uint64_t drop(struct events *es, struct event *e)
+static uint64_t events_drop(struct events *es, struct event *e)
 {
     uint64_t id = e->id;
 
@@ -93,7 +93,7 @@ static uint64_t drop(struct events *es, struct event *e)
     return id;
 }
 
-static struct event *copy(const struct event *said, const char *text)
+static struct event *event_copy(const struct event *said, const char *text)
 {
     char line[EVENT_TEXT], member[EVENT_TEXT];
     size_t n, m;
@@ -117,7 +117,7 @@ static struct event *copy(const struct event *said, const char *text)
 const struct event *events_add(struct events *es, const struct event *said,
                                const char *text, uint64_t dropped[2])
 {
-    struct event *e = copy(said, text);
+    struct event *e = event_copy(said, text);
     struct events_of *of = e == NULL ? NULL : of_job(es, said->uid);
 
     dropped[0] = dropped[1] = 0;
@@ -134,11 +134,11 @@ const struct event *events_add(struct events *es, const struct event *said,
     list_push_back(&of->list, &e->on_job);
     es->count++;
     if (++of->count > EVENTS_OF_JOB)
-        dropped[0] =
-            drop(es, list_entry(list_first(&of->list), struct event, on_job));
+        dropped[0] = events_drop(
+            es, list_entry(list_first(&of->list), struct event, on_job));
     if (es->count > EVENTS_ALL)
-        dropped[1] =
-            drop(es, list_entry(list_first(&es->all), struct event, node));
+        dropped[1] = events_drop(
+            es, list_entry(list_first(&es->all), struct event, node));
     return e;
 }
 

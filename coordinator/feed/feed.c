@@ -29,7 +29,7 @@ static struct feed_row *row_new(size_t texts)
     return sl_calloc(1, sizeof(struct feed_row) + texts);
 }
 
-static void put_event(struct feed *f, const struct event *e)
+static void feed_enqueue_event(struct feed *f, const struct event *e)
 {
     size_t n = strlen(e->text) + 1, m = strlen(e->member) + 1;
     struct feed_row *row = f->writer == NULL ? NULL : row_new(n + m);
@@ -43,7 +43,7 @@ static void put_event(struct feed *f, const struct event *e)
     writer_put(f->writer, row);
 }
 
-static void put_drop(struct feed *f, uint64_t id)
+static void feed_enqueue_drop(struct feed *f, uint64_t id)
 {
     struct feed_row *row = f->writer == NULL || id == 0 ? NULL : row_new(0);
 
@@ -70,13 +70,13 @@ void feed_event(struct feed *f, const struct event *said, const char *text)
     e = events_add(&f->events, &now, text, dropped);
     if (e == NULL)
         return;
-    put_event(f, e);
-    put_drop(f, dropped[0]);
-    put_drop(f, dropped[1]);
+    feed_enqueue_event(f, e);
+    feed_enqueue_drop(f, dropped[0]);
+    feed_enqueue_drop(f, dropped[1]);
 }
 
-static bool same(const struct event *e, const struct event *said,
-                 const char *text)
+static bool feed_is_same_event(const struct event *e, const struct event *said,
+                               const char *text)
 {
     return e->uid == said->uid && e->kind == said->kind &&
            strncmp(e->text, text, EVENT_TEXT - 1) == 0 &&
@@ -93,7 +93,7 @@ void feed_event_once(struct feed *f, const struct event *said, const char *text)
     now = sl_wall_us(f->clock);
     e = events_last(&f->events, said->uid, ONCE_AMONG);
     for (; e != NULL; e = events_next(&f->events, said->uid, e))
-        if (same(e, said, text) && now - e->wall_us < ONCE_US)
+        if (feed_is_same_event(e, said, text) && now - e->wall_us < ONCE_US)
             return;
     feed_event(f, said, text);
 }
@@ -169,13 +169,13 @@ const struct traces *feed_traces(const struct feed *f)
 
 // ---- life
 
-struct loading {
+struct feed_loading {
     struct feed *feed;
     uint64_t *dropped; // owned: ids that are too many
     size_t count, space;
 };
 
-static void remember(struct loading *l, uint64_t id)
+static void feed_note_dropped(struct feed_loading *l, uint64_t id)
 {
     uint64_t *more;
 
@@ -191,25 +191,26 @@ static void remember(struct loading *l, uint64_t id)
     l->dropped[l->count++] = id;
 }
 
-static void on_event(void *arg, const struct event *said, const char *text)
+static void feed_on_loaded_event(void *arg, const struct event *said,
+                                 const char *text)
 {
-    struct loading *l = arg;
+    struct feed_loading *l = arg;
     uint64_t dropped[2];
 
     (void)events_add(&l->feed->events, said, text, dropped);
-    remember(l, dropped[0]);
-    remember(l, dropped[1]);
+    feed_note_dropped(l, dropped[0]);
+    feed_note_dropped(l, dropped[1]);
 }
 
 static void on_minute(void *arg, uint64_t uid, const struct curve_point *point)
 {
-    struct loading *l = arg;
+    struct feed_loading *l = arg;
 
     traces_minute(&l->feed->traces, uid, point);
 }
 
 // Renames a file that is no feed, with SQLite's files beside it.
-static void put_aside(const char *path)
+static void feed_set_file_aside(const char *path)
 {
     static const char *const parts[] = {"", "-wal", "-shm"};
     char from[4096], to[4096];
@@ -223,9 +224,10 @@ static void put_aside(const char *path)
     }
 }
 
-static struct feed_store *open_and_load(struct loading *l, const char *path)
+static struct feed_store *open_and_load(struct feed_loading *l,
+                                        const char *path)
 {
-    const struct feed_load load = {on_event, on_minute, l};
+    const struct feed_load load = {feed_on_loaded_event, on_minute, l};
     struct feed_store *s = NULL;
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = feed_store_open(&s, path, &err);
@@ -237,14 +239,14 @@ static struct feed_store *open_and_load(struct loading *l, const char *path)
     LOG(WARN, "events cannot be read", "why=%s", err.text);
     feed_store_close(s);
     if (rc == SL_ECORRUPT || rc == SL_ENOTSUP)
-        put_aside(path);
+        feed_set_file_aside(path);
     return NULL;
 }
 
-static enum sl_err open_file(struct feed *f, const char *folder,
-                             struct sl_error *err)
+static enum sl_err feed_open_file(struct feed *f, const char *folder,
+                                  struct sl_error *err)
 {
-    struct loading l = {.feed = f};
+    struct feed_loading l = {.feed = f};
     char *path = fs_join(folder, FEED_FILE);
     enum sl_err rc;
 
@@ -252,7 +254,7 @@ static enum sl_err open_file(struct feed *f, const char *folder,
         return sl_fail(err, SL_ENOMEM, "paths");
     rc = writer_new(&f->writer, path, open_and_load(&l, path), err);
     for (size_t i = 0; rc == SL_OK && i < l.count; i++)
-        put_drop(f, l.dropped[i]);
+        feed_enqueue_drop(f, l.dropped[i]);
     sl_free(l.dropped);
     sl_free(path);
     return rc;
@@ -270,7 +272,7 @@ enum sl_err feed_new(struct feed **out, const struct feed_options *options,
     events_init(&f->events);
     traces_init(&f->traces);
     if (options->folder != NULL)
-        rc = open_file(f, options->folder, err);
+        rc = feed_open_file(f, options->folder, err);
     if (rc != SL_OK) {
         feed_free(f);
         return rc;

@@ -27,7 +27,8 @@ static const char tables[] =
     "CREATE INDEX minutes_of ON minutes(uid, id);"
     "PRAGMA user_version = 1;";
 
-static enum sl_err make(struct journal *j, int version, struct sl_error *err)
+static enum sl_err feed_store_make_tables(struct journal *j, int version,
+                                          struct sl_error *err)
 {
     return version < 1 ? journal_exec(j, tables, err) : SL_OK;
 }
@@ -39,7 +40,7 @@ enum sl_err feed_store_open(struct feed_store **out, const char *path,
         .name = "events",
         .ends = "what happened is kept in memory alone until that succeeds",
         .schema = 1,
-        .make = make,
+        .make = feed_store_make_tables,
     };
     struct feed_store *s = sl_calloc(1, sizeof(*s));
     enum sl_err rc;
@@ -91,7 +92,7 @@ static double stored(double value)
     return isfinite(value) ? value : (double)INFINITY;
 }
 
-static double loaded(sqlite3_stmt *row, int column)
+static double feed_store_read_real(sqlite3_stmt *row, int column)
 {
     double value = sqlite3_column_double(row, column);
 
@@ -104,8 +105,8 @@ static void load_minute(const struct feed_load *load, sqlite3_stmt *row)
         .wall_us = journal_u64(row, 1),
         .steps = journal_u64(row, 2),
         .epoch = (uint32_t)journal_u64(row, 3),
-        .loss = loaded(row, 4),
-        .accuracy = loaded(row, 5),
+        .loss = feed_store_read_real(row, 4),
+        .accuracy = feed_store_read_real(row, 5),
         .samples = journal_u64(row, 6),
         .rate = sqlite3_column_double(row, 7),
         .staleness_p50 = (uint32_t)journal_u64(row, 8),
@@ -117,10 +118,10 @@ static void load_minute(const struct feed_load *load, sqlite3_stmt *row)
     load->minute(load->arg, journal_u64(row, 0), &point);
 }
 
-static enum sl_err
-walk(struct feed_store *s, const struct feed_load *load, const char *sql,
-     void (*one)(const struct feed_load *load, sqlite3_stmt *row),
-     struct sl_error *err)
+static enum sl_err feed_store_each_row(
+    struct feed_store *s, const struct feed_load *load, const char *sql,
+    void (*one)(const struct feed_load *load, sqlite3_stmt *row),
+    struct sl_error *err)
 {
     sqlite3_stmt *rows = journal_walk(s->db, err, sql, NULL, 0);
     enum sl_err rc;
@@ -135,25 +136,28 @@ walk(struct feed_store *s, const struct feed_load *load, const char *sql,
 enum sl_err feed_store_load(struct feed_store *s, const struct feed_load *load,
                             struct sl_error *err)
 {
-    enum sl_err rc = walk(s, load,
-                          "SELECT id, at_us, job, uid, kind, closure, term, n,"
-                          " member, text FROM events ORDER BY id",
-                          load_event, err);
+    enum sl_err rc = feed_store_each_row(
+        s, load,
+        "SELECT id, at_us, job, uid, kind, closure, term, n,"
+        " member, text FROM events ORDER BY id",
+        load_event, err);
 
     if (rc == SL_OK)
-        rc = walk(s, load,
-                  "SELECT uid, at_us, steps, epoch, loss, accuracy, samples,"
-                  " rate, staleness, workers FROM minutes ORDER BY id",
-                  load_minute, err);
+        rc = feed_store_each_row(
+            s, load,
+            "SELECT uid, at_us, steps, epoch, loss, accuracy, samples,"
+            " rate, staleness, workers FROM minutes ORDER BY id",
+            load_minute, err);
     return rc;
 }
 
 // ---- write
 
 // Runs a statement without the journal's points of failure, which tests count.
-static enum sl_err run(struct feed_store *s, struct sl_error *err,
-                       const char *sql, const struct journal_value *values,
-                       size_t count)
+static enum sl_err feed_store_run_sql(struct feed_store *s,
+                                      struct sl_error *err, const char *sql,
+                                      const struct journal_value *values,
+                                      size_t count)
 {
     sqlite3_stmt *stmt = journal_sql(s->db, err, sql, values, count);
     enum sl_err rc = stmt == NULL ? SL_EIO : journal_step(s->db, stmt, err);
@@ -164,21 +168,21 @@ static enum sl_err run(struct feed_store *s, struct sl_error *err,
 static enum sl_err write_event(struct feed_store *s, const struct event *e,
                                struct sl_error *err)
 {
-    return run(s, err,
-               "INSERT OR REPLACE INTO events(id, at_us, job, uid, kind,"
-               " closure, term, n, member, text)"
-               " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-               JOURNAL_VALUES(U64(e->id), U64(e->wall_us), U64(e->job),
-                              U64(e->uid), TEXT(event_word(e->kind)),
-                              U64(e->closure), U64(e->term), U64(e->n),
-                              TEXT(e->member), TEXT(e->text)));
+    return feed_store_run_sql(
+        s, err,
+        "INSERT OR REPLACE INTO events(id, at_us, job, uid, kind,"
+        " closure, term, n, member, text)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        JOURNAL_VALUES(U64(e->id), U64(e->wall_us), U64(e->job), U64(e->uid),
+                       TEXT(event_word(e->kind)), U64(e->closure), U64(e->term),
+                       U64(e->n), TEXT(e->member), TEXT(e->text)));
 }
 
 static enum sl_err write_minute(struct feed_store *s, uint64_t uid,
                                 const struct curve_point *p,
                                 struct sl_error *err)
 {
-    enum sl_err rc = run(
+    enum sl_err rc = feed_store_run_sql(
         s, err,
         "INSERT INTO minutes(uid, at_us, steps, epoch, loss, accuracy,"
         " samples, rate, staleness, workers)"
@@ -189,11 +193,12 @@ static enum sl_err write_minute(struct feed_store *s, uint64_t uid,
                        U64(p->workers)));
 
     if (rc == SL_OK)
-        rc = run(s, err,
-                 "DELETE FROM minutes WHERE id <="
-                 " (SELECT id FROM minutes WHERE uid = ?1"
-                 "  ORDER BY id DESC LIMIT 1 OFFSET ?2) AND uid = ?1",
-                 JOURNAL_VALUES(U64(uid), U64(TRACES_MINUTES)));
+        rc = feed_store_run_sql(
+            s, err,
+            "DELETE FROM minutes WHERE id <="
+            " (SELECT id FROM minutes WHERE uid = ?1"
+            "  ORDER BY id DESC LIMIT 1 OFFSET ?2) AND uid = ?1",
+            JOURNAL_VALUES(U64(uid), U64(TRACES_MINUTES)));
     return rc;
 }
 
@@ -204,23 +209,23 @@ static enum sl_err write_row(struct feed_store *s, const struct feed_row *row,
     case FEED_ROW_EVENT:
         return write_event(s, &row->event, err);
     case FEED_ROW_DROP:
-        return run(s, err, "DELETE FROM events WHERE id = ?1",
-                   JOURNAL_VALUES(U64(row->id)));
+        return feed_store_run_sql(s, err, "DELETE FROM events WHERE id = ?1",
+                                  JOURNAL_VALUES(U64(row->id)));
     case FEED_ROW_MINUTE:
         return write_minute(s, row->uid, &row->point, err);
     default:
-        return run(s, err, "DELETE FROM minutes WHERE uid = ?1",
-                   JOURNAL_VALUES(U64(row->uid)));
+        return feed_store_run_sql(s, err, "DELETE FROM minutes WHERE uid = ?1",
+                                  JOURNAL_VALUES(U64(row->uid)));
     }
 }
 
 // Deletes the oldest points beyond FEED_MINUTES_ALL; ids of rows rise.
 static enum sl_err prune(struct feed_store *s, struct sl_error *err)
 {
-    return run(s, err,
-               "DELETE FROM minutes WHERE id <="
-               " (SELECT max(id) FROM minutes) - ?1",
-               JOURNAL_VALUES(U64(FEED_MINUTES_ALL)));
+    return feed_store_run_sql(s, err,
+                              "DELETE FROM minutes WHERE id <="
+                              " (SELECT max(id) FROM minutes) - ?1",
+                              JOURNAL_VALUES(U64(FEED_MINUTES_ALL)));
 }
 
 enum sl_err feed_store_write(struct feed_store *s, const struct list *rows,

@@ -73,18 +73,18 @@ static void name_unref(struct traces *ts, uint64_t identity)
 
 // ---- jobs
 
-static size_t bytes_of(const struct traces_of *of)
+static size_t traces_job_bytes(const struct traces_of *of)
 {
     return sizeof(*of) + track_bytes(&of->spans) + track_bytes(&of->seconds) +
            track_bytes(&of->minutes);
 }
 
-static void drop(struct traces *ts, struct traces_of *of)
+static void traces_drop_job(struct traces *ts, struct traces_of *of)
 {
     for (uint64_t i = track_first(&of->spans); i <= of->spans.added; i++)
         name_unref(ts,
                    ((struct lease_span *)track_at(&of->spans, i))->identity);
-    ts->bytes -= bytes_of(of);
+    ts->bytes -= traces_job_bytes(of);
     track_release(&of->spans);
     track_release(&of->seconds);
     track_release(&of->minutes);
@@ -98,7 +98,7 @@ void traces_release(struct traces *ts)
     struct list_node *n;
 
     while ((n = list_first(&ts->used)) != NULL)
-        drop(ts, list_entry(n, struct traces_of, node));
+        traces_drop_job(ts, list_entry(n, struct traces_of, node));
     map_release(&ts->of_job);
     map_release(&ts->names);
     traces_init(ts);
@@ -109,7 +109,7 @@ void traces_forget(struct traces *ts, uint64_t uid)
     struct traces_of *of = map_get(&ts->of_job, uid);
 
     if (of != NULL)
-        drop(ts, of);
+        traces_drop_job(ts, of);
 }
 
 static struct traces_of *used(struct traces *ts, uint64_t uid)
@@ -126,7 +126,7 @@ static struct traces_of *used(struct traces *ts, uint64_t uid)
         track_init(&of->spans, sizeof(struct lease_span), TRACES_SPANS);
         track_init(&of->seconds, sizeof(struct curve_point), TRACES_SECONDS);
         track_init(&of->minutes, sizeof(struct curve_point), TRACES_MINUTES);
-        ts->bytes += bytes_of(of);
+        ts->bytes += traces_job_bytes(of);
     }
     list_remove(&of->node);
     list_push_back(&ts->used, &of->node);
@@ -135,14 +135,16 @@ static struct traces_of *used(struct traces *ts, uint64_t uid)
 
 // Adds an item to one of a job's tracks; other jobs lose theirs if space is
 // short.
-static void *add(struct traces *ts, struct traces_of *of, struct track *track)
+static void *traces_add_item(struct traces *ts, struct traces_of *of,
+                             struct track *track)
 {
-    size_t before = bytes_of(of);
+    size_t before = traces_job_bytes(of);
     void *item = track_add(track);
 
-    ts->bytes += bytes_of(of) - before;
+    ts->bytes += traces_job_bytes(of) - before;
     while (ts->bytes > TRACES_BYTES && list_first(&ts->used) != &of->node)
-        drop(ts, list_entry(list_first(&ts->used), struct traces_of, node));
+        traces_drop_job(
+            ts, list_entry(list_first(&ts->used), struct traces_of, node));
     return item;
 }
 
@@ -162,7 +164,7 @@ void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
         to = track_at(&of->spans, track_first(&of->spans));
         name_unref(ts, to->identity);
     }
-    to = add(ts, of, &of->spans);
+    to = traces_add_item(ts, of, &of->spans);
     if (to == NULL) {
         name_unref(ts, span->identity);
         return;
@@ -174,7 +176,7 @@ void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
 static void add_point(struct traces *ts, struct traces_of *of,
                       struct track *track, const struct curve_point *point)
 {
-    struct curve_point *to = add(ts, of, track);
+    struct curve_point *to = traces_add_item(ts, of, track);
 
     if (to != NULL)
         *to = *point;

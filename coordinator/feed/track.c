@@ -24,7 +24,7 @@ bool track_full(const struct track *t)
 
 // Grows the ring before it wraps: no item is overwritten until it has its full
 // size.
-static bool grow(struct track *t)
+static bool track_grow(struct track *t)
 {
     size_t space = t->space == 0 ? FIRST : 2 * t->space;
     uint8_t *data;
@@ -42,7 +42,7 @@ static bool grow(struct track *t)
 
 void *track_add(struct track *t)
 {
-    if (!grow(t))
+    if (!track_grow(t))
         return NULL;
     return t->data + t->item * (t->added++ % t->space);
 }

@@ -40,7 +40,7 @@ static void rows_free(struct list *rows)
 }
 
 // A failure is logged once, and so is its end.
-static void say(struct writer *w, const struct sl_error *err)
+static void writer_log_change(struct writer *w, const struct sl_error *err)
 {
     if (err != NULL && !w->told)
         LOG(WARN, "events cannot be kept", "why=%s", err->text);
@@ -49,7 +49,7 @@ static void say(struct writer *w, const struct sl_error *err)
     w->told = err != NULL;
 }
 
-static void write_rows(struct writer *w, struct list *rows)
+static void writer_write_rows(struct writer *w, struct list *rows)
 {
     uint64_t now = sl_now_ms(sl_clock_real());
     struct sl_error err = SL_ERROR_INIT;
@@ -62,10 +62,10 @@ static void write_rows(struct writer *w, struct list *rows)
     if (rc == SL_OK)
         rc = feed_store_write(w->store, rows, &err);
     if (rc == SL_OK) {
-        say(w, NULL);
+        writer_log_change(w, NULL);
         return;
     }
-    say(w, &err);
+    writer_log_change(w, &err);
     feed_store_close(w->store);
     w->store = NULL;
     w->again_ms = now + AGAIN_MS;
@@ -91,14 +91,14 @@ static bool wait_for_rows(struct writer *w, struct list *rows)
     return !ending || !list_empty(rows);
 }
 
-static void *run(void *arg)
+static void *writer_thread(void *arg)
 {
     struct writer *w = arg;
     struct list rows;
 
     list_init(&rows);
     while (wait_for_rows(w, &rows)) {
-        write_rows(w, &rows);
+        writer_write_rows(w, &rows);
         rows_free(&rows);
     }
     return NULL;
@@ -136,8 +136,8 @@ enum sl_err writer_new(struct writer **out, const char *path,
     list_init(&w->shared.rows);
     pthread_mutex_init(&w->shared.lock, NULL);
     pthread_cond_init(&w->shared.changed, NULL);
-    w->started =
-        w->path != NULL && pthread_create(&w->thread, NULL, run, w) == 0;
+    w->started = w->path != NULL &&
+                 pthread_create(&w->thread, NULL, writer_thread, w) == 0;
     if (!w->started) {
         writer_free(w);
         return sl_fail(err, SL_ENOMEM, "a thread for events");

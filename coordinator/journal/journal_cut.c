@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-static enum sl_err add_intent(struct journal *j, uint64_t job,
-                              const struct journal_cut *cut,
-                              struct sl_error *err)
+static enum sl_err journal_insert_intent(struct journal *j, uint64_t job,
+                                         const struct journal_cut *cut,
+                                         struct sl_error *err)
 {
     return journal_write(
         j, err,
@@ -26,7 +26,7 @@ enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
 
     if (rc != SL_OK)
         return rc;
-    rc = add_intent(j, job, cut, err);
+    rc = journal_insert_intent(j, job, cut, err);
     if (rc == SL_OK)
         rc = journal_cuts_clear(j, job, err);
     return journal_end(j, rc, err);
@@ -87,9 +87,9 @@ enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
                      err);
 }
 
-static enum sl_err add_metrics(struct journal *j, uint64_t job,
-                               const struct journal_evaluation *row,
-                               struct sl_error *err)
+static enum sl_err journal_insert_metrics(struct journal *j, uint64_t job,
+                                          const struct journal_evaluation *row,
+                                          struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
 
@@ -113,9 +113,10 @@ static double or_zero(double value)
     return isfinite(value) ? value : 0;
 }
 
-static enum sl_err add_evaluation(struct journal *j, uint64_t job,
-                                  const struct journal_evaluation *row,
-                                  struct sl_error *err)
+static enum sl_err
+journal_insert_evaluation(struct journal *j, uint64_t job,
+                          const struct journal_evaluation *row,
+                          struct sl_error *err)
 {
     enum sl_err rc = journal_write(
         j, err,
@@ -128,7 +129,7 @@ static enum sl_err add_evaluation(struct journal *j, uint64_t job,
                        REAL(or_zero(row->train_loss)),
                        REAL(or_zero(row->train_accuracy))));
 
-    return rc == SL_OK ? add_metrics(j, job, row, err) : rc;
+    return rc == SL_OK ? journal_insert_metrics(j, job, row, err) : rc;
 }
 
 enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
@@ -141,7 +142,7 @@ enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
     if (rc != SL_OK)
         return rc;
     for (size_t i = 0; rc == SL_OK && i < count; i++)
-        rc = add_evaluation(j, job, &rows[i], err);
+        rc = journal_insert_evaluation(j, job, &rows[i], err);
     if (rc == SL_OK && callbacks.bytes > 0)
         rc = journal_write(
             j, err,

@@ -6,8 +6,9 @@
 
 #include <stdio.h>
 
-static enum sl_err add_row(struct journal *j, const struct journal_job *job,
-                           uint64_t *id, struct sl_error *err)
+static enum sl_err journal_insert_job(struct journal *j,
+                                      const struct journal_job *job,
+                                      uint64_t *id, struct sl_error *err)
 {
     enum sl_err rc = journal_write(
         j, err,
@@ -33,11 +34,11 @@ enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
     enum sl_err rc;
 
     if (!owned && !job->queued)
-        return add_row(j, job, id, err);
+        return journal_insert_job(j, job, id, err);
     rc = journal_begin(j, err);
     if (rc != SL_OK)
         return rc;
-    rc = add_row(j, job, id, err);
+    rc = journal_insert_job(j, job, id, err);
     if (rc == SL_OK && owned)
         rc = journal_write(j, err,
                            "INSERT INTO tenants(job, tenant) VALUES(?1, ?2)",
@@ -146,8 +147,9 @@ enum sl_err journal_job_classes_of(struct journal *j, uint64_t id,
     return rc == SL_OK ? SL_OK : sl_fail(err, rc, "names of classes");
 }
 
-static enum sl_err add_shard(struct journal *j, uint64_t job, uint32_t shard,
-                             const char *psserver, struct sl_error *err)
+static enum sl_err journal_insert_shard(struct journal *j, uint64_t job,
+                                        uint32_t shard, const char *psserver,
+                                        struct sl_error *err)
 {
     return journal_write(
         j, err, "INSERT INTO shards(job, shard, psserver) VALUES(?1, ?2, ?3)",
@@ -166,7 +168,7 @@ enum sl_err journal_job_place(struct journal *j, uint64_t id,
     rc = journal_write(j, err, "UPDATE jobs SET layout = ?2 WHERE id = ?1",
                        JOURNAL_VALUES(U64(id), BLOB(layout)));
     for (uint32_t i = 0; rc == SL_OK && i < shards; i++)
-        rc = add_shard(j, id, i, names[i], err);
+        rc = journal_insert_shard(j, id, i, names[i], err);
     return journal_end(j, rc, err);
 }
 
@@ -276,7 +278,7 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
 
 // ---- reading
 
-static void read_job(struct journal_job *row, sqlite3_stmt *s)
+static void journal_read_job(struct journal_job *row, sqlite3_stmt *s)
 {
     *row = (struct journal_job){
         .id = journal_u64(s, 0),
@@ -329,7 +331,7 @@ static enum sl_err walk_jobs(struct journal *j, const char *sql,
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
         struct journal_job row;
 
-        read_job(&row, s);
+        journal_read_job(&row, s);
         rc = fn(arg, &row, err);
     }
     return journal_walked(s, rc);

@@ -17,7 +17,8 @@ enum sl_err journal_pause_set(struct journal *j, uint64_t id,
                        U64(pause->since_us), U64(pause->total_ms)));
 }
 
-static void take_text(char out[JOURNAL_PAUSE_TEXT], sqlite3_stmt *s, int column)
+static void journal_pause_read_text(char out[JOURNAL_PAUSE_TEXT],
+                                    sqlite3_stmt *s, int column)
 {
     snprintf(out, JOURNAL_PAUSE_TEXT, "%s", journal_text(s, column));
 }
@@ -41,9 +42,9 @@ enum sl_err journal_pause_read(struct journal *j, uint64_t id,
         out->state = journal_u64(s, 0) <= JOURNAL_PAUSE_HOLDS
                          ? (enum journal_pause_state)journal_u64(s, 0)
                          : JOURNAL_PAUSE_HOLDS;
-        take_text(out->who, s, 1);
-        take_text(out->why, s, 2);
-        take_text(out->note, s, 3);
+        journal_pause_read_text(out->who, s, 1);
+        journal_pause_read_text(out->why, s, 2);
+        journal_pause_read_text(out->note, s, 3);
         out->since_us = journal_u64(s, 4);
         out->total_ms = journal_u64(s, 5);
     }

@@ -26,7 +26,7 @@ static bool replaced(struct journal *j, const struct journal_queued *row)
     return false;
 }
 
-static bool has_room(struct journal *j)
+static bool journal_queue_reserve(struct journal *j)
 {
     size_t space = j->queued_space == 0 ? 64 : j->queued_space * 2;
     struct journal_queued *more;
@@ -107,8 +107,9 @@ static enum sl_err write_queued(struct journal *j, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err add(struct journal *j, const struct journal_queued *row,
-                       struct sl_error *err)
+static enum sl_err journal_enqueue(struct journal *j,
+                                   const struct journal_queued *row,
+                                   struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
 
@@ -116,11 +117,11 @@ static enum sl_err add(struct journal *j, const struct journal_queued *row,
         return sl_fail(err, SL_EIO, "journal: a write failed before");
     if (replaced(j, row))
         return SL_OK;
-    if (j->queued_count >= QUEUE_MAX || !has_room(j))
+    if (j->queued_count >= QUEUE_MAX || !journal_queue_reserve(j))
         rc = journal_flush(j, err);
     if (rc != SL_OK)
         return rc;
-    if (!has_room(j))
+    if (!journal_queue_reserve(j))
         return write_one(j, row, err);
     j->write_queued = write_queued;
     j->queued[j->queued_count++] = *row;
@@ -147,7 +148,7 @@ enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
         .worker = worker,
     };
 
-    return add(j, &row, err);
+    return journal_enqueue(j, &row, err);
 }
 
 enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
@@ -159,7 +160,7 @@ enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
         .closure = closure,
     };
 
-    return add(j, &row, err);
+    return journal_enqueue(j, &row, err);
 }
 
 enum sl_err journal_job_counters(struct journal *j, uint64_t id,
@@ -172,7 +173,7 @@ enum sl_err journal_job_counters(struct journal *j, uint64_t id,
         .counters = *counters,
     };
 
-    return add(j, &row, err);
+    return journal_enqueue(j, &row, err);
 }
 
 enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
@@ -185,5 +186,5 @@ enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
     };
 
     snprintf(row.psserver, sizeof(row.psserver), "%s", psserver);
-    return add(j, &row, err);
+    return journal_enqueue(j, &row, err);
 }

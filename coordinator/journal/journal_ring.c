@@ -28,29 +28,31 @@ struct key {
     char text[64];
 };
 
-static const char *key_of(struct key *k, const char *what, uint64_t job)
+static const char *journal_ring_key(struct key *k, const char *what,
+                                    uint64_t job)
 {
     snprintf(k->text, sizeof(k->text), "%s of job %llu", what,
              (unsigned long long)job);
     return k->text;
 }
 
-static enum sl_err write_number(struct journal *j, const char *what,
-                                uint64_t job, uint64_t value,
-                                struct sl_error *err)
+static enum sl_err journal_ring_write_number(struct journal *j,
+                                             const char *what, uint64_t job,
+                                             uint64_t value,
+                                             struct sl_error *err)
 {
     struct key key;
 
-    return journal_meta_set(j, key_of(&key, what, job), value, err);
+    return journal_meta_set(j, journal_ring_key(&key, what, job), value, err);
 }
 
-static enum sl_err read_number(struct journal *j, const char *what,
-                               uint64_t job, uint64_t *value,
-                               struct sl_error *err)
+static enum sl_err journal_ring_read_number(struct journal *j, const char *what,
+                                            uint64_t job, uint64_t *value,
+                                            struct sl_error *err)
 {
     struct key key;
 
-    return journal_meta(j, key_of(&key, what, job), value, err);
+    return journal_meta(j, journal_ring_key(&key, what, job), value, err);
 }
 
 static enum sl_err forget_number(struct journal *j, const char *what,
@@ -58,22 +60,24 @@ static enum sl_err forget_number(struct journal *j, const char *what,
 {
     struct key key;
 
-    return journal_write(j, err, "DELETE FROM meta WHERE key = ?1",
-                         JOURNAL_VALUES(TEXT(key_of(&key, what, job))));
+    return journal_write(
+        j, err, "DELETE FROM meta WHERE key = ?1",
+        JOURNAL_VALUES(TEXT(journal_ring_key(&key, what, job))));
 }
 
 enum sl_err journal_ring_contributions(struct journal *j, uint64_t job,
                                        uint32_t contributions,
                                        struct sl_error *err)
 {
-    return write_number(j, CONTRIBUTIONS, job, contributions, err);
+    return journal_ring_write_number(j, CONTRIBUTIONS, job, contributions, err);
 }
 
 enum sl_err journal_ring_read(struct journal *j, uint64_t job,
                               uint32_t *contributions, struct sl_error *err)
 {
     uint64_t value;
-    enum sl_err rc = read_number(j, CONTRIBUTIONS, job, &value, err);
+    enum sl_err rc =
+        journal_ring_read_number(j, CONTRIBUTIONS, job, &value, err);
 
     if (rc == SL_OK)
         *contributions = (uint32_t)value;
@@ -83,13 +87,13 @@ enum sl_err journal_ring_read(struct journal *j, uint64_t job,
 enum sl_err journal_ring_redone(struct journal *j, uint64_t job, uint64_t steps,
                                 struct sl_error *err)
 {
-    return write_number(j, REDONE, job, steps, err);
+    return journal_ring_write_number(j, REDONE, job, steps, err);
 }
 
 enum sl_err journal_ring_redone_read(struct journal *j, uint64_t job,
                                      uint64_t *steps, struct sl_error *err)
 {
-    return read_number(j, REDONE, job, steps, err);
+    return journal_ring_read_number(j, REDONE, job, steps, err);
 }
 
 enum sl_err journal_ring_forget(struct journal *j, uint64_t job,

@@ -195,8 +195,9 @@ enum sl_err journal_exec(struct journal *j, const char *sql,
     return SL_OK;
 }
 
-static void bind(sqlite3_stmt *s, const struct journal_value *values,
-                 size_t count)
+static void journal_bind_values(sqlite3_stmt *s,
+                                const struct journal_value *values,
+                                size_t count)
 {
     for (int i = 0; i < (int)count; i++) {
         const struct journal_value *v = &values[i];
@@ -251,7 +252,7 @@ sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
     sqlite3_stmt *s = prepared(j, sql, err);
 
     if (s != NULL)
-        bind(s, values, count);
+        journal_bind_values(s, values, count);
     return s;
 }
 
@@ -311,7 +312,7 @@ sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
         journal_bad(j, sql, err);
         return NULL;
     }
-    bind(s, values, count);
+    journal_bind_values(s, values, count);
     return s;
 }
 
@@ -387,8 +388,8 @@ static enum sl_err pragma_int(struct journal *j, const char *sql, int *out,
     return rc;
 }
 
-static enum sl_err set_up(struct journal *j, const char *path,
-                          struct sl_error *err)
+static enum sl_err journal_set_up_schema(struct journal *j, const char *path,
+                                         struct sl_error *err)
 {
     enum sl_err rc;
     int version = 0;
@@ -493,7 +494,7 @@ enum sl_err journal_open_kind(struct journal **out, const char *path,
         rc = journal_bad(j, path, err);
     else {
         sqlite3_busy_timeout(j->db, LOCKED_MS);
-        rc = set_up(j, path, err);
+        rc = journal_set_up_schema(j, path, err);
     }
     if (rc != SL_OK) {
         journal_close(j);

@@ -51,7 +51,8 @@ enum sl_err manifest_path(struct buf *out, const char *store, const char *name,
 // ---- text
 
 // Sets a key; jansson's *_new calls take the value, also when they fail.
-static enum sl_err set(json_t *object, const char *key, json_t *value)
+static enum sl_err manifest_set_key(json_t *object, const char *key,
+                                    json_t *value)
 {
     return json_object_set_new(object, key, value) == 0 ? SL_OK : SL_ENOMEM;
 }
@@ -62,7 +63,7 @@ static enum sl_err set_msg(json_t *object, const char *key,
     json_t *value = NULL;
     enum sl_err rc = pbjson_write(&value, msg);
 
-    return rc == SL_OK ? set(object, key, value) : rc;
+    return rc == SL_OK ? manifest_set_key(object, key, value) : rc;
 }
 
 static enum sl_err set_list(json_t *object, const char *key,
@@ -77,16 +78,16 @@ static enum sl_err set_list(json_t *object, const char *key,
             rc = SL_ENOMEM;
     }
     if (rc == SL_OK)
-        return set(object, key, array);
+        return manifest_set_key(object, key, array);
     json_decref(array);
     return rc;
 }
 
 // Adds a shard as CheckpointShard has it, but with its checksum as people (and
 // sha256sum) write it, and with its counts.
-static enum sl_err add_shard(json_t *array,
-                             const Sluice__V1__CheckpointShard *shard,
-                             const Sluice__V1__ShardCounts *counts)
+static enum sl_err manifest_add_shard(json_t *array,
+                                      const Sluice__V1__CheckpointShard *shard,
+                                      const Sluice__V1__ShardCounts *counts)
 {
     char hex[SHA256_HEX];
     json_t *value = NULL;
@@ -95,7 +96,7 @@ static enum sl_err add_shard(json_t *array,
     if (rc != SL_OK)
         return rc;
     hex_encode(hex, shard->sha256.data, shard->sha256.len);
-    rc = set(value, "sha256", json_string(hex));
+    rc = manifest_set_key(value, "sha256", json_string(hex));
     if (rc == SL_OK)
         rc = set_msg(value, "counts", &counts->base);
     if (rc == SL_OK)
@@ -110,45 +111,46 @@ static enum sl_err set_shards(json_t *object, const struct manifest *m)
     enum sl_err rc = array == NULL ? SL_ENOMEM : SL_OK;
 
     for (size_t i = 0; rc == SL_OK && i < m->checkpoint->n_shards; i++)
-        rc = add_shard(array, m->checkpoint->shards[i],
-                       m->counts->shards[i]->counts);
+        rc = manifest_add_shard(array, m->checkpoint->shards[i],
+                                m->counts->shards[i]->counts);
     if (rc == SL_OK)
-        return set(object, "shards", array);
+        return manifest_set_key(object, "shards", array);
     json_decref(array);
     return rc;
 }
 
-static enum sl_err set_head(json_t *o, const struct manifest *m)
+static enum sl_err manifest_set_head(json_t *o, const struct manifest *m)
 {
     const Sluice__V1__Checkpoint *c = m->checkpoint;
     char uid[24];
     enum sl_err rc;
 
     snprintf(uid, sizeof(uid), "0x%016llx", (unsigned long long)m->job_uid);
-    rc = set(o, "format", json_integer(MANIFEST_FORMAT));
+    rc = manifest_set_key(o, "format", json_integer(MANIFEST_FORMAT));
     if (rc == SL_OK)
-        rc = set(o, "program", json_string("sluice " SLUICE_VERSION));
+        rc = manifest_set_key(o, "program",
+                              json_string("sluice " SLUICE_VERSION));
     if (rc == SL_OK)
-        rc = set(o, "job", json_integer((json_int_t)m->job));
+        rc = manifest_set_key(o, "job", json_integer((json_int_t)m->job));
     if (rc == SL_OK)
-        rc = set(o, "job_name", json_string(m->job_name));
+        rc = manifest_set_key(o, "job_name", json_string(m->job_name));
     if (rc == SL_OK)
-        rc = set(o, "job_uid", json_string(uid));
+        rc = manifest_set_key(o, "job_uid", json_string(uid));
     if (rc == SL_OK)
-        rc = set(o, "job_incarnation",
-                 json_integer((json_int_t)m->job_incarnation));
+        rc = manifest_set_key(o, "job_incarnation",
+                              json_integer((json_int_t)m->job_incarnation));
     if (rc == SL_OK)
-        rc = set(o, "term", json_integer((json_int_t)m->term));
+        rc = manifest_set_key(o, "term", json_integer((json_int_t)m->term));
     if (rc == SL_OK)
-        rc = set(o, "cut", json_integer((json_int_t)c->cut));
+        rc = manifest_set_key(o, "cut", json_integer((json_int_t)c->cut));
     if (rc == SL_OK)
-        rc = set(o, "unix_time", json_real(c->unix_time));
+        rc = manifest_set_key(o, "unix_time", json_real(c->unix_time));
     if (rc == SL_OK)
-        rc = set(o, "epoch", json_integer(c->epoch));
+        rc = manifest_set_key(o, "epoch", json_integer(c->epoch));
     if (rc == SL_OK)
-        rc = set(o, "steps", json_integer((json_int_t)c->steps));
+        rc = manifest_set_key(o, "steps", json_integer((json_int_t)c->steps));
     if (rc == SL_OK)
-        rc = set(o, "complete", json_boolean(c->complete));
+        rc = manifest_set_key(o, "complete", json_boolean(c->complete));
     return rc;
 }
 
@@ -174,7 +176,7 @@ static enum sl_err set_body(json_t *o, const struct manifest *m)
 enum sl_err manifest_text(struct buf *out, const struct manifest *m)
 {
     json_t *o = json_object();
-    enum sl_err rc = o == NULL ? SL_ENOMEM : set_head(o, m);
+    enum sl_err rc = o == NULL ? SL_ENOMEM : manifest_set_head(o, m);
 
     if (rc == SL_OK)
         rc = set_body(o, m);
@@ -284,7 +286,7 @@ enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
 
 // Reads ID of a folder NAME-j-ID-UID; a name may hold such a piece itself, so
 // the last one counts.
-static enum sl_err look_at_folder(void *arg, const char *name)
+static enum sl_err manifest_note_folder_id(void *arg, const char *name)
 {
     uint64_t *highest = arg;
     unsigned long long id;
@@ -304,5 +306,5 @@ enum sl_err manifest_highest_job(struct fs *fs, const char *store,
                                  uint64_t *job, struct sl_error *err)
 {
     *job = 0;
-    return list_if_there(fs, store, look_at_folder, job, err);
+    return list_if_there(fs, store, manifest_note_folder_id, job, err);
 }

@@ -37,8 +37,10 @@ static enum sl_err set_sha256(shard_t *shard, const char *hex)
 }
 
 // Reads a shard: a CheckpointShard with its checksum in hex, and its counts.
-static enum sl_err read_shard(shard_t **out, Sluice__V1__ShardCounts **counts,
-                              const json_t *value, struct sl_error *err)
+static enum sl_err manifest_read_shard(shard_t **out,
+                                       Sluice__V1__ShardCounts **counts,
+                                       const json_t *value,
+                                       struct sl_error *err)
 {
     json_t *plain = json_copy((json_t *)value);
     const char *hex = json_string_value(json_object_get(value, "sha256"));
@@ -69,9 +71,10 @@ static enum sl_err read_shard(shard_t **out, Sluice__V1__ShardCounts **counts,
     return SL_OK;
 }
 
-static enum sl_err read_shards(struct manifest_found *m,
-                               Sluice__V1__Checkpoint *cut, const json_t *root,
-                               struct sl_error *err)
+static enum sl_err manifest_read_shards(struct manifest_found *m,
+                                        Sluice__V1__Checkpoint *cut,
+                                        const json_t *root,
+                                        struct sl_error *err)
 {
     const json_t *array = json_object_get(root, "shards");
     size_t n = json_array_size(array);
@@ -82,8 +85,8 @@ static enum sl_err read_shards(struct manifest_found *m,
     if (cut->shards == NULL || m->counts == NULL)
         return SL_ENOMEM;
     for (size_t i = 0; rc == SL_OK && i < n; i++) {
-        rc = read_shard(&cut->shards[i], &m->counts[i],
-                        json_array_get(array, i), err);
+        rc = manifest_read_shard(&cut->shards[i], &m->counts[i],
+                                 json_array_get(array, i), err);
         if (rc != SL_OK)
             break;
         cut->n_shards = m->shards = i + 1;
@@ -96,8 +99,8 @@ static enum sl_err read_shards(struct manifest_found *m,
 
 // ---- all of it
 
-static enum sl_err make_checkpoint(Sluice__V1__CheckpointsReply *reply,
-                                   const char *path)
+static enum sl_err manifest_new_checkpoint(Sluice__V1__CheckpointsReply *reply,
+                                           const char *path)
 {
     Sluice__V1__Checkpoint *cut = wire_new(&sluice__v1__checkpoint__descriptor);
 
@@ -112,8 +115,9 @@ static enum sl_err make_checkpoint(Sluice__V1__CheckpointsReply *reply,
     return cut->manifest == NULL ? SL_ENOMEM : SL_OK;
 }
 
-static enum sl_err read_numbers(struct manifest_found *m, const json_t *root,
-                                struct sl_error *err)
+static enum sl_err manifest_read_numbers(struct manifest_found *m,
+                                         const json_t *root,
+                                         struct sl_error *err)
 {
     Sluice__V1__CheckpointsReply *reply = m->source->cut;
     Sluice__V1__Checkpoint *cut = reply->checkpoints[0];
@@ -138,8 +142,9 @@ static enum sl_err read_numbers(struct manifest_found *m, const json_t *root,
 
 // Checks that the pieces lie as a layout does, and that there is a file for
 // each shard.
-static enum sl_err check_layout(const Sluice__V1__CheckpointsReply *reply,
-                                struct sl_error *err)
+static enum sl_err
+manifest_check_layout(const Sluice__V1__CheckpointsReply *reply,
+                      struct sl_error *err)
 {
     struct layout layout = {0};
     size_t shards = reply->checkpoints[0]->n_shards;
@@ -176,14 +181,14 @@ static enum sl_err read_root(struct manifest_found *m, const json_t *root,
 {
     Sluice__V1__CheckpointsReply *reply = m->source->cut;
     ProtobufCMessage *one = NULL;
-    enum sl_err rc = read_numbers(m, root, err);
+    enum sl_err rc = manifest_read_numbers(m, root, err);
 
     if (rc == SL_OK)
         rc = manifest_layout(reply, root, err);
     if (rc == SL_OK)
-        rc = read_shards(m, reply->checkpoints[0], root, err);
+        rc = manifest_read_shards(m, reply->checkpoints[0], root, err);
     if (rc == SL_OK)
-        rc = check_layout(reply, err);
+        rc = manifest_check_layout(reply, err);
     if (rc == SL_OK)
         rc = pbjson_read_checked(&one, &sluice__v1__geometry__descriptor,
                                  json_object_get(root, "geometry"), "geometry",
@@ -216,7 +221,7 @@ enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
         m.source->cut = wire_new(&sluice__v1__checkpoints_reply__descriptor);
     rc = m.source == NULL || m.source->cut == NULL
              ? SL_ENOMEM
-             : make_checkpoint(m.source->cut, path);
+             : manifest_new_checkpoint(m.source->cut, path);
     if (rc == SL_OK) {
         rc = read_root(&m, root, err);
         if (rc != SL_OK) // a missing or wrong value was edited

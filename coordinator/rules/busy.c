@@ -2,26 +2,27 @@
 // coordinator/rules/busy.c -- see busy.h.
 #include "coordinator/rules/busy.h"
 
-static double more(double now, double before)
+static double busy_increase(double now, double before)
 {
     return now > before ? now - before : 0;
 }
 
 void busy_did(struct busy *b, struct busy_times *seen, struct busy_times now)
 {
-    b->did.computing_ms += more(now.computing_ms, seen->computing_ms);
-    b->did.waiting_ms += more(now.waiting_ms, seen->waiting_ms);
-    b->did.reading_ms += more(now.reading_ms, seen->reading_ms);
+    b->did.computing_ms += busy_increase(now.computing_ms, seen->computing_ms);
+    b->did.waiting_ms += busy_increase(now.waiting_ms, seen->waiting_ms);
+    b->did.reading_ms += busy_increase(now.reading_ms, seen->reading_ms);
     *seen = now;
 }
 
 // Attempts report when they like, so a window may hold more than its own time.
-static double share(double part_ms, double whole_ms)
+static double busy_share(double part_ms, double whole_ms)
 {
     return part_ms < whole_ms ? part_ms / whole_ms : 1;
 }
 
-static void conclude(struct busy *b, double ms, const struct busy_counts *now)
+static void busy_close_window(struct busy *b, double ms,
+                              const struct busy_counts *now)
 {
     b->known = true;
     b->cpu_cores = (double)(now->cpu_us - b->since.cpu_us) / 1000 / ms;
@@ -29,9 +30,9 @@ static void conclude(struct busy *b, double ms, const struct busy_counts *now)
         (double)(now->sent_bytes - b->since.sent_bytes) * 1000 / ms;
     b->received_per_second =
         (double)(now->received_bytes - b->since.received_bytes) * 1000 / ms;
-    b->computing = share(b->did.computing_ms, ms);
-    b->waiting = share(b->did.waiting_ms, ms);
-    b->reading = share(b->did.reading_ms, ms);
+    b->computing = busy_share(b->did.computing_ms, ms);
+    b->waiting = busy_share(b->did.waiting_ms, ms);
+    b->reading = busy_share(b->did.reading_ms, ms);
 }
 
 void busy_beat(struct busy *b, uint64_t now_ms, struct busy_counts now)
@@ -45,7 +46,7 @@ void busy_beat(struct busy *b, uint64_t now_ms, struct busy_counts now)
     if (b->since_ms != 0 && !fell && now_ms - b->since_ms < BUSY_WINDOW_MS)
         return;
     if (b->since_ms != 0 && !fell)
-        conclude(b, (double)(now_ms - b->since_ms), &now);
+        busy_close_window(b, (double)(now_ms - b->since_ms), &now);
     b->did = (struct busy_times){0};
     b->since = now;
     b->since_ms = now_ms;

@@ -23,15 +23,16 @@ static bool improves(const struct spec_watch *w,
     return isfinite(value) && (!best->has || better(w, value, best->value));
 }
 
-static bool value_of(const struct spec_watch *w,
-                     const struct callbacks_seen *seen, double *value)
+static bool callbacks_watched_value(const struct spec_watch *w,
+                                    const struct callbacks_seen *seen,
+                                    double *value)
 {
     *value = seen->value[w->monitor];
     return w->on && seen->has[w->monitor];
 }
 
-static void take(struct callbacks_best *best, const struct callbacks_seen *seen,
-                 double value)
+static void callbacks_set_best(struct callbacks_best *best,
+                               const struct callbacks_seen *seen, double value)
 {
     *best = (struct callbacks_best){true, value, seen->steps, seen->cut};
 }
@@ -42,12 +43,12 @@ static void judge_early(struct callbacks *c,
 {
     double value;
 
-    if (!value_of(&rule->watch, seen, &value) ||
+    if (!callbacks_watched_value(&rule->watch, seen, &value) ||
         seen->epoch < rule->start_from_epoch)
         return;
     c->early.wait++;
     if (improves(&rule->watch, &c->early.best, value)) {
-        take(&c->early.best, seen, value);
+        callbacks_set_best(&c->early.best, seen, value);
         // Both must be beaten: the baseline, and the best so far.
         if (!rule->has_baseline || better(&rule->watch, value, rule->baseline))
             c->early.wait = 0;
@@ -57,8 +58,9 @@ static void judge_early(struct callbacks *c,
         c->early.stopped = true;
 }
 
-static bool reduce(struct callbacks *c, const struct spec_plateau *rule,
-                   uint64_t next)
+static bool callbacks_reduce_rate(struct callbacks *c,
+                                  const struct spec_plateau *rule,
+                                  uint64_t next)
 {
     double rate = c->plateau.rate;
 
@@ -77,21 +79,22 @@ static bool judge_plateau(struct callbacks *c, const struct spec_plateau *rule,
 {
     double value;
 
-    if (!value_of(&rule->watch, seen, &value))
+    if (!callbacks_watched_value(&rule->watch, seen, &value))
         return false;
     if (c->plateau.cooldown > 0) {
         c->plateau.cooldown--;
         c->plateau.wait = 0;
     }
     if (improves(&rule->watch, &c->plateau.best, value)) {
-        take(&c->plateau.best, seen, value);
+        callbacks_set_best(&c->plateau.best, seen, value);
         c->plateau.wait = 0;
         return false;
     }
     if (c->plateau.cooldown > 0)
         return false;
     c->plateau.wait++;
-    return c->plateau.wait >= rule->patience && reduce(c, rule, seen->next);
+    return c->plateau.wait >= rule->patience &&
+           callbacks_reduce_rate(c, rule, seen->next);
 }
 
 bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
@@ -100,9 +103,9 @@ bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
     double value;
 
     judge_early(c, &rule->early, seen);
-    if (value_of(&rule->best, seen, &value) &&
+    if (callbacks_watched_value(&rule->best, seen, &value) &&
         improves(&rule->best, &c->best, value))
-        take(&c->best, seen, value);
+        callbacks_set_best(&c->best, seen, value);
     return judge_plateau(c, &rule->plateau, seen);
 }
 

@@ -49,7 +49,7 @@ const unsigned closure_moves[CLOSURE_STATES] = {
 };
 
 // The only function of the program that changes a closure's state.
-static void enter(struct closure *c, enum closure_state next)
+static void closure_enter_state(struct closure *c, enum closure_state next)
 {
     assert(moves_have(closure_moves, c->state, next));
     c->state = next;
@@ -74,7 +74,7 @@ enum sl_err closure_lease(struct closure *c, uint64_t worker,
         (attempt.term == c->attempt.term && attempt.n <= c->attempt.n))
         return SL_ESTALE;
 
-    enter(c, CLOSURE_LEASED);
+    closure_enter_state(c, CLOSURE_LEASED);
     c->attempt = attempt;
     c->worker = worker;
     c->leased_ms = now_ms;
@@ -105,7 +105,7 @@ void closure_witnesses(struct closure *c, uint32_t there)
     c->there = there == 0 ? 1 : there;
 }
 
-static void remember(struct closure *c, uint64_t worker)
+static void closure_add_blamed(struct closure *c, uint64_t worker)
 {
     for (uint32_t i = 0; i < c->blamed_count; i++)
         if (c->blamed[i] == worker)
@@ -127,14 +127,14 @@ static bool agreed(const struct closure *c)
 
 void closure_remember(struct closure *c, uint64_t worker)
 {
-    remember(c, worker);
+    closure_add_blamed(c, worker);
     c->again = c->begun = true;
 }
 
 // Blames `worker` once more. Returns true while other workers may try.
 static bool blame(struct closure *c, uint64_t worker)
 {
-    remember(c, worker);
+    closure_add_blamed(c, worker);
     c->failures++;
     return !agreed(c) &&
            c->failures < c->max_blamed * CLOSURE_FAILURES_PER_BLAME;
@@ -143,11 +143,11 @@ static bool blame(struct closure *c, uint64_t worker)
 static void end_badly(struct closure *c, enum sl_err result)
 {
     if (blame(c, c->worker)) {
-        enter(c, CLOSURE_WAITING);
+        closure_enter_state(c, CLOSURE_WAITING);
         c->again = c->begun = true;
     } else {
         c->result = result;
-        enter(c, CLOSURE_FAILED);
+        closure_enter_state(c, CLOSURE_FAILED);
     }
 }
 
@@ -158,9 +158,9 @@ enum sl_err closure_finish(struct closure *c, struct attempt attempt,
         return SL_ESTALE;
 
     if (result == SL_OK)
-        enter(c, CLOSURE_DONE);
+        closure_enter_state(c, CLOSURE_DONE);
     else if (result == SL_EPREEMPTED || result == SL_ESTALE)
-        enter(c, CLOSURE_WAITING); // it had notice, or was fenced
+        closure_enter_state(c, CLOSURE_WAITING); // it had notice, or was fenced
     else
         end_badly(c, result);
     return SL_OK;
@@ -211,7 +211,7 @@ void closure_killed(struct closure *c, uint64_t worker)
     c->again = c->begun = true;
     if (!others_may_try) {
         c->result = SL_ELOST;
-        enter(c, CLOSURE_FAILED);
+        closure_enter_state(c, CLOSURE_FAILED);
     }
 }
 
@@ -220,7 +220,7 @@ void closure_forgiven(struct closure *c)
     assert(c->state == CLOSURE_FAILED);
     closure_advanced(c);
     c->again = c->begun = true;
-    enter(c, CLOSURE_WAITING);
+    closure_enter_state(c, CLOSURE_WAITING);
 }
 
 bool closure_half_blamed(const struct closure *c)
@@ -238,7 +238,7 @@ bool closure_ready(const struct closure *c, uint64_t now_ms)
 
 void closure_unstarted(struct closure *c, bool begun)
 {
-    enter(c, CLOSURE_WAITING);
+    closure_enter_state(c, CLOSURE_WAITING);
     c->again = true;
     c->begun = c->begun || begun;
 }
@@ -253,13 +253,13 @@ void closure_advanced(struct closure *c)
 void closure_counted(struct closure *c)
 {
     assert(c->state == CLOSURE_WAITING);
-    enter(c, CLOSURE_DONE);
+    closure_enter_state(c, CLOSURE_DONE);
 }
 
 void closure_cancel(struct closure *c)
 {
     if (c->state == CLOSURE_WAITING || c->state == CLOSURE_LEASED)
-        enter(c, CLOSURE_CANCELED);
+        closure_enter_state(c, CLOSURE_CANCELED);
 }
 
 const char *closure_state_name(enum closure_state state)

@@ -98,9 +98,9 @@ bool cut_belies(const struct cut *c, uint32_t shard, uint64_t request)
             counted_low(&s->counted) < s->asked.low);
 }
 
-static enum sl_err fill(struct cut_shard *s,
-                        const Sluice__V1__SnapshotReport *report,
-                        const char *psserver, const char *address)
+static enum sl_err cut_shard_fill(struct cut_shard *s,
+                                  const Sluice__V1__SnapshotReport *report,
+                                  const char *psserver, const char *address)
 {
     ProtobufCMessage *counts = NULL;
 
@@ -152,7 +152,7 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
 
     clear(s);
     s->counted = set;
-    rc = fill(s, report, psserver, address);
+    rc = cut_shard_fill(s, report, psserver, address);
     if (rc != SL_OK) {
         clear(s);
         return sl_fail(err, rc, "a report of shard %u", report->shard);

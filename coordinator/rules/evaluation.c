@@ -81,7 +81,7 @@ uint64_t evaluation_epochs_end(const struct schedule *s, uint64_t epochs)
 
 // ---- ranges
 
-struct range {
+struct evaluated_range {
     struct work *work;        // owned; NULL: settled, its result is taken
     struct list_node waiting; // in evaluation.waiting, or nowhere
     bool taken;               // `part` is its result
@@ -108,7 +108,7 @@ struct evaluation *evaluation_new(const struct evaluation_plan *plan,
     return e;
 }
 
-static void work_free(struct work *w)
+static void evaluation_work_free(struct work *w)
 {
     if (w == NULL)
         return;
@@ -124,7 +124,7 @@ void evaluation_free(struct evaluation *e)
     if (e == NULL)
         return;
     while (map_next(&e->made, &at, NULL, &r))
-        work_free(((struct range *)r)->work);
+        evaluation_work_free(((struct evaluated_range *)r)->work);
     map_release_owned(&e->made);
     sl_free(e);
 }
@@ -134,9 +134,9 @@ static uint64_t samples_of(const struct evaluation *e, uint64_t range)
     return sl_min(e->samples - range * e->per_range, e->per_range);
 }
 
-static struct range *range_new(const struct evaluation *e, uint64_t n)
+static struct evaluated_range *range_new(const struct evaluation *e, uint64_t n)
 {
-    struct range *r = sl_calloc(1, sizeof(*r));
+    struct evaluated_range *r = sl_calloc(1, sizeof(*r));
     struct work *w = sl_calloc(1, sizeof(*w));
 
     if (r == NULL || w == NULL) {
@@ -155,9 +155,9 @@ static struct range *range_new(const struct evaluation *e, uint64_t n)
 }
 
 // Makes the next range, or returns NULL.
-static struct work *make(struct evaluation *e)
+static struct work *evaluation_make_range(struct evaluation *e)
 {
-    struct range *r;
+    struct evaluated_range *r;
 
     if (e->next == sl_min(e->count, e->low + EVALUATION_WINDOW))
         return NULL;
@@ -165,7 +165,7 @@ static struct work *make(struct evaluation *e)
     if (r == NULL)
         return NULL;
     if (map_put(&e->made, e->next, r) != SL_OK) {
-        work_free(r->work);
+        evaluation_work_free(r->work);
         sl_free(r);
         return NULL;
     }
@@ -179,7 +179,7 @@ struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
 {
     list_for_safe(n, &e->waiting)
     {
-        struct work *w = list_entry(n, struct range, waiting)->work;
+        struct work *w = list_entry(n, struct evaluated_range, waiting)->work;
 
         if (w->closure.state != CLOSURE_WAITING) // leased since
             list_remove(n);
@@ -187,21 +187,21 @@ struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
                  (desperate || !closure_blames(&w->closure, worker)))
             return w;
     }
-    return make(e);
+    return evaluation_make_range(e);
 }
 
 struct work *evaluation_range(const struct evaluation *e, uint64_t range)
 {
-    const struct range *r = map_get(&e->made, range);
+    const struct evaluated_range *r = map_get(&e->made, range);
 
     return r == NULL ? NULL : r->work;
 }
 
 // Adds the results of settled ranges to the totals, up to the first range
 // without a result.
-static void advance(struct evaluation *e)
+static void evaluation_sum_settled(struct evaluation *e)
 {
-    struct range *r;
+    struct evaluated_range *r;
 
     while ((r = map_get(&e->made, e->low)) != NULL && r->work == NULL) {
         e->total.loss += r->part.loss;
@@ -213,16 +213,16 @@ static void advance(struct evaluation *e)
 
 void evaluation_settle(struct evaluation *e, struct work *w)
 {
-    struct range *r = map_get(&e->made, w->closure.id);
+    struct evaluated_range *r = map_get(&e->made, w->closure.id);
 
     if (w->closure.state == CLOSURE_WAITING && !list_on(&r->waiting))
         list_push_back(&e->waiting, &r->waiting);
     if (w->closure.state != CLOSURE_DONE)
         return;
     list_remove(&r->waiting);
-    work_free(w);
+    evaluation_work_free(w);
     r->work = NULL;
-    advance(e);
+    evaluation_sum_settled(e);
 }
 
 void evaluation_each_leased(struct evaluation *e,
@@ -232,7 +232,7 @@ void evaluation_each_leased(struct evaluation *e,
     void *r;
 
     while (map_next(&e->made, &at, NULL, &r)) {
-        struct work *w = ((struct range *)r)->work;
+        struct work *w = ((struct evaluated_range *)r)->work;
 
         if (w != NULL && w->closure.state == CLOSURE_LEASED)
             fn(arg, w);
@@ -243,7 +243,7 @@ enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
                             const struct meter_sums *sums,
                             const Sluice__V1__ScoreSums *scores)
 {
-    struct range *r;
+    struct evaluated_range *r;
 
     if (range >= e->next)
         return SL_ERANGE;

@@ -95,8 +95,9 @@ struct evaluation {
     // below low: all have results; from next on: none is made
     uint64_t low, next;
     uint32_t max_blamed;
-    uint32_t metrics;    // metrics (bits) that ranges have to report sums of
-    struct map made;     // range (low <= it < next) -> its struct range, owned
+    uint32_t metrics; // metrics (bits) that ranges have to report sums of
+    struct map
+        made; // range (low <= it < next) -> its struct evaluated_range, owned
     struct list waiting; // ranges that are not leased, in the order of offers
     struct meter_sums sums; // sums of all ranges, without the loss
     struct scores scores;

@@ -21,7 +21,7 @@ const struct counted *evidence_counted(const struct evidence *e, uint32_t shard)
 
 // Returns a free place. One is always free: there is a place for each shard,
 // and one more.
-static uint32_t free_place(struct evidence *e)
+static uint32_t evidence_vacant_place(struct evidence *e)
 {
     uint32_t i = 0;
 
@@ -32,7 +32,7 @@ static uint32_t free_place(struct evidence *e)
     return i;
 }
 
-static void trim(struct evidence *e)
+static void evidence_trim_sets(struct evidence *e)
 {
     while (e->sets_end > 0 && e->sets[e->sets_end - 1].shards == 0)
         e->sets_end--;
@@ -45,7 +45,7 @@ static void leave_set(struct evidence *e, uint32_t shard)
     if (--set->shards > 0)
         return;
     counted_release(&set->counted);
-    trim(e);
+    evidence_trim_sets(e);
 }
 
 static void enter_set(struct evidence *e, uint32_t shard, uint32_t place)
@@ -96,11 +96,12 @@ static void unite_equal(struct evidence *e)
             counted_equal(&set->counted, c))
             unite(e, most, i);
     }
-    trim(e);
+    evidence_trim_sets(e);
 }
 
 // Begins with one empty set for all shards.
-static enum sl_err begin(struct evidence *e, const struct schedule *s)
+static enum sl_err evidence_init_sets(struct evidence *e,
+                                      const struct schedule *s)
 {
     enum sl_err rc;
 
@@ -126,7 +127,7 @@ enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
     if (rc != SL_OK)
         return rc;
     fresh.closures = schedule_closures(s);
-    rc = begin(&fresh, s);
+    rc = evidence_init_sets(&fresh, s);
     if (rc != SL_OK) {
         evidence_release(&fresh);
         return sl_fail(err, rc, "evidence of %u shards", shards);
@@ -159,7 +160,7 @@ static uint64_t highest(const struct counted *c)
 }
 
 // Returns the place of a set equal to *counted, which is taken over.
-static uint32_t place_of(struct evidence *e, struct counted *counted)
+static uint32_t evidence_place_set(struct evidence *e, struct counted *counted)
 {
     uint32_t place;
 
@@ -170,7 +171,7 @@ static uint32_t place_of(struct evidence *e, struct counted *counted)
             return i;
         }
     }
-    place = free_place(e);
+    place = evidence_vacant_place(e);
     e->sets[place].counted = *counted;
     memset(counted, 0, sizeof(*counted));
     return place;
@@ -181,7 +182,7 @@ void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
 {
     struct evidence_shard *s = &e->shard[shard];
     uint64_t high = highest(counted);
-    uint32_t place = place_of(e, counted);
+    uint32_t place = evidence_place_set(e, counted);
 
     e->sets[place].shards++; // first: it may be the one that the shard leaves
     leave_set(e, shard);
@@ -224,7 +225,8 @@ uint64_t evidence_round_end(const struct evidence *e, uint64_t closure)
     return end < epoch_end ? end : epoch_end;
 }
 
-static void hold(struct evidence *e, struct evidence_shard *s, uint64_t closure)
+static void evidence_set_held(struct evidence *e, struct evidence_shard *s,
+                              uint64_t closure)
 {
     uint64_t first = evidence_round_first(e, closure);
 
@@ -234,8 +236,8 @@ static void hold(struct evidence *e, struct evidence_shard *s, uint64_t closure)
     s->held[(closure - first) / 64] |= UINT64_C(1) << ((closure - first) % 64);
 }
 
-static bool holds(const struct evidence *e, const struct evidence_shard *s,
-                  uint64_t closure)
+static bool evidence_is_held(const struct evidence *e,
+                             const struct evidence_shard *s, uint64_t closure)
 {
     uint64_t first = evidence_round_first(e, closure);
 
@@ -245,7 +247,8 @@ static bool holds(const struct evidence *e, const struct evidence_shard *s,
 
 // Counts closures [from, end) in c. A range that reaches down to the watermark
 // raises it in one step: a shard may say any `low`.
-static enum sl_err count_in(struct counted *c, uint64_t from, uint64_t end)
+static enum sl_err evidence_count_range(struct counted *c, uint64_t from,
+                                        uint64_t end)
 {
     if (from <= counted_low(c))
         return counted_raise(c, end);
@@ -258,7 +261,7 @@ static enum sl_err count_in(struct counted *c, uint64_t from, uint64_t end)
     return SL_OK;
 }
 
-static void mark(struct evidence *e, uint32_t shard)
+static void evidence_mark_shard(struct evidence *e, uint32_t shard)
 {
     if (!e->shard[shard].marked)
         set_of(e, shard)->marked++;
@@ -271,14 +274,15 @@ static bool has_all(const struct counted *c, uint64_t from, uint64_t end)
 }
 
 // Moves the marked shards of the set at `from` to a copy of it, at *place.
-static enum sl_err split(struct evidence *e, uint32_t from, uint32_t *place)
+static enum sl_err evidence_split_set(struct evidence *e, uint32_t from,
+                                      uint32_t *place)
 {
     struct counted copy;
     enum sl_err rc = counted_copy(&copy, &e->sets[from].counted);
 
     if (rc != SL_OK)
         return rc;
-    *place = free_place(e);
+    *place = evidence_vacant_place(e);
     e->sets[*place].counted = copy;
     for (uint32_t i = 0; i < e->shards; i++) {
         if (e->shard[i].marked && e->shard[i].set == from) {
@@ -299,8 +303,10 @@ static enum sl_err count_set(struct evidence *e, uint32_t place, uint64_t from,
     if (set->marked == 0 || has_all(&set->counted, from, end))
         return SL_OK;
     if (set->marked < set->shards)
-        rc = split(e, place, &place);
-    return rc == SL_OK ? count_in(&e->sets[place].counted, from, end) : rc;
+        rc = evidence_split_set(e, place, &place);
+    return rc == SL_OK
+               ? evidence_count_range(&e->sets[place].counted, from, end)
+               : rc;
 }
 
 // Counts closures [from, end) on all marked shards, and clears every mark.
@@ -328,7 +334,8 @@ static enum sl_err count_all(struct evidence *e, uint64_t closure)
 
     for (uint32_t i = 0; rc == SL_OK && i < e->sets_end; i++)
         if (e->sets[i].shards > 0)
-            rc = count_in(&e->sets[i].counted, closure, closure + 1);
+            rc =
+                evidence_count_range(&e->sets[i].counted, closure, closure + 1);
     if (rc == SL_OK && closure >= e->high)
         e->high = closure + 1;
     if (e->sets_end > 1)
@@ -348,7 +355,7 @@ enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
     known = counted_low(evidence_counted(e, shard));
     if (s->incarnation == 0 || s->incarnation != incarnation || low <= known)
         return SL_OK;
-    mark(e, shard);
+    evidence_mark_shard(e, shard);
     return count_marked(e, known, low);
 }
 
@@ -358,7 +365,7 @@ bool evidence_closure_held(const struct evidence *e, uint64_t closure)
         const struct evidence_shard *s = &e->shard[i];
 
         if (!counted_closure_full(evidence_counted(e, i), closure) &&
-            !holds(e, s, closure))
+            !evidence_is_held(e, s, closure))
             return false;
     }
     return e->round > 0;
@@ -398,7 +405,7 @@ static enum sl_err take_held(struct evidence *e, uint64_t closure,
     rc = evidence_low_take(e, item->shard, item->incarnation,
                            evidence_round_first(e, closure));
     if (rc == SL_OK)
-        hold(e, s, closure);
+        evidence_set_held(e, s, closure);
     return rc;
 }
 
@@ -412,7 +419,7 @@ static enum sl_err take_items(struct evidence *e, uint64_t closure, bool close,
         if (!is_believed(e, &items[i]) || items[i].held ||
             closes(e, &items[i]) != close)
             continue;
-        mark(e, items[i].shard);
+        evidence_mark_shard(e, items[i].shard);
         any = true;
     }
     if (!any)
@@ -455,7 +462,7 @@ enum sl_err evidence_complete_by_map(struct evidence *e, uint64_t closure,
     } else {
         for (uint32_t i = 0; i < e->shards; i++) {
             if (e->shard[i].named != 0 && e->shard[i].named <= version) {
-                mark(e, i);
+                evidence_mark_shard(e, i);
                 any = true;
             }
         }

@@ -24,8 +24,8 @@ void groups_release(struct groups *g)
     memset(g, 0, sizeof(*g));
 }
 
-static bool has_space(const struct groups *g, const struct group *group,
-                      const char *host)
+static bool group_has_place_for(const struct groups *g,
+                                const struct group *group, const char *host)
 {
     return group_places_taken(group) < g->size &&
            (group->taken == 0 || !g->by_host || strcmp(group->host, host) == 0);
@@ -38,7 +38,7 @@ uint64_t groups_place(const struct groups *g, const char *host)
     for (uint32_t i = 0; i < g->count; i++) {
         const struct group *group = g->group[i];
 
-        if (!has_space(g, group, host))
+        if (!group_has_place_for(g, group, host))
             continue;
         if (best < g->count && group_places_taken(group) <= most)
             continue;
@@ -49,7 +49,7 @@ uint64_t groups_place(const struct groups *g, const char *host)
            (best == g->count ? 0 : __builtin_ctzll(~g->group[best]->taken));
 }
 
-static enum sl_err add_group(struct groups *g)
+static enum sl_err groups_add_group(struct groups *g)
 {
     struct group *group = sl_calloc(1, sizeof(*group));
     uint32_t space = g->space == 0 ? 8 : g->space * 2;
@@ -75,7 +75,7 @@ enum sl_err groups_take(struct groups *g, uint64_t place, const char *host)
 {
     struct group *group;
 
-    if (place / g->size == g->count && add_group(g) != SL_OK)
+    if (place / g->size == g->count && groups_add_group(g) != SL_OK)
         return SL_ENOMEM;
     group = groups_at(g, place);
     assert(group != NULL);
@@ -102,28 +102,29 @@ struct group *groups_at(const struct groups *g, uint64_t place)
     return at < g->count ? g->group[at] : NULL;
 }
 
-static bool settled(const struct group *g)
+static bool group_is_settled(const struct group *g)
 {
     return g->ring.state == RING_RUNNING && !g->ring.torn &&
            g->ring.count == group_places_taken(g) &&
            g->ring.members == g->ring.count;
 }
 
-static bool fits(const struct groups *g, const struct group *small,
-                 const struct group *other)
+static bool group_fits_into(const struct groups *g, const struct group *small,
+                            const struct group *other)
 {
     uint32_t some = group_places_taken(small), more = group_places_taken(other);
 
     return small != other && some <= more && some + more <= g->size &&
            (!g->by_host || strcmp(small->host, other->host) == 0) &&
-           settled(other);
+           group_is_settled(other);
 }
 
 struct group *groups_spare(const struct groups *g)
 {
     for (uint32_t i = g->count; i-- > 0;) {
-        for (uint32_t k = 0; settled(g->group[i]) && k < g->count; k++) {
-            if (fits(g, g->group[i], g->group[k]))
+        for (uint32_t k = 0; group_is_settled(g->group[i]) && k < g->count;
+             k++) {
+            if (group_fits_into(g, g->group[i], g->group[k]))
                 return g->group[i];
         }
     }

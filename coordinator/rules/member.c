@@ -62,7 +62,7 @@ void members_release(struct members *ms)
     ms->workers = ms->psservers = 0;
 }
 
-static char *copy(const char *text)
+static char *member_copy_text(const char *text)
 {
     return sl_strdup(text == NULL ? "" : text);
 }
@@ -81,11 +81,11 @@ static struct member *member_new(const struct member_hello *hello)
 
     if (m == NULL)
         return NULL;
-    m->name = copy(hello->name);
-    m->address = copy(hello->address);
-    m->host = copy(hello->host);
-    m->version = copy(hello->version);
-    m->device = copy(hello->device);
+    m->name = member_copy_text(hello->name);
+    m->address = member_copy_text(hello->address);
+    m->host = member_copy_text(hello->host);
+    m->version = member_copy_text(hello->version);
+    m->device = member_copy_text(hello->device);
     if (m->name == NULL || m->address == NULL || m->host == NULL ||
         m->version == NULL || m->device == NULL) {
         member_free(m);
@@ -117,7 +117,7 @@ static struct member *member_new(const struct member_hello *hello)
     return m;
 }
 
-static void forget(struct member *m)
+static void member_forget(struct member *m)
 {
     list_remove(&m->node);
     member_free(m);
@@ -130,7 +130,7 @@ static void forget_lost(struct members *ms, const struct member *by)
         struct member *m = list_entry(n, struct member, node);
 
         if (m->role == by->role && strcmp(m->name, by->name) == 0)
-            forget(m);
+            member_forget(m);
     }
 }
 
@@ -196,7 +196,7 @@ void members_lose(struct members *ms, struct member *m, const char *why)
         struct member *old = list_entry(n, struct member, node);
 
         if (old->role == m->role && ++newer > MEMBERS_LOST_MOST)
-            forget(old);
+            member_forget(old);
     }
 }
 
@@ -283,7 +283,7 @@ const struct member *members_psserver(const struct members *ms,
     return m == NULL || m->state >= MEMBER_SUSPECT ? NULL : m;
 }
 
-static void replace(char **text, const char *by)
+static void member_replace_text(char **text, const char *by)
 {
     char *new_text;
 
@@ -299,13 +299,13 @@ static void replace(char **text, const char *by)
 void member_describe(struct member *m, const char *why, const char *device)
 {
     if (why[0] != '\0') {
-        replace(&m->why, why);
+        member_replace_text(&m->why, why);
     } else {
         sl_free(m->why);
         m->why = NULL;
     }
     if (device[0] != '\0')
-        replace(&m->device, device);
+        member_replace_text(&m->device, device);
 }
 
 static enum member_state alive(const struct member *m)
@@ -324,7 +324,7 @@ const unsigned member_moves[MEMBER_STATES] = {
 
 // The only function of the program that changes a member's state. Returns false
 // if m is in that state already.
-static bool enter(struct member *m, enum member_state next)
+static bool member_enter_state(struct member *m, enum member_state next)
 {
     if (m->state == next)
         return false;
@@ -347,7 +347,7 @@ bool member_seen(struct member *m, uint64_t now_ms)
     bool back = m->state == MEMBER_SUSPECT;
 
     m->seen_ms = now_ms;
-    enter(m, alive(m));
+    member_enter_state(m, alive(m));
     return back;
 }
 
@@ -355,12 +355,12 @@ void member_drain(struct member *m, bool drained)
 {
     m->drained = drained;
     if (m->state < MEMBER_SUSPECT)
-        enter(m, alive(m));
+        member_enter_state(m, alive(m));
 }
 
 void member_lost(struct member *m)
 {
-    enter(m, MEMBER_LOST);
+    member_enter_state(m, MEMBER_LOST);
 }
 
 enum member_state member_judge(const struct members *ms, const struct member *m,
@@ -377,7 +377,7 @@ enum member_state member_judge(const struct members *ms, const struct member *m,
 
 bool member_check(const struct members *ms, struct member *m, uint64_t now_ms)
 {
-    return enter(m, member_judge(ms, m, now_ms));
+    return member_enter_state(m, member_judge(ms, m, now_ms));
 }
 
 bool member_ready(const struct member *m, uint64_t now_ms)

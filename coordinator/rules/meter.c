@@ -15,12 +15,12 @@ void meter_init(struct meter *m)
         m->epoch[i].epoch = UINT32_MAX;
 }
 
-static const struct meter_point *newest(const struct meter *m)
+static const struct meter_point *meter_newest_point(const struct meter *m)
 {
     return &m->point[(m->points - 1) % METER_POINTS];
 }
 
-static const struct meter_point *oldest(const struct meter *m)
+static const struct meter_point *meter_oldest_point(const struct meter *m)
 {
     uint32_t first = m->points > METER_POINTS ? m->points - METER_POINTS : 0;
 
@@ -29,9 +29,9 @@ static const struct meter_point *oldest(const struct meter *m)
 
 void meter_rate_add(struct meter *m, uint64_t now_ms, uint64_t samples)
 {
-    if (m->points > 0 && samples < newest(m)->samples)
+    if (m->points > 0 && samples < meter_newest_point(m)->samples)
         m->points = 0;
-    if (m->points > 0 && now_ms - newest(m)->at_ms < METER_EVERY_MS)
+    if (m->points > 0 && now_ms - meter_newest_point(m)->at_ms < METER_EVERY_MS)
         return;
     m->point[m->points % METER_POINTS] = (struct meter_point){now_ms, samples};
     m->points++;
@@ -43,7 +43,7 @@ double meter_rate(const struct meter *m, uint64_t now_ms, uint64_t samples)
 
     if (m->points == 0)
         return 0;
-    from = oldest(m);
+    from = meter_oldest_point(m);
     if (now_ms <= from->at_ms || samples < from->samples)
         return 0;
     return (double)(samples - from->samples) * 1000.0 /

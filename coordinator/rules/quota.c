@@ -119,7 +119,7 @@ const struct quota *quota_of(const struct quota *list, size_t count,
 
 // ---- comparing
 
-static uint64_t sum_of(uint64_t a, uint64_t b)
+static uint64_t quota_sum_saturated(uint64_t a, uint64_t b)
 {
     uint64_t sum;
 
@@ -129,10 +129,11 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
 void quota_add(struct quota_use *sum, const struct quota_use *more)
 {
     for (unsigned i = 0; i < QUOTA_KINDS; i++)
-        sum->n[i] = sum_of(sum->n[i], more->n[i]);
+        sum->n[i] = quota_sum_saturated(sum->n[i], more->n[i]);
 }
 
-static const char *show(char out[32], enum quota_kind kind, uint64_t n)
+static const char *quota_format_figure(char out[32], enum quota_kind kind,
+                                       uint64_t n)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
     double value = (double)n / 1024;
@@ -150,9 +151,9 @@ static const char *show(char out[32], enum quota_kind kind, uint64_t n)
     return out;
 }
 
-static enum sl_err refuse(enum quota_kind kind, const char *tenant,
-                          uint64_t used, uint64_t most, uint64_t more,
-                          struct sl_error *err)
+static enum sl_err quota_refuse(enum quota_kind kind, const char *tenant,
+                                uint64_t used, uint64_t most, uint64_t more,
+                                struct sl_error *err)
 {
     char who[QUOTA_TENANT + 16], had[32], of[32], one[32];
 
@@ -160,9 +161,9 @@ static enum sl_err refuse(enum quota_kind kind, const char *tenant,
         snprintf(who, sizeof(who), "tenant %s", tenant);
     else
         snprintf(who, sizeof(who), "who has no tenant");
-    show(had, kind, used);
-    show(of, kind, most);
-    show(one, kind, more);
+    quota_format_figure(had, kind, used);
+    quota_format_figure(of, kind, most);
+    quota_format_figure(one, kind, more);
     switch (kind) {
     case QUOTA_JOBS:
         return sl_fail(err, SL_EBUSY,
@@ -198,9 +199,9 @@ enum sl_err quota_allow(const struct quota *q, const char *tenant,
 {
     for (unsigned i = 0; i < QUOTA_KINDS; i++) {
         if (more->n[i] > 0 && q->most[i] != QUOTA_FREE &&
-            sum_of(used->n[i], more->n[i]) > q->most[i])
-            return refuse((enum quota_kind)i, tenant, used->n[i], q->most[i],
-                          more->n[i], err);
+            quota_sum_saturated(used->n[i], more->n[i]) > q->most[i])
+            return quota_refuse((enum quota_kind)i, tenant, used->n[i],
+                                q->most[i], more->n[i], err);
     }
     return SL_OK;
 }

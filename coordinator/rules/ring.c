@@ -84,7 +84,7 @@ bool ring_tokens(const struct ring *r)
     return r->members > 0;
 }
 
-static enum sl_err grow(struct ring *r)
+static enum sl_err ring_grow_ranks(struct ring *r)
 {
     uint32_t space = r->space == 0 ? 8 : r->space * 2;
     struct ring_rank *more;
@@ -102,7 +102,7 @@ static enum sl_err grow(struct ring *r)
 enum sl_err ring_join(struct ring *r, uint64_t member, uint64_t process,
                       uint64_t now_ms)
 {
-    enum sl_err rc = grow(r);
+    enum sl_err rc = ring_grow_ranks(r);
 
     if (rc != SL_OK)
         return rc;

@@ -7,7 +7,7 @@
 // per range, so that sums do not wrap
 #define PREDICTIONS_MAX (UINT64_C(1) << 56)
 
-static uint64_t sum(const uint64_t *counts, size_t n)
+static uint64_t scores_sum_counts(const uint64_t *counts, size_t n)
 {
     uint64_t all = 0;
 
@@ -19,7 +19,7 @@ static uint64_t sum(const uint64_t *counts, size_t n)
     return all;
 }
 
-static bool wants(uint32_t metrics, enum spec_metric m)
+static bool scores_wants_metric(uint32_t metrics, enum spec_metric m)
 {
     return (metrics >> m & 1) != 0;
 }
@@ -32,8 +32,8 @@ static bool buckets_fit(const Sluice__V1__ScoreSums *m, uint64_t samples)
     if (m->n_positives != WIRE_SCORE_BUCKETS ||
         m->n_negatives != WIRE_SCORE_BUCKETS)
         return false;
-    positives = sum(m->positives, m->n_positives);
-    negatives = sum(m->negatives, m->n_negatives);
+    positives = scores_sum_counts(m->positives, m->n_positives);
+    negatives = scores_sum_counts(m->negatives, m->n_negatives);
     return positives <= PREDICTIONS_MAX && negatives <= PREDICTIONS_MAX &&
            positives + negatives >= samples &&
            (positives + negatives) % samples == 0;
@@ -50,7 +50,8 @@ bool scores_fit(const Sluice__V1__ScoreSums *m, uint32_t metrics,
         m->false_negatives > PREDICTIONS_MAX || m->absolute < 0 ||
         m->squared < 0)
         return false;
-    return !wants(metrics, SPEC_METRIC_AUC) || buckets_fit(m, samples);
+    return !scores_wants_metric(metrics, SPEC_METRIC_AUC) ||
+           buckets_fit(m, samples);
 }
 
 void scores_add(struct scores *s, const Sluice__V1__ScoreSums *m)
@@ -65,7 +66,7 @@ void scores_add(struct scores *s, const Sluice__V1__ScoreSums *m)
         s->negatives[i] += m->negatives[i];
 }
 
-static double share(uint64_t of, uint64_t all)
+static double scores_ratio(uint64_t of, uint64_t all)
 {
     return all == 0 ? 0 : (double)of / (double)all;
 }
@@ -75,8 +76,8 @@ static double share(uint64_t of, uint64_t all)
 // positive at a threshold if it lies in that bucket or a later one.
 static double auc(const struct scores *s)
 {
-    uint64_t positives = sum(s->positives, WIRE_SCORE_BUCKETS);
-    uint64_t negatives = sum(s->negatives, WIRE_SCORE_BUCKETS);
+    uint64_t positives = scores_sum_counts(s->positives, WIRE_SCORE_BUCKETS);
+    uint64_t negatives = scores_sum_counts(s->negatives, WIRE_SCORE_BUCKETS);
     uint64_t right = 0, wrong = 0;
     double x = 0, y = 0, area = 0;
 
@@ -85,8 +86,8 @@ static double auc(const struct scores *s)
 
         right += s->positives[i];
         wrong += s->negatives[i];
-        to_x = share(wrong, negatives);
-        to_y = share(right, positives);
+        to_x = scores_ratio(wrong, negatives);
+        to_y = scores_ratio(right, positives);
         area += (to_x - x) * (to_y + y) / 2;
         x = to_x;
         y = to_y;
@@ -99,11 +100,13 @@ double scores_value(const struct scores *s, enum spec_metric metric,
 {
     switch (metric) {
     case SPEC_METRIC_TOP_K:
-        return share(s->top, samples);
+        return scores_ratio(s->top, samples);
     case SPEC_METRIC_PRECISION:
-        return share(s->true_positives, s->true_positives + s->false_positives);
+        return scores_ratio(s->true_positives,
+                            s->true_positives + s->false_positives);
     case SPEC_METRIC_RECALL:
-        return share(s->true_positives, s->true_positives + s->false_negatives);
+        return scores_ratio(s->true_positives,
+                            s->true_positives + s->false_negatives);
     case SPEC_METRIC_AUC:
         return auc(s);
     case SPEC_METRIC_MEAN_ABSOLUTE_ERROR:

@@ -28,7 +28,8 @@ void witness_begin(struct witness_tally *t, uint32_t most)
     t->parties = t->hosts = 0;
 }
 
-static void note(uint32_t *list, uint32_t *count, uint32_t most, uint32_t one)
+static void witness_list_add(uint32_t *list, uint32_t *count, uint32_t most,
+                             uint32_t one)
 {
     for (uint32_t i = 0; i < *count; i++)
         if (list[i] == one)
@@ -39,8 +40,8 @@ static void note(uint32_t *list, uint32_t *count, uint32_t most, uint32_t one)
 
 void witness_note(struct witness_tally *t, uint64_t witness)
 {
-    note(t->party, &t->parties, t->most, (uint32_t)witness);
-    note(t->host, &t->hosts, t->most, (uint32_t)(witness >> 32));
+    witness_list_add(t->party, &t->parties, t->most, (uint32_t)witness);
+    witness_list_add(t->host, &t->hosts, t->most, (uint32_t)(witness >> 32));
 }
 
 bool witness_enough(const struct witness_tally *t)

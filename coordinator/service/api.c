@@ -20,11 +20,13 @@ struct api {
     struct audit *audit; // borrowed
     // refused and failed calls that would change something
     struct denials *denials;
-    struct list long_visits; // of struct visit: answers that take many turns
-    struct loop_task turn;   // posted while long_visits has any
+    struct list
+        long_visits;       // of struct api_visit: answers that take many turns
+    struct loop_task turn; // posted while long_visits has any
 };
 
-// How one method is decoded and decided. `decide` gives a heap message.
+// How one method is decoded and decided. `api_decide_question` gives a heap
+// message.
 struct method {
     enum sl_err (*decode)(ProtobufCMessage **out, struct wire_arena *arena,
                           const struct sl_slices *bytes, struct sl_error *err);
@@ -35,7 +37,7 @@ struct method {
 };
 
 // A call and its caller.
-struct question {
+struct api_question {
     const struct method *method;
     struct access_who who;
     ProtobufCMessage *request; // in the arena
@@ -43,13 +45,13 @@ struct question {
 };
 
 // A call on its way to the loop. A list is decided in turns, by many calls of
-// `decide`: `reply` then holds the lines made so far.
-struct visit {
+// `api_decide_question`: `reply` then holds the lines made so far.
+struct api_visit {
     struct loop_task task;
     struct list_node node; // in api.long_visits
     struct api *api;
     struct rpc_call *call;
-    struct question asked;
+    struct api_question asked;
     // Once it is decided:
     enum sl_err rc;
     struct sl_error err;
@@ -74,11 +76,12 @@ struct visit {
                                                 changes, PATH};                \
     static void call_##name(struct rpc_call *call, void *arg)                  \
     {                                                                          \
-        start(call, arg, &method_##name);                                      \
+        api_start_visit(call, arg, &method_##name);                            \
     }
 
-static void answer(struct rpc_call *call, enum sl_err rc,
-                   const struct sl_error *err, const ProtobufCMessage *reply)
+static void api_answer_call(struct rpc_call *call, enum sl_err rc,
+                            const struct sl_error *err,
+                            const ProtobufCMessage *reply)
 {
     struct rpc_msg msg;
 
@@ -111,8 +114,8 @@ static const char *id_of(const ProtobufCMessage *m)
 
 // Returns the job (or member) that a call is about: its id, or what the caller
 // wrote for one.
-static const char *job_of(const ProtobufCMessage *request,
-                          const ProtobufCMessage *reply)
+static const char *api_call_subject(const ProtobufCMessage *request,
+                                    const ProtobufCMessage *reply)
 {
     const char *id = id_of(request);
 
@@ -143,7 +146,7 @@ static bool is_idle(const ProtobufCMessage *request,
 
 // Writes the caller's name into a pause or a drain, which others are shown: the
 // certificate's name, where there is one.
-static void sign(const struct question *q)
+static void api_sign_question(const struct api_question *q)
 {
     if (q->request->descriptor == &sluice__v1__pause_request__descriptor &&
         q->who.role != ACCESS_LOCAL)
@@ -161,14 +164,16 @@ static void ask_as_ourselves(struct api *a)
         coord_ask_as(a->coord, "", false);
 }
 
-static enum sl_err decide(struct api *a, const struct question *q,
-                          ProtobufCMessage **reply, struct sl_error *err)
+static enum sl_err api_decide_question(struct api *a,
+                                       const struct api_question *q,
+                                       ProtobufCMessage **reply,
+                                       struct sl_error *err)
 {
     enum sl_err rc;
 
     if (a->coord == NULL)
         return sl_fail(err, SL_EUNAVAIL, "%s", a->why);
-    sign(q);
+    api_sign_question(q);
     coord_ask_as(a->coord, q->who.tenant, access_of_tenant(&q->who));
     rc = q->method->decide(a->coord, q->request, reply, err);
     ask_as_ourselves(a);
@@ -188,14 +193,14 @@ static bool write_down(struct api *a, const struct audit_line *line,
 
 // Writes a line for a question that changes something; results as of
 // write_down.
-static bool write_question(struct api *a, const struct question *q,
+static bool write_question(struct api *a, const struct api_question *q,
                            enum sl_err rc, const struct sl_error *err,
                            const ProtobufCMessage *reply, loop_fn written,
                            void *arg)
 {
     const struct audit_line line = {.who = &q->who,
                                     .call = q->method->changes,
-                                    .job = job_of(q->request, reply),
+                                    .job = api_call_subject(q->request, reply),
                                     .result = rc,
                                     .why = err};
 
@@ -211,9 +216,9 @@ void api_note(struct api *a, const struct audit_line *line)
 // Answers the call; runs on the loop or on the thread of the audit log.
 static void answer_visit(void *arg)
 {
-    struct visit *v = arg;
+    struct api_visit *v = arg;
 
-    answer(v->call, v->rc, &v->err, v->reply);
+    api_answer_call(v->call, v->rc, &v->err, v->reply);
     wire_free(v->reply);
     wire_arena_release(&v->asked.arena);
     sl_free(v);
@@ -230,10 +235,10 @@ static void long_visit_turn(void *arg)
 
     if (!list_empty(&a->long_visits))
         loop_post_task(a->loop, &a->turn, long_visit_turn, a);
-    decide_now(list_entry(n, struct visit, node));
+    decide_now(list_entry(n, struct api_visit, node));
 }
 
-static void go_on_later(struct visit *v)
+static void go_on_later(struct api_visit *v)
 {
     struct api *a = v->api;
 
@@ -242,7 +247,7 @@ static void go_on_later(struct visit *v)
     list_push_back(&a->long_visits, &v->node);
 }
 
-static bool goes_on(const struct visit *v)
+static bool api_visit_goes_on(const struct api_visit *v)
 {
     const ProtobufCMessage *request = v->asked.request;
 
@@ -257,14 +262,14 @@ static bool goes_on(const struct visit *v)
 
 static void decide_now(void *arg)
 {
-    struct visit *v = arg;
+    struct api_visit *v = arg;
     bool serves = v->api->coord != NULL;
 
     loop_doing(v->api->loop, v->asked.method->path);
     do
-        v->rc = decide(v->api, &v->asked, &v->reply, &v->err);
-    while (goes_on(v) && !loop_spent(v->api->loop));
-    if (goes_on(v)) {
+        v->rc = api_decide_question(v->api, &v->asked, &v->reply, &v->err);
+    while (api_visit_goes_on(v) && !loop_spent(v->api->loop));
+    if (api_visit_goes_on(v)) {
         go_on_later(v);
         return;
     }
@@ -275,7 +280,7 @@ static void decide_now(void *arg)
 
 // Says whether the call reads the store first, on the pool: the loop waits for
 // no store.
-static bool reads_first(struct visit *v)
+static bool reads_first(struct api_visit *v)
 {
     struct coord *c = v->api->coord;
     bool reads;
@@ -290,9 +295,9 @@ static bool reads_first(struct visit *v)
     return reads;
 }
 
-static void on_loop(void *arg)
+static void api_visit_on_loop(void *arg)
 {
-    struct visit *v = arg;
+    struct api_visit *v = arg;
 
     loop_doing(v->api->loop,
                v->asked.method->path); // may read before it decides
@@ -302,7 +307,7 @@ static void on_loop(void *arg)
 
 // Decodes a request into the question's arena, which the caller releases
 // whatever is returned.
-static enum sl_err read_question(struct question *q,
+static enum sl_err read_question(struct api_question *q,
                                  const struct method *method,
                                  const struct rpc_peer *peer,
                                  const struct sl_slices *bytes,
@@ -316,28 +321,29 @@ static enum sl_err read_question(struct question *q,
                        : rc;
 }
 
-static void start(struct rpc_call *call, struct api *api,
-                  const struct method *method)
+static void api_start_visit(struct rpc_call *call, struct api *api,
+                            const struct method *method)
 {
-    struct visit *v = sl_malloc(sizeof(*v));
+    struct api_visit *v = sl_malloc(sizeof(*v));
     struct sl_error err = SL_ERROR_INIT;
     struct rpc_peer peer;
     enum sl_err rc;
 
     if (v == NULL) {
-        answer(call, sl_fail(&err, SL_ENOMEM, "one more call"), &err, NULL);
+        api_answer_call(call, sl_fail(&err, SL_ENOMEM, "one more call"), &err,
+                        NULL);
         return;
     }
-    *v = (struct visit){.api = api, .call = call, .err = SL_ERROR_INIT};
+    *v = (struct api_visit){.api = api, .call = call, .err = SL_ERROR_INIT};
     rpc_call_peer(call, &peer);
     rc = read_question(&v->asked, method, &peer, rpc_call_body(call), &err);
     if (rc == SL_OK) {
-        loop_post_task(api->loop, &v->task, on_loop, v);
+        loop_post_task(api->loop, &v->task, api_visit_on_loop, v);
         return;
     }
     wire_arena_release(&v->asked.arena);
     sl_free(v);
-    answer(call, rc, &err, NULL);
+    api_answer_call(call, rc, &err, NULL);
 }
 
 // A line per method: its names, how it is decoded and decided, and what it is
@@ -415,7 +421,7 @@ static const struct {
     const struct method *method;
 } by_path[] = {METHODS(BY_PATH)};
 
-static const struct method *method_of(const char *path)
+static const struct method *api_find_method(const char *path)
 {
     size_t i = 0;
 
@@ -429,7 +435,7 @@ enum sl_err api_ask(struct api *a, const char *path,
                     const ProtobufCMessage *request, ProtobufCMessage **reply,
                     struct sl_error *err)
 {
-    struct question q;
+    struct api_question q;
     struct buf bytes = BUF_INIT;
     struct sl_slice all;
     struct sl_slices body;
@@ -444,11 +450,11 @@ enum sl_err api_ask(struct api *a, const char *path,
     if (rc == SL_OK) {
         all = (struct sl_slice){bytes.data, bytes.len};
         body = slices_one(&all);
-        rc = read_question(&q, method_of(path), peer, &body, err);
+        rc = read_question(&q, api_find_method(path), peer, &body, err);
         if (rc == SL_OK) {
             bool serves = a->coord != NULL;
 
-            rc = decide(a, &q, reply, err);
+            rc = api_decide_question(a, &q, reply, err);
             if (serves &&
                 write_question(a, &q, rc, err, rc == SL_OK ? *reply : NULL,
                                NULL, NULL))

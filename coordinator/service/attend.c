@@ -33,7 +33,7 @@ struct attend {
     struct loop *loop;
     struct coord *coord; // NULL: no coord listens
     struct taker takers[2];
-    struct map sessions; // member -> struct session, once attached
+    struct map sessions; // member -> struct attend_session, once attached
     struct costs costs;
     struct list held; // sessions that reading is paused for
     struct loop_timer *held_timer;
@@ -42,7 +42,7 @@ struct attend {
     struct sl_error why;
 };
 
-struct session {
+struct attend_session {
     struct attend *attend;
     struct rpc_stream *stream; // a reference that the session owns
     _Atomic unsigned queued;   // pages on their way to the loop
@@ -61,7 +61,7 @@ struct session {
 // A message on its way to the loop.
 struct parcel {
     struct loop_task task;
-    struct session *session;
+    struct attend_session *session;
     struct wire_arena arena;
     Sluice__V1__AttendUp *message; // in the arena
     unsigned pages;
@@ -72,7 +72,7 @@ struct parcel {
 
 // ---- on the loop
 
-static void say_goodbye(struct session *s, const char *why)
+static void attend_send_goodbye(struct attend_session *s, const char *why)
 {
     Sluice__V1__AttendDown down = SLUICE__V1__ATTEND_DOWN__INIT;
     Sluice__V1__Goodbye goodbye = SLUICE__V1__GOODBYE__INIT;
@@ -88,7 +88,8 @@ static void say_goodbye(struct session *s, const char *why)
 }
 
 // Refuses a peer: sends it the reason, then ends the stream.
-static void refuse(struct session *s, enum sl_err rc, struct sl_error *err)
+static void attend_session_refuse(struct attend_session *s, enum sl_err rc,
+                                  struct sl_error *err)
 {
     struct cost *cost = costs_of(&s->attend->costs, &s->who);
     uint64_t now = loop_now_ms(s->attend->loop);
@@ -99,7 +100,7 @@ static void refuse(struct session *s, enum sl_err rc, struct sl_error *err)
         (cost != NULL && log_share(&cost->lines, LOG_SHARE, now, &left_out)))
         LOG(WARN, "stream refused", "why=%s who=%s left_out=%u", err->text,
             s->who.name, left_out);
-    say_goodbye(s, err->text);
+    attend_send_goodbye(s, err->text);
     rpc_stream_finish(s->stream, rc, err);
     s->done = true;
 }
@@ -111,7 +112,8 @@ static enum member_claim claim_of(const struct access_who *who)
     return strcmp(who->name, ACCESS_ANY) == 0 ? MEMBER_ANY : MEMBER_OWN;
 }
 
-static enum sl_err may_attend(struct session *s, const Sluice__V1__Hello *hello,
+static enum sl_err may_attend(struct attend_session *s,
+                              const Sluice__V1__Hello *hello,
                               struct sl_error *err)
 {
     struct cost *cost = costs_of(&s->attend->costs, &s->who);
@@ -124,7 +126,7 @@ static enum sl_err may_attend(struct session *s, const Sluice__V1__Hello *hello,
     return rc;
 }
 
-static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
+static void hear_hello(struct attend_session *s, const Sluice__V1__Hello *hello)
 {
     struct attend *a = s->attend;
     struct sl_error err = SL_ERROR_INIT;
@@ -134,7 +136,7 @@ static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
                                                              : ACCESS_WORKER;
     rc = may_attend(s, hello, &err);
     if (rc != SL_OK) {
-        refuse(s, rc, &err);
+        attend_session_refuse(s, rc, &err);
         return;
     }
     s->member = ++a->last_member;
@@ -146,10 +148,11 @@ static void hear_hello(struct session *s, const Sluice__V1__Hello *hello)
         return;
     map_remove(&a->sessions, s->member);
     s->member = 0;
-    refuse(s, rc, &err);
+    attend_session_refuse(s, rc, &err);
 }
 
-static void hand_over(struct session *s, const Sluice__V1__AttendUp *m)
+static void attend_session_dispatch(struct attend_session *s,
+                                    const Sluice__V1__AttendUp *m)
 {
     for (size_t i = 0; i < SL_COUNT(s->attend->takers); i++) {
         const struct taker *t = &s->attend->takers[i];
@@ -163,9 +166,10 @@ static void hand_over(struct session *s, const Sluice__V1__AttendUp *m)
 }
 
 // Refuses a peer after a wrong message, and detaches its member.
-static void expel(struct session *s, enum sl_err rc, struct sl_error *err)
+static void expel(struct attend_session *s, enum sl_err rc,
+                  struct sl_error *err)
 {
-    refuse(s, rc, err);
+    attend_session_refuse(s, rc, err);
     if (s->member != 0 && s->attend->coord != NULL) {
         map_remove(&s->attend->sessions, s->member);
         coord_detach(s->attend->coord, s->member);
@@ -173,7 +177,7 @@ static void expel(struct session *s, enum sl_err rc, struct sl_error *err)
     }
 }
 
-static void receive(struct session *s, struct parcel *p)
+static void attend_session_receive(struct attend_session *s, struct parcel *p)
 {
     bool hello = p->rc == SL_OK &&
                  p->message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HELLO;
@@ -189,13 +193,13 @@ static void receive(struct session *s, struct parcel *p)
     else if (hello)
         hear_hello(s, p->message->hello);
     else
-        hand_over(s, p->message);
+        attend_session_dispatch(s, p->message);
 }
 
 // ---- the cost of a bearer
 
 // Stops reading a peer that used more than its part of the time, for wait_ms.
-static void hold(struct session *s, uint32_t wait_ms)
+static void attend_session_hold(struct attend_session *s, uint32_t wait_ms)
 {
     struct attend *a = s->attend;
     struct cost *cost = costs_of(&a->costs, &s->who);
@@ -220,7 +224,7 @@ static void look_at_held(void *arg)
 
     list_for_safe(n, &a->held)
     {
-        struct session *s = list_entry(n, struct session, held);
+        struct attend_session *s = list_entry(n, struct attend_session, held);
 
         if (now < s->held_until_ms)
             continue;
@@ -234,7 +238,7 @@ static void look_at_held(void *arg)
 
 // Returns the time that a session's messages are charged to; NULL for a process
 // of the coordinator's own user, which is not limited.
-static struct cost_time *time_of(struct session *s)
+static struct cost_time *attend_session_time(struct attend_session *s)
 {
     enum member_claim claim = claim_of(&s->who);
     struct cost *cost =
@@ -245,35 +249,35 @@ static struct cost_time *time_of(struct session *s)
     return cost != NULL ? &cost->time : &s->time;
 }
 
-static void spend(struct session *s, uint64_t us)
+static void spend(struct attend_session *s, uint64_t us)
 {
-    struct cost_time *time = time_of(s);
+    struct cost_time *time = attend_session_time(s);
     uint32_t wait =
         time == NULL ? 0
                      : cost_time_spend(time, us, loop_now_ms(s->attend->loop));
 
     if (wait > 0 && !s->done && !list_on(&s->held))
-        hold(s, wait);
+        attend_session_hold(s, wait);
 }
 
 // Handles a parcel; lines logged meanwhile are charged to the peer.
-static void handle(struct session *s, struct parcel *p)
+static void attend_handle_parcel(struct attend_session *s, struct parcel *p)
 {
-    struct cost_time *time = time_of(s);
+    struct cost_time *time = attend_session_time(s);
 
     log_charge(time == NULL ? NULL : &time->lines);
-    receive(s, p);
+    attend_session_receive(s, p);
     log_charge(NULL);
 }
 
-static void send_away(struct session *s)
+static void send_away(struct attend_session *s)
 {
     s->done = true;
     rpc_stream_finish(s->stream, SL_EUNAVAIL, &s->attend->why);
 }
 
 // Returns the kind of a message, as the name of its field in AttendUp.
-static const char *kind_of(const struct parcel *p)
+static const char *attend_parcel_kind(const struct parcel *p)
 {
     const ProtobufCFieldDescriptor *f =
         p->rc != SL_OK
@@ -284,16 +288,16 @@ static const char *kind_of(const struct parcel *p)
     return f != NULL ? f->name : "message";
 }
 
-static void on_loop_message(void *arg)
+static void attend_parcel_on_loop(void *arg)
 {
     struct parcel *p = arg;
-    struct session *s = p->session;
+    struct attend_session *s = p->session;
     uint64_t from_us = sl_now_us(sl_clock_real());
     unsigned pages = p->pages;
 
-    loop_doing(s->attend->loop, kind_of(p));
+    loop_doing(s->attend->loop, attend_parcel_kind(p));
     if (!s->done && s->attend->coord != NULL)
-        handle(s, p);
+        attend_handle_parcel(s, p);
     else if (!s->done && s->attend->why.code != SL_OK)
         send_away(s);
     wire_arena_release(&p->arena);
@@ -305,9 +309,9 @@ static void on_loop_message(void *arg)
 
 // Ends a session on the loop. It runs after all messages of the stream: they
 // were posted before it, by the same thread.
-static void on_loop_end(void *arg)
+static void attend_session_end(void *arg)
 {
-    struct session *s = arg;
+    struct attend_session *s = arg;
     struct attend *a = s->attend;
 
     loop_doing(a->loop, "detach");
@@ -323,10 +327,10 @@ static void on_loop_end(void *arg)
 
 // ---- on I/O threads
 
-static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
-                       void *user)
+static void attend_session_on_message(struct rpc_stream *stream,
+                                      const struct sl_slices *body, void *user)
 {
-    struct session *s = user;
+    struct attend_session *s = user;
     uint64_t from_us = sl_now_us(sl_clock_real());
     struct parcel *p = sl_malloc(sizeof(*p));
 
@@ -347,24 +351,24 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
         if (atomic_load(&s->queued) == 0)
             rpc_stream_resume(stream);
     }
-    loop_post_task(s->attend->loop, &p->task, on_loop_message, p);
+    loop_post_task(s->attend->loop, &p->task, attend_parcel_on_loop, p);
 }
 
-static void on_end(struct rpc_stream *stream, enum sl_err code,
-                   const struct sl_error *err, void *user)
+static void attend_session_on_end(struct rpc_stream *stream, enum sl_err code,
+                                  const struct sl_error *err, void *user)
 {
-    struct session *s = user;
+    struct attend_session *s = user;
 
-    loop_post_task(s->attend->loop, &s->end, on_loop_end, s);
+    loop_post_task(s->attend->loop, &s->end, attend_session_end, s);
 }
 
 static void open_attend(struct rpc_stream *stream, void *arg)
 {
     static const struct rpc_stream_events events = {
-        .on_message = on_message,
-        .on_end = on_end,
+        .on_message = attend_session_on_message,
+        .on_end = attend_session_on_end,
     };
-    struct session *s = sl_calloc(1, sizeof(*s));
+    struct attend_session *s = sl_calloc(1, sizeof(*s));
     struct sl_error err = SL_ERROR_INIT;
     struct rpc_peer peer;
     enum sl_err rc;
@@ -386,7 +390,8 @@ static void open_attend(struct rpc_stream *stream, void *arg)
 
 // ---- called by the coord
 
-static struct session *find(struct attend *a, uint64_t member)
+static struct attend_session *attend_find_session(struct attend *a,
+                                                  uint64_t member)
 {
     return map_get(&a->sessions, member);
 }
@@ -394,7 +399,7 @@ static struct session *find(struct attend *a, uint64_t member)
 void attend_send(void *attend, uint64_t member,
                  const Sluice__V1__AttendDown *message)
 {
-    struct session *s = find(attend, member);
+    struct attend_session *s = attend_find_session(attend, member);
     struct rpc_msg msg;
 
     if (s == NULL || s->done)
@@ -411,7 +416,7 @@ void attend_send(void *attend, uint64_t member,
 
 void attend_hang_up(void *attend, uint64_t member)
 {
-    struct session *s = find(attend, member);
+    struct attend_session *s = attend_find_session(attend, member);
 
     if (s == NULL)
         return;
@@ -421,7 +426,7 @@ void attend_hang_up(void *attend, uint64_t member)
 
 void attend_cut_off(void *attend, uint64_t member)
 {
-    struct session *s = find(attend, member);
+    struct attend_session *s = attend_find_session(attend, member);
 
     if (s == NULL)
         return;
@@ -431,7 +436,7 @@ void attend_cut_off(void *attend, uint64_t member)
 
 const char *attend_certificate(void *attend, uint64_t member)
 {
-    const struct session *s = find(attend, member);
+    const struct attend_session *s = attend_find_session(attend, member);
 
     return s == NULL ? "" : s->certificate;
 }
@@ -492,7 +497,7 @@ void attend_send_away(struct attend *a, const char *why)
     a->coord = NULL;
     sl_fail(&a->why, SL_EUNAVAIL, "%s", why);
     while (map_next(&a->sessions, &at, NULL, &value)) {
-        struct session *s = value;
+        struct attend_session *s = value;
 
         if (!s->done)
             send_away(s);

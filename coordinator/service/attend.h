@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/attend.h -- the server side of Attend: streams <-> coord.
 //
-//   I/O thread: bytes -> checked message -> task     (on_message)
+//   I/O thread: bytes -> checked message -> task (attend_session_on_message)
 //   loop:       task -> coord_receive; coord's send -> bytes -> stream
 //
 // One session per stream. Its first message must be Hello; what the decoder

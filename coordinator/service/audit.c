@@ -19,7 +19,7 @@
 #define NAME "audit.log"
 
 // A line on its way to the file.
-struct entry {
+struct audit_entry {
     struct list_node node;
     void (*written)(void *arg);
     void *arg;
@@ -37,7 +37,7 @@ struct audit {
     struct {
         pthread_mutex_t lock;
         pthread_cond_t came, wrote;
-        struct list lines; // of struct entry
+        struct list lines; // of struct audit_entry
         bool writing, stop;
     } _shared;
 };
@@ -155,7 +155,7 @@ static enum sl_err reopen(struct audit *a, struct sl_error *err)
 
 // Renames a full file to the next segment. A failure is tried again with the
 // next line.
-static enum sl_err rotate(struct audit *a, struct sl_error *err)
+static enum sl_err audit_rotate_file(struct audit *a, struct sl_error *err)
 {
     struct buf path = BUF_INIT;
     enum sl_err rc = segment_path(&path, a, a->segments + 1);
@@ -179,10 +179,11 @@ static enum sl_err rotate(struct audit *a, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err ready(struct audit *a, struct sl_error *err)
+static enum sl_err audit_prepare_file(struct audit *a, struct sl_error *err)
 {
     if (a->chain != NULL && a->o.bytes > 0 &&
-        chain_bytes(a->chain) >= a->o.bytes && rotate(a, err) != SL_OK)
+        chain_bytes(a->chain) >= a->o.bytes &&
+        audit_rotate_file(a, err) != SL_OK)
         LOG(WARN, "audit log not renamed", "why=%s", err->text);
     return a->chain != NULL ? SL_OK : reopen(a, err);
 }
@@ -201,25 +202,25 @@ static void drop_chain(struct audit *a)
     a->chain = NULL;
 }
 
-static void say_missing(const char *body, const struct sl_error *why)
+static void audit_log_missing(const char *body, const struct sl_error *why)
 {
     LOG(ERROR, "audit line not written", "line=%s why=%s", body, why->text);
 }
 
-static void append(struct audit *a, const struct entry *e)
+static void audit_append_entry(struct audit *a, const struct audit_entry *e)
 {
     struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc = ready(a, &err);
+    enum sl_err rc = audit_prepare_file(a, &err);
 
     if (rc == SL_OK)
         rc = chain_add(a->chain, buf_text(&e->body), &err);
     if (rc == SL_OK)
         return;
-    say_missing(buf_text(&e->body), &err);
+    audit_log_missing(buf_text(&e->body), &err);
     drop_chain(a);
 }
 
-static void entry_end(struct entry *e)
+static void entry_end(struct audit_entry *e)
 {
     if (e->written != NULL)
         e->written(e->arg);
@@ -227,28 +228,29 @@ static void entry_end(struct entry *e)
     sl_free(e);
 }
 
-static void write_all(struct audit *a, struct list *lines)
+static void audit_write_entries(struct audit *a, struct list *lines)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct list_node *n;
 
     list_for(at, lines)
     {
-        append(a, list_entry(at, struct entry, node));
+        audit_append_entry(a, list_entry(at, struct audit_entry, node));
     }
     if (a->chain != NULL && chain_sync(a->chain, &err) != SL_OK) {
         list_for(at, lines)
         {
-            say_missing(buf_text(&list_entry(at, struct entry, node)->body),
-                        &err);
+            audit_log_missing(
+                buf_text(&list_entry(at, struct audit_entry, node)->body),
+                &err);
         }
         drop_chain(a);
     }
     while ((n = list_pop_front(lines)) != NULL)
-        entry_end(list_entry(n, struct entry, node));
+        entry_end(list_entry(n, struct audit_entry, node));
 }
 
-static void *run(void *arg)
+static void *audit_thread(void *arg)
 {
     struct audit *a = arg;
     struct list lines;
@@ -266,14 +268,14 @@ static void *run(void *arg)
         list_take_all(&lines, &a->_shared.lines);
         pthread_mutex_unlock(&a->_shared.lock);
         if (more)
-            write_all(a, &lines);
+            audit_write_entries(a, &lines);
     }
     return NULL;
 }
 
 // ---- its life
 
-static struct audit *make(const struct audit_options *options)
+static struct audit *audit_alloc(const struct audit_options *options)
 {
     struct audit *a = sl_calloc(1, sizeof(*a));
 
@@ -292,7 +294,7 @@ static struct audit *make(const struct audit_options *options)
 enum sl_err audit_new(struct audit **out, const struct audit_options *options,
                       struct sl_error *err)
 {
-    struct audit *a = make(options);
+    struct audit *a = audit_alloc(options);
     struct sl_error local = SL_ERROR_INIT;
     enum sl_err rc = SL_OK;
 
@@ -302,7 +304,7 @@ enum sl_err audit_new(struct audit **out, const struct audit_options *options,
         rc = fs_list(a->o.fs, a->o.folder, note_segment, a, &local);
     if (rc == SL_OK)
         rc = reopen(a, &local);
-    if (rc == SL_OK && pthread_create(&a->thread, NULL, run, a) != 0)
+    if (rc == SL_OK && pthread_create(&a->thread, NULL, audit_thread, a) != 0)
         rc = sl_fail(&local, SL_ENOMEM, "a thread for the audit log");
     if (rc != SL_OK) {
         audit_free(a);
@@ -338,8 +340,8 @@ void audit_free(struct audit *a)
 
 // ---- lines
 
-static enum sl_err add_text(struct buf *out, const char *key, const char *text,
-                            size_t most)
+static enum sl_err audit_append_text(struct buf *out, const char *key,
+                                     const char *text, size_t most)
 {
     enum sl_err rc = buf_appendf(out, ",\"%s\":", key);
 
@@ -356,19 +358,21 @@ static enum sl_err body_of(struct buf *out, uint64_t us,
     sl_rfc3339(when, us);
     made = buf_appendf(out, "\"time\":\"%s\"", when);
     if (made == SL_OK)
-        made = add_text(out, "role", access_role_name(who->role), ACCESS_NAME);
+        made = audit_append_text(out, "role", access_role_name(who->role),
+                                 ACCESS_NAME);
     if (made == SL_OK)
-        made = add_text(out, "name", who->name, ACCESS_NAME);
+        made = audit_append_text(out, "name", who->name, ACCESS_NAME);
     if (made == SL_OK)
-        made = add_text(out, "tenant", who->tenant, ACCESS_TENANT);
+        made = audit_append_text(out, "tenant", who->tenant, ACCESS_TENANT);
     if (made == SL_OK)
-        made = add_text(out, "call", line->call, ACCESS_NAME);
+        made = audit_append_text(out, "call", line->call, ACCESS_NAME);
     if (made == SL_OK)
-        made = add_text(out, "job", line->job, JOB_BYTES);
+        made = audit_append_text(out, "job", line->job, JOB_BYTES);
     if (made == SL_OK)
-        made = add_text(out, "result", sl_err_name(line->result), ACCESS_NAME);
+        made = audit_append_text(out, "result", sl_err_name(line->result),
+                                 ACCESS_NAME);
     if (made == SL_OK && line->result != SL_OK)
-        made = add_text(out, "why", line->why->text, SL_ERROR_TEXT);
+        made = audit_append_text(out, "why", line->why->text, SL_ERROR_TEXT);
     if (made == SL_OK && line->times > 0)
         made = buf_appendf(out, ",\"times\":%" PRIu64, line->times);
     return made;
@@ -377,19 +381,20 @@ static enum sl_err body_of(struct buf *out, uint64_t us,
 void audit_write(struct audit *a, const struct audit_line *line,
                  void (*written)(void *arg), void *arg)
 {
-    struct entry *e = sl_malloc(sizeof(*e));
+    struct audit_entry *e = sl_malloc(sizeof(*e));
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = e == NULL ? SL_ENOMEM : SL_OK;
 
     if (line->result != SL_OK && a->o.refused != NULL)
         a->o.refused(a->o.arg, line);
     if (rc == SL_OK) {
-        *e = (struct entry){.written = written, .arg = arg, .body = BUF_INIT};
+        *e = (struct audit_entry){
+            .written = written, .arg = arg, .body = BUF_INIT};
         rc = body_of(&e->body, sl_wall_us(a->o.clock), line);
     }
     if (rc != SL_OK) {
         sl_fail(&err, rc, "one more line");
-        say_missing(line->call, &err);
+        audit_log_missing(line->call, &err);
         if (e != NULL)
             buf_release(&e->body);
         sl_free(e);

@@ -39,7 +39,7 @@ static void note_store(struct server *s, const struct sl_error *err)
 
 // Announces the wait before anything is torn down: the caller may be inside a
 // call of the coord's.
-static void announce(struct server *s)
+static void begin_announce_wait(struct server *s)
 {
     if (s->waits_for == SERVER_WAITS_SPACE)
         LOG(ERROR, "no space for the journal", "why=%s", s->waits);
@@ -58,18 +58,19 @@ static void announce(struct server *s)
     loop_timer_start(s->again, AGAIN_MS, AGAIN_MS);
 }
 
-static void wait_for(struct server *s,
-                     void (*note)(struct server *s, const struct sl_error *err),
-                     const struct sl_error *err)
+static void begin_wait_for(struct server *s,
+                           void (*note)(struct server *s,
+                                        const struct sl_error *err),
+                           const struct sl_error *err)
 {
     enum server_waits had = s->waits_for;
 
     note(s, err);
     if (s->waits_for != had) // once per reason, however often it is tried
-        announce(s);
+        begin_announce_wait(s);
 }
 
-static void give_up(struct server *s, const struct sl_error *err)
+static void begin_give_up(struct server *s, const struct sl_error *err)
 {
     LOG(ERROR, "cannot go on", "why=%s", err->text);
     daemon_end(s->daemon, DAEMON_EXIT_FAILED);
@@ -119,9 +120,9 @@ static void io_fatal(void *arg, const struct sl_error *err)
     struct server *s = arg;
 
     if (journal_full(s->journal) && s->again != NULL)
-        wait_for(s, note_space, err);
+        begin_wait_for(s, note_space, err);
     else
-        give_up(s, err);
+        begin_give_up(s, err);
 }
 
 // ---- making a coord
@@ -204,7 +205,7 @@ enum sl_err begin_new(struct server *s, struct sl_error *err)
     return SL_OK;
 }
 
-static void on_tick(void *arg)
+static void begin_on_tick(void *arg)
 {
     struct server *s = arg;
 
@@ -213,7 +214,7 @@ static void on_tick(void *arg)
     api_tick(s->api);
 }
 
-static void serve(struct server *s)
+static void begin_start_ticks(struct server *s)
 {
     s->waits_for = SERVER_SERVES;
     s->waits[0] = '\0';
@@ -228,24 +229,24 @@ static void serve(struct server *s)
 void begin_serving(struct server *s)
 {
     if (s->coord == NULL) {
-        announce(s);
+        begin_announce_wait(s);
         return;
     }
-    serve(s);
+    begin_start_ticks(s);
     LOG(INFO, "coordinator serves", "term=%llu store=%s",
         (unsigned long long)coord_term(s->coord), s->store);
 }
 
 // ---- making the next coord, while calls are answered
 
-struct asking {
+struct begin_asking {
     struct server *server; // NULL: the server ends
     struct stored *stored; // owned
     enum sl_err rc;
     struct sl_error err;
 };
 
-static void asking_free(struct asking *a)
+static void asking_free(struct begin_asking *a)
 {
     stored_free(a->stored);
     sl_free(a);
@@ -253,24 +254,24 @@ static void asking_free(struct asking *a)
 
 static void ask_work(void *arg)
 {
-    struct asking *a = arg;
+    struct begin_asking *a = arg;
 
     a->rc = stored_look(a->stored, &a->err);
 }
 
-static void go_on(struct server *s)
+static void begin_resume_serving(struct server *s)
 {
     const char *what = s->waits_for == SERVER_WAITS_SPACE
                            ? "space for the journal again"
                            : "the store answers again";
 
-    serve(s);
+    begin_start_ticks(s);
     LOG(INFO, what, "term=%llu", (unsigned long long)coord_term(s->coord));
 }
 
 static void ask_done(void *arg)
 {
-    struct asking *a = arg;
+    struct begin_asking *a = arg;
     struct server *s = a->server;
     struct sl_error err = SL_ERROR_INIT;
 
@@ -282,20 +283,20 @@ static void ask_done(void *arg)
     s->stored = a->stored;
     a->stored = NULL;
     if (a->rc != SL_OK)
-        wait_for(s, note_store, &a->err);
+        begin_wait_for(s, note_store, &a->err);
     else if (begin_coord(s, &err) == SL_OK)
-        go_on(s);
+        begin_resume_serving(s);
     else if (journal_full(s->journal))
-        wait_for(s, note_space, &err);
+        begin_wait_for(s, note_space, &err);
     else
-        give_up(s, &err);
+        begin_give_up(s, &err);
     asking_free(a);
 }
 
 // Asks the store on a pool thread; takes s->stored.
-static enum sl_err ask_store(struct server *s, struct sl_error *err)
+static enum sl_err begin_ask_store(struct server *s, struct sl_error *err)
 {
-    struct asking *a = sl_calloc(1, sizeof(*a));
+    struct begin_asking *a = sl_calloc(1, sizeof(*a));
 
     if (a == NULL)
         return sl_fail(err, SL_ENOMEM, "a question to the store");
@@ -310,7 +311,7 @@ static enum sl_err ask_store(struct server *s, struct sl_error *err)
     return SL_OK;
 }
 
-static bool has_space(const struct server *s)
+static bool begin_has_disk_space(const struct server *s)
 {
     struct statvfs disk;
 
@@ -334,7 +335,7 @@ static enum sl_err open_again(struct server *s, struct sl_error *err)
     return rc;
 }
 
-static void on_again(void *arg)
+static void begin_on_retry(void *arg)
 {
     struct server *s = arg;
     struct sl_error err = SL_ERROR_INIT;
@@ -350,26 +351,26 @@ static void on_again(void *arg)
         journal_close(s->journal);
         s->stored = NULL;
         s->journal = NULL;
-        if (!has_space(s))
+        if (!begin_has_disk_space(s))
             return;
         rc = open_again(s, &err);
         if (rc == SL_EUNAVAIL)
             return; // it was full again
     }
     if (rc == SL_OK)
-        rc = ask_store(s, &err);
+        rc = begin_ask_store(s, &err);
     if (rc == SL_OK || rc == SL_ENOMEM)
         return; // tried again at the next tick
     loop_timer_stop(s->again);
-    give_up(s, &err);
+    begin_give_up(s, &err);
 }
 
 enum sl_err begin_timers(struct server *s, struct sl_error *err)
 {
-    enum sl_err rc = loop_timer_new(&s->tick, s->loop, on_tick, s);
+    enum sl_err rc = loop_timer_new(&s->tick, s->loop, begin_on_tick, s);
 
     if (rc == SL_OK)
-        rc = loop_timer_new(&s->again, s->loop, on_again, s);
+        rc = loop_timer_new(&s->again, s->loop, begin_on_retry, s);
     return rc == SL_OK ? rc : sl_fail(err, rc, "no timers");
 }
 

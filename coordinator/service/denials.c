@@ -142,8 +142,8 @@ bool denials_whole(struct denials *d, const struct audit_line *line)
 // ---- writing the lines
 
 // Moves a counted entry that is due to *out; returns false if it is not.
-static bool take(struct denials *d, struct denial *one, bool now_all,
-                 struct denial *out)
+static bool denials_take_due(struct denials *d, struct denial *one,
+                             bool now_all, struct denial *out)
 {
     uint64_t now = sl_now_ms(d->clock);
     bool due, old;
@@ -169,7 +169,7 @@ static void write_due(struct denials *d, struct denial *one, bool now_all)
     struct denial said;
     struct audit_line line;
 
-    if (!take(d, one, now_all, &said))
+    if (!denials_take_due(d, one, now_all, &said))
         return;
     line = (struct audit_line){.who = &said.who,
                                .call = said.call,

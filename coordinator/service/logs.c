@@ -12,7 +12,7 @@
 #define TICK_MS 200
 
 // A call that waits for a member.
-struct asked {
+struct logs_asked {
     struct rpc_call *call; // NULL: the place is free
     uint64_t member, request, until_ms;
 };
@@ -23,14 +23,14 @@ struct logs {
     struct coord *coord;
     const char *why; // reason for a missing coord
     struct loop_timer *tick;
-    struct asked asked[LOGS_ASKED_MOST];
+    struct logs_asked asked[LOGS_ASKED_MOST];
     size_t waiting; // of those
     uint64_t last;  // number given
     uint8_t space[WIRE_LOG_BYTES];
 };
 
 // A call on its way to the loop; its scratch.
-struct visit {
+struct logs_visit {
     struct loop_task task;
     struct logs *of;
     struct rpc_call *call;
@@ -38,14 +38,14 @@ struct visit {
     Sluice__V1__LogsRequest *request; // in the arena
 };
 
-static uint64_t now_ms(void)
+static uint64_t logs_now_ms(void)
 {
     return sl_now_ms(sl_clock_real());
 }
 
-static void answer(struct rpc_call *call, enum sl_err rc,
-                   const struct sl_error *err,
-                   const Sluice__V1__LogLines *lines)
+static void logs_answer_call(struct rpc_call *call, enum sl_err rc,
+                             const struct sl_error *err,
+                             const Sluice__V1__LogLines *lines)
 {
     struct rpc_msg msg;
 
@@ -55,58 +55,62 @@ static void answer(struct rpc_call *call, enum sl_err rc,
     rpc_answer(call, rc, err, &msg);
 }
 
-static void settle(struct logs *l, struct asked *a, enum sl_err rc,
-                   const struct sl_error *err,
-                   const Sluice__V1__LogLines *lines)
+static void logs_finish_call(struct logs *l, struct logs_asked *a,
+                             enum sl_err rc, const struct sl_error *err,
+                             const Sluice__V1__LogLines *lines)
 {
     struct rpc_call *call = a->call;
 
     a->call = NULL;
     if (--l->waiting == 0)
         loop_timer_stop(l->tick);
-    answer(call, rc, err, lines);
+    logs_answer_call(call, rc, err, lines);
 }
 
-static void on_piece(void *arg, uint64_t member, const Sluice__V1__AttendUp *up)
+static void logs_on_piece(void *arg, uint64_t member,
+                          const Sluice__V1__AttendUp *up)
 {
     const Sluice__V1__LogPiece *piece = up->log_piece;
     struct logs *l = arg;
 
     for (size_t i = 0; i < LOGS_ASKED_MOST; i++) {
-        struct asked *a = &l->asked[i];
+        struct logs_asked *a = &l->asked[i];
 
         if (a->call != NULL && a->member == member &&
             a->request == piece->request) {
-            settle(l, a, SL_OK, NULL, piece->lines);
+            logs_finish_call(l, a, SL_OK, NULL, piece->lines);
             return;
         }
     }
 }
 
-static void on_tick(void *arg)
+static void logs_on_tick(void *arg)
 {
     struct logs *l = arg;
 
     for (size_t i = 0; i < LOGS_ASKED_MOST; i++) {
-        struct asked *a = &l->asked[i];
+        struct logs_asked *a = &l->asked[i];
         struct sl_error err = SL_ERROR_INIT;
 
         if (a->call == NULL)
             continue;
         if (members_get(&l->coord->members, a->member) == NULL)
-            settle(l, a, sl_fail(&err, SL_ESTATE, "it went away"), &err, NULL);
-        else if (now_ms() >= a->until_ms)
-            settle(l, a,
-                   sl_fail(&err, SL_ESTATE, "it has not answered for %d s",
-                           LOGS_SILENT_MS / 1000),
-                   &err, NULL);
+            logs_finish_call(l, a, sl_fail(&err, SL_ESTATE, "it went away"),
+                             &err, NULL);
+        else if (logs_now_ms() >= a->until_ms)
+            logs_finish_call(l, a,
+                             sl_fail(&err, SL_ESTATE,
+                                     "it has not answered for %d s",
+                                     LOGS_SILENT_MS / 1000),
+                             &err, NULL);
     }
 }
 
 // ---- a call
 
-static enum sl_err find(const struct logs *l, const char *name,
-                        const struct member **out, struct sl_error *err)
+static enum sl_err logs_find_member(const struct logs *l, const char *name,
+                                    const struct member **out,
+                                    struct sl_error *err)
 {
     const struct members *all = &l->coord->members;
     const struct member *m = members_find(all, MEMBER_WORKER, name);
@@ -129,9 +133,9 @@ static enum sl_err find(const struct logs *l, const char *name,
 
 // Returns a free place, or NULL if there is none or a call waits for that
 // member already.
-static struct asked *place(struct logs *l, uint64_t member)
+static struct logs_asked *logs_vacant_place(struct logs *l, uint64_t member)
 {
-    struct asked *found = NULL;
+    struct logs_asked *found = NULL;
 
     for (size_t i = 0; i < LOGS_ASKED_MOST; i++) {
         if (l->asked[i].call == NULL)
@@ -143,25 +147,28 @@ static struct asked *place(struct logs *l, uint64_t member)
 }
 
 // Asks the member. Returns true if the call is answered later.
-static bool ask(struct logs *l, struct rpc_call *call,
-                const Sluice__V1__LogsRequest *request, struct sl_error *err)
+static bool logs_ask_member(struct logs *l, struct rpc_call *call,
+                            const Sluice__V1__LogsRequest *request,
+                            struct sl_error *err)
 {
     Sluice__V1__AttendDown down = SLUICE__V1__ATTEND_DOWN__INIT;
     Sluice__V1__LogMore more = SLUICE__V1__LOG_MORE__INIT;
     const struct member *m = NULL;
-    struct asked *a;
+    struct logs_asked *a;
 
     if (l->coord == NULL)
         sl_fail(err, SL_EUNAVAIL, "%s", l->why);
-    if (l->coord == NULL || find(l, request->member, &m, err) != SL_OK)
+    if (l->coord == NULL ||
+        logs_find_member(l, request->member, &m, err) != SL_OK)
         return false;
-    a = place(l, m->id);
+    a = logs_vacant_place(l, m->id);
     if (a == NULL) {
         sl_fail(err, SL_EBUSY,
                 "its lines are being asked for by another client; try again");
         return false;
     }
-    *a = (struct asked){call, m->id, ++l->last, now_ms() + LOGS_SILENT_MS};
+    *a = (struct logs_asked){call, m->id, ++l->last,
+                             logs_now_ms() + LOGS_SILENT_MS};
     if (l->waiting++ == 0)
         loop_timer_start(l->tick, TICK_MS, TICK_MS);
     more.request = a->request;
@@ -173,9 +180,9 @@ static bool ask(struct logs *l, struct rpc_call *call,
     return true;
 }
 
-static void on_loop(void *arg)
+static void logs_visit_on_loop(void *arg)
 {
-    struct visit *v = arg;
+    struct logs_visit *v = arg;
     struct logs *l = v->of;
     struct rpc_call *call = v->call;
     struct sl_error err = SL_ERROR_INIT;
@@ -185,20 +192,21 @@ static void on_loop(void *arg)
     if (v->request->member[0] == '\0')
         lines = logged_take(l->space, v->request->after, v->request->job);
     else
-        later = ask(l, call, v->request, &err);
+        later = logs_ask_member(l, call, v->request, &err);
     wire_arena_release(&v->arena);
     if (!later)
-        answer(call, err.code, &err, &lines);
+        logs_answer_call(call, err.code, &err, &lines);
 }
 
 static void call_logs(struct rpc_call *call, void *arg)
 {
-    struct visit *v = rpc_call_scratch(call, sizeof(*v));
+    struct logs_visit *v = rpc_call_scratch(call, sizeof(*v));
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
 
     if (v == NULL) {
-        answer(call, sl_fail(&err, SL_ENOMEM, "one more call"), &err, NULL);
+        logs_answer_call(call, sl_fail(&err, SL_ENOMEM, "one more call"), &err,
+                         NULL);
         return;
     }
     v->of = arg;
@@ -207,11 +215,11 @@ static void call_logs(struct rpc_call *call, void *arg)
     rc = wire_unpack_logs_request(&v->request, &v->arena, rpc_call_body(call),
                                   &err);
     if (rc == SL_OK) {
-        loop_post_task(v->of->loop, &v->task, on_loop, v);
+        loop_post_task(v->of->loop, &v->task, logs_visit_on_loop, v);
         return;
     }
     wire_arena_release(&v->arena);
-    answer(call, rc, &err, NULL);
+    logs_answer_call(call, rc, &err, NULL);
 }
 
 static const struct rpc_method methods[] = {
@@ -230,14 +238,14 @@ enum sl_err logs_new(struct logs **out, struct loop *loop,
 {
     struct logs *l = sl_calloc(1, sizeof(*l));
 
-    if (l == NULL || loop_timer_new(&l->tick, loop, on_tick, l) != SL_OK) {
+    if (l == NULL || loop_timer_new(&l->tick, loop, logs_on_tick, l) != SL_OK) {
         sl_free(l);
         return sl_fail(err, SL_ENOMEM, "logs");
     }
     l->loop = loop;
     l->attend = attend;
     l->why = "the coordinator is starting";
-    attend_on(attend, SLUICE__V1__ATTEND_UP__KIND_LOG_PIECE, on_piece, l);
+    attend_on(attend, SLUICE__V1__ATTEND_UP__KIND_LOG_PIECE, logs_on_piece, l);
     *out = l;
     return SL_OK;
 }
@@ -253,7 +261,7 @@ void logs_set_coord(struct logs *l, struct coord *c, const char *why)
     sl_fail(&err, SL_EUNAVAIL, "%s", l->why);
     for (size_t i = 0; i < LOGS_ASKED_MOST && c == NULL; i++)
         if (l->asked[i].call != NULL)
-            settle(l, &l->asked[i], SL_EUNAVAIL, &err, NULL);
+            logs_finish_call(l, &l->asked[i], SL_EUNAVAIL, &err, NULL);
 }
 
 void logs_free(struct logs *l)

@@ -64,7 +64,7 @@ static void tally_job(const struct coord *c, const struct job *job,
 }
 
 // Counts the psservers that hold shards of a job and are not attached.
-static uint64_t missing(const struct coord *c)
+static uint64_t measure_count_missing(const struct coord *c)
 {
     struct map seen;
     uint64_t n = 0;
@@ -109,7 +109,7 @@ static void tally(const struct coord *c, struct tallied *t)
 
         t->members[m->role][m->state]++;
     }
-    t->members[MEMBER_PSSERVER][MEMBER_LOST] += missing(c);
+    t->members[MEMBER_PSSERVER][MEMBER_LOST] += measure_count_missing(c);
 }
 
 static const char *state_name(int state)
@@ -196,7 +196,7 @@ static void put_closures(const struct figures *f, struct expo *e)
                 (double)f->samples);
 }
 
-static void put_events(const struct figures *f, struct expo *e)
+static void measure_put_events(const struct figures *f, struct expo *e)
 {
     static const char *const cuts[FIGURES_CUTS] = {
         [FIGURES_PUBLISHED] = "published",
@@ -237,7 +237,7 @@ void measure_write(struct coord *c, const struct journal *journal,
     put_jobs(&t, e);
     put_members(&t, e);
     put_closures(f, e);
-    put_events(f, e);
+    measure_put_events(f, e);
     expo_single(e, "sluice_coordinator_term", EXPO_GAUGE,
                 "The term of this coordinator.",
                 c != NULL ? (double)c->term : 0);

@@ -27,7 +27,7 @@ static double cut_age(const struct coord *c, const struct job *job)
 
 // Chooses jobs in the order of their numbers, so that a newer job takes no
 // older one's place.
-static void choose(const struct coord *c, struct chosen *out)
+static void measure_choose_jobs(const struct coord *c, struct chosen *out)
 {
     *out = (struct chosen){.count = 0};
     list_for(n, &c->jobs.active)
@@ -53,12 +53,12 @@ static double ratio_of(const Sluice__V1__JobStatus *s)
                : 0;
 }
 
-static double steps_of(const Sluice__V1__JobStatus *s)
+static double measure_job_steps(const Sluice__V1__JobStatus *s)
 {
     return (double)s->steps_counted;
 }
 
-static double loss_of(const Sluice__V1__JobStatus *s)
+static double measure_job_loss(const Sluice__V1__JobStatus *s)
 {
     return WIRE_KNOWN(s, loss);
 }
@@ -89,13 +89,13 @@ static const struct {
     double (*of)(const Sluice__V1__JobStatus *s);
     const char *help;
 } families[] = {
-    {"sluice_job_steps", EXPO_GAUGE, steps_of,
+    {"sluice_job_steps", EXPO_GAUGE, measure_job_steps,
      "With --metrics-per-job: steps that are counted on every shard; less "
      "after "
      "a shard fell back."},
     {"sluice_job_progress_ratio", EXPO_GAUGE, ratio_of,
      "With --metrics-per-job: of the steps that are asked for, those counted."},
-    {"sluice_job_loss", EXPO_GAUGE, loss_of,
+    {"sluice_job_loss", EXPO_GAUGE, measure_job_loss,
      "With --metrics-per-job: running mean of the training loss; absent while "
      "no step was applied."},
     {"sluice_job_accuracy_ratio", EXPO_GAUGE, accuracy_of,
@@ -115,7 +115,7 @@ void measure_jobs(const struct coord *c, struct expo *e)
     struct chosen chosen = {.count = 0};
 
     if (c != NULL)
-        choose(c, &chosen);
+        measure_choose_jobs(c, &chosen);
     for (size_t i = 0; i < SL_COUNT(families); i++) {
         expo_family(e, families[i].name, families[i].kind, families[i].help);
         for (size_t k = 0; k < chosen.count; k++) {

@@ -17,7 +17,7 @@ struct note {
     struct sl_error why;
 };
 
-static void on_loop(void *arg)
+static void note_on_loop(void *arg)
 {
     struct note *n = arg;
     const struct audit_line line = {.who = &n->who,
@@ -41,7 +41,7 @@ void notes_take(void *notes, const struct tasks_change *change)
         n->result = change->result;
         n->why = *change->why;
         snprintf(n->queue, sizeof(n->queue), "%s", change->queue);
-        if (loop_post(n->notes->loop, on_loop, n) == SL_OK)
+        if (loop_post(n->notes->loop, note_on_loop, n) == SL_OK)
             return;
     }
     sl_free(n);

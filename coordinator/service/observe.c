@@ -48,7 +48,7 @@ static void free_one(struct observed *o)
 
 // Frees the curves of a job. The entry stays in the list while its job is in
 // memory, so that it is not begun again.
-static void let_go(struct observed *o)
+static void observe_release_curves(struct observed *o)
 {
     curves_free(o->curves);
     o->curves = NULL;
@@ -58,7 +58,7 @@ static void let_go(struct observed *o)
 
 // ---- on the pool, and back
 
-static void write_out(void *arg)
+static void observe_write_curves(void *arg)
 {
     struct observed *o = arg;
 
@@ -66,7 +66,7 @@ static void write_out(void *arg)
     o->rc = curves_write(o->curves, &o->err);
 }
 
-static void written(void *arg)
+static void observe_on_written(void *arg)
 {
     struct observed *o = arg;
 
@@ -79,22 +79,23 @@ static void written(void *arg)
             (unsigned long long)o->job);
     o->failing = o->rc != SL_OK;
     if (o->of == NULL || (o->last && o->rc == SL_OK))
-        let_go(o);
+        observe_release_curves(o);
 }
 
 static void begin_write(struct observed *o)
 {
     o->writing = true;
-    if (loop_work(o->of->loop, write_out, written, o) == SL_OK)
+    if (loop_work(o->of->loop, observe_write_curves, observe_on_written, o) ==
+        SL_OK)
         return;
     o->writing = false; // no memory: written with the next point
     if (o->last)
-        let_go(o);
+        observe_release_curves(o);
 }
 
 // ---- on the loop
 
-static enum sl_err look_at(struct observed *o)
+static enum sl_err observe_take_point(struct observed *o)
 {
     Sluice__V1__JobRequest ask = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__JobStatus *status = NULL;
@@ -133,18 +134,18 @@ static void observe_one(struct observed *o)
     // A failed write is tried again while the job is in memory.
     if (o->failing && jobs_get(o->of->coord, o->job) == NULL)
         gone = true;
-    if (gone || look_at(o) == SL_ENOENT) {
-        let_go(o);
+    if (gone || observe_take_point(o) == SL_ENOENT) {
+        observe_release_curves(o);
         return;
     }
     if (curves_wait(o->curves))
         begin_write(o);
     else if (o->last)
-        let_go(o);
+        observe_release_curves(o);
 }
 
-static enum sl_err below_of(struct buf *out, struct observe *o,
-                            const struct job *job)
+static enum sl_err observe_job_folder(struct buf *out, struct observe *o,
+                                      const struct job *job)
 {
     char tenant[JOURNAL_TENANT] = "";
     struct sl_error err = SL_ERROR_INIT;
@@ -157,7 +158,7 @@ static enum sl_err below_of(struct buf *out, struct observe *o,
                        job->spec->observe->tensorboard);
 }
 
-static void begin(struct observe *o, const struct job *job)
+static void observe_begin_job(struct observe *o, const struct job *job)
 {
     struct curves_options options = {
         .root = o->root,
@@ -168,7 +169,8 @@ static void begin(struct observe *o, const struct job *job)
     struct observed *new = sl_calloc(1, sizeof(*new));
     struct buf below = BUF_INIT;
     struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc = new == NULL ? SL_ENOMEM : below_of(&below, o, job);
+    enum sl_err rc =
+        new == NULL ? SL_ENOMEM : observe_job_folder(&below, o, job);
 
     options.below = buf_text(&below);
     if (rc == SL_OK)
@@ -194,10 +196,10 @@ static bool is_observed(const struct observe *o, const struct job *job)
     return false;
 }
 
-static void begin_new(struct observe *o, const struct job *job)
+static void observe_begin_new(struct observe *o, const struct job *job)
 {
     if (job->spec != NULL && job->spec->observe != NULL && !is_observed(o, job))
-        begin(o, job);
+        observe_begin_job(o, job);
 }
 
 void observe_changed(struct observe *o, uint64_t job)
@@ -206,10 +208,10 @@ void observe_changed(struct observe *o, uint64_t job)
         o == NULL || o->coord == NULL ? NULL : jobs_get(o->coord, job);
 
     if (ended != NULL)
-        begin_new(o, ended);
+        observe_begin_new(o, ended);
 }
 
-static void on_tick(void *arg)
+static void observe_on_tick(void *arg)
 {
     struct observe *o = arg;
 
@@ -217,7 +219,7 @@ static void on_tick(void *arg)
         return;
     list_for(n, &o->coord->jobs.active)
     {
-        begin_new(o, list_entry(n, struct job, on_active));
+        observe_begin_new(o, list_entry(n, struct job, on_active));
     }
     list_for_safe(n, &o->jobs)
     {
@@ -244,7 +246,7 @@ enum sl_err observe_new(struct observe **out, struct loop *loop,
     list_init(&o->jobs);
     o->root = sl_strdup(root);
     if (o->root == NULL ||
-        loop_timer_new(&o->tick, loop, on_tick, o) != SL_OK) {
+        loop_timer_new(&o->tick, loop, observe_on_tick, o) != SL_OK) {
         observe_free(o);
         return sl_fail(err, SL_ENOMEM, "curves");
     }

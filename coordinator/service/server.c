@@ -109,8 +109,8 @@ const struct conf_key server_keys[] = {
 
 // ---- start
 
-static enum sl_err open_store(struct server *s, const struct conf *conf,
-                              struct sl_error *err)
+static enum sl_err server_open_store(struct server *s, const struct conf *conf,
+                                     struct sl_error *err)
 {
     const char *store = conf_str(conf, "store");
     enum sl_err rc = SL_OK;
@@ -348,7 +348,7 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
 
     s->daemon = d;
     s->loop = daemon_loop(d);
-    rc = open_store(s, conf, err);
+    rc = server_open_store(s, conf, err);
     if (rc == SL_OK)
         rc = make_coord(s, conf, err);
     if (rc == SL_OK)

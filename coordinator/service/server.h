@@ -32,7 +32,7 @@ enum server_waits {
     SERVER_WAITS_STORE,
 };
 
-struct asking;
+struct begin_asking;
 struct stored;
 
 struct server {
@@ -64,7 +64,7 @@ struct server {
     char waits[SL_ERROR_TEXT];
     struct stored *stored; // owned; for a coord that is not made yet
     // the question to the store, on a pool thread; NULL: none
-    struct asking *asking;
+    struct begin_asking *asking;
 };
 
 extern const struct conf_key server_keys[];

@@ -36,7 +36,7 @@ static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
 
 // Counts the shards that a psserver serves; for a lost one, those that wait for
 // it. (Parts of a ring lie on none.)
-static uint32_t shards_of(struct coord *c, const struct member *m)
+static uint32_t status_member_shards(struct coord *c, const struct member *m)
 {
     uint32_t shards = 0;
 
@@ -118,7 +118,8 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
     return s;
 }
 
-static enum sl_err add(Sluice__V1__ClusterReply *m, Sluice__V1__MemberStatus *s)
+static enum sl_err status_add_member(Sluice__V1__ClusterReply *m,
+                                     Sluice__V1__MemberStatus *s)
 {
     Sluice__V1__MemberStatus **more;
 
@@ -159,7 +160,7 @@ static enum sl_err add_members(struct coord *c, struct cluster_view *v)
             continue;
         if (rc != SL_OK || more-- == 0)
             return rc;
-        rc = add(&v->reply, status_member(c, m));
+        rc = status_add_member(&v->reply, status_member(c, m));
         v->member = m->id;
     }
     v->members = rc == SL_OK;
@@ -176,7 +177,7 @@ static enum sl_err add_lost(struct coord *c, struct cluster_view *v)
         const struct member *m = list_entry(n, struct member, node);
 
         if (rc == SL_OK && coord_now(c) - m->seen_ms < MEMBERS_LOST_MS)
-            rc = add(&v->reply, status_member(c, m));
+            rc = status_add_member(&v->reply, status_member(c, m));
     }
     return rc;
 }
@@ -213,7 +214,7 @@ static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
 
         if (m == NULL) {
             m = status_psserver(c, shard->psserver);
-            rc = add(&v->reply, m);
+            rc = status_add_member(&v->reply, m);
             if (rc == SL_OK)
                 rc = strmap_put(psservers, shard->psserver, m);
         }
@@ -225,7 +226,7 @@ static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
 }
 
 // Returns the next job by number that has shards on psservers, or NULL.
-static const struct job *next_job(struct coord *c, uint64_t after)
+static const struct job *status_next_job(struct coord *c, uint64_t after)
 {
     const struct job *next = NULL;
 
@@ -256,7 +257,7 @@ static enum sl_err count_jobs(struct coord *c, struct cluster_view *v,
             rc = strmap_put(&psservers, r->members[i]->name, r->members[i]);
     }
     while (rc == SL_OK && shards < STATUS_CLUSTER_SHARDS &&
-           (job = next_job(c, v->job)) != NULL) {
+           (job = status_next_job(c, v->job)) != NULL) {
         rc = count_shards(c, v, &psservers, job);
         shards += job->shards;
         v->job = job->id;
@@ -399,7 +400,8 @@ static struct cluster_view *view_new(const struct coord *c)
     return NULL;
 }
 
-static enum sl_err add_warnings(struct coord *c, Sluice__V1__ClusterReply *m)
+static enum sl_err status_add_warnings(struct coord *c,
+                                       Sluice__V1__ClusterReply *m)
 {
     enum sl_err rc = warn_behind(c, m);
 
@@ -421,7 +423,7 @@ static enum sl_err view_turn(struct coord *c, struct cluster_view *v)
     }
     rc = count_jobs(c, v, &left);
     if (rc == SL_OK && !left)
-        rc = add_warnings(c, &v->reply);
+        rc = status_add_warnings(c, &v->reply);
     v->whole = rc == SL_OK && !left;
     return rc;
 }
@@ -498,7 +500,7 @@ enum sl_err status_drain(struct coord *c,
         return sl_fail(err, SL_ENOMEM, "an answer");
     }
     if (m != NULL)
-        r->member->shards = shards_of(c, m);
+        r->member->shards = status_member_shards(c, m);
     *reply = r;
     return SL_OK;
 }

@@ -12,8 +12,9 @@
 #define TIMELINE_MOST 10000
 
 // Finds the uid of the job that `id` names.
-static enum sl_err find(struct coord *c, const char *id, struct job **job,
-                        uint64_t *uid, struct sl_error *err)
+static enum sl_err status_find_job_uid(struct coord *c, const char *id,
+                                       struct job **job, uint64_t *uid,
+                                       struct sl_error *err)
 {
     uint64_t number = 0;
     enum sl_err rc = coord_find(c, id, &number, err);
@@ -27,8 +28,8 @@ static enum sl_err find(struct coord *c, const char *id, struct job **job,
 
 // Adds a new message to a list, which is made with room for `most`. NULL: no
 // memory.
-static void *more(void ***list, size_t *count, size_t most,
-                  const ProtobufCMessageDescriptor *of)
+static void *status_append_message(void ***list, size_t *count, size_t most,
+                                   const ProtobufCMessageDescriptor *of)
 {
     void *m;
 
@@ -40,7 +41,7 @@ static void *more(void ***list, size_t *count, size_t most,
     return m;
 }
 
-static Sluice__V1__Attempt *attempt(uint64_t term, uint64_t n)
+static Sluice__V1__Attempt *status_new_attempt(uint64_t term, uint64_t n)
 {
     Sluice__V1__Attempt *a = wire_new(&sluice__v1__attempt__descriptor);
 
@@ -80,14 +81,15 @@ static bool fill_event(Sluice__V1__Event *to, const struct event *e)
     to->text = sl_strdup(e->text);
     to->member = sl_strdup(e->member);
     if (e->term != 0)
-        to->attempt = attempt(e->term, e->n);
+        to->attempt = status_new_attempt(e->term, e->n);
     return to->kind != NULL && to->level != NULL && to->text != NULL &&
            to->member != NULL && (e->term == 0 || to->attempt != NULL);
 }
 
-static enum sl_err add_events(struct coord *c, Sluice__V1__EventsReply *m,
-                              const Sluice__V1__EventsRequest *request,
-                              uint64_t uid)
+static enum sl_err status_add_events(struct coord *c,
+                                     Sluice__V1__EventsReply *m,
+                                     const Sluice__V1__EventsRequest *request,
+                                     uint64_t uid)
 {
     const struct events *es = feed_events(c->options.feed);
     size_t most = request->limit == 0 ? WIRE_EVENTS_MAX : request->limit;
@@ -105,8 +107,8 @@ static enum sl_err add_events(struct coord *c, Sluice__V1__EventsReply *m,
         m->more = m->n_events == most;
         if (m->more)
             return SL_OK;
-        to = more((void ***)&m->events, &m->n_events, most,
-                  &sluice__v1__event__descriptor);
+        to = status_append_message((void ***)&m->events, &m->n_events, most,
+                                   &sluice__v1__event__descriptor);
         if (to == NULL || !fill_event(to, e))
             return SL_ENOMEM;
         m->last = e->id;
@@ -123,7 +125,8 @@ static enum sl_err events_page(struct coord *c, uint64_t uid,
 {
     Sluice__V1__EventsReply *m =
         wire_new(&sluice__v1__events_reply__descriptor);
-    enum sl_err rc = m == NULL ? SL_ENOMEM : add_events(c, m, request, uid);
+    enum sl_err rc =
+        m == NULL ? SL_ENOMEM : status_add_events(c, m, request, uid);
 
     if (rc == SL_OK) {
         *reply = m;
@@ -139,8 +142,9 @@ enum sl_err status_events(struct coord *c,
 {
     struct job *job;
     uint64_t uid = 0;
-    enum sl_err rc =
-        request->id[0] == '\0' ? SL_OK : find(c, request->id, &job, &uid, err);
+    enum sl_err rc = request->id[0] == '\0'
+                         ? SL_OK
+                         : status_find_job_uid(c, request->id, &job, &uid, err);
 
     return rc == SL_OK ? events_page(c, uid, request, reply, err) : rc;
 }
@@ -162,7 +166,7 @@ static bool fill_span(Sluice__V1__Span *to, const struct lease_span *s,
     to->closure = s->closure;
     to->begun_us = s->begun_us;
     to->ended_us = s->ended_us;
-    to->attempt = attempt(s->term, s->n);
+    to->attempt = status_new_attempt(s->term, s->n);
     to->kind = sl_strdup(lease_span_kind(s->kind));
     to->worker = sl_strdup(worker);
     to->result = sl_strdup(lease_span_word(s->end));
@@ -170,22 +174,22 @@ static bool fill_span(Sluice__V1__Span *to, const struct lease_span *s,
            to->result != NULL;
 }
 
-static enum sl_err add_span(Sluice__V1__TimelineReply *m,
-                            const struct lease_span *s, const char *worker,
-                            uint64_t number)
+static enum sl_err status_add_span(Sluice__V1__TimelineReply *m,
+                                   const struct lease_span *s,
+                                   const char *worker, uint64_t number)
 {
     Sluice__V1__Span *to;
 
     if (m->n_spans == WIRE_SPANS_MAX)
         return SL_OK;
-    to = more((void ***)&m->spans, &m->n_spans, WIRE_SPANS_MAX,
-              &sluice__v1__span__descriptor);
+    to = status_append_message((void ***)&m->spans, &m->n_spans, WIRE_SPANS_MAX,
+                               &sluice__v1__span__descriptor);
     return to != NULL && fill_span(to, s, worker, number) ? SL_OK : SL_ENOMEM;
 }
 
-static enum sl_err add_ended(Sluice__V1__TimelineReply *m,
-                             const struct track *spans, uint64_t after,
-                             uint64_t most)
+static enum sl_err status_add_ended_spans(Sluice__V1__TimelineReply *m,
+                                          const struct track *spans,
+                                          uint64_t after, uint64_t most)
 {
     uint64_t from = spans == NULL ? 0 : track_first(spans);
     enum sl_err rc = SL_OK;
@@ -199,7 +203,7 @@ static enum sl_err add_ended(Sluice__V1__TimelineReply *m,
     for (uint64_t i = from; rc == SL_OK && i <= spans->added; i++) {
         const struct lease_span *s = track_at(spans, i);
 
-        rc = add_span(m, s, s->worker->text, i);
+        rc = status_add_span(m, s, s->worker->text, i);
     }
     m->last = spans->added;
     return rc;
@@ -229,7 +233,7 @@ static enum sl_err add_running(struct coord *c, Sluice__V1__TimelineReply *m,
             };
 
             if (rc == SL_OK && w->job == job)
-                rc = add_span(m, &s, who->name, 0);
+                rc = status_add_span(m, &s, who->name, 0);
         }
     }
     return rc;
@@ -243,14 +247,14 @@ enum sl_err status_timeline(struct coord *c,
     Sluice__V1__TimelineReply *m;
     struct job *job = NULL;
     uint64_t uid = 0;
-    enum sl_err rc = find(c, request->id, &job, &uid, err);
+    enum sl_err rc = status_find_job_uid(c, request->id, &job, &uid, err);
 
     if (rc != SL_OK)
         return rc;
     m = wire_new(&sluice__v1__timeline_reply__descriptor);
-    rc = m == NULL
-             ? SL_ENOMEM
-             : add_ended(m, traces_spans(feed_traces(c->options.feed), uid),
+    rc = m == NULL ? SL_ENOMEM
+                   : status_add_ended_spans(
+                         m, traces_spans(feed_traces(c->options.feed), uid),
                          request->after,
                          request->limit == 0 ? TIMELINE_MOST : request->limit);
     if (rc == SL_OK && job != NULL)
@@ -276,8 +280,9 @@ static enum sl_err add_points(Sluice__V1__HistoryReply *m,
 
         if (p->wall_us <= after_us)
             continue;
-        to = more((void ***)&m->points, &m->n_points, WIRE_POINTS_MAX,
-                  &sluice__v1__history_point__descriptor);
+        to = status_append_message((void ***)&m->points, &m->n_points,
+                                   WIRE_POINTS_MAX,
+                                   &sluice__v1__history_point__descriptor);
         if (to == NULL)
             return SL_ENOMEM;
         to->unix_us = p->wall_us;
@@ -305,7 +310,7 @@ enum sl_err status_history(struct coord *c,
     Sluice__V1__HistoryReply *m;
     struct job *job = NULL;
     uint64_t uid = 0;
-    enum sl_err rc = find(c, request->id, &job, &uid, err);
+    enum sl_err rc = status_find_job_uid(c, request->id, &job, &uid, err);
 
     if (rc != SL_OK)
         return rc;

@@ -13,8 +13,9 @@
 
 #define LIST_DEFAULT 100
 
-static enum sl_err add_line(struct coord *c, uint64_t id,
-                            Sluice__V1__ListReply *m, struct sl_error *err)
+static enum sl_err status_list_add_line(struct coord *c, uint64_t id,
+                                        Sluice__V1__ListReply *m,
+                                        struct sl_error *err)
 {
     struct job *job = NULL;
     enum sl_err rc = ended_open(c, id, LOAD_LINE, &job, err);
@@ -29,7 +30,7 @@ static enum sl_err add_line(struct coord *c, uint64_t id,
     return SL_OK;
 }
 
-static uint32_t limit_of(const Sluice__V1__ListRequest *request)
+static uint32_t status_list_limit(const Sluice__V1__ListRequest *request)
 {
     return request->limit == 0 ? LIST_DEFAULT : request->limit;
 }
@@ -37,7 +38,7 @@ static uint32_t limit_of(const Sluice__V1__ListRequest *request)
 bool status_list_goes_on(const Sluice__V1__ListRequest *request,
                          const Sluice__V1__ListReply *reply)
 {
-    return reply->more && reply->n_jobs < limit_of(request);
+    return reply->more && reply->n_jobs < status_list_limit(request);
 }
 
 // Finds the jobs that come next: those below the last one in the reply.
@@ -61,11 +62,12 @@ static enum sl_err find_next(struct coord *c,
     return rc == SL_OK ? SL_OK : coord_fatal(c, err);
 }
 
-static enum sl_err begin(Sluice__V1__ListReply **out, const struct coord *c,
-                         const Sluice__V1__ListRequest *request)
+static enum sl_err status_list_begin(Sluice__V1__ListReply **out,
+                                     const struct coord *c,
+                                     const Sluice__V1__ListRequest *request)
 {
     size_t all = c->jobs.by_id.len + c->jobs.ended.len;
-    size_t limit = limit_of(request);
+    size_t limit = status_list_limit(request);
     Sluice__V1__ListReply *m = wire_new(&sluice__v1__list_reply__descriptor);
 
     if (m != NULL)
@@ -82,13 +84,13 @@ static enum sl_err add_lines(struct coord *c,
                              const Sluice__V1__ListRequest *request,
                              Sluice__V1__ListReply *m, struct sl_error *err)
 {
-    size_t room = limit_of(request) - m->n_jobs, count = 0;
+    size_t room = status_list_limit(request) - m->n_jobs, count = 0;
     size_t most = room < STATUS_LIST_TURN ? room : STATUS_LIST_TURN;
     uint64_t ids[STATUS_LIST_TURN + 1];
     enum sl_err rc = find_next(c, request, m, ids, most + 1, &count, err);
 
     for (size_t i = 0; rc == SL_OK && i < count && i < most; i++)
-        rc = add_line(c, ids[i], m, err);
+        rc = status_list_add_line(c, ids[i], m, err);
     m->more = count > most && m->n_jobs > 0;
     return rc;
 }
@@ -99,7 +101,7 @@ enum sl_err status_list_turn(struct coord *c,
                              struct sl_error *err)
 {
     Sluice__V1__ListReply *m = *reply;
-    enum sl_err rc = m == NULL ? begin(&m, c, request) : SL_OK;
+    enum sl_err rc = m == NULL ? status_list_begin(&m, c, request) : SL_OK;
 
     if (rc != SL_OK)
         return sl_fail(err, rc, "a list of jobs");

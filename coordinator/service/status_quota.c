@@ -5,8 +5,9 @@
 #include "common/base/mem.h"
 #include "coordinator/core/quotas.h"
 
-static void figure(Sluice__V1__QuotaFigure *out, const struct quotas_tenant *t,
-                   enum quota_kind kind)
+static void status_quota_fill_figure(Sluice__V1__QuotaFigure *out,
+                                     const struct quotas_tenant *t,
+                                     enum quota_kind kind)
 {
     *out = (Sluice__V1__QuotaFigure)SLUICE__V1__QUOTA_FIGURE__INIT;
     out->used = t->use.n[kind];
@@ -15,8 +16,8 @@ static void figure(Sluice__V1__QuotaFigure *out, const struct quotas_tenant *t,
         out->most = t->quota->most[kind];
 }
 
-static enum sl_err append(Sluice__V1__QuotaReply *m,
-                          const struct quotas_tenant *t)
+static enum sl_err status_quota_add_tenant(Sluice__V1__QuotaReply *m,
+                                           const struct quotas_tenant *t)
 {
     Sluice__V1__QuotaFigure of[QUOTA_KINDS];
     Sluice__V1__QuotaTenant one = SLUICE__V1__QUOTA_TENANT__INIT;
@@ -24,7 +25,7 @@ static enum sl_err append(Sluice__V1__QuotaReply *m,
     enum sl_err rc;
 
     for (unsigned i = 0; i < QUOTA_KINDS; i++)
-        figure(&of[i], t, (enum quota_kind)i);
+        status_quota_fill_figure(&of[i], t, (enum quota_kind)i);
     one.tenant = (char *)t->name;
     one.jobs = &of[QUOTA_JOBS];
     one.shards = &of[QUOTA_SHARDS];
@@ -54,7 +55,7 @@ enum sl_err status_quota(struct coord *c,
         m->tenants = sl_calloc(count, sizeof(*m->tenants));
     rc = m == NULL || m->tenants == NULL ? SL_ENOMEM : SL_OK;
     for (size_t i = 0; rc == SL_OK && i < count; i++)
-        rc = append(m, &list[i]);
+        rc = status_quota_add_tenant(m, &list[i]);
     sl_free(list);
     if (rc != SL_OK) {
         wire_free((ProtobufCMessage *)m);

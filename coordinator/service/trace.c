@@ -25,7 +25,7 @@
 enum part_state { PART_WAITS, PART_ASKED, PART_DONE };
 
 // One member's part of a trace.
-struct part {
+struct trace_part {
     uint64_t member;
     char *name; // owned
     const char *role;
@@ -48,7 +48,7 @@ struct tracing {
     uint64_t unread_ms; // since when the client took nothing; 0: it took all
     bool collects;      // its time is over
     bool own;           // the coordinator's own spans were sent
-    struct part *parts; // owned
+    struct trace_part *parts; // owned
     size_t count;
 };
 
@@ -65,14 +65,14 @@ struct trace {
     struct tracing *now; // NULL: none
 };
 
-static uint64_t now_ms(void)
+static uint64_t trace_now_ms(void)
 {
     return sl_now_ms(sl_clock_real());
 }
 
 // Ends the trace; its stream may go on for what is queued.
-static void finish(struct tracing *g, enum sl_err rc,
-                   const struct sl_error *err)
+static void trace_finish(struct tracing *g, enum sl_err rc,
+                         const struct sl_error *err)
 {
     struct trace *t = g->of;
 
@@ -100,7 +100,7 @@ static void send_reply(struct tracing *g, const Sluice__V1__TraceReply *reply)
         return;
     rpc_msg_drop(&msg);
     sl_fail(&err, rc, "a piece of the trace could not be sent");
-    finish(g, rc, &err);
+    trace_finish(g, rc, &err);
 }
 
 // Begins a reply about the process of this number; the coordinator's is 1.
@@ -116,8 +116,8 @@ static Sluice__V1__TraceReply reply_of(const struct tracing *g, uint32_t number,
     return reply;
 }
 
-static void fill(Sluice__V1__TraceReply *reply,
-                 const Sluice__V1__TracePiece *piece)
+static void trace_fill_reply(Sluice__V1__TraceReply *reply,
+                             const Sluice__V1__TracePiece *piece)
 {
     reply->n_names = piece->n_names;
     reply->names = piece->names;
@@ -131,13 +131,13 @@ static void send_own(struct tracing *g)
 {
     Sluice__V1__TraceReply reply = reply_of(g, 1, "coordinator", "coordinator");
 
-    fill(&reply, traced_take(g->of->space));
+    trace_fill_reply(&reply, traced_take(g->of->space));
     reply.clock = true;
     g->own = reply.last;
     send_reply(g, &reply);
 }
 
-static void send_part(struct tracing *g, struct part *p,
+static void send_part(struct tracing *g, struct trace_part *p,
                       const Sluice__V1__TracePiece *piece, const char *missing)
 {
     const struct member *m = members_get(&g->of->coord->members, p->member);
@@ -147,7 +147,7 @@ static void send_part(struct tracing *g, struct part *p,
     uint64_t trip = 0;
 
     if (piece != NULL)
-        fill(&reply, piece);
+        trace_fill_reply(&reply, piece);
     p->spans += reply.n_spans;
     if (missing != NULL) {
         reply.last = true;
@@ -163,7 +163,7 @@ static void send_part(struct tracing *g, struct part *p,
 
 // ---- to and from members
 
-static void ask(struct tracing *g, struct part *p)
+static void trace_ask_part(struct tracing *g, struct trace_part *p)
 {
     Sluice__V1__AttendDown down = SLUICE__V1__ATTEND_DOWN__INIT;
     Sluice__V1__TraceMore more = SLUICE__V1__TRACE_MORE__INIT;
@@ -172,11 +172,12 @@ static void ask(struct tracing *g, struct part *p)
     down.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_TRACE_MORE;
     down.trace_more = &more;
     p->state = PART_ASKED;
-    p->asked_ms = now_ms();
+    p->asked_ms = trace_now_ms();
     attend_send(g->of->attend, p->member, &down);
 }
 
-static void on_piece(void *arg, uint64_t member, const Sluice__V1__AttendUp *up)
+static void trace_on_piece(void *arg, uint64_t member,
+                           const Sluice__V1__AttendUp *up)
 {
     const Sluice__V1__TracePiece *piece = up->trace_piece;
     struct trace *t = arg;
@@ -185,7 +186,7 @@ static void on_piece(void *arg, uint64_t member, const Sluice__V1__AttendUp *up)
     if (g == NULL || t->coord == NULL || piece->trace != g->number)
         return;
     for (size_t i = 0; i < g->count; i++) {
-        struct part *p = &g->parts[i];
+        struct trace_part *p = &g->parts[i];
 
         if (p->member != member || p->state != PART_ASKED)
             continue;
@@ -221,11 +222,12 @@ static bool may_send(struct tracing *g)
         return true;
     }
     if (g->unread_ms == 0)
-        g->unread_ms = now_ms();
-    if (now_ms() - g->unread_ms >= g->of->patience_ms) {
+        g->unread_ms = trace_now_ms();
+    if (trace_now_ms() - g->unread_ms >= g->of->patience_ms) {
         struct rpc_stream *stream = g->stream;
 
-        finish(g, sl_fail(&err, SL_EBUSY, "this client reads nothing"), &err);
+        trace_finish(g, sl_fail(&err, SL_EBUSY, "this client reads nothing"),
+                     &err);
         rpc_stream_cancel(stream);
     }
     return false;
@@ -233,7 +235,8 @@ static bool may_send(struct tracing *g)
 
 // Asks a part that waits, and gives up a silent one. Returns true if the part
 // is complete.
-static bool look_at(struct tracing *g, struct part *p, size_t *asked)
+static bool trace_check_part(struct tracing *g, struct trace_part *p,
+                             size_t *asked)
 {
     bool gone;
 
@@ -242,16 +245,16 @@ static bool look_at(struct tracing *g, struct part *p, size_t *asked)
     gone = members_get(&g->of->coord->members, p->member) == NULL;
     if (gone)
         send_part(g, p, NULL, "it went away");
-    else if (p->state == PART_ASKED && now_ms() - p->asked_ms > SILENT_MS)
+    else if (p->state == PART_ASKED && trace_now_ms() - p->asked_ms > SILENT_MS)
         send_part(g, p, NULL,
                   "it does not answer: it is of an older version, or stuck");
     else if (p->state == PART_WAITS && *asked < ASKED_MOST)
-        ask(g, p);
+        trace_ask_part(g, p);
     *asked += p->state == PART_ASKED;
     return p->state == PART_DONE;
 }
 
-static void collect(struct trace *t)
+static void trace_collect_parts(struct trace *t)
 {
     struct tracing *g = t->now;
     size_t asked = 0, done = 0;
@@ -261,27 +264,27 @@ static void collect(struct trace *t)
     if (t->now != g || !may_send(g))
         return;
     for (size_t i = 0; i < g->count && t->now == g; i++)
-        done += look_at(g, &g->parts[i], &asked);
+        done += trace_check_part(g, &g->parts[i], &asked);
     if (t->now == g && g->own && done == g->count)
-        finish(g, SL_OK, NULL);
+        trace_finish(g, SL_OK, NULL);
 }
 
-static void on_tick(void *arg)
+static void trace_on_tick(void *arg)
 {
     struct trace *t = arg;
     struct tracing *g = t->now;
 
-    if (g == NULL || now_ms() < g->until_ms)
+    if (g == NULL || trace_now_ms() < g->until_ms)
         return;
     if (!g->collects)
         spans_stop();
     g->collects = true;
-    collect(t);
+    trace_collect_parts(t);
 }
 
 // ---- the stream
 
-static enum sl_err find(struct tracing *g, struct sl_error *err)
+static enum sl_err trace_find_job(struct tracing *g, struct sl_error *err)
 {
     struct coord *c = g->of->coord;
     bool ended = false;
@@ -313,7 +316,7 @@ static enum sl_err add_parts(struct tracing *g, struct sl_error *err)
     list_for(n, &all->all)
     {
         const struct member *m = list_entry(n, struct member, node);
-        struct part *p;
+        struct trace_part *p;
 
         if (g->parts == NULL || g->count == most)
             break;
@@ -327,14 +330,14 @@ static enum sl_err add_parts(struct tracing *g, struct sl_error *err)
     return g->parts != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "a trace");
 }
 
-static enum sl_err begin(struct tracing *g, struct sl_error *err)
+static enum sl_err trace_begin(struct tracing *g, struct sl_error *err)
 {
     struct trace *t = g->of;
     enum sl_err rc;
 
     if (t->coord == NULL)
         return sl_fail(err, SL_EUNAVAIL, "%s", t->why);
-    rc = find(g, err);
+    rc = trace_find_job(g, err);
     if (rc == SL_OK)
         rc = add_parts(g, err);
     if (rc == SL_OK && spans_start(g->job) != SL_OK)
@@ -343,7 +346,7 @@ static enum sl_err begin(struct tracing *g, struct sl_error *err)
         return rc;
     g->number = ++t->last;
     g->began_us = spans_now_us();
-    g->until_ms = now_ms() + g->request->ms;
+    g->until_ms = trace_now_ms() + g->request->ms;
     t->now = g;
     tell_members(g);
     loop_timer_start(t->tick, TICK_MS, TICK_MS);
@@ -352,22 +355,22 @@ static enum sl_err begin(struct tracing *g, struct sl_error *err)
     return SL_OK;
 }
 
-static void on_loop_start(void *arg)
+static void trace_on_loop_start(void *arg)
 {
     struct tracing *g = arg;
     struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc = begin(g, &err);
+    enum sl_err rc = trace_begin(g, &err);
 
     if (rc != SL_OK)
         rpc_stream_finish(g->stream, rc, &err);
 }
 
-static void on_loop_end(void *arg)
+static void trace_on_loop_end(void *arg)
 {
     struct tracing *g = arg;
 
     if (g->of->now == g) // the client went away
-        finish(g, SL_ECANCELED, NULL);
+        trace_finish(g, SL_ECANCELED, NULL);
     for (size_t i = 0; i < g->count; i++)
         sl_free(g->parts[i].name);
     sl_free(g->parts);
@@ -376,17 +379,18 @@ static void on_loop_end(void *arg)
     sl_free(g);
 }
 
-static void on_end(struct rpc_stream *stream, enum sl_err code,
-                   const struct sl_error *err, void *user)
+static void trace_on_stream_end(struct rpc_stream *stream, enum sl_err code,
+                                const struct sl_error *err, void *user)
 {
     struct tracing *g = user;
 
-    loop_post_task(g->of->loop, &g->end, on_loop_end, g);
+    loop_post_task(g->of->loop, &g->end, trace_on_loop_end, g);
 }
 
 static void open_trace(struct rpc_stream *stream, void *arg)
 {
-    static const struct rpc_stream_events events = {.on_end = on_end};
+    static const struct rpc_stream_events events = {.on_end =
+                                                        trace_on_stream_end};
     struct tracing *g = sl_calloc(1, sizeof(*g));
     struct sl_error err = SL_ERROR_INIT;
     struct rpc_peer peer;
@@ -412,7 +416,7 @@ static void open_trace(struct rpc_stream *stream, void *arg)
     g->of = arg;
     g->stream = rpc_stream_ref(stream);
     rpc_stream_set(stream, &events, g);
-    loop_post_task(g->of->loop, &g->start, on_loop_start, g);
+    loop_post_task(g->of->loop, &g->start, trace_on_loop_start, g);
 }
 
 static const struct rpc_method methods[] = {
@@ -441,14 +445,15 @@ enum sl_err trace_new(struct trace **out, struct loop *loop,
     // Members remember a number for a minute, also over a restart of the
     // coordinator.
     t->last = sl_wall_us(sl_clock_real());
-    rc = loop_timer_new(&t->tick, loop, on_tick, t);
+    rc = loop_timer_new(&t->tick, loop, trace_on_tick, t);
     if (rc == SL_OK)
         rc = traced_space_new(&t->space);
     if (rc != SL_OK) {
         trace_free(t);
         return sl_fail(err, SL_ENOMEM, "traces");
     }
-    attend_on(attend, SLUICE__V1__ATTEND_UP__KIND_TRACE_PIECE, on_piece, t);
+    attend_on(attend, SLUICE__V1__ATTEND_UP__KIND_TRACE_PIECE, trace_on_piece,
+              t);
     *out = t;
     return SL_OK;
 }
@@ -462,7 +467,7 @@ void trace_set_coord(struct trace *t, struct coord *c, const char *why)
     t->coord = c;
     t->why = why != NULL ? why : "the coordinator is stopping";
     if (c == NULL && t->now != NULL)
-        finish(t->now, sl_fail(&err, SL_EUNAVAIL, "%s", t->why), &err);
+        trace_finish(t->now, sl_fail(&err, SL_EUNAVAIL, "%s", t->why), &err);
 }
 
 void trace_free(struct trace *t)

@@ -2,7 +2,8 @@
 // coordinator/service/watch.c -- the watching of a job by clients.
 //
 //   open (I/O) -> start (loop): first status -> each tick: changed? send
-//   -> the job has ended: last status, finish -> on_end (I/O) -> end (loop)
+//   -> the job has ended: last status, finish -> watcher_on_stream_end (I/O) ->
+//   end (loop)
 //
 // The tick is the rate limit: no watcher is sent more than one status per
 // API_WATCH_MS, except the last one, which does not wait; and no more than
@@ -48,7 +49,7 @@ struct watch {
     struct list watchers;
 };
 
-struct watcher {
+struct job_watcher {
     struct list_node node; // in watch.watchers, once started
     struct watch *watch;
     struct rpc_stream *stream; // a reference of ours
@@ -80,13 +81,13 @@ struct latest {
     bool shards, spec;
 };
 
-static uint64_t now_ms(void)
+static uint64_t watch_now_ms(void)
 {
     return sl_now_ms(sl_clock_real());
 }
 
-static void finish(struct watcher *w, enum sl_err rc,
-                   const struct sl_error *err)
+static void watcher_finish(struct job_watcher *w, enum sl_err rc,
+                           const struct sl_error *err)
 {
     w->done = true;
     list_remove(&w->node);
@@ -95,7 +96,7 @@ static void finish(struct watcher *w, enum sl_err rc,
 
 // Returns false if the last status was not taken yet. A watcher that never
 // takes it is sent away.
-static bool may_have_next(struct watcher *w)
+static bool may_have_next(struct job_watcher *w)
 {
     struct sl_error err = SL_ERROR_INIT;
 
@@ -104,11 +105,12 @@ static bool may_have_next(struct watcher *w)
         return true;
     }
     if (w->unread_ms == 0)
-        w->unread_ms = now_ms();
-    if (now_ms() - w->unread_ms >= w->watch->most.patience_ms) {
+        w->unread_ms = watch_now_ms();
+    if (watch_now_ms() - w->unread_ms >= w->watch->most.patience_ms) {
         LOG(WARN, "a watcher reads nothing: its stream ends", "who=%s job=%llu",
             w->caller, (unsigned long long)w->job);
-        finish(w, sl_fail(&err, SL_EBUSY, "this watcher reads nothing"), &err);
+        watcher_finish(w, sl_fail(&err, SL_EBUSY, "this watcher reads nothing"),
+                       &err);
         rpc_stream_cancel(w->stream); // what is queued keeps it open
     }
     return false;
@@ -131,14 +133,16 @@ static void latest_release(struct latest *l)
     l->packed = NULL;
 }
 
-static bool wants(const struct watcher *w, const struct latest *l)
+static bool watcher_wants_latest(const struct job_watcher *w,
+                                 const struct latest *l)
 {
     return l->packed != NULL && l->job == w->job &&
            l->shards == w->request->shards && l->spec == w->request->spec;
 }
 
-static enum sl_err pack(struct packed **out, const ProtobufCMessage *status,
-                        struct sl_error *err)
+static enum sl_err watch_pack_status(struct packed **out,
+                                     const ProtobufCMessage *status,
+                                     struct sl_error *err)
 {
     struct packed *p = sl_malloc(sizeof(*p));
 
@@ -155,7 +159,7 @@ static enum sl_err pack(struct packed **out, const ProtobufCMessage *status,
     return SL_OK;
 }
 
-static enum sl_err make_latest(struct latest *l, const struct watcher *w,
+static enum sl_err make_latest(struct latest *l, const struct job_watcher *w,
                                struct sl_error *err)
 {
     Sluice__V1__JobRequest ask = *w->request;
@@ -163,7 +167,7 @@ static enum sl_err make_latest(struct latest *l, const struct watcher *w,
     char id[24];
     enum sl_err rc;
 
-    if (wants(w, l))
+    if (watcher_wants_latest(w, l))
         return SL_OK;
     latest_release(l);
     snprintf(id, sizeof(id), "j-%llu", (unsigned long long)w->job);
@@ -173,14 +177,14 @@ static enum sl_err make_latest(struct latest *l, const struct watcher *w,
     l->spec = ask.spec;
     rc = coord_get(w->watch->coord, &ask, &status, err);
     if (rc == SL_OK)
-        rc = pack(&l->packed, &status->base, err);
+        rc = watch_pack_status(&l->packed, &status->base, err);
     wire_free((ProtobufCMessage *)status);
     atomic_fetch_add(&figures.made, 1);
     return rc;
 }
 
 // Sends the newest status to a watcher, making it if `latest` does not suit.
-static enum sl_err send_status(struct watcher *w, struct latest *latest,
+static enum sl_err send_status(struct job_watcher *w, struct latest *latest,
                                struct sl_error *err)
 {
     struct rpc_msg msg;
@@ -192,7 +196,7 @@ static enum sl_err send_status(struct watcher *w, struct latest *latest,
     atomic_fetch_add(&latest->packed->refs, 1);
     rpc_msg_part(&msg, latest->packed->bytes.data, latest->packed->bytes.len);
     rpc_msg_on_release(&msg, packed_unref, latest->packed);
-    w->sent_ms = now_ms();
+    w->sent_ms = watch_now_ms();
     w->sent_bytes = latest->packed->bytes.len;
     atomic_fetch_add(&figures.sent, 1);
     rc = rpc_stream_send(w->stream, &msg);
@@ -203,14 +207,14 @@ static enum sl_err send_status(struct watcher *w, struct latest *latest,
 
 // Says whether the watcher is due. Watchers that were sent as many bytes are
 // due at the same moment, so that one status is made for them.
-static bool is_due(const struct watcher *w)
+static bool watcher_is_due(const struct job_watcher *w)
 {
     uint64_t pace = API_WATCH_MS * (w->sent_bytes / PACE_BYTES);
 
-    return pace == 0 || now_ms() / pace != w->sent_ms / pace;
+    return pace == 0 || watch_now_ms() / pace != w->sent_ms / pace;
 }
 
-static void look_at(struct watcher *w, struct latest *latest)
+static void watcher_check_job(struct job_watcher *w, struct latest *latest)
 {
     struct sl_error err = SL_ERROR_INIT;
     bool ended = false;
@@ -218,37 +222,38 @@ static void look_at(struct watcher *w, struct latest *latest)
     enum sl_err rc;
 
     if (now == 0) {
-        finish(w, sl_fail(&err, SL_ENOENT, "the job was deleted"), &err);
+        watcher_finish(w, sl_fail(&err, SL_ENOENT, "the job was deleted"),
+                       &err);
         return;
     }
-    if ((!ended && (now == w->seen || !is_due(w))) || !may_have_next(w))
+    if ((!ended && (now == w->seen || !watcher_is_due(w))) || !may_have_next(w))
         return;
     w->seen = now;
     rc = send_status(w, latest, &err);
     if (rc != SL_OK)
-        finish(w, rc, &err);
+        watcher_finish(w, rc, &err);
     else if (ended)
-        finish(w, SL_OK, NULL);
+        watcher_finish(w, SL_OK, NULL);
 }
 
 // Looks at one watcher and moves it behind those that this pass has not
 // reached.
-static void look_in_pass(struct watcher *one, struct latest *latest)
+static void look_in_pass(struct job_watcher *one, struct latest *latest)
 {
     struct watch *w = one->watch;
 
     one->pass = w->pass;
     list_remove(&one->node);
     list_push_back(&w->watchers, &one->node);
-    look_at(one, latest);
+    watcher_check_job(one, latest);
 }
 
-static struct watcher *next_of_pass(struct watch *w)
+static struct job_watcher *next_of_pass(struct watch *w)
 {
-    struct watcher *one =
+    struct job_watcher *one =
         list_empty(&w->watchers)
             ? NULL
-            : list_entry(w->watchers.head.next, struct watcher, node);
+            : list_entry(w->watchers.head.next, struct job_watcher, node);
 
     return one != NULL && one->pass != w->pass ? one : NULL;
 }
@@ -261,21 +266,21 @@ static void look_at_same(struct watch *w, struct latest *latest)
         return;
     list_for_safe(n, &w->watchers)
     {
-        struct watcher *one = list_entry(n, struct watcher, node);
+        struct job_watcher *one = list_entry(n, struct job_watcher, node);
 
         if (one->pass == w->pass)
             break;
-        if (wants(one, latest))
+        if (watcher_wants_latest(one, latest))
             look_in_pass(one, latest);
     }
 }
 
-static void on_look(void *arg);
+static void watch_on_look(void *arg);
 
-static void go_on(struct watch *w)
+static void watch_run_pass(struct watch *w)
 {
     struct latest latest = {0};
-    struct watcher *one;
+    struct job_watcher *one;
 
     loop_doing(w->loop, "watchers");
     while ((one = next_of_pass(w)) != NULL && !loop_spent(w->loop)) {
@@ -286,30 +291,30 @@ static void go_on(struct watch *w)
     w->passing = one != NULL;
     if (one != NULL && !w->looking) {
         w->looking = true;
-        loop_post_task(w->loop, &w->look, on_look, w);
+        loop_post_task(w->loop, &w->look, watch_on_look, w);
     }
 }
 
-static void look_at_all(struct watch *w)
+static void watch_check_all(struct watch *w)
 {
     if (w->coord == NULL)
         return;
     if (!w->passing)
         w->pass++;
-    go_on(w);
+    watch_run_pass(w);
 }
 
-static void on_tick(void *arg)
+static void watch_on_tick(void *arg)
 {
-    look_at_all(arg);
+    watch_check_all(arg);
 }
 
-static void on_look(void *arg)
+static void watch_on_look(void *arg)
 {
     struct watch *w = arg;
 
     w->looking = false;
-    look_at_all(w);
+    watch_check_all(w);
 }
 
 void watch_changed(struct watch *w, uint64_t job)
@@ -317,12 +322,12 @@ void watch_changed(struct watch *w, uint64_t job)
     if (w->looking || list_empty(&w->watchers))
         return;
     w->looking = true;
-    loop_post_task(w->loop, &w->look, on_look, w);
+    loop_post_task(w->loop, &w->look, watch_on_look, w);
 }
 
 // ---- streams
 
-static enum sl_err find(struct watcher *w, struct sl_error *err)
+static enum sl_err watcher_find_job(struct job_watcher *w, struct sl_error *err)
 {
     struct coord *c = w->watch->coord;
     enum sl_err rc;
@@ -334,19 +339,19 @@ static enum sl_err find(struct watcher *w, struct sl_error *err)
 }
 
 // Logs refusals, one line a minute, however many there are.
-static void say_refused(struct watch *w, const struct watcher *one,
+static void say_refused(struct watch *w, const struct job_watcher *one,
                         const struct sl_error *err)
 {
     w->refused++;
-    if (w->said_ms != 0 && now_ms() - w->said_ms < SAY_MS)
+    if (w->said_ms != 0 && watch_now_ms() - w->said_ms < SAY_MS)
         return;
-    w->said_ms = now_ms();
+    w->said_ms = watch_now_ms();
     LOG(WARN, "watcher refused", "who=%s refused=%u why=%s", one->caller,
         w->refused, err->text);
     w->refused = 0;
 }
 
-static enum sl_err enter(struct watcher *one, struct sl_error *err)
+static enum sl_err watch_admit(struct job_watcher *one, struct sl_error *err)
 {
     struct watch *w = one->watch;
     enum sl_err rc = SL_OK;
@@ -354,7 +359,7 @@ static enum sl_err enter(struct watcher *one, struct sl_error *err)
 
     list_for(n, &w->watchers)
     {
-        same += strcmp(list_entry(n, struct watcher, node)->caller,
+        same += strcmp(list_entry(n, struct job_watcher, node)->caller,
                        one->caller) == 0;
     }
     if (w->count >= w->most.watchers)
@@ -376,9 +381,9 @@ static enum sl_err enter(struct watcher *one, struct sl_error *err)
     return SL_OK;
 }
 
-static void on_loop_start(void *arg)
+static void watcher_on_loop_start(void *arg)
 {
-    struct watcher *w = arg;
+    struct job_watcher *w = arg;
     struct sl_error err = SL_ERROR_INIT;
     struct latest latest = {0};
     enum sl_err rc;
@@ -387,9 +392,9 @@ static void on_loop_start(void *arg)
     if (w->watch->coord == NULL)
         rc = sl_fail(&err, SL_EUNAVAIL, "%s", w->watch->why);
     else
-        rc = find(w, &err);
+        rc = watcher_find_job(w, &err);
     if (rc == SL_OK)
-        rc = enter(w, &err);
+        rc = watch_admit(w, &err);
     if (rc != SL_OK) {
         w->done = true;
         rpc_stream_finish(w->stream, rc, &err);
@@ -397,13 +402,13 @@ static void on_loop_start(void *arg)
     }
     w->pass = w->watch->pass;
     list_push_back(&w->watch->watchers, &w->node);
-    look_at(w, &latest);
+    watcher_check_job(w, &latest);
     latest_release(&latest);
 }
 
-static void on_loop_end(void *arg)
+static void watcher_on_loop_end(void *arg)
 {
-    struct watcher *w = arg;
+    struct job_watcher *w = arg;
 
     list_remove(&w->node);
     w->watch->count -= w->counted;
@@ -412,18 +417,19 @@ static void on_loop_end(void *arg)
     sl_free(w);
 }
 
-static void on_end(struct rpc_stream *stream, enum sl_err code,
-                   const struct sl_error *err, void *user)
+static void watcher_on_stream_end(struct rpc_stream *stream, enum sl_err code,
+                                  const struct sl_error *err, void *user)
 {
-    struct watcher *w = user;
+    struct job_watcher *w = user;
 
-    loop_post_task(w->watch->loop, &w->end, on_loop_end, w);
+    loop_post_task(w->watch->loop, &w->end, watcher_on_loop_end, w);
 }
 
 void watch_open(struct watch *watch, struct rpc_stream *stream)
 {
-    static const struct rpc_stream_events events = {.on_end = on_end};
-    struct watcher *w = sl_calloc(1, sizeof(*w));
+    static const struct rpc_stream_events events = {.on_end =
+                                                        watcher_on_stream_end};
+    struct job_watcher *w = sl_calloc(1, sizeof(*w));
     struct sl_error err = SL_ERROR_INIT;
     struct rpc_peer peer;
     enum sl_err rc;
@@ -449,7 +455,7 @@ void watch_open(struct watch *watch, struct rpc_stream *stream)
     snprintf(w->caller, sizeof(w->caller), "%s", peer.id);
     w->stream = rpc_stream_ref(stream);
     rpc_stream_set(stream, &events, w);
-    loop_post_task(watch->loop, &w->start, on_loop_start, w);
+    loop_post_task(watch->loop, &w->start, watcher_on_loop_start, w);
 }
 
 // ---- life
@@ -464,7 +470,7 @@ enum sl_err watch_new(struct watch **out, struct loop *loop,
     w->loop = loop;
     w->most = *limits;
     list_init(&w->watchers);
-    if (loop_timer_new(&w->tick, loop, on_tick, w) != SL_OK) {
+    if (loop_timer_new(&w->tick, loop, watch_on_tick, w) != SL_OK) {
         sl_free(w);
         return sl_fail(err, SL_ENOMEM, "watchers");
     }
@@ -479,7 +485,7 @@ void watch_set_coord(struct watch *w, struct coord *c, const char *why)
     w->why = why;
     list_for(n, &w->watchers)
     {
-        list_entry(n, struct watcher, node)->seen = 0;
+        list_entry(n, struct job_watcher, node)->seen = 0;
     }
 }
 

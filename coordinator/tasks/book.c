@@ -124,7 +124,7 @@ struct book_queue *book_queue_add(struct book *b, uint64_t id,
 }
 
 // Frees a task and its places, but for the place among those of its client.
-static void drop(struct book *b, struct book_task *t);
+static void book_drop_task(struct book *b, struct book_task *t);
 
 static void drop_all(struct book *b, struct book_client *c)
 {
@@ -133,7 +133,7 @@ static void drop_all(struct book *b, struct book_client *c)
     void *task;
 
     while (map_next(&c->tasks, &at, &number, &task))
-        drop(b, task);
+        book_drop_task(b, task);
 }
 
 void book_queue_remove(struct book *b, struct book_queue *q)
@@ -320,7 +320,8 @@ static void count_bytes(struct book *b, struct book_queue *q, uint64_t more)
 }
 
 // The one place where a task's state changes.
-static void put(struct book *b, struct book_task *t, enum book_state state)
+static void book_set_state(struct book *b, struct book_task *t,
+                           enum book_state state)
 {
     struct book_queue *q = t->client->queue;
 
@@ -357,7 +358,7 @@ struct book_task *book_add(struct book *b, struct book_client *c, uint64_t id,
     count_bytes(b, c->queue, bytes);
     c->queue->tenant->tasks++;
     c->queue->count[0]++;
-    put(b, t, BOOK_PENDING);
+    book_set_state(b, t, BOOK_PENDING);
     list_push_back(&k->pending, &t->node);
     if (id > b->last_id)
         b->last_id = id;
@@ -374,7 +375,7 @@ struct book_task *book_find(const struct book *b, uint64_t id)
 void book_ended(struct book *b, struct book_task *t, enum book_state state,
                 uint64_t ended, size_t result_bytes)
 {
-    put(b, t, state);
+    book_set_state(b, t, state);
     t->worker = NULL;
     count_bytes(b, t->client->queue, result_bytes - t->bytes);
     t->bytes = result_bytes;
@@ -390,11 +391,11 @@ void book_end(struct book *b, struct book_task *t, enum book_state state,
     book_ended(b, t, state, b->last_ended + 1, result_bytes);
 }
 
-static void drop(struct book *b, struct book_task *t)
+static void book_drop_task(struct book *b, struct book_task *t)
 {
     struct book_queue *q = t->client->queue;
 
-    put(b, t, 0);
+    book_set_state(b, t, 0);
     q->count[0]--;
     count_bytes(b, q, 0 - t->bytes);
     q->tenant->tasks--;
@@ -407,12 +408,12 @@ static void drop(struct book *b, struct book_task *t)
 void book_forget(struct book *b, struct book_task *t)
 {
     map_remove(&t->client->tasks, t->number);
-    drop(b, t);
+    book_drop_task(b, t);
 }
 
 void book_give_back(struct book *b, struct book_task *t)
 {
-    put(b, t, BOOK_PENDING);
+    book_set_state(b, t, BOOK_PENDING);
     t->worker = NULL;
     list_push_front(&t->kind->pending, &t->node);
 }
@@ -422,7 +423,7 @@ void book_give_back(struct book *b, struct book_task *t)
 // Says whether a queue keeps too many results that were not received: its tasks
 // wait until they are. A tenant's own results do not keep other tenants' tasks
 // waiting.
-static bool over(const struct book *b, const struct book_queue *q)
+static bool book_queue_is_full(const struct book *b, const struct book_queue *q)
 {
     const struct book_tenant *t = q->tenant;
 
@@ -445,8 +446,8 @@ static bool has_handler(const struct book_offer *o, const char *name)
 }
 
 // Returns the oldest pending task of q that the offer has a handler for.
-static struct book_task *oldest(struct book_queue *q,
-                                const struct book_offer *o)
+static struct book_task *book_oldest_pending(struct book_queue *q,
+                                             const struct book_offer *o)
 {
     struct book_task *best = NULL;
 
@@ -467,7 +468,7 @@ static struct book_task *oldest(struct book_queue *q,
 
 static void lease(struct book *b, struct book_task *t, struct book_worker *w)
 {
-    put(b, t, BOOK_LEASED);
+    book_set_state(b, t, BOOK_LEASED);
     t->worker = w;
     list_push_back(&w->leased, &t->node);
 }
@@ -478,8 +479,9 @@ struct book_task *book_take(struct book *b, struct book_worker *w,
     list_for(n, &b->busy)
     {
         struct book_queue *q = list_entry(n, struct book_queue, busy);
-        struct book_task *t =
-            serves(offer, q) && !over(b, q) ? oldest(q, offer) : NULL;
+        struct book_task *t = serves(offer, q) && !book_queue_is_full(b, q)
+                                  ? book_oldest_pending(q, offer)
+                                  : NULL;
 
         if (t == NULL)
             continue;

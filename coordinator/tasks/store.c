@@ -10,7 +10,7 @@
 #include "common/base/mem.h"
 #include "coordinator/journal/journal_sql.h"
 
-struct store {
+struct task_store {
     struct journal *db;
     bool begun;
     uint64_t last_id, last_ended; // as last written
@@ -33,21 +33,22 @@ static const char tables[] =
     "CREATE INDEX tasks_queue ON tasks(queue);"
     "PRAGMA user_version = 1;";
 
-static enum sl_err make(struct journal *j, int version, struct sl_error *err)
+static enum sl_err store_make_tables(struct journal *j, int version,
+                                     struct sl_error *err)
 {
     return version < 1 ? journal_exec(j, tables, err) : SL_OK;
 }
 
-enum sl_err store_open(struct store **out, const char *path,
+enum sl_err store_open(struct task_store **out, const char *path,
                        struct sl_error *err)
 {
     static const struct journal_kind kind = {
         .name = "tasks",
         .ends = "it is opened again, and calls fail until that succeeds",
         .schema = 1,
-        .make = make,
+        .make = store_make_tables,
     };
-    struct store *s = sl_calloc(1, sizeof(*s));
+    struct task_store *s = sl_calloc(1, sizeof(*s));
     enum sl_err rc;
 
     if (s == NULL)
@@ -61,7 +62,7 @@ enum sl_err store_open(struct store **out, const char *path,
     return SL_OK;
 }
 
-void store_close(struct store *s)
+void store_close(struct task_store *s)
 {
     if (s == NULL)
         return;
@@ -85,7 +86,8 @@ static struct book_queue *queue_of(struct book *b, uint64_t id)
     return NULL;
 }
 
-static enum sl_err strange(const char *what, uint64_t id, struct sl_error *err)
+static enum sl_err store_fail_orphan(const char *what, uint64_t id,
+                                     struct sl_error *err)
 {
     return sl_fail(err, SL_ECORRUPT,
                    "tasks: %s %llu is of no queue or client that is there",
@@ -109,7 +111,7 @@ static enum sl_err load_client(struct book *b, sqlite3_stmt *row,
     struct book_client *c;
 
     if (q == NULL)
-        return strange("client", journal_u64(row, 1), err);
+        return store_fail_orphan("client", journal_u64(row, 1), err);
     c = book_client_add(q, journal_u64(row, 1));
     if (c == NULL)
         return sl_fail(err, SL_ENOMEM, "tasks: clients");
@@ -129,7 +131,7 @@ static enum sl_err load_task(struct book *b, sqlite3_stmt *row,
     struct book_task *t;
 
     if (c == NULL || state == 0 || state >= BOOK_STATES)
-        return strange("task", id, err);
+        return store_fail_orphan("task", id, err);
     t = book_add(b, c, id, journal_u64(row, 3), journal_text(row, 4), bytes);
     if (t == NULL)
         return sl_fail(err, SL_ENOMEM, "tasks: %llu", (unsigned long long)id);
@@ -139,10 +141,10 @@ static enum sl_err load_task(struct book *b, sqlite3_stmt *row,
     return SL_OK;
 }
 
-static enum sl_err load(struct store *s, struct book *b, const char *sql,
-                        enum sl_err (*one)(struct book *b, sqlite3_stmt *row,
-                                           struct sl_error *err),
-                        struct sl_error *err)
+static enum sl_err store_load_rows(
+    struct task_store *s, struct book *b, const char *sql,
+    enum sl_err (*one)(struct book *b, sqlite3_stmt *row, struct sl_error *err),
+    struct sl_error *err)
 {
     sqlite3_stmt *rows = journal_walk(s->db, err, sql, NULL, 0);
     enum sl_err rc;
@@ -157,22 +159,24 @@ static enum sl_err load(struct store *s, struct book *b, const char *sql,
     return journal_walked(rows, rc);
 }
 
-enum sl_err store_load(struct store *s, struct book *b, struct sl_error *err)
+enum sl_err store_load(struct task_store *s, struct book *b,
+                       struct sl_error *err)
 {
-    enum sl_err rc = load(s, b, "SELECT id, tenant, name, most FROM queues",
-                          load_queue, err);
+    enum sl_err rc = store_load_rows(
+        s, b, "SELECT id, tenant, name, most FROM queues", load_queue, err);
 
     if (rc == SL_OK)
-        rc = load(s, b,
-                  "SELECT queue, client, last, session FROM clients"
-                  " ORDER BY born",
-                  load_client, err);
+        rc = store_load_rows(s, b,
+                             "SELECT queue, client, last, session FROM clients"
+                             " ORDER BY born",
+                             load_client, err);
     // Ended tasks in the order in which they ended; the others by id.
     if (rc == SL_OK)
-        rc = load(s, b,
-                  "SELECT id, queue, client, number, name, state, losses,"
-                  " ended, length(bytes) FROM tasks ORDER BY ended, id",
-                  load_task, err);
+        rc = store_load_rows(
+            s, b,
+            "SELECT id, queue, client, number, name, state, losses,"
+            " ended, length(bytes) FROM tasks ORDER BY ended, id",
+            load_task, err);
     if (rc == SL_OK)
         rc = journal_meta(s->db, "last_id", &s->last_id, err);
     if (rc == SL_OK)
@@ -188,7 +192,7 @@ enum sl_err store_load(struct store *s, struct book *b, struct sl_error *err)
 
 // ---- transactions
 
-enum sl_err store_begin(struct store *s, struct sl_error *err)
+enum sl_err store_begin(struct task_store *s, struct sl_error *err)
 {
     enum sl_err rc = s->begun ? SL_OK : journal_begin(s->db, err);
 
@@ -198,7 +202,7 @@ enum sl_err store_begin(struct store *s, struct sl_error *err)
 
 // Writes the highest drawn ids: a number is not drawn again, even after its
 // task is forgotten.
-static enum sl_err write_drawn(struct store *s, const struct book *b,
+static enum sl_err write_drawn(struct task_store *s, const struct book *b,
                                struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
@@ -210,7 +214,7 @@ static enum sl_err write_drawn(struct store *s, const struct book *b,
     return rc;
 }
 
-enum sl_err store_commit(struct store *s, const struct book *b,
+enum sl_err store_commit(struct task_store *s, const struct book *b,
                          struct sl_error *err)
 {
     enum sl_err rc;
@@ -227,8 +231,10 @@ enum sl_err store_commit(struct store *s, const struct book *b,
     return rc;
 }
 
-static enum sl_err write(struct store *s, struct sl_error *err, const char *sql,
-                         const struct journal_value *values, size_t count)
+static enum sl_err store_write_sql(struct task_store *s, struct sl_error *err,
+                                   const char *sql,
+                                   const struct journal_value *values,
+                                   size_t count)
 {
     enum sl_err rc = store_begin(s, err);
 
@@ -242,11 +248,11 @@ static struct journal_value blob(const ProtobufCBinaryData *b)
     return BLOB(((struct journal_blob){b->data, b->len}));
 }
 
-enum sl_err store_queue_add(struct store *s, uint64_t *id, const char *tenant,
-                            const char *name, uint32_t limit,
-                            struct sl_error *err)
+enum sl_err store_queue_add(struct task_store *s, uint64_t *id,
+                            const char *tenant, const char *name,
+                            uint32_t limit, struct sl_error *err)
 {
-    enum sl_err rc = write(
+    enum sl_err rc = store_write_sql(
         s, err, "INSERT INTO queues(tenant, name, most) VALUES(?1, ?2, ?3)",
         JOURNAL_VALUES(TEXT(tenant), TEXT(name), U64(limit)));
 
@@ -255,80 +261,84 @@ enum sl_err store_queue_add(struct store *s, uint64_t *id, const char *tenant,
     return rc;
 }
 
-enum sl_err store_queue_limit(struct store *s, uint64_t id, uint32_t limit,
+enum sl_err store_queue_limit(struct task_store *s, uint64_t id, uint32_t limit,
                               struct sl_error *err)
 {
-    return write(s, err, "UPDATE queues SET most = ?2 WHERE id = ?1",
-                 JOURNAL_VALUES(U64(id), U64(limit)));
+    return store_write_sql(s, err, "UPDATE queues SET most = ?2 WHERE id = ?1",
+                           JOURNAL_VALUES(U64(id), U64(limit)));
 }
 
-enum sl_err store_queue_remove(struct store *s, uint64_t id,
+enum sl_err store_queue_remove(struct task_store *s, uint64_t id,
                                struct sl_error *err)
 {
-    enum sl_err rc = write(s, err, "DELETE FROM tasks WHERE queue = ?1",
-                           JOURNAL_VALUES(U64(id)));
+    enum sl_err rc = store_write_sql(
+        s, err, "DELETE FROM tasks WHERE queue = ?1", JOURNAL_VALUES(U64(id)));
 
     if (rc == SL_OK)
-        rc = write(s, err, "DELETE FROM clients WHERE queue = ?1",
-                   JOURNAL_VALUES(U64(id)));
+        rc = store_write_sql(s, err, "DELETE FROM clients WHERE queue = ?1",
+                             JOURNAL_VALUES(U64(id)));
     if (rc == SL_OK)
-        rc = write(s, err, "DELETE FROM queues WHERE id = ?1",
-                   JOURNAL_VALUES(U64(id)));
+        rc = store_write_sql(s, err, "DELETE FROM queues WHERE id = ?1",
+                             JOURNAL_VALUES(U64(id)));
     return rc;
 }
 
-enum sl_err store_client(struct store *s, const struct book_client *c,
+enum sl_err store_client(struct task_store *s, const struct book_client *c,
                          struct sl_error *err)
 {
-    return write(s, err,
-                 "INSERT INTO clients(queue, client, last, session)"
-                 " VALUES(?1, ?2, ?3, ?4)"
-                 " ON CONFLICT(queue, client)"
-                 " DO UPDATE SET last = ?3, session = ?4",
-                 JOURNAL_VALUES(U64(c->queue->id), U64(c->id), U64(c->last),
-                                U64(c->session)));
+    return store_write_sql(s, err,
+                           "INSERT INTO clients(queue, client, last, session)"
+                           " VALUES(?1, ?2, ?3, ?4)"
+                           " ON CONFLICT(queue, client)"
+                           " DO UPDATE SET last = ?3, session = ?4",
+                           JOURNAL_VALUES(U64(c->queue->id), U64(c->id),
+                                          U64(c->last), U64(c->session)));
 }
 
-enum sl_err store_client_remove(struct store *s, uint64_t queue,
+enum sl_err store_client_remove(struct task_store *s, uint64_t queue,
                                 uint64_t client, struct sl_error *err)
 {
-    return write(s, err, "DELETE FROM clients WHERE queue = ?1 AND client = ?2",
-                 JOURNAL_VALUES(U64(queue), U64(client)));
+    return store_write_sql(
+        s, err, "DELETE FROM clients WHERE queue = ?1 AND client = ?2",
+        JOURNAL_VALUES(U64(queue), U64(client)));
 }
 
-enum sl_err store_add(struct store *s, const struct book_task *t,
+enum sl_err store_add(struct task_store *s, const struct book_task *t,
                       const ProtobufCBinaryData *payload, struct sl_error *err)
 {
-    return write(s, err,
-                 "INSERT INTO tasks(id, queue, client, number, name, state,"
-                 " bytes) VALUES(?1, ?2, ?3, ?4, ?5, 1, ?6)",
-                 JOURNAL_VALUES(U64(t->id), U64(t->client->queue->id),
-                                U64(t->client->id), U64(t->number),
-                                TEXT(t->kind->name), blob(payload)));
+    return store_write_sql(
+        s, err,
+        "INSERT INTO tasks(id, queue, client, number, name, state,"
+        " bytes) VALUES(?1, ?2, ?3, ?4, ?5, 1, ?6)",
+        JOURNAL_VALUES(U64(t->id), U64(t->client->queue->id),
+                       U64(t->client->id), U64(t->number), TEXT(t->kind->name),
+                       blob(payload)));
 }
 
-enum sl_err store_lost(struct store *s, const struct book_task *t,
+enum sl_err store_lost(struct task_store *s, const struct book_task *t,
                        struct sl_error *err)
 {
-    return write(s, err, "UPDATE tasks SET losses = ?2 WHERE id = ?1",
-                 JOURNAL_VALUES(U64(t->id), U64(t->losses)));
+    return store_write_sql(s, err, "UPDATE tasks SET losses = ?2 WHERE id = ?1",
+                           JOURNAL_VALUES(U64(t->id), U64(t->losses)));
 }
 
-enum sl_err store_end(struct store *s, const struct book_task *t,
+enum sl_err store_end(struct task_store *s, const struct book_task *t,
                       enum book_state state, const ProtobufCBinaryData *result,
                       const char *error, struct sl_error *err)
 {
-    return write(s, err,
-                 "UPDATE tasks SET state = ?2, ended = ?3, losses = ?4,"
-                 " error = ?5, bytes = ?6 WHERE id = ?1",
-                 JOURNAL_VALUES(U64(t->id), U64((uint64_t)state), U64(t->ended),
-                                U64(t->losses), TEXT(error), blob(result)));
+    return store_write_sql(
+        s, err,
+        "UPDATE tasks SET state = ?2, ended = ?3, losses = ?4,"
+        " error = ?5, bytes = ?6 WHERE id = ?1",
+        JOURNAL_VALUES(U64(t->id), U64((uint64_t)state), U64(t->ended),
+                       U64(t->losses), TEXT(error), blob(result)));
 }
 
-enum sl_err store_forget(struct store *s, uint64_t id, struct sl_error *err)
+enum sl_err store_forget(struct task_store *s, uint64_t id,
+                         struct sl_error *err)
 {
-    return write(s, err, "DELETE FROM tasks WHERE id = ?1",
-                 JOURNAL_VALUES(U64(id)));
+    return store_write_sql(s, err, "DELETE FROM tasks WHERE id = ?1",
+                           JOURNAL_VALUES(U64(id)));
 }
 
 static enum sl_err copy_row(sqlite3_stmt *row, ProtobufCBinaryData *bytes,
@@ -351,8 +361,9 @@ static enum sl_err copy_row(sqlite3_stmt *row, ProtobufCBinaryData *bytes,
     return SL_OK;
 }
 
-enum sl_err store_read(struct store *s, uint64_t id, ProtobufCBinaryData *bytes,
-                       char **error, struct sl_error *err)
+enum sl_err store_read(struct task_store *s, uint64_t id,
+                       ProtobufCBinaryData *bytes, char **error,
+                       struct sl_error *err)
 {
     sqlite3_stmt *row =
         journal_sql(s->db, err, "SELECT bytes, error FROM tasks WHERE id = ?1",

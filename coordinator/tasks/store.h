@@ -18,47 +18,50 @@
 #include "common/base/status.h"
 #include "coordinator/tasks/book.h"
 
-struct store;
+struct task_store;
 
-enum sl_err store_open(struct store **out, const char *path,
+enum sl_err store_open(struct task_store **out, const char *path,
                        struct sl_error *err);
-void store_close(struct store *s); // NULL is allowed
+void store_close(struct task_store *s); // NULL is allowed
 
 // Loads all rows into an empty book; leased tasks become pending.
-enum sl_err store_load(struct store *s, struct book *b, struct sl_error *err);
+enum sl_err store_load(struct task_store *s, struct book *b,
+                       struct sl_error *err);
 
 // Begins a transaction unless one has begun.
-enum sl_err store_begin(struct store *s, struct sl_error *err);
+enum sl_err store_begin(struct task_store *s, struct sl_error *err);
 // Writes how far ids were drawn, and commits; does nothing if no transaction
 // has begun.
-enum sl_err store_commit(struct store *s, const struct book *b,
+enum sl_err store_commit(struct task_store *s, const struct book *b,
                          struct sl_error *err);
 
 // Each of these writes one decision into the transaction, which it begins if
 // needed.
-enum sl_err store_queue_add(struct store *s, uint64_t *id, const char *tenant,
-                            const char *name, uint32_t limit,
-                            struct sl_error *err);
-enum sl_err store_queue_limit(struct store *s, uint64_t id, uint32_t limit,
+enum sl_err store_queue_add(struct task_store *s, uint64_t *id,
+                            const char *tenant, const char *name,
+                            uint32_t limit, struct sl_error *err);
+enum sl_err store_queue_limit(struct task_store *s, uint64_t id, uint32_t limit,
                               struct sl_error *err);
-enum sl_err store_queue_remove(struct store *s, uint64_t id,
+enum sl_err store_queue_remove(struct task_store *s, uint64_t id,
                                struct sl_error *err);
-enum sl_err store_client(struct store *s, const struct book_client *c,
+enum sl_err store_client(struct task_store *s, const struct book_client *c,
                          struct sl_error *err);
-enum sl_err store_client_remove(struct store *s, uint64_t queue,
+enum sl_err store_client_remove(struct task_store *s, uint64_t queue,
                                 uint64_t client, struct sl_error *err);
-enum sl_err store_add(struct store *s, const struct book_task *t,
+enum sl_err store_add(struct task_store *s, const struct book_task *t,
                       const ProtobufCBinaryData *payload, struct sl_error *err);
-enum sl_err store_lost(struct store *s, const struct book_task *t,
+enum sl_err store_lost(struct task_store *s, const struct book_task *t,
                        struct sl_error *err);
-enum sl_err store_end(struct store *s, const struct book_task *t,
+enum sl_err store_end(struct task_store *s, const struct book_task *t,
                       enum book_state state, const ProtobufCBinaryData *result,
                       const char *error, struct sl_error *err);
-enum sl_err store_forget(struct store *s, uint64_t id, struct sl_error *err);
+enum sl_err store_forget(struct task_store *s, uint64_t id,
+                         struct sl_error *err);
 
 // Reads the payload of a task that has not ended, or the result of one that
 // has, and why it failed unless `error` is NULL. On failure neither is set.
-enum sl_err store_read(struct store *s, uint64_t id, ProtobufCBinaryData *bytes,
-                       char **error, struct sl_error *err);
+enum sl_err store_read(struct task_store *s, uint64_t id,
+                       ProtobufCBinaryData *bytes, char **error,
+                       struct sl_error *err);
 
 #endif

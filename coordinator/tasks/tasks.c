@@ -39,7 +39,8 @@ struct tasks {
 
 // ---- answers
 
-static void answer(struct visit *v, enum sl_err rc, const struct sl_error *err)
+static void tasks_answer_visit(struct visit *v, enum sl_err rc,
+                               const struct sl_error *err)
 {
     ProtobufCMessage *reply = v->reply;
     struct rpc_msg msg;
@@ -71,14 +72,15 @@ static void answer_each(struct tasks *t, struct list *visits)
         struct sl_error err = v->err;
 
         tell_change(t, v);
-        answer(v, v->rc, &err);
+        tasks_answer_visit(v, v->rc, &err);
     }
 }
 
-static void fail_all(struct list *visits, enum sl_err rc,
-                     const struct sl_error *err)
+static void tasks_fail_visits(struct list *visits, enum sl_err rc,
+                              const struct sl_error *err)
 {
-    list_for_safe(n, visits) answer(list_entry(n, struct visit, node), rc, err);
+    list_for_safe(n, visits)
+        tasks_answer_visit(list_entry(n, struct visit, node), rc, err);
 }
 
 // ---- the file
@@ -92,7 +94,7 @@ static void put_away(struct tasks *t)
 }
 
 // A failure is logged once, and so is its end.
-static void say(struct tasks *t, const struct sl_error *err)
+static void tasks_log_change(struct tasks *t, const struct sl_error *err)
 {
     if (err != NULL && !t->told)
         LOG(ERROR, "tasks cannot be kept", "why=%s", err->text);
@@ -101,7 +103,7 @@ static void say(struct tasks *t, const struct sl_error *err)
     t->told = err != NULL;
 }
 
-static enum sl_err open_store(struct tasks *t)
+static enum sl_err tasks_open_store(struct tasks *t)
 {
     struct desk *d = &t->desk;
     enum sl_err rc;
@@ -118,16 +120,17 @@ static enum sl_err open_store(struct tasks *t)
     if (rc != SL_OK) {
         put_away(t);
         d->failed = rc;
-        say(t, &d->why);
+        tasks_log_change(t, &d->why);
         return rc;
     }
-    say(t, NULL);
+    tasks_log_change(t, NULL);
     return SL_OK;
 }
 
 // ---- a round
 
-static void decide(struct tasks *t, struct visit *v, struct list *done)
+static void tasks_decide_visit(struct tasks *t, struct visit *v,
+                               struct list *done)
 {
     wire_arena_init(&v->arena);
     v->rc = v->method->decode(&v->request, &v->arena, rpc_call_body(v->call),
@@ -139,7 +142,7 @@ static void decide(struct tasks *t, struct visit *v, struct list *done)
                    &v->node);
 }
 
-static void look(struct tasks *t, struct list *done)
+static void tasks_check_waiting(struct tasks *t, struct list *done)
 {
     list_for_safe(n, &t->waiting)
     {
@@ -165,7 +168,7 @@ static void look_at_clock(struct tasks *t)
         book_forgive(&d->book, d->now_ms, d->lease_ms);
 }
 
-static void run_round(struct tasks *t, struct list *calls)
+static void tasks_run_round(struct tasks *t, struct list *calls)
 {
     struct desk *d = &t->desk;
     struct list done;
@@ -175,13 +178,14 @@ static void run_round(struct tasks *t, struct list *calls)
     look_at_clock(t);
     if (list_empty(calls) && d->store == NULL)
         return;
-    if (open_store(t) != SL_OK) {
-        fail_all(calls, d->failed, &d->why);
+    if (tasks_open_store(t) != SL_OK) {
+        tasks_fail_visits(calls, d->failed, &d->why);
         return;
     }
-    list_for_safe(n, calls) decide(t, list_entry(n, struct visit, node), &done);
+    list_for_safe(n, calls)
+        tasks_decide_visit(t, list_entry(n, struct visit, node), &done);
     visit_expire(d);
-    look(t, &done);
+    tasks_check_waiting(t, &done);
     if (d->failed == SL_OK) {
         rc = store_commit(d->store, &d->book, &d->why);
         d->failed = rc;
@@ -191,9 +195,9 @@ static void run_round(struct tasks *t, struct list *calls)
         return;
     }
     // The book in memory is ahead of the file.
-    say(t, &d->why);
-    fail_all(&done, d->failed, &d->why);
-    fail_all(&t->waiting, d->failed, &d->why);
+    tasks_log_change(t, &d->why);
+    tasks_fail_visits(&done, d->failed, &d->why);
+    tasks_fail_visits(&t->waiting, d->failed, &d->why);
     put_away(t);
 }
 
@@ -233,7 +237,7 @@ static bool wait_for_calls(struct tasks *t, struct list *calls, bool *closed)
     return !ending || !list_empty(calls);
 }
 
-static void *run(void *arg)
+static void *tasks_thread(void *arg)
 {
     struct tasks *t = arg;
     struct sl_error stopping = SL_ERROR_INIT;
@@ -244,11 +248,11 @@ static void *run(void *arg)
     list_init(&calls);
     while (wait_for_calls(t, &calls, &closed)) {
         if (!closed) {
-            run_round(t, &calls);
+            tasks_run_round(t, &calls);
             continue;
         }
-        fail_all(&calls, SL_EUNAVAIL, &stopping);
-        fail_all(&t->waiting, SL_EUNAVAIL, &stopping);
+        tasks_fail_visits(&calls, SL_EUNAVAIL, &stopping);
+        tasks_fail_visits(&t->waiting, SL_EUNAVAIL, &stopping);
     }
     put_away(t);
     return NULL;
@@ -256,8 +260,8 @@ static void *run(void *arg)
 
 // ---- calls come
 
-static void start(struct rpc_call *call, struct tasks *t,
-                  const struct visit_method *method)
+static void tasks_start_visit(struct rpc_call *call, struct tasks *t,
+                              const struct visit_method *method)
 {
     struct visit *v = rpc_call_scratch(call, sizeof(*v));
     struct sl_error err = SL_ERROR_INIT;
@@ -289,7 +293,7 @@ static void start(struct rpc_call *call, struct tasks *t,
     {                                                                          \
         static const struct visit_method m = {decode_##name, decide_, look_};  \
                                                                                \
-        start(call, arg, &m);                                                  \
+        tasks_start_visit(call, arg, &m);                                      \
     }
 
 #define METHODS(X)                                                             \
@@ -333,8 +337,8 @@ enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
     pthread_mutex_init(&t->shared.lock, NULL);
     pthread_cond_init(&t->shared.changed, NULL);
     t->path = fs_join(options->folder, TASKS_FILE);
-    t->started =
-        t->path != NULL && pthread_create(&t->thread, NULL, run, t) == 0;
+    t->started = t->path != NULL &&
+                 pthread_create(&t->thread, NULL, tasks_thread, t) == 0;
     if (!t->started) {
         tasks_free(t);
         return sl_fail(err, SL_ENOMEM, "a thread for tasks");
@@ -344,7 +348,7 @@ enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
     return SL_OK;
 }
 
-static void tell(struct tasks *t, bool *flag)
+static void tasks_set_flag(struct tasks *t, bool *flag)
 {
     pthread_mutex_lock(&t->shared.lock);
     *flag = true;
@@ -355,7 +359,7 @@ static void tell(struct tasks *t, bool *flag)
 void tasks_close(struct tasks *t)
 {
     if (t != NULL)
-        tell(t, &t->shared.closed);
+        tasks_set_flag(t, &t->shared.closed);
 }
 
 void tasks_free(struct tasks *t)
@@ -364,7 +368,7 @@ void tasks_free(struct tasks *t)
         return;
     if (t->started) {
         tasks_close(t);
-        tell(t, &t->shared.ending);
+        tasks_set_flag(t, &t->shared.ending);
         pthread_join(t->thread, NULL);
     }
     pthread_cond_destroy(&t->shared.changed);

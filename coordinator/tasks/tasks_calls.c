@@ -150,8 +150,9 @@ static enum sl_err open_client(struct desk *d, struct visit *v,
 
 // ---- Schedule
 
-static enum sl_err add(struct desk *d, struct visit *v, struct book_client *c,
-                       uint64_t number, const Sluice__V1__TaskAsked *m)
+static enum sl_err tasks_schedule_one(struct desk *d, struct visit *v,
+                                      struct book_client *c, uint64_t number,
+                                      const Sluice__V1__TaskAsked *m)
 {
     struct book_task *t = book_add(&d->book, c, d->book.last_id + 1, number,
                                    m->name, m->body.len);
@@ -181,7 +182,7 @@ static enum sl_err add_some(struct desk *d, struct visit *v,
         if (book_room(&d->book, c->queue, one->name, one->body.len, full) !=
             SL_OK)
             break;
-        rc = add(d, v, c, m->first + *accepted, one);
+        rc = tasks_schedule_one(d, v, c, m->first + *accepted, one);
     }
     return rc;
 }
@@ -256,9 +257,9 @@ enum sl_err visit_schedule(struct desk *d, struct visit *v)
 
 // Forgets tasks that the caller has the results of. Unknown numbers are
 // forgotten already; a task that has not ended stays.
-static enum sl_err forget(struct desk *d, struct visit *v,
-                          struct book_client *c, const uint64_t *numbers,
-                          size_t count)
+static enum sl_err tasks_forget_ended(struct desk *d, struct visit *v,
+                                      struct book_client *c,
+                                      const uint64_t *numbers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct book_task *t = map_get(&c->tasks, numbers[i]);
@@ -298,7 +299,7 @@ enum sl_err visit_ended(struct desk *d, struct visit *v)
     enum sl_err rc = find_client(d, v, m->queue, m->incarnation, m->client, &c);
 
     if (rc == SL_OK)
-        rc = forget(d, v, c, m->forget, m->n_forget);
+        rc = tasks_forget_ended(d, v, c, m->forget, m->n_forget);
     if (rc != SL_OK)
         return rc;
     if (visit_reply(v, &sluice__v1__task_ended_reply__descriptor) == NULL)
@@ -310,10 +311,10 @@ enum sl_err visit_ended(struct desk *d, struct visit *v)
 }
 
 // Adds an ended task to the reply; *bytes grows by its size there.
-static enum sl_err tell(struct desk *d, struct visit *v,
-                        const struct book_task *t,
-                        Sluice__V1__TaskEndedReply *reply, size_t *space,
-                        size_t *bytes)
+static enum sl_err tasks_append_ended(struct desk *d, struct visit *v,
+                                      const struct book_task *t,
+                                      Sluice__V1__TaskEndedReply *reply,
+                                      size_t *space, size_t *bytes)
 {
     Sluice__V1__TaskEnded *one =
         reply_more((void ***)&reply->tasks, &reply->n_tasks, space,
@@ -357,7 +358,7 @@ enum sl_err visit_ended_look(struct desk *d, struct visit *v, bool *ready)
             continue;
         if (reply->n_tasks >= m->max || bytes > DESK_REPLY_BYTES)
             break;
-        rc = tell(d, v, t, reply, &space, &bytes);
+        rc = tasks_append_ended(d, v, t, reply, &space, &bytes);
         if (rc != SL_OK)
             return rc;
     }

@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 #include "coordinator/tasks/visit.h"
 
-static enum sl_err no_memory(struct visit *v)
+static enum sl_err tasks_work_no_memory(struct visit *v)
 {
     return sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
 }
@@ -42,9 +42,10 @@ static enum sl_err take_result(struct desk *d, struct visit *v,
 // Compares the leases with what the worker holds. A task that it holds is
 // leased to it; a task that is leased to it and not held was in an answer that
 // it never got.
-static enum sl_err compare(struct desk *d, struct visit *v,
-                           struct book_worker *w, const Sluice__V1__TaskWork *m,
-                           Sluice__V1__TaskWorkReply *reply)
+static enum sl_err tasks_compare_leases(struct desk *d, struct visit *v,
+                                        struct book_worker *w,
+                                        const Sluice__V1__TaskWork *m,
+                                        Sluice__V1__TaskWorkReply *reply)
 {
     struct list kept;
     struct list_node *n;
@@ -52,7 +53,7 @@ static enum sl_err compare(struct desk *d, struct visit *v,
     list_init(&kept);
     reply->gone = sl_malloc_array(m->n_held, sizeof(*reply->gone));
     if (reply->gone == NULL)
-        return no_memory(v);
+        return tasks_work_no_memory(v);
     for (size_t i = 0; i < m->n_held; i++) {
         struct book_task *t = book_find(&d->book, m->held[i]);
 
@@ -88,10 +89,10 @@ enum sl_err visit_work(struct desk *d, struct visit *v)
         return rc;
     w = book_heard(&d->book, m->process, m->worker, d->now_ms, d->lease_ms);
     if (w == NULL)
-        return no_memory(v);
+        return tasks_work_no_memory(v);
     w->call = v;
     reply->lease_ms = d->lease_ms;
-    rc = compare(d, v, w, m, reply);
+    rc = tasks_compare_leases(d, v, w, m, reply);
     if (m->leave)
         book_leave(&d->book, w);
     else if (rc == SL_OK && m->take > 0) {
@@ -103,9 +104,10 @@ enum sl_err visit_work(struct desk *d, struct visit *v)
     return rc;
 }
 
-static enum sl_err give(struct desk *d, struct visit *v,
-                        const struct book_task *t,
-                        Sluice__V1__TaskWorkReply *reply, size_t *space)
+static enum sl_err tasks_append_given(struct desk *d, struct visit *v,
+                                      const struct book_task *t,
+                                      Sluice__V1__TaskWorkReply *reply,
+                                      size_t *space)
 {
     Sluice__V1__TaskGiven *one =
         reply_more((void ***)&reply->tasks, &reply->n_tasks, space,
@@ -113,13 +115,13 @@ static enum sl_err give(struct desk *d, struct visit *v,
     enum sl_err rc;
 
     if (one == NULL)
-        return no_memory(v);
+        return tasks_work_no_memory(v);
     one->id = t->id;
     one->attempt = t->losses + 1;
     one->name = sl_strdup(t->kind->name);
     one->queue = sl_strdup(t->client->queue->name);
     if (one->name == NULL || one->queue == NULL)
-        return no_memory(v);
+        return tasks_work_no_memory(v);
     rc = store_read(d->store, t->id, &one->body, NULL, &v->err);
     return rc == SL_OK || rc == SL_ENOMEM ? rc : desk_failed(d, rc, &v->err);
 }
@@ -150,7 +152,7 @@ enum sl_err visit_work_look(struct desk *d, struct visit *v, bool *ready)
         if (t == NULL)
             break;
         bytes += t->bytes;
-        rc = give(d, v, t, reply, &space);
+        rc = tasks_append_given(d, v, t, reply, &space);
         if (rc != SL_OK) {
             book_give_back(&d->book, t);
             return rc;
@@ -164,7 +166,7 @@ enum sl_err visit_work_look(struct desk *d, struct visit *v, bool *ready)
 
 // ---- silence
 
-static void on_lost(void *arg, struct book_task *t)
+static void tasks_on_lost(void *arg, struct book_task *t)
 {
     static const ProtobufCBinaryData nothing = {0, NULL};
     struct desk *d = arg;
@@ -187,5 +189,5 @@ static void on_lost(void *arg, struct book_task *t)
 
 void visit_expire(struct desk *d)
 {
-    book_expire(&d->book, d->now_ms, on_lost, d);
+    book_expire(&d->book, d->now_ms, tasks_on_lost, d);
 }

@@ -20,7 +20,7 @@
 // The state that the calls work on.
 struct desk {
     struct book book;
-    struct store *store;
+    struct task_store *store;
     uint64_t now_ms;
     uint32_t lease_ms;
     enum sl_err failed; // the store's failure in this round

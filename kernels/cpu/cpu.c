@@ -67,8 +67,8 @@ static bool choose_loops(struct cpu_dev *dev, const char *name)
     return false;
 }
 
-static enum sl_err set_option(struct cpu_dev *dev, const char *word,
-                              struct sl_error *err)
+static enum sl_err cpu_parse_option(struct cpu_dev *dev, const char *word,
+                                    struct sl_error *err)
 {
     char *end;
     long n;
@@ -102,8 +102,8 @@ static enum sl_err set_option(struct cpu_dev *dev, const char *word,
                    word, THREADS_MAX, sizeof(dev->without) - 1);
 }
 
-static enum sl_err set_options(struct cpu_dev *dev, const char *options,
-                               struct sl_error *err)
+static enum sl_err cpu_parse_options(struct cpu_dev *dev, const char *options,
+                                     struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
     char *text, *rest, *word;
@@ -115,7 +115,7 @@ static enum sl_err set_options(struct cpu_dev *dev, const char *options,
         return sl_fail(err, SL_ENOMEM, "backend cpu: out of memory");
     while (rc == SL_OK && (word = strsep(&rest, ",")) != NULL)
         if (*word)
-            rc = set_option(dev, word, err);
+            rc = cpu_parse_option(dev, word, err);
     sl_free(text);
     return rc;
 }
@@ -148,7 +148,7 @@ static enum sl_err cpu_open(struct kern_dev **out, int ordinal,
     dev->winograd = true;
     dev->direct = DIRECT_RULE;
     choose_loops(dev, NULL);
-    rc = set_options(dev, options, err);
+    rc = cpu_parse_options(dev, options, err);
     if (rc == SL_OK)
         rc = cpu_onednn_open(&dev->onednn, dev->threads,
                              dev->capped ? dev->isa : NULL, err);
@@ -196,12 +196,14 @@ static size_t lines(size_t bytes)
 }
 
 // A thread's scratch, each at a line of its own.
-static size_t scratch_bytes(const struct loop_op *op, const struct kern_desc *d)
+static size_t cpu_loop_scratch_bytes(const struct loop_op *op,
+                                     const struct kern_desc *d)
 {
     return op->scratch_bytes ? lines(op->scratch_bytes(d)) : 0;
 }
 
-static size_t shared_bytes(const struct loop_op *op, const struct kern_desc *d)
+static size_t cpu_loop_shared_bytes(const struct loop_op *op,
+                                    const struct kern_desc *d)
 {
     return op->workspace_bytes ? op->workspace_bytes(d) : 0;
 }
@@ -209,7 +211,8 @@ static size_t shared_bytes(const struct loop_op *op, const struct kern_desc *d)
 size_t cpu_loop_bytes(const struct cpu_dev *dev, const struct loop_op *op,
                       const struct kern_desc *d)
 {
-    size_t scratch = scratch_bytes(op, d), shared = shared_bytes(op, d);
+    size_t scratch = cpu_loop_scratch_bytes(op, d),
+           shared = cpu_loop_shared_bytes(op, d);
 
     return scratch == 0 ? shared
                         : lines(shared) + scratch * (size_t)dev->threads;
@@ -220,10 +223,10 @@ void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
 {
     struct loop_args args = {
         .d = d, .io = io, .workspace = workspace, .chunks = op->chunks(d)};
-    size_t scratch = scratch_bytes(op, d);
+    size_t scratch = cpu_loop_scratch_bytes(op, d);
 
     if (scratch > 0)
-        args.scratch = (char *)workspace + lines(shared_bytes(op, d));
+        args.scratch = (char *)workspace + lines(cpu_loop_shared_bytes(op, d));
     for (size_t i = 0; i < SL_COUNT(op->step) && op->step[i].part; i++) {
         struct chunk_call call = {op->step[i].part, &args, scratch};
 
@@ -267,7 +270,7 @@ static enum sl_err plan_loops(struct cpu_plan **out, size_t *workspace_bytes,
 // How it computes; doubles are ref's.
 enum way { NO_WAY, PLAIN, HALF };
 
-static enum way way_of(const struct kern_desc *d)
+static enum way cpu_dtype_way(const struct kern_desc *d)
 {
     uint32_t typed = kern_typed(d);
     bool half = false;
@@ -312,7 +315,7 @@ enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
 static int cpu_score(struct kern_dev *base, const struct kern_desc *d)
 {
     struct cpu_dev *dev = (struct cpu_dev *)base;
-    enum way way = way_of(d);
+    enum way way = cpu_dtype_way(d);
     int score = 0;
 
     if (way == PLAIN)
@@ -345,8 +348,8 @@ static enum sl_err cpu_plan(struct kern_plan **out, size_t *workspace_bytes,
     size_t bytes = 0;
     enum sl_err rc;
 
-    rc = way_of(d) == HALF ? plan_half(&p, &bytes, dev, d, err)
-                           : cpu_f32_plan(&p, &bytes, dev, d, err);
+    rc = cpu_dtype_way(d) == HALF ? plan_half(&p, &bytes, dev, d, err)
+                                  : cpu_f32_plan(&p, &bytes, dev, d, err);
     if (rc != SL_OK)
         return rc;
     p->base.backend = &kern_cpu;

@@ -124,7 +124,8 @@ static inline int64_t loops_up(int64_t n, int64_t to)
 
 // One chunk of a flat op: [first, first + count).
 #define LOOPS_CHUNK 8192
-static inline int64_t chunk_count(int64_t n, int64_t chunk, int64_t *first)
+static inline int64_t loops_chunk_count(int64_t n, int64_t chunk,
+                                        int64_t *first)
 {
     *first = chunk * LOOPS_CHUNK;
     return n - *first < LOOPS_CHUNK ? n - *first : LOOPS_CHUNK;

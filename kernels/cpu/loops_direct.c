@@ -8,33 +8,33 @@
 
 #define BAND_BYTES (32 << 10) // of outputs
 
-static void shape(struct direct *s, const struct kern_desc *d)
+static void direct_conv_shape(struct direct *s, const struct kern_desc *d)
 {
     direct_shape(s, d, BAND_BYTES);
 }
 
-static int64_t chunks(const struct kern_desc *d)
+static int64_t direct_conv_chunks(const struct kern_desc *d)
 {
     struct direct s;
 
-    shape(&s, d);
+    direct_conv_shape(&s, d);
     return s.c.n * s.bands;
 }
 
 // The filter, [panel][tap][channel], and the bias.
-static size_t workspace_bytes(const struct kern_desc *d)
+static size_t direct_conv_workspace_bytes(const struct kern_desc *d)
 {
     struct direct s;
 
-    shape(&s, d);
+    direct_conv_shape(&s, d);
     return (size_t)((s.taps + 1) * s.cop) * sizeof(float);
 }
 
-static size_t scratch_bytes(const struct kern_desc *d)
+static size_t direct_conv_scratch_bytes(const struct kern_desc *d)
 {
     struct direct s;
 
-    shape(&s, d);
+    direct_conv_shape(&s, d);
     return (size_t)direct_copy(&s) * sizeof(float);
 }
 
@@ -48,7 +48,7 @@ static void filter_part(const struct loop_args *a, int64_t chunk)
     struct direct s;
     int64_t wide;
 
-    shape(&s, a->d);
+    direct_conv_shape(&s, a->d);
     for (int64_t o = 0; o < s.cop; o += wide, panel += wide * s.taps) {
         wide = direct_vectors(s.cop - o) * VL;
         for (int64_t i = chunk; i < wide; i += a->chunks) {
@@ -70,7 +70,7 @@ struct tile {
     bool relu;
 };
 
-LOOPS_INLINE void store(float *y, vf v, int64_t n)
+LOOPS_INLINE void direct_conv_store(float *y, vf v, int64_t n)
 {
     if (n == VL)
         *(vf *)y = v;
@@ -78,9 +78,10 @@ LOOPS_INLINE void store(float *y, vf v, int64_t n)
         memcpy(y, &v, (size_t)n * sizeof(float));
 }
 
-LOOPS_INLINE void finish(int pixels, int vectors, bool whole,
-                         const struct direct *s, const struct tile *t,
-                         vf sum[][DIRECT_NR])
+LOOPS_INLINE void direct_conv_finish_tile(int pixels, int vectors, bool whole,
+                                          const struct direct *s,
+                                          const struct tile *t,
+                                          vf sum[][DIRECT_NR])
 {
     vf zero = {0};
 
@@ -91,14 +92,14 @@ LOOPS_INLINE void finish(int pixels, int vectors, bool whole,
 
             if (t->relu)
                 y = vf_pick(y < zero, zero, y); // keeps NaN
-            store(t->y + i * s->c.co + v * VL, y,
-                  whole || v < vectors - 1 ? VL : t->last);
+            direct_conv_store(t->y + i * s->c.co + v * VL, y,
+                              whole || v < vectors - 1 ? VL : t->last);
         }
     }
 }
 
-LOOPS_INLINE void tile(int pixels, int vectors, int64_t step,
-                       const struct direct *s, const struct tile *t)
+LOOPS_INLINE void direct_conv_tile(int pixels, int vectors, int64_t step,
+                                   const struct direct *s, const struct tile *t)
 {
     const float *filter = t->filter;
     vf sum[DIRECT_MR_MOST][DIRECT_NR];
@@ -115,21 +116,22 @@ LOOPS_INLINE void tile(int pixels, int vectors, int64_t step,
 #undef X
     }
     if (t->last == VL)
-        finish(pixels, vectors, true, s, t, sum);
+        direct_conv_finish_tile(pixels, vectors, true, s, t, sum);
     else
-        finish(pixels, vectors, false, s, t, sum);
+        direct_conv_finish_tile(pixels, vectors, false, s, t, sum);
 }
 
 // A row of outputs.
-struct row {
+struct direct_out_row {
     const float *x, *filters, *bias;
     float *y;
     bool relu;
 };
 
 // One panel of it.
-LOOPS_INLINE void panel_by(int vectors, int64_t step, const struct direct *s,
-                           const struct row *r, int64_t o)
+LOOPS_INLINE void direct_conv_panel(int vectors, int64_t step,
+                                    const struct direct *s,
+                                    const struct direct_out_row *r, int64_t o)
 {
     int64_t pixels, last = s->c.co - o - (vectors - 1) * VL;
     struct tile t = {.filter = r->filters + o * s->taps,
@@ -142,7 +144,7 @@ LOOPS_INLINE void panel_by(int vectors, int64_t step, const struct direct *s,
         t.x = r->x + q * step;
         t.y = r->y + q * s->c.co + o;
         switch (pixels) {
-#define TILE(n) tile(n, vectors, step, s, &t)
+#define TILE(n) direct_conv_tile(n, vectors, step, s, &t)
             DIRECT_CASES(vectors)
 #undef TILE
         default:
@@ -151,38 +153,39 @@ LOOPS_INLINE void panel_by(int vectors, int64_t step, const struct direct *s,
     }
 }
 
-LOOPS_INLINE void row_by(int64_t step, const struct direct *s,
-                         const struct row *r)
+LOOPS_INLINE void direct_conv_row(int64_t step, const struct direct *s,
+                                  const struct direct_out_row *r)
 {
     int64_t vectors;
 
     for (int64_t o = 0; o < s->cop; o += vectors * VL) {
         vectors = direct_vectors(s->cop - o);
         if (vectors == 1)
-            panel_by(1, step, s, r, o);
+            direct_conv_panel(1, step, s, r, o);
         else if (vectors == 2)
-            panel_by(2, step, s, r, o);
+            direct_conv_panel(2, step, s, r, o);
         else if (vectors == 3)
-            panel_by(3, step, s, r, o);
+            direct_conv_panel(3, step, s, r, o);
         else
-            panel_by(4, step, s, r, o);
+            direct_conv_panel(4, step, s, r, o);
     }
 }
 
 static void band_part(const struct loop_args *a, int64_t chunk)
 {
-    struct row r = {.filters = a->workspace, .relu = kern_has(a->d, KERN_RELU)};
+    struct direct_out_row r = {.filters = a->workspace,
+                               .relu = kern_has(a->d, KERN_RELU)};
     struct direct_band b;
     struct direct s;
 
-    shape(&s, a->d);
+    direct_conv_shape(&s, a->d);
     b = direct_band_of(&s, a->io[0], a->scratch, chunk);
     r.x = b.x;
     r.y = (float *)a->io[a->d->inputs] +
           (b.image * s.c.oh + b.first) * s.c.ow * s.c.co;
     r.bias = r.filters + s.cop * s.taps;
     for (int64_t p = 0; p < b.rows; p++) {
-        row_by(s.step, &s, &r);
+        direct_conv_row(s.step, &s, &r);
         r.x += s.row;
         r.y += s.c.ow * s.c.co;
     }
@@ -190,8 +193,8 @@ static void band_part(const struct loop_args *a, int64_t chunk)
 
 const struct loop_op LOOPS(direct_conv) = {
     .can = direct_can,
-    .chunks = chunks,
-    .workspace_bytes = workspace_bytes,
-    .scratch_bytes = scratch_bytes,
+    .chunks = direct_conv_chunks,
+    .workspace_bytes = direct_conv_workspace_bytes,
+    .scratch_bytes = direct_conv_scratch_bytes,
     .step = {{filter_part, NULL}, {band_part, NULL}},
 };

@@ -12,33 +12,34 @@
 #define PARTS 8
 #define PART_BANDS 16 // at least, else joining costs more than it gives
 
-static void shape(struct direct *s, const struct kern_desc *d)
+static void direct_wgrad_shape(struct direct *s, const struct kern_desc *d)
 {
     direct_shape(s, d, BAND_BYTES);
 }
 
 // Sums of a part: [tap][channel], those of the bias behind.
-static int64_t part_floats(const struct direct *s)
+static int64_t direct_wgrad_part_floats(const struct direct *s)
 {
     return (s->taps + 1) * s->cop;
 }
 
-static int64_t chunks(const struct kern_desc *d)
+static int64_t direct_wgrad_chunks(const struct kern_desc *d)
 {
     struct direct s;
     int64_t parts;
 
-    shape(&s, d);
+    direct_wgrad_shape(&s, d);
     parts = s.c.n * s.bands / PART_BANDS;
     return parts < 1 ? 1 : parts > PARTS ? PARTS : parts;
 }
 
-static size_t workspace_bytes(const struct kern_desc *d)
+static size_t direct_wgrad_workspace_bytes(const struct kern_desc *d)
 {
     struct direct s;
 
-    shape(&s, d);
-    return (size_t)(chunks(d) * part_floats(&s)) * sizeof(float);
+    direct_wgrad_shape(&s, d);
+    return (size_t)(direct_wgrad_chunks(d) * direct_wgrad_part_floats(&s)) *
+           sizeof(float);
 }
 
 // The ones, and the band's outputs where they fill no vectors.
@@ -52,11 +53,11 @@ static int64_t outputs_floats(const struct direct *s)
     return s->cop == s->c.co ? 0 : s->rows * s->c.ow * s->cop;
 }
 
-static size_t scratch_bytes(const struct kern_desc *d)
+static size_t direct_wgrad_scratch_bytes(const struct kern_desc *d)
 {
     struct direct s;
 
-    shape(&s, d);
+    direct_wgrad_shape(&s, d);
     return (size_t)(direct_copy(&s) + ones_floats(&s) + outputs_floats(&s)) *
            sizeof(float);
 }
@@ -64,7 +65,7 @@ static size_t scratch_bytes(const struct kern_desc *d)
 // ---- Tiles ------------------------------------------------------------------
 
 // What all tiles of a band read.
-struct work {
+struct direct_wgrad_band {
     const struct direct *s;
     const float *x, *dy; // dy: cop channels of a pixel
     const float *ones;
@@ -72,8 +73,9 @@ struct work {
     int64_t rows;
 };
 
-LOOPS_INLINE void tile(int taps, int vectors, const struct work *w,
-                       int64_t first, int64_t o)
+LOOPS_INLINE void direct_wgrad_tile(int taps, int vectors,
+                                    const struct direct_wgrad_band *w,
+                                    int64_t first, int64_t o)
 {
     const struct direct *s = w->s;
     float *sums = w->sums + first * s->cop + o;
@@ -101,15 +103,16 @@ LOOPS_INLINE void tile(int taps, int vectors, const struct work *w,
             *(vf *)(sums + i * s->cop + v * VL) += sum[i][v];
 }
 
-LOOPS_INLINE void panel_by(int vectors, const struct work *w, int64_t taps,
-                           int64_t o)
+LOOPS_INLINE void direct_wgrad_panel(int vectors,
+                                     const struct direct_wgrad_band *w,
+                                     int64_t taps, int64_t o)
 {
     int64_t some;
 
     for (int64_t first = 0; first < taps; first += some) {
         some = direct_rows(taps - first, DIRECT_MR(vectors));
         switch (some) {
-#define TILE(n) tile(n, vectors, w, first, o)
+#define TILE(n) direct_wgrad_tile(n, vectors, w, first, o)
             DIRECT_CASES(vectors)
 #undef TILE
         default:
@@ -118,20 +121,21 @@ LOOPS_INLINE void panel_by(int vectors, const struct work *w, int64_t taps,
     }
 }
 
-static void sums_of(const struct work *w, int64_t taps)
+static void direct_wgrad_band_sums(const struct direct_wgrad_band *w,
+                                   int64_t taps)
 {
     int64_t cop = w->s->cop, vectors;
 
     for (int64_t o = 0; o < cop; o += vectors * VL) {
         vectors = direct_vectors(cop - o);
         if (vectors == 1)
-            panel_by(1, w, taps, o);
+            direct_wgrad_panel(1, w, taps, o);
         else if (vectors == 2)
-            panel_by(2, w, taps, o);
+            direct_wgrad_panel(2, w, taps, o);
         else if (vectors == 3)
-            panel_by(3, w, taps, o);
+            direct_wgrad_panel(3, w, taps, o);
         else
-            panel_by(4, w, taps, o);
+            direct_wgrad_panel(4, w, taps, o);
     }
 }
 
@@ -150,23 +154,23 @@ static const float *outputs_of(float *to, const struct direct *s,
     return to;
 }
 
-static void sums_part(const struct loop_args *a, int64_t chunk)
+static void direct_wgrad_sums_part(const struct loop_args *a, int64_t chunk)
 {
     bool bias = kern_has(a->d, KERN_BGRAD);
     struct direct s;
-    struct work w = {.s = &s};
+    struct direct_wgrad_band w = {.s = &s};
     float *copy = a->scratch, *ones, *outputs;
     int64_t bands;
 
-    shape(&s, a->d);
+    direct_wgrad_shape(&s, a->d);
     bands = s.c.n * s.bands;
     ones = copy + direct_copy(&s);
     outputs = ones + ones_floats(&s);
     for (int64_t i = 0; i < ones_floats(&s); i++)
         ones[i] = 1;
     w.ones = ones;
-    w.sums = (float *)a->workspace + chunk * part_floats(&s);
-    memset(w.sums, 0, (size_t)part_floats(&s) * sizeof(float));
+    w.sums = (float *)a->workspace + chunk * direct_wgrad_part_floats(&s);
+    memset(w.sums, 0, (size_t)direct_wgrad_part_floats(&s) * sizeof(float));
     for (int64_t i = bands * chunk / a->chunks;
          i < bands * (chunk + 1) / a->chunks; i++) {
         struct direct_band b = direct_band_of(&s, a->io[0], copy, i);
@@ -176,7 +180,7 @@ static void sums_part(const struct loop_args *a, int64_t chunk)
         w.x = b.x;
         w.rows = b.rows;
         w.dy = outputs_of(outputs, &s, dy, b.rows * s.c.ow);
-        sums_of(&w, s.taps + bias);
+        direct_wgrad_band_sums(&w, s.taps + bias);
     }
 }
 
@@ -188,7 +192,7 @@ static void join_part(const struct loop_args *a, int64_t chunk)
     const float *sums = a->workspace;
     struct direct s;
 
-    shape(&s, a->d);
+    direct_wgrad_shape(&s, a->d);
     for (int64_t o = chunk; o < s.c.co; o += a->chunks) {
         for (int64_t t = 0; t < s.taps + bias; t++) {
             float *to = t < s.taps ? (float *)a->io[2] + o * s.taps + t
@@ -196,7 +200,7 @@ static void join_part(const struct loop_args *a, int64_t chunk)
             float sum = accum ? *to : 0;
 
             for (int64_t p = 0; p < a->chunks; p++)
-                sum += sums[p * part_floats(&s) + t * s.cop + o];
+                sum += sums[p * direct_wgrad_part_floats(&s) + t * s.cop + o];
             *to = sum;
         }
     }
@@ -204,8 +208,8 @@ static void join_part(const struct loop_args *a, int64_t chunk)
 
 const struct loop_op LOOPS(direct_wgrad) = {
     .can = direct_can,
-    .chunks = chunks,
-    .workspace_bytes = workspace_bytes,
-    .scratch_bytes = scratch_bytes,
-    .step = {{sums_part, NULL}, {join_part, NULL}},
+    .chunks = direct_wgrad_chunks,
+    .workspace_bytes = direct_wgrad_workspace_bytes,
+    .scratch_bytes = direct_wgrad_scratch_bytes,
+    .step = {{direct_wgrad_sums_part, NULL}, {join_part, NULL}},
 };

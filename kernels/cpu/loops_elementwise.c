@@ -10,7 +10,7 @@
 // ---- Binary ---------------------------------------------------------------
 
 // y = y op x.
-static void combine(int kind, float *y, const float *x, int64_t n)
+static void cpu_binary_combine(int kind, float *y, const float *x, int64_t n)
 {
     switch (kind) {
     case KERN_SUB:
@@ -46,7 +46,7 @@ static void combine(int kind, float *y, const float *x, int64_t n)
 static void binary_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
-        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+        n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
     float *y = (float *)a->io[a->d->inputs] + first, block[BLOCK];
 
     // y may be any input, so a block is written after all inputs are read.
@@ -56,8 +56,8 @@ static void binary_part(const struct loop_args *a, int64_t chunk)
         memcpy(block, (const float *)a->io[0] + first + i,
                (size_t)m * sizeof(float));
         for (unsigned k = 1; k < a->d->inputs; k++)
-            combine(a->d->u.unary.kind, block,
-                    (const float *)a->io[k] + first + i, m);
+            cpu_binary_combine(a->d->u.unary.kind, block,
+                               (const float *)a->io[k] + first + i, m);
         memcpy(y + i, block, (size_t)m * sizeof(float));
     }
 }
@@ -80,7 +80,7 @@ static void pick_best(float *best, float *who, const float *x, float k,
 static void pick_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
-        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+        n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
     const float *dy = (const float *)a->io[0] + first;
     float *dx = (float *)a->io[a->d->inputs] + first, best[BLOCK], who[BLOCK];
     float which = (float)a->d->u.pick.which;
@@ -107,7 +107,7 @@ const struct loop_op LOOPS(pick) = {.chunks = LOOPS(flat_chunks),
 
 // A view as rows of an inner run: trailing axes that lie dense in all given
 // shapes are one run.
-struct view {
+struct cpu_view {
     int64_t inner, outer;
     unsigned axes; // outer ones
     int64_t run_x, run_y;
@@ -119,15 +119,15 @@ static bool joins(const struct kern_shape *s, unsigned axis, int64_t inner,
     return s->dim[axis] == 1 || s->stride[axis] == inner * run;
 }
 
-static struct view view_of(const struct kern_shape *x,
-                           const struct kern_shape *y)
+static struct cpu_view cpu_view_of(const struct kern_shape *x,
+                                   const struct kern_shape *y)
 {
     unsigned last = y->nd - 1u;
-    struct view v = {.inner = y->dim[last],
-                     .outer = 1,
-                     .axes = last,
-                     .run_x = x->stride[last],
-                     .run_y = y->stride[last]};
+    struct cpu_view v = {.inner = y->dim[last],
+                         .outer = 1,
+                         .axes = last,
+                         .run_x = x->stride[last],
+                         .run_y = y->stride[last]};
 
     while (v.axes > 0 && joins(x, v.axes - 1, v.inner, v.run_x) &&
            joins(y, v.axes - 1, v.inner, v.run_y))
@@ -154,17 +154,17 @@ struct piece {
     int64_t row, rows, first, count;
 };
 
-static int64_t pieces_per_row(const struct view *v)
+static int64_t pieces_per_row(const struct cpu_view *v)
 {
     return (v->inner + LOOPS_CHUNK - 1) / LOOPS_CHUNK;
 }
 
-static int64_t rows_per_piece(const struct view *v)
+static int64_t rows_per_piece(const struct cpu_view *v)
 {
     return v->inner >= LOOPS_CHUNK ? 1 : LOOPS_CHUNK / v->inner;
 }
 
-static struct piece piece_of(const struct view *v, int64_t chunk)
+static struct piece piece_of(const struct cpu_view *v, int64_t chunk)
 {
     int64_t each = pieces_per_row(v), rows = rows_per_piece(v);
     struct piece p = {.row = chunk / each * rows, .rows = rows};
@@ -179,7 +179,7 @@ static struct piece piece_of(const struct view *v, int64_t chunk)
 
 static int64_t view_chunks(const struct kern_desc *d)
 {
-    struct view v = view_of(&d->io[0], &d->io[d->inputs]);
+    struct cpu_view v = cpu_view_of(&d->io[0], &d->io[d->inputs]);
     int64_t rows = rows_per_piece(&v);
 
     return (v.outer + rows - 1) / rows * pieces_per_row(&v);
@@ -203,7 +203,7 @@ static void axpby_dense(const float *x, float *y, float p, float q, int64_t n)
 static void axpby_part(const struct loop_args *a, int64_t chunk)
 {
     const struct kern_shape *sx = &a->d->io[0], *sy = &a->d->io[1];
-    struct view v = view_of(sx, sy);
+    struct cpu_view v = cpu_view_of(sx, sy);
     struct piece p = piece_of(&v, chunk);
     float fa = a->d->u.unary.a, fb = a->d->u.unary.b;
 
@@ -231,7 +231,7 @@ const struct loop_op LOOPS(axpby) = {.chunks = view_chunks,
 static void fill_part(const struct loop_args *a, int64_t chunk)
 {
     const struct kern_shape *sy = &a->d->io[0];
-    struct view v = view_of(sy, sy);
+    struct cpu_view v = cpu_view_of(sy, sy);
     struct piece p = piece_of(&v, chunk);
 
     for (int64_t r = p.row; r < p.row + p.rows; r++) {
@@ -251,7 +251,7 @@ const struct loop_op LOOPS(fill) = {.chunks = view_chunks,
 static void dropout_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
-        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+        n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
     const float *x = (const float *)a->io[0] + first;
     const int64_t *key = a->io[1];
     float *y = (float *)a->io[2] + first;
@@ -294,7 +294,7 @@ static void image_padded(const struct loop_args *a, int64_t first, int64_t n)
 static void image_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
-        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+        n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
     const uint8_t *x = (const uint8_t *)a->io[0] + first;
     float *y = (float *)a->io[1] + first;
     float scale = a->d->u.unary.a, offset = a->d->u.unary.b;

@@ -24,7 +24,7 @@ static inline vu widened(const uint16_t *from)
     return __builtin_convertvector(*(const vh *)from, vu);
 }
 
-static inline void put(uint16_t *to, vu bits)
+static inline void cpu_half_store(uint16_t *to, vu bits)
 {
     *(vh *)to = __builtin_convertvector(bits, vh);
 }
@@ -47,8 +47,8 @@ static void to_bf16(uint16_t *to, const float *from, int64_t n)
         vu u = (vu) * (const vf *)(from + i);
         vu even = (u + 0x7fff + (u >> 16 & 1)) >> 16;
 
-        put(to + i,
-            vu_pick((u & 0x7fffffffu) > 0x7f800000u, (u >> 16) | 0x40, even));
+        cpu_half_store(to + i, vu_pick((u & 0x7fffffffu) > 0x7f800000u,
+                                       (u >> 16) | 0x40, even));
     }
     for (; i < n; i++)
         to[i] = half_to_bf16(from[i]);
@@ -84,13 +84,13 @@ static void to_f16(uint16_t *to, const float *from, int64_t n)
         bits = vu_pick(u < 0x38800000u, steps, bits);
         bits = vu_pick(u >= 0x47800000u, vu_all(0x7c00), bits); // 65536
         bits = vu_pick(u > 0x7f800000u, vu_all(0x7e00), bits);  // NaN
-        put(to + i, sign | bits);
+        cpu_half_store(to + i, sign | bits);
     }
     for (; i < n; i++)
         to[i] = half_to_f16(from[i]);
 }
 
-static void widen(float *to, const uint16_t *from, int64_t n, bool f16)
+static void cpu_half_widen(float *to, const uint16_t *from, int64_t n, bool f16)
 {
     if (f16)
         from_f16(to, from, n);
@@ -98,7 +98,8 @@ static void widen(float *to, const uint16_t *from, int64_t n, bool f16)
         from_bf16(to, from, n);
 }
 
-static void narrow(uint16_t *to, const float *from, int64_t n, bool f16)
+static void cpu_half_narrow(uint16_t *to, const float *from, int64_t n,
+                            bool f16)
 {
     if (f16)
         to_f16(to, from, n);
@@ -106,4 +107,4 @@ static void narrow(uint16_t *to, const float *from, int64_t n, bool f16)
         to_bf16(to, from, n);
 }
 
-const struct loops_half LOOPS(half) = {widen, narrow};
+const struct loops_half LOOPS(half) = {cpu_half_widen, cpu_half_narrow};

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/vmath.h"
 
-static float largest(const float *x, int64_t n, int64_t *at)
+static float cpu_largest_at(const float *x, int64_t n, int64_t *at)
 {
     *at = 0;
     for (int64_t i = 1; i < n; i++)
@@ -108,7 +108,8 @@ struct truth {
 };
 
 // Fewer than `top` come before class `want`.
-static bool among_first(const float *x, int64_t cols, int64_t want, int64_t top)
+static bool cpu_is_in_top(const float *x, int64_t cols, int64_t want,
+                          int64_t top)
 {
     int64_t before = 0;
 
@@ -119,7 +120,7 @@ static bool among_first(const float *x, int64_t cols, int64_t want, int64_t top)
     return before < top && x[want] == x[want];
 }
 
-// Labels (1 - even) labels + even / cols, of what xent_row leaves in dx for
+// Labels (1 - even) labels + even / cols, of what cpu_xent_row leaves in dx for
 // those that are not smoothed; x may be gone. Returns the loss, `far` is the
 // sum of max - x.
 static double smoothed(double loss, double log_sum, double far, float even,
@@ -139,11 +140,11 @@ static double smoothed(double loss, double log_sum, double far, float even,
 }
 
 // Reads x, then writes dx, which may be x. Returns the loss.
-static double xent_row(const struct kern_desc *d, const float *x,
-                       struct truth t, float scale, float *dx, bool *right)
+static double cpu_xent_row(const struct kern_desc *d, const float *x,
+                           struct truth t, float scale, float *dx, bool *right)
 {
     int64_t cols = kern_cols(&d->io[0]), best;
-    float max = largest(x, cols, &best), p, even = d->u.loss.smoothing;
+    float max = cpu_largest_at(x, cols, &best), p, even = d->u.loss.smoothing;
     double loss = 0, weight = 1, sum, far = 0;
 
     if (t.target) {
@@ -153,13 +154,13 @@ static double xent_row(const struct kern_desc *d, const float *x,
             if (t.target[c] != 0)
                 loss -= (double)t.target[c] * ((double)x[c] - max);
         }
-        largest(t.target, cols, &t.label);
+        cpu_largest_at(t.target, cols, &t.label);
     } else {
         loss = (double)max - x[t.label];
     }
     *right = best == t.label;
     if (d->u.loss.top > 1)
-        *right = among_first(x, cols, t.label, d->u.loss.top);
+        *right = cpu_is_in_top(x, cols, t.label, d->u.loss.top);
     for (int64_t c = 0; c < cols && even > 0; c++)
         far += (double)max - x[c];
     sum = exps(x, max, dx, cols);
@@ -199,7 +200,7 @@ static void xent_part(const struct loop_args *a, int64_t chunk)
                 dx[c] = NAN;
             loss = NAN;
         } else {
-            loss += xent_row(a->d, x, t, scale, dx, &right);
+            loss += cpu_xent_row(a->d, x, t, scale, dx, &right);
             count += right;
         }
         x += r.cols;
@@ -215,13 +216,13 @@ const struct loop_op LOOPS(xent) = {.chunks = LOOPS(row_chunks),
 // As in ref/loss.c: Keras' 1e-7, as f32 has it.
 static const float clip_low = 1e-7f, clip_high = 1.0f - 1e-7f;
 
-static double bce_logit(float x, float t, float *slope)
+static double cpu_bce_logit(float x, float t, float *slope)
 {
     *slope = vm_sigmoid(x) - t;
     return (x > 0 ? x : 0) - (double)x * t + log1pf(vm_exp(x > 0 ? -x : x));
 }
 
-static double bce_probability(float p, float t, float *slope)
+static double cpu_bce_probability(float p, float t, float *slope)
 {
     float c = p < clip_low ? clip_low : p > clip_high ? clip_high : p;
 
@@ -232,7 +233,7 @@ static double bce_probability(float p, float t, float *slope)
 static void bce_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
-        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+        n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
     const float *x = (const float *)a->io[0] + first;
     const float *target = (const float *)a->io[1] + first;
     float *dx = (float *)a->io[3] + first, slope;
@@ -246,8 +247,8 @@ static void bce_part(const struct loop_args *a, int64_t chunk)
         float t = target[i] * (1 - even) + even / 2;
 
         right += yes == (target[i] > 0.5f);
-        loss += logits ? bce_logit(x[i], t, &slope)
-                       : bce_probability(x[i], t, &slope);
+        loss += logits ? cpu_bce_logit(x[i], t, &slope)
+                       : cpu_bce_probability(x[i], t, &slope);
         dx[i] = scale * slope;
     }
     partial(a, chunk, loss / cols, right / cols);
@@ -260,7 +261,7 @@ const struct loop_op LOOPS(bce) = {.chunks = LOOPS(flat_chunks),
 static void mse_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
-        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+        n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
     const float *x = (const float *)a->io[0] + first;
     const float *target = (const float *)a->io[1] + first;
     float *dx = (float *)a->io[3] + first;

@@ -48,15 +48,15 @@ static double total(const struct loop_args *a, int64_t c, bool second)
     return sum;
 }
 
-static void put(const struct loop_args *a, float *y, double v)
+static void cpu_bn_write_grad(const struct loop_args *a, float *y, double v)
 {
     *y = (float)(kern_has(a->d, KERN_ACCUM) ? *y + v : v);
 }
 
 // y = (x - mean) scale + beta per channel. Not x scale + shift: that loses
 // digits where the mean is far from 0.
-static void apply(const struct loop_args *a, int64_t chunk, const float *mean,
-                  float *y)
+static void cpu_bn_apply(const struct loop_args *a, int64_t chunk,
+                         const float *mean, float *y)
 {
     struct block b = block_of(a, chunk);
     const float *x = (const float *)a->io[0] + b.first * b.cols;
@@ -124,19 +124,20 @@ static void var_join(const struct loop_args *a)
     set_scale(a, var);
 }
 
-static void fwd_part(const struct loop_args *a, int64_t chunk)
+static void cpu_bn_fwd_part(const struct loop_args *a, int64_t chunk)
 {
-    apply(a, chunk, a->io[4], a->io[3]);
+    cpu_bn_apply(a, chunk, a->io[4], a->io[3]);
 }
 
-const struct loop_op LOOPS(bn_fwd) = {
-    .chunks = LOOPS(row_chunks),
-    .workspace_bytes = workspace,
-    .step = {{sum_part, mean_join}, {square_part, var_join}, {fwd_part, NULL}}};
+const struct loop_op LOOPS(bn_fwd) = {.chunks = LOOPS(row_chunks),
+                                      .workspace_bytes = workspace,
+                                      .step = {{sum_part, mean_join},
+                                               {square_part, var_join},
+                                               {cpu_bn_fwd_part, NULL}}};
 
 // ---- Inference ------------------------------------------------------------
 
-static void nothing(const struct loop_args *a, int64_t chunk)
+static void cpu_bn_empty_part(const struct loop_args *a, int64_t chunk)
 {
 }
 
@@ -147,13 +148,13 @@ static void infer_join(const struct loop_args *a)
 
 static void infer_part(const struct loop_args *a, int64_t chunk)
 {
-    apply(a, chunk, a->io[3], a->io[5]);
+    cpu_bn_apply(a, chunk, a->io[3], a->io[5]);
 }
 
 const struct loop_op LOOPS(bn_infer) = {
     .chunks = LOOPS(row_chunks),
     .workspace_bytes = workspace,
-    .step = {{nothing, infer_join}, {infer_part, NULL}}};
+    .step = {{cpu_bn_empty_part, infer_join}, {infer_part, NULL}}};
 
 // ---- Backward -------------------------------------------------------------
 
@@ -187,15 +188,15 @@ static void dot_join(const struct loop_args *a)
         double invstd = 1 / sqrt((double)var[c] + a->d->u.norm.epsilon);
         double sum = total(a, c, false), dot = total(a, c, true) * invstd;
 
-        put(a, dgamma + c, dot);
-        put(a, dbeta + c, sum);
+        cpu_bn_write_grad(a, dgamma + c, dot);
+        cpu_bn_write_grad(a, dbeta + c, sum);
         p[c] = (float)(gamma[c] * invstd);
         q[c] = (float)(gamma[c] * invstd * invstd * dot / rows);
         r[c] = (float)(gamma[c] * invstd * sum / rows);
     }
 }
 
-static void bwd_part(const struct loop_args *a, int64_t chunk)
+static void cpu_bn_bwd_part(const struct loop_args *a, int64_t chunk)
 {
     struct block b = block_of(a, chunk);
     const float *x = (const float *)a->io[0] + b.first * b.cols;
@@ -234,4 +235,4 @@ const struct loop_op LOOPS(bn_bwd) = {
     .can = without_sum,
     .chunks = LOOPS(row_chunks),
     .workspace_bytes = workspace,
-    .step = {{dot_part, dot_join}, {bwd_part, NULL}}};
+    .step = {{dot_part, dot_join}, {cpu_bn_bwd_part, NULL}}};

@@ -11,16 +11,17 @@
 #include "kernels/cpu/vmath.h"
 
 // The window of one output, cut to the image.
-struct span {
+struct cpu_pool_span {
     int64_t h0, h1, w0, w1;
     int64_t top, left;
 };
 
-static struct span span_of(const struct kern_conv_dims *c, int64_t p, int64_t q)
+static struct cpu_pool_span cpu_pool_span_of(const struct kern_conv_dims *c,
+                                             int64_t p, int64_t q)
 {
     const struct kern_window *w = &c->win;
-    struct span s = {.top = p * w->stride[0] - w->pad_before[0],
-                     .left = q * w->stride[1] - w->pad_before[1]};
+    struct cpu_pool_span s = {.top = p * w->stride[0] - w->pad_before[0],
+                              .left = q * w->stride[1] - w->pad_before[1]};
 
     s.h0 = s.top < 0 ? 0 : s.top;
     s.w0 = s.left < 0 ? 0 : s.left;
@@ -73,8 +74,8 @@ static inline void store_max(const struct max_pixel *m, int64_t i, vf best,
 }
 
 static inline void max_vector(const struct kern_conv_dims *c,
-                              const struct span *s, const struct max_pixel *m,
-                              int64_t i)
+                              const struct cpu_pool_span *s,
+                              const struct max_pixel *m, int64_t i)
 {
     const float *image = m->image + i;
     int first = (int)((s->h0 - s->top) * c->win.size[1] + s->w0 - s->left);
@@ -114,8 +115,9 @@ static void max_row_2x2(const struct kern_conv_dims *c, struct max_pixel *m,
     }
 }
 
-static void max_scalar(const struct kern_conv_dims *c, const struct span *s,
-                       const struct max_pixel *m, int64_t i)
+static void max_scalar(const struct kern_conv_dims *c,
+                       const struct cpu_pool_span *s, const struct max_pixel *m,
+                       int64_t i)
 {
     const float *image = m->image + i;
     float best = -INFINITY;
@@ -135,8 +137,9 @@ static void max_scalar(const struct kern_conv_dims *c, const struct span *s,
         m->aux[i] = (uint8_t)(m->drelu && !(best > 0) ? 255 : tap);
 }
 
-static void mean_pixel(const struct kern_conv_dims *c, const struct span *s,
-                       const float *image, float *y)
+static void mean_pixel(const struct kern_conv_dims *c,
+                       const struct cpu_pool_span *s, const float *image,
+                       float *y)
 {
     float scale = 1 / (float)((s->h1 - s->h0) * (s->w1 - s->w0));
 
@@ -174,7 +177,7 @@ static void max_row(const struct kern_conv_dims *c, struct max_pixel *m,
                     int64_t p)
 {
     for (int64_t q = 0; q < c->ow; q++) {
-        struct span s = span_of(c, p, q);
+        struct cpu_pool_span s = cpu_pool_span_of(c, p, q);
         int64_t i = 0;
 
         for (; i + VL <= c->ci; i += VL)
@@ -190,13 +193,13 @@ static void mean_row(const struct kern_conv_dims *c, struct max_pixel *m,
                      int64_t p)
 {
     for (int64_t q = 0; q < c->ow; q++, m->y += c->ci) {
-        struct span s = span_of(c, p, q);
+        struct cpu_pool_span s = cpu_pool_span_of(c, p, q);
 
         mean_pixel(c, &s, m->image, m->y);
     }
 }
 
-static void fwd_part(const struct loop_args *a, int64_t n)
+static void cpu_pool_fwd_part(const struct loop_args *a, int64_t n)
 {
     struct kern_conv_dims c;
     struct max_pixel m = {.drelu = kern_has(a->d, KERN_DRELU)};
@@ -218,13 +221,13 @@ static void fwd_part(const struct loop_args *a, int64_t n)
 }
 
 const struct loop_op LOOPS(pool_fwd) = {
-    .can = can, .chunks = fwd_chunks, .step = {{fwd_part, NULL}}};
+    .can = can, .chunks = fwd_chunks, .step = {{cpu_pool_fwd_part, NULL}}};
 
 // ---- Backward -------------------------------------------------------------
 
 // dx of one tap gets dy where aux names the tap. add: += instead of =.
-static void give(const float *dy, const uint8_t *aux, int32_t tap, float *dx,
-                 int64_t n, bool add)
+static void cpu_pool_scatter_tap(const float *dy, const uint8_t *aux,
+                                 int32_t tap, float *dx, int64_t n, bool add)
 {
     int64_t i = 0;
 
@@ -241,8 +244,9 @@ static void give(const float *dy, const uint8_t *aux, int32_t tap, float *dx,
 }
 
 // One row of dy of the common window.
-static void give_row_2x2(const struct kern_conv_dims *c, const float *dy,
-                         const uint8_t *aux, float *top)
+static void cpu_pool_scatter_row_2x2(const struct kern_conv_dims *c,
+                                     const float *dy, const uint8_t *aux,
+                                     float *top)
 {
     float *low = top + c->w * c->ci;
 
@@ -263,19 +267,20 @@ static void give_row_2x2(const struct kern_conv_dims *c, const float *dy,
     }
 }
 
-static void max_back(const struct kern_conv_dims *c, const struct span *s,
-                     const float *dy, const uint8_t *aux, float *image,
-                     bool add)
+static void max_back(const struct kern_conv_dims *c,
+                     const struct cpu_pool_span *s, const float *dy,
+                     const uint8_t *aux, float *image, bool add)
 {
     for (int64_t h = s->h0; h < s->h1; h++)
         for (int64_t w = s->w0; w < s->w1; w++)
-            give(dy, aux,
-                 (int32_t)((h - s->top) * c->win.size[1] + w - s->left),
-                 image + (h * c->w + w) * c->ci, c->ci, add);
+            cpu_pool_scatter_tap(
+                dy, aux, (int32_t)((h - s->top) * c->win.size[1] + w - s->left),
+                image + (h * c->w + w) * c->ci, c->ci, add);
 }
 
-static void mean_back(const struct kern_conv_dims *c, const struct span *s,
-                      const float *dy, float *image, bool add)
+static void mean_back(const struct kern_conv_dims *c,
+                      const struct cpu_pool_span *s, const float *dy,
+                      float *image, bool add)
 {
     float scale = 1 / (float)((s->h1 - s->h0) * (s->w1 - s->w0));
 
@@ -301,8 +306,9 @@ static void zero_margins(const struct kern_conv_dims *c, float *image)
 }
 
 // Adds to sum[c] what each channel of one image hands on.
-static void sum_given(const struct kern_conv_dims *c, const float *dy,
-                      const uint8_t *aux, float *sum)
+static void cpu_pool_sum_scattered(const struct kern_conv_dims *c,
+                                   const float *dy, const uint8_t *aux,
+                                   float *sum)
 {
     int64_t pixels = c->oh * c->ow, i = 0;
 
@@ -325,13 +331,14 @@ static void sum_given(const struct kern_conv_dims *c, const float *dy,
 }
 
 // One row of dy, any window. aux is NULL for an average.
-static void give_row(const struct kern_conv_dims *c, int64_t p, const float *dy,
-                     const uint8_t *aux, float *image)
+static void cpu_pool_scatter_row(const struct kern_conv_dims *c, int64_t p,
+                                 const float *dy, const uint8_t *aux,
+                                 float *image)
 {
     bool add = !tiles(c);
 
     for (int64_t q = 0; q < c->ow; q++, dy += c->ci) {
-        struct span s = span_of(c, p, q);
+        struct cpu_pool_span s = cpu_pool_span_of(c, p, q);
 
         if (aux)
             max_back(c, &s, dy, aux + q * c->ci, image, add);
@@ -340,7 +347,7 @@ static void give_row(const struct kern_conv_dims *c, int64_t p, const float *dy,
     }
 }
 
-static void bwd_part(const struct loop_args *a, int64_t n)
+static void cpu_pool_bwd_part(const struct loop_args *a, int64_t n)
 {
     bool avg = a->d->u.pool.kind == KERN_POOL_AVG;
     struct kern_conv_dims c;
@@ -355,7 +362,7 @@ static void bwd_part(const struct loop_args *a, int64_t n)
     aux = avg ? NULL : (const uint8_t *)a->io[1] + n * c.oh * row;
     image = (float *)a->io[a->d->inputs] + n * c.h * c.w * c.ci;
     if (kern_has(a->d, KERN_BGRAD))
-        sum_given(&c, dy, aux, (float *)a->workspace + n * c.ci);
+        cpu_pool_sum_scattered(&c, dy, aux, (float *)a->workspace + n * c.ci);
     if (tiles(&c))
         zero_margins(&c, image);
     else
@@ -364,9 +371,10 @@ static void bwd_part(const struct loop_args *a, int64_t n)
         const uint8_t *taps = aux ? aux + p * row : NULL;
 
         if (aux && tiles_2x2(&c))
-            give_row_2x2(&c, dy + p * row, taps, image + 2 * p * c.w * c.ci);
+            cpu_pool_scatter_row_2x2(&c, dy + p * row, taps,
+                                     image + 2 * p * c.w * c.ci);
         else
-            give_row(&c, p, dy + p * row, taps, image);
+            cpu_pool_scatter_row(&c, p, dy + p * row, taps, image);
     }
 }
 
@@ -396,7 +404,8 @@ static size_t bwd_workspace(const struct kern_desc *d)
                : 0;
 }
 
-const struct loop_op LOOPS(pool_bwd) = {.can = can,
-                                        .chunks = fwd_chunks,
-                                        .workspace_bytes = bwd_workspace,
-                                        .step = {{bwd_part, bwd_join}}};
+const struct loop_op LOOPS(pool_bwd) = {
+    .can = can,
+    .chunks = fwd_chunks,
+    .workspace_bytes = bwd_workspace,
+    .step = {{cpu_pool_bwd_part, bwd_join}}};

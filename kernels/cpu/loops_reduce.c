@@ -56,7 +56,7 @@ static size_t check_workspace(const struct kern_desc *d)
 
 // Adds one element to its lane. An f32 squared is exact in f64. Not finite:
 // all bits of the exponent are set.
-static inline void check_one(float h, double *sum, int32_t *bad)
+static inline void cpu_unscale_add(float h, double *sum, int32_t *bad)
 {
     uint32_t bits;
     bool finite;
@@ -70,7 +70,7 @@ static inline void check_one(float h, double *sum, int32_t *bad)
 static void check_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
-        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first), i;
+        n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first), i;
     const float *g = (const float *)a->io[0] + first;
     float *h = (float *)a->io[2] + first, scale = *(const float *)a->io[1];
     double sum[LANES] = {0}, *out = (double *)a->workspace + chunk * 2;
@@ -81,9 +81,9 @@ static void check_part(const struct loop_args *a, int64_t chunk)
         h[i] = g[i] * scale;
     for (i = 0; i + LANES <= n; i += LANES)
         for (int k = 0; k < LANES; k++)
-            check_one(h[i + k], &sum[k], &bad[k]);
+            cpu_unscale_add(h[i + k], &sum[k], &bad[k]);
     for (; i < n; i++)
-        check_one(h[i], &sum[i % LANES], &bad[i % LANES]);
+        cpu_unscale_add(h[i], &sum[i % LANES], &bad[i % LANES]);
     out[0] = 0;
     out[1] = 0;
     for (int k = 0; k < LANES; k++) {
@@ -115,7 +115,7 @@ const struct loop_op LOOPS(unscale_check) = {
 static void penalty_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
-        n = chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
+        n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
     const float *w = (const float *)a->io[0] + first;
     float *h = (float *)a->io[3] + first;
     double l1 = a->d->u.penalty.l1, l2 = a->d->u.penalty.l2;

@@ -103,7 +103,7 @@ const struct loop_op LOOPS(ln_bwd) = {.chunks = LOOPS(row_chunks),
 // ---- Rows of a table ------------------------------------------------------
 
 // -1: there is none.
-static int64_t row_of(float id, int64_t rows)
+static int64_t cpu_table_row(float id, int64_t rows)
 {
     return id > -1 && id < (float)rows ? (int64_t)id : -1;
 }
@@ -134,7 +134,7 @@ static void gather_part(const struct loop_args *a, int64_t chunk)
     float *y = (float *)a->io[2] + r.first * r.cols;
 
     for (int64_t i = 0; i < r.count; i++, y += r.cols) {
-        int64_t row = row_of(ids[i], a->d->io[1].dim[0]);
+        int64_t row = cpu_table_row(ids[i], a->d->io[1].dim[0]);
 
         if (row >= 0)
             memcpy(y, table + row * r.cols, (size_t)r.cols * sizeof(float));
@@ -156,7 +156,7 @@ static void gather_bwd_part(const struct loop_args *a, int64_t chunk)
 
     memset(sum, 0, (size_t)(r.count * r.cols) * sizeof(float));
     for (int64_t i = 0; i < a->d->io[0].dim[0]; i++, dy += r.cols) {
-        int64_t row = row_of(ids[i], a->d->io[2].dim[0]) - r.first;
+        int64_t row = cpu_table_row(ids[i], a->d->io[2].dim[0]) - r.first;
 
         if (row < 0 || row >= r.count)
             continue;

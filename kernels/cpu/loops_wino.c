@@ -66,7 +66,7 @@ bool LOOPS(wino_can)(const struct kern_desc *d)
     return c.groups == 1;
 }
 
-static int64_t chunks(const struct kern_desc *d)
+static int64_t wino_conv_chunks(const struct kern_desc *d)
 {
     struct wino w;
 
@@ -74,7 +74,7 @@ static int64_t chunks(const struct kern_desc *d)
     return w.blocks;
 }
 
-static size_t workspace_bytes(const struct kern_desc *d)
+static size_t wino_conv_workspace_bytes(const struct kern_desc *d)
 {
     struct wino w;
 
@@ -83,7 +83,7 @@ static size_t workspace_bytes(const struct kern_desc *d)
            sizeof(float);
 }
 
-static size_t scratch_bytes(const struct kern_desc *d)
+static size_t wino_conv_scratch_bytes(const struct kern_desc *d)
 {
     struct wino w;
     size_t blocks, edges;
@@ -154,7 +154,7 @@ static void filters_in(const struct loop_args *a, const struct wino *w,
     }
 }
 
-static void filters_part(const struct loop_args *a, int64_t chunk)
+static void wino_conv_filters_part(const struct loop_args *a, int64_t chunk)
 {
     struct wino w;
 
@@ -235,15 +235,16 @@ LOOPS_INLINE void transform_out(vf y[16], const float *from, int64_t step)
         wino_at(y + i * WINO_OUT, 1, half + i * WINO_IN, 1);
 }
 
-struct out {
+struct wino_conv_output {
     float *y;
     const float *bias; // or NULL
     bool relu;
 };
 
 LOOPS_INLINE void store_tile(const vf y[16], const struct wino *w, float *to,
-                             const struct wino_tile *t, const struct out *o,
-                             int64_t c, int64_t n)
+                             const struct wino_tile *t,
+                             const struct wino_conv_output *o, int64_t c,
+                             int64_t n)
 {
     vf zero = {0}, bias = o->bias ? vf_some(o->bias + c, n) : zero;
 
@@ -262,7 +263,7 @@ LOOPS_INLINE void store_tile(const vf y[16], const struct wino *w, float *to,
     }
 }
 
-static void image_out(const struct out *o, const struct wino *w,
+static void image_out(const struct wino_conv_output *o, const struct wino *w,
                       const float *from, int64_t first, int64_t count)
 {
     vf y[16];
@@ -287,9 +288,10 @@ static void image_out(const struct out *o, const struct wino *w,
 static void block_part(const struct loop_args *a, int64_t chunk)
 {
     struct wino w;
-    struct out o = {.y = a->io[a->d->inputs],
-                    .relu = kern_has(a->d, KERN_RELU),
-                    .bias = kern_has(a->d, KERN_BIAS) ? a->io[2] : NULL};
+    struct wino_conv_output o = {.y = a->io[a->d->inputs],
+                                 .relu = kern_has(a->d, KERN_RELU),
+                                 .bias = kern_has(a->d, KERN_BIAS) ? a->io[2]
+                                                                   : NULL};
     float *in = a->scratch, *out;
     int64_t first, count;
 
@@ -316,8 +318,10 @@ static void edges_part(const struct loop_args *a, int64_t chunk)
 
 const struct loop_op LOOPS(wino_conv) = {
     .can = LOOPS(wino_can),
-    .chunks = chunks,
-    .workspace_bytes = workspace_bytes,
-    .scratch_bytes = scratch_bytes,
-    .step = {{filters_part, NULL}, {block_part, NULL}, {edges_part, NULL}},
+    .chunks = wino_conv_chunks,
+    .workspace_bytes = wino_conv_workspace_bytes,
+    .scratch_bytes = wino_conv_scratch_bytes,
+    .step = {{wino_conv_filters_part, NULL},
+             {block_part, NULL},
+             {edges_part, NULL}},
 };

@@ -20,7 +20,7 @@ size_t LOOPS(wino_edge_scratch)(const struct wino *w)
 }
 
 // A row (or column): where it is read, from which pixel on, and made.
-struct line {
+struct wino_edge_line {
     const float *from;
     int64_t from_step, from_count, before;
     float *to;
@@ -28,7 +28,8 @@ struct line {
     const float *filter;
 };
 
-static void make_line(float *space, const struct wino *w, const struct line *l)
+static void make_line(float *space, const struct wino *w,
+                      const struct wino_edge_line *l)
 {
     float *out = space + (longer(w) + 2) * w->ic;
     size_t pixel = (size_t)w->ic * sizeof(float);
@@ -55,22 +56,22 @@ void LOOPS(wino_edges)(const struct loop_args *a, const struct wino *w,
     float *dx = (float *)a->io[a->d->inputs] + image * w->oh * w->ow * w->oc;
     const float *filter =
         (const float *)a->workspace + WINO_ALL * w->filter_step;
-    struct line row = {.from = dy + (w->ih - 1) * w->iw * w->ic,
-                       .from_step = w->ic,
-                       .from_count = w->iw,
-                       .before = w->px,
-                       .to = dx + (w->oh - 1) * w->ow * w->oc,
-                       .to_step = w->oc,
-                       .to_count = w->ow,
-                       .filter = filter};
-    struct line column = {.from = dy + (w->iw - 1) * w->ic,
-                          .from_step = w->iw * w->ic,
-                          .from_count = w->ih,
-                          .before = w->py,
-                          .to = dx + (w->ow - 1) * w->oc,
-                          .to_step = w->ow * w->oc,
-                          .to_count = w->oh - w->edge_y,
-                          .filter = filter + wino_edge_floats(w)};
+    struct wino_edge_line row = {.from = dy + (w->ih - 1) * w->iw * w->ic,
+                                 .from_step = w->ic,
+                                 .from_count = w->iw,
+                                 .before = w->px,
+                                 .to = dx + (w->oh - 1) * w->ow * w->oc,
+                                 .to_step = w->oc,
+                                 .to_count = w->ow,
+                                 .filter = filter};
+    struct wino_edge_line column = {.from = dy + (w->iw - 1) * w->ic,
+                                    .from_step = w->iw * w->ic,
+                                    .from_count = w->ih,
+                                    .before = w->py,
+                                    .to = dx + (w->ow - 1) * w->oc,
+                                    .to_step = w->ow * w->oc,
+                                    .to_count = w->oh - w->edge_y,
+                                    .filter = filter + wino_edge_floats(w)};
 
     if (w->edge_y)
         make_line(a->scratch, w, &row);

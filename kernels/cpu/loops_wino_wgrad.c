@@ -12,12 +12,12 @@
 #define PART_BLOCKS 16 // at least, else joining costs more than it gives
 
 // Floats of a part: the 36 sums, and those of the bias.
-static int64_t part_floats(const struct wino *w)
+static int64_t wino_wgrad_part_floats(const struct wino *w)
 {
     return WINO_ALL * w->filter_step + w->ocp;
 }
 
-static int64_t chunks(const struct kern_desc *d)
+static int64_t wino_wgrad_chunks(const struct kern_desc *d)
 {
     struct wino w;
     int64_t parts;
@@ -27,15 +27,16 @@ static int64_t chunks(const struct kern_desc *d)
     return parts < 1 ? 1 : parts > PARTS ? PARTS : parts;
 }
 
-static size_t workspace_bytes(const struct kern_desc *d)
+static size_t wino_wgrad_workspace_bytes(const struct kern_desc *d)
 {
     struct wino w;
 
     LOOPS(wino_shape)(&w, d);
-    return (size_t)(chunks(d) * part_floats(&w)) * sizeof(float);
+    return (size_t)(wino_wgrad_chunks(d) * wino_wgrad_part_floats(&w)) *
+           sizeof(float);
 }
 
-static size_t scratch_bytes(const struct kern_desc *d)
+static size_t wino_wgrad_scratch_bytes(const struct kern_desc *d)
 {
     struct wino w;
 
@@ -75,7 +76,7 @@ LOOPS_INLINE void transform(float *to, int64_t step, const vf d[16])
     }
 }
 
-LOOPS_INLINE vf sum_of(const vf d[16])
+LOOPS_INLINE vf wino_wgrad_tile_sum(const vf d[16])
 {
     vf sum = d[0];
 
@@ -106,14 +107,14 @@ static void outputs_in(float *to, float *bias, const struct wino *w,
             else
                 load_outputs(d, w, at + c, &t, left > 0 ? left : 0);
             transform(in, w->out_step, d);
-            *(vf *)(bias + c) += sum_of(d);
+            *(vf *)(bias + c) += wino_wgrad_tile_sum(d);
         }
     }
 }
 
 // ---- Parts ------------------------------------------------------------------
 
-static void sums_part(const struct loop_args *a, int64_t chunk)
+static void wino_wgrad_sums_part(const struct loop_args *a, int64_t chunk)
 {
     struct wino w;
     float *in = a->scratch, *out, *sums, *bias;
@@ -121,7 +122,7 @@ static void sums_part(const struct loop_args *a, int64_t chunk)
 
     LOOPS(wino_shape)(&w, a->d);
     out = in + WINO_ALL * w.in_step;
-    sums = (float *)a->workspace + chunk * part_floats(&w);
+    sums = (float *)a->workspace + chunk * wino_wgrad_part_floats(&w);
     bias = sums + WINO_ALL * w.filter_step;
     memset(bias, 0, (size_t)w.ocp * sizeof(float));
     first = w.blocks * chunk / a->chunks;
@@ -153,7 +154,7 @@ static void filter_out(vf g[9], const struct loop_args *a, const struct wino *w,
 
         all[f] = *(const vf *)m;
         for (int64_t p = 1; p < a->chunks; p++)
-            all[f] += *(const vf *)(m + p * part_floats(w));
+            all[f] += *(const vf *)(m + p * wino_wgrad_part_floats(w));
     }
     for (int j = 0; j < WINO_IN; j++)
         wino_gt(half + j, WINO_IN, all + j, WINO_IN);
@@ -163,19 +164,20 @@ static void filter_out(vf g[9], const struct loop_args *a, const struct wino *w,
 
 static void bias_out(const struct loop_args *a, const struct wino *w)
 {
-    const float *from = (const float *)a->workspace + part_floats(w) - w->ocp;
+    const float *from =
+        (const float *)a->workspace + wino_wgrad_part_floats(w) - w->ocp;
     float *to = a->io[3];
 
     for (int64_t o = 0; o < w->oc; o++) {
         float sum = kern_has(a->d, KERN_ACCUM) ? to[o] : 0;
 
         for (int64_t p = 0; p < a->chunks; p++)
-            sum += from[p * part_floats(w) + o];
+            sum += from[p * wino_wgrad_part_floats(w) + o];
         to[o] = sum;
     }
 }
 
-static void filters_part(const struct loop_args *a, int64_t chunk)
+static void wino_wgrad_filters_part(const struct loop_args *a, int64_t chunk)
 {
     bool accum = kern_has(a->d, KERN_ACCUM);
     float *dw = a->io[2];
@@ -201,8 +203,8 @@ static void filters_part(const struct loop_args *a, int64_t chunk)
 
 const struct loop_op LOOPS(wino_wgrad) = {
     .can = LOOPS(wino_can),
-    .chunks = chunks,
-    .workspace_bytes = workspace_bytes,
-    .scratch_bytes = scratch_bytes,
-    .step = {{sums_part, NULL}, {filters_part, NULL}},
+    .chunks = wino_wgrad_chunks,
+    .workspace_bytes = wino_wgrad_workspace_bytes,
+    .scratch_bytes = wino_wgrad_scratch_bytes,
+    .step = {{wino_wgrad_sums_part, NULL}, {wino_wgrad_filters_part, NULL}},
 };

@@ -21,7 +21,7 @@ struct mixed {
     size_t inner_at;
 };
 
-static bool is_half(const struct kern_shape *s)
+static bool cpu_mixed_is_half(const struct kern_shape *s)
 {
     return s->dtype == KERN_F16 || s->dtype == KERN_BF16;
 }
@@ -30,7 +30,7 @@ static void twin_of(struct kern_desc *out, const struct kern_desc *d)
 {
     *out = *d;
     for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
-        if (is_half(&d->io[i]))
+        if (cpu_mixed_is_half(&d->io[i]))
             out->io[i].dtype = KERN_F32;
     }
 }
@@ -41,8 +41,8 @@ static bool is_cast(const struct kern_desc *d)
 
     return d->op == KERN_AXPBY && d->u.unary.a >= 1 && d->u.unary.a <= 1 &&
            !(d->u.unary.b < 0 || d->u.unary.b > 0) &&
-           is_half(x) != is_half(y) && kern_shape_dense(x) &&
-           kern_shape_dense(y);
+           cpu_mixed_is_half(x) != cpu_mixed_is_half(y) &&
+           kern_shape_dense(x) && kern_shape_dense(y);
 }
 
 // ---- converting
@@ -115,7 +115,7 @@ static enum sl_err run_cast(struct cpu_plan *base, void *const *io,
 {
     const struct kern_shape *x = &base->desc.io[0], *y = &base->desc.io[1];
 
-    if (is_half(y))
+    if (cpu_mixed_is_half(y))
         convert(base->dev, y, io[0], io[1], true);
     else
         convert(base->dev, x, io[1], io[0], false);
@@ -123,7 +123,7 @@ static enum sl_err run_cast(struct cpu_plan *base, void *const *io,
 }
 
 // Outputs that are added to are read.
-static bool reads(const struct kern_desc *d, unsigned i)
+static bool cpu_mixed_is_read(const struct kern_desc *d, unsigned i)
 {
     return i < d->inputs ||
            (d->op == KERN_AXPBY && (d->u.unary.b < 0 || d->u.unary.b > 0));
@@ -141,15 +141,15 @@ static enum sl_err run_mixed(struct cpu_plan *base, void *const *io,
 
     for (unsigned i = 0; i < all; i++) {
         own[i] = io[i];
-        if (!is_half(&d->io[i]))
+        if (!cpu_mixed_is_half(&d->io[i]))
             continue;
         own[i] = space + m->at[i];
-        if (reads(d, i))
+        if (cpu_mixed_is_read(d, i))
             convert(base->dev, &d->io[i], own[i], io[i], false);
     }
     rc = m->inner->run(m->inner, own, space + m->inner_at);
     for (unsigned i = d->inputs; i < all && rc == SL_OK; i++) {
-        if (is_half(&d->io[i]))
+        if (cpu_mixed_is_half(&d->io[i]))
             convert(base->dev, &d->io[i], own[i], io[i], true);
     }
     return rc;
@@ -165,7 +165,7 @@ static void free_mixed(struct cpu_plan *base)
 }
 
 // Elements from the first to the last that a (strided) shape touches.
-static size_t twin_bytes(const struct kern_shape *s)
+static size_t cpu_mixed_twin_bytes(const struct kern_shape *s)
 {
     int64_t last = 0;
 
@@ -183,8 +183,8 @@ static size_t place_twins(struct mixed *m, const struct kern_desc *d)
 
     for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
         m->at[i] = bytes;
-        if (is_half(&d->io[i]))
-            bytes += twin_bytes(&d->io[i]);
+        if (cpu_mixed_is_half(&d->io[i]))
+            bytes += cpu_mixed_twin_bytes(&d->io[i]);
     }
     return bytes;
 }

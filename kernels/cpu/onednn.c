@@ -185,7 +185,7 @@ static void free_product(struct cpu_plan *base)
 }
 
 // What comes behind the primitives are loops of f32.
-static bool fits(const struct kern_desc *d)
+static bool product_dtype_fits(const struct kern_desc *d)
 {
     enum kern_dtype t = (enum kern_dtype)d->io[0].dtype;
 
@@ -200,7 +200,7 @@ enum sl_err cpu_product_plan(struct cpu_plan **out, size_t *workspace_bytes,
     struct product *p;
     enum sl_err rc;
 
-    if (!fits(d))
+    if (!product_dtype_fits(d))
         return sl_fail(err, SL_ENOTSUP,
                        "oneDNN does not do this %s in 16 bits here",
                        kern_op_name((enum kern_op)d->op));

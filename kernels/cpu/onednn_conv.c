@@ -13,7 +13,7 @@
 // The three tensors of a convolution, whichever are inputs.
 enum { SRC, WEIGHTS, DST, TENSORS };
 
-struct conv {
+struct onednn_conv {
     const struct kern_desc *d;
     struct kern_conv_dims c;
     struct ob_conv ob; // dims and geometry; tags per candidate
@@ -31,7 +31,8 @@ static void set_md(struct ob_md *m, const struct kern_shape *s, int nd,
         m->dims[i] = dims[i];
 }
 
-static void describe(struct conv *v, const struct kern_desc *d)
+static void onednn_conv_describe(struct onednn_conv *v,
+                                 const struct kern_desc *d)
 {
     const struct kern_conv_dims *c = &v->c;
     const struct kern_window *w;
@@ -81,8 +82,9 @@ static void describe(struct conv *v, const struct kern_desc *d)
 }
 
 // How the caller has the tensor: NHWC, or OHWI with or without groups.
-static enum sl_err user_desc(struct ob_space *space, const struct conv *v,
-                             int t, struct sl_error *err)
+static enum sl_err user_desc(struct ob_space *space,
+                             const struct onednn_conv *v, int t,
+                             struct sl_error *err)
 {
     const struct kern_conv_dims *c = &v->c;
     int64_t kh = c->win.size[0], kw = c->win.size[1];
@@ -113,7 +115,8 @@ static enum sl_err user_desc(struct ob_space *space, const struct conv *v,
 // Winograd F(4,3) does a quarter of the multiplications on 4x4 tiles of the
 // output; tiles that hang over the edge are lost, and its layouts cost two
 // reorders. Backward-data gained nothing where it was measured.
-static bool winograd_pays(const struct conv *v, const struct cpu_dev *dev)
+static bool winograd_pays(const struct onednn_conv *v,
+                          const struct cpu_dev *dev)
 {
     const struct kern_conv_dims *c = &v->c;
     const struct kern_window *w = &c->win;
@@ -126,8 +129,8 @@ static bool winograd_pays(const struct conv *v, const struct cpu_dev *dev)
            c->oh * c->ow * 4 >= tiles * 3;
 }
 
-static enum sl_err attributes(dnnl_primitive_attr_t *attr, bool relu,
-                              struct sl_error *err)
+static enum sl_err onednn_conv_attr(dnnl_primitive_attr_t *attr, bool relu,
+                                    struct sl_error *err)
 {
     dnnl_post_ops_t ops;
     dnnl_status_t st;
@@ -168,7 +171,7 @@ static dnnl_status_t hint_of(dnnl_primitive_desc_t *hint,
 
 // Takes oneDNN's first implementation that may compute this; false if there is
 // none, or only reference code, which oneDNN has behind all others.
-static bool first_usable(dnnl_primitive_desc_t *pd, const struct conv *v,
+static bool first_usable(dnnl_primitive_desc_t *pd, const struct onednn_conv *v,
                          const struct cpu_dev *dev,
                          const_dnnl_primitive_desc_t hint,
                          const_dnnl_primitive_attr_t attr)
@@ -190,7 +193,7 @@ static bool first_usable(dnnl_primitive_desc_t *pd, const struct conv *v,
 }
 
 // Tries one candidate: algorithm, and the tag of the activations.
-static bool try_candidate(dnnl_primitive_desc_t *pd, struct conv *v,
+static bool try_candidate(dnnl_primitive_desc_t *pd, struct onednn_conv *v,
                           const struct cpu_dev *dev, dnnl_alg_kind_t alg,
                           dnnl_format_tag_t tag,
                           const_dnnl_primitive_attr_t attr)
@@ -211,11 +214,13 @@ static bool try_candidate(dnnl_primitive_desc_t *pd, struct conv *v,
     return ok;
 }
 
-static enum sl_err choose(dnnl_primitive_desc_t *pd, struct conv *v,
-                          const struct cpu_dev *dev, struct sl_error *err)
+static enum sl_err onednn_conv_choose_pd(dnnl_primitive_desc_t *pd,
+                                         struct onednn_conv *v,
+                                         const struct cpu_dev *dev,
+                                         struct sl_error *err)
 {
     dnnl_primitive_attr_t attr;
-    enum sl_err rc = attributes(&attr, kern_has(v->d, KERN_RELU), err);
+    enum sl_err rc = onednn_conv_attr(&attr, kern_has(v->d, KERN_RELU), err);
     bool ok;
 
     if (rc != SL_OK)
@@ -258,7 +263,7 @@ static const struct {
               dnnl_query_diff_dst_md}},
 };
 
-static int arg_of(const struct conv *v, int t)
+static int arg_of(const struct onednn_conv *v, int t)
 {
     return v->ob.way == OB_FWD     ? roles[t].fwd
            : v->ob.way == OB_DGRAD ? roles[t].dgrad
@@ -266,16 +271,18 @@ static int arg_of(const struct conv *v, int t)
 }
 
 // A tensor as the caller has it, and as the primitive wants it.
-struct pair {
+struct onednn_conv_tensor {
     ob_desc user, own;
     int user_slot, own_slot;
     size_t at; // in the workspace, of a result that is added later
 };
 
 // Gives tensor t its slots, and reorders an input that wants it.
-static enum sl_err place(struct product *p, const struct conv *v, int t,
-                         const_dnnl_primitive_desc_t pd, struct pair *pair,
-                         struct sl_error *err)
+static enum sl_err onednn_conv_place_tensor(struct product *p,
+                                            const struct onednn_conv *v, int t,
+                                            const_dnnl_primitive_desc_t pd,
+                                            struct onednn_conv_tensor *pair,
+                                            struct sl_error *err)
 {
     bool later = t == v->out && kern_has(v->d, KERN_ACCUM);
 
@@ -297,17 +304,19 @@ static enum sl_err place(struct product *p, const struct conv *v, int t,
                         pair->own_slot, err);
 }
 
-static enum sl_err build(struct product *p, const struct conv *v,
-                         const_dnnl_primitive_desc_t pd,
-                         struct pair pair[TENSORS], struct sl_error *err)
+static enum sl_err onednn_conv_build(struct product *p,
+                                     const struct onednn_conv *v,
+                                     const_dnnl_primitive_desc_t pd,
+                                     struct onednn_conv_tensor pair[TENSORS],
+                                     struct sl_error *err)
 {
-    struct pair *out = &pair[v->out];
+    struct onednn_conv_tensor *out = &pair[v->out];
     struct prog_arg args[4];
     enum sl_err rc = SL_OK;
     int nargs = 0;
 
     for (int t = 0; t < TENSORS && rc == SL_OK; t++) {
-        rc = place(p, v, t, pd, &pair[t], err);
+        rc = onednn_conv_place_tensor(p, v, t, pd, &pair[t], err);
         args[nargs++] = (struct prog_arg){arg_of(v, t), pair[t].own_slot};
     }
     if (v->bias_io >= 0)
@@ -326,7 +335,7 @@ static enum sl_err build(struct product *p, const struct conv *v,
 
 // What oneDNN does not do, or does slowly: its bias gradient costs more than
 // our own sum (conv 1 of fashion: 0.52 ms against 0.23 without).
-static void add_tails(struct product *p, const struct conv *v, size_t at)
+static void add_tails(struct product *p, const struct onednn_conv *v, size_t at)
 {
     const struct kern_conv_dims *c = &v->c;
     bool accum = kern_has(v->d, KERN_ACCUM);
@@ -340,15 +349,15 @@ static void add_tails(struct product *p, const struct conv *v, size_t at)
 enum sl_err product_conv(struct product *p, struct cpu_dev *dev,
                          const struct kern_desc *d, struct sl_error *err)
 {
-    struct pair pair[TENSORS] = {{0}};
+    struct onednn_conv_tensor pair[TENSORS] = {{0}};
     struct ob_space space[TENSORS];
     dnnl_primitive_desc_t pd = NULL;
-    struct conv v;
+    struct onednn_conv v;
     enum sl_err rc;
     int spaces = 0;
 
-    describe(&v, d);
-    rc = choose(&pd, &v, dev, err);
+    onednn_conv_describe(&v, d);
+    rc = onednn_conv_choose_pd(&pd, &v, dev, err);
     if (rc != SL_OK)
         return rc;
     snprintf(p->impl, sizeof(p->impl), "%s", ob_impl(pd));
@@ -359,7 +368,7 @@ enum sl_err product_conv(struct product *p, struct cpu_dev *dev,
         pair[spaces].user = ob_desc_of(&space[spaces]);
     }
     if (rc == SL_OK)
-        rc = build(p, &v, pd, pair, err);
+        rc = onednn_conv_build(p, &v, pd, pair, err);
     if (rc == SL_OK)
         add_tails(p, &v, pair[WEIGHTS].at);
     while (spaces-- > 0)

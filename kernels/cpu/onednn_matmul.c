@@ -28,8 +28,9 @@ static enum sl_err matrix(struct ob_space *space, const struct kern_shape *s,
         "describe a matrix", err);
 }
 
-static enum sl_err attributes(dnnl_primitive_attr_t *attr,
-                              const struct kern_desc *d, struct sl_error *err)
+static enum sl_err onednn_matmul_attr(dnnl_primitive_attr_t *attr,
+                                      const struct kern_desc *d,
+                                      struct sl_error *err)
 {
     dnnl_post_ops_t ops;
     dnnl_status_t st;
@@ -55,9 +56,10 @@ static enum sl_err attributes(dnnl_primitive_attr_t *attr,
 
 enum { A, B, BIAS, C, TENSORS };
 
-static enum sl_err describe(struct ob_space space[TENSORS],
-                            ob_desc desc[TENSORS], const struct kern_desc *d,
-                            struct sl_error *err)
+static enum sl_err onednn_matmul_describe(struct ob_space space[TENSORS],
+                                          ob_desc desc[TENSORS],
+                                          const struct kern_desc *d,
+                                          struct sl_error *err)
 {
     const struct kern_shape *c = &d->io[d->inputs];
     enum sl_err rc = matrix(&space[A], &d->io[0], d->u.matmul.trans_a, err);
@@ -86,13 +88,15 @@ static enum sl_err describe(struct ob_space space[TENSORS],
     return rc;
 }
 
-static enum sl_err build(struct product *p, const struct kern_desc *d,
-                         ob_desc desc[TENSORS], struct sl_error *err)
+static enum sl_err onednn_matmul_build(struct product *p,
+                                       const struct kern_desc *d,
+                                       ob_desc desc[TENSORS],
+                                       struct sl_error *err)
 {
     struct prog_arg args[4];
     dnnl_primitive_attr_t attr;
     dnnl_primitive_desc_t pd;
-    enum sl_err rc = attributes(&attr, d, err);
+    enum sl_err rc = onednn_matmul_attr(&attr, d, err);
     int nargs = 0;
 
     if (rc != SL_OK)
@@ -134,9 +138,9 @@ enum sl_err product_matmul(struct product *p, struct cpu_dev *dev,
     // loop; no gradient asks for it.
     if (kern_has(d, KERN_BGRAD) && !d->u.matmul.trans_a)
         return sl_fail(err, SL_ENOTSUP, "BGRAD without trans_a");
-    rc = describe(space, desc, d, err);
+    rc = onednn_matmul_describe(space, desc, d, err);
     if (rc == SL_OK)
-        rc = build(p, d, desc, err);
+        rc = onednn_matmul_build(p, d, desc, err);
     for (int i = 0; i < TENSORS; i++)
         if (desc[i])
             ob_desc_free(&space[i]);

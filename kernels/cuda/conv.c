@@ -6,7 +6,7 @@
 #include "common/base/mem.h"
 #include "kernels/cuda/vendor.h"
 
-struct conv {
+struct cuda_conv {
     struct cuda_plan base;
     struct kern_desc desc;
     struct graph_picks picks; // chosen plan, and its stand-ins
@@ -15,13 +15,13 @@ struct conv {
     char impl[64];
 };
 
-static struct graph_target target_of(const struct vendor *v)
+static struct graph_target conv_target_of(const struct vendor *v)
 {
     return (struct graph_target){.handle = v->dnn};
 }
 
-static struct graph_rules rules_of(const struct vendor *v,
-                                   const struct kern_desc *d)
+static struct graph_rules conv_rules_of(const struct vendor *v,
+                                        const struct kern_desc *d)
 {
     return (struct graph_rules){
         .op = (enum kern_op)d->op,
@@ -31,14 +31,16 @@ static struct graph_rules rules_of(const struct vendor *v,
 }
 
 // What an answer of cuDNN is asked by. Release the graph.
-struct question {
+struct conv_question {
     struct graph graph;
     struct graph_target target;
     struct graph_rules rules;
 };
 
-static enum sl_err put(struct question *q, struct cuda_dev *dev,
-                       const struct kern_desc *d, struct sl_error *err)
+static enum sl_err conv_question_init(struct conv_question *q,
+                                      struct cuda_dev *dev,
+                                      const struct kern_desc *d,
+                                      struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -46,16 +48,16 @@ static enum sl_err put(struct question *q, struct cuda_dev *dev,
     rc = vendor_dnn(dev, err);
     if (rc != SL_OK)
         return rc;
-    q->target = target_of(vendor(dev));
-    q->rules = rules_of(vendor(dev), d);
+    q->target = conv_target_of(vendor(dev));
+    q->rules = conv_rules_of(vendor(dev), d);
     return conv_graph(&q->graph, d, &q->target, err);
 }
 
 static bool has_engine(struct cuda_dev *dev, const struct kern_desc *d)
 {
     struct graph_choices c;
-    struct question q;
-    bool yes = put(&q, dev, d, NULL) == SL_OK &&
+    struct conv_question q;
+    bool yes = conv_question_init(&q, dev, d, NULL) == SL_OK &&
                graph_choose(&c, &q.graph, &q.target, &q.rules, NULL) == SL_OK;
 
     if (yes)
@@ -78,7 +80,8 @@ int conv_score(struct cuda_dev *dev, const struct kern_desc *d)
 // ---- Running --------------------------------------------------------------
 
 // What p says that runs.
-static void name(struct conv *p, const struct graph_plan *plan)
+static void conv_set_impl_name(struct cuda_conv *p,
+                               const struct graph_plan *plan)
 {
     bool plain = !plan->tensor_cores && p->picks.cores != GRAPH_CORES_FORBIDDEN;
 
@@ -125,8 +128,8 @@ static enum sl_err run_graph(struct cuda_dev *dev, const struct kern_desc *d,
 }
 
 // What cuDNN does not fuse: db = sum of dy, or y = relu(y).
-static enum sl_err run_after(struct conv *p, cudaStream_t s, void *const *io,
-                             void *workspace)
+static enum sl_err run_after(struct cuda_conv *p, cudaStream_t s,
+                             void *const *io, void *workspace)
 {
     struct cuda_plan *after = (struct cuda_plan *)p->after;
     bool wgrad = p->desc.op == KERN_CONV_WGRAD;
@@ -137,8 +140,8 @@ static enum sl_err run_after(struct conv *p, cudaStream_t s, void *const *io,
 }
 
 // An engine that refuses, and leaves the device whole, is not asked again.
-static enum sl_err run_picked(struct conv *p, cudaStream_t s, void *const *io,
-                              void *workspace)
+static enum sl_err run_picked(struct cuda_conv *p, cudaStream_t s,
+                              void *const *io, void *workspace)
 {
     struct cuda_dev *dev = p->base.dev;
     enum sl_err rc =
@@ -148,7 +151,7 @@ static enum sl_err run_picked(struct conv *p, cudaStream_t s, void *const *io,
            vendor_aligned(conv_graph_tensors(&p->desc), io)) {
         vendor_tell_next(dev, &p->desc, p->impl);
         p->at++;
-        name(p, &p->picks.at[p->at]);
+        conv_set_impl_name(p, &p->picks.at[p->at]);
         rc = run_graph(dev, &p->desc, &p->picks.at[p->at], s, io, workspace);
     }
     return rc;
@@ -157,7 +160,7 @@ static enum sl_err run_picked(struct conv *p, cudaStream_t s, void *const *io,
 static enum sl_err conv_run(struct cuda_plan *plan, cudaStream_t s,
                             void *const *io, void *workspace)
 {
-    struct conv *p = (struct conv *)plan;
+    struct cuda_conv *p = (struct cuda_conv *)plan;
     enum sl_err rc = run_picked(p, s, io, workspace);
 
     return rc == SL_OK && p->after ? run_after(p, s, io, workspace) : rc;
@@ -165,7 +168,7 @@ static enum sl_err conv_run(struct cuda_plan *plan, cudaStream_t s,
 
 static void conv_free(struct cuda_plan *plan)
 {
-    struct conv *p = (struct conv *)plan;
+    struct cuda_conv *p = (struct cuda_conv *)plan;
 
     cuda_plan_free(p->after);
     graph_picks_forget(&p->picks, p->at + 1);
@@ -174,32 +177,32 @@ static void conv_free(struct cuda_plan *plan)
 
 // ---- Planning -------------------------------------------------------------
 
-struct candidates {
+struct conv_candidates {
     struct cuda_dev *dev;
     const struct kern_desc *desc;
     const struct graph_picks *picks;
 };
 
-static enum sl_err try_one(void *arg, unsigned i, cudaStream_t s,
-                           void *const *io, void *workspace)
+static enum sl_err conv_try_candidate(void *arg, unsigned i, cudaStream_t s,
+                                      void *const *io, void *workspace)
 {
-    struct candidates *c = arg;
+    struct conv_candidates *c = arg;
 
     return run_graph(c->dev, c->desc, &c->picks->at[i], s, io, workspace);
 }
 
 // The fastest goes first and stays alone: the others ran, so they stay too.
-static void compare(struct graph_picks *picks, struct cuda_dev *dev,
-                    const struct kern_desc *d)
+static void conv_pick_fastest(struct graph_picks *picks, struct cuda_dev *dev,
+                              const struct kern_desc *d)
 {
-    struct candidates c = {dev, d, picks};
+    struct conv_candidates c = {dev, d, picks};
     size_t most = 0;
     unsigned winner;
 
     for (unsigned i = 0; i < picks->count; i++)
         if (picks->at[i].workspace_bytes > most)
             most = picks->at[i].workspace_bytes;
-    winner = tune(dev, d, picks->count, most, try_one, &c);
+    winner = tune_fastest(dev, d, picks->count, most, conv_try_candidate, &c);
     picks->at[0] = picks->at[winner];
     picks->count = 1;
     if (picks->at[0].tensor_cores)
@@ -208,28 +211,29 @@ static void compare(struct graph_picks *picks, struct cuda_dev *dev,
         picks->cores = GRAPH_CORES_SLOWER;
 }
 
-static enum sl_err pick(struct graph_picks *out, struct cuda_dev *dev,
-                        const struct kern_desc *d, size_t cap_bytes,
-                        struct sl_error *err)
+static enum sl_err conv_pick_plans(struct graph_picks *out,
+                                   struct cuda_dev *dev,
+                                   const struct kern_desc *d, size_t cap_bytes,
+                                   struct sl_error *err)
 {
     bool autotune = vendor(dev)->options.autotune;
-    struct question q;
-    enum sl_err rc = put(&q, dev, d, err);
+    struct conv_question q;
+    enum sl_err rc = conv_question_init(&q, dev, d, err);
 
     if (rc == SL_OK)
         rc = graph_pick(out, &q.graph, &q.target, &q.rules, autotune, cap_bytes,
                         err);
     graph_release(&q.graph);
     if (rc == SL_OK && autotune)
-        compare(out, dev, d);
+        conv_pick_fastest(out, dev, d);
     return rc;
 }
 
 // A kept plan is whether it has tensor cores (enum graph_cores), and its text.
-static bool find_kept(struct graph_picks *out, struct cuda_dev *dev,
-                      uint64_t key, size_t cap_bytes)
+static bool conv_find_kept(struct graph_picks *out, struct cuda_dev *dev,
+                           uint64_t key, size_t cap_bytes)
 {
-    struct graph_target target = target_of(vendor(dev));
+    struct graph_target target = conv_target_of(vendor(dev));
     struct buf text = BUF_INIT;
     struct graph_picks kept = {.count = 1};
     unsigned cores = 0;
@@ -251,8 +255,8 @@ static bool find_kept(struct graph_picks *out, struct cuda_dev *dev,
     return found;
 }
 
-static void keep(struct cuda_dev *dev, uint64_t key,
-                 const struct graph_picks *p)
+static void conv_keep_plan(struct cuda_dev *dev, uint64_t key,
+                           const struct graph_picks *p)
 {
     struct buf text = BUF_INIT;
 
@@ -265,11 +269,11 @@ static void keep(struct cuda_dev *dev, uint64_t key,
 
 // A kept plan has what may stand in for it too, in its workspace: its library
 // may be another build of the same version.
-static void add_stand_ins(struct conv *p)
+static void conv_add_stand_ins(struct cuda_conv *p)
 {
     struct graph_picks *picks = &p->picks, more;
-    struct question q;
-    enum sl_err rc = put(&q, p->base.dev, &p->desc, NULL);
+    struct conv_question q;
+    enum sl_err rc = conv_question_init(&q, p->base.dev, &p->desc, NULL);
 
     if (rc == SL_OK)
         rc = graph_pick(&more, &q.graph, &q.target, &q.rules, false,
@@ -284,7 +288,7 @@ static void add_stand_ins(struct conv *p)
 }
 
 // The plan of the graph: one that was kept, or a new one.
-static enum sl_err plan_graph(struct conv *p, size_t cap_bytes,
+static enum sl_err plan_graph(struct cuda_conv *p, size_t cap_bytes,
                               struct sl_error *err)
 {
     struct cuda_dev *dev = p->base.dev;
@@ -293,20 +297,20 @@ static enum sl_err plan_graph(struct conv *p, size_t cap_bytes,
 
     if (rc != SL_OK)
         return rc;
-    if (find_kept(&p->picks, dev, key, cap_bytes)) {
-        add_stand_ins(p);
+    if (conv_find_kept(&p->picks, dev, key, cap_bytes)) {
+        conv_add_stand_ins(p);
     } else {
-        rc = pick(&p->picks, dev, &p->desc, cap_bytes, err);
+        rc = conv_pick_plans(&p->picks, dev, &p->desc, cap_bytes, err);
         if (rc != SL_OK)
             return rc;
-        keep(dev, key, &p->picks);
+        conv_keep_plan(dev, key, &p->picks);
     }
-    name(p, &p->picks.at[0]);
+    conv_set_impl_name(p, &p->picks.at[0]);
     vendor_tell_cores(dev, &p->desc, &p->picks, cap_bytes);
     return SL_OK;
 }
 
-static enum sl_err plan_after(struct conv *p, size_t *workspace_bytes,
+static enum sl_err plan_after(struct cuda_conv *p, size_t *workspace_bytes,
                               size_t cap_bytes, struct sl_error *err)
 {
     const struct kern_desc *d = &p->desc;
@@ -329,7 +333,7 @@ enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
                       size_t cap_bytes, struct sl_error *err)
 {
     size_t cap = vendor_cap(dev, cap_bytes), after = 0;
-    struct conv *p;
+    struct cuda_conv *p;
     enum sl_err rc;
 
     if (kern_desc_empty(d))

@@ -36,7 +36,8 @@ unsigned conv_graph_tensors(const struct kern_desc *d)
 
 // Ours are n,h,w,c; filters o,h,w,i; both in memory as cuDNN's NHWC.
 static cudnnBackendDescriptor_t
-tensor(struct graph *g, const struct kern_shape *s, int64_t uid, bool between)
+conv_graph_add_tensor(struct graph *g, const struct kern_shape *s, int64_t uid,
+                      bool between)
 {
     int64_t n = s->dim[0], h = s->dim[1], w = s->dim[2], c = s->dim[3];
     const struct graph_tensor t = {
@@ -50,8 +51,8 @@ tensor(struct graph *g, const struct kern_shape *s, int64_t uid, bool between)
     return graph_tensor(g, &t);
 }
 
-static cudnnBackendDescriptor_t vector(struct graph *g,
-                                       const struct kern_shape *s, int64_t uid)
+static cudnnBackendDescriptor_t
+conv_graph_add_vector(struct graph *g, const struct kern_shape *s, int64_t uid)
 {
     int64_t c = s->dim[0];
     const struct graph_tensor t = {
@@ -65,35 +66,40 @@ static cudnnBackendDescriptor_t vector(struct graph *g,
 }
 
 // x, w, (bias) -> y; between the steps values are f32.
-static void forward(struct graph *g, const struct kern_desc *d)
+static void conv_graph_forward(struct graph *g, const struct kern_desc *d)
 {
     bool bias = kern_has(d, KERN_BIAS), relu = conv_graph_relu(d);
     const struct kern_shape *out = &d->io[d->inputs];
-    cudnnBackendDescriptor_t x = tensor(g, &d->io[0], CONV_UID(0), false);
-    cudnnBackendDescriptor_t w = tensor(g, &d->io[1], CONV_UID(1), false);
-    cudnnBackendDescriptor_t y = tensor(g, out, CONV_UID(d->inputs), false);
-    cudnnBackendDescriptor_t sum = bias ? tensor(g, out, UID_SUM, true) : y;
+    cudnnBackendDescriptor_t x =
+        conv_graph_add_tensor(g, &d->io[0], CONV_UID(0), false);
+    cudnnBackendDescriptor_t w =
+        conv_graph_add_tensor(g, &d->io[1], CONV_UID(1), false);
+    cudnnBackendDescriptor_t y =
+        conv_graph_add_tensor(g, out, CONV_UID(d->inputs), false);
+    cudnnBackendDescriptor_t sum =
+        bias ? conv_graph_add_tensor(g, out, UID_SUM, true) : y;
     cudnnBackendDescriptor_t biased = y;
 
     graph_conv(g, KERN_CONV_FWD, &d->u.conv.win, x, w, sum, 0);
     if (relu)
-        biased = tensor(g, out, UID_BIASED, true);
+        biased = conv_graph_add_tensor(g, out, UID_BIASED, true);
     if (bias)
-        graph_pointwise(g, sum, vector(g, &d->io[2], CONV_UID(2)), biased);
+        graph_pointwise(
+            g, sum, conv_graph_add_vector(g, &d->io[2], CONV_UID(2)), biased);
     if (relu)
         graph_pointwise(g, biased, NULL, y);
 }
 
 // dgrad: dy, w -> dx;  wgrad: x, dy -> dw.
-static void backward(struct graph *g, const struct kern_desc *d)
+static void conv_graph_backward(struct graph *g, const struct kern_desc *d)
 {
     bool wgrad = d->op == KERN_CONV_WGRAD;
     unsigned x = wgrad ? 0 : 2, w = wgrad ? 2 : 1, y = wgrad ? 1 : 0;
 
     graph_conv(g, (enum kern_op)d->op, &d->u.conv.win,
-               tensor(g, &d->io[x], CONV_UID(x), false),
-               tensor(g, &d->io[w], CONV_UID(w), false),
-               tensor(g, &d->io[y], CONV_UID(y), false),
+               conv_graph_add_tensor(g, &d->io[x], CONV_UID(x), false),
+               conv_graph_add_tensor(g, &d->io[w], CONV_UID(w), false),
+               conv_graph_add_tensor(g, &d->io[y], CONV_UID(y), false),
                kern_has(d, KERN_ACCUM) ? 1.0f : 0.0f);
 }
 
@@ -102,8 +108,8 @@ enum sl_err conv_graph(struct graph *g, const struct kern_desc *d,
 {
     graph_init(g, err);
     if (d->op == KERN_CONV_FWD)
-        forward(g, d);
+        conv_graph_forward(g, d);
     else
-        backward(g, d);
+        conv_graph_backward(g, d);
     return graph_seal(g, t);
 }

@@ -43,8 +43,9 @@ static bool allowed(cudnnBackendNumericalNote_t note,
 }
 
 // Reads what an engine says of itself into *c; true if it may run.
-static bool judge(struct graph_choice *c, cudnnBackendDescriptor_t engine,
-                  const struct graph_rules *rules)
+static bool graph_choice_inspect(struct graph_choice *c,
+                                 cudnnBackendDescriptor_t engine,
+                                 const struct graph_rules *rules)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     cudnnBackendBehaviorNote_t ways[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
@@ -82,7 +83,7 @@ static bool may_run(struct graph_choice *c, const struct graph_rules *rules)
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR,
                                      &engine) != CUDNN_STATUS_SUCCESS)
         return false;
-    yes = judge(c, engine, rules);
+    yes = graph_choice_inspect(c, engine, rules);
     cudnnBackendDestroyDescriptor(engine);
     return yes;
 }
@@ -121,10 +122,12 @@ static void take_results(struct graph_choices *out,
     }
 }
 
-static enum sl_err ask(struct graph_choices *out, const struct graph *g,
-                       const struct graph_target *t,
-                       cudnnBackendHeurMode_t mode,
-                       const struct graph_rules *rules, struct sl_error *err)
+static enum sl_err graph_choices_add_mode(struct graph_choices *out,
+                                          const struct graph *g,
+                                          const struct graph_target *t,
+                                          cudnnBackendHeurMode_t mode,
+                                          const struct graph_rules *rules,
+                                          struct sl_error *err)
 {
     cudnnBackendDescriptor_t h = NULL;
     enum sl_err rc;
@@ -154,7 +157,7 @@ enum sl_err graph_ask(struct graph_choices *out, const struct graph *g,
                       const struct graph_rules *rules, struct sl_error *err)
 {
     struct graph_choices c = {.count = 0};
-    enum sl_err rc = ask(&c, g, t, mode, rules, err);
+    enum sl_err rc = graph_choices_add_mode(&c, g, t, mode, rules, err);
 
     if (rc == SL_OK)
         *out = c;
@@ -178,12 +181,14 @@ enum sl_err graph_choose(struct graph_choices *out, const struct graph *g,
                          const struct graph_rules *rules, struct sl_error *err)
 {
     struct graph_choices c = {.count = 0};
-    enum sl_err rc = ask(&c, g, t, CUDNN_HEUR_MODE_A, rules, err);
+    enum sl_err rc =
+        graph_choices_add_mode(&c, g, t, CUDNN_HEUR_MODE_A, rules, err);
 
     if (rc == SL_OK)
-        rc = ask(&c, g, t, CUDNN_HEUR_MODE_FALLBACK, rules, err);
+        rc = graph_choices_add_mode(&c, g, t, CUDNN_HEUR_MODE_FALLBACK, rules,
+                                    err);
     if (rc == SL_OK && c.count == 0)
-        rc = ask(&c, g, t, CUDNN_HEUR_MODE_B, rules, err);
+        rc = graph_choices_add_mode(&c, g, t, CUDNN_HEUR_MODE_B, rules, err);
     if (rc == SL_OK && c.count == 0)
         rc = graph_none(rules, c.offered, err);
     if (rc != SL_OK) {

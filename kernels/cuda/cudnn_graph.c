@@ -59,14 +59,15 @@ void graph_release(struct graph *g)
     g->sealed = NULL;
 }
 
-static void note(struct graph *g, cudnnStatus_t rc, const char *what)
+static void graph_note_status(struct graph *g, cudnnStatus_t rc,
+                              const char *what)
 {
     if (g->rc == SL_OK)
         g->rc = cudnn_fail(rc, what, g->err);
 }
 
-static cudnnBackendDescriptor_t make(struct graph *g,
-                                     cudnnBackendDescriptorType_t type)
+static cudnnBackendDescriptor_t
+graph_make_part(struct graph *g, cudnnBackendDescriptorType_t type)
 {
     cudnnBackendDescriptor_t d = NULL;
 
@@ -75,27 +76,30 @@ static cudnnBackendDescriptor_t make(struct graph *g,
             sl_fail(g->err, SL_EINTERNAL, "a cuDNN graph of too many parts");
     if (g->rc != SL_OK)
         return NULL;
-    note(g, cudnnBackendCreateDescriptor(type, &d), "making a descriptor");
+    graph_note_status(g, cudnnBackendCreateDescriptor(type, &d),
+                      "making a descriptor");
     if (d)
         g->made[g->count++] = d;
     return d;
 }
 
-static void set(struct graph *g, cudnnBackendDescriptor_t d,
-                cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t n, const void *values)
+static void graph_set_attr(struct graph *g, cudnnBackendDescriptor_t d,
+                           cudnnBackendAttributeName_t name,
+                           cudnnBackendAttributeType_t type, int64_t n,
+                           const void *values)
 {
     if (g->rc == SL_OK)
         g->rc = cudnn_set(d, name, type, n, values, g->err);
 }
 
-static void seal(struct graph *g, cudnnBackendDescriptor_t d, const char *what)
+static void graph_seal_part(struct graph *g, cudnnBackendDescriptor_t d,
+                            const char *what)
 {
     if (g->rc == SL_OK)
-        note(g, cudnnBackendFinalize(d), what);
+        graph_note_status(g, cudnnBackendFinalize(d), what);
 }
 
-static cudnnDataType_t data_type(enum kern_dtype t)
+static cudnnDataType_t graph_data_type(enum kern_dtype t)
 {
     return t == KERN_F16    ? CUDNN_DATA_HALF
            : t == KERN_BF16 ? CUDNN_DATA_BFLOAT16
@@ -105,24 +109,32 @@ static cudnnDataType_t data_type(enum kern_dtype t)
 cudnnBackendDescriptor_t graph_tensor(struct graph *g,
                                       const struct graph_tensor *t)
 {
-    cudnnBackendDescriptor_t d = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    cudnnDataType_t type = data_type(t->dtype);
+    cudnnBackendDescriptor_t d =
+        graph_make_part(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    cudnnDataType_t type = graph_data_type(t->dtype);
     int64_t align = KERN_ALIGN;
 
-    set(g, d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(g, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, t->dim);
-    set(g, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, t->stride);
-    set(g, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &t->uid);
-    set(g, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &align);
-    set(g, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &t->between);
-    seal(g, d, "a tensor");
+    graph_set_attr(g, d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1,
+                   &type);
+    graph_set_attr(g, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4,
+                   t->dim);
+    graph_set_attr(g, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4,
+                   t->stride);
+    graph_set_attr(g, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1,
+                   &t->uid);
+    graph_set_attr(g, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1,
+                   &align);
+    graph_set_attr(g, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1,
+                   &t->between);
+    graph_seal_part(g, d, "a tensor");
     return d;
 }
 
 static cudnnBackendDescriptor_t conv_shape(struct graph *g,
                                            const struct kern_window *w)
 {
-    cudnnBackendDescriptor_t d = make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    cudnnBackendDescriptor_t d =
+        graph_make_part(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     cudnnDataType_t sums = CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     int64_t dims = 2;
@@ -136,16 +148,18 @@ static cudnnBackendDescriptor_t conv_shape(struct graph *g,
         {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, w->stride},
     };
 
-    set(g, d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &sums);
-    set(g, d, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1,
-        &mode);
-    set(g, d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims);
+    graph_set_attr(g, d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE,
+                   1, &sums);
+    graph_set_attr(g, d, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+                   CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    graph_set_attr(g, d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64,
+                   1, &dims);
     for (unsigned i = 0; i < SL_COUNT(axes); i++) {
         int64_t two[2] = {axes[i].from[0], axes[i].from[1]};
 
-        set(g, d, axes[i].name, CUDNN_TYPE_INT64, 2, two);
+        graph_set_attr(g, d, axes[i].name, CUDNN_TYPE_INT64, 2, two);
     }
-    seal(g, d, "the shape of a convolution");
+    graph_seal_part(g, d, "the shape of a convolution");
     return d;
 }
 
@@ -184,11 +198,11 @@ static const struct conv_names {
       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
 };
 
-static void set_one(struct graph *g, cudnnBackendDescriptor_t d,
-                    cudnnBackendAttributeName_t name,
-                    cudnnBackendDescriptor_t part)
+static void graph_set_attr_part(struct graph *g, cudnnBackendDescriptor_t d,
+                                cudnnBackendAttributeName_t name,
+                                cudnnBackendDescriptor_t part)
 {
-    set(g, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part);
+    graph_set_attr(g, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part);
 }
 
 void graph_conv(struct graph *g, enum kern_op op, const struct kern_window *win,
@@ -199,55 +213,60 @@ void graph_conv(struct graph *g, enum kern_op op, const struct kern_window *win,
                                      : op == KERN_CONV_DGRAD ? &dgrad
                                                              : &wgrad;
     cudnnBackendDescriptor_t shape = conv_shape(g, win);
-    cudnnBackendDescriptor_t d = make(g, names->type);
+    cudnnBackendDescriptor_t d = graph_make_part(g, names->type);
     float alpha = 1;
 
-    set(g, d, names->alpha, CUDNN_TYPE_FLOAT, 1, &alpha);
-    set(g, d, names->beta, CUDNN_TYPE_FLOAT, 1, &beta);
-    set_one(g, d, names->shape, shape);
-    set_one(g, d, names->x, x);
-    set_one(g, d, names->w, w);
-    set_one(g, d, names->y, y);
-    seal(g, d, "a convolution");
+    graph_set_attr(g, d, names->alpha, CUDNN_TYPE_FLOAT, 1, &alpha);
+    graph_set_attr(g, d, names->beta, CUDNN_TYPE_FLOAT, 1, &beta);
+    graph_set_attr_part(g, d, names->shape, shape);
+    graph_set_attr_part(g, d, names->x, x);
+    graph_set_attr_part(g, d, names->w, w);
+    graph_set_attr_part(g, d, names->y, y);
+    graph_seal_part(g, d, "a convolution");
     g->ops[g->op_count++] = d;
 }
 
 void graph_pointwise(struct graph *g, cudnnBackendDescriptor_t x,
                      cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t y)
 {
-    cudnnBackendDescriptor_t how = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    cudnnBackendDescriptor_t how =
+        graph_make_part(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     cudnnBackendDescriptor_t d =
-        make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+        graph_make_part(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     cudnnPointwiseMode_t mode =
         b ? CUDNN_POINTWISE_ADD : CUDNN_POINTWISE_RELU_FWD;
     cudnnDataType_t math = CUDNN_DATA_FLOAT;
 
-    set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    set(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math);
-    seal(g, how, "a pointwise step");
-    set_one(g, d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
-    set_one(g, d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+    graph_set_attr(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE,
+                   1, &mode);
+    graph_set_attr(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE,
+                   1, &math);
+    graph_seal_part(g, how, "a pointwise step");
+    graph_set_attr_part(g, d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+                        how);
+    graph_set_attr_part(g, d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
     if (b)
-        set_one(g, d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
-    set_one(g, d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    seal(g, d, "a pointwise operation");
+        graph_set_attr_part(g, d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+    graph_set_attr_part(g, d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    graph_seal_part(g, d, "a pointwise operation");
     g->ops[g->op_count++] = d;
 }
 
 enum sl_err graph_seal(struct graph *g, const struct graph_target *t)
 {
     cudnnBackendDescriptor_t d =
-        make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+        graph_make_part(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
 
     if (d) { // not among the parts: it goes first
         g->count--;
         g->sealed = d;
     }
-    set(g, d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-        g->op_count, g->ops);
+    graph_set_attr(g, d, CUDNN_ATTR_OPERATIONGRAPH_OPS,
+                   CUDNN_TYPE_BACKEND_DESCRIPTOR, g->op_count, g->ops);
     if (t->handle)
-        set(g, d, CUDNN_GRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &t->handle);
-    seal(g, d, "the graph of an operation");
+        graph_set_attr(g, d, CUDNN_GRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+                       &t->handle);
+    graph_seal_part(g, d, "the graph of an operation");
     return g->rc;
 }
 

@@ -31,7 +31,7 @@ struct picking {
     bool cores_fit;            // some choice with tensor cores keeps to the cap
 };
 
-static bool fits(struct picking *p, struct graph_plan *plan)
+static bool picking_fits_cap(struct picking *p, struct graph_plan *plan)
 {
     size_t *missed = &p->out->missed_bytes;
 
@@ -61,7 +61,7 @@ static bool worth(struct picking *p, const struct graph_choice *c)
 }
 
 // A stand-in costs no memory.
-static void take(struct picking *p, struct graph_plan *plan)
+static void picking_add_plan(struct picking *p, struct graph_plan *plan)
 {
     struct graph_picks *out = p->out;
 
@@ -73,21 +73,21 @@ static void take(struct picking *p, struct graph_plan *plan)
         out->at[out->count++] = *plan;
 }
 
-static void consider(struct picking *p, const struct graph_choice *c)
+static void picking_try_choice(struct picking *p, const struct graph_choice *c)
 {
     struct graph_plan plan;
 
     if (!worth(p, c) || graph_plan_make(&plan, p->target, c, NULL) != SL_OK ||
-        !fits(p, &plan))
+        !picking_fits_cap(p, &plan))
         return;
     p->cores_fit |= plan.tensor_cores;
-    take(p, &plan);
+    picking_add_plan(p, &plan);
 }
 
-static enum sl_err consider_mode(struct picking *p, const struct graph *g,
-                                 cudnnBackendHeurMode_t mode,
-                                 const struct graph_rules *rules,
-                                 struct sl_error *err)
+static enum sl_err picking_try_mode(struct picking *p, const struct graph *g,
+                                    cudnnBackendHeurMode_t mode,
+                                    const struct graph_rules *rules,
+                                    struct sl_error *err)
 {
     struct graph_choices c;
     enum sl_err rc = graph_ask(&c, g, p->target, mode, rules, err);
@@ -97,7 +97,7 @@ static enum sl_err consider_mode(struct picking *p, const struct graph *g,
     p->offered += c.offered;
     p->allowed += c.count;
     for (unsigned i = 0; i < c.count; i++)
-        consider(p, &c.at[i]);
+        picking_try_choice(p, &c.at[i]);
     graph_choices_release(&c);
     return SL_OK;
 }
@@ -117,16 +117,16 @@ static enum sl_err look_longer(struct picking *p, const struct graph *g,
     enum sl_err rc;
 
     p->out->count = 0;
-    rc = consider_mode(p, g, CUDNN_HEUR_MODE_B, rules, err);
+    rc = picking_try_mode(p, g, CUDNN_HEUR_MODE_B, rules, err);
     if (rc == SL_OK && before.count > 0 && !p->cores_fit)
         graph_picks_forget(p->out, 0);
     for (unsigned i = 0; i < before.count; i++)
-        take(p, &before.at[i]);
+        picking_add_plan(p, &before.at[i]);
     return rc;
 }
 
-static enum graph_cores judge(const struct picking *p,
-                              const struct graph_rules *rules)
+static enum graph_cores picking_tensor_cores(const struct picking *p,
+                                             const struct graph_rules *rules)
 {
     return !rules->tensor_cores         ? GRAPH_CORES_FORBIDDEN
            : p->out->at[0].tensor_cores ? GRAPH_CORES_USED
@@ -156,10 +156,10 @@ enum sl_err graph_pick(struct graph_picks *out, const struct graph *g,
         .compare = compare,
         .most = compare ? GRAPH_PICKS : 1 + STAND_INS,
     };
-    enum sl_err rc = consider_mode(&p, g, CUDNN_HEUR_MODE_A, rules, err);
+    enum sl_err rc = picking_try_mode(&p, g, CUDNN_HEUR_MODE_A, rules, err);
 
     if (rc == SL_OK && !enough(&p, rules))
-        rc = consider_mode(&p, g, CUDNN_HEUR_MODE_FALLBACK, rules, err);
+        rc = picking_try_mode(&p, g, CUDNN_HEUR_MODE_FALLBACK, rules, err);
     if (rc == SL_OK &&
         (picks.count == 0 || (rules->tensor_cores && !p.cores_fit)))
         rc = look_longer(&p, g, rules, err);
@@ -174,7 +174,7 @@ enum sl_err graph_pick(struct graph_picks *out, const struct graph *g,
         graph_picks_forget(&picks, 0);
         return rc;
     }
-    picks.cores = judge(&p, rules);
+    picks.cores = picking_tensor_cores(&p, rules);
     *out = picks;
     return SL_OK;
 }

@@ -30,8 +30,9 @@ static enum sl_err new_plan(cudnnBackendDescriptor_t *out,
 }
 
 // Ends the making of a plan, in success or failure.
-static enum sl_err finish(struct graph_plan *out, cudnnBackendDescriptor_t d,
-                          enum sl_err rc, int64_t engine, struct sl_error *err)
+static enum sl_err graph_plan_finish(struct graph_plan *out,
+                                     cudnnBackendDescriptor_t d, enum sl_err rc,
+                                     int64_t engine, struct sl_error *err)
 {
     int64_t one = 0, bytes = 0;
 
@@ -65,7 +66,7 @@ enum sl_err graph_plan_make(struct graph_plan *out,
         return rc;
     rc = cudnn_set(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &c->config, err);
-    rc = finish(out, d, rc, c->engine, err);
+    rc = graph_plan_finish(out, d, rc, c->engine, err);
     if (rc == SL_OK)
         out->tensor_cores = c->tensor_cores;
     return rc;
@@ -116,7 +117,7 @@ enum sl_err graph_plan_read(struct graph_plan *out,
         return rc;
     rc = cudnn_set(d, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
                    CUDNN_TYPE_CHAR, (int64_t)strlen(json), json, err);
-    return finish(out, d, rc, -1, err);
+    return graph_plan_finish(out, d, rc, -1, err);
 }
 
 // The pack of addresses is made anew for each run: a sealed one cannot change,

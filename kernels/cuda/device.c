@@ -151,7 +151,7 @@ static enum sl_err check_code(const struct cuda_dev *dev, struct sl_error *err)
                    TEXT(CUDA_ARCHES));
 }
 
-static enum sl_err open_device(struct cuda_dev *dev, struct sl_error *err)
+static enum sl_err cuda_dev_set_up(struct cuda_dev *dev, struct sl_error *err)
 {
     struct cudaDeviceProp prop;
     enum sl_err rc =
@@ -189,7 +189,7 @@ enum sl_err cuda_dev_open(struct cuda_dev **out,
                      "there is no GPU %d: this host has %d, counted from 0",
                      ordinal, count);
     else
-        rc = open_device(dev, err);
+        rc = cuda_dev_set_up(dev, err);
     if (rc != SL_OK) {
         cuda_close(&dev->base);
         return rc;

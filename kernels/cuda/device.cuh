@@ -41,29 +41,29 @@ typedef __nv_bfloat16 bf16;
 
 // ---- Numbers --------------------------------------------------------------
 
-DEV float real(float x)
+DEV float elem_float(float x)
 {
     return x;
 }
-DEV float real(f16 x)
+DEV float elem_float(f16 x)
 {
     return __half2float(x);
 }
-DEV float real(bf16 x)
+DEV float elem_float(bf16 x)
 {
     return __bfloat162float(x);
 }
 
 // Rounded to nearest even; an f16 may become infinite.
-DEV void put(float *to, float x)
+DEV void elem_store(float *to, float x)
 {
     *to = x;
 }
-DEV void put(f16 *to, float x)
+DEV void elem_store(f16 *to, float x)
 {
     *to = __float2half_rn(x);
 }
-DEV void put(bf16 *to, float x)
+DEV void elem_store(bf16 *to, float x)
 {
     *to = __float2bfloat16_rn(x);
 }
@@ -73,8 +73,8 @@ template <class T> DEV float as_stored(float x)
 {
     T r;
 
-    put(&r, x);
-    return real(r);
+    elem_store(&r, x);
+    return elem_float(r);
 }
 
 // ---- Packs ----------------------------------------------------------------
@@ -89,17 +89,17 @@ template <class T, int V> struct __align__(sizeof(T) * V) run
 };
 
 template <int V, class T>
-DEV void load(float (&to)[V], const T *from, int m, bool wide)
+DEV void pack_load(float (&to)[V], const T *from, int m, bool wide)
 {
     if (wide && m == V) {
         const run<T, V> r = *(const run<T, V> *)from;
 
         for (int l = 0; l < V; l++)
-            to[l] = real(r.at[l]);
+            to[l] = elem_float(r.at[l]);
         return;
     }
     for (int l = 0; l < V; l++)
-        to[l] = l < m ? real(from[l]) : 0;
+        to[l] = l < m ? elem_float(from[l]) : 0;
 }
 
 // One as it lies in memory; what is beyond its m elements is 0.
@@ -114,25 +114,25 @@ template <bool WIDE, class T> DEV run<T, pack<T>::n> fetch(const T *from, int m)
             if (l < m)
                 r.at[l] = from[l];
             else
-                put(&r.at[l], 0);
+                elem_store(&r.at[l], 0);
     }
     return r;
 }
 
 template <int V, class T>
-DEV void store(T *to, const float (&from)[V], int m, bool wide)
+DEV void pack_store(T *to, const float (&from)[V], int m, bool wide)
 {
     if (wide && m == V) {
         run<T, V> r;
 
         for (int l = 0; l < V; l++)
-            put(&r.at[l], from[l]);
+            elem_store(&r.at[l], from[l]);
         *(run<T, V> *)to = r;
         return;
     }
     for (int l = 0; l < V; l++)
         if (l < m)
-            put(to + l, from[l]);
+            elem_store(to + l, from[l]);
 }
 
 // The aux of a max-pool. No tap comes as -1 (i32) or 255 (u8).
@@ -169,7 +169,7 @@ template <int V> DEV int pack_part(int64_t n, int64_t from)
 }
 
 // *i /= d; returns the rest. Most numbers fit in 32 bits, where it is cheap.
-DEV uint32_t split(uint64_t *i, uint32_t d)
+DEV uint32_t index_split(uint64_t *i, uint32_t d)
 {
     uint64_t whole;
     uint32_t rest;
@@ -221,7 +221,7 @@ DEV void block_stats(double *partial, double a, double b)
 // ---- Tables of rows and columns -------------------------------------------
 
 // Where this thread stands in a table (struct args_table).
-struct place {
+struct table_place {
     int64_t col;        // the first of its pack
     int64_t row, below; // rows [row, below), every `step`th
     int step, m;        // m: columns of its pack; 0: none
@@ -229,10 +229,11 @@ struct place {
 
 // Of a block at (bx, by) of the table.
 template <int V>
-DEV struct place place_at(const struct args_table &t, int64_t bx, int64_t by)
+DEV struct table_place place_at(const struct args_table &t, int64_t bx,
+                                int64_t by)
 {
     int x = threadIdx.x % t.across, y = threadIdx.x / t.across;
-    struct place p;
+    struct table_place p;
 
     p.col = (bx * t.across + x) * V;
     p.row = by * t.chunk + y;
@@ -244,15 +245,16 @@ DEV struct place place_at(const struct args_table &t, int64_t bx, int64_t by)
     return p;
 }
 
-template <int V> DEV struct place place_of(const struct args_table &t)
+template <int V> DEV struct table_place place_of(const struct args_table &t)
 {
     return place_at<V>(t, blockIdx.x, blockIdx.y);
 }
 
 // ROWS rows of a thread from `row` on: all are loaded before the first is used.
 template <int ROWS, bool WIDE, int N, class T, class F>
-DEV void walk_rows(const struct args_table &t, const struct place &p,
-                   int64_t row, const T *const (&from)[N], F use)
+DEV void table_walk_rows(const struct args_table &t,
+                         const struct table_place &p, int64_t row,
+                         const T *const (&from)[N], F use)
 {
     const int V = pack<T>::n;
     int m = WIDE ? V : p.m;
@@ -268,42 +270,42 @@ DEV void walk_rows(const struct args_table &t, const struct place &p,
     for (int r = 0; r < ROWS; r++) {
         for (int k = 0; k < N; k++)
             for (int l = 0; l < V; l++)
-                x[k][l] = real(raw[r][k].at[l]);
+                x[k][l] = elem_float(raw[r][k].at[l]);
         use(at + r * apart, m, WIDE, x);
     }
 }
 
 template <int FLIGHT, bool WIDE, int N, class T, class F>
-DEV void walk_as(const struct args_table &t, const struct place &p,
-                 const T *const (&from)[N], F use)
+DEV void table_walk_as(const struct args_table &t, const struct table_place &p,
+                       const T *const (&from)[N], F use)
 {
     int64_t row = p.row;
 
     for (; row + (FLIGHT - 1) * p.step < p.below; row += FLIGHT * p.step)
-        walk_rows<FLIGHT, WIDE>(t, p, row, from, use);
+        table_walk_rows<FLIGHT, WIDE>(t, p, row, from, use);
     for (; row < p.below; row += p.step)
-        walk_rows<1, WIDE>(t, p, row, from, use);
+        table_walk_rows<1, WIDE>(t, p, row, from, use);
 }
 
 // All rows of a thread, in order, through N tensors of the same shape: `use`
 // is told where, how many columns, whether wide, and the N packs there. FLIGHT
 // rows are loaded before the first is used, where accesses are wide.
 template <int FLIGHT, int N, class T, class F>
-DEV void walk(const struct args_table &t, const struct place &p,
-              const T *const (&from)[N], F use)
+DEV void table_walk(const struct args_table &t, const struct table_place &p,
+                    const T *const (&from)[N], F use)
 {
     if (p.m == 0)
         return;
     if (t.wide)
-        walk_as<FLIGHT, true>(t, p, from, use);
+        table_walk_as<FLIGHT, true>(t, p, from, use);
     else
-        walk_as<1, false>(t, p, from, use);
+        table_walk_as<1, false>(t, p, from, use);
 }
 
 // Adds up what the threads of a block have for the same columns, and leaves it
 // in partial[block][which of sums][col]. All threads of the block come here.
 template <int SUMS, int V>
-DEV void table_sums(const struct args_table &t, const struct place &p,
+DEV void table_sums(const struct args_table &t, const struct table_place &p,
                     float *partial, const float (&sum)[SUMS][V])
 {
     __shared__ float scratch[V][CUDA_THREADS];

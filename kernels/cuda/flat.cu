@@ -6,7 +6,7 @@
 
 // ---- Binary ---------------------------------------------------------------
 
-DEV float combine(int kind, float a, float b)
+DEV float cuda_binary_combine(int kind, float a, float b)
 {
     switch (kind) {
     case KERN_SUB:
@@ -32,13 +32,13 @@ template <class T> DEV void binary_of(const struct args_binary &a)
         return;
     int m = pack_part<V>(a.n, at);
 
-    load(v, (const T *)a.x[0] + at, m, a.wide);
+    pack_load(v, (const T *)a.x[0] + at, m, a.wide);
     for (int k = 1; k < a.inputs; k++) {
-        load(x, (const T *)a.x[k] + at, m, a.wide);
+        pack_load(x, (const T *)a.x[k] + at, m, a.wide);
         for (int l = 0; l < V; l++)
-            v[l] = combine(a.kind, v[l], x[l]);
+            v[l] = cuda_binary_combine(a.kind, v[l], x[l]);
     }
-    store((T *)a.y + at, v, m, a.wide);
+    pack_store((T *)a.y + at, v, m, a.wide);
 }
 
 template <class T> DEV void pick_of(const struct args_pick &a)
@@ -52,19 +52,19 @@ template <class T> DEV void pick_of(const struct args_pick &a)
         return;
     int m = pack_part<V>(a.n, at);
 
-    load(best, (const T *)a.x[0] + at, m, a.wide);
+    pack_load(best, (const T *)a.x[0] + at, m, a.wide);
     for (int k = 1; k < a.inputs; k++) {
-        load(x, (const T *)a.x[k] + at, m, a.wide);
+        pack_load(x, (const T *)a.x[k] + at, m, a.wide);
         for (int l = 0; l < V; l++)
             if (a.kind == KERN_MAX ? x[l] > best[l] : x[l] < best[l]) {
                 best[l] = x[l];
                 who[l] = k;
             }
     }
-    load(x, (const T *)a.dy + at, m, a.wide);
+    pack_load(x, (const T *)a.dy + at, m, a.wide);
     for (int l = 0; l < V; l++)
         x[l] = who[l] == a.which ? x[l] : 0;
-    store((T *)a.y + at, x, m, a.wide);
+    pack_store((T *)a.y + at, x, m, a.wide);
 }
 
 // ---- Axpby and casts ------------------------------------------------------
@@ -80,12 +80,12 @@ template <class X, class Y> DEV void axpby_of(const struct args_axpby &a)
         return;
     int m = pack_part<V>(a.n, at);
 
-    load(x, (const X *)a.x + at, m, a.wide);
+    pack_load(x, (const X *)a.x + at, m, a.wide);
     if (a.b != 0)
-        load(y, (const Y *)a.y + at, m, a.wide);
+        pack_load(y, (const Y *)a.y + at, m, a.wide);
     for (int l = 0; l < V; l++)
         x[l] = a.b != 0 ? a.a * x[l] + a.b * y[l] : a.a * x[l];
-    store((Y *)a.y + at, x, m, a.wide);
+    pack_store((Y *)a.y + at, x, m, a.wide);
 }
 
 // ---- Views ----------------------------------------------------------------
@@ -103,10 +103,10 @@ template <int V> DEV struct spot spot_of(const struct args_view &a, uint64_t i)
 
     if (V > 1) {
         k--;
-        s.x = s.y = (int64_t)split(&i, a.packs) * V;
+        s.x = s.y = (int64_t)index_split(&i, a.packs) * V;
     }
     while (k-- > 0) {
-        uint32_t at = split(&i, a.dim[k]);
+        uint32_t at = index_split(&i, a.dim[k]);
 
         s.x += at * a.x_stride[k];
         s.y += at * a.y_stride[k];
@@ -124,12 +124,12 @@ template <int V, class X, class Y> DEV void view_at(const struct args_view &a)
     struct spot s = spot_of<V>(a, i);
     Y *to = (Y *)a.y + s.y;
 
-    load(x, (const X *)a.x + s.x, V, a.wide);
+    pack_load(x, (const X *)a.x + s.x, V, a.wide);
     if (a.b != 0)
-        load(y, (const Y *)to, V, a.wide);
+        pack_load(y, (const Y *)to, V, a.wide);
     for (int l = 0; l < V; l++)
         x[l] = a.b != 0 ? a.a * x[l] + a.b * y[l] : a.a * x[l];
-    store(to, x, V, a.wide);
+    pack_store(to, x, V, a.wide);
 }
 
 template <class X, class Y> DEV void view_of(const struct args_view &a)
@@ -151,7 +151,7 @@ template <int V, class T> DEV void fill_at(const struct args_view &a)
         return;
     for (int l = 0; l < V; l++)
         v[l] = a.a;
-    store((T *)a.y + spot_of<V>(a, i).y, v, V, a.wide);
+    pack_store((T *)a.y + spot_of<V>(a, i).y, v, V, a.wide);
 }
 
 template <class T> DEV void fill_of(const struct args_view &a)
@@ -187,9 +187,9 @@ DEV void philox(uint32_t out[4], const uint32_t counter[4], uint32_t k0,
     out[3] = c3;
 }
 
-// kernels/dropout.h's dropout_words.
-DEV void dropout_words(uint32_t out[4], const struct args_dropout &a,
-                       uint64_t block)
+// kernels/dropout.h's cuda_dropout_words.
+DEV void cuda_dropout_words(uint32_t out[4], const struct args_dropout &a,
+                            uint64_t block)
 {
     uint64_t seed = a.key[0], step = a.key[1];
     const uint32_t counter[4] = {(uint32_t)block,
@@ -201,15 +201,15 @@ DEV void dropout_words(uint32_t out[4], const struct args_dropout &a,
 
 // The words of four elements from number `at` on. Where they do not begin a
 // block they lie in two; picked without an index, which would be memory.
-DEV void dropout_words_from(uint32_t out[4], const struct args_dropout &a,
-                            uint64_t at)
+DEV void cuda_dropout_words_from(uint32_t out[4], const struct args_dropout &a,
+                                 uint64_t at)
 {
     uint32_t more[4];
 
-    dropout_words(out, a, at / 4);
+    cuda_dropout_words(out, a, at / 4);
     if (at % 4 == 0) // uniform: no warp diverges
         return;
-    dropout_words(more, a, at / 4 + 1);
+    cuda_dropout_words(more, a, at / 4 + 1);
     for (uint32_t shift = at % 4; shift > 0; shift--) {
         out[0] = out[1];
         out[1] = out[2];
@@ -230,15 +230,15 @@ template <class T> DEV void dropout_of(const struct args_dropout &a)
         return;
     int m = pack_part<V>(a.n, at);
 
-    load(x, (const T *)a.x + at, m, a.wide);
+    pack_load(x, (const T *)a.x + at, m, a.wide);
     for (int k = 0; k < V; k += 4) {
         uint32_t words[4];
 
-        dropout_words_from(words, a, a.first + (uint64_t)(at + k));
+        cuda_dropout_words_from(words, a, a.first + (uint64_t)(at + k));
         for (int l = 0; l < 4; l++)
             x[k + l] = words[l] < a.below ? 0 : x[k + l] * a.keep;
     }
-    store((T *)a.y + at, x, m, a.wide);
+    pack_store((T *)a.y + at, x, m, a.wide);
 }
 
 // ---- Images ---------------------------------------------------------------
@@ -254,7 +254,7 @@ template <class T> DEV void image_u8_of(const struct args_image &a)
         return;
     int m = pack_part<V>(a.n, at);
     uint64_t pixel = at;
-    int c = split(&pixel, a.y_cols);
+    int c = index_split(&pixel, a.y_cols);
 
     for (int l = 0; l < V; l++) {
         y[l] = 0;
@@ -265,7 +265,7 @@ template <class T> DEV void image_u8_of(const struct args_image &a)
             pixel++;
         }
     }
-    store((T *)a.y + at, y, m, a.wide);
+    pack_store((T *)a.y + at, y, m, a.wide);
 }
 
 #define AXPBY(from, X)                                                         \

@@ -58,7 +58,7 @@ int gemm_score(struct cuda_dev *dev, const struct kern_desc *d)
 
 // ---- Describing to cuBLASLt -----------------------------------------------
 
-static cudaDataType_t data_type(uint8_t t)
+static cudaDataType_t gemm_data_type(uint8_t t)
 {
     return t == KERN_F16    ? CUDA_R_16F
            : t == KERN_BF16 ? CUDA_R_16BF
@@ -104,7 +104,7 @@ static enum sl_err make_how(struct gemm *p, struct sl_error *err)
     cublasOperation_t a = d->u.matmul.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t b = d->u.matmul.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(d);
-    cudaDataType_t bias = data_type(d->io[c_at(d)].dtype);
+    cudaDataType_t bias = gemm_data_type(d->io[c_at(d)].dtype);
     // Only its alignment is read before a run; nothing is read there.
     const void *aligned = (const void *)(uintptr_t)KERN_ALIGN;
     cublasStatus_t rc = cublasLtMatmulDescCreate(&p->how, sums, CUDA_R_32F);
@@ -123,13 +123,14 @@ static enum sl_err make_how(struct gemm *p, struct sl_error *err)
 }
 
 // A dense tensor [batch,] rows x cols as cuBLASLt's cols x rows.
-static enum sl_err make_layout(cublasLtMatrixLayout_t *out,
-                               const struct kern_shape *s, struct sl_error *err)
+static enum sl_err gemm_make_layout(cublasLtMatrixLayout_t *out,
+                                    const struct kern_shape *s,
+                                    struct sl_error *err)
 {
     int64_t rows = s->dim[s->nd - 2], cols = s->dim[s->nd - 1];
     int64_t apart = rows * cols;
     cublasStatus_t rc = cublasLtMatrixLayoutCreate(
-        out, data_type(s->dtype), (uint64_t)cols, (uint64_t)rows, cols);
+        out, gemm_data_type(s->dtype), (uint64_t)cols, (uint64_t)rows, cols);
 
 #define LAYOUT(name, value, size)                                              \
     cublasLtMatrixLayoutSetAttribute(*out, name, value, size)
@@ -205,23 +206,23 @@ static enum sl_err run_checked(struct gemm *p, const cublasLtMatmulAlgo_t *algo,
                           cublasLtGetStatusString(rc));
 }
 
-struct candidates {
+struct gemm_candidates {
     struct gemm *p;
     cublasLtMatmulHeuristicResult_t at[VENDOR_TRIES];
     int count;
 };
 
-static enum sl_err try_one(void *arg, unsigned i, cudaStream_t s,
-                           void *const *io, void *workspace)
+static enum sl_err gemm_try_candidate(void *arg, unsigned i, cudaStream_t s,
+                                      void *const *io, void *workspace)
 {
-    struct candidates *c = arg;
+    struct gemm_candidates *c = arg;
 
     return run_checked(c->p, &c->at[i].algo, c->at[i].workspaceSize, s, io,
                        workspace);
 }
 
 // Results that say of themselves that they are none.
-static void drop_unsure(struct candidates *c)
+static void drop_unsure(struct gemm_candidates *c)
 {
     int kept = 0;
 
@@ -231,8 +232,8 @@ static void drop_unsure(struct candidates *c)
     c->count = kept;
 }
 
-static enum sl_err ask(struct candidates *c, size_t cap_bytes,
-                       struct sl_error *err)
+static enum sl_err gemm_find_candidates(struct gemm_candidates *c,
+                                        size_t cap_bytes, struct sl_error *err)
 {
     struct gemm *p = c->p;
     cublasLtMatmulPreference_t wishes = NULL;
@@ -263,13 +264,13 @@ static void add_way(struct gemm *p, const cublasLtMatmulAlgo_t *algo,
 }
 
 // The fastest, or cuBLASLt's first; then the others in its order.
-static enum sl_err choose(struct gemm *p, size_t cap_bytes,
-                          struct sl_error *err)
+static enum sl_err gemm_choose_algo(struct gemm *p, size_t cap_bytes,
+                                    struct sl_error *err)
 {
-    struct candidates c = {.p = p};
+    struct gemm_candidates c = {.p = p};
     size_t most = 0;
     unsigned winner = 0;
-    enum sl_err rc = ask(&c, cap_bytes, err);
+    enum sl_err rc = gemm_find_candidates(&c, cap_bytes, err);
 
     if (rc != SL_OK)
         return rc;
@@ -277,8 +278,8 @@ static enum sl_err choose(struct gemm *p, size_t cap_bytes,
         if (c.at[i].workspaceSize > most)
             most = c.at[i].workspaceSize;
     if (vendor(p->base.dev)->options.autotune)
-        winner =
-            tune(p->base.dev, &p->desc, (unsigned)c.count, most, try_one, &c);
+        winner = tune_fastest(p->base.dev, &p->desc, (unsigned)c.count, most,
+                              gemm_try_candidate, &c);
     add_way(p, &c.at[winner].algo, c.at[winner].workspaceSize);
     for (unsigned i = 0; i < (unsigned)c.count; i++)
         if (i != winner)
@@ -288,11 +289,11 @@ static enum sl_err choose(struct gemm *p, size_t cap_bytes,
 
 // A kept algorithm has what may stand in for it too: its library may be another
 // build of the same version.
-static void add_stand_ins(struct gemm *p, size_t cap_bytes)
+static void gemm_add_stand_ins(struct gemm *p, size_t cap_bytes)
 {
-    struct candidates c = {.p = p};
+    struct gemm_candidates c = {.p = p};
 
-    if (ask(&c, cap_bytes, NULL) != SL_OK)
+    if (gemm_find_candidates(&c, cap_bytes, NULL) != SL_OK)
         return;
     for (int i = 0; i < c.count && p->ways < VENDOR_TRIES; i++)
         if (memcmp(&c.at[i].algo, &p->way[0].algo, sizeof(c.at[i].algo)) != 0)
@@ -303,7 +304,7 @@ static void add_stand_ins(struct gemm *p, size_t cap_bytes)
 
 // An algorithm is eight words, as hexadecimal; cuBLASLt says whether it still
 // knows it for this product.
-static bool find_kept(struct gemm *p, uint64_t key, size_t cap_bytes)
+static bool gemm_find_kept(struct gemm *p, uint64_t key, size_t cap_bytes)
 {
     struct cuda_dev *dev = p->base.dev;
     cublasLtMatmulHeuristicResult_t known;
@@ -329,7 +330,7 @@ static bool find_kept(struct gemm *p, uint64_t key, size_t cap_bytes)
     return true;
 }
 
-static void keep(struct gemm *p, uint64_t key)
+static void gemm_keep_algo(struct gemm *p, uint64_t key)
 {
     struct buf text = BUF_INIT;
     enum sl_err rc = SL_OK;
@@ -402,8 +403,8 @@ static void gemm_free(struct cuda_plan *plan)
     sl_free(p);
 }
 
-static enum sl_err set_up(struct gemm *p, size_t cap_bytes,
-                          struct sl_error *err)
+static enum sl_err gemm_set_up(struct gemm *p, size_t cap_bytes,
+                               struct sl_error *err)
 {
     const struct kern_desc *d = &p->desc;
     uint64_t key = vendor_key(p->base.dev, d, cap_bytes);
@@ -412,21 +413,21 @@ static enum sl_err set_up(struct gemm *p, size_t cap_bytes,
     if (rc == SL_OK)
         rc = make_how(p, err);
     if (rc == SL_OK)
-        rc = make_layout(&p->a, &d->io[1], err);
+        rc = gemm_make_layout(&p->a, &d->io[1], err);
     if (rc == SL_OK)
-        rc = make_layout(&p->b, &d->io[0], err);
+        rc = gemm_make_layout(&p->b, &d->io[0], err);
     if (rc == SL_OK)
-        rc = make_layout(&p->c, &d->io[c_at(d)], err);
+        rc = gemm_make_layout(&p->c, &d->io[c_at(d)], err);
     if (rc != SL_OK)
         return rc;
-    if (find_kept(p, key, cap_bytes)) {
-        add_stand_ins(p, cap_bytes);
+    if (gemm_find_kept(p, key, cap_bytes)) {
+        gemm_add_stand_ins(p, cap_bytes);
         snprintf(p->impl, sizeof(p->impl), "cublaslt:kept");
         return SL_OK;
     }
-    rc = choose(p, cap_bytes, err);
+    rc = gemm_choose_algo(p, cap_bytes, err);
     if (rc == SL_OK) {
-        keep(p, key);
+        gemm_keep_algo(p, key);
         name(p);
     }
     return rc;
@@ -447,7 +448,7 @@ enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
         return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
     cuda_plan_init(&p->base, dev, p->impl, gemm_run, gemm_free);
     p->desc = *d;
-    rc = set_up(p, cap < GEMM_WORKSPACE ? cap : GEMM_WORKSPACE, err);
+    rc = gemm_set_up(p, cap < GEMM_WORKSPACE ? cap : GEMM_WORKSPACE, err);
     if (rc == SL_OK && kern_has(d, KERN_BGRAD))
         rc = rows_plan(&p->sums, &sums, dev, &d->io[0], kern_has(d, KERN_ACCUM),
                        cap_bytes, err);

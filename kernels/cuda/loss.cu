@@ -24,7 +24,7 @@ template <class T> DEV struct largest row_largest(const T *x, int cols)
     struct largest best = {-INFINITY, cols};
 
     for (int c = threadIdx.x % 32; c < cols; c += 32) {
-        float v = real(x[c]);
+        float v = elem_float(x[c]);
 
         if (best.at == cols || v > best.value) {
             best.value = v;
@@ -49,7 +49,7 @@ template <class T> DEV float row_sum_exp(const T *x, int cols, float max)
     float sum = 0;
 
     for (int c = threadIdx.x % 32; c < cols; c += 32)
-        sum += expf(real(x[c]) - max);
+        sum += expf(elem_float(x[c]) - max);
     return warp_sum(sum);
 }
 
@@ -67,7 +67,7 @@ template <class T> DEV void softmax_fwd_of(const struct args_softmax &a)
     float sum = row_sum_exp(x, a.cols, max);
 
     for (int c = threadIdx.x % 32; c < a.cols; c += 32)
-        put(y + c, expf(real(x[c]) - max) / sum);
+        elem_store(y + c, expf(elem_float(x[c]) - max) / sum);
 }
 
 template <class T> DEV void softmax_bwd_of(const struct args_softmax &a)
@@ -82,10 +82,10 @@ template <class T> DEV void softmax_bwd_of(const struct args_softmax &a)
     float dot = 0;
 
     for (int c = threadIdx.x % 32; c < a.cols; c += 32)
-        dot += real(y[c]) * real(dy[c]);
+        dot += elem_float(y[c]) * elem_float(dy[c]);
     dot = warp_sum(dot);
     for (int c = threadIdx.x % 32; c < a.cols; c += 32)
-        put(dx + c, real(y[c]) * (real(dy[c]) - dot));
+        elem_store(dx + c, elem_float(y[c]) * (elem_float(dy[c]) - dot));
 }
 
 // ---- Cross-entropy --------------------------------------------------------
@@ -93,14 +93,14 @@ template <class T> DEV void softmax_bwd_of(const struct args_softmax &a)
 // Are fewer than `top` before class `label`? A column is read by its own lane
 // alone, as gradients may replace logits.
 template <class T>
-DEV bool among_first(const T *x, int cols, int label, int top)
+DEV bool cuda_is_in_top(const T *x, int cols, int label, int top)
 {
     int lane = threadIdx.x % 32, before = 0;
-    float mine = lane == label % 32 ? real(x[label]) : 0;
+    float mine = lane == label % 32 ? elem_float(x[label]) : 0;
 
     mine = __shfl_sync(ALL_LANES, mine, label % 32);
     for (int c = lane; c < cols; c += 32) {
-        float v = real(x[c]);
+        float v = elem_float(x[c]);
 
         before += v > mine || (c < label && v == mine);
     }
@@ -109,7 +109,7 @@ DEV bool among_first(const T *x, int cols, int label, int top)
 
 // One row against its label's distribution; returns the loss.
 template <class T>
-DEV float xent_row(const struct args_xent &a, int64_t row, bool *right)
+DEV float cuda_xent_row(const struct args_xent &a, int64_t row, bool *right)
 {
     const T *x = (const T *)a.x + row * a.cols;
     const float *target = a.label ? nullptr : a.target + row * a.cols;
@@ -119,9 +119,10 @@ DEV float xent_row(const struct args_xent &a, int64_t row, bool *right)
     float sum = row_sum_exp(x, a.cols, max.value), log_sum = logf(sum);
     float loss = 0, scale = *a.scale, even = a.smoothing;
 
-    *right = a.top > 1 ? among_first(x, a.cols, label, a.top) : max.at == label;
+    *right =
+        a.top > 1 ? cuda_is_in_top(x, a.cols, label, a.top) : max.at == label;
     for (int c = threadIdx.x % 32; c < a.cols; c += 32) {
-        float far = real(x[c]) - max.value;
+        float far = elem_float(x[c]) - max.value;
         float t = target ? target[c] : c == label;
 
         if (even > 0)
@@ -129,7 +130,7 @@ DEV float xent_row(const struct args_xent &a, int64_t row, bool *right)
 
         if (t != 0)
             loss -= t * (far - log_sum);
-        put(dx + c, scale * (expf(far) / sum - t));
+        elem_store(dx + c, scale * (expf(far) / sum - t));
     }
     return warp_sum(loss);
 }
@@ -138,7 +139,7 @@ DEV float xent_row(const struct args_xent &a, int64_t row, bool *right)
 template <class T> DEV void xent_nan(const struct args_xent &a, int64_t row)
 {
     for (int c = threadIdx.x % 32; c < a.cols; c += 32)
-        put((T *)a.dx + row * a.cols + c, NAN);
+        elem_store((T *)a.dx + row * a.cols + c, NAN);
 }
 
 template <class T> DEV void xent_of(const struct args_xent &a)
@@ -152,7 +153,7 @@ template <class T> DEV void xent_of(const struct args_xent &a)
             xent_nan<T>(a, row);
             loss = NAN;
         } else {
-            loss = xent_row<T>(a, row, &right);
+            loss = cuda_xent_row<T>(a, row, &right);
         }
     }
     bool first = threadIdx.x % 32 == 0; // all lanes have the row's sums
@@ -166,14 +167,14 @@ template <class T> DEV void xent_of(const struct args_xent &a)
 #define CLIP_LOW 1e-7f
 #define CLIP_HIGH (1.0f - 1e-7f)
 
-DEV float bce_logit(float x, float t, float *slope)
+DEV float cuda_bce_logit(float x, float t, float *slope)
 {
     // max(x, 0) - x t + log(1 + exp(-|x|)), which cannot overflow.
     *slope = 1 / (1 + expf(-x)) - t;
     return (x > 0 ? x : 0) - x * t + log1pf(expf(-fabsf(x)));
 }
 
-DEV float bce_probability(float p, float t, float *slope)
+DEV float cuda_bce_probability(float p, float t, float *slope)
 {
     float clipped = p < CLIP_LOW ? CLIP_LOW : p > CLIP_HIGH ? CLIP_HIGH : p;
 
@@ -191,13 +192,14 @@ template <class T> DEV void bce_of(const struct args_loss &a)
     for (int64_t at = thread_number() * V; at < a.n; at += stride) {
         int m = pack_part<V>(a.n, at);
 
-        load(x, (const T *)a.x + at, m, a.wide);
-        load(t, a.target + at, m, a.wide);
+        pack_load(x, (const T *)a.x + at, m, a.wide);
+        pack_load(t, a.target + at, m, a.wide);
         for (int l = 0; l < V; l++) {
             bool yes = x[l] > (a.logits ? 0 : 0.5f);
             float want = t[l] * (1 - a.smoothing) + a.smoothing / 2;
-            float slope, mine = a.logits ? bce_logit(x[l], want, &slope)
-                                         : bce_probability(x[l], want, &slope);
+            float slope, mine = a.logits
+                                    ? cuda_bce_logit(x[l], want, &slope)
+                                    : cuda_bce_probability(x[l], want, &slope);
 
             if (l < m) {
                 loss += mine;
@@ -205,7 +207,7 @@ template <class T> DEV void bce_of(const struct args_loss &a)
             }
             x[l] = scale * slope;
         }
-        store((T *)a.dx + at, x, m, a.wide);
+        pack_store((T *)a.dx + at, x, m, a.wide);
     }
     block_stats(a.partial, loss, right);
 }
@@ -220,8 +222,8 @@ template <class T> DEV void mse_of(const struct args_loss &a)
     for (int64_t at = thread_number() * V; at < a.n; at += stride) {
         int m = pack_part<V>(a.n, at);
 
-        load(x, (const T *)a.x + at, m, a.wide);
-        load(t, a.target + at, m, a.wide);
+        pack_load(x, (const T *)a.x + at, m, a.wide);
+        pack_load(t, a.target + at, m, a.wide);
         for (int l = 0; l < V; l++) {
             float far = x[l] - t[l]; // 0 where nothing is
 
@@ -229,7 +231,7 @@ template <class T> DEV void mse_of(const struct args_loss &a)
             absolute += fabsf(far);
             x[l] = scale * (a.absolute ? (far > 0) - (far < 0) : 2 * far);
         }
-        store((T *)a.dx + at, x, m, a.wide);
+        pack_store((T *)a.dx + at, x, m, a.wide);
     }
     block_stats(a.partial, a.absolute ? absolute : square, absolute);
 }
@@ -244,14 +246,14 @@ template <class T> DEV void penalty_of(const struct args_penalty &a)
     for (int64_t at = thread_number() * V; at < a.n; at += stride) {
         int m = pack_part<V>(a.n, at);
 
-        load(w, (const T *)a.w + at, m, a.wide);
+        pack_load(w, (const T *)a.w + at, m, a.wide);
         for (int l = 0; l < V; l++) {
             float x = w[l]; // 0 where nothing is
 
             sum += a.l1 * fabs((double)x) + a.l2 * ((double)x * x);
             w[l] = share * (a.l1 * ((x > 0) - (x < 0)) + 2 * a.l2 * x);
         }
-        store(a.h + at, w, m, a.wide);
+        pack_store(a.h + at, w, m, a.wide);
     }
     block_stats(a.partial, a.rows * sum, 0);
 }
@@ -266,7 +268,7 @@ template <class T> DEV void unscale_check_of(const struct args_unscale &a)
     for (int64_t at = thread_number() * V; at < a.n; at += stride) {
         int m = pack_part<V>(a.n, at);
 
-        load(g, (const T *)a.g + at, m, a.wide);
+        pack_load(g, (const T *)a.g + at, m, a.wide);
         for (int l = 0; l < V; l++) {
             g[l] = l < m ? g[l] * scale : 0;
             if (isfinite(g[l]))
@@ -274,7 +276,7 @@ template <class T> DEV void unscale_check_of(const struct args_unscale &a)
             else
                 bad += 1;
         }
-        store(a.h + at, g, m, a.wide);
+        pack_store(a.h + at, g, m, a.wide);
     }
     block_stats(a.partial, square, bad);
 }

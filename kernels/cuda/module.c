@@ -51,7 +51,7 @@ static enum sl_err open_dev(struct kern_dev **out, int ordinal,
     return SL_OK;
 }
 
-static int score(struct kern_dev *dev, const struct kern_desc *d)
+static int cuda_module_score(struct kern_dev *dev, const struct kern_desc *d)
 {
     switch (d->op) {
     case KERN_MATMUL:
@@ -65,9 +65,11 @@ static int score(struct kern_dev *dev, const struct kern_desc *d)
     }
 }
 
-static enum sl_err plan(struct kern_plan **out, size_t *workspace_bytes,
-                        struct kern_dev *dev, const struct kern_desc *d,
-                        size_t cap_bytes, struct sl_error *err)
+static enum sl_err cuda_module_plan(struct kern_plan **out,
+                                    size_t *workspace_bytes,
+                                    struct kern_dev *dev,
+                                    const struct kern_desc *d, size_t cap_bytes,
+                                    struct sl_error *err)
 {
     if (cuda_dev(dev)->lost)
         return sl_fail(err, SL_ELOST, "%s", cuda_dev(dev)->fault);
@@ -85,12 +87,12 @@ static enum sl_err plan(struct kern_plan **out, size_t *workspace_bytes,
     }
 }
 
-static void about(char *out, size_t n, struct kern_dev *dev)
+static void cuda_module_about(char *out, size_t n, struct kern_dev *dev)
 {
     vendor_about(out, n, cuda_dev(dev));
 }
 
-static const char *fault(struct kern_dev *dev)
+static const char *cuda_module_fault(struct kern_dev *dev)
 {
     return cuda_dev(dev)->fault;
 }
@@ -134,8 +136,9 @@ static enum sl_err event_sync(struct kern_event *e)
 
 // ---- Several devices: by NCCL, or by copies -------------------------------
 
-static enum sl_err join(struct kern_dev *const *devs, unsigned n, char *how,
-                        size_t size, struct sl_error *err)
+static enum sl_err cuda_module_join(struct kern_dev *const *devs, unsigned n,
+                                    char *how, size_t size,
+                                    struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
     enum sl_err rc = SL_ENOTSUP;
@@ -152,20 +155,20 @@ static enum sl_err join(struct kern_dev *const *devs, unsigned n, char *how,
     return rc;
 }
 
-static enum sl_err exchange(struct kern_stream *s,
-                            const struct kern_exchange *x)
+static enum sl_err cuda_module_exchange(struct kern_stream *s,
+                                        const struct kern_exchange *x)
 {
     return cuda_dev(s->dev)->peers.comm ? nccl_exchange(s, x)
                                         : cuda_exchange(s, x);
 }
 
-static void part(struct kern_dev *const *devs, unsigned n)
+static void cuda_module_part(struct kern_dev *const *devs, unsigned n)
 {
     nccl_part(devs, n);
     cuda_part(devs, n);
 }
 
-static void module_info(struct kern_info *out, struct kern_dev *dev)
+static void cuda_module_info(struct kern_info *out, struct kern_dev *dev)
 {
     cuda_info(out, dev);
     out->tf32 = vendor(cuda_dev(dev))->options.tf32;
@@ -180,7 +183,7 @@ static const struct kern_backend cuda = {
     .probe = cuda_probe,
     .open = open_dev,
     .close = close_dev,
-    .info = module_info,
+    .info = cuda_module_info,
     .alloc = cuda_alloc,
     .release = cuda_release,
     .stream_new = cuda_stream_new,
@@ -188,8 +191,8 @@ static const struct kern_backend cuda = {
     .stream_sync = cuda_stream_sync,
     .copy = cuda_copy,
     .fill = cuda_fill,
-    .score = score,
-    .plan = plan,
+    .score = cuda_module_score,
+    .plan = cuda_module_plan,
     .plan_free = cuda_plan_free,
     .run = cuda_run,
     .event_new = event_new,
@@ -200,12 +203,12 @@ static const struct kern_backend cuda = {
     .event_sync = event_sync,
     .record_begin = cuda_record_begin,
     .record_end = cuda_record_end,
-    .fault = fault,
-    .about = about,
+    .fault = cuda_module_fault,
+    .about = cuda_module_about,
     .optim = cuda_optim,
-    .join = join,
-    .exchange = exchange,
-    .part = part,
+    .join = cuda_module_join,
+    .exchange = cuda_module_exchange,
+    .part = cuda_module_part,
 };
 
 __attribute__((visibility("default"))) const struct kern_backend *

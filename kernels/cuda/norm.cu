@@ -8,7 +8,8 @@
 #include "kernels/cuda/device.cuh"
 
 template <int V>
-DEV void load_param(float (&to)[V], const float *from, const struct place &p)
+DEV void load_param(float (&to)[V], const float *from,
+                    const struct table_place &p)
 {
     for (int l = 0; l < V; l++)
         to[l] = l < p.m ? from[p.col + l] : 0;
@@ -21,21 +22,21 @@ DEV void load_param(float (&to)[V], const float *from, const struct place &p)
 template <class T> DEV void bn_stats_of(const struct args_bn &a)
 {
     const int V = pack<T>::n;
-    struct place p = place_of<V>(a.t);
+    struct table_place p = place_of<V>(a.t);
     const T *const from[1] = {(const T *)a.x};
     float sum[2][V] = {}, shift[V];
 
     if (p.m > 0)
-        load(shift, (const T *)a.x + p.col, p.m, a.t.wide);
-    walk<FLIGHT_ONE>(a.t, p, from,
-                     [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
-                         for (int l = 0; l < V; l++) {
-                             float far = x[0][l] - shift[l];
+        pack_load(shift, (const T *)a.x + p.col, p.m, a.t.wide);
+    table_walk<FLIGHT_ONE>(a.t, p, from,
+                           [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
+                               for (int l = 0; l < V; l++) {
+                                   float far = x[0][l] - shift[l];
 
-                             sum[0][l] += far;
-                             sum[1][l] += far * far;
-                         }
-                     });
+                                   sum[0][l] += far;
+                                   sum[1][l] += far * far;
+                               }
+                           });
     table_sums<2>(a.t, p, a.partial, sum);
 }
 
@@ -47,7 +48,7 @@ template <class T> DEV void bn_stats_end_of(const struct args_bn_end &a)
     if (!end_sums<2>(a.partial, a.blocks, a.cols, sum))
         return;
     float m = a.rows > 0 ? (float)a.rows : 1;
-    float shift = a.rows > 0 ? real(((const T *)a.x)[c]) : 0;
+    float shift = a.rows > 0 ? elem_float(((const T *)a.x)[c]) : 0;
     float off = sum[0] / m, var = sum[1] / m - off * off;
 
     a.mean[c] = shift + off;
@@ -57,7 +58,7 @@ template <class T> DEV void bn_stats_end_of(const struct args_bn_end &a)
 template <class T> DEV void bn_apply_of(const struct args_bn &a)
 {
     const int V = pack<T>::n;
-    struct place p = place_of<V>(a.t);
+    struct table_place p = place_of<V>(a.t);
     const T *const from[1] = {(const T *)a.x};
     float mean[V], scale[V], beta[V], var[V];
 
@@ -69,18 +70,18 @@ template <class T> DEV void bn_apply_of(const struct args_bn &a)
     load_param(beta, a.beta, p);
     for (int l = 0; l < V; l++)
         scale[l] /= sqrtf(var[l] + a.epsilon);
-    walk<FLIGHT_ONE>(a.t, p, from,
-                     [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
-                         for (int l = 0; l < V; l++)
-                             x[0][l] = (x[0][l] - mean[l]) * scale[l] + beta[l];
-                         store((T *)a.y + at, x[0], m, wide);
-                     });
+    table_walk<FLIGHT_ONE>(
+        a.t, p, from, [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
+            for (int l = 0; l < V; l++)
+                x[0][l] = (x[0][l] - mean[l]) * scale[l] + beta[l];
+            pack_store((T *)a.y + at, x[0], m, wide);
+        });
 }
 
 template <class T> DEV void bn_sums_of(const struct args_bn &a)
 {
     const int V = pack<T>::n;
-    struct place p = place_of<V>(a.t);
+    struct table_place p = place_of<V>(a.t);
     const T *const from[2] = {(const T *)a.x, (const T *)a.dy};
     float sum[2][V] = {}, mean[V], var[V];
 
@@ -88,7 +89,7 @@ template <class T> DEV void bn_sums_of(const struct args_bn &a)
     load_param(var, a.var, p);
     for (int l = 0; l < V; l++)
         var[l] = 1 / sqrtf(var[l] + a.epsilon);
-    walk<FLIGHT_TWO>(
+    table_walk<FLIGHT_TWO>(
         a.t, p, from, [&](int64_t at, int m, bool wide, float(&x)[2][V]) {
             for (int l = 0; l < V; l++) {
                 sum[0][l] += x[1][l];
@@ -117,7 +118,7 @@ DEV void bn_sums_end_of(const struct args_bn_end &a)
 template <bool SUM, class T> DEV void bn_dx(const struct args_bn &a)
 {
     const int V = pack<T>::n;
-    struct place p = place_of<V>(a.t);
+    struct table_place p = place_of<V>(a.t);
     const T *const from[2] = {(const T *)a.x, (const T *)a.dy};
     float mean[V], scale[V], off[V], slope[V], total[1][V] = {};
 
@@ -137,18 +138,18 @@ template <bool SUM, class T> DEV void bn_dx(const struct args_bn &a)
             mean[l] = 0;
         }
     }
-    walk<FLIGHT_TWO>(a.t, p, from,
-                     [&](int64_t at, int m, bool wide, float(&x)[2][V]) {
-                         for (int l = 0; l < V; l++) {
-                             float g = scale[l] * x[1][l] - off[l] -
-                                       slope[l] * (x[0][l] - mean[l]);
+    table_walk<FLIGHT_TWO>(a.t, p, from,
+                           [&](int64_t at, int m, bool wide, float(&x)[2][V]) {
+                               for (int l = 0; l < V; l++) {
+                                   float g = scale[l] * x[1][l] - off[l] -
+                                             slope[l] * (x[0][l] - mean[l]);
 
-                             x[1][l] = a.drelu && !(x[0][l] > 0) ? 0 : g;
-                             if (SUM)
-                                 total[0][l] += as_stored<T>(x[1][l]);
-                         }
-                         store((T *)a.y + at, x[1], m, wide);
-                     });
+                                   x[1][l] = a.drelu && !(x[0][l] > 0) ? 0 : g;
+                                   if (SUM)
+                                       total[0][l] += as_stored<T>(x[1][l]);
+                               }
+                               pack_store((T *)a.y + at, x[1], m, wide);
+                           });
     if (SUM)
         table_sums<1>(a.t, p, a.partial, total);
 }

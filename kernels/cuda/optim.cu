@@ -141,7 +141,7 @@ struct moving {
 };
 
 // NaN passes through: both comparisons are false.
-DEV struct exact clipped(float g, float clip)
+DEV struct exact cuda_optim_clipped(float g, float clip)
 {
     float low = g < -clip ? -clip : g;
 
@@ -158,15 +158,16 @@ template <class Rule> DEV void update(const struct args_optim &a)
         return;
     int m = pack_part<V>(a.n, at);
     const struct optim_consts c = *a.consts;
-    const struct constants k = {ex(c.decay), ex(c.lr),      ex(c.a),    ex(c.b),
-                                ex(c.rest),  ex(c.epsilon), ex(c.outer), ex(c.far)};
+    const struct constants k = {ex(c.decay), ex(c.lr),   ex(c.a),
+                                ex(c.b),     ex(c.rest), ex(c.epsilon),
+                                ex(c.outer), ex(c.far)};
 
-    load(g, a.grad + at, m, a.wide);
-    load(w, a.w + at, m, a.wide);
+    pack_load(g, a.grad + at, m, a.wide);
+    pack_load(w, a.w + at, m, a.wide);
     for (int i = 0; i < Rule::slots; i++)
-        load(s[i], a.slot[i] + at, m, a.wide);
+        pack_load(s[i], a.slot[i] + at, m, a.wide);
     for (int l = 0; l < V; l++) {
-        struct element e = {clipped(g[l], c.clip), ex(w[l])};
+        struct element e = {cuda_optim_clipped(g[l], c.clip), ex(w[l])};
 
         for (int i = 0; i < Rule::slots; i++)
             e.s[i].v = s[i][l];
@@ -175,9 +176,9 @@ template <class Rule> DEV void update(const struct args_optim &a)
         for (int i = 0; i < Rule::slots; i++)
             s[i][l] = e.s[i].v;
     }
-    store(a.w + at, w, m, a.wide);
+    pack_store(a.w + at, w, m, a.wide);
     for (int i = 0; i < Rule::slots; i++)
-        store(a.slot[i] + at, s[i], m, a.wide);
+        pack_store(a.slot[i] + at, s[i], m, a.wide);
 }
 
 ENTRY(optim_sgd, update<sgd>, optim)

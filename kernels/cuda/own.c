@@ -41,7 +41,7 @@ struct own_plan {
 };
 
 // Kernels count columns, pixels and dims in 32 bits. The only f64 are stats.
-static bool in_range(const struct kern_desc *d)
+static bool own_desc_in_range(const struct kern_desc *d)
 {
     unsigned last = d->inputs + d->outputs - 1u;
 
@@ -57,7 +57,7 @@ static bool in_range(const struct kern_desc *d)
 
 int cuda_own_score(struct kern_dev *dev, const struct kern_desc *desc)
 {
-    return table[desc->op] && in_range(desc) ? 100 : 0;
+    return table[desc->op] && own_desc_in_range(desc) ? 100 : 0;
 }
 
 static enum sl_err own_run(struct cuda_plan *plan, cudaStream_t s,

@@ -4,7 +4,8 @@
 #include "kernels/cuda/own.h"
 #include "kernels/dropout.h"
 
-static enum sl_err unary(const struct own_call *c, enum cuda_kernel f32)
+static enum sl_err own_launch_unary(const struct own_call *c,
+                                    enum cuda_kernel f32)
 {
     const struct kern_desc *d = c->d;
     bool back = d->op == KERN_UNARY_BWD;
@@ -23,20 +24,20 @@ static enum sl_err unary(const struct own_call *c, enum cuda_kernel f32)
                       &a);
 }
 
-static enum sl_err unary_fwd(const struct own_call *c)
+static enum sl_err own_launch_unary_fwd(const struct own_call *c)
 {
-    return unary(c, CUDA_unary_fwd_f32);
+    return own_launch_unary(c, CUDA_unary_fwd_f32);
 }
 
-static enum sl_err unary_bwd(const struct own_call *c)
+static enum sl_err own_launch_unary_bwd(const struct own_call *c)
 {
-    return unary(c, CUDA_unary_bwd_f32);
+    return own_launch_unary(c, CUDA_unary_bwd_f32);
 }
 
-const struct own_op own_unary_fwd = {unary_fwd, NULL};
-const struct own_op own_unary_bwd = {unary_bwd, NULL};
+const struct own_op own_unary_fwd = {own_launch_unary_fwd, NULL};
+const struct own_op own_unary_bwd = {own_launch_unary_bwd, NULL};
 
-static enum sl_err binary(const struct own_call *c)
+static enum sl_err own_launch_binary(const struct own_call *c)
 {
     const struct kern_desc *d = c->d;
     struct args_binary a = {
@@ -54,9 +55,9 @@ static enum sl_err binary(const struct own_call *c)
                       own_blocks(a.n, own_pack(t)), 1, &a);
 }
 
-const struct own_op own_binary = {binary, NULL};
+const struct own_op own_binary = {own_launch_binary, NULL};
 
-static enum sl_err pick(const struct own_call *c)
+static enum sl_err own_launch_pick(const struct own_call *c)
 {
     const struct kern_desc *d = c->d;
     struct args_pick a = {
@@ -76,14 +77,14 @@ static enum sl_err pick(const struct own_call *c)
                       own_blocks(a.n, own_pack(t)), 1, &a);
 }
 
-const struct own_op own_pick = {pick, NULL};
+const struct own_op own_pick = {own_launch_pick, NULL};
 
 // ---- Views ----------------------------------------------------------------
 
 // The dims of a view, those that lie one behind the other in both tensors made
 // into one, and those of 1 left out.
-static void merge(struct args_view *v, const struct kern_shape *x,
-                  const struct kern_shape *y)
+static void own_view_merge_dims(struct args_view *v, const struct kern_shape *x,
+                                const struct kern_shape *y)
 {
     int k = KERN_DIMS; // v's dims fill from the end
 
@@ -112,7 +113,8 @@ static void merge(struct args_view *v, const struct kern_shape *x,
 
 // Whether the last dim lies side by side in whole packs, which is then what a
 // thread has; `count` elements are in all.
-static void cut(struct args_view *v, int64_t pack, int64_t count, bool wide)
+static void own_view_cut_packs(struct args_view *v, int64_t pack, int64_t count,
+                               bool wide)
 {
     int last = v->nd - 1;
 
@@ -128,13 +130,13 @@ static void cut(struct args_view *v, int64_t pack, int64_t count, bool wide)
     v->wide = wide;
 }
 
-static bool flat(const struct args_view *v)
+static bool own_view_is_flat(const struct args_view *v)
 {
     return v->nd == 0 ||
            (v->nd == 1 && v->x_stride[0] == 1 && v->y_stride[0] == 1);
 }
 
-static enum sl_err axpby(const struct own_call *c)
+static enum sl_err own_launch_axpby(const struct own_call *c)
 {
     static const enum cuda_kernel dense[] = {CUDA_axpby_from_f32_to_f32,
                                              CUDA_axpby_from_f16_to_f32,
@@ -153,19 +155,19 @@ static enum sl_err axpby(const struct own_call *c)
     };
     int64_t n = kern_shape_count(y), pack = xp < yp ? xp : yp;
 
-    merge(&v, x, y);
-    if (flat(&v)) {
+    own_view_merge_dims(&v, x, y);
+    if (own_view_is_flat(&v)) {
         const struct args_axpby a = {v.x, v.y, n, v.a, v.b, own_wide(2, c->io)};
 
         return OWN_LAUNCH(c, own_typed(dense[from], y->dtype),
                           own_blocks(n, pack), 1, &a);
     }
-    cut(&v, pack, n, own_wide(2, c->io));
+    own_view_cut_packs(&v, pack, n, own_wide(2, c->io));
     return OWN_LAUNCH(c, own_typed(any[from], y->dtype), own_blocks(v.n, 1), 1,
                       &v);
 }
 
-static enum sl_err fill(const struct own_call *c)
+static enum sl_err own_launch_fill(const struct own_call *c)
 {
     const struct kern_shape *y = &c->d->io[0];
     struct args_view v = {
@@ -173,18 +175,19 @@ static enum sl_err fill(const struct own_call *c)
         .a = c->d->u.unary.a,
     };
 
-    merge(&v, y, y);
-    cut(&v, own_pack(y->dtype), kern_shape_count(y), own_wide(1, c->io));
+    own_view_merge_dims(&v, y, y);
+    own_view_cut_packs(&v, own_pack(y->dtype), kern_shape_count(y),
+                       own_wide(1, c->io));
     return OWN_LAUNCH(c, own_typed(CUDA_fill_f32, y->dtype), own_blocks(v.n, 1),
                       1, &v);
 }
 
-const struct own_op own_axpby = {axpby, NULL};
-const struct own_op own_fill = {fill, NULL};
+const struct own_op own_axpby = {own_launch_axpby, NULL};
+const struct own_op own_fill = {own_launch_fill, NULL};
 
 // ---- Dropout, images ------------------------------------------------------
 
-static enum sl_err dropout(const struct own_call *c)
+static enum sl_err own_launch_dropout(const struct own_call *c)
 {
     const struct kern_desc *d = c->d;
     void *const wide[] = {c->io[0], c->io[2]};
@@ -205,7 +208,7 @@ static enum sl_err dropout(const struct own_call *c)
                       own_blocks(a.n, own_pack(t)), 1, &a);
 }
 
-static enum sl_err image_u8(const struct own_call *c)
+static enum sl_err own_launch_image_u8(const struct own_call *c)
 {
     const struct kern_shape *x = &c->d->io[0], *y = &c->d->io[1];
     const struct args_image a = {
@@ -223,5 +226,5 @@ static enum sl_err image_u8(const struct own_call *c)
                       own_blocks(a.n, own_pack(y->dtype)), 1, &a);
 }
 
-const struct own_op own_dropout = {dropout, NULL};
-const struct own_op own_image_u8 = {image_u8, NULL};
+const struct own_op own_dropout = {own_launch_dropout, NULL};
+const struct own_op own_image_u8 = {own_launch_image_u8, NULL};

@@ -5,7 +5,8 @@
 
 #define ROWS_PER_BLOCK (CUDA_THREADS / 32) // a warp each
 
-static enum sl_err softmax(const struct own_call *c, enum cuda_kernel f32)
+static enum sl_err own_launch_softmax(const struct own_call *c,
+                                      enum cuda_kernel f32)
 {
     const struct kern_desc *d = c->d;
     const struct args_softmax a = {
@@ -20,18 +21,18 @@ static enum sl_err softmax(const struct own_call *c, enum cuda_kernel f32)
                       own_ceil(a.rows, ROWS_PER_BLOCK), 1, &a);
 }
 
-static enum sl_err softmax_fwd(const struct own_call *c)
+static enum sl_err own_launch_softmax_fwd(const struct own_call *c)
 {
-    return softmax(c, CUDA_softmax_fwd_f32);
+    return own_launch_softmax(c, CUDA_softmax_fwd_f32);
 }
 
-static enum sl_err softmax_bwd(const struct own_call *c)
+static enum sl_err own_launch_softmax_bwd(const struct own_call *c)
 {
-    return softmax(c, CUDA_softmax_bwd_f32);
+    return own_launch_softmax(c, CUDA_softmax_bwd_f32);
 }
 
-const struct own_op own_softmax_fwd = {softmax_fwd, NULL};
-const struct own_op own_softmax_bwd = {softmax_bwd, NULL};
+const struct own_op own_softmax_fwd = {own_launch_softmax_fwd, NULL};
+const struct own_op own_softmax_bwd = {own_launch_softmax_bwd, NULL};
 
 // ---- Losses ---------------------------------------------------------------
 
@@ -45,7 +46,7 @@ static size_t xent_bytes(const struct kern_desc *d)
     return own_stats_bytes(xent_blocks(d));
 }
 
-static enum sl_err xent(const struct own_call *c)
+static enum sl_err own_launch_xent(const struct own_call *c)
 {
     const struct kern_desc *d = c->d;
     bool sparse = d->io[1].dtype == KERN_I32;
@@ -73,7 +74,8 @@ static size_t stats_bytes(const struct kern_desc *d)
     return own_stats_bytes(own_stats_blocks(&d->io[0]));
 }
 
-static enum sl_err loss(const struct own_call *c, enum cuda_kernel f32)
+static enum sl_err own_launch_loss(const struct own_call *c,
+                                   enum cuda_kernel f32)
 {
     const struct kern_desc *d = c->d;
     int64_t blocks = own_stats_blocks(&d->io[0]);
@@ -97,17 +99,17 @@ static enum sl_err loss(const struct own_call *c, enum cuda_kernel f32)
     return rc == SL_OK ? own_stats_end(c, blocks, c->io[4], cols) : rc;
 }
 
-static enum sl_err bce(const struct own_call *c)
+static enum sl_err own_launch_bce(const struct own_call *c)
 {
-    return loss(c, CUDA_bce_f32);
+    return own_launch_loss(c, CUDA_bce_f32);
 }
 
-static enum sl_err mse(const struct own_call *c)
+static enum sl_err own_launch_mse(const struct own_call *c)
 {
-    return loss(c, CUDA_mse_f32);
+    return own_launch_loss(c, CUDA_mse_f32);
 }
 
-static enum sl_err unscale_check(const struct own_call *c)
+static enum sl_err own_launch_unscale_check(const struct own_call *c)
 {
     const struct kern_desc *d = c->d;
     int64_t blocks = own_stats_blocks(&d->io[0]);
@@ -125,7 +127,7 @@ static enum sl_err unscale_check(const struct own_call *c)
     return rc == SL_OK ? own_stats_end(c, blocks, c->io[3], 1) : rc;
 }
 
-static enum sl_err penalty(const struct own_call *c)
+static enum sl_err own_launch_penalty(const struct own_call *c)
 {
     const struct kern_desc *d = c->d;
     int64_t blocks = own_stats_blocks(&d->io[0]);
@@ -147,8 +149,8 @@ static enum sl_err penalty(const struct own_call *c)
     return rc == SL_OK ? own_stats_end(c, blocks, c->io[4], 1) : rc;
 }
 
-const struct own_op own_penalty = {penalty, stats_bytes};
-const struct own_op own_xent = {xent, xent_bytes};
-const struct own_op own_bce = {bce, stats_bytes};
-const struct own_op own_mse = {mse, stats_bytes};
-const struct own_op own_unscale_check = {unscale_check, stats_bytes};
+const struct own_op own_penalty = {own_launch_penalty, stats_bytes};
+const struct own_op own_xent = {own_launch_xent, xent_bytes};
+const struct own_op own_bce = {own_launch_bce, stats_bytes};
+const struct own_op own_mse = {own_launch_mse, stats_bytes};
+const struct own_op own_unscale_check = {own_launch_unscale_check, stats_bytes};

@@ -36,8 +36,8 @@ static void pool_args(struct args_pool *a, const struct own_call *c)
               own_wide(3, (void *[]){c->io[0], c->io[out], a->aux});
 }
 
-static enum sl_err pool(const struct own_call *c, enum cuda_kernel max,
-                        enum cuda_kernel avg)
+static enum sl_err own_launch_pool(const struct own_call *c,
+                                   enum cuda_kernel max, enum cuda_kernel avg)
 {
     bool is_max = c->d->u.pool.kind == KERN_POOL_MAX;
     struct args_pool a;
@@ -74,7 +74,8 @@ static size_t all_bytes(const struct kern_desc *d)
                : 0;
 }
 
-static enum sl_err pool_all(const struct own_call *c, const struct own_table *t)
+static enum sl_err own_launch_pool_all(const struct own_call *c,
+                                       const struct own_table *t)
 {
     const struct kern_shape *x = &c->d->io[0];
     const struct args_pool_all a = {
@@ -102,19 +103,20 @@ static enum sl_err pool_all(const struct own_call *c, const struct own_table *t)
 
 // ---- Pools ----------------------------------------------------------------
 
-static enum sl_err pool_fwd(const struct own_call *c)
+static enum sl_err own_launch_pool_fwd(const struct own_call *c)
 {
     struct own_table t;
 
     if (is_all(&t, c->d, own_wide(1, c->io)))
-        return pool_all(c, &t);
-    return pool(c, CUDA_pool_max_fwd_f32, CUDA_pool_avg_fwd_f32);
+        return own_launch_pool_all(c, &t);
+    return own_launch_pool(c, CUDA_pool_max_fwd_f32, CUDA_pool_avg_fwd_f32);
 }
 
-static enum sl_err pool_bwd(const struct own_call *c)
+static enum sl_err own_launch_pool_bwd(const struct own_call *c)
 {
     const struct kern_desc *d = c->d;
-    enum sl_err rc = pool(c, CUDA_pool_max_bwd_f32, CUDA_pool_avg_bwd_f32);
+    enum sl_err rc =
+        own_launch_pool(c, CUDA_pool_max_bwd_f32, CUDA_pool_avg_bwd_f32);
 
     if (rc != SL_OK || !kern_has(d, KERN_BGRAD))
         return rc;
@@ -171,11 +173,11 @@ enum sl_err own_column_sum(const struct own_call *c, const struct kern_shape *s,
     return rc == SL_OK ? own_column_end(c, &t, y) : rc;
 }
 
-static enum sl_err reduce(const struct own_call *c)
+static enum sl_err own_launch_reduce(const struct own_call *c)
 {
     return own_column_sum(c, &c->d->io[0], c->io[0], NULL, NULL, c->io[1]);
 }
 
-const struct own_op own_pool_fwd = {pool_fwd, all_bytes};
-const struct own_op own_pool_bwd = {pool_bwd, column_bytes};
-const struct own_op own_reduce = {reduce, column_bytes};
+const struct own_op own_pool_fwd = {own_launch_pool_fwd, all_bytes};
+const struct own_op own_pool_bwd = {own_launch_pool_bwd, column_bytes};
+const struct own_op own_reduce = {own_launch_reduce, column_bytes};

@@ -5,7 +5,7 @@
 #define ROWS_PER_BLOCK (CUDA_THREADS / 32) // a warp each
 #define TABLE_COLS 128                     // rows.cu
 
-static enum sl_err ln(const struct own_call *c, enum cuda_kernel f32)
+static enum sl_err own_launch_ln(const struct own_call *c, enum cuda_kernel f32)
 {
     const struct kern_desc *d = c->d;
     bool back = d->op == KERN_LN_BWD;
@@ -25,21 +25,21 @@ static enum sl_err ln(const struct own_call *c, enum cuda_kernel f32)
                       own_ceil(a.rows, ROWS_PER_BLOCK), 1, &a);
 }
 
-static enum sl_err ln_fwd(const struct own_call *c)
+static enum sl_err own_launch_ln_fwd(const struct own_call *c)
 {
-    return ln(c, CUDA_ln_fwd_f32);
+    return own_launch_ln(c, CUDA_ln_fwd_f32);
 }
 
-static enum sl_err ln_bwd(const struct own_call *c)
+static enum sl_err own_launch_ln_bwd(const struct own_call *c)
 {
-    return ln(c, CUDA_ln_bwd_f32);
+    return own_launch_ln(c, CUDA_ln_bwd_f32);
 }
 
-const struct own_op own_ln_fwd = {ln_fwd, NULL};
-const struct own_op own_ln_bwd = {ln_bwd, NULL};
+const struct own_op own_ln_fwd = {own_launch_ln_fwd, NULL};
+const struct own_op own_ln_bwd = {own_launch_ln_bwd, NULL};
 
-static struct args_gather table_of(const struct own_call *c,
-                                   const struct kern_shape *table)
+static struct args_gather own_gather_args(const struct own_call *c,
+                                          const struct kern_shape *table)
 {
     return (struct args_gather){
         .ids = c->io[0],
@@ -51,22 +51,22 @@ static struct args_gather table_of(const struct own_call *c,
     };
 }
 
-static enum sl_err gather(const struct own_call *c)
+static enum sl_err own_launch_gather(const struct own_call *c)
 {
-    const struct args_gather a = table_of(c, &c->d->io[1]);
+    const struct args_gather a = own_gather_args(c, &c->d->io[1]);
 
     return OWN_LAUNCH(c, own_typed(CUDA_gather_f32, c->d->io[2].dtype),
                       own_ceil(a.n, ROWS_PER_BLOCK), 1, &a);
 }
 
-static enum sl_err gather_bwd(const struct own_call *c)
+static enum sl_err own_launch_gather_bwd(const struct own_call *c)
 {
-    const struct args_gather a = table_of(c, &c->d->io[2]);
+    const struct args_gather a = own_gather_args(c, &c->d->io[2]);
 
     return OWN_LAUNCH(c, own_typed(CUDA_gather_bwd_f32, c->d->io[1].dtype),
                       own_ceil(a.rows, ROWS_PER_BLOCK),
                       own_ceil(a.cols, TABLE_COLS), &a);
 }
 
-const struct own_op own_gather = {gather, NULL};
-const struct own_op own_gather_bwd = {gather_bwd, NULL};
+const struct own_op own_gather = {own_launch_gather, NULL};
+const struct own_op own_gather_bwd = {own_launch_gather_bwd, NULL};

@@ -12,13 +12,13 @@
 
 #include "common/run/log.h"
 
-static void tell(const struct plans *p, const char *what)
+static void plans_log_failure(const struct plans *p, const char *what)
 {
     LOG(WARN, "plans of the GPU are not kept", "file=%s call=%s error=%s",
         p->path, what, strerror(errno));
 }
 
-static void read_all(struct plans *p, int fd)
+static void plans_read_file(struct plans *p, int fd)
 {
     uint8_t part[16384];
     ssize_t n;
@@ -28,7 +28,7 @@ static void read_all(struct plans *p, int fd)
             buf_append(&p->text, part, (size_t)n) != SL_OK)
             return;
     if (n < 0)
-        tell(p, "read");
+        plans_log_failure(p, "read");
 }
 
 void plans_open(struct plans *p, char *path)
@@ -42,10 +42,10 @@ void plans_open(struct plans *p, char *path)
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         if (errno != ENOENT)
-            tell(p, "open");
+            plans_log_failure(p, "open");
         return;
     }
-    read_all(p, fd);
+    plans_read_file(p, fd);
     close(fd);
 }
 
@@ -54,8 +54,8 @@ void plans_close(struct plans *p)
     buf_release(&p->text);
 }
 
-static int head(char *to, size_t n, const char *kind, uint64_t version,
-                uint64_t key)
+static int plans_format_head(char *to, size_t n, const char *kind,
+                             uint64_t version, uint64_t key)
 {
     return snprintf(to, n, "%s %" PRIu64 " %016" PRIx64 " ", kind, version,
                     key);
@@ -66,7 +66,8 @@ bool plans_find(struct buf *out, const struct plans *p, const char *kind,
 {
     const char *line = buf_text(&p->text), *found = NULL, *end;
     char want[64];
-    size_t n = (size_t)head(want, sizeof(want), kind, version, key);
+    size_t n =
+        (size_t)plans_format_head(want, sizeof(want), kind, version, key);
 
     for (; (end = strchr(line, '\n')) != NULL; line = end + 1)
         if (strncmp(line, want, n) == 0)
@@ -78,8 +79,8 @@ bool plans_find(struct buf *out, const struct plans *p, const char *kind,
 }
 
 // A payload on one line: JSON has no line ends but between its tokens.
-static enum sl_err compose(struct buf *line, const char *start,
-                           const struct buf *payload)
+static enum sl_err plans_compose_line(struct buf *line, const char *start,
+                                      const struct buf *payload)
 {
     enum sl_err rc = buf_append_str(line, start);
 
@@ -100,12 +101,12 @@ void plans_add(struct plans *p, const char *kind, uint64_t version,
 
     if (!p->path || p->text.len > PLANS_BYTES_MOST)
         return;
-    head(start, sizeof(start), kind, version, key);
-    if (compose(&line, start, payload) == SL_OK &&
+    plans_format_head(start, sizeof(start), kind, version, key);
+    if (plans_compose_line(&line, start, payload) == SL_OK &&
         buf_append(&p->text, line.data, line.len) == SL_OK) {
         fd = open(p->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
         if (fd < 0 || write(fd, line.data, line.len) != (ssize_t)line.len)
-            tell(p, fd < 0 ? "open" : "write");
+            plans_log_failure(p, fd < 0 ? "open" : "write");
         if (fd >= 0)
             close(fd);
     }

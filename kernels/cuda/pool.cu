@@ -20,9 +20,9 @@ DEV struct pixel pixel_of(const struct args_pool &a, int rows, int cols)
 
     if ((int64_t)i >= a.n)
         return p;
-    p.c = (int)split(&i, a.packs) * V;
-    p.col = (int)split(&i, cols);
-    p.row = (int)split(&i, rows);
+    p.c = (int)index_split(&i, a.packs) * V;
+    p.col = (int)index_split(&i, cols);
+    p.row = (int)index_split(&i, rows);
     p.n = (int64_t)i;
     p.m = pack_part<V>(a.c, p.c);
     return p;
@@ -36,13 +36,14 @@ DEV int64_t offset(const struct args_pool &a, const struct pixel &p, int rows,
 }
 
 // The window of output (row, col), cut to the image.
-struct span {
+struct cuda_pool_span {
     int top, left, h0, h1, w0, w1;
 };
 
-DEV struct span span_of(const struct args_pool &a, int row, int col)
+DEV struct cuda_pool_span cuda_pool_span_of(const struct args_pool &a, int row,
+                                            int col)
 {
-    struct span s;
+    struct cuda_pool_span s;
 
     s.top = row * a.sh - a.ph;
     s.left = col * a.sw - a.pw;
@@ -87,12 +88,13 @@ template <class T> DEV void pool_max_fwd_of(const struct args_pool &a)
 
     if (p.m == 0)
         return;
-    struct span s = span_of(a, p.row, p.col);
+    struct cuda_pool_span s = cuda_pool_span_of(a, p.row, p.col);
     bool first = true;
 
     for (int h = s.h0; h < s.h1; h++)
         for (int w = s.w0; w < s.w1; w++) {
-            load(x, (const T *)a.x + offset(a, p, a.h, a.w, h, w), p.m, a.wide);
+            pack_load(x, (const T *)a.x + offset(a, p, a.h, a.w, h, w), p.m,
+                      a.wide);
             for (int l = 0; l < V; l++)
                 if (first || x[l] > best[l]) {
                     best[l] = x[l];
@@ -102,7 +104,7 @@ template <class T> DEV void pool_max_fwd_of(const struct args_pool &a)
         }
     int64_t at = offset(a, p, a.oh, a.ow, p.row, p.col);
 
-    store((T *)a.y + at, best, p.m, a.wide);
+    pack_store((T *)a.y + at, best, p.m, a.wide);
     if (!a.aux)
         return;
     for (int l = 0; l < V; l++)
@@ -111,7 +113,7 @@ template <class T> DEV void pool_max_fwd_of(const struct args_pool &a)
     store_aux(a, at, tap, p.m);
 }
 
-DEV float taps_in(const struct span &s)
+DEV float taps_in(const struct cuda_pool_span &s)
 {
     return (float)((int64_t)(s.h1 - s.h0) * (s.w1 - s.w0));
 }
@@ -124,17 +126,19 @@ template <class T> DEV void pool_avg_fwd_of(const struct args_pool &a)
 
     if (p.m == 0)
         return;
-    struct span s = span_of(a, p.row, p.col);
+    struct cuda_pool_span s = cuda_pool_span_of(a, p.row, p.col);
 
     for (int h = s.h0; h < s.h1; h++)
         for (int w = s.w0; w < s.w1; w++) {
-            load(x, (const T *)a.x + offset(a, p, a.h, a.w, h, w), p.m, a.wide);
+            pack_load(x, (const T *)a.x + offset(a, p, a.h, a.w, h, w), p.m,
+                      a.wide);
             for (int l = 0; l < V; l++)
                 sum[l] += x[l];
         }
     for (int l = 0; l < V; l++)
         sum[l] /= taps_in(s);
-    store((T *)a.y + offset(a, p, a.oh, a.ow, p.row, p.col), sum, p.m, a.wide);
+    pack_store((T *)a.y + offset(a, p, a.oh, a.ow, p.row, p.col), sum, p.m,
+               a.wide);
 }
 
 // A window that is the whole image: each image is a table of pixels, summed in
@@ -143,14 +147,15 @@ template <class T> DEV void pool_all_fwd_of(const struct args_pool_all &a)
 {
     const int V = pack<T>::n;
     int64_t image = blockIdx.x / a.across;
-    struct place p = place_at<V>(a.t, blockIdx.x % a.across, blockIdx.y);
+    struct table_place p = place_at<V>(a.t, blockIdx.x % a.across, blockIdx.y);
     const T *const from[1] = {(const T *)a.x + image * a.t.rows * a.t.cols};
     float sum[1][V] = {};
 
-    walk<4>(a.t, p, from, [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
-        for (int l = 0; l < V; l++)
-            sum[0][l] += x[0][l];
-    });
+    table_walk<4>(a.t, p, from,
+                  [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
+                      for (int l = 0; l < V; l++)
+                          sum[0][l] += x[0][l];
+                  });
     table_sums<1>(a.t, p, a.partial + image * gridDim.y * a.t.cols, sum);
 }
 
@@ -162,13 +167,13 @@ template <class T> DEV void pool_all_end_of(const struct args_pool_all_end &a)
     if ((int64_t)i >= a.n)
         return;
     T *y = (T *)a.y + i;
-    int64_t col = split(&i, a.cols); // and i is the image
+    int64_t col = index_split(&i, a.cols); // and i is the image
     const float *from = a.partial + (int64_t)i * a.blocks * a.cols + col;
 
 #pragma unroll 4
     for (int b = 0; b < a.blocks; b++)
         sum += from[(int64_t)b * a.cols];
-    put(y, sum / a.over);
+    elem_store(y, sum / a.over);
 }
 
 // ---- Backward -------------------------------------------------------------
@@ -207,11 +212,12 @@ template <class T> DEV void pool_max_bwd_of(const struct args_pool &a)
                 (p.row - r * a.sh + a.ph) * a.kw + p.col - c * a.sw + a.pw;
 
             load_aux(tap, a.aux, a.aux_i32, at, p.m, a.wide);
-            load(dy, (const T *)a.x + at, p.m, a.wide);
+            pack_load(dy, (const T *)a.x + at, p.m, a.wide);
             for (int l = 0; l < V; l++)
                 sum[l] += tap[l] == mine ? dy[l] : 0;
         }
-    store((T *)a.y + offset(a, p, a.h, a.w, p.row, p.col), sum, p.m, a.wide);
+    pack_store((T *)a.y + offset(a, p, a.h, a.w, p.row, p.col), sum, p.m,
+               a.wide);
 }
 
 template <class T> DEV void pool_avg_bwd_of(const struct args_pool &a)
@@ -227,14 +233,15 @@ template <class T> DEV void pool_avg_bwd_of(const struct args_pool &a)
 
     for (int r = rows.from; r <= rows.to; r++)
         for (int c = cols.from; c <= cols.to; c++) {
-            float taps = taps_in(span_of(a, r, c));
+            float taps = taps_in(cuda_pool_span_of(a, r, c));
 
-            load(dy, (const T *)a.x + offset(a, p, a.oh, a.ow, r, c), p.m,
-                 a.wide);
+            pack_load(dy, (const T *)a.x + offset(a, p, a.oh, a.ow, r, c), p.m,
+                      a.wide);
             for (int l = 0; l < V; l++)
                 sum[l] += dy[l] / taps;
         }
-    store((T *)a.y + offset(a, p, a.h, a.w, p.row, p.col), sum, p.m, a.wide);
+    pack_store((T *)a.y + offset(a, p, a.h, a.w, p.row, p.col), sum, p.m,
+               a.wide);
 }
 
 TYPED_ENTRY(pool_max_fwd, pool)

@@ -7,26 +7,26 @@
 template <class T> DEV void reduce_of(const struct args_reduce &a)
 {
     const int V = pack<T>::n;
-    struct place p = place_of<V>(a.t);
+    struct table_place p = place_of<V>(a.t);
     const T *const from[1] = {(const T *)a.x};
     float sum[1][V] = {};
     int nobody = a.aux_i32 ? -1 : 255;
 
     if (a.aux)
-        walk<2>(a.t, p, from,
-                [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
-                    int tap[V];
+        table_walk<2>(a.t, p, from,
+                      [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
+                          int tap[V];
 
-                    load_aux(tap, a.aux, a.aux_i32, at, m, wide);
-                    for (int l = 0; l < V; l++)
-                        sum[0][l] += tap[l] == nobody ? 0 : x[0][l];
-                });
+                          load_aux(tap, a.aux, a.aux_i32, at, m, wide);
+                          for (int l = 0; l < V; l++)
+                              sum[0][l] += tap[l] == nobody ? 0 : x[0][l];
+                      });
     else
-        walk<4>(a.t, p, from,
-                [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
-                    for (int l = 0; l < V; l++)
-                        sum[0][l] += x[0][l];
-                });
+        table_walk<4>(a.t, p, from,
+                      [&](int64_t at, int m, bool wide, float(&x)[1][V]) {
+                          for (int l = 0; l < V; l++)
+                              sum[0][l] += x[0][l];
+                      });
     table_sums<1>(a.t, p, a.partial, sum);
 }
 

@@ -26,10 +26,10 @@ DEV struct row_stats row_stats_of(const struct args_ln &a, const T *x)
     struct row_stats s;
 
     for (int c = threadIdx.x % 32; c < a.cols; c += 32)
-        sum += real(x[c]);
+        sum += elem_float(x[c]);
     s.mean = warp_sum(sum) / a.cols;
     for (int c = threadIdx.x % 32; c < a.cols; c += 32) {
-        float far = real(x[c]) - s.mean;
+        float far = elem_float(x[c]) - s.mean;
 
         square += far * far;
     }
@@ -48,7 +48,8 @@ template <class T> DEV void ln_fwd_of(const struct args_ln &a)
     struct row_stats s = row_stats_of(a, x);
 
     for (int c = threadIdx.x % 32; c < a.cols; c += 32)
-        put(y + c, (real(x[c]) - s.mean) * s.rstd * a.gamma[c] + a.beta[c]);
+        elem_store(y + c, (elem_float(x[c]) - s.mean) * s.rstd * a.gamma[c] +
+                              a.beta[c]);
 }
 
 template <class T> DEV void ln_bwd_of(const struct args_ln &a)
@@ -65,18 +66,19 @@ template <class T> DEV void ln_bwd_of(const struct args_ln &a)
     float sum = 0, dot = 0;
 
     for (int c = threadIdx.x % 32; c < a.cols; c += 32) {
-        float g = real(dy[c]) * a.gamma[c];
+        float g = elem_float(dy[c]) * a.gamma[c];
 
         sum += g;
-        dot += g * ((real(x[c]) - s.mean) * s.rstd);
+        dot += g * ((elem_float(x[c]) - s.mean) * s.rstd);
     }
     sum = warp_sum(sum) / a.cols;
     dot = warp_sum(dot) / a.cols;
     for (int c = threadIdx.x % 32; c < a.cols; c += 32) {
-        float xhat = (real(x[c]) - s.mean) * s.rstd, g = real(dy[c]);
+        float xhat = (elem_float(x[c]) - s.mean) * s.rstd,
+              g = elem_float(dy[c]);
 
         t[c] = g * xhat;
-        put(dx + c, s.rstd * (g * a.gamma[c] - sum - xhat * dot));
+        elem_store(dx + c, s.rstd * (g * a.gamma[c] - sum - xhat * dot));
     }
 }
 
@@ -99,7 +101,7 @@ template <class T> DEV void gather_of(const struct args_gather &a)
     T *to = (T *)a.to + i * a.cols;
 
     for (int c = threadIdx.x % 32; c < a.cols; c += 32)
-        put(to + c, row < 0 ? NAN : from[c]);
+        elem_store(to + c, row < 0 ? NAN : from[c]);
 }
 
 // A warp has some columns of one row of the table, and looks at all ids for
@@ -122,7 +124,7 @@ template <class T> DEV void gather_bwd_of(const struct args_gather &a)
             if (mine >> k & 1)
                 for (int j = 0; j < TABLE_COLS / 32; j++)
                     if (first + 32 * j < a.cols)
-                        sum[j] += real(dy[first + 32 * j]);
+                        sum[j] += elem_float(dy[first + 32 * j]);
             if (k == 31)
                 break;
         }

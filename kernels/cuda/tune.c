@@ -114,8 +114,9 @@ static float time_one(struct bench *b, unsigned i, tune_run run, void *arg)
     return rc == SL_OK ? best : FLT_MAX;
 }
 
-unsigned tune(struct cuda_dev *dev, const struct kern_desc *d, unsigned n,
-              size_t workspace_bytes, tune_run run, void *arg)
+unsigned tune_fastest(struct cuda_dev *dev, const struct kern_desc *d,
+                      unsigned n, size_t workspace_bytes, tune_run run,
+                      void *arg)
 {
     struct bench b = {.dev = dev};
     float best = FLT_MAX;

@@ -15,7 +15,7 @@
 
 // ---- Options --------------------------------------------------------------
 
-static bool read_number(int64_t *out, const char *text, int64_t most)
+static bool vendor_parse_number(int64_t *out, const char *text, int64_t most)
 {
     char *end = NULL;
 
@@ -25,8 +25,8 @@ static bool read_number(int64_t *out, const char *text, int64_t most)
            *out <= most;
 }
 
-static enum sl_err set_option(struct vendor_options *o, const char *word,
-                              struct sl_error *err)
+static enum sl_err vendor_parse_option(struct vendor_options *o,
+                                       const char *word, struct sl_error *err)
 {
     const struct {
         const char *key;
@@ -43,13 +43,13 @@ static enum sl_err set_option(struct vendor_options *o, const char *word,
         size_t len = strlen(switches[i].key);
 
         if (strncmp(word, switches[i].key, len) == 0 &&
-            read_number(&n, word + len, 1)) {
+            vendor_parse_number(&n, word + len, 1)) {
             *switches[i].to = n != 0;
             return SL_OK;
         }
     }
     if (strncmp(word, "workspace=", 10) == 0 &&
-        read_number(&n, word + 10, 1 << 20)) {
+        vendor_parse_number(&n, word + 10, 1 << 20)) {
         o->workspace_bytes = (size_t)n << 20;
         return SL_OK;
     }
@@ -61,8 +61,8 @@ static enum sl_err set_option(struct vendor_options *o, const char *word,
 }
 
 // The words before plans=, cut at commas; `text` is scratch.
-static enum sl_err set_options(struct vendor_options *o, char *text,
-                               struct sl_error *err)
+static enum sl_err vendor_parse_options(struct vendor_options *o, char *text,
+                                        struct sl_error *err)
 {
     char *word;
     enum sl_err rc = SL_OK;
@@ -73,7 +73,7 @@ static enum sl_err set_options(struct vendor_options *o, char *text,
             return o->plans ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");
         }
         word = strsep(&text, ",");
-        rc = set_option(o, word, err);
+        rc = vendor_parse_option(o, word, err);
     }
     return rc;
 }
@@ -92,7 +92,7 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
 
     if (!scratch)
         return sl_fail(err, SL_ENOMEM, "out of memory");
-    rc = set_options(&o, scratch, err);
+    rc = vendor_parse_options(&o, scratch, err);
     sl_free(scratch);
     if (rc == SL_OK)
         *out = o;
@@ -297,7 +297,7 @@ static bool is_news(struct vendor *v, const struct kern_desc *d)
 }
 
 // "f32[512,128,128,32]"
-static void shape_text(char *to, size_t n, const struct kern_shape *s)
+static void vendor_format_shape(char *to, size_t n, const struct kern_shape *s)
 {
     const char *dtype = s->dtype == KERN_F16    ? "f16"
                         : s->dtype == KERN_BF16 ? "bf16"
@@ -321,8 +321,8 @@ void vendor_tell_cores(struct cuda_dev *dev, const struct kern_desc *d,
 
     if (p->cores <= GRAPH_CORES_FORBIDDEN || !is_news(vendor(dev), d))
         return;
-    shape_text(first, sizeof(first), &d->io[0]);
-    shape_text(second, sizeof(second), &d->io[1]);
+    vendor_format_shape(first, sizeof(first), &d->io[0]);
+    vendor_format_shape(second, sizeof(second), &d->io[1]);
     if (log_on(level))
         log_event(level, "op goes without tensor cores",
                   "op=%s of=%s with=%s why=%s workspace_mib=%zu wanted_mib=%zu",

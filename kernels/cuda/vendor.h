@@ -148,7 +148,8 @@ unsigned tune_runs(float ms);
 // The fastest of n, on buffers made for it: two runs to warm up, and three
 // times tune_runs. One that fails is left out. 0 (the libraries' advice) if
 // there is no space or nothing runs. Beats (kernels/beat.h) with every round.
-unsigned tune(struct cuda_dev *dev, const struct kern_desc *d, unsigned n,
-              size_t workspace_bytes, tune_run run, void *arg);
+unsigned tune_fastest(struct cuda_dev *dev, const struct kern_desc *d,
+                      unsigned n, size_t workspace_bytes, tune_run run,
+                      void *arg);
 
 #endif

@@ -8,12 +8,12 @@
 
 #include "kernels/ref/ref.h"
 
-struct conv {
+struct ref_conv {
     struct kern_conv_dims c;
     int64_t ig, og; // channels of one group: input, output
 };
 
-static void conv_open(struct conv *v, const struct kern_desc *d)
+static void conv_open(struct ref_conv *v, const struct kern_desc *d)
 {
     kern_conv_dims(&v->c, d);
     v->ig = v->c.ci / v->c.groups;
@@ -21,14 +21,14 @@ static void conv_open(struct conv *v, const struct kern_desc *d)
 }
 
 // The place in x of tap r of output p along one axis; false: in the padding.
-static bool place(const struct kern_window *w, int axis, int64_t in, int64_t p,
-                  int64_t r, int64_t *at)
+static bool ref_conv_tap_at(const struct kern_window *w, int axis, int64_t in,
+                            int64_t p, int64_t r, int64_t *at)
 {
     *at = p * w->stride[axis] - w->pad_before[axis] + r * w->dilation[axis];
     return *at >= 0 && *at < in;
 }
 
-static double one_output(const struct conv *v, const real *x, const real *w,
+static double one_output(const struct ref_conv *v, const real *x, const real *w,
                          int64_t n, int64_t p, int64_t q, int64_t o)
 {
     const struct kern_conv_dims *c = &v->c;
@@ -38,8 +38,8 @@ static double one_output(const struct conv *v, const real *x, const real *w,
 
     for (int64_t r = 0; r < win->size[0]; r++) {
         for (int64_t s = 0; s < win->size[1]; s++) {
-            if (!place(win, 0, c->h, p, r, &ih) ||
-                !place(win, 1, c->w, q, s, &iw))
+            if (!ref_conv_tap_at(win, 0, c->h, p, r, &ih) ||
+                !ref_conv_tap_at(win, 1, c->w, q, s, &iw))
                 continue;
             for (int64_t i = 0; i < v->ig; i++)
                 sum +=
@@ -55,7 +55,7 @@ void REF(conv_fwd)(const struct kern_desc *d, void *const *io)
 {
     const real *bias = kern_has(d, KERN_BIAS) ? io[2] : NULL;
     real *y = io[d->inputs];
-    struct conv v;
+    struct ref_conv v;
 
     conv_open(&v, d);
     for (int64_t n = 0; n < v.c.n; n++)
@@ -82,8 +82,9 @@ static bool origin(const struct kern_window *w, int axis, int64_t out,
     return far >= 0 && far % w->stride[axis] == 0 && *p < out;
 }
 
-static double one_dx(const struct conv *v, const real *dy, const real *w,
-                     int64_t n, int64_t ih, int64_t iw, int64_t i)
+static double ref_conv_one_dx(const struct ref_conv *v, const real *dy,
+                              const real *w, int64_t n, int64_t ih, int64_t iw,
+                              int64_t i)
 {
     const struct kern_conv_dims *c = &v->c;
     const struct kern_window *win = &c->win;
@@ -107,21 +108,22 @@ static double one_dx(const struct conv *v, const real *dy, const real *w,
 void REF(conv_dgrad)(const struct kern_desc *d, void *const *io)
 {
     real *dx = io[2];
-    struct conv v;
+    struct ref_conv v;
 
     conv_open(&v, d);
     for (int64_t n = 0; n < v.c.n; n++)
         for (int64_t ih = 0; ih < v.c.h; ih++)
             for (int64_t iw = 0; iw < v.c.w; iw++)
                 for (int64_t i = 0; i < v.c.ci; i++)
-                    *dx++ = (real)one_dx(&v, io[0], io[1], n, ih, iw, i);
+                    *dx++ =
+                        (real)ref_conv_one_dx(&v, io[0], io[1], n, ih, iw, i);
 }
 
 #define TOGETHER 16 // input channels: one look at the padding for all of them
 
 // sum[0..count): the gradients of count weights from input channel i on, each
 // summed in the order of the outputs.
-static void some_dw(const struct conv *v, const real *x, const real *dy,
+static void some_dw(const struct ref_conv *v, const real *x, const real *dy,
                     int64_t o, int64_t r, int64_t s, int64_t i, int64_t count,
                     double *sum)
 {
@@ -131,13 +133,13 @@ static void some_dw(const struct conv *v, const real *x, const real *dy,
     memset(sum, 0, (size_t)count * sizeof(*sum));
     for (int64_t n = 0; n < c->n; n++)
         for (int64_t p = 0; p < c->oh; p++) {
-            if (!place(&c->win, 0, c->h, p, r, &ih))
+            if (!ref_conv_tap_at(&c->win, 0, c->h, p, r, &ih))
                 continue;
             for (int64_t q = 0; q < c->ow; q++) {
                 double slope = dy[((n * c->oh + p) * c->ow + q) * c->co + o];
                 const real *at;
 
-                if (!place(&c->win, 1, c->w, q, s, &iw))
+                if (!ref_conv_tap_at(&c->win, 1, c->w, q, s, &iw))
                     continue;
                 at = x + ((n * c->h + ih) * c->w + iw) * c->ci + first;
                 for (int64_t k = 0; k < count; k++)
@@ -151,7 +153,7 @@ void REF(conv_wgrad)(const struct kern_desc *d, void *const *io)
     const real *dy = io[1];
     real *dw = io[2];
     double sums[TOGETHER];
-    struct conv v;
+    struct ref_conv v;
 
     conv_open(&v, d);
     for (int64_t o = 0; o < v.c.co; o++)

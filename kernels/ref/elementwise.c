@@ -3,7 +3,7 @@
 #include "kernels/dropout.h"
 #include "kernels/ref/ref.h"
 
-static double combine(int kind, double a, double b)
+static double ref_binary_combine(int kind, double a, double b)
 {
     switch (kind) {
     case KERN_SUB:
@@ -27,7 +27,8 @@ void REF(binary)(const struct kern_desc *d, void *const *io)
         double v = ((const real *)io[0])[i];
 
         for (unsigned k = 1; k < d->inputs; k++)
-            v = combine(d->u.unary.kind, v, ((const real *)io[k])[i]);
+            v = ref_binary_combine(d->u.unary.kind, v,
+                                   ((const real *)io[k])[i]);
         y[i] = (real)v;
     }
 }

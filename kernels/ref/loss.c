@@ -8,7 +8,7 @@
 #include <math.h>
 
 // The largest of a row; *at is the first of equals.
-static double largest(const real *x, int64_t cols, int64_t *at)
+static double ref_largest_at(const real *x, int64_t cols, int64_t *at)
 {
     *at = 0;
     for (int64_t c = 1; c < cols; c++)
@@ -33,7 +33,7 @@ void REF(softmax_fwd)(const struct kern_desc *d, void *const *io)
     for (int64_t i = 0; i < rows; i++) {
         const real *x = (const real *)io[0] + i * cols;
         real *y = (real *)io[1] + i * cols;
-        double max = largest(x, cols, &at), sum = sum_exp(x, cols, max);
+        double max = ref_largest_at(x, cols, &at), sum = sum_exp(x, cols, max);
 
         for (int64_t c = 0; c < cols; c++)
             y[c] = (real)(exp(x[c] - max) / sum);
@@ -59,7 +59,8 @@ void REF(softmax_bwd)(const struct kern_desc *d, void *const *io)
 
 // Are fewer than `top` before class `want`, which are larger or equal and come
 // earlier?
-static bool among_first(const real *x, int64_t cols, int64_t want, int64_t top)
+static bool ref_is_in_top(const real *x, int64_t cols, int64_t want,
+                          int64_t top)
 {
     int64_t before = 0;
 
@@ -70,18 +71,18 @@ static bool among_first(const real *x, int64_t cols, int64_t want, int64_t top)
 
 // One row against its label's distribution t, which is `target`, or 1 at
 // `label`. Returns the loss.
-static double xent_row(const struct kern_desc *d, const real *x,
-                       const real *target, int64_t label, double scale,
-                       real *dx, bool *right)
+static double ref_xent_row(const struct kern_desc *d, const real *x,
+                           const real *target, int64_t label, double scale,
+                           real *dx, bool *right)
 {
     int64_t cols = kern_cols(&d->io[0]), at, want = label;
     double even = d->u.loss.smoothing, own = 1 - even;
-    double max = largest(x, cols, &at), sum = sum_exp(x, cols, max);
+    double max = ref_largest_at(x, cols, &at), sum = sum_exp(x, cols, max);
     double log_sum = log(sum), loss = 0;
 
     if (target)
-        largest(target, cols, &want);
-    *right = among_first(x, cols, want, d->u.loss.top);
+        ref_largest_at(target, cols, &want);
+    *right = ref_is_in_top(x, cols, want, d->u.loss.top);
     for (int64_t c = 0; c < cols; c++) {
         double t =
             (target ? target[c] : c == label) * own + even / (double)cols;
@@ -111,7 +112,7 @@ void REF(xent)(const struct kern_desc *d, void *const *io)
             loss = NAN;
             continue;
         }
-        loss += xent_row(d, x, target, label, scale, dx, &right);
+        loss += ref_xent_row(d, x, target, label, scale, dx, &right);
         count += right;
     }
     ref_stats(d, io[4], loss, count);
@@ -122,14 +123,14 @@ void REF(xent)(const struct kern_desc *d, void *const *io)
 static const double clip_low = 1e-7f, clip_high = 1.0f - 1e-7f;
 
 // Loss of one element and *slope = its derivative by x.
-static double bce_logit(double x, double t, double *slope)
+static double ref_bce_logit(double x, double t, double *slope)
 {
     // max(x, 0) - x t + log(1 + exp(-|x|)), which cannot overflow.
     *slope = 1 / (1 + exp(-x)) - t;
     return (x > 0 ? x : 0) - x * t + log1p(exp(-fabs(x)));
 }
 
-static double bce_probability(double p, double t, double *slope)
+static double ref_bce_probability(double p, double t, double *slope)
 {
     double clipped = p < clip_low ? clip_low : p > clip_high ? clip_high : p;
 
@@ -152,8 +153,8 @@ void REF(bce)(const struct kern_desc *d, void *const *io)
         double t = target[i] * (1 - even) + even / 2;
 
         right += yes == (target[i] > 0.5);
-        loss += logits ? bce_logit(x[i], t, &slope)
-                       : bce_probability(x[i], t, &slope);
+        loss += logits ? ref_bce_logit(x[i], t, &slope)
+                       : ref_bce_probability(x[i], t, &slope);
         dx[i] = (real)(scale * slope);
     }
     ref_stats(d, io[4], loss / cols, right / cols);

@@ -2,24 +2,27 @@
 // kernels/ref/matmul.c -- C = relu?(op(A) op(B) + bias).
 #include "kernels/ref/ref.h"
 
-struct product {
+struct ref_product {
     struct kern_matmul_dims s;
     bool trans_a, trans_b;
 };
 
-static double at_a(const struct product *p, const real *a, int64_t i, int64_t k)
+static double at_a(const struct ref_product *p, const real *a, int64_t i,
+                   int64_t k)
 {
     return p->trans_a ? a[k * p->s.m + i] : a[i * p->s.k + k];
 }
 
-static double at_b(const struct product *p, const real *b, int64_t k, int64_t j)
+static double at_b(const struct ref_product *p, const real *b, int64_t k,
+                   int64_t j)
 {
     return p->trans_b ? b[j * p->s.k + k] : b[k * p->s.n + j];
 }
 
 // One product of [m,k] and [k,n].
-static void multiply(const struct kern_desc *d, const struct product *p,
-                     const real *a, const real *b, const real *bias, real *c)
+static void ref_matmul_multiply(const struct kern_desc *d,
+                                const struct ref_product *p, const real *a,
+                                const real *b, const real *bias, real *c)
 {
     for (int64_t i = 0; i < p->s.m; i++) {
         for (int64_t j = 0; j < p->s.n; j++) {
@@ -38,16 +41,16 @@ static void multiply(const struct kern_desc *d, const struct product *p,
 
 void REF(matmul)(const struct kern_desc *d, void *const *io)
 {
-    struct product p = {.trans_a = d->u.matmul.trans_a,
-                        .trans_b = d->u.matmul.trans_b};
+    struct ref_product p = {.trans_a = d->u.matmul.trans_a,
+                            .trans_b = d->u.matmul.trans_b};
     const real *bias = kern_has(d, KERN_BIAS) ? io[2] : NULL;
     const real *a = io[0], *b = io[1];
     real *c = io[d->inputs];
 
     kern_matmul_dims(&p.s, d);
     for (int64_t t = 0; t < p.s.batch; t++)
-        multiply(d, &p, a + t * p.s.m * p.s.k, b + t * p.s.k * p.s.n, bias,
-                 c + t * p.s.m * p.s.n);
+        ref_matmul_multiply(d, &p, a + t * p.s.m * p.s.k, b + t * p.s.k * p.s.n,
+                            bias, c + t * p.s.m * p.s.n);
 
     for (int64_t i = 0; kern_has(d, KERN_BGRAD) && i < p.s.m; i++) {
         double sum = 0;

@@ -9,12 +9,12 @@
 #include "kernels/half.h"
 #include "kernels/ref/ref.h"
 
-static bool is_half(const struct kern_shape *s)
+static bool ref_mixed_is_half(const struct kern_shape *s)
 {
     return s->dtype == KERN_F16 || s->dtype == KERN_BF16;
 }
 
-static size_t twin_bytes(const struct kern_shape *s)
+static size_t ref_mixed_twin_bytes(const struct kern_shape *s)
 {
     return ((size_t)kern_shape_extent(s) * sizeof(float) + 63) & ~(size_t)63;
 }
@@ -24,12 +24,13 @@ size_t ref_mixed_bytes(const struct kern_desc *d)
     size_t sum = 0;
 
     for (unsigned i = 0; i < d->inputs + d->outputs; i++)
-        if (is_half(&d->io[i]))
-            sum += twin_bytes(&d->io[i]);
+        if (ref_mixed_is_half(&d->io[i]))
+            sum += ref_mixed_twin_bytes(&d->io[i]);
     return sum;
 }
 
-static void widen(float *to, const struct kern_shape *s, const uint16_t *from)
+static void ref_mixed_widen(float *to, const struct kern_shape *s,
+                            const uint16_t *from)
 {
     for (int64_t i = 0; i < kern_shape_extent(s); i++)
         to[i] = s->dtype == KERN_F16 ? half_from_f16(from[i])
@@ -37,7 +38,8 @@ static void widen(float *to, const struct kern_shape *s, const uint16_t *from)
 }
 
 // Only what the shape names: what lies in the gaps of a view stays.
-static void narrow(uint16_t *to, const struct kern_shape *s, const float *from)
+static void ref_mixed_narrow(uint16_t *to, const struct kern_shape *s,
+                             const float *from)
 {
     for (int64_t i = 0; i < kern_shape_count(s); i++) {
         int64_t at = ref_offset(s, i);
@@ -55,15 +57,16 @@ void ref_mixed_run(const struct kern_desc *d, void *const *io, void *workspace)
 
     for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
         real_io[i] = io[i];
-        if (!is_half(&d->io[i]))
+        if (!ref_mixed_is_half(&d->io[i]))
             continue;
         twin.io[i].dtype = KERN_F32;
         real_io[i] = at;
-        widen(real_io[i], &d->io[i], io[i]); // outputs too: some are added to
-        at += twin_bytes(&d->io[i]);
+        ref_mixed_widen(real_io[i], &d->io[i],
+                        io[i]); // outputs too: some are added to
+        at += ref_mixed_twin_bytes(&d->io[i]);
     }
     ref_f32_table[d->op](&twin, real_io);
     for (unsigned i = d->inputs; i < d->inputs + d->outputs; i++)
-        if (is_half(&d->io[i]))
-            narrow(io[i], &d->io[i], real_io[i]);
+        if (ref_mixed_is_half(&d->io[i]))
+            ref_mixed_narrow(io[i], &d->io[i], real_io[i]);
 }

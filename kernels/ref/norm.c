@@ -8,19 +8,20 @@
 
 #include <math.h>
 
-struct table {
+struct ref_bn_table {
     int64_t rows, cols;
     double epsilon;
 };
 
-static struct table table_of(const struct kern_desc *d)
+static struct ref_bn_table ref_bn_table_of(const struct kern_desc *d)
 {
-    return (struct table){.rows = kern_rows(&d->io[0]),
-                          .cols = kern_cols(&d->io[0]),
-                          .epsilon = d->u.norm.epsilon};
+    return (struct ref_bn_table){.rows = kern_rows(&d->io[0]),
+                                 .cols = kern_cols(&d->io[0]),
+                                 .epsilon = d->u.norm.epsilon};
 }
 
-static double mean_of(const struct table *t, const real *x, int64_t c)
+static double ref_bn_mean(const struct ref_bn_table *t, const real *x,
+                          int64_t c)
 {
     double sum = 0;
 
@@ -29,8 +30,8 @@ static double mean_of(const struct table *t, const real *x, int64_t c)
     return t->rows ? sum / (double)t->rows : 0;
 }
 
-static double var_of(const struct table *t, const real *x, int64_t c,
-                     double mean)
+static double ref_bn_var(const struct ref_bn_table *t, const real *x, int64_t c,
+                         double mean)
 {
     double sum = 0;
 
@@ -42,8 +43,9 @@ static double var_of(const struct table *t, const real *x, int64_t c,
     return t->rows ? sum / (double)t->rows : 0;
 }
 
-static void apply(const struct table *t, const real *x, real *y, int64_t c,
-                  double mean, double var, double gamma, double beta)
+static void ref_bn_apply(const struct ref_bn_table *t, const real *x, real *y,
+                         int64_t c, double mean, double var, double gamma,
+                         double beta)
 {
     double scale = gamma / sqrt(var + t->epsilon);
 
@@ -53,15 +55,16 @@ static void apply(const struct table *t, const real *x, real *y, int64_t c,
 
 // ---- each row by itself
 
-struct row {
+struct ref_ln_stats {
     double mean, rstd;
 };
 
-static struct row row_of(const struct kern_desc *d, const real *x)
+static struct ref_ln_stats ref_ln_stats_of(const struct kern_desc *d,
+                                           const real *x)
 {
     int64_t cols = kern_cols(&d->io[0]);
     double sum = 0, square = 0;
-    struct row r;
+    struct ref_ln_stats r;
 
     for (int64_t c = 0; c < cols; c++)
         sum += x[c];
@@ -80,7 +83,7 @@ void REF(ln_fwd)(const struct kern_desc *d, void *const *io)
     for (int64_t i = 0; i < rows; i++) {
         const real *x = (const real *)io[0] + i * cols;
         real *y = (real *)io[3] + i * cols;
-        struct row r = row_of(d, x);
+        struct ref_ln_stats r = ref_ln_stats_of(d, x);
 
         for (int64_t c = 0; c < cols; c++)
             y[c] = (real)((x[c] - r.mean) * r.rstd * gamma[c] + beta[c]);
@@ -97,7 +100,7 @@ void REF(ln_bwd)(const struct kern_desc *d, void *const *io)
         const real *x = (const real *)io[0] + i * cols;
         const real *dy = (const real *)io[1] + i * cols;
         real *dx = (real *)io[3] + i * cols, *t = (real *)io[4] + i * cols;
-        struct row r = row_of(d, x);
+        struct ref_ln_stats r = ref_ln_stats_of(d, x);
         double sum = 0, dot = 0;
 
         for (int64_t c = 0; c < cols; c++) {
@@ -122,12 +125,12 @@ void REF(bn_fwd)(const struct kern_desc *d, void *const *io)
 {
     const real *x = io[0], *gamma = io[1], *beta = io[2];
     real *y = io[3], *mean = io[4], *var = io[5];
-    struct table t = table_of(d);
+    struct ref_bn_table t = ref_bn_table_of(d);
 
     for (int64_t c = 0; c < t.cols; c++) {
-        double mu = mean_of(&t, x, c), v = var_of(&t, x, c, mu);
+        double mu = ref_bn_mean(&t, x, c), v = ref_bn_var(&t, x, c, mu);
 
-        apply(&t, x, y, c, mu, v, gamma[c], beta[c]);
+        ref_bn_apply(&t, x, y, c, mu, v, gamma[c], beta[c]);
         mean[c] = (real)mu;
         var[c] = (real)v;
     }
@@ -136,10 +139,10 @@ void REF(bn_fwd)(const struct kern_desc *d, void *const *io)
 void REF(bn_infer)(const struct kern_desc *d, void *const *io)
 {
     const real *gamma = io[1], *beta = io[2], *mean = io[3], *var = io[4];
-    struct table t = table_of(d);
+    struct ref_bn_table t = ref_bn_table_of(d);
 
     for (int64_t c = 0; c < t.cols; c++)
-        apply(&t, io[0], io[5], c, mean[c], var[c], gamma[c], beta[c]);
+        ref_bn_apply(&t, io[0], io[5], c, mean[c], var[c], gamma[c], beta[c]);
 }
 
 void REF(bn_bwd)(const struct kern_desc *d, void *const *io)
@@ -147,7 +150,7 @@ void REF(bn_bwd)(const struct kern_desc *d, void *const *io)
     const real *x = io[0], *dy = io[1];
     const real *gamma = io[2], *mean = io[3], *var = io[4];
     real *dx = io[5], *dgamma = io[6], *dbeta = io[7];
-    struct table t = table_of(d);
+    struct ref_bn_table t = ref_bn_table_of(d);
 
     for (int64_t c = 0; c < t.cols; c++) {
         double invstd = 1 / sqrt(var[c] + t.epsilon), sum = 0, dot = 0, all = 0;

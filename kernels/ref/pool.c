@@ -9,16 +9,17 @@
 #include <math.h>
 
 // The window of one output, cut to the image.
-struct span {
+struct ref_pool_span {
     int64_t h0, h1, w0, w1; // rows and columns of x
     int64_t top, left;      // where the window would start
 };
 
-static struct span span_of(const struct kern_conv_dims *c, int64_t p, int64_t q)
+static struct ref_pool_span ref_pool_span_of(const struct kern_conv_dims *c,
+                                             int64_t p, int64_t q)
 {
     const struct kern_window *w = &c->win;
-    struct span s = {.top = p * w->stride[0] - w->pad_before[0],
-                     .left = q * w->stride[1] - w->pad_before[1]};
+    struct ref_pool_span s = {.top = p * w->stride[0] - w->pad_before[0],
+                              .left = q * w->stride[1] - w->pad_before[1]};
 
     s.h0 = s.top < 0 ? 0 : s.top;
     s.w0 = s.left < 0 ? 0 : s.left;
@@ -45,8 +46,8 @@ static int get_aux(const struct kern_shape *s, const void *aux, int64_t at)
     return ((const int32_t *)aux)[at];
 }
 
-static real max_of(const struct kern_conv_dims *c, const real *image,
-                   const struct span *s, int *tap)
+static real ref_pool_max(const struct kern_conv_dims *c, const real *image,
+                         const struct ref_pool_span *s, int *tap)
 {
     real best = (real)-INFINITY;
 
@@ -63,8 +64,8 @@ static real max_of(const struct kern_conv_dims *c, const real *image,
     return best;
 }
 
-static double mean_of(const struct kern_conv_dims *c, const real *image,
-                      const struct span *s)
+static double ref_pool_mean(const struct kern_conv_dims *c, const real *image,
+                            const struct ref_pool_span *s)
 {
     double sum = 0;
 
@@ -86,15 +87,15 @@ void REF(pool_fwd)(const struct kern_desc *d, void *const *io)
         for (int64_t p = 0; p < c.oh; p++)
             for (int64_t q = 0; q < c.ow; q++)
                 for (int64_t i = 0; i < c.ci; i++, at++) {
-                    struct span s = span_of(&c, p, q);
+                    struct ref_pool_span s = ref_pool_span_of(&c, p, q);
                     const real *image = x + n * c.h * c.w * c.ci + i;
                     int tap;
 
                     if (d->u.pool.kind == KERN_POOL_AVG) {
-                        y[at] = (real)mean_of(&c, image, &s);
+                        y[at] = (real)ref_pool_mean(&c, image, &s);
                         continue;
                     }
-                    y[at] = max_of(&c, image, &s, &tap);
+                    y[at] = ref_pool_max(&c, image, &s, &tap);
                     if (kern_has(d, KERN_DRELU) && !(y[at] > 0))
                         tap = -1;
                     if (kern_has(d, KERN_AUX))
@@ -103,16 +104,16 @@ void REF(pool_fwd)(const struct kern_desc *d, void *const *io)
 }
 
 // What element (h, w) of one image and channel gets from all windows.
-static double one_dx(const struct kern_desc *d, const struct kern_conv_dims *c,
-                     void *const *io, int64_t n, int64_t h, int64_t w,
-                     int64_t i)
+static double ref_pool_one_dx(const struct kern_desc *d,
+                              const struct kern_conv_dims *c, void *const *io,
+                              int64_t n, int64_t h, int64_t w, int64_t i)
 {
     const real *dy = io[0];
     double sum = 0;
 
     for (int64_t p = 0; p < c->oh; p++) {
         for (int64_t q = 0; q < c->ow; q++) {
-            struct span s = span_of(c, p, q);
+            struct ref_pool_span s = ref_pool_span_of(c, p, q);
             int64_t at = ((n * c->oh + p) * c->ow + q) * c->ci + i;
 
             if (h < s.h0 || h >= s.h1 || w < s.w0 || w >= s.w1)
@@ -152,7 +153,7 @@ void REF(pool_bwd)(const struct kern_desc *d, void *const *io)
         for (int64_t h = 0; h < c.h; h++)
             for (int64_t w = 0; w < c.w; w++)
                 for (int64_t i = 0; i < c.ci; i++)
-                    *dx++ = (real)one_dx(d, &c, io, n, h, w, i);
+                    *dx++ = (real)ref_pool_one_dx(d, &c, io, n, h, w, i);
     if (kern_has(d, KERN_BGRAD))
         sum_dx(d, &c, io);
 }

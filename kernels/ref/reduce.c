@@ -19,7 +19,7 @@ void REF(reduce)(const struct kern_desc *d, void *const *io)
 }
 
 // Returns the row of the table that `id` names; -1: outside the table.
-static int64_t row_of(real id, int64_t rows)
+static int64_t ref_table_row(real id, int64_t rows)
 {
     return id > -1 && id < (real)rows ? (int64_t)id : -1;
 }
@@ -31,7 +31,7 @@ void REF(gather)(const struct kern_desc *d, void *const *io)
     real *y = io[2];
 
     for (int64_t i = 0; i < n; i++) {
-        int64_t row = row_of(ids[i], d->io[1].dim[0]);
+        int64_t row = ref_table_row(ids[i], d->io[1].dim[0]);
 
         for (int64_t c = 0; c < cols; c++)
             y[i * cols + c] = row < 0 ? (real)NAN : table[row * cols + c];
@@ -49,7 +49,7 @@ void REF(gather_bwd)(const struct kern_desc *d, void *const *io)
             double sum = 0;
 
             for (int64_t i = 0; i < n; i++)
-                if (row_of(ids[i], d->io[2].dim[0]) == v)
+                if (ref_table_row(ids[i], d->io[2].dim[0]) == v)
                     sum += dy[i * cols + c];
             dtable[v * cols + c] = (real)sum;
         }

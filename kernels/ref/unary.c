@@ -8,22 +8,22 @@
 #define SELU_SCALE 1.0507009873554804934
 #define TANH_GELU 0.79788456080286535588 // sqrt(2 / pi)
 
-static double sigmoid(double x)
+static double ref_sigmoid(double x)
 {
     return 1 / (1 + exp(-x));
 }
 
-static double softplus(double x)
+static double ref_softplus(double x)
 {
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
-static double hard_sigmoid(double x)
+static double ref_hard_sigmoid(double x)
 {
     return x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6;
 }
 
-static double forward(int kind, double a, double x)
+static double ref_unary_value(int kind, double a, double x)
 {
     switch (kind) {
     case KERN_UNARY_RELU:
@@ -37,7 +37,7 @@ static double forward(int kind, double a, double x)
     case KERN_SELU:
         return SELU_SCALE * (x < 0 ? SELU_ALPHA * expm1(x) : x);
     case KERN_SIGMOID:
-        return sigmoid(x);
+        return ref_sigmoid(x);
     case KERN_TANH:
         return tanh(x);
     case KERN_GELU:
@@ -45,19 +45,19 @@ static double forward(int kind, double a, double x)
     case KERN_GELU_TANH:
         return 0.5 * x * (1 + tanh(TANH_GELU * (x + 0.044715 * x * x * x)));
     case KERN_SOFTPLUS:
-        return softplus(x);
+        return ref_softplus(x);
     case KERN_SILU:
-        return x * sigmoid(x);
+        return x * ref_sigmoid(x);
     case KERN_SOFTSIGN:
         return x / (1 + fabs(x));
     case KERN_EXPONENTIAL:
         return exp(x);
     case KERN_HARD_SIGMOID:
-        return hard_sigmoid(x);
+        return ref_hard_sigmoid(x);
     case KERN_HARD_SILU:
-        return x * hard_sigmoid(x);
+        return x * ref_hard_sigmoid(x);
     case KERN_MISH:
-        return x * tanh(softplus(x));
+        return x * tanh(ref_softplus(x));
     default:
         return x;
     }
@@ -106,14 +106,14 @@ static double slope_of_input(int kind, double x)
         return 0.5 * (1 + t) +
                0.5 * x * (1 - t * t) * TANH_GELU * (1 + 3 * 0.044715 * x * x);
     case KERN_SOFTPLUS:
-        return sigmoid(x);
+        return ref_sigmoid(x);
     case KERN_HARD_SILU:
         return x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6;
     case KERN_MISH:
-        t = tanh(softplus(x));
-        return t + x * (1 - t * t) * sigmoid(x);
+        t = tanh(ref_softplus(x));
+        return t + x * (1 - t * t) * ref_sigmoid(x);
     default: // silu
-        s = sigmoid(x);
+        s = ref_sigmoid(x);
         return s * (1 + x * (1 - s));
     }
 }
@@ -124,7 +124,7 @@ void REF(unary_fwd)(const struct kern_desc *d, void *const *io)
     real *y = io[1];
 
     for (int64_t i = 0; i < kern_shape_count(&d->io[0]); i++)
-        y[i] = (real)forward(d->u.unary.kind, d->u.unary.a, x[i]);
+        y[i] = (real)ref_unary_value(d->u.unary.kind, d->u.unary.a, x[i]);
 }
 
 void REF(unary_bwd)(const struct kern_desc *d, void *const *io)

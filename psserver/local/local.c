@@ -36,7 +36,7 @@ struct local_peer {
     bool calls; // it has handed us a socket for calls
 };
 
-static void forget(struct local_peer *p, struct local_region *r)
+static void local_peer_drop_region(struct local_peer *p, struct local_region *r)
 {
     list_remove(&r->node);
     p->region_count--;
@@ -47,8 +47,8 @@ static void forget(struct local_peer *p, struct local_region *r)
 static void peer_end(struct local_peer *p)
 {
     while (!list_empty(&p->regions))
-        forget(p,
-               list_entry(list_first(&p->regions), struct local_region, node));
+        local_peer_drop_region(
+            p, list_entry(list_first(&p->regions), struct local_region, node));
     list_remove(&p->node);
     p->local->peer_count--;
     loop_watch_free(p->watch);
@@ -112,7 +112,7 @@ static enum sl_err drop_one(struct local_peer *p, uint64_t number)
         struct local_region *r = list_entry(n, struct local_region, node);
 
         if (r->number == number) {
-            forget(p, r);
+            local_peer_drop_region(p, r);
             return SL_OK;
         }
     }

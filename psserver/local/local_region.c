@@ -19,7 +19,7 @@ void local_table_release(struct local_table *t)
     pthread_mutex_destroy(&t->lock);
 }
 
-static void unref(struct local_region *r)
+static void local_region_unref(struct local_region *r)
 {
     if (atomic_fetch_sub(&r->refs, 1) > 1)
         return;
@@ -29,7 +29,8 @@ static void unref(struct local_region *r)
 }
 
 // Gives the region a number that no other region has had.
-static enum sl_err publish(struct local_table *t, struct local_region *r)
+static enum sl_err local_region_publish(struct local_table *t,
+                                        struct local_region *r)
 {
     enum sl_err rc = shm_secret(&r->number);
 
@@ -64,9 +65,9 @@ enum sl_err local_table_add(struct local_table *t, int fd, size_t bytes,
     r->table = t;
     atomic_init(&r->refs, 1);
     atomic_fetch_add(&t->bytes, bytes);
-    rc = publish(t, r);
+    rc = local_region_publish(t, r);
     if (rc != SL_OK) {
-        unref(r);
+        local_region_unref(r);
         return sl_fail(err, rc, "no number for a region");
     }
     *out = r;
@@ -78,7 +79,7 @@ void local_table_drop(struct local_region *r)
     pthread_mutex_lock(&r->table->lock);
     (void)map_remove(&r->table->regions, r->number);
     pthread_mutex_unlock(&r->table->lock);
-    unref(r);
+    local_region_unref(r);
 }
 
 enum sl_err local_table_take(struct local_table *t, const struct wire_shm *ref,
@@ -99,7 +100,7 @@ enum sl_err local_table_take(struct local_table *t, const struct wire_shm *ref,
         sl_fail(err, SL_ERANGE,
                 "%" PRIu64 " bytes at %" PRIu64 " of a region of %zu",
                 ref->bytes, ref->offset, r->memory.bytes);
-        unref(r);
+        local_region_unref(r);
         return SL_ERANGE;
     }
     *out = (struct local_use){r, r->memory.at + ref->offset};
@@ -109,6 +110,6 @@ enum sl_err local_table_take(struct local_table *t, const struct wire_shm *ref,
 void local_give(struct local_use *use)
 {
     if (use->region != NULL)
-        unref(use->region);
+        local_region_unref(use->region);
     *use = (struct local_use){NULL, NULL};
 }

@@ -141,7 +141,8 @@ static bool term_holds(struct roster *r, uint64_t term, const char *what)
     return false;
 }
 
-static size_t count_in(const struct roster *r, enum hosted_state state)
+static size_t roster_count_in_state(const struct roster *r,
+                                    enum hosted_state state)
 {
     struct pairmap_at at = {0};
     const struct hosted *h;
@@ -154,12 +155,12 @@ static size_t count_in(const struct roster *r, enum hosted_state state)
 
 size_t roster_admitted(const struct roster *r)
 {
-    return count_in(r, HOSTED_ADMITTED);
+    return roster_count_in_state(r, HOSTED_ADMITTED);
 }
 
 size_t roster_failed(const struct roster *r)
 {
-    return count_in(r, HOSTED_FAILED);
+    return roster_count_in_state(r, HOSTED_FAILED);
 }
 
 void roster_attached(struct roster *r)
@@ -205,7 +206,7 @@ static bool from_sources(const struct shard *s)
            s->plan.source_count > 0;
 }
 
-static bool is_stopped(void *arg)
+static bool roster_load_is_stopped(void *arg)
 {
     struct load *load = arg;
 
@@ -222,7 +223,7 @@ static void load_work(void *arg)
         .fs = setup->fs,
         .store = setup->folder,
         .weights = setup->weights,
-        .stopped = is_stopped,
+        .stopped = roster_load_is_stopped,
         .arg = load,
         .secret = setup->weights_secret ? &load->secret : NULL};
 
@@ -251,7 +252,7 @@ static const unsigned moves[] = {
 };
 
 // Changes a hosted shard's state; no other function does.
-static void enter(struct hosted *h, enum hosted_state next)
+static void hosted_enter_state(struct hosted *h, enum hosted_state next)
 {
     assert(moves_have(moves, h->state, next));
     h->state = next;
@@ -259,12 +260,12 @@ static void enter(struct hosted *h, enum hosted_state next)
 
 // Marks a load as failed. `said` goes to the log instead of `why`, if it is not
 // NULL and not empty.
-static void failed(struct hosted *h, const struct sl_error *why,
-                   const struct sl_error *said)
+static void hosted_fail_load(struct hosted *h, const struct sl_error *why,
+                             const struct sl_error *said)
 {
     bool news = strcmp(h->failure.text, why->text) != 0;
 
-    enter(h, HOSTED_FAILED);
+    hosted_enter_state(h, HOSTED_FAILED);
     h->failure = *why;
     h->failed_ms = loop_now_ms(h->roster->setup.loop);
     if (!news)
@@ -295,13 +296,13 @@ static void note_plan(const struct hosted *h)
 }
 
 // Takes a loaded shard; owns the reference.
-static void loaded(struct hosted *h, struct shard *shard)
+static void hosted_take_loaded(struct hosted *h, struct shard *shard)
 {
     struct shard_brief brief;
 
     note_plan(h);
     shard_brief(shard, true, &brief);
-    enter(h, HOSTED_LOADED);
+    hosted_enter_state(h, HOSTED_LOADED);
     h->shard = shard;
     h->saved_steps = brief.steps;
     h->saved_ms = sl_now_ms(sl_clock_real());
@@ -339,9 +340,9 @@ static void load_done(void *arg)
     if (!h->gone && h->again)
         start_load(h);
     else if (!h->gone && load->rc != SL_OK)
-        failed(h, &load->err, &load->secret);
+        hosted_fail_load(h, &load->err, &load->secret);
     else if (!h->gone)
-        loaded(h, load->shard);
+        hosted_take_loaded(h, load->shard);
     hosted_unpin(h);
     sl_free(load);
     roster_worked(r);
@@ -353,7 +354,7 @@ static void start_load(struct hosted *h)
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = SL_ENOMEM;
 
-    enter(h, HOSTED_LOADING);
+    hosted_enter_state(h, HOSTED_LOADING);
     h->again = false;
     if (load != NULL) {
         load->hosted = h;
@@ -377,7 +378,7 @@ static void start_load(struct hosted *h)
     err.code = rc;
     if (err.text[0] == '\0')
         sl_fail(&err, rc, "%s", sl_err_text(rc));
-    failed(h, &err, NULL);
+    hosted_fail_load(h, &err, NULL);
 }
 
 // Loads the newest snapshot, and drops the memory if there is any.
@@ -500,7 +501,7 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
     LOG(INFO, "shard admitted",
         HOLD_PAIRS " incarnation=%" PRIu64 " term=%" PRIu64, HOLD_VALUES(h),
         m->incarnation, m->term);
-    enter(h, HOSTED_ADMITTED);
+    hosted_enter_state(h, HOSTED_ADMITTED);
 }
 
 void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m)

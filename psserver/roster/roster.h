@@ -53,7 +53,7 @@ struct roster;
 struct roster_setup {
     struct loop *loop;
     struct fs *fs;
-    struct store *store;
+    struct shard_table *store;
     const char *folder; // folder of snapshots; copied
     // Owner of the store: checked before files are written, or missed. NULL:
     // not checked.

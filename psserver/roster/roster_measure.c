@@ -15,7 +15,8 @@ struct measured {
     uint32_t shards;
 };
 
-static void measure(struct hosted *h, uint64_t now_ms, struct measured *m)
+static void hosted_measure(struct hosted *h, uint64_t now_ms,
+                           struct measured *m)
 {
     uint32_t shard = h->spec->shard;
     struct shard_brief brief = h->brief;
@@ -72,7 +73,7 @@ void roster_measure(struct roster *r, struct expo *e)
     struct hosted *h;
 
     while ((h = pairmap_next(&r->hosted, &at)) != NULL)
-        measure(h, now, &m);
+        hosted_measure(h, now, &m);
     put_shards(&m, e);
     expo_family(e, "sluice_snapshots_total", EXPO_COUNTER,
                 "Snapshots of one shard each, by end.");

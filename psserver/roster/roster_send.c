@@ -18,8 +18,9 @@
 // waited for.
 #define MISSED_MAX 4
 
-static void send_up(struct roster *r, Sluice__V1__AttendUp__KindCase kind,
-                    ProtobufCMessage *msg)
+static void roster_send_up(struct roster *r,
+                           Sluice__V1__AttendUp__KindCase kind,
+                           ProtobufCMessage *msg)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
 
@@ -53,7 +54,8 @@ static void send_failure(struct hosted *h, const struct sl_error *failure,
     snprintf(text, sizeof(text), "%s%s",
              failure->code == SL_ECORRUPT ? "DATA_LOSS: " : "", failure->text);
     m->failure = text;
-    send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
+    roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO,
+                   &m->base);
 }
 
 // Sends a hello with counts. SL_ERANGE: it is not sent, since a message that is
@@ -85,7 +87,8 @@ static enum sl_err send_memory(struct hosted *h, Sluice__V1__ShardHello *m,
                 h->spec->job, h->spec->job_uid, h->spec->shard,
                 m->live_incarnation, from.incarnation, from.sequence,
                 counted_steps(&once.counted));
-        send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO, &m->base);
+        roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO,
+                       &m->base);
     }
     counts_release(&counts);
     wire_counted_release(&set);
@@ -128,7 +131,7 @@ void hosted_send_rates(struct hosted *h, uint64_t closure)
     m.job_uid = h->spec->job_uid;
     m.shard = h->spec->shard;
     m.closure = closure;
-    send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_RATES_TAKEN, &m.base);
+    roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_RATES_TAKEN, &m.base);
 }
 
 void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid)
@@ -137,7 +140,7 @@ void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid)
 
     m.job = job;
     m.job_uid = uid;
-    send_up(r, SLUICE__V1__ATTEND_UP__KIND_DELETED, &m.base);
+    roster_send_up(r, SLUICE__V1__ATTEND_UP__KIND_DELETED, &m.base);
 }
 
 void roster_send_no_snapshot(struct roster *r, uint64_t job,
@@ -151,7 +154,7 @@ void roster_send_no_snapshot(struct roster *r, uint64_t job,
     m.shard = shard;
     m.request = request;
     m.failure = (char *)why;
-    send_up(r, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+    roster_send_up(r, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
 }
 
 void hosted_send_snapshot(struct hosted *h, uint64_t request,
@@ -186,7 +189,8 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
                 h->spec->job, h->spec->job_uid, h->spec->shard,
                 w->tag.incarnation, w->tag.sequence,
                 counted_steps(&w->once.counted), h->folder, w->file);
-        send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+        roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT,
+                       &m.base);
         FAULT("snap.reported");
     }
     counts_release(&counts);
@@ -197,7 +201,7 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
 
 // Reads a shard's figures. Does not wait for an apply unless it has missed a
 // few reports in a row: the loop has other things to do.
-static void look(struct hosted *h)
+static void hosted_refresh_brief(struct hosted *h)
 {
     if (shard_brief(h->shard, h->missed >= MISSED_MAX, &h->brief))
         h->missed = 0;
@@ -235,7 +239,7 @@ static size_t fill_reports(struct roster *r, struct pairmap_at *at,
     while (n < cap && (h = pairmap_next(&r->hosted, at)) != NULL) {
         if (h->state != HOSTED_ADMITTED)
             continue;
-        look(h);
+        hosted_refresh_brief(h);
         if (h->brief.incarnation == 0)
             continue; // its figures were never read
         counts_of_brief(&reports[n].counts, &h->brief);
@@ -263,7 +267,8 @@ void hosted_send_last(struct hosted *h)
         m.n_shards = 1;
         m.draining = h->roster->draining;
         wire_usage(&m);
-        send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+        roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT,
+                       &m.base);
     }
     counts_release(&report.counts);
     once_release(&once);
@@ -289,7 +294,7 @@ void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
             m.n_shards = fill_reports(r, &at, reports, list, cap);
             m.shards = list;
         }
-        send_up(r, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+        roster_send_up(r, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
     } while (m.n_shards > 0 && m.n_shards == cap && admitted > cap);
     sl_free(reports);
     sl_free(list);

@@ -38,7 +38,7 @@ static void snapping_free(struct snapping *s)
     sl_free(s);
 }
 
-static void write_file(void *arg)
+static void snapping_write_file(void *arg)
 {
     struct snapping *s = arg;
 
@@ -55,9 +55,9 @@ static void snap_work(void *arg)
     const struct snapping *s = arg;
 
     if (s->save)
-        write_file(arg);
+        snapping_write_file(arg);
     else
-        background_run(write_file, arg);
+        background_run(snapping_write_file, arg);
 }
 
 static void one_saved(struct roster *r)
@@ -79,7 +79,7 @@ static void send_failed(struct hosted *h, uint64_t request,
                                 request, err->text);
 }
 
-static void count(struct roster *r, const struct snapping *s)
+static void snapping_count_result(struct roster *r, const struct snapping *s)
 {
     r->full = s->rc != SL_OK && strstr(s->err.text, strerror(ENOSPC)) != NULL;
     if (s->rc != SL_OK) {
@@ -98,7 +98,7 @@ static void count(struct roster *r, const struct snapping *s)
 // another one by now, the tag says so and the coordinator decides (K4).
 static void report(struct hosted *h, struct snapping *s)
 {
-    count(h->roster, s);
+    snapping_count_result(h->roster, s);
     if (s->rc == SL_OK) {
         h->saved_ms = sl_now_ms(sl_clock_real());
         h->saved_steps = counted_steps(&s->written.once.counted);
@@ -119,8 +119,8 @@ static void report(struct hosted *h, struct snapping *s)
     send_failed(h, s->request, &s->err);
 }
 
-static void start(struct hosted *h, uint64_t incarnation, uint64_t request,
-                  bool save);
+static void hosted_start_snapshot(struct hosted *h, uint64_t incarnation,
+                                  uint64_t request, bool save);
 
 static void snap_done(void *arg)
 {
@@ -134,7 +134,8 @@ static void snap_done(void *arg)
         report(h, s);
     if (!h->gone && h->wanted) {
         h->wanted = false;
-        start(h, h->wanted_incarnation, h->wanted_request, false);
+        hosted_start_snapshot(h, h->wanted_incarnation, h->wanted_request,
+                              false);
     }
     if (s->save)
         one_saved(r);
@@ -160,8 +161,8 @@ static enum sl_err start_work(struct hosted *h, struct snapping *s)
     return rc;
 }
 
-static void start(struct hosted *h, uint64_t incarnation, uint64_t request,
-                  bool save)
+static void hosted_start_snapshot(struct hosted *h, uint64_t incarnation,
+                                  uint64_t request, bool save)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct snapping *s = NULL;
@@ -198,7 +199,7 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
         return;
     }
     if (h->snapping == NULL) {
-        start(h, m->incarnation, m->request, false);
+        hosted_start_snapshot(h, m->incarnation, m->request, false);
         return;
     }
     // The same request again: the answer is on its way. With another
@@ -242,7 +243,7 @@ void roster_save(struct roster *r, void (*done)(void *arg), void *arg)
         if (!is_dirty(h, &incarnation))
             continue;
         r->saving++;
-        start(h, incarnation, 0, true);
+        hosted_start_snapshot(h, incarnation, 0, true);
     }
     one_saved(r);
 }

@@ -15,21 +15,22 @@
 #include "psserver/service/rounds.h"
 #include "state/snap/snap.h"
 
-struct api {
-    struct api_setup setup;
+struct shards_api {
+    struct shards_api_setup setup;
     struct rounds rounds;
     struct {
         // Files being opened, between I/O thread and loop.
         _Atomic unsigned opening;
         _Atomic bool stopped;
-        struct figures figures;
+        struct shard_figures figures;
     } _shared;
 };
 
 // Finds a shard in the store. S5: a shard that is not there is not admitted
 // here.
-static enum sl_err find(const struct api *api, uint64_t job, uint32_t shard,
-                        struct shard **out, struct sl_error *err)
+static enum sl_err api_find_shard(const struct shards_api *api, uint64_t job,
+                                  uint32_t shard, struct shard **out,
+                                  struct sl_error *err)
 {
     struct shard *found = store_find(api->setup.store, job, shard);
 
@@ -42,7 +43,7 @@ static enum sl_err find(const struct api *api, uint64_t job, uint32_t shard,
     return SL_OK;
 }
 
-static enum sl_err check_term(const struct api *api,
+static enum sl_err check_term(const struct shards_api *api,
                               struct wire_attempt attempt, struct sl_error *err)
 {
     if (store_knows_term(api->setup.store, attempt.term))
@@ -55,7 +56,7 @@ static enum sl_err check_term(const struct api *api,
 }
 
 static enum sl_err
-check_token(const struct api *api, const struct rpc_call *call,
+check_token(const struct shards_api *api, const struct rpc_call *call,
             const struct shard *shard, uint64_t job_incarnation,
             const struct wire_token *token, struct sl_error *err)
 {
@@ -65,9 +66,9 @@ check_token(const struct api *api, const struct rpc_call *call,
 
 // ---- Ask
 
-static void api_ask(struct rpc_call *call, void *arg)
+static void api_answer_ask(struct rpc_call *call, void *arg)
 {
-    const struct api *api = arg;
+    const struct shards_api *api = arg;
     struct sl_error err = SL_ERROR_INIT;
     struct wire_ask_reply reply;
     struct shard *shard = NULL;
@@ -80,7 +81,7 @@ static void api_ask(struct rpc_call *call, void *arg)
     if (rc == SL_OK)
         rc = check_term(api, ask.attempt, &err);
     if (rc == SL_OK)
-        rc = find(api, ask.job, ask.shard, &shard, &err);
+        rc = api_find_shard(api, ask.job, ask.shard, &shard, &err);
     if (rc == SL_OK)
         rc = check_token(api, call, shard, ask.job_incarnation, &ask.token,
                          &err);
@@ -111,7 +112,7 @@ static enum sl_err refuse_region(struct shard *shard, struct rpc_msg *msg)
 }
 
 // Applies and counts a push, and makes the answer.
-static enum sl_err push_shard(struct figures *f, struct shard *shard,
+static enum sl_err push_shard(struct shard_figures *f, struct shard *shard,
                               const struct wire_push *m, struct exchange *x,
                               struct rpc_msg *msg, bool *applied,
                               struct sl_error *err)
@@ -140,8 +141,9 @@ static enum sl_err push_shard(struct figures *f, struct shard *shard,
 }
 
 // Handles a push. `fresh`: the answer has the parameters.
-static enum sl_err push(struct api *api, const struct rpc_call *call,
-                        bool fresh, struct rpc_msg *msg, struct sl_error *err)
+static enum sl_err api_handle_push(struct shards_api *api,
+                                   const struct rpc_call *call, bool fresh,
+                                   struct rpc_msg *msg, struct sl_error *err)
 {
     struct exchange x = {.copy = NULL};
     struct shard *shard = NULL;
@@ -155,7 +157,7 @@ static enum sl_err push(struct api *api, const struct rpc_call *call,
     if (rc == SL_OK)
         rc = check_term(api, m.attempt, err);
     if (rc == SL_OK)
-        rc = find(api, m.job, m.shard, &shard, err);
+        rc = api_find_shard(api, m.job, m.shard, &shard, err);
     if (rc == SL_OK)
         rc = check_token(api, call, shard, m.job_incarnation, &m.token, err);
     // The Ask before showed its proof.
@@ -177,14 +179,15 @@ static enum sl_err push(struct api *api, const struct rpc_call *call,
     return rc;
 }
 
-static void answer_push(struct rpc_call *call, struct api *api, bool fresh)
+static void answer_push(struct rpc_call *call, struct shards_api *api,
+                        bool fresh)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct rpc_msg msg;
     enum sl_err rc;
 
     rpc_msg_init(&msg);
-    rc = push(api, call, fresh, &msg, &err);
+    rc = api_handle_push(api, call, fresh, &msg, &err);
     rpc_answer(call, rc, &err, &msg);
     FAULT("api.acked");
 }
@@ -201,7 +204,7 @@ static void api_push_pull(struct rpc_call *call, void *arg)
 
 // ---- Pull
 
-static enum sl_err pull_now(const struct api *api, struct shard *shard,
+static enum sl_err pull_now(const struct shards_api *api, struct shard *shard,
                             const struct wire_pull *m, struct rpc_msg *msg,
                             struct sl_error *err)
 {
@@ -243,7 +246,7 @@ static void drop_file(void *file)
 }
 
 // Answers with a file's values; owns the reference.
-static void answer_file(struct rpc_call *call, struct tagged_file *file)
+static void api_answer_file(struct rpc_call *call, struct tagged_file *file)
 {
     struct wire_pull_reply reply = {.incarnation = file->tag.incarnation,
                                     .version = file->version};
@@ -264,13 +267,14 @@ struct waiting {
     struct rpc_call *call;
 };
 
-static void opened(struct tagged_waiter *w, enum sl_err rc,
-                   const struct sl_error *err, struct tagged_file *file)
+static void api_on_file_opened(struct tagged_waiter *w, enum sl_err rc,
+                               const struct sl_error *err,
+                               struct tagged_file *file)
 {
     struct rpc_call *call = sl_container_of(w, struct waiting, waiter)->call;
 
     if (rc == SL_OK)
-        answer_file(call, file);
+        api_answer_file(call, file);
     else
         rpc_answer(call, rc, err, NULL);
 }
@@ -278,7 +282,7 @@ static void opened(struct tagged_waiter *w, enum sl_err rc,
 // A file being opened: I/O thread -> loop -> pool thread -> loop.
 struct opening {
     struct loop_task task;
-    struct api *api;
+    struct shards_api *api;
     struct shard *shard; // a reference
     struct wire_tag tag;
 };
@@ -310,8 +314,9 @@ static void open_work(void *arg)
     tagged_opened(&o->shard->tagged, o->tag, of_store(rc, &err), &err, file);
 }
 
-// Counts an opening out; api_stop may be running the loop until there are none.
-static void opening_over(struct api *api)
+// Counts an opening out; shards_api_stop may be running the loop until there
+// are none.
+static void opening_over(struct shards_api *api)
 {
     atomic_fetch_sub(&api->_shared.opening, 1);
     if (atomic_load(&api->_shared.stopped))
@@ -321,7 +326,7 @@ static void opening_over(struct api *api)
 static void opening_end(void *arg)
 {
     struct opening *o = arg;
-    struct api *api = o->api;
+    struct shards_api *api = o->api;
 
     shard_unref(o->shard);
     sl_free(o);
@@ -341,8 +346,9 @@ static void opening_start(void *arg)
 }
 
 // Opens a file for the first call that wants it. It is counted before the look
-// whether we are stopping, so that api_stop misses none.
-static void open_file(struct api *api, struct shard *shard, struct wire_tag tag)
+// whether we are stopping, so that shards_api_stop misses none.
+static void api_open_file(struct shards_api *api, struct shard *shard,
+                          struct wire_tag tag)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct opening *o;
@@ -360,7 +366,7 @@ static void open_file(struct api *api, struct shard *shard, struct wire_tag tag)
 }
 
 // Answers a pull by tag, now or when the file is open.
-static void pull_tag(struct api *api, struct rpc_call *call,
+static void pull_tag(struct shards_api *api, struct rpc_call *call,
                      struct shard *shard, const struct wire_pull *m)
 {
     struct waiting *w = rpc_call_scratch(call, sizeof(*w));
@@ -375,13 +381,13 @@ static void pull_tag(struct api *api, struct rpc_call *call,
         return;
     }
     w->call = call;
-    w->waiter.done = opened;
+    w->waiter.done = api_on_file_opened;
     switch (tagged_find(&shard->tagged, m->tag, &w->waiter, &file)) {
     case TAGGED_HERE:
-        answer_file(call, file);
+        api_answer_file(call, file);
         break;
     case TAGGED_OPEN:
-        open_file(api, shard, m->tag);
+        api_open_file(api, shard, m->tag);
         break;
     case TAGGED_WAIT:
         break;
@@ -398,7 +404,7 @@ static void pull_tag(struct api *api, struct rpc_call *call,
 // A pull from a file of a shard that left this server.
 struct archive_pull {
     struct loop_task task;
-    struct api *api;
+    struct shards_api *api;
     struct rpc_call *call;
     struct wire_pull pull;
 };
@@ -413,7 +419,7 @@ static void archive_work(void *arg)
                        a->pull.shard, a->pull.tag, &file, &err);
 
     if (rc == SL_OK)
-        answer_file(a->call, file);
+        api_answer_file(a->call, file);
     else
         rpc_answer(a->call, of_store(rc, &err), &err, NULL);
 }
@@ -421,7 +427,7 @@ static void archive_work(void *arg)
 static void archive_end(void *arg)
 {
     struct archive_pull *a = arg;
-    struct api *api = a->api;
+    struct shards_api *api = a->api;
 
     sl_free(a);
     opening_over(api);
@@ -437,8 +443,8 @@ static void archive_start(void *arg)
     archive_end(a);
 }
 
-// Answers a pull from the archive, later. Counted as in open_file.
-static void pull_archive(struct api *api, struct rpc_call *call,
+// Answers a pull from the archive, later. Counted as in api_open_file.
+static void pull_archive(struct shards_api *api, struct rpc_call *call,
                          const struct wire_pull *m)
 {
     struct archive_pull *a;
@@ -456,7 +462,7 @@ static void pull_archive(struct api *api, struct rpc_call *call,
 
 static void api_pull(struct rpc_call *call, void *arg)
 {
-    struct api *api = arg;
+    struct shards_api *api = arg;
     struct sl_error err = SL_ERROR_INIT;
     struct shard *shard = NULL;
     struct wire_pull m;
@@ -466,7 +472,7 @@ static void api_pull(struct rpc_call *call, void *arg)
     rpc_msg_init(&msg);
     rc = wire_read_pull(&m, rpc_call_body(call), &err);
     if (rc == SL_OK)
-        rc = find(api, m.job, m.shard, &shard, &err);
+        rc = api_find_shard(api, m.job, m.shard, &shard, &err);
     if (rc == SL_OK)
         rc = check_token(api, call, shard, m.job_incarnation, &m.token, &err);
     figures_pulled(&api->_shared.figures);
@@ -490,7 +496,7 @@ static void api_pull(struct rpc_call *call, void *arg)
 
 static void api_local(struct rpc_call *call, void *arg)
 {
-    const struct api *api = arg;
+    const struct shards_api *api = arg;
     Sluice__V1__LocalReply reply;
     struct rpc_msg msg;
     enum sl_err rc;
@@ -504,7 +510,7 @@ static void api_local(struct rpc_call *call, void *arg)
 // ---- the interface
 
 static const struct rpc_method methods[] = {
-    {.path = WIRE_ASK, .kind = RPC_UNARY, .unary = api_ask},
+    {.path = WIRE_ASK, .kind = RPC_UNARY, .unary = api_answer_ask},
     {.path = WIRE_PUSH,
      .kind = RPC_UNARY,
      .max_request_bytes = RPC_DATA_BYTES,
@@ -519,9 +525,10 @@ static const struct rpc_method methods[] = {
     {.path = WIRE_LOCAL, .kind = RPC_UNARY, .unary = api_local},
 };
 
-enum sl_err api_new(struct api **out, const struct api_setup *setup)
+enum sl_err shards_api_new(struct shards_api **out,
+                           const struct shards_api_setup *setup)
 {
-    struct api *api = sl_calloc(1, sizeof(*api));
+    struct shards_api *api = sl_calloc(1, sizeof(*api));
 
     if (api == NULL)
         return SL_ENOMEM;
@@ -536,17 +543,17 @@ enum sl_err api_new(struct api **out, const struct api_setup *setup)
     return SL_OK;
 }
 
-struct rpc_table api_table(struct api *api)
+struct rpc_table shards_api_table(struct shards_api *api)
 {
     return (struct rpc_table){methods, SL_COUNT(methods), api};
 }
 
-void api_measure(const struct api *api, struct expo *e)
+void shards_api_measure(const struct shards_api *api, struct expo *e)
 {
-    figures_write(&api->_shared.figures, e);
+    figures_write_shards(&api->_shared.figures, e);
 }
 
-void api_stop(struct api *api)
+void shards_api_stop(struct shards_api *api)
 {
     atomic_store(&api->_shared.stopped, true);
     rounds_stop(&api->rounds);
@@ -555,7 +562,7 @@ void api_stop(struct api *api)
         loop_run(api->setup.loop);
 }
 
-void api_free(struct api *api)
+void shards_api_free(struct shards_api *api)
 {
     if (api != NULL)
         rounds_release(&api->rounds);

@@ -17,7 +17,7 @@
 //   Push of memory that is shared: exchange_push copies and checks it first;
 //             the parameters then go straight where the caller wants them
 //
-// Threads  api_table's handlers: any I/O thread. The rest: the loop.
+// Threads  shards_api_table's handlers: any I/O thread. The rest: the loop.
 // Memory   what setup points at outlives the api.
 #ifndef PSSERVER_SERVICE_API_H
 #define PSSERVER_SERVICE_API_H
@@ -32,29 +32,30 @@
 
 #define API_SERVICE "sluice.v1.Shards"
 
-struct api;
+struct shards_api;
 
-struct api_setup {
+struct shards_api_setup {
     struct loop *loop;
     struct fs *fs;
-    struct store *store;
+    struct shard_table *store;
     const char *folder;    // folder of snapshots
     struct local *local;   // NULL: no memory is shared
     struct tokens *tokens; // NULL: calls need no tokens
 };
 
-// Makes the service; it takes no calls before api_table is served.
-enum sl_err api_new(struct api **out, const struct api_setup *setup);
+// Makes the service; it takes no calls before shards_api_table is served.
+enum sl_err shards_api_new(struct shards_api **out,
+                           const struct shards_api_setup *setup);
 
 // Returns the methods for rpc_server_new.
-struct rpc_table api_table(struct api *api);
+struct rpc_table shards_api_table(struct shards_api *api);
 
 // Writes the figures of calls.
-void api_measure(const struct api *api, struct expo *e);
+void shards_api_measure(const struct shards_api *api, struct expo *e);
 
 // Opens no more files, and runs the loop until those being opened are answered.
 // Before rpc_server_free, which waits for answers.
-void api_stop(struct api *api);
-void api_free(struct api *api); // NULL is allowed
+void shards_api_stop(struct shards_api *api);
+void shards_api_free(struct shards_api *api); // NULL is allowed
 
 #endif

@@ -8,7 +8,7 @@
 #include "common/daemon/joining.h"
 #include "proto/attendee.h"
 
-struct attend {
+struct attendance {
     struct joining joining;
     struct tokens *tokens;
     struct attendee *stream;
@@ -19,15 +19,15 @@ struct attend {
     bool draining;
 };
 
-static void tell(struct attend *a, bool attached)
+static void attendance_notify(struct attendance *a, bool attached)
 {
     if (a->changed != NULL)
         a->changed(a->arg, attached);
 }
 
-static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
+static bool attendance_on_welcome(void *arg, const Sluice__V1__Welcome *m)
 {
-    struct attend *a = arg;
+    struct attendance *a = arg;
 
     if (!roster_term(a->roster, m->term))
         return false;
@@ -38,22 +38,22 @@ static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
     return true;
 }
 
-static void on_attached(void *arg)
+static void attendance_on_attached(void *arg)
 {
-    struct attend *a = arg;
+    struct attendance *a = arg;
 
-    tell(a, true);
+    attendance_notify(a, true);
     roster_attached(a->roster);
 }
 
-static void on_lost(void *arg)
+static void attendance_on_lost(void *arg)
 {
-    tell(arg, false);
+    attendance_notify(arg, false);
 }
 
-static void on_down(void *arg, const Sluice__V1__AttendDown *m)
+static void attendance_on_down(void *arg, const Sluice__V1__AttendDown *m)
 {
-    struct attend *a = arg;
+    struct attendance *a = arg;
 
     switch (m->kind_case) {
     case SLUICE__V1__ATTEND_DOWN__KIND_PLACE:
@@ -85,24 +85,25 @@ static void on_down(void *arg, const Sluice__V1__AttendDown *m)
     }
 }
 
-static void on_beat(void *arg)
+static void attendance_on_beat(void *arg)
 {
-    struct attend *a = arg;
+    struct attendance *a = arg;
 
     roster_tick(a->roster, ++a->seq, a->draining);
 }
 
-void attend_send(void *arg, const Sluice__V1__AttendUp *up)
+void attendance_send(void *arg, const Sluice__V1__AttendUp *up)
 {
-    struct attend *a = arg;
+    struct attendance *a = arg;
 
     (void)attendee_send(a->stream, up);
 }
 
-enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
-                       struct sl_error *err)
+enum sl_err attendance_new(struct attendance **out,
+                           const struct attendance_setup *setup,
+                           struct sl_error *err)
 {
-    struct attend *a = sl_calloc(1, sizeof(*a));
+    struct attendance *a = sl_calloc(1, sizeof(*a));
     struct attendee_setup stream = {
         .loop = setup->loop,
         .clock = sl_clock_real(),
@@ -111,11 +112,11 @@ enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
         .name = setup->name,
         .address = setup->address,
         .cluster = setup->membership == NULL ? 0 : setup->membership->cluster,
-        .welcome = on_welcome,
-        .attached = on_attached,
-        .lost = on_lost,
-        .down = on_down,
-        .beat = on_beat,
+        .welcome = attendance_on_welcome,
+        .attached = attendance_on_attached,
+        .lost = attendance_on_lost,
+        .down = attendance_on_down,
+        .beat = attendance_on_beat,
         .arg = a,
     };
     enum sl_err rc;
@@ -136,24 +137,24 @@ enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
     return SL_OK;
 }
 
-void attend_start(struct attend *a, struct roster *roster)
+void attendance_start(struct attendance *a, struct roster *roster)
 {
     a->roster = roster;
     attendee_start(a->stream);
 }
 
-void attend_drain(struct attend *a)
+void attendance_drain(struct attendance *a)
 {
     a->draining = true;
     attendee_beat_now(a->stream);
 }
 
-void attend_stop(struct attend *a)
+void attendance_stop(struct attendance *a)
 {
     attendee_stop(a->stream);
 }
 
-void attend_free(struct attend *a)
+void attendance_free(struct attendance *a)
 {
     if (a == NULL)
         return;

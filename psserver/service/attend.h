@@ -21,13 +21,14 @@
 #include "psserver/roster/roster.h"
 #include "psserver/service/tokens.h"
 
-struct attend;
+struct attendance;
 
-struct attend_setup {
+struct attendance_setup {
     struct loop *loop;
-    struct rpc_channel *channel; // to the coordinator; freed before attend_free
-    const char *name;            // the same over restarts
-    const char *address;         // address that workers dial
+    struct rpc_channel
+        *channel;        // to the coordinator; freed before attendance_free
+    const char *name;    // the same over restarts
+    const char *address; // address that workers dial
     struct membership *membership; // joined at the welcome; may be NULL
     struct tokens *tokens;         // gets the welcomes; may be NULL
     // Tells when the stream is attached, and when it no longer is. May be NULL.
@@ -35,25 +36,26 @@ struct attend_setup {
     void *arg;
 };
 
-// Makes the stream's end; attend_start dials.
-enum sl_err attend_new(struct attend **out, const struct attend_setup *setup,
-                       struct sl_error *err);
+// Makes the stream's end; attendance_start dials.
+enum sl_err attendance_new(struct attendance **out,
+                           const struct attendance_setup *setup,
+                           struct sl_error *err);
 
 // Dials the coordinator. `roster` gets its messages.
-void attend_start(struct attend *a, struct roster *roster);
+void attendance_start(struct attendance *a, struct roster *roster);
 
 // Sends a message; drops it while not attached. For roster_setup.send; `arg` is
 // the attend.
-void attend_send(void *arg, const Sluice__V1__AttendUp *up);
+void attendance_send(void *arg, const Sluice__V1__AttendUp *up);
 
 // Makes heartbeats say that we are leaving; one goes out at once.
-void attend_drain(struct attend *a);
+void attendance_drain(struct attendance *a);
 
 // Ends the stream and dials no more; the roster gets no message after this.
-void attend_stop(struct attend *a);
+void attendance_stop(struct attendance *a);
 
 // Runs what is left on the loop and frees; call after the channel was freed.
 // NULL is allowed.
-void attend_free(struct attend *a);
+void attendance_free(struct attendance *a);
 
 #endif

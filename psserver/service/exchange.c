@@ -53,9 +53,9 @@ static enum sl_err copy_gradient(struct exchange *x, struct local *local,
 
 // Takes the caller's memory for the answer; returns false if `want` is NULL,
 // not mapped, or of the wrong size.
-static bool take_answer(struct exchange *x, struct local *local,
-                        struct shard *shard, enum wire_type type,
-                        const struct wire_shm *want)
+static bool exchange_take_answer(struct exchange *x, struct local *local,
+                                 struct shard *shard, enum wire_type type,
+                                 const struct wire_shm *want)
 {
     if (want == NULL ||
         want->bytes != wire_shm_bytes(type, shard->plan.elements) ||
@@ -72,8 +72,8 @@ static enum sl_err take_local(struct exchange *x, struct local *local,
 {
     enum sl_err rc;
 
-    if (take_answer(x, local, shard, m->wire,
-                    m->has_answer ? &m->answer : NULL))
+    if (exchange_take_answer(x, local, shard, m->wire,
+                             m->has_answer ? &m->answer : NULL))
         return SL_OK;
     rc = take_buf(shard, m->wire, &x->reply, err);
     if (rc == SL_OK)
@@ -100,8 +100,8 @@ enum sl_err exchange_pull(struct exchange *x, struct local *local,
 {
     enum sl_err rc;
 
-    if (take_answer(x, local, shard, m->wire,
-                    m->has_answer ? &m->answer : NULL))
+    if (exchange_take_answer(x, local, shard, m->wire,
+                             m->has_answer ? &m->answer : NULL))
         return shard_pull(shard, m, reply, x->values, err);
     rc = shard_pull_shown(shard, m, reply, &x->reply, err);
     if (rc != SL_OK || x->reply != NULL)
@@ -112,7 +112,7 @@ enum sl_err exchange_pull(struct exchange *x, struct local *local,
     return rc;
 }
 
-static void give_back(void *buf)
+static void exchange_release_reply(void *buf)
 {
     pool_give(buf);
 }
@@ -123,7 +123,7 @@ void exchange_reply(struct exchange *x, struct rpc_msg *msg, size_t bytes)
         return;
     if (bytes > 0)
         rpc_msg_part(msg, x->reply->memory.data, bytes);
-    rpc_msg_on_release(msg, give_back, x->reply);
+    rpc_msg_on_release(msg, exchange_release_reply, x->reply);
     x->reply = NULL;
 }
 

@@ -5,7 +5,7 @@
 #include "common/net/rpc_figures.h"
 #include "state/shard/shard.h"
 
-static enum figures_push refused(enum wire_refused_why why)
+static enum figures_push figures_push_of_refusal(enum wire_refused_why why)
 {
     switch (why) {
     case WIRE_REFUSED_STALE:
@@ -20,8 +20,8 @@ static enum figures_push refused(enum wire_refused_why why)
     }
 }
 
-void figures_pushed(struct figures *f, const struct wire_push_reply *reply,
-                    bool skip)
+void figures_pushed(struct shard_figures *f,
+                    const struct wire_push_reply *reply, bool skip)
 {
     enum figures_push what = skip ? FIGURES_SKIPPED : FIGURES_APPLIED;
 
@@ -30,16 +30,16 @@ void figures_pushed(struct figures *f, const struct wire_push_reply *reply,
     else if (reply->result == WIRE_PUSH_HELD)
         what = FIGURES_HELD;
     else if (reply->result == WIRE_PUSH_REFUSED)
-        what = refused(reply->refused.why);
+        what = figures_push_of_refusal(reply->refused.why);
     atomic_fetch_add_explicit(&f->pushes[what], 1, memory_order_relaxed);
 }
 
-void figures_pulled(struct figures *f)
+void figures_pulled(struct shard_figures *f)
 {
     atomic_fetch_add_explicit(&f->pulls, 1, memory_order_relaxed);
 }
 
-void figures_write(const struct figures *f, struct expo *e)
+void figures_write_shards(const struct shard_figures *f, struct expo *e)
 {
     static const char *const names[FIGURES_PUSHES] = {
         [FIGURES_APPLIED] = "applied",

@@ -3,7 +3,7 @@
 // rise. Shards count for themselves, but their numbers fall when a shard is
 // loaded anew, and end with it.
 //
-// Threads  any; figures_write: the loop.
+// Threads  any; figures_write_shards: the loop.
 // Memory   values; part of the api.
 // Units    calls.
 // Errors   those of the expo.
@@ -26,17 +26,17 @@ enum figures_push {
     FIGURES_PUSHES
 };
 
-struct figures {
+struct shard_figures {
     _Atomic uint64_t pushes[FIGURES_PUSHES];
     _Atomic uint64_t pulls;
 };
 
 // Counts a push by its result. `skip`: it was to skip the step.
-void figures_pushed(struct figures *f, const struct wire_push_reply *reply,
-                    bool skip);
+void figures_pushed(struct shard_figures *f,
+                    const struct wire_push_reply *reply, bool skip);
 // Counts a pull.
-void figures_pulled(struct figures *f);
+void figures_pulled(struct shard_figures *f);
 // Writes the figures for /metrics.
-void figures_write(const struct figures *f, struct expo *e);
+void figures_write_shards(const struct shard_figures *f, struct expo *e);
 
 #endif

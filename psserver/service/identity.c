@@ -14,8 +14,8 @@
 #define NAME_MAX_BYTES 200
 #define FILE_NAME "name"
 
-static enum sl_err check(const char *name, const char *where,
-                         struct sl_error *err)
+static enum sl_err identity_check_name(const char *name, const char *where,
+                                       struct sl_error *err)
 {
     size_t n = strlen(name);
     bool plain = n > 0 && n <= NAME_MAX_BYTES;
@@ -31,8 +31,8 @@ static enum sl_err check(const char *name, const char *where,
 }
 
 // Reads the name that is kept; SL_ENOENT if there is none.
-static enum sl_err read_name(char **out, struct fs *fs, const char *path,
-                             struct sl_error *err)
+static enum sl_err identity_read_name(char **out, struct fs *fs,
+                                      const char *path, struct sl_error *err)
 {
     struct buf text = BUF_INIT;
     enum sl_err rc;
@@ -44,7 +44,7 @@ static enum sl_err read_name(char **out, struct fs *fs, const char *path,
     if (rc == SL_OK && text.len > 0 && text.data[text.len - 1] == '\n')
         text.data[--text.len] = '\0';
     if (rc == SL_OK)
-        rc = check(buf_text(&text), path, err);
+        rc = identity_check_name(buf_text(&text), path, err);
     if (rc == SL_OK)
         *out = (char *)buf_detach(&text, &n);
     buf_release(&text);
@@ -63,8 +63,8 @@ static enum sl_err new_name(char **out, struct sl_error *err)
     return *out == NULL ? SL_ENOMEM : SL_OK;
 }
 
-static enum sl_err write_name(struct fs *fs, const char *path, const char *name,
-                              struct sl_error *err)
+static enum sl_err identity_write_name(struct fs *fs, const char *path,
+                                       const char *name, struct sl_error *err)
 {
     struct buf text = BUF_INIT;
     enum sl_err rc = buf_appendf(&text, "%s\n", name);
@@ -82,9 +82,9 @@ enum sl_err identity_name(char **out, struct fs *fs, const char *folder,
     enum sl_err rc = path == NULL ? SL_ENOMEM : SL_OK;
 
     if (rc == SL_OK && wanted != NULL)
-        rc = check(wanted, "--name", err);
+        rc = identity_check_name(wanted, "--name", err);
     if (rc == SL_OK) {
-        rc = read_name(&kept, fs, path, err);
+        rc = identity_read_name(&kept, fs, path, err);
         if (rc == SL_ENOENT)
             rc = SL_OK;
     }
@@ -96,7 +96,7 @@ enum sl_err identity_name(char **out, struct fs *fs, const char *folder,
     }
     if (rc == SL_OK && name != NULL &&
         (kept == NULL || strcmp(kept, name) != 0))
-        rc = write_name(fs, path, name, err);
+        rc = identity_write_name(fs, path, name, err);
     if (rc == SL_OK) {
         *out = name != NULL ? name : kept;
         if (name != NULL)

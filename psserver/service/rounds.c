@@ -30,7 +30,7 @@ static bool still_open(const struct rounds_wait *w)
     return shard_round_open(w->shard, w->pull.after_round_of - 1);
 }
 
-static void look(void *arg)
+static void rounds_check_waits(void *arg)
 {
     struct rounds *r = arg;
     struct list ready;
@@ -57,7 +57,7 @@ enum sl_err rounds_init(struct rounds *r, struct loop *loop,
     *r = (struct rounds){.answer = answer, .arg = arg};
     pthread_mutex_init(&r->_shared.lock, NULL);
     list_init(&r->_shared.waits);
-    if (loop_timer_new(&r->timer, loop, look, r) != SL_OK) {
+    if (loop_timer_new(&r->timer, loop, rounds_check_waits, r) != SL_OK) {
         pthread_mutex_destroy(&r->_shared.lock);
         return SL_ENOMEM;
     }

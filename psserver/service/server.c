@@ -84,14 +84,14 @@ struct psserver {
     struct roots *weights; // NULL: no --weights-root
 
     struct rpc_io *io;
-    struct store *store;
+    struct shard_table *store;
     struct local *local;   // NULL: no memory is shared
     struct tokens *tokens; // NULL: callers show no certificates
-    struct api *api;
+    struct shards_api *api;
     struct introspect *introspect;
     struct rpc_server *rpc;
     struct rpc_channel *channel; // to the coordinator
-    struct attend *attend;
+    struct attendance *attend;
     struct roster *roster;
 
     bool attached;
@@ -100,19 +100,20 @@ struct psserver {
     unsigned drain_looks;
 };
 
-struct psserver *server_new(void)
+struct psserver *psserver_new(void)
 {
     return sl_calloc(1, sizeof(struct psserver));
 }
 
-void server_free(struct psserver *s)
+void psserver_free(struct psserver *s)
 {
     sl_free(s);
 }
 
 // ---- settings
 
-static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
+static enum sl_err psserver_read_settings(struct psserver *s,
+                                          struct sl_error *err)
 {
     const struct conf *c = daemon_conf(s->daemon);
     const char *store = conf_str(c, "store");
@@ -138,7 +139,7 @@ static enum sl_err read_settings(struct psserver *s, struct sl_error *err)
 }
 
 // Reads --weights-root. Without it weights are read from any folder.
-static enum sl_err read_roots(struct psserver *s, struct sl_error *err)
+static enum sl_err psserver_read_roots(struct psserver *s, struct sl_error *err)
 {
     return conf_list_count(daemon_conf(s->daemon), "weights-root") == 0
                ? SL_OK
@@ -175,7 +176,7 @@ static enum sl_err make_address(struct psserver *s, const char *listen,
 
 // ---- start
 
-static void on_attached(void *arg, bool attached)
+static void psserver_on_attached(void *arg, bool attached)
 {
     struct psserver *s = arg;
 
@@ -190,7 +191,7 @@ static void on_attached(void *arg, bool attached)
 }
 
 // Starts the sharing of memory. On a host where it fails workers send bytes.
-static void start_local(struct psserver *s)
+static void psserver_start_local(struct psserver *s)
 {
     struct sl_error err = SL_ERROR_INIT;
     char *folder, *path = NULL;
@@ -211,29 +212,29 @@ static void start_local(struct psserver *s)
     sl_free(path);
 }
 
-static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
+static enum sl_err psserver_start_rpc(struct psserver *s, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(s->daemon);
     static const char *const services[] = {API_SERVICE};
-    struct api_setup setup = {.loop = daemon_loop(s->daemon),
-                              .fs = s->fs,
-                              .store = s->store,
-                              .folder = s->folder,
-                              .local = s->local,
-                              .tokens = s->tokens};
+    struct shards_api_setup setup = {.loop = daemon_loop(s->daemon),
+                                     .fs = s->fs,
+                                     .store = s->store,
+                                     .folder = s->folder,
+                                     .local = s->local,
+                                     .tokens = s->tokens};
     const char *listen = conf_str(c, "listen");
     struct rpc_limits limits;
     const struct rpc_server_options access = {
         .allow = access_allow, .shared = access_shared, .limits = &limits};
     struct rpc_table tables[2];
     int port = 0;
-    enum sl_err rc = api_new(&s->api, &setup);
+    enum sl_err rc = shards_api_new(&s->api, &setup);
 
     if (rc == SL_OK)
         rc = introspect_new(&s->introspect, services, SL_COUNT(services), err);
     if (rc != SL_OK)
         return rc;
-    tables[0] = api_table(s->api);
+    tables[0] = shards_api_table(s->api);
     tables[1] = introspect_table(s->introspect);
     rpc_limits_read(&limits, c);
     rc = rpc_server_new(&s->rpc, s->io, tables, SL_COUNT(tables), &access, err);
@@ -242,23 +243,24 @@ static enum sl_err start_rpc(struct psserver *s, struct sl_error *err)
     return rc != SL_OK ? rc : make_address(s, listen, port, err);
 }
 
-static enum sl_err start_control(struct psserver *s, struct sl_error *err)
+static enum sl_err psserver_start_control(struct psserver *s,
+                                          struct sl_error *err)
 {
     const struct conf *c = daemon_conf(s->daemon);
-    struct attend_setup up = {.loop = daemon_loop(s->daemon),
-                              .name = s->name,
-                              .address = s->address,
-                              .membership = &s->membership,
-                              .tokens = s->tokens,
-                              .changed = on_attached,
-                              .arg = s};
+    struct attendance_setup up = {.loop = daemon_loop(s->daemon),
+                                  .name = s->name,
+                                  .address = s->address,
+                                  .membership = &s->membership,
+                                  .tokens = s->tokens,
+                                  .changed = psserver_on_attached,
+                                  .arg = s};
     struct roster_setup down = {
         .loop = daemon_loop(s->daemon),
         .fs = s->fs,
         .store = s->store,
         .folder = s->folder,
         .membership = &s->membership,
-        .send = attend_send,
+        .send = attendance_send,
         .weights = s->weights != NULL ? s->weights : roots_all(),
         .weights_secret = s->weights == NULL && daemon_tls(s->daemon) != NULL};
     enum sl_err rc;
@@ -268,29 +270,29 @@ static enum sl_err start_control(struct psserver *s, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     up.channel = s->channel;
-    rc = attend_new(&s->attend, &up, err);
+    rc = attendance_new(&s->attend, &up, err);
     if (rc != SL_OK)
         return rc;
     down.arg = s->attend;
     return roster_new(&s->roster, &down);
 }
 
-static void stop_parts(struct psserver *s)
+static void psserver_stop_parts(struct psserver *s)
 {
     loop_timer_free(s->drain_timer);
     if (s->attend != NULL)
-        attend_stop(s->attend);
+        attendance_stop(s->attend);
     if (s->rpc != NULL)
         rpc_server_stop(s->rpc);
     if (s->api != NULL)
-        api_stop(s->api);
+        shards_api_stop(s->api);
     local_serve(s->local, NULL);
     rpc_server_free(s->rpc);
     rpc_channel_free(s->channel);
-    attend_free(s->attend);
+    attendance_free(s->attend);
     roster_free(s->roster);
     store_free(s->store);
-    api_free(s->api);
+    shards_api_free(s->api);
     tokens_free(s->tokens);
     local_free(s->local);
     introspect_free(s->introspect);
@@ -303,13 +305,14 @@ static void stop_parts(struct psserver *s)
     *s = (struct psserver){0};
 }
 
-static enum sl_err start_parts(struct psserver *s, struct sl_error *err)
+static enum sl_err psserver_start_parts(struct psserver *s,
+                                        struct sl_error *err)
 {
     struct rpc_io_options io = {0};
-    enum sl_err rc = read_settings(s, err);
+    enum sl_err rc = psserver_read_settings(s, err);
 
     if (rc == SL_OK)
-        rc = read_roots(s, err);
+        rc = psserver_read_roots(s, err);
     if (rc != SL_OK)
         return rc;
     io.threads = (unsigned)conf_int(daemon_conf(s->daemon), "io-threads");
@@ -318,32 +321,33 @@ static enum sl_err start_parts(struct psserver *s, struct sl_error *err)
         rc = store_new(&s->store);
     if (rc != SL_OK)
         return rc;
-    start_local(s);
+    psserver_start_local(s);
     if (daemon_tls(s->daemon) != NULL) {
         s->tokens = tokens_new();
         if (s->tokens == NULL)
             return SL_ENOMEM;
     }
-    rc = start_rpc(s, err);
+    rc = psserver_start_rpc(s, err);
     if (rc == SL_OK)
-        rc = start_control(s, err);
+        rc = psserver_start_control(s, err);
     return rc;
 }
 
-static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
+static enum sl_err psserver_start(struct daemon *d, void *arg,
+                                  struct sl_error *err)
 {
     struct psserver *s = arg;
     enum sl_err rc;
 
     s->daemon = d;
-    rc = start_parts(s, err);
+    rc = psserver_start_parts(s, err);
     if (rc != SL_OK) {
-        stop_parts(s);
+        psserver_stop_parts(s);
         return rc;
     }
     rpc_server_start(s->rpc);
     local_serve(s->local, s->rpc);
-    attend_start(s->attend, s->roster);
+    attendance_start(s->attend, s->roster);
     LOG(INFO, "serving", "name=%s address=%s store=%s tls=%d io_threads=%u",
         s->name, s->address, s->folder, daemon_tls(d) != NULL,
         rpc_io_threads(s->io));
@@ -371,13 +375,13 @@ static void drain_look(void *arg)
     roster_save(s->roster, saved, s);
 }
 
-static void drain(struct daemon *d, void *arg)
+static void psserver_drain(struct daemon *d, void *arg)
 {
     struct psserver *s = arg;
 
     introspect_set_serving(s->introspect, false);
     rpc_server_drain(s->rpc);
-    attend_drain(s->attend);
+    attendance_drain(s->attend);
     if (loop_timer_new(&s->drain_timer, daemon_loop(d), drain_look, s) !=
         SL_OK) {
         roster_save(s->roster, saved, s);
@@ -390,7 +394,8 @@ static void drain(struct daemon *d, void *arg)
 
 // Reports readiness. A server that holds shards answers workers with or without
 // a coordinator.
-static void checks(struct daemon *d, void *arg, struct ops_checks *c)
+static void psserver_check_ready(struct daemon *d, void *arg,
+                                 struct ops_checks *c)
 {
     const struct psserver *s = arg;
     struct sl_error err = SL_ERROR_INIT;
@@ -407,23 +412,23 @@ static void checks(struct daemon *d, void *arg, struct ops_checks *c)
     ops_check(c, "port", s->rpc != NULL, NULL);
 }
 
-static void measure(struct daemon *d, void *arg, struct expo *e)
+static void psserver_measure(struct daemon *d, void *arg, struct expo *e)
 {
     const struct psserver *s = arg;
 
     rpc_server_measure(s->rpc, e);
-    api_measure(s->api, e);
+    shards_api_measure(s->api, e);
     roster_measure(s->roster, e);
 }
 
-static void stop(struct daemon *d, void *arg)
+static void psserver_stop(struct daemon *d, void *arg)
 {
     (void)d;
-    stop_parts(arg);
+    psserver_stop_parts(arg);
 }
 
-const struct daemon_hooks server_hooks = {.start = start,
-                                          .drain = drain,
-                                          .stop = stop,
-                                          .checks = checks,
-                                          .measure = measure};
+const struct daemon_hooks server_hooks = {.start = psserver_start,
+                                          .drain = psserver_drain,
+                                          .stop = psserver_stop,
+                                          .checks = psserver_check_ready,
+                                          .measure = psserver_measure};

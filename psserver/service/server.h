@@ -10,12 +10,12 @@
 
 struct psserver; // the whole daemon; filled by start
 
-// For daemon_main; `arg` is a struct psserver from server_new.
+// For daemon_main; `arg` is a struct psserver from psserver_new.
 extern const struct daemon_hooks server_hooks;
 extern const struct conf_key server_keys[];
 extern const struct conf_about server_about;
 
-struct psserver *server_new(void); // NULL: out of memory
-void server_free(struct psserver *s);
+struct psserver *psserver_new(void); // NULL: out of memory
+void psserver_free(struct psserver *s);
 
 #endif

@@ -17,7 +17,7 @@
 
 #define KEPT_MAX 1024 // most tokens kept; then all are forgotten
 
-struct kept {
+struct cached_token {
     uint64_t job_uid, job_incarnation;
     struct wire_token token;
 };
@@ -70,15 +70,17 @@ void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m)
     pthread_mutex_unlock(&t->lock);
 }
 
-static const struct kept *keep_locked(struct tokens *t, uint64_t hash,
-                                      uint64_t job_uid,
-                                      uint64_t job_incarnation)
+static const struct cached_token *tokens_cache_locked(struct tokens *t,
+                                                      uint64_t hash,
+                                                      uint64_t job_uid,
+                                                      uint64_t job_incarnation)
 {
-    struct kept *k = sl_calloc(1, sizeof(*k));
+    struct cached_token *k = sl_calloc(1, sizeof(*k));
 
     if (k == NULL)
         return NULL;
-    *k = (struct kept){.job_uid = job_uid, .job_incarnation = job_incarnation};
+    *k = (struct cached_token){.job_uid = job_uid,
+                               .job_incarnation = job_incarnation};
     if (token_make(&k->token, t->key, job_uid, job_incarnation) != SL_OK) {
         sl_free(k);
         return NULL;
@@ -95,14 +97,14 @@ static const struct kept *keep_locked(struct tokens *t, uint64_t hash,
 // The worth of a token: not required, right, another job's, or missing.
 enum worth { NOBODY_ASKS, IT_HOLDS, IT_IS_ANOTHERS, IT_LACKS };
 
-static enum worth judge(struct tokens *t, uint64_t job_uid,
-                        uint64_t job_incarnation,
-                        const struct wire_token *token)
+static enum worth tokens_check_token(struct tokens *t, uint64_t job_uid,
+                                     uint64_t job_incarnation,
+                                     const struct wire_token *token)
 {
     uint64_t hash = sl_mix64(job_uid + sl_mix64(job_incarnation));
     bool absent = token->low == 0 && token->high == 0;
     enum worth worth = IT_IS_ANOTHERS;
-    const struct kept *k;
+    const struct cached_token *k;
 
     pthread_mutex_lock(&t->lock);
     if (!t->known || (absent && !t->required)) {
@@ -113,7 +115,7 @@ static enum worth judge(struct tokens *t, uint64_t job_uid,
         k = map_get(&t->kept, hash);
         if (k == NULL || k->job_uid != job_uid ||
             k->job_incarnation != job_incarnation)
-            k = keep_locked(t, hash, job_uid, job_incarnation);
+            k = tokens_cache_locked(t, hash, job_uid, job_incarnation);
         if (k != NULL && token_same(&k->token, token))
             worth = IT_HOLDS;
     }
@@ -136,7 +138,8 @@ enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
                          const struct wire_token *token, struct sl_error *err)
 {
     enum worth worth =
-        t == NULL ? NOBODY_ASKS : judge(t, job_uid, job_incarnation, token);
+        t == NULL ? NOBODY_ASKS
+                  : tokens_check_token(t, job_uid, job_incarnation, token);
 
     if (worth == NOBODY_ASKS || worth == IT_HOLDS || is_trusted(call))
         return SL_OK;

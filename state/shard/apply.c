@@ -43,8 +43,10 @@ static enum sl_err name_element(const struct plan *plan, enum wire_type type,
 }
 
 // Names the first that is not finite.
-static enum sl_err refuse(const struct plan *plan, enum wire_type type,
-                          const struct sl_slices *payload, struct sl_error *err)
+static enum sl_err apply_refuse_nonfinite(const struct plan *plan,
+                                          enum wire_type type,
+                                          const struct sl_slices *payload,
+                                          struct sl_error *err)
 {
     struct slices_runs it;
     uint64_t first = 0;
@@ -58,7 +60,7 @@ static enum sl_err refuse(const struct plan *plan, enum wire_type type,
     return name_element(plan, type, run, first, n, err);
 }
 
-static bool all_finite(enum wire_type type, const struct sl_slices *part)
+static bool apply_is_finite(enum wire_type type, const struct sl_slices *part)
 {
     struct slices_runs it;
     bool finite = true;
@@ -88,8 +90,8 @@ enum sl_err apply_check(const struct plan *plan, enum wire_type type,
     for (; left > 0; left -= n) {
         n = left % BACK_BYTES != 0 ? left % BACK_BYTES : BACK_BYTES;
         (void)slices_sub(&part, payload, left - n, n);
-        if (!all_finite(type, &part))
-            return refuse(plan, type, payload, err);
+        if (!apply_is_finite(type, &part))
+            return apply_refuse_nonfinite(plan, type, payload, err);
     }
     return SL_OK;
 }
@@ -131,8 +133,9 @@ void apply_consts(struct optim_consts *out, const struct plan *plan,
         group_consts(out, &plan->groups[run->group], step->t, step->rate);
 }
 
-static void touch(const struct plan *plan, const struct apply_memory *to,
-                  uint64_t first, size_t n)
+static void apply_freeze_touch(const struct plan *plan,
+                               const struct apply_memory *to, uint64_t first,
+                               size_t n)
 {
     unsigned slots = optim_slots(&plan->optim);
 
@@ -143,7 +146,7 @@ static void touch(const struct plan *plan, const struct apply_memory *to,
 
 // What is updated alike: a run, or, where pieces differ in what they were
 // passed over by, a piece.
-struct part {
+struct apply_part {
     struct plan_run run;
     uint64_t t;
     bool absent;
@@ -154,26 +157,29 @@ static bool by_piece(const struct apply_step *step)
     return step->absent_bytes > 0 || step->passed != NULL;
 }
 
-static size_t part_count(const struct plan *plan, const struct apply_step *step)
+static size_t apply_part_count(const struct plan *plan,
+                               const struct apply_step *step)
 {
     return by_piece(step) ? plan->piece_count : plan->run_count;
 }
 
-static struct part part_at(const struct plan *plan,
-                           const struct apply_step *step, size_t i)
+static struct apply_part part_at(const struct plan *plan,
+                                 const struct apply_step *step, size_t i)
 {
     if (!by_piece(step))
-        return (struct part){.run = plan->runs[i], .t = step->t};
-    return (struct part){
+        return (struct apply_part){.run = plan->runs[i], .t = step->t};
+    return (struct apply_part){
         .run = plan_run_of(&plan->pieces[i]),
         .t = step->t - (step->passed == NULL ? 0 : step->passed[i]),
         .absent = wire_absent(step->absent, step->absent_bytes, i)};
 }
 
 // `space`: for n elements; `pushed` may lie there.
-static void update(const struct plan *plan, const struct apply_memory *to,
-                   const struct apply_step *step, const struct part *part,
-                   uint64_t first, size_t n, const void *pushed, float *space)
+static void apply_update_part(const struct plan *plan,
+                              const struct apply_memory *to,
+                              const struct apply_step *step,
+                              const struct apply_part *part, uint64_t first,
+                              size_t n, const void *pushed, float *space)
 {
     float *slots[OPTIM_SLOTS_MAX], *w = to->values + first;
     const struct plan_run *run = &part->run;
@@ -184,7 +190,7 @@ static void update(const struct plan *plan, const struct apply_memory *to,
     if (part->absent)
         return;
     if (to->freeze != NULL)
-        touch(plan, to, first, n);
+        apply_freeze_touch(plan, to, first, n);
     if (run->moving) {
         move_statistic(run->momentum, step->moves, n, pushed, w);
         return;
@@ -235,10 +241,11 @@ void apply_front(const struct plan *plan, const struct apply_memory *to,
     uint64_t n;
 
     for (uint64_t at = 0, i = 0; at < elements; at += n, i++) {
-        const struct part part = part_at(plan, step, i);
+        const struct apply_part part = part_at(plan, step, i);
 
         n = sl_min(part.run.elements, elements - at);
-        update(plan, to, step, &part, at, (size_t)n, gradient + at, NULL);
+        apply_update_part(plan, to, step, &part, at, (size_t)n, gradient + at,
+                          NULL);
     }
 }
 
@@ -256,8 +263,8 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
 
     if (slices_runs_init(&it, payload, wire_type_bytes(type)) != SL_OK)
         assert(!"apply_check has passed it");
-    for (size_t i = 0; i < part_count(plan, step); i++) {
-        const struct part part = part_at(plan, step, i);
+    for (size_t i = 0; i < apply_part_count(plan, step); i++) {
+        const struct apply_part part = part_at(plan, step, i);
 
         for (uint64_t at = 0; at < part.run.elements; at += n) {
             first = part.run.first + at;
@@ -265,8 +272,9 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
             if (payload->bytes > 0)
                 pushed = slices_runs_next(&it, max, &n);
             assert(pushed != NULL || part.absent);
-            update(plan, to, step, &part, first, n,
-                   part.absent ? NULL : as_f32(type, pushed, n, space), space);
+            apply_update_part(
+                plan, to, step, &part, first, n,
+                part.absent ? NULL : as_f32(type, pushed, n, space), space);
             FAULT("apply.half");
             if (fresh != NULL)
                 element_write(type, n,

@@ -41,7 +41,7 @@ uint64_t contributions_round(const struct schedule *s, uint32_t most,
     return first;
 }
 
-static void forget(struct contributions *c)
+static void contributions_clear(struct contributions *c)
 {
     for (uint32_t i = 0; i < c->most; i++)
         c->slots[i].held = false;
@@ -51,7 +51,7 @@ static void forget(struct contributions *c)
 void contributions_open(struct contributions *c, uint64_t first)
 {
     if (c->first != first)
-        forget(c);
+        contributions_clear(c);
     c->first = first;
 }
 
@@ -88,7 +88,8 @@ enum sl_err contributions_hold(struct contributions *c,
     return SL_OK;
 }
 
-static void add(float *sum, const float *g, float weight, size_t n)
+static void contributions_add_weighted(float *sum, const float *g, float weight,
+                                       size_t n)
 {
     for (size_t i = 0; i < n; i++)
         sum[i] += weight * g[i];
@@ -133,7 +134,8 @@ static float *sum_all(struct contributions *c)
         if (!slot->held)
             continue;
         if (sum != NULL) {
-            add(sum, slot->gradient, (float)slot->step.samples, c->elements);
+            contributions_add_weighted(sum, slot->gradient,
+                                       (float)slot->step.samples, c->elements);
             continue;
         }
         sum = slot->gradient;
@@ -159,6 +161,6 @@ const float *contributions_mean(struct contributions *c, uint32_t *count,
     }
     for (uint32_t i = 0; i < *count; i++)
         c->steps[i].skip = mean == NULL; // or too large together
-    forget(c);
+    contributions_clear(c);
     return mean;
 }

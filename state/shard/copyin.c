@@ -37,7 +37,7 @@ typedef uint32_t v8_anywhere
 #define VECTOR __attribute__((target("avx2")))
 
 // Returns all ones in the lanes with infinite elements or NaN.
-VECTOR static inline v8 not_finite(bool wide, v8 a, v8 exponent)
+VECTOR static inline v8 copyin_nonfinite_lanes(bool wide, v8 a, v8 exponent)
 {
     return wide ? (v8)((a & exponent) == exponent)
                 : (v8)((v16)(a & exponent) == (v16)exponent);
@@ -59,8 +59,8 @@ in_lanes(bool wide, uint32_t exponent_bits, uint8_t *to, const uint8_t *from,
         __asm__ volatile("" : "+x"(a), "+x"(b));
         *(v8_anywhere *)(to + at) = a;
         *(v8_anywhere *)(to + at + 32) = b;
-        bad |= not_finite(wide, a, exponent);
-        bad |= not_finite(wide, b, exponent);
+        bad |= copyin_nonfinite_lanes(wide, a, exponent);
+        bad |= copyin_nonfinite_lanes(wide, b, exponent);
     }
     for (int i = 0; i < 8; i++)
         any |= bad[i];

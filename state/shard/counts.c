@@ -8,8 +8,8 @@
 
 #include "common/base/mem.h"
 
-static void fill(struct counts_msg *m, const struct once_counts *c,
-                 uint64_t steps, uint64_t low)
+static void counts_fill_msg(struct counts_msg *m, const struct once_counts *c,
+                            uint64_t steps, uint64_t low)
 {
     *m = (struct counts_msg){.msg = SLUICE__V1__SHARD_COUNTS__INIT};
     m->msg.version = c->version;
@@ -28,14 +28,15 @@ static void fill(struct counts_msg *m, const struct once_counts *c,
 
 void counts_of_brief(struct counts_msg *m, const struct shard_brief *b)
 {
-    fill(m, &b->counts, b->steps, b->low);
+    counts_fill_msg(m, &b->counts, b->steps, b->low);
 }
 
 enum sl_err counts_of_once(struct counts_msg *m, const struct once *o)
 {
     size_t n = o->epoch_count;
 
-    fill(m, &o->counts, counted_steps(&o->counted), counted_low(&o->counted));
+    counts_fill_msg(m, &o->counts, counted_steps(&o->counted),
+                    counted_low(&o->counted));
     m->items = sl_malloc_array(n, sizeof(*m->items));
     m->list = sl_malloc_array(n, sizeof(*m->list));
     if (m->items == NULL || m->list == NULL) {
@@ -103,9 +104,9 @@ static enum sl_err read_epochs(struct once *o,
     return SL_OK;
 }
 
-static enum sl_err read_numbers(struct once *o,
-                                const Sluice__V1__ShardCounts *counts,
-                                struct sl_error *err)
+static enum sl_err counts_read_numbers(struct once *o,
+                                       const Sluice__V1__ShardCounts *counts,
+                                       struct sl_error *err)
 {
     if (counts->version > counts->applied ||
         (counts->version == 0) != (counts->applied == 0) ||
@@ -139,7 +140,7 @@ enum sl_err counts_read(struct once *out, const struct schedule *schedule,
         return rc;
     map_init(&made.attempts);
     made.attempts_from = counted_low(&made.counted);
-    rc = read_numbers(&made, counts, err);
+    rc = counts_read_numbers(&made, counts, err);
     if (rc == SL_OK)
         rc = once_check(&made, err);
     if (rc == SL_OK)

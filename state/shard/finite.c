@@ -34,7 +34,7 @@ ALWAYS bool scan16(const uint8_t *bytes, size_t n, uint16_t exponent)
     return bad == 0;
 }
 
-ALWAYS bool scan(enum wire_type type, const uint8_t *bytes, size_t n)
+ALWAYS bool finite_scan(enum wire_type type, const uint8_t *bytes, size_t n)
 {
     if (type == WIRE_F32)
         return scan32(bytes, n);
@@ -45,7 +45,7 @@ ALWAYS bool scan(enum wire_type type, const uint8_t *bytes, size_t n)
 __attribute__((target("avx2"))) static bool
 scan_avx2(enum wire_type type, const uint8_t *bytes, size_t n)
 {
-    return scan(type, bytes, n);
+    return finite_scan(type, bytes, n);
 }
 #endif
 
@@ -55,7 +55,7 @@ bool finite_all(enum wire_type type, const void *elements, size_t n)
     if (__builtin_cpu_supports("avx2"))
         return scan_avx2(type, elements, n);
 #endif
-    return scan(type, elements, n);
+    return finite_scan(type, elements, n);
 }
 
 size_t finite_find(enum wire_type type, const void *elements, size_t n)
@@ -63,7 +63,7 @@ size_t finite_find(enum wire_type type, const void *elements, size_t n)
     const uint8_t *bytes = elements;
     size_t i = 0;
 
-    while (i < n && scan(type, bytes + i * wire_type_bytes(type), 1))
+    while (i < n && finite_scan(type, bytes + i * wire_type_bytes(type), 1))
         i++;
     return i;
 }

@@ -66,7 +66,7 @@ void pool_free(struct pool *pool)
 
 // ---- the shelf
 
-static void leave_locked(struct pool_buf *buf)
+static void pool_unshelve_locked(struct pool_buf *buf)
 {
     list_remove(&buf->node);
     shelf.bytes -= buf->memory.bytes;
@@ -74,7 +74,7 @@ static void leave_locked(struct pool_buf *buf)
 }
 
 // Returns true if a buffer has at least `bytes`, and at most twice as many.
-static bool fits(const struct pool_buf *buf, size_t bytes)
+static bool pool_buf_fits(const struct pool_buf *buf, size_t bytes)
 {
     return buf->memory.bytes >= bytes && buf->memory.bytes / 2 <= bytes;
 }
@@ -88,13 +88,13 @@ static struct pool_buf *from_shelf(size_t bytes)
     {
         struct pool_buf *buf = list_entry(n, struct pool_buf, node);
 
-        if (fits(buf, bytes)) {
+        if (pool_buf_fits(buf, bytes)) {
             found = buf;
             break;
         }
     }
     if (found != NULL)
-        leave_locked(found);
+        pool_unshelve_locked(found);
     pthread_mutex_unlock(&shelf.lock);
     return found;
 }
@@ -116,7 +116,7 @@ static struct pool_buf *shown_from_shelf(uint64_t number, unsigned form,
             found = buf;
     }
     if (found != NULL)
-        leave_locked(found);
+        pool_unshelve_locked(found);
     pthread_mutex_unlock(&shelf.lock);
     return found;
 }
@@ -138,7 +138,7 @@ static void to_shelf(struct pool_buf *buf, struct list *over)
     shelf.count++;
     while (is_full_locked()) {
         last = list_entry(list_last(&shelf.waiting), struct pool_buf, node);
-        leave_locked(last);
+        pool_unshelve_locked(last);
         list_push_back(over, &last->node);
     }
     pthread_mutex_unlock(&shelf.lock);

@@ -27,7 +27,7 @@ _Static_assert(FREEZE_ARRAYS == 1 + OPTIM_SLOTS_MAX, "values, slots");
 struct histogram shard_waits = HISTOGRAM_DURATIONS;
 struct histogram shard_applies = HISTOGRAM_DURATIONS;
 
-static uint64_t now_us(void)
+static uint64_t shard_now_us(void)
 {
     return sl_now_us(sl_clock_real());
 }
@@ -394,8 +394,8 @@ static uint64_t delay_locked(const struct shard *s,
     return stale_delay(once_version(&s->once), push->based_on);
 }
 
-static void apply_locked(struct shard *s, const struct wire_push *push,
-                         void *values)
+static void shard_apply_locked(struct shard *s, const struct wire_push *push,
+                               void *values)
 {
     const struct apply_of of = {.rates = &s->rates,
                                 .closure = push->closure,
@@ -432,7 +432,7 @@ static void count_locked(struct shard *s, const struct wire_push *push,
     if (push->skip)
         copy_locked(s, push->wire, values);
     else
-        apply_locked(s, push, values);
+        shard_apply_locked(s, push, values);
     FAULT("apply.done");
     once_add(&s->once, &step);
     FAULT("once.added");
@@ -472,8 +472,8 @@ static void close_round_locked(struct shard *s, const struct wire_push *push,
 }
 
 // How many of the open round are not counted.
-static uint32_t missing_locked(const struct shard *s, uint64_t first,
-                               uint32_t count)
+static uint32_t shard_missing_locked(const struct shard *s, uint64_t first,
+                                     uint32_t count)
 {
     uint32_t missing = 0;
 
@@ -493,7 +493,7 @@ static void tell_open_locked(const struct shard *s, uint64_t *first,
     if (s->plan.contributions == 0 || counted_full(&s->once.counted))
         return;
     begins = open_round_locked(s, &slots);
-    if (missing_locked(s, begins, slots) != slots)
+    if (shard_missing_locked(s, begins, slots) != slots)
         return;
     *first = begins + 1;
     *count = slots;
@@ -539,7 +539,7 @@ static enum sl_err contribute_locked(struct shard *s,
                                 &push->payload);
     if (rc != SL_OK)
         return rc;
-    if (s->contributions.held == missing_locked(s, first, count))
+    if (s->contributions.held == shard_missing_locked(s, first, count))
         close_round_locked(s, push, first, count, reply, values);
     else
         reply->result = WIRE_PUSH_HELD;
@@ -616,9 +616,9 @@ static size_t count_absent(const struct shard *s, const struct wire_push *push)
 
 // Checks that `absent` has bits of existing pieces only, and without a payload
 // of all pieces.
-static enum sl_err check_absent(const struct shard *s,
-                                const struct wire_push *push, bool payload,
-                                struct sl_error *err)
+static enum sl_err shard_check_absent(const struct shard *s,
+                                      const struct wire_push *push,
+                                      bool payload, struct sl_error *err)
 {
     size_t pieces = s->plan.piece_count, n = count_absent(s, push), bits = 0;
 
@@ -651,7 +651,7 @@ static enum sl_err check_payload(const struct shard *s,
     enum sl_err rc = SL_OK;
 
     if (push->absent_bytes > 0)
-        rc = check_absent(s, push, payload, err);
+        rc = shard_check_absent(s, push, payload, err);
     if (rc != SL_OK || (push->absent_bytes > 0 && !payload))
         return rc;
     if (!push->skip)
@@ -679,10 +679,10 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
         [WIRE_PUSH_REFUSED] = "refused",
         [WIRE_PUSH_HELD] = "held",
     };
-    uint64_t asked = now_us(), taken;
+    uint64_t asked = shard_now_us(), taken;
 
     pthread_mutex_lock(&s->lock);
-    taken = now_us();
+    taken = shard_now_us();
     FAULT("shard.taken");
     rc = admitted_locked(s, push->job_incarnation, &why);
     if (rc == SL_OK) {
@@ -697,7 +697,7 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
     pthread_mutex_unlock(&s->lock);
     histogram_add(&shard_waits, taken - asked);
     if (rc == SL_OK && made.result == WIRE_PUSH_COUNTED)
-        histogram_add(&shard_applies, now_us() - taken);
+        histogram_add(&shard_applies, shard_now_us() - taken);
     if (rc == SL_OK)
         *reply = made;
     else if (err != NULL)

@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "state/shard/pairmap.h"
 
-struct store {
+struct shard_table {
     pthread_rwlock_t lock;
     struct pairmap shards; // a reference to each
     struct {
@@ -16,19 +16,19 @@ struct store {
     } _shared;
 };
 
-void store_note_term(struct store *s, uint64_t term)
+void store_note_term(struct shard_table *s, uint64_t term)
 {
     atomic_store_explicit(&s->_shared.term, term, memory_order_relaxed);
 }
 
-bool store_knows_term(const struct store *s, uint64_t term)
+bool store_knows_term(const struct shard_table *s, uint64_t term)
 {
     return term <= atomic_load_explicit(&s->_shared.term, memory_order_relaxed);
 }
 
-enum sl_err store_new(struct store **out)
+enum sl_err store_new(struct shard_table **out)
 {
-    struct store *s = sl_calloc(1, sizeof(*s));
+    struct shard_table *s = sl_calloc(1, sizeof(*s));
 
     if (s == NULL)
         return SL_ENOMEM;
@@ -37,7 +37,7 @@ enum sl_err store_new(struct store **out)
     return SL_OK;
 }
 
-static void drop(struct shard *shard)
+static void store_drop_shard(struct shard *shard)
 {
     if (shard == NULL)
         return;
@@ -45,7 +45,7 @@ static void drop(struct shard *shard)
     shard_unref(shard);
 }
 
-void store_free(struct store *s)
+void store_free(struct shard_table *s)
 {
     struct pairmap_at at = {0};
     struct shard *shard;
@@ -53,13 +53,13 @@ void store_free(struct store *s)
     if (s == NULL)
         return;
     while ((shard = pairmap_next(&s->shards, &at)) != NULL)
-        drop(shard);
+        store_drop_shard(shard);
     pairmap_release(&s->shards);
     pthread_rwlock_destroy(&s->lock);
     sl_free(s);
 }
 
-struct shard *store_find(struct store *s, uint64_t job, uint32_t shard)
+struct shard *store_find(struct shard_table *s, uint64_t job, uint32_t shard)
 {
     struct shard *found;
 
@@ -71,7 +71,7 @@ struct shard *store_find(struct store *s, uint64_t job, uint32_t shard)
     return found;
 }
 
-enum sl_err store_put(struct store *s, struct shard *shard)
+enum sl_err store_put(struct shard_table *s, struct shard *shard)
 {
     uint64_t job = shard->plan.job;
     uint32_t number = shard->plan.shard;
@@ -85,16 +85,16 @@ enum sl_err store_put(struct store *s, struct shard *shard)
         shard_ref(shard);
     pthread_rwlock_unlock(&s->lock);
     if (rc == SL_OK)
-        drop(old);
+        store_drop_shard(old);
     return rc;
 }
 
-void store_remove(struct store *s, uint64_t job, uint32_t shard)
+void store_remove(struct shard_table *s, uint64_t job, uint32_t shard)
 {
     struct shard *old;
 
     pthread_rwlock_wrlock(&s->lock);
     old = pairmap_remove(&s->shards, job, shard);
     pthread_rwlock_unlock(&s->lock);
-    drop(old);
+    store_drop_shard(old);
 }

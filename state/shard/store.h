@@ -15,26 +15,26 @@
 #include "common/base/status.h"
 #include "state/shard/shard.h"
 
-struct store;
+struct shard_table;
 
-enum sl_err store_new(struct store **out);
-void store_free(struct store *s); // closes all shards; NULL is allowed
+enum sl_err store_new(struct shard_table **out);
+void store_free(struct shard_table *s); // closes all shards; NULL is allowed
 
 // Returns a reference (shard_unref) to a shard; NULL: the store lacks it.
-struct shard *store_find(struct store *s, uint64_t job, uint32_t shard);
+struct shard *store_find(struct shard_table *s, uint64_t job, uint32_t shard);
 
 // Adds a shard under the numbers of its plan; closes the shard it replaces.
-enum sl_err store_put(struct store *s, struct shard *shard);
+enum sl_err store_put(struct shard_table *s, struct shard *shard);
 
 // Removes and closes a shard, if the store has it.
-void store_remove(struct store *s, uint64_t job, uint32_t shard);
+void store_remove(struct shard_table *s, uint64_t job, uint32_t shard);
 
 // Notes the newest term of a coordinator. Shards are admitted in a term before
 // it gives leases, so an attempt of a later term is false, and must be refused:
 // it would fence all true ones.
-void store_note_term(struct store *s, uint64_t term);
+void store_note_term(struct shard_table *s, uint64_t term);
 
 // Returns true if `term` is not above the newest noted one. Any thread.
-bool store_knows_term(const struct store *s, uint64_t term);
+bool store_knows_term(const struct shard_table *s, uint64_t term);
 
 #endif

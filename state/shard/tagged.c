@@ -43,7 +43,8 @@ static bool is_free(const struct tagged_entry *e)
     return e->tag.incarnation == 0 && e->tag.sequence == 0;
 }
 
-static struct tagged_entry *find_locked(struct tagged *t, struct wire_tag tag)
+static struct tagged_entry *tagged_find_locked(struct tagged *t,
+                                               struct wire_tag tag)
 {
     for (size_t i = 0; i < TAGGED_MAX; i++)
         if (!is_free(&t->entries[i]) &&
@@ -78,7 +79,7 @@ static enum tagged_answer find_or_wait_locked(struct tagged *t,
                                               struct tagged_file **out,
                                               struct tagged_file **drop)
 {
-    struct tagged_entry *e = find_locked(t, tag);
+    struct tagged_entry *e = tagged_find_locked(t, tag);
 
     if (e != NULL && e->file != NULL) {
         *out = tagged_file_ref(e->file);
@@ -122,7 +123,7 @@ void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
 
     list_init(&waiters);
     pthread_mutex_lock(&t->lock);
-    e = find_locked(t, tag);
+    e = tagged_find_locked(t, tag);
     assert(e != NULL && e->file == NULL);
     list_take_all(&waiters, &e->waiters);
     if (rc == SL_OK)

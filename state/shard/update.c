@@ -62,7 +62,8 @@ static void step_locked(struct apply_step *out, struct shard *s,
     out->passed = s->once.passed;
 }
 
-static void apply_locked(struct shard *s, const struct update *u, float *fresh)
+static void update_apply_locked(struct shard *s, const struct update *u,
+                                float *fresh)
 {
     struct sl_slice one = {(const uint8_t *)u->gradient,
                            plan_values_bytes(&s->plan)};
@@ -86,7 +87,7 @@ enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
         if (u->elsewhere)
             s->behind = s->behind || !u->steps[0].skip;
         else if (!u->steps[0].skip)
-            apply_locked(s, u, fresh);
+            update_apply_locked(s, u, fresh);
         else if (fresh != NULL)
             memcpy(fresh, s->memory.values, plan_values_bytes(&s->plan));
         FAULT("apply.done");

@@ -62,7 +62,7 @@ static enum sl_err on_folder(void *arg, const char *name)
     return SL_OK;
 }
 
-static enum sl_err find(struct search *s, struct sl_error *err)
+static enum sl_err archive_find_file(struct search *s, struct sl_error *err)
 {
     enum sl_err rc = fs_list(s->fs, s->store, on_folder, s, err);
 
@@ -107,8 +107,8 @@ static enum sl_err values_bytes(const struct tensorfile *f, uint64_t *out,
     return SL_OK;
 }
 
-static enum sl_err check(struct tagged_file *made, uint64_t job, uint32_t shard,
-                         struct sl_error *err)
+static enum sl_err archive_check_file(struct tagged_file *made, uint64_t job,
+                                      uint32_t shard, struct sl_error *err)
 {
     const struct tensorfile *f = made->file;
     uint64_t bytes = 0;
@@ -139,7 +139,7 @@ enum sl_err archive_values(struct fs *fs, const char *store, uint64_t job,
     enum sl_err rc;
 
     snap_file_name(s.file, shard, tag);
-    rc = find(&s, err);
+    rc = archive_find_file(&s, err);
     if (rc == SL_OK && (made = sl_calloc(1, sizeof(*made))) == NULL)
         rc = SL_ENOMEM;
     if (made != NULL) {
@@ -149,7 +149,7 @@ enum sl_err archive_values(struct fs *fs, const char *store, uint64_t job,
     if (rc == SL_OK)
         rc = tensorfile_open(&made->file, fs, s.path, SNAP_HEADER_MAX, err);
     if (rc == SL_OK) {
-        rc = check(made, job, shard, err);
+        rc = archive_check_file(made, job, shard, err);
         if (rc != SL_OK)
             sl_prefix(err, rc, "%s", s.path);
     }

@@ -10,7 +10,7 @@
 #include "state/snap/snap.h"
 
 // The tags of one shard's files in a folder.
-struct found {
+struct snap_found {
     struct fs *fs;
     const char *folder;
     uint32_t shard;
@@ -43,9 +43,9 @@ static void unlink_in(struct fs *fs, const char *folder, const char *name)
     sl_free(path);
 }
 
-static enum sl_err on_name(void *arg, const char *name)
+static enum sl_err snap_find_on_name(void *arg, const char *name)
 {
-    struct found *found = arg;
+    struct snap_found *found = arg;
     struct wire_tag *grown, tag;
     uint32_t shard;
     size_t cap;
@@ -73,10 +73,12 @@ static int newest_first(const void *a, const void *b)
 }
 
 // All tags, the newest first. A folder that is not there has none.
-static enum sl_err find(struct found *found, struct sl_error *err)
+static enum sl_err snap_find_tags(struct snap_found *found,
+                                  struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
-    enum sl_err rc = fs_list(found->fs, found->folder, on_name, found, &why);
+    enum sl_err rc =
+        fs_list(found->fs, found->folder, snap_find_on_name, found, &why);
 
     if (rc == SL_ENOENT)
         return SL_OK;
@@ -105,12 +107,12 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
                       struct wire_tag at_least, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err)
 {
-    struct found found = {
+    struct snap_found found = {
         .fs = fs, .folder = folder, .shard = shard->plan.shard, .sweep = true};
     struct sl_error why = SL_ERROR_INIT;
     char name[SNAP_NAME_BYTES];
     size_t tried = 0;
-    enum sl_err rc = find(&found, err), one = SL_ENOENT;
+    enum sl_err rc = snap_find_tags(&found, err), one = SL_ENOENT;
 
     for (size_t i = 0; rc == SL_OK && one != SL_OK && i < found.count; i++) {
         if (wire_tag_cmp(found.tags[i], at_least) < 0)
@@ -147,7 +149,7 @@ enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m)
     return SL_OK;
 }
 
-static bool named(const struct snap_keep *keep, struct wire_tag tag)
+static bool snap_keep_names(const struct snap_keep *keep, struct wire_tag tag)
 {
     for (size_t i = 0; i < keep->count; i++)
         if (wire_tag_cmp(keep->tags[i], tag) == 0)
@@ -160,15 +162,15 @@ enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
                          const struct snap_keep *keep, unsigned *removed,
                          struct sl_error *err)
 {
-    struct found found = {.fs = fs, .folder = folder, .shard = shard};
+    struct snap_found found = {.fs = fs, .folder = folder, .shard = shard};
     char name[SNAP_NAME_BYTES];
-    enum sl_err rc = find(&found, err);
+    enum sl_err rc = snap_find_tags(&found, err);
     char *path;
 
     *removed = 0;
     for (size_t i = 0; rc == SL_OK && i < found.count; i++) {
         if (wire_tag_cmp(found.tags[i], keep->newest) >= 0 ||
-            named(keep, found.tags[i]))
+            snap_keep_names(keep, found.tags[i]))
             continue;
         FAULT("snap.gc");
         snap_file_name(name, shard, found.tags[i]);

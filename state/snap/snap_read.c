@@ -48,8 +48,8 @@ enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
 }
 
 // Checks that the file's format is one that we read.
-static enum sl_err check_format(const struct tensorfile *f,
-                                struct sl_error *err)
+static enum sl_err snap_check_format(const struct tensorfile *f,
+                                     struct sl_error *err)
 {
     const char *format = tensorfile_meta(f, SNAP_KEY_FORMAT);
 
@@ -69,7 +69,7 @@ enum sl_err snap_verify(const struct tensorfile *f, struct sl_error *err)
 
     if (rc == SL_ENOENT) // checksums are not optional here
         rc = SL_ECORRUPT;
-    return rc == SL_OK ? check_format(f, err) : rc;
+    return rc == SL_OK ? snap_check_format(f, err) : rc;
 }
 
 // Checks that the file is this shard of this job, under its own tag.
@@ -121,9 +121,9 @@ static enum sl_err check_tensor(const struct tensorfile *f,
     return fits ? SL_OK : SL_ECORRUPT;
 }
 
-static enum sl_err check_rows(const struct tensorfile *f,
-                              const struct plan_piece *piece,
-                              struct sl_error *err)
+static enum sl_err snap_check_rows(const struct tensorfile *f,
+                                   const struct plan_piece *piece,
+                                   struct sl_error *err)
 {
     struct buf key = BUF_INIT, want = BUF_INIT;
     const char *got;
@@ -155,7 +155,7 @@ static enum sl_err check_tensors(const struct tensorfile *f,
         return sl_fail(err, SL_ECORRUPT, "%zu tensors, not %zu",
                        tensorfile_count(f), matrices * p->piece_count);
     for (size_t i = 0; rc == SL_OK && i < p->piece_count; i++) {
-        rc = check_rows(f, &p->pieces[i], err);
+        rc = snap_check_rows(f, &p->pieces[i], err);
         for (unsigned k = 0; rc == SL_OK && k < matrices; k++)
             rc = check_tensor(f, p, &p->pieces[i], k, err);
     }
@@ -287,8 +287,9 @@ enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
     return rc;
 }
 
-static enum sl_err measure(struct fs *fs, const char *folder,
-                           struct snap_written *w, struct sl_error *err)
+static enum sl_err snap_measure_file(struct fs *fs, const char *folder,
+                                     struct snap_written *w,
+                                     struct sl_error *err)
 {
     char *path = fs_join(folder, w->file);
     struct fs_stat stat = {0};
@@ -318,7 +319,7 @@ enum sl_err snap_written_find(struct fs *fs, const char *folder,
     tensorfile_close(f);
     if (rc != SL_OK)
         return rc;
-    rc = measure(fs, folder, &made, err);
+    rc = snap_measure_file(fs, folder, &made, err);
     if (rc == SL_OK)
         *out = made;
     else

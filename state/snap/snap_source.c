@@ -77,7 +77,7 @@ static enum sl_err open_source(struct fs *fs, const char *path,
 // ---- rows
 
 // Rows that a piece of the shard and a tensor of a file have in common.
-struct overlap {
+struct row_overlap {
     uint64_t first, rows; // of the variable
     uint64_t there, here; // first of them in the tensor, in the piece
 };
@@ -85,14 +85,14 @@ struct overlap {
 // Which rows of the piece's variable the file holds; none: rows is 0.
 static enum sl_err find_overlap(const struct tensorfile *f,
                                 const struct plan_piece *piece,
-                                struct overlap *out, struct sl_error *err)
+                                struct row_overlap *out, struct sl_error *err)
 {
     uint64_t first, rows, end, mine = piece->first_row + piece->rows;
     struct buf key = BUF_INIT;
     const char *text;
     int read = 0;
 
-    *out = (struct overlap){0};
+    *out = (struct row_overlap){0};
     if (buf_appendf(&key, SNAP_KEY_ROWS "%s", piece->name) != SL_OK)
         return SL_ENOMEM;
     text = tensorfile_meta(f, buf_text(&key));
@@ -113,7 +113,8 @@ static enum sl_err find_overlap(const struct tensorfile *f,
 }
 
 static bool tensor_fits(const struct tensor_info *t,
-                        const struct plan_piece *piece, const struct overlap *o)
+                        const struct plan_piece *piece,
+                        const struct row_overlap *o)
 {
     uint64_t row = piece->elements / piece->rows;
 
@@ -128,7 +129,8 @@ static bool tensor_fits(const struct tensor_info *t,
 // Matrix k (values, then slots) of the rows of a piece that the file holds.
 static enum sl_err copy_matrix(const struct tensorfile *f, struct shard *s,
                                const struct plan_piece *piece, unsigned k,
-                               const struct overlap *o, struct sl_error *err)
+                               const struct row_overlap *o,
+                               struct sl_error *err)
 {
     uint64_t row = piece->elements / piece->rows;
     float *to = k == 0 ? s->memory.values : s->memory.slots[k - 1];
@@ -163,7 +165,7 @@ static enum sl_err copy_rows(const struct tensorfile *f, struct shard *s,
 
     for (size_t i = 0; rc == SL_OK && i < s->plan.piece_count; i++) {
         const struct plan_piece *piece = &s->plan.pieces[i];
-        struct overlap o;
+        struct row_overlap o;
 
         rc = find_overlap(f, piece, &o, err);
         for (unsigned k = 0; rc == SL_OK && o.rows > 0 && k < matrices; k++)
@@ -272,8 +274,8 @@ static enum sl_err keep_secret(const struct snap_from *from, enum sl_err rc,
 }
 
 // Fills the shard from weights, which hold whole variables and so every row.
-static enum sl_err take_weights(const struct snap_from *from, struct shard *s,
-                                struct sl_error *err)
+static enum sl_err snap_take_weights(const struct snap_from *from,
+                                     struct shard *s, struct sl_error *err)
 {
     const struct plan_source *source = &s->plan.sources[0];
     char *named = fs_join(source->folder, source->file);
@@ -295,9 +297,9 @@ static enum sl_err take_weights(const struct snap_from *from, struct shard *s,
     return rc;
 }
 
-static enum sl_err take_source(const struct snap_from *from, struct shard *s,
-                               size_t number, uint64_t *found,
-                               struct sl_error *err)
+static enum sl_err snap_take_source(const struct snap_from *from,
+                                    struct shard *s, size_t number,
+                                    uint64_t *found, struct sl_error *err)
 {
     const struct plan_source *source = &s->plan.sources[number];
     struct fs *fs = from->fs;
@@ -327,11 +329,11 @@ enum sl_err snap_sources(const struct snap_from *from, struct shard *s,
     enum sl_err rc;
 
     if (s->plan.source_count == 1 && s->plan.sources[0].weights)
-        return take_weights(from, s, err);
+        return snap_take_weights(from, s, err);
     found = sl_calloc(s->plan.piece_count, sizeof(*found));
     rc = found == NULL ? SL_ENOMEM : SL_OK;
     for (size_t i = 0; rc == SL_OK && i < s->plan.source_count; i++)
-        rc = take_source(from, s, i, found, err);
+        rc = snap_take_source(from, s, i, found, err);
     for (size_t i = 0; rc == SL_OK && i < s->plan.piece_count; i++)
         if (found[i] != s->plan.pieces[i].rows)
             rc = sl_fail(err, SL_ECORRUPT,

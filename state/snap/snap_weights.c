@@ -40,8 +40,9 @@ static void axes_of(struct axes *out, const struct plan_piece *p)
 }
 
 // Row by row of the piece, as our axes count, from the whole variable.
-static void copy(float *to, const uint8_t *from, const struct plan_piece *p,
-                 const struct axes *a)
+static void snap_weights_copy_rows(float *to, const uint8_t *from,
+                                   const struct plan_piece *p,
+                                   const struct axes *a)
 {
     uint64_t index[WIRE_RANK_MAX] = {0};
     uint64_t at = a->rank == 0 ? 0 : p->first_row * a->stride[0];
@@ -60,8 +61,8 @@ static void copy(float *to, const uint8_t *from, const struct plan_piece *p,
 
 // ---- the file
 
-static void shape_text(char out[MODEL_SHAPE_TEXT], unsigned rank,
-                       const uint64_t *shape)
+static void snap_weights_shape_text(char out[MODEL_SHAPE_TEXT], unsigned rank,
+                                    const uint64_t *shape)
 {
     struct model_shape s = {.rank =
                                 rank < MODEL_RANK_MAX ? rank : MODEL_RANK_MAX};
@@ -76,8 +77,8 @@ static enum sl_err other_shape(const struct plan_piece *p, const struct axes *a,
 {
     char want[MODEL_SHAPE_TEXT], has[MODEL_SHAPE_TEXT];
 
-    shape_text(want, a->rank, a->keras);
-    shape_text(has, t->rank, t->shape);
+    snap_weights_shape_text(want, a->rank, a->keras);
+    snap_weights_shape_text(has, t->rank, t->shape);
     return sl_fail(
         err, SL_EINVAL,
         "tensor '%s' is %s %s, the model's variable F32 %s in Keras' "
@@ -85,7 +86,7 @@ static enum sl_err other_shape(const struct plan_piece *p, const struct axes *a,
         p->name, tensor_dtype_name(t->dtype), has, want);
 }
 
-static bool all_finite(const float *values, uint64_t count)
+static bool snap_weights_are_finite(const float *values, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
         if (!isfinite(values[i]))
@@ -94,9 +95,10 @@ static bool all_finite(const float *values, uint64_t count)
 }
 
 // The whole tensor; sl_free.
-static enum sl_err read_tensor(uint8_t **out, const struct tensorfile *f,
-                               const struct tensor_info *t,
-                               struct sl_error *err)
+static enum sl_err snap_weights_read_tensor(uint8_t **out,
+                                            const struct tensorfile *f,
+                                            const struct tensor_info *t,
+                                            struct sl_error *err)
 {
     size_t n = (size_t)(t->end - t->begin);
     uint8_t *bytes = sl_malloc(n);
@@ -112,12 +114,13 @@ static enum sl_err read_tensor(uint8_t **out, const struct tensorfile *f,
 }
 
 // Says which value of the tensor is not finite.
-static enum sl_err not_finite(const struct tensorfile *f,
-                              const struct tensor_info *t, struct sl_error *err)
+static enum sl_err snap_weights_find_nonfinite(const struct tensorfile *f,
+                                               const struct tensor_info *t,
+                                               struct sl_error *err)
 {
     char place[TENSOR_PLACE_TEXT] = ": a value is not finite";
     uint8_t *whole = NULL;
-    enum sl_err rc = read_tensor(&whole, f, t, err);
+    enum sl_err rc = snap_weights_read_tensor(&whole, f, t, err);
 
     if (rc != SL_OK)
         return rc;
@@ -126,8 +129,10 @@ static enum sl_err not_finite(const struct tensorfile *f,
     return sl_fail(err, SL_EINVAL, "%s%s", t->name, place);
 }
 
-static enum sl_err take_piece(float *values, const struct tensorfile *f,
-                              const struct plan_piece *p, struct sl_error *err)
+static enum sl_err snap_weights_read_piece(float *values,
+                                           const struct tensorfile *f,
+                                           const struct plan_piece *p,
+                                           struct sl_error *err)
 {
     const struct tensor_info *t = tensorfile_find(f, p->name);
     uint8_t *whole = NULL;
@@ -144,24 +149,24 @@ static enum sl_err take_piece(float *values, const struct tensorfile *f,
         rc = tensorfile_read(f, t, p->offset * sizeof(float), values + p->first,
                              p->elements * sizeof(float), err);
     } else {
-        rc = read_tensor(&whole, f, t, err);
+        rc = snap_weights_read_tensor(&whole, f, t, err);
         if (rc == SL_OK)
-            copy(values + p->first, whole, p, &a);
+            snap_weights_copy_rows(values + p->first, whole, p, &a);
         sl_free(whole);
     }
-    if (rc == SL_OK && !all_finite(values + p->first, p->elements))
-        rc = not_finite(f, t, err);
+    if (rc == SL_OK && !snap_weights_are_finite(values + p->first, p->elements))
+        rc = snap_weights_find_nonfinite(f, t, err);
     return rc;
 }
 
 // ---- the whole file
 
-static bool is_stopped(const struct snap_from *from)
+static bool snap_weights_is_stopped(const struct snap_from *from)
 {
     return from->stopped != NULL && from->stopped(from->arg);
 }
 
-static enum sl_err stopped(struct sl_error *err)
+static enum sl_err snap_weights_stop_error(struct sl_error *err)
 {
     return sl_fail(err, SL_ECANCELED, "the job does not want it any more");
 }
@@ -191,7 +196,7 @@ enum sl_err snap_weights_check(struct fs_file *file,
         return rc;
     all.bytes = *bytes;
     rc = sha256_part_is(file, &all, source->sha256, "job", err);
-    return rc == SL_ECANCELED ? stopped(err) : rc;
+    return rc == SL_ECANCELED ? snap_weights_stop_error(err) : rc;
 }
 
 enum sl_err snap_weights(struct shard *s, struct fs_file *file, uint64_t bytes,
@@ -201,9 +206,10 @@ enum sl_err snap_weights(struct shard *s, struct fs_file *file, uint64_t bytes,
     enum sl_err rc = tensorfile_open_read(&f, file, bytes, 0, err);
 
     for (size_t i = 0; rc == SL_OK && i < s->plan.piece_count; i++)
-        rc = is_stopped(from)
-                 ? stopped(err)
-                 : take_piece(s->memory.values, f, &s->plan.pieces[i], err);
+        rc = snap_weights_is_stopped(from)
+                 ? snap_weights_stop_error(err)
+                 : snap_weights_read_piece(s->memory.values, f,
+                                           &s->plan.pieces[i], err);
     tensorfile_close(f);
     return rc;
 }

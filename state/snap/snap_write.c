@@ -58,10 +58,10 @@ static const char *keep_text(struct header *h, struct buf *b)
     return h->texts[h->text_count++];
 }
 
-static const char *text(struct header *h, const char *fmt, ...)
+static const char *snap_header_text(struct header *h, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-static const char *text(struct header *h, const char *fmt, ...)
+static const char *snap_header_text(struct header *h, const char *fmt, ...)
 {
     struct buf b = BUF_INIT;
     const char *kept = NULL;
@@ -136,13 +136,16 @@ static enum sl_err add_numbers(struct header *h,
     enum sl_err rc = add_meta(h, SNAP_KEY_FORMAT, SNAP_FORMAT);
 
     if (rc == SL_OK)
-        rc = add_meta(h, SNAP_KEY_JOB_UID, text(h, "%016" PRIx64, p->job_uid));
+        rc = add_meta(h, SNAP_KEY_JOB_UID,
+                      snap_header_text(h, "%016" PRIx64, p->job_uid));
     if (rc == SL_OK)
-        rc = add_meta(
-            h, SNAP_KEY_OPTIMIZER,
-            text(h, "%s %" PRIu64, optim_kind_name(p->optim.kind), version));
+        rc =
+            add_meta(h, SNAP_KEY_OPTIMIZER,
+                     snap_header_text(h, "%s %" PRIu64,
+                                      optim_kind_name(p->optim.kind), version));
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(numbers); i++)
-        rc = add_meta(h, numbers[i].key, text(h, "%" PRIu64, numbers[i].value));
+        rc = add_meta(h, numbers[i].key,
+                      snap_header_text(h, "%" PRIu64, numbers[i].value));
     return rc;
 }
 
@@ -153,9 +156,9 @@ static enum sl_err add_rows(struct header *h, const struct plan *p)
 
     for (size_t i = 0; rc == SL_OK && i < p->piece_count; i++) {
         piece = &p->pieces[i];
-        rc = add_meta(
-            h, text(h, SNAP_KEY_ROWS "%s", piece->name),
-            text(h, "%" PRIu64 ":%" PRIu64, piece->first_row, piece->rows));
+        rc = add_meta(h, snap_header_text(h, SNAP_KEY_ROWS "%s", piece->name),
+                      snap_header_text(h, "%" PRIu64 ":%" PRIu64,
+                                       piece->first_row, piece->rows));
     }
     return rc;
 }
@@ -168,8 +171,9 @@ static enum sl_err add_passed(struct header *h, const struct plan *p,
 
     for (size_t i = 0; rc == SL_OK && i < o->passed_count; i++)
         if (o->passed[i] > 0)
-            rc = add_meta(h, text(h, SNAP_KEY_PASSED "%s", p->pieces[i].name),
-                          text(h, "%" PRIu64, o->passed[i]));
+            rc = add_meta(
+                h, snap_header_text(h, SNAP_KEY_PASSED "%s", p->pieces[i].name),
+                snap_header_text(h, "%" PRIu64, o->passed[i]));
     return rc;
 }
 
@@ -185,8 +189,8 @@ static enum sl_err add_tensors(struct header *h, const struct plan *p,
         piece = &p->pieces[i];
         t = &h->tensors[h->tensor_count++];
         t->name = k == 0 ? piece->name
-                         : text(h, "%s#%s", piece->name,
-                                optim_slot_name(&p->optim, k - 1));
+                         : snap_header_text(h, "%s#%s", piece->name,
+                                            optim_slot_name(&p->optim, k - 1));
         if (t->name == NULL)
             return SL_ENOMEM;
         t->dtype = TENSOR_F32;
@@ -220,8 +224,8 @@ static enum sl_err header_make(struct header *h,
 }
 
 // Finite gradients can overflow a parameter. The values come first in a file.
-static void look_at(struct snap_written *out, const struct plan *p,
-                    uint64_t first, const float *at, size_t n)
+static void snap_note_nonfinite(struct snap_written *out, const struct plan *p,
+                                uint64_t first, const float *at, size_t n)
 {
     size_t bad;
 
@@ -251,7 +255,8 @@ static enum sl_err write_blocks(struct tensorfile_writer *w,
         return SL_ENOMEM;
     for (size_t b = 0; rc == SL_OK && b < image->freeze.blocks; b++) {
         shard_image_take(image, b, space, &bytes, &n);
-        look_at(out, &image->shard->plan, at, bytes, n / sizeof(float));
+        snap_note_nonfinite(out, &image->shard->plan, at, bytes,
+                            n / sizeof(float));
         at += n / sizeof(float);
         rc = tensorfile_append(w, bytes, n, err);
         FAULT("snap.block");

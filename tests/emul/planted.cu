@@ -51,8 +51,8 @@ PLANTED(good_packs)
         return;
     int m = pack_part<4>(a.n, at);
 
-    load(x, a.x + at, m, true);
-    store(a.y + at, x, m, true);
+    pack_load(x, a.x + at, m, true);
+    pack_store(a.y + at, x, m, true);
 }
 
 PLANTED(no_barrier_after_load)
@@ -122,8 +122,8 @@ PLANTED(wide_without_asking)
 {
     float x[4];
 
-    load(x, a.x + 1, 4, true);
-    store(a.y, x, 4, true);
+    pack_load(x, a.x + 1, 4, true);
+    pack_store(a.y, x, 4, true);
 }
 
 PLANTED(lost_update)

@@ -202,7 +202,7 @@ TEST(resident, R3_a_state_that_is_away_is_not_copied)
 
 struct source {
     struct twins *t;
-    struct feed *feed;
+    struct ring_feed *feed;
 };
 
 static enum sl_err ask_feed(void *arg, struct follow_get *gets, size_t count,
@@ -212,7 +212,7 @@ static enum sl_err ask_feed(void *arg, struct follow_get *gets, size_t count,
     enum sl_err rc = SL_OK;
 
     for (size_t i = 0; i < count; i++) {
-        gets[i].rc = feed_read(s->feed, &gets[i].ask, gets[i].into, err);
+        gets[i].rc = ring_feed_read(s->feed, &gets[i].ask, gets[i].into, err);
         if (gets[i].rc != SL_OK && (rc == SL_OK || rc == SL_EBUSY))
             rc = gets[i].rc;
     }
@@ -226,7 +226,7 @@ static void round_and_feed(struct source *s, bool skip)
 
     steps[0].skip = steps[1].skip = skip;
     run_round(t, skip);
-    feed_round(s->feed, &t->there, steps, 2, device_grads(t->d), NULL);
+    ring_feed_round(s->feed, &t->there, steps, 2, device_grads(t->d), NULL);
 }
 
 // What the compute thread does between two rounds.
@@ -236,10 +236,10 @@ static unsigned give_images(struct source *s)
     unsigned given = 0;
 
     for (uint32_t i = 0; i < r->count; i++) {
-        if (!feed_wants(s->feed, r, i))
+        if (!ring_feed_wants(s->feed, r, i))
             continue;
         T_OK(rank_bring_part(r, i, t_err()));
-        feed_image(s->feed, i);
+        ring_feed_image(s->feed, i);
         given++;
     }
     return given;
@@ -261,7 +261,7 @@ TEST(resident, R3_a_newcomer_follows_a_state_that_is_away)
         twins_init(&t, (char *)"adam");
         s.t = &t;
         run_round(&t, false);
-        T_OK(feed_new(&s.feed, &t.there, &clock.clock));
+        T_OK(ring_feed_new(&s.feed, &t.there, &clock.clock));
         T_OK(follow_init(&follow, &fresh, &t.w.job, 3, 1, ask_feed, &s,
                          t_err()));
         for (unsigned n = 0; n < 60; n++) {
@@ -280,7 +280,7 @@ TEST(resident, R3_a_newcomer_follows_a_state_that_is_away)
         T_TRUE(same_state(&t.here, &fresh));
         follow_release(&follow);
         rank_release(&fresh);
-        feed_free(s.feed);
+        ring_feed_free(s.feed);
         twins_release(&t);
     }
     emul_lazy(0);

@@ -8,7 +8,7 @@
 #define UNTOUCHED 0xa5
 
 // Every row lies on one shard, and every shard's file has a name.
-static void check_accepted(const struct manifest *m)
+static void check_accepted(const struct checkpoint_manifest *m)
 {
     const struct layout *l = &m->layout;
     uint64_t in_shards = 0;
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *path = fuzz_file("cut-1.json", data, size);
     struct sl_error err = SL_ERROR_INIT;
-    struct manifest m;
+    struct checkpoint_manifest m;
     enum sl_err rc;
 
     memset(&m, UNTOUCHED, sizeof(m));

@@ -24,7 +24,7 @@ struct part {
     uint64_t call; // in flight; 0: none
     uint64_t due_us;
     unsigned tries;
-    struct evidence evidence;
+    struct step_evidence evidence;
     bool have; // fresh parameters, of
     uint64_t have_incarnation, version;
     bool skip;

@@ -13,7 +13,7 @@
 struct give {
     struct sim *sim;
     struct rank rank;
-    struct feed *feed; // of the generation that went last, or NULL
+    struct ring_feed *feed; // of the generation that went last, or NULL
 };
 
 struct give *give_new(struct sim *s, const Sluice__V1__JobOpen *open)
@@ -34,7 +34,7 @@ void give_end(struct give *g)
 {
     if (g == NULL)
         return;
-    feed_free(g->feed);
+    ring_feed_free(g->feed);
     g->feed = NULL;
 }
 
@@ -64,7 +64,7 @@ void give_begin(struct give *g, const struct rank_state *state)
     rank_keep(&g->rank, state->tag.incarnation);
     count(g, state);
     if (!counted_full(&state->counted))
-        T_OK(feed_new(&g->feed, &g->rank, &g->sim->clock.clock));
+        T_OK(ring_feed_new(&g->feed, &g->rank, &g->sim->clock.clock));
 }
 
 void give_round(struct give *g, const struct rank_state *state,
@@ -83,12 +83,12 @@ void give_round(struct give *g, const struct rank_state *state,
     }
     count(g, state);
     if (g->feed != NULL)
-        feed_round(g->feed, &g->rank, steps, n, average, NULL);
+        ring_feed_round(g->feed, &g->rank, steps, n, average, NULL);
 }
 
 bool give_lags(struct give *g)
 {
-    return g->feed != NULL && feed_lags(g->feed);
+    return g->feed != NULL && ring_feed_lags(g->feed);
 }
 
 struct shard_image *give_freeze(struct give *g, uint32_t part)
@@ -97,7 +97,7 @@ struct shard_image *give_freeze(struct give *g, uint32_t part)
 
     T_ASSERT(image != NULL);
     if (g->feed != NULL)
-        feed_forget_silent(g->feed);
+        ring_feed_forget_silent(g->feed);
     if (rank_freeze(&g->rank, part, image, t_err()) == SL_OK)
         return image;
     free(image);
@@ -167,7 +167,7 @@ static enum sl_err call_image(struct take *t, struct give *from)
                          : have == sizeof(*head) ? counts
                                                  : head->memory_bytes);
     T_LE(ask.bytes, sizeof(piece));
-    rc = feed_read(from->feed, &ask, piece, t_err());
+    rc = ring_feed_read(from->feed, &ask, piece, t_err());
     if (rc != SL_OK)
         return rc;
     if (have == 0)
@@ -191,7 +191,7 @@ static enum sl_err call_record(struct take *t, struct give *from)
                            .record = true,
                            .after = t->part[t->next].steps,
                            .bytes = sizeof(record)};
-    enum sl_err rc = feed_read(from->feed, &ask, &record, t_err());
+    enum sl_err rc = ring_feed_read(from->feed, &ask, &record, t_err());
 
     if (rc != SL_OK)
         return rc;

@@ -17,7 +17,7 @@
 struct server {
     struct sim *sim;
     struct loop loop;
-    struct store *store;
+    struct shard_table *store;
     struct roster *roster;
     uint64_t seq;
 };

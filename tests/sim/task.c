@@ -466,9 +466,9 @@ static void open_task(struct crew *c)
 static bool next_step(struct crew *c)
 {
     c->task.step = lease_of(c)->steps;
-    return evidence_next(&c->task.parts[0].evidence, sizeof(struct part),
-                         c->shards, lease_of(c)->steps, 0,
-                         &c->task.step) == EVIDENCE_STEP;
+    return evidence_first_missing(
+               &c->task.parts[0].evidence, sizeof(struct part), c->shards,
+               lease_of(c)->steps, 0, &c->task.step) == EVIDENCE_STEP;
 }
 
 // True if the lease came to its end.

@@ -14,7 +14,7 @@ static size_t up(size_t bytes)
     return (bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
 }
 
-static int larger_first(const void *a, const void *b)
+static int arena_larger_first(const void *a, const void *b)
 {
     const struct arena_item *x = *(struct arena_item *const *)a;
     const struct arena_item *y = *(struct arena_item *const *)b;
@@ -71,7 +71,7 @@ enum sl_err arena_plan(struct arena_item *items, size_t count, size_t *bytes)
         return SL_ENOMEM;
     for (size_t i = 0; i < count; i++)
         order[i] = &items[i];
-    qsort(order, count, sizeof(*order), larger_first);
+    qsort(order, count, sizeof(*order), arena_larger_first);
     for (size_t i = 0; i < count; i++) {
         struct arena_item *item = order[i];
 

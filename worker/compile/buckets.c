@@ -15,7 +15,7 @@ struct filling {
     uint64_t first; // first element of the bucket being filled
 };
 
-static void add(struct filling *f, uint64_t end)
+static void buckets_add_range(struct filling *f, uint64_t end)
 {
     if (end == f->first)
         return;
@@ -33,22 +33,23 @@ static uint64_t part_elements(uint64_t layer, uint64_t most)
     return round <= most ? round : even;
 }
 
-static void add_layer(struct filling *f, uint64_t first, uint64_t end,
-                      uint64_t most)
+static void buckets_add_layer(struct filling *f, uint64_t first, uint64_t end,
+                              uint64_t most)
 {
     uint64_t part = part_elements(end - first, most);
 
     if (end - first > most / 2) {
-        add(f, first);
+        buckets_add_range(f, first);
         while (end - f->first > part)
-            add(f, f->first + part);
-        add(f, end);
+            buckets_add_range(f, f->first + part);
+        buckets_add_range(f, end);
     } else if (end - f->first > most) {
-        add(f, first);
+        buckets_add_range(f, first);
     }
 }
 
-static void fill(struct filling *f, const struct model *model, uint64_t most)
+static void buckets_fill_ranges(struct filling *f, const struct model *model,
+                                uint64_t most)
 {
     uint32_t n = model->variables_count;
 
@@ -61,9 +62,9 @@ static void fill(struct filling *f, const struct model *model, uint64_t most)
             next++;
         if (next < n)
             end = v[next].first;
-        add_layer(f, v[i].first, end, most);
+        buckets_add_layer(f, v[i].first, end, most);
     }
-    add(f, model->elements);
+    buckets_add_range(f, model->elements);
 }
 
 enum sl_err buckets_make(struct overlap_range **out, uint32_t *count,
@@ -71,11 +72,11 @@ enum sl_err buckets_make(struct overlap_range **out, uint32_t *count,
 {
     struct filling f = {.of = NULL};
 
-    fill(&f, model, most);
+    buckets_fill_ranges(&f, model, most);
     f = (struct filling){.of = sl_malloc_array(f.count, sizeof(*f.of))};
     if (f.of == NULL)
         return SL_ENOMEM;
-    fill(&f, model, most);
+    buckets_fill_ranges(&f, model, most);
     *out = f.of;
     *count = f.count;
     return SL_OK;

@@ -37,7 +37,7 @@ static struct arena_item *lives(const struct build *b)
 }
 
 // Gives every argument its place.
-static void settle(struct build *b)
+static void compile_place_args(struct build *b)
 {
     struct arena_item *items = lives(b);
 
@@ -64,8 +64,9 @@ static void settle(struct build *b)
 }
 
 // Grows a memory. No enqueued op uses `m` any more: see compile.h.
-static enum sl_err grow(struct program_memory *memory, struct kern_mem *m,
-                        size_t bytes, struct sl_error *err)
+static enum sl_err compile_grow_mem(struct program_memory *memory,
+                                    struct kern_mem *m, size_t bytes,
+                                    struct sl_error *err)
 {
     struct kern_dev *dev = memory->dev;
     enum sl_err rc;
@@ -106,14 +107,14 @@ static bool leaves_room(const struct build *b, const struct kern_backend *of)
 }
 
 // Shrinks the workspace to the size that programs made before count on.
-static void give_back(struct build *b, struct program_memory *m)
+static void compile_shrink_workspace(struct build *b, struct program_memory *m)
 {
     if (m->workspace.at != NULL && m->workspace.bytes > b->least) {
         b->dev->backend->release(b->dev, &m->workspace);
         m->workspace = (struct kern_mem){NULL, 0};
     }
     if (b->least > 0)
-        (void)grow(m, &m->workspace, b->least, NULL);
+        (void)compile_grow_mem(m, &m->workspace, b->least, NULL);
 }
 
 // Grows the arena first; the workspace gets what it leaves.
@@ -122,12 +123,12 @@ static void grow_memory(struct build *b, struct program_memory *m)
     size_t wanted = b->p->workspace_bytes;
 
     m->dev = b->dev;
-    b->rc = grow(m, &m->arena, b->p->arena_bytes, &b->err);
+    b->rc = compile_grow_mem(m, &m->arena, b->p->arena_bytes, &b->err);
     b->p->memory = m;
     if (b->rc != SL_OK)
         return;
-    b->rc =
-        grow(m, &m->workspace, wanted > b->least ? wanted : b->least, &b->err);
+    b->rc = compile_grow_mem(m, &m->workspace,
+                             wanted > b->least ? wanted : b->least, &b->err);
     if (b->rc == SL_OK && !leaves_room(b, b->dev->backend))
         b->rc = sl_fail(&b->err, SL_ENOMEM,
                         "no memory for batches of %u beside %zu bytes of "
@@ -135,7 +136,7 @@ static void grow_memory(struct build *b, struct program_memory *m)
                         b->o->batch, m->workspace.bytes);
     b->lacks_workspace = b->rc == SL_ENOMEM;
     if (b->lacks_workspace)
-        give_back(b, m);
+        compile_shrink_workspace(b, m);
 }
 
 // ---- a survey of the model, constants, precision
@@ -156,7 +157,8 @@ static size_t larger(size_t a, size_t b)
 }
 
 // Returns the length of an attention's query or value, the longer one.
-static size_t longest(const struct build *b, const struct model_node *node)
+static size_t compile_attention_longest(const struct build *b,
+                                        const struct model_node *node)
 {
     uint32_t value = node->input[node->inputs > 1 ? 1 : 0];
 
@@ -182,7 +184,7 @@ static void survey(struct build *b)
         if (b->o->train && node->rate > 0)
             b->p->dropouts++;
         if (node->causal)
-            b->mask = larger(b->mask, longest(b, node));
+            b->mask = larger(b->mask, compile_attention_longest(b, node));
     }
 }
 
@@ -266,7 +268,8 @@ static void build_release(struct build *b)
     compile_plans_release(b);
 }
 
-static void build(struct build *b, struct program_memory *memory)
+static void compile_build_program(struct build *b,
+                                  struct program_memory *memory)
 {
     map_init(&b->plans);
     if (!build_init(b)) {
@@ -279,7 +282,7 @@ static void build(struct build *b, struct program_memory *memory)
         if (b->o->train)
             compile_backward(b);
         if (b->rc == SL_OK)
-            settle(b);
+            compile_place_args(b);
         if (b->rc == SL_OK)
             grow_memory(b, memory);
         b->p->loss_scale = 1;
@@ -315,11 +318,11 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
                           .least = memory->workspace.bytes};
     struct build b = fresh;
 
-    build(&b, memory);
+    compile_build_program(&b, memory);
     while (b.rc != SL_OK && with_less(&fresh, &b)) {
         program_free(b.p);
         b = fresh;
-        build(&b, memory);
+        compile_build_program(&b, memory);
     }
     if (b.rc != SL_OK) {
         program_free(b.p);

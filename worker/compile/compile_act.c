@@ -8,7 +8,7 @@ static bool act_is_losses(const struct build *b, uint32_t i)
     return i == b->model->output && b->loss_has_act;
 }
 
-static void apply(struct build *b, uint32_t i, uint32_t z, bool own)
+static void compile_apply_act(struct build *b, uint32_t i, uint32_t z, bool own)
 {
     const struct model_node *node = &b->model->nodes[i];
     int64_t dim[KERN_DIMS];
@@ -42,7 +42,7 @@ void compile_activate(struct build *b, uint32_t i, uint32_t z, bool own)
 {
     b->value[i] = z;
     if (!compile_is_wide(b, i))
-        apply(b, i, z, own);
+        compile_apply_act(b, i, z, own);
 }
 
 void compile_widen(struct build *b, uint32_t i)
@@ -51,7 +51,8 @@ void compile_widen(struct build *b, uint32_t i)
     int64_t n = (int64_t)(b->o->batch * model_shape_elements(&node->out));
 
     if (compile_is_wide(b, i) && b->rc == SL_OK)
-        apply(b, i, compile_cast(b, i, b->value[i], n, b->t, KERN_F32), true);
+        compile_apply_act(
+            b, i, compile_cast(b, i, b->value[i], n, b->t, KERN_F32), true);
 }
 
 // Puts ReLU into the op and returns true, if the backend likes it there.

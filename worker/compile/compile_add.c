@@ -21,8 +21,9 @@ static const struct model_variable *variable(const struct build *b, uint32_t i,
 }
 
 // Returns elements of a variable's gradient, where they lie in the vector.
-static uint32_t rows(struct build *b, uint32_t i, enum model_weight w,
-                     int64_t first, int64_t elements)
+static uint32_t compile_grad_elements(struct build *b, uint32_t i,
+                                      enum model_weight w, int64_t first,
+                                      int64_t elements)
 {
     size_t at = (size_t)variable(b, i, w)->first + (size_t)first;
 
@@ -32,12 +33,14 @@ static uint32_t rows(struct build *b, uint32_t i, enum model_weight w,
 
 static uint32_t in_vector(struct build *b, uint32_t i, enum model_weight w)
 {
-    return rows(b, i, w, 0, (int64_t)variable(b, i, w)->elements);
+    return compile_grad_elements(b, i, w, 0,
+                                 (int64_t)variable(b, i, w)->elements);
 }
 
 // Sets to = share from + kept to.
-static void add(struct build *b, uint32_t i, int64_t count, double share,
-                uint32_t from, uint32_t to, double kept)
+static void compile_grad_add_scaled(struct build *b, uint32_t i, int64_t count,
+                                    double share, uint32_t from, uint32_t to,
+                                    double kept)
 {
     struct kern_shape flat = kern_shape(KERN_F32, 1, &count);
     struct kern_desc d;
@@ -82,8 +85,9 @@ void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
     double share = share_of(b, i, w);
 
     if (b->o->add || share != 1)
-        add(b, i, (int64_t)variable(b, i, w)->elements, share,
-            compile_grad(b, i, w), in_vector(b, i, w), b->o->add ? kept : 0);
+        compile_grad_add_scaled(b, i, (int64_t)variable(b, i, w)->elements,
+                                share, compile_grad(b, i, w),
+                                in_vector(b, i, w), b->o->add ? kept : 0);
 }
 
 uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
@@ -91,7 +95,7 @@ uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
 {
     if (b->o->add)
         return compile_tensor(b, (size_t)elements * b->real);
-    return rows(b, i, w, first, elements);
+    return compile_grad_elements(b, i, w, first, elements);
 }
 
 void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
@@ -99,5 +103,7 @@ void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
 {
     compile_penalize(b, i, w, first, elements, t);
     if (b->o->add)
-        add(b, i, elements, 1, t, rows(b, i, w, first, elements), 1);
+        compile_grad_add_scaled(b, i, elements, 1, t,
+                                compile_grad_elements(b, i, w, first, elements),
+                                1);
 }

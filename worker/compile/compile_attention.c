@@ -75,8 +75,8 @@ static struct compile_projection projection(const struct build *b,
     };
 }
 
-static struct compile_projection output(const struct build *b,
-                                        const struct attention *a)
+static struct compile_projection
+attention_output_dims(const struct build *b, const struct attention *a)
 {
     return (struct compile_projection){
         .kernel = MODEL_ATTENTION_OUTPUT_KERNEL,
@@ -90,8 +90,9 @@ enum turn { AWAY, BACK, BACK_FLIPPED };
 
 // Turns [n, length, heads, each] to [n, heads, length, each], or back from
 // there, or from [n, heads, each, length]; scaled.
-static uint32_t turn(struct build *b, const struct attention *a, uint32_t x,
-                     int64_t length, int64_t each, enum turn way, float scale)
+static uint32_t attention_transpose(struct build *b, const struct attention *a,
+                                    uint32_t x, int64_t length, int64_t each,
+                                    enum turn way, float scale)
 {
     int64_t dim[4] = {a->n, a->heads, length, each};
     struct kern_shape heads = kern_shape(b->t, 4, dim), flat = heads;
@@ -154,7 +155,8 @@ static void add_mask(struct build *b, const struct attention *a,
 }
 
 // Turns scores into shares, in place; dropout makes another tensor of them.
-static void share(struct build *b, const struct attention *a, uint32_t scores)
+static void attention_share_scores(struct build *b, const struct attention *a,
+                                   uint32_t scores)
 {
     const struct model_node *node = &b->model->nodes[a->node];
     struct kern_desc d;
@@ -178,7 +180,7 @@ static void share(struct build *b, const struct attention *a, uint32_t scores)
 void compile_attention_forward(struct build *b, uint32_t i)
 {
     struct attention a = attention_of(b, i);
-    struct compile_projection out = output(b, &a);
+    struct compile_projection out = attention_output_dims(b, &a);
     uint32_t t;
 
     for (enum kept which = QUERY; which <= VALUE; which++) {
@@ -186,15 +188,15 @@ void compile_attention_forward(struct build *b, uint32_t i)
         struct compile_projection p = projection(b, &a, &s);
 
         t = compile_project(b, i, &p, b->value[s.from]);
-        a.kept[which] = turn(b, &a, t, s.length, s.each, AWAY,
-                             which == QUERY ? a.scale : 1);
+        a.kept[which] = attention_transpose(b, &a, t, s.length, s.each, AWAY,
+                                            which == QUERY ? a.scale : 1);
     }
     t = product(b, &a, a.kept[QUERY], a.kept[KEY],
                 (int64_t[]){a.lq, a.lv, a.key_dim}, false, true);
-    share(b, &a, t);
+    attention_share_scores(b, &a, t);
     t = product(b, &a, a.kept[DROPPED], a.kept[VALUE],
                 (int64_t[]){a.lq, a.value_dim, a.lv}, false, false);
-    a.kept[FOUND] = turn(b, &a, t, a.lq, a.value_dim, BACK, 1);
+    a.kept[FOUND] = attention_transpose(b, &a, t, a.lq, a.value_dim, BACK, 1);
     b->value[i] = compile_project(b, i, &out, a.kept[FOUND]);
 }
 
@@ -216,13 +218,13 @@ static void project_input(struct build *b, const struct attention *a,
 // Returns the gradient of `found`, [n, heads, lq, value_dim].
 static uint32_t output_backward(struct build *b, const struct attention *a)
 {
-    struct compile_projection p = output(b, a);
+    struct compile_projection p = attention_output_dims(b, a);
     uint32_t dy = b->grad[a->node];
     uint32_t t = compile_tensor(b, (size_t)(p.rows * p.k) * b->act);
 
     compile_project_grads(b, a->node, &p, a->kept[FOUND], dy);
     project_input(b, a, &p, dy, t);
-    return turn(b, a, t, a->lq, a->value_dim, AWAY, 1);
+    return attention_transpose(b, a, t, a->lq, a->value_dim, AWAY, 1);
 }
 
 // Goes from the gradient of the dropped shares to that of the scores, in place.
@@ -251,8 +253,8 @@ static void side_backward(struct build *b, const struct attention *a,
     struct side s = side_of(a, which);
     struct compile_projection p = projection(b, a, &s);
     enum turn way = which == QUERY ? BACK : BACK_FLIPPED;
-    uint32_t dy =
-        turn(b, a, dt, s.length, s.each, way, which == QUERY ? a->scale : 1);
+    uint32_t dy = attention_transpose(b, a, dt, s.length, s.each, way,
+                                      which == QUERY ? a->scale : 1);
     uint32_t dx;
 
     compile_project_grads(b, a->node, &p, b->value[s.from], dy);

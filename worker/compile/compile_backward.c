@@ -57,7 +57,7 @@ static void dense_grads_in_parts(struct build *b, uint32_t i,
         compile_bias_grad(b, i);
 }
 
-static void dense(struct build *b, uint32_t i)
+static void backward_dense(struct build *b, uint32_t i)
 {
     uint32_t input = b->model->nodes[i].input[0], dy = b->grad[i];
     struct dense_dims m = compile_dense_dims(b, i);
@@ -103,7 +103,7 @@ static void bias_home(struct build *b, uint32_t conv, uint32_t db)
     b->bias_done[conv] = true;
 }
 
-static void pool(struct build *b, uint32_t i)
+static void backward_pool(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     bool max = node->type == MODEL_MAX_POOLING2D ||
@@ -159,7 +159,7 @@ static void norm_grad_home(struct build *b, uint32_t i, enum model_weight w,
         compile_grad_home(b, i, w, t, KERN_F32);
 }
 
-static void batch_norm(struct build *b, uint32_t i)
+static void backward_batch_norm(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dy = b->grad[i], x = b->value[node->input[0]];
@@ -197,7 +197,7 @@ static void batch_norm(struct build *b, uint32_t i)
 
 // Applies the mask of the forward pass: it is a function of (seed, step, layer,
 // element).
-static void dropout(struct build *b, uint32_t i)
+static void backward_dropout(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dy = b->grad[i];
@@ -211,7 +211,7 @@ static void dropout(struct build *b, uint32_t i)
     compile_pass(b, node->input[0], dy, true);
 }
 
-static void concatenate(struct build *b, uint32_t i)
+static void backward_concatenate(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     int64_t all = (int64_t)node->out.dim[node->out.rank - 1];
@@ -239,13 +239,13 @@ static void concatenate(struct build *b, uint32_t i)
     }
 }
 
-static void layer(struct build *b, uint32_t i)
+static void backward_layer(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
 
     switch (node->type) {
     case MODEL_DENSE:
-        dense(b, i);
+        backward_dense(b, i);
         return;
     case MODEL_CONV2D:
     case MODEL_DEPTHWISE_CONV2D:
@@ -256,13 +256,13 @@ static void layer(struct build *b, uint32_t i)
     case MODEL_GLOBAL_MAX_POOLING2D:
     case MODEL_AVERAGE_POOLING2D:
     case MODEL_GLOBAL_AVERAGE_POOLING2D:
-        pool(b, i);
+        backward_pool(b, i);
         return;
     case MODEL_BATCH_NORMALIZATION:
-        batch_norm(b, i);
+        backward_batch_norm(b, i);
         return;
     case MODEL_DROPOUT:
-        dropout(b, i);
+        backward_dropout(b, i);
         return;
     case MODEL_ADD:
     case MODEL_MAXIMUM:
@@ -287,7 +287,7 @@ static void layer(struct build *b, uint32_t i)
         compile_attention_backward(b, i);
         return;
     case MODEL_CONCATENATE:
-        concatenate(b, i);
+        backward_concatenate(b, i);
         return;
     default: // flatten, reshape, activation
         if (compile_wants_grad(b, node, 0))
@@ -302,6 +302,6 @@ void compile_backward(struct build *b)
             continue;
         compile_unactivate(b, i);
         compile_narrow(b, i);
-        layer(b, i);
+        backward_layer(b, i);
     }
 }

@@ -3,7 +3,7 @@
 // of a row of it: sum, difference, product, mean, maximum, minimum.
 #include "worker/compile/compile_build.h"
 
-static enum kern_binary_kind kind_of(const struct model_node *node)
+static enum kern_binary_kind combine_kern_kind(const struct model_node *node)
 {
     switch (node->type) {
     case MODEL_SUBTRACT:
@@ -57,8 +57,8 @@ static uint32_t operand(struct build *b, uint32_t i, uint32_t k)
 
 // Gives the k-th input its gradient, from `dx` in the output's shape: a row
 // gets the sum over all its places, which is their mean times their number.
-static void give(struct build *b, uint32_t i, uint32_t k, uint32_t dx,
-                 bool away)
+static void combine_grad_pass(struct build *b, uint32_t i, uint32_t k,
+                              uint32_t dx, bool away)
 {
     const struct model_node *node = &b->model->nodes[i];
     const struct model_shape *in = &b->model->nodes[node->input[k]].out;
@@ -82,8 +82,8 @@ static void give(struct build *b, uint32_t i, uint32_t k, uint32_t dx,
 }
 
 // Returns where an op may write the k-th input's gradient in the output's
-// shape; done() is told when it has.
-static uint32_t begin(struct build *b, uint32_t i, uint32_t k)
+// shape; combine_grad_done() is told when it has.
+static uint32_t combine_grad_begin(struct build *b, uint32_t i, uint32_t k)
 {
     const struct model_node *node = &b->model->nodes[i];
 
@@ -92,25 +92,26 @@ static uint32_t begin(struct build *b, uint32_t i, uint32_t k)
     return compile_target(b, node->input[k]);
 }
 
-static void done(struct build *b, uint32_t i, uint32_t k, uint32_t dx)
+static void combine_grad_done(struct build *b, uint32_t i, uint32_t k,
+                              uint32_t dx)
 {
     const struct model_node *node = &b->model->nodes[i];
 
     if (repeats(b, node, k))
-        give(b, i, k, dx, true);
+        combine_grad_pass(b, i, k, dx, true);
     else
         compile_took(b, node->input[k], dx);
 }
 
 // ---- backward, by kind
 
-static void describe(struct build *b, const struct model_node *node,
-                     struct kern_desc *d)
+static void combine_describe(struct build *b, const struct model_node *node,
+                             struct kern_desc *d)
 {
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->out, dim);
 
-    kern_desc_binary(d, kind_of(node), node->inputs, nd, dim);
+    kern_desc_binary(d, combine_kern_kind(node), node->inputs, nd, dim);
     compile_type(b, d, b->t);
 }
 
@@ -124,7 +125,7 @@ void compile_combine_forward(struct build *b, uint32_t i)
         refs[k] = WHOLE(operand(b, i, k));
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     refs[node->inputs] = WHOLE(b->value[i]);
-    describe(b, node, &d);
+    combine_describe(b, node, &d);
     compile_emit(b, i, &d, refs);
     if (node->type == MODEL_AVERAGE)
         compile_scale(b, i, b->value[i], 1 / (float)node->inputs);
@@ -143,25 +144,25 @@ static void pass_to_all(struct build *b, uint32_t i)
     }
     for (uint32_t k = 0; k < node->inputs; k++) {
         if (compile_wants_grad(b, node, k))
-            give(b, i, k, b->grad[i], k == last);
+            combine_grad_pass(b, i, k, b->grad[i], k == last);
     }
 }
 
 // Passes dy to the first input, -dy to the one that is subtracted.
-static void subtract(struct build *b, uint32_t i)
+static void combine_subtract_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
 
     if (compile_wants_grad(b, node, 0))
-        give(b, i, 0, b->grad[i], false);
+        combine_grad_pass(b, i, 0, b->grad[i], false);
     if (compile_wants_grad(b, node, 1)) {
         compile_scale(b, i, b->grad[i], -1);
-        give(b, i, 1, b->grad[i], true);
+        combine_grad_pass(b, i, 1, b->grad[i], true);
     }
 }
 
 // Gives input k dy times all the other inputs.
-static void multiply(struct build *b, uint32_t i)
+static void combine_multiply_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct build_ref refs[MODEL_INPUTS_MAX + 1];
@@ -174,16 +175,16 @@ static void multiply(struct build *b, uint32_t i)
             continue;
         for (uint32_t j = 0; j < node->inputs; j++)
             refs[j] = WHOLE(j == k ? b->grad[i] : operand(b, i, j));
-        dx = begin(b, i, k);
+        dx = combine_grad_begin(b, i, k);
         refs[node->inputs] = WHOLE(dx);
-        describe(b, node, &d);
+        combine_describe(b, node, &d);
         compile_emit(b, i, &d, refs);
-        done(b, i, k, dx);
+        combine_grad_done(b, i, k, dx);
     }
 }
 
 // Gives dy to the first input that was the largest, or smallest.
-static void pick(struct build *b, uint32_t i)
+static void combine_pick_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct build_ref refs[MODEL_INPUTS_MAX + 2];
@@ -199,12 +200,12 @@ static void pick(struct build *b, uint32_t i)
 
         if (!compile_wants_grad(b, node, k))
             continue;
-        dx = begin(b, i, k);
+        dx = combine_grad_begin(b, i, k);
         refs[node->inputs + 1] = WHOLE(dx);
-        kern_desc_pick(&d, kind_of(node), node->inputs, k, nd, dim);
+        kern_desc_pick(&d, combine_kern_kind(node), node->inputs, k, nd, dim);
         compile_type(b, &d, b->t);
         compile_emit(b, i, &d, refs);
-        done(b, i, k, dx);
+        combine_grad_done(b, i, k, dx);
     }
 }
 
@@ -213,11 +214,11 @@ void compile_combine_backward(struct build *b, uint32_t i)
     const struct model_node *node = &b->model->nodes[i];
 
     if (node->type == MODEL_MULTIPLY) {
-        multiply(b, i);
+        combine_multiply_backward(b, i);
     } else if (node->type == MODEL_MAXIMUM || node->type == MODEL_MINIMUM) {
-        pick(b, i);
+        combine_pick_backward(b, i);
     } else if (node->type == MODEL_SUBTRACT) {
-        subtract(b, i);
+        combine_subtract_backward(b, i);
     } else {
         if (node->type == MODEL_AVERAGE)
             compile_scale(b, i, b->grad[i], 1 / (float)node->inputs);

@@ -10,8 +10,8 @@ static bool is_separable(const struct model_node *node)
 }
 
 // Returns the shape between the two halves of a separable layer.
-static struct model_shape between(const struct build *b,
-                                  const struct model_node *node)
+static struct model_shape conv_middle_shape(const struct build *b,
+                                            const struct model_node *node)
 {
     const struct model_variable *v =
         &b->model->variables[node->weight[MODEL_DEPTHWISE_KERNEL]];
@@ -22,10 +22,12 @@ static struct model_shape between(const struct build *b,
 }
 
 // Describes the convolution: the whole layer, or a separable one's first half.
-static void describe(const struct build *b, const struct model_node *node,
-                     struct kern_desc *d, enum kern_op op, uint32_t epilogue)
+static void conv_describe(const struct build *b, const struct model_node *node,
+                          struct kern_desc *d, enum kern_op op,
+                          uint32_t epilogue)
 {
-    struct model_shape out = is_separable(node) ? between(b, node) : node->out;
+    struct model_shape out =
+        is_separable(node) ? conv_middle_shape(b, node) : node->out;
     struct kern_window w = compile_window(node);
     int64_t x[KERN_DIMS];
 
@@ -37,13 +39,13 @@ static void describe(const struct build *b, const struct model_node *node,
 static void separable_forward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct model_shape middle = between(b, node);
+    struct model_shape middle = conv_middle_shape(b, node);
     int64_t k = (int64_t)middle.dim[2], units = (int64_t)node->out.dim[2];
     int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&middle)) / k;
     uint32_t t = compile_tensor(b, compile_bytes(b, &middle));
     struct kern_desc d;
 
-    describe(b, node, &d, KERN_CONV_FWD, 0);
+    conv_describe(b, node, &d, KERN_CONV_FWD, 0);
     compile_type(b, &d, b->t);
     compile_emit(b, i, &d,
                  (struct build_ref[]){
@@ -64,7 +66,7 @@ void compile_conv_forward(struct build *b, uint32_t i)
         separable_forward(b, i);
         return;
     }
-    describe(b, node, &d, KERN_CONV_FWD, compile_bias_bit(node));
+    conv_describe(b, node, &d, KERN_CONV_FWD, compile_bias_bit(node));
     compile_weighted(b, i, &d, b->value[node->input[0]], MODEL_KERNEL);
 }
 
@@ -72,7 +74,7 @@ void compile_conv_forward(struct build *b, uint32_t i)
 static uint32_t pointwise_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct model_shape middle = between(b, node);
+    struct model_shape middle = conv_middle_shape(b, node);
     int64_t k = (int64_t)middle.dim[2], units = (int64_t)node->out.dim[2];
     int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&middle)) / k;
     uint32_t dy = b->grad[i], dt;
@@ -101,10 +103,10 @@ void compile_conv_backward(struct build *b, uint32_t i)
     uint32_t dy = is_separable(node) ? pointwise_backward(b, i) : b->grad[i];
     struct kern_desc with, without, d;
 
-    describe(b, node, &with, KERN_CONV_WGRAD, KERN_BGRAD);
-    describe(b, node, &without, KERN_CONV_WGRAD, 0);
+    conv_describe(b, node, &with, KERN_CONV_WGRAD, KERN_BGRAD);
+    conv_describe(b, node, &without, KERN_CONV_WGRAD, 0);
     compile_weight_grads(b, i, w, &with, &without,
                          WHOLE(b->value[node->input[0]]), WHOLE(dy));
-    describe(b, node, &d, KERN_CONV_DGRAD, 0);
+    conv_describe(b, node, &d, KERN_CONV_DGRAD, 0);
     compile_input_grad(b, i, &d, dy, w);
 }

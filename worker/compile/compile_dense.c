@@ -58,8 +58,8 @@ static struct kern_shape together(const struct dense_dims *m, int64_t units)
     return kern_shape(KERN_F32, 2, (int64_t[]){m->rows, units});
 }
 
-static uint32_t space(struct build *b, const struct dense_dims *m,
-                      int64_t units)
+static uint32_t dense_units_tensor(struct build *b, const struct dense_dims *m,
+                                   int64_t units)
 {
     return compile_tensor(b, (size_t)(m->rows * units) * b->real);
 }
@@ -73,16 +73,16 @@ static struct kern_shape columns(const struct dense_dims *m, int64_t units)
     return s;
 }
 
-static struct build_ref behind(const struct build *b, uint32_t t,
-                               int64_t elements)
+static struct build_ref dense_ref_behind(const struct build *b, uint32_t t,
+                                         int64_t elements)
 {
     return (struct build_ref){t, (size_t)elements * b->real};
 }
 
 // Returns elements of a variable as a tensor of their own, so that an op's args
 // name just those.
-static uint32_t rows(struct build *b, uint32_t vector, int64_t first,
-                     int64_t elements)
+static uint32_t dense_variable_elements(struct build *b, uint32_t vector,
+                                        int64_t first, int64_t elements)
 {
     struct tensor t;
 
@@ -98,23 +98,25 @@ uint32_t compile_part(struct build *b, uint32_t node,
 {
     int64_t units = compile_part_units(m, first);
     struct kern_shape from = columns(m, units), to = together(m, units);
-    uint32_t part = space(b, m, units);
+    uint32_t part = dense_units_tensor(b, m, units);
     struct kern_desc d;
 
     kern_desc_axpby(&d, &from, &to, 1, 0);
-    compile_emit(b, node, &d,
-                 (struct build_ref[]){behind(b, y, first), WHOLE(part)});
+    compile_emit(
+        b, node, &d,
+        (struct build_ref[]){dense_ref_behind(b, y, first), WHOLE(part)});
     return part;
 }
 
-static void put_part(struct build *b, uint32_t i, const struct dense_dims *m,
-                     uint32_t x, uint32_t y, int64_t first)
+static void dense_put_part(struct build *b, uint32_t i,
+                           const struct dense_dims *m, uint32_t x, uint32_t y,
+                           int64_t first)
 {
     int64_t units = compile_part_units(m, first);
-    uint32_t w = rows(b, compile_operand(b, i, MODEL_KERNEL), first * m->k,
-                      units * m->k);
+    uint32_t w = dense_variable_elements(b, compile_operand(b, i, MODEL_KERNEL),
+                                         first * m->k, units * m->k);
     struct kern_shape from = together(m, units), to = columns(m, units);
-    uint32_t part = space(b, m, units);
+    uint32_t part = dense_units_tensor(b, m, units);
     struct kern_desc d;
 
     kern_desc_matmul(&d, m->rows, units, m->k, false, true, 0);
@@ -122,13 +124,14 @@ static void put_part(struct build *b, uint32_t i, const struct dense_dims *m,
     compile_emit(b, i, &d,
                  (struct build_ref[]){WHOLE(x), WHOLE(w), WHOLE(part)});
     kern_desc_axpby(&d, &from, &to, 1, 0);
-    compile_emit(b, i, &d,
-                 (struct build_ref[]){WHOLE(part), behind(b, y, first)});
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){WHOLE(part), dense_ref_behind(b, y, first)});
 }
 
 // Adds the bias to each row of y, last: it lies behind all of the kernel.
-static void add_bias(struct build *b, uint32_t i, const struct dense_dims *m,
-                     uint32_t y)
+static void dense_add_bias(struct build *b, uint32_t i,
+                           const struct dense_dims *m, uint32_t y)
 {
     struct kern_shape all = together(m, m->units), bias = all;
     struct kern_desc d;
@@ -143,11 +146,11 @@ static void add_bias(struct build *b, uint32_t i, const struct dense_dims *m,
 uint32_t compile_dense_in_parts(struct build *b, uint32_t i,
                                 const struct dense_dims *m, uint32_t x)
 {
-    uint32_t y = space(b, m, m->units);
+    uint32_t y = dense_units_tensor(b, m, m->units);
 
     for (int64_t at = 0; at < m->units; at += m->part)
-        put_part(b, i, m, x, y, at);
+        dense_put_part(b, i, m, x, y, at);
     if (b->model->nodes[i].weight[MODEL_BIAS] != MODEL_NONE)
-        add_bias(b, i, m, y);
+        dense_add_bias(b, i, m, y);
     return y;
 }

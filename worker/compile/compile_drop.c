@@ -4,7 +4,7 @@
 #include "common/base/rng.h"
 #include "worker/compile/compile_build.h"
 
-static void make_key(struct build *b, uint32_t i)
+static void compile_drop_make_key(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t k = b->dropouts++;
@@ -23,7 +23,7 @@ void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
     if (b->rc != SL_OK)
         return;
     if (b->aux[i] == NO_TENSOR)
-        make_key(b, i);
+        compile_drop_make_key(b, i);
     kern_desc_dropout(&d, (float)b->model->nodes[i].rate, i, nd, dim);
     for (unsigned k = 0; k < nd; k++)
         elements *= (uint64_t)dim[k];

@@ -14,7 +14,7 @@ static uint32_t input_of(const struct build *b, const struct model_node *node)
     return b->value[node->input[0]];
 }
 
-static void dense(struct build *b, uint32_t i)
+static void forward_dense(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct dense_dims m = compile_dense_dims(b, i);
@@ -30,7 +30,7 @@ static void dense(struct build *b, uint32_t i)
     compile_weighted(b, i, &d, input_of(b, node), MODEL_KERNEL);
 }
 
-static void max_pool(struct build *b, uint32_t i)
+static void forward_max_pool(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct kern_window w = compile_window(node);
@@ -53,7 +53,7 @@ static void max_pool(struct build *b, uint32_t i)
     compile_emit(b, i, &d, refs);
 }
 
-static void average_pool(struct build *b, uint32_t i)
+static void forward_average_pool(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct kern_window w = compile_window(node);
@@ -78,7 +78,7 @@ static uint32_t statistic(struct build *b, uint32_t i, enum model_weight w)
                : compile_weight(b, &b->model->nodes[i], w, PROGRAM_PARAMS);
 }
 
-static void batch_norm(struct build *b, uint32_t i)
+static void forward_batch_norm(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t x = input_of(b, node);
@@ -108,7 +108,7 @@ static void batch_norm(struct build *b, uint32_t i)
     }
 }
 
-static void dropout(struct build *b, uint32_t i)
+static void forward_dropout(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t x = input_of(b, node);
@@ -123,7 +123,7 @@ static void dropout(struct build *b, uint32_t i)
 }
 
 // Joins the inputs along the last axis: each is copied into its columns.
-static void concatenate(struct build *b, uint32_t i)
+static void forward_concatenate(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     int64_t all = (int64_t)node->out.dim[node->out.rank - 1];
@@ -147,13 +147,13 @@ static void concatenate(struct build *b, uint32_t i)
     }
 }
 
-static void layer(struct build *b, uint32_t i)
+static void forward_layer(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
 
     switch (node->type) {
     case MODEL_DENSE:
-        dense(b, i);
+        forward_dense(b, i);
         return;
     case MODEL_CONV2D:
     case MODEL_DEPTHWISE_CONV2D:
@@ -162,11 +162,11 @@ static void layer(struct build *b, uint32_t i)
         return;
     case MODEL_MAX_POOLING2D:
     case MODEL_GLOBAL_MAX_POOLING2D:
-        max_pool(b, i);
+        forward_max_pool(b, i);
         return;
     case MODEL_AVERAGE_POOLING2D:
     case MODEL_GLOBAL_AVERAGE_POOLING2D:
-        average_pool(b, i);
+        forward_average_pool(b, i);
         return;
     case MODEL_FLATTEN:
     case MODEL_RESHAPE:
@@ -178,10 +178,10 @@ static void layer(struct build *b, uint32_t i)
         compile_view_forward(b, i);
         return;
     case MODEL_DROPOUT:
-        dropout(b, i);
+        forward_dropout(b, i);
         return;
     case MODEL_BATCH_NORMALIZATION:
-        batch_norm(b, i);
+        forward_batch_norm(b, i);
         return;
     case MODEL_ADD:
     case MODEL_MAXIMUM:
@@ -192,7 +192,7 @@ static void layer(struct build *b, uint32_t i)
         compile_combine_forward(b, i);
         return;
     case MODEL_CONCATENATE:
-        concatenate(b, i);
+        forward_concatenate(b, i);
         return;
     case MODEL_LAYER_NORMALIZATION:
         compile_layer_norm_forward(b, i);
@@ -257,7 +257,7 @@ static void feed_bytes(struct build *b)
 }
 
 // Makes the input's tensor.
-static void feed(struct build *b)
+static void forward_feed_input(struct build *b)
 {
     const struct model_shape *in = &b->model->nodes[0].out;
     size_t elements = b->o->batch * (size_t)model_shape_elements(in);
@@ -283,9 +283,9 @@ void compile_forward(struct build *b)
 {
     const struct model *m = b->model;
 
-    feed(b);
+    forward_feed_input(b);
     for (uint32_t i = 1; i < m->nodes_count && b->rc == SL_OK; i++) {
-        layer(b, i);
+        forward_layer(b, i);
         compile_widen(b, i);
     }
 }

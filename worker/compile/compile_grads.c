@@ -10,8 +10,8 @@ bool compile_wants_grad(const struct build *b, const struct model_node *node,
 }
 
 // Sets y = x + beta y over all elements.
-static void axpby(struct build *b, uint32_t node, uint32_t x, uint32_t y,
-                  float beta)
+static void compile_grads_axpby(struct build *b, uint32_t node, uint32_t x,
+                                uint32_t y, float beta)
 {
     int64_t n = (int64_t)(b->tensors[x].bytes / b->act);
     struct kern_shape flat = kern_shape(b->t, 1, &n);
@@ -45,7 +45,7 @@ uint32_t compile_target(struct build *b, uint32_t node)
 void compile_took(struct build *b, uint32_t node, uint32_t t)
 {
     if (b->rc == SL_OK && t != b->grad[node])
-        axpby(b, node, t, b->grad[node], 1);
+        compile_grads_axpby(b, node, t, b->grad[node], 1);
 }
 
 void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away)
@@ -58,9 +58,9 @@ void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away)
         b->grad[node] = dy;
     } else if (b->grad[node] == NO_TENSOR) {
         t = compile_target(b, node);
-        axpby(b, node, dy, t, 0);
+        compile_grads_axpby(b, node, dy, t, 0);
     } else {
-        axpby(b, node, dy, b->grad[node], 1);
+        compile_grads_axpby(b, node, dy, b->grad[node], 1);
     }
 }
 

@@ -64,7 +64,7 @@ static void categorical(struct build *b, struct kern_desc *d)
         kern_desc_top(d, (int32_t)b->o->top_k);
 }
 
-static void describe(struct build *b, struct kern_desc *d)
+static void compile_loss_describe(struct build *b, struct kern_desc *d)
 {
     const struct model_node *node = &b->model->nodes[b->model->output];
     int64_t dim[KERN_DIMS];
@@ -129,7 +129,7 @@ void compile_loss(struct build *b)
             (double)(elements / node->out.dim[node->out.rank - 1]);
     if (b->rc != SL_OK)
         return;
-    describe(b, &d);
+    compile_loss_describe(b, &d);
     labels = compile_at(b, PROGRAM_LABELS, 0,
                         b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
                             ? b->o->batch * sizeof(int32_t)

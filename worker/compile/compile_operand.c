@@ -38,9 +38,9 @@ void compile_type(struct build *b, struct kern_desc *d, enum kern_dtype t)
 }
 
 // Copies x to y, from one dtype to another.
-static void copy(struct build *b, uint32_t node, uint32_t x,
-                 const struct kern_shape *from, uint32_t y,
-                 const struct kern_shape *to)
+static void operand_copy(struct build *b, uint32_t node, uint32_t x,
+                         const struct kern_shape *from, uint32_t y,
+                         const struct kern_shape *to)
 {
     struct kern_desc d;
 
@@ -58,7 +58,7 @@ uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
     if (from == to)
         return x;
     y = compile_tensor(b, kern_shape_bytes(&out));
-    copy(b, node, x, &in, y, &out);
+    operand_copy(b, node, x, &in, y, &out);
     return y;
 }
 
@@ -97,7 +97,8 @@ static struct kern_shape dense_like(const struct kern_shape *s)
 }
 
 // Returns the view of a padded tensor that is without the padding.
-static struct kern_shape within(struct kern_shape all, int64_t channels)
+static struct kern_shape operand_without_padding(struct kern_shape all,
+                                                 int64_t channels)
 {
     all.dim[3] = channels;
     return all;
@@ -108,13 +109,14 @@ uint32_t compile_pad(struct build *b, uint32_t node, uint32_t x,
 {
     int64_t wide[4] = {dim[0], dim[1], dim[2], b->x_channels};
     struct kern_shape all = kern_shape(b->t, 4, wide);
-    struct kern_shape view = within(all, dim[3]), plain = dense_like(&view);
+    struct kern_shape view = operand_without_padding(all, dim[3]),
+                      plain = dense_like(&view);
     uint32_t t = compile_tensor(b, kern_shape_bytes(&all));
     struct kern_desc d;
 
     kern_desc_fill(&d, &all, 0);
     compile_emit(b, node, &d, (struct build_ref[]){WHOLE(t)});
-    copy(b, node, x, &plain, t, &view);
+    operand_copy(b, node, x, &plain, t, &view);
     return t;
 }
 
@@ -145,7 +147,7 @@ static uint32_t aligned(struct build *b, uint32_t i, uint32_t t, int64_t n)
     struct kern_shape to = kern_shape(b->t, 1, &n);
     uint32_t y = compile_tensor(b, kern_shape_bytes(&to));
 
-    copy(b, i, t, &from, y, &to);
+    operand_copy(b, i, t, &from, y, &to);
     return y;
 }
 
@@ -217,12 +219,13 @@ void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
     struct kern_shape to = kern_shape(KERN_F32, 1, &n), from = to;
 
     if (is_padded(b, i, w)) {
-        from = within(padded(b, i), (int64_t)b->model->nodes[i].in.dim[2]);
+        from = operand_without_padding(padded(b, i),
+                                       (int64_t)b->model->nodes[i].in.dim[2]);
         to = dense_like(&from);
     }
     from.dtype = (uint8_t)given;
     if (!is_home(b, t, home) && (!b->scaled || is_padded(b, i, w))) {
-        copy(b, i, t, &from, home, &to);
+        operand_copy(b, i, t, &from, home, &to);
         t = home;
         given = KERN_F32;
     }

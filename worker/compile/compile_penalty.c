@@ -15,9 +15,10 @@ static bool has_one(const struct model_variable *v)
 
 // Emits the penalty of `count` elements of a variable: w, scale, unscale -> h,
 // stats.
-static void penalty(struct build *b, uint32_t node,
-                    const struct model_variable *v, int64_t count,
-                    const struct build_ref refs[5], uint32_t epilogue)
+static void compile_penalty_emit(struct build *b, uint32_t node,
+                                 const struct model_variable *v, int64_t count,
+                                 const struct build_ref refs[5],
+                                 uint32_t epilogue)
 {
     struct kern_desc d;
 
@@ -46,14 +47,15 @@ void compile_penalties(struct build *b, uint32_t stats)
 
         if (!has_one(v))
             continue;
-        penalty(b, v->node, v, (int64_t)v->elements,
-                (struct build_ref[]){
-                    WHOLE(compile_at(b, PROGRAM_PARAMS,
-                                     (size_t)v->first * b->real, bytes)),
-                    WHOLE(compile_at(b, PROGRAM_SCALE, 0, b->real)),
-                    WHOLE(unscaling(b)), WHOLE(compile_tensor(b, bytes)),
-                    WHOLE(stats)},
-                KERN_ACCUM);
+        compile_penalty_emit(
+            b, v->node, v, (int64_t)v->elements,
+            (struct build_ref[]){
+                WHOLE(compile_at(b, PROGRAM_PARAMS, (size_t)v->first * b->real,
+                                 bytes)),
+                WHOLE(compile_at(b, PROGRAM_SCALE, 0, b->real)),
+                WHOLE(unscaling(b)), WHOLE(compile_tensor(b, bytes)),
+                WHOLE(stats)},
+            KERN_ACCUM);
     }
 }
 
@@ -71,13 +73,14 @@ void compile_penalize(struct build *b, uint32_t i, enum model_weight w,
     if (!has_one(v))
         return;
     h = compile_tensor(b, bytes);
-    penalty(b, i, v, count,
-            (struct build_ref[]){
-                WHOLE(compile_at(b, PROGRAM_PARAMS, at, bytes)),
-                WHOLE(compile_at(b, PROGRAM_SCALE, 0, b->real)),
-                WHOLE(unscaling(b)), WHOLE(h),
-                WHOLE(compile_tensor(b, 2 * sizeof(double)))}, // not looked at
-            0);
+    compile_penalty_emit(
+        b, i, v, count,
+        (struct build_ref[]){
+            WHOLE(compile_at(b, PROGRAM_PARAMS, at, bytes)),
+            WHOLE(compile_at(b, PROGRAM_SCALE, 0, b->real)),
+            WHOLE(unscaling(b)), WHOLE(h),
+            WHOLE(compile_tensor(b, 2 * sizeof(double)))}, // not looked at
+        0);
     kern_desc_axpby(&d, &flat, &flat, 1, 1);
     compile_emit(b, i, &d, (struct build_ref[]){WHOLE(h), WHOLE(grad)});
 }

@@ -80,7 +80,7 @@ enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
     return SL_OK;
 }
 
-static int score_of(struct build *b, const struct kern_desc *d)
+static int compile_plan_score(struct build *b, const struct kern_desc *d)
 {
     struct build_plan *e = entry_of(b, d);
 
@@ -99,8 +99,8 @@ bool compile_fuses(struct build *b, const struct kern_desc *fused,
 
     if (b->o->f64)
         return true; // ref has all fused ops
-    score = score_of(b, fused);
-    return score > 0 && score >= score_of(b, plain);
+    score = compile_plan_score(b, fused);
+    return score > 0 && score >= compile_plan_score(b, plain);
 }
 
 void compile_plans_release(struct build *b)

@@ -23,8 +23,9 @@ void compile_layer_norm_forward(struct build *b, uint32_t i)
 }
 
 // Computes the gradient of gamma or beta: the sum over all rows of x.
-static void sum_rows(struct build *b, uint32_t i, enum model_weight w,
-                     uint32_t x, enum kern_dtype t)
+static void layer_norm_sum_rows(struct build *b, uint32_t i,
+                                enum model_weight w, uint32_t x,
+                                enum kern_dtype t)
 {
     const struct model_node *node = &b->model->nodes[i];
     int64_t dim[KERN_DIMS];
@@ -50,7 +51,8 @@ void compile_layer_norm_backward(struct build *b, uint32_t i)
     unsigned nd = compile_dims(b, &node->in, dim);
     struct kern_desc d;
 
-    sum_rows(b, i, MODEL_BETA, dy, b->t); // before dx takes its place
+    layer_norm_sum_rows(b, i, MODEL_BETA, dy,
+                        b->t); // before dx takes its place
     t = compile_tensor(b, elements * b->real);
     kern_desc_ln(&d, KERN_LN_BWD, nd, dim, (float)node->epsilon);
     compile_type(b, &d, b->t);
@@ -59,15 +61,16 @@ void compile_layer_norm_backward(struct build *b, uint32_t i)
                      WHOLE(x), WHOLE(dy),
                      WHOLE(compile_scale_or_center(b, node, MODEL_GAMMA)),
                      WHOLE(dy), WHOLE(t)});
-    sum_rows(b, i, MODEL_GAMMA, t, KERN_F32);
+    layer_norm_sum_rows(b, i, MODEL_GAMMA, t, KERN_F32);
     if (compile_wants_grad(b, node, 0))
         compile_pass(b, node->input[0], dy, true);
 }
 
 // ---- rows of a table
 
-static void describe(const struct build *b, const struct model_node *node,
-                     struct kern_desc *d, enum kern_op op)
+static void embedding_describe(const struct build *b,
+                               const struct model_node *node,
+                               struct kern_desc *d, enum kern_op op)
 {
     const struct model_variable *v =
         &b->model->variables[node->weight[MODEL_EMBEDDINGS]];
@@ -86,7 +89,7 @@ void compile_embedding_forward(struct build *b, uint32_t i)
     struct kern_desc d;
 
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
-    describe(b, node, &d, KERN_GATHER);
+    embedding_describe(b, node, &d, KERN_GATHER);
     compile_emit(b, i, &d,
                  (struct build_ref[]){WHOLE(b->value[node->input[0]]),
                                       WHOLE(table), WHOLE(b->value[i])});
@@ -98,7 +101,7 @@ void compile_embedding_backward(struct build *b, uint32_t i)
     uint32_t sum = compile_grad(b, i, MODEL_EMBEDDINGS);
     struct kern_desc d;
 
-    describe(b, node, &d, KERN_GATHER_BWD);
+    embedding_describe(b, node, &d, KERN_GATHER_BWD);
     compile_emit(b, i, &d,
                  (struct build_ref[]){WHOLE(b->value[node->input[0]]),
                                       WHOLE(b->grad[i]), WHOLE(sum)});

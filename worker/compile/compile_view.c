@@ -5,14 +5,14 @@
 
 // A layer as a copy from a view of its input to a view of its output, both of
 // the same dimensions, `at` elements behind the output's start.
-struct view {
+struct layer_view {
     struct kern_shape from, to;
     size_t at;
     float scale, offset; // offset: the output's elements before the copy
     bool adds;           // the copy adds to `offset`
 };
 
-static void zero_padding(struct view *v, const struct build *b,
+static void zero_padding(struct layer_view *v, const struct build *b,
                          const struct model_node *node)
 {
     int64_t dim[KERN_DIMS];
@@ -26,7 +26,7 @@ static void zero_padding(struct view *v, const struct build *b,
 }
 
 // Permutes axes: axis i of the output is axis order[i] of the input.
-static void permute(struct view *v, const struct build *b,
+static void permute(struct layer_view *v, const struct build *b,
                     const struct model_node *node)
 {
     struct kern_shape in = v->from;
@@ -39,9 +39,10 @@ static void permute(struct view *v, const struct build *b,
     }
 }
 
-static struct view view_of(const struct build *b, const struct model_node *node)
+static struct layer_view layer_view_of(const struct build *b,
+                                       const struct model_node *node)
 {
-    struct view v = {.scale = 1};
+    struct layer_view v = {.scale = 1};
     int64_t dim[KERN_DIMS];
 
     v.to = v.from = kern_shape(b->t, compile_dims(b, &node->in, dim), dim);
@@ -60,7 +61,7 @@ static struct view view_of(const struct build *b, const struct model_node *node)
 void compile_view_forward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct view v = view_of(b, node);
+    struct layer_view v = layer_view_of(b, node);
     uint32_t y = compile_tensor(b, compile_bytes(b, &node->out));
     int64_t dim[KERN_DIMS];
     struct kern_shape all =
@@ -81,7 +82,7 @@ void compile_view_forward(struct build *b, uint32_t i)
 void compile_view_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct view v = view_of(b, node);
+    struct layer_view v = layer_view_of(b, node);
     struct kern_desc d;
     uint32_t dx;
 

@@ -8,8 +8,8 @@
 #include "common/base/mem.h"
 
 // Returns the first shard that ends behind element `at`.
-static uint32_t find(const struct overlap_range *shards, uint32_t count,
-                     uint64_t at)
+static uint32_t overlap_find_shard(const struct overlap_range *shards,
+                                   uint32_t count, uint64_t at)
 {
     uint32_t low = 0, high = count;
 
@@ -24,14 +24,14 @@ static uint32_t find(const struct overlap_range *shards, uint32_t count,
     return low;
 }
 
-static void touch(struct overlap *o, const struct program *p, uint32_t op,
-                  const struct program_arg *arg,
-                  const struct overlap_range *shards)
+static void overlap_note_arg(struct overlap *o, const struct program *p,
+                             uint32_t op, const struct program_arg *arg,
+                             const struct overlap_range *shards)
 {
     uint64_t first = arg->offset / p->real;
     uint64_t end = first + arg->bytes / p->real;
 
-    for (uint32_t s = find(shards, o->shards, first);
+    for (uint32_t s = overlap_find_shard(shards, o->shards, first);
          s < o->shards && shards[s].first < end; s++) {
         if (op < o->wait_before[s])
             o->wait_before[s] = op;
@@ -42,24 +42,24 @@ static void touch(struct overlap *o, const struct program *p, uint32_t op,
     }
 }
 
-struct pair {
+struct overlap_op_shard {
     uint32_t op, shard;
 };
 
 static int by_op(const void *a, const void *b)
 {
-    const struct pair *x = a, *y = b;
+    const struct overlap_op_shard *x = a, *y = b;
 
     if (x->op != y->op)
         return x->op < y->op ? -1 : 1;
     return x->shard < y->shard ? -1 : x->shard > y->shard;
 }
 
-static void sort(uint32_t *out, const uint32_t *op, uint32_t count,
-                 struct pair *space)
+static void overlap_sort_shards(uint32_t *out, const uint32_t *op,
+                                uint32_t count, struct overlap_op_shard *space)
 {
     for (uint32_t i = 0; i < count; i++)
-        space[i] = (struct pair){op[i], i};
+        space[i] = (struct overlap_op_shard){op[i], i};
     qsort(space, count, sizeof(*space), by_op);
     for (uint32_t i = 0; i < count; i++)
         out[i] = space[i].shard;
@@ -70,7 +70,7 @@ enum sl_err overlap_make(struct overlap *out, const struct program *p,
                          struct sl_error *err)
 {
     struct overlap o = {.shards = count};
-    struct pair *space = sl_malloc_array(count, sizeof(*space));
+    struct overlap_op_shard *space = sl_malloc_array(count, sizeof(*space));
 
     o.wait_before = sl_malloc_array((size_t)count * 5, sizeof(uint32_t));
     if (space == NULL || o.wait_before == NULL) {
@@ -92,11 +92,11 @@ enum sl_err overlap_make(struct overlap *out, const struct program *p,
             const struct program_arg *arg = &p->ops[i].arg[k];
 
             if (arg->place == PROGRAM_PARAMS || arg->place == PROGRAM_GRADS)
-                touch(&o, p, i, arg, shards);
+                overlap_note_arg(&o, p, i, arg, shards);
         }
     }
-    sort(o.by_wait, o.wait_before, count, space);
-    sort(o.by_send, o.send_after, count, space);
+    overlap_sort_shards(o.by_wait, o.wait_before, count, space);
+    overlap_sort_shards(o.by_send, o.send_after, count, space);
     sl_free(space);
     *out = o;
     return SL_OK;
@@ -108,7 +108,7 @@ void overlap_release(struct overlap *o)
     *o = (struct overlap){.shards = 0};
 }
 
-static bool within(const struct program_op *op, uint64_t bytes)
+static bool overlap_op_is_within(const struct program_op *op, uint64_t bytes)
 {
     for (uint32_t k = 0; k < op->args; k++) {
         const struct program_arg *arg = &op->arg[k];
@@ -124,7 +124,8 @@ uint32_t overlap_reach(const struct program *p, uint64_t elements)
 {
     uint32_t op = 0;
 
-    while (op < p->forward && within(&p->ops[op], elements * p->real))
+    while (op < p->forward &&
+           overlap_op_is_within(&p->ops[op], elements * p->real))
         op++;
     return op;
 }

@@ -41,8 +41,8 @@ struct kern_mem program_own(struct program *p, enum program_place place)
     }
 }
 
-static void places(uint8_t *at[PROGRAM_PLACES], struct program *p,
-                   const struct program_io *io)
+static void program_fill_places(uint8_t *at[PROGRAM_PLACES], struct program *p,
+                                const struct program_io *io)
 {
     for (unsigned i = 0; i < PROGRAM_PLACES; i++)
         at[i] = program_own(p, (enum program_place)i).at;
@@ -94,7 +94,7 @@ enum sl_err program_run(struct program *p, const struct program_io *io,
                        "backend %s does not compute in host memory; place the "
                        "program on the device",
                        p->dev->backend->name);
-    places(at, p, io);
+    program_fill_places(at, p, io);
     return program_enqueue(p, NULL, at, first, end, io->pulse, err);
 }
 

@@ -91,8 +91,8 @@ static bool is_bad(enum sl_err rc)
 
 // Notes a bad sample as "train/cat/7.png: broken PNG", without the folders
 // above, which people know.
-static enum sl_err pass_over(struct data *d, uint64_t number,
-                             struct sl_error *err)
+static enum sl_err data_note_bad_sample(struct data *d, uint64_t number,
+                                        struct sl_error *err)
 {
     struct bad_sample bad = {.test = d->want.test, .number = number};
     const char *text = err->text;
@@ -119,7 +119,7 @@ static enum sl_err read_or_pass(struct data *d, uint64_t number, void *x,
             if (rc == SL_OK)
                 return rc;
             if (is_bad(rc))
-                rc = pass_over(d, number, &why);
+                rc = data_note_bad_sample(d, number, &why);
         }
         if (rc != SL_OK) {
             if (err != NULL)

@@ -76,8 +76,8 @@ void *array_memory(uint64_t bytes)
     return at;
 }
 
-static enum sl_err read_all(struct array *a, struct fs_file *file,
-                            struct pulse *pulse, struct sl_error *err)
+static enum sl_err array_read_file(struct array *a, struct fs_file *file,
+                                   struct pulse *pulse, struct sl_error *err)
 {
     uint64_t done = 0;
     size_t got = PIECE_BYTES;
@@ -113,7 +113,7 @@ enum sl_err array_take_file(struct array *a, struct fs_file *file,
         rc = sl_fail(err, SL_ENOMEM, "no memory for its %llu bytes",
                      (unsigned long long)a->bytes);
     else
-        rc = read_all(a, file, pulse, err);
+        rc = array_read_file(a, file, pulse, err);
     fs_close(file);
     return rc;
 }
@@ -167,7 +167,7 @@ void array_expect(const struct array *a, uint64_t row)
         fs_expect(a->file, a->offset + row * a->row_bytes, a->row_bytes);
 }
 
-static uint64_t load(const struct array *a, const uint8_t *raw)
+static uint64_t array_load_bits(const struct array *a, const uint8_t *raw)
 {
     uint8_t one;
     uint16_t two;
@@ -207,7 +207,7 @@ static double from_half(uint16_t h)
 
 double array_double(const struct array *a, const uint8_t *raw)
 {
-    uint64_t bits = load(a, raw);
+    uint64_t bits = array_load_bits(a, raw);
     uint32_t low = (uint32_t)bits;
     float f;
     double d;

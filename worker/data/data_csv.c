@@ -42,8 +42,9 @@ struct csv {
     bool header;
 };
 
-static enum sl_err at(const struct csv *c, uint64_t line, struct sl_error *err,
-                      enum sl_err code, const char *what)
+static enum sl_err csv_line_error(const struct csv *c, uint64_t line,
+                                  struct sl_error *err, enum sl_err code,
+                                  const char *what)
 {
     return sl_fail(err, code, "%s: line %llu: %s", c->path,
                    (unsigned long long)line + 1, what);
@@ -66,9 +67,9 @@ static enum sl_err add_start(struct csv *c, uint64_t offset)
 
 // Finds the lines of one chunk that begins at `base`. *begin: where the
 // current line began.
-static enum sl_err scan_chunk(struct csv *c, const char *chunk, size_t n,
-                              uint64_t base, uint64_t *begin,
-                              struct sl_error *err)
+static enum sl_err csv_scan_chunk(struct csv *c, const char *chunk, size_t n,
+                                  uint64_t base, uint64_t *begin,
+                                  struct sl_error *err)
 {
     const char *p = chunk, *end = chunk + n;
 
@@ -78,8 +79,9 @@ static enum sl_err scan_chunk(struct csv *c, const char *chunk, size_t n,
         if (next - *begin > LINE_BYTES)
             break;
         if (c->lines == LINES_MAX)
-            return at(c, c->lines, err, SL_ERANGE,
-                      "the file has more than 536870912 lines; save it as npy");
+            return csv_line_error(
+                c, c->lines, err, SL_ERANGE,
+                "the file has more than 536870912 lines; save it as npy");
         if (add_start(c, *begin) != SL_OK)
             return sl_fail(err, SL_ENOMEM, "no memory for the lines of %s",
                            c->path);
@@ -88,26 +90,29 @@ static enum sl_err scan_chunk(struct csv *c, const char *chunk, size_t n,
     // Checks the last line of the chunk, too: a file without line breaks is not
     // read on.
     return base + n - *begin > LINE_BYTES
-               ? at(c, c->lines, err, SL_ERANGE, "is longer than 1 MiB")
+               ? csv_line_error(c, c->lines, err, SL_ERANGE,
+                                "is longer than 1 MiB")
                : SL_OK;
 }
 
 // Passes over the mark of UTF-8 and refuses the two of UTF-16.
-static enum sl_err look_at_mark(const struct csv *c, const char *chunk,
-                                size_t n, uint64_t *begin, struct sl_error *err)
+static enum sl_err csv_check_utf_mark(const struct csv *c, const char *chunk,
+                                      size_t n, uint64_t *begin,
+                                      struct sl_error *err)
 {
     if (n >= 3 && memcmp(chunk, "\xef\xbb\xbf", 3) == 0)
         *begin = 3;
     if (n >= 2 && (memcmp(chunk, "\xff\xfe", 2) == 0 ||
                    memcmp(chunk, "\xfe\xff", 2) == 0))
-        return at(c, 0, err, SL_ENOTSUP,
-                  "the file is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t "
-                  "UTF-8)");
+        return csv_line_error(
+            c, 0, err, SL_ENOTSUP,
+            "the file is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t "
+            "UTF-8)");
     return SL_OK;
 }
 
-static enum sl_err scan(struct csv *c, struct pulse *pulse, uint64_t *size,
-                        struct sl_error *err)
+static enum sl_err csv_scan_lines(struct csv *c, struct pulse *pulse,
+                                  uint64_t *size, struct sl_error *err)
 {
     char *chunk = sl_malloc(CHUNK);
     uint64_t base = 0, begin = 0;
@@ -117,9 +122,9 @@ static enum sl_err scan(struct csv *c, struct pulse *pulse, uint64_t *size,
     while (rc == SL_OK && got == CHUNK) {
         rc = fs_pread(c->file, base, chunk, CHUNK, &got, err);
         if (rc == SL_OK && base == 0)
-            rc = look_at_mark(c, chunk, got, &begin, err);
+            rc = csv_check_utf_mark(c, chunk, got, &begin, err);
         if (rc == SL_OK)
-            rc = scan_chunk(c, chunk, got, base, &begin, err);
+            rc = csv_scan_chunk(c, chunk, got, base, &begin, err);
         base += got;
         if (rc == SL_OK)
             rc = pulse_piece(pulse, err);
@@ -138,8 +143,8 @@ static enum sl_err scan(struct csv *c, struct pulse *pulse, uint64_t *size,
 }
 
 // Reads a line without its line break.
-static enum sl_err read_line(struct csv *c, size_t line, size_t *length,
-                             struct sl_error *err)
+static enum sl_err csv_read_line(struct csv *c, size_t line, size_t *length,
+                                 struct sl_error *err)
 {
     size_t n = (size_t)(c->start[line + 1] - c->start[line]), got = 0;
     enum sl_err rc = fs_pread(c->file, c->start[line], c->line, n, &got, err);
@@ -147,8 +152,9 @@ static enum sl_err read_line(struct csv *c, size_t line, size_t *length,
     if (rc != SL_OK)
         return rc;
     if (got < n)
-        return at(c, line, err, SL_ECORRUPT,
-                  "is cut short; the file has changed since it was opened");
+        return csv_line_error(
+            c, line, err, SL_ECORRUPT,
+            "is cut short; the file has changed since it was opened");
     if (n > 0 && c->line[n - 1] == '\n')
         n--;
     if (n > 0 && c->line[n - 1] == '\r')
@@ -166,7 +172,7 @@ static enum sl_err drop_empty_end(struct csv *c, struct sl_error *err)
 
     while (c->lines > 0 &&
            c->start[c->lines] - c->start[c->lines - 1] <= sizeof("\r\n") - 1) {
-        rc = read_line(c, c->lines - 1, &length, err);
+        rc = csv_read_line(c, c->lines - 1, &length, err);
         if (rc != SL_OK || length > 0)
             break;
         c->lines--;
@@ -229,16 +235,17 @@ static enum sl_err field_error(const struct csv *c, size_t line, size_t column,
     if (found == FIELD_OK)
         return SL_OK;
     if (found == FIELD_OPEN)
-        return at(c, line, err, SL_ENOTSUP,
-                  "a quote does not end; line breaks within quotes are not "
-                  "read");
+        return csv_line_error(
+            c, line, err, SL_ENOTSUP,
+            "a quote does not end; line breaks within quotes are not "
+            "read");
     return sl_fail(err, SL_EINVAL, "%s: line %zu, column %zu %s", c->path,
                    line + 1, column, why[found]);
 }
 
 static locale_t plain;
 
-static void make_plain(void)
+static void csv_make_c_locale(void)
 {
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
@@ -250,7 +257,7 @@ static bool to_number(const char *text, double *out)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char *end;
 
-    pthread_once(&once, make_plain);
+    pthread_once(&once, csv_make_c_locale);
     text += strspn(text, " \t");
     if (*text == '\0' || text[strspn(text, "0123456789+-.eE \t")] != '\0')
         return false;
@@ -293,20 +300,20 @@ static enum sl_err bad_field(const struct csv *c, size_t line, size_t column,
             : "");
 }
 
-static enum sl_err parse(struct csv *c, size_t line, float *x, double *label,
-                         struct sl_error *err)
+static enum sl_err csv_parse_line(struct csv *c, size_t line, float *x,
+                                  double *label, struct sl_error *err)
 {
     const struct data *d = &c->data;
     const char *p = c->line, *end;
     char text[FIELD_BYTES];
     size_t length = 0, column = 0;
     double value;
-    enum sl_err rc = read_line(c, line, &length, err);
+    enum sl_err rc = csv_read_line(c, line, &length, err);
 
     if (rc != SL_OK)
         return rc;
     if (length == 0 && c->columns > 1)
-        return at(c, line, err, SL_EINVAL, "is empty");
+        return csv_line_error(c, line, err, SL_EINVAL, "is empty");
     end = c->line + length;
     for (; p != NULL && column < c->columns; column++) {
         enum field_end found = field(c, &p, end, text, sizeof(text));
@@ -340,7 +347,7 @@ static enum sl_err csv_read(struct data *d, uint64_t number, void *x, void *y,
     size_t line = (size_t)number + c->header;
     double label = 0;
     float value;
-    enum sl_err rc = parse(c, line, x, &label, err);
+    enum sl_err rc = csv_parse_line(c, line, x, &label, err);
 
     if (rc != SL_OK)
         return rc;
@@ -409,7 +416,7 @@ static enum sl_err find_column(const struct csv *c, const struct buf *names,
 }
 
 // Removes blanks around a name, as numbers may have them.
-static char *trim(char *text)
+static char *csv_trim_name(char *text)
 {
     size_t n;
 
@@ -432,13 +439,13 @@ static enum sl_err first_line(struct csv *c, struct buf *names,
 
     if (c->lines == 0)
         return sl_fail(err, SL_EINVAL, "%s: is empty", c->path);
-    rc = read_line(c, 0, &length, err);
+    rc = csv_read_line(c, 0, &length, err);
     if (rc != SL_OK)
         return rc;
     end = c->line + length;
     if (c->lines == 1 && memchr(c->line, '\r', length) != NULL)
-        return at(c, 0, err, SL_ENOTSUP,
-                  "lines end with CR alone; convert them to LF");
+        return csv_line_error(c, 0, err, SL_ENOTSUP,
+                              "lines end with CR alone; convert them to LF");
     while (p != NULL) {
         enum field_end found = field(c, &p, end, text, sizeof(text));
 
@@ -447,8 +454,9 @@ static enum sl_err first_line(struct csv *c, struct buf *names,
         if (rc != SL_OK)
             return rc;
         if (++c->columns > COLUMNS_MAX)
-            return at(c, 0, err, SL_ERANGE, "has over 100000 columns");
-        name = trim(text);
+            return csv_line_error(c, 0, err, SL_ERANGE,
+                                  "has over 100000 columns");
+        name = csv_trim_name(text);
         if (buf_append(names, name, strlen(name) + 1) != SL_OK)
             return sl_fail(err, SL_ENOMEM, "no memory");
     }
@@ -498,8 +506,8 @@ static enum sl_err choose_columns(struct csv *c, const struct data_source *s,
     return rc;
 }
 
-static enum sl_err open_file(struct csv *c, const struct data_source *s,
-                             struct sl_error *err)
+static enum sl_err csv_open_file(struct csv *c, const struct data_source *s,
+                                 struct sl_error *err)
 {
     struct buf names = BUF_INIT;
     uint64_t size = 0;
@@ -518,7 +526,7 @@ static enum sl_err open_file(struct csv *c, const struct data_source *s,
         return sl_fail(err, SL_ENOMEM, "no memory");
     rc = roots_file(s->roots, &c->file, s->x, err);
     if (rc == SL_OK)
-        rc = scan(c, s->pulse, &size, err);
+        rc = csv_scan_lines(c, s->pulse, &size, err);
     if (rc == SL_OK)
         rc = drop_empty_end(c, err);
     if (rc == SL_OK)
@@ -545,7 +553,7 @@ enum sl_err data_open_csv(struct data **out, const struct data_source *s,
     data_init(&c->data, &csv_ops, s, want);
     c->delimiter = s->delimiter != '\0' ? s->delimiter : ',';
     c->header = s->header;
-    rc = open_file(c, s, err);
+    rc = csv_open_file(c, s, err);
     if (rc != SL_OK) {
         data_free(&c->data);
         return rc;

@@ -96,8 +96,8 @@ static enum sl_err read_whole(int fd, uint8_t *to, size_t n,
     return SL_OK;
 }
 
-static enum sl_err load(struct images *s, struct decoder *d, size_t file,
-                        struct sl_error *err)
+static enum sl_err images_load_file(struct images *s, struct decoder *d,
+                                    size_t file, struct sl_error *err)
 {
     size_t n = s->folder.files[file].bytes;
     int fd = -1;
@@ -137,7 +137,7 @@ static enum sl_err read_with(struct images *s, struct decoder *d, size_t file,
 {
     const struct data *data = &s->data;
     void *to = x;
-    enum sl_err rc = load(s, d, file, err);
+    enum sl_err rc = images_load_file(s, d, file, err);
 
     if (rc == SL_OK)
         rc = image_decode(&d->image, d->file.at, s->folder.files[file].bytes,
@@ -229,7 +229,8 @@ static const char *empty_class(const struct folder *f)
     return next < f->classes_count ? folder_class(f, next) : NULL;
 }
 
-static enum sl_err check_classes(const struct images *s, struct sl_error *err)
+static enum sl_err images_check_classes(const struct images *s,
+                                        struct sl_error *err)
 {
     const struct data_want *want = &s->data.want;
     uint32_t have = s->folder.classes_count;
@@ -295,7 +296,7 @@ static enum sl_err open_images(struct images *s,
                      (struct folder_names){source->names, source->names_count},
                      source->pulse, err);
     if (rc == SL_OK)
-        rc = check_classes(s, err);
+        rc = images_check_classes(s, err);
     if (rc == SL_OK)
         rc = data_set_samples(&s->data, f->count, source, err);
     if (rc != SL_OK)

@@ -16,7 +16,7 @@
 #include "common/base/beneath.h"
 #include "worker/data/data_image.h"
 
-struct scan {
+struct folder_index_scan {
     struct folder *f;
     struct folder_names names;
     struct pulse *pulse;
@@ -25,12 +25,13 @@ struct scan {
     struct sl_error *err;
 };
 
-static enum sl_err no_memory(struct scan *s)
+static enum sl_err folder_no_memory(struct folder_index_scan *s)
 {
     return sl_fail(s->err, SL_ENOMEM, "no memory for the list of images");
 }
 
-static enum sl_err add_name(struct scan *s, const char *name, uint32_t *at)
+static enum sl_err folder_add_name(struct folder_index_scan *s,
+                                   const char *name, uint32_t *at)
 {
     struct buf *b = &s->f->names;
 
@@ -39,7 +40,7 @@ static enum sl_err add_name(struct scan *s, const char *name, uint32_t *at)
                        s->f->root);
     *at = (uint32_t)b->len;
     if (buf_append(b, name, strlen(name) + 1) != SL_OK)
-        return no_memory(s);
+        return folder_no_memory(s);
     return SL_OK;
 }
 
@@ -57,7 +58,8 @@ static bool is_image(const char *name)
     return false;
 }
 
-static enum sl_err add_file(struct scan *s, const char *name, uint64_t bytes)
+static enum sl_err folder_add_file(struct folder_index_scan *s,
+                                   const char *name, uint64_t bytes)
 {
     struct folder *f = s->f;
     struct folder_file file = {.class = f->classes_count - 1,
@@ -75,11 +77,11 @@ static enum sl_err add_file(struct scan *s, const char *name, uint64_t bytes)
             sl_realloc_array(f->files, capacity, sizeof(*more));
 
         if (more == NULL)
-            return no_memory(s);
+            return folder_no_memory(s);
         f->files = more;
         f->capacity = capacity;
     }
-    rc = add_name(s, name, &file.name);
+    rc = folder_add_name(s, name, &file.name);
     if (rc == SL_OK)
         f->files[f->count++] = file;
     return rc;
@@ -87,9 +89,9 @@ static enum sl_err add_file(struct scan *s, const char *name, uint64_t bytes)
 
 // Looks at the entry `name` itself, not at what it points to. *wanted: it is of
 // type `kind`, and not skipped.
-static enum sl_err look(struct scan *s, int dir, const char *path,
-                        const char *name, mode_t kind, struct stat *st,
-                        bool *wanted)
+static enum sl_err folder_stat_entry(struct folder_index_scan *s, int dir,
+                                     const char *path, const char *name,
+                                     mode_t kind, struct stat *st, bool *wanted)
 {
     struct folder *f = s->f;
 
@@ -114,22 +116,24 @@ static enum sl_err look(struct scan *s, int dir, const char *path,
 
 static enum sl_err on_file(void *arg, const char *name)
 {
-    struct scan *s = arg;
+    struct folder_index_scan *s = arg;
     struct stat st;
     bool wanted;
     enum sl_err rc = pulse_piece(s->pulse, s->err);
 
     if (rc == SL_OK)
-        rc = look(s, s->class_fd, s->class_path, name, S_IFREG, &st, &wanted);
+        rc = folder_stat_entry(s, s->class_fd, s->class_path, name, S_IFREG,
+                               &st, &wanted);
     if (rc != SL_OK || !wanted)
         return rc;
     if (is_image(name))
-        return add_file(s, name, (uint64_t)st.st_size);
+        return folder_add_file(s, name, (uint64_t)st.st_size);
     s->f->others++;
     return SL_OK;
 }
 
-static enum sl_err add_class(struct scan *s, const char *name)
+static enum sl_err folder_add_class(struct folder_index_scan *s,
+                                    const char *name)
 {
     struct folder *f = s->f;
     uint32_t capacity = f->classes_capacity == 0 ? 16 : f->classes_capacity * 2,
@@ -139,25 +143,25 @@ static enum sl_err add_class(struct scan *s, const char *name)
     if (f->classes_count == f->classes_capacity) {
         more = sl_realloc_array(f->classes, capacity, sizeof(*more));
         if (more == NULL)
-            return no_memory(s);
+            return folder_no_memory(s);
         f->classes = more;
         f->classes_capacity = capacity;
     }
-    rc = add_name(s, name, &f->classes[f->classes_count]);
+    rc = folder_add_name(s, name, &f->classes[f->classes_count]);
     if (rc == SL_OK)
         f->classes_count++;
     return rc;
 }
 
 // Lists the images of a folder that is there, as those of the class added last.
-static enum sl_err scan_class(struct scan *s, const char *name)
+static enum sl_err scan_class(struct folder_index_scan *s, const char *name)
 {
     enum sl_err rc;
     char *path;
 
     path = fs_join(s->f->root, name);
     if (path == NULL)
-        return no_memory(s);
+        return folder_no_memory(s);
     s->class_path = path;
     s->class_fd = openat(s->f->fd - 1, name,
                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -174,7 +178,7 @@ static enum sl_err scan_class(struct scan *s, const char *name)
     return rc;
 }
 
-static bool is_named(const struct scan *s, const char *name)
+static bool is_named(const struct folder_index_scan *s, const char *name)
 {
     for (size_t i = 0; i < s->names.count; i++)
         if (strcmp(s->names.name[i], name) == 0)
@@ -186,13 +190,14 @@ static bool is_named(const struct scan *s, const char *name)
 // that the folder is one of them.
 static enum sl_err on_class(void *arg, const char *name)
 {
-    struct scan *s = arg;
+    struct folder_index_scan *s = arg;
     struct stat st;
     bool wanted;
     enum sl_err rc = pulse_piece(s->pulse, s->err);
 
     if (rc == SL_OK)
-        rc = look(s, s->f->fd - 1, s->f->root, name, S_IFDIR, &st, &wanted);
+        rc = folder_stat_entry(s, s->f->fd - 1, s->f->root, name, S_IFDIR, &st,
+                               &wanted);
     if (rc != SL_OK || !wanted)
         return rc;
     if (s->names.count > 0)
@@ -203,12 +208,12 @@ static enum sl_err on_class(void *arg, const char *name)
                              "classes (data.classes, or the folders of "
                              "data.train): move it away, or name it there",
                              s->f->root, name, s->names.count);
-    rc = add_class(s, name);
+    rc = folder_add_class(s, name);
     return rc == SL_OK ? scan_class(s, name) : rc;
 }
 
 // Takes the classes in the order in which they were named.
-static enum sl_err scan_named(struct scan *s)
+static enum sl_err scan_named(struct folder_index_scan *s)
 {
     enum sl_err rc = SL_OK;
     struct stat st;
@@ -216,7 +221,7 @@ static enum sl_err scan_named(struct scan *s)
     for (size_t i = 0; rc == SL_OK && i < s->names.count; i++) {
         const char *name = s->names.name[i];
 
-        rc = add_class(s, name);
+        rc = folder_add_class(s, name);
         if (rc == SL_OK &&
             fstatat(s->f->fd - 1, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISDIR(st.st_mode))
@@ -230,12 +235,13 @@ enum sl_err folder_scan(struct folder *out, const struct roots *roots,
                         struct pulse *pulse, struct sl_error *err)
 {
     struct folder f = {.root = sl_strdup(root)};
-    struct scan s = {.f = &f, .names = names, .pulse = pulse, .err = err};
+    struct folder_index_scan s = {
+        .f = &f, .names = names, .pulse = pulse, .err = err};
     int fd = -1;
     enum sl_err rc;
 
     if (f.root == NULL)
-        return no_memory(&s);
+        return folder_no_memory(&s);
     rc = roots_folder(roots, &fd, root, err);
     f.fd = fd + 1;
     if (rc == SL_OK)

@@ -20,7 +20,7 @@ static uint32_t be32(const uint8_t *p)
            p[3];
 }
 
-static bool type_of(uint8_t code, enum array_type *out)
+static bool idx_type_of(uint8_t code, enum array_type *out)
 {
     switch (code) {
     case 0x08:
@@ -46,14 +46,14 @@ static bool type_of(uint8_t code, enum array_type *out)
 }
 
 // Reads the header from the first n bytes of the contents.
-static enum sl_err head(struct array *a, const uint8_t *p, size_t n,
-                        size_t *head_bytes, struct sl_error *err)
+static enum sl_err idx_read_head(struct array *a, const uint8_t *p, size_t n,
+                                 size_t *head_bytes, struct sl_error *err)
 {
     if (n < 4 || p[0] != 0 || p[1] != 0)
         return sl_fail(err, SL_ECORRUPT,
                        "no IDX file: byte 0 should begin 00 00 <type> "
                        "<dimensions>");
-    if (!type_of(p[2], &a->type))
+    if (!idx_type_of(p[2], &a->type))
         return sl_fail(err, SL_ECORRUPT, "byte 2: is no type that IDX has");
     if (p[3] < 1 || p[3] > IDX_DIMS)
         return sl_fail(err, SL_ECORRUPT,
@@ -87,7 +87,7 @@ static enum sl_err open_gz(struct array *a, struct fs_file *file,
     if (rc == SL_OK)
         rc = inflater_read(from, front, sizeof(front), &got, err);
     if (rc == SL_OK)
-        rc = head(a, front, got, &head_bytes, err);
+        rc = idx_read_head(a, front, got, &head_bytes, err);
     if (rc == SL_OK)
         rc = inflate_bounds(a->bytes + head_bytes, packed.bytes, err);
     if (rc == SL_OK)
@@ -106,7 +106,7 @@ static enum sl_err open_plain(struct array *a, struct fs_file *file,
 
     rc = fs_pread(file, 0, front, sizeof(front), &got, err);
     if (rc == SL_OK)
-        rc = head(a, front, got, &head_bytes, err);
+        rc = idx_read_head(a, front, got, &head_bytes, err);
     if (rc == SL_OK && a->file_bytes != head_bytes + a->bytes)
         rc = sl_fail(err, SL_ECORRUPT,
                      "is %llu bytes long; its header promises %s",

@@ -62,8 +62,8 @@ static void set_axis(struct between *axis, uint32_t out, uint32_t in)
 }
 
 // Resizes a row of the image to the width of the result.
-static void narrow(const uint8_t *row, const struct between *columns,
-                   uint32_t width, float *out)
+static void image_narrow_row(const uint8_t *row, const struct between *columns,
+                             uint32_t width, float *out)
 {
     for (uint32_t i = 0; i < width; i++) {
         const uint8_t *a = row + (size_t)columns[i].a * RGB;
@@ -92,15 +92,17 @@ struct lines {
     int64_t holds[2]; // row of the image in each; -1: none
 };
 
-static const float *line_of(struct lines *l, uint32_t row, uint32_t keep)
+static const float *image_narrowed_row(struct lines *l, uint32_t row,
+                                       uint32_t keep)
 {
     unsigned k = l->holds[0] == (int64_t)row ? 0 : 1;
 
     if (l->holds[k] == (int64_t)row)
         return l->line[k];
     k = l->holds[0] == (int64_t)keep ? 1 : 0;
-    narrow((const uint8_t *)l->im->rgb.at + (size_t)row * l->im->width * RGB,
-           l->columns, l->width, l->line[k]);
+    image_narrow_row((const uint8_t *)l->im->rgb.at +
+                         (size_t)row * l->im->width * RGB,
+                     l->columns, l->width, l->line[k]);
     l->holds[k] = row;
     return l->line[k];
 }
@@ -125,8 +127,8 @@ static enum sl_err resize(struct image *im, uint32_t height, uint32_t width,
     l.line[0] = im->lines.at;
     l.line[1] = l.line[0] + n;
     for (uint32_t y = 0; y < height; y++) {
-        const float *a = line_of(&l, rows[y].a, rows[y].b);
-        const float *b = line_of(&l, rows[y].b, rows[y].a);
+        const float *a = image_narrowed_row(&l, rows[y].a, rows[y].b);
+        const float *b = image_narrowed_row(&l, rows[y].b, rows[y].a);
 
         mix(a, b, rows[y].share, n, out + y * n);
     }

@@ -36,7 +36,7 @@ static struct jpeg *of(j_common_ptr common)
 
 // Notes the library's text, and the byte where it was. Messages with numbers in
 // them would quote the file.
-static void on_error(j_common_ptr common)
+static void image_jpeg_on_error(j_common_ptr common)
 {
     struct jpeg *j = of(common);
     const struct jpeg_error_mgr *e = common->err;
@@ -59,10 +59,10 @@ static bool harmless(int code)
 }
 
 // Makes warnings (level -1) errors; levels from 0 on are traces.
-static void on_message(j_common_ptr common, int level)
+static void image_jpeg_on_message(j_common_ptr common, int level)
 {
     if (level < 0 && !harmless(common->err->msg_code))
-        on_error(common);
+        image_jpeg_on_error(common);
 }
 
 static void on_output(j_common_ptr common)
@@ -91,8 +91,8 @@ static struct jpeg *jpeg_new(void)
         return NULL;
     j->d.err = jpeg_std_error(&j->errors);
     j->d.client_data = j;
-    j->errors.error_exit = on_error;
-    j->errors.emit_message = on_message;
+    j->errors.error_exit = image_jpeg_on_error;
+    j->errors.emit_message = image_jpeg_on_message;
     j->errors.output_message = on_output;
     if (setjmp(j->failed) != 0) {
         jpeg_destroy_decompress(&j->d);
@@ -141,8 +141,8 @@ static void read_rows(struct image *im)
     }
 }
 
-static enum sl_err decode(struct image *im, const uint8_t *bytes, size_t n,
-                          struct sl_error *err)
+static enum sl_err image_jpeg_decode(struct image *im, const uint8_t *bytes,
+                                     size_t n, struct sl_error *err)
 {
     struct jpeg_decompress_struct *d = &im->jpeg->d;
     enum sl_err rc;
@@ -178,5 +178,5 @@ enum sl_err image_jpeg(struct image *im, const uint8_t *bytes, size_t n,
         jpeg_abort_decompress(&im->jpeg->d);
         return sl_fail(err, SL_ECORRUPT, "broken JPEG, %s", im->jpeg->text);
     }
-    return decode(im, bytes, n, err);
+    return image_jpeg_decode(im, bytes, n, err);
 }

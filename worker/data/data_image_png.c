@@ -17,7 +17,7 @@
 #define CHUNK_BYTES ((png_alloc_size_t)8 << 20)
 #define CHUNKS_KEPT 16
 
-struct reading {
+struct png_reading {
     struct image *im;
     png_structp png;
     png_infop info;
@@ -29,22 +29,22 @@ struct reading {
 };
 
 // Notes the library's text without the name of the chunk, which is the file's.
-static void on_error(png_structp png, png_const_charp text)
+static void image_png_on_error(png_structp png, png_const_charp text)
 {
-    struct reading *r = png_get_error_ptr(png);
+    struct png_reading *r = png_get_error_ptr(png);
     const char *colon = strstr(text, ": ");
 
     strncpy(r->text, colon != NULL ? colon + 2 : text, sizeof(r->text) - 1);
     longjmp(r->failed, 1);
 }
 
-static void on_warning(png_structp png, png_const_charp text)
+static void image_png_on_warning(png_structp png, png_const_charp text)
 {
 }
 
-static void on_read(png_structp png, png_bytep to, size_t n)
+static void image_png_on_read(png_structp png, png_bytep to, size_t n)
 {
-    struct reading *r = png_get_io_ptr(png);
+    struct png_reading *r = png_get_io_ptr(png);
 
     if (n > r->left)
         png_error(png, "ends too early");
@@ -53,9 +53,9 @@ static void on_read(png_structp png, png_bytep to, size_t n)
     r->left -= n;
 }
 
-static png_voidp on_malloc(png_structp png, png_alloc_size_t n)
+static png_voidp image_png_on_malloc(png_structp png, png_alloc_size_t n)
 {
-    struct reading *r = png_get_mem_ptr(png);
+    struct png_reading *r = png_get_mem_ptr(png);
     struct image *im = r->im;
     size_t bytes = n > POOL_BYTES ? n : (n + 63) / 64 * 64;
     void *at;
@@ -70,24 +70,25 @@ static png_voidp on_malloc(png_structp png, png_alloc_size_t n)
     return at;
 }
 
-static void on_free(png_structp png, png_voidp p)
+static void image_png_on_free(png_structp png, png_voidp p)
 {
-    struct reading *r = png_get_mem_ptr(png);
+    struct png_reading *r = png_get_mem_ptr(png);
     uintptr_t at = (uintptr_t)p, pool = (uintptr_t)r->im->pool.at;
 
     if (at < pool || at >= pool + r->im->pool.bytes)
         sl_free(p);
 }
 
-static enum sl_err make(struct reading *r, struct sl_error *err)
+static enum sl_err image_png_new(struct png_reading *r, struct sl_error *err)
 {
     enum sl_err rc = image_space(&r->im->pool, POOL_BYTES, err);
 
     if (rc != SL_OK)
         return rc;
     r->im->pool_used = 0;
-    r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, on_error,
-                                      on_warning, r, on_malloc, on_free);
+    r->png = png_create_read_struct_2(
+        PNG_LIBPNG_VER_STRING, r, image_png_on_error, image_png_on_warning, r,
+        image_png_on_malloc, image_png_on_free);
     if (r->png != NULL)
         r->info = png_create_info_struct(r->png);
     if (r->info == NULL)
@@ -95,7 +96,7 @@ static enum sl_err make(struct reading *r, struct sl_error *err)
     return SL_OK;
 }
 
-static void limit(struct reading *r)
+static void image_png_set_limits(struct png_reading *r)
 {
     // image_begin checks the caps, with better words.
     png_set_user_limits(r->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
@@ -141,14 +142,14 @@ static void to_rgb(struct image *im, png_structp png, png_infop info)
     }
 }
 
-static enum sl_err decode(struct reading *r, struct sl_error *err)
+static enum sl_err image_png_decode(struct png_reading *r, struct sl_error *err)
 {
     struct image *im = r->im;
     int passes;
     enum sl_err rc;
 
-    png_set_read_fn(r->png, r, on_read);
-    limit(r);
+    png_set_read_fn(r->png, r, image_png_on_read);
+    image_png_set_limits(r);
     png_read_info(r->png, r->info);
     rc = image_begin(im, png_get_image_width(r->png, r->info),
                      png_get_image_height(r->png, r->info), r->bytes, err);
@@ -170,7 +171,7 @@ static enum sl_err decode(struct reading *r, struct sl_error *err)
 
 // Decodes behind a setjmp. What changes behind it lies in *r, not in local
 // variables.
-static enum sl_err guarded(struct reading *r, struct sl_error *err)
+static enum sl_err guarded(struct png_reading *r, struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -178,14 +179,14 @@ static enum sl_err guarded(struct reading *r, struct sl_error *err)
         return sl_fail(err, r->no_memory ? SL_ENOMEM : SL_ECORRUPT,
                        "broken PNG, near byte %zu: %s", r->bytes - r->left,
                        r->text);
-    rc = make(r, err);
-    return rc == SL_OK ? decode(r, err) : rc;
+    rc = image_png_new(r, err);
+    return rc == SL_OK ? image_png_decode(r, err) : rc;
 }
 
 enum sl_err image_png(struct image *im, const uint8_t *bytes, size_t n,
                       struct sl_error *err)
 {
-    struct reading r = {.im = im, .at = bytes, .left = n, .bytes = n};
+    struct png_reading r = {.im = im, .at = bytes, .left = n, .bytes = n};
     enum sl_err rc = guarded(&r, err);
 
     png_destroy_read_struct(&r.png, &r.info, NULL);

@@ -74,7 +74,7 @@ static bool all_taken(const struct inflater *s)
 }
 
 // Reads the next piece of the file, if the last one is used up.
-static enum sl_err feed(struct inflater *s, struct sl_error *err)
+static enum sl_err inflater_fill_input(struct inflater *s, struct sl_error *err)
 {
     size_t want = (size_t)sl_min(s->from.bytes - s->taken, IN_BYTES), got = 0;
     enum sl_err rc;
@@ -96,7 +96,8 @@ static enum sl_err feed(struct inflater *s, struct sl_error *err)
 
 // Judges zlib's result. A gzip file may have several members: the next one
 // begins where one ended.
-static enum sl_err judge(struct inflater *s, int z, struct sl_error *err)
+static enum sl_err inflater_check_result(struct inflater *s, int z,
+                                         struct sl_error *err)
 {
     if (z == Z_STREAM_END) {
         s->ended = s->from.form != INFLATE_GZIP || all_taken(s);
@@ -126,12 +127,12 @@ enum sl_err inflater_read(struct inflater *s, void *to, size_t bytes,
     while (rc == SL_OK && *got < bytes && !s->ended) {
         size_t space = (size_t)sl_min(bytes - *got, OUT_BYTES), more;
 
-        rc = feed(s, err);
+        rc = inflater_fill_input(s, err);
         if (rc != SL_OK)
             break;
         s->z.next_out = at + *got;
         s->z.avail_out = (unsigned)space;
-        rc = judge(s, inflate(&s->z, Z_NO_FLUSH), err);
+        rc = inflater_check_result(s, inflate(&s->z, Z_NO_FLUSH), err);
         more = space - s->z.avail_out;
         s->crc = (uint32_t)crc32_z(s->crc, at + *got, more);
         *got += more;

@@ -44,7 +44,7 @@ static bool eat(struct text *t, const char *word)
 }
 
 // Reads 'abc' or "abc", without escapes, shorter than `size`.
-static bool quoted(struct text *t, char *out, size_t size)
+static bool npy_parse_quoted(struct text *t, char *out, size_t size)
 {
     char quote;
     size_t n = 0;
@@ -62,7 +62,7 @@ static bool quoted(struct text *t, char *out, size_t size)
     return true;
 }
 
-static bool number(struct text *t, uint64_t *out)
+static bool npy_parse_number(struct text *t, uint64_t *out)
 {
     uint64_t value = 0;
     bool any = false;
@@ -80,13 +80,13 @@ static bool number(struct text *t, uint64_t *out)
 }
 
 // Reads a shape: (), (3,), (3, 4), (3, 4,)
-static bool shape(struct text *t, struct array *a)
+static bool npy_parse_shape(struct text *t, struct array *a)
 {
     if (!eat(t, "("))
         return false;
     a->nd = 0;
     while (!eat(t, ")")) {
-        if (a->nd == ARRAY_DIMS || !number(t, &a->dim[a->nd]))
+        if (a->nd == ARRAY_DIMS || !npy_parse_number(t, &a->dim[a->nd]))
             return false;
         a->nd++;
         if (eat(t, ","))
@@ -96,15 +96,15 @@ static bool shape(struct text *t, struct array *a)
     return true;
 }
 
-static bool entry(struct text *t, struct array *a, struct npy_head *h)
+static bool npy_parse_entry(struct text *t, struct array *a, struct npy_head *h)
 {
     char key[16];
 
-    if (!quoted(t, key, sizeof(key)) || !eat(t, ":"))
+    if (!npy_parse_quoted(t, key, sizeof(key)) || !eat(t, ":"))
         return false;
     if (strcmp(key, "descr") == 0 && !h->have_descr) {
         h->have_descr = true;
-        return quoted(t, h->descr, sizeof(h->descr));
+        return npy_parse_quoted(t, h->descr, sizeof(h->descr));
     }
     if (strcmp(key, "fortran_order") == 0 && !h->have_order) {
         h->have_order = true;
@@ -113,17 +113,17 @@ static bool entry(struct text *t, struct array *a, struct npy_head *h)
     }
     if (strcmp(key, "shape") == 0 && !h->have_shape) {
         h->have_shape = true;
-        return shape(t, a);
+        return npy_parse_shape(t, a);
     }
     return false;
 }
 
-static bool dict(struct text *t, struct array *a, struct npy_head *h)
+static bool npy_parse_dict(struct text *t, struct array *a, struct npy_head *h)
 {
     if (!eat(t, "{"))
         return false;
     while (!eat(t, "}")) {
-        if (!entry(t, a, h))
+        if (!npy_parse_entry(t, a, h))
             return false;
         if (eat(t, ","))
             continue;
@@ -137,8 +137,8 @@ static bool dict(struct text *t, struct array *a, struct npy_head *h)
     return t->at == t->end && h->have_descr && h->have_order && h->have_shape;
 }
 
-static enum sl_err type_of(struct array *a, const char *descr,
-                           struct sl_error *err)
+static enum sl_err npy_parse_type(struct array *a, const char *descr,
+                                  struct sl_error *err)
 {
     static const struct {
         const char *name;
@@ -198,9 +198,9 @@ static enum sl_err front_bytes(const uint8_t *p, size_t n, size_t *from,
     return SL_OK;
 }
 
-static enum sl_err head(struct array *a, const uint8_t *p, size_t n,
-                        uint64_t whole, bool *fortran, size_t *head_bytes,
-                        struct sl_error *err)
+static enum sl_err npy_parse_head(struct array *a, const uint8_t *p, size_t n,
+                                  uint64_t whole, bool *fortran,
+                                  size_t *head_bytes, struct sl_error *err)
 {
     struct npy_head h = {.fortran = false};
     struct text t;
@@ -211,12 +211,12 @@ static enum sl_err head(struct array *a, const uint8_t *p, size_t n,
         return rc;
     t.at = (const char *)p + from;
     t.end = (const char *)p + *head_bytes;
-    if (!dict(&t, a, &h))
+    if (!npy_parse_dict(&t, a, &h))
         return sl_fail(err, SL_ECORRUPT,
                        "byte %zu: expected a dict of descr, fortran_order "
                        "and shape with at most %d dimensions",
                        (size_t)(t.at - (const char *)p), ARRAY_DIMS);
-    rc = type_of(a, h.descr, err);
+    rc = npy_parse_type(a, h.descr, err);
     if (rc == SL_OK)
         rc = array_measure(a, err);
     if (rc != SL_OK)
@@ -232,8 +232,9 @@ static enum sl_err head(struct array *a, const uint8_t *p, size_t n,
 
 // Turns column-major into row-major: walks the target in order and keeps the
 // index.
-static enum sl_err turn(uint8_t *to, const uint8_t *from, const struct array *a,
-                        struct pulse *pulse, struct sl_error *err)
+static enum sl_err npy_copy_row_major(uint8_t *to, const uint8_t *from,
+                                      const struct array *a,
+                                      struct pulse *pulse, struct sl_error *err)
 {
     size_t size = array_type_bytes(a->type);
     uint64_t index[ARRAY_DIMS] = {0}, stride[ARRAY_DIMS];
@@ -258,8 +259,8 @@ static enum sl_err turn(uint8_t *to, const uint8_t *from, const struct array *a,
     return SL_OK;
 }
 
-static enum sl_err turn_round(struct array *a, struct pulse *pulse,
-                              struct sl_error *err)
+static enum sl_err npy_to_row_major(struct array *a, struct pulse *pulse,
+                                    struct sl_error *err)
 {
     uint8_t *rows;
     enum sl_err rc;
@@ -272,7 +273,7 @@ static enum sl_err turn_round(struct array *a, struct pulse *pulse,
     rows = array_memory(a->bytes);
     if (rows == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory to turn it to row order");
-    rc = turn(rows, a->memory, a, pulse, err);
+    rc = npy_copy_row_major(rows, a->memory, a, pulse, err);
     sl_free(a->memory);
     a->memory = rows;
     return rc;
@@ -291,7 +292,8 @@ static enum sl_err from_file(struct array *a, struct fs_file *file,
         want = want < bytes ? want : (size_t)bytes;
         rc = fs_pread(file, offset, front, want, &got, err);
         if (rc == SL_OK)
-            rc = head(a, front, got, bytes, &fortran, &head_bytes, err);
+            rc = npy_parse_head(a, front, got, bytes, &fortran, &head_bytes,
+                                err);
         sl_free(front);
     }
     if (rc != SL_OK) {
@@ -300,7 +302,7 @@ static enum sl_err from_file(struct array *a, struct fs_file *file,
     }
     rc = array_take_file(a, file, offset + head_bytes, pulse, err);
     if (rc == SL_OK && fortran)
-        rc = turn_round(a, pulse, err);
+        rc = npy_to_row_major(a, pulse, err);
     return rc;
 }
 
@@ -342,7 +344,7 @@ static enum sl_err from_inflater(struct array *a, struct inflater *from,
         return sl_fail(err, SL_ENOMEM, "no memory");
     rc = inflater_read(from, front, want, &got, err);
     if (rc == SL_OK)
-        rc = head(a, front, got, bytes, fortran, &head_bytes, err);
+        rc = npy_parse_head(a, front, got, bytes, fortran, &head_bytes, err);
     if (rc == SL_OK)
         rc = inflater_rows(from, a, front + head_bytes, got - head_bytes, err);
     sl_free(front);
@@ -361,7 +363,7 @@ enum sl_err array_npy_inflated(struct array *out, const char *path,
     rc = a.path == NULL ? sl_fail(err, SL_ENOMEM, "no memory")
                         : from_inflater(&a, from, bytes, &fortran, err);
     if (rc == SL_OK && fortran)
-        rc = turn_round(&a, inflater_pulse(from), err);
+        rc = npy_to_row_major(&a, inflater_pulse(from), err);
     if (rc != SL_OK) {
         array_release(&a);
         return rc;

@@ -10,13 +10,13 @@
 
 #define LABELS 65536 // labels between two looks whether to go on
 
-struct pair {
+struct array_pair {
     struct data data;
     struct array x, y;
     uint8_t *scratch; // one row of either, for arrays that lie in a file
 };
 
-static enum sl_err read_label(struct pair *p, uint64_t number, void *y,
+static enum sl_err read_label(struct array_pair *p, uint64_t number, void *y,
                               struct sl_error *err)
 {
     const struct data_want *want = &p->data.want;
@@ -41,7 +41,7 @@ static enum sl_err read_label(struct pair *p, uint64_t number, void *y,
 static enum sl_err pair_read(struct data *d, uint64_t number, void *x, void *y,
                              struct sl_error *err)
 {
-    struct pair *p = sl_container_of(d, struct pair, data);
+    struct array_pair *p = sl_container_of(d, struct array_pair, data);
     const uint8_t *raw = NULL;
     bool whole = d->u8 || array_is_floats(&p->x);
     enum sl_err rc =
@@ -58,7 +58,7 @@ static enum sl_err pair_read(struct data *d, uint64_t number, void *x, void *y,
 
 static void pair_soon(struct data *d, uint64_t number)
 {
-    struct pair *p = sl_container_of(d, struct pair, data);
+    struct array_pair *p = sl_container_of(d, struct array_pair, data);
 
     array_soon(&p->x, number);
     array_soon(&p->y, number);
@@ -66,7 +66,7 @@ static void pair_soon(struct data *d, uint64_t number)
 
 static void pair_expect(struct data *d, uint64_t number)
 {
-    struct pair *p = sl_container_of(d, struct pair, data);
+    struct array_pair *p = sl_container_of(d, struct array_pair, data);
 
     array_expect(&p->x, number);
     array_expect(&p->y, number);
@@ -74,8 +74,8 @@ static void pair_expect(struct data *d, uint64_t number)
 
 static uint64_t pair_memory(const struct data *d)
 {
-    const struct pair *p =
-        sl_container_of((struct data *)(uintptr_t)d, struct pair, data);
+    const struct array_pair *p =
+        sl_container_of((struct data *)(uintptr_t)d, struct array_pair, data);
 
     return (p->x.memory != NULL ? p->x.bytes : 0) +
            (p->y.memory != NULL ? p->y.bytes : 0);
@@ -83,7 +83,7 @@ static uint64_t pair_memory(const struct data *d)
 
 static void pair_release(struct data *d)
 {
-    struct pair *p = sl_container_of(d, struct pair, data);
+    struct array_pair *p = sl_container_of(d, struct array_pair, data);
 
     array_release(&p->x);
     array_release(&p->y);
@@ -99,8 +99,8 @@ static const struct data_ops pair_ops = {
 };
 
 // Writes a shape as "(60000, 28, 28)".
-static const char *shape_text(char *out, size_t size, unsigned nd,
-                              const uint64_t *dim)
+static const char *pair_shape_text(char *out, size_t size, unsigned nd,
+                                   const uint64_t *dim)
 {
     size_t n = (size_t)snprintf(out, size, "(");
 
@@ -115,7 +115,7 @@ static const char *shape_text(char *out, size_t size, unsigned nd,
 // Returns true if rows fit the model. Dimensions of 1 are not compared ((28,
 // 28) feeds a model of (28, 28, 1)), and a flat row of the right length fits
 // every shape.
-static bool fits(const struct array *a, const struct data_want *want)
+static bool pair_rows_fit(const struct array *a, const struct data_want *want)
 {
     unsigned i = 1, k = 0;
 
@@ -133,19 +133,20 @@ static bool fits(const struct array *a, const struct data_want *want)
     }
 }
 
-static enum sl_err check_shapes(const struct pair *p, struct sl_error *err)
+static enum sl_err pair_check_shapes(const struct array_pair *p,
+                                     struct sl_error *err)
 {
     const struct data_want *want = &p->data.want;
     char have[128], need[128];
 
-    if (p->x.row_elements != p->data.features || !fits(&p->x, want))
+    if (p->x.row_elements != p->data.features || !pair_rows_fit(&p->x, want))
         return sl_fail(
             err, SL_EINVAL,
             "%s: samples of shape %s do not fit the model's input "
             "%s",
             p->x.path,
-            shape_text(have, sizeof(have), p->x.nd - 1, p->x.dim + 1),
-            shape_text(need, sizeof(need), want->rank, want->dim));
+            pair_shape_text(have, sizeof(have), p->x.nd - 1, p->x.dim + 1),
+            pair_shape_text(need, sizeof(need), want->rank, want->dim));
     if (p->x.rows != p->y.rows)
         return sl_fail(err, SL_EINVAL, "%s has %llu samples but %s has %llu",
                        p->x.path, (unsigned long long)p->x.rows, p->y.path,
@@ -167,8 +168,8 @@ static enum sl_err check_shapes(const struct pair *p, struct sl_error *err)
 
 // Checks the labels that are in memory, so that one that is no class is found
 // before anything is computed.
-static enum sl_err check_labels(struct pair *p, struct pulse *pulse,
-                                struct sl_error *err)
+static enum sl_err pair_check_labels(struct array_pair *p, struct pulse *pulse,
+                                     struct sl_error *err)
 {
     uint8_t *y;
     enum sl_err rc = SL_OK;
@@ -188,7 +189,7 @@ static enum sl_err check_labels(struct pair *p, struct pulse *pulse,
     return rc;
 }
 
-static enum sl_err open_both(struct pair *p, const struct data_source *s,
+static enum sl_err open_both(struct array_pair *p, const struct data_source *s,
                              struct sl_error *err)
 {
     enum sl_err rc;
@@ -227,7 +228,7 @@ static void hash_array(struct data *d, const struct array *a)
 enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
                              const struct data_want *want, struct sl_error *err)
 {
-    struct pair *p = sl_calloc(1, sizeof(*p));
+    struct array_pair *p = sl_calloc(1, sizeof(*p));
     size_t row;
     enum sl_err rc;
 
@@ -236,7 +237,7 @@ enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
     data_init(&p->data, &pair_ops, s, want);
     rc = open_both(p, s, err);
     if (rc == SL_OK)
-        rc = check_shapes(p, err);
+        rc = pair_check_shapes(p, err);
     if (rc == SL_OK)
         rc = data_set_samples(&p->data, p->x.rows, s, err);
     p->data.u8 = want->u8 && p->x.type == ARRAY_U8;
@@ -246,7 +247,7 @@ enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
         row = p->x.row_bytes > p->y.row_bytes ? p->x.row_bytes : p->y.row_bytes;
         p->scratch = sl_malloc(row);
         rc = p->scratch == NULL ? sl_fail(err, SL_ENOMEM, "no memory")
-                                : check_labels(p, s->pulse, err);
+                                : pair_check_labels(p, s->pulse, err);
     }
     if (rc != SL_OK) {
         data_free(&p->data);

@@ -50,8 +50,8 @@ static uint64_t noise8(uint64_t key, size_t i)
     return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(v) : v;
 }
 
-static void draw(const struct pattern *p, uint32_t label, uint64_t key,
-                 uint8_t *out)
+static void pattern_draw_image(const struct pattern *p, uint32_t label,
+                               uint64_t key, uint8_t *out)
 {
     const uint8_t *tile = p->tiles + label * p->tile;
     size_t n = p->data.features, whole = n / 8 * 8;
@@ -79,7 +79,7 @@ static enum sl_err pattern_read(struct data *d, uint64_t number, void *x,
     uint8_t *bytes = (uint8_t *)x + (d->u8 ? 0 : 3 * d->features);
     float value = (float)label;
 
-    draw(p, label, key, bytes);
+    pattern_draw_image(p, label, key, bytes);
     if (!d->u8)
         data_floats(bytes, d->features, d->scale, d->offset, x);
     if (d->want.labels != DATA_VALUES)
@@ -118,8 +118,9 @@ static void make_tile(struct pattern *p, uint32_t label, uint32_t channels)
         }
 }
 
-static enum sl_err check(const struct pattern *p, const struct data_source *s,
-                         struct sl_error *err)
+static enum sl_err pattern_check_source(const struct pattern *p,
+                                        const struct data_source *s,
+                                        struct sl_error *err)
 {
     const struct data_want *want = &p->data.want;
 
@@ -139,8 +140,8 @@ static enum sl_err check(const struct pattern *p, const struct data_source *s,
     return SL_OK;
 }
 
-static enum sl_err make(struct pattern *p, const struct data_source *s,
-                        struct sl_error *err)
+static enum sl_err pattern_init(struct pattern *p, const struct data_source *s,
+                                struct sl_error *err)
 {
     uint32_t shape[3];
     enum sl_err rc = data_image_shape(&p->data.want, shape, err);
@@ -151,7 +152,7 @@ static enum sl_err make(struct pattern *p, const struct data_source *s,
     p->classes = s->classes;
     p->row = (size_t)shape[1] * shape[2];
     p->tile = TILE * p->row;
-    rc = check(p, s, err);
+    rc = pattern_check_source(p, s, err);
     if (rc == SL_OK)
         rc = data_set_samples(&p->data, s->samples, s, err);
     if (rc != SL_OK)
@@ -174,7 +175,7 @@ enum sl_err data_open_pattern(struct data **out, const struct data_source *s,
     if (p == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     data_init(&p->data, &pattern_ops, s, want);
-    rc = make(p, s, err);
+    rc = pattern_init(p, s, err);
     if (rc != SL_OK) {
         data_free(&p->data);
         return rc;

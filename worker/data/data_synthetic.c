@@ -96,8 +96,9 @@ static void synthetic_release(struct data *d)
 static const struct data_ops synthetic_ops = {.read = synthetic_read,
                                               .release = synthetic_release};
 
-static enum sl_err check(const struct synthetic *s,
-                         const struct data_source *source, struct sl_error *err)
+static enum sl_err synthetic_check_source(const struct synthetic *s,
+                                          const struct data_source *source,
+                                          struct sl_error *err)
 {
     const struct data *d = &s->data;
 
@@ -165,7 +166,7 @@ enum sl_err data_open_synthetic(struct data **out, const struct data_source *s,
                     "and images",
                     generator);
     if (rc == SL_OK)
-        rc = check(d, s, err);
+        rc = synthetic_check_source(d, s, err);
     if (rc == SL_OK)
         rc = data_set_samples(&d->data, s->samples, s, err);
     if (rc == SL_OK)

@@ -23,7 +23,7 @@ struct extent {
     uint64_t first, end;
 };
 
-struct walk {
+struct zip_walk {
     const uint8_t *at, *end; // central directory
     struct extent *extent;   // where each member so far lies
     size_t count;
@@ -171,7 +171,7 @@ static bool name_is_plain(const uint8_t *name, size_t n)
     return n > 0;
 }
 
-static enum sl_err check_entry(const struct walk *w, const uint8_t *p,
+static enum sl_err check_entry(const struct zip_walk *w, const uint8_t *p,
                                const uint8_t *name, size_t n,
                                struct sl_error *err)
 {
@@ -193,7 +193,7 @@ static enum sl_err check_entry(const struct walk *w, const uint8_t *p,
     return SL_OK;
 }
 
-static enum sl_err entry(struct walk *w, struct sl_error *err)
+static enum sl_err zip_read_entry(struct zip_walk *w, struct sl_error *err)
 {
     const uint8_t *p = w->at, *name = p + ENTRY_BYTES;
     struct zip_member m;
@@ -284,13 +284,13 @@ static enum sl_err locate(struct zip_member *m, struct fs_file *f,
     return SL_OK;
 }
 
-static enum sl_err walk_all(struct walk *w, uint64_t entries,
+static enum sl_err walk_all(struct zip_walk *w, uint64_t entries,
                             struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && w->count < entries)
-        rc = entry(w, err);
+        rc = zip_read_entry(w, err);
     if (rc == SL_OK && !w->found)
         rc = sl_fail(err, SL_ENOENT,
                      "none of its %zu members is called %s; name the one that "
@@ -303,7 +303,7 @@ enum sl_err zip_find(struct zip_member *out, struct fs_file *file,
                      const char *name, struct sl_error *err)
 {
     struct directory d = {0, 0, 0};
-    struct walk w = {.wanted = name};
+    struct zip_walk w = {.wanted = name};
     uint8_t *bytes = NULL;
     uint64_t size = 0;
     enum sl_err rc = fs_size(file, &size, err);

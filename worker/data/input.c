@@ -38,7 +38,7 @@ struct space {
     size_t x_bytes, y_bytes;
 };
 
-struct slot {
+struct input_slot {
     enum slot_state state;
     bool stale; // FILLING, but to be thrown away
     struct input_run *run;
@@ -51,15 +51,15 @@ struct slot {
     struct sl_error err;
 };
 
-struct reader {
+struct input_reader {
     struct input *in;
     pthread_t thread;
     bool helper; // helps only with data that is shared
 };
 
 struct input {
-    struct reader *readers; // the first is not a helper
-    unsigned threads;       // threads that were started
+    struct input_reader *readers; // the first is not a helper
+    unsigned threads;             // threads that were started
     pthread_mutex_t lock;
     pthread_cond_t changed; // signalled at any change below
     pthread_cond_t help;    // signalled when helpers have samples to read
@@ -69,7 +69,7 @@ struct input {
     struct list runs;           // struct input_run, the next to be read first
     struct input_memory memory; // the consumer's; get NULL: none
     bool full;                  // `memory` gave none: not asked again
-    struct slot slot[INPUT_SLOTS];
+    struct input_slot slot[INPUT_SLOTS];
 };
 
 uint32_t input_run_steps(const struct input_run *run)
@@ -89,7 +89,7 @@ uint32_t input_run_samples(const struct input_run *run, uint32_t step)
 
 // ---- the reading thread
 
-static enum sl_err grow(void **at, size_t *bytes, size_t wanted)
+static enum sl_err input_grow_buffer(void **at, size_t *bytes, size_t wanted)
 {
     if (wanted <= *bytes)
         return SL_OK;
@@ -102,21 +102,23 @@ static enum sl_err grow(void **at, size_t *bytes, size_t wanted)
     return SL_OK;
 }
 
-static bool fits(const struct space *s, size_t x_bytes, size_t y_bytes)
+static bool input_space_fits(const struct space *s, size_t x_bytes,
+                             size_t y_bytes)
 {
     return s->x != NULL && x_bytes <= s->x_bytes && y_bytes <= s->y_bytes;
 }
 
-static enum sl_err space(struct slot *s, size_t x_bytes, size_t y_bytes)
+static enum sl_err input_slot_make_space(struct input_slot *s, size_t x_bytes,
+                                         size_t y_bytes)
 {
-    bool pinned = fits(&s->pinned, x_bytes, y_bytes);
+    bool pinned = input_space_fits(&s->pinned, x_bytes, y_bytes);
     const struct space *here = pinned ? &s->pinned : &s->own;
     enum sl_err rc = SL_OK;
 
     if (!pinned)
-        rc = grow(&s->own.x, &s->own.x_bytes, x_bytes);
+        rc = input_grow_buffer(&s->own.x, &s->own.x_bytes, x_bytes);
     if (!pinned && rc == SL_OK)
-        rc = grow(&s->own.y, &s->own.y_bytes, y_bytes);
+        rc = input_grow_buffer(&s->own.y, &s->own.y_bytes, y_bytes);
     s->batch.x = here->x;
     s->batch.y = here->y;
     s->batch.pinned = pinned;
@@ -133,7 +135,8 @@ static uint64_t sample_of(const struct input_run *run, uint32_t step,
 }
 
 // Does the same, and has the caches fetch the sample.
-static uint64_t look_at(const struct input_run *run, uint32_t step, uint32_t i)
+static uint64_t input_prefetch_sample(const struct input_run *run,
+                                      uint32_t step, uint32_t i)
 {
     uint64_t sample = sample_of(run, step, i);
 
@@ -142,7 +145,7 @@ static uint64_t look_at(const struct input_run *run, uint32_t step, uint32_t i)
 }
 
 // The part of a batch that one thread reads: samples [from, end).
-struct part {
+struct input_part {
     uint32_t from, end;
     uint32_t bad; // sample that failed, if rc says so
     uint64_t digest;
@@ -150,7 +153,7 @@ struct part {
     struct sl_error err;
 };
 
-static void read_part(const struct slot *s, struct part *p)
+static void input_read_part(const struct input_slot *s, struct input_part *p)
 {
     const struct input_run *run = s->run;
     size_t x = data_sample_bytes(run->data), y = data_label_bytes(run->data);
@@ -158,12 +161,12 @@ static void read_part(const struct slot *s, struct part *p)
     uint32_t step = s->batch.step;
 
     for (uint32_t i = p->from; i < p->end && i < p->from + AHEAD; i++)
-        soon[i % AHEAD] = look_at(run, step, i);
+        soon[i % AHEAD] = input_prefetch_sample(run, step, i);
     for (uint32_t i = p->from; i < p->end && p->rc == SL_OK; i++) {
         uint64_t sample = soon[i % AHEAD];
 
         if (i + AHEAD < p->end)
-            soon[i % AHEAD] = look_at(run, step, i + AHEAD);
+            soon[i % AHEAD] = input_prefetch_sample(run, step, i + AHEAD);
         p->rc = pulse_reads(run->pulse, &p->err);
         if (p->rc == SL_OK)
             p->rc = data_read(run->data, sample, (uint8_t *)s->batch.x + i * x,
@@ -176,14 +179,15 @@ static void read_part(const struct slot *s, struct part *p)
 // Reads a part. `expect`: the last batches came from a disk, so the system is
 // told first what will be read. Returns true if this part came from a disk,
 // too.
-static bool read_expecting(const struct slot *s, struct part *p, bool expect)
+static bool read_expecting(const struct input_slot *s, struct input_part *p,
+                           bool expect)
 {
     const struct input_run *run = s->run;
     uint64_t began = sl_now_us(sl_clock_real());
 
     for (uint32_t i = p->from; i < p->end && expect; i++)
         data_expect(run->data, sample_of(run, s->batch.step, i));
-    read_part(s, p);
+    input_read_part(s, p);
     return sl_now_us(sl_clock_real()) - began >
            (uint64_t)(p->end - p->from) * SLOW_US;
 }
@@ -196,14 +200,14 @@ static const unsigned moves[] = {
 };
 
 // Changes a slot's state; no other function does.
-static void enter_locked(struct slot *s, enum slot_state next)
+static void input_slot_enter_locked(struct input_slot *s, enum slot_state next)
 {
     assert(moves_have(moves, s->state, next));
     s->state = next;
 }
 
 // Returns the first wanted step from `step` on; UINT32_MAX: there is none.
-static uint32_t wanted(const struct input_run *run, uint32_t step)
+static uint32_t input_next_wanted(const struct input_run *run, uint32_t step)
 {
     const struct input_share *share = &run->share;
     uint32_t at = share->period == 0 ? 0 : step % share->period;
@@ -218,9 +222,9 @@ static uint32_t wanted(const struct input_run *run, uint32_t step)
 
 // Returns the next batch to read, as a slot that gives out no samples yet;
 // NULL: there is none now.
-static struct slot *next_job(struct input *in, bool helper)
+static struct input_slot *next_job(struct input *in, bool helper)
 {
-    struct slot *s = NULL;
+    struct input_slot *s = NULL;
 
     for (unsigned i = 0; i < INPUT_SLOTS && s == NULL; i++) {
         if (in->slot[i].state == SLOT_FREE)
@@ -233,12 +237,12 @@ static struct slot *next_job(struct input *in, bool helper)
         struct input_run *run = list_entry(n, struct input_run, node);
 
         if (!run->asked)
-            run->next = wanted(run, run->next);
+            run->next = input_next_wanted(run, run->next);
         if (run->next >= input_run_steps(run))
             continue;
         if (helper && !data_shared(run->data))
             return NULL; // left to the first reader
-        enter_locked(s, SLOT_FILLING);
+        input_slot_enter_locked(s, SLOT_FILLING);
         s->stale = false;
         s->run = run;
         run->asked = false;
@@ -254,17 +258,17 @@ static struct slot *next_job(struct input *in, bool helper)
     return NULL;
 }
 
-static void finish_locked(struct input *in, struct slot *s)
+static void finish_locked(struct input *in, struct input_slot *s)
 {
     if (s->readers > 0 || (s->given < s->batch.n && !s->stale))
         return;
-    enter_locked(s, s->stale ? SLOT_FREE : SLOT_READY);
+    input_slot_enter_locked(s, s->stale ? SLOT_FREE : SLOT_READY);
     pthread_cond_broadcast(&in->changed);
 }
 
 // Notes what a part found. The first sample in the batch's order that could not
 // be read is reported: all before it were given out before it.
-static void note_locked(struct slot *s, const struct part *p)
+static void note_locked(struct input_slot *s, const struct input_part *p)
 {
     s->batch.digest += p->digest;
     if (p->rc == SL_OK || p->bad >= s->bad)
@@ -276,15 +280,16 @@ static void note_locked(struct slot *s, const struct part *p)
 }
 
 // Makes space for a new job's samples and gives them out.
-static void begin_locked(struct input *in, struct slot *s)
+static void begin_locked(struct input *in, struct input_slot *s)
 {
-    struct part none = {.err = SL_ERROR_INIT};
+    struct input_part none = {.err = SL_ERROR_INIT};
     const struct data *d = s->run->data;
     uint32_t n = s->batch.n;
 
     s->readers++;
     pthread_mutex_unlock(&in->lock);
-    if (space(s, n * data_sample_bytes(d), n * data_label_bytes(d)) != SL_OK)
+    if (input_slot_make_space(s, n * data_sample_bytes(d),
+                              n * data_label_bytes(d)) != SL_OK)
         none.rc = sl_fail(&none.err, SL_ENOMEM,
                           "no memory for a batch of %u samples", n);
     pthread_mutex_lock(&in->lock);
@@ -294,7 +299,7 @@ static void begin_locked(struct input *in, struct slot *s)
 }
 
 // Returns a reader's lane in the spans; the last readers share one.
-static unsigned lane_of(const struct reader *r)
+static unsigned input_reader_lane(const struct input_reader *r)
 {
     size_t n = (size_t)(r - r->in->readers);
 
@@ -304,7 +309,7 @@ static unsigned lane_of(const struct reader *r)
 }
 
 // Reads the next samples of a batch that no other thread has, if there are any.
-static void help_locked(struct reader *r, struct slot *s)
+static void help_locked(struct input_reader *r, struct input_slot *s)
 {
     struct input *in = r->in;
     struct span_of of =
@@ -312,7 +317,8 @@ static void help_locked(struct reader *r, struct slot *s)
     uint64_t began = span_begin();
     bool shared = data_shared(s->run->data), expect = in->expect > 0;
     bool slow = false;
-    struct part p = {.from = s->given, .end = s->batch.n, .err = SL_ERROR_INIT};
+    struct input_part p = {
+        .from = s->given, .end = s->batch.n, .err = SL_ERROR_INIT};
 
     if (shared && p.end - p.from > SHARE)
         p.end = p.from + SHARE;
@@ -322,10 +328,10 @@ static void help_locked(struct reader *r, struct slot *s)
     s->readers++;
     pthread_mutex_unlock(&in->lock);
     if (shared)
-        read_part(s, &p);
+        input_read_part(s, &p);
     else
         slow = read_expecting(s, &p, expect);
-    span_end(began, "read", lane_of(r), of);
+    span_end(began, "read", input_reader_lane(r), of);
     pthread_mutex_lock(&in->lock);
     if (!shared)
         in->expect = slow ? EXPECT_BATCHES : in->expect - expect;
@@ -335,12 +341,12 @@ static void help_locked(struct reader *r, struct slot *s)
 
 // Returns a batch that has samples to give out, the lowest step first; NULL:
 // none.
-static struct slot *begun_locked(struct input *in)
+static struct input_slot *begun_locked(struct input *in)
 {
-    struct slot *found = NULL;
+    struct input_slot *found = NULL;
 
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
-        struct slot *s = &in->slot[i];
+        struct input_slot *s = &in->slot[i];
 
         if (s->state != SLOT_FILLING || s->stale || s->given >= s->batch.n)
             continue;
@@ -350,11 +356,11 @@ static struct slot *begun_locked(struct input *in)
     return found;
 }
 
-static void *read_all(void *arg)
+static void *input_reader_run(void *arg)
 {
-    struct reader *r = arg;
+    struct input_reader *r = arg;
     struct input *in = r->in;
-    struct slot *s;
+    struct input_slot *s;
 
     pthread_mutex_lock(&in->lock);
     while (!in->quit) {
@@ -387,12 +393,12 @@ static void wake_locked(struct input *in)
 }
 
 // Returns true if a reader would find something to do.
-static bool more_locked(const struct input *in)
+static bool input_has_work_locked(const struct input *in)
 {
     bool vacant = false;
 
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
-        const struct slot *s = &in->slot[i];
+        const struct input_slot *s = &in->slot[i];
 
         vacant = vacant || s->state == SLOT_FREE;
         if (s->state == SLOT_FILLING && !s->stale && s->given < s->batch.n)
@@ -402,8 +408,9 @@ static bool more_locked(const struct input *in)
     {
         const struct input_run *run = list_entry(n, struct input_run, node);
 
-        if (vacant && (run->asked ? run->next : wanted(run, run->next)) <
-                          input_run_steps(run))
+        if (vacant &&
+            (run->asked ? run->next : input_next_wanted(run, run->next)) <
+                input_run_steps(run))
             return true;
     }
     return false;
@@ -414,7 +421,7 @@ static bool more_locked(const struct input *in)
 // reader that has nothing to do is not woken: that would cost two switches.
 static void unlock_and_wake(struct input *in)
 {
-    bool more = more_locked(in), help = in->shared > 0;
+    bool more = input_has_work_locked(in), help = in->shared > 0;
 
     pthread_mutex_unlock(&in->lock);
     if (!more)
@@ -426,14 +433,14 @@ static void unlock_and_wake(struct input *in)
 
 // ---- the consumer's memory
 
-static void drop_own(struct slot *s)
+static void drop_own(struct input_slot *s)
 {
     sl_free(s->own.x);
     sl_free(s->own.y);
     s->own = (struct space){0};
 }
 
-static void give_back(struct input *in, struct slot *s)
+static void input_slot_unpin(struct input *in, struct input_slot *s)
 {
     const struct input_memory *m = &in->memory;
 
@@ -446,12 +453,12 @@ static void give_back(struct input *in, struct slot *s)
 
 // Moves a slot, which is TAKEN, so that no other thread looks at it, to pinned
 // memory. If there is none, its batches are copied once more, as before.
-static void pin(struct input *in, struct slot *s)
+static void pin(struct input *in, struct input_slot *s)
 {
     const struct input_memory *m = &in->memory;
     struct space more = s->own;
 
-    give_back(in, s);
+    input_slot_unpin(in, s);
     more.x = m->get(m->arg, more.x_bytes);
     more.y = more.x != NULL && more.y_bytes > 0 ? m->get(m->arg, more.y_bytes)
                                                 : NULL;
@@ -468,7 +475,7 @@ static void pin(struct input *in, struct slot *s)
 void input_memory(struct input *in, const struct input_memory *m)
 {
     for (unsigned i = 0; i < INPUT_SLOTS; i++)
-        give_back(in, &in->slot[i]);
+        input_slot_unpin(in, &in->slot[i]);
     in->memory = m != NULL ? *m : (struct input_memory){NULL, NULL, NULL};
     in->full = false;
 }
@@ -492,11 +499,11 @@ static enum sl_err start_readers(struct input *in, unsigned threads,
     if (in->readers == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     for (unsigned i = 0; i < threads; i++) {
-        struct reader *r = &in->readers[i];
+        struct input_reader *r = &in->readers[i];
 
         r->in = in;
         r->helper = i > 0;
-        if (pthread_create(&r->thread, NULL, read_all, r) != 0)
+        if (pthread_create(&r->thread, NULL, input_reader_run, r) != 0)
             return sl_fail(err, SL_ENOMEM, "cannot start an input thread");
         pthread_setname_np(r->thread, "input");
         in->threads++;
@@ -560,23 +567,23 @@ void input_open(struct input *in, struct input_run *run)
 
 // Throws away what was read of a run, the steps below `below`. True: a slot
 // has become free.
-static bool drop_locked(struct input *in, const struct input_run *run,
-                        uint32_t below)
+static bool input_drop_run_locked(struct input *in, const struct input_run *run,
+                                  uint32_t below)
 {
     bool freed = false;
 
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
-        struct slot *s = &in->slot[i];
+        struct input_slot *s = &in->slot[i];
 
         if (s->run != run || s->batch.step >= below)
             continue;
         if (s->state == SLOT_READY) {
-            enter_locked(s, SLOT_FREE);
+            input_slot_enter_locked(s, SLOT_FREE);
             freed = true;
         } else if (s->state == SLOT_FILLING) {
             s->stale = true;
             if (s->readers == 0) { // no thread reads a part of it
-                enter_locked(s, SLOT_FREE);
+                input_slot_enter_locked(s, SLOT_FREE);
                 freed = true;
             }
         }
@@ -593,30 +600,30 @@ static void steal_locked(struct input *in, const struct input_run *run)
             return;
     }
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
-        struct slot *s = &in->slot[i];
+        struct input_slot *s = &in->slot[i];
 
         if (s->state != SLOT_READY || s->run == run)
             continue;
         // That run begins again from step 0: no step of it was asked for yet.
         s->run->next = 0;
-        drop_locked(in, s->run, ALL);
+        input_drop_run_locked(in, s->run, ALL);
         return;
     }
 }
 
 // Returns the slot with this step, READY or FILLING. If no thread is about to
 // read it, the run goes to the front of the list.
-static struct slot *find_locked(struct input *in, struct input_run *run,
-                                uint32_t step)
+static struct input_slot *
+input_find_slot_locked(struct input *in, struct input_run *run, uint32_t step)
 {
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
-        struct slot *s = &in->slot[i];
+        struct input_slot *s = &in->slot[i];
 
         if (s->run == run && s->batch.step == step && !s->stale &&
             (s->state == SLOT_READY || s->state == SLOT_FILLING))
             return s;
     }
-    drop_locked(in, run, ALL);
+    input_drop_run_locked(in, run, ALL);
     run->next = step;
     run->asked = true;       // wanted even outside its share
     list_remove(&run->node); // this run is read first now
@@ -629,7 +636,7 @@ static struct slot *find_locked(struct input *in, struct input_run *run,
 enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
                       struct batch *out, struct sl_error *err)
 {
-    struct slot *s;
+    struct input_slot *s;
     enum sl_err rc;
     bool freed;
 
@@ -637,15 +644,15 @@ enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
         return sl_fail(err, SL_ERANGE, "the closure has no step %u", step);
     pthread_mutex_lock(&in->lock);
     for (;;) {
-        s = find_locked(in, run, step);
+        s = input_find_slot_locked(in, run, step);
         if (s != NULL && s->state == SLOT_READY)
             break;
         pthread_cond_wait(&in->changed, &in->lock);
     }
     // Drops batches of steps that were skipped.
-    freed = drop_locked(in, run, step);
+    freed = input_drop_run_locked(in, run, step);
     rc = s->rc;
-    enter_locked(s, rc == SL_OK ? SLOT_TAKEN : SLOT_FREE);
+    input_slot_enter_locked(s, rc == SL_OK ? SLOT_TAKEN : SLOT_FREE);
     if (rc == SL_OK)
         *out = s->batch;
     else if (err != NULL)
@@ -663,7 +670,7 @@ bool input_ready(struct input *in, const struct input_run *run, uint32_t step)
 
     pthread_mutex_lock(&in->lock);
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
-        const struct slot *s = &in->slot[i];
+        const struct input_slot *s = &in->slot[i];
 
         ready = ready || (s->run == run && s->batch.step == step && !s->stale &&
                           s->state == SLOT_READY);
@@ -672,14 +679,15 @@ bool input_ready(struct input *in, const struct input_run *run, uint32_t step)
     return ready;
 }
 
-static bool holds_locked(const struct slot *s, const struct batch *batch)
+static bool holds_locked(const struct input_slot *s, const struct batch *batch)
 {
     return s->state == SLOT_TAKEN && s->batch.x == batch->x;
 }
 
-static struct slot *taken(struct input *in, const struct batch *batch)
+static struct input_slot *input_slot_of_batch(struct input *in,
+                                              const struct batch *batch)
 {
-    struct slot *found = NULL;
+    struct input_slot *found = NULL;
 
     pthread_mutex_lock(&in->lock);
     for (unsigned i = 0; i < INPUT_SLOTS && found == NULL; i++) {
@@ -693,12 +701,12 @@ static struct slot *taken(struct input *in, const struct batch *batch)
 // Where reading is cheap, a reader is woken for half a ring and not for each
 // batch, and after the lock is free: where it shares a core with the compute
 // thread, it sleeps once every other step and not twice a step. A consumer that
-// wants a batch which no thread reads wakes it anyway (find_locked).
+// wants a batch which no thread reads wakes it anyway (input_find_slot_locked).
 void input_put(struct input *in, const struct batch *batch)
 {
-    struct slot *s = in->memory.get == NULL || batch->pinned || in->full
-                         ? NULL
-                         : taken(in, batch);
+    struct input_slot *s = in->memory.get == NULL || batch->pinned || in->full
+                               ? NULL
+                               : input_slot_of_batch(in, batch);
     unsigned vacant = 0;
     bool now;
 
@@ -707,7 +715,7 @@ void input_put(struct input *in, const struct batch *batch)
     pthread_mutex_lock(&in->lock);
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {
         if (holds_locked(&in->slot[i], batch))
-            enter_locked(&in->slot[i], SLOT_FREE);
+            input_slot_enter_locked(&in->slot[i], SLOT_FREE);
         vacant += in->slot[i].state == SLOT_FREE;
     }
     now = in->expect > 0 || in->shared > 0 || vacant >= INPUT_SLOTS / 2;
@@ -727,7 +735,7 @@ void input_share(struct input *in, struct input_run *run,
         return;
     pthread_mutex_lock(&in->lock);
     run->share = share;
-    drop_locked(in, run, ALL);
+    input_drop_run_locked(in, run, ALL);
     unlock_and_wake(in);
 }
 
@@ -745,7 +753,7 @@ void input_close(struct input *in, struct input_run *run)
     pthread_mutex_lock(&in->lock);
     list_remove(&run->node);
     in->shared -= data_shared(run->data);
-    drop_locked(in, run, ALL);
+    input_drop_run_locked(in, run, ALL);
     while (filling_locked(in, run))
         pthread_cond_wait(&in->changed, &in->lock);
     for (unsigned i = 0; i < INPUT_SLOTS; i++) {

@@ -100,7 +100,7 @@ static enum sl_err make_streams(struct device *d)
     return rc;
 }
 
-static enum sl_err make_vectors(struct device *d, size_t bytes)
+static enum sl_err device_make_vectors(struct device *d, size_t bytes)
 {
     enum sl_err rc = device_pair_grow(d, &d->params, bytes);
 
@@ -133,7 +133,7 @@ enum sl_err device_new(struct device **out, struct kern_dev *dev,
     }
     rc = make_streams(d);
     if (rc == SL_OK)
-        rc = make_vectors(d, (size_t)elements * sizeof(float));
+        rc = device_make_vectors(d, (size_t)elements * sizeof(float));
     if (rc != SL_OK) {
         rc = device_fail(d, rc, "the job's memory on the device", err);
         device_free(d);

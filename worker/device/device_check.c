@@ -57,9 +57,10 @@ void device_check_put(struct device_program *p)
 
 // ---- plans
 
-static enum sl_err plan(struct device_program *p, struct kern_plan **out,
-                        uint64_t elements, size_t *workspace,
-                        struct sl_error *err)
+static enum sl_err device_check_make_plan(struct device_program *p,
+                                          struct kern_plan **out,
+                                          uint64_t elements, size_t *workspace,
+                                          struct sl_error *err)
 {
     int64_t n = (int64_t)elements;
     struct kern_desc desc;
@@ -89,8 +90,8 @@ static enum sl_err plan_ranges(struct device_program *p, size_t *workspace,
 
         c->place_of[range] = at;
         if (device_touches(p, range) && p->ranges[range].count > 0)
-            rc =
-                plan(p, &c->ranges[at], p->ranges[range].count, workspace, err);
+            rc = device_check_make_plan(p, &c->ranges[at],
+                                        p->ranges[range].count, workspace, err);
     }
     return rc;
 }
@@ -108,8 +109,9 @@ static enum sl_err plan_norms(struct device_program *p, size_t *workspace,
         return SL_ENOMEM;
     for (uint32_t i = 0; i < n && rc == SL_OK; i++) {
         if (is_clipped(p, i))
-            rc = plan(p, &c->norms[i], p->clips->variables[i].elements,
-                      workspace, err);
+            rc = device_check_make_plan(p, &c->norms[i],
+                                        p->clips->variables[i].elements,
+                                        workspace, err);
     }
     return rc;
 }
@@ -145,8 +147,9 @@ void device_check_free(struct device_program *p)
 
 // ---- on the device
 
-static enum sl_err run(struct device_program *p, struct kern_plan *plan,
-                       uint64_t first, size_t scale_at, size_t word_at)
+static enum sl_err device_check_run(struct device_program *p,
+                                    struct kern_plan *plan, uint64_t first,
+                                    size_t scale_at, size_t word_at)
 {
     uint8_t *block = p->block.device.at;
     float *g = (float *)p->d->grads.device.at + first;
@@ -163,8 +166,8 @@ static enum sl_err run_norms(struct device_program *p)
 
     for (uint32_t i = 0; i < variables_of(p) && rc == SL_OK; i++) {
         if (is_clipped(p, i))
-            rc = run(p, c->norms[i], p->clips->variables[i].first, c->one_at,
-                     c->norms_at + i * DEVICE_WORD);
+            rc = device_check_run(p, c->norms[i], p->clips->variables[i].first,
+                                  c->one_at, c->norms_at + i * DEVICE_WORD);
     }
     return rc;
 }
@@ -179,8 +182,8 @@ enum sl_err device_check_enqueue(struct device_program *p,
         uint32_t range = p->overlap->by_send[at];
 
         if (c->ranges[at] != NULL)
-            rc = run(p, c->ranges[at], p->ranges[range].first, c->one_at,
-                     c->ranges_at + at * DEVICE_WORD);
+            rc = device_check_run(p, c->ranges[at], p->ranges[range].first,
+                                  c->one_at, c->ranges_at + at * DEVICE_WORD);
     }
     if (rc == SL_OK && s->end == p->p->count)
         rc = run_norms(p);
@@ -189,7 +192,8 @@ enum sl_err device_check_enqueue(struct device_program *p,
 
 // ---- in the host
 
-static const double *word(const struct device_program *p, size_t at)
+static const double *device_check_word(const struct device_program *p,
+                                       size_t at)
 {
     return (const double *)(const void *)((uint8_t *)p->block.host.at + at);
 }
@@ -200,8 +204,8 @@ bool device_finite(const struct device *d, uint32_t range)
 
     if (p->check.ranges[p->check.place_of[range]] == NULL)
         return true; // 0: no op writes the range
-    return word(p, p->check.ranges_at +
-                       p->check.place_of[range] * DEVICE_WORD)[1] == 0;
+    return device_check_word(p, p->check.ranges_at + p->check.place_of[range] *
+                                                         DEVICE_WORD)[1] == 0;
 }
 
 enum sl_err device_check_send_factors(struct device_program *p, bool *any,
@@ -214,7 +218,9 @@ enum sl_err device_check_send_factors(struct device_program *p, bool *any,
 
     for (uint32_t i = 0; i < variables_of(p); i++)
         c->squares[i] =
-            is_clipped(p, i) ? word(p, c->norms_at + i * DEVICE_WORD)[0] : 0;
+            is_clipped(p, i)
+                ? device_check_word(p, c->norms_at + i * DEVICE_WORD)[0]
+                : 0;
     *any = grad_factors(factor, c->squares, variables_of(p), clipnorm, global);
     if (!*any)
         return SL_OK;
@@ -233,9 +239,9 @@ enum sl_err device_check_shrink(struct device_program *p)
 
     for (uint32_t i = 0; i < variables_of(p) && rc == SL_OK; i++) {
         if (is_clipped(p, i) && factor[i] != 1)
-            rc = run(p, c->norms[i], p->clips->variables[i].first,
-                     c->factors_at + i * sizeof(float),
-                     c->norms_at + i * DEVICE_WORD);
+            rc = device_check_run(p, c->norms[i], p->clips->variables[i].first,
+                                  c->factors_at + i * sizeof(float),
+                                  c->norms_at + i * DEVICE_WORD);
     }
     return rc;
 }

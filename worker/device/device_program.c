@@ -39,14 +39,15 @@ static size_t lay_all(struct device_program *p)
     return device_check_lay(p, at);
 }
 
-static bool is_there(const struct device_program *p, struct kern_mem own,
-                     unsigned place)
+static bool device_block_has(const struct device_program *p,
+                             struct kern_mem own, unsigned place)
 {
     return memcmp((uint8_t *)p->block.host.at + p->offset[place], own.at,
                   own.bytes) == 0;
 }
 
-static void put(struct device_program *p, struct kern_mem own, unsigned place)
+static void device_block_put(struct device_program *p, struct kern_mem own,
+                             unsigned place)
 {
     memcpy((uint8_t *)p->block.host.at + p->offset[place], own.at, own.bytes);
 }
@@ -63,7 +64,7 @@ enum sl_err device_program_upload(struct device_program *p)
         struct kern_mem own = program_own(p->p, (enum program_place)i);
 
         if (own.bytes == 0 || !changes((enum program_place)i) ||
-            is_there(p, own, i))
+            device_block_has(p, own, i))
             continue;
         if (!stale) { // the copy for the step before may still read it
             rc = device_await(d, p->uploaded);
@@ -71,7 +72,7 @@ enum sl_err device_program_upload(struct device_program *p)
                 return rc;
         }
         stale = true;
-        put(p, own, i);
+        device_block_put(p, own, i);
     }
     if (!stale)
         return SL_OK;
@@ -94,7 +95,7 @@ static enum sl_err make_block(struct device_program *p)
         struct kern_mem own = program_own(p->p, (enum program_place)i);
 
         if (own.bytes > 0)
-            put(p, own, i);
+            device_block_put(p, own, i);
     }
     device_check_put(p);
     rc = d->b->copy(d->in, p->block.device.at, p->block.host.at, bytes,
@@ -178,12 +179,13 @@ static enum sl_err make_segments(struct device_program *p)
 
 // ---- recordings
 
-static uint64_t moved(const struct device_program *p)
+static uint64_t device_program_moves(const struct device_program *p)
 {
     return p->d->moved + p->p->memory->moved; // both counts only rise
 }
 
-static void places(uint8_t *at[PROGRAM_PLACES], const struct device_program *p)
+static void device_program_fill_places(uint8_t *at[PROGRAM_PLACES],
+                                       const struct device_program *p)
 {
     const struct device *d = p->d;
 
@@ -203,7 +205,7 @@ static enum sl_err enqueue(struct device_program *p,
     uint8_t *at[PROGRAM_PLACES];
     enum sl_err rc;
 
-    places(at, p);
+    device_program_fill_places(at, p);
     rc = program_enqueue(p->p, p->d->compute, at, s->first, s->end, pulse, err);
     if (rc != SL_OK)
         return rc;
@@ -255,7 +257,7 @@ enum sl_err device_program_run(struct device_program *p,
     if (!p->warm || p->direct ||
         s->end - s->first + s->whole_end - s->whole_first < 2)
         return enqueue(p, s, pulse, err);
-    if (*plan == NULL || s->recorded[slot].moved != moved(p)) {
+    if (*plan == NULL || s->recorded[slot].moved != device_program_moves(p)) {
         kern_plan_free(*plan); // a plan under way is freed when it has run
         *plan = NULL;
         rc = record(p, s, plan, &why);
@@ -265,7 +267,7 @@ enum sl_err device_program_run(struct device_program *p,
             do_without(p, &why);
             return enqueue(p, s, pulse, err);
         }
-        s->recorded[slot].moved = moved(p);
+        s->recorded[slot].moved = device_program_moves(p);
     }
     rc = kern_run(*plan, p->d->compute, NULL, NULL);
     pulse_beat(pulse);

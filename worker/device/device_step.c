@@ -24,8 +24,8 @@
 
 // Copies a part of a batch to the device, by way of the pinned half unless the
 // input's memory is pinned itself.
-static enum sl_err copy_in(struct device *d, struct device_pair *to,
-                           const void *from, size_t bytes, bool pinned)
+static enum sl_err device_copy_in(struct device *d, struct device_pair *to,
+                                  const void *from, size_t bytes, bool pinned)
 {
     enum sl_err rc = SL_OK;
 
@@ -78,9 +78,9 @@ static enum sl_err slot_fill(struct device_program *p, struct device_slot *s,
     if (rc == SL_OK)
         rc = d->b->event_wait(d->in, s->used);
     if (rc == SL_OK)
-        rc = copy_in(d, &s->x, batch->x, x, batch->pinned);
+        rc = device_copy_in(d, &s->x, batch->x, x, batch->pinned);
     if (rc == SL_OK)
-        rc = copy_in(d, &s->labels, batch->y, labels, batch->pinned);
+        rc = device_copy_in(d, &s->labels, batch->y, labels, batch->pinned);
     return rc == SL_OK ? d->b->event_record(s->copied, d->in) : rc;
 }
 
@@ -237,7 +237,7 @@ static enum sl_err copy_words(struct device *d, size_t from, size_t end)
 
 // Sends the loss out first, so that it is known when any gradient is; and with
 // it the words behind it up to `end`: those of ranges and of variables.
-static enum sl_err tell(struct device *d, size_t end)
+static enum sl_err device_send_words(struct device *d, size_t end)
 {
     struct device_program *p = d->p;
     size_t at = p->offset[PROGRAM_STATS];
@@ -255,17 +255,19 @@ static enum sl_err tell(struct device *d, size_t end)
 }
 
 // Sends out the words of ranges [first, end) of overlap.by_send.
-static enum sl_err tell_ranges(struct device *d, uint32_t first, uint32_t end)
+static enum sl_err device_send_range_words(struct device *d, uint32_t first,
+                                           uint32_t end)
 {
     size_t at = d->p->check.ranges_at;
 
     if (!d->loss_sent) // with the words of ranges before, which no op touches
-        return tell(d, at + end * 2 * sizeof(double));
+        return device_send_words(d, at + end * 2 * sizeof(double));
     return copy_words(d, at + first * 2 * sizeof(double),
                       at + end * 2 * sizeof(double));
 }
 
-static enum sl_err hand_out(struct device *d, float *grads, uint32_t range)
+static enum sl_err device_hand_out_range(struct device *d, float *grads,
+                                         uint32_t range)
 {
     const struct overlap_range *r = &d->p->ranges[range];
     float *from = (float *)d->grads.device.at + r->first;
@@ -304,14 +306,14 @@ static enum sl_err hand_out_behind(struct device *d, float *grads,
     rc = let_out_follow(d);
     if (rc == SL_OK)
         rc = d->held || d->summed
-                 ? tell(d, 0)
-                 : tell_ranges(d, s->whole_first, s->whole_end);
+                 ? device_send_words(d, 0)
+                 : device_send_range_words(d, s->whole_first, s->whole_end);
     for (uint32_t i = s->whole_first; !d->held && i < s->whole_end; i++) {
         uint32_t range = d->p->overlap->by_send[i];
 
         if (rc == SL_OK)
             rc = d->summed ? device_mark_whole(d, range)
-                           : hand_out(d, grads, range);
+                           : device_hand_out_range(d, grads, range);
     }
     return rc;
 }
@@ -322,11 +324,11 @@ static enum sl_err hand_out_all(struct device *d, float *grads)
     enum sl_err rc = let_out_follow(d);
 
     for (uint32_t i = 0; i < o->shards && rc == SL_OK; i++)
-        rc = hand_out(d, grads, o->by_send[i]);
+        rc = device_hand_out_range(d, grads, o->by_send[i]);
     return rc;
 }
 
-static enum sl_err finish(struct device *d)
+static enum sl_err device_step_finish(struct device *d)
 {
     enum sl_err rc = SL_OK;
 
@@ -334,14 +336,14 @@ static enum sl_err finish(struct device *d)
     if (!d->loss_sent)
         rc = let_out_follow(d);
     if (rc == SL_OK) // a step that is kept sends all its words
-        rc = tell(d, d->kept ? d->p->check.factors_at : 0);
+        rc = device_send_words(d, d->kept ? d->p->check.factors_at : 0);
     if (rc == SL_OK)
         rc = d->b->event_record(d->slot[d->at].used, d->compute);
     return rc == SL_OK ? d->b->event_record(d->computed, d->compute) : rc;
 }
 
-static enum sl_err around(struct device *d, enum sl_err rc,
-                          struct sl_error *err)
+static enum sl_err device_order_error(struct device *d, enum sl_err rc,
+                                      struct sl_error *err)
 {
     return rc == SL_OK
                ? rc
@@ -359,20 +361,21 @@ enum sl_err device_run(struct device *d, float *grads, uint32_t first,
            p->segments[d->segment].end <= end) {
         struct device_segment *s = &p->segments[d->segment++];
 
-        rc = around(d, gate(d), err);
+        rc = device_order_error(d, gate(d), err);
         if (rc == SL_OK)
             rc = device_program_run(p, s, pulse, err);
         if (rc == SL_OK)
-            rc = around(d, hand_out_behind(d, grads, s), err);
+            rc = device_order_error(d, hand_out_behind(d, grads, s), err);
     }
     if (rc == SL_OK && d->segment == p->segments_count)
-        rc = around(d, finish(d), err);
+        rc = device_order_error(d, device_step_finish(d), err);
     return rc;
 }
 
 // ---- words and gradients that have come out
 
-static void take_words(struct device_program *p, enum program_place place)
+static void device_read_words(struct device_program *p,
+                              enum program_place place)
 {
     struct kern_mem own = program_own(p->p, place);
 
@@ -388,8 +391,8 @@ enum sl_err device_take_stats(struct device *d, struct sl_error *err)
 
     if (rc != SL_OK)
         return device_fail(d, rc, "waiting for the loss", err);
-    take_words(p, PROGRAM_STATS);
-    take_words(p, PROGRAM_OUTPUTS);
+    device_read_words(p, PROGRAM_STATS);
+    device_read_words(p, PROGRAM_OUTPUTS);
     return SL_OK;
 }
 

@@ -21,12 +21,12 @@
 
 #define LANE 32 // elements: slices begin at multiples of them
 
-struct slice {
+struct device_slice {
     uint64_t first, count; // elements of the vector
 };
 
-static struct slice slice_of(const struct device_meeting *m, uint32_t range,
-                             unsigned member)
+static struct device_slice slice_of(const struct device_meeting *m,
+                                    uint32_t range, unsigned member)
 {
     const struct overlap_range *r = &m->ranges[range];
     uint64_t each = (r->count + m->n - 1) / m->n;
@@ -35,19 +35,20 @@ static struct slice slice_of(const struct device_meeting *m, uint32_t range,
     each = (each + LANE - 1) / LANE * LANE;
     from = sl_min(member * each, r->count);
     end = sl_min(from + each, r->count);
-    return (struct slice){r->first + from, end - from};
+    return (struct device_slice){r->first + from, end - from};
 }
 
-static float *at(struct kern_mem mem, uint64_t element)
+static float *device_sum_element(struct kern_mem mem, uint64_t element)
 {
     return (float *)mem.at + element;
 }
 
 // ---- making and freeing
 
-static enum sl_err plan(struct device *d, struct kern_plan **out,
-                        const struct kern_desc *desc, size_t *workspace,
-                        struct sl_error *err)
+static enum sl_err device_sum_make_plan(struct device *d,
+                                        struct kern_plan **out,
+                                        const struct kern_desc *desc,
+                                        size_t *workspace, struct sl_error *err)
 {
     size_t bytes = 0;
     enum sl_err rc = kern_plan_new(out, &bytes, d->dev, desc, SIZE_MAX, err);
@@ -68,12 +69,14 @@ static enum sl_err plan_range(struct device *d, uint32_t range,
     if (rc != SL_OK || n == 0)
         return rc;
     kern_desc_binary(&desc, KERN_ADD, m->n, 1, &n);
-    rc = plan(d, &m->add[range], &desc, workspace, err);
+    rc = device_sum_make_plan(d, &m->add[range], &desc, workspace, err);
     kern_desc_unscale_check(&desc, 1, &n, 0);
-    return rc == SL_OK ? plan(d, &m->check[range], &desc, workspace, err) : rc;
+    return rc == SL_OK ? device_sum_make_plan(d, &m->check[range], &desc,
+                                              workspace, err)
+                       : rc;
 }
 
-static enum sl_err make(struct device *d, struct sl_error *err)
+static enum sl_err device_meeting_make(struct device *d, struct sl_error *err)
 {
     struct device_meeting *m = d->meeting;
     size_t workspace = 0;
@@ -114,7 +117,7 @@ enum sl_err device_meet(struct device *d, struct device *const *all, unsigned n,
     *m = (struct device_meeting){
         .n = n, .self = self, .all = all, .ranges = ranges, .count = count};
     d->meeting = m;
-    rc = make(d, err);
+    rc = device_meeting_make(d, err);
     if (rc == SL_OK)
         return rc;
     device_part(d);
@@ -161,37 +164,37 @@ static float *scratch_of(const struct device_meeting *m, unsigned member)
 {
     unsigned place = member < m->self ? member : member - 1;
 
-    return at(m->scratch, place * m->longest);
+    return device_sum_element(m->scratch, place * m->longest);
 }
 
-static enum sl_err exchange(struct device *d, uint32_t range)
+static enum sl_err device_sum_exchange(struct device *d, uint32_t range)
 {
     struct device_meeting *m = d->meeting;
     const void *mine[KERN_PEERS], *theirs[KERN_PEERS];
     void *to[KERN_PEERS];
     size_t bytes[KERN_PEERS];
-    struct slice own = slice_of(m, range, m->self);
+    struct device_slice own = slice_of(m, range, m->self);
     const struct kern_exchange x = {m->self, m->n, mine, bytes, theirs, to};
     enum sl_err rc = SL_OK;
 
     for (unsigned i = 0; i < m->n && rc == SL_OK; i++) {
-        struct slice s = slice_of(m, range, i);
+        struct device_slice s = slice_of(m, range, i);
 
-        mine[i] = at(d->grads.device, s.first);
+        mine[i] = device_sum_element(d->grads.device, s.first);
         bytes[i] = s.count * sizeof(float);
-        theirs[i] = at(m->all[i]->grads.device, own.first);
+        theirs[i] = device_sum_element(m->all[i]->grads.device, own.first);
         to[i] = i == m->self ? NULL : scratch_of(m, i);
         rc = d->b->event_wait(d->out, m->all[i]->meeting->whole[range]);
     }
     return rc == SL_OK ? d->b->exchange(d->out, &x) : rc;
 }
 
-static enum sl_err add_up(struct device *d, uint32_t range)
+static enum sl_err device_sum_add_range(struct device *d, uint32_t range)
 {
     struct device_meeting *m = d->meeting;
-    struct slice own = slice_of(m, range, m->self);
+    struct device_slice own = slice_of(m, range, m->self);
     uint8_t *block = d->p->block.device.at;
-    float *sum = at(d->grads.device, own.first);
+    float *sum = device_sum_element(d->grads.device, own.first);
     void *word = (uint8_t *)m->words.device.at + range * DEVICE_WORD;
     void *io[KERN_PEERS + 1];
     enum sl_err rc;
@@ -210,15 +213,15 @@ static enum sl_err add_up(struct device *d, uint32_t range)
 static enum sl_err give_out(struct device *d, float *grads, uint32_t range)
 {
     struct device_meeting *m = d->meeting;
-    struct slice own = slice_of(m, range, m->self);
+    struct device_slice own = slice_of(m, range, m->self);
     size_t word = range * DEVICE_WORD;
     enum sl_err rc = SL_OK;
 
     if (own.count > 0)
-        rc = add_up(d, range);
+        rc = device_sum_add_range(d, range);
     if (rc == SL_OK && own.count > 0)
         rc = d->b->copy(d->out, grads + own.first,
-                        at(d->grads.device, own.first),
+                        device_sum_element(d->grads.device, own.first),
                         own.count * sizeof(float), KERN_TO_HOST);
     if (rc == SL_OK && own.count > 0)
         rc = d->b->copy(d->out, (uint8_t *)m->words.host.at + word,
@@ -235,7 +238,7 @@ enum sl_err device_sum(struct device *d, float *grads, const uint32_t *order,
     for (uint32_t i = 0; i < d->meeting->count && rc == SL_OK; i++) {
         if (!device_touches(d->p, order[i]))
             continue;
-        rc = exchange(d, order[i]);
+        rc = device_sum_exchange(d, order[i]);
         if (rc == SL_OK)
             rc = give_out(d, grads, order[i]);
     }

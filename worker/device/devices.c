@@ -10,7 +10,7 @@
 #include "kernels/kern.h"
 #include "worker/device/team.h"
 
-struct found {
+struct device_found {
     char device[48]; // "cuda:1"
     bool usable;
     struct kern_info info;
@@ -23,7 +23,8 @@ static const struct {
     const char *name;
 } dtypes[] = {{KERN_F32, "f32"}, {KERN_F16, "f16"}, {KERN_BF16, "bf16"}};
 
-static enum sl_err put_text(struct buf *out, const struct found *f)
+static enum sl_err devices_put_text(struct buf *out,
+                                    const struct device_found *f)
 {
     if (!f->usable)
         return buf_appendf(out, "%-8s not usable here: %s\n", f->device,
@@ -43,7 +44,8 @@ static enum sl_err put_quoted(struct buf *out, const char *key,
     return rc == SL_OK ? sl_json_quote(out, text, strlen(text)) : rc;
 }
 
-static enum sl_err put_json(struct buf *out, const struct found *f)
+static enum sl_err devices_put_json(struct buf *out,
+                                    const struct device_found *f)
 {
     const char *comma = "";
     enum sl_err rc = buf_appendf(out, "%s{\"device\":\"%s\",\"usable\":%s",
@@ -70,7 +72,7 @@ static enum sl_err put_json(struct buf *out, const struct found *f)
     return rc;
 }
 
-static void open_one(struct found *f)
+static void devices_probe(struct device_found *f)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct kern_dev *dev = NULL;
@@ -116,7 +118,7 @@ static enum sl_err put_together(struct buf *out, const struct together *t)
 static enum sl_err list_backend(struct buf *out, const struct kern_backend *b,
                                 bool json)
 {
-    struct found f = {.usable = false};
+    struct device_found f = {.usable = false};
     struct together together = {.count = 0};
     int count = b->probe(f.why, sizeof(f.why));
     enum sl_err rc = SL_OK;
@@ -129,11 +131,11 @@ static enum sl_err list_backend(struct buf *out, const struct kern_backend *b,
                 snprintf(f.device, sizeof(f.device), "%s", b->name);
             else
                 snprintf(f.device, sizeof(f.device), "%.32s:%d", b->name, i);
-            open_one(&f);
+            devices_probe(&f);
             if (f.usable && !b->host)
                 note_usable(&together, f.device);
         }
-        rc = json ? put_json(out, &f) : put_text(out, &f);
+        rc = json ? devices_put_json(out, &f) : devices_put_text(out, &f);
     }
     if (rc == SL_OK && !json)
         rc = put_together(out, &together);

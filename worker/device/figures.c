@@ -18,12 +18,12 @@ static struct {
     .staleness = HISTOGRAM_UPDATES,
 };
 
-static void add(number *to, uint64_t n)
+static void figures_add(number *to, uint64_t n)
 {
     atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-static double get(number *of)
+static double figures_get(number *of)
 {
     return (double)atomic_load_explicit(of, memory_order_relaxed);
 }
@@ -38,12 +38,12 @@ void figures_took(uint64_t steps, const uint64_t us[FIGURES_PHASES])
 
 void figures_steps(enum figures_step what, uint64_t n)
 {
-    add(&f.steps[what], n);
+    figures_add(&f.steps[what], n);
 }
 
 void figures_samples(uint64_t n)
 {
-    add(&f.samples, n);
+    figures_add(&f.samples, n);
 }
 
 void figures_staleness(uint64_t updates)
@@ -53,7 +53,7 @@ void figures_staleness(uint64_t updates)
 
 void figures_nonfinite(enum figures_nonfinite action)
 {
-    add(&f.nonfinite[action], 1);
+    figures_add(&f.nonfinite[action], 1);
 }
 
 void figures_loss_scale(double scale)
@@ -78,12 +78,12 @@ void figures_ring(uint64_t generation)
 
 void figures_ring_torn(enum figures_torn why)
 {
-    add(&f.torn[why], 1);
+    figures_add(&f.torn[why], 1);
 }
 
 void figures_ring_ahead(void)
 {
-    add(&f.ahead, 1);
+    figures_add(&f.ahead, 1);
 }
 
 static void put_steps(struct expo *e)
@@ -110,10 +110,10 @@ static void put_steps(struct expo *e)
                 "Steps of this worker, by what became of them; stale ones were "
                 "computed again.");
     for (int i = 0; i < FIGURES_STEPS; i++)
-        expo_value(e, get(&f.steps[i]), "result", results[i], NULL);
+        expo_value(e, figures_get(&f.steps[i]), "result", results[i], NULL);
     expo_single(e, "sluice_samples_total", EXPO_COUNTER,
                 "Samples of the steps that this worker saw counted.",
-                get(&f.samples));
+                figures_get(&f.samples));
     expo_family(e, "sluice_staleness_updates", EXPO_HISTOGRAM,
                 "Updates by others between what a gradient was computed from "
                 "and its own, of each shard.");
@@ -133,27 +133,28 @@ void figures_write(struct expo *e)
                 "Steps whose loss or gradient was not finite, by what was done "
                 "(scale: f16, a smaller loss scale).");
     for (int i = 0; i < FIGURES_NONFINITE; i++)
-        expo_value(e, get(&f.nonfinite[i]), "action", actions[i], NULL);
+        expo_value(e, figures_get(&f.nonfinite[i]), "action", actions[i], NULL);
     expo_single(e, "sluice_loss_scale", EXPO_GAUGE,
                 "Of f16, the last; 0: there is none.",
                 atomic_load_explicit(&f.loss_scale, memory_order_relaxed));
     expo_family(e, "sluice_device_memory_bytes", EXPO_GAUGE,
                 "used: of jobs that are kept, of device and host; total: what "
                 "the devices have, absent without a GPU.");
-    expo_value(e, get(&f.memory), "kind", "used", NULL);
-    if (get(&f.device_memory) > 0)
-        expo_value(e, get(&f.device_memory), "kind", "total", NULL);
+    expo_value(e, figures_get(&f.memory), "kind", "used", NULL);
+    if (figures_get(&f.device_memory) > 0)
+        expo_value(e, figures_get(&f.device_memory), "kind", "total", NULL);
     expo_single(e, "sluice_ring_generation", EXPO_GAUGE,
                 "The last generation of a ring that this worker was a rank "
                 "of; 0: none.",
-                get(&f.generation));
+                figures_get(&f.generation));
     expo_family(e, "sluice_ring_aborts_total", EXPO_COUNTER,
                 "Generations of rings that were torn under this worker: a peer "
                 "could not be reached, or others had left.");
-    expo_value(e, get(&f.torn[FIGURES_PEER]), "reason", "peer", NULL);
-    expo_value(e, get(&f.torn[FIGURES_ELSEWHERE]), "reason", "elsewhere", NULL);
+    expo_value(e, figures_get(&f.torn[FIGURES_PEER]), "reason", "peer", NULL);
+    expo_value(e, figures_get(&f.torn[FIGURES_ELSEWHERE]), "reason",
+               "elsewhere", NULL);
     expo_single(e, "sluice_ring_steps_ahead_total", EXPO_COUNTER,
                 "Steps of a ring that began while the sums of the round before "
                 "were still on their way.",
-                get(&f.ahead));
+                figures_get(&f.ahead));
 }

@@ -25,12 +25,12 @@ static void scale_statistics(float *g, const struct model *model,
     }
 }
 
-static double mean_of(double momentum, uint32_t n)
+static double grad_mean_factor(double momentum, uint32_t n)
 {
     return (1 - momentum) / (1 - pow(momentum, n));
 }
 
-static double kept_after(double momentum, uint32_t n)
+static double grad_kept_factor(double momentum, uint32_t n)
 {
     return pow(momentum, n);
 }
@@ -42,14 +42,14 @@ void grad_statistics(float *g, const struct model *model, uint64_t first,
                      uint64_t count, uint32_t batches)
 {
     if (batches > 1)
-        scale_statistics(g, model, first, count, batches, mean_of);
+        scale_statistics(g, model, first, count, batches, grad_mean_factor);
 }
 
 void grad_statistics_share(float *g, const struct model *model, uint64_t first,
                            uint64_t count, uint32_t after)
 {
     if (after > 0)
-        scale_statistics(g, model, first, count, after, kept_after);
+        scale_statistics(g, model, first, count, after, grad_kept_factor);
 }
 
 // Tests bits, which the compiler makes one vector loop of.

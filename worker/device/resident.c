@@ -32,13 +32,13 @@ struct resident {
     bool begun;                // parts of a gradient are on their way
 };
 
-static enum sl_err fail(struct resident *r, enum sl_err rc, const char *what,
-                        struct sl_error *err)
+static enum sl_err resident_fail(struct resident *r, enum sl_err rc,
+                                 const char *what, struct sl_error *err)
 {
     return rc == SL_OK ? rc : device_fail(r->d, rc, what, err);
 }
 
-static size_t vector_bytes(const struct resident *r)
+static size_t resident_vector_bytes(const struct resident *r)
 {
     return r->d->params.device.bytes;
 }
@@ -74,7 +74,7 @@ enum sl_err resident_write(struct resident *r, unsigned array, uint64_t first,
                         KERN_TO_DEVICE);
     if (rc == SL_OK)
         rc = d->b->stream_sync(d->in);
-    return fail(r, rc, "copying a state to the device", err);
+    return resident_fail(r, rc, "copying a state to the device", err);
 }
 
 enum sl_err resident_read(struct resident *r, unsigned array, uint64_t first,
@@ -92,7 +92,7 @@ enum sl_err resident_read(struct resident *r, unsigned array, uint64_t first,
         rc = d->b->stream_sync(d->in);
     if (rc == SL_OK)
         memcpy(into, pinned, bytes);
-    return fail(r, rc, "copying a state from the device", err);
+    return resident_fail(r, rc, "copying a state from the device", err);
 }
 
 // ---- updates
@@ -110,14 +110,14 @@ enum sl_err resident_gradient(struct resident *r, uint64_t first, uint64_t n,
                         (size_t)n * sizeof(float), KERN_TO_DEVICE);
     if (rc == SL_OK)
         rc = d->b->event_record(r->copied, d->in);
-    return fail(r, rc, "copying an average to the device", err);
+    return resident_fail(r, rc, "copying an average to the device", err);
 }
 
 enum sl_err resident_free_gradient(struct resident *r, struct sl_error *err)
 {
     r->begun = false; // parts of an earlier gradient are in vain
-    return fail(r, device_await(r->d, r->copied),
-                "waiting for a copy to the device", err);
+    return resident_fail(r, device_await(r->d, r->copied),
+                         "waiting for a copy to the device", err);
 }
 
 static enum sl_err launch(struct resident *r, const struct resident_run *run,
@@ -166,7 +166,7 @@ enum sl_err resident_update(struct resident *r, const struct resident_run *run,
         rc = launch(r, &run[i], &there[i]);
     if (rc == SL_OK)
         rc = d->b->event_record(d->computed, d->compute);
-    return fail(r, rc, "an update on the device", err);
+    return resident_fail(r, rc, "an update on the device", err);
 }
 
 // ---- other parameters
@@ -180,8 +180,8 @@ enum sl_err resident_make_way(struct resident *r, struct sl_error *err)
     rc = follow_compute(r);
     if (rc == SL_OK)
         rc = r->d->b->copy(r->d->in, r->aside.at, r->d->params.device.at,
-                           vector_bytes(r), KERN_ON_DEVICE);
-    return fail(r, rc, "keeping parameters on the device", err);
+                           resident_vector_bytes(r), KERN_ON_DEVICE);
+    return resident_fail(r, rc, "keeping parameters on the device", err);
 }
 
 enum sl_err resident_come_back(struct resident *r, struct sl_error *err)
@@ -194,10 +194,10 @@ enum sl_err resident_come_back(struct resident *r, struct sl_error *err)
     rc = follow_compute(r);
     if (rc == SL_OK)
         rc = d->b->copy(d->in, d->params.device.at, r->aside.at,
-                        vector_bytes(r), KERN_ON_DEVICE);
+                        resident_vector_bytes(r), KERN_ON_DEVICE);
     d->name = 0;
     d->gated = true;
-    return fail(r, rc, "keeping parameters on the device", err);
+    return resident_fail(r, rc, "keeping parameters on the device", err);
 }
 
 // ---- the test of the device's bits
@@ -207,7 +207,7 @@ enum sl_err resident_come_back(struct resident *r, struct sl_error *err)
 
 // Returns a number; they have many sizes, and those of slots may be sums of
 // squares.
-static float number(uint32_t i, bool positive)
+static float resident_trial_number(uint32_t i, bool positive)
 {
     uint32_t h = (i + 1) * 2654435761u;
     float v;
@@ -230,11 +230,11 @@ static enum sl_err begin_trial(struct resident *r, struct trial *t,
 
     for (unsigned k = 0; rc == SL_OK && k <= r->slots; k++) {
         for (uint32_t i = 0; i < t->n; i++)
-            t->w[k][i] = number(i + 1000 * (k + 1), k > 0);
+            t->w[k][i] = resident_trial_number(i + 1000 * (k + 1), k > 0);
         rc = resident_write(r, k, 0, t->n, t->w[k], err);
     }
     for (uint32_t i = 0; i < t->n; i++)
-        t->g[i] = number(i, false);
+        t->g[i] = resident_trial_number(i, false);
     memcpy(r->d->grads.host.at, t->g, (size_t)t->n * sizeof(float));
     return rc;
 }
@@ -278,8 +278,9 @@ static bool same_bits(const float *a, const float *b, uint64_t n)
     return i == n;
 }
 
-static enum sl_err compare(struct resident *r, const struct trial *t,
-                           struct sl_error *err)
+static enum sl_err resident_compare_trial(struct resident *r,
+                                          const struct trial *t,
+                                          struct sl_error *err)
 {
     float there[TRIED];
     enum sl_err rc = SL_OK;
@@ -308,37 +309,38 @@ static enum sl_err forget_trial(struct resident *r, struct sl_error *err)
         rc = r->d->b->fill(r->d->in, r->d->grads.device.at, 0, bytes);
     if (rc == SL_OK)
         rc = r->d->b->stream_sync(r->d->in);
-    return fail(r, rc, "clearing a gradient", err);
+    return resident_fail(r, rc, "clearing a gradient", err);
 }
 
 static enum sl_err prove(struct resident *r, struct sl_error *err)
 {
-    struct trial t = {.n = sl_min(vector_bytes(r) / sizeof(float), TRIED)};
+    struct trial t = {
+        .n = sl_min(resident_vector_bytes(r) / sizeof(float), TRIED)};
     enum sl_err rc = begin_trial(r, &t, err), end;
 
     for (uint64_t at = 1; rc == SL_OK && at <= 3; at++)
         rc = try_update(r, &t, at, at == 3, err);
     if (rc == SL_OK)
-        rc = compare(r, &t, err);
+        rc = resident_compare_trial(r, &t, err);
     end = forget_trial(r, rc == SL_OK ? err : NULL);
     return rc == SL_OK ? end : rc;
 }
 
 // ---- making and freeing
 
-static enum sl_err make(struct resident *r, struct sl_error *err)
+static enum sl_err resident_alloc(struct resident *r, struct sl_error *err)
 {
     struct device *d = r->d;
     enum sl_err rc = d->b->event_new(&r->copied, d->dev);
 
     for (unsigned k = 0; rc == SL_OK && k < r->slots; k++)
-        rc = device_grow(d, &r->slot[k], vector_bytes(r), KERN_DEVICE);
+        rc = device_grow(d, &r->slot[k], resident_vector_bytes(r), KERN_DEVICE);
     if (rc == SL_OK)
-        rc = device_grow(d, &r->aside, vector_bytes(r), KERN_DEVICE);
+        rc = device_grow(d, &r->aside, resident_vector_bytes(r), KERN_DEVICE);
     if (rc == SL_OK)
         rc = device_pair_grow(d, &r->consts,
                               r->runs * sizeof(struct optim_consts));
-    return fail(r, rc, "memory for the optimizer on the device", err);
+    return resident_fail(r, rc, "memory for the optimizer on the device", err);
 }
 
 enum sl_err resident_new(struct resident **out, struct device *d,
@@ -356,7 +358,7 @@ enum sl_err resident_new(struct resident **out, struct device *d,
         return sl_fail(err, SL_ENOMEM, "no memory");
     *r = (struct resident){
         .d = d, .optim = *o, .slots = optim_slots(o), .runs = runs};
-    rc = make(r, err);
+    rc = resident_alloc(r, err);
     if (rc == SL_OK)
         rc = prove(r, err);
     if (rc != SL_OK) {

@@ -6,7 +6,7 @@
 #include "worker/device/grad.h"
 
 // Gives back a batch that was lent to be staged and that no step began with.
-static void give_back(struct step *s)
+static void step_return_lent(struct step *s)
 {
     struct batch batch;
     struct input *lender =
@@ -28,7 +28,7 @@ static enum sl_err begin_mates(struct step *s, struct team_program *mates,
     return s->team == NULL ? SL_OK : team_begin(s->team, mates, &t, err);
 }
 
-static enum device_way way_of(const struct step *s)
+static enum device_way step_device_way(const struct step *s)
 {
     if (s->held)
         return DEVICE_HOLDS;
@@ -44,12 +44,13 @@ enum sl_err step_begin(struct step *s, const struct step_program *p,
 
     s->program = p->program;
     if (s->team != NULL && !team_took(s->team, batch))
-        give_back(s);
+        step_return_lent(s);
     rc = begin_mates(s, p->mates, batch, err);
     if (rc != SL_OK)
         return rc;
     if (s->device != NULL)
-        return device_begin(s->device, p->placed, batch, way_of(s), err);
+        return device_begin(s->device, p->placed, batch, step_device_way(s),
+                            err);
     s->io = (struct program_io){.params = s->params,
                                 .grads = s->grads,
                                 .x = batch->x,
@@ -173,7 +174,7 @@ void step_stop(struct step *s)
         team_break(s->team);
     if (s->team != NULL)
         team_stop(s->team);
-    give_back(s);
+    step_return_lent(s);
     if (s->team != NULL)
         team_unstage(s->team);
     if (s->device != NULL)
@@ -190,7 +191,7 @@ enum sl_err step_stage(struct step *s, const struct input_run *run,
         return SL_OK;
     if (s->team == NULL)
         return device_stage(s->device, run, in, batch, batch->n, err);
-    give_back(s);
+    step_return_lent(s);
     rc = team_stage(s->team, run, in, batch, err);
     return rc == SL_OK ? device_stage(s->device, run, NULL, batch,
                                       team_own(s->team, batch->n), err)

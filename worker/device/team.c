@@ -63,8 +63,8 @@ static unsigned ordinal(const char *name)
     return colon == NULL ? 0 : (unsigned)strtoul(colon + 1, NULL, 10);
 }
 
-static enum sl_err fits(const struct team_names *n, const char *name,
-                        struct sl_error *err)
+static enum sl_err team_check_name(const struct team_names *n, const char *name,
+                                   struct sl_error *err)
 {
     bool host = strcmp(name, "cpu") == 0 || strcmp(name, "ref") == 0;
 
@@ -105,7 +105,7 @@ enum sl_err team_names_read(struct team_names *out, const char *list,
             return sl_fail(err, SL_EINVAL,
                            "at most %d devices compute together", TEAM_MOST);
         snprintf(name, sizeof(name), "%.*s", (int)len, at);
-        rc = fits(&n, name, err);
+        rc = team_check_name(&n, name, err);
         if (rc != SL_OK)
             return rc;
         memcpy(n.name[n.count++], name, sizeof(name));
@@ -159,7 +159,7 @@ void team_sever(struct team *t)
         t->devs[0]->backend->part(t->devs, t->count + 1);
 }
 
-static void *work(void *arg)
+static void *mate_run(void *arg)
 {
     struct mate *m = arg;
     struct command c;
@@ -231,8 +231,8 @@ struct open_args {
     const char *name, *options;
 };
 
-static enum sl_err open_one(struct kern_dev *dev, const void *args,
-                            struct sl_error *err)
+static enum sl_err mate_open_device(struct kern_dev *dev, const void *args,
+                                    struct sl_error *err)
 {
     const struct open_args *a = args;
     struct kern_info info;
@@ -245,8 +245,8 @@ static enum sl_err open_one(struct kern_dev *dev, const void *args,
     return rc;
 }
 
-static enum sl_err start(struct team *t, const char *name, const char *options,
-                         struct sl_error *err)
+static enum sl_err team_start_mate(struct team *t, const char *name,
+                                   const char *options, struct sl_error *err)
 {
     struct mate *m = &t->mate[t->count];
     const struct open_args a = {m, name, options};
@@ -255,16 +255,16 @@ static enum sl_err start(struct team *t, const char *name, const char *options,
     pthread_cond_init(&m->shared.changed, NULL);
     m->team = t;
     t->count++;
-    if (pthread_create(&m->thread, NULL, work, m) != 0)
+    if (pthread_create(&m->thread, NULL, mate_run, m) != 0)
         return sl_fail(err, SL_ENOMEM, "cannot start a thread for %s", name);
     m->started = true;
     pthread_setname_np(m->thread, "mate");
-    team_post(t, t->count - 1, open_one, &a, sizeof(a));
+    team_post(t, t->count - 1, mate_open_device, &a, sizeof(a));
     return team_wait(t, t->count - 1, err);
 }
 
 // Joins devices that reach each other; others meet in host memory.
-static void join(struct team *t, struct kern_dev *first)
+static void team_join_devices(struct team *t, struct kern_dev *first)
 {
     struct sl_error why = SL_ERROR_INIT;
     const struct kern_backend *b = first->backend;
@@ -295,13 +295,13 @@ enum sl_err team_new(struct team **out, struct kern_dev *first,
             return sl_fail(err, SL_ENOMEM, "no memory");
     }
     for (unsigned i = 1; i < names->count && rc == SL_OK; i++)
-        rc = start(t, names->name[i], options, err);
+        rc = team_start_mate(t, names->name[i], options, err);
     if (rc != SL_OK) {
         team_free(t);
         return rc;
     }
     if (t != NULL)
-        join(t, first);
+        team_join_devices(t, first);
     *out = t;
     return SL_OK;
 }

@@ -15,8 +15,8 @@ struct make_args {
     uint64_t elements;
 };
 
-static enum sl_err make_job(struct kern_dev *dev, const void *args,
-                            struct sl_error *err)
+static enum sl_err mate_job_make(struct kern_dev *dev, const void *args,
+                                 struct sl_error *err)
 {
     const struct make_args *a = args;
     size_t bytes = (size_t)a->elements * sizeof(float);
@@ -36,8 +36,8 @@ static enum sl_err make_job(struct kern_dev *dev, const void *args,
     return rc;
 }
 
-static enum sl_err free_job(struct kern_dev *dev, const void *args,
-                            struct sl_error *err)
+static enum sl_err mate_job_free(struct kern_dev *dev, const void *args,
+                                 struct sl_error *err)
 {
     const struct make_args *a = args;
 
@@ -71,7 +71,7 @@ enum sl_err team_job_new(struct team_job **out, struct team *t,
     for (unsigned k = 0; k < team_mates(t); k++) {
         const struct make_args a = {&j->of[k], j->elements};
 
-        TEAM_POST(j, k, make_job, &a);
+        TEAM_POST(j, k, mate_job_make, &a);
     }
     rc = team_wait_all(t, err);
     if (rc != SL_OK) {
@@ -94,7 +94,7 @@ void team_job_free(struct team_job *j)
     for (unsigned k = 0; k < team_mates(j->t); k++) {
         const struct make_args a = {&j->of[k], 0};
 
-        TEAM_POST(j, k, free_job, &a);
+        TEAM_POST(j, k, mate_job_free, &a);
     }
     (void)team_wait_all(j->t, NULL);
     if (j->all[0] != NULL)
@@ -162,7 +162,7 @@ static size_t sample_bytes(const struct program *p, enum program_place place)
     return most / p->batch;
 }
 
-static void drop(struct mate_program *p)
+static void mate_program_release(struct mate_program *p)
 {
     device_program_free(p->placed);
     overlap_release(&p->overlap);
@@ -171,25 +171,26 @@ static void drop(struct mate_program *p)
     p->program = NULL;
 }
 
-static enum sl_err settle(struct mate_job *m, struct sl_error *err)
+static enum sl_err mate_job_settle(struct mate_job *m, struct sl_error *err)
 {
     return m->device == NULL ? SL_OK : device_settle(m->device, err);
 }
 
-static void on_beat(void *pulse)
+static void team_on_kern_beat(void *pulse)
 {
     pulse_beat(pulse);
 }
 
-static enum sl_err make_program(struct kern_dev *dev, const void *args,
-                                struct sl_error *err)
+static enum sl_err mate_program_make(struct kern_dev *dev, const void *args,
+                                     struct sl_error *err)
 {
     const struct program_args *a = args;
     struct mate_program *p = a->p;
     bool train = p->ranges != NULL;
-    enum sl_err rc = settle(a->m, err);
+    enum sl_err rc = mate_job_settle(a->m, err);
 
-    kern_beat_to(on_beat, a->pulse); // kernels are timed, which takes a while
+    kern_beat_to(team_on_kern_beat,
+                 a->pulse); // kernels are timed, which takes a while
     if (rc == SL_OK)
         rc = compile(&p->program, dev, a->model, &a->options, &a->m->memory,
                      err);
@@ -201,7 +202,7 @@ static enum sl_err make_program(struct kern_dev *dev, const void *args,
         rc = device_place(&p->placed, a->m->device, p->program,
                           train ? &p->overlap : NULL, p->ranges, NULL, err);
     if (rc != SL_OK) {
-        drop(p);
+        mate_program_release(p);
         return rc;
     }
     p->x_bytes = sample_bytes(p->program, PROGRAM_X);
@@ -209,19 +210,20 @@ static enum sl_err make_program(struct kern_dev *dev, const void *args,
     return SL_OK;
 }
 
-static enum sl_err drop_program(struct kern_dev *dev, const void *args,
-                                struct sl_error *err)
+static enum sl_err mate_program_drop(struct kern_dev *dev, const void *args,
+                                     struct sl_error *err)
 {
     const struct program_args *a = args;
 
-    (void)settle(a->m, NULL);
-    drop(a->p);
+    (void)mate_job_settle(a->m, NULL);
+    mate_program_release(a->p);
     return SL_OK;
 }
 
 // Posts a command for a mate's program, if it has one.
-static void post(struct team_program *p, unsigned k, team_fn fn,
-                 const struct compile_options *options, struct pulse *pulse)
+static void team_program_post(struct team_program *p, unsigned k, team_fn fn,
+                              const struct compile_options *options,
+                              struct pulse *pulse)
 {
     const struct program_args a = {.m = &p->j->of[k],
                                    .p = &p->of[k],
@@ -300,7 +302,7 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
         p->of[k].ranges = ranges;
         p->of[k].ranges_count = count;
         if (part.batch > 0)
-            post(p, k, make_program, &part, pulse);
+            team_program_post(p, k, mate_program_make, &part, pulse);
     }
     rc = team_wait_all(j->t, err);
     if (rc == SL_OK && ranges != NULL)
@@ -320,7 +322,7 @@ void team_program_free(struct team_program *p)
     if (p == NULL)
         return;
     for (unsigned k = 0; k < team_mates(p->j->t); k++)
-        post(p, k, drop_program, &none, NULL);
+        team_program_post(p, k, mate_program_drop, &none, NULL);
     (void)team_wait_all(p->j->t, NULL);
     if (p->j->p == p)
         p->j->p = NULL;

@@ -40,8 +40,8 @@ static enum sl_err note_fresh(struct mate_job *m, bool fresh,
     return SL_OK;
 }
 
-static enum sl_err begin(struct kern_dev *dev, const void *args,
-                         struct sl_error *err)
+static enum sl_err mate_begin(struct kern_dev *dev, const void *args,
+                              struct sl_error *err)
 {
     const struct begin_args *a = args;
     struct mate_job *m = a->m;
@@ -79,8 +79,8 @@ struct mate_args {
     const uint32_t *order;
 };
 
-static enum sl_err fresh(struct kern_dev *dev, const void *args,
-                         struct sl_error *err)
+static enum sl_err mate_fresh(struct kern_dev *dev, const void *args,
+                              struct sl_error *err)
 {
     const struct mate_args *a = args;
 
@@ -90,8 +90,8 @@ static enum sl_err fresh(struct kern_dev *dev, const void *args,
                : device_fresh(a->m->device, a->m->io.params, a->range, err);
 }
 
-static enum sl_err vector(struct kern_dev *dev, const void *args,
-                          struct sl_error *err)
+static enum sl_err mate_vector(struct kern_dev *dev, const void *args,
+                               struct sl_error *err)
 {
     const struct mate_args *a = args;
 
@@ -101,7 +101,7 @@ static enum sl_err vector(struct kern_dev *dev, const void *args,
 }
 
 // Returns the first op that waits for a range which is not fresh.
-static uint32_t limit(const struct mate_job *m)
+static uint32_t mate_op_limit(const struct mate_job *m)
 {
     const struct mate_program *p = m->p;
     uint32_t end = p->program->count;
@@ -115,12 +115,12 @@ static uint32_t limit(const struct mate_job *m)
 
 // Runs the ops that are free to run. A compiler may have chosen other ops for a
 // part of another size, so this follows from the mate's own program.
-static enum sl_err run(struct kern_dev *dev, const void *args,
-                       struct sl_error *err)
+static enum sl_err mate_run_ops(struct kern_dev *dev, const void *args,
+                                struct sl_error *err)
 {
     const struct mate_args *a = args;
     struct mate_job *m = a->m;
-    uint32_t from = m->op, end = limit(m);
+    uint32_t from = m->op, end = mate_op_limit(m);
 
     assert(!a->all || end == m->p->program->count);
     if (end <= from)
@@ -140,24 +140,24 @@ static enum sl_err all_or_lost(enum sl_err rc, struct sl_error *err)
     return rc == SL_OK ? rc : SL_ELOST;
 }
 
-static enum sl_err sum(struct kern_dev *dev, const void *args,
-                       struct sl_error *err)
+static enum sl_err mate_sum(struct kern_dev *dev, const void *args,
+                            struct sl_error *err)
 {
     const struct mate_args *a = args;
 
     return all_or_lost(device_sum(a->m->device, a->grads, a->order, err), err);
 }
 
-static enum sl_err take_stats(struct kern_dev *dev, const void *args,
-                              struct sl_error *err)
+static enum sl_err mate_take_stats(struct kern_dev *dev, const void *args,
+                                   struct sl_error *err)
 {
     const struct mate_args *a = args;
 
     return a->m->device == NULL ? SL_OK : device_take_stats(a->m->device, err);
 }
 
-static enum sl_err take(struct kern_dev *dev, const void *args,
-                        struct sl_error *err)
+static enum sl_err mate_take_range(struct kern_dev *dev, const void *args,
+                                   struct sl_error *err)
 {
     const struct mate_args *a = args;
 
@@ -167,8 +167,8 @@ static enum sl_err take(struct kern_dev *dev, const void *args,
 
 // Sends out the gradients that a mate holds, if the last micro-batch of the
 // step has no part for it.
-static enum sl_err let_go(struct kern_dev *dev, const void *args,
-                          struct sl_error *err)
+static enum sl_err mate_let_go(struct kern_dev *dev, const void *args,
+                               struct sl_error *err)
 {
     const struct mate_args *a = args;
 
@@ -177,8 +177,8 @@ static enum sl_err let_go(struct kern_dev *dev, const void *args,
                : device_let_go(a->m->device, a->m->p->placed, a->m->grads, err);
 }
 
-static enum sl_err stop(struct kern_dev *dev, const void *args,
-                        struct sl_error *err)
+static enum sl_err mate_stop(struct kern_dev *dev, const void *args,
+                             struct sl_error *err)
 {
     const struct mate_args *a = args;
 
@@ -219,7 +219,8 @@ static enum sl_err free_batch(struct kern_dev *dev, const void *args,
 
 // ---- posting to mates that have a part
 
-static void post(struct team_job *j, unsigned k, team_fn fn, struct mate_args a)
+static void team_job_post(struct team_job *j, unsigned k, team_fn fn,
+                          struct mate_args a)
 {
     a.m = &j->of[k];
     TEAM_POST(j, k, fn, &a);
@@ -229,11 +230,11 @@ static void post_active(struct team_job *j, team_fn fn, struct mate_args a)
 {
     for (unsigned k = 0; k < team_mates(j->t); k++) {
         if (j->active[k])
-            post(j, k, fn, a);
+            team_job_post(j, k, fn, a);
     }
 }
 
-static enum sl_err wait_all(struct team_job *j, struct sl_error *err)
+static enum sl_err team_job_wait_all(struct team_job *j, struct sl_error *err)
 {
     return team_wait_all(j->t, err);
 }
@@ -320,27 +321,27 @@ enum sl_err team_begin(struct team_job *j, struct team_program *p,
 
         a.part = part_of(p, k, s->batch, &n);
         if (n > 0)
-            TEAM_POST(j, k, begin, &a);
+            TEAM_POST(j, k, mate_begin, &a);
         else if (!s->held && p->ranges != NULL && j->samples[k] > 0)
-            post(j, k, let_go, (struct mate_args){0});
+            team_job_post(j, k, mate_let_go, (struct mate_args){0});
     }
     // A batch that is not pinned is copied now.
-    return rc == SL_OK && !s->batch->pinned ? wait_all(j, err) : rc;
+    return rc == SL_OK && !s->batch->pinned ? team_job_wait_all(j, err) : rc;
 }
 
 void team_fresh(struct team_job *j, uint32_t range)
 {
-    post_active(j, fresh, (struct mate_args){.range = range});
+    post_active(j, mate_fresh, (struct mate_args){.range = range});
 }
 
 void team_vector(struct team_job *j, uint64_t name)
 {
-    post_active(j, vector, (struct mate_args){.name = name});
+    post_active(j, mate_vector, (struct mate_args){.name = name});
 }
 
 void team_run(struct team_job *j, bool all)
 {
-    post_active(j, run, (struct mate_args){.all = all});
+    post_active(j, mate_run_ops, (struct mate_args){.all = all});
 }
 
 bool team_sums(const struct team_job *j)
@@ -353,11 +354,11 @@ bool team_sums(const struct team_job *j)
 enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err)
 {
     struct mate_args a = {.grads = grads, .order = device_order(j->all[0])};
-    enum sl_err rc = wait_all(j, err);
+    enum sl_err rc = team_job_wait_all(j, err);
 
     if (rc != SL_OK)
         return rc;
-    post_active(j, sum, a);
+    post_active(j, mate_sum, a);
     rc = all_or_lost(device_sum(j->all[0], grads, a.order, err), err);
     if (rc != SL_OK)
         team_sever(j->t);
@@ -374,8 +375,8 @@ enum sl_err team_stats(struct team_job *j, struct program *front,
 {
     enum sl_err rc;
 
-    post_active(j, take_stats, (struct mate_args){0});
-    rc = wait_all(j, err);
+    post_active(j, mate_take_stats, (struct mate_args){0});
+    rc = team_job_wait_all(j, err);
     for (unsigned k = 0; k < team_mates(j->t) && rc == SL_OK; k++) {
         for (unsigned i = 0; j->active[k] && i < 2; i++)
             front->stats[i] += j->of[k].p->program->stats[i];
@@ -390,7 +391,8 @@ const struct program *team_outputs(const struct team_job *j, unsigned k)
 
 // ---- sums
 
-static void add(float *restrict to, const float *restrict from, uint64_t n)
+static void team_add_gradient(float *restrict to, const float *restrict from,
+                              uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         to[i] += from[i];
@@ -406,9 +408,10 @@ enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
         return SL_OK;
     for (unsigned k = 0; k < team_mates(j->t); k++) {
         if (j->samples[k] > 0)
-            post(j, k, take, (struct mate_args){.range = range});
+            team_job_post(j, k, mate_take_range,
+                          (struct mate_args){.range = range});
     }
-    rc = wait_all(j, err);
+    rc = team_job_wait_all(j, err);
     if (rc != SL_OK)
         return rc;
     j->taken[range] = true;
@@ -420,7 +423,7 @@ enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
         if (j->samples[k] == 0)
             continue;
         grad_statistics_share(g, j->model, r->first, r->count, j->missed[k]);
-        add(grads + r->first, g + r->first, r->count);
+        team_add_gradient(grads + r->first, g + r->first, r->count);
     }
     return SL_OK;
 }
@@ -447,16 +450,16 @@ uint32_t team_ranges(const struct team_job *j)
 static void post_to_all(struct team_job *j, team_fn fn)
 {
     for (unsigned k = 0; k < team_mates(j->t); k++)
-        post(j, k, fn, (struct mate_args){0});
-    (void)wait_all(j, NULL);
+        team_job_post(j, k, fn, (struct mate_args){0});
+    (void)team_job_wait_all(j, NULL);
 }
 
 // Ends the step. It takes a failure first, which would have later commands
 // dropped.
 void team_stop(struct team_job *j)
 {
-    (void)wait_all(j, NULL);
-    post_to_all(j, stop);
+    (void)team_job_wait_all(j, NULL);
+    post_to_all(j, mate_stop);
 }
 
 void team_unstage(struct team_job *j)
@@ -474,10 +477,10 @@ enum sl_err team_stage(struct team_job *j, const void *run, struct input *in,
 
         a.part = part_of(j->p, k, batch, &a.n);
         if (a.n > 0)
-            post(j, k, stage, a);
+            team_job_post(j, k, stage, a);
     }
     if (!batch->pinned)
-        return wait_all(j, err);
+        return team_job_wait_all(j, err);
     j->lender = in;
     j->lent = *batch;
     return SL_OK;
@@ -508,7 +511,7 @@ void team_free_batch(struct team_job *j, const struct batch *batch)
 
         a.part = part_of(j->p, k, batch, &a.n);
         if (a.n > 0)
-            post(j, k, free_batch, a);
+            team_job_post(j, k, free_batch, a);
     }
-    (void)wait_all(j, NULL);
+    (void)team_job_wait_all(j, NULL);
 }

@@ -75,18 +75,18 @@ static void stop_reading(struct compute *c, const struct record *record)
     pthread_mutex_unlock(&c->shared.lock);
 }
 
-static void drop_job(struct compute *c, struct job *j)
+static void drop_job(struct compute *c, struct worker_job *j)
 {
     if (j == NULL)
         return;
     stop_reading(c, j->record);
     kept_remove(&c->kept, j);
-    job_free(j);
+    worker_job_free(j);
 }
 
 // Logs the first time, then at powers of two: once jobs are let go of, it
 // happens with every lease.
-static void tell_surplus(struct compute *c, const struct job *j)
+static void tell_surplus(struct compute *c, const struct worker_job *j)
 {
     uint64_t times = ++c->kept.let_go;
 
@@ -96,9 +96,9 @@ static void tell_surplus(struct compute *c, const struct job *j)
             j->record->open->job, c->kept.count, c->kept.bytes, times);
 }
 
-static void make_room(struct compute *c, unsigned more, uint64_t bytes)
+static void compute_evict_jobs(struct compute *c, unsigned more, uint64_t bytes)
 {
-    struct job *j;
+    struct worker_job *j;
 
     while ((j = kept_surplus(&c->kept, more, bytes)) != NULL) {
         tell_surplus(c, j);
@@ -108,10 +108,11 @@ static void make_room(struct compute *c, unsigned more, uint64_t bytes)
 
 // Returns in *out the lease's job: the kept one, or a new one if none is kept
 // or JobOpen said something newer.
-static enum sl_err take_job(struct compute *c, struct lease *l,
-                            struct job **out, struct sl_error *err)
+static enum sl_err compute_get_job(struct compute *c, struct lease *l,
+                                   struct worker_job **out,
+                                   struct sl_error *err)
 {
-    struct job *j = NULL, *old = kept_find(&c->kept, l->job);
+    struct worker_job *j = NULL, *old = kept_find(&c->kept, l->job);
     enum sl_err rc;
 
     if (old != NULL && old->record == l->record) {
@@ -120,8 +121,8 @@ static enum sl_err take_job(struct compute *c, struct lease *l,
         return SL_OK;
     }
     if (old == NULL)
-        make_room(c, 1, job_bytes_least(l->record));
-    rc = job_new(&j, l->record, &c->env, err);
+        compute_evict_jobs(c, 1, job_bytes_least(l->record));
+    rc = worker_job_new(&j, l->record, &c->env, err);
     if (rc == SL_OK && old != NULL)
         job_rank_pass(old, j);
     drop_job(c, old);
@@ -136,7 +137,7 @@ static enum sl_err take_job(struct compute *c, struct lease *l,
 
 // Starts reading the next lease's first batches while this one still computes,
 // if it trains the same job.
-static void look_ahead(void *arg, struct job *job)
+static void compute_prefetch_next(void *arg, struct worker_job *job)
 {
     struct compute *c = arg;
     struct lease *l = NULL;
@@ -153,7 +154,7 @@ static void look_ahead(void *arg, struct job *job)
         (void)task_prepare(c->input, job, l, NULL);
 }
 
-static void on_done(void *arg)
+static void compute_on_lease_done(void *arg)
 {
     struct lease *l = arg;
     struct compute *c = l->done_arg;
@@ -167,12 +168,13 @@ static void post_done(struct compute *c, struct lease *l)
     task_unprepare(c->input, l); // it may have been read ahead
     l->done_arg = c;
     atomic_fetch_add(&c->posted, 1);
-    loop_post_task(c->setup.loop, &l->done, on_done, l);
+    loop_post_task(c->setup.loop, &l->done, compute_on_lease_done, l);
 }
 
 // Takes the first other lease of `job`, but no ring lease, off the queue; NULL
 // if none waits.
-static struct lease *take_inner(struct compute *c, const struct job *job)
+static struct lease *compute_dequeue_lease_of(struct compute *c,
+                                              const struct worker_job *job)
 {
     struct lease *found = NULL;
 
@@ -196,17 +198,17 @@ static void note_device(struct compute *c, struct lease *l);
 // A ring lease lasts as long as its job, so leases behind it would wait for
 // ever: they run within it. The ring's job is not dropped for them: one that
 // finds no memory fails.
-static void run_between(void *arg, struct job *job)
+static void run_between(void *arg, struct worker_job *job)
 {
     struct compute *c = arg;
     struct task_env env = {.input = c->input,
                            .clock = c->setup.clock,
-                           .ahead = look_ahead,
+                           .ahead = compute_prefetch_next,
                            .arg = c};
     struct pulse *outer = job->pulse;
     struct lease *l;
 
-    while ((l = take_inner(c, job)) != NULL) {
+    while ((l = compute_dequeue_lease_of(c, job)) != NULL) {
         atomic_store(&l->running, true);
         l->gate.pulse.outer = outer;
         if (gate_look(&l->gate, c->setup.clock) != GATE_OPEN)
@@ -220,16 +222,16 @@ static void run_between(void *arg, struct job *job)
     job->pulse = outer;
 }
 
-static void attempt(struct compute *c, struct lease *l)
+static void compute_try_lease(struct compute *c, struct lease *l)
 {
     struct task_env env = {.input = c->input,
                            .clock = c->setup.clock,
-                           .ahead = look_ahead,
+                           .ahead = compute_prefetch_next,
                            .between = run_between,
                            .arg = c};
     struct sl_error err = SL_ERROR_INIT;
-    struct job *job = NULL;
-    enum sl_err rc = take_job(c, l, &job, &err);
+    struct worker_job *job = NULL;
+    enum sl_err rc = compute_get_job(c, l, &job, &err);
 
     if (rc != SL_OK) {
         task_fail(l, rc, &err);
@@ -238,7 +240,7 @@ static void attempt(struct compute *c, struct lease *l)
     task_run(&env, job, l);
     // Programs and data may have been added.
     kept_weigh(&c->kept, job, job_bytes(job));
-    make_room(c, 0, 0);
+    compute_evict_jobs(c, 0, 0);
 }
 
 // ---- memory that the device copies from
@@ -276,7 +278,8 @@ static void lend_memory(struct compute *c)
 static void drop_all_jobs(struct compute *c)
 {
     while (!list_empty(&c->kept.jobs))
-        drop_job(c, list_entry(list_first(&c->kept.jobs), struct job, node));
+        drop_job(
+            c, list_entry(list_first(&c->kept.jobs), struct worker_job, node));
 }
 
 // Drops all jobs. The job of the lease goes, too: its programs share memory
@@ -295,7 +298,7 @@ static void make_room_and_try(struct compute *c, struct lease *l)
         "job=%" PRIu64 " closure=%" PRIu64 " jobs=%u error=%s", l->job,
         l->closure, c->kept.count, l->outcome.err.text);
     let_go_of_all(c, l);
-    attempt(c, l);
+    compute_try_lease(c, l);
     if (!lost_out_of_memory(l))
         return;
     lost_advise(l);
@@ -333,7 +336,8 @@ static void tell_name(char out[DEVICE_TEXT], const struct compute *c)
         snprintf(out, DEVICE_TEXT, "%s", info.name);
 }
 
-static void tell(struct compute *c, enum compute_state state, const char *why)
+static void compute_post_state(struct compute *c, enum compute_state state,
+                               const char *why)
 {
     struct change *change = &c->shared.change;
     bool post;
@@ -379,7 +383,7 @@ static void note_device(struct compute *c, struct lease *l)
     }
     turn = lost_next(&c->setup.loss, c->row.tried);
     lost_log(&c->setup.loss, turn, c->row.tried, c->row.name, why);
-    tell(c, turn == LOST_END ? COMPUTE_GONE : COMPUTE_AWAY, why);
+    compute_post_state(c, turn == LOST_END ? COMPUTE_GONE : COMPUTE_AWAY, why);
     lost_excuse(l, why);
     c->lost = true;
 }
@@ -394,7 +398,7 @@ static void run_lease(struct compute *c, struct lease *l)
     } else if (c->dev == NULL) {
         task_hand_back(l, "its device is lost");
     } else {
-        attempt(c, l);
+        compute_try_lease(c, l);
         make_room_and_try(c, l);
         note_device(c, l);
     }
@@ -486,11 +490,12 @@ static void take_cpu(struct compute *c)
     snprintf(c->row.name, sizeof(c->row.name), "cpu");
     if (kern_open(&c->dev, c->row.name, c->setup.options, &err) == SL_OK) {
         c->env.dev = c->dev;
-        tell(c, COMPUTE_READY, "");
+        compute_post_state(c, COMPUTE_READY, "");
         return;
     }
     LOG(ERROR, "cpu does not open either; ending", "error=%s", err.text);
-    tell(c, COMPUTE_GONE, "its device is lost, and cpu does not open");
+    compute_post_state(c, COMPUTE_GONE,
+                       "its device is lost, and cpu does not open");
 }
 
 static void wait_and_start_anew(struct compute *c, const char *why)
@@ -498,13 +503,13 @@ static void wait_and_start_anew(struct compute *c, const char *why)
     if (!wait_without_device(c, c->setup.loss.wait_ms))
         return;
     c->row.tried++;
-    tell(c, COMPUTE_ANEW, why);
+    compute_post_state(c, COMPUTE_ANEW, why);
 }
 
 // Closes the lost device, of which the loop was told, and does what the rule
 // says. Without another device the thread goes on handing back leases until it
 // is told to end.
-static void recover(struct compute *c)
+static void compute_recover_device(struct compute *c)
 {
     c->lost = false;
     close_device(c);
@@ -536,7 +541,8 @@ static enum sl_err open_lost(struct compute *c, enum sl_err rc,
     lost_log_still(&c->setup.loss, turn, &c->row, err->text);
     snprintf(c->device, sizeof(c->device), "%s", c->row.name);
     snprintf(c->away, sizeof(c->away), "%s", err->text);
-    tell(c, turn == LOST_END ? COMPUTE_GONE : COMPUTE_AWAY, err->text);
+    compute_post_state(c, turn == LOST_END ? COMPUTE_GONE : COMPUTE_AWAY,
+                       err->text);
     c->lost = true;
     return SL_OK;
 }
@@ -566,7 +572,7 @@ static enum sl_err open_all(struct compute *c, const char *list,
     return SL_OK;
 }
 
-static enum sl_err open_device(struct compute *c, struct sl_error *err)
+static enum sl_err compute_open_device(struct compute *c, struct sl_error *err)
 {
     bool again = c->row.tried > 0;
     struct kern_info info;
@@ -595,8 +601,8 @@ static enum sl_err open_device(struct compute *c, struct sl_error *err)
     return rc;
 }
 
-static void opened(struct compute *c, enum sl_err rc,
-                   const struct sl_error *err)
+static void compute_report_opened(struct compute *c, enum sl_err rc,
+                                  const struct sl_error *err)
 {
     pthread_mutex_lock(&c->shared.lock);
     c->shared.rc = rc;
@@ -606,20 +612,20 @@ static void opened(struct compute *c, enum sl_err rc,
     pthread_mutex_unlock(&c->shared.lock);
 }
 
-static void *compute(void *arg)
+static void *compute_thread(void *arg)
 {
     struct compute *c = arg;
     struct sl_error err = SL_ERROR_INIT;
     bool quit = false;
-    enum sl_err rc = open_device(c, &err);
+    enum sl_err rc = compute_open_device(c, &err);
 
     c->env.dev = c->dev;
-    opened(c, rc, &err);
+    compute_report_opened(c, rc, &err);
     while (rc == SL_OK && !quit) {
         struct lease *l;
 
         if (c->lost)
-            recover(c);
+            compute_recover_device(c);
         l = next_lease(c, NULL, &quit);
         if (l != NULL)
             run_lease(c, l);
@@ -638,14 +644,14 @@ static void *compute(void *arg)
 
 // ---- the loop's side
 
-struct map_wish {
+struct compute_map_wish {
     struct compute *c;
     uint64_t job, have;
 };
 
-static void on_want_map(void *arg)
+static void compute_on_want_map(void *arg)
 {
-    struct map_wish *w = arg;
+    struct compute_map_wish *w = arg;
 
     w->c->setup.want_map(w->c->setup.arg, w->job, w->have);
     atomic_fetch_sub(&w->c->posted, 1);
@@ -654,16 +660,16 @@ static void on_want_map(void *arg)
 
 // Posts the wish to the loop; called on the compute thread. Without memory the
 // wish is dropped: it comes again.
-static void want_map(void *arg, uint64_t job, uint64_t have)
+static void compute_post_want_map(void *arg, uint64_t job, uint64_t have)
 {
     struct compute *c = arg;
-    struct map_wish *w = sl_malloc(sizeof(*w));
+    struct compute_map_wish *w = sl_malloc(sizeof(*w));
 
     if (w == NULL)
         return;
-    *w = (struct map_wish){c, job, have};
+    *w = (struct compute_map_wish){c, job, have};
     atomic_fetch_add(&c->posted, 1);
-    if (loop_post(c->setup.loop, on_want_map, w) == SL_OK)
+    if (loop_post(c->setup.loop, compute_on_want_map, w) == SL_OK)
         return;
     atomic_fetch_sub(&c->posted, 1);
     sl_free(w);
@@ -722,14 +728,14 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
     c->env = (struct job_env){.peers = setup->peers,
                               .clock = setup->clock,
                               .roots = setup->roots,
-                              .want_map = want_map,
+                              .want_map = compute_post_want_map,
                               .found = found,
                               .arg = c};
     if (c->setup.device == NULL || (setup->options && !c->setup.options)) {
         compute_free(c);
         return sl_fail(err, SL_ENOMEM, "no memory");
     }
-    if (pthread_create(&c->thread, NULL, compute, c) != 0) {
+    if (pthread_create(&c->thread, NULL, compute_thread, c) != 0) {
         compute_free(c);
         return sl_fail(err, SL_ENOMEM, "cannot start the compute thread");
     }

@@ -12,7 +12,8 @@
 #include "common/base/num.h"
 #include "common/plan/round.h"
 
-static const struct schedule *schedule_of(const struct contribution *c)
+static const struct schedule *
+contribution_schedule(const struct contribution *c)
 {
     return &c->job->record->schedule;
 }
@@ -25,7 +26,8 @@ void contribution_begin(struct contribution *c, struct input_run *run,
     c->run = run;
     c->closure = closure;
     c->step = step;
-    schedule_step_range(schedule_of(c), closure, step, &first, &c->samples);
+    schedule_step_range(contribution_schedule(c), closure, step, &first,
+                        &c->samples);
     c->first = (uint32_t)((first - run->first) / run->batch);
     c->count = (uint32_t)sl_ceil_div(c->samples, run->batch);
     c->digest = 0;
@@ -47,7 +49,7 @@ bool contribution_share(struct contribution *c, uint32_t members, uint32_t self)
 
 // Tells of bad samples at once: a ring may count the last step of its job
 // before the next heartbeat.
-static void tell_bad(const struct job *j)
+static void tell_bad(const struct worker_job *j)
 {
     if (j->env->found != NULL && j->record->bad != NULL &&
         bad_news(j->record->bad))
@@ -72,7 +74,8 @@ enum sl_err contribution_get(struct contribution *c, struct sl_error *err)
 static void set_numbers(const struct contribution *c)
 {
     struct program *p = c->p->program;
-    uint64_t step = schedule_global_step(schedule_of(c), c->closure, c->step);
+    uint64_t step =
+        schedule_global_step(contribution_schedule(c), c->closure, c->step);
 
     program_set_samples(p, c->samples);
     if (c->job->precision == SPEC_F16)

@@ -34,7 +34,7 @@
 struct contribution {
     // Set by the caller before the first begin.
     struct input *input;
-    struct job *job;
+    struct worker_job *job;
     struct step *device; // memory and device of the ops
 
     // The step. Digest and sums are whole when the last micro-batch was got and

@@ -16,7 +16,7 @@
 #include "worker/lease/task.h"
 #include "worker/lease/task_ring.h"
 
-struct slot {
+struct contributor_slot {
     struct round_key key;
     struct input_run run;
     bool open;
@@ -25,14 +25,14 @@ struct slot {
 // Our slots of one round: slots[0] of this round, slots[1] of the next one, as
 // far as its keys are known.
 struct slots {
-    struct slot *at; // owned
+    struct contributor_slot *at; // owned
     uint32_t count, capacity;
 };
 
-struct our {
+struct job_contributor {
     struct contributor base;
     const struct task_env *env;
-    struct job *job;
+    struct worker_job *job;
     struct lease *lease;
     struct step step;
     struct contribution c;
@@ -46,14 +46,14 @@ struct our {
     uint32_t slot;
 };
 
-static struct our *our_of(struct contributor *c)
+static struct job_contributor *job_contributor_of(struct contributor *c)
 {
-    return (struct our *)c;
+    return (struct job_contributor *)c;
 }
 
 // ---- slots
 
-static void close_slots(struct our *o, unsigned which)
+static void close_slots(struct job_contributor *o, unsigned which)
 {
     struct slots *s = &o->slots[which];
 
@@ -65,32 +65,34 @@ static void close_slots(struct our *o, unsigned which)
     s->count = 0;
 }
 
-static void forget(struct contributor *c)
+static void contributor_drop_ahead(struct contributor *c)
 {
-    struct our *o = our_of(c);
+    struct job_contributor *o = job_contributor_of(c);
 
     contribution_put(&o->next);
     o->begun = false;
 }
 
-static void leave(struct contributor *c)
+static void contributor_leave(struct contributor *c)
 {
-    struct our *o = our_of(c);
+    struct job_contributor *o = job_contributor_of(c);
 
-    forget(c);
+    contributor_drop_ahead(c);
     step_stop(&o->step);
     close_slots(o, 0);
     close_slots(o, 1);
 }
 
-static enum sl_err place(struct contributor *c, struct sl_error *err)
+static enum sl_err contributor_place_params(struct contributor *c,
+                                            struct sl_error *err)
 {
-    struct our *o = our_of(c);
+    struct job_contributor *o = job_contributor_of(c);
 
     return job_rank_params(o->job, &o->step, err);
 }
 
-static enum sl_err open_slot(struct our *o, struct slot *slot,
+static enum sl_err open_slot(struct job_contributor *o,
+                             struct contributor_slot *slot,
                              struct round_key key, struct sl_error *err)
 {
     const struct schedule *s = &o->lease->record->schedule;
@@ -109,9 +111,10 @@ static enum sl_err open_slot(struct our *o, struct slot *slot,
     return SL_OK;
 }
 
-static enum sl_err grow(struct slots *s, uint32_t count, struct sl_error *err)
+static enum sl_err contributor_grow_slots(struct slots *s, uint32_t count,
+                                          struct sl_error *err)
 {
-    struct slot *more;
+    struct contributor_slot *more;
 
     if (count <= s->capacity)
         return SL_OK;
@@ -125,12 +128,12 @@ static enum sl_err grow(struct slots *s, uint32_t count, struct sl_error *err)
 
 // Opens slots for `keys` and begins to read their samples. No slot of `which`
 // is open.
-static enum sl_err open_slots(struct our *o, unsigned which,
+static enum sl_err open_slots(struct job_contributor *o, unsigned which,
                               const struct round_key *keys, uint32_t count,
                               struct sl_error *err)
 {
     struct slots *s = &o->slots[which];
-    enum sl_err rc = grow(s, count, err);
+    enum sl_err rc = contributor_grow_slots(s, count, err);
 
     for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
         rc = open_slot(o, &s->at[i], keys[i], err);
@@ -141,8 +144,8 @@ static enum sl_err open_slots(struct our *o, unsigned which,
 }
 
 // Returns true if `keys` are those of the slots that were opened ahead.
-static bool foreseen(const struct our *o, const struct round_key *keys,
-                     uint32_t count)
+static bool foreseen(const struct job_contributor *o,
+                     const struct round_key *keys, uint32_t count)
 {
     const struct slots *s = &o->slots[1];
 
@@ -157,16 +160,17 @@ static bool foreseen(const struct our *o, const struct round_key *keys,
     return true;
 }
 
-static enum sl_err choose(struct contributor *c,
-                          const struct round_key *const rounds[2],
-                          const uint32_t counts[2], struct sl_error *err)
+static enum sl_err
+contributor_choose_slots(struct contributor *c,
+                         const struct round_key *const rounds[2],
+                         const uint32_t counts[2], struct sl_error *err)
 {
-    struct our *o = our_of(c);
+    struct job_contributor *o = job_contributor_of(c);
     bool ready = foreseen(o, rounds[0], counts[0]);
     enum sl_err rc = SL_OK;
 
     if (!ready)
-        forget(c);
+        contributor_drop_ahead(c);
     close_slots(o, 0);
     if (ready) {
         struct slots used = o->slots[0];
@@ -184,9 +188,9 @@ static enum sl_err choose(struct contributor *c,
 
 // Lets a device copy ahead what follows the last micro-batch of a slot: the
 // first micro-batch of the next slot.
-static enum sl_err look_ahead(void *arg, struct sl_error *err)
+static enum sl_err contributor_look_ahead(void *arg, struct sl_error *err)
 {
-    struct our *o = arg;
+    struct job_contributor *o = arg;
     struct input *input = o->c.input;
 
     if (o->slot + 1 < o->slots[0].count)
@@ -199,7 +203,7 @@ static enum sl_err look_ahead(void *arg, struct sl_error *err)
 
 static enum sl_err add_bucket(void *arg, uint32_t b, struct sl_error *err)
 {
-    struct our *o = arg;
+    struct job_contributor *o = arg;
     bool finite = step_finite(&o->step, b, &o->job->ring->buckets[b]);
 
     return round_whole(o->round, b, finite, o->c.count, err);
@@ -207,7 +211,7 @@ static enum sl_err add_bucket(void *arg, uint32_t b, struct sl_error *err)
 
 // Only for steps in host memory: there a pass reads its parameters where it is
 // told to. In f16 the loss scale is not known before the round is over.
-static bool may_begin(const struct our *o)
+static bool may_begin(const struct job_contributor *o)
 {
     return !step_runs_ahead(&o->step) && o->job->precision != SPEC_F16 &&
            o->slots[1].count > 0;
@@ -215,8 +219,8 @@ static bool may_begin(const struct our *o)
 
 static void ahead(struct contributor *c, struct ring_round *r)
 {
-    struct our *o = our_of(c);
-    struct slot *s = o->slots[1].at;
+    struct job_contributor *o = job_contributor_of(c);
+    struct contributor_slot *s = o->slots[1].at;
     struct pass pass = {.clock = o->env->clock, .c = &o->next, .m = &r->m};
     float *whole = o->step.params, *params;
     struct sl_error err = SL_ERROR_INIT;
@@ -234,12 +238,14 @@ static void ahead(struct contributor *c, struct ring_round *r)
     step_read_from(&o->step, whole);
     o->op = pass.op;
     if (!o->begun)
-        forget(c); // compute() meets the error again, and reports it
+        contributor_drop_ahead(c); // contributor_compute_slot() meets the error
+                                   // again, and reports it
 }
 
 // Takes over the pass of a slot that was begun ahead; returns false if it was
 // not.
-static bool take_begun(struct our *o, const struct slot *s)
+static bool take_begun(struct job_contributor *o,
+                       const struct contributor_slot *s)
 {
     if (!o->begun || o->next.run != &s->run)
         return false;
@@ -249,16 +255,17 @@ static bool take_begun(struct our *o, const struct slot *s)
     return true;
 }
 
-static enum sl_err compute(struct contributor *c, struct ring_round *r,
-                           uint32_t slot, struct sl_error *err)
+static enum sl_err contributor_compute_slot(struct contributor *c,
+                                            struct ring_round *r, uint32_t slot,
+                                            struct sl_error *err)
 {
-    struct our *o = our_of(c);
-    struct slot *s = &o->slots[0].at[slot];
+    struct job_contributor *o = job_contributor_of(c);
+    struct contributor_slot *s = &o->slots[0].at[slot];
     struct pass pass = {.clock = o->env->clock,
                         .c = &o->c,
                         .m = &r->m,
                         .whole = add_bucket,
-                        .ahead = look_ahead,
+                        .ahead = contributor_look_ahead,
                         .arg = o,
                         .op = o->op};
     enum sl_err rc;
@@ -283,9 +290,10 @@ static enum sl_err compute(struct contributor *c, struct ring_round *r,
     return rc;
 }
 
-static bool scaled(struct contributor *c, struct ring_round *r, bool finite)
+static bool contributor_adjust_scale(struct contributor *c,
+                                     struct ring_round *r, bool finite)
 {
-    struct job *job = our_of(c)->job;
+    struct worker_job *job = job_contributor_of(c)->job;
     bool less;
 
     if (job->precision != SPEC_F16)
@@ -295,14 +303,16 @@ static bool scaled(struct contributor *c, struct ring_round *r, bool finite)
     return !finite && less && !r->bad_loss;
 }
 
-static void strange(struct contributor *c, char *out, size_t size)
+static void contributor_find_nonfinite(struct contributor *c, char *out,
+                                       size_t size)
 {
-    contribution_strange(&our_of(c)->c, out, size);
+    contribution_strange(&job_contributor_of(c)->c, out, size);
 }
 
-static enum sl_err settle(struct contributor *c, struct sl_error *err)
+static enum sl_err contributor_settle_gradient(struct contributor *c,
+                                               struct sl_error *err)
 {
-    struct resident *there = our_of(c)->step.resident;
+    struct resident *there = job_contributor_of(c)->step.resident;
 
     return there == NULL ? SL_OK : resident_free_gradient(there, err);
 }
@@ -310,15 +320,16 @@ static enum sl_err settle(struct contributor *c, struct sl_error *err)
 static enum sl_err averaged(struct contributor *c, uint64_t first,
                             uint64_t count, struct sl_error *err)
 {
-    return resident_gradient(our_of(c)->step.resident, first, count, err);
+    return resident_gradient(job_contributor_of(c)->step.resident, first, count,
+                             err);
 }
 
 // ---- beside rounds
 
-static void keep(struct contributor *c)
+static void contributor_keep_params(struct contributor *c)
 {
     struct sl_error err = SL_ERROR_INIT;
-    struct job *job = our_of(c)->job;
+    struct worker_job *job = job_contributor_of(c)->job;
     struct rank *r = &job->ring->rank;
 
     if (wire_tag_cmp(job->ring->cut, r->tag) == 0 ||
@@ -330,11 +341,11 @@ static void keep(struct contributor *c)
 
 // Runs ranges of a cut's evaluation that were leased meanwhile. Their programs
 // use the memory of the next slot's activations, so what was begun ahead goes.
-static void between(struct contributor *c)
+static void contributor_run_between(struct contributor *c)
 {
-    const struct our *o = our_of(c);
+    const struct job_contributor *o = job_contributor_of(c);
 
-    forget(c);
+    contributor_drop_ahead(c);
     if (o->env->between != NULL)
         o->env->between(o->env->arg, o->job);
 }
@@ -342,22 +353,23 @@ static void between(struct contributor *c)
 // ---- the lease
 
 static const struct contributor_ops ops = {
-    .place = place,
-    .choose = choose,
-    .compute = compute,
+    .place = contributor_place_params,
+    .choose = contributor_choose_slots,
+    .compute = contributor_compute_slot,
     .ahead = ahead,
-    .forget = forget,
-    .scaled = scaled,
-    .strange = strange,
-    .settle = settle,
+    .forget = contributor_drop_ahead,
+    .scaled = contributor_adjust_scale,
+    .strange = contributor_find_nonfinite,
+    .settle = contributor_settle_gradient,
     .averaged = averaged,
-    .keep = keep,
-    .between = between,
-    .leave = leave,
+    .keep = contributor_keep_params,
+    .between = contributor_run_between,
+    .leave = contributor_leave,
 };
 
 // Makes what would hold other ranks up if it came later: data and programs.
-static enum sl_err prepare(struct job *job, struct sl_error *err)
+static enum sl_err contributor_prepare_job(struct worker_job *job,
+                                           struct sl_error *err)
 {
     const struct record *record = job->record;
     uint32_t batch = (uint32_t)record->schedule.batch / record->accumulate;
@@ -374,10 +386,11 @@ static enum sl_err prepare(struct job *job, struct sl_error *err)
     return rc;
 }
 
-static void start(struct our *o, const struct task_env *env, struct job *job,
-                  struct lease *l)
+static void contributor_init(struct job_contributor *o,
+                             const struct task_env *env, struct worker_job *job,
+                             struct lease *l)
 {
-    *o = (struct our){
+    *o = (struct job_contributor){
         .base = {.ops = &ops,
                  .clock = env->clock,
                  .ring = job->ring,
@@ -398,21 +411,22 @@ static void start(struct our *o, const struct task_env *env, struct job *job,
     };
 }
 
-void task_ring(const struct task_env *env, struct job *job, struct lease *l)
+void task_ring(const struct task_env *env, struct worker_job *job,
+               struct lease *l)
 {
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = SL_OK;
-    struct our o;
+    struct job_contributor o;
 
     if (job->ring == NULL)
         rc = sl_fail(&err, SL_EINVAL, "the job's workers are no ranks");
     if (rc == SL_OK)
-        rc = prepare(job, &err);
+        rc = contributor_prepare_job(job, &err);
     if (rc != SL_OK) {
         task_fail(l, rc, &err);
         return;
     }
-    start(&o, env, job, l);
+    contributor_init(&o, env, job, l);
     task_ring_run(&o.base, l);
     sl_free(o.slots[0].at);
     sl_free(o.slots[1].at);

@@ -31,7 +31,7 @@ enum sl_err hybrid_new(struct hybrid **out)
 }
 
 // From here on no other thread touches the vectors.
-static void leave(struct hybrid *h)
+static void hybrid_leave_group(struct hybrid *h)
 {
     if (h->lease != NULL)
         seat_on_end(h->lease->seat, NULL, NULL);
@@ -46,7 +46,7 @@ void hybrid_free(struct hybrid *h)
 {
     if (h == NULL)
         return;
-    leave(h);
+    hybrid_leave_group(h);
     sl_free(h->digits);
     sl_free(h->present);
     sl_free(h);
@@ -64,7 +64,7 @@ void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by)
 
 void hybrid_exit(struct hybrid *h)
 {
-    leave(h);
+    hybrid_leave_group(h);
     h->lease = NULL;
     h->by = NULL;
 }
@@ -72,7 +72,7 @@ void hybrid_exit(struct hybrid *h)
 // ---- generations
 
 // Ends all waits of the generation; called on the loop.
-static void on_end(void *arg)
+static void hybrid_on_end(void *arg)
 {
     struct hybrid *h = arg;
 
@@ -82,11 +82,11 @@ static void on_end(void *arg)
         h->by->ops->hurry(h->by);
 }
 
-static void answer(struct hybrid *h, uint64_t generation)
+static void hybrid_answer_opened(struct hybrid *h, uint64_t generation)
 {
     static const struct rank none;
 
-    leave(h);
+    hybrid_leave_group(h);
     h->opened = generation;
     h->stage = HYBRID_ASKED;
     HISTORY("group_answer", "job=%" PRIu64 " generation=%" PRIu64,
@@ -94,8 +94,9 @@ static void answer(struct hybrid *h, uint64_t generation)
     seat_say(h->lease->seat, say_answer(h->say, generation, &none));
 }
 
-static enum sl_err join(struct hybrid *h, const Sluice__V1__RingBegin *m,
-                        struct sl_error *err)
+static enum sl_err hybrid_join_group(struct hybrid *h,
+                                     const Sluice__V1__RingBegin *m,
+                                     struct sl_error *err)
 {
     const Sluice__V1__JobSpec *spec = h->lease->record->open->spec;
     enum sl_err rc = SL_OK;
@@ -114,20 +115,21 @@ static enum sl_err join(struct hybrid *h, const Sluice__V1__RingBegin *m,
                : rc;
 }
 
-static void begin(struct hybrid *h, const Sluice__V1__RingBegin *m)
+static void hybrid_begin_generation(struct hybrid *h,
+                                    const Sluice__V1__RingBegin *m)
 {
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
 
     if (h->stage != HYBRID_ASKED || m->generation != h->opened)
         return;
-    rc = join(h, m, &err);
+    rc = hybrid_join_group(h, m, &err);
     if (rc != SL_OK) {
         hybrid_fail(h, rc, &err);
         return;
     }
     h->stage = HYBRID_READY;
-    seat_on_end(h->lease->seat, on_end, h);
+    seat_on_end(h->lease->seat, hybrid_on_end, h);
     LOG(INFO, "joined a generation of the group",
         "job=%" PRIu64 " generation=%" PRIu64 " member=%" PRIu32
         " members=%" PRIu32,
@@ -141,9 +143,9 @@ void hybrid_look(struct hybrid *h)
 
     seat_look(h->lease->seat, &news);
     if (news.opened > h->opened)
-        answer(h, news.opened);
+        hybrid_answer_opened(h, news.opened);
     if (news.begin != NULL) {
-        begin(h, news.begin);
+        hybrid_begin_generation(h, news.begin);
         wire_free(&news.begin->base);
     }
     if (h->stage == HYBRID_READY && news.gone == h->opened)
@@ -152,7 +154,7 @@ void hybrid_look(struct hybrid *h)
 
 void hybrid_fail(struct hybrid *h, enum sl_err rc, const struct sl_error *err)
 {
-    leave(h);
+    hybrid_leave_group(h);
     h->failed = true;
     h->why = *err;
     h->why.code = rc;
@@ -164,7 +166,7 @@ void hybrid_accuse(struct hybrid *h, uint32_t suspect,
     LOG(INFO, "left a generation of the group",
         "job=%" PRIu64 " generation=%" PRIu64 " suspect=%" PRIu32 " error=%s",
         h->lease->job, h->opened, suspect, err->text);
-    leave(h);
+    hybrid_leave_group(h);
     seat_say(h->lease->seat, say_broken(h->say, h->opened, suspect, err->text));
 }
 
@@ -176,7 +178,7 @@ void hybrid_broken(struct hybrid *h, const struct sl_error *err)
     uint32_t suspect = h->group == NULL ? UINT32_MAX : group_suspect(h->group);
 
     if (suspect == UINT32_MAX && err->code == SL_ESTALE)
-        leave(h);
+        hybrid_leave_group(h);
     else
         hybrid_accuse(h, suspect, err);
 }
@@ -223,7 +225,7 @@ uint64_t hybrid_sent(struct hybrid *h)
 
 // ---- numbers, as bytes
 
-static void put(float *to, uint64_t word)
+static void hybrid_encode_word(float *to, uint64_t word)
 {
     for (unsigned i = 0; i < WORD; i++)
         to[i] = (float)(word >> (8 * i) & 0xff);
@@ -231,7 +233,7 @@ static void put(float *to, uint64_t word)
 
 // Returns the number in `from`, and some number for any bytes that another
 // member may have sent.
-static uint64_t get(const float *from)
+static uint64_t hybrid_decode_word(const float *from)
 {
     uint64_t word = 0;
 
@@ -243,7 +245,7 @@ static uint64_t get(const float *from)
     return word;
 }
 
-static uint64_t bits_of(double d)
+static uint64_t hybrid_double_to_word(double d)
 {
     uint64_t word;
 
@@ -251,7 +253,7 @@ static uint64_t bits_of(double d)
     return word;
 }
 
-static double number_of(uint64_t word)
+static double hybrid_word_to_double(uint64_t word)
 {
     double d;
 
@@ -265,19 +267,21 @@ enum sl_err hybrid_agree(struct hybrid *h, struct hybrid_head *head,
     float *d = h->digits;
     enum sl_err rc;
 
-    put(d, head->any);
-    put(d + WORD, head->closure);
-    put(d + 2 * WORD, head->step);
-    put(d + 3 * WORD, bits_of((double)head->loss_scale));
+    hybrid_encode_word(d, head->any);
+    hybrid_encode_word(d + WORD, head->closure);
+    hybrid_encode_word(d + 2 * WORD, head->step);
+    hybrid_encode_word(d + 3 * WORD,
+                       hybrid_double_to_word((double)head->loss_scale));
     rc = hybrid_spread(h, d, HEAD_WORDS * WORD, err);
     if (rc == SL_OK)
         rc = hybrid_wait(h, h->number, err);
     if (rc != SL_OK)
         return rc;
-    head->any = get(d) != 0;
-    head->closure = get(d + WORD);
-    head->step = (uint32_t)get(d + 2 * WORD);
-    head->loss_scale = (float)number_of(get(d + 3 * WORD));
+    head->any = hybrid_decode_word(d) != 0;
+    head->closure = hybrid_decode_word(d + WORD);
+    head->step = (uint32_t)hybrid_decode_word(d + 2 * WORD);
+    head->loss_scale =
+        (float)hybrid_word_to_double(hybrid_decode_word(d + 3 * WORD));
     return SL_OK;
 }
 
@@ -291,9 +295,9 @@ enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
     if (h->group == NULL)
         return SL_OK;
     memset(h->digits, 0, n * sizeof(*h->digits));
-    put(mine, s->digest);
-    put(mine + WORD, bits_of(s->loss_sum));
-    put(mine + 2 * WORD, bits_of(s->right_sum));
+    hybrid_encode_word(mine, s->digest);
+    hybrid_encode_word(mine + WORD, hybrid_double_to_word(s->loss_sum));
+    hybrid_encode_word(mine + 2 * WORD, hybrid_double_to_word(s->right_sum));
     rc = hybrid_sum(h, h->digits, n, err);
     if (rc == SL_OK)
         rc = hybrid_wait(h, h->number, err);
@@ -302,9 +306,11 @@ enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
     s->digest = 0;
     s->loss_sum = s->right_sum = 0;
     for (size_t i = 0; i < n; i += TAIL_WORDS * WORD) {
-        s->digest += get(h->digits + i);
-        s->loss_sum += number_of(get(h->digits + i + WORD));
-        s->right_sum += number_of(get(h->digits + i + 2 * WORD));
+        s->digest += hybrid_decode_word(h->digits + i);
+        s->loss_sum +=
+            hybrid_word_to_double(hybrid_decode_word(h->digits + i + WORD));
+        s->right_sum +=
+            hybrid_word_to_double(hybrid_decode_word(h->digits + i + 2 * WORD));
     }
     return SL_OK;
 }

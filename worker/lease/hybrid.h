@@ -40,7 +40,7 @@ enum hybrid_stage {
     HYBRID_RUNS,
 };
 
-struct group;
+struct rank_group;
 
 struct hybrid {
     // The ring lease; NULL: this worker has none and computes steps alone.
@@ -51,7 +51,7 @@ struct hybrid {
     uint64_t opened; // the newest generation that was answered
 
     // The generation.
-    struct group *group; // NULL: alone
+    struct rank_group *group; // NULL: alone
     uint32_t members, self;
     // Numbers of the next sum, of the first not waited for.
     uint64_t number, waited;

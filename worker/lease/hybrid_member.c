@@ -10,7 +10,7 @@
 
 #define LOOK_MS 200 // most time between two looks at the gate
 
-struct member {
+struct hybrid_member {
     struct contributor *by;
     struct hybrid *hybrid;
     const struct sync *sync;
@@ -21,7 +21,8 @@ struct member {
 
 // ---- following
 
-static enum sl_err compute(struct member *t, const struct hybrid_head *head)
+static enum sl_err hybrid_member_compute(struct hybrid_member *t,
+                                         const struct hybrid_head *head)
 {
     struct hybrid_step s = {.hybrid = t->hybrid,
                             .by = t->by,
@@ -43,7 +44,7 @@ static enum sl_err compute(struct member *t, const struct hybrid_head *head)
     return rc;
 }
 
-static void follow(struct member *t)
+static void hybrid_member_follow_step(struct hybrid_member *t)
 {
     struct pulse *pulse = &t->lease->gate.pulse;
     struct hybrid_head head = {0};
@@ -62,7 +63,7 @@ static void follow(struct member *t)
         return;
     }
     if (rc == SL_OK && head.any)
-        rc = compute(t, &head);
+        rc = hybrid_member_compute(t, &head);
     if (rc != SL_OK && t->hybrid->lost)
         hybrid_broken(t->hybrid, &t->err);
     else if (rc != SL_OK)
@@ -72,7 +73,7 @@ static void follow(struct member *t)
 
 // ---- leading without a step
 
-static void idle(struct member *t)
+static void idle(struct hybrid_member *t)
 {
     struct hybrid_head none = {.any = false};
 
@@ -84,7 +85,7 @@ static void idle(struct member *t)
         hybrid_fail(t->hybrid, t->err.code, &t->err);
 }
 
-static void wait(struct member *t)
+static void hybrid_member_wait_news(struct hybrid_member *t)
 {
     struct pulse *pulse = &t->lease->gate.pulse;
 
@@ -98,7 +99,7 @@ static void wait(struct member *t)
 
 // ---- the lease
 
-static bool must_end(struct member *t)
+static bool hybrid_member_must_end(struct hybrid_member *t)
 {
     if (atomic_load(&t->lease->gate.draining))
         gate_close(&t->lease->gate, GATE_DRAIN);
@@ -106,22 +107,22 @@ static bool must_end(struct member *t)
            t->hybrid->failed;
 }
 
-static void run(struct member *t)
+static void hybrid_member_loop(struct hybrid_member *t)
 {
-    while (!must_end(t)) {
+    while (!hybrid_member_must_end(t)) {
         hybrid_look(t->hybrid);
         if (t->by->ops->between != NULL)
             t->by->ops->between(t->by);
-        if (must_end(t) || seat_has_news(t->lease->seat))
+        if (hybrid_member_must_end(t) || seat_has_news(t->lease->seat))
             continue;
         if (hybrid_follows(t->hybrid))
-            follow(t);
+            hybrid_member_follow_step(t);
         else
-            wait(t);
+            hybrid_member_wait_news(t);
     }
 }
 
-static void conclude(struct member *t)
+static void hybrid_member_finish(struct hybrid_member *t)
 {
     const struct sl_error *why = &t->hybrid->why;
 
@@ -136,18 +137,18 @@ static void conclude(struct member *t)
 void hybrid_member_run(struct contributor *by, struct hybrid *h,
                        const struct sync *sync, struct lease *l)
 {
-    struct member t = {.by = by,
-                       .hybrid = h,
-                       .sync = sync,
-                       .lease = l,
-                       .m = lease_progress(l),
-                       .err = SL_ERROR_INIT};
+    struct hybrid_member t = {.by = by,
+                              .hybrid = h,
+                              .sync = sync,
+                              .lease = l,
+                              .m = lease_progress(l),
+                              .err = SL_ERROR_INIT};
 
     hybrid_enter(h, l, by);
-    run(&t);
+    hybrid_member_loop(&t);
     hybrid_exit(h);
     if (by->ops->leave != NULL)
         by->ops->leave(by);
     FAULT("group.left");
-    conclude(&t);
+    hybrid_member_finish(&t);
 }

@@ -10,7 +10,8 @@ struct sharing {
     struct contribution *c;
 };
 
-static enum sl_err fresh(void *arg, uint32_t range, struct sl_error *err)
+static enum sl_err hybrid_ours_wait_fresh(void *arg, uint32_t range,
+                                          struct sl_error *err)
 {
     return hybrid_fresh(((struct sharing *)arg)->s, range, err);
 }
@@ -34,7 +35,7 @@ enum sl_err hybrid_ours_share(struct contributor *by, struct hybrid_step *s,
     struct pass pass = {.clock = s->clock,
                         .c = c,
                         .m = s->m,
-                        .fresh = fresh,
+                        .fresh = hybrid_ours_wait_fresh,
                         .whole = whole,
                         .arg = &sharing};
     enum sl_err rc = pass_forward(&pass, err);

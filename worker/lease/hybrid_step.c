@@ -84,7 +84,8 @@ static void deal(struct hybrid_step *s)
                s->hybrid->variables * sizeof(*s->hybrid->present));
 }
 
-static enum sl_err compute(struct hybrid_step *s, struct sl_error *err)
+static enum sl_err hybrid_step_compute(struct hybrid_step *s,
+                                       struct sl_error *err)
 {
     uint64_t began = sl_now_us(s->clock);
     double input_ms = s->m->input_ms;
@@ -106,7 +107,8 @@ enum sl_err hybrid_compute(struct hybrid_step *s, struct sl_error *err)
     deal(s);
     rc = spread(s, err);
     if (rc == SL_OK)
-        rc = s->from < s->end ? compute(s, err) : sum_nothing(s, err);
+        rc = s->from < s->end ? hybrid_step_compute(s, err)
+                              : sum_nothing(s, err);
     if (rc != SL_OK)
         return rc;
     FAULT("group.computed");

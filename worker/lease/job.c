@@ -13,12 +13,12 @@
 #include "worker/lease/job_rank.h"
 #include "worker/sync/sync_ps.h"
 
-static const Sluice__V1__JobSpec *spec_of(const struct job *j)
+static const Sluice__V1__JobSpec *spec_of(const struct worker_job *j)
 {
     return j->record->open->spec;
 }
 
-static enum sl_err read_spec(struct job *j, struct sl_error *err)
+static enum sl_err job_read_spec(struct worker_job *j, struct sl_error *err)
 {
     const Sluice__V1__JobSpec *spec = spec_of(j);
     const Sluice__V1__TrainSpec *train = spec->train;
@@ -40,7 +40,7 @@ static enum sl_err read_spec(struct job *j, struct sl_error *err)
 }
 
 // Sets the job's ranges: its shards, or the buckets that ranks sum one by one.
-static enum sl_err make_ranges(struct job *j, struct sl_error *err)
+static enum sl_err make_ranges(struct worker_job *j, struct sl_error *err)
 {
     const Sluice__V1__JobSpec *spec = spec_of(j);
     enum sl_err rc;
@@ -59,23 +59,23 @@ static enum sl_err make_ranges(struct job *j, struct sl_error *err)
     return SL_OK;
 }
 
-enum sl_err job_new(struct job **out, struct record *record,
-                    const struct job_env *env, struct sl_error *err)
+enum sl_err worker_job_new(struct worker_job **out, struct record *record,
+                           const struct job_env *env, struct sl_error *err)
 {
-    struct job *j = sl_calloc(1, sizeof(*j));
+    struct worker_job *j = sl_calloc(1, sizeof(*j));
     enum sl_err rc;
 
     if (j == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     j->record = record_ref(record);
     j->env = env;
-    rc = read_spec(j, err);
+    rc = job_read_spec(j, err);
     if (rc == SL_OK && record->placed)
         rc = record_fits(record, j->model, err);
     if (rc == SL_OK)
         rc = make_ranges(j, err);
     if (rc != SL_OK) {
-        job_free(j);
+        worker_job_free(j);
         return rc;
     }
     *out = j;
@@ -91,7 +91,7 @@ static void program_drop(struct job_program *p)
     memset(p, 0, sizeof(*p));
 }
 
-void job_free(struct job *j)
+void worker_job_free(struct worker_job *j)
 {
     if (j == NULL)
         return;
@@ -119,8 +119,8 @@ void job_free(struct job *j)
 
 // ---- data
 
-static struct data_source source_of(const Sluice__V1__SourceSpec *s,
-                                    const struct job *j)
+static struct data_source job_data_source(const Sluice__V1__SourceSpec *s,
+                                          const struct worker_job *j)
 {
     return (struct data_source){
         .roots = j->env->roots,
@@ -151,7 +151,8 @@ static struct data_source source_of(const Sluice__V1__SourceSpec *s,
 
 // Gives a test set of images the classes of the training set, which are read
 // from its folders where the job does not name them.
-static enum sl_err train_classes(struct job *j, struct data_source *source,
+static enum sl_err train_classes(struct worker_job *j,
+                                 struct data_source *source,
                                  const char ***names, struct sl_error *err)
 {
     struct data *train = NULL;
@@ -172,10 +173,11 @@ static enum sl_err train_classes(struct job *j, struct data_source *source,
     return SL_OK;
 }
 
-static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
-                             bool test, struct data **out, struct sl_error *err)
+static enum sl_err open_data(struct worker_job *j,
+                             const Sluice__V1__SourceSpec *spec, bool test,
+                             struct data **out, struct sl_error *err)
 {
-    struct data_source source = source_of(spec, j);
+    struct data_source source = job_data_source(spec, j);
     const char **names = NULL;
     struct data_want want;
     enum sl_err rc = compile_wants(&want, j->model, j->loss, err);
@@ -196,7 +198,7 @@ static enum sl_err open_data(struct job *j, const Sluice__V1__SourceSpec *spec,
 }
 
 // Returns the set's file or folder for messages; its format if it has neither.
-static const char *file_of(const struct job *j, bool test)
+static const char *job_source_name(const struct worker_job *j, bool test)
 {
     const Sluice__V1__DataSpec *spec = spec_of(j)->data;
     const Sluice__V1__SourceSpec *source = test ? spec->test : spec->train;
@@ -205,7 +207,7 @@ static const char *file_of(const struct job *j, bool test)
                                                      : source->x;
 }
 
-static void note_found(struct job *j, const struct data *d, bool test)
+static void note_found(struct worker_job *j, const struct data *d, bool test)
 {
     j->data_amiss = j->data_differs = true;
     sluice__v1__data_facts__init(&j->found);
@@ -214,8 +216,8 @@ static void note_found(struct job *j, const struct data *d, bool test)
     *(test ? &j->found.test_hash : &j->found.train_hash) = data_hash(d);
 }
 
-static enum sl_err compare(struct job *j, const struct data *d, bool test,
-                           struct sl_error *err)
+static enum sl_err job_check_facts(struct worker_job *j, const struct data *d,
+                                   bool test, struct sl_error *err)
 {
     const Sluice__V1__DataFacts *facts = j->record->open->facts;
     const char *set = test ? "test" : "train";
@@ -233,14 +235,14 @@ static enum sl_err compare(struct job *j, const struct data *d, bool test,
                        "data.%s: %s has %" PRIu64 " samples here as where it "
                        "was seen first, but of other names, sizes or shapes; "
                        "give all workers the same files",
-                       set, file_of(j, test), samples);
+                       set, job_source_name(j, test), samples);
     return sl_fail(err, SL_EINVAL,
                    "data.%s: %s has %" PRIu64 " samples here, %" PRIu64
                    " were seen first; give all workers the same files",
-                   set, file_of(j, test), data_samples(d), samples);
+                   set, job_source_name(j, test), data_samples(d), samples);
 }
 
-enum sl_err job_cut(struct job *j, struct sl_error *err)
+enum sl_err job_cut(struct worker_job *j, struct sl_error *err)
 {
     if (j->cut == NULL)
         j->cut = sl_aligned(64, (size_t)j->model->elements * sizeof(float));
@@ -249,7 +251,7 @@ enum sl_err job_cut(struct job *j, struct sl_error *err)
                : sl_fail(err, SL_ENOMEM, "no memory for the cut's parameters");
 }
 
-enum sl_err job_data(struct job *j, bool test, struct data **out,
+enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                      struct sl_error *err)
 {
     const Sluice__V1__DataSpec *spec = spec_of(j)->data;
@@ -266,7 +268,7 @@ enum sl_err job_data(struct job *j, bool test, struct data **out,
                            test ? "test" : "train");
         rc = open_data(j, source, test, &d, err);
         if (rc == SL_OK)
-            rc = compare(j, d, test, err);
+            rc = job_check_facts(j, d, test, err);
         if (rc != SL_OK) {
             data_free(d);
             return rc;
@@ -278,7 +280,7 @@ enum sl_err job_data(struct job *j, bool test, struct data **out,
     return SL_OK;
 }
 
-enum sl_err job_run(struct job *j, struct input_run *run, uint64_t epoch,
+enum sl_err job_run(struct worker_job *j, struct input_run *run, uint64_t epoch,
                     uint64_t first, uint64_t count, struct sl_error *err)
 {
     const Sluice__V1__TrainSpec *train = spec_of(j)->train;
@@ -323,7 +325,7 @@ static enum sl_err facts_classes(Sluice__V1__DataFacts *out,
     return SL_OK;
 }
 
-enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
+enum sl_err job_facts(struct worker_job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err)
 {
     const Sluice__V1__DataSpec *spec = spec_of(j)->data;
@@ -346,7 +348,7 @@ enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
 
 // ---- shards and programs
 
-enum sl_err job_device(struct job *j, struct sl_error *err)
+enum sl_err job_device(struct worker_job *j, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
 
@@ -357,8 +359,9 @@ enum sl_err job_device(struct job *j, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err make_sync(struct job *j, const struct sync_ps_options *o,
-                             struct sl_error *err)
+static enum sl_err job_make_sync(struct worker_job *j,
+                                 const struct sync_ps_options *o,
+                                 struct sl_error *err)
 {
     enum sl_err rc = sync_ps_new(&j->sync, o, err);
 
@@ -367,7 +370,8 @@ static enum sl_err make_sync(struct job *j, const struct sync_ps_options *o,
     return rc;
 }
 
-enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err)
+enum sl_err job_sync(struct worker_job *j, struct sync **out,
+                     struct sl_error *err)
 {
     struct record *r = j->record;
     struct sync_ps_options o = record_sync(r);
@@ -385,7 +389,7 @@ enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err)
         o.grads = device_grads(j->device);
     }
     if (rc == SL_OK && j->sync == NULL)
-        rc = make_sync(j, &o, err);
+        rc = job_make_sync(j, &o, err);
     if (rc == SL_OK)
         *out = j->sync;
     return rc;
@@ -400,7 +404,7 @@ static enum kern_dtype compute_of(enum spec_precision precision)
 
 // Logs once which precision is in effect: a job that may use TF32 finds none on
 // a CPU.
-static void tell_precision(struct job *j)
+static void tell_precision(struct worker_job *j)
 {
     bool half = compute_of(j->precision) != KERN_F32, tf32;
     struct kern_info info;
@@ -426,8 +430,9 @@ static void tell_precision(struct job *j)
 }
 
 // Sets the type, scale and offset of the input to those of the data.
-static enum sl_err set_input(struct job *j, bool test,
-                             struct compile_options *o, struct sl_error *err)
+static enum sl_err job_set_input(struct worker_job *j, bool test,
+                                 struct compile_options *o,
+                                 struct sl_error *err)
 {
     struct data *d = NULL;
     enum sl_err rc = job_data(j, test, &d, err);
@@ -442,19 +447,20 @@ static enum sl_err set_input(struct job *j, bool test,
 
 // Returns true if the worker clips its own gradient; a ring clips the sum of
 // all ranks' gradients.
-static bool clips_its_own(const struct job *j)
+static bool clips_its_own(const struct worker_job *j)
 {
     return j->ring == NULL &&
            (j->optimizer.clipnorm > 0 || j->optimizer.global_clipnorm > 0);
 }
 
-static void on_beat(void *pulse)
+static void job_on_beat(void *pulse)
 {
     pulse_beat(pulse);
 }
 
-static enum sl_err set_options(struct job *j, enum job_use use, uint32_t batch,
-                               struct compile_options *o, struct sl_error *err)
+static enum sl_err job_set_options(struct worker_job *j, enum job_use use,
+                                   uint32_t batch, struct compile_options *o,
+                                   struct sl_error *err)
 {
     *o = (struct compile_options){
         .loss = j->loss,
@@ -469,26 +475,28 @@ static enum sl_err set_options(struct job *j, enum job_use use, uint32_t batch,
         .compute = compute_of(j->precision),
         .math = j->precision == SPEC_F32 ? KERN_MATH_F32 : KERN_MATH_DEVICE,
     };
-    return set_input(j, use == JOB_EVALUATES, o, err);
+    return job_set_input(j, use == JOB_EVALUATES, o, err);
 }
 
-enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
+enum sl_err job_compile(struct worker_job *j, enum job_use use, uint32_t batch,
                         struct program **out, struct sl_error *err)
 {
     struct compile_options o;
-    enum sl_err rc = set_options(j, use, batch, &o, err);
+    enum sl_err rc = job_set_options(j, use, batch, &o, err);
 
     if (rc != SL_OK)
         return rc;
     team_cut(j->team, 0, &o);
-    kern_beat_to(on_beat, j->pulse); // kernels are timed, which takes a while
+    kern_beat_to(job_on_beat,
+                 j->pulse); // kernels are timed, which takes a while
     rc = compile(out, j->env->dev, j->model, &o, &j->memory, err);
     kern_beat_to(NULL, NULL);
     return rc;
 }
 
-static enum sl_err make_mates(struct job *j, enum job_use use, uint32_t batch,
-                              struct job_program *slot, struct sl_error *err)
+static enum sl_err make_mates(struct worker_job *j, enum job_use use,
+                              uint32_t batch, struct job_program *slot,
+                              struct sl_error *err)
 {
     bool train = use != JOB_EVALUATES;
     struct compile_options o;
@@ -496,7 +504,7 @@ static enum sl_err make_mates(struct job *j, enum job_use use, uint32_t batch,
 
     if (j->team == NULL)
         return SL_OK;
-    rc = set_options(j, use, batch, &o, err);
+    rc = job_set_options(j, use, batch, &o, err);
     return rc == SL_OK
                ? team_program_new(&slot->mates, j->team, &o,
                                   train ? j->ranges : NULL,
@@ -504,8 +512,9 @@ static enum sl_err make_mates(struct job *j, enum job_use use, uint32_t batch,
                : rc;
 }
 
-static enum sl_err make_program(struct job *j, enum job_use use, uint32_t batch,
-                                struct job_program *slot, struct sl_error *err)
+static enum sl_err job_make_program(struct worker_job *j, enum job_use use,
+                                    uint32_t batch, struct job_program *slot,
+                                    struct sl_error *err)
 {
     bool train = use != JOB_EVALUATES;
     enum sl_err rc = job_device(j, err);
@@ -539,7 +548,7 @@ static enum job_use use_of(const struct program *p)
     return p->add ? JOB_ADDS : p->train ? JOB_TRAINS : JOB_EVALUATES;
 }
 
-enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
+enum sl_err job_program(struct worker_job *j, enum job_use use, uint32_t batch,
                         struct job_program **out, struct sl_error *err)
 {
     struct job_program *slot = &j->programs[0];
@@ -561,7 +570,7 @@ enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
     rc = j->device == NULL ? SL_OK : device_settle(j->device, err);
     program_drop(slot); // the least recently used program
     if (rc == SL_OK)
-        rc = make_program(j, use, batch, slot, err);
+        rc = job_make_program(j, use, batch, slot, err);
     pulse_beat(j->pulse);
     if (rc != SL_OK)
         return rc;
@@ -582,7 +591,7 @@ uint64_t job_bytes_least(const struct record *record)
     return SMALL + record->layout.elements * OF_A_SYNC * sizeof(float);
 }
 
-uint64_t job_bytes(const struct job *j)
+uint64_t job_bytes(const struct worker_job *j)
 {
     uint64_t vectors = j->device != NULL ? OF_A_DEVICE
                        : j->sync != NULL ? OF_A_SYNC

@@ -4,7 +4,7 @@
 //
 // Threads  the compute thread; its data is also read by the input thread,
 //          while a run of it is open.
-// Memory   job_free, when no run of its data is open.
+// Memory   worker_job_free, when no run of its data is open.
 // Errors   a code says whose fault it is (task_fail): the job's own (a bad
 //          file, a model that cannot be computed) or this host's.
 #ifndef WORKER_LEASE_JOB_H
@@ -49,7 +49,7 @@ struct job_program {
     uint64_t used;                 // job.uses when it was last wanted
 };
 
-struct job {
+struct worker_job {
     struct list_node node; // kept.h's
     uint64_t bytes;        // memory that it takes, as kept_weigh was told last
     struct record *record;
@@ -87,41 +87,42 @@ struct job {
 };
 
 // Makes a job from its record: checks model and spec, opens nothing.
-enum sl_err job_new(struct job **out, struct record *record,
-                    const struct job_env *env, struct sl_error *err);
-void job_free(struct job *j); // NULL is allowed
+enum sl_err worker_job_new(struct worker_job **out, struct record *record,
+                           const struct job_env *env, struct sl_error *err);
+void worker_job_free(struct worker_job *j); // NULL is allowed
 
 // Opens the training or the test set, once, and compares it with what the
 // first worker found.
-enum sl_err job_data(struct job *j, bool test, struct data **out,
+enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                      struct sl_error *err);
 
 // Fills `run` with what is to be read of the training set: positions [first,
 // first + count) of an epoch's order, in micro-batches. Opens the set; the
 // caller calls input_open.
-enum sl_err job_run(struct job *j, struct input_run *run, uint64_t epoch,
+enum sl_err job_run(struct worker_job *j, struct input_run *run, uint64_t epoch,
                     uint64_t first, uint64_t count, struct sl_error *err);
 
 // Fills `out` with the sizes, hashes and classes that this worker finds;
 // without a test set its fields are 0.
-enum sl_err job_facts(struct job *j, Sluice__V1__DataFacts *out,
+enum sl_err job_facts(struct worker_job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err);
 
 // Makes the job's vectors on a device that has memory of its own, when first
 // wanted; j->device stays NULL for a device that has none.
-enum sl_err job_device(struct job *j, struct sl_error *err);
+enum sl_err job_device(struct worker_job *j, struct sl_error *err);
 
 // Makes the space for a cut's parameters, when first wanted.
-enum sl_err job_cut(struct job *j, struct sl_error *err);
+enum sl_err job_cut(struct worker_job *j, struct sl_error *err);
 
 // Returns in *out the job's sync, made when first wanted. SL_ESTATE if the job
 // has no shards yet.
-enum sl_err job_sync(struct job *j, struct sync **out, struct sl_error *err);
+enum sl_err job_sync(struct worker_job *j, struct sync **out,
+                     struct sl_error *err);
 
 // Compiles a program for a batch of `batch` samples, or for the first device's
 // part of it, with the job's loss and precision and the type of its data. Opens
 // the data.
-enum sl_err job_compile(struct job *j, enum job_use use, uint32_t batch,
+enum sl_err job_compile(struct worker_job *j, enum job_use use, uint32_t batch,
                         struct program **out, struct sl_error *err);
 
 // Returns the parts of a program that a step runs.
@@ -129,12 +130,12 @@ struct step_program job_step_program(const struct job_program *p);
 
 // Returns in *out the program for a batch of `batch` samples, made when first
 // wanted. Drops the least recently used one of JOB_PROGRAMS.
-enum sl_err job_program(struct job *j, enum job_use use, uint32_t batch,
+enum sl_err job_program(struct worker_job *j, enum job_use use, uint32_t batch,
                         struct job_program **out, struct sl_error *err);
 
 // Returns about how many bytes of memory the job takes, of a device and of the
 // host: its vectors, programs and data.
-uint64_t job_bytes(const struct job *j);
+uint64_t job_bytes(const struct worker_job *j);
 
 // Returns the bytes that a job of `record` will take at least, before it is
 // made.

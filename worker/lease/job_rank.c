@@ -10,7 +10,7 @@
 #include "common/run/log.h"
 #include "state/snap/snap.h"
 
-void job_rank_free(struct job *j)
+void job_rank_free(struct worker_job *j)
 {
     if (j->ring == NULL)
         return;
@@ -20,7 +20,7 @@ void job_rank_free(struct job *j)
     j->ring = NULL;
 }
 
-enum sl_err job_rank_vectors(struct job *j, struct sl_error *err)
+enum sl_err job_rank_vectors(struct worker_job *j, struct sl_error *err)
 {
     struct job_ring *r = j->ring;
     size_t n = (size_t)j->model->elements;
@@ -41,7 +41,7 @@ enum sl_err job_rank_vectors(struct job *j, struct sl_error *err)
 
 // Makes the device's own parameters and slots, where it can hold them. Without
 // these the host applies updates, as on a worker without a device.
-static enum sl_err make_resident(struct job *j, struct sl_error *err)
+static enum sl_err make_resident(struct worker_job *j, struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
     struct job_ring *r = j->ring;
@@ -69,7 +69,7 @@ static enum sl_err make_resident(struct job *j, struct sl_error *err)
     return SL_OK;
 }
 
-enum sl_err job_rank_params(struct job *j, struct step *step,
+enum sl_err job_rank_params(struct worker_job *j, struct step *step,
                             struct sl_error *err)
 {
     struct job_ring *r = j->ring;
@@ -86,7 +86,7 @@ enum sl_err job_rank_params(struct job *j, struct step *step,
 
 // Brings the state home. If its device is lost, so is the state, and this rank
 // goes on as one without a state.
-static void bring_home(struct job *j)
+static void bring_home(struct worker_job *j)
 {
     struct sl_error err = SL_ERROR_INIT;
 
@@ -95,7 +95,7 @@ static void bring_home(struct job *j)
             j->record->open->job, err.text);
 }
 
-void job_rank_pass(struct job *from, struct job *to)
+void job_rank_pass(struct worker_job *from, struct worker_job *to)
 {
     const Sluice__V1__JobOpen *open = to->record->open;
 
@@ -109,8 +109,8 @@ void job_rank_pass(struct job *from, struct job *to)
 
 // ---- evaluation
 
-static enum sl_err read_part(struct job *j, uint32_t part, struct wire_tag tag,
-                             struct sl_error *err)
+static enum sl_err job_rank_read_part(struct worker_job *j, uint32_t part,
+                                      struct wire_tag tag, struct sl_error *err)
 {
     const struct ring_env *env = j->ring->env;
     const struct plan *plan = &j->ring->rank.parts[part]->plan;
@@ -132,7 +132,7 @@ static enum sl_err read_part(struct job *j, uint32_t part, struct wire_tag tag,
     return rc;
 }
 
-enum sl_err job_rank_cut(struct job *j, const struct wire_tag *tags,
+enum sl_err job_rank_cut(struct worker_job *j, const struct wire_tag *tags,
                          uint32_t count, struct sl_error *err)
 {
     struct job_ring *r = j->ring;
@@ -147,7 +147,7 @@ enum sl_err job_rank_cut(struct job *j, const struct wire_tag *tags,
                        " parts, of a state that has %" PRIu32,
                        count, r->rank.count);
     for (uint32_t i = 0; rc == SL_OK && i < count; i++)
-        rc = read_part(j, i, tags[i], err);
+        rc = job_rank_read_part(j, i, tags[i], err);
     if (rc == SL_OK)
         r->cut = tags[0];
     return rc;

@@ -15,25 +15,25 @@
 
 // Frees the rank's state and vectors, also those on the device. Does nothing
 // for a job without a ring.
-void job_rank_free(struct job *j);
+void job_rank_free(struct worker_job *j);
 
 // Makes the rank's vectors when first wanted; after job_device.
-enum sl_err job_rank_vectors(struct job *j, struct sl_error *err);
+enum sl_err job_rank_vectors(struct worker_job *j, struct sl_error *err);
 
 // Sets where `step` finds its parameters until another state comes into place.
 // A state is in place, and no step is under way. On a device that has
 // optimizers the parameters stay there, and rounds are applied there
 // (rank_lend).
-enum sl_err job_rank_params(struct job *j, struct step *step,
+enum sl_err job_rank_params(struct worker_job *j, struct step *step,
                             struct sl_error *err);
 
 // Moves the state of `from` to `to`, the same job opened anew, if it is of the
 // same incarnation. A state that is on a device is brought home before.
-void job_rank_pass(struct job *from, struct job *to);
+void job_rank_pass(struct worker_job *from, struct worker_job *to);
 
 // Fills j->cut with the parameters of a cut, for an evaluation: those that were
 // kept, or those of the files in our store.
-enum sl_err job_rank_cut(struct job *j, const struct wire_tag *tags,
+enum sl_err job_rank_cut(struct worker_job *j, const struct wire_tag *tags,
                          uint32_t count, struct sl_error *err);
 
 #endif

@@ -10,11 +10,11 @@ void kept_init(struct kept *k, uint64_t budget)
     list_init(&k->jobs);
 }
 
-struct job *kept_find(const struct kept *k, uint64_t id)
+struct worker_job *kept_find(const struct kept *k, uint64_t id)
 {
     list_for(n, &k->jobs)
     {
-        struct job *j = list_entry(n, struct job, node);
+        struct worker_job *j = list_entry(n, struct worker_job, node);
 
         if (j->record->open->job == id)
             return j;
@@ -22,7 +22,7 @@ struct job *kept_find(const struct kept *k, uint64_t id)
     return NULL;
 }
 
-void kept_add(struct kept *k, struct job *job)
+void kept_add(struct kept *k, struct worker_job *job)
 {
     list_push_back(&k->jobs, &job->node);
     k->count++;
@@ -30,20 +30,20 @@ void kept_add(struct kept *k, struct job *job)
     figures_memory(k->bytes);
 }
 
-void kept_use(struct kept *k, struct job *job)
+void kept_use(struct kept *k, struct worker_job *job)
 {
     list_remove(&job->node);
     list_push_back(&k->jobs, &job->node);
 }
 
-void kept_weigh(struct kept *k, struct job *job, uint64_t bytes)
+void kept_weigh(struct kept *k, struct worker_job *job, uint64_t bytes)
 {
     k->bytes += bytes - job->bytes;
     job->bytes = bytes;
     figures_memory(k->bytes);
 }
 
-void kept_remove(struct kept *k, struct job *job)
+void kept_remove(struct kept *k, struct worker_job *job)
 {
     list_remove(&job->node);
     k->count--;
@@ -51,12 +51,12 @@ void kept_remove(struct kept *k, struct job *job)
     figures_memory(k->bytes);
 }
 
-struct job *kept_surplus(struct kept *k, unsigned more, uint64_t bytes)
+struct worker_job *kept_surplus(struct kept *k, unsigned more, uint64_t bytes)
 {
     unsigned then = k->count + more;
 
     if (k->count == 0 || then <= KEPT_ALWAYS ||
         (then <= KEPT_MOST && k->bytes + bytes <= k->budget))
         return NULL;
-    return list_entry(list_first(&k->jobs), struct job, node);
+    return list_entry(list_first(&k->jobs), struct worker_job, node);
 }

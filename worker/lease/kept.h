@@ -18,7 +18,7 @@
 #define KEPT_MOST 64
 
 struct kept {
-    struct list jobs; // struct job, least used first
+    struct list jobs; // struct worker_job, least used first
     unsigned count;
     uint64_t bytes, budget; // bytes that kept jobs take, and may take
     uint64_t let_go;        // jobs dropped for want of room, ever
@@ -28,22 +28,22 @@ struct kept {
 void kept_init(struct kept *k, uint64_t budget);
 
 // Returns the kept job with number `id`, or NULL.
-struct job *kept_find(const struct kept *k, uint64_t id);
+struct worker_job *kept_find(const struct kept *k, uint64_t id);
 
 // Keeps `job`, as the most recently used.
-void kept_add(struct kept *k, struct job *job);
+void kept_add(struct kept *k, struct worker_job *job);
 
 // Marks `job` as the most recently used: it goes last.
-void kept_use(struct kept *k, struct job *job);
+void kept_use(struct kept *k, struct worker_job *job);
 
 // Notes that `job` takes `bytes` bytes now.
-void kept_weigh(struct kept *k, struct job *job, uint64_t bytes);
+void kept_weigh(struct kept *k, struct worker_job *job, uint64_t bytes);
 
 // Takes `job` out of the list; the caller frees it.
-void kept_remove(struct kept *k, struct job *job);
+void kept_remove(struct kept *k, struct worker_job *job);
 
 // Returns the job that has to go before `more` others are kept, which take
 // `bytes` bytes together; NULL if there is room.
-struct job *kept_surplus(struct kept *k, unsigned more, uint64_t bytes);
+struct worker_job *kept_surplus(struct kept *k, unsigned more, uint64_t bytes);
 
 #endif

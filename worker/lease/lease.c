@@ -11,7 +11,8 @@
 
 // Ids and ranges are functions of the geometry (C3): what a lease says must be
 // what this worker would compute itself.
-static enum sl_err check_train(const struct lease *l, struct sl_error *err)
+static enum sl_err lease_check_train(const struct lease *l,
+                                     struct sl_error *err)
 {
     const struct schedule *s = &l->record->schedule;
     uint64_t first, count;
@@ -65,7 +66,7 @@ enum sl_err lease_sit(struct lease *l, const struct ring_env *ring,
     return rc == SL_OK ? SL_OK : sl_fail(err, rc, "no seat in the ring");
 }
 
-static enum lease_kind kind_of(const Sluice__V1__Lease *m)
+static enum lease_kind lease_kind_from_wire(const Sluice__V1__Lease *m)
 {
     return m->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN      ? LEASE_TRAIN
            : m->kind == SLUICE__V1__LEASE_KIND__LEASE_EVALUATE ? LEASE_EVALUATE
@@ -87,7 +88,7 @@ enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
     l->gate.pulse.closed = &l->gate.closed;
     l->gate.pulse.draining = &l->gate.draining;
     l->record = record_ref(record);
-    l->kind = kind_of(m);
+    l->kind = lease_kind_from_wire(m);
     l->job = m->job;
     l->job_incarnation = m->job_incarnation;
     l->closure = m->closure;
@@ -99,7 +100,7 @@ enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
     l->steps = m->steps;
     l->cut = m->cut;
     if (l->kind == LEASE_TRAIN)
-        rc = check_train(l, err);
+        rc = lease_check_train(l, err);
     else if (l->kind == LEASE_EVALUATE)
         rc = copy_tags(l, m, err);
     if (rc != SL_OK) {
@@ -157,7 +158,7 @@ static uint64_t us_more(double ms, double before_ms)
 // Adds what was spent since the last counted step to the figures; time of a
 // step that is not counted goes to the next one that is. wait_ms may fall where
 // an attempt at the closure ends: then the difference counts as 0.
-static void note_figures(struct lease *l, const struct lease_metrics *m)
+static void lease_add_figures(struct lease *l, const struct lease_metrics *m)
 {
     const struct lease_metrics *last = &l->figured;
     const uint64_t us[FIGURES_PHASES] = {
@@ -181,7 +182,7 @@ static void note_figures(struct lease *l, const struct lease_metrics *m)
 
 void lease_set_progress(struct lease *l, const struct lease_metrics *m)
 {
-    note_figures(l, m);
+    lease_add_figures(l, m);
     pthread_mutex_lock(&l->progress.lock);
     l->progress.metrics = *m;
     pthread_mutex_unlock(&l->progress.lock);

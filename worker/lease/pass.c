@@ -5,12 +5,13 @@
 
 #include "common/run/spans.h"
 
-static struct span_of of_step(const struct contribution *c)
+static struct span_of pass_span_of(const struct contribution *c)
 {
     return span_of_step(c->job->record->open->job, c->closure, c->step);
 }
 
-static enum sl_err run_to(struct pass *p, uint32_t end, struct sl_error *err)
+static enum sl_err pass_run_to(struct pass *p, uint32_t end,
+                               struct sl_error *err)
 {
     struct contribution *c = p->c;
     uint32_t from = p->op;
@@ -24,11 +25,11 @@ static enum sl_err run_to(struct pass *p, uint32_t end, struct sl_error *err)
     p->op = end;
     rc = step_run(c->device, from, end, err);
     span_end(began, from < c->p->program->forward ? "forward" : "backward",
-             SPANS_COMPUTE, of_step(c));
+             SPANS_COMPUTE, pass_span_of(c));
     return rc;
 }
 
-static enum sl_err look_ahead(struct pass *p, struct sl_error *err)
+static enum sl_err pass_look_ahead(struct pass *p, struct sl_error *err)
 {
     struct contribution *c = p->c;
 
@@ -53,13 +54,13 @@ static enum sl_err refresh(struct pass *p, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err begin(struct pass *p, struct sl_error *err)
+static enum sl_err pass_begin_batch(struct pass *p, struct sl_error *err)
 {
     struct contribution *c = p->c;
     uint64_t began = sl_now_us(p->clock), asked = span_begin();
     enum sl_err rc = contribution_get(c, err);
 
-    span_end(asked, "input", SPANS_COMPUTE, of_step(c));
+    span_end(asked, "input", SPANS_COMPUTE, pass_span_of(c));
     if (rc != SL_OK)
         return rc;
     pulse_beat(c->device->pulse);
@@ -73,25 +74,25 @@ static enum sl_err begin(struct pass *p, struct sl_error *err)
 
 enum sl_err pass_begin(struct pass *p, uint64_t elements, struct sl_error *err)
 {
-    enum sl_err rc = begin(p, err);
+    enum sl_err rc = pass_begin_batch(p, err);
 
     if (rc == SL_OK)
-        rc = run_to(p, overlap_reach(p->c->p->program, elements), err);
+        rc = pass_run_to(p, overlap_reach(p->c->p->program, elements), err);
     return rc;
 }
 
 // Runs a micro-batch until its loss is known.
-static enum sl_err forward(struct pass *p, struct sl_error *err)
+static enum sl_err pass_forward_batch(struct pass *p, struct sl_error *err)
 {
     struct contribution *c = p->c;
     bool ahead = step_runs_ahead(c->device);
-    enum sl_err rc = p->begun ? SL_OK : begin(p, err);
+    enum sl_err rc = p->begun ? SL_OK : pass_begin_batch(p, err);
 
     p->begun = false;
     if (rc == SL_OK)
-        rc = run_to(p, ahead ? UINT32_MAX : c->p->program->forward, err);
+        rc = pass_run_to(p, ahead ? UINT32_MAX : c->p->program->forward, err);
     if (rc == SL_OK && ahead)
-        rc = look_ahead(p, err);
+        rc = pass_look_ahead(p, err);
     if (rc == SL_OK && ahead)
         rc = step_stats(c->device, err);
     if (rc == SL_OK)
@@ -104,9 +105,10 @@ enum sl_err pass_forward(struct pass *p, struct sl_error *err)
     struct contribution *c = p->c;
     enum sl_err rc;
 
-    for (rc = forward(p, err); rc == SL_OK && !contribution_is_last(c);
-         rc = forward(p, err)) {
-        rc = run_to(p, UINT32_MAX, err);
+    for (rc = pass_forward_batch(p, err);
+         rc == SL_OK && !contribution_is_last(c);
+         rc = pass_forward_batch(p, err)) {
+        rc = pass_run_to(p, UINT32_MAX, err);
         contribution_put(c);
         c->at++;
         if (rc != SL_OK)
@@ -122,11 +124,11 @@ enum sl_err pass_backward(struct pass *p, struct sl_error *err)
     enum sl_err rc = SL_OK;
 
     for (uint32_t i = c->job->ranges_count; rc == SL_OK && i-- > 0;) {
-        rc = run_to(p, o->send_after[i] + 1, err);
+        rc = pass_run_to(p, o->send_after[i] + 1, err);
         if (rc == SL_OK && step_runs_ahead(c->device))
             rc = step_take(c->device, i, err);
         if (rc == SL_OK)
             rc = p->whole(p->arg, i, err);
     }
-    return rc == SL_OK ? run_to(p, UINT32_MAX, err) : rc;
+    return rc == SL_OK ? pass_run_to(p, UINT32_MAX, err) : rc;
 }

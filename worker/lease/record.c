@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "proto/spec.h"
 
-static enum sl_err place(struct record *r, struct sl_error *err)
+static enum sl_err record_make_layout(struct record *r, struct sl_error *err)
 {
     const Sluice__V1__JobOpen *open = r->open;
     enum sl_err rc;
@@ -50,7 +50,7 @@ enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
     r->open = (Sluice__V1__JobOpen *)copy;
     if (rc == SL_OK) {
         r->accumulate = spec_accumulate(r->open->spec);
-        rc = place(r, err);
+        rc = record_make_layout(r, err);
     }
     if (rc == SL_OK && spec_skip_bad(r->open->spec) > 0) {
         r->bad = bad_new(spec_skip_bad(r->open->spec));
@@ -129,7 +129,7 @@ enum sl_err record_fits(const struct record *r, const struct model *model,
 
 // Hands the newest map to the sync, in the order of the shards. The caller
 // holds the lock.
-static void tell_locked(struct record *r)
+static void record_send_map_locked(struct record *r)
 {
     const Sluice__V1__JobMap *map = r->shared.map;
     uint32_t count = r->layout.shards_count;
@@ -179,8 +179,8 @@ static Sluice__V1__JobMap *merged(const Sluice__V1__JobMap *old,
     return (Sluice__V1__JobMap *)copy;
 }
 
-static Sluice__V1__JobMap *taken(const Sluice__V1__JobMap *old,
-                                 const Sluice__V1__JobMap *map)
+static Sluice__V1__JobMap *record_apply_map(const Sluice__V1__JobMap *old,
+                                            const Sluice__V1__JobMap *map)
 {
     ProtobufCMessage *copy = NULL;
 
@@ -198,14 +198,14 @@ bool record_map(struct record *r, const Sluice__V1__JobMap *map)
 
     pthread_mutex_lock(&r->shared.lock);
     if (r->shared.map == NULL || map->version >= r->shared.map->version) {
-        newest = taken(r->shared.map, map);
+        newest = record_apply_map(r->shared.map, map);
         fits = newest != NULL;
     }
     if (newest != NULL) {
         if (r->shared.map != NULL)
             wire_free(&r->shared.map->base);
         r->shared.map = newest;
-        tell_locked(r);
+        record_send_map_locked(r);
     }
     pthread_mutex_unlock(&r->shared.lock);
     return fits;
@@ -215,7 +215,7 @@ void record_attach(struct record *r, struct sync *sync)
 {
     pthread_mutex_lock(&r->shared.lock);
     r->shared.sync = sync;
-    tell_locked(r);
+    record_send_map_locked(r);
     pthread_mutex_unlock(&r->shared.lock);
 }
 

@@ -29,7 +29,7 @@ void round_leave(struct ring_round *r)
     r->by->ops->leave(r->by);
 }
 
-static void free_all(struct ring_round *r)
+static void round_free_arrays(struct ring_round *r)
 {
     sl_free(r->keys);
     sl_free(r->steps);
@@ -44,7 +44,7 @@ static void free_all(struct ring_round *r)
 void round_release(struct ring_round *r)
 {
     round_leave(r);
-    free_all(r);
+    round_free_arrays(r);
 }
 
 // Makes the space for `foreseen`; without memory no round is begun ahead.
@@ -67,7 +67,7 @@ enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
     enum sl_err rc;
 
     round_leave(r);
-    free_all(r);
+    round_free_arrays(r);
     rc = r->by->ops->place(r->by, err);
     if (rc != SL_OK)
         return rc;
@@ -82,14 +82,14 @@ enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
             sl_malloc_array(r->by->model->variables_count, sizeof(*r->present));
     if (r->keys != NULL && r->steps != NULL && (r->present != NULL) == marks)
         return SL_OK;
-    free_all(r);
+    round_free_arrays(r);
     return sl_fail(err, SL_ENOMEM, "no memory for a round of %" PRIu32,
                    contributions);
 }
 
 // ---- which steps
 
-static const struct schedule *schedule_of(const struct ring_round *r)
+static const struct schedule *round_schedule(const struct ring_round *r)
 {
     return &r->lease->record->schedule;
 }
@@ -105,7 +105,7 @@ static enum sl_err make_order(const struct ring_round *r, uint64_t epoch,
                               struct order *out, struct sl_error *err)
 {
     if (order_init(out, r->lease->record->open->spec->train->seed, epoch,
-                   schedule_of(r)->samples) != SL_OK)
+                   round_schedule(r)->samples) != SL_OK)
         return sl_fail(err, SL_EINVAL, "the data has no order");
     return SL_OK;
 }
@@ -114,7 +114,7 @@ static enum sl_err make_order(const struct ring_round *r, uint64_t epoch,
 // that other ranks compute.
 static enum sl_err fill_steps(struct ring_round *r, struct sl_error *err)
 {
-    const struct schedule *s = schedule_of(r);
+    const struct schedule *s = round_schedule(r);
     uint64_t epoch = schedule_epoch(s, r->keys[0].closure);
     bool shuffle = shuffles(r);
     enum sl_err rc = SL_OK;
@@ -140,7 +140,8 @@ static enum sl_err fill_steps(struct ring_round *r, struct sl_error *err)
 
 // Chooses this round's slots, and the next round's as far as its keys are
 // known.
-static enum sl_err choose(struct ring_round *r, struct sl_error *err)
+static enum sl_err round_choose_slots(struct ring_round *r,
+                                      struct sl_error *err)
 {
     const struct counted *c = &rank_once(&r->by->ring->rank)->counted;
     const struct round_key *rounds[2];
@@ -162,7 +163,7 @@ static enum sl_err choose(struct ring_round *r, struct sl_error *err)
 
 // ---- contributions
 
-static struct job_ring *ring_of(const struct ring_round *r)
+static struct job_ring *round_ring(const struct ring_round *r)
 {
     return r->by->ring;
 }
@@ -177,12 +178,12 @@ void round_spoilt(struct ring_round *r, bool loss)
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err)
 {
-    struct job_ring *ring = ring_of(r);
+    struct job_ring *ring = round_ring(r);
     const struct overlap_range *range = &ring->buckets[bucket];
     uint64_t samples = r->steps[r->first + r->slot].samples;
 
     if (!finite)
-        r->bad = true; // update() looks at the finished sums itself
+        r->bad = true; // round_apply() looks at the finished sums itself
     grad_statistics(ring->grads, r->by->model, range->first, range->count,
                     batches);
     sum_add(&ring->sum, bucket, ring->grads, (float)samples, r->slot == 0);
@@ -198,7 +199,7 @@ void round_absent(struct ring_round *r, const bool *absent)
 
 // Waits until the device has copied the last average. A rank that has computed
 // since has waited for that already.
-static enum sl_err settle(struct ring_round *r, struct sl_error *err)
+static enum sl_err round_wait_copied(struct ring_round *r, struct sl_error *err)
 {
     return r->by->ops->settle == NULL ? SL_OK : r->by->ops->settle(r->by, err);
 }
@@ -208,7 +209,8 @@ static enum sl_err settle(struct ring_round *r, struct sl_error *err)
 static void put_back(struct ring_round *r)
 {
     if (r->ahead && r->slots > 0)
-        memcpy(ring_of(r)->grads, r->wrote, (size_t)r->early * sizeof(float));
+        memcpy(round_ring(r)->grads, r->wrote,
+               (size_t)r->early * sizeof(float));
     r->ahead = false;
 }
 
@@ -217,12 +219,12 @@ static void put_back(struct ring_round *r)
 // for it.
 static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
 {
-    struct sum *sum = &ring_of(r)->sum;
+    struct sum *sum = &round_ring(r)->sum;
     uint64_t began = sl_now_us(r->by->clock);
-    enum sl_err rc = r->slots == 0 ? settle(r, err) : SL_OK;
+    enum sl_err rc = r->slots == 0 ? round_wait_copied(r, err) : SL_OK;
 
     if (rc == SL_OK)
-        rc = sum_begin(sum, r->slots, ring_of(r)->grads, err);
+        rc = sum_begin(sum, r->slots, round_ring(r)->grads, err);
     put_back(r);
     if (r->present != NULL)
         memset(r->present, 0,
@@ -242,7 +244,8 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
 
 // Judges a round that is not finite; only a rank with a bad contribution of its
 // own may fail by it. See task_train.c.
-static enum sl_err judge(struct ring_round *r, struct sl_error *err)
+static enum sl_err round_check_nonfinite(struct ring_round *r,
+                                         struct sl_error *err)
 {
     struct contributor *by = r->by;
     bool scale =
@@ -274,10 +277,10 @@ static enum sl_err judge(struct ring_round *r, struct sl_error *err)
 // Returns true if the state, and so the optimizer, is on the device.
 static bool away(const struct ring_round *r)
 {
-    return ring_of(r)->rank.away != NULL;
+    return round_ring(r)->rank.away != NULL;
 }
 
-static bool clips(const struct ring_round *r)
+static bool round_has_clipping(const struct ring_round *r)
 {
     const struct spec_optimizer *o = r->by->optimizer;
 
@@ -287,10 +290,10 @@ static bool clips(const struct ring_round *r)
 // Makes a bucket's sum its average; a device that applies it gets it while
 // other buckets are summed still. If one bucket is not finite, the round is in
 // vain.
-static enum sl_err average(struct ring_round *r, uint32_t bucket,
-                           struct sl_error *err)
+static enum sl_err round_average_bucket(struct ring_round *r, uint32_t bucket,
+                                        struct sl_error *err)
 {
-    const struct job_ring *ring = ring_of(r);
+    const struct job_ring *ring = round_ring(r);
     const struct overlap_range *at = &ring->buckets[bucket];
     const float *sum = ring->sum.data + at->first;
     float *g = r->average + at->first, n = (float)r->samples;
@@ -300,17 +303,18 @@ static enum sl_err average(struct ring_round *r, uint32_t bucket,
         return SL_OK;
     for (uint64_t i = 0; i < at->count; i++)
         g[i] = sum[i] / n;
-    return !away(r) || clips(r)
+    return !away(r) || round_has_clipping(r)
                ? SL_OK
                : r->by->ops->averaged(r->by, at->first, at->count, err);
 }
 
 // Clips the average as one gradient.
-static enum sl_err clip(struct ring_round *r, struct sl_error *err)
+static enum sl_err round_clip_average(struct ring_round *r,
+                                      struct sl_error *err)
 {
     struct contributor *by = r->by;
 
-    if (!clips(r))
+    if (!round_has_clipping(r))
         return SL_OK;
     grad_clipnorm(r->average, by->model, by->optimizer->clipnorm);
     grad_global_clipnorm(r->average, by->model, by->optimizer->global_clipnorm);
@@ -334,11 +338,11 @@ float *round_foresee(struct ring_round *r)
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    if (rank_foresee(&ring_of(r)->rank, r->steps, r->count, r->average,
+    if (rank_foresee(&round_ring(r)->rank, r->steps, r->count, r->average,
                      r->early, r->foreseen, r->foreseen + r->early,
                      &err) != SL_OK)
         return NULL;
-    memcpy(r->wrote, ring_of(r)->grads, (size_t)r->early * sizeof(float));
+    memcpy(r->wrote, round_ring(r)->grads, (size_t)r->early * sizeof(float));
     r->ahead = true;
     return r->foreseen;
 }
@@ -349,12 +353,12 @@ static uint64_t go_ahead(struct ring_round *r)
 {
     uint64_t began = sl_now_us(r->by->clock);
 
-    if (r->foreseen == NULL || !r->finite || clips(r) || away(r))
+    if (r->foreseen == NULL || !r->finite || round_has_clipping(r) || away(r))
         return 0;
     pulse_wait(&r->lease->gate.pulse, false);
     r->by->ops->ahead(r->by, r);
     if (r->ahead)
-        swap_floats(r->wrote, ring_of(r)->grads, r->early);
+        swap_floats(r->wrote, round_ring(r)->grads, r->early);
     pulse_wait(&r->lease->gate.pulse, true);
     return sl_now_us(r->by->clock) - began;
 }
@@ -362,10 +366,10 @@ static uint64_t go_ahead(struct ring_round *r)
 // Waits for all sums and makes them the average, which lies where the sums do,
 // or in the vector that a device copies from. Sets *left if not all of them
 // came.
-static enum sl_err collect(struct ring_round *r, bool *left,
-                           struct sl_error *err)
+static enum sl_err round_collect_sums(struct ring_round *r, bool *left,
+                                      struct sl_error *err)
 {
-    struct job_ring *ring = ring_of(r);
+    struct job_ring *ring = round_ring(r);
     uint64_t began = sl_now_us(r->by->clock), asked, ahead = 0;
     uint32_t bucket;
     enum sl_err rc = SL_OK;
@@ -376,7 +380,7 @@ static enum sl_err collect(struct ring_round *r, bool *left,
     r->average = away(r) ? ring->grads : ring->sum.data;
     pulse_wait(&r->lease->gate.pulse, true);
     if (r->average != ring->sum.data)
-        rc = settle(r, err);
+        rc = round_wait_copied(r, err);
     while (rc == SL_OK && sum_outstanding(&ring->sum) > 0) {
         early = sum_early_outstanding(&ring->sum) > 0;
         asked = span_begin();
@@ -384,7 +388,7 @@ static enum sl_err collect(struct ring_round *r, bool *left,
         span_end(asked, "sum", SPANS_COMPUTE, of_round(r));
         *left = rc != SL_OK;
         if (rc == SL_OK)
-            rc = average(r, bucket, err);
+            rc = round_average_bucket(r, bucket, err);
         if (rc == SL_OK && early && sum_early_outstanding(&ring->sum) == 0)
             ahead = go_ahead(r);
     }
@@ -398,7 +402,7 @@ static enum sl_err collect(struct ring_round *r, bool *left,
     return rc;
 }
 
-static void account(struct ring_round *r, bool finite)
+static void round_add_metrics(struct ring_round *r, bool finite)
 {
     uint64_t samples = 0;
 
@@ -416,15 +420,15 @@ static void account(struct ring_round *r, bool finite)
     lease_set_progress(r->lease, &r->m);
 }
 
-static enum sl_err update(struct ring_round *r, struct sl_error *err)
+static enum sl_err round_apply(struct ring_round *r, struct sl_error *err)
 {
-    struct job_ring *ring = ring_of(r);
+    struct job_ring *ring = round_ring(r);
     float *fresh = away(r) ? NULL : ring->fresh;
     uint64_t began = span_begin();
     enum sl_err rc = SL_OK;
 
     if (!r->finite) {
-        rc = judge(r, err);
+        rc = round_check_nonfinite(r, err);
         for (uint32_t i = 0; i < r->count; i++)
             r->steps[i].skip = true;
         if (r->by->ops->forget != NULL)
@@ -433,20 +437,20 @@ static enum sl_err update(struct ring_round *r, struct sl_error *err)
         *r->by->nonfinite = 0;
         if (r->by->ops->scaled != NULL)
             r->by->ops->scaled(r->by, r, true);
-        rc = clip(r, err);
+        rc = round_clip_average(r, err);
     }
     if (rc == SL_OK)
         rc = rank_round(&ring->rank, r->steps, r->count, r->average, r->present,
                         fresh, err);
     span_end(began, "apply", SPANS_COMPUTE, of_round(r));
     if (rc == SL_OK)
-        account(r, r->finite);
+        round_add_metrics(r, r->finite);
     return rc;
 }
 
 enum round_result round_run(struct ring_round *r, struct sl_error *err)
 {
-    enum sl_err rc = choose(r, err);
+    enum sl_err rc = round_choose_slots(r, err);
     bool left;
 
     if (rc == SL_OK && r->count == 0)
@@ -460,15 +464,15 @@ enum round_result round_run(struct ring_round *r, struct sl_error *err)
         err->code = rc;
         return rc == SL_ECANCELED ? ROUND_LEFT : ROUND_FAILED;
     }
-    rc = collect(r, &left, err);
+    rc = round_collect_sums(r, &left, err);
     if (rc != SL_OK) {
         err->code = rc;
         return left ? ROUND_LEFT : ROUND_FAILED;
     }
     FAULT("task.pushed");
-    r->m.sums += ring_of(r)->sum.lane[0].group != NULL;
-    r->m.sent_bytes += sum_sent(&ring_of(r)->sum);
-    rc = update(r, err);
+    r->m.sums += round_ring(r)->sum.lane[0].group != NULL;
+    r->m.sent_bytes += sum_sent(&round_ring(r)->sum);
+    rc = round_apply(r, err);
     err->code = rc;
     return rc == SL_OK ? ROUND_DONE : ROUND_FAILED;
 }

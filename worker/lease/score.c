@@ -7,12 +7,12 @@
 
 #include "common/base/mem.h"
 
-static bool wants(const struct score_rule *r, enum spec_metric m)
+static bool score_wants_metric(const struct score_rule *r, enum spec_metric m)
 {
     return (r->metrics >> m & 1) != 0;
 }
 
-static bool has_classes(const struct score_rule *r)
+static bool score_has_classes(const struct score_rule *r)
 {
     return r->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
            r->loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
@@ -20,7 +20,7 @@ static bool has_classes(const struct score_rule *r)
 
 // ---- one sample: its outputs as the metrics see them, its labels
 
-static void softmax(float *p, const float *z, uint32_t n)
+static void score_softmax(float *p, const float *z, uint32_t n)
 {
     double most = (double)z[0], sum = 0;
 
@@ -37,8 +37,8 @@ static const float *predicted(const struct score_rule *r, const float *z,
 {
     if (!r->logits || !spec_loss_counts(r->loss))
         return z;
-    if (has_classes(r)) {
-        softmax(space, z, r->outputs);
+    if (score_has_classes(r)) {
+        score_softmax(space, z, r->outputs);
         return space;
     }
     for (uint32_t i = 0; i < r->outputs; i++)
@@ -122,18 +122,20 @@ static void distances(struct score *s, const float *p, const float *y,
 
 // Adds one sample. Top-k compares the outputs `z` themselves: of probabilities
 // more are equal.
-static void add(struct score *s, const struct score_rule *r, const float *z,
-                const float *p, const float *y)
+static void score_add_sample(struct score *s, const struct score_rule *r,
+                             const float *z, const float *p, const float *y)
 {
-    if (wants(r, SPEC_METRIC_TOP_K) && among(z, y, r->outputs, r->top_k))
+    if (score_wants_metric(r, SPEC_METRIC_TOP_K) &&
+        among(z, y, r->outputs, r->top_k))
         s->top++;
-    if (wants(r, SPEC_METRIC_PRECISION) || wants(r, SPEC_METRIC_RECALL))
+    if (score_wants_metric(r, SPEC_METRIC_PRECISION) ||
+        score_wants_metric(r, SPEC_METRIC_RECALL))
         confusion(s, p, y, r->outputs);
-    if (wants(r, SPEC_METRIC_AUC))
+    if (score_wants_metric(r, SPEC_METRIC_AUC))
         thresholds(s, p, y, r->outputs);
-    if (wants(r, SPEC_METRIC_MEAN_ABSOLUTE_ERROR) ||
-        wants(r, SPEC_METRIC_MEAN_SQUARED_ERROR) ||
-        wants(r, SPEC_METRIC_ROOT_MEAN_SQUARED_ERROR))
+    if (score_wants_metric(r, SPEC_METRIC_MEAN_ABSOLUTE_ERROR) ||
+        score_wants_metric(r, SPEC_METRIC_MEAN_SQUARED_ERROR) ||
+        score_wants_metric(r, SPEC_METRIC_ROOT_MEAN_SQUARED_ERROR))
         distances(s, p, y, r->outputs);
 }
 
@@ -148,8 +150,8 @@ enum sl_err score_add(struct score *s, const struct score_rule *rule,
     for (uint64_t i = 0; i < samples; i++) {
         const float *z = outputs + i * rule->outputs;
 
-        add(s, rule, z, predicted(rule, z, space),
-            labelled(rule, labels, i, space + rule->outputs));
+        score_add_sample(s, rule, z, predicted(rule, z, space),
+                         labelled(rule, labels, i, space + rule->outputs));
     }
     sl_free(space);
     return SL_OK;

@@ -4,7 +4,7 @@
 #include "worker/lease/task.h"
 
 // Sets the samples of an evaluation, in the order of the file.
-static enum sl_err set_test(struct job *job, struct lease *l,
+static enum sl_err set_test(struct worker_job *job, struct lease *l,
                             struct sl_error *err)
 {
     const Sluice__V1__JobSpec *spec = l->record->open->spec;
@@ -20,8 +20,8 @@ static enum sl_err set_test(struct job *job, struct lease *l,
     return job_data(job, true, &run->data, err);
 }
 
-enum sl_err task_prepare(struct input *input, struct job *job, struct lease *l,
-                         struct sl_error *err)
+enum sl_err task_prepare(struct input *input, struct worker_job *job,
+                         struct lease *l, struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -49,7 +49,7 @@ void task_unprepare(struct input *input, struct lease *l)
     l->run_open = false;
 }
 
-static void probe(struct job *job, struct lease *l)
+static void task_probe(struct worker_job *job, struct lease *l)
 {
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = job_facts(job, &l->outcome.facts, &err);
@@ -60,7 +60,7 @@ static void probe(struct job *job, struct lease *l)
 
 // Marks a failure by this worker's data files: other workers may have good
 // ones.
-static void say_data(const struct job *job, struct lease *l)
+static void say_data(const struct worker_job *job, struct lease *l)
 {
     struct outcome *o = &l->outcome;
 
@@ -70,7 +70,8 @@ static void say_data(const struct job *job, struct lease *l)
         o->facts = job->found;
 }
 
-void task_run(const struct task_env *env, struct job *job, struct lease *l)
+void task_run(const struct task_env *env, struct worker_job *job,
+              struct lease *l)
 {
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc;
@@ -90,7 +91,7 @@ void task_run(const struct task_env *env, struct job *job, struct lease *l)
     else if (l->kind == LEASE_RING)
         task_ring(env, job, l);
     else
-        probe(job, l);
+        task_probe(job, l);
     say_data(job, l);
     job->pulse = NULL;
 }

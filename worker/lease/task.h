@@ -27,20 +27,21 @@ struct task_env {
     const struct sl_clock *clock;
     // Starts reading the next lease's batches, between two steps. NULL: not
     // done.
-    void (*ahead)(void *arg, struct job *job);
+    void (*ahead)(void *arg, struct worker_job *job);
     // Runs, between two rounds, the waiting leases of the same job that can be
     // run now. NULL: not done.
-    void (*between)(void *arg, struct job *job);
+    void (*between)(void *arg, struct worker_job *job);
     void *arg;
 };
 
 // Runs a lease to its outcome. Its batches may be left open: task_unprepare.
-void task_run(const struct task_env *env, struct job *job, struct lease *l);
+void task_run(const struct task_env *env, struct worker_job *job,
+              struct lease *l);
 
 // Starts reading the batches of a training lease, if that was not done yet.
 // SL_OK also when there is nothing to read.
-enum sl_err task_prepare(struct input *input, struct job *job, struct lease *l,
-                         struct sl_error *err);
+enum sl_err task_prepare(struct input *input, struct worker_job *job,
+                         struct lease *l, struct sl_error *err);
 
 // Ends the lease's reading; before its job is freed. Nothing if none is open.
 void task_unprepare(struct input *input, struct lease *l);
@@ -52,10 +53,13 @@ void task_stopped(struct lease *l);
 void task_hand_back(struct lease *l, const char *why);
 
 // Run a lease of one kind; called by task_run.
-void task_train(const struct task_env *env, struct job *job, struct lease *l);
-void task_evaluate(const struct task_env *env, struct job *job,
+void task_train(const struct task_env *env, struct worker_job *job,
+                struct lease *l);
+void task_evaluate(const struct task_env *env, struct worker_job *job,
                    struct lease *l);
-void task_ring(const struct task_env *env, struct job *job, struct lease *l);
-void task_hybrid(const struct task_env *env, struct job *job, struct lease *l);
+void task_ring(const struct task_env *env, struct worker_job *job,
+               struct lease *l);
+void task_hybrid(const struct task_env *env, struct worker_job *job,
+                 struct lease *l);
 
 #endif

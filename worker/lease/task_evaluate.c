@@ -5,7 +5,7 @@
 #include "worker/lease/job_rank.h"
 #include "worker/lease/task.h"
 
-static enum sync_result pull_cut(struct job *job, struct lease *l,
+static enum sync_result pull_cut(struct worker_job *job, struct lease *l,
                                  struct sl_error *err)
 {
     struct sync *sync = NULL;
@@ -15,8 +15,8 @@ static enum sync_result pull_cut(struct job *job, struct lease *l,
     return sync->ops->pull_cut(sync, l->tags, &l->gate, job->cut, err);
 }
 
-static enum sync_result load_cut(struct job *job, struct lease *l,
-                                 struct sl_error *err)
+static enum sync_result evaluate_load_cut(struct worker_job *job,
+                                          struct lease *l, struct sl_error *err)
 {
     enum sync_result result;
 
@@ -36,7 +36,8 @@ static enum sync_result load_cut(struct job *job, struct lease *l,
     return result;
 }
 
-static struct score_rule rule_of(const struct job *job, const struct program *p)
+static struct score_rule rule_of(const struct worker_job *job,
+                                 const struct program *p)
 {
     const Sluice__V1__JobSpec *spec = job->record->open->spec;
 
@@ -49,7 +50,7 @@ static struct score_rule rule_of(const struct job *job, const struct program *p)
 
 // Adds the metrics of the parts that members of a team have computed, one part
 // behind the other.
-static enum sl_err add_scores(struct job *job, struct lease *l,
+static enum sl_err add_scores(struct worker_job *job, struct lease *l,
                               const struct step *s, const struct batch *batch,
                               struct sl_error *err)
 {
@@ -79,9 +80,9 @@ static enum sl_err add_scores(struct job *job, struct lease *l,
 
 // Computes a batch. Meanwhile the next one may be copied to a device, unless
 // the labels of this one, which might be gone then, are wanted here as well.
-static enum sl_err compute_batch(const struct task_env *env, struct job *job,
-                                 struct lease *l, struct step *s,
-                                 const struct batch *batch,
+static enum sl_err compute_batch(const struct task_env *env,
+                                 struct worker_job *job, struct lease *l,
+                                 struct step *s, const struct batch *batch,
                                  struct program **out, struct sl_error *err)
 {
     struct job_program *p = NULL;
@@ -107,7 +108,7 @@ static enum sl_err compute_batch(const struct task_env *env, struct job *job,
     return rc;
 }
 
-static enum sl_err one_batch(const struct task_env *env, struct job *job,
+static enum sl_err one_batch(const struct task_env *env, struct worker_job *job,
                              struct lease *l, uint32_t step,
                              struct lease_metrics *m, struct sl_error *err)
 {
@@ -144,7 +145,7 @@ static enum sl_err one_batch(const struct task_env *env, struct job *job,
     return SL_OK;
 }
 
-static void evaluate(const struct task_env *env, struct job *job,
+static void evaluate(const struct task_env *env, struct worker_job *job,
                      struct lease *l)
 {
     struct lease_metrics m = {0};
@@ -154,7 +155,7 @@ static void evaluate(const struct task_env *env, struct job *job,
 
     sl_free(l->outcome.score); // a second attempt begins from 0
     l->outcome.score = NULL;
-    result = load_cut(job, l, &err);
+    result = evaluate_load_cut(job, l, &err);
     if (result == SYNC_FAILED) {
         // A cut whose files are gone is not the job's fault.
         task_fail(l, err.code, &err);
@@ -181,7 +182,8 @@ static void evaluate(const struct task_env *env, struct job *job,
         task_stopped(l);
 }
 
-void task_evaluate(const struct task_env *env, struct job *job, struct lease *l)
+void task_evaluate(const struct task_env *env, struct worker_job *job,
+                   struct lease *l)
 {
     struct step s = {.device = job->device, .team = job->team};
 

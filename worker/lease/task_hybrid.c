@@ -6,10 +6,10 @@
 #include "worker/lease/hybrid_ours.h"
 #include "worker/lease/task.h"
 
-struct our {
+struct hybrid_contributor {
     struct hybrid_ours base;
     const struct task_env *env;
-    struct job *job;
+    struct worker_job *job;
     struct lease *lease;
     struct step step;
     struct contribution c;
@@ -17,12 +17,12 @@ struct our {
     bool run_open;
 };
 
-static struct our *our_of(struct contributor *c)
+static struct hybrid_contributor *hybrid_contributor_of(struct contributor *c)
 {
-    return (struct our *)c;
+    return (struct hybrid_contributor *)c;
 }
 
-static void close_run(struct our *o)
+static void close_run(struct hybrid_contributor *o)
 {
     if (o->run_open)
         input_close(o->env->input, &o->run);
@@ -30,7 +30,7 @@ static void close_run(struct our *o)
 }
 
 // Opens the samples of the leader's closure, unless they are open already.
-static enum sl_err open_run(struct our *o, uint64_t closure,
+static enum sl_err open_run(struct hybrid_contributor *o, uint64_t closure,
                             struct sl_error *err)
 {
     const struct schedule *s = &o->lease->record->schedule;
@@ -50,10 +50,11 @@ static enum sl_err open_run(struct our *o, uint64_t closure,
     return SL_OK;
 }
 
-static enum sl_err step(struct contributor *by, struct hybrid_step *s,
-                        struct sl_error *err)
+static enum sl_err task_hybrid_run_step(struct contributor *by,
+                                        struct hybrid_step *s,
+                                        struct sl_error *err)
 {
-    struct our *o = our_of(by);
+    struct hybrid_contributor *o = hybrid_contributor_of(by);
     enum sl_err rc = open_run(o, s->head.closure, err);
 
     if (rc != SL_OK)
@@ -67,16 +68,16 @@ static enum sl_err step(struct contributor *by, struct hybrid_step *s,
     return rc;
 }
 
-static void between(struct contributor *by)
+static void task_hybrid_run_between(struct contributor *by)
 {
-    const struct our *o = our_of(by);
+    const struct hybrid_contributor *o = hybrid_contributor_of(by);
 
     o->env->between(o->env->arg, o->job);
 }
 
-static void leave(struct contributor *by)
+static void task_hybrid_leave(struct contributor *by)
 {
-    struct our *o = our_of(by);
+    struct hybrid_contributor *o = hybrid_contributor_of(by);
 
     step_stop(&o->step);
     close_run(o);
@@ -84,14 +85,15 @@ static void leave(struct contributor *by)
 
 static const struct contributor_ops ops = {
     .share = hybrid_ours_share,
-    .step = step,
-    .between = between,
-    .leave = leave,
+    .step = task_hybrid_run_step,
+    .between = task_hybrid_run_between,
+    .leave = task_hybrid_leave,
 };
 
 // Makes what would hold other members up if it came later: data and programs.
-static enum sl_err prepare(struct job *job, struct sync **sync,
-                           struct sl_error *err)
+static enum sl_err task_hybrid_prepare_job(struct worker_job *job,
+                                           struct sync **sync,
+                                           struct sl_error *err)
 {
     const struct record *record = job->record;
     uint32_t batch = (uint32_t)record->schedule.batch / record->accumulate;
@@ -106,15 +108,17 @@ static enum sl_err prepare(struct job *job, struct sync **sync,
     return rc;
 }
 
-void task_hybrid(const struct task_env *env, struct job *job, struct lease *l)
+void task_hybrid(const struct task_env *env, struct worker_job *job,
+                 struct lease *l)
 {
-    struct our o = {.base.base = {.ops = &ops, .clock = env->clock},
-                    .env = env,
-                    .job = job,
-                    .lease = l};
+    struct hybrid_contributor o = {
+        .base.base = {.ops = &ops, .clock = env->clock},
+        .env = env,
+        .job = job,
+        .lease = l};
     struct sl_error err = SL_ERROR_INIT;
     struct sync *sync;
-    enum sl_err rc = prepare(job, &sync, &err);
+    enum sl_err rc = task_hybrid_prepare_job(job, &sync, &err);
 
     if (rc != SL_OK) {
         task_fail(l, rc, &err);

@@ -45,7 +45,7 @@ enum ring_stage {
     RING_RUNS,
 };
 
-struct ring {
+struct ring_task {
     struct contributor *by;
     struct lease *lease;
     struct seat *seat;
@@ -63,20 +63,20 @@ struct ring {
     struct copy_served served;
 
     struct wire_token token; // token of the generation that was joined
-    struct feed *feed;       // state given out in generation `fed`
+    struct ring_feed *feed;  // state given out in generation `fed`
     uint64_t fed;
     struct newcomer *newcomer; // NULL: this rank follows no other
     uint64_t followed;         // generation that `newcomer` follows
     bool copied;               // the coordinator was told that it is level
 };
 
-static struct rank *rank_of(const struct ring *t)
+static struct rank *rank_of(const struct ring_task *t)
 {
     return &t->by->ring->rank;
 }
 
 // R2: from here on no message of the old generation changes the state.
-static void leave(struct ring *t)
+static void task_ring_leave(struct ring_task *t)
 {
     seat_on_end(t->seat, NULL, NULL);
     copy_unserve(&t->served);
@@ -91,23 +91,24 @@ static void leave(struct ring *t)
 // Leaves the generation and reports why. Without a suspect another rank has
 // left first, or a generation is opened: the coordinator knows that already. It
 // hears of any other error, which is this rank's own trouble.
-static void broken(struct ring *t, uint32_t suspect)
+static void task_ring_leave_broken(struct ring_task *t, uint32_t suspect)
 {
     uint64_t generation = t->opened;
 
     LOG(INFO, "left a generation of the ring",
         "job=%" PRIu64 " generation=%" PRIu64 " suspect=%" PRIu32 " error=%s",
         t->lease->job, generation, suspect, t->err.text);
-    leave(t);
+    task_ring_leave(t);
     if (suspect != UINT32_MAX || t->err.code != SL_ESTALE)
         seat_say(t->seat, say_broken(t->say, generation, suspect, t->err.text));
     figures_ring_torn(suspect == UINT32_MAX ? FIGURES_ELSEWHERE : FIGURES_PEER);
     t->err = (struct sl_error)SL_ERROR_INIT;
 }
 
-static void answer(struct ring *t, const struct seat_news *news)
+static void task_ring_answer_opened(struct ring_task *t,
+                                    const struct seat_news *news)
 {
-    leave(t);
+    task_ring_leave(t);
     FAULT("ring.left");
     t->opened = news->opened;
     t->uid = news->uid;
@@ -134,21 +135,21 @@ static enum sl_err read_feed(void *arg, const Sluice__V1__StateRequest *m,
                                  .offset = m->offset,
                                  .bytes = (size_t)m->bytes};
 
-    return feed_read(arg, &ask, to, err);
+    return ring_feed_read(arg, &ask, to, err);
 }
 
-static void stop_feed(struct ring *t)
+static void stop_feed(struct ring_task *t)
 {
     if (t->feed == NULL)
         return;
     ranks_stop_feed(t->ring_env->ranks, t->lease->job, t->fed);
-    feed_free(t->feed);
+    ring_feed_free(t->feed);
     t->feed = NULL;
 }
 
 // Begins to give the state out to newcomers. Without memory for that they copy
 // while all ranks wait. Does nothing if no round follows.
-static void start_feed(struct ring *t)
+static void start_feed(struct ring_task *t)
 {
     const struct ranks_of of = {t->lease->job, t->opened, t->token};
 
@@ -156,34 +157,35 @@ static void start_feed(struct ring *t)
     if (counted_full(&rank_once(rank_of(t))->counted))
         return;
     t->fed = t->opened;
-    if (feed_new(&t->feed, rank_of(t), t->by->clock) == SL_OK &&
+    if (ring_feed_new(&t->feed, rank_of(t), t->by->clock) == SL_OK &&
         ranks_serve_feed(t->ring_env->ranks, &of, read_feed, t->feed) !=
             SL_OK) {
-        feed_free(t->feed);
+        ring_feed_free(t->feed);
         t->feed = NULL;
     }
 }
 
 // Gives the feed images of parts that are on a device. If the device is lost,
 // the next round reports it.
-static void give_images(struct ring *t)
+static void give_images(struct ring_task *t)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct rank *r = rank_of(t);
 
     for (uint32_t i = 0; t->feed != NULL && i < r->count; i++) {
-        if (feed_wants(t->feed, r, i) && rank_bring_part(r, i, &err) == SL_OK)
-            feed_image(t->feed, i);
+        if (ring_feed_wants(t->feed, r, i) &&
+            rank_bring_part(r, i, &err) == SL_OK)
+            ring_feed_image(t->feed, i);
     }
 }
 
-static void stop_following(struct ring *t)
+static void stop_following(struct ring_task *t)
 {
     newcomer_free(t->newcomer);
     t->newcomer = NULL;
 }
 
-static void say_copied_once(struct ring *t)
+static void say_copied_once(struct ring_task *t)
 {
     if (t->copied)
         return;
@@ -196,7 +198,7 @@ static void say_copied_once(struct ring *t)
     seat_say(t->seat, say_copied(t->say, t->followed, rank_of(t)->tag));
 }
 
-static void give_up_following(struct ring *t)
+static void give_up_following(struct ring_task *t)
 {
     LOG(INFO, "the state is not copied ahead",
         "job=%" PRIu64 " generation=%" PRIu64 " error=%s", t->lease->job,
@@ -206,7 +208,7 @@ static void give_up_following(struct ring *t)
     say_copied_once(t);
 }
 
-static void start_following(struct ring *t, const Sluice__V1__RingCopy *m)
+static void start_following(struct ring_task *t, const Sluice__V1__RingCopy *m)
 {
     const struct rank_job j = {.open = t->lease->record->open,
                                .uid = m->job_uid,
@@ -228,7 +230,7 @@ static void start_following(struct ring *t, const Sluice__V1__RingCopy *m)
 }
 
 // Takes the next piece of the copy, or the next round.
-static void follow(struct ring *t)
+static void task_ring_follow_step(struct ring_task *t)
 {
     struct pulse *pulse = &t->lease->gate.pulse;
     enum sl_err rc;
@@ -248,7 +250,7 @@ static void follow(struct ring *t)
 
 // Applies the rounds between the state that was followed and `base`; returns
 // false if that is not possible.
-static bool catch_up(struct ring *t, struct wire_tag base)
+static bool catch_up(struct ring_task *t, struct wire_tag base)
 {
     struct sl_error err = SL_ERROR_INIT;
 
@@ -257,15 +259,15 @@ static bool catch_up(struct ring *t, struct wire_tag base)
 
 // ---- the base
 
-static bool is_over(void *arg)
+static bool task_ring_is_closed(void *arg)
 {
-    const struct ring *t = arg;
+    const struct ring_task *t = arg;
     int closed = atomic_load(&t->lease->gate.closed);
 
     return closed == GATE_REVOKED || closed == GATE_ENDED;
 }
 
-static enum sl_err place_base(struct ring *t,
+static enum sl_err place_base(struct ring_task *t,
                               const Sluice__V1__RingBegin *begin,
                               struct sl_error *err)
 {
@@ -275,7 +277,7 @@ static enum sl_err place_base(struct ring *t,
                          .store = t->ring_env->store,
                          .rates = &t->rates,
                          .weights = t->ring_env->weights,
-                         .stopped = is_over,
+                         .stopped = task_ring_is_closed,
                          .arg = t};
     struct rank *r = rank_of(t);
     bool held = false;
@@ -296,9 +298,9 @@ static enum sl_err place_base(struct ring *t,
 }
 
 // Ends all waits of the generation; called on the loop.
-static void on_end(void *arg)
+static void task_ring_on_end(void *arg)
 {
-    struct ring *t = arg;
+    struct ring_task *t = arg;
 
     sum_abort(&t->by->ring->sum);
     if (t->by->ops->hurry != NULL)
@@ -307,7 +309,7 @@ static void on_end(void *arg)
 
 // Returns how many buckets overtake the others: none unless all ranks know how
 // and some are on different hosts. All ranks must come to the same answer.
-static uint32_t early_buckets(const struct ring *t,
+static uint32_t early_buckets(const struct ring_task *t,
                               const Sluice__V1__RingBegin *begin)
 {
     const struct job_ring *ring = t->by->ring;
@@ -321,8 +323,9 @@ static uint32_t early_buckets(const struct ring *t,
                : 0;
 }
 
-static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
-                        struct sl_error *err)
+static enum sl_err task_ring_join(struct ring_task *t,
+                                  const Sluice__V1__RingBegin *begin,
+                                  struct sl_error *err)
 {
     const struct ranks_of of = {begin->job, begin->generation,
                                 wire_token_of(begin->token)};
@@ -354,18 +357,18 @@ static enum sl_err join(struct ring *t, const Sluice__V1__RingBegin *begin,
         return rc;
     t->joined = true;
     t->token = of.token;
-    seat_on_end(t->seat, on_end, t);
+    seat_on_end(t->seat, task_ring_on_end, t);
     return SL_OK;
 }
 
 // Joins the generation that `m` begins. Returns false if the lease has failed.
-static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
+static bool begin(struct ring_task *t, const Sluice__V1__RingBegin *m)
 {
     enum sl_err rc;
 
     if (t->stage != RING_ASKED || m->generation != t->opened)
         return true;
-    rc = join(t, m, &t->err);
+    rc = task_ring_join(t, m, &t->err);
     stop_following(t);
     if (rc == SL_OK) {
         t->stage = RING_READY;
@@ -384,19 +387,20 @@ static bool begin(struct ring *t, const Sluice__V1__RingBegin *m)
         t->err.code = rc;
         return false; // no other generation would mend it
     }
-    broken(t, rc == SL_ESTALE ? UINT32_MAX : m->holders[0]);
+    task_ring_leave_broken(t, rc == SL_ESTALE ? UINT32_MAX : m->holders[0]);
     return true;
 }
 
 // ---- files of a cut
 
-static void refuse_request(struct ring *t, const struct seat_request *r,
+static void refuse_request(struct ring_task *t, const struct seat_request *r,
                            const char *why)
 {
     seat_say(t->seat, say_no_snapshot(t->say, r, rank_of(t)->tag, why));
 }
 
-static void write_part(struct ring *t, const struct seat_request *r)
+static void task_ring_write_part(struct ring_task *t,
+                                 const struct seat_request *r)
 {
     struct rank *rank = rank_of(t);
     struct shard_image *image;
@@ -416,7 +420,7 @@ static void write_part(struct ring *t, const struct seat_request *r)
     }
     if (t->feed != NULL)
         // feed_round does it, but maybe no round follows
-        feed_forget_silent(t->feed);
+        ring_feed_forget_silent(t->feed);
     image = sl_calloc(1, sizeof(*image));
     if (image == NULL || rank_freeze(rank, r->part, image, &err) != SL_OK) {
         sl_free(image);
@@ -430,13 +434,13 @@ static void write_part(struct ring *t, const struct seat_request *r)
 
 // Returns true if the next round has to wait: callbacks have not judged the
 // rounds before it.
-static bool holds(const struct ring *t)
+static bool task_ring_is_held(const struct ring_task *t)
 {
     return t->hold != 0 &&
            counted_next_open(&rank_once(rank_of(t))->counted, 0) >= t->hold;
 }
 
-static void write_parts(struct ring *t)
+static void write_parts(struct ring_task *t)
 {
     struct seat_request r;
 
@@ -444,14 +448,15 @@ static void write_parts(struct ring *t)
         return;
     // While the rank waits no round follows, so parts asked for a later round
     // are written, too.
-    while (seat_take_request(t->seat, rank_of(t)->tag, t->over || holds(t), &r))
-        write_part(t, &r);
+    while (seat_take_request(t->seat, rank_of(t)->tag,
+                             t->over || task_ring_is_held(t), &r))
+        task_ring_write_part(t, &r);
 }
 
 // ---- rounds
 
 // Runs one round. Returns true if another round may follow.
-static bool run_round(struct ring *t, bool *failed)
+static bool task_ring_run_round(struct ring_task *t, bool *failed)
 {
     struct rank *r = rank_of(t);
     Sluice__V1__StepMetrics metrics;
@@ -463,7 +468,7 @@ static bool run_round(struct ring *t, bool *failed)
         stop_feed(t);
         return false;
     case ROUND_LEFT:
-        broken(t, sum_suspect(&t->by->ring->sum));
+        task_ring_leave_broken(t, sum_suspect(&t->by->ring->sum));
         return false;
     case ROUND_FAILED:
         *failed = true;
@@ -479,20 +484,21 @@ static bool run_round(struct ring *t, bool *failed)
     t->over = counted_full(&rank_once(r)->counted);
     FAULT("ring.applied");
     if (t->feed != NULL)
-        feed_round(t->feed, r, t->round.steps, t->round.count, t->round.average,
-                   t->round.present);
+        ring_feed_round(t->feed, r, t->round.steps, t->round.count,
+                        t->round.average, t->round.present);
     lease_say_metrics(&metrics, &t->round.m);
     if (t->over)
         // The feed's image would keep the last cut from being written.
         stop_feed(t);
-    seat_say_step(t->seat, say_step(t->say, r, &metrics), t->over || holds(t));
+    seat_say_step(t->seat, say_step(t->say, r, &metrics),
+                  t->over || task_ring_is_held(t));
     return !t->over;
 }
 
 // ---- the lease
 
 // Returns true if the lease ends here. A drain is obeyed between rounds.
-static bool must_end(struct ring *t)
+static bool task_ring_must_end(struct ring_task *t)
 {
     if (atomic_load(&t->lease->gate.draining))
         gate_close(&t->lease->gate, GATE_DRAIN);
@@ -500,7 +506,7 @@ static bool must_end(struct ring *t)
 }
 
 // Takes the news that the loop has. Returns false if the lease has failed.
-static bool take_news(struct ring *t)
+static bool take_news(struct ring_task *t)
 {
     struct seat_news news;
     bool fine = true;
@@ -510,7 +516,7 @@ static bool take_news(struct ring *t)
     t->hold = news.hold;
     rank_rates(rank_of(t), &t->rates);
     if (news.opened > t->opened)
-        answer(t, &news);
+        task_ring_answer_opened(t, &news);
     if (news.copy != NULL) {
         start_following(t, news.copy);
         wire_free(&news.copy->base);
@@ -528,7 +534,7 @@ static bool take_news(struct ring *t)
     return fine;
 }
 
-static void wait(struct ring *t)
+static void task_ring_wait_news(struct ring_task *t)
 {
     struct pulse *pulse = &t->lease->gate.pulse;
 
@@ -539,44 +545,44 @@ static void wait(struct ring *t)
 }
 
 // Waits for newcomers that are behind, as long as the feed allows (feed_lags).
-static void pace(struct ring *t)
+static void pace(struct ring_task *t)
 {
     struct pulse *pulse = &t->lease->gate.pulse;
 
-    if (t->feed == NULL || !feed_lags(t->feed))
+    if (t->feed == NULL || !ring_feed_lags(t->feed))
         return;
     pulse_wait(pulse, true);
     do {
         give_images(t);
         seat_wait(t->seat, FOLLOW_MS);
-    } while (!seat_has_news(t->seat) && feed_lags(t->feed));
+    } while (!seat_has_news(t->seat) && ring_feed_lags(t->feed));
     pulse_wait(pulse, false);
     pulse_beat(pulse);
 }
 
 // Runs until the lease ends; returns false if it failed.
-static bool run(struct ring *t)
+static bool task_ring_loop(struct ring_task *t)
 {
     bool failed = false;
 
-    while (!failed && !must_end(t)) {
+    while (!failed && !task_ring_must_end(t)) {
         if (!take_news(t))
             return false;
         write_parts(t);
         give_images(t);
         if (t->by->ops->between != NULL)
             t->by->ops->between(t->by);
-        if (t->stage == RING_RUNS && !t->over && !holds(t)) {
-            while (run_round(t, &failed) && !seat_has_news(t->seat) &&
-                   !must_end(t) && !holds(t)) {
+        if (t->stage == RING_RUNS && !t->over && !task_ring_is_held(t)) {
+            while (task_ring_run_round(t, &failed) && !seat_has_news(t->seat) &&
+                   !task_ring_must_end(t) && !task_ring_is_held(t)) {
                 write_parts(t);
                 give_images(t);
                 pace(t);
             }
         } else if (t->stage == RING_OUT && t->newcomer != NULL) {
-            follow(t);
+            task_ring_follow_step(t);
         } else if (!seat_has_news(t->seat)) {
-            wait(t);
+            task_ring_wait_news(t);
         }
     }
     return !failed;
@@ -584,22 +590,22 @@ static bool run(struct ring *t)
 
 void task_ring_run(struct contributor *by, struct lease *l)
 {
-    struct ring t = {.err = SL_ERROR_INIT,
-                     .by = by,
-                     .lease = l,
-                     .seat = l->seat,
-                     .ring_env = seat_env(l->seat),
-                     .say = {l->job, l->job_incarnation}};
+    struct ring_task t = {.err = SL_ERROR_INIT,
+                          .by = by,
+                          .lease = l,
+                          .seat = l->seat,
+                          .ring_env = seat_env(l->seat),
+                          .say = {l->job, l->job_incarnation}};
 
     by->ring->env = t.ring_env;
     round_init(&t.round, by, l);
     seat_say(t.seat, say_join(t.say, l->attempt, t.ring_env));
     FAULT("ring.joined");
-    if (run(&t))
+    if (task_ring_loop(&t))
         task_stopped(l);
     else
         task_fail(l, t.err.code, &t.err);
-    leave(&t);
+    task_ring_leave(&t);
     stop_feed(&t);
     stop_following(&t);
     round_release(&t.round);

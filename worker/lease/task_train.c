@@ -27,7 +27,7 @@
 
 struct train {
     const struct task_env *env;
-    struct job *job;
+    struct worker_job *job;
     struct lease *lease;
     struct sync *sync;
     struct lease_metrics m;
@@ -45,18 +45,18 @@ struct train {
     bool parted;           // the group is over for this worker
 };
 
-static enum sync_result failed(struct train *t, enum sl_err rc)
+static enum sync_result train_fail(struct train *t, enum sl_err rc)
 {
     t->err.code = rc;
     return SYNC_FAILED;
 }
 
-static struct span_of of_step(const struct train *t)
+static struct span_of train_span_of(const struct train *t)
 {
     return span_of_step(t->lease->job, t->lease->closure, t->c.step);
 }
 
-static enum sync_result wait_for(struct train *t, uint32_t range)
+static enum sync_result train_wait_range(struct train *t, uint32_t range)
 {
     uint64_t began = span_begin();
     enum sync_result result = t->sync->ops->wait(t->sync, range, &t->err);
@@ -73,12 +73,12 @@ static enum sl_err run_ops(struct train *t, uint32_t stop)
         t->op < t->c.p->program->forward ? "forward" : "backward";
     enum sl_err rc = step_run(&t->step, t->op, stop, &t->err);
 
-    span_end(began, pass, SPANS_COMPUTE, of_step(t));
+    span_end(began, pass, SPANS_COMPUTE, train_span_of(t));
     return rc;
 }
 
 // Runs the ops before `end`, each when its shards are fresh.
-static enum sync_result run_to(struct train *t, uint32_t end)
+static enum sync_result train_run_to(struct train *t, uint32_t end)
 {
     const struct overlap *o = &t->c.p->overlap;
     enum sync_result result;
@@ -90,12 +90,12 @@ static enum sync_result run_to(struct train *t, uint32_t end)
 
         while (t->waited < o->shards &&
                o->wait_before[o->by_wait[t->waited]] <= t->op) {
-            result = wait_for(t, o->by_wait[t->waited]);
+            result = train_wait_range(t, o->by_wait[t->waited]);
             if (result != SYNC_OK)
                 return result;
             rc = step_fresh(&t->step, o->by_wait[t->waited], &t->err);
             if (rc != SL_OK)
-                return failed(t, rc);
+                return train_fail(t, rc);
             t->waited++;
         }
         if (t->waited < o->shards &&
@@ -105,7 +105,7 @@ static enum sync_result run_to(struct train *t, uint32_t end)
         rc = run_ops(t, stop);
         t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
         if (rc != SL_OK)
-            return failed(t, rc);
+            return train_fail(t, rc);
         t->op = stop;
         if (t->reads_until > 0)
             t->sync->ops->past(t->sync, t->op);
@@ -116,7 +116,7 @@ static enum sync_result run_to(struct train *t, uint32_t end)
 }
 
 // Reports the step before, if shard 0 has said that it was counted.
-static void account(struct train *t)
+static void train_report_step(struct train *t)
 {
     tally_add(&t->tally, t->sync, &t->m);
     if (t->job->precision == SPEC_F16)
@@ -136,7 +136,8 @@ static void note_pending(struct train *t, bool finite)
     y->right_sum = finite ? t->c.right_sum : 0;
 }
 
-static enum sync_result send(struct train *t, uint32_t range, bool skip)
+static enum sync_result train_send_range(struct train *t, uint32_t range,
+                                         bool skip)
 {
     struct sync_step step = {.step = t->c.step,
                              .samples = t->c.samples,
@@ -150,7 +151,7 @@ static enum sync_result send(struct train *t, uint32_t range, bool skip)
         t->reads_until = step.reads_until;
     // A shard that no op touches was not waited for.
     if (t->c.p->overlap.wait_before[range] >= t->c.p->program->count)
-        result = wait_for(t, range);
+        result = train_wait_range(t, range);
     if (result == SYNC_OK)
         result = t->sync->ops->send(t->sync, range, &step, skip, &t->err);
     return result;
@@ -161,34 +162,36 @@ static enum sync_result send(struct train *t, uint32_t range, bool skip)
 // not the job's fault: neither train.nonfinite nor its limit is asked then.
 static enum sync_result judge_not_finite(struct train *t)
 {
-    struct job *job = t->job;
+    struct worker_job *job = t->job;
 
     contribution_strange(&t->c, t->m.strange, sizeof(t->m.strange));
     if (!job->skip_nonfinite && t->m.strange[0] != '\0')
-        return failed(t, sl_fail(&t->err, SL_ENUMERIC,
-                                 "the data is not finite: %s; mend it, or set "
-                                 "train.nonfinite: skip",
-                                 t->m.strange));
+        return train_fail(t,
+                          sl_fail(&t->err, SL_ENUMERIC,
+                                  "the data is not finite: %s; mend it, or set "
+                                  "train.nonfinite: skip",
+                                  t->m.strange));
     if (!job->skip_nonfinite)
-        return failed(t, sl_fail(&t->err, SL_ENUMERIC,
-                                 "the loss is not finite in step %u of closure "
-                                 "%" PRIu64 "; lower the learning rate, or set "
-                                 "train.nonfinite: skip",
-                                 t->c.step, t->lease->closure));
+        return train_fail(
+            t, sl_fail(&t->err, SL_ENUMERIC,
+                       "the loss is not finite in step %u of closure "
+                       "%" PRIu64 "; lower the learning rate, or set "
+                       "train.nonfinite: skip",
+                       t->c.step, t->lease->closure));
     job->nonfinite++;
     if (job->max_nonfinite > 0 && job->nonfinite > job->max_nonfinite)
-        return failed(t, sl_fail(&t->err, SL_ENUMERIC,
-                                 "%u steps in a row had a loss or gradient "
-                                 "that is not finite; %s%s",
-                                 job->nonfinite,
-                                 t->m.strange[0] != '\0'
-                                     ? "mend the data: "
-                                     : "lower the learning rate",
-                                 t->m.strange));
+        return train_fail(t, sl_fail(&t->err, SL_ENUMERIC,
+                                     "%u steps in a row had a loss or gradient "
+                                     "that is not finite; %s%s",
+                                     job->nonfinite,
+                                     t->m.strange[0] != '\0'
+                                         ? "mend the data: "
+                                         : "lower the learning rate",
+                                     t->m.strange));
     return SYNC_OK;
 }
 
-static enum sync_result not_finite(struct train *t)
+static enum sync_result train_on_nonfinite(struct train *t)
 {
     enum sync_result result = judge_not_finite(t);
 
@@ -201,7 +204,7 @@ static enum sync_result not_finite(struct train *t)
 // Waits until the loss, or the gradient of a range, is in host memory.
 // Meanwhile a device computes, and the next batch may be copied to it if it has
 // been read.
-static enum sync_result take(struct train *t, uint32_t range)
+static enum sync_result train_fetch_range(struct train *t, uint32_t range)
 {
     uint64_t begin, began;
     enum sl_err rc;
@@ -216,9 +219,9 @@ static enum sync_result take(struct train *t, uint32_t range)
         rc = range == THE_LOSS ? step_stats(&t->step, &t->err)
                                : step_take(&t->step, range, &t->err);
     span_end(began, range == THE_LOSS ? "forward" : "backward", SPANS_COMPUTE,
-             of_step(t));
+             train_span_of(t));
     t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
-    return rc == SL_OK ? SYNC_OK : failed(t, rc);
+    return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
 }
 
 // Returns true if the loss scale, now smaller, may be why the step is not
@@ -235,7 +238,7 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
 {
     const struct overlap *o = &t->c.p->overlap;
     bool scaled = scale_is_why(t, loss_finite);
-    enum sync_result result = scaled ? SYNC_OK : not_finite(t);
+    enum sync_result result = scaled ? SYNC_OK : train_on_nonfinite(t);
 
     if (scaled)
         figures_nonfinite(FIGURES_SCALE);
@@ -244,11 +247,11 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
     t->op = t->c.p->program->count; // the other ops are not run
     // Shards that only the backward pass touches were not waited for.
     while (result == SYNC_OK && t->waited < o->shards)
-        result = wait_for(t, o->by_wait[t->waited++]);
+        result = train_wait_range(t, o->by_wait[t->waited++]);
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++) {
-        result = take(t, o->by_send[i]);
+        result = train_fetch_range(t, o->by_send[i]);
         if (result == SYNC_OK)
-            result = send(t, o->by_send[i], true);
+            result = train_send_range(t, o->by_send[i], true);
     }
     return result;
 }
@@ -266,7 +269,7 @@ static enum sync_result send_whole(struct train *t)
         loss_scale_step(&t->job->scale, true);
     note_pending(t, true);
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
-        result = send(t, o->by_send[i], false);
+        result = train_send_range(t, o->by_send[i], false);
     return result;
 }
 
@@ -274,7 +277,7 @@ static enum sync_result send_whole(struct train *t)
 // this member's share.
 static enum sync_result send_sum(struct train *t)
 {
-    const struct job *job = t->job;
+    const struct worker_job *job = t->job;
     float *g = t->sync->grads;
 
     if (!grad_finite(g, (size_t)job->model->elements))
@@ -284,13 +287,13 @@ static enum sync_result send_sum(struct train *t)
     return send_whole(t);
 }
 
-static enum sync_result take_all(struct train *t)
+static enum sync_result train_fetch_all(struct train *t)
 {
     const struct overlap *o = &t->c.p->overlap;
     enum sync_result result = SYNC_OK;
 
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
-        result = take(t, o->by_send[i]);
+        result = train_fetch_range(t, o->by_send[i]);
     return result;
 }
 
@@ -303,13 +306,13 @@ static bool is_finite(const struct train *t)
     return i == n;
 }
 
-static enum sync_result clip(struct train *t)
+static enum sync_result train_clip(struct train *t)
 {
     const struct spec_optimizer *o = &t->job->optimizer;
     enum sl_err rc = step_clip(&t->step, t->job->model, o->clipnorm,
                                o->global_clipnorm, &t->err);
 
-    return rc == SL_OK ? SYNC_OK : failed(t, rc);
+    return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
 }
 
 // Computes the whole gradient before any of it leaves, for clipping by a norm;
@@ -317,20 +320,20 @@ static enum sync_result clip(struct train *t)
 static enum sync_result whole_and_send(struct train *t)
 {
     bool kept = t->step.kept;
-    enum sync_result result = run_to(t, t->c.p->program->count);
+    enum sync_result result = train_run_to(t, t->c.p->program->count);
 
     if (result == SYNC_OK && !kept)
-        result = take_all(t);
+        result = train_fetch_all(t);
     if (result == SYNC_OK && !is_finite(t))
         return skip_all(t, true);
     if (result == SYNC_OK && kept)
-        result = clip(t);
+        result = train_clip(t);
     if (result == SYNC_OK && kept)
-        result = take_all(t);
+        result = train_fetch_all(t);
     return result == SYNC_OK ? send_whole(t) : result;
 }
 
-static enum sync_result backward(struct train *t)
+static enum sync_result train_backward(struct train *t)
 {
     const struct overlap *o = &t->c.p->overlap;
     enum sync_result result = SYNC_OK;
@@ -341,22 +344,22 @@ static enum sync_result backward(struct train *t)
         uint32_t s = o->by_send[i];
         const struct overlap_range *range = &t->sync->ranges[s];
 
-        result = run_to(t, o->send_after[s] + 1);
+        result = train_run_to(t, o->send_after[s] + 1);
         if (result == SYNC_OK)
-            result = take(t, s);
+            result = train_fetch_range(t, s);
         if (result != SYNC_OK)
             break;
         finite = step_finite(&t->step, s, range);
         if (!finite && all_finite)
-            result = not_finite(t);
+            result = train_on_nonfinite(t);
         all_finite = all_finite && finite;
         grad_statistics(t->sync->grads, t->job->model, range->first,
                         range->count, t->c.count);
         if (result == SYNC_OK)
-            result = send(t, s, !finite);
+            result = train_send_range(t, s, !finite);
     }
     if (result == SYNC_OK)
-        result = run_to(t, t->c.p->program->count);
+        result = train_run_to(t, t->c.p->program->count);
     if (all_finite)
         t->job->nonfinite = 0;
     t->tally.skipped = !all_finite;
@@ -364,19 +367,19 @@ static enum sync_result backward(struct train *t)
 }
 
 // Reads the next micro-batch and lets it begin.
-static enum sync_result begin(struct train *t)
+static enum sync_result train_begin_batch(struct train *t)
 {
     uint64_t began = sl_now_us(t->env->clock), asked = span_begin();
     enum sl_err rc = contribution_get(&t->c, &t->err);
 
-    span_end(asked, "input", SPANS_COMPUTE, of_step(t));
+    span_end(asked, "input", SPANS_COMPUTE, train_span_of(t));
     if (rc != SL_OK)
-        return failed(t, rc);
+        return train_fail(t, rc);
     pulse_beat(&t->lease->gate.pulse);
     t->m.input_ms += (double)(sl_now_us(t->env->clock) - began) / 1000;
     rc = contribution_start(&t->c, &t->err);
     if (rc != SL_OK)
-        return failed(t, rc);
+        return train_fail(t, rc);
     t->op = t->reads_until = 0;
     // Shards that the first micro-batch waited for are fresh for all.
     t->waited = t->c.at == 0 ? 0 : t->c.p->overlap.shards;
@@ -384,22 +387,22 @@ static enum sync_result begin(struct train *t)
 }
 
 // Runs a micro-batch until its loss is known.
-static enum sync_result forward(struct train *t)
+static enum sync_result train_forward(struct train *t)
 {
     struct program *p;
-    enum sync_result result = begin(t);
+    enum sync_result result = train_begin_batch(t);
 
     if (result != SYNC_OK)
         return result;
     p = t->c.p->program;
-    result = run_to(t, step_runs_ahead(&t->step) ? p->count : p->forward);
+    result = train_run_to(t, step_runs_ahead(&t->step) ? p->count : p->forward);
     if (result != SYNC_OK)
         return result;
     if (t->c.at == 0) {
         FAULT("task.computed");
-        account(t);
+        train_report_step(t);
     }
-    result = take(t, THE_LOSS);
+    result = train_fetch_range(t, THE_LOSS);
     if (result == SYNC_OK)
         contribution_loss(&t->c);
     return result;
@@ -412,9 +415,10 @@ static enum sync_result compute_step(struct train *t)
     enum sync_result result;
 
     FAULT("task.compute");
-    for (result = forward(t); result == SYNC_OK && !contribution_is_last(&t->c);
-         result = forward(t)) {
-        result = run_to(t, t->c.p->program->count);
+    for (result = train_forward(t);
+         result == SYNC_OK && !contribution_is_last(&t->c);
+         result = train_forward(t)) {
+        result = train_run_to(t, t->c.p->program->count);
         if (result != SYNC_OK)
             return result;
         contribution_put(&t->c);
@@ -427,7 +431,7 @@ static enum sync_result compute_step(struct train *t)
         return result;
     if (!isfinite(t->c.loss_sum))
         return skip_all(t, false);
-    return t->whole ? whole_and_send(t) : backward(t);
+    return t->whole ? whole_and_send(t) : train_backward(t);
 }
 
 // ---- with a group
@@ -453,7 +457,7 @@ static enum sync_result group_step(struct train *t)
         result = t->sync->ops->wait(t->sync, i, &t->err);
     if (result != SYNC_OK)
         return result;
-    account(t);
+    train_report_step(t);
     result = hybrid_lead(&s, &t->err);
     if (result != SYNC_OK) {
         step_stop(&t->step);
@@ -465,13 +469,13 @@ static enum sync_result group_step(struct train *t)
     return isfinite(t->c.loss_sum) ? send_sum(t) : skip_all(t, false);
 }
 
-static bool clips(const struct train *t)
+static bool train_has_clipping(const struct train *t)
 {
     return t->job->optimizer.clipnorm > 0 ||
            t->job->optimizer.global_clipnorm > 0;
 }
 
-static enum sync_result one_step(struct train *t, uint32_t step)
+static enum sync_result train_run_step(struct train *t, uint32_t step)
 {
     enum sync_result result =
         t->hybrid != NULL
@@ -487,7 +491,7 @@ static enum sync_result one_step(struct train *t, uint32_t step)
     contribution_begin(&t->c, &t->lease->run, t->lease->closure, step);
     if (!grouped)
         input_share(t->env->input, &t->lease->run, (struct input_share){0});
-    t->step.kept = !grouped && clips(t);
+    t->step.kept = !grouped && train_has_clipping(t);
     result = grouped ? group_step(t) : compute_step(t);
     contribution_put(&t->c);
     return result;
@@ -495,7 +499,7 @@ static enum sync_result one_step(struct train *t, uint32_t step)
 
 // Runs the steps from the one where the shards stand to the last, or to the
 // first failure.
-static enum sync_result some_steps(struct train *t, bool *done)
+static enum sync_result train_run_steps(struct train *t, bool *done)
 {
     uint32_t step = 0;
     enum sync_result result;
@@ -509,7 +513,7 @@ static enum sync_result some_steps(struct train *t, bool *done)
         return SYNC_STOPPED;
     }
     while (result == SYNC_OK && step < t->lease->steps) {
-        result = one_step(t, step);
+        result = train_run_step(t, step);
         FAULT("task.pushed");
         HISTORY("step", "job=%llu closure=%llu step=%u",
                 (unsigned long long)t->lease->job,
@@ -529,13 +533,13 @@ static enum sync_result all_steps(struct train *t)
     enum sync_result result = SYNC_OK;
 
     while (!done && (result == SYNC_OK || result == SYNC_AGAIN)) {
-        result = some_steps(t, &done);
-        account(t);
+        result = train_run_steps(t, &done);
+        train_report_step(t);
     }
     return result;
 }
 
-static void conclude(struct train *t, enum sync_result result)
+static void train_finish(struct train *t, enum sync_result result)
 {
     if (result == SYNC_STOPPED && t->parted)
         task_hand_back(t->lease, "its group is over");
@@ -543,7 +547,8 @@ static void conclude(struct train *t, enum sync_result result)
         tally_conclude(t->lease, t->sync, result, &t->err);
 }
 
-void task_train(const struct task_env *env, struct job *job, struct lease *l)
+void task_train(const struct task_env *env, struct worker_job *job,
+                struct lease *l)
 {
     struct train t = {.env = env,
                       .job = job,
@@ -571,7 +576,7 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
         .input = env->input, .job = job, .device = &t.step};
     // In sync mode all shards skip a contribution, or none does.
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
-              job->precision == SPEC_F16 || clips(&t);
+              job->precision == SPEC_F16 || train_has_clipping(&t);
     // Without a ring lease steps are computed alone, with the same result.
     if (job->hybrid != NULL && job->hybrid->lease != NULL)
         t.hybrid = job->hybrid;
@@ -580,6 +585,6 @@ void task_train(const struct task_env *env, struct job *job, struct lease *l)
         result = all_steps(&t);
     step_stop(&t.step);
     FAULT("task.report");
-    conclude(&t, result);
+    train_finish(&t, result);
     t.sync->ops->close(t.sync);
 }

@@ -27,7 +27,7 @@ struct bucket {
     bool spread; // a copy of rank 0's data, not a sum
 };
 
-struct group {
+struct rank_group {
     struct rpc_io *io;
     const struct rpc_tls *tls;
     struct ranks *ranks;
@@ -60,7 +60,7 @@ struct group {
 
 // ---- the layout
 
-static void find_mine(struct group *g, const struct group_options *o)
+static void find_mine(struct rank_group *g, const struct group_options *o)
 {
     for (uint32_t i = 0; i < o->count; i++) {
         if (strcmp(o->rank[i].host, o->rank[o->self].host) != 0)
@@ -82,7 +82,7 @@ static bool is_first(const struct group_options *o, uint32_t rank)
     return true;
 }
 
-static enum sl_err make_net(struct group *g, const struct group_options *o,
+static enum sl_err make_net(struct rank_group *g, const struct group_options *o,
                             struct sl_error *err)
 {
     const char **address = sl_malloc_array(o->count, sizeof(*address));
@@ -118,7 +118,7 @@ static enum sl_err make_net(struct group *g, const struct group_options *o,
     return rc;
 }
 
-static enum sl_err make_share(struct group *g, struct ranks_share *share,
+static enum sl_err make_share(struct rank_group *g, struct ranks_share *share,
                               struct sl_error *err)
 {
     enum sl_err rc;
@@ -134,7 +134,7 @@ static enum sl_err make_share(struct group *g, struct ranks_share *share,
     return rc;
 }
 
-static enum sl_err copy_addresses(struct group *g,
+static enum sl_err copy_addresses(struct rank_group *g,
                                   const struct group_options *o)
 {
     g->address = sl_calloc(o->count, sizeof(*g->address));
@@ -148,8 +148,9 @@ static enum sl_err copy_addresses(struct group *g,
 
 static void *background(void *arg);
 
-static enum sl_err set_up(struct group *g, const struct group_options *o,
-                          struct sl_error *err)
+static enum sl_err group_set_up(struct rank_group *g,
+                                const struct group_options *o,
+                                struct sl_error *err)
 {
     struct ranks_share share = {.fd = -1};
     enum sl_err rc = copy_addresses(g, o);
@@ -169,10 +170,10 @@ static enum sl_err set_up(struct group *g, const struct group_options *o,
     return rc;
 }
 
-enum sl_err group_new(struct group **out, const struct group_options *o,
+enum sl_err group_new(struct rank_group **out, const struct group_options *o,
                       struct sl_error *err)
 {
-    struct group *g = sl_calloc(1, sizeof(*g));
+    struct rank_group *g = sl_calloc(1, sizeof(*g));
     enum sl_err rc;
 
     if (g == NULL)
@@ -192,7 +193,7 @@ enum sl_err group_new(struct group **out, const struct group_options *o,
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->changed, NULL);
     list_init(&g->queue);
-    rc = set_up(g, o, err);
+    rc = group_set_up(g, o, err);
     if (rc != SL_OK) {
         group_free(g);
         return rc;
@@ -201,7 +202,8 @@ enum sl_err group_new(struct group **out, const struct group_options *o,
     return SL_OK;
 }
 
-static void fail(struct group *g, enum sl_err code, const struct sl_error *why)
+static void group_set_failed(struct rank_group *g, enum sl_err code,
+                             const struct sl_error *why)
 {
     pthread_mutex_lock(&g->lock);
     if (g->failed == SL_OK) {
@@ -212,13 +214,13 @@ static void fail(struct group *g, enum sl_err code, const struct sl_error *why)
     pthread_mutex_unlock(&g->lock);
 }
 
-void group_abort(struct group *g, const char *why)
+void group_abort(struct rank_group *g, const char *why)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct host *local;
 
     sl_fail(&err, SL_ESTALE, "%s", why);
-    fail(g, SL_ESTALE, &err);
+    group_set_failed(g, SL_ESTALE, &err);
     if (g->net != NULL)
         net_stop(g->net, why);
     pthread_mutex_lock(&g->lock);
@@ -228,7 +230,7 @@ void group_abort(struct group *g, const char *why)
         host_stop(local);
 }
 
-void group_free(struct group *g)
+void group_free(struct rank_group *g)
 {
     struct list_node *n;
 
@@ -261,7 +263,7 @@ void group_free(struct group *g)
 
 // ---- joining the memory of this host
 
-static enum sl_err failed_now(struct group *g, struct sl_error *err)
+static enum sl_err failed_now(struct rank_group *g, struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -273,7 +275,7 @@ static enum sl_err failed_now(struct group *g, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err ask_share(struct group *g, struct rpc_channel *first,
+static enum sl_err ask_share(struct rank_group *g, struct rpc_channel *first,
                              struct host **out, struct sl_error *err)
 {
     const struct rpc_call_options options = {.deadline_ms = SHARE_CALL_MS};
@@ -309,7 +311,7 @@ static enum sl_err ask_share(struct group *g, struct rpc_channel *first,
     return rc;
 }
 
-static void pause_ms(struct group *g, uint64_t ms)
+static void group_pause_ms(struct rank_group *g, uint64_t ms)
 {
     struct deadline until = deadline_in_ms(ms);
 
@@ -321,7 +323,7 @@ static void pause_ms(struct group *g, uint64_t ms)
 
 // Makes the host's first rank the suspect, unless it or this rank has left the
 // generation.
-static enum sl_err blame_first(struct group *g, enum sl_err rc,
+static enum sl_err blame_first(struct rank_group *g, enum sl_err rc,
                                struct sl_error *err)
 {
     if (rc != SL_ESTALE) {
@@ -336,7 +338,7 @@ static enum sl_err blame_first(struct group *g, enum sl_err rc,
 // Joins the memory of the host's first rank, which may be a little behind with
 // the generation. The last call is begun so early that it ends within
 // timeout_ms.
-static enum sl_err join(struct group *g, struct sl_error *err)
+static enum sl_err group_join_host(struct rank_group *g, struct sl_error *err)
 {
     const struct sl_clock *clock = sl_clock_real();
     uint64_t until = sl_now_ms(clock) + (g->timeout_ms > 2 * SHARE_CALL_MS
@@ -352,7 +354,7 @@ static enum sl_err join(struct group *g, struct sl_error *err)
         if (rc == SL_OK || rc == SL_ESTALE || rc == SL_EDENIED ||
             rc == SL_ENOENT || sl_now_ms(clock) >= until)
             break;
-        pause_ms(g, SHARE_AGAIN_MS);
+        group_pause_ms(g, SHARE_AGAIN_MS);
         rc = failed_now(g, err);
     }
     rpc_channel_free(first);
@@ -367,15 +369,16 @@ static enum sl_err join(struct group *g, struct sl_error *err)
 
 // ---- buckets
 
-static enum sl_err add(struct group *g, const struct bucket *b,
-                       struct sl_error *err)
+static enum sl_err group_sum_bucket(struct rank_group *g,
+                                    const struct bucket *b,
+                                    struct sl_error *err)
 {
     enum sl_err rc = failed_now(g, err);
 
     if (rc != SL_OK || g->count == 1)
         return rc;
     if (g->mine_count > 1 && g->local == NULL)
-        rc = join(g, err);
+        rc = group_join_host(g, err);
     if (rc == SL_OK && g->mine_count > 1 && !b->spread)
         rc = host_sum(g->local, b->data, b->count);
     // Between hosts a spread is a sum with zeros.
@@ -391,14 +394,14 @@ static enum sl_err add(struct group *g, const struct bucket *b,
 // Returns true if the background thread adds the bucket. Small ones of lane 0
 // are left to the thread that waits: a second thread would only be later. For
 // lane 1 no thread may wait yet, since all may wait for lane 0.
-static bool is_eager(const struct group *g, const struct bucket *b)
+static bool is_eager(const struct rank_group *g, const struct bucket *b)
 {
     return g->lane != 0 || b->count * sizeof(float) >= BACKGROUND_BYTES;
 }
 
 // Runs the first bucket of the queue; with the lock, which is released
 // meanwhile.
-static void run_first_locked(struct group *g)
+static void run_first_locked(struct rank_group *g)
 {
     struct bucket *b =
         list_entry(list_pop_front(&g->queue), struct bucket, node);
@@ -408,11 +411,11 @@ static void run_first_locked(struct group *g)
     g->running = true;
     g->eager -= is_eager(g, b);
     pthread_mutex_unlock(&g->lock);
-    rc = add(g, b, &err);
+    rc = group_sum_bucket(g, b, &err);
     if (rc != SL_OK) {
         if (err.code != rc)
             sl_fail(&err, rc, "%s", sl_err_text(rc));
-        fail(g, rc, &err);
+        group_set_failed(g, rc, &err);
     }
     pthread_mutex_lock(&g->lock);
     g->running = false;
@@ -423,7 +426,7 @@ static void run_first_locked(struct group *g)
 
 static void *background(void *arg)
 {
-    struct group *g = arg;
+    struct rank_group *g = arg;
 
     pthread_mutex_lock(&g->lock);
     while (!g->closing) {
@@ -436,8 +439,8 @@ static void *background(void *arg)
     return NULL;
 }
 
-static enum sl_err start(struct group *g, struct bucket now,
-                         struct sl_error *err)
+static enum sl_err group_enqueue_bucket(struct rank_group *g, struct bucket now,
+                                        struct sl_error *err)
 {
     struct bucket *b = sl_calloc(1, sizeof(*b));
 
@@ -453,25 +456,26 @@ static enum sl_err start(struct group *g, struct bucket now,
     return SL_OK;
 }
 
-enum sl_err group_start(struct group *g, uint64_t bucket, float *data,
+enum sl_err group_start(struct rank_group *g, uint64_t bucket, float *data,
                         size_t count, struct sl_error *err)
 {
-    return start(
+    return group_enqueue_bucket(
         g, (struct bucket){.number = bucket, .data = data, .count = count},
         err);
 }
 
-enum sl_err group_spread(struct group *g, uint64_t bucket, float *data,
+enum sl_err group_spread(struct rank_group *g, uint64_t bucket, float *data,
                          size_t count, struct sl_error *err)
 {
-    return start(
+    return group_enqueue_bucket(
         g,
         (struct bucket){
             .number = bucket, .data = data, .count = count, .spread = true},
         err);
 }
 
-enum sl_err group_wait(struct group *g, uint64_t bucket, struct sl_error *err)
+enum sl_err group_wait(struct rank_group *g, uint64_t bucket,
+                       struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -490,7 +494,7 @@ enum sl_err group_wait(struct group *g, uint64_t bucket, struct sl_error *err)
     return rc;
 }
 
-void group_stats(struct group *g, struct group_stats *out)
+void group_stats(struct rank_group *g, struct group_stats *out)
 {
     struct net_stats net = {0};
     struct host *local;
@@ -507,7 +511,7 @@ void group_stats(struct group *g, struct group_stats *out)
     };
 }
 
-uint32_t group_suspect(struct group *g)
+uint32_t group_suspect(struct rank_group *g)
 {
     uint32_t suspect;
 

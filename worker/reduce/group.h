@@ -58,31 +58,32 @@ struct group_stats {
     double wait_ms;                      // time spent waiting for other ranks
 };
 
-struct group;
+struct rank_group;
 
 // Joins the group as rank `self` and returns at once; the other ranks may come
 // later.
-enum sl_err group_new(struct group **out, const struct group_options *o,
+enum sl_err group_new(struct rank_group **out, const struct group_options *o,
                       struct sl_error *err);
-void group_free(struct group *g); // NULL is allowed; aborts, and waits
+void group_free(struct rank_group *g); // NULL is allowed; aborts, and waits
 
 // Begins bucket number `bucket`: `data` becomes the sum over all ranks. Numbers
 // rise by one from 0; order and counts are the same on all ranks. SL_ENOMEM.
-enum sl_err group_start(struct group *g, uint64_t bucket, float *data,
+enum sl_err group_start(struct rank_group *g, uint64_t bucket, float *data,
                         size_t count, struct sl_error *err);
 // Begins a bucket that copies `data` of rank 0 to all ranks, rounded to the
 // wire on its way between hosts, rank 0's too. Numbers, waits and errors are
 // those of sums.
-enum sl_err group_spread(struct group *g, uint64_t bucket, float *data,
+enum sl_err group_spread(struct rank_group *g, uint64_t bucket, float *data,
                          size_t count, struct sl_error *err);
 // Waits until bucket number `bucket` holds its result. Buckets are done in
 // order.
-enum sl_err group_wait(struct group *g, uint64_t bucket, struct sl_error *err);
+enum sl_err group_wait(struct rank_group *g, uint64_t bucket,
+                       struct sl_error *err);
 
 // Fails the group with SL_ESTALE and text `why`; ends all waits.
-void group_abort(struct group *g, const char *why);
-void group_stats(struct group *g, struct group_stats *out);
+void group_abort(struct rank_group *g, const char *why);
+void group_stats(struct rank_group *g, struct group_stats *out);
 // Returns the rank that could not be reached, or UINT32_MAX.
-uint32_t group_suspect(struct group *g);
+uint32_t group_suspect(struct rank_group *g);
 
 #endif

@@ -28,21 +28,21 @@
 
 // One rank's progress in chunks, counted from the beginning of the generation.
 // Cache lines of its own, so that ranks do not take each other's.
-struct line {
+struct host_progress {
     _Alignas(64) _Atomic uint64_t in; // chunks copied in
     _Atomic uint64_t added, out;
     _Alignas(64) _Atomic uint32_t bell; // rises when a counter changes
     _Atomic uint32_t sleepers;
 };
 
-struct head {
+struct host_header {
     uint64_t token;
-    _Alignas(64) struct line line[HOST_RANKS_MOST];
+    _Alignas(64) struct host_progress line[HOST_RANKS_MOST];
 };
 
 struct host {
     struct shm shm;
-    struct head *head;
+    struct host_header *head;
     float *places; // [PLACES][count][CHUNK_ELEMENTS]
     uint32_t self, count;
     uint64_t done; // chunks that are summed
@@ -52,7 +52,7 @@ struct host {
 
 static size_t head_bytes(void)
 {
-    return (sizeof(struct head) + PAGE - 1) & ~(PAGE - 1);
+    return (sizeof(struct host_header) + PAGE - 1) & ~(PAGE - 1);
 }
 
 static size_t bytes_for(uint32_t count)
@@ -61,14 +61,15 @@ static size_t bytes_for(uint32_t count)
            PLACES * (size_t)count * CHUNK_ELEMENTS * sizeof(float);
 }
 
-static struct host *wrap(const struct shm *shm, uint32_t self, uint32_t count)
+static struct host *host_wrap_shm(const struct shm *shm, uint32_t self,
+                                  uint32_t count)
 {
     struct host *l = sl_calloc(1, sizeof(*l));
 
     if (l == NULL)
         return NULL;
     l->shm = *shm;
-    l->head = (struct head *)shm->at;
+    l->head = (struct host_header *)shm->at;
     l->places = (float *)(shm->at + head_bytes());
     l->self = self;
     l->count = count;
@@ -89,7 +90,7 @@ enum sl_err host_new(struct host **out, uint32_t count, int *fd,
         rc = shm_new(&shm, fd, bytes_for(count), err);
     if (rc != SL_OK)
         return rc;
-    *out = wrap(&shm, 0, count);
+    *out = host_wrap_shm(&shm, 0, count);
     if (*out == NULL) {
         shm_release(&shm);
         close(*fd);
@@ -121,7 +122,7 @@ enum sl_err host_join(struct host **out, uint32_t self, uint32_t count,
     close(at);
     if (rc != SL_OK)
         return rc;
-    *out = wrap(&shm, self, count);
+    *out = host_wrap_shm(&shm, self, count);
     if (*out == NULL)
         rc = SL_ENOMEM;
     else if ((*out)->head->token != token)
@@ -158,9 +159,10 @@ double host_wait_ms(const struct host *l)
 
 // ---- waiting
 
-static void publish(struct host *l, _Atomic uint64_t *counter, uint64_t value)
+static void host_publish_counter(struct host *l, _Atomic uint64_t *counter,
+                                 uint64_t value)
 {
-    struct line *mine = &l->head->line[l->self];
+    struct host_progress *mine = &l->head->line[l->self];
 
     // A rank that reads the new bell reads the new counter, too.
     atomic_store_explicit(counter, value, memory_order_release);
@@ -193,8 +195,8 @@ static bool spin(const _Atomic uint64_t *counter, uint64_t value)
 
 // Waits until another rank's counter has reached `value`; returns false if
 // stopped.
-static bool wait_for(struct host *l, struct line *line,
-                     const _Atomic uint64_t *counter, uint64_t value)
+static bool host_wait_counter(struct host *l, struct host_progress *line,
+                              const _Atomic uint64_t *counter, uint64_t value)
 {
     const struct timespec most = {.tv_nsec = SLEEP_MS * 1000000};
     uint64_t before;
@@ -216,30 +218,32 @@ static bool wait_for(struct host *l, struct line *line,
 
 enum which { IN, ADDED, OUT };
 
-static _Atomic uint64_t *counter_of(struct line *line, enum which which)
+static _Atomic uint64_t *counter_of(struct host_progress *line,
+                                    enum which which)
 {
     return which == IN ? &line->in : which == ADDED ? &line->added : &line->out;
 }
 
-static bool wait_all(struct host *l, enum which which, uint64_t value)
+static bool host_wait_all(struct host *l, enum which which, uint64_t value)
 {
     for (uint32_t i = 0; i < l->count; i++) {
-        struct line *line = &l->head->line[i];
+        struct host_progress *line = &l->head->line[i];
 
-        if (i != l->self && !wait_for(l, line, counter_of(line, which), value))
+        if (i != l->self &&
+            !host_wait_counter(l, line, counter_of(line, which), value))
             return false;
     }
     return true;
 }
 
-static void tell(struct host *l, enum which which, uint64_t value)
+static void host_advance(struct host *l, enum which which, uint64_t value)
 {
-    publish(l, counter_of(&l->head->line[l->self], which), value);
+    host_publish_counter(l, counter_of(&l->head->line[l->self], which), value);
 }
 
 // ---- chunks
 
-static float *place(const struct host *l, uint64_t chunk, uint32_t rank)
+static float *host_place_at(const struct host *l, uint64_t chunk, uint32_t rank)
 {
     return l->places + ((chunk % PLACES) * l->count + rank) * CHUNK_ELEMENTS;
 }
@@ -250,10 +254,10 @@ static size_t part_first(const struct host *l, size_t count, uint32_t part)
 }
 
 // Copies the other ranks' parts of our vector into our place.
-static void copy_in(struct host *l, uint64_t chunk, const float *data,
-                    size_t count)
+static void host_copy_in(struct host *l, uint64_t chunk, const float *data,
+                         size_t count)
 {
-    float *to = place(l, chunk, l->self);
+    float *to = host_place_at(l, chunk, l->self);
     size_t a = part_first(l, count, l->self);
     size_t b = part_first(l, count, l->self + 1);
 
@@ -265,41 +269,43 @@ static void add_part(struct host *l, uint64_t chunk, float *data, size_t count)
 {
     size_t a = part_first(l, count, l->self);
     size_t b = part_first(l, count, l->self + 1);
-    float *mine = place(l, chunk, l->self);
+    float *mine = host_place_at(l, chunk, l->self);
     const float *in[HOST_RANKS_MOST];
 
     for (uint32_t i = 0; i < l->count; i++)
-        in[i] = (i == l->self ? data : place(l, chunk, i)) + a;
+        in[i] = (i == l->self ? data : host_place_at(l, chunk, i)) + a;
     if (l->count == 2)
         add_two(b - a, in[0], in[1], data + a, mine + a);
     else
         add_many(b - a, in, l->count, data + a, mine + a);
 }
 
-static void copy_out(struct host *l, uint64_t chunk, float *data, size_t count)
+static void host_copy_out(struct host *l, uint64_t chunk, float *data,
+                          size_t count)
 {
     for (uint32_t i = 0; i < l->count; i++) {
         size_t a = part_first(l, count, i), b = part_first(l, count, i + 1);
 
         if (i != l->self)
-            memcpy(data + a, place(l, chunk, i) + a, (b - a) * sizeof(*data));
+            memcpy(data + a, host_place_at(l, chunk, i) + a,
+                   (b - a) * sizeof(*data));
     }
 }
 
-static size_t chunk_count(size_t count, size_t at)
+static size_t host_chunk_count(size_t count, size_t at)
 {
     return count - at < CHUNK_ELEMENTS ? count - at : CHUNK_ELEMENTS;
 }
 
 // Copies a chunk in, when all ranks have copied out the chunk that was in its
 // place before.
-static bool bring(struct host *l, uint64_t chunk, const float *data,
-                  size_t count)
+static bool host_write_chunk(struct host *l, uint64_t chunk, const float *data,
+                             size_t count)
 {
-    if (chunk >= PLACES && !wait_all(l, OUT, chunk - PLACES + 1))
+    if (chunk >= PLACES && !host_wait_all(l, OUT, chunk - PLACES + 1))
         return false;
-    copy_in(l, chunk, data, count);
-    tell(l, IN, chunk + 1);
+    host_copy_in(l, chunk, data, count);
+    host_advance(l, IN, chunk + 1);
     return true;
 }
 
@@ -310,17 +316,17 @@ static bool bring(struct host *l, uint64_t chunk, const float *data,
 static enum sl_err sum_both(struct host *l, float *data, size_t count)
 {
     uint64_t chunk = l->done;
-    const float *other = place(l, chunk, 1 - l->self);
+    const float *other = host_place_at(l, chunk, 1 - l->self);
 
-    if (chunk >= PLACES && !wait_all(l, OUT, chunk - PLACES + 1))
+    if (chunk >= PLACES && !host_wait_all(l, OUT, chunk - PLACES + 1))
         return SL_ESTALE;
-    memcpy(place(l, chunk, l->self), data, count * sizeof(*data));
-    tell(l, IN, chunk + 1);
-    if (!wait_all(l, IN, chunk + 1))
+    memcpy(host_place_at(l, chunk, l->self), data, count * sizeof(*data));
+    host_advance(l, IN, chunk + 1);
+    if (!host_wait_all(l, IN, chunk + 1))
         return SL_ESTALE;
     add_two(count, l->self == 0 ? data : other, l->self == 0 ? other : data,
             data, NULL);
-    tell(l, OUT, chunk + 1);
+    host_advance(l, OUT, chunk + 1);
     l->done = chunk + 1;
     return SL_OK;
 }
@@ -334,24 +340,24 @@ enum sl_err host_sum(struct host *l, float *data, size_t count)
         return SL_OK;
     if (l->count == 2 && count <= BOTH_ELEMENTS)
         return sum_both(l, data, count);
-    if (!bring(l, first, data, chunk_count(count, 0)))
+    if (!host_write_chunk(l, first, data, host_chunk_count(count, 0)))
         return SL_ESTALE;
     for (at = 0; at < count; at = next) {
-        size_t some = chunk_count(count, at);
+        size_t some = host_chunk_count(count, at);
         uint64_t chunk = first + at / CHUNK_ELEMENTS;
 
         next = at + some;
-        if (next < count &&
-            !bring(l, chunk + 1, data + next, chunk_count(count, next)))
+        if (next < count && !host_write_chunk(l, chunk + 1, data + next,
+                                              host_chunk_count(count, next)))
             return SL_ESTALE;
-        if (!wait_all(l, IN, chunk + 1))
+        if (!host_wait_all(l, IN, chunk + 1))
             return SL_ESTALE;
         add_part(l, chunk, data + at, some);
-        tell(l, ADDED, chunk + 1);
-        if (!wait_all(l, ADDED, chunk + 1))
+        host_advance(l, ADDED, chunk + 1);
+        if (!host_wait_all(l, ADDED, chunk + 1))
             return SL_ESTALE;
-        copy_out(l, chunk, data + at, some);
-        tell(l, OUT, chunk + 1);
+        host_copy_out(l, chunk, data + at, some);
+        host_advance(l, OUT, chunk + 1);
         l->done = chunk + 1;
     }
     return SL_OK;
@@ -360,23 +366,23 @@ enum sl_err host_sum(struct host *l, float *data, size_t count)
 enum sl_err host_spread(struct host *l, float *data, size_t count)
 {
     for (size_t at = 0; at < count; at += CHUNK_ELEMENTS) {
-        size_t bytes = chunk_count(count, at) * sizeof(*data);
+        size_t bytes = host_chunk_count(count, at) * sizeof(*data);
         uint64_t chunk = l->done;
 
-        if (chunk >= PLACES && !wait_all(l, OUT, chunk - PLACES + 1))
+        if (chunk >= PLACES && !host_wait_all(l, OUT, chunk - PLACES + 1))
             return SL_ESTALE;
         if (l->self == 0)
-            memcpy(place(l, chunk, 0), data + at, bytes);
-        tell(l, IN, chunk + 1);
-        tell(l, ADDED, chunk + 1);
+            memcpy(host_place_at(l, chunk, 0), data + at, bytes);
+        host_advance(l, IN, chunk + 1);
+        host_advance(l, ADDED, chunk + 1);
         if (l->self != 0) {
-            struct line *first = &l->head->line[0];
+            struct host_progress *first = &l->head->line[0];
 
-            if (!wait_for(l, first, &first->in, chunk + 1))
+            if (!host_wait_counter(l, first, &first->in, chunk + 1))
                 return SL_ESTALE;
-            memcpy(data + at, place(l, chunk, 0), bytes);
+            memcpy(data + at, host_place_at(l, chunk, 0), bytes);
         }
-        tell(l, OUT, chunk + 1);
+        host_advance(l, OUT, chunk + 1);
         l->done = chunk + 1;
     }
     return SL_OK;

@@ -19,7 +19,7 @@ void inbox_release(struct inbox *b)
     pthread_mutex_destroy(&b->lock);
 }
 
-static void keep_locked(struct inbox *b, struct inbox_piece *p)
+static void inbox_enqueue_locked(struct inbox *b, struct inbox_piece *p)
 {
     list_push_back(&b->pieces, &p->node);
     b->count++;
@@ -45,7 +45,7 @@ enum sl_err inbox_offer(struct inbox *b, struct rpc_call *call,
     else if (b->count >= INBOX_MOST)
         rc = SL_EBUSY;
     else
-        keep_locked(b, p);
+        inbox_enqueue_locked(b, p);
     pthread_mutex_unlock(&b->lock);
     if (done)
         rpc_answer(call, SL_OK, NULL, NULL);

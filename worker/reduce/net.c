@@ -203,7 +203,7 @@ static void note_failure_locked(struct net *n, struct put *p)
 
 // Returns true if call and transport have let go of the piece, and the caller
 // frees it. A piece that failed is queued to be sent again.
-static bool settle_locked(struct put *p)
+static bool net_settle_put_locked(struct put *p)
 {
     struct net *n = p->net;
     unsigned doublings = p->tries < 5 ? p->tries : 5;
@@ -221,7 +221,7 @@ static bool settle_locked(struct put *p)
     return false;
 }
 
-static void let_go(struct put *p, bool ended, enum sl_err code)
+static void net_release_put(struct put *p, bool ended, enum sl_err code)
 {
     struct net *n = p->net;
     bool gone;
@@ -237,7 +237,7 @@ static void let_go(struct put *p, bool ended, enum sl_err code)
     } else {
         p->released = true;
     }
-    gone = settle_locked(p);
+    gone = net_settle_put_locked(p);
     pthread_cond_broadcast(&n->o.inbox->changed);
     pthread_mutex_unlock(&n->o.inbox->lock);
     if (gone)
@@ -246,17 +246,18 @@ static void let_go(struct put *p, bool ended, enum sl_err code)
 
 static void on_released(void *arg)
 {
-    let_go(arg, false, SL_OK);
+    net_release_put(arg, false, SL_OK);
 }
 
-static void on_done(void *arg, enum sl_err code, const struct sl_error *err,
-                    const struct sl_slices *reply)
+static void net_on_put_done(void *arg, enum sl_err code,
+                            const struct sl_error *err,
+                            const struct sl_slices *reply)
 {
-    let_go(arg, true, code);
+    net_release_put(arg, true, code);
 }
 
 // Starts the call of a piece. Without the lock.
-static void start(struct net *n, struct put *p)
+static void net_start_put(struct net *n, struct put *p)
 {
     const struct rpc_call_options options = {.deadline_ms = CALL_MS};
     struct rpc_msg msg;
@@ -271,21 +272,21 @@ static void start(struct net *n, struct put *p)
     rpc_msg_init(&msg);
     rc = wire_head_piece(&msg, &p->m, p->bytes);
     if (rc != SL_OK) {
-        let_go(p, false, SL_OK);
-        let_go(p, true, SL_EUNAVAIL); // no memory: sent again later
+        net_release_put(p, false, SL_OK);
+        net_release_put(p, true, SL_EUNAVAIL); // no memory: sent again later
         return;
     }
     rpc_msg_part(&msg, p->data, p->bytes);
     rpc_msg_on_release(&msg, on_released, p);
     FAULT("reduce.piece");
-    rpc_call_start(n->nodes[p->to].channel, WIRE_PIECE, &msg, &options, on_done,
-                   p, NULL);
+    rpc_call_start(n->nodes[p->to].channel, WIRE_PIECE, &msg, &options,
+                   net_on_put_done, p, NULL);
 }
 
 // Sends data[first, first + count) of the sum under way to node `to`. With
 // `copy` the elements may change before they have left.
-static enum sl_err send_piece(struct net *n, uint32_t to, uint32_t hop,
-                              size_t first, size_t count, bool copy)
+static enum sl_err net_send_piece(struct net *n, uint32_t to, uint32_t hop,
+                                  size_t first, size_t count, bool copy)
 {
     size_t bytes = count * wire_type_bytes(n->o.wire);
     struct put *p = sl_calloc(1, sizeof(*p));
@@ -314,7 +315,7 @@ static enum sl_err send_piece(struct net *n, uint32_t to, uint32_t hop,
         add_narrow(n->o.wire, count, n->data + first, p->owned);
         p->data = p->owned;
     }
-    start(n, p);
+    net_start_put(n, p);
     return SL_OK;
 }
 
@@ -337,7 +338,7 @@ static struct put *due_locked(struct net *n)
     return NULL;
 }
 
-static void wait_locked(struct net *n)
+static void net_wait_locked(struct net *n)
 {
     struct deadline until = deadline_in_ms(LOOK_MS);
     uint64_t before = sl_now_us(n->clock);
@@ -361,11 +362,11 @@ static struct inbox_piece *next_piece(struct net *n)
             break;
         again = due_locked(n);
         if (again == NULL) {
-            wait_locked(n);
+            net_wait_locked(n);
             continue;
         }
         pthread_mutex_unlock(&b->lock);
-        start(n, again);
+        net_start_put(n, again);
         pthread_mutex_lock(&b->lock);
     }
     if (piece != NULL)
@@ -377,7 +378,7 @@ static struct inbox_piece *next_piece(struct net *n)
 // Closes all channels. A socket that its peer does not read keeps what it was
 // lent until it is closed, as a channel does that has nothing left but such
 // calls.
-static void hang_up(struct net *n)
+static void net_close_channels(struct net *n)
 {
     for (uint32_t i = 0; i < n->o.count; i++) {
         rpc_channel_free(n->nodes[i].channel);
@@ -387,7 +388,7 @@ static void hang_up(struct net *n)
 
 // Waits until no call refers to the data. After a failure no piece is sent
 // again.
-static void settle(struct net *n)
+static void net_wait_calls(struct net *n)
 {
     struct inbox *b = n->o.inbox;
     struct list_node *at;
@@ -398,7 +399,7 @@ static void settle(struct net *n)
     while (!list_empty(&n->flying) || !list_empty(&n->again)) {
         if (n->failed != SL_OK && !hung_up) {
             pthread_mutex_unlock(&b->lock);
-            hang_up(n);
+            net_close_channels(n);
             pthread_mutex_lock(&b->lock);
             hung_up = true;
             continue;
@@ -408,10 +409,10 @@ static void settle(struct net *n)
         again = due_locked(n);
         if (again != NULL) {
             pthread_mutex_unlock(&b->lock);
-            start(n, again);
+            net_start_put(n, again);
             pthread_mutex_lock(&b->lock);
         } else if (!list_empty(&n->flying) || !list_empty(&n->again)) {
-            wait_locked(n);
+            net_wait_locked(n);
         }
     }
     pthread_mutex_unlock(&b->lock);
@@ -424,7 +425,7 @@ static size_t segment_first(const struct net *n, uint32_t segment)
     return (size_t)((unsigned __int128)n->count * segment / n->o.count);
 }
 
-static uint32_t around(const struct net *n, uint32_t from, uint32_t back)
+static uint32_t net_node_back(const struct net *n, uint32_t from, uint32_t back)
 {
     return (from + 2 * n->o.count - back % n->o.count) % n->o.count;
 }
@@ -434,8 +435,8 @@ static uint32_t segment_in(const struct net *n, uint32_t hop)
 {
     uint32_t m = n->o.count;
 
-    return hop < m - 1 ? around(n, n->o.self, hop + 1)
-                       : around(n, n->o.self, hop - (m - 1));
+    return hop < m - 1 ? net_node_back(n, n->o.self, hop + 1)
+                       : net_node_back(n, n->o.self, hop - (m - 1));
 }
 
 static size_t pieces_of(const struct net *n, uint32_t segment)
@@ -448,21 +449,22 @@ static size_t pieces_of(const struct net *n, uint32_t segment)
 static enum sl_err send_segment(struct net *n, uint32_t segment)
 {
     size_t end = segment_first(n, segment + 1);
-    uint32_t next = around(n, n->o.self, n->o.count - 1);
+    uint32_t next = net_node_back(n, n->o.self, n->o.count - 1);
     enum sl_err rc = SL_OK;
 
     for (size_t at = segment_first(n, segment); at < end && rc == SL_OK;
          at += n->piece) {
         size_t some = end - at < n->piece ? end - at : n->piece;
 
-        rc = send_piece(n, next, 0, at, some, false);
+        rc = net_send_piece(n, next, 0, at, some, false);
     }
     return rc;
 }
 
 // Returns false if a piece does not fit the sum. *again: it fits, and was here
 // before.
-static bool fits(struct net *n, const struct wire_piece *m, bool *again)
+static bool net_piece_fits(struct net *n, const struct wire_piece *m,
+                           bool *again)
 {
     uint32_t hops = 2 * n->o.count - 2;
     size_t first, end, number;
@@ -470,7 +472,7 @@ static bool fits(struct net *n, const struct wire_piece *m, bool *again)
 
     *again = false;
     if (m->hop >= hops || m->wire != n->o.wire ||
-        m->from != n->rank[around(n, n->o.self, 1)])
+        m->from != n->rank[net_node_back(n, n->o.self, 1)])
         return false;
     first = segment_first(n, segment_in(n, m->hop));
     end = segment_first(n, segment_in(n, m->hop) + 1);
@@ -502,11 +504,11 @@ static enum sl_err ring_piece(struct net *n, const struct wire_piece *m)
         add_round(m->wire, count, at);
     if (m->hop + 1 == hops)
         return SL_OK;
-    return send_piece(n, around(n, n->o.self, n->o.count - 1), m->hop + 1,
-                      (size_t)m->first, count, false);
+    return net_send_piece(n, net_node_back(n, n->o.self, n->o.count - 1),
+                          m->hop + 1, (size_t)m->first, count, false);
 }
 
-static enum sl_err corrupt(struct net *n, const struct wire_piece *m)
+static enum sl_err net_fail_corrupt(struct net *n, const struct wire_piece *m)
 {
     char text[160];
 
@@ -557,8 +559,8 @@ static enum sl_err ring(struct net *n)
 
         if (piece == NULL)
             return SL_ESTALE; // n->failed has the code
-        if (!fits(n, &piece->m, &again))
-            rc = corrupt(n, &piece->m);
+        if (!net_piece_fits(n, &piece->m, &again))
+            rc = net_fail_corrupt(n, &piece->m);
         else if (!again)
             rc = ring_piece(n, &piece->m);
         left -= rc == SL_OK && !again;
@@ -610,7 +612,7 @@ static enum sl_err add_direct(struct net *n, struct inbox_piece *const *of)
 
 #define DIRECT_HOP UINT32_MAX
 
-static enum sl_err gather(struct net *n, struct inbox_piece **of)
+static enum sl_err net_gather_direct(struct net *n, struct inbox_piece **of)
 {
     size_t bytes = n->count * wire_type_bytes(n->o.wire);
     uint32_t left = n->o.count - 1;
@@ -625,7 +627,7 @@ static enum sl_err gather(struct net *n, struct inbox_piece **of)
         if (from == UINT32_MAX || from == n->o.self || piece->m.first != 0 ||
             piece->m.hop != DIRECT_HOP || piece->m.wire != n->o.wire ||
             piece->m.payload.bytes != bytes) {
-            enum sl_err rc = corrupt(n, &piece->m);
+            enum sl_err rc = net_fail_corrupt(n, &piece->m);
 
             inbox_answer(piece);
             return rc;
@@ -648,9 +650,9 @@ static enum sl_err direct(struct net *n)
 
     for (uint32_t i = 0; i < n->o.count && rc == SL_OK; i++)
         if (i != n->o.self)
-            rc = send_piece(n, i, DIRECT_HOP, 0, n->count, true);
+            rc = net_send_piece(n, i, DIRECT_HOP, 0, n->count, true);
     if (rc == SL_OK)
-        rc = gather(n, of);
+        rc = net_gather_direct(n, of);
     if (rc == SL_OK)
         rc = add_direct(n, of);
     for (uint32_t i = 0; of != NULL && i < n->o.count; i++)
@@ -673,7 +675,7 @@ enum sl_err net_sum(struct net *n, uint64_t bucket, float *data, size_t count,
         fail_locked(n, rc, UINT32_MAX, "the sum could not be made: no memory");
         pthread_mutex_unlock(&n->o.inbox->lock);
     }
-    settle(n);
+    net_wait_calls(n);
     inbox_done(n->o.inbox, bucket + 1);
     pthread_mutex_lock(&n->o.inbox->lock);
     rc = n->failed;

@@ -15,16 +15,17 @@
 #include "common/net/local/shm.h"
 #include "proto/token.h"
 
-struct lane {
+struct ranks_lane {
     struct inbox *inbox; // NULL: the lane is not here
     struct ranks_share share;
 };
 
-struct entry {
+struct ranks_generation {
     struct list_node node;
     struct ranks_of of;
-    struct lane lane[WIRE_LANES]; // without inboxes: a state or feed alone
-    ranks_state_fn state;         // NULL: none
+    struct ranks_lane
+        lane[WIRE_LANES]; // without inboxes: a state or feed alone
+    ranks_state_fn state; // NULL: none
     void *arg;
     ranks_feed_fn feed; // NULL: none
     void *feed_arg;
@@ -54,17 +55,18 @@ void ranks_free(struct ranks *r)
     if (r == NULL)
         return;
     while ((n = list_pop_front(&r->entries)) != NULL)
-        sl_free(list_entry(n, struct entry, node));
+        sl_free(list_entry(n, struct ranks_generation, node));
     pthread_rwlock_destroy(&r->lock);
     sl_free(r);
 }
 
-static struct entry *find_locked(struct ranks *r, uint64_t job,
-                                 uint64_t generation)
+static struct ranks_generation *ranks_find_locked(struct ranks *r, uint64_t job,
+                                                  uint64_t generation)
 {
     list_for(n, &r->entries)
     {
-        struct entry *e = list_entry(n, struct entry, node);
+        struct ranks_generation *e =
+            list_entry(n, struct ranks_generation, node);
 
         if (e->of.job == job && e->of.generation == generation)
             return e;
@@ -74,12 +76,14 @@ static struct entry *find_locked(struct ranks *r, uint64_t job,
 
 // Returns why the generation is missing here: SL_ESTALE if it is over, else
 // SL_EUNAVAIL.
-static enum sl_err missing_locked(struct ranks *r, uint64_t job,
-                                  uint64_t generation, struct sl_error *err)
+static enum sl_err ranks_missing_locked(struct ranks *r, uint64_t job,
+                                        uint64_t generation,
+                                        struct sl_error *err)
 {
     list_for(n, &r->entries)
     {
-        struct entry *e = list_entry(n, struct entry, node);
+        struct ranks_generation *e =
+            list_entry(n, struct ranks_generation, node);
 
         if (e->of.job == job && e->of.generation > generation)
             return sl_fail(err, SL_ESTALE,
@@ -95,9 +99,10 @@ static enum sl_err missing_locked(struct ranks *r, uint64_t job,
 // ---- generations that are here
 
 // Returns the entry of a generation, made if need be; NULL without memory.
-static struct entry *entry_locked(struct ranks *r, const struct ranks_of *of)
+static struct ranks_generation *entry_locked(struct ranks *r,
+                                             const struct ranks_of *of)
 {
-    struct entry *e = find_locked(r, of->job, of->generation);
+    struct ranks_generation *e = ranks_find_locked(r, of->job, of->generation);
 
     if (e != NULL)
         return e;
@@ -111,7 +116,7 @@ static struct entry *entry_locked(struct ranks *r, const struct ranks_of *of)
     return e;
 }
 
-static void forget_if_empty(struct entry *e)
+static void forget_if_empty(struct ranks_generation *e)
 {
     for (uint32_t i = 0; i < WIRE_LANES; i++)
         if (e->lane[i].inbox != NULL)
@@ -126,7 +131,7 @@ enum sl_err ranks_add(struct ranks *r, const struct ranks_of *of, uint32_t lane,
                       struct inbox *inbox, struct ranks_share share)
 {
     enum sl_err rc = SL_OK;
-    struct entry *e;
+    struct ranks_generation *e;
 
     pthread_rwlock_wrlock(&r->lock);
     e = entry_locked(r, of);
@@ -135,7 +140,7 @@ enum sl_err ranks_add(struct ranks *r, const struct ranks_of *of, uint32_t lane,
     } else if (e->lane[lane].inbox != NULL) {
         rc = SL_EEXIST;
     } else {
-        e->lane[lane] = (struct lane){inbox, share};
+        e->lane[lane] = (struct ranks_lane){inbox, share};
     }
     pthread_rwlock_unlock(&r->lock);
     return rc;
@@ -144,12 +149,12 @@ enum sl_err ranks_add(struct ranks *r, const struct ranks_of *of, uint32_t lane,
 void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation,
                   uint32_t lane)
 {
-    struct entry *e;
+    struct ranks_generation *e;
 
     pthread_rwlock_wrlock(&r->lock);
-    e = find_locked(r, job, generation);
+    e = ranks_find_locked(r, job, generation);
     if (e != NULL) {
-        e->lane[lane] = (struct lane){.share = {.fd = -1}};
+        e->lane[lane] = (struct ranks_lane){.share = {.fd = -1}};
         forget_if_empty(e);
     }
     pthread_rwlock_unlock(&r->lock);
@@ -159,7 +164,7 @@ enum sl_err ranks_serve_state(struct ranks *r, const struct ranks_of *of,
                               ranks_state_fn fn, void *arg)
 {
     enum sl_err rc = SL_OK;
-    struct entry *e;
+    struct ranks_generation *e;
 
     pthread_rwlock_wrlock(&r->lock);
     e = entry_locked(r, of);
@@ -177,10 +182,10 @@ enum sl_err ranks_serve_state(struct ranks *r, const struct ranks_of *of,
 
 void ranks_stop_state(struct ranks *r, uint64_t job, uint64_t generation)
 {
-    struct entry *e;
+    struct ranks_generation *e;
 
     pthread_rwlock_wrlock(&r->lock);
-    e = find_locked(r, job, generation);
+    e = ranks_find_locked(r, job, generation);
     if (e != NULL) {
         e->state = NULL;
         forget_if_empty(e);
@@ -192,7 +197,7 @@ enum sl_err ranks_serve_feed(struct ranks *r, const struct ranks_of *of,
                              ranks_feed_fn fn, void *arg)
 {
     enum sl_err rc = SL_OK;
-    struct entry *e;
+    struct ranks_generation *e;
 
     pthread_rwlock_wrlock(&r->lock);
     e = entry_locked(r, of);
@@ -210,10 +215,10 @@ enum sl_err ranks_serve_feed(struct ranks *r, const struct ranks_of *of,
 
 void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation)
 {
-    struct entry *e;
+    struct ranks_generation *e;
 
     pthread_rwlock_wrlock(&r->lock);
-    e = find_locked(r, job, generation);
+    e = ranks_find_locked(r, job, generation);
     if (e != NULL) {
         e->feed = NULL;
         forget_if_empty(e);
@@ -224,8 +229,9 @@ void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation)
 // ---- calls
 
 // Checks that a call shows the token of the generation.
-static enum sl_err admit(const struct entry *e, const struct wire_token *shown,
-                         struct sl_error *err)
+static enum sl_err ranks_check_token(const struct ranks_generation *e,
+                                     const struct wire_token *shown,
+                                     struct sl_error *err)
 {
     if (token_absent(&e->of.token) || token_same(&e->of.token, shown))
         return SL_OK;
@@ -243,16 +249,16 @@ static void piece(struct rpc_call *call, void *arg)
     struct sl_error err = SL_ERROR_INIT;
     struct ranks *r = arg;
     struct wire_piece m;
-    struct entry *e;
+    struct ranks_generation *e;
     enum sl_err rc = wire_read_piece(&m, rpc_call_body(call), &err);
 
     if (rc == SL_OK) {
         pthread_rwlock_rdlock(&r->lock);
-        e = find_locked(r, m.job, m.generation);
+        e = ranks_find_locked(r, m.job, m.generation);
         if (e == NULL || e->lane[m.lane].inbox == NULL)
-            rc = missing_locked(r, m.job, m.generation, &err);
+            rc = ranks_missing_locked(r, m.job, m.generation, &err);
         else
-            rc = admit(e, &m.token, &err);
+            rc = ranks_check_token(e, &m.token, &err);
         if (rc == SL_OK)
             rc = inbox_offer(e->lane[m.lane].inbox, call, &m);
         pthread_rwlock_unlock(&r->lock);
@@ -281,7 +287,7 @@ static void tell_share(Sluice__V1__ShareReply *reply,
     reply->token = at->token;
 }
 
-static void share(struct rpc_call *call, void *arg)
+static void ranks_on_share(struct rpc_call *call, void *arg)
 {
     Sluice__V1__ShareReply reply = SLUICE__V1__SHARE_REPLY__INIT;
     struct sl_error err = SL_ERROR_INIT;
@@ -289,7 +295,7 @@ static void share(struct rpc_call *call, void *arg)
     struct wire_token token;
     struct ranks *r = arg;
     struct wire_arena arena;
-    struct entry *e;
+    struct ranks_generation *e;
     enum sl_err rc;
 
     wire_arena_init(&arena);
@@ -297,11 +303,11 @@ static void share(struct rpc_call *call, void *arg)
     if (rc == SL_OK) {
         token = wire_token_of(m->token);
         pthread_rwlock_rdlock(&r->lock);
-        e = find_locked(r, m->job, m->generation);
+        e = ranks_find_locked(r, m->job, m->generation);
         if (e == NULL || e->lane[m->lane].share.fd < 0)
-            rc = missing_locked(r, m->job, m->generation, &err);
+            rc = ranks_missing_locked(r, m->job, m->generation, &err);
         else
-            rc = admit(e, &token, &err);
+            rc = ranks_check_token(e, &token, &err);
         if (rc == SL_OK)
             tell_share(&reply, &e->lane[m->lane].share);
         pthread_rwlock_unlock(&r->lock);
@@ -315,15 +321,15 @@ static enum sl_err read_state(struct ranks *r,
                               struct sl_error *err)
 {
     struct wire_token token = wire_token_of(m->token);
-    struct entry *e;
+    struct ranks_generation *e;
     enum sl_err rc;
 
     pthread_rwlock_rdlock(&r->lock);
-    e = find_locked(r, m->job, m->generation);
+    e = ranks_find_locked(r, m->job, m->generation);
     if (e == NULL || (m->follower != 0 ? e->feed == NULL : e->state == NULL))
-        rc = missing_locked(r, m->job, m->generation, err);
+        rc = ranks_missing_locked(r, m->job, m->generation, err);
     else
-        rc = admit(e, &token, err);
+        rc = ranks_check_token(e, &token, err);
     if (rc == SL_OK)
         rc = m->follower != 0
                  ? e->feed(e->feed_arg, m, to, err)
@@ -373,7 +379,7 @@ struct rpc_table ranks_table(struct ranks *r)
         {.path = WIRE_PIECE,
          .max_request_bytes = RPC_DATA_BYTES,
          .unary = piece},
-        {.path = WIRE_SHARE, .unary = share},
+        {.path = WIRE_SHARE, .unary = ranks_on_share},
         {.path = WIRE_STATE, .unary = state},
     };
 
@@ -433,7 +439,7 @@ static enum sl_err take_state(const struct sl_slices *body, size_t bytes,
     return rc;
 }
 
-struct asking {
+struct ranks_ask_call {
     struct ranks_ask *ask;
     struct sl_error err;
     sem_t *ended;
@@ -442,7 +448,7 @@ struct asking {
 static void on_answer(void *arg, enum sl_err rc, const struct sl_error *err,
                       const struct sl_slices *reply)
 {
-    struct asking *a = arg;
+    struct ranks_ask_call *a = arg;
 
     if (rc == SL_OK)
         rc = take_state(reply, (size_t)a->ask->m->bytes, a->ask->to, &a->err);
@@ -452,7 +458,8 @@ static void on_answer(void *arg, enum sl_err rc, const struct sl_error *err,
     sem_post(a->ended); // last: the waiter frees `a` then
 }
 
-static void start(struct asking *a, const struct rpc_call_options *options)
+static void ranks_start_ask(struct ranks_ask_call *a,
+                            const struct rpc_call_options *options)
 {
     struct rpc_msg msg;
 
@@ -475,7 +482,7 @@ enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
         .max_reply_bytes = RANKS_STATE_BYTES + RPC_CONTROL_BYTES,
         .wait_for_ready = true,
     };
-    struct asking *asking = sl_calloc(count, sizeof(*asking));
+    struct ranks_ask_call *asking = sl_calloc(count, sizeof(*asking));
     enum sl_err rc = SL_OK;
     sem_t ended;
 
@@ -483,8 +490,8 @@ enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
         return sl_fail(err, SL_ENOMEM, "no memory to ask for a state");
     sem_init(&ended, 0, 0);
     for (size_t i = 0; i < count; i++) {
-        asking[i] = (struct asking){&asks[i], SL_ERROR_INIT, &ended};
-        start(&asking[i], &options);
+        asking[i] = (struct ranks_ask_call){&asks[i], SL_ERROR_INIT, &ended};
+        ranks_start_ask(&asking[i], &options);
     }
     for (size_t i = 0; i < count;)
         i += sem_wait(&ended) == 0; // a signal may interrupt it

@@ -86,8 +86,8 @@ static enum sl_err holders_init(struct holders *h, struct seat *seat,
 
 // Fetches a piece from the next holder, or from another one while that is not
 // ready.
-static enum sl_err fetch(void *arg, uint64_t offset, size_t bytes, void *into,
-                         struct sl_error *err)
+static enum sl_err copy_fetch_piece(void *arg, uint64_t offset, size_t bytes,
+                                    void *into, struct sl_error *err)
 {
     struct holders *h = arg;
     const struct sl_clock *clock = seat_env(h->seat)->clock;
@@ -118,7 +118,7 @@ enum sl_err copy_receive(struct rank *r, const struct rank_job *j,
     enum sl_err rc = holders_init(&holders, seat, begin, err);
 
     if (rc == SL_OK)
-        rc = rank_receive(r, j, begin, fetch, &holders, err);
+        rc = rank_receive(r, j, begin, copy_fetch_piece, &holders, err);
     if (rc == SL_OK)
         FAULT("copy.whole");
     holders_release(&holders);

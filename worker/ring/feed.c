@@ -11,7 +11,7 @@
 #include "common/base/mem.h"
 #include "worker/ring/packed.h"
 
-struct record {
+struct feed_entry {
     struct list_node node;
     uint64_t before, after;
     size_t n;
@@ -19,44 +19,45 @@ struct record {
 };
 
 // A follower's progress with one part.
-struct place {
+struct feed_progress {
     bool here;      // the follower takes this part
     bool copies;    // it still copies the image
     uint64_t steps; // steps that it has applied
 };
 
-struct part {
+struct feed_part {
     struct shard *shard; // a reference
     bool making, made;   // state of `image`
     bool wanted;         // an image is to be made from memory that is behind
     struct shard_image image;
     uint64_t image_steps;
     struct buf head;     // of the image; empty until the image's round is known
-    struct list records; // struct record, oldest first
+    struct list records; // struct feed_entry, oldest first
     size_t record_bytes;
     uint32_t lag; // number of records: rounds that the last follower is behind
-    struct place place[FEED_FOLLOWERS];
+    struct feed_progress place[FEED_FOLLOWERS];
 };
 
-struct feed {
+struct ring_feed {
     const struct sl_clock *clock;
     pthread_mutex_t lock; // guards all below; not held while an image is made
     bool over;
-    uint64_t steps, rounds;      // after the last feed_round
+    uint64_t steps, rounds;      // after the last ring_feed_round
     uint64_t began_ms, round_ms; // begin of the round, duration of the last one
-    bool waits;                  // feed_lags has begun a wait,
+    bool waits;                  // ring_feed_lags has begun a wait,
     uint64_t until_ms;           // by which the wait ends
     struct {
         uint64_t id, came_ms, seen_ms; // id 0: a free place
     } follower[FEED_FOLLOWERS];
     uint32_t count;
-    struct part part[];
+    struct feed_part part[];
 };
 
-enum sl_err feed_new(struct feed **out, const struct rank *r,
-                     const struct sl_clock *clock)
+enum sl_err ring_feed_new(struct ring_feed **out, const struct rank *r,
+                          const struct sl_clock *clock)
 {
-    struct feed *f = sl_calloc(1, sizeof(*f) + r->count * sizeof(f->part[0]));
+    struct ring_feed *f =
+        sl_calloc(1, sizeof(*f) + r->count * sizeof(f->part[0]));
 
     if (f == NULL)
         return SL_ENOMEM;
@@ -76,7 +77,7 @@ enum sl_err feed_new(struct feed **out, const struct rank *r,
 
 // ---- images and records that are kept
 
-static void drop_image(struct part *p)
+static void drop_image(struct feed_part *p)
 {
     if (p->made)
         shard_image_release(&p->image);
@@ -84,7 +85,7 @@ static void drop_image(struct part *p)
     buf_release(&p->head);
 }
 
-static void drop_record(struct part *p, struct record *r)
+static void drop_record(struct feed_part *p, struct feed_entry *r)
 {
     list_remove(&r->node);
     p->record_bytes -= r->n;
@@ -92,19 +93,19 @@ static void drop_record(struct part *p, struct record *r)
     sl_free(r);
 }
 
-static struct record *first_record(const struct part *p)
+static struct feed_entry *first_record(const struct feed_part *p)
 {
     return list_empty(&p->records)
                ? NULL
-               : list_entry(p->records.head.next, struct record, node);
+               : list_entry(p->records.head.next, struct feed_entry, node);
 }
 
 // Drops the image and the records that no follower will ask for any more.
-static void trim(struct part *p)
+static void feed_part_trim(struct feed_part *p)
 {
     uint64_t least = UINT64_MAX;
     bool copied = p->making;
-    struct record *r;
+    struct feed_entry *r;
 
     for (unsigned i = 0; i < FEED_FOLLOWERS; i++) {
         if (!p->place[i].here)
@@ -120,29 +121,29 @@ static void trim(struct part *p)
         drop_record(p, r);
 }
 
-static void forget(struct feed *f, unsigned who)
+static void ring_feed_drop_follower(struct ring_feed *f, unsigned who)
 {
     f->follower[who].id = 0;
     for (uint32_t i = 0; i < f->count; i++) {
-        f->part[i].place[who] = (struct place){0};
-        trim(&f->part[i]);
+        f->part[i].place[who] = (struct feed_progress){0};
+        feed_part_trim(&f->part[i]);
     }
 }
 
 // Ends the feed. An image that is being made is dropped by the thread that
 // makes it.
-static void end(struct feed *f)
+static void ring_feed_end(struct ring_feed *f)
 {
     f->over = true;
     for (unsigned i = 0; i < FEED_FOLLOWERS; i++)
-        forget(f, i);
+        ring_feed_drop_follower(f, i);
 }
 
-void feed_free(struct feed *f)
+void ring_feed_free(struct ring_feed *f)
 {
     if (f == NULL)
         return;
-    end(f);
+    ring_feed_end(f);
     for (uint32_t i = 0; i < f->count; i++)
         shard_unref(f->part[i].shard);
     pthread_mutex_destroy(&f->lock);
@@ -151,7 +152,7 @@ void feed_free(struct feed *f)
 
 // ---- rounds
 
-static bool followed(const struct part *p)
+static bool followed(const struct feed_part *p)
 {
     bool any = p->making;
 
@@ -160,9 +161,11 @@ static bool followed(const struct part *p)
     return any;
 }
 
-static enum sl_err keep(struct feed *f, struct part *p, uint64_t after,
-                        const struct once_step *steps, size_t count,
-                        const float *g, const float *present)
+static enum sl_err ring_feed_append_record(struct ring_feed *f,
+                                           struct feed_part *p, uint64_t after,
+                                           const struct once_step *steps,
+                                           size_t count, const float *g,
+                                           const float *present)
 {
     const struct plan *plan = &p->shard->plan;
     size_t bytes = steps[0].skip ? 0 : plan_values_bytes(plan);
@@ -177,7 +180,7 @@ static enum sl_err keep(struct feed *f, struct part *p, uint64_t after,
                                .average_bytes = bytes};
     size_t n = sizeof(head) + count * sizeof(struct feed_key) + bytes + bits;
     size_t most = FEED_ROUNDS * n;
-    struct record *r;
+    struct feed_entry *r;
     uint8_t *to;
 
     if (p->record_bytes + n > (most > FEED_BYTES ? most : FEED_BYTES))
@@ -207,9 +210,9 @@ static enum sl_err keep(struct feed *f, struct part *p, uint64_t after,
 }
 
 // Returns in *rounds the round of a state that has counted `steps` steps; false
-// if the state has an update that feed_round has not told yet.
-static bool round_of(const struct feed *f, const struct part *p, uint64_t steps,
-                     uint64_t *rounds)
+// if the state has an update that ring_feed_round has not told yet.
+static bool round_of(const struct ring_feed *f, const struct feed_part *p,
+                     uint64_t steps, uint64_t *rounds)
 {
     struct feed_record head;
 
@@ -218,7 +221,7 @@ static bool round_of(const struct feed *f, const struct part *p, uint64_t steps,
         return true;
     list_for(n, &p->records)
     {
-        const struct record *r = list_entry(n, struct record, node);
+        const struct feed_entry *r = list_entry(n, struct feed_entry, node);
 
         memcpy(&head, r->bytes, sizeof(head));
         *rounds = head.rounds - 1;
@@ -229,7 +232,8 @@ static bool round_of(const struct feed *f, const struct part *p, uint64_t steps,
 }
 
 // Writes the head of an image, once its round is known.
-static enum sl_err settle(struct feed *f, struct part *p)
+static enum sl_err ring_feed_write_head(struct ring_feed *f,
+                                        struct feed_part *p)
 {
     struct feed_image head = {.magic = FEED_IMAGE_MAGIC,
                               .memory_bytes = shard_bytes(p->shard)};
@@ -250,25 +254,25 @@ static enum sl_err settle(struct feed *f, struct part *p)
     return rc;
 }
 
-static void forget_silent(struct feed *f, uint64_t now)
+static void forget_silent(struct ring_feed *f, uint64_t now)
 {
     for (unsigned i = 0; i < FEED_FOLLOWERS; i++) {
         if (f->follower[i].id != 0 &&
             now - f->follower[i].seen_ms > FEED_SILENT_MS)
-            forget(f, i);
+            ring_feed_drop_follower(f, i);
     }
 }
 
-void feed_forget_silent(struct feed *f)
+void ring_feed_forget_silent(struct ring_feed *f)
 {
     pthread_mutex_lock(&f->lock);
     forget_silent(f, sl_now_ms(f->clock));
     pthread_mutex_unlock(&f->lock);
 }
 
-void feed_round(struct feed *f, const struct rank *r,
-                const struct once_step *steps, size_t count, const float *g,
-                const float *present)
+void ring_feed_round(struct ring_feed *f, const struct rank *r,
+                     const struct once_step *steps, size_t count,
+                     const float *g, const float *present)
 {
     uint64_t after = counted_steps(&rank_once(r)->counted);
     enum sl_err rc = SL_OK;
@@ -280,18 +284,18 @@ void feed_round(struct feed *f, const struct rank *r,
     f->began_ms = now;
     forget_silent(f, now);
     for (uint32_t i = 0; rc == SL_OK && i < f->count; i++) {
-        struct part *p = &f->part[i];
+        struct feed_part *p = &f->part[i];
 
         if (!f->over && followed(p))
-            rc = keep(f, p, after, steps, count, g, present);
+            rc = ring_feed_append_record(f, p, after, steps, count, g, present);
         g += p->shard->plan.elements;
     }
     f->steps = after;
     f->rounds++;
     for (uint32_t i = 0; rc == SL_OK && i < f->count; i++)
-        rc = settle(f, &f->part[i]);
+        rc = ring_feed_write_head(f, &f->part[i]);
     if (rc != SL_OK)
-        end(f);
+        ring_feed_end(f);
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -299,8 +303,8 @@ void feed_round(struct feed *f, const struct rank *r,
 
 // Returns true if a follower of this part is to be waited for; sets *copies if
 // one of these copies its image.
-static bool asks(const struct feed *f, const struct part *p, uint64_t now,
-                 bool *copies)
+static bool asks(const struct ring_feed *f, const struct feed_part *p,
+                 uint64_t now, bool *copies)
 {
     uint64_t silent = FEED_ASKS_MS + 2 * f->round_ms;
     bool any = false;
@@ -318,13 +322,13 @@ static bool asks(const struct feed *f, const struct part *p, uint64_t now,
 
 // Returns how many rounds the slowest follower that is to be waited for is
 // behind; 0: there is no such follower.
-static uint32_t lag(const struct feed *f, uint64_t now)
+static uint32_t lag(const struct ring_feed *f, uint64_t now)
 {
     uint32_t most = 0, least;
     bool copies;
 
     for (uint32_t i = 0; i < f->count; i++) {
-        const struct part *p = &f->part[i];
+        const struct feed_part *p = &f->part[i];
 
         if (p->lag <= most || !asks(f, p, now, &copies))
             continue;
@@ -334,7 +338,7 @@ static uint32_t lag(const struct feed *f, uint64_t now)
     return most;
 }
 
-bool feed_lags(struct feed *f)
+bool ring_feed_lags(struct ring_feed *f)
 {
     uint64_t now;
     uint32_t behind;
@@ -356,7 +360,7 @@ bool feed_lags(struct feed *f)
 
 // ---- calls
 
-static unsigned find_follower(struct feed *f, uint64_t id)
+static unsigned find_follower(struct ring_feed *f, uint64_t id)
 {
     unsigned who = FEED_FOLLOWERS;
 
@@ -374,7 +378,7 @@ static unsigned find_follower(struct feed *f, uint64_t id)
 }
 
 // Makes the image of a part, without the lock: finding its pages takes longest.
-static enum sl_err make_image(struct feed *f, struct part *p,
+static enum sl_err make_image(struct ring_feed *f, struct feed_part *p,
                               struct sl_error *err)
 {
     enum sl_err rc;
@@ -390,10 +394,10 @@ static enum sl_err make_image(struct feed *f, struct part *p,
     return rc;
 }
 
-static enum sl_err begin_copy(struct feed *f, struct part *p, unsigned who,
-                              struct sl_error *err)
+static enum sl_err begin_copy(struct ring_feed *f, struct feed_part *p,
+                              unsigned who, struct sl_error *err)
 {
-    struct place *place = &p->place[who];
+    struct feed_progress *place = &p->place[who];
     enum sl_err rc = SL_OK;
 
     if (p->making)
@@ -401,7 +405,7 @@ static enum sl_err begin_copy(struct feed *f, struct part *p, unsigned who,
     if (place->here && !place->copies)
         return SL_ESTALE; // a second image costs the ranks as much as the first
     // Records are kept from here on.
-    *place = (struct place){
+    *place = (struct feed_progress){
         .here = true, .copies = true, .steps = p->made ? 0 : f->steps};
     p->wanted = !p->made && update_is_behind(p->shard);
     if (p->wanted)
@@ -413,19 +417,19 @@ static enum sl_err begin_copy(struct feed *f, struct part *p, unsigned who,
     if (rc == SL_OK && f->over)
         rc = SL_ESTALE;
     if (rc == SL_OK)
-        rc = settle(f, p);
+        rc = ring_feed_write_head(f, p);
     if (rc != SL_OK) {
-        *place = (struct place){0};
-        trim(p);
+        *place = (struct feed_progress){0};
+        feed_part_trim(p);
         return rc;
     }
     place->steps = p->image_steps;
     return SL_OK;
 }
 
-static enum sl_err read_image(struct feed *f, struct part *p, unsigned who,
-                              const struct feed_ask *ask, void *into,
-                              struct sl_error *err)
+static enum sl_err read_image(struct ring_feed *f, struct feed_part *p,
+                              unsigned who, const struct feed_ask *ask,
+                              void *into, struct sl_error *err)
 {
     uint64_t offset = ask->offset, head;
     enum sl_err rc;
@@ -449,32 +453,34 @@ static enum sl_err read_image(struct feed *f, struct part *p, unsigned who,
 }
 
 // Notes that a follower of this part has applied `steps` steps.
-static void has(struct part *p, unsigned who, uint64_t steps)
+static void feed_part_note_applied(struct feed_part *p, unsigned who,
+                                   uint64_t steps)
 {
-    struct place *place = &p->place[who];
+    struct feed_progress *place = &p->place[who];
 
     if (!place->here || steps < place->steps)
         return;
     place->copies = false;
     place->steps = steps;
-    trim(p);
+    feed_part_trim(p);
 }
 
-static enum sl_err read_record(struct feed *f, struct part *p, unsigned who,
-                               const struct feed_ask *ask, void *into)
+static enum sl_err read_record(struct ring_feed *f, struct feed_part *p,
+                               unsigned who, const struct feed_ask *ask,
+                               void *into)
 {
-    struct place *place = &p->place[who];
+    struct feed_progress *place = &p->place[who];
 
     if (!place->here || ask->after < place->steps)
         return SL_ESTALE;
     for (uint32_t i = 0; ask->all && i < f->count; i++)
-        has(&f->part[i], who, ask->after);
-    has(p, who, ask->after);
+        feed_part_note_applied(&f->part[i], who, ask->after);
+    feed_part_note_applied(p, who, ask->after);
     if (ask->after == f->steps)
         return SL_EBUSY;
     list_for(n, &p->records)
     {
-        const struct record *r = list_entry(n, struct record, node);
+        const struct feed_entry *r = list_entry(n, struct feed_entry, node);
 
         if (r->before != ask->after)
             continue;
@@ -486,11 +492,11 @@ static enum sl_err read_record(struct feed *f, struct part *p, unsigned who,
     return ask->after > f->steps ? SL_EBUSY : SL_ESTALE;
 }
 
-enum sl_err feed_read(struct feed *f, const struct feed_ask *ask, void *into,
-                      struct sl_error *err)
+enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
+                           void *into, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
-    struct part *p;
+    struct feed_part *p;
     unsigned who;
 
     if (ask->part >= f->count || ask->follower == 0)
@@ -516,32 +522,32 @@ enum sl_err feed_read(struct feed *f, const struct feed_ask *ask, void *into,
 // ---- images of memory that was away
 
 // While a snapshot is written there can be no other image.
-bool feed_wants(struct feed *f, const struct rank *r, uint32_t part)
+bool ring_feed_wants(struct ring_feed *f, const struct rank *r, uint32_t part)
 {
-    struct part *p = &f->part[part];
+    struct feed_part *p = &f->part[part];
     bool wanted;
 
     pthread_mutex_lock(&f->lock);
     if (p->wanted && p->shard != r->parts[part])
-        end(f);
+        ring_feed_end(f);
     wanted = p->wanted && !p->making && !p->made;
     pthread_mutex_unlock(&f->lock);
     return wanted && !shard_is_frozen(p->shard);
 }
 
-void feed_image(struct feed *f, uint32_t part)
+void ring_feed_image(struct ring_feed *f, uint32_t part)
 {
     struct sl_error err = SL_ERROR_INIT;
-    struct part *p = &f->part[part];
+    struct feed_part *p = &f->part[part];
 
     pthread_mutex_lock(&f->lock);
     if (p->wanted && !p->making && !p->made &&
         make_image(f, p, &err) == SL_OK) {
         p->wanted = false;
-        if (settle(f, p) != SL_OK)
-            end(f);
+        if (ring_feed_write_head(f, p) != SL_OK)
+            ring_feed_end(f);
         else
-            trim(p); // the follower that wanted it may be gone
+            feed_part_trim(p); // the follower that wanted it may be gone
     }
     pthread_mutex_unlock(&f->lock);
 }

@@ -12,25 +12,30 @@
 // Rounds may be quicker than a newcomer is with what they bring, on a slow link
 // or where all share a few cores: it would never get level. So the rank waits
 // between rounds while a newcomer that asks is rounds behind, before each round
-// at most the FEED_SHARE-th part of what the last one took (feed_lags). A round
-// takes as long as the slowest wait of all ranks and its own work, so with
-// waits of `w` and work of `r` that is w <= (r + w) / FEED_SHARE: rounds go on
-// at half their pace or more, for any number of newcomers, however far behind.
+// at most the FEED_SHARE-th part of what the last one took (ring_feed_lags). A
+// round takes as long as the slowest wait of all ranks and its own work, so
+// with waits of `w` and work of `r` that is w <= (r + w) / FEED_SHARE: rounds
+// go on at half their pace or more, for any number of newcomers, however far
+// behind.
 //
-//   feed_new -> feed_read ... (I/O)
-//               feed_round, feed_lags until false ... (compute) -> feed_free
+//   ring_feed_new -> ring_feed_read ... (I/O)
+//               ring_feed_round, ring_feed_lags until false ... (compute) ->
+//               ring_feed_free
 //
 // A part that is on a device has no image until its values were brought home:
-// that is the compute thread's to do, between two rounds (feed_wants).
+// that is the compute thread's to do, between two rounds (ring_feed_wants).
 //
-// Threads  feed_read: any, it may take as long as a part's pages take to be
-//          found; feed_round, feed_lags: the compute thread; feed_free: when no
-//          call is under way.
-// Memory   feed_free; holds a reference to each part, an image of it while it
+// Threads  ring_feed_read: any, it may take as long as a part's pages take to
+// be
+//          found; ring_feed_round, ring_feed_lags: the compute thread;
+//          ring_feed_free: when no call is under way.
+// Memory   ring_feed_free; holds a reference to each part, an image of it while
+// it
 //          is copied, and records: FEED_ROUNDS of them, or FEED_BYTES.
 // Units    bytes; steps: how many a part's state has counted, which names one
 //          state of a generation; rounds: as in the tag.
-// Errors   feed_read: SL_EBUSY: not yet, ask again; SL_ESTALE: no longer, what
+// Errors   ring_feed_read: SL_EBUSY: not yet, ask again; SL_ESTALE: no longer,
+// what
 //          was copied leads nowhere (of a part that follows records, no second
 //          image is made); SL_ERANGE.
 #ifndef WORKER_RING_FEED_H
@@ -88,37 +93,37 @@ struct feed_key {
 #define FEED_IMAGE_MAGIC UINT64_C(0x31676d696b6e7273)  // srnkimg1
 #define FEED_RECORD_MAGIC UINT64_C(0x316365726b6e7273) // srnkrec1
 
-struct feed;
+struct ring_feed;
 
 // Begins to give out the state of `r`, which runs rounds of a generation.
-enum sl_err feed_new(struct feed **out, const struct rank *r,
-                     const struct sl_clock *clock);
-void feed_free(struct feed *f); // NULL is allowed
+enum sl_err ring_feed_new(struct ring_feed **out, const struct rank *r,
+                          const struct sl_clock *clock);
+void ring_feed_free(struct ring_feed *f); // NULL is allowed
 
 // Copies the bytes that `ask` names into `into`.
-enum sl_err feed_read(struct feed *f, const struct feed_ask *ask, void *into,
-                      struct sl_error *err);
+enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
+                           void *into, struct sl_error *err);
 
 // Keeps the record of a round that was applied to the rank; arguments as in
 // rank_round. Without memory for it the feed ends.
-void feed_round(struct feed *f, const struct rank *r,
-                const struct once_step *steps, size_t count, const float *g,
-                const float *present);
+void ring_feed_round(struct ring_feed *f, const struct rank *r,
+                     const struct once_step *steps, size_t count,
+                     const float *g, const float *present);
 
 // Forgets followers that have been silent for FEED_SILENT_MS, with the images
 // that were kept for them: while an image is kept, no other one of that part
 // can be taken. Every round does so; a caller that needs an image calls this
 // where no round follows.
-void feed_forget_silent(struct feed *f);
+void ring_feed_forget_silent(struct ring_feed *f);
 
 // Returns true if the next round should still wait for a follower. Asked before
 // each round, again and again until it returns false.
-bool feed_lags(struct feed *f);
+bool ring_feed_lags(struct ring_feed *f);
 
 // Returns true if an image of `part` is asked for, and its memory must be
-// brought home first; then feed_image makes it, before the next round. A part
-// that is not the rank's any more has no image: the feed ends.
-bool feed_wants(struct feed *f, const struct rank *r, uint32_t part);
-void feed_image(struct feed *f, uint32_t part);
+// brought home first; then ring_feed_image makes it, before the next round. A
+// part that is not the rank's any more has no image: the feed ends.
+bool ring_feed_wants(struct ring_feed *f, const struct rank *r, uint32_t part);
+void ring_feed_image(struct ring_feed *f, uint32_t part);
 
 #endif

@@ -68,8 +68,8 @@ void follow_release(struct follow *f)
 
 // ---- images
 
-static enum sl_err make_room(struct follow_part *p, size_t size,
-                             struct sl_error *err)
+static enum sl_err follow_reserve(struct follow_part *p, size_t size,
+                                  struct sl_error *err)
 {
     uint8_t *bytes = sl_realloc_array(p->bytes, size, 1);
 
@@ -121,7 +121,7 @@ static enum sl_err take_image_head(struct follow_part *p, uint32_t i,
     if (head.magic == FEED_IMAGE_MAGIC &&
         head.memory_bytes == shard_bytes(p->shard) && counts_bytes(p) > 0 &&
         head.set_bytes <= FETCH_BYTES && head.counts_bytes <= FETCH_BYTES)
-        return make_room(p, counts_bytes(p), err);
+        return follow_reserve(p, counts_bytes(p), err);
     p->head.magic = 0;
     return sl_fail(err, SL_ECORRUPT,
                    "an image of part %" PRIu32 " has %" PRIu64
@@ -129,7 +129,8 @@ static enum sl_err take_image_head(struct follow_part *p, uint32_t i,
                    i, head.memory_bytes);
 }
 
-static enum sl_err take_counts(struct follow_part *p, struct sl_error *err)
+static enum sl_err follow_read_counts(struct follow_part *p,
+                                      struct sl_error *err)
 {
     struct once once;
     enum sl_err rc =
@@ -154,7 +155,7 @@ static enum sl_err take_image(struct follow *f, uint32_t i,
     if (get->into == &p->head)
         return take_image_head(p, i, err);
     if (!p->counts)
-        return take_counts(p, err);
+        return follow_read_counts(p, err);
     FAULT("follow.piece");
     p->have += get->ask.bytes;
     p->whole = p->have == p->head.memory_bytes;
@@ -163,7 +164,7 @@ static enum sl_err take_image(struct follow *f, uint32_t i,
 
 // ---- records
 
-static uint64_t steps_of(const struct follow_part *p)
+static uint64_t follow_part_steps(const struct follow_part *p)
 {
     return counted_steps(&p->shard->once.counted);
 }
@@ -184,7 +185,7 @@ static bool want_record(struct follow *f, uint32_t i, struct follow_get *get)
     *get = (struct follow_get){.ask = {.follower = f->id,
                                        .part = i,
                                        .record = true,
-                                       .after = steps_of(p),
+                                       .after = follow_part_steps(p),
                                        .all = f->in_place}};
     if (p->record.magic == 0) {
         get->into = &p->record;
@@ -208,15 +209,15 @@ static enum sl_err take_record_head(struct follow_part *p, uint32_t i,
 {
     const struct feed_record r = p->record;
 
-    if (r.magic == FEED_RECORD_MAGIC && r.before == steps_of(p) &&
+    if (r.magic == FEED_RECORD_MAGIC && r.before == follow_part_steps(p) &&
         r.rounds == p->rounds + 1 && r.keys > 0 &&
         r.keys <= WIRE_CONTRIBUTIONS_MAX && r.skip <= FEED_ABSENT &&
         r.average_bytes ==
             (r.skip == FEED_SKIP ? 0 : plan_values_bytes(&p->shard->plan)))
-        return make_room(p,
-                         (size_t)(r.keys * sizeof(struct feed_key) +
-                                  r.average_bytes + absent_bytes(p)),
-                         err);
+        return follow_reserve(p,
+                              (size_t)(r.keys * sizeof(struct feed_key) +
+                                       r.average_bytes + absent_bytes(p)),
+                              err);
     p->record.magic = 0;
     return sl_fail(err, SL_ECORRUPT,
                    "a record of part %" PRIu32 " does not follow round "
@@ -236,7 +237,8 @@ static enum sl_err take_record(struct follow *f, uint32_t i,
     return SL_OK;
 }
 
-static enum sl_err apply(struct follow_part *p, struct sl_error *err)
+static enum sl_err follow_apply_record(struct follow_part *p,
+                                       struct sl_error *err)
 {
     size_t n = (size_t)p->record.keys;
     struct once_step *steps = sl_calloc(n, sizeof(*steps));
@@ -262,7 +264,7 @@ static enum sl_err apply(struct follow_part *p, struct sl_error *err)
     }
     rc = update_shard(p->shard, &u, NULL, err);
     sl_free(steps);
-    if (rc == SL_OK && steps_of(p) != p->record.after)
+    if (rc == SL_OK && follow_part_steps(p) != p->record.after)
         rc = sl_fail(err, SL_ECORRUPT, "a record counts other steps");
     p->record.magic = 0;
     if (rc == SL_OK)
@@ -325,7 +327,7 @@ static bool all_whole(const struct follow *f)
     return whole;
 }
 
-static uint64_t newest(const struct follow *f)
+static uint64_t follow_newest_round(const struct follow *f)
 {
     uint64_t most = 0;
 
@@ -339,7 +341,7 @@ static uint64_t newest(const struct follow *f)
 // image or part. *any: there were such parts.
 static enum sl_err bring_on(struct follow *f, bool *any, struct sl_error *err)
 {
-    uint64_t to = newest(f);
+    uint64_t to = follow_newest_round(f);
     size_t asked;
     enum sl_err rc = fetch(f, &records, to, &asked, err);
     enum sl_err applied = SL_OK;
@@ -349,14 +351,14 @@ static enum sl_err bring_on(struct follow *f, bool *any, struct sl_error *err)
         struct follow_part *p = &f->part[i];
 
         if (p->whole && p->rounds < to && has_record(p)) {
-            applied = apply(p, err);
+            applied = follow_apply_record(p, err);
             *any = true;
         }
     }
     return applied != SL_OK ? applied : rc;
 }
 
-static void place(struct follow *f)
+static void follow_place_state(struct follow *f)
 {
     rank_set_place(f->rank, f->parts, f->count, f->job, f->job_incarnation,
                    (struct wire_tag){f->generation, f->part[0].rounds});
@@ -365,7 +367,7 @@ static void place(struct follow *f)
     FAULT("follow.placed");
 }
 
-static enum sl_err copy(struct follow *f, struct sl_error *err)
+static enum sl_err follow_copy_step(struct follow *f, struct sl_error *err)
 {
     bool any = false;
     size_t asked;
@@ -378,13 +380,13 @@ static enum sl_err copy(struct follow *f, struct sl_error *err)
         return rc;
     rc = fetch(f, &images, UINT64_MAX, &asked, err);
     if (rc == SL_OK && asked == 0)
-        place(f);
+        follow_place_state(f);
     return rc;
 }
 
 // Applies one round. R3: each part has what the round brings before any part
 // takes it.
-static enum sl_err run_round(struct follow *f, struct sl_error *err)
+static enum sl_err follow_run_round(struct follow *f, struct sl_error *err)
 {
     size_t asked = 0;
     enum sl_err rc = SL_OK;
@@ -397,7 +399,7 @@ static enum sl_err run_round(struct follow *f, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     for (uint32_t i = 0; rc == SL_OK && i < f->count; i++)
-        rc = apply(&f->part[i], err);
+        rc = follow_apply_record(&f->part[i], err);
     FAULT("follow.round");
     if (rc == SL_OK)
         f->rank->tag.sequence++;
@@ -408,7 +410,7 @@ static enum sl_err run_round(struct follow *f, struct sl_error *err)
 
 enum sl_err follow_step(struct follow *f, struct sl_error *err)
 {
-    return f->in_place ? run_round(f, err) : copy(f, err);
+    return f->in_place ? follow_run_round(f, err) : follow_copy_step(f, err);
 }
 
 enum sl_err follow_to(struct follow *f, uint64_t rounds, struct sl_error *err)
@@ -419,6 +421,6 @@ enum sl_err follow_to(struct follow *f, uint64_t rounds, struct sl_error *err)
         f->rank->tag.sequence > rounds)
         return sl_fail(err, SL_ESTATE, "the copy is of another past");
     while (rc == SL_OK && f->rank->tag.sequence < rounds)
-        rc = run_round(f, err);
+        rc = follow_run_round(f, err);
     return rc;
 }

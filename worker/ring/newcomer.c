@@ -45,8 +45,9 @@ void newcomer_free(struct newcomer *n)
     sl_free(n);
 }
 
-static enum sl_err dial(struct newcomer *n, const Sluice__V1__RingCopy *copy,
-                        struct sl_error *err)
+static enum sl_err newcomer_dial(struct newcomer *n,
+                                 const Sluice__V1__RingCopy *copy,
+                                 struct sl_error *err)
 {
     const struct ring_env *env = seat_env(n->seat);
     enum sl_err rc = SL_OK;
@@ -63,7 +64,7 @@ static enum sl_err dial(struct newcomer *n, const Sluice__V1__RingCopy *copy,
     return rc;
 }
 
-static uint64_t now_ms(const struct newcomer *n)
+static uint64_t newcomer_now_ms(const struct newcomer *n)
 {
     return sl_now_ms(seat_env(n->seat)->clock);
 }
@@ -88,8 +89,8 @@ static Sluice__V1__StateRequest request(const struct newcomer *n,
 
 // Asks the ranks for the pieces; each part comes from one rank, as long as the
 // generation lasts.
-static enum sl_err fetch(void *arg, struct follow_get *gets, size_t count,
-                         struct sl_error *err)
+static enum sl_err newcomer_fetch(void *arg, struct follow_get *gets,
+                                  size_t count, struct sl_error *err)
 {
     struct newcomer *n = arg;
     struct ranks_ask asks[FOLLOW_AT_ONCE];
@@ -111,7 +112,7 @@ static enum sl_err fetch(void *arg, struct follow_get *gets, size_t count,
         heard = heard || asks[i].rc == SL_OK || asks[i].rc == SL_EBUSY;
     }
     if (heard)
-        n->heard_ms = now_ms(n);
+        n->heard_ms = newcomer_now_ms(n);
     return rc;
 }
 
@@ -131,10 +132,11 @@ enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
     n->generation = copy->generation;
     token = wire_token_of(copy->token);
     n->shown = wire_token_msg(&n->token, &token);
-    n->heard_ms = now_ms(n);
-    rc = dial(n, copy, err);
+    n->heard_ms = newcomer_now_ms(n);
+    rc = newcomer_dial(n, copy, err);
     if (rc == SL_OK)
-        rc = follow_init(&n->follow, rank, j, n->generation, id, fetch, n, err);
+        rc = follow_init(&n->follow, rank, j, n->generation, id, newcomer_fetch,
+                         n, err);
     if (rc != SL_OK) {
         newcomer_free(n);
         return rc;
@@ -149,7 +151,8 @@ static enum sl_err patient(const struct newcomer *n, enum sl_err rc)
 {
     bool silent = rc == SL_EUNAVAIL || rc == SL_ETIMEDOUT;
 
-    return silent && now_ms(n) - n->heard_ms < GIVE_UP_MS ? SL_EBUSY : rc;
+    return silent && newcomer_now_ms(n) - n->heard_ms < GIVE_UP_MS ? SL_EBUSY
+                                                                   : rc;
 }
 
 enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err)
@@ -159,11 +162,11 @@ enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err)
 
     n->idle = rc == SL_EBUSY;
     if (rc == SL_OK) {
-        n->moved_ms = now_ms(n);
+        n->moved_ms = newcomer_now_ms(n);
         n->rounds = rounds;
     }
     if (n->follow.in_place && n->placed_ms == 0)
-        n->placed_ms = now_ms(n);
+        n->placed_ms = newcomer_now_ms(n);
     return rc;
 }
 
@@ -172,7 +175,7 @@ enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err)
 // be fetched.
 bool newcomer_is_level(const struct newcomer *n)
 {
-    uint64_t now = now_ms(n);
+    uint64_t now = newcomer_now_ms(n);
 
     if (!n->follow.in_place)
         return false;
@@ -183,7 +186,7 @@ bool newcomer_is_level(const struct newcomer *n)
 enum sl_err newcomer_to(struct newcomer *n, struct wire_tag base,
                         struct sl_error *err)
 {
-    uint64_t until = now_ms(n) + LAST_MS;
+    uint64_t until = newcomer_now_ms(n) + LAST_MS;
     enum sl_err rc;
 
     if (base.incarnation != n->generation)
@@ -192,6 +195,6 @@ enum sl_err newcomer_to(struct newcomer *n, struct wire_tag base,
         rc = follow_to(&n->follow, base.sequence, err);
         if (rc == SL_EBUSY)
             seat_wait(n->seat, AGAIN_MS);
-    } while (rc == SL_EBUSY && now_ms(n) < until);
+    } while (rc == SL_EBUSY && newcomer_now_ms(n) < until);
     return rc;
 }

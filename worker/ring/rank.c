@@ -18,7 +18,7 @@ void rank_set_free(struct shard **parts, uint32_t count)
     sl_free(parts);
 }
 
-static void free_away(struct rank *r)
+static void rank_drop_away(struct rank *r)
 {
     if (r->away != NULL)
         r->away->ops->free(r->away);
@@ -28,12 +28,12 @@ static void free_away(struct rank *r)
 void rank_release(struct rank *r)
 {
     rank_set_free(r->parts, r->count);
-    free_away(r);
+    rank_drop_away(r);
     *r = (struct rank){0};
 }
 
 // Returns the number of parts that JobOpen names.
-static uint32_t parts_of(const Sluice__V1__JobOpen *open)
+static uint32_t rank_part_count(const Sluice__V1__JobOpen *open)
 {
     return open->pieces[open->n_pieces - 1]->shard + 1;
 }
@@ -127,7 +127,7 @@ enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
                          const Sluice__V1__RingBegin *begin,
                          struct sl_error *err)
 {
-    uint32_t n = parts_of(j->open);
+    uint32_t n = rank_part_count(j->open);
     struct shard **parts = sl_calloc(n, sizeof(*parts));
     uint32_t *ids = sl_malloc_array(j->open->n_variables, sizeof(*ids));
     enum sl_err rc = parts == NULL || ids == NULL ? SL_ENOMEM : SL_OK;
@@ -202,8 +202,8 @@ void rank_keep(struct rank *r, uint64_t generation)
 }
 
 // Notes the round in the history, for tools that check the order of steps.
-static void note_round(const struct rank *r, const struct once_step *steps,
-                       size_t count)
+static void rank_log_round(const struct rank *r, const struct once_step *steps,
+                           size_t count)
 {
     const struct plan *p = &r->parts[0]->plan;
     const struct once_step *last = &steps[count - 1];
@@ -284,7 +284,7 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
         return rc;
     }
     r->tag.sequence++;
-    note_round(r, steps, count);
+    rank_log_round(r, steps, count);
     return SL_OK;
 }
 
@@ -330,7 +330,7 @@ enum sl_err rank_take_back(struct rank *r, struct sl_error *err)
         rank_release(r);
         return rc;
     }
-    free_away(r);
+    rank_drop_away(r);
     return SL_OK;
 }
 

@@ -22,7 +22,7 @@ static struct away *away_of(const struct rank *r)
     return (struct away *)r->away;
 }
 
-static void free_away(struct rank_away *base)
+static void rank_away_free(struct rank_away *base)
 {
     struct away *a = (struct away *)base;
 
@@ -58,7 +58,7 @@ static void add_run(struct away *a, const struct plan_run *run, uint64_t first)
         .first = first, .elements = run->elements, .moving = run->moving};
 }
 
-static struct away *make(const struct rank *r, struct resident *there)
+static struct away *rank_away_make(const struct rank *r, struct resident *there)
 {
     struct away *a = sl_calloc(1, sizeof(*a));
     uint32_t most = most_runs(r);
@@ -71,7 +71,7 @@ static struct away *make(const struct rank *r, struct resident *there)
     a->like = sl_malloc_array(most, sizeof(*a->like));
     a->consts = sl_malloc_array(most, sizeof(*a->consts));
     if (a->runs == NULL || a->like == NULL || a->consts == NULL) {
-        free_away(&a->base);
+        rank_away_free(&a->base);
         return NULL;
     }
     for (uint32_t i = 0; i < r->count; i++) {
@@ -86,8 +86,9 @@ static struct away *make(const struct rank *r, struct resident *there)
 
 // ---- rounds
 
-static enum sl_err apply(struct rank *r, const struct once_step *steps,
-                         struct sl_error *err)
+static enum sl_err rank_away_apply(struct rank *r,
+                                   const struct once_step *steps,
+                                   struct sl_error *err)
 {
     struct away *a = away_of(r);
     struct shard *s = r->parts[0];
@@ -113,8 +114,9 @@ static uint64_t first_of(const struct rank *r, uint32_t part)
     return first;
 }
 
-static enum sl_err write_part(const struct rank *r, uint32_t part,
-                              struct resident *there, struct sl_error *err)
+static enum sl_err rank_away_write_part(const struct rank *r, uint32_t part,
+                                        struct resident *there,
+                                        struct sl_error *err)
 {
     const struct shard *s = r->parts[part];
     uint64_t first = first_of(r, part), n = s->plan.elements;
@@ -141,7 +143,8 @@ static enum sl_err read_array(void *arg, unsigned array, float *into,
     return resident_read(b->there, array, b->first, b->n, into, err);
 }
 
-static enum sl_err bring(struct rank *r, uint32_t part, struct sl_error *err)
+static enum sl_err rank_away_bring_part(struct rank *r, uint32_t part,
+                                        struct sl_error *err)
 {
     struct bring b = {away_of(r)->there, first_of(r, part),
                       r->parts[part]->plan.elements};
@@ -156,8 +159,10 @@ static enum sl_err values(const struct rank *r, float *flat,
                          err);
 }
 
-static const struct rank_away_ops ops = {
-    .apply = apply, .bring = bring, .values = values, .free = free_away};
+static const struct rank_away_ops ops = {.apply = rank_away_apply,
+                                         .bring = rank_away_bring_part,
+                                         .values = values,
+                                         .free = rank_away_free};
 
 enum sl_err rank_lend(struct rank *r, struct resident *there,
                       struct sl_error *err)
@@ -167,15 +172,15 @@ enum sl_err rank_lend(struct rank *r, struct resident *there,
 
     if (r->away != NULL)
         return SL_OK;
-    a = make(r, there);
+    a = rank_away_make(r, there);
     if (a == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory for a state on a device");
     a->base.ops = &ops;
     for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
-        rc = write_part(r, i, there, err);
+        rc = rank_away_write_part(r, i, there, err);
     if (rc == SL_OK)
         r->away = &a->base;
     else
-        free_away(&a->base);
+        rank_away_free(&a->base);
     return rc;
 }

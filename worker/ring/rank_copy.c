@@ -15,7 +15,7 @@
 #define MAGIC UINT64_C(0x315f6b6e61726c73) // slrank_1
 #define FETCH_BYTES ((size_t)4 << 20)      // most bytes of one piece
 
-struct head {
+struct rank_view_head {
     uint64_t magic, set_bytes, counts_bytes, bytes;
 };
 
@@ -66,7 +66,7 @@ static enum sl_err all_passed(uint64_t **out, const struct rank *r)
 
 enum sl_err rank_view_init(struct rank_view *v, const struct rank *r)
 {
-    struct head head = {.magic = MAGIC};
+    struct rank_view_head head = {.magic = MAGIC};
     struct buf packed = BUF_INIT;
     uint64_t *passed;
     enum sl_err rc = all_passed(&passed, r);
@@ -137,7 +137,7 @@ enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
 struct copy {
     rank_fetch_fn fetch;
     void *arg;
-    struct head head;
+    struct rank_view_head head;
     struct shard **parts;
     uint32_t count;
 };
@@ -145,7 +145,7 @@ struct copy {
 static enum sl_err fetch_head(struct copy *c, struct sl_error *err)
 {
     enum sl_err rc = c->fetch(c->arg, 0, sizeof(c->head), &c->head, err);
-    const struct head *h = &c->head;
+    const struct rank_view_head *h = &c->head;
     uint64_t memory = memory_bytes(c->parts, c->count);
 
     if (rc != SL_OK)

@@ -30,8 +30,8 @@ static void told_release(struct told *t)
     counts_release(&t->counts);
 }
 
-static Sluice__V1__AttendUp *copy(Sluice__V1__AttendUp__KindCase kind,
-                                  ProtobufCMessage *m)
+static Sluice__V1__AttendUp *
+say_wrap_message(Sluice__V1__AttendUp__KindCase kind, ProtobufCMessage *m)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     ProtobufCMessage *out = NULL;
@@ -59,7 +59,7 @@ Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
     m.lanes = 1;
     m.marks = 1;
     m.tokens = 1;
-    return copy(SLUICE__V1__ATTEND_UP__KIND_RING_JOIN, &m.base);
+    return say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_RING_JOIN, &m.base);
 }
 
 Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
@@ -72,7 +72,7 @@ Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
     m.job_incarnation = j.job_incarnation;
     m.generation = generation;
     m.tag = &tag;
-    return copy(SLUICE__V1__ATTEND_UP__KIND_RING_ANSWER, &m.base);
+    return say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_RING_ANSWER, &m.base);
 }
 
 Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r)
@@ -90,7 +90,7 @@ Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r)
     m.counted = &told.set.msg;
     m.counts = &told.counts.msg;
     if (told.rc == SL_OK)
-        up = copy(SLUICE__V1__ATTEND_UP__KIND_RING_READY, &m.base);
+        up = say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_RING_READY, &m.base);
     told_release(&told);
     return up;
 }
@@ -108,7 +108,7 @@ Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation)
     m.tag = &tag;
     m.counted = &nothing;
     m.counts = &none;
-    return copy(SLUICE__V1__ATTEND_UP__KIND_RING_READY, &m.base);
+    return say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_RING_READY, &m.base);
 }
 
 Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
@@ -121,7 +121,7 @@ Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
     m.job_incarnation = j.job_incarnation;
     m.generation = generation;
     m.tag = &tag;
-    return copy(SLUICE__V1__ATTEND_UP__KIND_RING_COPIED, &m.base);
+    return say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_RING_COPIED, &m.base);
 }
 
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
@@ -140,7 +140,7 @@ Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
     m.metrics = metrics;
     counts.msg.n_epochs = 0;
     if (rc == SL_OK)
-        up = copy(SLUICE__V1__ATTEND_UP__KIND_RING_STEP, &m.base);
+        up = say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_RING_STEP, &m.base);
     counts_release(&counts);
     return up;
 }
@@ -155,7 +155,7 @@ Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
     m.generation = generation;
     m.suspect = suspect;
     m.why = (char *)why;
-    return copy(SLUICE__V1__ATTEND_UP__KIND_RING_BROKEN, &m.base);
+    return say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_RING_BROKEN, &m.base);
 }
 
 Sluice__V1__AttendUp *say_snapshot(struct say_job j,
@@ -183,7 +183,7 @@ Sluice__V1__AttendUp *say_snapshot(struct say_job j,
     m.request = r->request;
     m.not_finite = (char *)w->not_finite;
     if (told.rc == SL_OK)
-        up = copy(SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+        up = say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
     FAULT("snap.reported");
     told_release(&told);
     return up;
@@ -202,5 +202,5 @@ Sluice__V1__AttendUp *say_no_snapshot(struct say_job j,
     m.request = r->request;
     m.tag = &tag;
     m.failure = (char *)why;
-    return copy(SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
+    return say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
 }

@@ -98,7 +98,7 @@ enum sl_err seat_new(struct seat **out, const struct ring_env *env,
     return SL_OK;
 }
 
-static void news_locked(struct seat *s)
+static void seat_signal_locked(struct seat *s)
 {
     s->shared.news++;
     pthread_cond_broadcast(&s->shared.changed);
@@ -111,7 +111,7 @@ static void free_file(struct seat_file *f)
     shard_image_release(f->image);
     pthread_mutex_lock(&s->shared.lock);
     list_remove(&f->node);
-    news_locked(s); // a wish for this part may be due
+    seat_signal_locked(s); // a wish for this part may be due
     pthread_mutex_unlock(&s->shared.lock);
     sl_free(f->image);
     sl_free(f->folder);
@@ -148,7 +148,7 @@ static void forget_copy_locked(struct seat *s)
 }
 
 // The last reference is let go of on the loop, where files and mail end.
-static void unref(struct seat *s)
+static void seat_unref(struct seat *s)
 {
     if (atomic_fetch_sub(&s->refs, 1) > 1)
         return;
@@ -173,7 +173,7 @@ void seat_retire(struct seat *s)
     s->retired = true;
     loop_timer_free(s->timer);
     s->timer = NULL;
-    unref(s);
+    seat_unref(s);
 }
 
 const struct ring_env *seat_env(const struct seat *s)
@@ -193,7 +193,7 @@ uint64_t seat_uid(struct seat *s)
 
 // ---- the loop
 
-static void end_locked(struct seat *s)
+static void seat_end_locked(struct seat *s)
 {
     s->shared.ended = true;
     if (s->shared.end != NULL)
@@ -208,8 +208,8 @@ void seat_open(struct seat *s, const Sluice__V1__RingOpen *m)
         s->shared.uid = m->job_uid;
         forget_begin_locked(s);
         forget_copy_locked(s);
-        end_locked(s);
-        news_locked(s);
+        seat_end_locked(s);
+        seat_signal_locked(s);
     }
     pthread_mutex_unlock(&s->shared.lock);
 }
@@ -225,7 +225,7 @@ void seat_begin(struct seat *s, const Sluice__V1__RingBegin *m)
         forget_begin_locked(s);
         s->shared.begin = (Sluice__V1__RingBegin *)copy;
         copy = NULL;
-        news_locked(s);
+        seat_signal_locked(s);
     }
     pthread_mutex_unlock(&s->shared.lock);
     wire_free(copy);
@@ -236,7 +236,7 @@ void seat_go(struct seat *s, const Sluice__V1__RingGo *m)
     pthread_mutex_lock(&s->shared.lock);
     if (m->generation > s->shared.gone) {
         s->shared.gone = m->generation;
-        news_locked(s);
+        seat_signal_locked(s);
     }
     pthread_mutex_unlock(&s->shared.lock);
 }
@@ -252,7 +252,7 @@ void seat_copy(struct seat *s, const Sluice__V1__RingCopy *m)
         forget_copy_locked(s);
         s->shared.copy = (Sluice__V1__RingCopy *)copy;
         copy = NULL;
-        news_locked(s);
+        seat_signal_locked(s);
     }
     pthread_mutex_unlock(&s->shared.lock);
     wire_free(copy);
@@ -270,7 +270,7 @@ void seat_snapshot(struct seat *s, const Sluice__V1__SnapshotRequest *m)
                                        .at_round = m->at_round};
     pthread_mutex_lock(&s->shared.lock);
     list_push_back(&s->shared.wishes, &w->node);
-    news_locked(s);
+    seat_signal_locked(s);
     pthread_mutex_unlock(&s->shared.lock);
 }
 
@@ -287,7 +287,7 @@ void seat_rates(struct seat *s, const Sluice__V1__Rates *m)
     pthread_mutex_lock(&s->shared.lock);
     s->shared.rates = rates;
     s->shared.hold = m->hold;
-    news_locked(s);
+    seat_signal_locked(s);
     pthread_mutex_unlock(&s->shared.lock);
 }
 
@@ -295,8 +295,8 @@ void seat_wake(struct seat *s, bool leave)
 {
     pthread_mutex_lock(&s->shared.lock);
     if (leave)
-        end_locked(s);
-    news_locked(s);
+        seat_end_locked(s);
+    seat_signal_locked(s);
     pthread_mutex_unlock(&s->shared.lock);
 }
 
@@ -372,7 +372,8 @@ static bool is_written_locked(const struct seat *s, uint32_t part)
     return false;
 }
 
-static bool is_due(const struct seat_request *r, struct wire_tag tag, bool over)
+static bool seat_is_due(const struct seat_request *r, struct wire_tag tag,
+                        bool over)
 {
     return r->generation < tag.incarnation ||
            (r->generation == tag.incarnation &&
@@ -389,7 +390,7 @@ bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
     {
         struct seat_wish *w = list_entry(n, struct seat_wish, node);
 
-        if (is_due(&w->request, tag, over) &&
+        if (seat_is_due(&w->request, tag, over) &&
             !is_written_locked(s, w->request.part)) {
             found = w;
             break;
@@ -407,7 +408,7 @@ bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
 
 // ---- messages to the coordinator
 
-static bool say(struct seat *s, Sluice__V1__AttendUp *up)
+static bool seat_send(struct seat *s, Sluice__V1__AttendUp *up)
 {
     return !s->retired && s->env.send(s->env.arg, up);
 }
@@ -437,7 +438,7 @@ static void write_behind(void *arg)
     background_run(write_now, arg);
 }
 
-static void written(void *arg)
+static void seat_on_written(void *arg)
 {
     struct seat_file *f = arg;
     struct seat *s = f->seat;
@@ -451,19 +452,19 @@ static void written(void *arg)
         up = say_no_snapshot(s->job, &f->request, f->image->tag, f->err.text);
     }
     if (up != NULL)
-        (void)say(s, up);
+        (void)seat_send(s, up);
     free_message(up);
     free_file(f);
-    unref(s);
+    seat_unref(s);
 }
 
 static void begin_file(struct seat *s, struct seat_file *f)
 {
     atomic_fetch_add(&s->refs, 1);
-    if (loop_work(s->env.loop, write_behind, written, f) == SL_OK)
+    if (loop_work(s->env.loop, write_behind, seat_on_written, f) == SL_OK)
         return;
     free_file(f);
-    unref(s);
+    seat_unref(s);
 }
 
 // Sends the newest RingStep if it is time; else starts the timer.
@@ -489,7 +490,7 @@ static void say_due_step(struct seat *s)
     s->shared.step_now = false;
     pthread_mutex_unlock(&s->shared.lock);
     s->step_ms = now;
-    (void)say(s, up);
+    (void)seat_send(s, up);
     free_message(up);
 }
 
@@ -520,17 +521,17 @@ static void on_mail(void *arg)
 
     while ((m = next_mail(s)) != NULL) {
         if (m->up != NULL)
-            (void)say(s, m->up);
+            (void)seat_send(s, m->up);
         if (m->file != NULL)
             begin_file(s, m->file);
         m->file = NULL;
         free_mail(m);
     }
     say_due_step(s);
-    unref(s);
+    seat_unref(s);
 }
 
-static void post_locked(struct seat *s)
+static void seat_post_locked(struct seat *s)
 {
     if (s->shared.posted)
         return;
@@ -554,7 +555,7 @@ static void mail(struct seat *s, Sluice__V1__AttendUp *up,
     m->file = file;
     pthread_mutex_lock(&s->shared.lock);
     list_push_back(&s->shared.mail, &m->node);
-    post_locked(s);
+    seat_post_locked(s);
     pthread_mutex_unlock(&s->shared.lock);
 }
 
@@ -574,7 +575,7 @@ void seat_say_step(struct seat *s, Sluice__V1__AttendUp *up, bool now)
     old = s->shared.step;
     s->shared.step = up;
     s->shared.step_now = s->shared.step_now || now;
-    post_locked(s);
+    seat_post_locked(s);
     pthread_mutex_unlock(&s->shared.lock);
     free_message(old);
 }

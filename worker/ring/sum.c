@@ -30,7 +30,8 @@ void sum_release(struct sum *s)
     *s = (struct sum){0};
 }
 
-static enum sl_err group_of_lane(struct group **out, const struct ring_env *env,
+static enum sl_err group_of_lane(struct rank_group **out,
+                                 const struct ring_env *env,
                                  const Sluice__V1__RingBegin *begin,
                                  uint32_t lane, enum wire_type wire,
                                  struct sl_error *err)
@@ -59,7 +60,7 @@ static enum sl_err group_of_lane(struct group **out, const struct ring_env *env,
     return rc;
 }
 
-enum sl_err sum_group(struct group **out, const struct ring_env *env,
+enum sl_err sum_group(struct rank_group **out, const struct ring_env *env,
                       const Sluice__V1__RingBegin *begin, enum wire_type wire,
                       struct sl_error *err)
 {

@@ -33,11 +33,11 @@
 // Silence of a rank, in milliseconds, after which it is suspected.
 #define SUM_SILENT_MS 5000
 
-struct group;
+struct rank_group;
 
 // The buckets of one lane: [first, first + count).
 struct sum_lane {
-    struct group *group; // NULL: a rank alone, or no buckets in lane 1
+    struct rank_group *group; // NULL: a rank alone, or no buckets in lane 1
     uint32_t first, count;
     uint32_t next;   // buckets from this one on are started
     uint64_t number; // number of the next bucket in the group
@@ -53,12 +53,13 @@ struct sum {
     uint32_t count;
     bool *whole; // per bucket: all our contributions are in; owned
     struct sum_lane lane[WIRE_LANES];
-    struct group *asked; // group of the last sum_wait; before that of lane 0
-    uint64_t sent;       // bytes that sum_sent has told
+    struct rank_group
+        *asked;    // group of the last sum_wait; before that of lane 0
+    uint64_t sent; // bytes that sum_sent has told
 };
 
 // Makes the group of lane 0, for a generation of two ranks or more.
-enum sl_err sum_group(struct group **out, const struct ring_env *env,
+enum sl_err sum_group(struct rank_group **out, const struct ring_env *env,
                       const Sluice__V1__RingBegin *begin, enum wire_type wire,
                       struct sl_error *err);
 

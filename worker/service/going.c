@@ -15,7 +15,7 @@ struct going {
     bool goes, telling, begun;
 };
 
-static void begin(struct going *g)
+static void going_begin_attending(struct going *g)
 {
     if (g->begun || g->goes || daemon_draining(g->setup.daemon))
         return;
@@ -26,20 +26,20 @@ static void begin(struct going *g)
 
 static void on_looked(void *arg)
 {
-    begin(arg);
+    going_begin_attending(arg);
 }
 
-static void over(void *arg)
+static void going_on_timeout(void *arg)
 {
     struct going *g = arg;
 
     if (!g->begun) { // a source takes too long to answer
-        begin(g);
+        going_begin_attending(g);
         return;
     }
     LOG(WARN, "this machine goes: leaving the step under way",
-        "leases=%" PRIu32, member_leases(g->setup.member));
-    member_abandon(g->setup.member);
+        "leases=%" PRIu32, worker_member_leases(g->setup.member));
+    worker_member_abandon(g->setup.member);
 }
 
 // Stops the daemon: all leases are handed back, and the sources that wanted to
@@ -62,12 +62,12 @@ void going_drained(struct going *g)
     notice_may_go(g->notice, told, g);
 }
 
-static void leave(struct going *g, const char *why)
+static void going_drain(struct going *g, const char *why)
 {
     LOG(WARN, "this machine goes; draining", "why=%s leases=%" PRIu32, why,
-        member_leases(g->setup.member));
-    member_drain(g->setup.member, why);
-    if (member_drained(g->setup.member))
+        worker_member_leases(g->setup.member));
+    worker_member_drain(g->setup.member, why);
+    if (worker_member_drained(g->setup.member))
         going_drained(g);
     else
         loop_timer_start(g->timer, g->setup.step_ms, 0);
@@ -83,18 +83,18 @@ static void on_notice(void *arg, bool goes, const char *why)
     if (!g->begun) {
         if (goes)
             LOG(WARN, "this machine goes: not attending", "why=%s", why);
-        begin(g);
+        going_begin_attending(g);
         return;
     }
     g->setup.changed(g->setup.arg);
     if (goes) {
-        leave(g, why);
+        going_drain(g, why);
         return;
     }
     LOG(INFO, "the notice was withdrawn; this machine stays", "leases=%" PRIu32,
-        member_leases(g->setup.member));
+        worker_member_leases(g->setup.member));
     loop_timer_stop(g->timer);
-    member_stay(g->setup.member);
+    worker_member_stay(g->setup.member);
 }
 
 enum sl_err going_new(struct going **out, const struct going_setup *setup,
@@ -114,7 +114,7 @@ enum sl_err going_new(struct going **out, const struct going_setup *setup,
     g->setup = *setup;
     if (g->setup.step_ms > GOING_STEP_MS)
         g->setup.step_ms = GOING_STEP_MS;
-    rc = loop_timer_new(&g->timer, notice.loop, over, g);
+    rc = loop_timer_new(&g->timer, notice.loop, going_on_timeout, g);
     if (rc == SL_OK)
         rc = notice_new(&g->notice, &notice, err);
     if (rc != SL_OK) {

@@ -28,7 +28,7 @@ struct going;
 
 struct going_setup {
     struct daemon *daemon;
-    struct member *member;
+    struct worker_member *member;
     const char *sources, *azure; // notice.h
     uint64_t step_ms;            // GOING_STEP_MS, or less if the grace is short
     // Called once, when no notice keeps it from attending.

@@ -19,10 +19,10 @@
 
 #define UNHEARD_MS 1000 // most time for the coordinator to hear of a drain
 
-struct member {
-    struct member_setup setup;
+struct worker_member {
+    struct worker_member_setup setup;
     struct attendee *attend;
-    struct member_runner runner;
+    struct worker_member_runner runner;
     uint64_t term;      // newest term seen
     bool by_map;        // the coordinator understands Complete.map_version
     uint32_t lease_ms;  // length of a lease, as the coordinator says
@@ -41,7 +41,7 @@ struct member {
 
 // ---- leases
 
-static struct lease *find_lease(struct member *m, uint64_t job,
+static struct lease *find_lease(struct worker_member *m, uint64_t job,
                                 uint64_t closure, struct wire_attempt attempt)
 {
     list_for(n, &m->leases)
@@ -55,16 +55,16 @@ static struct lease *find_lease(struct member *m, uint64_t job,
     return NULL;
 }
 
-bool member_drained(const struct member *m)
+bool worker_member_drained(const struct worker_member *m)
 {
     return m->draining && m->leases_count == 0 &&
            (!attendee_attached(m->attend) ||
             attendee_heard(m->attend) >= m->said);
 }
 
-static void note_drained(struct member *m)
+static void note_drained(struct worker_member *m)
 {
-    if (m->told || m->attend == NULL || !member_drained(m))
+    if (m->told || m->attend == NULL || !worker_member_drained(m))
         return;
     m->told = true;
     if (m->setup.drained != NULL)
@@ -74,7 +74,7 @@ static void note_drained(struct member *m)
 // Stops waiting for the coordinator to acknowledge the drain.
 static void unheard(void *arg)
 {
-    struct member *m = arg;
+    struct worker_member *m = arg;
 
     m->said = 0;
     note_drained(m);
@@ -89,7 +89,8 @@ static void close_lease(struct lease *l, enum gate_reason why)
 }
 
 // Returns the job's newest ring lease, or NULL.
-static struct lease *ring_of(struct member *m, uint64_t job)
+static struct lease *worker_member_ring_lease(struct worker_member *m,
+                                              uint64_t job)
 {
     struct lease *found = NULL;
 
@@ -106,9 +107,9 @@ static struct lease *ring_of(struct member *m, uint64_t job)
 // Makes way for a new lease of a ring's job. A coordinator that has come back
 // gives the ring's lease anew: the old one ends, and leaves its state to it.
 // Other leases of the job run within the ring's lease.
-static void settle_ring(struct member *m, struct lease *l)
+static void settle_ring(struct worker_member *m, struct lease *l)
 {
-    struct lease *ring = ring_of(m, l->job);
+    struct lease *ring = worker_member_ring_lease(m, l->job);
 
     if (ring == NULL)
         return;
@@ -118,7 +119,7 @@ static void settle_ring(struct member *m, struct lease *l)
         seat_wake(ring->seat, false);
 }
 
-static void on_lease(struct member *m, const Sluice__V1__Lease *msg)
+static void on_lease(struct worker_member *m, const Sluice__V1__Lease *msg)
 {
     struct record *record = map_get(&m->records, msg->job);
     struct sl_error err = SL_ERROR_INIT;
@@ -200,9 +201,9 @@ static unsigned held_ms(const struct lease *l)
                : OUTBOX_WAIT_MS;
 }
 
-void member_done(void *arg, struct lease *l)
+void worker_member_done(void *arg, struct lease *l)
 {
-    struct member *m = arg;
+    struct worker_member *m = arg;
 
     list_remove(&l->node);
     m->leases_count--;
@@ -223,7 +224,8 @@ void member_done(void *arg, struct lease *l)
 
 // ---- jobs
 
-static void on_job_open(struct member *m, const Sluice__V1__JobOpen *open)
+static void on_job_open(struct worker_member *m,
+                        const Sluice__V1__JobOpen *open)
 {
     struct record *r = NULL;
     struct sl_error err = SL_ERROR_INIT;
@@ -249,7 +251,7 @@ static void on_job_open(struct member *m, const Sluice__V1__JobOpen *open)
         open->job_name, r->layout.shards_count, r->placed);
 }
 
-static void on_map(struct member *m, const Sluice__V1__JobMap *map)
+static void on_map(struct worker_member *m, const Sluice__V1__JobMap *map)
 {
     struct record *r = map_get(&m->records, map->job);
     bool fits = r == NULL || record_map(r, map);
@@ -263,10 +265,10 @@ static void on_map(struct member *m, const Sluice__V1__JobMap *map)
             fits &= record_map(l->record, map);
     }
     if (!fits)
-        member_want_map(m, map->job, 0);
+        worker_member_want_map(m, map->job, 0);
 }
 
-static void end_job(struct member *m, uint64_t job)
+static void worker_member_end_job(struct worker_member *m, uint64_t job)
 {
     struct record *r = map_remove(&m->records, job);
 
@@ -284,12 +286,12 @@ static void end_job(struct member *m, uint64_t job)
     m->runner.forget(m->runner.arg, job);
 }
 
-static void on_revoke(struct member *m, const Sluice__V1__Revoke *msg)
+static void on_revoke(struct worker_member *m, const Sluice__V1__Revoke *msg)
 {
     struct lease *l;
 
     if (msg->whole_job) {
-        end_job(m, msg->job);
+        worker_member_end_job(m, msg->job);
         return;
     }
     l = find_lease(m, msg->job, msg->closure, wire_attempt_of(msg->attempt));
@@ -299,9 +301,9 @@ static void on_revoke(struct member *m, const Sluice__V1__Revoke *msg)
 
 // ---- rings
 
-static void on_keep(struct member *m, const Sluice__V1__Keep *msg)
+static void on_keep(struct worker_member *m, const Sluice__V1__Keep *msg)
 {
-    struct lease *l = ring_of(m, msg->job);
+    struct lease *l = worker_member_ring_lease(m, msg->job);
     struct files_job j;
 
     if (l == NULL || msg->term < m->term)
@@ -311,45 +313,46 @@ static void on_keep(struct member *m, const Sluice__V1__Keep *msg)
     files_keep(m->setup.ring, j, msg);
 }
 
-static void on_close_job(struct member *m, const Sluice__V1__CloseJob *msg)
+static void on_close_job(struct worker_member *m,
+                         const Sluice__V1__CloseJob *msg)
 {
     if (msg->delete_snapshots && msg->term >= m->term && m->setup.ring != NULL)
         files_delete(m->setup.ring, msg->job, msg->job_uid);
 }
 
 // Hands a message to the ring lease that it is for, if we still hold that.
-static void on_ring(struct member *m, const Sluice__V1__AttendDown *d)
+static void on_ring(struct worker_member *m, const Sluice__V1__AttendDown *d)
 {
     struct lease *l;
 
     switch (d->kind_case) {
     case SLUICE__V1__ATTEND_DOWN__KIND_RING_OPEN:
-        l = ring_of(m, d->ring_open->job);
+        l = worker_member_ring_lease(m, d->ring_open->job);
         if (l != NULL && d->ring_open->term >= m->term) // I5
             seat_open(l->seat, d->ring_open);
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_RING_BEGIN:
-        l = ring_of(m, d->ring_begin->job);
+        l = worker_member_ring_lease(m, d->ring_begin->job);
         if (l != NULL && d->ring_begin->term >= m->term)
             seat_begin(l->seat, d->ring_begin);
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_RING_GO:
-        l = ring_of(m, d->ring_go->job);
+        l = worker_member_ring_lease(m, d->ring_go->job);
         if (l != NULL && d->ring_go->term >= m->term)
             seat_go(l->seat, d->ring_go);
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_RING_COPY:
-        l = ring_of(m, d->ring_copy->job);
+        l = worker_member_ring_lease(m, d->ring_copy->job);
         if (l != NULL && d->ring_copy->term >= m->term)
             seat_copy(l->seat, d->ring_copy);
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_RATES:
-        l = ring_of(m, d->rates->job);
+        l = worker_member_ring_lease(m, d->rates->job);
         if (l != NULL && d->rates->term >= m->term)
             seat_rates(l->seat, d->rates);
         return;
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
-        l = ring_of(m, d->snapshot->job);
+        l = worker_member_ring_lease(m, d->snapshot->job);
         if (l != NULL)
             seat_snapshot(l->seat, d->snapshot);
         return;
@@ -364,9 +367,9 @@ static void on_ring(struct member *m, const Sluice__V1__AttendDown *d)
     }
 }
 
-void member_down(void *arg, const Sluice__V1__AttendDown *d)
+void worker_member_down(void *arg, const Sluice__V1__AttendDown *d)
 {
-    struct member *m = arg;
+    struct worker_member *m = arg;
 
     switch (d->kind_case) {
     case SLUICE__V1__ATTEND_DOWN__KIND_JOB_OPEN:
@@ -390,9 +393,9 @@ void member_down(void *arg, const Sluice__V1__AttendDown *d)
 
 // ---- the stream
 
-bool member_welcome(void *arg, const Sluice__V1__Welcome *w)
+bool worker_member_welcome(void *arg, const Sluice__V1__Welcome *w)
 {
-    struct member *m = arg;
+    struct worker_member *m = arg;
 
     if (w->term < m->term)
         return false;
@@ -413,17 +416,17 @@ bool member_welcome(void *arg, const Sluice__V1__Welcome *w)
     return true;
 }
 
-void member_lost(void *arg)
+void worker_member_lost(void *arg)
 {
-    struct member *m = arg;
+    struct worker_member *m = arg;
 
     m->told = false; // a goodbye that was waited for will not come
     note_drained(m);
 }
 
-void member_renewed(void *arg)
+void worker_member_renewed(void *arg)
 {
-    struct member *m = arg;
+    struct worker_member *m = arg;
     uint64_t ends = attendee_renewed_ms(m->attend) + m->lease_ms;
 
     list_for(n, &m->leases) atomic_store(
@@ -433,7 +436,7 @@ void member_renewed(void *arg)
 }
 
 // Returns a lease that hangs by its job's rule, or NULL.
-static struct lease *hanging(struct member *m, uint64_t now)
+static struct lease *hanging(struct worker_member *m, uint64_t now)
 {
     struct lease *found = NULL;
 
@@ -449,7 +452,7 @@ static struct lease *hanging(struct member *m, uint64_t now)
     return found;
 }
 
-static bool any_taken(const struct member *m)
+static bool any_taken(const struct worker_member *m)
 {
     list_for(n, &m->leases)
     {
@@ -463,7 +466,7 @@ static bool any_taken(const struct member *m)
 
 // Reports a compute thread that hangs in a lease that was taken from us: such a
 // thread cannot be ended, only the process can.
-static void watch(struct member *m)
+static void worker_member_check_hang(struct worker_member *m)
 {
     uint64_t now = sl_now_ms(m->setup.clock);
     struct lease *l = hanging(m, now);
@@ -480,9 +483,9 @@ static void watch(struct member *m)
 
 #define BEAT_LEASES 8
 
-void member_beat(void *arg)
+void worker_member_beat(void *arg)
 {
-    struct member *m = arg;
+    struct worker_member *m = arg;
     Sluice__V1__Heartbeat beat = SLUICE__V1__HEARTBEAT__INIT;
     Sluice__V1__LeaseProgress progress[BEAT_LEASES], *list[BEAT_LEASES];
     Sluice__V1__StepMetrics metrics[BEAT_LEASES];
@@ -491,7 +494,7 @@ void member_beat(void *arg)
     struct report_bad bad[BEAT_LEASES];
     size_t count = 0;
 
-    watch(m);
+    worker_member_check_hang(m);
     outbox_flush(m->outbox); // completed leases are not listed any more
     list_for(n, &m->leases)
     {
@@ -526,9 +529,9 @@ void member_beat(void *arg)
         report_bad_free(&bad[i]);
 }
 
-void member_want_map(void *arg, uint64_t job, uint64_t have)
+void worker_member_want_map(void *arg, uint64_t job, uint64_t have)
 {
-    struct member *m = arg;
+    struct worker_member *m = arg;
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__MapWanted wanted = SLUICE__V1__MAP_WANTED__INIT;
 
@@ -541,15 +544,15 @@ void member_want_map(void *arg, uint64_t job, uint64_t have)
 
 // ---- the device
 
-void member_found(void *arg)
+void worker_member_found(void *arg)
 {
-    struct member *m = arg;
+    struct worker_member *m = arg;
 
     if (m->attend != NULL)
         attendee_beat_now(m->attend);
 }
 
-static void note_away(struct member *m, bool away, const char *why)
+static void note_away(struct worker_member *m, bool away, const char *why)
 {
     m->away = away;
     m->why[0] = '\0';
@@ -557,14 +560,14 @@ static void note_away(struct member *m, bool away, const char *why)
         snprintf(m->why, sizeof(m->why), "its device is lost: %s", why);
 }
 
-const char *member_away(void *arg)
+const char *worker_member_away(void *arg)
 {
-    return ((struct member *)arg)->why;
+    return ((struct worker_member *)arg)->why;
 }
 
-void member_device(void *arg, enum compute_state state, const char *why)
+void worker_member_device(void *arg, enum compute_state state, const char *why)
 {
-    struct member *m = arg;
+    struct worker_member *m = arg;
 
     note_away(m, state != COMPUTE_READY, why);
     if (m->attend != NULL)
@@ -575,14 +578,15 @@ void member_device(void *arg, enum compute_state state, const char *why)
 
 // ---- life
 
-static bool send(void *arg, const Sluice__V1__AttendUp *up)
+static bool worker_member_send(void *arg, const Sluice__V1__AttendUp *up)
 {
-    return attendee_send(((struct member *)arg)->attend, up);
+    return attendee_send(((struct worker_member *)arg)->attend, up);
 }
 
-enum sl_err member_new(struct member **out, const struct member_setup *setup)
+enum sl_err worker_member_new(struct worker_member **out,
+                              const struct worker_member_setup *setup)
 {
-    struct member *m = sl_calloc(1, sizeof(*m));
+    struct worker_member *m = sl_calloc(1, sizeof(*m));
     enum sl_err rc;
 
     if (m == NULL)
@@ -590,7 +594,8 @@ enum sl_err member_new(struct member **out, const struct member_setup *setup)
     m->setup = *setup;
     map_init(&m->records);
     list_init(&m->leases);
-    rc = outbox_new(&m->outbox, setup->loop, setup->clock, send, m);
+    rc = outbox_new(&m->outbox, setup->loop, setup->clock, worker_member_send,
+                    m);
     if (rc == SL_OK)
         rc = loop_timer_new(&m->unheard, setup->loop, unheard, m);
     if (rc != SL_OK) {
@@ -602,15 +607,15 @@ enum sl_err member_new(struct member **out, const struct member_setup *setup)
     return SL_OK;
 }
 
-void member_start(struct member *m, struct attendee *attend,
-                  const struct member_runner *runner)
+void worker_member_start(struct worker_member *m, struct attendee *attend,
+                         const struct worker_member_runner *runner)
 {
     m->attend = attend;
     m->runner = *runner;
     note_away(m, runner->away[0] != '\0', runner->away);
 }
 
-void member_drain(struct member *m, const char *why)
+void worker_member_drain(struct worker_member *m, const char *why)
 {
     FAULT("notice.drain");
     m->draining = true;
@@ -635,7 +640,7 @@ void member_drain(struct member *m, const char *why)
     }
 }
 
-void member_stay(struct member *m)
+void worker_member_stay(struct worker_member *m)
 {
     m->draining = false;
     if (!m->away)
@@ -649,18 +654,18 @@ void member_stay(struct member *m)
     attendee_beat_now(m->attend);
 }
 
-void member_abandon(struct member *m)
+void worker_member_abandon(struct worker_member *m)
 {
     list_for(n, &m->leases)
         close_lease(list_entry(n, struct lease, node), GATE_DRAIN);
 }
 
-uint32_t member_leases(const struct member *m)
+uint32_t worker_member_leases(const struct worker_member *m)
 {
     return m->leases_count;
 }
 
-void member_free(struct member *m)
+void worker_member_free(struct worker_member *m)
 {
     size_t at = 0;
     uint64_t job;

@@ -4,7 +4,8 @@
 // Messages of the stream become records and leases; leases that are given back
 // become reports (outbox.h).
 //
-//   Lease -> lease_new -> runner.submit ... member_done -> report -> outbox
+//   Lease -> lease_new -> runner.submit ... worker_member_done -> report ->
+//   outbox
 //
 // Losing the coordinator does not stop the lease that runs, only its end does;
 // leases held ahead are dropped when the next stream is welcome, since that
@@ -21,11 +22,11 @@
 #include "proto/attendee.h"
 #include "worker/lease/compute.h"
 
-struct member;
+struct worker_member;
 
 // The runner of leases: the compute thread (compute.h), or a program of the
-// user's. Each lease that is submitted comes back by member_done, once.
-struct member_runner {
+// user's. Each lease that is submitted comes back by worker_member_done, once.
+struct worker_member_runner {
     void (*submit)(void *arg, struct lease *l);
     void (*forget)(void *arg, uint64_t job); // the job has ended
     const char *(*device)(void *arg);        // name of what computes now
@@ -33,11 +34,11 @@ struct member_runner {
     const char *away; // why no lease can run for now; empty: they can
 };
 
-struct member_setup {
+struct worker_member_setup {
     struct loop *loop;
     const struct sl_clock *clock;
-    // Tells, after member_drain, that no lease is held and no message is on its
-    // way. May be NULL.
+    // Tells, after worker_member_drain, that no lease is held and no message is
+    // on its way. May be NULL.
     void (*drained)(void *arg);
     // Tells that the compute thread hangs in a lease that was taken from us: it
     // has stood still for the job's train.stall_seconds and for the grace
@@ -51,42 +52,44 @@ struct member_setup {
 };
 
 // Makes a member that attends nothing yet. SL_ENOMEM.
-enum sl_err member_new(struct member **out, const struct member_setup *setup);
+enum sl_err worker_member_new(struct worker_member **out,
+                              const struct worker_member_setup *setup);
 
 // Sets the stream and the runner. Both outlive the member's use of them (until
-// member_abandon).
-void member_start(struct member *m, struct attendee *attend,
-                  const struct member_runner *runner);
+// worker_member_abandon).
+void worker_member_start(struct worker_member *m, struct attendee *attend,
+                         const struct worker_member_runner *runner);
 
 // Callbacks for attendee_setup and compute_setup; `arg` is the member.
-bool member_welcome(void *arg, const Sluice__V1__Welcome *w);
-void member_lost(void *arg);
-void member_down(void *arg, const Sluice__V1__AttendDown *d);
-void member_beat(void *arg);
-void member_renewed(void *arg);
-const char *member_away(void *arg);
-void member_done(void *arg, struct lease *l);
-void member_want_map(void *arg, uint64_t job, uint64_t have);
-void member_found(void *arg);
-void member_device(void *arg, enum compute_state state, const char *why);
+bool worker_member_welcome(void *arg, const Sluice__V1__Welcome *w);
+void worker_member_lost(void *arg);
+void worker_member_down(void *arg, const Sluice__V1__AttendDown *d);
+void worker_member_beat(void *arg);
+void worker_member_renewed(void *arg);
+const char *worker_member_away(void *arg);
+void worker_member_done(void *arg, struct lease *l);
+void worker_member_want_map(void *arg, uint64_t job, uint64_t have);
+void worker_member_found(void *arg);
+void worker_member_device(void *arg, enum compute_state state, const char *why);
 
 // Takes no new leases, finishes the step under way, hands leases back. `why`
 // goes into heartbeats; "": because it leaves.
-void member_drain(struct member *m, const char *why);
+void worker_member_drain(struct worker_member *m, const char *why);
 
 // Ends a drain: leases that it has begun to hand back go back, and new leases
 // come again.
-void member_stay(struct member *m);
+void worker_member_stay(struct worker_member *m);
 
 // Closes all gates: leases that run end now, without a report.
-void member_abandon(struct member *m);
+void worker_member_abandon(struct worker_member *m);
 
 // Returns the number of leases that are held or run.
-uint32_t member_leases(const struct member *m);
+uint32_t worker_member_leases(const struct worker_member *m);
 
-// Returns true if, after member_drain, `drained` was called or there is nothing
-// to wait for.
-bool member_drained(const struct member *m);
-void member_free(struct member *m); // no lease is held; NULL is allowed
+// Returns true if, after worker_member_drain, `drained` was called or there is
+// nothing to wait for.
+bool worker_member_drained(const struct worker_member *m);
+void worker_member_free(
+    struct worker_member *m); // no lease is held; NULL is allowed
 
 #endif

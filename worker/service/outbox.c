@@ -6,7 +6,7 @@
 #include "common/base/list.h"
 #include "common/base/mem.h"
 
-struct kept { // a report that waits for a stream
+struct outbox_kept { // a report that waits for a stream
     struct list_node node;
     Sluice__V1__AttendUp *up;
 };
@@ -53,7 +53,7 @@ enum sl_err outbox_new(struct outbox **out, struct loop *loop,
 
 // ---- reports that are kept
 
-static void drop_kept(struct outbox *o, struct kept *k)
+static void drop_kept(struct outbox *o, struct outbox_kept *k)
 {
     list_remove(&k->node);
     o->kept_count--;
@@ -61,9 +61,9 @@ static void drop_kept(struct outbox *o, struct kept *k)
     sl_free(k);
 }
 
-static void keep(struct outbox *o, Sluice__V1__AttendUp *up)
+static void outbox_keep(struct outbox *o, Sluice__V1__AttendUp *up)
 {
-    struct kept *k = sl_malloc(sizeof(*k));
+    struct outbox_kept *k = sl_malloc(sizeof(*k));
 
     if (k == NULL) {
         wire_free(&up->base);
@@ -72,13 +72,15 @@ static void keep(struct outbox *o, Sluice__V1__AttendUp *up)
     k->up = up;
     list_push_back(&o->kept, &k->node);
     if (++o->kept_count > OUTBOX_KEPT)
-        drop_kept(o, list_entry(list_first(&o->kept), struct kept, node));
+        drop_kept(o,
+                  list_entry(list_first(&o->kept), struct outbox_kept, node));
 }
 
 void outbox_attached(struct outbox *o)
 {
     while (!list_empty(&o->kept)) {
-        struct kept *k = list_entry(list_first(&o->kept), struct kept, node);
+        struct outbox_kept *k =
+            list_entry(list_first(&o->kept), struct outbox_kept, node);
 
         if (!o->send(o->arg, k->up))
             return;
@@ -93,7 +95,7 @@ static void send_or_keep(struct outbox *o, Sluice__V1__AttendUp *up)
     if (o->send(o->arg, up))
         wire_free(&up->base);
     else
-        keep(o, up);
+        outbox_keep(o, up);
 }
 
 static bool send_all(struct outbox *o)
@@ -167,6 +169,7 @@ void outbox_free(struct outbox *o)
     while (o->held_count > 0)
         wire_free(&o->held[--o->held_count]->base);
     while (!list_empty(&o->kept))
-        drop_kept(o, list_entry(list_first(&o->kept), struct kept, node));
+        drop_kept(o,
+                  list_entry(list_first(&o->kept), struct outbox_kept, node));
     sl_free(o);
 }

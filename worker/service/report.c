@@ -63,7 +63,7 @@ void report_bad_free(struct report_bad *bad)
     sl_free(bad->list);
 }
 
-static Sluice__V1__AttendUp *copy(const Sluice__V1__AttendUp *up)
+static Sluice__V1__AttendUp *report_copy(const Sluice__V1__AttendUp *up)
 {
     ProtobufCMessage *out = NULL;
 
@@ -72,7 +72,7 @@ static Sluice__V1__AttendUp *copy(const Sluice__V1__AttendUp *up)
     return (Sluice__V1__AttendUp *)out;
 }
 
-static Sluice__V1__LeaseKind kind_of(const struct lease *l)
+static Sluice__V1__LeaseKind report_lease_kind(const struct lease *l)
 {
     return l->kind == LEASE_TRAIN      ? SLUICE__V1__LEASE_KIND__LEASE_TRAIN
            : l->kind == LEASE_EVALUATE ? SLUICE__V1__LEASE_KIND__LEASE_EVALUATE
@@ -92,8 +92,8 @@ static bool says_more(const struct outcome *o)
 
 // Makes a Complete. W2: it has the incarnations that the evidence is from, or
 // the map that names them.
-static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
-                                      Sluice__V1__Attempt *attempt)
+static Sluice__V1__AttendUp *report_complete(struct lease *l, bool by_map,
+                                             Sluice__V1__Attempt *attempt)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT, *out;
     Sluice__V1__Complete m = SLUICE__V1__COMPLETE__INIT;
@@ -126,7 +126,7 @@ static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
     m.job = l->job;
     m.closure = l->closure;
     m.attempt = attempt;
-    m.kind = kind_of(l);
+    m.kind = report_lease_kind(l);
     m.n_evidence = n;
     m.evidence = list;
     m.metrics = &metrics;
@@ -136,15 +136,15 @@ static Sluice__V1__AttendUp *complete(struct lease *l, bool by_map,
     m.facts = l->kind == LEASE_PROBE ? &l->outcome.facts : NULL;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
     up.complete = &m;
-    out = copy(&up);
+    out = report_copy(&up);
     report_bad_free(&bad);
     sl_free(items);
     sl_free(list);
     return out;
 }
 
-static Sluice__V1__AttendUp *failed(struct lease *l,
-                                    Sluice__V1__Attempt *attempt)
+static Sluice__V1__AttendUp *report_failed(struct lease *l,
+                                           Sluice__V1__Attempt *attempt)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__AttemptFailed m = SLUICE__V1__ATTEMPT_FAILED__INIT;
@@ -152,7 +152,7 @@ static Sluice__V1__AttendUp *failed(struct lease *l,
     m.job = l->job;
     m.closure = l->closure;
     m.attempt = attempt;
-    m.kind = kind_of(l);
+    m.kind = report_lease_kind(l);
     m.code = (uint32_t)l->outcome.err.code;
     m.text = (char *)l->outcome.err.text;
     m.job_error = l->outcome.job_error;
@@ -161,7 +161,7 @@ static Sluice__V1__AttendUp *failed(struct lease *l,
     m.cut = l->cut;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
     up.failed = &m;
-    return copy(&up);
+    return report_copy(&up);
 }
 
 static Sluice__V1__AttendUp *hand_back(const struct lease *l,
@@ -174,12 +174,12 @@ static Sluice__V1__AttendUp *hand_back(const struct lease *l,
     m.job = l->job;
     m.closure = l->closure;
     m.attempt = attempt;
-    m.kind = kind_of(l);
+    m.kind = report_lease_kind(l);
     m.why = (char *)l->outcome.err.text;
     m.cut = l->cut;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
     up.hand_back = &m;
-    return copy(&up);
+    return report_copy(&up);
 }
 
 Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map)
@@ -188,9 +188,9 @@ Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map)
 
     switch (l->outcome.kind) {
     case OUTCOME_COMPLETE:
-        return complete(l, by_map, &attempt);
+        return report_complete(l, by_map, &attempt);
     case OUTCOME_FAILED:
-        return failed(l, &attempt);
+        return report_failed(l, &attempt);
     case OUTCOME_HAND_BACK:
         return hand_back(l, &attempt);
     case OUTCOME_DROPPED:
@@ -214,5 +214,5 @@ Sluice__V1__AttendUp *report_refused(const Sluice__V1__Lease *lease,
     m.cut = lease->cut;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
     up.failed = &m;
-    return copy(&up);
+    return report_copy(&up);
 }

@@ -201,7 +201,7 @@ struct worker {
     struct rpc_channel *channel; // to the coordinator
     struct attendee *attend;
     struct peers *peers;
-    struct member *member;
+    struct worker_member *member;
     struct going *going;
     struct roots *roots;   // folders of data
     struct roots *weights; // folders of weights; NULL: those of data
@@ -220,12 +220,12 @@ struct worker {
     bool away;    // the device is away
 };
 
-struct worker *server_new(void)
+struct worker *worker_new(void)
 {
     return sl_calloc(1, sizeof(struct worker));
 }
 
-void server_free(struct worker *w)
+void worker_free(struct worker *w)
 {
     sl_free(w);
 }
@@ -290,7 +290,7 @@ static enum sl_err start_ring(struct worker *w, struct sl_error *err)
     return SL_OK;
 }
 
-static enum sl_err read_settings(struct worker *w, struct sl_error *err)
+static enum sl_err worker_read_settings(struct worker *w, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(w->daemon);
     const char *name = conf_str(c, "name");
@@ -306,7 +306,7 @@ static enum sl_err read_settings(struct worker *w, struct sl_error *err)
     return rpc_address_check(conf_str(c, "coordinator"), err);
 }
 
-static enum sl_err read_roots(struct worker *w, struct sl_error *err)
+static enum sl_err worker_read_roots(struct worker *w, struct sl_error *err)
 {
     enum sl_err rc = daemon_roots(&w->roots, w->daemon, "--data-root", err);
 
@@ -316,7 +316,7 @@ static enum sl_err read_roots(struct worker *w, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
+static enum sl_err worker_start_rpc(struct worker *w, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(w->daemon);
     struct rpc_io_options io = {
@@ -352,7 +352,7 @@ static enum sl_err start_rpc(struct worker *w, struct sl_error *err)
     return rc;
 }
 
-static void on_drained(void *arg);
+static void worker_on_drained(void *arg);
 
 // Ends the process at once. A thread that hangs in a kernel or in reading
 // cannot be joined, so no part is stopped in order. A worker keeps no state;
@@ -363,10 +363,10 @@ static void on_stuck(void *arg)
 }
 
 // Takes a welcome, and tells it to the prober, too.
-static bool on_welcome(void *arg, const Sluice__V1__Welcome *m)
+static bool worker_on_welcome(void *arg, const Sluice__V1__Welcome *m)
 {
     struct worker *w = arg;
-    bool taken = member_welcome(w->member, m);
+    bool taken = worker_member_welcome(w->member, m);
 
     if (taken)
         joining_welcome(&w->joining, m->cluster);
@@ -409,32 +409,32 @@ static void on_device(void *arg, enum compute_state state)
     }
 }
 
-static void on_lost(void *arg)
+static void worker_on_lost(void *arg)
 {
     struct worker *w = arg;
 
     introspect_set_serving(w->introspect, false);
-    member_lost(w->member);
+    worker_member_lost(w->member);
 }
 
-static void on_down(void *arg, const Sluice__V1__AttendDown *m)
+static void worker_on_down(void *arg, const Sluice__V1__AttendDown *m)
 {
-    member_down(((struct worker *)arg)->member, m);
+    worker_member_down(((struct worker *)arg)->member, m);
 }
 
-static void on_beat(void *arg)
+static void worker_on_beat(void *arg)
 {
-    member_beat(((struct worker *)arg)->member);
+    worker_member_beat(((struct worker *)arg)->member);
 }
 
-static void on_renewed(void *arg)
+static void worker_on_renewed(void *arg)
 {
-    member_renewed(((struct worker *)arg)->member);
+    worker_member_renewed(((struct worker *)arg)->member);
 }
 
 static const char *on_hello(void *arg)
 {
-    return member_away(((struct worker *)arg)->member);
+    return worker_member_away(((struct worker *)arg)->member);
 }
 
 // Writes the options for all backends; each takes the words with its name.
@@ -453,17 +453,17 @@ static void device_options(char *out, size_t n, const struct conf *c)
              plans != NULL ? ",cuda.plans=" : "", plans != NULL ? plans : "");
 }
 
-static void submit(void *arg, struct lease *l)
+static void worker_runner_submit(void *arg, struct lease *l)
 {
     compute_submit(arg, l);
 }
 
-static void forget(void *arg, uint64_t job)
+static void worker_runner_forget(void *arg, uint64_t job)
 {
     compute_forget(arg, job);
 }
 
-static const char *device(void *arg)
+static const char *worker_runner_device(void *arg)
 {
     return compute_device(arg);
 }
@@ -479,36 +479,36 @@ static enum sl_err start_attending(struct worker *w, struct sl_error *err)
         .device = compute_device(w->compute),
         .no_store = w->store == NULL,
         .cluster = w->membership.cluster,
-        .welcome = on_welcome,
-        .lost = on_lost,
-        .down = on_down,
-        .beat = on_beat,
-        .renewed = on_renewed,
+        .welcome = worker_on_welcome,
+        .lost = worker_on_lost,
+        .down = worker_on_down,
+        .beat = worker_on_beat,
+        .renewed = worker_on_renewed,
         .away = on_hello,
         .arg = w,
     };
-    struct member_runner runner = {
-        .submit = submit,
-        .forget = forget,
-        .device = device,
+    struct worker_member_runner runner = {
+        .submit = worker_runner_submit,
+        .forget = worker_runner_forget,
+        .device = worker_runner_device,
         .arg = w->compute,
         .away = compute_away(w->compute),
     };
     enum sl_err rc = attendee_new(&w->attend, &attend, err);
 
     if (rc == SL_OK)
-        member_start(w->member, w->attend, &runner);
+        worker_member_start(w->member, w->attend, &runner);
     return rc;
 }
 
-static enum sl_err start_member(struct worker *w, struct sl_error *err)
+static enum sl_err worker_start_member(struct worker *w, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(w->daemon);
     char options[1100];
-    struct member_setup member = {
+    struct worker_member_setup member = {
         .loop = daemon_loop(w->daemon),
         .clock = sl_clock_real(),
-        .drained = on_drained,
+        .drained = worker_on_drained,
         .stuck = on_stuck,
         .device = on_device,
         .grace_ms = (uint64_t)conf_int(c, "grace"),
@@ -524,16 +524,16 @@ static enum sl_err start_member(struct worker *w, struct sl_error *err)
         .input_threads = (unsigned)conf_int(c, "input-threads"),
         .keep_bytes = (uint64_t)conf_int(c, "keep"),
         .roots = w->roots,
-        .done = member_done,
-        .want_map = member_want_map,
-        .found = member_found,
-        .changed = member_device,
+        .done = worker_member_done,
+        .want_map = worker_member_want_map,
+        .found = worker_member_found,
+        .changed = worker_member_device,
         .loss = {.policy = lost_policy_of(conf_str(c, "on-device-loss")),
                  .tries = (uint32_t)conf_int(c, "device-tries"),
                  .wait_ms = (uint64_t)conf_int(c, "device-wait")},
         .row = lost_row_of(anew_note()),
     };
-    enum sl_err rc = member_new(&w->member, &member);
+    enum sl_err rc = worker_member_new(&w->member, &member);
 
     device_options(options, sizeof(options), c);
     if (rc != SL_OK)
@@ -562,14 +562,14 @@ static enum sl_err start_going(struct worker *w, struct sl_error *err)
     return going_new(&w->going, &going, err);
 }
 
-static void stop_parts(struct worker *w)
+static void worker_stop_parts(struct worker *w)
 {
     loop_timer_free(w->drain_timer);
     going_free(w->going);
     if (w->attend != NULL)
         attendee_stop(w->attend);
     if (w->member != NULL)
-        member_abandon(w->member);
+        worker_member_abandon(w->member);
     if (w->compute != NULL && !compute_quit(w->compute, QUIT_MS)) {
         LOG(ERROR, "ending although the compute thread hangs", "waited_ms=%d",
             QUIT_MS);
@@ -587,7 +587,7 @@ static void stop_parts(struct worker *w)
     peers_free(w->peers);
     introspect_free(w->introspect);
     rpc_io_free(w->io);
-    member_free(w->member);
+    worker_member_free(w->member);
     sl_free(w->address);
     sl_free(w->store);
     joining_release(&w->joining);
@@ -595,25 +595,26 @@ static void stop_parts(struct worker *w)
     *w = (struct worker){.daemon = w->daemon};
 }
 
-static enum sl_err start(struct daemon *d, void *arg, struct sl_error *err)
+static enum sl_err worker_on_start(struct daemon *d, void *arg,
+                                   struct sl_error *err)
 {
     struct worker *w = arg;
     enum sl_err rc;
 
     w->daemon = d;
-    rc = read_settings(w, err);
+    rc = worker_read_settings(w, err);
     if (rc == SL_OK)
-        rc = read_roots(w, err);
+        rc = worker_read_roots(w, err);
     if (rc == SL_OK)
-        rc = start_rpc(w, err);
+        rc = worker_start_rpc(w, err);
     if (rc == SL_OK)
         rc = start_ring(w, err);
     if (rc == SL_OK)
-        rc = start_member(w, err);
+        rc = worker_start_member(w, err);
     if (rc == SL_OK)
         rc = start_going(w, err);
     if (rc != SL_OK) {
-        stop_parts(w);
+        worker_stop_parts(w);
         return rc;
     }
     rpc_server_start(w->rpc);
@@ -639,7 +640,7 @@ static void goodbye_over(void *arg)
 
 // Ends the stream in order when no lease is held, so that the last messages
 // arrive.
-static void on_drained(void *arg)
+static void worker_on_drained(void *arg)
 {
     struct worker *w = arg;
 
@@ -668,19 +669,19 @@ static void drain_over(void *arg)
     struct worker *w = arg;
 
     LOG(WARN, "drain: leaving the step under way", "leases=%" PRIu32,
-        member_leases(w->member));
-    member_abandon(w->member);
+        worker_member_leases(w->member));
+    worker_member_abandon(w->member);
 }
 
-static void drain(struct daemon *d, void *arg)
+static void worker_drain(struct daemon *d, void *arg)
 {
     struct worker *w = arg;
     uint64_t grace = (uint64_t)conf_int(daemon_conf(d), "grace");
 
     introspect_set_serving(w->introspect, false);
-    member_drain(w->member, "");
-    if (member_drained(w->member)) {
-        on_drained(w);
+    worker_member_drain(w->member, "");
+    if (worker_member_drained(w->member)) {
+        worker_on_drained(w);
         return;
     }
     if (loop_timer_new(&w->drain_timer, daemon_loop(d), drain_over, w) == SL_OK)
@@ -689,7 +690,7 @@ static void drain(struct daemon *d, void *arg)
 
 // ---- checks for the ops port
 
-static void checks(struct daemon *d, void *arg, struct ops_checks *c)
+static void worker_checks(struct daemon *d, void *arg, struct ops_checks *c)
 {
     const struct worker *w = arg;
     struct sl_error err = SL_ERROR_INIT;
@@ -702,7 +703,7 @@ static void checks(struct daemon *d, void *arg, struct ops_checks *c)
     ops_check(c, "data", roots_there(w->roots, &err) == SL_OK, err.text);
 }
 
-static void measure(struct daemon *d, void *arg, struct expo *e)
+static void worker_measure(struct daemon *d, void *arg, struct expo *e)
 {
     const struct worker *w = arg;
 
@@ -711,19 +712,19 @@ static void measure(struct daemon *d, void *arg, struct expo *e)
     going_measure(w->going, e);
     expo_single(e, "sluice_worker_leases", EXPO_GAUGE,
                 "Leases that this worker holds.",
-                (double)member_leases(w->member));
+                (double)worker_member_leases(w->member));
 }
 
-static void stop(struct daemon *d, void *arg)
+static void worker_on_stop(struct daemon *d, void *arg)
 {
-    stop_parts(arg);
+    worker_stop_parts(arg);
 }
 
 const struct daemon_hooks server_hooks = {
     .stateless = true,
-    .start = start,
-    .drain = drain,
-    .stop = stop,
-    .checks = checks,
-    .measure = measure,
+    .start = worker_on_start,
+    .drain = worker_drain,
+    .stop = worker_on_stop,
+    .checks = worker_checks,
+    .measure = worker_measure,
 };

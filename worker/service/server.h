@@ -10,12 +10,12 @@
 
 struct worker; // the whole daemon; filled by start
 
-// For daemon_main; `arg` is a struct worker from server_new.
+// For daemon_main; `arg` is a struct worker from worker_new.
 extern const struct daemon_hooks server_hooks;
 extern const struct conf_key server_keys[];
 extern const struct conf_about server_about;
 
-struct worker *server_new(void); // NULL: out of memory
-void server_free(struct worker *w);
+struct worker *worker_new(void); // NULL: out of memory
+void worker_free(struct worker *w);
 
 #endif

@@ -5,17 +5,17 @@
 
 #include <string.h>
 
-void evidence_void(struct evidence *e)
+void evidence_void(struct step_evidence *e)
 {
     memset(e, 0, sizeof(*e));
 }
 
-bool evidence_known(const struct evidence *e)
+bool evidence_known(const struct step_evidence *e)
 {
     return e->incarnation != 0;
 }
 
-void evidence_take(struct evidence *e, uint64_t incarnation,
+void evidence_take(struct step_evidence *e, uint64_t incarnation,
                    const uint8_t *counted, size_t bytes)
 {
     memset(e, 0, sizeof(*e));
@@ -25,7 +25,7 @@ void evidence_take(struct evidence *e, uint64_t incarnation,
                bytes < EVIDENCE_BYTES ? bytes : EVIDENCE_BYTES);
 }
 
-bool evidence_note(struct evidence *e, uint64_t incarnation, uint32_t step)
+bool evidence_note(struct step_evidence *e, uint64_t incarnation, uint32_t step)
 {
     if (incarnation == 0 || e->incarnation != incarnation) {
         evidence_void(e);
@@ -36,7 +36,7 @@ bool evidence_note(struct evidence *e, uint64_t incarnation, uint32_t step)
     return true;
 }
 
-bool evidence_map(struct evidence *e, uint64_t incarnation)
+bool evidence_map(struct step_evidence *e, uint64_t incarnation)
 {
     if (incarnation == 0 || e->incarnation == 0 ||
         e->incarnation == incarnation)
@@ -45,21 +45,22 @@ bool evidence_map(struct evidence *e, uint64_t incarnation)
     return false;
 }
 
-bool evidence_has(const struct evidence *e, uint32_t step)
+bool evidence_has(const struct step_evidence *e, uint32_t step)
 {
     return step < EVIDENCE_STEPS && e->counted[step / 8] >> (step % 8) & 1;
 }
 
-enum evidence_next evidence_next(const struct evidence *list, size_t stride,
-                                 size_t shards, uint32_t steps, uint32_t from,
-                                 uint32_t *step)
+enum evidence_next evidence_first_missing(const struct step_evidence *list,
+                                          size_t stride, size_t shards,
+                                          uint32_t steps, uint32_t from,
+                                          uint32_t *step)
 {
     const uint8_t *at = (const uint8_t *)list;
     uint32_t first = steps;
 
     for (size_t i = 0; i < shards; i++) {
-        const struct evidence *e =
-            (const struct evidence *)(const void *)(at + i * stride);
+        const struct step_evidence *e =
+            (const struct step_evidence *)(const void *)(at + i * stride);
         uint32_t s = from;
 
         if (!evidence_known(e))

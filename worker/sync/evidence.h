@@ -19,32 +19,33 @@
 #define EVIDENCE_STEPS 4096
 #define EVIDENCE_BYTES (EVIDENCE_STEPS / 8)
 
-struct evidence {
+struct step_evidence {
     uint64_t incarnation; // 0: nothing is known
     uint8_t counted[EVIDENCE_BYTES];
 };
 
 // Forgets what is known.
-void evidence_void(struct evidence *e);
+void evidence_void(struct step_evidence *e);
 // Returns true if the shard has told what it counted.
-bool evidence_known(const struct evidence *e);
+bool evidence_known(const struct step_evidence *e);
 
 // Takes the answer to an Ask: `bytes` bytes of bits, one per step.
-void evidence_take(struct evidence *e, uint64_t incarnation,
+void evidence_take(struct step_evidence *e, uint64_t incarnation,
                    const uint8_t *counted, size_t bytes);
 
 // Notes a push's answer: `incarnation` counted the step (now or before).
 // Returns false if that is not the incarnation of the evidence, which is void
 // then.
-bool evidence_note(struct evidence *e, uint64_t incarnation, uint32_t step);
+bool evidence_note(struct step_evidence *e, uint64_t incarnation,
+                   uint32_t step);
 
 // Takes the incarnation that the map in force names (0: none now). Returns
 // false if the evidence was from another one and is void now. For 0 the
 // evidence stays: the shard may come back as it was.
-bool evidence_map(struct evidence *e, uint64_t incarnation);
+bool evidence_map(struct step_evidence *e, uint64_t incarnation);
 
 // Returns true if the shard has counted `step`.
-bool evidence_has(const struct evidence *e, uint32_t step);
+bool evidence_has(const struct step_evidence *e, uint32_t step);
 
 enum evidence_next {
     EVIDENCE_ASK,  // some shard has no evidence: ask it first
@@ -54,8 +55,9 @@ enum evidence_next {
 
 // Finds the first step from `from` on that some of `shards` shards lacks.
 // `list` is the first shard's evidence; the next are `stride` bytes apart.
-enum evidence_next evidence_next(const struct evidence *list, size_t stride,
-                                 size_t shards, uint32_t steps, uint32_t from,
-                                 uint32_t *step);
+enum evidence_next evidence_first_missing(const struct step_evidence *list,
+                                          size_t stride, size_t shards,
+                                          uint32_t steps, uint32_t from,
+                                          uint32_t *step);
 
 #endif

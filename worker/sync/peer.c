@@ -12,7 +12,7 @@
 #define DATA_DEADLINE_MS 15000
 #define SMALL_REPLY_BYTES ((size_t)32 << 10)
 
-static enum kern_dtype dtype_of(enum wire_type type)
+static enum kern_dtype peer_kern_dtype(enum wire_type type)
 {
     return type == WIRE_F32    ? KERN_F32
            : type == WIRE_BF16 ? KERN_BF16
@@ -50,7 +50,7 @@ bool peer_is_at(const struct peer *p, const char *address)
 }
 
 // Looks for shared memory between two calls, so that the next one finds it.
-static void look(struct peer *p)
+static void peer_check_shm(struct peer *p)
 {
     if (p->shm != NULL)
         peer_shm_look(p->shm);
@@ -71,7 +71,7 @@ enum sl_err peer_connect(struct peer *p, const char *address)
     p->channel = channel;
     p->shm = shm;
     p->worth = peers_worth(p->peers, p->count * wire_type_bytes(p->type));
-    look(p);
+    peer_check_shm(p);
     return SL_OK;
 }
 
@@ -83,9 +83,10 @@ static bool reply_is_small(const struct peer *p)
     return p->named || p->count * sizeof(float) <= SMALL_REPLY_BYTES;
 }
 
-static void start(struct peer *p, const char *method, struct rpc_msg *msg,
-                  const struct rpc_call_options *options,
-                  const struct peer_call *call)
+static void peer_start_call(struct peer *p, const char *method,
+                            struct rpc_msg *msg,
+                            const struct rpc_call_options *options,
+                            const struct peer_call *call)
 {
     rpc_call_start(p->channel, method, msg, options, call->done, call->arg,
                    &p->ticket);
@@ -108,7 +109,7 @@ enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
     if (rc != SL_OK)
         rpc_msg_drop(&msg);
     else
-        start(p, WIRE_ASK, &msg, &options, call);
+        peer_start_call(p, WIRE_ASK, &msg, &options, call);
     return rc;
 }
 
@@ -155,7 +156,7 @@ enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
     if (rc != SL_OK)
         rpc_msg_drop(&msg);
     else
-        start(p, WIRE_PULL, &msg, &options, call);
+        peer_start_call(p, WIRE_PULL, &msg, &options, call);
     return rc;
 }
 
@@ -167,7 +168,7 @@ static void name_buffer(struct peer *p, struct wire_push *m,
     m->has_shm = gradient != NULL;
     m->has_answer = true;
     if (m->has_shm) {
-        cast_narrow(dtype_of(p->type), p->count, gradient,
+        cast_narrow(peer_kern_dtype(p->type), p->count, gradient,
                     p->buffer->memory.at);
         m->shm = gradient_in(p->buffer);
     }
@@ -182,7 +183,7 @@ static const void *as_sent(struct peer *p, const float *gradient)
     if (p->type == WIRE_F32)
         return gradient;
     if (!p->narrowed)
-        cast_narrow(dtype_of(p->type), p->count, gradient, p->narrow);
+        cast_narrow(peer_kern_dtype(p->type), p->count, gradient, p->narrow);
     p->narrowed = true;
     return p->narrow;
 }
@@ -218,7 +219,8 @@ enum sl_err peer_push(struct peer *p, struct wire_push *m,
         rpc_msg_on_release(&msg, call->released, call->arg);
     }
     FAULT("task.push");
-    start(p, call->bare ? WIRE_PUSH : WIRE_PUSH_PULL, &msg, &options, call);
+    peer_start_call(p, call->bare ? WIRE_PUSH : WIRE_PUSH_PULL, &msg, &options,
+                    call);
     return SL_OK;
 }
 
@@ -239,7 +241,7 @@ void peer_break(struct peer *p)
 
 void peer_ended(struct peer *p, bool answered)
 {
-    look(p);
+    peer_check_shm(p);
     if (!p->named)
         return;
     p->named = false;
@@ -295,13 +297,13 @@ static void widen_slices(float *to, enum wire_type type,
 
     (void)slices_runs_init(&it, payload, wire_type_bytes(type));
     for (; (run = slices_runs_next(&it, SIZE_MAX, &n)) != NULL; to += n)
-        cast_widen(dtype_of(type), n, run, to);
+        cast_widen(peer_kern_dtype(type), n, run, to);
 }
 
 void peer_copy(struct peer *p, const struct peer_values *v, float *to)
 {
     if (v->in_shm)
-        cast_widen(dtype_of(v->type), p->count,
+        cast_widen(peer_kern_dtype(v->type), p->count,
                    p->buffer->memory.at + p->buffer->half, to);
     else
         widen_slices(to, v->type, v->payload);
@@ -330,6 +332,6 @@ void peer_copy_kept(struct peer *p, float *to)
         return;
     if (p->kept_in_shm)
         from = p->buffer->memory.at + p->buffer->half;
-    cast_widen(dtype_of(p->kept_type), p->count, from, to);
+    cast_widen(peer_kern_dtype(p->kept_type), p->count, from, to);
     p->kept = false;
 }

@@ -118,7 +118,7 @@ static void close_calls_locked(struct peer_shm *n)
     n->shared.calls = -1;
 }
 
-static void unref(struct peer_shm *n)
+static void peer_shm_unref(struct peer_shm *n)
 {
     bool last;
 
@@ -137,15 +137,15 @@ static void unref(struct peer_shm *n)
     sl_free(n);
 }
 
-static void work(void *arg);
+static void peer_shm_run_task(void *arg);
 
-static void post_locked(struct peer_shm *n)
+static void peer_shm_post_locked(struct peer_shm *n)
 {
     if (n->shared.posted)
         return;
     n->shared.posted = true;
     n->shared.refs++;
-    loop_post_task(n->loop, &n->task, work, n);
+    loop_post_task(n->loop, &n->task, peer_shm_run_task, n);
 }
 
 // Forgets all buffers and the connection. Buffers that are out are dropped when
@@ -164,7 +164,7 @@ static void reset_locked(struct peer_shm *n, bool lost)
     buffers_free(&n->shared.free);
     buffers_free(&n->shared.dropped);
     if (linked)
-        post_locked(n);
+        peer_shm_post_locked(n);
 }
 
 // Resets after an error. A psserver that is gone (SL_EUNAVAIL) may be back
@@ -241,7 +241,8 @@ static void drop_calls(struct peer_shm *n)
 
 // Handles a refusal: the psserver takes no more buffers, or none of that size,
 // so we do not ask for a while. Tag 0 refuses the socket: calls go as before.
-static void refused(struct peer_shm *n, const struct local_note *note)
+static void peer_shm_on_refused(struct peer_shm *n,
+                                const struct local_note *note)
 {
     struct buffer *r;
 
@@ -277,7 +278,7 @@ static void on_link(void *arg)
         if (note.kind == LOCAL_MAPPED)
             mapped(n, &note);
         else if (note.kind == LOCAL_REFUSED)
-            refused(n, &note);
+            peer_shm_on_refused(n, &note);
         else if (note.kind == LOCAL_ADOPTED)
             adopted(n);
     }
@@ -285,7 +286,7 @@ static void on_link(void *arg)
         reset(n, rc);
 }
 
-static void hang_up(struct peer_shm *n)
+static void peer_shm_hang_up(struct peer_shm *n)
 {
     loop_watch_free(n->watch);
     n->watch = NULL;
@@ -319,7 +320,7 @@ static void link_up(struct peer_shm *n)
 
 // Makes the memory of one buffer and hands it over. Without the lock, since
 // this takes its time.
-static enum sl_err hand_over(struct peer_shm *n, struct buffer *r)
+static enum sl_err peer_shm_hand_over(struct peer_shm *n, struct buffer *r)
 {
     struct local_note note = {.kind = LOCAL_MAP,
                               .token = n->shared.token,
@@ -409,12 +410,12 @@ static void serve_link(struct peer_shm *n)
     if (rc == SL_OK)
         rc = offer_calls(n);
     while (rc == SL_OK && (r = next_wish(n)) != NULL)
-        rc = hand_over(n, r);
+        rc = peer_shm_hand_over(n, r);
     if (rc != SL_OK) // the end may be seen here before on_link runs
         reset(n, rc);
 }
 
-static void work(void *arg)
+static void peer_shm_run_task(void *arg)
 {
     struct peer_shm *n = arg;
     bool freed, hung_up;
@@ -428,19 +429,19 @@ static void work(void *arg)
     state = n->shared.state;
     pthread_mutex_unlock(&n->shared.lock);
     if (freed || hung_up)
-        hang_up(n);
+        peer_shm_hang_up(n);
     if (!freed && state == SHM_FOUND) {
         link_up(n);
         state = SHM_LINKED;
     }
     if (!freed && state == SHM_LINKED && n->fd >= 0)
         serve_link(n);
-    unref(n);
+    peer_shm_unref(n);
 }
 
 // ---- asking where the psserver takes memory, on an I/O thread
 
-static bool same_host(const Sluice__V1__LocalReply *m)
+static bool peer_shm_is_same_host(const Sluice__V1__LocalReply *m)
 {
     char ours[SHM_BOOT_ID];
 
@@ -464,12 +465,13 @@ static enum sl_err found_locked(struct peer_shm *n,
     n->shared.name = name;
     n->shared.token = m->token;
     move_locked(n, SHM_FOUND);
-    post_locked(n);
+    peer_shm_post_locked(n);
     return SL_OK;
 }
 
-static void answered(void *arg, enum sl_err code, const struct sl_error *err,
-                     const struct sl_slices *reply)
+static void peer_shm_on_answer(void *arg, enum sl_err code,
+                               const struct sl_error *err,
+                               const struct sl_slices *reply)
 {
     struct peer_shm *n = arg;
     Sluice__V1__LocalReply *m = NULL;
@@ -480,18 +482,20 @@ static void answered(void *arg, enum sl_err code, const struct sl_error *err,
     if (code == SL_OK)
         code = wire_unpack_local_reply(&m, &arena, reply, NULL);
     pthread_mutex_lock(&n->shared.lock);
-    if (code != SL_OK || !same_host(m) || found_locked(n, m) != SL_OK)
+    if (code != SL_OK || !peer_shm_is_same_host(m) ||
+        found_locked(n, m) != SL_OK)
         reset_locked(n, lost);
     pthread_mutex_unlock(&n->shared.lock);
     wire_arena_release(&arena);
-    unref(n);
+    peer_shm_unref(n);
 }
 
-static void ask(struct peer_shm *n)
+static void peer_shm_ask(struct peer_shm *n)
 {
     struct rpc_call_options options = {.deadline_ms = ASK_DEADLINE_MS};
 
-    rpc_call_start(n->channel, WIRE_LOCAL, NULL, &options, answered, n, NULL);
+    rpc_call_start(n->channel, WIRE_LOCAL, NULL, &options, peer_shm_on_answer,
+                   n, NULL);
 }
 
 // ---- buffers, on the owner's thread
@@ -523,9 +527,9 @@ void peer_shm_free(struct peer_shm *n)
         return;
     pthread_mutex_lock(&n->shared.lock);
     n->shared.freed = true;
-    post_locked(n); // hangs up
+    peer_shm_post_locked(n); // hangs up
     pthread_mutex_unlock(&n->shared.lock);
-    unref(n);
+    peer_shm_unref(n);
 }
 
 static struct buffer *free_locked(struct peer_shm *n, size_t bytes)
@@ -560,7 +564,7 @@ static void wish_locked(struct peer_shm *n, size_t bytes)
     r->tag = ++n->shared.tags;
     r->link = n->shared.link;
     list_push_back(&n->shared.wished, &r->node);
-    post_locked(n);
+    peer_shm_post_locked(n);
 }
 
 static bool may_ask_locked(struct peer_shm *n)
@@ -581,7 +585,7 @@ static int take_calls_locked(struct peer_shm *n)
     n->shared.calls = -1;
     if (fd < 0 && !n->shared.calls_wished && !rpc_channel_adopted(n->channel)) {
         n->shared.calls_wished = true;
-        post_locked(n);
+        peer_shm_post_locked(n);
     }
     return fd;
 }
@@ -600,7 +604,7 @@ void peer_shm_look(struct peer_shm *n)
     if (fd >= 0)
         (void)rpc_channel_adopt(n->channel, fd, NULL);
     if (asks)
-        ask(n);
+        peer_shm_ask(n);
 }
 
 struct shm_buffer *peer_shm_take(struct peer_shm *n, size_t bytes)
@@ -629,7 +633,7 @@ void peer_shm_give(struct peer_shm *n, struct shm_buffer *buffer, bool clean)
     } else {
         shm_release(&r->buffer.memory);
         list_push_back(&n->shared.dropped, &r->node);
-        post_locked(n);
+        peer_shm_post_locked(n);
     }
     pthread_mutex_unlock(&n->shared.lock);
 }

@@ -11,7 +11,7 @@
 #include "common/base/mem.h"
 #include "proto/access.h"
 
-struct psserver {
+struct peers_server {
     struct list_node node;
     struct rpc_channel *channel;
     struct peer_shm *shm; // NULL: no memory is shared
@@ -61,11 +61,12 @@ void peers_share(struct peers *p, struct loop *loop,
     p->at_least = at_least;
 }
 
-static struct psserver *find_locked(struct peers *p, const char *address)
+static struct peers_server *peers_find_locked(struct peers *p,
+                                              const char *address)
 {
     list_for(n, &p->list)
     {
-        struct psserver *one = list_entry(n, struct psserver, node);
+        struct peers_server *one = list_entry(n, struct peers_server, node);
 
         if (strcmp(rpc_channel_address(one->channel), address) == 0)
             return one;
@@ -73,10 +74,11 @@ static struct psserver *find_locked(struct peers *p, const char *address)
     return NULL;
 }
 
-static enum sl_err add_locked(struct peers *p, const char *address,
-                              struct psserver **out, struct sl_error *err)
+static enum sl_err peers_add_locked(struct peers *p, const char *address,
+                                    struct peers_server **out,
+                                    struct sl_error *err)
 {
-    struct psserver *one = sl_calloc(1, sizeof(*one));
+    struct peers_server *one = sl_calloc(1, sizeof(*one));
     enum sl_err rc;
 
     if (one == NULL)
@@ -98,13 +100,13 @@ enum sl_err peers_get(struct peers *p, const char *address,
                       struct rpc_channel **out, struct peer_shm **shm,
                       struct sl_error *err)
 {
-    struct psserver *one;
+    struct peers_server *one;
     enum sl_err rc = SL_OK;
 
     pthread_mutex_lock(&p->lock);
-    one = find_locked(p, address);
+    one = peers_find_locked(p, address);
     if (one == NULL)
-        rc = add_locked(p, address, &one, err);
+        rc = peers_add_locked(p, address, &one, err);
     if (rc == SL_OK) {
         one->refs++;
         *out = one->channel;
@@ -121,14 +123,14 @@ bool peers_worth(const struct peers *p, size_t bytes)
 
 void peers_put(struct peers *p, struct rpc_channel *channel)
 {
-    struct psserver *gone = NULL;
+    struct peers_server *gone = NULL;
 
     if (channel == NULL)
         return;
     pthread_mutex_lock(&p->lock);
     list_for(n, &p->list)
     {
-        struct psserver *one = list_entry(n, struct psserver, node);
+        struct peers_server *one = list_entry(n, struct peers_server, node);
 
         if (one->channel == channel && --one->refs == 0)
             gone = one;

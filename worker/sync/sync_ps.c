@@ -32,7 +32,7 @@ static bool at_rest(const struct ps_shard *p)
 
 typedef bool (*ps_done_fn)(struct sync_ps *s, uint32_t arg);
 
-static bool stopped(const struct sync_ps *s)
+static bool ps_is_stopped(const struct sync_ps *s)
 {
     return gate_look(s->closure.gate, s->o.clock) != GATE_OPEN;
 }
@@ -72,7 +72,7 @@ static uint64_t start_due(struct sync_ps *s)
     return next;
 }
 
-static void wait_locked(struct sync_ps *s, uint64_t until_ms)
+static void ps_wait_locked(struct sync_ps *s, uint64_t until_ms)
 {
     uint64_t now = sl_now_ms(s->o.clock), before = sl_now_us(s->o.clock);
     uint64_t ms = until_ms > now ? until_ms - now : 0;
@@ -83,7 +83,7 @@ static void wait_locked(struct sync_ps *s, uint64_t until_ms)
 }
 
 // Returns true if a map or an answer came since the lock was released.
-static bool news_locked(const struct sync_ps *s)
+static bool ps_has_news_locked(const struct sync_ps *s)
 {
     if (s->shared.has_newer)
         return true;
@@ -95,8 +95,8 @@ static bool news_locked(const struct sync_ps *s)
     return false;
 }
 
-static enum sync_result verdict(struct sync_ps *s, bool again_ends,
-                                struct sl_error *err)
+static enum sync_result ps_result(struct sync_ps *s, bool again_ends,
+                                  struct sl_error *err)
 {
     if (s->failed) {
         if (err != NULL)
@@ -107,7 +107,7 @@ static enum sync_result verdict(struct sync_ps *s, bool again_ends,
         return SYNC_FENCED;
     if (s->early)
         return SYNC_EARLY;
-    if (stopped(s))
+    if (ps_is_stopped(s))
         return SYNC_STOPPED;
     return s->again && again_ends ? SYNC_AGAIN : SYNC_OK;
 }
@@ -136,7 +136,7 @@ static enum sync_result drive_on(struct sync_ps *s, ps_done_fn done,
         pthread_mutex_lock(&s->shared.lock);
         ps_adopt_locked(s);
         ps_absorb_locked(s);
-        result = verdict(s, again_ends, err);
+        result = ps_result(s, again_ends, err);
         is_done = result == SYNC_OK && done(s, arg);
         pthread_mutex_unlock(&s->shared.lock);
         if (result != SYNC_OK || is_done)
@@ -146,8 +146,8 @@ static enum sync_result drive_on(struct sync_ps *s, ps_done_fn done,
         s->moved = false;
         next = start_due(s);
         pthread_mutex_lock(&s->shared.lock);
-        if (!news_locked(s) && !done(s, arg))
-            wait_locked(s, next);
+        if (!ps_has_news_locked(s) && !done(s, arg))
+            ps_wait_locked(s, next);
         pthread_mutex_unlock(&s->shared.lock);
         ask_patience(s, &asked);
     }
@@ -278,9 +278,9 @@ static enum sync_result ps_begin(struct sync *sync, uint32_t *step, bool *done,
         return result;
     s->again = false;
     *step = s->closure.steps;
-    *done = evidence_next(&s->shards[0].evidence, sizeof(s->shards[0]),
-                          sync->ranges_count, s->closure.steps, 0,
-                          step) == EVIDENCE_FULL;
+    *done = evidence_first_missing(&s->shards[0].evidence, sizeof(s->shards[0]),
+                                   sync->ranges_count, s->closure.steps, 0,
+                                   step) == EVIDENCE_FULL;
     return SYNC_OK;
 }
 
@@ -290,14 +290,14 @@ static uint32_t ps_next(struct sync *sync, uint32_t after)
     uint32_t step = s->closure.steps;
 
     // A void evidence shows at the next wait, as SYNC_AGAIN.
-    if (evidence_next(&s->shards[0].evidence, sizeof(s->shards[0]),
-                      sync->ranges_count, s->closure.steps, after + 1,
-                      &step) == EVIDENCE_ASK)
+    if (evidence_first_missing(&s->shards[0].evidence, sizeof(s->shards[0]),
+                               sync->ranges_count, s->closure.steps, after + 1,
+                               &step) == EVIDENCE_ASK)
         return after + 1;
     return step;
 }
 
-static bool range_ready(struct sync_ps *s, uint32_t range)
+static bool ps_is_range_ready(struct sync_ps *s, uint32_t range)
 {
     return at_rest(&s->shards[range]) && s->shards[range].have_params;
 }
@@ -306,7 +306,7 @@ static enum sync_result ps_wait(struct sync *sync, uint32_t range,
                                 struct sl_error *err)
 {
     assert(!self(sync)->shards[range].shared.read); // only ps_send sets it
-    return drive(self(sync), range_ready, range, true, err);
+    return drive(self(sync), ps_is_range_ready, range, true, err);
 }
 
 static enum sync_result ps_send(struct sync *sync, uint32_t range,
@@ -321,7 +321,7 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     pthread_mutex_lock(&s->shared.lock);
     ps_adopt_locked(s);
     ps_absorb_locked(s);
-    result = verdict(s, true, err);
+    result = ps_result(s, true, err);
     p->shared.read = result == SYNC_OK && step->reads_until > 0;
     pthread_mutex_unlock(&s->shared.lock);
     if (result != SYNC_OK)
@@ -355,7 +355,7 @@ static bool all_pulled(struct sync_ps *s, uint32_t from)
 
         if (at_rest(p) && !p->have_params)
             ps_move(p, PS_PULL, false);
-        there = there && range_ready(s, i);
+        there = there && ps_is_range_ready(s, i);
     }
     return there;
 }
@@ -446,7 +446,7 @@ static void ps_seen(const struct sync *sync, struct sync_seen *out)
 
 // Breaks the connections of the shards that we still wait for: their psservers
 // read nothing.
-static void break_off(struct sync_ps *s)
+static void ps_break_connections(struct sync_ps *s)
 {
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
         if (!at_rest(&s->shards[i]))
@@ -483,7 +483,7 @@ static void abandon(struct sync_ps *s)
             break;
         if (deadline_wait(&until, &s->shared.changed, &s->shared.lock))
             continue;
-        break_off(s);
+        ps_break_connections(s);
         until = deadline_in_ms(RPC_BREAK_MS);
     }
     pthread_mutex_unlock(&s->shared.lock);

@@ -24,7 +24,7 @@ void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err)
     s->err.code = rc;
 }
 
-static void rest(struct ps_shard *p)
+static void ps_shard_rest(struct ps_shard *p)
 {
     ps_move(p, PS_NOTHING, false);
     if (p->tries > 0)
@@ -35,13 +35,13 @@ static void rest(struct ps_shard *p)
 }
 
 // Forgets what is known of a shard that is not the one we took it for (W1).
-static void lose(struct ps_shard *p)
+static void ps_shard_forget(struct ps_shard *p)
 {
     evidence_void(&p->evidence);
     p->have_params = false;
     p->s->again = true;
     p->s->map_wanted = true;
-    rest(p);
+    ps_shard_rest(p);
 }
 
 // Handles a call that failed. Its outcome is unknown in most cases: then the
@@ -54,12 +54,12 @@ static void failed_call(struct ps_shard *p, const struct ps_answer *a)
     if (p->want == PS_CUT && moved) {
         // The snapshot is gone; waiting does not help.
         ps_fail(s, a->rc, &a->err);
-        rest(p);
+        ps_shard_rest(p);
         return;
     }
     if (!moved && !sl_err_transient(a->rc) && a->rc != SL_ECANCELED) {
         ps_fail(s, a->rc, &a->err);
-        rest(p);
+        ps_shard_rest(p);
         return;
     }
     ps_pause(p);
@@ -88,7 +88,7 @@ static void stale(struct ps_shard *p)
     if (!s->again)
         figures_steps(FIGURES_STALE, 1);
     s->again = true;
-    rest(p);
+    ps_shard_rest(p);
 }
 
 // Waits for the round before ours: we were leased a slot of the round behind
@@ -107,7 +107,7 @@ static void await_round(struct ps_shard *p)
 
     if (first == 0 || atomic_load(&gate->left)) {
         s->early = true;
-        rest(p);
+        ps_shard_rest(p);
         return;
     }
     if (atomic_load(&gate->draining))
@@ -119,7 +119,7 @@ static void await_round(struct ps_shard *p)
     p->waited = true;
 }
 
-static void refused(struct ps_shard *p, enum wire_refused_why why)
+static void ps_shard_on_refused(struct ps_shard *p, enum wire_refused_why why)
 {
     struct sync_ps *s = p->s;
 
@@ -127,7 +127,7 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
     case WIRE_REFUSED_ATTEMPT:
     case WIRE_REFUSED_JOB_INCARNATION:
         s->fenced = true;
-        rest(p);
+        ps_shard_rest(p);
         return;
     case WIRE_REFUSED_STALE:
         stale(p);
@@ -138,7 +138,7 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
             return;
         }
         s->early = true;
-        rest(p);
+        ps_shard_rest(p);
         return;
     case WIRE_REFUSED_REGION: // the same again, at once, as bytes
         if (!peer_send_bytes(&p->peer))
@@ -153,13 +153,13 @@ static void refused(struct ps_shard *p, enum wire_refused_why why)
         s->map_wanted = true;
         return;
     }
-    lose(p);
+    ps_shard_forget(p);
 }
 
-static void asked(struct ps_shard *p, const struct ps_answer *a)
+static void ps_shard_on_asked(struct ps_shard *p, const struct ps_answer *a)
 {
     if (a->refused.why != WIRE_REFUSED_NOT) {
-        refused(p, a->refused.why);
+        ps_shard_on_refused(p, a->refused.why);
         return;
     }
     FAULT("task.asked");
@@ -170,10 +170,10 @@ static void asked(struct ps_shard *p, const struct ps_answer *a)
         (p->s->o.contributions > 0 &&
          (p->version != a->version || evidence_has(&p->evidence, 0))))
         p->have_params = false;
-    rest(p);
+    ps_shard_rest(p);
 }
 
-static void fresh(struct ps_shard *p, const struct ps_answer *a)
+static void ps_shard_note_params(struct ps_shard *p, const struct ps_answer *a)
 {
     p->have_params = true;
     p->params_incarnation = a->incarnation;
@@ -189,12 +189,12 @@ static void pulled(struct ps_shard *p, const struct ps_answer *a)
 {
     if (a->incarnation != p->evidence.incarnation &&
         !(p->s->o.by_range && p->s->again)) {
-        lose(p);
+        ps_shard_forget(p);
         return;
     }
-    fresh(p, a);
+    ps_shard_note_params(p, a);
     FAULT("task.pulled");
-    rest(p);
+    ps_shard_rest(p);
 }
 
 // Takes the answer of PS_NEXT. If it failed, the next closure pulls when it
@@ -203,11 +203,12 @@ static void came(struct ps_shard *p, const struct ps_answer *a)
 {
     p->have_params = false;
     if (a->rc == SL_OK)
-        fresh(p, a);
-    rest(p);
+        ps_shard_note_params(p, a);
+    ps_shard_rest(p);
 }
 
-static void note_figures(const struct ps_shard *p, const struct ps_answer *a)
+static void ps_shard_add_figures(const struct ps_shard *p,
+                                 const struct ps_answer *a)
 {
     if (a->result == WIRE_PUSH_COUNTED)
         figures_staleness(a->staleness);
@@ -219,11 +220,11 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
 {
     if (a->result == WIRE_PUSH_REFUSED) {
         p->s->seen.refused += a->refused.why != WIRE_REFUSED_REGION;
-        refused(p, a->refused.why);
+        ps_shard_on_refused(p, a->refused.why);
         return;
     }
     if (!evidence_note(&p->evidence, a->incarnation, p->step.step)) {
-        lose(p);
+        ps_shard_forget(p);
         return;
     }
     FAULT("task.acked");
@@ -231,17 +232,17 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
             (unsigned long long)p->s->o.job,
             (unsigned long long)p->s->closure.closure, p->step.step, p->number,
             (unsigned long long)a->incarnation);
-    note_figures(p, a);
+    ps_shard_add_figures(p, a);
     p->counted_new = a->result != WIRE_PUSH_DUPLICATE;
     p->counted_step = p->step.step;
     p->contribution_held = a->result == WIRE_PUSH_HELD; // (Y3)
     p->round_closed =
         p->s->o.contributions > 0 && a->result == WIRE_PUSH_COUNTED;
     if (!p->contribution_held)
-        fresh(p, a);
+        ps_shard_note_params(p, a);
     if (p->s->o.by_range)
         p->have_params = false; // a bare push brings no parameters
-    rest(p);
+    ps_shard_rest(p);
 }
 
 static void absorb(struct ps_shard *p)
@@ -262,7 +263,7 @@ static void absorb(struct ps_shard *p)
     pulse_beat(&p->s->closure.gate->pulse);
     switch (p->want) {
     case PS_ASK:
-        asked(p, a);
+        ps_shard_on_asked(p, a);
         return;
     case PS_PULL:
         pulled(p, a);
@@ -273,7 +274,7 @@ static void absorb(struct ps_shard *p)
     case PS_CUT:
     case PS_NEXT:
     case PS_NOTHING:
-        rest(p);
+        ps_shard_rest(p);
         return;
     }
 }
@@ -291,7 +292,7 @@ void ps_absorb_locked(struct sync_ps *s)
         // The map may have named another incarnation meanwhile.
         if (p->want == PS_NOTHING && s->map.entries != NULL &&
             !evidence_map(&p->evidence, s->map.entries[i].incarnation))
-            lose(p);
+            ps_shard_forget(p);
     }
 }
 
@@ -312,7 +313,7 @@ void ps_adopt_locked(struct sync_ps *s)
         if (p->want == PS_CUT || p->want == PS_NEXT || p->calling)
             continue; // its answer tells, or it is cancelled
         if (!evidence_map(&p->evidence, incarnation))
-            lose(p);
+            ps_shard_forget(p);
     }
     s->map_wanted = false;
 }

@@ -122,8 +122,9 @@ static const char *const names[] = {
 
 // Takes an answer. Until `answered` is set, the compute thread leaves this
 // shard's range and answer alone; so only that flag is set under the lock.
-static void done(void *arg, enum sl_err code, const struct sl_error *err,
-                 const struct sl_slices *reply)
+static void ps_call_done(void *arg, enum sl_err code,
+                         const struct sl_error *err,
+                         const struct sl_slices *reply)
 {
     struct ps_shard *p = arg;
     struct ps_answer *a = &p->shared.answer;
@@ -161,7 +162,7 @@ static void released(void *arg)
 
 // ---- calls, on the compute thread
 
-static enum sl_err ask(struct ps_shard *p, const struct peer_call *call)
+static enum sl_err ps_call_ask(struct ps_shard *p, const struct peer_call *call)
 {
     const struct sync_ps *s = p->s;
     const struct wire_ask m = {
@@ -178,7 +179,8 @@ static enum sl_err ask(struct ps_shard *p, const struct peer_call *call)
     return peer_ask(&p->peer, &m, call);
 }
 
-static enum sl_err pull(struct ps_shard *p, const struct peer_call *call)
+static enum sl_err ps_call_pull(struct ps_shard *p,
+                                const struct peer_call *call)
 {
     const struct sync_ps *s = p->s;
     struct wire_pull m = {
@@ -203,7 +205,7 @@ static enum sl_err pull(struct ps_shard *p, const struct peer_call *call)
 // Returns true if the step was refused for its delay so often that it is to be
 // applied as it is, at a smaller rate: else a slow worker would never have a
 // step counted.
-static bool is_late(const struct ps_shard *p)
+static bool ps_call_is_late(const struct ps_shard *p)
 {
     return p->stale_times >= STALE_REFUSALS_MOST &&
            p->stale_step == p->step.step;
@@ -211,7 +213,7 @@ static bool is_late(const struct ps_shard *p)
 
 // A lent gradient may be released before peer_push returns, so it counts as
 // referenced before; no other thread acts on that.
-static enum sl_err push(struct ps_shard *p, struct peer_call *call)
+static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
 {
     struct sync_ps *s = p->s;
     struct wire_push m = {
@@ -228,7 +230,7 @@ static enum sl_err push(struct ps_shard *p, struct peer_call *call)
         .shard = p->number,
         .step = p->step.step,
         .skip = p->skip,
-        .late = is_late(p),
+        .late = ps_call_is_late(p),
     };
     bool empty = p->skip || p->step.none;
     enum sl_err rc;
@@ -254,9 +256,10 @@ static void sent(const struct ps_shard *p)
         FAULT("task.push_part"); // the other shards have no push yet
 }
 
-static enum sl_err start(struct ps_shard *p)
+static enum sl_err ps_call_start(struct ps_shard *p)
 {
-    struct peer_call call = {.done = done, .released = released, .arg = p};
+    struct peer_call call = {
+        .done = ps_call_done, .released = released, .arg = p};
 
     p->span.began = span_begin();
     p->span.of = span_of_shard(p->s->o.job, p->s->closure.closure, p->step.step,
@@ -264,10 +267,10 @@ static enum sl_err start(struct ps_shard *p)
     if (p->want != PS_PUSH)
         p->span.of.step = 0;
     if (p->want == PS_ASK)
-        return ask(p, &call);
+        return ps_call_ask(p, &call);
     if (p->want == PS_PUSH)
-        return push(p, &call);
-    return pull(p, &call);
+        return ps_call_push(p, &call);
+    return ps_call_pull(p, &call);
 }
 
 bool ps_start(struct ps_shard *p)
@@ -281,7 +284,7 @@ bool ps_start(struct ps_shard *p)
         return false;
     }
     ps_move(p, p->want, true);
-    if (start(p) != SL_OK) {
+    if (ps_call_start(p) != SL_OK) {
         ps_move(p, p->want, false);
         ps_pause(p);
         return false;

@@ -60,7 +60,7 @@ struct ps_shard {
     struct wire_tag tag; // PS_CUT
     float *target;       // where an answer's payload goes
 
-    struct evidence evidence;
+    struct step_evidence evidence;
     bool have_params;
     uint64_t params_incarnation, version, fresh_ms;
     // Mode sync: closure (plus 1; 0: none) at which a round began of which no

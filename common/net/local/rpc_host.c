@@ -31,8 +31,9 @@ struct packet {
 // ---- answers
 
 // Behind what waits already.
-static void keep_locked(struct rpc_host *h, const struct rpc_sock_head *head,
-                        const struct rpc_msg *msg)
+static void rpc_host_queue_locked(struct rpc_host *h,
+                                  const struct rpc_sock_head *head,
+                                  const struct rpc_msg *msg)
 {
     size_t left = head->total - head->at;
     size_t body = left < RPC_SOCK_BODY ? left : RPC_SOCK_BODY;
@@ -55,7 +56,7 @@ static void say_locked(struct rpc_host *h, struct rpc_sock_head *head,
             rc = rpc_sock_send_part(h->poll.fd, head, NULL, msg);
         waits |= rc == SL_EBUSY;
         if (waits)
-            keep_locked(h, head, msg);
+            rpc_host_queue_locked(h, head, msg);
         head->at += RPC_SOCK_BODY;
     } while (head->at < head->total && (waits || rc == SL_OK));
     if (rc != SL_OK && !waits)
@@ -107,7 +108,7 @@ static enum sl_err flush_locked(struct rpc_host *h)
 
 // ---- on the thread
 
-static enum sl_err receive(struct rpc_host *h)
+static enum sl_err rpc_host_receive(struct rpc_host *h)
 {
     struct rpc_sock_packet packet[RPC_SOCK_BATCH];
     unsigned count = 0;
@@ -124,7 +125,7 @@ static enum sl_err receive(struct rpc_host *h)
     return rc;
 }
 
-static void break_off(struct rpc_host *h)
+static void rpc_host_break_off(struct rpc_host *h)
 {
     pthread_mutex_lock(&h->lock);
     h->dead = true;
@@ -132,7 +133,7 @@ static void break_off(struct rpc_host *h)
     rpc_poll_leave(&h->poll);
 }
 
-static void ready(struct rpc_poll *poll, unsigned events)
+static void rpc_host_on_ready(struct rpc_poll *poll, unsigned events)
 {
     struct rpc_host *h = sl_container_of(poll, struct rpc_host, poll);
     enum sl_err rc = SL_EBUSY;
@@ -143,16 +144,16 @@ static void ready(struct rpc_poll *poll, unsigned events)
         pthread_mutex_unlock(&h->lock);
     }
     if (events & EPOLLIN)
-        rc = receive(h);
+        rc = rpc_host_receive(h);
     if (rc == SL_EBUSY && (events & (EPOLLHUP | EPOLLERR)))
         rc = SL_EUNAVAIL;
     if (rc != SL_OK && rc != SL_EBUSY)
-        break_off(h);
+        rpc_host_break_off(h);
 }
 
 // ---- its life
 
-static void gone(struct rpc_poll *poll)
+static void rpc_host_on_gone(struct rpc_poll *poll)
 {
     struct rpc_host *h = sl_container_of(poll, struct rpc_host, poll);
 
@@ -170,7 +171,8 @@ struct rpc_host *rpc_host_new(const struct rpc_host_events *events,
     list_init(&h->unsent);
     h->events = events;
     h->server = server;
-    h->poll = (struct rpc_poll){.fd = fd, .ready = ready, .gone = gone};
+    h->poll = (struct rpc_poll){
+        .fd = fd, .ready = rpc_host_on_ready, .gone = rpc_host_on_gone};
     return h;
 }
 

@@ -28,7 +28,8 @@ struct rpc_link {
     unsigned flying;
     uint64_t ids;
     struct rpc_link_call *place[PLACES];
-    struct list ended; // calls ended by this side, before `over` has run
+    struct list ended; // calls ended by this side, before
+                       // `rpc_link_call_finish` has run
 };
 
 // ---- places
@@ -40,7 +41,8 @@ static struct rpc_link_call *at_locked(struct rpc_link *l, uint64_t id)
     return call != NULL && call->id == id ? call : NULL;
 }
 
-static bool enter_locked(struct rpc_link *l, struct rpc_link_call *call)
+static bool rpc_link_enter_locked(struct rpc_link *l,
+                                  struct rpc_link_call *call)
 {
     if (l->dead || l->flying == PLACES)
         return false;
@@ -53,17 +55,19 @@ static bool enter_locked(struct rpc_link *l, struct rpc_link_call *call)
     return true;
 }
 
-static void leave_locked(struct rpc_link *l, struct rpc_link_call *call)
+static void rpc_link_leave_locked(struct rpc_link *l,
+                                  struct rpc_link_call *call)
 {
     l->place[call->id % PLACES] = NULL;
     l->flying--;
     call->flies = false;
 }
 
-static void end_locked(struct rpc_link *l, struct rpc_link_call *call,
-                       enum sl_err code)
+static void rpc_link_end_call_locked(struct rpc_link *l,
+                                     struct rpc_link_call *call,
+                                     enum sl_err code)
 {
-    leave_locked(l, call);
+    rpc_link_leave_locked(l, call);
     call->code = code;
     list_push_back(&l->ended, &call->node);
 }
@@ -72,13 +76,14 @@ static void end_all_locked(struct rpc_link *l, enum sl_err code)
 {
     for (unsigned i = 0; i < PLACES; i++)
         if (l->place[i] != NULL)
-            end_locked(l, l->place[i], code);
+            rpc_link_end_call_locked(l, l->place[i], code);
 }
 
 // ---- ends, on the thread
 
-static void over(struct rpc_link_call *call, enum sl_err code,
-                 const struct sl_error *err, const struct sl_slices *reply)
+static void rpc_link_call_finish(struct rpc_link_call *call, enum sl_err code,
+                                 const struct sl_error *err,
+                                 const struct sl_slices *reply)
 {
     uint8_t *pieces = call->pieces;
 
@@ -113,11 +118,11 @@ static void say_ended(struct rpc_link *l)
         struct rpc_link_call *call = list_entry(n, struct rpc_link_call, node);
         enum sl_err code = why(l, call->code, &err);
 
-        over(call, code, &err, NULL);
+        rpc_link_call_finish(call, code, &err, NULL);
     }
 }
 
-static void break_off(struct rpc_link *l)
+static void rpc_link_break_off(struct rpc_link *l)
 {
     pthread_mutex_lock(&l->lock);
     l->dead = true;
@@ -127,7 +132,7 @@ static void break_off(struct rpc_link *l)
     rpc_poll_leave(&l->poll);
 }
 
-static bool tick(struct rpc_poll *poll)
+static bool rpc_link_on_tick(struct rpc_poll *poll)
 {
     struct rpc_link *l = sl_container_of(poll, struct rpc_link, poll);
     uint64_t now = sl_now_ms(sl_clock_real());
@@ -136,7 +141,7 @@ static bool tick(struct rpc_poll *poll)
     pthread_mutex_lock(&l->lock);
     for (unsigned i = 0; i < PLACES && l->flying > 0; i++)
         if (l->place[i] != NULL && l->place[i]->until_ms <= now)
-            end_locked(l, l->place[i], SL_ETIMEDOUT);
+            rpc_link_end_call_locked(l, l->place[i], SL_ETIMEDOUT);
     waits = l->flying > 0;
     pthread_mutex_unlock(&l->lock);
     say_ended(l);
@@ -145,15 +150,15 @@ static bool tick(struct rpc_poll *poll)
 
 // ---- answers, on the thread
 
-static bool too_large(const struct rpc_link_call *call,
-                      const struct rpc_sock_packet *p)
+static bool rpc_link_is_too_large(const struct rpc_link_call *call,
+                                  const struct rpc_sock_packet *p)
 {
     return p->head.said == SL_OK && p->head.total > call->max_reply_bytes;
 }
 
 // Adds a packet to an answer in several packets. SL_EBUSY: more are to come.
-static enum sl_err gather(struct rpc_link_call *call,
-                          const struct rpc_sock_packet *p)
+static enum sl_err rpc_link_call_gather(struct rpc_link_call *call,
+                                        const struct rpc_sock_packet *p)
 {
     if (call->pieces == NULL) {
         call->pieces = sl_malloc(p->head.total);
@@ -169,8 +174,8 @@ static enum sl_err gather(struct rpc_link_call *call,
     return call->have < p->head.total ? SL_EBUSY : SL_OK;
 }
 
-static void deliver(struct rpc_link *l, struct rpc_link_call *call,
-                    const struct rpc_sock_packet *p)
+static void rpc_link_deliver(struct rpc_link *l, struct rpc_link_call *call,
+                             const struct rpc_sock_packet *p)
 {
     struct sl_slice body = {call->pieces ? call->pieces : p->body,
                             p->head.total};
@@ -180,15 +185,16 @@ static void deliver(struct rpc_link *l, struct rpc_link_call *call,
 
     if (code != SL_OK)
         sl_fail(&err, code, "%.*s", (int)body.len, (const char *)body.data);
-    else if (too_large(call, p))
+    else if (rpc_link_is_too_large(call, p))
         code = sl_fail(&err, SL_ERANGE,
                        "%s: a reply of %zu bytes is over the limit of %zu",
                        l->address, body.len, call->max_reply_bytes);
-    over(call, code, &err, code == SL_OK ? &reply : NULL);
+    rpc_link_call_finish(call, code, &err, code == SL_OK ? &reply : NULL);
 }
 
 // SL_OK or what ends the link.
-static enum sl_err answered(struct rpc_link *l, const struct rpc_sock_packet *p)
+static enum sl_err rpc_link_on_answer(struct rpc_link *l,
+                                      const struct rpc_sock_packet *p)
 {
     bool whole = p->bytes == p->head.total;
     struct rpc_link_call *call;
@@ -201,17 +207,18 @@ static enum sl_err answered(struct rpc_link *l, const struct rpc_sock_packet *p)
     call = at_locked(l, p->head.id);
     // What is too large is over with its first piece, and one that has begun
     // in pieces goes on in pieces.
-    if (call != NULL && (call->pieces != NULL || !whole) && !too_large(call, p))
-        rc = gather(call, p);
+    if (call != NULL && (call->pieces != NULL || !whole) &&
+        !rpc_link_is_too_large(call, p))
+        rc = rpc_link_call_gather(call, p);
     if (call != NULL && rc == SL_OK)
-        leave_locked(l, call);
+        rpc_link_leave_locked(l, call);
     pthread_mutex_unlock(&l->lock);
     if (call != NULL && rc == SL_OK)
-        deliver(l, call, p);
+        rpc_link_deliver(l, call, p);
     return rc == SL_EBUSY ? SL_OK : rc;
 }
 
-static void ready(struct rpc_poll *poll, unsigned events)
+static void rpc_link_on_ready(struct rpc_poll *poll, unsigned events)
 {
     struct rpc_link *l = sl_container_of(poll, struct rpc_link, poll);
     struct rpc_sock_packet packet[RPC_SOCK_BATCH];
@@ -220,16 +227,16 @@ static void ready(struct rpc_poll *poll, unsigned events)
 
     rc = rpc_sock_receive(poll, RPC_SOCK_ANSWERS, packet, &count);
     for (unsigned i = 0; i < count && (rc == SL_OK || rc == SL_EBUSY); i++)
-        rc = answered(l, &packet[i]);
+        rc = rpc_link_on_answer(l, &packet[i]);
     if (rc == SL_EBUSY && (events & (EPOLLHUP | EPOLLERR)))
         rc = SL_EUNAVAIL;
     if (rc != SL_OK && rc != SL_EBUSY)
-        break_off(l);
+        rpc_link_break_off(l);
 }
 
 // ---- its life
 
-static void gone(struct rpc_poll *poll)
+static void rpc_link_on_gone(struct rpc_poll *poll)
 {
     rpc_link_unref(sl_container_of(poll, struct rpc_link, poll));
 }
@@ -244,8 +251,10 @@ enum sl_err rpc_link_new(struct rpc_link **out, struct rpc_thread *thread,
     pthread_mutex_init(&l->lock, NULL);
     list_init(&l->ended);
     l->address = gpr_strdup(address);
-    l->poll =
-        (struct rpc_poll){.fd = fd, .ready = ready, .tick = tick, .gone = gone};
+    l->poll = (struct rpc_poll){.fd = fd,
+                                .ready = rpc_link_on_ready,
+                                .tick = rpc_link_on_tick,
+                                .gone = rpc_link_on_gone};
     rc = rpc_poll_open(&l->poll, thread, err);
     if (rc != SL_OK) {
         atomic_store(&l->refs, 1);
@@ -295,16 +304,17 @@ void rpc_link_close(struct rpc_link *l)
 // ---- calls, on any thread
 
 // Takes `call` off the link after its packet could not be sent. Returns true if
-// another thread ended the call meanwhile: then `over` has run or will run.
-static bool take_back(struct rpc_link *l, struct rpc_link_call *call,
-                      uint64_t id)
+// another thread ended the call meanwhile: then `rpc_link_call_finish` has run
+// or will run.
+static bool rpc_link_withdraw(struct rpc_link *l, struct rpc_link_call *call,
+                              uint64_t id)
 {
     bool gone;
 
     pthread_mutex_lock(&l->lock);
     gone = at_locked(l, id) != call;
     if (!gone) {
-        leave_locked(l, call);
+        rpc_link_leave_locked(l, call);
         // The peer may have sent pieces of an answer to this unsent request.
         sl_free(call->pieces);
         call->pieces = NULL;
@@ -327,10 +337,10 @@ bool rpc_link_start(struct rpc_link *l, struct rpc_link_call *call,
     pthread_mutex_lock(&l->lock);
     call->until_ms = sl_now_ms(sl_clock_real()) + (uint64_t)deadline_ms;
     cancelled = call->cancelled;
-    entered = enter_locked(l, call);
+    entered = rpc_link_enter_locked(l, call);
     head.id = call->id;
     if (entered && cancelled) {
-        end_locked(l, call, SL_ECANCELED);
+        rpc_link_end_call_locked(l, call, SL_ECANCELED);
         rpc_poll_wake(&l->poll);
     } else if (entered) {
         rpc_poll_stir(&l->poll);
@@ -341,7 +351,7 @@ bool rpc_link_start(struct rpc_link *l, struct rpc_link_call *call,
     // The call may be over already, and the channel and its threads freed.
     if (!cancelled &&
         rpc_sock_send_part(l->poll.fd, &head, method, msg) != SL_OK &&
-        !take_back(l, call, head.id))
+        !rpc_link_withdraw(l, call, head.id))
         return false;
     if (msg != NULL)
         rpc_msg_drop(msg); // the kernel has it
@@ -356,7 +366,7 @@ void rpc_link_cancel(struct rpc_link *l, struct rpc_link_call *call)
     flew = call->flies;
     call->cancelled = true;
     if (flew)
-        end_locked(l, call, SL_ECANCELED);
+        rpc_link_end_call_locked(l, call, SL_ECANCELED);
     pthread_mutex_unlock(&l->lock);
     if (flew)
         rpc_poll_wake(&l->poll);

@@ -33,7 +33,7 @@ struct rpc_poller {
     uint8_t space[RPC_SOCK_BATCH][RPC_SOCK_PACKET];
 };
 
-static void wake_up(struct rpc_poller *w)
+static void rpc_poller_wake(struct rpc_poller *w)
 {
     uint64_t one = 1;
     ssize_t n = write(w->wake, &one, sizeof(one));
@@ -100,7 +100,8 @@ static void hear_wake(struct rpc_poller *w)
 }
 
 // Handles `n` events. Returns true if rpc_poll_wake asked for a tick.
-static bool serve(struct rpc_poller *w, const struct epoll_event *ev, int n)
+static bool rpc_poller_handle_events(struct rpc_poller *w,
+                                     const struct epoll_event *ev, int n)
 {
     bool wanted = false;
 
@@ -129,7 +130,7 @@ static void see_off(struct rpc_poller *w)
     }
 }
 
-static void *watch(void *arg)
+static void *rpc_poller_run(void *arg)
 {
     struct rpc_poller *w = arg;
     struct epoll_event ev[EVENTS_MAX];
@@ -140,7 +141,7 @@ static void *watch(void *arg)
     prompt_begin();
     while (!atomic_load(&w->stop)) {
         n = epoll_wait(w->epoll, ev, EVENTS_MAX, busy ? RPC_TICK_MS : -1);
-        if (serve(w, ev, n) ||
+        if (rpc_poller_handle_events(w, ev, n) ||
             sl_now_ms(sl_clock_real()) - looked >= RPC_TICK_MS) {
             looked = sl_now_ms(sl_clock_real());
             busy = tick_all(w);
@@ -158,7 +159,7 @@ static void *watch(void *arg)
 
 // ---- its life
 
-static void watch_drop(struct rpc_poller *w)
+static void rpc_poller_drop(struct rpc_poller *w)
 {
     if (w->epoll >= 0)
         close(w->epoll);
@@ -168,8 +169,8 @@ static void watch_drop(struct rpc_poller *w)
     gpr_free(w);
 }
 
-static enum sl_err watch_start(struct rpc_poller **out, int cpu,
-                               struct sl_error *err)
+static enum sl_err rpc_poller_start(struct rpc_poller **out, int cpu,
+                                    struct sl_error *err)
 {
     struct rpc_poller *w = gpr_zalloc(sizeof(*w));
     struct epoll_event ev = {.events = EPOLLIN};
@@ -184,9 +185,9 @@ static enum sl_err watch_start(struct rpc_poller **out, int cpu,
         epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &ev) != 0)
         rc = errno;
     if (rc == 0)
-        rc = pthread_create(&w->id, NULL, watch, w);
+        rc = pthread_create(&w->id, NULL, rpc_poller_run, w);
     if (rc != 0) {
-        watch_drop(w);
+        rpc_poller_drop(w);
         return sl_fail(err, sl_err_from_errno(rc),
                        "cannot watch sockets of this host: %s", strerror(rc));
     }
@@ -197,16 +198,16 @@ static enum sl_err watch_start(struct rpc_poller **out, int cpu,
     return SL_OK;
 }
 
-static void watch_end(struct rpc_poller *w)
+static void rpc_poller_stop(struct rpc_poller *w)
 {
     atomic_store(&w->stop, true);
-    wake_up(w);
+    rpc_poller_wake(w);
     pthread_join(w->id, NULL);
-    watch_drop(w);
+    rpc_poller_drop(w);
 }
 
-static enum sl_err watch_of(struct rpc_thread *t, struct rpc_poller **out,
-                            struct sl_error *err)
+static enum sl_err rpc_poller_of(struct rpc_thread *t, struct rpc_poller **out,
+                                 struct sl_error *err)
 {
     static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
     struct rpc_poller *w;
@@ -215,9 +216,9 @@ static enum sl_err watch_of(struct rpc_thread *t, struct rpc_poller **out,
     pthread_mutex_lock(&starting);
     w = atomic_load(&t->poller);
     if (w == NULL)
-        rc = watch_start(&w, t->cpu, err);
+        rc = rpc_poller_start(&w, t->cpu, err);
     if (rc == SL_OK) {
-        t->poller_free = watch_end;
+        t->poller_free = rpc_poller_stop;
         atomic_store(&t->poller, w);
     }
     pthread_mutex_unlock(&starting);
@@ -248,7 +249,7 @@ enum sl_err rpc_poll_open(struct rpc_poll *poll, struct rpc_thread *thread,
     enum sl_err rc = check_kind(poll->fd, err);
 
     if (rc == SL_OK)
-        rc = watch_of(thread, &w, err);
+        rc = rpc_poller_of(thread, &w, err);
     if (rc != SL_OK)
         return rc;
     poll->poller = w;
@@ -286,12 +287,12 @@ void rpc_poll_stir(struct rpc_poll *poll)
     struct rpc_poller *w = poll->poller;
 
     if (atomic_load(&w->dozing) && atomic_exchange(&w->dozing, false))
-        wake_up(w);
+        rpc_poller_wake(w);
 }
 
 void rpc_poll_wake(struct rpc_poll *poll)
 {
-    wake_up(poll->poller);
+    rpc_poller_wake(poll->poller);
 }
 
 // ---- packets
@@ -348,8 +349,9 @@ enum sl_err rpc_sock_receive(struct rpc_poll *poll, uint32_t magic,
 
 // Appends to `to` the ranges that hold bytes [at, at + most) of `msg`, fewer if
 // the message ends before.
-static void cut(struct iovec *to, unsigned *used, const struct rpc_msg *msg,
-                size_t at, size_t most)
+static void rpc_sock_add_parts(struct iovec *to, unsigned *used,
+                               const struct rpc_msg *msg, size_t at,
+                               size_t most)
 {
     size_t left = most;
 
@@ -373,7 +375,7 @@ void rpc_sock_copy(uint8_t *to, const struct rpc_msg *msg, size_t at, size_t n)
     unsigned used = 0;
 
     if (n > 0)
-        cut(part, &used, msg, at, n);
+        rpc_sock_add_parts(part, &used, msg, at, n);
     for (unsigned i = 0; i < used; i++) {
         memcpy(to, part[i].iov_base, part[i].iov_len);
         to += part[i].iov_len;
@@ -409,6 +411,6 @@ enum sl_err rpc_sock_send_part(int fd, const struct rpc_sock_head *head,
     if (path != NULL)
         part[used++] = (struct iovec){(void *)(uintptr_t)path, head->said};
     if (msg != NULL)
-        cut(part, &used, msg, head->at, RPC_SOCK_BODY);
+        rpc_sock_add_parts(part, &used, msg, head->at, RPC_SOCK_BODY);
     return send_parts(fd, part, used);
 }

@@ -15,7 +15,7 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
-static enum sl_err failed(struct sl_error *err, const char *what)
+static enum sl_err shm_fail(struct sl_error *err, const char *what)
 {
     int e = errno;
 
@@ -30,7 +30,7 @@ static enum sl_err map(struct shm *out, int fd, size_t bytes, int flags,
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
 
     if (at == MAP_FAILED)
-        return failed(err, "mmap");
+        return shm_fail(err, "mmap");
     if (bytes >= HUGE_PAGE_BYTES)
         (void)madvise(at, bytes, MADV_HUGEPAGE); // a wish
     *out = (struct shm){at, bytes};
@@ -45,15 +45,15 @@ enum sl_err shm_new(struct shm *out, int *fd, size_t bytes,
     enum sl_err rc;
 
     if (made < 0)
-        return failed(err, "memfd_create");
+        return shm_fail(err, "memfd_create");
     // Allocated now, so that too little memory is an error here and not the
     // end of a process later.
     why = posix_fallocate(made, 0, (off_t)bytes);
     if (why != 0) {
         errno = why;
-        rc = failed(err, "allocating");
+        rc = shm_fail(err, "allocating");
     } else if (fcntl(made, F_ADD_SEALS, SEALS) != 0) {
-        rc = failed(err, "sealing");
+        rc = shm_fail(err, "sealing");
     } else {
         rc = map(out, made, bytes, 0, err);
     }

@@ -14,7 +14,7 @@
 
 #define BACKLOG 64
 
-static enum sl_err failed(struct sl_error *err, const char *path)
+static enum sl_err shm_sock_fail(struct sl_error *err, const char *path)
 {
     int e = errno;
 
@@ -42,7 +42,7 @@ static enum sl_err address_of(struct sockaddr_un *out, int *folder,
     parent[name - path] = '\0';
     *folder = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (*folder < 0)
-        return failed(err, parent);
+        return shm_sock_fail(err, parent);
     n = snprintf(out->sun_path, sizeof(out->sun_path), "/proc/self/fd/%d%s",
                  *folder, name);
     if (n > 0 && (size_t)n < sizeof(out->sun_path))
@@ -81,7 +81,7 @@ enum sl_err shm_listen(int *out, const char *path, struct sl_error *err)
     fd = new_socket();
     (void)unlink(at.sun_path);
     if (fd < 0 || !bind_private(fd, &at)) {
-        rc = failed(err, path);
+        rc = shm_sock_fail(err, path);
         close_maybe(fd);
     }
     close_maybe(folder);
@@ -92,7 +92,7 @@ enum sl_err shm_listen(int *out, const char *path, struct sl_error *err)
 
 // Returns true if the process at the other end belongs to this user, whatever
 // the folder's mode permits.
-static bool is_ours(int fd)
+static bool shm_sock_is_ours(int fd)
 {
     struct ucred peer;
     socklen_t n = sizeof(peer);
@@ -110,7 +110,7 @@ enum sl_err shm_accept(int *out, int listening)
             return SL_EBUSY;
         return errno == ECONNABORTED || errno == EINTR ? SL_EDENIED : SL_EIO;
     }
-    if (!is_ours(fd)) {
+    if (!shm_sock_is_ours(fd)) {
         close(fd);
         return SL_EDENIED;
     }
@@ -128,8 +128,8 @@ enum sl_err shm_connect(int *out, const char *path, struct sl_error *err)
         return rc;
     fd = new_socket();
     if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) != 0)
-        rc = failed(err, path);
-    else if (!is_ours(fd))
+        rc = shm_sock_fail(err, path);
+    else if (!shm_sock_is_ours(fd))
         rc = sl_fail(err, SL_EDENIED, "%s: another user's", path);
     close_maybe(folder);
     if (rc == SL_OK)

@@ -71,8 +71,8 @@ static void start(struct played *p)
 struct world {
     struct played played;
     struct conf *conf;
-    struct api *api;
-    struct follow *follow;
+    struct api_client *api;
+    struct follow_stream *follow;
 };
 
 static const struct conf_key keys[] = {

@@ -44,7 +44,7 @@ static ProtobufCMessage *item_of(enum list_kind kind)
     return items[kind];
 }
 
-static size_t columns(const struct list *l)
+static size_t columns(const struct list_format *l)
 {
     size_t n = 0;
 
@@ -56,7 +56,7 @@ static size_t columns(const struct list *l)
 TEST(list, each_kind_fills_its_columns_and_has_a_name)
 {
     for (enum list_kind k = LIST_NONE + 1; k < LIST_KINDS; k++) {
-        const struct list *l = &lists[k];
+        const struct list_format *l = &lists[k];
         char space[LIST_NAME];
         struct table t;
 

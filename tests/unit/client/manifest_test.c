@@ -17,7 +17,7 @@ static const char good[] =
     "{\"shard\":0,\"folder\":\"/nowhere\",\"file\":\"a\","
     "\"sha256\":\"" SHA "\",\"counts\":{\"counted\":9}}]}";
 
-static enum sl_err read_text(struct manifest *m, const char *text)
+static enum sl_err read_text(struct checkpoint_manifest *m, const char *text)
 {
     T_OK(fs_write_durable(fs_posix(), t_path("cut-3.json"), text, strlen(text),
                           t_err()));
@@ -26,7 +26,7 @@ static enum sl_err read_text(struct manifest *m, const char *text)
 
 TEST(manifest, is_read)
 {
-    struct manifest m;
+    struct checkpoint_manifest m;
 
     T_OK(read_text(&m, good));
     T_EQ(m.cut, 3);
@@ -43,7 +43,7 @@ TEST(manifest, is_read)
 // A folder that was copied elsewhere can still be read.
 TEST(manifest, files_beside_it_are_found)
 {
-    struct manifest m;
+    struct checkpoint_manifest m;
 
     T_OK(fs_write_durable(fs_posix(), t_path("a"), "x", 1, t_err()));
     T_OK(read_text(&m, good));
@@ -55,7 +55,7 @@ TEST(manifest, files_beside_it_are_found)
 // Replaces one text in the good manifest by another.
 static enum sl_err read_with(const char *old, const char *new)
 {
-    struct manifest m;
+    struct checkpoint_manifest m;
     char text[2048];
     const char *at = strstr(good, old);
 

@@ -192,7 +192,7 @@ TEST(rules, K2_a_snapshot_that_was_reported_survives)
 struct scene {
     struct kit kit;
     struct loop *loop;
-    struct store *store;
+    struct shard_table *store;
     struct roster *roster;
     struct shard *shard; // a reference, once it is loaded
     char *folder;        // of its snapshots

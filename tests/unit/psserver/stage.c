@@ -59,17 +59,17 @@ static const struct rpc_method coordinator_methods[] = {
 
 static void psserver_parts(struct stage *s, struct rpc_channel *channel)
 {
-    struct attend_setup up = {.loop = s->loop,
-                              .channel = channel,
-                              .name = "ps-test",
-                              .address = s->psserver};
+    struct attendance_setup up = {.loop = s->loop,
+                                  .channel = channel,
+                                  .name = "ps-test",
+                                  .address = s->psserver};
     struct roster_setup down = {.loop = s->loop,
                                 .fs = fs_posix(),
                                 .store = s->store,
                                 .folder = s->folder,
-                                .send = attend_send};
+                                .send = attendance_send};
 
-    T_ASSERT(attend_new(&s->attend, &up, NULL) == SL_OK);
+    T_ASSERT(attendance_new(&s->attend, &up, NULL) == SL_OK);
     down.arg = s->attend;
     T_ASSERT(roster_new(&s->roster, &down) == SL_OK);
 }
@@ -79,41 +79,41 @@ static void *psserver_run(void *arg)
 {
     struct stage *s = arg;
     struct rpc_channel *channel;
-    struct api_setup setup;
+    struct shards_api_setup setup;
     struct rpc_server *rpc;
     struct rpc_table table;
-    struct api *api;
+    struct shards_api *api;
 
     T_ASSERT(loop_new(&s->loop, NULL) == SL_OK);
     T_ASSERT(store_new(&s->store) == SL_OK);
     T_ASSERT(local_new(&s->local, s->loop, s->socket, "ps-test", NULL) ==
              SL_OK);
-    setup = (struct api_setup){.loop = s->loop,
-                               .fs = fs_posix(),
-                               .store = s->store,
-                               .folder = s->folder,
-                               .local = s->local};
-    T_ASSERT(api_new(&api, &setup) == SL_OK);
-    table = api_table(api);
+    setup = (struct shards_api_setup){.loop = s->loop,
+                                      .fs = fs_posix(),
+                                      .store = s->store,
+                                      .folder = s->folder,
+                                      .local = s->local};
+    T_ASSERT(shards_api_new(&api, &setup) == SL_OK);
+    table = shards_api_table(api);
     T_ASSERT(rpc_server_new(&rpc, s->io, &table, 1, NULL, NULL) == SL_OK);
     T_ASSERT(rpc_server_bind(rpc, s->psserver, NULL, NULL, NULL) == SL_OK);
     T_ASSERT(rpc_channel_new(&channel, s->io, s->coordinator, NULL, NULL,
                              NULL) == SL_OK);
     psserver_parts(s, channel);
     rpc_server_start(rpc);
-    attend_start(s->attend, s->roster);
+    attendance_start(s->attend, s->roster);
     sem_post(&s->ready);
     loop_run(s->loop);
 
-    attend_stop(s->attend);
+    attendance_stop(s->attend);
     rpc_server_stop(rpc);
-    api_stop(api);
+    shards_api_stop(api);
     rpc_server_free(rpc);
     rpc_channel_free(channel);
-    attend_free(s->attend);
+    attendance_free(s->attend);
     roster_free(s->roster);
     store_free(s->store);
-    api_free(api);
+    shards_api_free(api);
     local_free(s->local);
     loop_free(s->loop);
     return NULL;

@@ -39,9 +39,9 @@ struct stage {
     pthread_t thread;
     sem_t ready;
     struct loop *loop;
-    struct store *store;
+    struct shard_table *store;
     struct roster *roster;
-    struct attend *attend;
+    struct attendance *attend;
     struct local *local;
 
     // the worker

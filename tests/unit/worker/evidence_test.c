@@ -4,7 +4,7 @@
 
 #include "worker/sync/evidence.h"
 
-static void take(struct evidence *e, uint64_t incarnation, uint8_t bits)
+static void take(struct step_evidence *e, uint64_t incarnation, uint8_t bits)
 {
     evidence_take(e, incarnation, &bits, 1);
 }
@@ -30,14 +30,14 @@ TEST(evidence, W1_resumes_at_the_first_step_not_counted_everywhere)
     };
 
     for (size_t i = 0; i < SL_COUNT(cases); i++) {
-        struct evidence e[3];
+        struct step_evidence e[3];
         uint32_t step = 99;
 
         take(&e[0], 1, cases[i].a);
         take(&e[1], 1, cases[i].b);
         take(&e[2], 1, cases[i].c);
-        T_EQ(evidence_next(e, sizeof(e[0]), 3, cases[i].steps, cases[i].from,
-                           &step),
+        T_EQ(evidence_first_missing(e, sizeof(e[0]), 3, cases[i].steps,
+                                    cases[i].from, &step),
              cases[i].next);
         if (cases[i].next == EVIDENCE_STEP)
             T_EQ(step, cases[i].step);
@@ -46,17 +46,17 @@ TEST(evidence, W1_resumes_at_the_first_step_not_counted_everywhere)
 
 TEST(evidence, an_unknown_shard_is_asked_first)
 {
-    struct evidence e[2];
+    struct step_evidence e[2];
     uint32_t step = 0;
 
     take(&e[0], 1, 0xff);
     evidence_void(&e[1]);
-    T_EQ(evidence_next(e, sizeof(e[0]), 2, 8, 0, &step), EVIDENCE_ASK);
+    T_EQ(evidence_first_missing(e, sizeof(e[0]), 2, 8, 0, &step), EVIDENCE_ASK);
 }
 
 TEST(evidence, W1_another_incarnation_voids_it)
 {
-    struct evidence e;
+    struct step_evidence e;
 
     take(&e, 5, 0x03);
     T_TRUE(evidence_note(&e, 5, 2));
@@ -70,7 +70,7 @@ TEST(evidence, W1_another_incarnation_voids_it)
 
 TEST(evidence, W1_a_map_of_another_incarnation_voids_it)
 {
-    struct evidence e;
+    struct step_evidence e;
 
     take(&e, 5, 0x03);
     T_TRUE(evidence_map(&e, 5));
@@ -83,7 +83,7 @@ TEST(evidence, W1_a_map_of_another_incarnation_voids_it)
 
 TEST(evidence, steps_beyond_its_bits_are_not_counted)
 {
-    struct evidence e;
+    struct step_evidence e;
 
     evidence_take(&e, 1, NULL, 0);
     T_TRUE(evidence_known(&e));

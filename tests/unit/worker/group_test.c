@@ -22,7 +22,7 @@ struct rank {
     struct ring *ring;
     uint32_t self;
     struct rank_server at;
-    struct group *group, *early; // of lanes 0 and 1
+    struct rank_group *group, *early; // of lanes 0 and 1
     pthread_t thread;
     enum sl_err rc; // of the last sum
     struct sl_error err;

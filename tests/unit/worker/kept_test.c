@@ -15,7 +15,7 @@ struct world {
     struct kept kept;
     Sluice__V1__JobOpen open[JOBS];
     struct record record[JOBS];
-    struct job job[JOBS];
+    struct worker_job job[JOBS];
 };
 
 static struct world *world_new(void)

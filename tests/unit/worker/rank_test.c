@@ -417,7 +417,7 @@ struct going {
     struct world world;
     struct clock_fake clock;
     struct rank rank[2], fresh;
-    struct feed *feed[2];
+    struct ring_feed *feed[2];
     uint64_t next[2]; // the step that a rank has not counted
     struct follow follow;
     struct rng dice;
@@ -439,7 +439,7 @@ static void go_on(struct going *g, unsigned who)
     gradient(average, n);
     T_OK(
         rank_round(&g->rank[who], steps, 2, average, present, values, t_err()));
-    feed_round(g->feed[who], &g->rank[who], steps, 2, average, present);
+    ring_feed_round(g->feed[who], &g->rank[who], steps, 2, average, present);
     g->next[who] += 2;
 }
 
@@ -461,7 +461,7 @@ static enum sl_err ask_one(struct going *g, const struct feed_ask *ask,
         go_on_somewhere(g);
     if (g->asks++ == g->fail_at)
         return sl_fail(err, SL_EIO, "gone");
-    return feed_read(g->feed[ask->part % 2], ask, into, err);
+    return ring_feed_read(g->feed[ask->part % 2], ask, into, err);
 }
 
 static enum sl_err ask_feed(void *arg, struct follow_get *gets, size_t count,
@@ -489,7 +489,7 @@ static void going_init(struct going *g, char *optimizer, uint64_t seed)
     clock_fake_init(&g->clock, 1000000, 0);
     for (unsigned i = 0; i < 2; i++) {
         T_OK(rank_load(&g->rank[i], &g->world.job, &g->world.begin, t_err()));
-        T_OK(feed_new(&g->feed[i], &g->rank[i], &g->clock.clock));
+        T_OK(ring_feed_new(&g->feed[i], &g->rank[i], &g->clock.clock));
     }
     for (uint64_t n = rng_below(&g->dice, 6); n-- > 0;)
         go_on_somewhere(g);
@@ -506,7 +506,7 @@ static void going_release(struct going *g)
     follow_release(&g->follow);
     rank_release(&g->fresh);
     for (unsigned i = 0; i < 2; i++) {
-        feed_free(g->feed[i]);
+        ring_feed_free(g->feed[i]);
         rank_release(&g->rank[i]);
     }
 }
@@ -612,16 +612,16 @@ TEST(rank, a_newcomer_that_falls_silent_is_forgotten)
     struct going g;
 
     going_init(&g, (char *)"sgd", 1);
-    T_OK(feed_read(g.feed[0], &image, &head, t_err()));
+    T_OK(ring_feed_read(g.feed[0], &image, &head, t_err()));
     T_EQ(head.rounds, g.rank[0].tag.sequence);
     record.after = g.next[0];
     go_on(&g, 0);
-    T_OK(feed_read(g.feed[0], &record, &next, t_err()));
+    T_OK(ring_feed_read(g.feed[0], &record, &next, t_err()));
     T_EQ(next.rounds, g.rank[0].tag.sequence);
     clock_fake_advance_ms(&g.clock, FEED_SILENT_MS + 1);
     go_on(&g, 0);
-    T_FAILS(SL_ESTALE, feed_read(g.feed[0], &record, &next, t_err()));
-    T_OK(feed_read(g.feed[0], &image, &head, t_err()));
+    T_FAILS(SL_ESTALE, ring_feed_read(g.feed[0], &record, &next, t_err()));
+    T_OK(ring_feed_read(g.feed[0], &image, &head, t_err()));
     T_EQ(head.rounds, g.rank[0].tag.sequence);
     going_release(&g);
 }
@@ -635,11 +635,11 @@ TEST(rank, R6_a_newcomer_that_falls_silent_keeps_no_cut_away)
     struct going g;
 
     going_init(&g, (char *)"sgd", 1);
-    T_OK(feed_read(g.feed[0], &ask, &head, t_err()));
-    feed_forget_silent(g.feed[0]);
+    T_OK(ring_feed_read(g.feed[0], &ask, &head, t_err()));
+    ring_feed_forget_silent(g.feed[0]);
     T_FAILS(SL_EBUSY, rank_freeze(&g.rank[0], 0, &image, t_err()));
     clock_fake_advance_ms(&g.clock, FEED_SILENT_MS + 1);
-    feed_forget_silent(g.feed[0]);
+    ring_feed_forget_silent(g.feed[0]);
     T_OK(rank_freeze(&g.rank[0], 0, &image, t_err()));
     shard_image_release(&image);
     going_release(&g);
@@ -662,30 +662,32 @@ TEST(rank, a_newcomer_that_is_behind_is_waited_for_until_it_is_level)
     struct going g;
 
     going_init(&g, (char *)"sgd", 1);
-    T_FALSE(feed_lags(g.feed[0]));
-    T_OK(feed_read(g.feed[0], &image, &head, t_err()));
+    T_FALSE(ring_feed_lags(g.feed[0]));
+    T_OK(ring_feed_read(g.feed[0], &image, &head, t_err()));
     for (unsigned i = 1; i < FEED_COPY_LAG; i++) {
         round_of_ms(&g, 100);
-        T_FALSE(feed_lags(g.feed[0])); // the copy goes on beside the rounds
+        T_FALSE(
+            ring_feed_lags(g.feed[0])); // the copy goes on beside the rounds
     }
     round_of_ms(&g, 100);
-    T_TRUE(feed_lags(g.feed[0]));
+    T_TRUE(ring_feed_lags(g.feed[0]));
     record.after = 2 * head.rounds;
-    T_OK(feed_read(g.feed[0], &record, &next, t_err()));
+    T_OK(ring_feed_read(g.feed[0], &record, &next, t_err()));
     while (record.after < g.next[0]) {
-        T_TRUE(feed_lags(g.feed[0]));
-        T_OK(feed_read(g.feed[0], &record, &next, t_err()));
+        T_TRUE(ring_feed_lags(g.feed[0]));
+        T_OK(ring_feed_read(g.feed[0], &record, &next, t_err()));
         record.after = next.after;
     }
-    T_TRUE(feed_lags(g.feed[0])); // it has not said that it has the last one
-    T_FAILS(SL_EBUSY, feed_read(g.feed[0], &record, &next, t_err()));
-    T_TRUE(feed_lags(g.feed[0])); // it may be made a member now
+    T_TRUE(
+        ring_feed_lags(g.feed[0])); // it has not said that it has the last one
+    T_FAILS(SL_EBUSY, ring_feed_read(g.feed[0], &record, &next, t_err()));
+    T_TRUE(ring_feed_lags(g.feed[0])); // it may be made a member now
     clock_fake_advance_ms(&g.clock, FEED_HOLD_MS);
-    T_FALSE(feed_lags(g.feed[0]));
+    T_FALSE(ring_feed_lags(g.feed[0]));
     round_of_ms(&g, 100);
-    T_FALSE(feed_lags(g.feed[0])); // that round is under way to it
+    T_FALSE(ring_feed_lags(g.feed[0])); // that round is under way to it
     round_of_ms(&g, 100);
-    T_TRUE(feed_lags(g.feed[0]));
+    T_TRUE(ring_feed_lags(g.feed[0]));
     going_release(&g);
 }
 
@@ -699,12 +701,12 @@ static void fall_behind(struct going *g, unsigned rounds)
     struct feed_record next;
 
     going_init(g, (char *)"sgd", 1);
-    T_OK(feed_read(g->feed[0], &image, &head, t_err()));
+    T_OK(ring_feed_read(g->feed[0], &image, &head, t_err()));
     record.after = 2 * head.rounds;
     while (rounds-- > 0)
         round_of_ms(g, 100);
-    T_OK(feed_read(g->feed[0], &record, &next, t_err()));
-    T_TRUE(feed_lags(g->feed[0]));
+    T_OK(ring_feed_read(g->feed[0], &record, &next, t_err()));
+    T_TRUE(ring_feed_lags(g->feed[0]));
 }
 
 TEST(rank, nobody_is_waited_for_longer_than_a_share_of_a_round)
@@ -713,13 +715,13 @@ TEST(rank, nobody_is_waited_for_longer_than_a_share_of_a_round)
 
     fall_behind(&g, 3);
     clock_fake_advance_ms(&g.clock, 49);
-    T_TRUE(feed_lags(g.feed[0]));
+    T_TRUE(ring_feed_lags(g.feed[0]));
     clock_fake_advance_ms(&g.clock, 1);
-    T_FALSE(feed_lags(g.feed[0]));
+    T_FALSE(ring_feed_lags(g.feed[0]));
     round_of_ms(&g, 100); // as long as a round takes, not a round and the wait
-    T_TRUE(feed_lags(g.feed[0]));
+    T_TRUE(ring_feed_lags(g.feed[0]));
     clock_fake_advance_ms(&g.clock, 50);
-    T_FALSE(feed_lags(g.feed[0]));
+    T_FALSE(ring_feed_lags(g.feed[0]));
     going_release(&g);
 }
 
@@ -739,12 +741,12 @@ TEST(rank, waits_of_ranks_do_not_feed_each_other)
     began_ms = sl_now_ms(&g.clock.clock);
     for (; rounds < FEED_ROUNDS; rounds++) {
         ask.part = rounds % 2; // of one rank, then of the other
-        (void)feed_read(g.feed[ask.part], &ask, &head, NULL);
+        (void)ring_feed_read(g.feed[ask.part], &ask, &head, NULL);
         for (unsigned i = 0; i < 2; i++)
-            while (feed_lags(g.feed[i]) && feed_lags(g.feed[1 - i]))
+            while (ring_feed_lags(g.feed[i]) && ring_feed_lags(g.feed[1 - i]))
                 clock_fake_advance_ms(&g.clock, 1);
         for (unsigned i = 0; i < 2; i++) // one after the other, at the worst
-            while (feed_lags(g.feed[i]))
+            while (ring_feed_lags(g.feed[i]))
                 clock_fake_advance_ms(&g.clock, 1);
         clock_fake_advance_ms(&g.clock, round_ms);
         go_on(&g, 0);
@@ -764,12 +766,13 @@ TEST(rank, a_newcomer_that_follows_records_gets_no_second_image)
     struct going g;
 
     going_init(&g, (char *)"sgd", 1);
-    T_OK(feed_read(g.feed[0], &ask, &head, t_err()));
-    T_OK(feed_read(g.feed[0], &ask, &head, t_err())); // its answer was lost
+    T_OK(ring_feed_read(g.feed[0], &ask, &head, t_err()));
+    T_OK(
+        ring_feed_read(g.feed[0], &ask, &head, t_err())); // its answer was lost
     record.after = g.next[0];
     go_on(&g, 0);
-    T_OK(feed_read(g.feed[0], &record, &next, t_err()));
-    T_FAILS(SL_ESTALE, feed_read(g.feed[0], &ask, &head, t_err()));
+    T_OK(ring_feed_read(g.feed[0], &record, &next, t_err()));
+    T_FAILS(SL_ESTALE, ring_feed_read(g.feed[0], &ask, &head, t_err()));
     going_release(&g);
 }
 
@@ -779,14 +782,14 @@ TEST(rank, nobody_waits_for_a_newcomer_that_asks_no_more)
 
     fall_behind(&g, 4);
     clock_fake_advance_ms(&g.clock, 50);
-    T_FALSE(feed_lags(g.feed[0]));
+    T_FALSE(ring_feed_lags(g.feed[0]));
     round_of_ms(&g, 100);
-    T_TRUE(feed_lags(g.feed[0])); // it has asked lately
+    T_TRUE(ring_feed_lags(g.feed[0])); // it has asked lately
     clock_fake_advance_ms(&g.clock, 50);
-    T_FALSE(feed_lags(g.feed[0]));
+    T_FALSE(ring_feed_lags(g.feed[0]));
     round_of_ms(&g, FEED_ASKS_MS / 2);
     round_of_ms(&g, 20);
-    T_FALSE(feed_lags(g.feed[0]));
+    T_FALSE(ring_feed_lags(g.feed[0]));
     going_release(&g);
 }
 
@@ -800,12 +803,12 @@ TEST(rank, nobody_waits_for_a_newcomer_that_never_gets_level)
     fall_behind(&g, 2);
     for (uint64_t ms = 0; ms <= FEED_PATIENCE; ms += 1000) {
         record.after = g.next[0] - 4; // always two rounds behind
-        T_OK(feed_read(g.feed[0], &record, &next, t_err()));
+        T_OK(ring_feed_read(g.feed[0], &record, &next, t_err()));
         round_of_ms(&g, 1000);
     }
     record.after = g.next[0] - 4;
-    T_OK(feed_read(g.feed[0], &record, &next, t_err()));
-    T_FALSE(feed_lags(g.feed[0]));
+    T_OK(ring_feed_read(g.feed[0], &record, &next, t_err()));
+    T_FALSE(ring_feed_lags(g.feed[0]));
     going_release(&g);
 }
 

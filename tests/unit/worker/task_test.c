@@ -617,7 +617,7 @@ TEST(task, micro_batches_are_numbered_through_the_job)
     struct contribution c = {.device = &device};
     struct input *input = NULL;
     struct kern_dev *dev = NULL;
-    struct job *job = NULL;
+    struct worker_job *job = NULL;
     uint64_t digest = 0;
     int64_t next = 5 * 3; // of the second epoch
     struct lease *l;
@@ -627,7 +627,7 @@ TEST(task, micro_batches_are_numbered_through_the_job)
     T_OK(kern_open(&dev, "ref", NULL, t_err()));
     env.dev = dev;
     T_OK(input_new(&input, 1, t_err()));
-    T_OK(job_new(&job, w.record, &env, t_err()));
+    T_OK(worker_job_new(&job, w.record, &env, t_err()));
     for (uint64_t closure = 2; closure < 4; closure++) {
         l = train_lease(&w, closure);
         T_OK(task_prepare(input, job, l, t_err()));
@@ -653,7 +653,7 @@ TEST(task, micro_batches_are_numbered_through_the_job)
         lease_free(l);
     }
     T_ASSERT(digest == schedule_epoch_digest(&w.schedule, 1));
-    job_free(job);
+    worker_job_free(job);
     input_free(input);
     kern_close(dev);
     world_close(&w);
@@ -665,7 +665,7 @@ TEST(task, a_job_says_what_it_takes)
     struct job_env env = {.clock = sl_clock_real()};
     struct job_program *program = NULL;
     struct kern_dev *dev = NULL;
-    struct job *job = NULL;
+    struct worker_job *job = NULL;
     struct world w;
     uint64_t before;
 
@@ -673,7 +673,7 @@ TEST(task, a_job_says_what_it_takes)
     T_OK(kern_open(&dev, "ref", NULL, t_err()));
     env.dev = dev;
     env.peers = w.peers;
-    T_OK(job_new(&job, w.record, &env, t_err()));
+    T_OK(worker_job_new(&job, w.record, &env, t_err()));
     before = job_bytes(job);
     T_OK(job_program(job, JOB_TRAINS, 7, &program, t_err()));
     T_EQ(job_bytes(job) - before,
@@ -683,7 +683,7 @@ TEST(task, a_job_says_what_it_takes)
     T_EQ(job_bytes(job) - before, job->model->elements * sizeof(float));
     T_TRUE(job_bytes_least(w.record) >
            2 * job->model->elements * sizeof(float));
-    job_free(job);
+    worker_job_free(job);
     kern_close(dev);
     world_close(&w);
 }
@@ -1325,21 +1325,21 @@ static enum outcome_kind probe_rows(struct world *w, enum gate_reason why,
     struct task_env task = {.clock = sl_clock_real()};
     enum outcome_kind kind;
     struct lease *l;
-    struct job *job;
+    struct worker_job *job;
 
     attempt.term = attempt.n = 1;
     m.job = JOB;
     m.attempt = &attempt;
     m.kind = SLUICE__V1__LEASE_KIND__LEASE_PROBE;
     T_OK(lease_new(&l, &m, w->record, t_err()));
-    T_OK(job_new(&job, w->record, &env, t_err()));
+    T_OK(worker_job_new(&job, w->record, &env, t_err()));
     atomic_store(&l->gate.lease_ends_ms, UINT64_MAX);
     atomic_store(&l->gate.draining, draining);
     if (why != GATE_OPEN)
         gate_close(&l->gate, why);
     task_run(&task, job, l);
     kind = l->outcome.kind;
-    job_free(job);
+    worker_job_free(job);
     lease_free(l);
     return kind;
 }

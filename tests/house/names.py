@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A function has its name alone, and so has a struct.
+
+A stack trace, `perf` and grep show a name and no file: `dialer_start` says what
+`start` does not. So no two files of the product define functions of one name,
+static or not, or structs of one tag. Two files that are never linked into one
+program, since they are two builds of one interface, are in TWINS. Exits 1 with
+a line per name; run by ctest.
+"""
+import collections
+import re
+import sys
+
+from layering import MAY
+from tracked import ROOT, tracked
+
+# Files of which a program has one, or none.
+TWINS = [
+    {"client/main.c", "coordinator/main.c", "psserver/main.c", "worker/main.c"},
+    {"common/web/web.c", "common/web/web_none.c"},
+    {"kernels/cpu/onednn.c", "kernels/cpu/none.c"},
+    {"kernels/cuda/nccl.c", "kernels/cuda/nccl_none.c"},
+    # What a CUDA module has of its own, since it links no room.
+    {"kernels/cuda/hostside.c", "kernels/beat.c", "common/base/mem.c",
+     "common/run/log.c"},
+]
+
+HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
+                    r"|'(?:\\.|[^'\\\n])*'", re.S)
+ATTRIBUTE = re.compile(r"__attribute__\(\(.*?\)\)\s*", re.S)
+# A definition begins at the left margin; an upper-case name is a macro's.
+FUNCTION = re.compile(
+    r"^(?!(?:typedef|union|else|return|extern)\b|enum(?:\s+\w+)?\s*\{)"
+    r"[A-Za-z_][\w \t*]*?[\s*](\w*[a-z]\w*)\((?:[^;{}])*?\)\s*\{", re.M)
+STRUCT = re.compile(r"^(?:static |const |typedef )*struct (\w+)\s*\{", re.M)
+
+
+def bare(text):
+    """The text without comments, strings and attributes."""
+    return ATTRIBUTE.sub("", HIDDEN.sub("", text))
+
+
+def shared(names, pattern):
+    """{name: the files that define it}, of names that several files define."""
+    files = collections.defaultdict(set)
+    for name in names:
+        for found in pattern.findall(bare((ROOT / name).read_text(encoding="utf-8"))):
+            files[found].add(name)
+    return {found: where for found, where in files.items()
+            if len(where) > 1 and not any(where <= twins for twins in TWINS)}
+
+
+def main():
+    names = tracked(*(f"{room}/*.{end}" for room in MAY
+                      for end in ("c", "h", "cu", "cuh")))
+    wrong = [f"{kind}{found} is defined in {', '.join(sorted(where))}"
+             for kind, pattern in (("", FUNCTION), ("struct ", STRUCT))
+             for found, where in sorted(shared(names, pattern).items())]
+    print("\n".join(wrong) if wrong else f"every name of {len(names)} files is its own")
+    return 1 if wrong or not names else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
