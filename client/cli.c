@@ -18,14 +18,14 @@
 const struct conf_key cli_globals[] = {
     {.name = "coordinator",
      .kind = CONF_STRING,
-     .help = "host:port or unix:/path; without it that of your 'sluice up', "
+     .help = "host:port or unix:/path; without it, that of your 'sluice up', "
              "or 127.0.0.1:7070."},
     {.name = "timeout",
      .kind = CONF_MS,
      .value = "10s",
      .min = 100,
      .max = 3600000,
-     .help = "Give up on an answer after this."},
+     .help = "Time to wait for an answer."},
     {.name = "output",
      .letter = 'o',
      .kind = CONF_CHOICE,

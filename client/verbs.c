@@ -15,12 +15,14 @@
 #define PERIOD_KEY                                                             \
     {                                                                          \
         .name = "period", .kind = CONF_MS, .value = "30s", .min = 100,         \
-        .max = 86400000, .help = "Between progress lines off a terminal."      \
+        .max = 86400000,                                                       \
+        .help =                                                                \
+            "Time between two lines of progress where stdout is no terminal."  \
     }
 #define SUMMARY_KEY                                                            \
     {                                                                          \
         .name = "summary", .kind = CONF_STRING,                                \
-        .help = "Write the end's numbers here (JSON); -: stdout."              \
+        .help = "File for the summary of the ended job (JSON); -: stdout."     \
     }
 #define DIR_KEY                                                                \
     {                                                                          \
@@ -30,7 +32,8 @@
 #define GRACE_KEY                                                              \
     {                                                                          \
         .name = "grace", .kind = CONF_MS, .value = "10s", .min = 100,          \
-        .max = 600000, .help = "For each role to end; then it is killed."      \
+        .max = 600000,                                                         \
+        .help = "Time that each role has to end before it is killed."          \
     }
 
 static const struct conf_key up_keys[] = {
@@ -56,28 +59,28 @@ static const struct conf_key up_keys[] = {
      .kind = CONF_MULTI,
      .unit = "DIR",
      .value = "/",
-     .help = "Below them jobs may have data read."},
+     .help = "Folder below which jobs may read data."},
     {.name = "listen",
      .kind = CONF_STRING,
-     .help = "host:port (open to every user here) or unix:/path; without it "
-             "a socket of your own."},
+     .help = "host:port (open to every user here) or unix:/path; without it, a "
+             "socket of your own."},
     {.name = "threads",
      .kind = CONF_INT,
      .value = "0",
      .min = 0,
      .max = 1024,
-     .help = "That each worker computes on; 0: cores / workers."},
+     .help = "Threads of each worker; 0: cores / workers."},
     {.name = "device",
      .kind = CONF_STRING,
      .value = "auto",
-     .help = "What workers compute with: auto, cuda:N, cpu or ref, or several "
-             "for one step as in cpu,cpu.",
+     .help = "Device of each worker: auto, cuda:N, cpu or ref; a list such as "
+             "cpu,cpu shares each step.",
      .min = 1,
      .max = 159},
     {.name = "gpus",
      .kind = CONF_STRING,
-     .help = "One worker per GPU: all of this host, or so many. Others only "
-             "if --workers says so.",
+     .help = "Start a worker per GPU: all, or a number of them. Others start "
+             "only with --workers.",
      .min = 1,
      .max = 8},
     {.name = "gpus-per-worker",
@@ -85,7 +88,7 @@ static const struct conf_key up_keys[] = {
      .value = "1",
      .min = 1,
      .max = GPUS_PER_WORKER,
-     .help = "So many compute each step together, as one worker."},
+     .help = "GPUs that compute each step together, as one worker."},
     {.name = "detach",
      .kind = CONF_BOOL,
      .value = "no",
@@ -95,7 +98,7 @@ static const struct conf_key up_keys[] = {
      .value = "16MiB",
      .min = 65536,
      .max = INT64_C(1) << 40,
-     .help = "Of DIR/log/NAME.log; what was before is NAME.log.1."},
+     .help = "Size at which DIR/log/NAME.log is renamed to NAME.log.1."},
     GRACE_KEY,
     {.name = NULL},
 };
@@ -106,7 +109,7 @@ static const struct conf_key logs_keys[] = {
      .letter = 'f',
      .kind = CONF_BOOL,
      .value = "no",
-     .help = "Go on with the lines that come, as the coordinator hears them."},
+     .help = "Go on printing new lines as the coordinator receives them."},
     {.name = NULL}};
 
 static const struct conf_key run_keys[] = {
@@ -114,41 +117,45 @@ static const struct conf_key run_keys[] = {
      .kind = CONF_CHOICE,
      .value = "auto",
      .choices = LAUNCH_SOURCES,
-     .help = "Whose environment is read (docs/launchers.md)."},
+     .help =
+         "Launcher whose environment variables are read (docs/launchers.md)."},
     {.name = "role",
      .kind = CONF_CHOICE,
      .value = "auto",
      .choices = LAUNCH_ROLES,
-     .help = "Of all ranks; auto: rank 0 coordinates, psservers follow, then "
-             "workers."},
+     .help = "Role of this process; auto: rank 0 coordinates, the next ranks "
+             "are psservers, the others workers."},
     {.name = "psservers",
      .kind = CONF_INT,
      .value = "1",
      .min = 0,
      .max = LAUNCH_PSSERVERS_MAX,
-     .help = "How many ranks are psservers."},
+     .help = "Number of ranks that are psservers."},
     {.name = "base-port",
      .kind = CONF_INT,
      .value = "7070",
      .min = 1,
      .max = 65535,
-     .help = "The coordinator's; psserver I has this and I + 1 more."},
+     .help =
+         "Port of the coordinator; psserver I listens on this port + I + 1."},
     {.name = "service",
      .kind = CONF_STRING,
      .value = "coordinator",
-     .help = "With dns: the name that the coordinator has.",
+     .help = "With --discover dns: the DNS name of the coordinator.",
      .min = 1,
      .max = 253},
     DIR_KEY,
     {.name = "certs",
      .kind = CONF_STRING,
-     .help = "Folder of 'sluice cert init': the role's own are shown.",
+     .help = "Folder made by 'sluice cert init'; the daemon shows the "
+             "certificate of its role.",
      .min = 1,
      .max = 3000},
     {.name = "discover-only",
      .kind = CONF_BOOL,
      .value = "no",
-     .help = "Print what was found, from where, and what it would start."},
+     .help = "Print what was found and where, and the command that would "
+             "start; start nothing."},
     {.name = NULL},
 };
 
@@ -159,22 +166,22 @@ static const struct conf_key submit_keys[] = {
     {.name = "wait",
      .kind = CONF_BOOL,
      .value = "yes",
-     .help = "Follow to the end; --no-wait prints only the id."},
+     .help = "Follow to the end; --no-wait only prints the id."},
     {.name = "follow",
      .kind = CONF_BOOL,
      .value = "yes",
-     .help = "The default, for those who like to say it."},
+     .help = "Same as --wait, the default."},
     {.name = "dry-run",
      .kind = CONF_BOOL,
      .value = "no",
-     .help = "Check and explain the placement, submit nothing."},
+     .help = "Check and explain the placement; submit nothing."},
     {.name = "resume",
      .kind = CONF_STRING,
-     .help = "Start from this cut: a manifest, or an ended job."},
+     .help = "Start from this checkpoint's manifest, or a job's."},
     {.name = "weights",
      .kind = CONF_STRING,
-     .help = "Start with the values of this safetensors file, as 'export' "
-             "writes it; who keeps them must find it."},
+     .help = "Start with the values of this safetensors file, which the "
+             "daemons that keep parameters must find."},
     {.name = "request-id",
      .kind = CONF_STRING,
      .help = "Submissions with the same word are one job.",
@@ -184,7 +191,7 @@ static const struct conf_key submit_keys[] = {
      .kind = CONF_MS,
      .min = 0,
      .max = 86400000,
-     .help = "If nobody listens yet; else --timeout."},
+     .help = "Wait so long until it listens; without it, --timeout."},
     {.name = "queue",
      .kind = CONF_BOOL,
      .value = "no",
@@ -202,7 +209,8 @@ static const struct conf_key stop_keys[] = {
     {.name = "now",
      .kind = CONF_BOOL,
      .value = "no",
-     .help = "Lose what was trained since the last checkpoint."},
+     .help = "End at once, without a checkpoint: training since the last one "
+             "is lost."},
     {.name = NULL},
 };
 
@@ -211,7 +219,8 @@ static const struct conf_key audit_keys[] = {
      .kind = CONF_STRING,
      .min = 64,
      .max = 64,
-     .help = "Hash of the line before the first one, whose file is gone."},
+     .help = "Hash of the last line of an older file that is gone; the first "
+             "line must follow it."},
     {.name = NULL},
 };
 
@@ -219,12 +228,11 @@ static const struct conf_key pause_keys[] = {
     {.name = "now",
      .kind = CONF_BOOL,
      .value = "no",
-     .help =
-         "Do not wait for a checkpoint. Of an allreduce job the steps since "
-         "the last one are done again."},
+     .help = "Do not wait for a checkpoint. An allreduce job repeats its steps "
+             "since the last one."},
     {.name = "why",
      .kind = CONF_STRING,
-     .help = "For those who look at the job meanwhile.",
+     .help = "Reason that 'sluice status' shows meanwhile.",
      .min = 1,
      .max = 200},
     {.name = NULL},
@@ -234,7 +242,8 @@ static const struct conf_key checkpoint_keys[] = {
     {.name = "wait",
      .kind = CONF_BOOL,
      .value = "yes",
-     .help = "Until it is published; --no-wait only asks for it."},
+     .help =
+         "Wait until the checkpoint is published; --no-wait only asks for it."},
     {.name = NULL},
 };
 
@@ -261,12 +270,14 @@ static const struct conf_key jobs_keys[] = {
      .value = "20",
      .min = 1,
      .max = 1000,
-     .help = "The newest so many."},
+     .help = "Number of jobs to list, newest first."},
     {.name = "all",
      .kind = CONF_BOOL,
      .value = "false",
-     .help = "All of them."},
-    {.name = "name", .kind = CONF_STRING, .help = "Those of this name alone."},
+     .help = "List all jobs."},
+    {.name = "name",
+     .kind = CONF_STRING,
+     .help = "List only jobs of this name."},
     {.name = NULL},
 };
 
@@ -276,7 +287,7 @@ static const struct conf_key tasks_keys[] = {
      .value = "100",
      .min = 1,
      .max = 10000,
-     .help = "The oldest so many of a queue."},
+     .help = "Number of tasks of a queue to list, oldest first."},
     {.name = "delete",
      .kind = CONF_STRING,
      .help = "Delete this queue, with all its tasks and results.",
@@ -284,7 +295,7 @@ static const struct conf_key tasks_keys[] = {
      .max = 200},
     {.name = "tenant",
      .kind = CONF_STRING,
-     .help = "Whose queue, for those who see all.",
+     .help = "Tenant whose queue is meant, for callers that see all tenants.",
      .min = 1,
      .max = 64},
     {.name = NULL},
@@ -304,7 +315,7 @@ static const struct conf_key watch_keys[] = {
      .value = "0",
      .min = 0,
      .max = INT64_MAX,
-     .help = "End when so many steps are counted."},
+     .help = "Stop following once this many steps are counted."},
     {.name = "tensorboard",
      .kind = CONF_STRING,
      .help = "Folder for curves: event files of the runs JOB and "
@@ -312,7 +323,8 @@ static const struct conf_key watch_keys[] = {
     {.name = "histograms",
      .kind = CONF_BOOL,
      .value = "no",
-     .help = "With --tensorboard: of the delays of updates, too."},
+     .help =
+         "With --tensorboard: also write histograms of the delays of updates."},
     SUMMARY_KEY,
     PERIOD_KEY,
     {.name = NULL},
@@ -321,13 +333,13 @@ static const struct conf_key watch_keys[] = {
 #define ROLE_KEY                                                               \
     {                                                                          \
         .name = "role", .kind = CONF_STRING, .min = 1, .max = 10,              \
-        .help = "worker or psserver, where both have the name."                \
+        .help = "worker or psserver; needed where one of each has the name."   \
     }
 
 static const struct conf_key drain_keys[] = {
     {.name = "why",
      .kind = CONF_STRING,
-     .help = "For those who look at the member meanwhile.",
+     .help = "Reason that lists of members show meanwhile.",
      .min = 1,
      .max = 200},
     ROLE_KEY,
@@ -341,19 +353,20 @@ static const struct conf_key events_keys[] = {
      .letter = 'f',
      .kind = CONF_BOOL,
      .value = "no",
-     .help = "Go on with what happens, to the end of the job, or for ever."},
+     .help = "Go on printing new events until the job ends; without JOB, until "
+             "Ctrl-C."},
     {.name = "last",
      .kind = CONF_INT,
      .value = "1000",
      .min = 1,
      .max = 1000,
-     .help = "Begin with the newest so many."},
+     .help = "Number of past events to begin with."},
     {.name = "after",
      .kind = CONF_INT,
      .value = "0",
      .min = 0,
      .max = INT64_MAX,
-     .help = "Begin after the event of this id, with all that are kept."},
+     .help = "Begin after the event with this id."},
     {.name = NULL},
 };
 
@@ -371,7 +384,7 @@ static const struct conf_key trace_keys[] = {
      .min = 1,
      .max = 60,
      .unit = "s",
-     .help = "For how long."},
+     .help = "Time to record."},
     {.name = NULL},
 };
 
@@ -381,7 +394,7 @@ static const struct conf_key token_keys[] = {
      .value = "1h",
      .min = 1000,
      .max = 86400000,
-     .help = "Until it ends."},
+     .help = "Time until the token ends."},
     {.name = NULL},
 };
 
@@ -399,20 +412,21 @@ static const struct conf_key report_keys[] = {
 static const struct conf_key export_keys[] = {
     {.name = "to",
      .kind = CONF_STRING,
-     .help = "File to write, '-': stdout; default JOB.safetensors."},
+     .help = "File to write; -: stdout. Default JOB.safetensors."},
     {.name = "cut",
      .kind = CONF_INT,
      .value = "0",
      .min = 0,
      .max = INT64_MAX,
-     .help = "Which checkpoint; 0: the one that the job ended with."},
+     .help = "Number of the checkpoint; 0: the last one."},
     {.name = "best",
      .kind = CONF_BOOL,
-     .help = "The best one, of a job with callbacks.best_checkpoint."},
+     .help =
+         "Export the best checkpoint of a job with callbacks.best_checkpoint."},
     {.name = "from",
      .kind = CONF_STRING,
-     .help = "Read this manifest's files, of a folder or s3://BUCKET/..; no "
-             "coordinator needed."},
+     .help = "Read the files of this manifest, in a folder or s3://BUCKET/.., "
+             "without a coordinator."},
     STORE_KEYS,
     {.name = NULL},
 };
@@ -420,15 +434,15 @@ static const struct conf_key export_keys[] = {
 static const struct conf_key doctor_keys[] = {
     {.name = "state",
      .kind = CONF_STRING,
-     .help = "Also measure this state folder."},
+     .help = "State folder whose disk is measured as well."},
     {.name = "store",
      .kind = CONF_STRING,
-     .help = "Is the store on another disk than --state? Of one in S3: may "
-             "files be written there?"},
+     .help = "Store to check: whether a folder lies on another disk than "
+             "--state, whether a bucket may be written."},
     STORE_KEYS,
     {.name = "certs",
      .kind = CONF_STRING,
-     .help = "Say whose certificates of this folder would be refused."},
+     .help = "Folder of certificates; names those that a daemon would refuse."},
     {.name = NULL},
 };
 
@@ -436,21 +450,21 @@ static const struct conf_key explain_keys[] = {
     {.name = "schema",
      .kind = CONF_BOOL,
      .value = "no",
-     .help = "Print a JSON schema of all of it, for editors."},
+     .help = "Print a JSON schema of the job spec, for editors."},
     {.name = NULL},
 };
 
 static const struct conf_key backup_keys[] = {
     {.name = "state",
      .kind = CONF_STRING,
-     .help = "The coordinator's state folder; that of 'up': DIR/coordinator.",
+     .help = "State folder of the coordinator; 'sluice up' has it in "
+             "DIR/coordinator.",
      .min = 1,
      .max = 4096},
     {.name = "store",
      .kind = CONF_STRING,
-     .help =
-         "The folder of checkpoints; that of 'up': DIR/checkpoints. Without "
-         "it the journal alone.",
+     .help = "Folder of checkpoints; 'sluice up' has it in DIR/checkpoints. "
+             "Without it only the journal is copied.",
      .min = 1,
      .max = 4096},
     {.name = NULL},
@@ -467,12 +481,13 @@ static const struct conf_key cert_keys[] = {
      .max = 32},
     {.name = "name",
      .kind = CONF_STRING,
-     .help = "Of whom it is; a worker attends under it. '*': any.",
+     .help = "Name in the certificate, under which a worker attends; '*': any "
+             "name.",
      .min = 1,
      .max = 100},
     {.name = "tenant",
      .kind = CONF_STRING,
-     .help = "Whose jobs a submitter or viewer sees.",
+     .help = "Tenant whose jobs a submitter or viewer sees.",
      .min = 1,
      .max = 64},
     {.name = NULL},
@@ -494,7 +509,7 @@ const struct cli_verb cli_verbs[] = {
      .usage = "sluice up [OPTION]...",
      .brief = "start a cluster on this machine",
      .text = "Starts a coordinator, psservers and workers as children of this "
-             "process, starts again what dies, and stops all of it, in "
+             "process, restarts each one that dies, and stops all of them, in "
              "order, at Ctrl-C.",
      .example = "sluice up --psservers 2 --workers 3 --dir ./cluster",
      .keys = up_keys,
@@ -502,11 +517,11 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_up},
     {.name = "run",
      .usage = "sluice run [OPTION]... [-- OPTION OF THE DAEMON]...",
-     .brief = "start the daemon that a launcher wants here",
+     .brief = "start the daemon that a launcher's environment asks for",
      .text = "Becomes the coordinator, a psserver or a worker, as TF_CONFIG, "
              "Slurm, torchrun, MPI, SkyPilot or Kubernetes says in the "
-             "environment. What the daemon takes beside stands after --, or is "
-             "in its SLUICE_ variables.",
+             "environment. Other options of the daemon follow --, or are in "
+             "its SLUICE_ variables.",
      .example = "srun sluice run --psservers 2 --dir /mnt/cluster\n"
                 "         sluice run --discover-only -o json",
      .keys = run_keys,
@@ -517,7 +532,8 @@ const struct cli_verb cli_verbs[] = {
     {.name = "down",
      .usage = "sluice down [OPTION]...",
      .brief = "stop the cluster that 'up' started",
-     .text = "Ends the 'sluice up' that runs in a folder, and waits for it.",
+     .text =
+         "Stops the 'sluice up' that runs in a folder, and waits for its end.",
      .example = "sluice down --dir ./cluster",
      .keys = down_keys,
      .exits = not_found,
@@ -526,9 +542,9 @@ const struct cli_verb cli_verbs[] = {
      .usage = "sluice submit FILE [OPTION]...",
      .brief = "submit a job and follow it to its end",
      .text = "Checks a job spec (YAML or JSON, '-' for standard input), "
-             "submits it and follows the job to its end. With --resume the "
-             "new job goes on where a cut of another one stands, on as many "
-             "psservers as there are now; 'sluice checkpoints JOB' lists cuts.",
+             "submits it and follows the job to its end. With --resume the new "
+             "job starts from a checkpoint, on as many psservers as there are "
+             "now ('sluice checkpoints JOB').",
      .example =
          "sluice submit examples/fashion-cnn.yaml --set "
          "train.epochs=2\n         sluice submit examples/fashion-cnn.yaml "
@@ -544,7 +560,7 @@ const struct cli_verb cli_verbs[] = {
      .usage = "sluice validate FILE [OPTION]...",
      .brief = "check a job spec here, without a cluster",
      .text = "Checks a job spec and prints the model's variables; with -o "
-             "json the whole spec with every default filled in.",
+             "json, the whole spec with every default filled in.",
      .example = "sluice validate examples/fashion-cnn.yaml",
      .keys = set_keys,
      .min_args = 1,
@@ -554,11 +570,11 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_validate},
     {.name = "explain",
      .usage = "sluice explain [FIELD] [OPTION]...",
-     .brief = "say what may stand in a job spec",
-     .text = "Says of a field of a job spec what it means, its type and its "
-             "default; of one that has keys, and without a field, all keys. "
-             "An editor that knows YAML takes the schema: in a file of YAML, "
-             "'# yaml-language-server: $schema=job.schema.json'.",
+     .brief = "explain the fields of a job spec",
+     .text = "Explains a field of a job spec: its meaning, type and default, "
+             "and the keys below it. Without FIELD, lists all keys. Editors "
+             "that know YAML can use the schema: begin the file with '# "
+             "yaml-language-server: $schema=job.schema.json'.",
      .example = "sluice explain train.mode\n"
                 "         sluice explain --schema > job.schema.json",
      .keys = explain_keys,
@@ -567,13 +583,13 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_explain},
     {.name = "import",
      .usage = "sluice import FILE [OPTION]...",
-     .brief = "make a job spec of a Keras model",
-     .text = "Makes of what model.to_json() writes in Keras 2 or 3 ('-' for "
-             "standard input) a job spec for our workers. Optimizer and loss "
-             "are those it was compiled with, unless --base or --set say "
-             "others; where samples are is yours to say. What a job cannot "
-             "have is refused. The result goes back with "
-             "sluice.keras.load_weights.",
+     .brief = "make a job spec from a Keras model",
+     .text = "Makes a job spec from the JSON that model.to_json() of Keras 2 "
+             "or 3 writes ('-' for standard input). Optimizer and loss are "
+             "those of model.compile(), unless --base or --set gives others; "
+             "you name the files of the samples. A layer or option that a job "
+             "cannot have is refused. sluice.keras.load_weights() loads the "
+             "trained weights into Keras.",
      .example = "sluice import model.keras.json -o job.yaml --set "
                 "data.train.format=npz\n         --set data.train.x=train.npz",
      .keys = import_keys,
@@ -584,8 +600,8 @@ const struct cli_verb cli_verbs[] = {
     {.name = "jobs",
      .usage = "sluice jobs [OPTION]...",
      .brief = "list jobs, newest first",
-     .text = "Lists the coordinator's jobs, newest first. If there are more "
-             "than it lists, it says so; in JSON \"more\" is true then.",
+     .text = "Lists the coordinator's jobs, newest first, and says if there "
+             "are more; in JSON, \"more\" is true then.",
      .example = "sluice jobs --limit 5\nsluice jobs --name fashion --all",
      .keys = jobs_keys,
      .remote = true,
@@ -594,11 +610,11 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_jobs},
     {.name = "status",
      .usage = "sluice status [JOB] [OPTION]...",
-     .brief = "of a job, or of the cluster",
-     .text = "Without JOB: the coordinator and who is attached to it. With "
-             "JOB (an id, or a name that only one job has): its numbers and "
-             "its shards, in two lines where there are more than 16; with "
-             "-o name its id.",
+     .brief = "show a job or the cluster",
+     .text = "Without JOB, shows the coordinator and its members. With JOB (an "
+             "id, or a name that only one job has), shows its numbers and its "
+             "shards; more than 16 shards are two lines. With -o name, prints "
+             "the job's id.",
      .example = "sluice status j-1 -o json",
      .keys = status_keys,
      .max_args = 1,
@@ -610,9 +626,9 @@ const struct cli_verb cli_verbs[] = {
     {.name = "watch",
      .usage = "sluice watch JOB... [OPTION]...",
      .brief = "follow a job on the screen",
-     .text = "Follows a job to its end, or until so many steps are counted. "
-             "With -o json each line is a status, and the last the summary. "
-             "Several jobs are followed one after another.",
+     .text = "Follows a job to its end, or to a number of steps. With -o json "
+             "each line is a status, and the last line the summary. Several "
+             "jobs are followed one after another.",
      .example = "sluice watch j-1 --until-step 1000",
      .keys = watch_keys,
      .min_args = 1,
@@ -624,9 +640,9 @@ const struct cli_verb cli_verbs[] = {
     {.name = "workers",
      .usage = "sluice workers [OPTION]...",
      .brief = "list the workers",
-     .text = "Lists the workers that are attached: their state, what they hold "
-             "and compute with; and those that were lost within the last hour, "
-             "when and how.",
+     .text = "Lists the attached workers with their state, leases and device, "
+             "and the workers that were lost within the last hour, with time "
+             "and cause.",
      .example = "sluice workers -o wide",
      .remote = true,
      .json = true,
@@ -635,10 +651,10 @@ const struct cli_verb cli_verbs[] = {
     {.name = "servers",
      .usage = "sluice servers [OPTION]...",
      .brief = "list the psservers",
-     .text = "Lists the psservers that are attached, and those that are lost: "
-             "within the last hour, or while shards of a job wait for them. "
-             "deploy/RUNBOOK.md says what to do about one that does not come "
-             "back.",
+     .text = "Lists the attached psservers, and lost ones: those lost within "
+             "the last hour, and those that shards of a job wait for. "
+             "deploy/RUNBOOK.md says what to do about a psserver that does not "
+             "come back.",
      .example = "sluice servers",
      .remote = true,
      .json = true,
@@ -646,11 +662,12 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_servers},
     {.name = "drain",
      .usage = "sluice drain NAME [OPTION]...",
-     .brief = "give nothing more to a worker or psserver",
-     .text = "A worker ends what it computes and is given nothing more, so it "
-             "can be stopped and nothing is done again. A psserver keeps its "
-             "shards and gets none of new jobs. It is the name that is "
-             "drained, over restarts of anybody, until 'sluice undrain NAME'.",
+     .brief = "give no new work to a worker or psserver",
+     .text = "A drained worker ends its leases and gets no new ones, so it can "
+             "be stopped without repeated work. A drained psserver keeps its "
+             "shards and gets none of new jobs. The name stays drained, also "
+             "after restarts of the member or the coordinator, until 'sluice "
+             "undrain NAME'.",
      .example = "sluice drain w-7 --why 'a new disk'",
      .keys = drain_keys,
      .min_args = 1,
@@ -662,8 +679,8 @@ const struct cli_verb cli_verbs[] = {
     {.name = "undrain",
      .usage = "sluice undrain NAME [OPTION]...",
      .brief = "take a drained member back",
-     .text = "Takes back what 'sluice drain NAME' has done. A worker that "
-             "drains by itself (a notice, a signal) goes on draining.",
+     .text = "Ends the effect of 'sluice drain NAME'. A worker that drains by "
+             "itself (after a notice or a signal) goes on draining.",
      .example = "sluice undrain w-7",
      .keys = undrain_keys,
      .min_args = 1,
@@ -674,11 +691,11 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_undrain},
     {.name = "events",
      .usage = "sluice events [JOB] [OPTION]...",
-     .brief = "what happened, when, and why",
-     .text = "Prints what happened to a job, or to all of them and the "
-             "cluster: who came and went, what was lost, retried, moved, saved "
-             "and refused, with times and reasons. It goes back over restarts "
-             "of the coordinator.",
+     .brief = "show what happened, when and why",
+     .text = "Prints the events of a job, or of all jobs and the cluster: "
+             "members that came and went, and work that was lost, retried, "
+             "moved, saved or refused, with times and reasons. Events from "
+             "before a restart of the coordinator are kept.",
      .example = "sluice events j-1 --follow",
      .keys = events_keys,
      .max_args = 1,
@@ -689,8 +706,8 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_events},
     {.name = "wait",
      .usage = "sluice wait JOB... [OPTION]...",
-     .brief = "wait for a job's end, in silence",
-     .text = "Waits until each job has ended. Exits with 0 if all have "
+     .brief = "wait for the end of jobs without output",
+     .text = "Waits until each job has ended. Exits with 0 if all of them "
              "finished.",
      .example = "sluice wait j-1 && sluice export j-1",
      .min_args = 1,
@@ -700,9 +717,9 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_wait},
     {.name = "stop",
      .usage = "sluice stop JOB... [OPTION]...",
-     .brief = "end a job; its checkpoints stay",
-     .text = "Makes a checkpoint of what is counted, and ends the job. Its "
-             "checkpoints stay until it is deleted.",
+     .brief = "end a job and keep its checkpoints",
+     .text = "Makes a last checkpoint and ends the job. Its checkpoints stay "
+             "until the job is deleted.",
      .example = "sluice stop j-1",
      .keys = stop_keys,
      .min_args = 1,
@@ -713,7 +730,7 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_stop},
     {.name = "delete",
      .usage = "sluice delete JOB... [OPTION]...",
-     .brief = "forget an ended job and its checkpoints",
+     .brief = "delete an ended job and its checkpoints",
      .text = "Deletes a job that has ended, and all its checkpoints.",
      .example = "sluice delete j-1",
      .min_args = 1,
@@ -723,11 +740,11 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_delete},
     {.name = "pause",
      .usage = "sluice pause JOB [OPTION]...",
-     .brief = "let a job lie still, its workers go",
-     .text = "Makes a checkpoint of a job, and then gives nothing of it to "
-             "workers any more until 'sluice resume JOB', also over restarts. "
-             "Its parameters stay on their psservers; of an allreduce job they "
-             "stay in the checkpoint alone.",
+     .brief = "pause a job and free its workers",
+     .text = "Makes a checkpoint of a job, then gives its work to no worker "
+             "until 'sluice resume JOB', also after restarts. Its parameters "
+             "stay on their psservers; those of an allreduce job are only in "
+             "the checkpoint.",
      .example = "sluice pause j-1 --why 'the GPUs are needed'",
      .keys = pause_keys,
      .min_args = 1,
@@ -738,10 +755,9 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_pause},
     {.name = "resume",
      .usage = "sluice resume JOB [OPTION]...",
-     .brief = "set a paused job going again",
-     .text = "Sets a job going again that 'sluice pause' has paused. (One that "
-             "has ended goes on as another job: 'sluice submit FILE --resume "
-             "JOB'.)",
+     .brief = "let a paused job go on",
+     .text = "Lets a job go on that 'sluice pause' has paused. (An ended job "
+             "goes on as a new one: 'sluice submit FILE --resume JOB'.)",
      .example = "sluice resume j-1",
      .min_args = 1,
      .max_args = 1,
@@ -751,11 +767,10 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_resume},
     {.name = "checkpoint",
      .usage = "sluice checkpoint JOB [OPTION]...",
-     .brief = "make a checkpoint of a job that goes on",
-     .text = "Has a checkpoint made that holds what is counted by now, waits "
-             "until it is published and prints its manifest. With --timeout "
-             "it waits no longer than that; the checkpoint is made all the "
-             "same.",
+     .brief = "make a checkpoint of a running job",
+     .text = "Makes a checkpoint of all steps counted so far, waits until it "
+             "is published and prints the path of its manifest. After "
+             "--timeout it stops waiting; the checkpoint is made all the same.",
      .example = "sluice checkpoint j-1",
      .keys = checkpoint_keys,
      .min_args = 1,
@@ -767,8 +782,8 @@ const struct cli_verb cli_verbs[] = {
     {.name = "checkpoints",
      .usage = "sluice checkpoints JOB [OPTION]...",
      .brief = "list a job's checkpoints",
-     .text = "Lists the cuts of a job, oldest first. 'whole': all shards hold "
-             "the same steps, those of a full epoch.",
+     .text = "Lists the checkpoints of a job, oldest first. 'whole' means that "
+             "all shards hold the same steps, those of full epochs.",
      .example = "sluice checkpoints j-1",
      .min_args = 1,
      .max_args = 1,
@@ -779,15 +794,15 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_checkpoints},
     {.name = "logs",
      .usage = "sluice logs JOB|MEMBER [OPTION]...",
-     .brief = "what the daemons said of a job",
-     .text = "Prints the lines of the log about one job, of all daemons, or of "
-             "one daemon (w-3, ps-0, coordinator), in the order of their "
-             "times; with -o json as they were written, an object each. Where "
-             "the folder of a 'sluice up' is at hand (--dir) its files have "
-             "them. Otherwise, and with --follow, the coordinator is asked, "
-             "which asks the daemons of all hosts for the newest that they "
-             "keep (256 KiB each); of certificates it needs an admin's. Who "
-             "does not answer is named and left out.",
+     .brief = "show log lines about a job or of a member",
+     .text =
+         "Prints log lines about one job, from all daemons, or those of one "
+         "daemon (w-3, ps-0, coordinator), in the order of their times; with "
+         "-o json, an object per line. Reads the files of a 'sluice up' if its "
+         "folder is here (--dir). Otherwise, and with --follow, asks the "
+         "coordinator, which asks the daemons of all hosts for the newest 256 "
+         "KiB that each keeps; this needs an admin's certificate. A daemon "
+         "that does not answer is named and left out.",
      .example = "sluice logs j-1 --follow",
      .keys = logs_keys,
      .min_args = 1,
@@ -798,12 +813,13 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_logs},
     {.name = "quota",
      .usage = "sluice quota [OPTION]...",
-     .brief = "what tenants have, and may have",
-     .text = "Lists what each tenant has, of what it may have (coordinator "
-             "--quota); of a submitter its own alone. jobs, shards and "
-             "parameters (with the optimizer's slots) are of jobs that have "
-             "not ended. checkpoints are what is stored of ended jobs, and of "
-             "others what checkpoint.keep may come to. '-' has no tenant.",
+     .brief = "show the quotas of tenants and what they use",
+     .text = "Lists what each tenant uses of its quota (coordinator --quota); "
+             "a submitter sees only its own tenant. Jobs, shards and "
+             "parameters (with the optimizer's slots) are those of jobs that "
+             "have not ended. Checkpoints are the bytes stored for ended jobs, "
+             "and what checkpoint.keep allows for others. '-' stands for "
+             "callers without a tenant.",
      .example = "sluice quota",
      .remote = true,
      .json = true,
@@ -811,11 +827,12 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_quota},
     {.name = "tasks",
      .usage = "sluice tasks [QUEUE] [OPTION]...",
-     .brief = "queues of tasks, or the tasks of one",
-     .text = "Lists the queues of tasks (docs/tasks.md) with what they keep: "
-             "pending, leased to a worker, and ended with a result that its "
-             "client has not received. With QUEUE, its tasks; 'lost' is how "
-             "many workers fell silent while they did one.",
+     .brief = "list queues of tasks, or the tasks of one",
+     .text =
+         "Lists the queues of tasks (docs/tasks.md) with the number of their "
+         "tasks: pending, leased to a worker, and ended with a result that the "
+         "client has not received. With QUEUE, lists its tasks; 'lost' counts "
+         "the workers that fell silent while they had the task.",
      .example = "sluice tasks eval",
      .keys = tasks_keys,
      .max_args = 1,
@@ -826,10 +843,10 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_tasks},
     {.name = "report",
      .usage = "sluice report JOB [OPTION]...",
-     .brief = "write a job's charts as one page",
-     .text = "Writes the curves, the closures over workers, the events and the "
-             "checkpoints of a job into one file, which any browser shows, "
-             "without a network.",
+     .brief = "write a job's charts as one HTML file",
+     .text = "Writes a job's curves, the closures of each worker, its events "
+             "and checkpoints as one HTML file that any browser opens, without "
+             "a network.",
      .example = "sluice report j-1 -o report.html",
      .keys = report_keys,
      .min_args = 1,
@@ -839,10 +856,10 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_report},
     {.name = "trace",
      .usage = "sluice trace JOB [OPTION]...",
-     .brief = "write what every process does for a job",
-     .text = "Has all workers, psservers and the coordinator note what they do "
-             "for a job, for some seconds, and writes it on one clock as a "
-             "Chrome trace, which https://ui.perfetto.dev opens.",
+     .brief = "record what every process does for a job",
+     .text = "Records for some seconds what all workers, psservers and the "
+             "coordinator do for a job, and writes it on one clock as a Chrome "
+             "trace, which https://ui.perfetto.dev opens.",
      .example = "sluice trace j-1 --seconds 5 -o trace.json",
      .keys = trace_keys,
      .min_args = 1,
@@ -853,9 +870,9 @@ const struct cli_verb cli_verbs[] = {
     {.name = "export",
      .usage = "sluice export [JOB] [OPTION]...",
      .brief = "write a checkpoint as one safetensors file",
-     .text = "Writes the variables of a checkpoint by name, in Keras' "
-             "layout, into one safetensors file: from the psservers, or "
-             "with --from straight from a manifest's files.",
+     .text =
+         "Writes the variables of a checkpoint by name, in Keras' layout, into "
+         "one safetensors file; with --from, straight from a manifest's files.",
      .example = "sluice export j-1 --to model.safetensors",
      .keys = export_keys,
      .max_args = 1,
@@ -865,10 +882,10 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_export},
     {.name = "doctor",
      .usage = "sluice doctor [OPTION]...",
-     .brief = "look for what is wrong here",
+     .brief = "find faults of this machine and the cluster",
      .text = "Checks this machine and the way to the coordinator: programs, "
-             "devices, certificates, limits, disks, members. Each fault is "
-             "named, with what to do.",
+             "devices, certificates, limits, disks, members. Names each fault "
+             "and what to do about it.",
      .example = "sluice doctor --state ./cluster/ps-0",
      .keys = doctor_keys,
      .json = true,
@@ -876,9 +893,9 @@ const struct cli_verb cli_verbs[] = {
     {.name = "backup",
      .usage = "sluice backup DIR --state STATE [--store STORE]",
      .brief = "copy a cluster's journal and checkpoints",
-     .text = "Copies the coordinator's journal, then the store, into a folder "
-             "that it makes, while jobs run, and checks that each job's newest "
-             "checkpoint is there. The copy holds the cluster's key.",
+     .text = "Copies the coordinator's journal, then the store, into a new "
+             "folder while jobs run, and checks that the newest checkpoint of "
+             "each job is there. The copy holds the cluster's secret key.",
      .example = "sluice backup /backup/sluice "
                 "--state ./cluster/coordinator \\\n"
                 "             --store ./cluster/checkpoints",
@@ -889,10 +906,10 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_backup},
     {.name = "restore",
      .usage = "sluice restore DIR --state STATE [--store STORE]",
-     .brief = "put a backup into empty folders",
-     .text = "Copies a backup to where a new coordinator and new psservers of "
-             "the same names look. Checkpoints that were made after the "
-             "journal was copied are left out.",
+     .brief = "copy a backup into empty folders",
+     .text = "Copies a backup into the state folder and store of a new "
+             "coordinator and new psservers of the same names. Checkpoints "
+             "made after the journal was copied are left out.",
      .example = "sluice restore /backup/sluice "
                 "--state ./cluster/coordinator \\\n"
                 "             --store ./cluster/checkpoints",
@@ -903,11 +920,12 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_restore},
     {.name = "cert",
      .usage = "sluice cert init|issue|renew|revoke DIR [OPTION]...",
-     .brief = "make certificates for a cluster of many hosts",
-     .text = "init: a private authority and one certificate per role, valid on "
-             "all hosts named. issue: one more, of a role and a name. renew: "
-             "one, or all of the folder. revoke: one; gives ca.crl for "
-             "--tls-crl. Needs the openssl command.",
+     .brief = "make certificates for a cluster of several hosts",
+     .text = "init makes a private authority and one certificate per role, "
+             "valid on all hosts named. issue makes one more, of a role and a "
+             "name. renew makes one or all certificates of the folder anew. "
+             "revoke revokes one and writes ca.crl for --tls-crl. Needs the "
+             "openssl command.",
      .example = "sluice cert init ./certs --host ps1.lan --host 10.0.0.5\n"
                 "         sluice cert issue ./certs --role worker --name w7",
      .keys = cert_keys,
@@ -919,12 +937,11 @@ const struct cli_verb cli_verbs[] = {
     {.name = "token",
      .usage = "sluice token [OPTION]...",
      .brief = "print a token for the dashboard",
-     .text =
-         "Prints a token that speaks for our certificate for a while, where "
-         "none can be shown: an admin's lets the page of a coordinator with "
-         "--dashboard-actions drain workers and pause, resume and stop "
-         "jobs. It is signed with the certificate's key; nobody is asked. "
-         "Whoever has it can use it until it ends.",
+     .text = "Prints a token that stands for your certificate for a while. "
+             "With an admin's token the page of a coordinator with "
+             "--dashboard-actions can drain workers and pause, resume and stop "
+             "jobs. The certificate's key signs the token on this machine. "
+             "Anybody who has the token can use it until it ends.",
      .example = "sluice token --for 30m --tls-ca ca.crt --tls-cert ann.crt \\\n"
                 "         --tls-key ann.key",
      .keys = token_keys,
@@ -933,12 +950,12 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_token},
     {.name = "audit",
      .usage = "sluice audit verify [FILE]... [OPTION]...",
-     .brief = "check that an audit log was not changed",
-     .text = "Reads a coordinator's audit.log (of its state folder; without "
-             "FILE, of ./cluster), in which each line holds the hash of the "
-             "one before, with the audit.log.N beside it that were full before "
-             "it; of several FILEs these alone, the oldest first. Says how "
-             "many lines hold and the last hash.",
+     .brief = "verify that an audit log was not changed",
+     .text =
+         "Verifies a coordinator's audit.log (without FILE, that of ./cluster) "
+         "and the full audit.log.N files beside it: each line holds the hash "
+         "of the line before. Several FILEs are read as given, oldest first. "
+         "Prints the number of lines that hold and the last hash.",
      .example = "sluice audit verify /var/lib/sluice/coordinator/audit.log",
      .keys = audit_keys,
      .min_args = 1,
@@ -948,7 +965,7 @@ const struct cli_verb cli_verbs[] = {
      .run = verb_audit},
     {.name = "completion",
      .usage = "sluice completion bash|zsh|fish",
-     .brief = "print what completes commands in a shell",
+     .brief = "print a completion script for a shell",
      .text = "Prints a script that completes verbs, options, and the names of "
              "jobs and members in this shell.",
      .example = "sluice completion bash > sluice.bash; . ./sluice.bash",

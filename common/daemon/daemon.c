@@ -73,7 +73,7 @@ struct daemon {
 static const struct conf_key daemon_keys[] = {
     {.name = "state",
      .kind = CONF_STRING,
-     .help = "Folder of everything that has to survive; without it, "
+     .help = "Folder for all that must survive a restart; without it, "
              "$STATE_DIRECTORY or ./sluice-ROLE."},
     {.name = "node",
      .kind = CONF_STRING,
@@ -90,22 +90,22 @@ static const struct conf_key daemon_keys[] = {
      .kind = CONF_CHOICE,
      .value = "info",
      .choices = "debug|info|warn|error",
-     .help = "The least level that is logged. SIGHUP reads it again."},
+     .help = "Lowest level that is logged. SIGHUP reads it again."},
     {.name = "grace",
      .kind = CONF_MS,
      .value = "10s",
      .min = 0,
      .max = 3600000,
-     .help = "How long to drain after SIGTERM before ending anyway."},
+     .help = "Time to drain after SIGTERM before the process ends anyway."},
     {.name = "ops-bind",
      .kind = CONF_STRING,
-     .help = "Address and port of /livez, /readyz and /metrics, without TLS: "
-             "127.0.0.1:9100; off loopback nothing else is served there. "
-             "Without it there is no such port."},
+     .help = "Address and port for /livez, /readyz and /metrics, without TLS, "
+             "such as 127.0.0.1:9100; on loopback also for the dashboard of a "
+             "coordinator. Without it there is no such port."},
     {.name = "ops-host",
      .kind = CONF_LIST,
-     .help = "More names under which pages of the ops port are asked for, as "
-             "by a proxy before it; addresses and localhost always are."},
+     .help = "More host names that requests to the ops port may carry, as from "
+             "a proxy before it; addresses and localhost are always accepted."},
     {.name = NULL},
 };
 

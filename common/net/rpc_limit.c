@@ -32,7 +32,7 @@ const struct conf_key rpc_limit_keys[] = {
      .min = 1,
      .max = 1000000,
      .unit = "calls",
-     .help = "And all peers together."},
+     .help = "Calls and streams that all peers together may have open."},
     {.name = "peer-connections",
      .kind = CONF_INT,
      .value = "256",
@@ -46,30 +46,30 @@ const struct conf_key rpc_limit_keys[] = {
      .min = 1,
      .max = 1000000,
      .unit = "connections",
-     .help = "And all hosts together."},
+     .help = "TCP connections that all hosts together may have."},
     {.name = "inbound-bytes",
      .kind = CONF_BYTES,
      .value = "0",
      .max = INT64_MAX,
-     .help = "Memory for what peers send, 64 MiB at least; 0: a quarter of "
-             "the host's, 4 GiB at most. Half of it is given to large "
-             "requests, and the next ones wait in their senders; who sends "
-             "more than was asked for loses calls at the whole."},
+     .help = "Memory for incoming messages, at least 64 MiB; 0: a quarter of "
+             "the host's, at most 4 GiB. Half of it is for large requests; "
+             "when it is used up, further ones wait in their senders. Calls "
+             "end when messages that were not asked for reach the whole."},
     {.name = "unread-bytes",
      .kind = CONF_BYTES,
      .value = "256MiB",
      .min = 1 << 20,
      .max = INT64_MAX,
-     .help = "Of answers that one peer has not read, before its next calls "
-             "wait."},
+     .help = "Bytes of answers that one peer has not read, above which its "
+             "next calls wait."},
     {.name = "peer-patience",
      .kind = CONF_MS,
      .value = "30s",
      .min = 100,
      .max = 86400000,
-     .help = "How long a peer may take to send a large request or to read an "
-             "answer, beside a second for each MiB that it has on its way; "
-             "then the call ends."},
+     .help =
+         "Time that a peer has to send a large request or to read an answer, "
+         "plus a second for each MiB under way; then the call ends."},
     {.name = NULL},
 };
 

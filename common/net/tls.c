@@ -258,7 +258,7 @@ const struct conf_key tls_keys[] = {
      .help = "PEM file of this daemon's certificate."},
     {.name = "tls-key",
      .kind = CONF_STRING,
-     .help = "PEM file of its key; not readable for everybody."},
+     .help = "PEM file of its key; other users must not be able to read it."},
     {.name = NULL},
 };
 
@@ -282,8 +282,8 @@ enum sl_err tls_read_conf(struct rpc_tls *out, const struct conf *conf,
 const struct conf_key tls_crl_keys[] = {
     {.name = "tls-crl",
      .kind = CONF_STRING,
-     .help = "PEM file of certificates that the authority has revoked "
-             "(`sluice cert revoke`): who shows one is refused."},
+     .help = "PEM file of certificates that the authority has revoked (`sluice "
+             "cert revoke`); a peer that shows one is refused."},
     {.name = NULL},
 };
 

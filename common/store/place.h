@@ -19,9 +19,9 @@
 #define STORE_KEYS                                                             \
     {.name = "s3-endpoint",                                                    \
      .kind = CONF_STRING,                                                      \
-     .help = "Where S3 is spoken, for a store s3://BUCKET/PREFIX that is not " \
-             "Amazon's: https://HOST:PORT; without it, AWS_ENDPOINT_URL_S3, "  \
-             "AWS_ENDPOINT_URL, or Amazon's of the region.",                   \
+     .help = "Endpoint of an S3 store that is not Amazon's: "                  \
+             "https://HOST:PORT; without it, AWS_ENDPOINT_URL_S3, "            \
+             "AWS_ENDPOINT_URL, or that of the region.",                       \
      .min = 1,                                                                 \
      .max = 1000},                                                             \
         {.name = "s3-region",                                                  \

@@ -36,44 +36,46 @@ const struct conf_key server_keys[] = {
      .min = 20,
      .max = 60000,
      .unit = "ms",
-     .help = "How often members are heard of; two missed ones make suspect."},
+     .help = "Interval of heartbeats; a member that misses two is suspect."},
     {.name = "lease-ms",
      .kind = CONF_INT,
      .value = "2000",
      .min = 60,
      .max = 600000,
      .unit = "ms",
-     .help = "After so much silence a member is lost; more than two "
-             "heartbeats."},
+     .help =
+         "Silence after which a member is lost; longer than two heartbeats."},
     {.name = "job-tokens",
      .kind = CONF_CHOICE,
      .value = "auto",
      .choices = "auto|require|accept",
-     .help = "Over TLS, shards want the token that a worker was given with its "
-             "job: require, or accept calls without one, as from workers of "
-             "before; auto: require, if the cluster began with them."},
+     .help = "Token of its job that a worker shows to shards over TLS: require "
+             "it; accept calls without one, as workers of older versions make "
+             "them; or auto: require it if the cluster was created by a "
+             "version that has tokens."},
     {.name = "quota",
      .kind = CONF_MULTI,
-     .help = "What a tenant may have: TENANT:KEY=N,KEY=N.., of jobs, shards, "
-             "parameters and checkpoints (the last two bytes, as 2GiB). TENANT "
-             "* is each without a line of its own, - is who has none."},
+     .help = "Quota of a tenant: TENANT:KEY=N,KEY=N.. with the keys jobs, "
+             "shards, parameters and checkpoints (the last two in bytes, such "
+             "as 2GiB). TENANT * is every tenant without a quota of its own; - "
+             "stands for callers without a tenant."},
     {.name = "audit-bytes",
      .kind = CONF_BYTES,
      .value = "64MiB",
      .min = 4096,
      .max = INT64_C(1) << 40,
-     .help = "Size of STATE/audit.log at which it is renamed to audit.log.N, "
-             "and goes on in a new file."},
+     .help = "Size at which STATE/audit.log is renamed to audit.log.N and a "
+             "new file begins."},
     {.name = "audit-keep",
      .kind = CONF_INT,
      .value = "0",
      .max = 999999,
-     .help = "Renamed audit logs that are kept, the newest; 0: all."},
+     .help = "Number of renamed audit logs to keep, the newest; 0: all."},
     {.name = "observe-dir",
      .kind = CONF_STRING,
-     .help = "Folder below which jobs that ask for it have their curves "
-             "written for TensorBoard (observe.tensorboard of a job); without "
-             "it such a job is refused."},
+     .help =
+         "Folder for the TensorBoard files of jobs that ask for them "
+         "(observe.tensorboard of a job); without it such a job is refused."},
     {.name = "dashboard-actions",
      .kind = CONF_BOOL,
      .value = "no",
@@ -82,8 +84,8 @@ const struct conf_key server_keys[] = {
     {.name = "metrics-per-job",
      .kind = CONF_BOOL,
      .value = "no",
-     .help = "/metrics has figures of each job that goes on, of the oldest 32, "
-             "with its id as a label."},
+     .help = "Add figures of each running job to /metrics, with its id as a "
+             "label; at most the oldest 32 jobs."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "1",
@@ -96,14 +98,15 @@ const struct conf_key server_keys[] = {
      .min = 1,
      .max = 1000000,
      .unit = "streams",
-     .help = "Clients that may follow jobs at once (`sluice watch`)."},
+     .help =
+         "Most clients that follow jobs at the same time (`sluice watch`)."},
     {.name = "watchers-per-caller",
      .kind = CONF_INT,
      .value = "200",
      .min = 1,
      .max = 1000000,
      .unit = "streams",
-     .help = "And of them with one certificate, or of those without any."},
+     .help = "Most of them with one certificate, or without any."},
     {.name = NULL},
 };
 

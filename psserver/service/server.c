@@ -39,15 +39,15 @@ const struct conf_key server_keys[] = {
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:0",
-     .help = "Where workers are answered; port 0 takes a free one. Without "
-             "TLS only a local address."},
+     .help = "Address to answer workers at; port 0 takes a free one. Without "
+             "TLS, a local address only."},
     {.name = "advertise",
      .kind = CONF_STRING,
-     .help = "Address that workers are told; without it, the one of --listen."},
+     .help = "Address that workers dial; without it, that of --listen."},
     {.name = "name",
      .kind = CONF_STRING,
-     .help = "Name under which shards are placed here; kept in the state "
-             "folder, so say it once or never."},
+     .help = "Name under which shards are placed here. The state folder keeps "
+             "it, so give it at the first start or never."},
     {.name = "store",
      .kind = CONF_STRING,
      .help = "Folder of snapshots, or s3://BUCKET/PREFIX; without it, store in "
@@ -55,10 +55,9 @@ const struct conf_key server_keys[] = {
     {.name = "weights-root",
      .kind = CONF_MULTI,
      .unit = "DIR",
-     .help = "Folder below which jobs may have the weights read that they "
-             "start with, and nowhere else but in the store. Without one: "
-             "whatever this user may read, and with TLS nobody is told why a "
-             "file was not taken."},
+     .help = "Folder below which jobs may read their initial weights, beside "
+             "the store. Without it they may name any file that this user may "
+             "read; with TLS no reason is given for a file that was not read."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "0",
@@ -70,9 +69,9 @@ const struct conf_key server_keys[] = {
      .kind = CONF_CHOICE,
      .value = "auto",
      .choices = "auto|off",
-     .help = "Memory shared with workers of this host instead of sent bytes, "
-             "and sockets for their small calls: auto where they ask for it, "
-             "or off."},
+     .help = "Share memory with workers of this host instead of sending them "
+             "bytes, and take their small calls over a socket of our own: auto "
+             "where they ask for it, or off."},
     {.name = NULL},
 };
 

@@ -61,39 +61,39 @@ const struct conf_key server_keys[] = {
      .kind = CONF_CHOICE,
      .value = "exit",
      .choices = LOST_POLICIES,
-     .help = "When the device fails for good, after its closure went back: end "
-             "with status 138, so that the service manager starts a new "
-             "worker (exit); start itself anew, which opens the device again "
-             "(reopen); or go on without it (cpu)."},
+     .help = "What to do when the device fails for good, once its closure is "
+             "handed back: exit with status 138, so that the service manager "
+             "starts a new worker (exit); restart this process, which opens "
+             "the device again (reopen); or go on without the device (cpu)."},
     {.name = "device-tries",
      .kind = CONF_INT,
      .value = "12",
      .min = 1,
      .max = 1000000,
-     .help = "With reopen: so often in a row, then exit."},
+     .help = "With reopen: number of tries in a row before it exits."},
     {.name = "device-wait",
      .kind = CONF_MS,
      .value = "5s",
      .min = 0,
      .max = 3600000,
-     .help = "With reopen: so long before each try."},
+     .help = "With reopen: time to wait before each try."},
     {.name = "autotune",
      .kind = CONF_BOOL,
-     .help = "GPU: try the ways to compute each product and take the fastest; "
-             "another start may then take others, with other last bits."},
+     .help = "GPU: time the ways to compute each product and take the fastest. "
+             "Another start may take another way, so the last bits of results "
+             "differ."},
     {.name = "workspace",
      .kind = CONF_BYTES,
      .value = "0",
      .min = 0,
      .max = INT64_C(1) << 40,
-     .help =
-         "GPU: the most memory that one product or convolution may have "
-         "beside its tensors; with too little it goes without tensor "
-         "cores. 0: a quarter of the GPU's memory, or what the job leaves."},
+     .help = "GPU: most memory of one product or convolution beside its "
+             "tensors; with too little it does not use tensor cores. 0: a "
+             "quarter of the GPU's memory, or what the job leaves."},
     {.name = "plans",
      .kind = CONF_STRING,
-     .help = "GPU: a file that keeps what was chosen, for all workers and "
-             "starts on this host.",
+     .help = "GPU: file that keeps the ways chosen to compute products, for "
+             "all workers and later starts on this host.",
      .min = 1,
      .max = 1000},
     {.name = "threads",
@@ -107,8 +107,8 @@ const struct conf_key server_keys[] = {
     {.name = "isa",
      .kind = CONF_CHOICE,
      .choices = "base|avx2|avx512",
-     .help = "CPU: use no wider instructions than these, as a host without "
-             "them would; without it, all that this host has."},
+     .help = "CPU: widest instructions to use, as on a host that has no wider "
+             "ones; without it, all that this host has."},
     {.name = "io-threads",
      .kind = CONF_INT,
      .value = "0",
@@ -123,42 +123,41 @@ const struct conf_key server_keys[] = {
      .max = INPUT_THREADS_MAX,
      .unit = "threads",
      .help = "Threads that decode images; 0: one per core this process may "
-             "use, up to 16. Other data is read by one."},
+             "use, up to 16. One thread reads other data."},
     {.name = "keep",
      .kind = CONF_BYTES,
      .value = "1GiB",
      .min = 0,
      .max = INT64_C(1) << 46,
-     .help = "What up to 64 jobs whose closures take turns here may take of "
-             "memory between them, so that none is made anew each time; four "
-             "are kept whatever they take."},
+     .help = "Memory for jobs whose closures take turns here, up to 64, so "
+             "that none is built anew for each closure. Four are kept whatever "
+             "they need."},
     {.name = "data-root",
      .kind = CONF_MULTI,
      .unit = "DIR",
-     .help = "Folder below which jobs may have data files read, and nowhere "
-             "else. Without one this worker reads no files, only synthetic "
-             "data."},
+     .help = "Folder below which jobs may read data files; repeat for more. "
+             "Without one this worker reads no files, only synthetic data."},
     {.name = "weights-root",
      .kind = CONF_MULTI,
      .unit = "DIR",
-     .help = "Folder below which all-reduce jobs may have the weights read "
-             "that they start with, and nowhere else but in the store; "
-             "without one, the data roots."},
+     .help = "Folder below which all-reduce jobs may read their initial "
+             "weights, beside the store; without one, the data roots."},
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:0",
-     .help = "Where health and reflection are answered, and other ranks of an "
-             "all-reduce job; nobody else needs to reach a worker. Without "
-             "TLS only a local address."},
+     .help = "Address for health checks, reflection and the other ranks of "
+             "all-reduce jobs; nothing else needs to reach a worker. Without "
+             "TLS, a local address only."},
     {.name = "advertise",
      .kind = CONF_STRING,
-     .help = "What other ranks dial; without it, --listen with its port. "
+     .help = "Address that other ranks dial; without it, that of --listen. "
              "Needed where --listen is every address of this host."},
     {.name = "store",
      .kind = CONF_STRING,
-     .help = "Folder, or s3://BUCKET/PREFIX, for checkpoints of all-reduce "
-             "jobs, whose workers keep the parameters. One that all workers "
-             "share, or each its own; without it this worker writes none.",
+     .help =
+         "Folder, or s3://BUCKET/PREFIX, for checkpoints of all-reduce jobs, "
+         "whose workers keep the parameters: one that all workers share, or "
+         "one each. Without it this worker writes no checkpoints.",
      .min = 1,
      .max = 1000},
     {.name = "shm",
@@ -173,20 +172,21 @@ const struct conf_key server_keys[] = {
      .value = "32KiB", // a smaller payload fits the call's packet
      .min = 4,
      .max = 1 << 30,
-     .help = "Smaller gradients are sent as bytes all the same."},
+     .help =
+         "Size of a gradient below which it is sent as bytes all the same."},
     {.name = "preempt-source",
      .kind = CONF_STRING,
      .value = "auto",
-     .help = "Who says that this machine is about to be taken away, several "
-             "with commas: aws, gcp, azure, file:PATH (it is there; it may say "
-             "when, as 2026-11-25T08:22:00Z), "
-             "exec:COMMAND (it ends with 0; the last of several), signal "
-             "(nobody but SIGTERM), or auto: the cloud that this host is of. "
-             "The worker hands back what it has and ends with status 143."},
+     .help = "Source of the notice that this machine will be taken away, "
+             "several with commas: aws, gcp, azure, file:PATH (the file "
+             "appears; it may hold the time, such as 2026-11-25T08:22:00Z), "
+             "exec:COMMAND (it exits with 0; the last of several), signal "
+             "(SIGTERM alone), or auto: the cloud of this host. At a notice "
+             "the worker hands its leases back and exits with status 143."},
     {.name = "azure-imds-endpoint",
      .kind = CONF_STRING,
      .value = "http://169.254.169.254",
-     .help = "Where Azure's metadata service answers."},
+     .help = "Address of Azure's metadata service."},
     {.name = NULL},
 };
 
