@@ -225,45 +225,44 @@ static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
     return rc;
 }
 
-// Returns the next job by number that has shards on psservers, or NULL.
-static const struct job *status_next_job(struct coord *c, uint64_t after)
+// Fills `psservers` with the statuses of psservers by name, which stay the
+// reply's.
+static enum sl_err index_psservers(struct strmap *psservers,
+                                   const Sluice__V1__ClusterReply *r)
 {
-    const struct job *next = NULL;
+    enum sl_err rc = SL_OK;
 
+    for (size_t i = 0; rc == SL_OK && i < r->n_members; i++) {
+        if (strcmp(r->members[i]->role, "psserver") == 0)
+            rc = strmap_put(psservers, r->members[i]->name, r->members[i]);
+    }
+    return rc;
+}
+
+// Counts the shards of the next jobs; active jobs are in the order of their
+// numbers. *left is false after the last.
+static enum sl_err count_jobs(struct coord *c, struct cluster_view *v,
+                              bool *left)
+{
+    struct strmap psservers;
+    uint32_t shards = 0;
+    enum sl_err rc;
+
+    strmap_init(&psservers);
+    rc = index_psservers(&psservers, &v->reply);
+    *left = false;
     list_for(n, &c->jobs.active)
     {
         const struct job *job = list_entry(n, struct job, on_active);
 
-        if (job->id > after && !job->allreduce &&
-            (next == NULL || job->id < next->id))
-            next = job;
-    }
-    return next;
-}
-
-// Counts the shards of the next jobs; *left is false after the last.
-static enum sl_err count_jobs(struct coord *c, struct cluster_view *v,
-                              bool *left)
-{
-    Sluice__V1__ClusterReply *r = &v->reply;
-    struct strmap psservers;
-    const struct job *job = NULL;
-    uint32_t shards = 0;
-    enum sl_err rc = SL_OK;
-
-    strmap_init(&psservers);
-    for (size_t i = 0; rc == SL_OK && i < r->n_members; i++) {
-        if (strcmp(r->members[i]->role, "psserver") == 0)
-            rc = strmap_put(&psservers, r->members[i]->name, r->members[i]);
-    }
-    while (rc == SL_OK && shards < STATUS_CLUSTER_SHARDS &&
-           (job = status_next_job(c, v->job)) != NULL) {
+        if (job->id <= v->job || job->allreduce || rc != SL_OK || *left)
+            continue;
         rc = count_shards(c, v, &psservers, job);
         shards += job->shards;
         v->job = job->id;
+        *left = shards >= STATUS_CLUSTER_SHARDS;
     }
     strmap_release(&psservers);
-    *left = job != NULL;
     return rc;
 }
 
