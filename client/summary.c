@@ -240,7 +240,6 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"training_loss", summary_number(WIRE_KNOWN(s, loss))},
         {"samples_per_epoch", unsigned_number(s->samples_per_epoch)},
         {"samples_counted", epoch_samples(s)},
-        {"samples", unsigned_number(s->samples_per_epoch)},
         {"updates_applied", unsigned_number(s->updates_applied)},
         {"updates_skipped", unsigned_number(s->updates_skipped)},
         {"loss_scale",
@@ -255,12 +254,14 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"duplicates", unsigned_number(s->duplicates)},
         {"closures_retried", unsigned_number(s->closures_retried)},
         {"workers_lost", unsigned_number(s->workers_lost)},
-        {"workers_killed", unsigned_number(s->workers_lost)},
         {"psservers_lost", unsigned_number(s->psservers_lost)},
         {"coordinator_restarts", unsigned_number(s->coordinator_restarts)},
         {"checkpoint", json_string(s->checkpoint)},
         {"once", json_boolean(summary_once(s))},
         {"cover", json_boolean(summary_cover(s))},
+        // Old names of samples_per_epoch and workers_lost, kept in version 0.1.
+        {"samples", unsigned_number(s->samples_per_epoch)},
+        {"workers_killed", unsigned_number(s->workers_lost)},
     };
     json_t *object = json_object();
     enum sl_err rc = object != NULL ? SL_OK : SL_ENOMEM;

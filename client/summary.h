@@ -31,7 +31,9 @@ uint64_t summary_samples(const Sluice__V1__JobStatus *s, uint32_t epoch);
 // Counted samples by the seconds the job ran; 0 while nothing was counted.
 double summary_rate(const Sluice__V1__JobStatus *s);
 
-// What --summary writes. *out is a new reference.
+// Makes what --summary writes; *out is a new reference. `samples` and
+// `workers_killed` are old names of samples_per_epoch and workers_lost, kept in
+// version 0.1 alone.
 enum sl_err summary_json(json_t **out, const Sluice__V1__JobStatus *s);
 
 // The closing table.

@@ -12,10 +12,11 @@ import subprocess
 import time
 
 from bed import ROOT, Bed, cluster, wait_for
-from link import Link
-from table import MIB, at_most, row
+from link import Link, Switch
+from table import MIB, at_least, at_most, row
 
 BATCH = 160
+HYBRID_BATCH = 16  # so few that bytes are most of a step
 NET = ROOT / "bench" / "nets" / "deep-mnist.yaml"
 WARM_STEPS = 10
 PORT = {"coordinator": 7070, "ps-0": 7071, "ps-1": 7072}
@@ -162,3 +163,51 @@ def ring_overlap(bench):
             with FarRing(link, cpus) as c:
                 return c.round_ms(bench.window(8))
         return bench.alternate(ours, lambda: longer_ms(bench, link))
+
+
+class Hosts(FarBed):
+    """Two hosts with two workers each, and one with the coordinator and two
+    psservers, each behind 1 Gbit/s to one switch. Workers of a host share
+    memory with each other and with nothing else."""
+
+    def __init__(self, switch, cpus):
+        switch.near, switch.far = switch.hosts[1], switch.hosts[0]
+        super().__init__(switch, cpus, workers=4)
+
+    def place(self, where, role, words):
+        line = super().place(where, role, words)
+        if where == self.link.far:
+            return line + (["--shm", "off"] if role == "psserver" else [])
+        name = f"host-{self.link.hosts.index(where)}"
+        cpus = ",".join(map(str, self.cpus))
+        return [*line[:2], cpus, *self.link.inside(where), "unshare", "--uts", "sh",
+                "-c", 'hostname "$0" && exec "$@"', name, *line[line.index(
+                    str(cluster.BIN / role)):]]
+
+    def command(self, name):
+        if name[0] != "w":
+            return super().command(name)
+        number = int(name[2:])
+        where = self.link.hosts[1 + number // 2]
+        return self.place(where, "worker",
+                          ["--name", name, "--threads", "1", *self.capped(),
+                           "--listen", f"{self.link.address[where]}:{7080 + number}",
+                           *self.data_roots()])
+
+
+@row("hybrid", unit="images/s", peer="async", bar=at_least(1.2), needs=["psserver"])
+def hybrid(bench):
+    """Four workers on two hosts behind 1 Gbit/s, in groups by host, against the
+    same workers in async: gradients and parameters pass a host's cable once for
+    both of its workers."""
+    cpus = bench.server_cpu, bench.client_cpu
+    with Switch("1gbit", 3) as switch:
+        def images_per_s(batches, *sets):
+            with Hosts(switch, cpus) as c:
+                ms = c.step_ms(bench.window(8), *sets)
+            return batches * HYBRID_BATCH * 1e3 / ms
+        few = f"train.batch={HYBRID_BATCH}"
+        return bench.alternate(
+            lambda: images_per_s(2, few, "train.mode=hybrid", "train.group.by=host",
+                                 "train.group.size=2"),
+            lambda: images_per_s(1, few))
