@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/store/xml.h -- the few answers of S3 that are XML.
 //
-// A walk over elements, without recursion and in one pass; elements must nest
-// well. Prefixes of namespaces are dropped, attributes are passed over;
-// document types, and entities beyond the five of XML and numbers, are refused.
-// The peer may send any bytes: the first that the walk does not understand are
-// an error.
+// expat reads the document in one pass, as UTF-8 whatever it says of itself.
+// Prefixes of namespaces are dropped, attributes are passed over; document
+// types are refused, so there are no entities but the five of XML and numbers.
+// The peer may send any bytes: the first that are not well-formed are an error.
 //
 // Threads  any.
 // Memory   path and value are borrowed for the call of fn.

@@ -45,6 +45,7 @@ OPENED_BY = {
     "jansson": r"(common/base/json|proto/|client/|coordinator/)",
     "openssl/": r"common/(base/hash|net/tls)",
     "curl/": r"common/web/web.c",
+    "expat.h": r"common/store/xml.c",
     "microhttpd": r"common/http/http_inner",
     "sqlite3": r"(coordinator/(journal/journal|tasks/store)|client/backup_db)",
     "yaml.h": r"client/yaml",

@@ -37,33 +37,35 @@ TEST(xml, what_S3_says)
 TEST(xml, what_is_none)
 {
     static const char *const rows[][2] = {
-        {"", "too early"},
-        {"   ", "too early"},
-        {"text", "outside"},
-        {"<", "no name"},
-        {"<a", "tag does not end"},
-        {"<a>", "too early"},
-        {"<a></b>", "another element"},
-        {"<a><b></a></b>", "another element"},
-        {"</a>", "without a beginning"},
-        {"<a/><b/>", "more than one"},
-        {"<a/>x", "outside"},
-        {"<a>&other;</a>", "entity"},
-        {"<a>&#0;</a>", "character"},
-        {"<a>&#xd800;</a>", "character"},
-        {"<a>&#x110000;</a>", "character"},
-        {"<a>&#99999999999;</a>", "entity"},
-        {"<a>&#;</a>", "entity"},
-        {"<a>&#x;</a>", "character"},
-        {"<a>&amp</a>", "entity"},
+        {"", "no element found"},
+        {"   ", "no element found"},
+        {"text", "syntax error"},
+        {"<", "unclosed token"},
+        {"<a", "unclosed token"},
+        {"<a>", "no element found"},
+        {"<a></b>", "mismatched tag"},
+        {"<a><b></a></b>", "mismatched tag"},
+        {"</a>", "not well-formed"},
+        {"<a/><b/>", "junk after document element"},
+        {"<a/>x", "junk after document element"},
+        {"<a>&other;</a>", "undefined entity"},
+        {"<a>&#0;</a>", "invalid character number"},
+        {"<a>&#xd800;</a>", "invalid character number"},
+        {"<a>&#x110000;</a>", "invalid character number"},
+        {"<a>&#99999999999;</a>", "invalid character number"},
+        {"<a>&#;</a>", "not well-formed"},
+        {"<a>&#x;</a>", "not well-formed"},
+        {"<a>&amp</a>", "not well-formed"},
         {"<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>", "document type"},
-        {"<![CDATA[x]]>", "document type"},
-        {"<a><![CDATA[x</a>", "does not end"},
-        {"<a><!-- x</a>", "does not end"},
-        {"<?xml", "does not end"},
-        {"<a b></a>", "without a value"},
-        {"<a b=c></a>", "without quotes"},
-        {"<a b=\"c></a>", "does not end"},
+        {"<![CDATA[x]]>", "syntax error"},
+        {"<a><![CDATA[x</a>", "unclosed CDATA section"},
+        {"<a><!-- x</a>", "unclosed token"},
+        {"<?xml", "unclosed token"},
+        {"<a b></a>", "not well-formed"},
+        {"<a b=c></a>", "not well-formed"},
+        {"<a b=\"c></a>", "not well-formed"},
+        {"<a>\xff</a>", "not well-formed"},
+        {"<?xml version=\"1.0\" encoding=\"x\"?><", "unclosed token"},
         {"<a><b><c><d><e><f><g><h><i>", "deeply"},
     };
     struct sl_error err;
@@ -78,7 +80,7 @@ TEST(xml, what_is_none)
         buf_release(&seen);
     }
     T_FAILS(SL_ECORRUPT, xml_walk("<a>\0</a>", 8, note, NULL, &err));
-    T_HAS(err.text, "byte 3: a byte 0");
+    T_HAS(err.text, "byte 3: not well-formed");
 }
 
 TEST(xml, names_have_a_length_and_so_has_their_path)
