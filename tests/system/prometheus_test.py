@@ -68,7 +68,8 @@ def query(where, expression):
 
 def expressions():
     """Those of the dashboard, as Grafana would send them; and of the alerts."""
-    board = json.loads((DEPLOY / "grafana" / "sluice.json").read_text())
+    board = json.loads(subprocess.run([DEPLOY / "grafana" / "dashboard.py"], check=True,
+                                      capture_output=True, text=True).stdout)
     found = [t["expr"] for p in board["panels"] for t in p.get("targets", [])]
     found += [a["expr"] for a in board["annotations"]["list"]]
     check(len(found) > 50, "the dashboard shows little", len(found))
