@@ -309,7 +309,7 @@ static void answered(void *arg, enum sl_err code, const struct sl_error *err,
     op->done(op, code, err);
 }
 
-// As a worker decides it (worker/sync/sync_ps_call.c).
+// As a worker decides it (trainer/push/sync_ps_call.c).
 static bool is_small(const struct target_op *op)
 {
     return shares(op->target) || op->target->bytes <= SMALL_BYTES;

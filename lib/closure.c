@@ -509,7 +509,7 @@ static enum sync_result closure_send_range(struct sluice_closure *c,
                                            uint32_t range, bool skip)
 {
     struct sync *s = c->job->sync;
-    const struct overlap_range *r = &s->ranges[range];
+    const struct elements *r = &s->ranges[range];
     struct sync_step step = {.step = c->step,
                              .samples = c->count,
                              .digest = c->digest,
@@ -593,7 +593,7 @@ enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
 
     for (uint32_t i = closure_range(c, first);
          rc == SL_OK && i < c->ranges_count && !c->again; i++) {
-        const struct overlap_range *r = &c->ranges[i];
+        const struct elements *r = &c->ranges[i];
         uint64_t from = first > r->first ? first : r->first;
         uint64_t end =
             until < r->first + r->count ? until : r->first + r->count;

@@ -80,7 +80,7 @@ static enum sl_err group_add_range(struct group_member *g,
                                    struct hybrid_step *s, uint32_t batch,
                                    uint32_t range, struct sl_error *err)
 {
-    const struct overlap_range *at = &s->sync->ranges[range];
+    const struct elements *at = &s->sync->ranges[range];
     bool begins = batch == s->from, ends = batch + 1 == s->end;
     float *grads = s->sync->grads + at->first, w;
     float *sum = g->sum + (g->sum == NULL ? 0 : at->first);

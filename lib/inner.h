@@ -27,9 +27,9 @@
 #include "worker/lease/job_ring.h"
 #include "worker/lease/lease.h"
 #include "worker/lease/tally.h"
-#include "worker/reduce/ranks.h"
+#include "trainer/sum/ranks.h"
 #include "worker/service/member.h"
-#include "worker/sync/peers.h"
+#include "trainer/push/peers.h"
 
 // What a session keeps of a job between closures: the user's thread's.
 struct kept_job {
@@ -68,8 +68,8 @@ struct sluice_closure {
     bool inside;           // a step is
     bool again;            // it counts for nothing: a shard was replaced
     bool skipped;          // some part of it
-    uint64_t first, count, digest;      // of the step
-    const struct overlap_range *ranges; // shards, or a ring's buckets
+    uint64_t first, count, digest; // of the step
+    const struct elements *ranges; // shards, or a ring's buckets
     uint32_t ranges_count;
     uint64_t *covered; // by range: elements that are ready
     bool *sent;        // by range

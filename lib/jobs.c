@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 #include "lib/inner.h"
 #include "lib/space.h"
-#include "worker/sync/sync_ps.h"
+#include "trainer/push/sync_ps.h"
 
 #define JOBS_KEPT 8 // per session, so many vectors at most
 

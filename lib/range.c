@@ -53,7 +53,7 @@ static void drop_params(struct sluice_closure *c, uint32_t shard)
 
 static void drop_grads(struct sluice_closure *c, uint32_t shard)
 {
-    const struct overlap_range *r = &c->ranges[shard];
+    const struct elements *r = &c->ranges[shard];
 
     space_drop(c->job->grads + r->first, range_bytes(c, shard));
     if (c->job->narrow != NULL)
@@ -125,7 +125,7 @@ static uint32_t window(const struct sluice_closure *c, uint32_t from,
 static void range_copy_out(const struct sluice_closure *c, uint32_t shard,
                            uint64_t first, uint64_t end, float *to)
 {
-    const struct overlap_range *r = &c->ranges[shard];
+    const struct elements *r = &c->ranges[shard];
     uint64_t from = first > r->first ? first : r->first;
     uint64_t until = end < r->first + r->count ? end : r->first + r->count;
 
@@ -137,7 +137,7 @@ static void range_copy_out(const struct sluice_closure *c, uint32_t shard,
 static void range_keep_or_drop(struct sluice_closure *c, uint32_t shard,
                                uint64_t end)
 {
-    const struct overlap_range *r = &c->ranges[shard];
+    const struct elements *r = &c->ranges[shard];
 
     if (end < r->first + r->count)
         c->by_range.kept = shard;
@@ -192,7 +192,7 @@ enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
 
     // A shard at a time, so that no more than the room is filled.
     while (rc == SL_OK && first < end && !c->again) {
-        const struct overlap_range *r = &c->ranges[closure_range(c, first)];
+        const struct elements *r = &c->ranges[closure_range(c, first)];
         uint64_t n = r->first + r->count < end ? r->first + r->count - first
                                                : end - first;
 

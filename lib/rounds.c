@@ -87,7 +87,7 @@ static enum sl_err rounds_add_bucket(struct lib_rounds *g, struct ring_round *r,
                                      uint32_t b, struct sl_error *err)
 {
     const struct job_ring *ring = g->base.base.ring;
-    const struct overlap_range *range = &ring->buckets[b];
+    const struct elements *range = &ring->buckets[b];
 
     return round_whole(
         r, b, grad_finite(ring->grads + range->first, (size_t)range->count), 1,

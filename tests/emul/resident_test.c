@@ -9,7 +9,8 @@
 #include "tests/emul/cudart.h"
 #include "tests/emul/rig.h"
 #include "tests/unit/worker/ring_world.h"
-#include "worker/ring/follow.h"
+#include "trainer/ring/follow.h"
+#include "worker/lease/rank_away.h"
 
 #define ROUNDS 12
 #define RUNS 3 // a/kernel, a/mean, b/kernel: the moving one is for itself

@@ -51,7 +51,7 @@ static void cut(struct rig *r, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         uint64_t end = i + 1 == count ? all : (all * (i + 1)) / (count + 1);
 
-        r->ranges[i] = (struct overlap_range){first, end - first};
+        r->ranges[i] = (struct elements){first, end - first};
         first = end;
     }
 }
@@ -248,7 +248,7 @@ static void spoil(struct rig *r, uint32_t step)
 // gradient is spoilt: what the next step does not write would be seen.
 static void apply(struct rig *r, uint32_t range)
 {
-    const struct overlap_range *s = &r->ranges[range];
+    const struct elements *s = &r->ranges[range];
 
     for (uint32_t i = 0; i < r->model->variables_count; i++) {
         const struct model_variable *v = &r->model->variables[i];
@@ -311,7 +311,7 @@ static enum sl_err stage(struct rig *r, uint32_t next, uint32_t n)
 // What the step says of a range is what there is in the vector.
 static void look(struct rig *r, uint32_t range)
 {
-    const struct overlap_range *at = &r->ranges[range];
+    const struct elements *at = &r->ranges[range];
     bool finite = step_finite(&r->step, range, at);
 
     T_EQ(finite, grad_finite(r->step.grads + at->first, (size_t)at->count));

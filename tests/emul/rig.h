@@ -39,7 +39,7 @@ struct rig {
     struct team *team;
     struct model *model;
     struct program_memory memory;
-    struct overlap_range ranges[RANGES];
+    struct elements ranges[RANGES];
     uint32_t ranges_count;
     struct placed placed[PROGRAMS];
     struct step step;

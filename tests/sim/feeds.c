@@ -2,8 +2,8 @@
 // tests/sim/feeds.c -- a rank's feed, and who copies from it.
 #include "tests/sim/feeds.h"
 
-#include "worker/ring/feed.h"
-#include "worker/ring/rank_inner.h"
+#include "trainer/ring/feed.h"
+#include "trainer/ring/rank_inner.h"
 
 #define ELEMENTS_MAX 256
 #define PIECE_MAX 4096

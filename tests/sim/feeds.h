@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/sim/feeds.h -- what a rank gives out while its rounds go on, and how a
-// newcomer takes it: the worker's own feed (worker/ring/feed.h), asked State
+// newcomer takes it: the worker's own feed (trainer/ring/feed.h), asked State
 // call by State call, so that whoever copies may die in the middle of it.
 //
 // The parts count what the rank's state has; their values are zeroes.

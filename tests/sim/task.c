@@ -235,7 +235,7 @@ static void start_due(struct crew *c)
     want_map(c);
 }
 
-// ---- what answers mean: worker/sync/sync_ps_absorb.c
+// ---- what answers mean: trainer/push/sync_ps_absorb.c
 
 static void refused(struct crew *c, struct part *p, enum wire_refused_why why)
 {

@@ -10,7 +10,7 @@
 #define PART_OF (64 / sizeof(float))
 
 struct filling {
-    struct overlap_range *of; // NULL: buckets are only counted
+    struct elements *of; // NULL: buckets are only counted
     uint32_t count;
     uint64_t first; // first element of the bucket being filled
 };
@@ -20,7 +20,7 @@ static void buckets_add_range(struct filling *f, uint64_t end)
     if (end == f->first)
         return;
     if (f->of != NULL)
-        f->of[f->count] = (struct overlap_range){f->first, end - f->first};
+        f->of[f->count] = (struct elements){f->first, end - f->first};
     f->count++;
     f->first = end;
 }
@@ -67,7 +67,7 @@ static void buckets_fill_ranges(struct filling *f, const struct model *model,
     buckets_add_range(f, model->elements);
 }
 
-enum sl_err buckets_make(struct overlap_range **out, uint32_t *count,
+enum sl_err buckets_make(struct elements **out, uint32_t *count,
                          const struct model *model, uint64_t most)
 {
     struct filling f = {.of = NULL};
@@ -82,9 +82,9 @@ enum sl_err buckets_make(struct overlap_range **out, uint32_t *count,
     return SL_OK;
 }
 
-uint32_t buckets_early(const struct overlap_range *buckets, uint32_t count)
+uint32_t buckets_early(const struct elements *buckets, uint32_t count)
 {
-    const struct overlap_range *last = &buckets[count - 1];
+    const struct elements *last = &buckets[count - 1];
     uint64_t all = last->first + last->count;
     uint64_t most = sl_min(all / BUCKETS_EARLY_PART, BUCKETS_EARLY_MOST);
     uint32_t early = 0;

@@ -20,7 +20,7 @@
 // Cuts all elements of the model's vector into buckets, ascending and without
 // gaps, of at most `most` elements (above 0). A layer of more than half of that
 // has buckets of its own, in equal parts.
-enum sl_err buckets_make(struct overlap_range **out, uint32_t *count,
+enum sl_err buckets_make(struct elements **out, uint32_t *count,
                          const struct model *model, uint64_t most);
 
 // Returns how many of the first buckets are worth a lane of their own past
@@ -32,6 +32,6 @@ enum sl_err buckets_make(struct overlap_range **out, uint32_t *count,
 #define BUCKETS_EARLY_PART 16
 #define BUCKETS_EARLY_MOST ((uint64_t)1 << 20)
 #define BUCKETS_EARLY_LEAST ((uint64_t)1 << 18) // elements of the vector
-uint32_t buckets_early(const struct overlap_range *buckets, uint32_t count);
+uint32_t buckets_early(const struct elements *buckets, uint32_t count);
 
 #endif

@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 
 // Returns the first shard that ends behind element `at`.
-static uint32_t overlap_find_shard(const struct overlap_range *shards,
+static uint32_t overlap_find_shard(const struct elements *shards,
                                    uint32_t count, uint64_t at)
 {
     uint32_t low = 0, high = count;
@@ -26,7 +26,7 @@ static uint32_t overlap_find_shard(const struct overlap_range *shards,
 
 static void overlap_note_arg(struct overlap *o, const struct program *p,
                              uint32_t op, const struct program_arg *arg,
-                             const struct overlap_range *shards)
+                             const struct elements *shards)
 {
     uint64_t first = arg->offset / p->real;
     uint64_t end = first + arg->bytes / p->real;
@@ -66,7 +66,7 @@ static void overlap_sort_shards(uint32_t *out, const uint32_t *op,
 }
 
 enum sl_err overlap_make(struct overlap *out, const struct program *p,
-                         const struct overlap_range *shards, uint32_t count,
+                         const struct elements *shards, uint32_t count,
                          struct sl_error *err)
 {
     struct overlap o = {.shards = count};

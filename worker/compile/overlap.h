@@ -20,11 +20,8 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "trainer/base/elements.h"
 #include "worker/compile/program.h"
-
-struct overlap_range {
-    uint64_t first, count; // elements of the flat vector
-};
 
 struct overlap {
     uint32_t shards;
@@ -39,7 +36,7 @@ struct overlap {
 // Finds for each of `count` shards its ops in `p`. Shards are ascending and do
 // not overlap. SL_ENOMEM.
 enum sl_err overlap_make(struct overlap *out, const struct program *p,
-                         const struct overlap_range *shards, uint32_t count,
+                         const struct elements *shards, uint32_t count,
                          struct sl_error *err);
 void overlap_release(struct overlap *o); // all zeroes is allowed
 

@@ -27,7 +27,7 @@
 
 #include "common/base/status.h"
 #include "kernels/kern.h"
-#include "worker/data/pulse.h"
+#include "trainer/base/pulse.h"
 
 enum program_place {
     PROGRAM_NOWHERE,

@@ -35,7 +35,7 @@
 #include "common/base/status.h"
 #include "worker/data/data_bad.h"
 #include "common/base/roots.h"
-#include "worker/data/pulse.h"
+#include "trainer/base/pulse.h"
 
 #define DATA_RANK 4
 

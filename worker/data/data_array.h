@@ -25,7 +25,7 @@
 #include "common/base/fs.h"
 #include "common/base/status.h"
 #include "common/base/roots.h"
-#include "worker/data/pulse.h"
+#include "trainer/base/pulse.h"
 
 struct inflater;
 

@@ -25,7 +25,7 @@
 #include "common/base/buf.h"
 #include "common/base/status.h"
 #include "common/base/roots.h"
-#include "worker/data/pulse.h"
+#include "trainer/base/pulse.h"
 
 struct folder_file {
     uint32_t name; // offset of the file's name in `names`

@@ -21,7 +21,7 @@
 #include "common/base/fs.h"
 #include "common/base/status.h"
 #include "worker/data/data_array.h"
-#include "worker/data/pulse.h"
+#include "trainer/base/pulse.h"
 
 enum inflate_form {
     INFLATE_RAW,  // deflate, as in zip

@@ -60,7 +60,7 @@ enum sl_err device_settle(struct device *d, struct sl_error *err);
 // a norm. All are borrowed.
 enum sl_err device_place(struct device_program **out, struct device *d,
                          struct program *p, const struct overlap *overlap,
-                         const struct overlap_range *ranges,
+                         const struct elements *ranges,
                          const struct model *clips, struct sl_error *err);
 // Frees a program; device_settle comes before. NULL is allowed.
 void device_program_free(struct device_program *p);
@@ -106,7 +106,7 @@ enum sl_err device_let_go(struct device *d, struct device_program *p,
 // `d` is number `self`. The array and the ranges are borrowed, and whole when
 // the first step begins. On failure nothing has changed.
 enum sl_err device_meet(struct device *d, struct device *const *all, unsigned n,
-                        unsigned self, const struct overlap_range *ranges,
+                        unsigned self, const struct elements *ranges,
                         uint32_t count, struct sl_error *err);
 // Frees what device_meet made, if it was called. No step is under way, and no
 // device of the sum is used for one any more.

@@ -38,7 +38,7 @@ struct device_slot {
 struct device_meeting {
     unsigned n, self;
     struct device *const *all; // [n]
-    const struct overlap_range *ranges;
+    const struct elements *ranges;
     uint32_t count;
     struct kern_event **whole;       // by range; all arrays are owned
     struct kern_plan **add, **check; // by range; NULL: our slice is empty
@@ -97,7 +97,7 @@ struct device_program {
     struct device *d;
     struct program *p;
     const struct overlap *overlap; // NULL: the program does not train
-    const struct overlap_range *ranges;
+    const struct elements *ranges;
     const struct model *clips; // NULL: the job does not clip by a norm
     struct device_check check;
     // Memory of program_own(): first what changes from step to step, then

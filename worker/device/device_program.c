@@ -296,7 +296,7 @@ static enum sl_err make_done(struct device *d, uint32_t count)
 
 enum sl_err device_place(struct device_program **out, struct device *d,
                          struct program *program, const struct overlap *overlap,
-                         const struct overlap_range *ranges,
+                         const struct elements *ranges,
                          const struct model *clips, struct sl_error *err)
 {
     struct device_program *p = sl_calloc(1, sizeof(*p));

@@ -187,7 +187,7 @@ static enum sl_err copy_params(struct device *d, const float *from,
 enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
                          struct sl_error *err)
 {
-    const struct overlap_range *r = &d->p->ranges[range];
+    const struct elements *r = &d->p->ranges[range];
 
     if (!device_touches(d->p, range))
         return SL_OK;
@@ -269,7 +269,7 @@ static enum sl_err device_send_range_words(struct device *d, uint32_t first,
 static enum sl_err device_hand_out_range(struct device *d, float *grads,
                                          uint32_t range)
 {
-    const struct overlap_range *r = &d->p->ranges[range];
+    const struct elements *r = &d->p->ranges[range];
     float *from = (float *)d->grads.device.at + r->first;
     enum sl_err rc;
 

@@ -28,7 +28,7 @@ struct device_slice {
 static struct device_slice slice_of(const struct device_meeting *m,
                                     uint32_t range, unsigned member)
 {
-    const struct overlap_range *r = &m->ranges[range];
+    const struct elements *r = &m->ranges[range];
     uint64_t each = (r->count + m->n - 1) / m->n;
     uint64_t from, end;
 
@@ -106,7 +106,7 @@ static enum sl_err device_meeting_make(struct device *d, struct sl_error *err)
 }
 
 enum sl_err device_meet(struct device *d, struct device *const *all, unsigned n,
-                        unsigned self, const struct overlap_range *ranges,
+                        unsigned self, const struct elements *ranges,
                         uint32_t count, struct sl_error *err)
 {
     struct device_meeting *m = sl_calloc(1, sizeof(*m));

@@ -144,8 +144,7 @@ enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err)
     return rc;
 }
 
-bool step_finite(const struct step *s, uint32_t range,
-                 const struct overlap_range *r)
+bool step_finite(const struct step *s, uint32_t range, const struct elements *r)
 {
     if (s->team != NULL)
         return team_finite(s->team, s->grads, range);

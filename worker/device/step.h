@@ -91,7 +91,7 @@ enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
 // Returns true if a range's gradient is finite: of a range that was taken; or
 // of a step that is kept, when all ops were run and the loss is known.
 bool step_finite(const struct step *s, uint32_t range,
-                 const struct overlap_range *r);
+                 const struct elements *r);
 // Clips a step that is kept, and finite. Its program was placed with `model`.
 enum sl_err step_clip(struct step *s, const struct model *model,
                       double clipnorm, double global_clipnorm,

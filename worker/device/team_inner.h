@@ -15,13 +15,13 @@ struct mate_program {
     struct overlap overlap;  // of a program that trains
     struct device_program *placed;
     size_t x_bytes, labels_bytes; // bytes of a sample
-    const struct overlap_range *ranges;
+    const struct elements *ranges;
     uint32_t ranges_count;
 };
 
 struct team_program {
     struct team_job *j;
-    const struct overlap_range *ranges;
+    const struct elements *ranges;
     uint32_t ranges_count;
     bool adds;
     struct mate_program of[TEAM_MOST - 1];

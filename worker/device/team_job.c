@@ -237,7 +237,7 @@ static void team_program_post(struct team_program *p, unsigned k, team_fn fn,
 struct meet_args {
     struct team_job *j;
     unsigned member;
-    const struct overlap_range *ranges;
+    const struct elements *ranges;
     uint32_t count;
 };
 
@@ -252,7 +252,7 @@ static enum sl_err meet_one(struct kern_dev *dev, const void *args,
 
 // Prepares sums on the devices, with the first program that trains. If a device
 // has no room for them, sums are made in host memory.
-static enum sl_err meet(struct team_job *j, const struct overlap_range *ranges,
+static enum sl_err meet(struct team_job *j, const struct elements *ranges,
                         uint32_t count, struct sl_error *err)
 {
     struct meet_args a = {.j = j, .ranges = ranges, .count = count};
@@ -283,7 +283,7 @@ static enum sl_err meet(struct team_job *j, const struct overlap_range *ranges,
 
 enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
-                             const struct overlap_range *ranges, uint32_t count,
+                             const struct elements *ranges, uint32_t count,
                              struct pulse *pulse, struct sl_error *err)
 {
     struct team_program *p = sl_calloc(1, sizeof(*p));

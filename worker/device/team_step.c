@@ -401,7 +401,7 @@ static void team_add_gradient(float *restrict to, const float *restrict from,
 enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
                       struct sl_error *err)
 {
-    const struct overlap_range *r = &j->p->ranges[range];
+    const struct elements *r = &j->p->ranges[range];
     enum sl_err rc;
 
     if (j->taken[range])
@@ -430,7 +430,7 @@ enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
 
 bool team_finite(const struct team_job *j, const float *grads, uint32_t range)
 {
-    const struct overlap_range *r = &j->p->ranges[range];
+    const struct elements *r = &j->p->ranges[range];
     unsigned k = 0;
 
     if (!j->sums)

@@ -59,7 +59,7 @@ uint64_t team_job_bytes(const struct team_job *j);
 // batch. `ranges` is NULL for a program that does not train, and borrowed.
 enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
-                             const struct overlap_range *ranges, uint32_t count,
+                             const struct elements *ranges, uint32_t count,
                              struct pulse *pulse, struct sl_error *err);
 // Frees the mates' programs; no step is under way. NULL is allowed.
 void team_program_free(struct team_program *p);

@@ -11,7 +11,7 @@
 #include "common/run/log.h"
 #include "common/run/spans.h"
 #include "common/base/mem.h"
-#include "worker/device/figures.h"
+#include "trainer/base/figures.h"
 #include "worker/lease/job_rank.h"
 #include "worker/lease/kept.h"
 #include "worker/lease/task.h"

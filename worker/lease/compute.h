@@ -21,7 +21,7 @@
 #include "kernels/kern.h"
 #include "worker/lease/lease.h"
 #include "worker/lease/device_lost.h"
-#include "worker/sync/peers.h"
+#include "trainer/push/peers.h"
 
 struct compute;
 

@@ -7,7 +7,7 @@
 
 #include "common/base/fault.h"
 #include "common/base/mem.h"
-#include "worker/device/figures.h"
+#include "trainer/base/figures.h"
 #include "worker/device/step.h"
 #include "worker/lease/contribution.h"
 #include "worker/lease/job_rank.h"

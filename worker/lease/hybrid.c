@@ -8,8 +8,8 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
-#include "worker/reduce/group.h"
-#include "worker/ring/sum.h"
+#include "trainer/sum/group.h"
+#include "trainer/ring/sum.h"
 
 #define WORD 8       // bytes of a number
 #define HEAD_WORDS 4 // any, closure, step, loss scale

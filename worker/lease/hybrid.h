@@ -2,7 +2,7 @@
 // worker/lease/hybrid.h -- this worker's place in a group that computes steps
 // together (train.mode hybrid).
 //
-// A group is a ring (worker/ring/seat.h) without a state: parameters live on
+// A group is a ring (trainer/ring/seat.h) without a state: parameters live on
 // psservers. Its first member leads: it holds training leases as a worker of an
 // asynchronous job does, and pushes what the group has computed. The others
 // follow. Each step of the leader's is a fixed series of sums over the group:
@@ -31,7 +31,7 @@
 
 #include "worker/lease/contributor.h"
 #include "worker/lease/lease.h"
-#include "worker/ring/say.h"
+#include "trainer/ring/say.h"
 
 enum hybrid_stage {
     HYBRID_OUT,   // in no generation

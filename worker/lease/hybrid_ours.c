@@ -19,7 +19,7 @@ static enum sl_err hybrid_ours_wait_fresh(void *arg, uint32_t range,
 static enum sl_err whole(void *arg, uint32_t range, struct sl_error *err)
 {
     const struct sharing *t = arg;
-    const struct overlap_range *r = &t->s->sync->ranges[range];
+    const struct elements *r = &t->s->sync->ranges[range];
 
     grad_statistics_share(t->s->sync->grads, t->c->job->model, r->first,
                           r->count, t->c->count - t->c->end);

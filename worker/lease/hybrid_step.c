@@ -38,7 +38,7 @@ enum sl_err hybrid_fresh(struct hybrid_step *s, uint32_t range,
 enum sl_err hybrid_whole(struct hybrid_step *s, uint32_t range,
                          struct sl_error *err)
 {
-    const struct overlap_range *r = &s->sync->ranges[range];
+    const struct elements *r = &s->sync->ranges[range];
 
     return hybrid_sum(s->hybrid, s->sync->grads + r->first, r->count, err);
 }
@@ -51,7 +51,7 @@ static enum sl_err sum_nothing(struct hybrid_step *s, struct sl_error *err)
     enum sl_err rc = SL_OK;
 
     for (uint32_t i = sync->ranges_count; rc == SL_OK && i-- > 0;) {
-        const struct overlap_range *r = &sync->ranges[i];
+        const struct elements *r = &sync->ranges[i];
 
         memset(sync->grads + r->first, 0, (size_t)r->count * sizeof(float));
         rc = hybrid_whole(s, i, err);

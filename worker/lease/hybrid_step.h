@@ -22,7 +22,7 @@
 #define WORKER_LEASE_HYBRID_STEP_H
 
 #include "worker/lease/hybrid.h"
-#include "worker/sync/sync.h"
+#include "trainer/push/sync.h"
 
 struct hybrid_step {
     struct hybrid *hybrid;

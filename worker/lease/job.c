@@ -11,7 +11,7 @@
 #include "kernels/beat.h"
 #include "worker/lease/hybrid.h"
 #include "worker/lease/job_rank.h"
-#include "worker/sync/sync_ps.h"
+#include "trainer/push/sync_ps.h"
 
 static const Sluice__V1__JobSpec *spec_of(const struct worker_job *j)
 {

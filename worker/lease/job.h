@@ -19,7 +19,7 @@
 #include "worker/device/step.h"
 #include "worker/device/team_work.h"
 #include "worker/device/loss_scale.h"
-#include "worker/sync/peers.h"
+#include "trainer/push/peers.h"
 #include "worker/lease/record.h"
 
 #define JOB_PROGRAMS 8
@@ -74,7 +74,7 @@ struct worker_job {
     struct hybrid *hybrid; // NULL unless its workers compute in groups
     // Ranges of the flat vector: shards, or a ring's buckets. Each leaves, and
     // becomes fresh, at one time.
-    const struct overlap_range *ranges;
+    const struct elements *ranges;
     uint32_t ranges_count;
     float *cut;            // parameters to evaluate; NULL until then
     uint64_t cut_number;   // number of the cut in `cut`; 0: none

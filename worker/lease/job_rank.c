@@ -2,6 +2,7 @@
 // worker/lease/job_rank.c -- a rank's vectors, here or on its device, and the
 // parameters of a cut that it is to evaluate.
 #include "worker/lease/job_rank.h"
+#include "worker/lease/rank_away.h"
 
 #include <inttypes.h>
 #include <string.h>

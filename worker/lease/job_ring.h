@@ -15,11 +15,11 @@
 #define WORKER_LEASE_JOB_RING_H
 
 #include "proto/model.h"
-#include "worker/ring/rank.h"
-#include "worker/ring/sum.h"
+#include "trainer/ring/rank.h"
+#include "trainer/ring/sum.h"
 
 struct job_ring {
-    struct overlap_range *buckets; // owned
+    struct elements *buckets; // owned
     uint32_t buckets_count;
     struct rank rank;
     struct sum sum;

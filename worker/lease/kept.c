@@ -2,7 +2,7 @@
 // worker/lease/kept.c -- which jobs are kept; see kept.h.
 #include "worker/lease/kept.h"
 
-#include "worker/device/figures.h"
+#include "trainer/base/figures.h"
 
 void kept_init(struct kept *k, uint64_t budget)
 {

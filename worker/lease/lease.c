@@ -6,8 +6,8 @@
 #include <inttypes.h>
 
 #include "common/base/mem.h"
-#include "worker/device/figures.h"
-#include "worker/sync/evidence.h"
+#include "trainer/base/figures.h"
+#include "trainer/push/evidence.h"
 
 // Ids and ranges are functions of the geometry (C3): what a lease says must be
 // what this worker would compute itself.

@@ -17,11 +17,11 @@
 
 #include "common/base/list.h"
 #include "common/run/loop.h"
-#include "worker/sync/gate.h"
+#include "trainer/push/gate.h"
 #include "worker/data/input.h"
 #include "worker/lease/record.h"
 #include "worker/lease/score.h"
-#include "worker/ring/seat.h"
+#include "trainer/ring/seat.h"
 
 enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
 

@@ -17,15 +17,15 @@
 #include "proto/wire.h"
 #include "worker/compile/overlap.h"
 #include "worker/data/data_bad.h"
-#include "worker/sync/sync.h"
-#include "worker/sync/sync_ps.h"
+#include "trainer/push/sync.h"
+#include "trainer/push/sync_ps.h"
 
 struct record {
     _Atomic unsigned refs;
     Sluice__V1__JobOpen *open; // a copy of the message; owned
     bool placed;               // `layout`, `shards` and `schedule` are set
     struct layout layout;
-    struct overlap_range *shards;
+    struct elements *shards;
     struct schedule schedule;
     uint32_t accumulate;  // micro-batches per step
     struct data_bad *bad; // samples passed over; NULL: none may be

@@ -179,7 +179,7 @@ enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err)
 {
     struct job_ring *ring = round_ring(r);
-    const struct overlap_range *range = &ring->buckets[bucket];
+    const struct elements *range = &ring->buckets[bucket];
     uint64_t samples = r->steps[r->first + r->slot].samples;
 
     if (!finite)
@@ -294,7 +294,7 @@ static enum sl_err round_average_bucket(struct ring_round *r, uint32_t bucket,
                                         struct sl_error *err)
 {
     const struct job_ring *ring = round_ring(r);
-    const struct overlap_range *at = &ring->buckets[bucket];
+    const struct elements *at = &ring->buckets[bucket];
     const float *sum = ring->sum.data + at->first;
     float *g = r->average + at->first, n = (float)r->samples;
 

@@ -12,7 +12,7 @@
 #define WORKER_LEASE_TALLY_H
 
 #include "worker/lease/lease.h"
-#include "worker/sync/sync.h"
+#include "trainer/push/sync.h"
 
 // The step that was sent last, as it will be added when it is counted.
 struct tally {

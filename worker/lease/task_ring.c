@@ -7,8 +7,8 @@
 //
 // While it waits for its first generation it copies the state of the one that
 // runs, if it is told to, and follows it: then its base is in place when it is
-// a member (worker/ring/newcomer.h). To others it gives its state out likewise
-// (worker/ring/feed.h).
+// a member (trainer/ring/newcomer.h). To others it gives its state out likewise
+// (trainer/ring/feed.h).
 //
 // Between rounds, and while it waits, it looks at what the loop has: the newest
 // generation, files to be written, ranges to evaluate, its gate. A generation
@@ -22,15 +22,15 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "worker/compile/buckets.h"
-#include "worker/device/figures.h"
+#include "trainer/base/figures.h"
 #include "worker/lease/ring_round.h"
 #include "worker/lease/task.h"
 #include "worker/lease/task_ring.h"
-#include "worker/reduce/ranks.h"
-#include "worker/ring/copy.h"
-#include "worker/ring/feed.h"
-#include "worker/ring/newcomer.h"
-#include "worker/ring/say.h"
+#include "trainer/sum/ranks.h"
+#include "trainer/ring/copy.h"
+#include "trainer/ring/feed.h"
+#include "trainer/ring/newcomer.h"
+#include "trainer/ring/say.h"
 
 #define LOOK_MS 200 // most time between two looks at the gate
 // A smaller state is copied within about one round, even if all ranks wait for

@@ -18,7 +18,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/spans.h"
-#include "worker/device/figures.h"
+#include "trainer/base/figures.h"
 #include "worker/device/grad.h"
 #include "worker/lease/hybrid_lead.h"
 #include "worker/lease/hybrid_ours.h"
@@ -342,7 +342,7 @@ static enum sync_result train_backward(struct train *t)
     note_pending(t, true);
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++) {
         uint32_t s = o->by_send[i];
-        const struct overlap_range *range = &t->sync->ranges[s];
+        const struct elements *range = &t->sync->ranges[s];
 
         result = train_run_to(t, o->send_after[s] + 1);
         if (result == SYNC_OK)

@@ -15,7 +15,7 @@
 #include "proto/spec.h"
 #include "worker/service/outbox.h"
 #include "worker/service/report.h"
-#include "worker/ring/files.h"
+#include "trainer/ring/files.h"
 
 #define UNHEARD_MS 1000 // most time for the coordinator to hear of a drain
 

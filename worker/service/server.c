@@ -18,8 +18,8 @@
 #include "proto/attendee.h"
 #include "worker/lease/compute.h"
 #include "worker/data/input.h"
-#include "worker/device/figures.h"
-#include "worker/reduce/ranks.h"
+#include "trainer/base/figures.h"
+#include "trainer/sum/ranks.h"
 #include "worker/service/going.h"
 #include "worker/service/member.h"
 

@@ -7,7 +7,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-ROOMS = ("common", "proto", "psserver", "worker", "coordinator")
+ROOMS = ("common", "proto", "psserver", "trainer", "worker", "coordinator")
 CALL = re.compile(r'\bLOG\(\s*(?:INFO|WARN|ERROR),\s*((?:"[^"]*"\s*)+)')
 
 book = (ROOT / "deploy/RUNBOOK.md").read_text()

@@ -8,7 +8,7 @@
 
 #define MOST 2048
 
-static struct overlap_range *of;
+static struct elements *of;
 static uint32_t count;
 
 static void make(const char *layers, uint64_t most)

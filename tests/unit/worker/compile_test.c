@@ -770,7 +770,7 @@ TEST(compile, says_what_it_cannot_do)
 
 // ---- overlap
 
-static uint32_t cut(struct overlap_range *out, uint32_t most, uint64_t elements)
+static uint32_t cut(struct elements *out, uint32_t most, uint64_t elements)
 {
     uint32_t n = 0;
     uint64_t at = 0;
@@ -780,20 +780,19 @@ static uint32_t cut(struct overlap_range *out, uint32_t most, uint64_t elements)
 
         if (n + 1 == most)
             take = left;
-        out[n++] = (struct overlap_range){at, take};
+        out[n++] = (struct elements){at, take};
         at += take;
     }
     return n;
 }
 
-static void poison(struct net *n, void *vector, struct overlap_range r)
+static void poison(struct net *n, void *vector, struct elements r)
 {
     for (uint64_t i = 0; i < r.count; i++)
         put(n, vector, r.first + i, (double)NAN);
 }
 
-static void copy(struct net *n, void *to, const void *from,
-                 struct overlap_range r)
+static void copy(struct net *n, void *to, const void *from, struct elements r)
 {
     memcpy((uint8_t *)to + r.first * n->real,
            (const uint8_t *)from + r.first * n->real, r.count * n->real);
@@ -805,20 +804,20 @@ static void copy(struct net *n, void *to, const void *from,
 // one.
 static void check_overlap(struct net *n, const void *params, const void *want)
 {
-    struct overlap_range shards[6];
+    struct elements shards[6];
     uint32_t count = cut(shards, 6, n->elements), w = 0, s = 0;
     void *sent = sl_calloc(n->elements, n->real);
     struct overlap o;
 
     T_OK(overlap_make(&o, n->p, shards, count, t_err()));
-    poison(n, n->io.params, (struct overlap_range){0, n->elements});
-    poison(n, n->io.grads, (struct overlap_range){0, n->elements});
+    poison(n, n->io.params, (struct elements){0, n->elements});
+    poison(n, n->io.grads, (struct elements){0, n->elements});
     for (uint32_t op = 0; op < n->p->count; op++) {
         for (; w < count && o.wait_before[o.by_wait[w]] <= op; w++)
             copy(n, n->io.params, params, shards[o.by_wait[w]]);
         T_OK(program_run(n->p, &n->io, op, op + 1, t_err()));
         for (; s < count && o.send_after[o.by_send[s]] <= op; s++) {
-            struct overlap_range r = shards[o.by_send[s]];
+            struct elements r = shards[o.by_send[s]];
 
             T_GE(op + 1, n->p->forward); // not before the loss is known
             copy(n, sent, n->io.grads, r);
@@ -886,14 +885,14 @@ TEST(overlap, late_layers_leave_first)
 {
     struct net n;
     struct overlap o;
-    struct overlap_range shards[2];
+    struct elements shards[2];
 
     draw();
     net_open(&n, "cpu", NET_FASHION, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
              false, true, 4, false);
-    shards[0] = (struct overlap_range){0, n.model->variables[2].first};
+    shards[0] = (struct elements){0, n.model->variables[2].first};
     shards[1] =
-        (struct overlap_range){shards[0].count, n.elements - shards[0].count};
+        (struct elements){shards[0].count, n.elements - shards[0].count};
     T_OK(overlap_make(&o, n.p, shards, 2, t_err()));
     T_EQ(o.by_send[0], 1);
     T_LT(o.send_after[1], o.send_after[0]);
@@ -930,7 +929,7 @@ static void check_reach(struct net *n, uint64_t elements, uint32_t want)
 
 static uint32_t first_reader(const struct net *n, uint64_t first)
 {
-    struct overlap_range behind = {first, n->elements - first};
+    struct elements behind = {first, n->elements - first};
     struct overlap o;
     uint32_t op;
 
@@ -980,16 +979,16 @@ TEST(overlap, a_pass_ends_where_it_writes_statistics_beyond)
 TEST(overlap, a_large_layer_comes_and_goes_in_parts)
 {
     enum { SHARDS = 3, UNITS = 70, INPUTS = 20, FIRST = 12 * 20 + 20 };
-    struct overlap_range shards[SHARDS];
+    struct elements shards[SHARDS];
     struct overlap o;
     struct net n;
 
     draw();
     net_open_as(&n, "cpu", NET_WIDE, &wide);
     for (int i = 0; i < SHARDS; i++) // of 200 units; parts have 64
-        shards[i] = (struct overlap_range){
-            (uint64_t)(FIRST + i * UNITS * INPUTS),
-            (uint64_t)(i < SHARDS - 1 ? UNITS : 60) * INPUTS};
+        shards[i] =
+            (struct elements){(uint64_t)(FIRST + i * UNITS * INPUTS),
+                              (uint64_t)(i < SHARDS - 1 ? UNITS : 60) * INPUTS};
     T_OK(overlap_make(&o, n.p, shards, SHARDS, t_err()));
     for (int i = 1; i < SHARDS; i++) {
         T_GT(o.wait_before[i], o.wait_before[i - 1]);
@@ -1270,7 +1269,7 @@ TEST(compile, micro_batches_add_up)
 TEST(overlap, what_is_added_to_leaves_when_it_is_whole)
 {
     struct compile_options o = wide;
-    struct overlap_range range;
+    struct elements range;
     struct overlap overlap;
     struct net n;
 
@@ -1281,7 +1280,7 @@ TEST(overlap, what_is_added_to_leaves_when_it_is_whole)
         const struct model_variable *var = &n.model->variables[v];
         uint32_t last = 0;
 
-        range = (struct overlap_range){var->first, var->elements};
+        range = (struct elements){var->first, var->elements};
         T_OK(overlap_make(&overlap, n.p, &range, 1, t_err()));
         for (uint32_t i = 0; i < n.p->count; i++) {
             const struct program_arg *to = &n.p->ops[i].arg[1];

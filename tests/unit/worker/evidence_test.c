@@ -2,7 +2,7 @@
 // Where a closure resumes, as a table: W1 and W2 without a network.
 #include "tests/harness/t.h"
 
-#include "worker/sync/evidence.h"
+#include "trainer/push/evidence.h"
 
 static void take(struct step_evidence *e, uint64_t incarnation, uint8_t bits)
 {

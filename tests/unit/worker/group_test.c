@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums over ranks: several in this process, each with its own server, threads
 // and connections.
-#include "worker/reduce/group.h"
+#include "trainer/sum/group.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "common/base/rng.h"
 #include "tests/harness/t.h"
 #include "tests/unit/worker/rank_server.h"
-#include "worker/reduce/host.h"
-#include "worker/reduce/net.h"
+#include "trainer/sum/host.h"
+#include "trainer/sum/net.h"
 
 #define RANKS 6
 #define TIMEOUT_MS 20000

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rooms shared with the real socket of a psserver, in one process.
-#include "worker/sync/peer_shm.h"
+#include "trainer/push/peer_shm.h"
 
 #include <pthread.h>
 #include <sched.h>

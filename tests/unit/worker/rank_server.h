@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tests/harness/t.h"
-#include "worker/reduce/ranks.h"
+#include "trainer/sum/ranks.h"
 
 struct rank_server {
     struct rpc_io *io;

@@ -7,10 +7,10 @@
 #include "state/snap/snap.h"
 #include "tests/harness/t.h"
 #include "tests/unit/worker/ring_world.h"
-#include "worker/ring/follow.h"
-#include "worker/ring/rank.h"
-#include "worker/ring/say.h"
-#include "worker/ring/seat.h"
+#include "trainer/ring/follow.h"
+#include "trainer/ring/rank.h"
+#include "trainer/ring/say.h"
+#include "trainer/ring/seat.h"
 
 static void run_round(struct rank *r, uint64_t first, size_t count, bool skip,
                       float *fresh)

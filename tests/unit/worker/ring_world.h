@@ -8,7 +8,7 @@
 
 #include "common/base/rng.h"
 #include "tests/harness/t.h"
-#include "worker/ring/rank.h"
+#include "trainer/ring/rank.h"
 
 #define VARIABLES 3
 #define ELEMENTS (6 * 5 + 5 + 4 * 3)

@@ -3,8 +3,8 @@
 // each by its name. tests/history/RULES.md lists them all.
 #include "tests/harness/t.h"
 
-#include "worker/sync/sync_ps.h"
-#include "worker/sync/sync_ps_inner.h"
+#include "trainer/push/sync_ps.h"
+#include "trainer/push/sync_ps_inner.h"
 
 static void no_map(void *arg, uint64_t job, uint64_t have)
 {
@@ -29,8 +29,8 @@ static void tell_map(struct sync *sync, uint64_t version, uint64_t first,
 // completion names that one, whatever the map says.
 TEST(rules, W2_a_completion_names_the_incarnations_of_its_evidence)
 {
-    static const struct overlap_range ranges[] = {{.first = 0, .count = 4},
-                                                  {.first = 4, .count = 4}};
+    static const struct elements ranges[] = {{.first = 0, .count = 4},
+                                             {.first = 4, .count = 4}};
     struct sync_ps_options o = {.job = 7,
                                 .job_incarnation = 1,
                                 .shards = ranges,

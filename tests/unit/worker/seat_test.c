@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/ring/seat.h"
+#include "trainer/ring/seat.h"
 
 #include "common/base/mem.h"
 #include "tests/harness/t.h"

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // A round's sums, bucket by bucket, in one lane and in two: several ranks in
 // this process, as threads.
-#include "worker/ring/sum.h"
+#include "trainer/ring/sum.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "tests/harness/t.h"
 #include "tests/unit/worker/rank_server.h"
-#include "worker/reduce/ranks.h"
+#include "trainer/sum/ranks.h"
 
 #define RANKS 3
 #define JOB 7
 
 // Small ones, and one that is worked at in the background of lane 0.
-static const struct overlap_range buckets[] = {
+static const struct elements buckets[] = {
     {.first = 0, .count = 3},     {.first = 3, .count = 100},
     {.first = 103, .count = 40},  {.first = 143, .count = 70000},
     {.first = 70143, .count = 7},

@@ -8,8 +8,8 @@
 
 #include "common/base/mem.h"
 #include "fake_ps.h"
-#include "worker/sync/sync_ps.h"
-#include "worker/sync/sync_ps_inner.h"
+#include "trainer/push/sync_ps.h"
+#include "trainer/push/sync_ps_inner.h"
 
 #define JOB 7
 #define SHARDS 2
@@ -31,8 +31,8 @@ struct world {
     char address[600];
 };
 
-static const struct overlap_range ranges[] = {{.first = 0, .count = COUNT},
-                                              {.first = COUNT, .count = COUNT}};
+static const struct elements ranges[] = {{.first = 0, .count = COUNT},
+                                         {.first = COUNT, .count = COUNT}};
 
 static void want_map(void *arg, uint64_t job, uint64_t have)
 {

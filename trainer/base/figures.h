@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/base/figures.h -- what this worker did since it began, in numbers
+// that only rise, and a few that stand. They are of the process: leases, syncs
+// and rings come and go. (They lie here since all that count are above.)
+//
+// Threads  any; a few relaxed additions per step, and no lock.
+// Memory   static.
+// Units    steps, samples, updates; microseconds.
+// Errors   those of the expo.
+#ifndef TRAINER_BASE_FIGURES_H
+#define TRAINER_BASE_FIGURES_H
+
+#include <stdint.h>
+
+#include "common/run/expo.h"
+
+enum figures_phase {
+    FIGURES_INPUT,   // waiting for a batch
+    FIGURES_PULL,    // waiting for shards, or for other ranks
+    FIGURES_COMPUTE, // running operations
+    FIGURES_PUSH,    // handing gradients over
+    FIGURES_PHASES
+};
+
+enum figures_step {
+    FIGURES_COUNTED,
+    FIGURES_SKIPPED,
+    FIGURES_DUPLICATE,
+    FIGURES_STALE,
+    FIGURES_STEPS
+};
+
+enum figures_nonfinite {
+    FIGURES_SKIP,  // train.nonfinite: skip
+    FIGURES_SCALE, // f16: its loss scale was too large
+    FIGURES_FAIL,
+    FIGURES_NONFINITE
+};
+
+enum figures_torn {
+    FIGURES_PEER,      // a rank could not be reached
+    FIGURES_ELSEWHERE, // another rank had left the generation first
+    FIGURES_TORN
+};
+
+// Adds `steps` steps that took us[phase] microseconds in all, each the same
+// part.
+void figures_took(uint64_t steps, const uint64_t us[FIGURES_PHASES]);
+// Add to the counters; figures_loss_scale sets the last scale.
+void figures_steps(enum figures_step what, uint64_t n);
+void figures_samples(uint64_t n);
+void figures_staleness(uint64_t updates);
+void figures_nonfinite(enum figures_nonfinite action);
+void figures_loss_scale(double scale);
+
+// Sets the memory that kept jobs take, of the device and the host.
+void figures_memory(uint64_t bytes);
+
+// Sets the memory of the devices that are open; 0: they have none of their own.
+void figures_device_memory(uint64_t bytes);
+
+// Sets the generation of the ring that this worker is a rank of, and counts one
+// that was torn.
+void figures_ring(uint64_t generation);
+void figures_ring_torn(enum figures_torn why);
+// Counts a step that took over a forward pass begun in the round before.
+void figures_ring_ahead(void);
+
+// Writes all figures for /metrics.
+void figures_write(struct expo *e);
+
+#endif

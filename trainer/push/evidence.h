@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/push/evidence.h -- what shards said they have counted of one closure.
+//
+// Evidence is per (shard, incarnation) (W1): it begins with the answer to an
+// Ask, grows by the answers to pushes, and is void as soon as the shard speaks
+// as, or the map names, another incarnation. A completion names the
+// incarnations that the evidence is from (W2), which is why they are kept here
+// and not taken from the map.
+//
+// Threads  pure values; one at a time.
+// Units    steps of the closure, from 0.
+#ifndef TRAINER_PUSH_EVIDENCE_H
+#define TRAINER_PUSH_EVIDENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EVIDENCE_STEPS 4096
+#define EVIDENCE_BYTES (EVIDENCE_STEPS / 8)
+
+struct step_evidence {
+    uint64_t incarnation; // 0: nothing is known
+    uint8_t counted[EVIDENCE_BYTES];
+};
+
+// Forgets what is known.
+void evidence_void(struct step_evidence *e);
+// Returns true if the shard has told what it counted.
+bool evidence_known(const struct step_evidence *e);
+
+// Takes the answer to an Ask: `bytes` bytes of bits, one per step.
+void evidence_take(struct step_evidence *e, uint64_t incarnation,
+                   const uint8_t *counted, size_t bytes);
+
+// Notes a push's answer: `incarnation` counted the step (now or before).
+// Returns false if that is not the incarnation of the evidence, which is void
+// then.
+bool evidence_note(struct step_evidence *e, uint64_t incarnation,
+                   uint32_t step);
+
+// Takes the incarnation that the map in force names (0: none now). Returns
+// false if the evidence was from another one and is void now. For 0 the
+// evidence stays: the shard may come back as it was.
+bool evidence_map(struct step_evidence *e, uint64_t incarnation);
+
+// Returns true if the shard has counted `step`.
+bool evidence_has(const struct step_evidence *e, uint32_t step);
+
+enum evidence_next {
+    EVIDENCE_ASK,  // some shard has no evidence: ask it first
+    EVIDENCE_STEP, // *step is the first step that some shard lacks
+    EVIDENCE_FULL, // every shard has counted every step
+};
+
+// Finds the first step from `from` on that some of `shards` shards lacks.
+// `list` is the first shard's evidence; the next are `stride` bytes apart.
+enum evidence_next evidence_first_missing(const struct step_evidence *list,
+                                          size_t stride, size_t shards,
+                                          uint32_t steps, uint32_t from,
+                                          uint32_t *step);
+
+#endif

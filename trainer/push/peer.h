@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/push/peer.h -- one psserver, as one shard's calls see it: the one way
+// for a message.
+//
+//   peer_connect(address)
+//     peer_ask | peer_pull | peer_push -> done, once, on an I/O thread
+//       peer_fits, then peer_copy or peer_keep: the parameters of the answer
+//     peer_ended
+//   peer_release
+//
+// A payload goes through memory that a psserver of this host shares with us
+// (peer_shm.h), else as bytes of its message; the call itself over a socket of
+// this host where it is small and there is one, else over gRPC
+// (common/net/rpc.h). peer.c alone chooses among these.
+//
+// Threads  the compute thread; from a call's `done`: peer_fits, peer_copy and
+//          peer_keep. One call at a time.
+// Memory   A gradient that was lent (peer_call.lent) is read until `released`.
+//          Where nothing is lent, it is the caller's again at once.
+// Units    elements of `type` in what is sent, f32 in what is given and taken.
+// Errors   A call that could not be started has changed nothing, and `done`
+//          does not run.
+#ifndef TRAINER_PUSH_PEER_H
+#define TRAINER_PUSH_PEER_H
+
+#include "proto/wire.h"
+#include "trainer/push/peers.h"
+
+struct peer {
+    struct peers *peers;
+    enum wire_type type; // type of payloads
+    size_t count;        // elements of a payload
+    void *narrow;        // space for a gradient rounded to 16 bits; NULL: f32
+
+    struct rpc_channel *channel; // NULL: not connected
+    struct rpc_ticket ticket;
+    struct peer_shm *shm;      // the channel's; NULL: no memory is shared
+    bool worth;                // a payload is worth shared memory
+    struct shm_buffer *buffer; // shared with the psserver; NULL: none yet
+    bool named;                // the call under way refers to `buffer`
+    bool by_bytes;             // the next payload is sent as bytes
+    bool narrowed;             // `narrow` holds the gradient under way
+
+    // Parameters that came while the old ones were still read.
+    void *spare; // their memory; owned; NULL: not needed so far
+    bool kept, kept_in_shm;
+    enum wire_type kept_type;
+};
+
+struct peer_call {
+    // Runs once, on an I/O thread, when the call has ended.
+    rpc_done_fn done;
+    void (*released)(void *arg); // runs when a lent gradient is read no more
+    void *arg;
+    unsigned turn; // order of pushes: lowest first
+    bool bare;     // a push whose answer has no parameters
+    bool lent;     // set by peer_push: the transport reads the gradient itself
+};
+
+// The parameters of an answer: in shared memory, or in the message.
+struct peer_values {
+    bool in_shm;
+    enum wire_type type;
+    const struct sl_slices *payload;
+};
+
+// Makes `p` unconnected. `narrow`: `count` elements of `type`; NULL for f32.
+void peer_init(struct peer *p, struct peers *peers, enum wire_type type,
+               size_t count, void *narrow);
+void peer_release(struct peer *p); // no call may be under way
+
+// Connects to the psserver at `address`, where the shard is now; does nothing
+// if it is connected there already.
+enum sl_err peer_connect(struct peer *p, const char *address);
+// Returns true if it is connected to `address`.
+bool peer_is_at(const struct peer *p, const char *address);
+
+// Starts an Ask.
+enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
+                     const struct peer_call *call);
+// Starts a Pull. One by tag (m->has_tag) is answered with f32, as bytes.
+enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
+                      const struct peer_call *call);
+// Starts a Push or PushPull. `gradient`: `count` elements; NULL: none (m->skip,
+// or all are absent). The gradient of a step that is pushed again is the same,
+// until peer_next_gradient.
+enum sl_err peer_push(struct peer *p, struct wire_push *m,
+                      const float *gradient, struct peer_call *call);
+// Tells that the next push has another gradient.
+void peer_next_gradient(struct peer *p);
+// Cancels the call under way; `done` still runs.
+void peer_cancel(struct peer *p);
+// Breaks the connection: a call was cancelled RPC_BREAK_MS ago and has not
+// ended, or still lends its gradient, so the psserver reads nothing.
+void peer_break(struct peer *p);
+
+// Ends a call, before its result is looked at. `answered`: by a psserver that
+// knows the shared memory that was named. Else the psserver may still read and
+// write that memory, which is never used again.
+void peer_ended(struct peer *p, bool answered);
+// Sends the next payload as bytes: the psserver did not know the memory.
+// Returns false if this payload was sent as bytes already.
+bool peer_send_bytes(struct peer *p);
+void peer_rest(
+    struct peer *p); // lets the next payload go through shared memory again
+// Returns true if the next payload is likely to go through shared memory.
+bool peer_shares(const struct peer *p);
+
+// Checks the parameters of an answer: SL_ECORRUPT if size or type is not what
+// was asked for. `by_tag`: of a pull by tag.
+enum sl_err peer_fits(const struct peer *p, const struct peer_values *v,
+                      bool by_tag, struct sl_error *err);
+// Copies parameters to `to`, as f32.
+void peer_copy(struct peer *p, const struct peer_values *v, float *to);
+// Keeps parameters for peer_copy_kept, since a message is gone when `done`
+// returns. SL_ENOMEM.
+enum sl_err peer_keep(struct peer *p, const struct peer_values *v);
+void peer_copy_kept(struct peer *p, float *to); // no-op if none are kept
+
+#endif

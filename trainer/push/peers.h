@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/push/peers.h -- one connection per psserver, shared by all jobs; and
+// what memory is shared with it, where it is on this host.
+//
+// Threads  any, but not from an rpc callback: the last unref of a channel
+//          waits for its calls to end.
+// Memory   peers_free after every channel was given back. A channel lives
+//          from get to put.
+// Errors   those of rpc_channel_new.
+#ifndef TRAINER_PUSH_PEERS_H
+#define TRAINER_PUSH_PEERS_H
+
+#include "trainer/push/peer_shm.h"
+
+struct peers;
+
+// Makes an empty set. `io` and `tls` (NULL: plain) outlive the peers.
+enum sl_err peers_new(struct peers **out, struct rpc_io *io,
+                      const struct rpc_tls *tls, struct sl_error *err);
+void peers_free(struct peers *p); // NULL is allowed
+
+// Offers psservers of this host, from now on, shared memory for payloads of
+// `at_least` bytes and more, and a socket for small calls. The loop outlives
+// the peers.
+void peers_share(struct peers *p, struct loop *loop,
+                 const struct sl_clock *clock, size_t at_least);
+
+// Returns the channel to `address`, new or shared, and in *shm the memory
+// shared with that psserver (NULL: none), which lives as long as the channel is
+// held.
+enum sl_err peers_get(struct peers *p, const char *address,
+                      struct rpc_channel **out, struct peer_shm **shm,
+                      struct sl_error *err);
+// Returns true if a payload of `bytes` bytes is worth shared memory.
+bool peers_worth(const struct peers *p, size_t bytes);
+void peers_put(struct peers *p, struct rpc_channel *channel); // NULL is allowed
+
+#endif

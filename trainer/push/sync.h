@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/push/sync.h -- the seam: how gradients become an update.
+//
+// The worker's task computes gradients of the closure's steps into a flat
+// vector and wants fresh parameters in another. Between the two stands the
+// mode: sync_ps pushes to shards. The vectors are cut into ranges, which are
+// sent and become fresh one by one.
+//
+//   sync_open(closure)
+//     sync_begin -> a step to compute, or all is counted
+//       sync_wait(range) before its parameters are read or gradient written
+//       sync_send(range) when its gradient is whole
+//       sync_past when parameters of what was sent are not read any more
+//     sync_next -> the step after it, while answers are still under way; ...
+//     sync_settle: all answers are in
+//   sync_close
+//
+// A sync that was made by_range (sync_ps_options) pulls nothing by itself, for
+// vectors of which only a part is in memory at a time: sync_pull instead of
+// sync_wait, sync_drop when a range was read, sync_rest before the memory of a
+// gradient that was sent may go.
+//
+// SYNC_AGAIN from any call: what was known of the shards does not hold (a shard
+// has been replaced, or found an update too old); call sync_begin again and
+// resume where it says (W1).
+//
+// Threads  The compute thread; sync_map and sync_wake: any.
+// Memory   What a closure points at is borrowed from open to close. The two
+//          vectors are the sync's; it reads the gradient of a range between
+//          sync_send and the next sync_wait of it, and writes the parameters in
+//          that time, but not before `reads_until`.
+// Units    elements; steps of the closure.
+// Errors   SYNC_FAILED sets *err.
+#ifndef TRAINER_PUSH_SYNC_H
+#define TRAINER_PUSH_SYNC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "proto/wire.h"
+#include "trainer/push/gate.h"
+#include "trainer/base/elements.h"
+
+enum sync_result {
+    SYNC_OK,
+    SYNC_AGAIN,   // call begin again
+    SYNC_STOPPED, // the gate is closed
+    SYNC_FENCED,  // a newer attempt or incarnation of the job runs: hand back
+    SYNC_EARLY,   // a shard is at an earlier round: hand back
+    SYNC_FAILED,  // *err says why
+};
+
+struct sync_closure {
+    uint64_t closure;
+    struct wire_attempt attempt;
+    struct wire_token proof; // the lease's token
+    uint32_t steps;
+    struct gate *gate;
+};
+
+struct sync_step {
+    uint32_t step;
+    uint64_t samples, digest;
+    uint32_t wanted;      // op of the next step that waits for this range
+    uint32_t reads_until; // ops before this one read its parameters; 0: none
+    bool none;            // no piece of the range has a gradient
+    // Pieces of the range without a gradient, one bit each, as in a push.
+    size_t absent_bytes;
+    uint8_t absent[WIRE_ABSENT_BYTES];
+};
+
+// Counts and times of this attempt, for reports.
+struct sync_seen {
+    uint64_t refused; // pushes refused
+    double wait_ms;   // time spent waiting for answers
+    double push_ms;   // time spent handing gradients over
+};
+
+struct sync_map_entry {
+    const char *address;
+    uint64_t incarnation; // 0: not admitted now
+};
+
+struct sync;
+
+struct sync_ops {
+    // Opens a closure; nothing of it is asked before begin.
+    enum sync_result (*open)(struct sync *s, const struct sync_closure *c,
+                             struct sl_error *err);
+    // Waits until all shards are known, and sets *step to the first step that
+    // is not counted everywhere; *done: every step is.
+    enum sync_result (*begin)(struct sync *s, uint32_t *step, bool *done,
+                              struct sl_error *err);
+    // Returns the first step behind `after` that is not known to be counted
+    // everywhere; the closure's number of steps if there is none.
+    uint32_t (*next)(struct sync *s, uint32_t after);
+    // Waits until a range's parameters are fresh and its gradient may be
+    // written.
+    enum sync_result (*wait)(struct sync *s, uint32_t range,
+                             struct sl_error *err);
+    // Sends the gradient of a range. `skip`: the step is counted and nothing
+    // applied.
+    enum sync_result (*send)(struct sync *s, uint32_t range,
+                             const struct sync_step *step, bool skip,
+                             struct sl_error *err);
+    // Tells that the ops before `op` have run; begin, settle and close imply
+    // that all have.
+    void (*past)(struct sync *s, uint32_t op);
+    // Waits until all answers are in.
+    enum sync_result (*settle)(struct sync *s, struct sl_error *err);
+    // Returns true if the step was counted newly by what this attempt sent (as
+    // range 0 said). Meaningful after a wait or settle of range 0.
+    bool (*counted)(const struct sync *s, uint32_t step);
+    // Fills in the incarnations that the evidence is from, one per range.
+    void (*evidence)(const struct sync *s, uint64_t *incarnations);
+    // Returns the version of the map, if it names just these incarnations; else
+    // 0.
+    uint64_t (*named)(const struct sync *s);
+    // Returns true if the shard holds the contribution and has not counted it
+    // yet (Y3).
+    bool (*held)(const struct sync *s, uint32_t range);
+    // Returns true if our contribution made its round whole on that shard.
+    bool (*closed)(const struct sync *s, uint32_t range);
+    // Fills in the counts and times of this attempt.
+    void (*seen)(const struct sync *s, struct sync_seen *out);
+    // Ends the closure; waits until no call refers to the vectors.
+    void (*close)(struct sync *s);
+    // Pulls the parameters of a cut into `to`, a vector of the caller's. No
+    // closure is open.
+    enum sync_result (*pull_cut)(struct sync *s, const struct wire_tag *tags,
+                                 struct gate *gate, float *to,
+                                 struct sl_error *err);
+    // Pulls ranges [from, end), by_range only: their parameters are in the
+    // vector then, as they are now or were when they were pulled last and not
+    // dropped since. May be called after SYNC_AGAIN; neither pull nor rest
+    // returns SYNC_AGAIN.
+    enum sync_result (*pull)(struct sync *s, uint32_t from, uint32_t end,
+                             struct sl_error *err);
+    // Waits until no call of the range is under way.
+    enum sync_result (*rest)(struct sync *s, uint32_t range,
+                             struct sl_error *err);
+    // Forgets the parameters of a range, so that the next pull fetches them.
+    void (*drop)(struct sync *s, uint32_t range);
+    // Takes a newer map; any thread. `wake` has a waiting thread look at the
+    // gate.
+    void (*map)(struct sync *s, uint64_t version,
+                const struct sync_map_entry *entries, size_t count);
+    void (*wake)(struct sync *s);
+    void (*free)(struct sync *s);
+};
+
+// The first member of an implementation.
+struct sync {
+    const struct sync_ops *ops;
+    const struct elements *ranges;
+    uint32_t ranges_count;
+    float *params, *grads;
+};
+
+#endif

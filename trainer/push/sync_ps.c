@@ -1,0 +1,695 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/push/sync_ps.c -- the compute thread's side; see sync_ps.h.
+//
+// All waits go through drive(): take answers and maps, start the calls that are
+// due, wait, until a condition holds or cannot hold any more.
+#include "trainer/push/sync_ps.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/base/deadline.h"
+#include "common/base/mem.h"
+#include "state/shard/contributions.h"
+#include "trainer/push/sync_ps_inner.h"
+
+// Parameters that are older than this are pulled again when a closure begins.
+#define FRESH_MS 200
+#define LOOK_MS 200 // most time between two looks
+#define MAP_EVERY_MS 500
+
+static struct sync_ps *self(const struct sync *sync)
+{
+    return sl_container_of(sync, struct sync_ps, sync);
+}
+
+static bool at_rest(const struct ps_shard *p)
+{
+    return p->want == PS_NOTHING && !p->calling && !p->shared.referenced;
+}
+
+// ---- driving
+
+typedef bool (*ps_done_fn)(struct sync_ps *s, uint32_t arg);
+
+static bool ps_is_stopped(const struct sync_ps *s)
+{
+    return gate_look(s->closure.gate, s->o.clock) != GATE_OPEN;
+}
+
+// Cancels calls to shards that the map has moved or lost: no answer would come.
+static void cancel_moved(struct sync_ps *s)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+        const struct sync_map_entry *e = &s->map.entries[i];
+
+        if (p->calling &&
+            (e->incarnation == 0 || !peer_is_at(&p->peer, e->address)))
+            ps_cancel(p);
+    }
+}
+
+// Starts the calls that are due; returns the time when the next will be.
+static uint64_t start_due(struct sync_ps *s)
+{
+    uint64_t now = sl_now_ms(s->o.clock), next = now + LOOK_MS;
+
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (p->want == PS_NOTHING || p->calling)
+            continue;
+        if (p->due_ms <= now)
+            ps_start(p);
+        if (!p->calling && p->due_ms < next)
+            next = p->due_ms;
+    }
+    if (s->map_wanted && now - s->map_asked_ms >= MAP_EVERY_MS) {
+        s->map_asked_ms = now;
+        s->o.want_map(s->o.arg, s->o.job, s->map.version);
+    }
+    return next;
+}
+
+static void ps_wait_locked(struct sync_ps *s, uint64_t until_ms)
+{
+    uint64_t now = sl_now_ms(s->o.clock), before = sl_now_us(s->o.clock);
+    uint64_t ms = until_ms > now ? until_ms - now : 0;
+    struct deadline until = deadline_in_ms(ms < LOOK_MS ? ms : LOOK_MS);
+
+    (void)deadline_wait(&until, &s->shared.changed, &s->shared.lock);
+    s->seen.wait_ms += (double)(sl_now_us(s->o.clock) - before) / 1000;
+}
+
+// Returns true if a map or an answer came since the lock was released.
+static bool ps_has_news_locked(const struct sync_ps *s)
+{
+    if (s->shared.has_newer)
+        return true;
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        if (s->shards[i].calling && s->shards[i].shared.answered &&
+            !s->shards[i].shared.read)
+            return true;
+    }
+    return false;
+}
+
+static enum sync_result ps_result(struct sync_ps *s, bool again_ends,
+                                  struct sl_error *err)
+{
+    if (s->failed) {
+        if (err != NULL)
+            *err = s->err;
+        return SYNC_FAILED;
+    }
+    if (s->fenced)
+        return SYNC_FENCED;
+    if (s->early)
+        return SYNC_EARLY;
+    if (ps_is_stopped(s))
+        return SYNC_STOPPED;
+    return s->again && again_ends ? SYNC_AGAIN : SYNC_OK;
+}
+
+// Asks the caller, LOOK_MS after the last time, whether to wait on.
+static void ask_patience(struct sync_ps *s, uint64_t *asked_ms)
+{
+    uint64_t now = sl_now_ms(s->o.clock);
+
+    if (s->o.patient == NULL || now - *asked_ms < LOOK_MS)
+        return;
+    *asked_ms = now;
+    if (!s->o.patient(s->o.arg))
+        gate_close(s->closure.gate, GATE_DRAIN);
+}
+
+static enum sync_result drive_on(struct sync_ps *s, ps_done_fn done,
+                                 uint32_t arg, bool again_ends,
+                                 struct sl_error *err)
+{
+    uint64_t next, asked = sl_now_ms(s->o.clock);
+    enum sync_result result;
+    bool is_done;
+
+    for (;;) {
+        pthread_mutex_lock(&s->shared.lock);
+        ps_adopt_locked(s);
+        ps_absorb_locked(s);
+        result = ps_result(s, again_ends, err);
+        is_done = result == SYNC_OK && done(s, arg);
+        pthread_mutex_unlock(&s->shared.lock);
+        if (result != SYNC_OK || is_done)
+            return result;
+        if (s->moved)
+            cancel_moved(s);
+        s->moved = false;
+        next = start_due(s);
+        pthread_mutex_lock(&s->shared.lock);
+        if (!ps_has_news_locked(s) && !done(s, arg))
+            ps_wait_locked(s, next);
+        pthread_mutex_unlock(&s->shared.lock);
+        ask_patience(s, &asked);
+    }
+}
+
+static enum sync_result drive(struct sync_ps *s, ps_done_fn done, uint32_t arg,
+                              bool again_ends, struct sl_error *err)
+{
+    struct pulse *pulse = &s->closure.gate->pulse;
+    enum sync_result result;
+
+    pulse_wait(pulse, true);
+    result = drive_on(s, done, arg, again_ends, err);
+    pulse_wait(pulse, false);
+    return result;
+}
+
+// ---- the seam
+
+static bool in_round(const struct sync_ps *s, uint64_t a, uint64_t b)
+{
+    uint32_t count;
+
+    return contributions_round(&s->o.schedule, s->o.contributions, a, &count) ==
+           contributions_round(&s->o.schedule, s->o.contributions, b, &count);
+}
+
+static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
+                                struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    uint64_t now = sl_now_ms(s->o.clock);
+
+    assert(!s->open && c->steps <= EVIDENCE_STEPS);
+    s->closure = *c;
+    s->open = true;
+    s->again = s->fenced = s->early = s->failed = false;
+    s->seen = (struct sync_seen){.refused = 0};
+    for (uint32_t i = 0; i < sync->ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        evidence_void(&p->evidence);
+        p->counted_new = false;
+        p->stale_times = 0;
+        p->contribution_held = p->round_closed = p->waited = false;
+        // Our closure is a slot of the round that is waited for, which is not
+        // applied without it.
+        if (p->want == PS_NEXT && in_round(s, p->waits_for, c->closure))
+            ps_cancel(p);
+        if (s->o.contributions == 0 && now - p->fresh_ms > FRESH_MS)
+            p->have_params = false;
+    }
+    return SYNC_OK;
+}
+
+// Returns true if the shard need not be asked: the answer that brought its
+// parameters said that nothing of this closure's round was counted, which is a
+// fact of its incarnation. If another worker has contributed the closure
+// meanwhile, the push is a duplicate (S2).
+static bool need_not_ask(struct sync_ps *s, struct ps_shard *p)
+{
+    static const uint8_t nothing[1];
+    uint64_t first = p->open_first, closure = s->closure.closure;
+
+    p->open_first = 0; // once: the next closure may be of the same round
+    if (first == 0 || !p->have_params || closure < first - 1 ||
+        closure - (first - 1) >= p->open_count || s->map.entries == NULL ||
+        s->map.entries[p->number].incarnation != p->params_incarnation)
+        return false;
+    evidence_take(&p->evidence, p->params_incarnation, nothing,
+                  sizeof(nothing));
+    return true;
+}
+
+// Asks and pulls what is missing. Returns true when nothing is.
+static bool all_known(struct sync_ps *s, uint32_t arg)
+{
+    bool known = true;
+
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (at_rest(p) && !evidence_known(&p->evidence) && !need_not_ask(s, p))
+            ps_move(p, PS_ASK, false);
+        else if (at_rest(p) && !p->have_params && !s->o.by_range)
+            ps_move(p, PS_PULL, false);
+        known = known && at_rest(p);
+    }
+    return known;
+}
+
+static void past_locked(struct sync_ps *s, uint32_t op)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        if (s->shards[i].step.reads_until <= op)
+            s->shards[i].shared.read = false;
+    }
+}
+
+static void ps_past(struct sync *sync, uint32_t op)
+{
+    struct sync_ps *s = self(sync);
+
+    pthread_mutex_lock(&s->shared.lock);
+    past_locked(s, op);
+    pthread_mutex_unlock(&s->shared.lock);
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (!p->held || p->shared.read)
+            continue;
+        p->held = false;
+        // Unless the call was given up.
+        if (p->want != PS_NOTHING && !p->calling)
+            ps_start(p);
+    }
+}
+
+static enum sync_result ps_begin(struct sync *sync, uint32_t *step, bool *done,
+                                 struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    enum sync_result result;
+
+    ps_past(sync, UINT32_MAX); // ends the reads of a step that was given up
+    result = drive(s, all_known, 0, false, err);
+    if (result != SYNC_OK)
+        return result;
+    s->again = false;
+    *step = s->closure.steps;
+    *done = evidence_first_missing(&s->shards[0].evidence, sizeof(s->shards[0]),
+                                   sync->ranges_count, s->closure.steps, 0,
+                                   step) == EVIDENCE_FULL;
+    return SYNC_OK;
+}
+
+static uint32_t ps_next(struct sync *sync, uint32_t after)
+{
+    struct sync_ps *s = self(sync);
+    uint32_t step = s->closure.steps;
+
+    // A void evidence shows at the next wait, as SYNC_AGAIN.
+    if (evidence_first_missing(&s->shards[0].evidence, sizeof(s->shards[0]),
+                               sync->ranges_count, s->closure.steps, after + 1,
+                               &step) == EVIDENCE_ASK)
+        return after + 1;
+    return step;
+}
+
+static bool ps_is_range_ready(struct sync_ps *s, uint32_t range)
+{
+    return at_rest(&s->shards[range]) && s->shards[range].have_params;
+}
+
+static enum sync_result ps_wait(struct sync *sync, uint32_t range,
+                                struct sl_error *err)
+{
+    assert(!self(sync)->shards[range].shared.read); // only ps_send sets it
+    return drive(self(sync), ps_is_range_ready, range, true, err);
+}
+
+static enum sync_result ps_send(struct sync *sync, uint32_t range,
+                                const struct sync_step *step, bool skip,
+                                struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    struct ps_shard *p = &s->shards[range];
+    uint64_t began = sl_now_us(s->o.clock);
+    enum sync_result result;
+
+    pthread_mutex_lock(&s->shared.lock);
+    ps_adopt_locked(s);
+    ps_absorb_locked(s);
+    result = ps_result(s, true, err);
+    p->shared.read = result == SYNC_OK && step->reads_until > 0;
+    pthread_mutex_unlock(&s->shared.lock);
+    if (result != SYNC_OK)
+        return result;
+    assert(p->want == PS_NOTHING && !p->calling);
+    if (s->o.by_range && evidence_has(&p->evidence, step->step))
+        return SYNC_OK;
+    // A step that is counted there already, by another attempt, is only pulled.
+    ps_move(p, evidence_has(&p->evidence, step->step) ? PS_PULL : PS_PUSH,
+            false);
+    p->step = *step;
+    p->skip = skip;
+    peer_next_gradient(&p->peer);
+    // Through shared memory nothing is gained by an early start: the answer
+    // would be kept, and copied by this thread instead of another.
+    p->held = p->shared.read && peer_shares(&p->peer);
+    if (!p->held)
+        ps_start(p);
+    s->seen.push_ms += (double)(sl_now_us(s->o.clock) - began) / 1000;
+    return SYNC_OK;
+}
+
+// ---- pulls by range
+
+static bool all_pulled(struct sync_ps *s, uint32_t from)
+{
+    bool there = true;
+
+    for (uint32_t i = from; i < s->pull_end; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (at_rest(p) && !p->have_params)
+            ps_move(p, PS_PULL, false);
+        there = there && ps_is_range_ready(s, i);
+    }
+    return there;
+}
+
+static enum sync_result ps_pull(struct sync *sync, uint32_t from, uint32_t end,
+                                struct sl_error *err)
+{
+    self(sync)->pull_end = end;
+    return drive(self(sync), all_pulled, from, false, err);
+}
+
+static bool one_at_rest(struct sync_ps *s, uint32_t range)
+{
+    return at_rest(&s->shards[range]);
+}
+
+static enum sync_result ps_rest(struct sync *sync, uint32_t range,
+                                struct sl_error *err)
+{
+    return drive(self(sync), one_at_rest, range, false, err);
+}
+
+static void ps_drop(struct sync *sync, uint32_t range)
+{
+    self(sync)->shards[range].have_params = false;
+}
+
+// ---- the end of a closure
+
+static bool all_at_rest(struct sync_ps *s, uint32_t arg)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        if (!at_rest(&s->shards[i]))
+            return false;
+    }
+    return true;
+}
+
+static enum sync_result ps_settle(struct sync *sync, struct sl_error *err)
+{
+    ps_past(sync, UINT32_MAX);
+    return drive(self(sync), all_at_rest, 0, true, err);
+}
+
+static bool ps_counted(const struct sync *sync, uint32_t step)
+{
+    const struct ps_shard *p = &self(sync)->shards[0];
+
+    return p->counted_new && p->counted_step == step;
+}
+
+static void ps_evidence(const struct sync *sync, uint64_t *incarnations)
+{
+    const struct sync_ps *s = self(sync);
+
+    for (uint32_t i = 0; i < sync->ranges_count; i++)
+        incarnations[i] = s->shards[i].evidence.incarnation;
+}
+
+static uint64_t ps_named(const struct sync *sync)
+{
+    const struct sync_ps *s = self(sync);
+
+    for (uint32_t i = 0; i < sync->ranges_count; i++) {
+        uint64_t from = s->shards[i].evidence.incarnation;
+
+        if (s->map.entries == NULL || from == 0 ||
+            s->map.entries[i].incarnation != from)
+            return 0;
+    }
+    return s->map.version;
+}
+
+static bool ps_held(const struct sync *sync, uint32_t range)
+{
+    return self(sync)->shards[range].contribution_held;
+}
+
+static bool ps_closed(const struct sync *sync, uint32_t range)
+{
+    return self(sync)->shards[range].round_closed;
+}
+
+static void ps_seen(const struct sync *sync, struct sync_seen *out)
+{
+    *out = self(sync)->seen;
+}
+
+// Breaks the connections of the shards that we still wait for: their psservers
+// read nothing.
+static void ps_break_connections(struct sync_ps *s)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        if (!at_rest(&s->shards[i]))
+            peer_break(&s->shards[i].peer);
+    }
+}
+
+// Cancels what is in flight, starts no new call, and waits until all shards are
+// at rest.
+static void abandon(struct sync_ps *s)
+{
+    struct deadline until = deadline_in_ms(RPC_BREAK_MS);
+
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        ps_cancel(&s->shards[i]);
+        s->shards[i].held = false;
+        if (!s->shards[i].calling)
+            ps_move(&s->shards[i], PS_NOTHING, false);
+    }
+    pthread_mutex_lock(&s->shared.lock);
+    past_locked(s, UINT32_MAX);
+    for (;;) {
+        ps_absorb_locked(s);
+        for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+            struct ps_shard *p = &s->shards[i];
+
+            if (!p->calling) {
+                ps_move(p, PS_NOTHING, false);
+                p->tries = 0;
+                p->due_ms = 0;
+            }
+        }
+        if (all_at_rest(s, 0))
+            break;
+        if (deadline_wait(&until, &s->shared.changed, &s->shared.lock))
+            continue;
+        ps_break_connections(s);
+        until = deadline_in_ms(RPC_BREAK_MS);
+    }
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+// Pulls ahead after a held contribution: when its round is applied, the
+// parameters come by themselves, while the next slot is on its way to us.
+static void want_next(struct sync_ps *s)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (!p->contribution_held)
+            continue;
+        p->waits_for = s->closure.closure;
+        p->have_params = false;
+        ps_move(p, PS_NEXT, false);
+        if (!ps_start(p))
+            ps_move(p, PS_NOTHING, false);
+    }
+}
+
+static void ps_close(struct sync *sync)
+{
+    struct sync_ps *s = self(sync);
+
+    if (!s->open)
+        return;
+    abandon(s);
+    want_next(s);
+    s->open = false;
+}
+
+static enum sync_result ps_pull_cut(struct sync *sync,
+                                    const struct wire_tag *tags,
+                                    struct gate *gate, float *to,
+                                    struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    enum sync_result result;
+
+    assert(!s->open);
+    s->closure = (struct sync_closure){.gate = gate};
+    s->again = s->fenced = s->early = s->failed = false;
+    abandon(s); // ends calls of PS_NEXT
+    for (uint32_t i = 0; i < sync->ranges_count; i++) {
+        ps_move(&s->shards[i], PS_CUT, false);
+        s->shards[i].tag = tags[i];
+        s->shards[i].target = to + s->shards[i].first;
+    }
+    result = drive(s, all_at_rest, 0, false, err);
+    abandon(s);
+    for (uint32_t i = 0; i < sync->ranges_count; i++)
+        s->shards[i].target = sync->params + s->shards[i].first;
+    return result;
+}
+
+// ---- from other threads
+
+static enum sl_err copy_map(struct ps_map *out, uint64_t version,
+                            const struct sync_map_entry *entries, size_t count)
+{
+    size_t texts = 0;
+    char *text;
+
+    for (size_t i = 0; i < count; i++)
+        texts += strlen(entries[i].address) + 1;
+    out->entries = sl_malloc(count * sizeof(*entries) + texts);
+    if (out->entries == NULL)
+        return SL_ENOMEM;
+    text = (char *)(out->entries + count);
+    for (size_t i = 0; i < count; i++) {
+        out->entries[i].incarnation = entries[i].incarnation;
+        out->entries[i].address = text;
+        text = stpcpy(text, entries[i].address) + 1;
+    }
+    out->version = version;
+    out->count = count;
+    return SL_OK;
+}
+
+static void ps_take_map(struct sync *sync, uint64_t version,
+                        const struct sync_map_entry *entries, size_t count)
+{
+    struct sync_ps *s = self(sync);
+    struct ps_map map;
+
+    // A map that does not fit, or that there is no memory for, counts as lost:
+    // the sync asks for another.
+    if (count != sync->ranges_count ||
+        copy_map(&map, version, entries, count) != SL_OK)
+        return;
+    pthread_mutex_lock(&s->shared.lock);
+    sl_free(s->shared.newer.entries);
+    s->shared.newer = map;
+    s->shared.has_newer = true;
+    pthread_cond_signal(&s->shared.changed);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+static void ps_wake(struct sync *sync)
+{
+    struct sync_ps *s = self(sync);
+
+    pthread_mutex_lock(&s->shared.lock);
+    pthread_cond_signal(&s->shared.changed);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
+static void ps_free(struct sync *sync)
+{
+    struct sync_ps *s = self(sync);
+
+    if (s->shards != NULL)
+        abandon(s);
+    for (uint32_t i = 0; s->shards != NULL && i < sync->ranges_count; i++)
+        peer_release(&s->shards[i].peer);
+    pthread_mutex_destroy(&s->shared.lock);
+    pthread_cond_destroy(&s->shared.changed);
+    sl_free(s->shared.newer.entries);
+    sl_free(s->map.entries);
+    if (s->o.params == NULL) {
+        sl_free(sync->params);
+        sl_free(sync->grads);
+    }
+    if (!s->o.by_range)
+        sl_free(s->wire_grads);
+    sl_free(s->shards);
+    sl_free(s);
+}
+
+static const struct sync_ops ps_ops = {
+    .open = ps_open,
+    .begin = ps_begin,
+    .next = ps_next,
+    .wait = ps_wait,
+    .send = ps_send,
+    .past = ps_past,
+    .settle = ps_settle,
+    .counted = ps_counted,
+    .evidence = ps_evidence,
+    .named = ps_named,
+    .held = ps_held,
+    .closed = ps_closed,
+    .seen = ps_seen,
+    .close = ps_close,
+    .pull_cut = ps_pull_cut,
+    .pull = ps_pull,
+    .rest = ps_rest,
+    .drop = ps_drop,
+    .map = ps_take_map,
+    .wake = ps_wake,
+    .free = ps_free,
+};
+
+// Returns the memory where a shard's gradient is rounded to 16 bits; NULL if it
+// is sent as f32.
+static void *narrow_of(struct sync_ps *s, const struct ps_shard *p)
+{
+    uint8_t *all = s->wire_grads;
+
+    return all == NULL ? NULL : all + p->first * wire_type_bytes(s->o.wire);
+}
+
+enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
+                        struct sl_error *err)
+{
+    struct sync_ps *s = sl_calloc(1, sizeof(*s));
+    size_t bytes = (size_t)o->elements * sizeof(float);
+
+    if (s == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
+    pthread_mutex_init(&s->shared.lock, NULL);
+    pthread_cond_init(&s->shared.changed, NULL);
+    s->o = *o;
+    s->sync.ops = &ps_ops;
+    s->sync.ranges = o->shards;
+    s->sync.ranges_count = o->shards_count;
+    s->sync.params = o->params != NULL ? o->params : sl_aligned(64, bytes);
+    s->sync.grads = o->params != NULL ? o->grads : sl_aligned(64, bytes);
+    if (o->by_range)
+        s->wire_grads = o->narrow;
+    else if (o->wire != WIRE_F32)
+        s->wire_grads = sl_aligned(64, o->elements * wire_type_bytes(o->wire));
+    s->shards = sl_calloc(o->shards_count, sizeof(*s->shards));
+    if (s->sync.params == NULL || s->sync.grads == NULL || s->shards == NULL ||
+        (s->wire_grads == NULL) != (o->wire == WIRE_F32)) {
+        ps_free(&s->sync);
+        return sl_fail(err, SL_ENOMEM,
+                       "no memory for the model's %llu parameters",
+                       (unsigned long long)o->elements);
+    }
+    if (!o->by_range) {
+        memset(s->sync.params, 0, bytes);
+        memset(s->sync.grads, 0, bytes); // elements that no op writes stay 0
+    }
+    rng_init(&s->rng, sl_now_us(o->clock), (uint64_t)(uintptr_t)s);
+    for (uint32_t i = 0; i < o->shards_count; i++) {
+        s->shards[i].s = s;
+        s->shards[i].number = i;
+        s->shards[i].first = (size_t)o->shards[i].first;
+        s->shards[i].count = (size_t)o->shards[i].count;
+        s->shards[i].target = s->sync.params + s->shards[i].first;
+        peer_init(&s->shards[i].peer, o->peers, o->wire, s->shards[i].count,
+                  narrow_of(s, &s->shards[i]));
+    }
+    *out = &s->sync;
+    return SL_OK;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/push/sync_ps.h -- the asynchronous parameter server; see sync.h.
+//
+// A range is a shard. Each has at most one call in flight: Ask, Pull or
+// PushPull. A call whose outcome is unknown is made again with the same key,
+// after a pause that doubles with jitter; a new map ends the pause.
+//
+// The vectors are f32. On the wire is what the job says: a gradient is rounded
+// as it is sent, parameters are widened as they come. What is finite stays
+// finite (kernels/cast.h), so a large gradient is clipped to what f16 can say.
+//
+// Threads  as sync.h. Answers are taken on I/O threads: parameters are copied
+//          there, straight from the wire's slices (into memory of their own
+//          while the old ones are read); what they mean is decided on the
+//          compute thread.
+#ifndef TRAINER_PUSH_SYNC_PS_H
+#define TRAINER_PUSH_SYNC_PS_H
+
+#include "common/base/clock.h"
+#include "common/plan/schedule.h"
+#include "trainer/push/peers.h"
+#include "trainer/push/sync.h"
+
+struct sync_ps_options {
+    uint64_t job, job_incarnation;
+    struct wire_token token;
+    const struct elements *shards; // borrowed until free
+    uint32_t shards_count;
+    uint64_t elements; // of the flat vector
+    enum wire_type wire;
+    // Closures of a round in train.mode sync, where parameters are those of the
+    // open round; 0: any other mode.
+    uint32_t contributions;
+    struct schedule schedule;
+    // The two vectors, zeroed, borrowed until free; NULL: the sync makes its
+    // own.
+    float *params, *grads;
+    // Parameters are pulled when they are asked for (sync.h). Then the vectors
+    // are the caller's, and so is `narrow`: `elements` elements of `wire`, if
+    // that has 16 bits.
+    bool by_range;
+    void *narrow;
+    struct peers *peers;
+    const struct sl_clock *clock;
+    // Asks for a map newer than version `have`. Called on the compute thread.
+    void (*want_map)(void *arg, uint64_t job, uint64_t have);
+    // Called about five times a second while a call waits, on the compute
+    // thread: false gives the closure up, as if its gate were closed for a
+    // drain. NULL: a call waits as long as it takes.
+    bool (*patient)(void *arg);
+    void *arg;
+};
+
+// Makes a sync with the options `o`, which are copied. SL_ENOMEM.
+enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
+                        struct sl_error *err);
+
+#endif

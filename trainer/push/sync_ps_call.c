@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/push/sync_ps_call.c -- the calls of one shard, out and back.
+//
+// Runs on the compute thread (out) and on I/O threads (back). Nothing here
+// calls the peer with our lock held: a release function may run inside such a
+// call and takes the lock.
+#include <assert.h>
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "trainer/push/sync_ps_inner.h"
+
+#define PAUSE_FIRST_MS 10
+#define PAUSE_MOST_MS 1000
+#define STALE_REFUSALS_MOST 3
+
+// (want, calling) is at rest, wanted or in flight. A wanted call may give way
+// to another one before it is started.
+void ps_move(struct ps_shard *p, enum ps_want want, bool calling)
+{
+    bool starts = !p->calling && calling;
+    bool ends = p->calling && !calling;
+
+    assert(!calling || want != PS_NOTHING);
+    assert((!starts && !ends) || want == p->want);
+    assert(!(p->calling && calling));
+    p->want = want;
+    p->calling = calling;
+}
+
+// ---- answers, on an I/O thread
+
+static bool still_read(struct ps_shard *p)
+{
+    bool read;
+
+    pthread_mutex_lock(&p->s->shared.lock);
+    read = p->shared.read;
+    pthread_mutex_unlock(&p->s->shared.lock);
+    return read;
+}
+
+// Copies the parameters of an answer to the target, or keeps them aside while
+// the old ones are read.
+static enum sl_err take_values(struct ps_shard *p, const struct peer_values *v,
+                               struct sl_error *err)
+{
+    struct sl_error why = SL_ERROR_INIT;
+    enum sl_err rc = peer_fits(&p->peer, v, p->want == PS_CUT, &why);
+
+    if (rc != SL_OK)
+        return sl_fail(err, rc, "shard %u answers with %s", p->number,
+                       why.text);
+    if (v->in_shm)
+        FAULT("shm.answered");
+    if (!still_read(p))
+        peer_copy(&p->peer, v, p->target);
+    else if (peer_keep(&p->peer, v) != SL_OK)
+        return sl_fail(err, SL_ENOMEM, "shard %u: no memory for parameters",
+                       p->number);
+    return SL_OK;
+}
+
+static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
+                             struct ps_answer *a)
+{
+    struct wire_push_reply m;
+    enum sl_err rc = wire_read_push_reply(&m, bytes, &a->err);
+
+    if (rc != SL_OK)
+        return rc;
+    a->incarnation = m.incarnation;
+    a->version = m.version;
+    a->open_first = m.open_first;
+    a->open_count = m.open_count;
+    a->staleness = m.staleness;
+    a->result = m.result;
+    a->refused = m.refused;
+    if (m.result == WIRE_PUSH_REFUSED || m.result == WIRE_PUSH_HELD ||
+        p->s->o.by_range)
+        return SL_OK;
+    return take_values(p, &(struct peer_values){m.in_shm, m.wire, &m.payload},
+                       &a->err);
+}
+
+static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
+                             struct ps_answer *a)
+{
+    struct wire_pull_reply m;
+    enum sl_err rc = wire_read_pull_reply(&m, bytes, &a->err);
+
+    if (rc != SL_OK)
+        return rc;
+    a->incarnation = m.incarnation;
+    a->version = m.version;
+    a->open_first = m.open_first;
+    a->open_count = m.open_count;
+    FAULT("task.pull_part");
+    return take_values(p, &(struct peer_values){m.in_shm, m.wire, &m.payload},
+                       &a->err);
+}
+
+static enum sl_err read_ask(const struct sl_slices *bytes, struct ps_answer *a)
+{
+    struct wire_ask_reply m;
+    enum sl_err rc = wire_read_ask_reply(&m, bytes, &a->err);
+
+    if (rc != SL_OK)
+        return rc;
+    a->incarnation = m.incarnation;
+    a->version = m.version;
+    a->refused = m.refused;
+    a->counted_bytes = m.counted_bytes;
+    memcpy(a->counted, m.counted, m.counted_bytes);
+    return SL_OK;
+}
+
+static const char *const names[] = {
+    [PS_ASK] = "ask",  [PS_PULL] = "pull", [PS_PUSH] = "push",
+    [PS_CUT] = "pull", [PS_NEXT] = "pull",
+};
+
+// Takes an answer. Until `answered` is set, the compute thread leaves this
+// shard's range and answer alone; so only that flag is set under the lock.
+static void ps_call_done(void *arg, enum sl_err code,
+                         const struct sl_error *err,
+                         const struct sl_slices *reply)
+{
+    struct ps_shard *p = arg;
+    struct ps_answer *a = &p->shared.answer;
+
+    a->rc = code;
+    a->refused.why = WIRE_REFUSED_NOT;
+    if (code != SL_OK && err != NULL)
+        a->err = *err;
+    else if (code == SL_OK && p->want == PS_ASK)
+        a->rc = read_ask(reply, a);
+    else if (code == SL_OK && p->want == PS_PUSH)
+        a->rc = read_push(p, reply, a);
+    else if (code == SL_OK)
+        a->rc = read_pull(p, reply, a);
+    span_end(p->span.began, names[p->want], SPANS_CALL, p->span.of);
+
+    pthread_mutex_lock(&p->s->shared.lock);
+    p->shared.answered = true;
+    pthread_cond_signal(&p->s->shared.changed);
+    pthread_mutex_unlock(&p->s->shared.lock);
+}
+
+static void set_referenced(struct ps_shard *p, bool referenced)
+{
+    pthread_mutex_lock(&p->s->shared.lock);
+    p->shared.referenced = referenced;
+    pthread_cond_signal(&p->s->shared.changed);
+    pthread_mutex_unlock(&p->s->shared.lock);
+}
+
+static void released(void *arg)
+{
+    set_referenced(arg, false);
+}
+
+// ---- calls, on the compute thread
+
+static enum sl_err ps_call_ask(struct ps_shard *p, const struct peer_call *call)
+{
+    const struct sync_ps *s = p->s;
+    const struct wire_ask m = {
+        .job = s->o.job,
+        .job_incarnation = s->o.job_incarnation,
+        .token = s->o.token,
+        .incarnation = s->map.entries[p->number].incarnation,
+        .closure = s->closure.closure,
+        .attempt = s->closure.attempt,
+        .proof = s->closure.proof,
+        .shard = p->number,
+    };
+
+    return peer_ask(&p->peer, &m, call);
+}
+
+static enum sl_err ps_call_pull(struct ps_shard *p,
+                                const struct peer_call *call)
+{
+    const struct sync_ps *s = p->s;
+    struct wire_pull m = {
+        .job = s->o.job,
+        .job_incarnation = s->o.job_incarnation,
+        .token = s->o.token,
+        .shard = p->number,
+        .has_tag = p->want == PS_CUT,
+    };
+
+    if (m.has_tag)
+        m.tag = p->tag;
+    else
+        m.incarnation = s->map.entries[p->number].incarnation;
+    if (p->want == PS_NEXT)
+        m.after_round_of = p->waits_for + 1;
+    else if (!m.has_tag && s->o.contributions > 0)
+        m.before_round_of = s->closure.closure + 1;
+    return peer_pull(&p->peer, &m, call);
+}
+
+// Returns true if the step was refused for its delay so often that it is to be
+// applied as it is, at a smaller rate: else a slow worker would never have a
+// step counted.
+static bool ps_call_is_late(const struct ps_shard *p)
+{
+    return p->stale_times >= STALE_REFUSALS_MOST &&
+           p->stale_step == p->step.step;
+}
+
+// A lent gradient may be released before peer_push returns, so it counts as
+// referenced before; no other thread acts on that.
+static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
+{
+    struct sync_ps *s = p->s;
+    struct wire_push m = {
+        .job = s->o.job,
+        .job_incarnation = s->o.job_incarnation,
+        .token = s->o.token,
+        .incarnation = p->evidence.incarnation,
+        .closure = s->closure.closure,
+        .attempt = s->closure.attempt,
+        .based_on = p->version,
+        .map_version = s->map.version,
+        .samples = p->step.samples,
+        .digest = p->step.digest,
+        .shard = p->number,
+        .step = p->step.step,
+        .skip = p->skip,
+        .late = ps_call_is_late(p),
+    };
+    bool empty = p->skip || p->step.none;
+    enum sl_err rc;
+
+    if (!p->skip)
+        m.absent_bytes = p->step.absent_bytes;
+    memcpy(m.absent, p->step.absent, m.absent_bytes);
+    call->turn = p->step.wanted;
+    call->bare = s->o.by_range;
+    set_referenced(p, !empty);
+    rc = peer_push(&p->peer, &m, empty ? NULL : s->sync.grads + p->first, call);
+    if (!call->lent)
+        set_referenced(p, false);
+    return rc;
+}
+
+// Fault points behind the start of a call, which is on its way.
+static void sent(const struct ps_shard *p)
+{
+    if (p->want == PS_PULL)
+        FAULT("task.pull_sent");
+    else if (p->want == PS_PUSH)
+        FAULT("task.push_part"); // the other shards have no push yet
+}
+
+static enum sl_err ps_call_start(struct ps_shard *p)
+{
+    struct peer_call call = {
+        .done = ps_call_done, .released = released, .arg = p};
+
+    p->span.began = span_begin();
+    p->span.of = span_of_shard(p->s->o.job, p->s->closure.closure, p->step.step,
+                               p->number);
+    if (p->want != PS_PUSH)
+        p->span.of.step = 0;
+    if (p->want == PS_ASK)
+        return ps_call_ask(p, &call);
+    if (p->want == PS_PUSH)
+        return ps_call_push(p, &call);
+    return ps_call_pull(p, &call);
+}
+
+bool ps_start(struct ps_shard *p)
+{
+    struct sync_ps *s = p->s;
+
+    if (s->map.entries == NULL || s->map.entries[p->number].incarnation == 0 ||
+        peer_connect(&p->peer, s->map.entries[p->number].address) != SL_OK) {
+        ps_pause(p);
+        s->map_wanted = true;
+        return false;
+    }
+    ps_move(p, p->want, true);
+    if (ps_call_start(p) != SL_OK) {
+        ps_move(p, p->want, false);
+        ps_pause(p);
+        return false;
+    }
+    sent(p);
+    return true;
+}
+
+void ps_cancel(struct ps_shard *p)
+{
+    if (p->calling)
+        peer_cancel(&p->peer);
+}
+
+void ps_pause(struct ps_shard *p)
+{
+    unsigned doublings = p->tries < 7 ? p->tries : 7;
+    uint64_t ms = (uint64_t)PAUSE_FIRST_MS << doublings;
+
+    if (ms > PAUSE_MOST_MS)
+        ms = PAUSE_MOST_MS;
+    p->tries++;
+    ms = ms / 2 + rng_below(&p->s->rng, ms + 1);
+    p->due_ms = sl_now_ms(p->s->o.clock) + ms;
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/push/sync_ps_inner.h -- shared by sync_ps*.c only.
+//
+// A shard is at rest, or wants a call (`want`), which is then in flight
+// (`calling`) until the compute thread has taken its answer. Each arrow is a
+// call of ps_move by the function that it names:
+//
+//   at rest --ps_send, all_known, ps_pull_cut--> wanted --ps_start--> in flight
+//      ^                                          |  ^                   |
+//      +---- rest (answered), abandon (given up) -+  +- ps_absorb_locked -+
+//
+// A call whose outcome is unknown leaves its shard wanted, due after a pause.
+//
+// Fields under `shared` are guarded by the lock; the rest of a shard is the
+// compute thread's. While a call is in flight, the I/O thread owns the shard's
+// range of the target vector.
+#ifndef TRAINER_PUSH_SYNC_PS_INNER_H
+#define TRAINER_PUSH_SYNC_PS_INNER_H
+
+#include <pthread.h>
+
+#include "common/base/rng.h"
+#include "common/run/spans.h"
+#include "trainer/push/evidence.h"
+#include "trainer/push/peer.h"
+#include "trainer/push/sync_ps.h"
+
+enum ps_want {
+    PS_NOTHING,
+    PS_ASK,
+    PS_PULL,
+    PS_PUSH, // PushPull
+    PS_CUT,  // Pull of a snapshot
+    PS_NEXT, // Pull of the parameters after a round: the last closure's round,
+             // or the round before that of the open closure
+};
+
+struct ps_answer {
+    enum sl_err rc; // outcome of the call
+    struct sl_error err;
+    uint64_t incarnation, version, staleness;
+    uint64_t open_first;
+    uint32_t open_count;
+    enum wire_push_result result;
+    struct wire_refused refused;
+    size_t counted_bytes;
+    uint8_t counted[WIRE_COUNTED_BYTES];
+};
+
+struct ps_shard {
+    struct sync_ps *s;
+    uint32_t number;
+    size_t first, count;
+    struct peer peer;
+
+    enum ps_want want; // set by ps_move only, as `calling` is
+    bool calling;
+    uint64_t due_ms; // a wanted call starts no earlier
+    unsigned tries;
+    struct wire_tag tag; // PS_CUT
+    float *target;       // where an answer's payload goes
+
+    struct step_evidence evidence;
+    bool have_params;
+    uint64_t params_incarnation, version, fresh_ms;
+    // Mode sync: closure (plus 1; 0: none) at which a round began of which no
+    // step was counted when these parameters came.
+    uint64_t open_first;
+    uint32_t open_count;
+    uint64_t waits_for; // PS_NEXT: the round of this closure
+    bool waited; // the open closure has waited for the round before its own
+
+    struct { // the call in flight, for spans.h
+        uint64_t began;
+        struct span_of of;
+    } span;
+    struct sync_step step; // PS_PUSH: what is sent
+    bool skip;
+    bool held;         // waits to start until its parameters are read no more
+    bool round_closed; // our push made the round whole, and counted
+    bool contribution_held; // the shard holds our push, not counted yet
+    // Step that was refused for its delay `stale_times` times.
+    uint32_t stale_step;
+    unsigned stale_times;
+    bool counted_new; // `counted_step` was counted by our push
+    uint32_t counted_step;
+
+    struct {
+        bool answered;   // the call has ended; `answer` holds
+        bool referenced; // the transport still reads our gradient
+        bool read; // the compute thread still reads the old parameters: an
+                   // answer is not taken before that ends
+        struct ps_answer answer;
+    } shared;
+};
+
+struct ps_map {
+    uint64_t version;
+    struct sync_map_entry *entries; // one block with its addresses
+    size_t count;
+};
+
+struct sync_ps {
+    struct sync sync;
+    struct sync_ps_options o;
+    struct ps_shard *shards;
+    void *wire_grads;  // gradients rounded to 16 bits, sent as bytes; NULL: f32
+    struct ps_map map; // the compute thread's
+    bool moved;        // calls in flight have not been compared with `map`
+    struct rng rng;
+
+    // The open closure.
+    struct sync_closure closure;
+    bool open;
+    bool again, fenced, early, failed;
+    uint32_t pull_end;   // end of the ranges that ps_pull wants
+    struct sl_error err; // reason for `failed`
+    struct sync_seen seen;
+    uint64_t map_asked_ms;
+    bool map_wanted;
+
+    struct {
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        struct ps_map newer; // entries NULL: no newer map
+        bool has_newer;
+    } shared;
+};
+
+// sync_ps_call.c: changes the state of a shard; no other function does. Only a
+// wanted call is started, as what is wanted; only one in flight ends.
+void ps_move(struct ps_shard *p, enum ps_want want, bool calling);
+// Starts the call that the shard wants; returns false if it cannot be made now
+// (it is then due later). Without the lock.
+bool ps_start(struct ps_shard *p);
+// Cancels the call in flight, if there is one.
+void ps_cancel(struct ps_shard *p);
+void ps_pause(struct ps_shard *p); // sets due_ms; the pause doubles
+
+// sync_ps_absorb.c: takes the answers that have come. With the lock.
+void ps_absorb_locked(struct sync_ps *s);
+// Takes the newest map, if one has come. With the lock.
+void ps_adopt_locked(struct sync_ps *s);
+
+// Fails the open closure; the first failure counts.
+void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err);
+#endif

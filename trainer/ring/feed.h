@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/ring/feed.h -- what a rank gives out while rounds go on, to newcomers
+// that follow it.
+//
+// Of each part an image of one instant, and then the rounds that came after: a
+// newcomer copies the one and applies the others until it has what the ranks
+// have. Parts may come from different ranks, each of another instant. A round's
+// record is kept from the moment when a newcomer copies the part until every
+// newcomer that does has asked for a later one; without newcomers no record is
+// kept.
+//
+// Rounds may be quicker than a newcomer is with what they bring, on a slow link
+// or where all share a few cores: it would never get level. So the rank waits
+// between rounds while a newcomer that asks is rounds behind, before each round
+// at most the FEED_SHARE-th part of what the last one took (ring_feed_lags). A
+// round takes as long as the slowest wait of all ranks and its own work, so
+// with waits of `w` and work of `r` that is w <= (r + w) / FEED_SHARE: rounds
+// go on at half their pace or more, for any number of newcomers, however far
+// behind.
+//
+//   ring_feed_new -> ring_feed_read ... (I/O)
+//               ring_feed_round, ring_feed_lags until false ... (compute) ->
+//               ring_feed_free
+//
+// A part that is on a device has no image until its values were brought home:
+// that is the compute thread's to do, between two rounds (ring_feed_wants).
+//
+// Threads  ring_feed_read: any, it may take as long as a part's pages take to
+// be
+//          found; ring_feed_round, ring_feed_lags: the compute thread;
+//          ring_feed_free: when no call is under way.
+// Memory   ring_feed_free; holds a reference to each part, an image of it while
+// it
+//          is copied, and records: FEED_ROUNDS of them, or FEED_BYTES.
+// Units    bytes; steps: how many a part's state has counted, which names one
+//          state of a generation; rounds: as in the tag.
+// Errors   ring_feed_read: SL_EBUSY: not yet, ask again; SL_ESTALE: no longer,
+// what
+//          was copied leads nowhere (of a part that follows records, no second
+//          image is made); SL_ERANGE.
+#ifndef TRAINER_RING_FEED_H
+#define TRAINER_RING_FEED_H
+
+#include "common/base/clock.h"
+#include "trainer/ring/rank.h"
+
+#define FEED_FOLLOWERS 8
+#define FEED_SILENT_MS 10000
+#define FEED_BYTES ((size_t)64 << 20)
+#define FEED_ROUNDS 8
+#define FEED_LAG 2      // rounds behind from which a newcomer is waited for
+#define FEED_COPY_LAG 4 // the same while it copies the image
+// plus two rounds: a newcomer silent longer is not waited for
+#define FEED_ASKS_MS 250
+#define FEED_SHARE 2 // a wait is at most 1/FEED_SHARE of a round
+// ms after its first call a newcomer is not waited for
+#define FEED_PATIENCE 60000
+#define FEED_HOLD_MS                                                           \
+    20 // wait for a level newcomer to become a member: a
+       // round that is begun meanwhile would be in vain
+
+struct feed_ask {
+    uint64_t follower; // a number of the newcomer's own, not 0
+    uint32_t part;
+    // The record of the round after `after` is wanted; else the image.
+    bool record;
+    uint64_t after; // steps that the newcomer has applied
+    bool all;       // it has applied them to every part, not this one alone
+    uint64_t offset;
+    size_t bytes;
+};
+
+// The image begins with this, little-endian; then its CountedSet, its
+// ShardCounts, the part's memory.
+struct feed_image {
+    uint64_t magic, rounds, set_bytes, counts_bytes, memory_bytes;
+};
+
+// A record begins with this; then its keys, and the average unless skipped.
+// `skip`: FEED_SKIP, or FEED_ABSENT: then a bit per piece (wire_absent),
+// rounded up to bytes, comes behind that.
+#define FEED_SKIP 1
+#define FEED_ABSENT 2
+struct feed_record {
+    uint64_t magic, rounds; // rounds applied, with this one
+    uint64_t before, after; // steps counted before and after the round
+    uint64_t keys, skip, average_bytes;
+};
+struct feed_key {
+    uint64_t closure, step, samples, digest;
+};
+
+#define FEED_IMAGE_MAGIC UINT64_C(0x31676d696b6e7273)  // srnkimg1
+#define FEED_RECORD_MAGIC UINT64_C(0x316365726b6e7273) // srnkrec1
+
+struct ring_feed;
+
+// Begins to give out the state of `r`, which runs rounds of a generation.
+enum sl_err ring_feed_new(struct ring_feed **out, const struct rank *r,
+                          const struct sl_clock *clock);
+void ring_feed_free(struct ring_feed *f); // NULL is allowed
+
+// Copies the bytes that `ask` names into `into`.
+enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
+                           void *into, struct sl_error *err);
+
+// Keeps the record of a round that was applied to the rank; arguments as in
+// rank_round. Without memory for it the feed ends.
+void ring_feed_round(struct ring_feed *f, const struct rank *r,
+                     const struct once_step *steps, size_t count,
+                     const float *g, const float *present);
+
+// Forgets followers that have been silent for FEED_SILENT_MS, with the images
+// that were kept for them: while an image is kept, no other one of that part
+// can be taken. Every round does so; a caller that needs an image calls this
+// where no round follows.
+void ring_feed_forget_silent(struct ring_feed *f);
+
+// Returns true if the next round should still wait for a follower. Asked before
+// each round, again and again until it returns false.
+bool ring_feed_lags(struct ring_feed *f);
+
+// Returns true if an image of `part` is asked for, and its memory must be
+// brought home first; then ring_feed_image makes it, before the next round. A
+// part that is not the rank's any more has no image: the feed ends.
+bool ring_feed_wants(struct ring_feed *f, const struct rank *r, uint32_t part);
+void ring_feed_image(struct ring_feed *f, uint32_t part);
+
+#endif

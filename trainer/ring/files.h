@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/ring/files.h -- the removal of a rank's files of cuts.
+//
+// Threads  the loop; the work is done on the pool.
+// Memory   arguments are copied; the env outlives the work.
+// Errors   none: a file that stays only takes space, and is logged.
+#ifndef TRAINER_RING_FILES_H
+#define TRAINER_RING_FILES_H
+
+#include "trainer/ring/seat.h"
+
+// The parts of the name of a job's folder.
+struct files_job {
+    const char *name;
+    uint64_t job, uid;
+};
+
+// Deletes our files of a part that a Keep does not name, below its newest tag
+// (K3).
+void files_keep(const struct ring_env *env, struct files_job j,
+                const Sluice__V1__Keep *m);
+
+// Deletes all files of a job.
+void files_delete(const struct ring_env *env, uint64_t job, uint64_t uid);
+
+#endif

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/ring/packed.h -- what a state has counted, as bytes: its CountedSet,
+// then its ShardCounts.
+//
+// Threads  pure.
+// Memory   packed_read fills *out (once_release).
+// Errors   SL_ECORRUPT, SL_ENOMEM.
+#ifndef TRAINER_RING_PACKED_H
+#define TRAINER_RING_PACKED_H
+
+#include "common/base/buf.h"
+#include "state/shard/once.h"
+
+// Appends both messages and returns the length of each. `passed`: counts of
+// `pieces` pieces (once.h), or NULL.
+enum sl_err packed_once(struct buf *to, const struct once *once,
+                        uint64_t *passed, size_t pieces, uint64_t *set_bytes,
+                        uint64_t *counts_bytes);
+
+// Reads both messages back. SL_ECORRUPT also if out->passed was packed for
+// another number of pieces than `pieces` (none at all is allowed).
+enum sl_err packed_read(struct once *out, const struct schedule *schedule,
+                        size_t pieces, const uint8_t *packed,
+                        uint64_t set_bytes, uint64_t counts_bytes,
+                        struct sl_error *err);
+
+#endif

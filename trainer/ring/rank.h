@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/ring/rank.h -- a rank's copy of a job's state.
+//
+// In all-reduce mode there is no psserver that keeps the parameters: each rank
+// has the whole state and applies each round's average. The state is cut into
+// the parts that psservers would hold as shards, with the same arithmetic and
+// the same files (state/); all parts of a rank are at the same round, so one
+// counted set is true of all of them.
+//
+// The tag of a state is (generation in which it came into place, rounds applied
+// in the job). It changes when all of the new state is in place (R3): a call
+// that brings one there and fails leaves the old state under its old tag.
+//
+// Threads  the compute thread. rank_view_read: any, between rank_view_init and
+//          the next change of the state, which its caller rules out.
+// Memory   rank_release frees; while an image of a part is written the part
+//          lives on. rank_receive and rank_load hold both states for a moment.
+// Units    elements of the flat vector; bytes of a view.
+// Errors   SL_ECORRUPT and SL_ENOENT name the file; SL_ESTATE: rows that have
+//          counted different steps are never one state.
+#ifndef TRAINER_RING_RANK_H
+#define TRAINER_RING_RANK_H
+
+#include "common/base/buf.h"
+#include "common/base/fs.h"
+#include "state/shard/update.h"
+
+struct rank_away; // rank_away.c
+
+struct rank {
+    struct shard **parts; // by number, owned; NULL: no state. Their values lie
+                          // one behind the other
+    uint32_t count;
+    uint64_t job, job_incarnation; // the job of the state
+    struct wire_tag tag;           // (0, 0) without a state
+    // Set by rank_lend; owned. NULL: the state is in host memory.
+    struct rank_away *away;
+};
+
+// The job and the folders that a state is made from; borrowed for a call.
+struct rank_job {
+    const Sluice__V1__JobOpen *open; // with pieces and a geometry
+    uint64_t uid;
+    struct fs *fs;
+    const char *store; // folder of our files; NULL: none
+    // Learning rates as callbacks have reduced them, or NULL.
+    const struct rates *rates;
+    // Weights that may be read, and a check for an early end (struct
+    // snap_from).
+    const struct roots *weights;
+    bool (*stopped)(void *arg);
+    void *arg;
+};
+
+// Frees the state; `r` has none then.
+void rank_release(struct rank *r); // all zeroes is allowed
+
+static inline bool rank_has_state(const struct rank *r)
+{
+    return r->parts != NULL;
+}
+
+// Returns what all parts have counted. `r` has a state.
+static inline const struct once *rank_once(const struct rank *r)
+{
+    return &r->parts[0]->once;
+}
+
+// Returns the parameters: the flat vector that the parts' values are pieces of,
+// valid as long as the state. Each round changes it, unless the state is away.
+float *rank_flat(const struct rank *r);
+
+// Sets the learning rates as callbacks have reduced them (shard_rates).
+void rank_rates(struct rank *r, const struct rates *rates);
+
+// Copies the parameters to `flat`, from the host or the device. SL_ELOST.
+enum sl_err rank_values(const struct rank *r, float *flat,
+                        struct sl_error *err);
+
+// ---- the base of a generation
+
+// Returns true if this state is the base that a RingBegin names.
+bool rank_holds(const struct rank *r, struct wire_tag base);
+
+// Makes our own state, which is the base, the state of this generation.
+void rank_keep(struct rank *r, uint64_t generation);
+
+// Loads a base that no rank holds: the files of the cut that `begin` names,
+// each in the folder that it says or in our own store; or, if the base is (0,
+// 0), those of another job that this one was resumed from; or the seed values.
+enum sl_err rank_load(struct rank *r, const struct rank_job *j,
+                      const Sluice__V1__RingBegin *begin, struct sl_error *err);
+
+// Fetches `bytes` bytes at `offset` of a view of the base, from a rank that
+// holds it; rank_receive copies the whole base with it.
+typedef enum sl_err (*rank_fetch_fn)(void *arg, uint64_t offset, size_t bytes,
+                                     void *into, struct sl_error *err);
+enum sl_err rank_receive(struct rank *r, const struct rank_job *j,
+                         const Sluice__V1__RingBegin *begin,
+                         rank_fetch_fn fetch, void *arg, struct sl_error *err);
+
+// A view: a state as plain bytes, what it has counted and then the memory of
+// its parts. The state must not change or go before rank_view_release.
+struct rank_view {
+    const struct rank *rank;
+    struct buf head;
+    uint64_t bytes; // length of the view
+};
+// Begins a view of the state of `r`. SL_ENOMEM.
+enum sl_err rank_view_init(struct rank_view *v, const struct rank *r);
+void rank_view_release(struct rank_view *v); // all zeroes is allowed
+
+// Copies bytes of a view. SL_ERANGE beyond the end; SL_ESTALE if the state is
+// away.
+enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
+                           size_t bytes, void *into);
+
+// ---- rounds
+
+// Applies one round to all parts: the average `g` (flat, finite; not read if
+// the steps skip), and counts all its keys (update.h). The new parameters go to
+// `fresh`, too, if it is not NULL. The tag's rounds rise by one. Fails only for
+// memory, or if a device is lost, and then parts may be at different rounds:
+// the state is given up, and its tag is (0, 0). If the state is away, `g` was
+// given to the device before (resident_gradient), and `fresh` and `present` are
+// NULL. `present`, or NULL: by variable, 0 where no contribution has a
+// gradient.
+enum sl_err rank_round(struct rank *r, const struct once_step *steps,
+                       size_t count, const float *g, const float *present,
+                       float *fresh, struct sl_error *err);
+
+// Writes the bits of `present` for the pieces of a part (wire_absent), into
+// space for one bit each. Returns how many bytes these are; 0: all have a
+// gradient.
+size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present);
+
+// Writes to `out` the first `elements` parameters as rank_round would leave
+// them, to the bit; the state is not changed. `space` is for RANK_FORESEE_SPACE
+// vectors of as many elements; of `g` no more is read. SL_ESTATE: the state is
+// away.
+#define RANK_FORESEE_SPACE OPTIM_SLOTS_MAX
+enum sl_err rank_foresee(struct rank *r, const struct once_step *steps,
+                         size_t count, const float *g, uint64_t elements,
+                         float *out, float *space, struct sl_error *err);
+
+// Freezes one part at this instant, under the tag of the state
+// (shard_image_release); it is brought home before.
+enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
+                        struct sl_error *err);
+
+// ---- a state that is away, on a device (worker/lease/rank_away.h)
+
+// Bring the memory of one part, or of all, up to what has been counted; the
+// device keeps its copy. SL_ELOST: the device lost the state, which takes no
+// more rounds.
+enum sl_err rank_bring_part(struct rank *r, uint32_t part,
+                            struct sl_error *err);
+enum sl_err rank_bring(struct rank *r, struct sl_error *err);
+
+// Brings the state home, and rounds are applied here again. SL_ELOST: the state
+// is gone.
+enum sl_err rank_take_back(struct rank *r, struct sl_error *err);
+
+#endif

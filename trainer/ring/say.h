@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/ring/say.h -- a rank's messages to the coordinator. Each say_X makes
+// the message RingX (docs/protocol.md).
+//
+// Threads  any.
+// Memory   each returns a message on the heap (wire_free(&up->base)), or NULL
+//          without memory.
+#ifndef TRAINER_RING_SAY_H
+#define TRAINER_RING_SAY_H
+
+#include "state/snap/snap.h"
+#include "trainer/ring/rank.h"
+#include "trainer/ring/seat.h"
+
+struct say_job {
+    uint64_t job, job_incarnation;
+};
+
+// Asks to join the ring of a lease.
+Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
+                               const struct ring_env *env);
+// Answers that a generation was opened, with the tag of our state.
+Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
+                                 const struct rank *r);
+// Tells that the base is in place, with all that it has counted.
+Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r);
+// Makes a RingReady of a ring that has no state on its ranks.
+Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation);
+// Says that our copy is level with that generation, or that there is no use in
+// waiting for it.
+Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
+                                 struct wire_tag tag);
+// Reports a round that was applied.
+Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
+                               Sluice__V1__StepMetrics *metrics);
+// Tells that we left a generation, and which rank is suspected.
+Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
+                                 uint32_t suspect, const char *why);
+
+// Report a part's file, or why there is none, with the tag of the rank's state.
+Sluice__V1__AttendUp *say_snapshot(struct say_job j,
+                                   const struct seat_request *r,
+                                   const struct snap_written *w,
+                                   const char *folder);
+Sluice__V1__AttendUp *say_no_snapshot(struct say_job j,
+                                      const struct seat_request *r,
+                                      struct wire_tag at, const char *why);
+
+#endif

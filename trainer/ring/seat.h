@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/ring/seat.h -- where the loop and the compute thread meet over a ring
+// lease.
+//
+// The coordinator's messages on the ring come by the loop, at any moment; the
+// compute thread looks between rounds, and waits here when it has none. Its
+// messages go back through the loop. A generation that is opened ends the one
+// under way at once, wherever the compute thread waits in it (R2).
+//
+//   loop     seat_open, _begin, _go, _copy, _snapshot   seat_wake: look again
+//   compute  seat_look, seat_wait ... seat_say, seat_say_step, seat_write
+//
+// Threads  as drawn; seat_new, seat_retire: the loop.
+// Memory   counted references: one of the lease, one of each posted task, one
+//          of each file being written. Messages that are given belong to the
+//          seat.
+// Units    milliseconds.
+// Errors   none: a message that finds no memory or no stream is as if it had
+//          been lost; the coordinator opens the next generation then.
+#ifndef TRAINER_RING_SEAT_H
+#define TRAINER_RING_SEAT_H
+
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/base/membership.h"
+#include "common/base/roots.h"
+#include "common/run/loop.h"
+#include "proto/wire.h"
+#include "state/shard/shard.h"
+
+#define SEAT_STEP_MS 20 // least time between two RingSteps
+
+// The environment that all ring leases of this process share; outlives them.
+struct ring_env {
+    struct loop *loop;
+    const struct sl_clock *clock;
+    // Sends a message to the coordinator; false: there is no stream now.
+    bool (*send)(void *arg, const Sluice__V1__AttendUp *up);
+    void *arg;
+    const char *address; // our Ranks service, as others dial it
+    const char *host;    // name of the host; equal where memory may be shared
+    struct fs *fs;
+    const char *store;                   // folder of our files; NULL: none
+    const struct roots *weights;         // folders that weights are read from
+    const struct membership *membership; // owner of `store`; NULL: not checked
+    // For groups (trainer/sum/group.h).
+    struct ranks *ranks;
+    struct rpc_io *io;
+    const struct rpc_tls *tls;
+};
+
+struct seat;
+
+// Makes the seat of a ring lease. `env` is copied, what it points at outlives
+// the seat.
+enum sl_err seat_new(struct seat **out, const struct ring_env *env,
+                     uint64_t job, uint64_t job_incarnation);
+
+// Lets go of the seat when the lease is over: it sends nothing any more.
+void seat_retire(struct seat *s); // NULL is allowed
+
+// Returns the environment, valid as long as the seat.
+const struct ring_env *seat_env(const struct seat *s);
+uint64_t seat_uid(struct seat *s); // the job's uid; 0 before seat_open
+
+// ---- calls of the loop; messages are borrowed
+
+// Take a message for the compute thread to find. One of an older generation is
+// ignored; without memory the message is lost.
+void seat_open(struct seat *s, const Sluice__V1__RingOpen *m);
+void seat_begin(struct seat *s, const Sluice__V1__RingBegin *m);
+void seat_go(struct seat *s, const Sluice__V1__RingGo *m);
+void seat_copy(struct seat *s, const Sluice__V1__RingCopy *m);
+void seat_snapshot(struct seat *s, const Sluice__V1__SnapshotRequest *m);
+void seat_rates(struct seat *s, const Sluice__V1__Rates *m);
+
+// Wakes the compute thread since something else has changed: the gate, or
+// leases that wait. `leave`: also out of the round under way.
+void seat_wake(struct seat *s, bool leave);
+
+// ---- the compute thread
+
+struct seat_news {
+    // Newest generation opened (0: none), and the job's uid.
+    uint64_t opened, uid;
+    uint64_t gone;      // newest generation that may run rounds
+    struct rates rates; // as callbacks have reduced them
+    uint64_t hold;      // no round begins at this closure or later; 0: any may
+    // Message that begins `opened`, given once; the caller's, wire_free.
+    Sluice__V1__RingBegin *begin;
+    Sluice__V1__RingCopy *copy; // of `opened` or later; likewise
+};
+// Takes what the loop has brought. Clears seat_has_news and seat_has_ended.
+void seat_look(struct seat *s, struct seat_news *out);
+
+// Returns true if seat_look would find something new, or seat_wake was called
+// since.
+bool seat_has_news(struct seat *s);
+
+// Returns true if a generation was opened since seat_look, or seat_wake said
+// leave: the one under way has ended. Other news do not end it.
+bool seat_has_ended(struct seat *s);
+
+// Waits until seat_has_news, at most `ms` milliseconds.
+void seat_wait(struct seat *s, uint64_t ms);
+
+// Has end(arg) called when a generation is opened or seat_wake says leave:
+// under a lock, on the loop; at once, if that has happened since the last
+// seat_look. NULL: ends that.
+void seat_on_end(struct seat *s, void (*end)(void *arg), void *arg);
+
+// Takes a request for a part's file that is due: of an earlier generation, or
+// of this one for a round up to the tag's. Returns false if none is. `over`: no
+// round will follow, so all of this generation are due. A part that is being
+// written is not due before its file is there.
+struct seat_request {
+    uint32_t part;
+    uint64_t generation, request, at_round;
+};
+bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
+                       struct seat_request *out);
+
+// Posts a message to the loop, which sends it, and takes ownership. NULL (no
+// memory) is ignored.
+void seat_say(struct seat *s, Sluice__V1__AttendUp *up);
+
+// Takes a RingStep: only the newest is sent, at most every SEAT_STEP_MS; `now`:
+// at once.
+void seat_say_step(struct seat *s, Sluice__V1__AttendUp *up, bool now);
+
+// Has the part's file written in the background, and reports it. Takes
+// ownership of the image (sl_malloc), also where it cannot be written.
+void seat_write(struct seat *s, const struct seat_request *r,
+                struct shard_image *image);
+
+#endif

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/ring/sum.h -- the sum of a round's gradients, over this rank's own
+// contributions and then over all ranks, bucket by bucket.
+//
+//   sum_add(bucket) per contribution; sum_start(bucket) when its last is in;
+//   sum_wait: the next bucket holds the sum over all ranks
+//
+// Buckets are started from the last to the first, on every rank: gradients of
+// the last layers are whole first, and all ranks must start in one order. A
+// bucket that is started before those behind it waits for them. A rank alone
+// sums its own contributions only.
+//
+// The first `early` buckets may have a lane of their own
+// (trainer/sum/group.h): they are whole last and wanted first, and overtake
+// there what is queued in the other. Each lane has its own order: neither waits
+// for the other's buckets.
+//
+// A loss or gradient that is not finite makes the sum so (sum_spoil), and all
+// ranks see the same sum.
+//
+// Threads  the compute thread; sum_abort: any, between sum_join and sum_leave.
+// Memory   sum_release frees.
+// Units    elements of the flat vector; a weight is a number of samples.
+// Errors   sum_wait: those of group_wait (trainer/sum/group.h). After an
+// error
+//          only sum_suspect and sum_leave may be called.
+#ifndef TRAINER_RING_SUM_H
+#define TRAINER_RING_SUM_H
+
+#include "trainer/base/elements.h"
+#include "trainer/ring/seat.h"
+
+// Silence of a rank, in milliseconds, after which it is suspected.
+#define SUM_SILENT_MS 5000
+
+struct rank_group;
+
+// The buckets of one lane: [first, first + count).
+struct sum_lane {
+    struct rank_group *group; // NULL: a rank alone, or no buckets in lane 1
+    uint32_t first, count;
+    uint32_t next;   // buckets from this one on are started
+    uint64_t number; // number of the next bucket in the group
+    uint64_t waited; // number of the first bucket not waited for
+    bool marks;      // sum_start_marks was called, and not waited for
+};
+
+struct sum {
+    float *data; // the round's sum: `own`, or the memory of its one gradient
+    float *own;  // owned; NULL until a round adds up several gradients
+    uint64_t elements; // of the flat vector
+    const struct elements *buckets;
+    uint32_t count;
+    bool *whole; // per bucket: all our contributions are in; owned
+    struct sum_lane lane[WIRE_LANES];
+    struct rank_group
+        *asked;    // group of the last sum_wait; before that of lane 0
+    uint64_t sent; // bytes that sum_sent has told
+};
+
+// Makes the group of lane 0, for a generation of two ranks or more.
+enum sl_err sum_group(struct rank_group **out, const struct ring_env *env,
+                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
+                      struct sl_error *err);
+
+// Prepares sums over `elements` elements in `buckets`, which are borrowed until
+// sum_release. SL_ENOMEM.
+enum sl_err sum_init(struct sum *s, const struct elements *buckets,
+                     uint32_t count, uint64_t elements);
+void sum_release(struct sum *s); // all zeroes is allowed
+
+// Joins the ranks of the generation that `begin` names. Buckets below `early`
+// go through lane 1, the others through lane 0; `early` is the same on all
+// ranks, and 0 unless begin->lanes. A rank alone has one lane.
+enum sl_err sum_join(struct sum *s, const struct ring_env *env,
+                     const Sluice__V1__RingBegin *begin, enum wire_type wire,
+                     uint32_t early, struct sl_error *err);
+// Ends all waits with an error.
+void sum_abort(void *sum);
+// Leaves the generation; then no other thread touches the vectors.
+void sum_leave(struct sum *s);
+
+// Begins a round in which `contributions` gradients are added here: without one
+// the sum begins with zeros; with one it takes the memory of `gradient` itself,
+// which is then gone. SL_ENOMEM.
+enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
+                      struct sl_error *err);
+
+// Sets (`first`) or adds weight * g in one bucket of the sum; g may be the sum.
+void sum_add(struct sum *s, uint32_t bucket, const float *g, float weight,
+             bool first);
+// Makes a bucket of the sum not finite.
+void sum_spoil(struct sum *s, uint32_t bucket);
+// Starts a bucket that has all our contributions, and those that waited for it.
+enum sl_err sum_start(struct sum *s, uint32_t bucket, struct sl_error *err);
+
+// Starts every bucket that was not started yet, which may lack contributions.
+// `spoil`: makes their sums not finite.
+enum sl_err sum_start_rest(struct sum *s, bool spoil, struct sl_error *err);
+
+// Return the number of buckets that were started and not waited for, of both
+// lanes and of lane 1. sum_wait waits for the first of them, of lane 1 while it
+// has any, and returns it in *bucket.
+uint64_t sum_outstanding(const struct sum *s);
+uint64_t sum_early_outstanding(const struct sum *s);
+enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err);
+
+// Begin the sum of other numbers, behind all buckets of a round, and wait for
+// it when no bucket is outstanding: `data` becomes the sum over the ranks.
+enum sl_err sum_start_marks(struct sum *s, float *data, size_t count,
+                            struct sl_error *err);
+enum sl_err sum_wait_marks(struct sum *s, struct sl_error *err);
+
+// Returns the bytes sent to other hosts since the last call.
+uint64_t sum_sent(struct sum *s);
+
+// Returns the rank that the last sum_wait waited for in vain; UINT32_MAX: none.
+uint32_t sum_suspect(const struct sum *s);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/sum/add.h -- the sums of an all-reduce, in f32.
+//
+// Threads  any; functions of their arguments.
+// Memory   out may be an input; else nothing overlaps.
+// Units    elements.
+#ifndef TRAINER_SUM_ADD_H
+#define TRAINER_SUM_ADD_H
+
+#include "common/base/slices.h"
+#include "proto/wire.h"
+
+// Sets out = a + b, and writes the same to `also` (NULL: nowhere else).
+void add_two(size_t n, const float *a, const float *b, float *out, float *also);
+
+// Sets out = in[0] + in[1] + ... over `count` inputs, added in this order, and
+// writes the same to `also` (NULL: nowhere else).
+void add_many(size_t n, const float *const *in, unsigned count, float *out,
+              float *also);
+
+// Add a payload to `to`, or copy it there. The payload holds the elements in
+// `type`, cut anywhere.
+void add_payload(float *to, enum wire_type type,
+                 const struct sl_slices *payload);
+void add_copy(float *to, enum wire_type type, const struct sl_slices *payload);
+
+// Rounds `values` to `type` and back, in place: the values that other ranks
+// get.
+void add_round(enum wire_type type, size_t n, float *values);
+
+// Rounds `n` elements to `type` for sending.
+void add_narrow(enum wire_type type, size_t n, const float *from, void *to);
+
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/sum/inbox.h -- pieces that came from other ranks and wait to be
+// taken into a sum.
+//
+// A piece stays in the transport's memory, and its call unanswered, until it is
+// taken: so a rank that is behind holds the others back, and nothing is
+// copied.
+//
+// Threads  inbox_offer: I/O threads. The rest: any. `lock` and `changed` also
+//          serve threads that wait for more than pieces (net.c).
+// Memory   a piece is its call's; inbox_answer ends both.
+// Units    pieces.
+// Errors   what inbox_offer returns is the answer of the call.
+#ifndef TRAINER_SUM_INBOX_H
+#define TRAINER_SUM_INBOX_H
+
+#include <pthread.h>
+
+#include "common/base/list.h"
+#include "common/net/rpc.h"
+#include "proto/wire.h"
+
+// Most pieces that wait at once: ranks of one generation do not send more.
+#define INBOX_MOST 4096
+
+struct inbox_piece {
+    struct list_node node;
+    struct rpc_call *call;
+    struct wire_piece m;
+};
+
+struct inbox {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct list pieces; // in order of arrival
+    unsigned count;
+    uint64_t bucket; // buckets with lower numbers are done
+    bool closed;
+};
+
+// Makes an empty inbox.
+void inbox_init(struct inbox *b);
+void inbox_release(struct inbox *b); // inbox_close comes first
+
+// Keeps a piece until it is taken; owns the call on SL_OK. A piece of a bucket
+// that is done is acknowledged at once. SL_ESTALE: closed; SL_EBUSY: INBOX_MOST
+// wait.
+enum sl_err inbox_offer(struct inbox *b, struct rpc_call *call,
+                        const struct wire_piece *m);
+
+// Returns the first piece of `bucket` that waits, or NULL. With the lock.
+struct inbox_piece *inbox_take_locked(struct inbox *b, uint64_t bucket);
+
+// Marks buckets below `below` as done: their pieces are acknowledged from now
+// on.
+void inbox_done(struct inbox *b, uint64_t below);
+
+// Acknowledges a piece that was taken, and frees it.
+void inbox_answer(struct inbox_piece *p); // NULL is allowed
+
+// Answers all pieces, those that wait and those that come later, with
+// SL_ESTALE.
+void inbox_close(struct inbox *b);
+
+#endif

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/sum/ranks.h -- the Ranks service: a rank's answers to other ranks.
+//
+//   ranks_new -> ranks_table, for the worker's rpc_server
+//     ranks_add | ranks_remove     a lane that takes pieces (group.c)
+//     ranks_serve_state | ranks_stop_state   a state that newcomers copy
+//     ranks_serve_feed | ranks_stop_feed     a state that they follow
+//   ranks_free, after the server
+//
+// A generation has up to two lanes, each added and removed by itself; its state
+// and feed serve both. A message of a generation, or of a lane of it, that is
+// not here is answered SL_EUNAVAIL: it may come. A message of a generation that
+// is older than the newest of its job is answered SL_ESTALE. Where the
+// generation has a token (RingBegin), a call without a token is answered
+// SL_EAUTH, a call with another one SL_EDENIED, before anything is done for it:
+// so each caller is a rank, or was told to follow.
+//
+// Threads  any. ranks_remove and ranks_stop_* wait until no call uses what
+//          they take away.
+// Memory   what is added is borrowed until it is removed.
+// Units    bytes.
+// Errors   SL_EEXIST: the lane, or the state, is here already; SL_ENOMEM.
+#ifndef TRAINER_SUM_RANKS_H
+#define TRAINER_SUM_RANKS_H
+
+#include "common/net/rpc.h"
+#include "trainer/sum/inbox.h"
+
+// Most bytes of one call of State.
+#define RANKS_STATE_BYTES ((size_t)4 << 20)
+
+// Memory of ours that processes of this host may map; see ShareReply.
+struct ranks_share {
+    int fd; // -1: none
+    uint64_t bytes, token;
+};
+
+// Copies `bytes` bytes at `offset` of the state; SL_ERANGE outside of it.
+// Called on an I/O thread.
+typedef enum sl_err (*ranks_state_fn)(void *arg, uint64_t offset, size_t bytes,
+                                      void *to);
+
+// A generation, as the coordinator began it.
+struct ranks_of {
+    uint64_t job, generation;
+    struct wire_token token; // zeros: calls need none
+};
+
+struct ranks;
+
+// Makes a service without generations. SL_ENOMEM.
+enum sl_err ranks_new(struct ranks **out);
+void ranks_free(struct ranks *r); // NULL is allowed
+// Returns the service's methods, for the worker's server.
+struct rpc_table ranks_table(struct ranks *r);
+
+// Adds lane `lane` (below WIRE_LANES) of a generation: its pieces go to
+// `inbox`.
+enum sl_err ranks_add(struct ranks *r, const struct ranks_of *of, uint32_t lane,
+                      struct inbox *inbox, struct ranks_share share);
+void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation,
+                  uint32_t lane);
+
+// Serves the state of a generation by `fn` until ranks_stop_state.
+enum sl_err ranks_serve_state(struct ranks *r, const struct ranks_of *of,
+                              ranks_state_fn fn, void *arg);
+void ranks_stop_state(struct ranks *r, uint64_t job, uint64_t generation);
+
+// Answers a request that names a follower (StateRequest): copies m->bytes bytes
+// to `to`. Called on an I/O thread.
+typedef enum sl_err (*ranks_feed_fn)(void *arg,
+                                     const Sluice__V1__StateRequest *m,
+                                     void *to, struct sl_error *err);
+// Serves the feed of a generation by `fn` until ranks_stop_feed.
+enum sl_err ranks_serve_feed(struct ranks *r, const struct ranks_of *of,
+                             ranks_feed_fn fn, void *arg);
+void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation);
+
+// Writes a text that is equal for processes that may share memory: boot, user,
+// and the numbering of processes. With `alone` the text is unique.
+#define RANKS_HOST_BYTES 128
+enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone);
+
+// Returns the address that other ranks dial, as an allocated string:
+// `advertise` if it is not NULL, else `listen` with the port in use. An address
+// that cannot be dialled is found out in a ring of several.
+enum sl_err ranks_address(char **out, const char *listen, const char *advertise,
+                          int port, struct sl_error *err);
+
+// Copies a range of the state of another rank, at most RANKS_STATE_BYTES.
+// Waits.
+enum sl_err ranks_fetch(struct rpc_channel *from, const struct ranks_of *of,
+                        uint64_t offset, size_t bytes, void *to,
+                        uint32_t timeout_ms, struct sl_error *err);
+
+// Sends `count` requests at the same time, to any ranks, and waits until all
+// have ended, each with its own `rc`. Returns the first error, SL_EBUSY only if
+// there is no other.
+struct ranks_ask {
+    struct rpc_channel *from;
+    const Sluice__V1__StateRequest *m;
+    void *to;
+    enum sl_err rc;
+};
+enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
+                      struct sl_error *err);
+
+#endif
