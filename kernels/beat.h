@@ -9,7 +9,7 @@
 #ifndef KERNELS_BEAT_H
 #define KERNELS_BEAT_H
 
-// From now on every beat of this thread calls beat(arg); NULL: no listener.
+// Sets this thread's listener: every beat calls beat(arg). NULL: no listener.
 void kern_beat_to(void (*beat)(void *arg), void *arg);
 
 // Calls this thread's listener, if it has one.

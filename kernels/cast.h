@@ -17,11 +17,15 @@
 
 #include "kernels/kern.h"
 
+// Converts n elements of `type` at `in` to f32 at `out`, exactly.
 void cast_widen(enum kern_dtype type, size_t n, const void *in, void *out);
+// Converts n elements of f32 at `in` to `type` at `out`, rounded and kept
+// finite as said above.
 void cast_narrow(enum kern_dtype type, size_t n, const void *in, void *out);
 
 // ---- the loops of each instruction set, for tests
 
+// Converts n elements, as cast_widen or cast_narrow for one type.
 typedef void (*cast_loop)(size_t n, const void *in, void *out);
 
 struct cast_loops {

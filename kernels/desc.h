@@ -14,6 +14,8 @@ struct kern_conv_dims {
     struct kern_window win;
 };
 
+// Reads the sizes off a checked CONV_* or POOL_* descriptor: n, h, w, ci are
+// those of x (or dx), oh, ow, co those of y (or dy).
 void kern_conv_dims(struct kern_conv_dims *out, const struct kern_desc *d);
 
 // The sizes of a product: C[m,n] = op(A)[m,k] op(B)[k,n].
@@ -21,34 +23,38 @@ struct kern_matmul_dims {
     int64_t m, n, k, batch;
 };
 
+// Reads the sizes off a checked MATMUL descriptor, transposed or not.
 void kern_matmul_dims(struct kern_matmul_dims *out, const struct kern_desc *d);
 
-// Return the columns (last axis) and the rows (all other axes) of a shape.
+// Returns the columns of a shape: the last axis; 1 for a shape without axes.
 int64_t kern_cols(const struct kern_shape *s);
+// Returns the rows of a shape: the product of all axes but the last.
 int64_t kern_rows(const struct kern_shape *s);
 
-// Which tensors of io[] have the op's dtype T, as bits; sums, statistics,
-// labels and parameters of norms keep theirs (kern_desc_dtype).
+// Returns the tensors of io[] that have the op's dtype T, as bits by index;
+// sums, statistics, labels and parameters of norms keep theirs
+// (kern_desc_dtype).
 uint32_t kern_typed(const struct kern_desc *d);
 
-// f32 (or f64) throughout, and no padded channels: what a backend knows that
-// knows f32 only.
+// Returns true if the op is f32 (or f64) throughout and has no padded channels:
+// what a backend can do that knows f32 only.
 bool kern_desc_plain(const struct kern_desc *d);
 
-// True if some tensor of the op has no elements.
+// Returns true if some tensor of the op has no elements.
 bool kern_desc_empty(const struct kern_desc *d);
 
-// SL_ENOMEM: a plan of this op wants more workspace than it may have.
+// Checks a plan's workspace against the cap. SL_ENOMEM, with both numbers in
+// *err: the plan of this op wants more than it may have.
 enum sl_err kern_desc_fits(const struct kern_desc *d, size_t workspace_bytes,
                            size_t cap_bytes, struct sl_error *err);
 
-// The mask with which ACCUM and friends are asked.
+// Returns true if the op has the epilogue `bit` (KERN_ACCUM and so on).
 static inline bool kern_has(const struct kern_desc *d, uint32_t bit)
 {
     return (d->epilogue & bit) != 0;
 }
 
-// Which epilogue bits the op takes at all.
+// Returns the epilogue bits that the op may have, whatever its backend.
 uint32_t kern_op_epilogues(enum kern_op op);
 
 #endif

@@ -19,12 +19,13 @@ struct dropout_key {
     uint32_t layer;
 };
 
+// Returns the bound below which an element's word means that it is dropped.
 static inline uint64_t dropout_threshold(float rate)
 {
     return (uint64_t)((double)rate * 4294967296.0);
 }
 
-// The four words of elements 4 block .. 4 block + 3.
+// Draws the four words of elements 4 block .. 4 block + 3 into `out`.
 static inline void dropout_words(uint32_t out[4], const struct dropout_key *k,
                                  uint64_t block)
 {

@@ -301,7 +301,7 @@ struct kern_desc {
         } norm;
         struct {
             int32_t kind;
-            float smoothing; // in [0, 1)
+            float smoothing; // share s of the labels' smoothing, [0, 1)
             int32_t top;     // xent: 0 or more; 0 is 1
         } loss;
         struct {
@@ -313,7 +313,7 @@ struct kern_desc {
         struct {
             float rate;
             uint32_t layer; // tells the dropouts of one model apart
-            uint64_t first; // of a part of a tensor: elements before it
+            uint64_t first; // elements before x, if it is part of a tensor
         } dropout;
         uint8_t raw[96];
     } u;
@@ -359,7 +359,7 @@ struct kern_exchange {
 // entry beyond it is not called. All entries run on the dev's own thread.
 struct kern_backend {
     uint32_t abi;  // KERN_ABI; anything else is refused
-    uint32_t size; // of this struct as the module knows it
+    uint32_t size; // bytes of this struct as the module knows it
     const char *name;
     bool host; // dev memory is host memory; run() has finished on return
 
@@ -437,7 +437,7 @@ struct kern_backend {
     enum sl_err (*optim)(struct kern_stream *s, const struct optim *o, size_t n,
                          const float *grad, float *w, float *const *slots,
                          const struct optim_consts *consts);
-    // Of devs that one process drives; NULL: theirs meet in host memory only
+    // Joins devs that one process drives; NULL: theirs meet in host memory only
     // (kern_has_peers). The thread of the first lets all of them join, once,
     // while nothing is under way on any; how[size] says by what they reach each
     // other. On failure they have not.
@@ -521,11 +521,16 @@ static inline enum sl_err kern_run(struct kern_plan *plan,
 // Returns a dense shape with dims dim[nd].
 struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
                              const int64_t *dim);
+// Returns the bytes of one element; 0 for an unknown dtype.
 size_t kern_dtype_bytes(enum kern_dtype dtype);
+// Returns the number of elements, gaps of a strided shape not counted; 1 for a
+// shape without dimensions.
 int64_t kern_shape_count(const struct kern_shape *s);
-size_t kern_shape_bytes(const struct kern_shape *s); // of a dense one
+// Returns the bytes of a dense shape's elements.
+size_t kern_shape_bytes(const struct kern_shape *s);
 // Returns the elements from the first to the last that a strided shape touches.
 int64_t kern_shape_extent(const struct kern_shape *s);
+// Returns true if the elements lie one behind the other in row-major order.
 bool kern_shape_dense(const struct kern_shape *s);
 
 // Returns the outputs along one axis: floor((in + pads - reach) / stride) + 1,
@@ -560,29 +565,39 @@ void kern_desc_norm(struct kern_desc *d, enum kern_op op, unsigned nd,
 void kern_desc_unary(struct kern_desc *d, enum kern_op op,
                      enum kern_unary_kind kind, float a, unsigned nd,
                      const int64_t *x);
+// Describes BINARY of `inputs` tensors (2 to 8) of the shape x[nd].
 void kern_desc_binary(struct kern_desc *d, enum kern_binary_kind kind,
                       unsigned inputs, unsigned nd, const int64_t *x);
 // Describes AXPBY of views: dims and strides are those of shapes x and y.
 void kern_desc_axpby(struct kern_desc *d, const struct kern_shape *x,
                      const struct kern_shape *y, float a, float b);
+// Describes FILL: every element of y, which may be a view, becomes a.
 void kern_desc_fill(struct kern_desc *d, const struct kern_shape *y, float a);
+// Describes SOFTMAX_FWD or SOFTMAX_BWD over the last axis of x[nd].
 void kern_desc_softmax(struct kern_desc *d, enum kern_op op, unsigned nd,
                        const int64_t *x);
 // Describes XENT of n rows of c. `sparse`: labels are i32 [n]; else f32 [n,c].
 void kern_desc_xent(struct kern_desc *d, int64_t n, int64_t c, bool sparse,
                     uint32_t epilogue);
+// Describes BCE of x[nd], which holds logits or probabilities as `kind` says;
+// targets have the shape of x.
 void kern_desc_bce(struct kern_desc *d, enum kern_bce_kind kind, unsigned nd,
                    const int64_t *x, uint32_t epilogue);
+// Describes MSE of x[nd], of squares; kern_desc_absolute changes that.
 void kern_desc_mse(struct kern_desc *d, unsigned nd, const int64_t *x,
                    uint32_t epilogue);
 // Describes DROPOUT. u.dropout.first, 0 here, lets a part of a batch have the
 // mask that it has in the whole of it.
 void kern_desc_dropout(struct kern_desc *d, float rate, uint32_t layer,
                        unsigned nd, const int64_t *x);
+// Describes IMAGE_U8: bytes x[nd] become f32, a x + b; without padded channels
+// (kern_desc_image_pad).
 void kern_desc_image_u8(struct kern_desc *d, unsigned nd, const int64_t *x,
                         float a, float b);
+// Describes REDUCE of x[nd] to the sums of its columns (last axis).
 void kern_desc_reduce(struct kern_desc *d, unsigned nd, const int64_t *x,
                       uint32_t epilogue);
+// Describes UNSCALE_CHECK of a gradient x[nd].
 void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
                              uint32_t epilogue);
 
@@ -597,6 +612,8 @@ void kern_desc_ln(struct kern_desc *d, enum kern_op op, unsigned nd,
 // Describes GATHER or GATHER_BWD: n ids, a table of v rows of c.
 void kern_desc_gather(struct kern_desc *d, enum kern_op op, int64_t n,
                       int64_t v, int64_t c);
+// Describes PENALTY of weights x[nd] by the factors l1 and l2; `rows` is the
+// number of samples that it is counted for.
 void kern_desc_penalty(struct kern_desc *d, float l1, float l2, float rows,
                        unsigned nd, const int64_t *x, uint32_t epilogue);
 
@@ -611,8 +628,8 @@ void kern_desc_absolute(struct kern_desc *d);
 // Gives a padded y to an IMAGE_U8.
 void kern_desc_image_pad(struct kern_desc *d, int64_t channels);
 
-// Mixed precision: the tensors that T (KERN_F16 or KERN_BF16; KERN_F32 undoes
-// it) stands for in an op get that dtype, all others stay as built.
+// Gives an op mixed precision: the tensors that T (KERN_F16 or KERN_BF16;
+// KERN_F32 undoes it) stands for get that dtype, all others stay as built.
 //   MATMUL, CONV_*           everything but rowsum and db, which are sums. The
 //                            first output may be f32 instead (set it), and with
 //                            ACCUM it is.
@@ -637,7 +654,9 @@ void kern_desc_f64(struct kern_desc *d);
 // Checks the descriptor: SL_EINVAL and the reason, if `d` does not describe an
 // op.
 enum sl_err kern_desc_check(const struct kern_desc *d, struct sl_error *err);
+// Returns a hash (FNV-1a) of all bytes of *d, padding included.
 uint64_t kern_desc_hash(const struct kern_desc *d);
+// Returns true if all bytes are equal, padding included.
 bool kern_desc_equal(const struct kern_desc *a, const struct kern_desc *b);
 
 // Returns the name of an op, "conv_fwd"; "?" for an unknown number.

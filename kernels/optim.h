@@ -69,11 +69,13 @@ enum sl_err optim_check(const struct optim *o, struct sl_error *err);
 // Returns the name of a kind, "adam"; "?" for OPTIM_NONE.
 const char *optim_kind_name(enum optim_kind kind);
 
-// Return the number of slots of the variable's size (0..3), what Keras calls
-// them
-// ("momentum", "velocity", ...), and what they hold before the first update.
+// Returns the number of slots that each variable has, each of its size (0..3).
 unsigned optim_slots(const struct optim *o);
+// Returns what Keras calls slot number `slot` ("momentum", "velocity", ...);
+// "?" past the last. Static text.
 const char *optim_slot_name(const struct optim *o, unsigned slot);
+// Returns what the elements of a slot are before the first update: adagrad's
+// initial_accumulator, else 0.
 float optim_slot_init(const struct optim *o, unsigned slot);
 
 // Applies update number t (from 1) to n elements: grad is n f32 at any
@@ -86,7 +88,7 @@ void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
 // The numbers of one update, as element loops want them: computed in double,
 // rounded once.
 struct optim_consts {
-    float clip;    // of |g|; INFINITY: none
+    float clip;    // largest |g|; INFINITY: none
     float decay;   // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
     float lr;      // sgd, adagrad, rmsprop: lr; adam: lr corrected for t
     float a, b;    // sgd, rmsprop: momentum (a); adam: 1 - beta_1, 1 - beta_2;

@@ -26,8 +26,8 @@ struct cpu_dev {
     bool winograd;          // allowed
     enum cpu_direct direct; // our direct convolutions
     char without[32];       // oneDNN implementations to leave out; ""
-    bool capped;            // to isa, by the caller
-    const char *isa;        // of our loops
+    bool capped;            // the caller has limited the instructions to isa
+    const char *isa;        // instruction set of our loops
     const struct loop_op *const *loops; // [KERN_OP_COUNT]
     const struct loops_products *products;
     const struct loops_half *half;
@@ -38,7 +38,7 @@ struct cpu_plan {
     struct kern_plan base;
     struct cpu_dev *dev;
     struct kern_desc desc;
-    const struct loop_op *loop; // of plans of one of our loops
+    const struct loop_op *loop; // our loop that the plan runs; else NULL
     enum sl_err (*run)(struct cpu_plan *plan, void *const *io, void *workspace);
     void (*free)(struct cpu_plan *plan);
 };
@@ -52,22 +52,29 @@ void cpu_for(int threads, int64_t chunks, void (*fn)(void *arg, int64_t chunk),
 int cpu_thread(void);
 
 // Runs one op of our loops at once: for plans that need a small piece beside
-// a product. `workspace` is what loop_bytes() says.
+// a product. `workspace` has cpu_loop_bytes.
 void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
               const struct kern_desc *d, void *const *io, void *workspace);
+// Returns the bytes of workspace of such an op: what its threads share, and the
+// scratch of each of dev->threads.
 size_t cpu_loop_bytes(const struct cpu_dev *dev, const struct loop_op *op,
                       const struct kern_desc *d);
 
-// Ops of f32: own loops, or products. As the vtable's.
+// Returns the score of an op of f32, as the vtable's: by own loops, or as a
+// product.
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
+// Makes the plan of such an op. The caller sets base.backend, checks the cap,
+// and frees by (*out)->free. SL_ENOTSUP: only oneDNN could, and it cannot.
+// SL_ENOMEM.
 enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
                          struct cpu_dev *dev, const struct kern_desc *d,
                          struct sl_error *err);
 
 // ---- Convolutions: rules.c -------------------------------------------------
 
-// Our own loop for a product where it is better than oneDNN, or there is none.
-// By the device's options and instruction set and by the shape alone. NULL: no.
+// Returns our own loop for a product where it is better than oneDNN, or there
+// is no oneDNN; NULL: none. It goes by the device's options and instruction set
+// and by the shape alone.
 const struct loop_op *cpu_own_product(const struct cpu_dev *dev,
                                       const struct kern_desc *d);
 
@@ -75,8 +82,11 @@ const struct loop_op *cpu_own_product(const struct cpu_dev *dev,
 
 #define CPU_MIXED_SCORE 90 // oneDNN's own is better, where there is one
 
-// Of an op that has 16-bit tensors and a twin of f32 which this backend has.
+// Returns the score of an op with 16-bit tensors by its twin of f32: 100 for a
+// cast, CPU_MIXED_SCORE if this backend has the twin, else 0.
 int cpu_mixed_score(struct cpu_dev *dev, const struct kern_desc *d);
+// Makes the plan of such an op: tensors are widened, the twin runs, and its
+// outputs are rounded. On failure *out and *workspace_bytes are undefined.
 enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
                            struct cpu_dev *dev, const struct kern_desc *d,
                            struct sl_error *err);
@@ -85,18 +95,23 @@ enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
 
 // Returns "oneDNN 2.6.3", or why oneDNN is missing.
 const char *cpu_onednn_name(void);
-// `isa`: the widest instructions that it may use, NULL: all. oneDNN takes that
-// once per process, before anything else; a later device has the first one's.
+// Opens oneDNN for a device; *out is NULL in a build without it, which is no
+// error. `isa` is the widest instructions that it may use, NULL: all. oneDNN
+// takes that once per process, before anything else; a later device has the
+// first one's.
 enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
                             const char *isa, struct sl_error *err);
 void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
 
-// True if this host and oneDNN have instructions for products of that dtype.
+// Returns true if this host and oneDNN have instructions for products of that
+// dtype.
 bool cpu_product_knows(enum kern_dtype t);
 
-// As the vtable's, for MATMUL and the convolutions. Of 16 bits: SL_ENOTSUP, or
-// a score of 0, if another way does as well.
+// Returns the score of a MATMUL or convolution by oneDNN, as the vtable's; 0
+// for 16 bits if another way does as well.
 int cpu_product_score(struct cpu_dev *dev, const struct kern_desc *d);
+// Makes the plan of such an op. SL_ENOTSUP: oneDNN cannot, has only its
+// reference code, or (16 bits) another way does as well. SL_ENOMEM.
 enum sl_err cpu_product_plan(struct cpu_plan **out, size_t *workspace_bytes,
                              struct cpu_dev *dev, const struct kern_desc *d,
                              struct sl_error *err);

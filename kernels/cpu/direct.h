@@ -44,7 +44,8 @@
     DIRECT_CASE(v, 11)                                                         \
     DIRECT_CASE(v, 12)
 
-// Of the next panel, with so many channels left.
+// Returns the vectors of the next panel, with `left` channels left: those of
+// whole vectors, at most DIRECT_NR.
 static inline int64_t direct_vectors(int64_t left)
 {
     int64_t vectors = left / VL;
@@ -54,7 +55,8 @@ static inline int64_t direct_vectors(int64_t left)
                                     : vectors;
 }
 
-// Rows of the next tile: the last two share what is left.
+// Returns the rows of the next tile, with `left` rows left and `most` in one:
+// the last two tiles share what is left.
 static inline int64_t direct_rows(int64_t left, int64_t most)
 {
     return left >= 2 * most ? most : left > most ? (left + 1) / 2 : left;
@@ -89,10 +91,10 @@ struct direct {
     int64_t taps, cop;       // co rounded up to a vector
     int64_t row, step;       // floats from an output's image to the next's
     bool padded;             // it reads a band's copy,
-    int64_t wide, high;      // of so many floats and rows
+    int64_t wide, high;      // floats of a row of that copy; its rows
     int64_t line;            // floats of one of the image's rows, as read
     int64_t rows, bands;     // outputs' rows of a band; of an image
-    int64_t at[DIRECT_TAPS]; // of a tap
+    int64_t at[DIRECT_TAPS]; // offset of each tap, in floats
 };
 
 // One band: an image, its outputs' rows.
@@ -101,6 +103,8 @@ struct direct_band {
     const float *x; // what tap 0 of its first output reads
 };
 
+// Returns true if these loops can do the convolution `d`: no groups, few enough
+// channels and taps, and no empty tensor.
 static inline bool direct_can(const struct kern_desc *d)
 {
     struct kern_conv_dims c;
@@ -111,7 +115,7 @@ static inline bool direct_can(const struct kern_desc *d)
            !kern_desc_empty(d);
 }
 
-// Bands of about so many bytes of the outputs.
+// Fills in *s for `d`, with bands of about `band_bytes` bytes of the outputs.
 static inline void direct_shape(struct direct *s, const struct kern_desc *d,
                                 int64_t band_bytes)
 {
@@ -141,13 +145,13 @@ static inline void direct_shape(struct direct *s, const struct kern_desc *d,
                              q * w->dilation[1] * s->c.ci + i;
 }
 
-// Floats of a band's copy.
+// Returns the floats of a band's copy; 0: no copy is needed.
 static inline int64_t direct_copy(const struct direct *s)
 {
     return s->padded ? loops_up(s->high * s->wide, 16) : 0;
 }
 
-// One row of the image with zeros around.
+// Copies one row of the image to `to`, with zeros around.
 static inline void direct_line(float *to, const struct direct *s,
                                const float *from)
 {
@@ -162,7 +166,8 @@ static inline void direct_line(float *to, const struct direct *s,
            (size_t)(s->wide - before - count) * sizeof(float));
 }
 
-// Band number `index` of all images; `copy` is room for direct_copy().
+// Returns band number `index` of all images; if the convolution pads, its rows
+// are copied to `copy`, which has room for direct_copy().
 static inline struct direct_band direct_band_of(const struct direct *s,
                                                 const float *x, float *copy,
                                                 int64_t index)

@@ -36,25 +36,25 @@ struct loop_op {
     bool (*can)(const struct kern_desc *d);               // NULL: always
     int64_t (*chunks)(const struct kern_desc *d);         // at least 1
     size_t (*workspace_bytes)(const struct kern_desc *d); // NULL: none
-    size_t (*scratch_bytes)(const struct kern_desc *d);   // of a thread
+    size_t (*scratch_bytes)(const struct kern_desc *d);   // per thread; or NULL
     struct loop_step step[3]; // up to the first without a part
 };
 
-// By op; NULL is not done here.
+// The loops by op; NULL: there is none.
 extern const struct loop_op *const loops_base_table[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx2_table[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx512_table[KERN_OP_COUNT];
 
-// Of products: what they can do is not always best (cpu.c chooses).
+// The loops for products: what they can do is not always best (cpu.c chooses).
 struct loops_products {
     const struct loop_op *wino[KERN_OP_COUNT], *direct[KERN_OP_COUNT];
 };
 extern const struct loops_products loops_base_products, loops_avx2_products,
     loops_avx512_products;
 
-// Tiles of 4 along `made` pixels of a gradient by data, of which each reads 3
-// of `read` from `before` further up on: one pixel beyond the last whole tile
-// that reads but one is left to wino_edges.
+// Returns the tiles of 4 along `made` pixels of a gradient by data, of which
+// each reads 3 of `read` from `before` further up on: one pixel beyond the last
+// whole tile that reads but one is left to wino_edges.
 static inline int64_t wino_tiles(int64_t made, int64_t read, int64_t before)
 {
     bool edge = made > 4 && made % 4 == 1 && read == made - before;
@@ -226,7 +226,9 @@ extern const struct loop_op LOOPS(gather), LOOPS(gather_bwd);
 extern const struct loop_op LOOPS(wino_conv), LOOPS(wino_wgrad);
 extern const struct loop_op LOOPS(direct_conv), LOOPS(direct_wgrad);
 
+// Returns the chunks of LOOPS_CHUNK elements of the op's first tensor.
 int64_t LOOPS(flat_chunks)(const struct kern_desc *d);
+// Returns the chunks of rows of the op's first tensor (chunk_rows, rows_of).
 int64_t LOOPS(row_chunks)(const struct kern_desc *d);
 
 #endif

@@ -27,31 +27,35 @@ struct product {
     char impl[48];
 };
 
-// y (+)= the sum of the rows of x [rows, cols]; both are io[] indexes.
+// Appends a tail: y = (`accum`: +=) the sum of the rows of x [rows, cols]; x
+// and y are io[] indexes.
 void product_sum_rows(struct product *p, int64_t rows, int64_t cols, int x,
                       int y, bool accum);
-// io[y] += the `count` floats at `at` in the workspace.
+// Appends a tail: io[y] += the `count` floats at byte `at` of the workspace.
 void product_add(struct product *p, int64_t count, size_t at, int y);
 
-// Builds the product of an op into *p, which is zeroed but for a ready prog.
-// SL_ENOTSUP if oneDNN has only its reference code for it.
+// Builds a convolution into *p, which is zeroed but for a ready prog and stays
+// the caller's to release, also on failure. SL_ENOTSUP if oneDNN has only its
+// reference code for it.
 enum sl_err product_conv(struct product *p, struct cpu_dev *dev,
                          const struct kern_desc *d, struct sl_error *err);
+// Builds a MATMUL likewise. SL_ENOTSUP also for BGRAD without trans_a.
 enum sl_err product_matmul(struct product *p, struct cpu_dev *dev,
                            const struct kern_desc *d, struct sl_error *err);
 
-// oneDNN's name of a dtype.
+// Returns oneDNN's name of a shape's dtype.
 dnnl_data_type_t product_type(const struct kern_shape *s);
 
-// True for the names of oneDNN's reference implementations, which are a
+// Returns true for the names of oneDNN's reference implementations, which are a
 // hundred times slower and chosen without a word.
 bool product_is_ref(const char *impl);
 
-// True if oneDNN's implementation of this name computes wrong numbers for *d:
-// what a conformance run found on some host (the table is in onednn.c).
+// Returns true if oneDNN's implementation of this name computes wrong numbers
+// for *d: what a conformance run found on some host (onednn.c has the cases).
 bool product_is_wrong(const struct kern_desc *d, const char *impl);
 
-// True if the device's option without=TEXT leaves this implementation out.
+// Returns true if the device's option without=TEXT leaves this implementation
+// out.
 bool product_left_out(const struct cpu_dev *dev, const char *impl);
 
 #endif

@@ -42,7 +42,7 @@ struct prog {
     struct prog_slot slot[PROG_SLOTS];
     struct prog_stage stage[PROG_STAGES];
     int slots, stages;
-    size_t bytes; // of workspace so far
+    size_t bytes; // bytes of workspace so far
 };
 
 // One argument of a stage: DNNL_ARG_SRC and so on, and the slot it lies in.
@@ -50,14 +50,18 @@ struct prog_arg {
     int arg, slot;
 };
 
+// Makes an empty prog; `onednn` is borrowed.
 void prog_init(struct prog *p, struct cpu_onednn *onednn);
+// Destroys primitives and memory objects; a half-built prog is allowed.
 void prog_release(struct prog *p);
 
-// A tensor at io[index], or in the workspace. Returns its slot, or -1.
+// Adds a tensor that lies at io[index] and returns its slot; -1 without memory
+// or with PROG_SLOTS slots in use.
 int prog_io(struct prog *p, ob_desc desc, int index);
+// Adds a tensor that lies in the workspace, as prog_io does.
 int prog_temp(struct prog *p, ob_desc desc);
 
-// `bytes` of plain workspace; returns its offset.
+// Adds `bytes` of plain workspace and returns its offset, a multiple of 64.
 size_t prog_bytes(struct prog *p, size_t bytes);
 
 // Appends a primitive, and its scratchpad if it wants one. pd stays the
@@ -70,11 +74,16 @@ enum sl_err prog_add(struct prog *p, const_dnnl_primitive_desc_t pd,
 enum sl_err prog_reorder(struct prog *p, ob_desc a, int from, ob_desc b, int to,
                          struct sl_error *err);
 
+// Runs all stages in order and waits for the last. `workspace` has p->bytes.
+// SL_EINTERNAL if oneDNN refuses.
 enum sl_err prog_run(struct prog *p, void *const *io, void *workspace);
 
-// Attributes that all our primitives have: scratchpad from us.
+// Makes the attributes that all our primitives have: scratchpad from us. The
+// caller destroys them.
 enum sl_err prog_attr(dnnl_primitive_attr_t *out, struct sl_error *err);
 
+// Returns SL_OK, or the error that `st` means, told in *err; `what` is what was
+// tried, a verb with its object ("make a primitive").
 enum sl_err prog_status(dnnl_status_t st, const char *what,
                         struct sl_error *err);
 

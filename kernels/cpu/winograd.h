@@ -241,21 +241,27 @@ LOOPS_INLINE void wino_product(bool add, int64_t m, int64_t n, int64_t k,
 
 // ---- What the files share ---------------------------------------------------
 
+// Fills in *w for a convolution; of CONV_DGRAD dy is the image that is read.
 void LOOPS(wino_shape)(struct wino *w, const struct kern_desc *d);
+// Returns true if the window is 3x3 with strides and dilation 1, at most 2 pads
+// before, and one group.
 bool LOOPS(wino_can)(const struct kern_desc *d);
 
-// The last row and column of one image, where they are in no tile, and where
-// their filters are in the workspace.
+// Returns the floats of an edge's filter. Two of these, for the last row and
+// the last column, lie in the workspace behind the transformed filters.
 static inline int64_t wino_edge_floats(const struct wino *w)
 {
     return 3 * w->ic * w->ocp;
 }
+// Returns the bytes of a thread's scratch that wino_edges wants.
 size_t LOOPS(wino_edge_scratch)(const struct wino *w);
+// Computes the last row and column of image number `image` of a gradient by
+// data, where they are in no tile (edge_y, edge_x).
 void LOOPS(wino_edges)(const struct loop_args *a, const struct wino *w,
                        int64_t image);
 
-// `count` tiles of the image that is read, from tile `first` on, transformed:
-// [36][tile][icv], in_step apart. Outside of the image is 0.
+// Transforms `count` tiles of the image that is read, from tile `first` on:
+// to[36][tile][icv], in_step apart. Outside of the image is 0.
 void LOOPS(wino_image_in)(float *to, const struct wino *w, const float *x,
                           int64_t first, int64_t count);
 

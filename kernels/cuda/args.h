@@ -53,7 +53,7 @@ struct args_view {
     int64_t n; // threads with an element or pack
     float a, b;
     int32_t nd;
-    int32_t packs; // of the last dim; 0: element by element
+    int32_t packs; // packs of the last dim; 0: element by element
     int32_t wide;
     uint32_t dim[6];
     int64_t x_stride[6], y_stride[6];
@@ -73,7 +73,7 @@ struct args_dropout {
 struct args_image {
     const uint8_t *x;
     void *y;
-    int64_t n; // of y
+    int64_t n; // elements of y
     int32_t x_cols, y_cols;
     float a, b;
     int32_t wide;
@@ -86,7 +86,7 @@ struct args_pool {
     int64_t n;     // threads with a pixel and pack
     int32_t h, w, c, oh, ow;
     int32_t kh, kw, sh, sw, ph, pw;
-    int32_t packs;   // of 16 bytes, per pixel
+    int32_t packs;   // packs of 16 bytes, per pixel
     int32_t aux_i32; // else u8
     int32_t drelu;   // forward: note a winner <= 0 as no tap
     int32_t wide;
@@ -112,7 +112,7 @@ struct args_pool_all {
 struct args_pool_all_end {
     const float *partial;
     void *y;
-    int64_t n; // of y: images, then cols
+    int64_t n; // elements of y: images, then cols
     int32_t cols, blocks;
     float over; // pixels
 };
@@ -121,7 +121,7 @@ struct args_pool_all_end {
 struct args_reduce {
     struct args_table t;
     const void *x;
-    const void *aux; // of a max-pool: sum only dy with a tap; else NULL
+    const void *aux; // a max-pool's: sum only dy with a tap; else NULL
     int32_t aux_i32;
     float *partial;
 };

@@ -31,7 +31,7 @@ enum cuda_kernel {
 
 #define CUDA_FAULT_TEXT 200
 
-// Of a dev that has joined others.
+// What a dev knows of the devs that it has joined.
 struct cuda_peers {
     _Atomic unsigned n; // 0 again if they have parted: any thread
     unsigned self;
@@ -44,12 +44,12 @@ struct cuda_dev {
     int ordinal;
     int sm; // 90 for 9.0
     bool lost;
-    char fault[CUDA_FAULT_TEXT]; // of the last error of CUDA: for logs
+    char fault[CUDA_FAULT_TEXT]; // text of CUDA's last error: for logs
     char name[64];
     uint64_t bytes;
     cudaLibrary_t library;
     cudaKernel_t kernel[CUDA_KERNELS];
-    void *vendor; // of the parts that need other libraries; theirs
+    void *vendor; // state of the parts that need other libraries; theirs
     // Theirs or NULL: called before a stream ends, to drop references to it.
     void (*stream_ends)(struct cuda_dev *dev, cudaStream_t s);
     struct cuda_peers peers; // n is 0: it has not joined
@@ -79,7 +79,8 @@ extern const unsigned char cuda_fatbin[];
 
 // ---- Entries of struct kern_backend ---------------------------------------
 
-// Usable devices by the runtime: too old a driver and no device are both 0.
+// Returns the devices that the runtime can use; 0 and the reason in why[n] if
+// there is none or the driver is too old.
 int cuda_probe(char *why, size_t n);
 
 // What this build has for a compute capability (90 is 9.0).
@@ -89,6 +90,7 @@ enum cuda_code {
     CUDA_CODE_TOO_OLD,
     CUDA_CODE_NONE, // neither old nor new, and none of ours
 };
+// Returns what this build has for the capability `sm`.
 enum cuda_code cuda_code_for(int sm);
 
 // Opens device `ordinal` for `backend` and finds all kernels.
@@ -96,47 +98,67 @@ enum sl_err cuda_dev_open(struct cuda_dev **out,
                           const struct kern_backend *backend, int ordinal,
                           struct sl_error *err);
 void cuda_close(struct kern_dev *dev); // NULL is allowed
+// Fills in name, memory and dtypes of the device.
 void cuda_info(struct kern_info *out, struct kern_dev *dev);
+// Allocates device memory or (KERN_HOST) pinned memory, which the other devices
+// of the process can use as well. 0 bytes have an address of their own, too.
 enum sl_err cuda_alloc(struct kern_mem *out, struct kern_dev *dev, size_t bytes,
                        enum kern_place place);
+// Frees what cuda_alloc gave and zeroes *mem; an empty *mem is allowed. A
+// failure is only noted in the dev.
 void cuda_release(struct kern_dev *dev, struct kern_mem *mem);
-// priority above 0: before others.
+// Makes a stream; with a priority above 0 its work goes before others'.
 enum sl_err cuda_stream_new(struct kern_stream **out, struct kern_dev *dev,
                             int priority);
+// Ends a stream, and tells dev->stream_ends before. NULL is allowed.
 void cuda_stream_free(struct kern_stream *s);
+// Waits for all that was enqueued on `s`; returns its failure, if it had one.
 enum sl_err cuda_stream_sync(struct kern_stream *s);
+// Enqueues a copy; host memory that is not pinned may make the call wait.
 enum sl_err cuda_copy(struct kern_stream *s, void *to, const void *from,
                       size_t bytes, enum kern_dir dir);
+// Enqueues setting `bytes` bytes of device memory to `byte`.
 enum sl_err cuda_fill(struct kern_stream *s, void *to, int byte, size_t bytes);
 void cuda_plan_free(struct kern_plan *plan); // NULL is allowed
+// Enqueues a plan, by its own run. SL_ELOST at once if the dev is lost.
 enum sl_err cuda_run(struct kern_plan *plan, struct kern_stream *s,
                      void *const *io, void *workspace);
 
 // ---- Events: order between streams ----------------------------------------
 
+// Makes an event without times. SL_ENOMEM.
 enum sl_err cuda_event_new(struct cuda_event **out, struct kern_dev *dev);
 void cuda_event_free(struct cuda_event *e); // NULL is allowed
+// Enqueues the event on `s`: it happens when all before it is done.
 enum sl_err cuda_event_record(struct cuda_event *e, struct kern_stream *s);
-// What follows on `s` waits for the last record of `e`.
+// Makes what follows on `s` wait for the last record of `e`; the caller does
+// not wait.
 enum sl_err cuda_event_wait(struct kern_stream *s, struct cuda_event *e);
-// SL_OK: has happened; SL_EBUSY: not yet.
+// Returns SL_OK if the event has happened, SL_EBUSY if not yet.
 enum sl_err cuda_event_query(struct cuda_event *e);
+// Makes the calling thread wait until the event has happened.
 enum sl_err cuda_event_sync(struct cuda_event *e);
 
 // ---- Several devices ------------------------------------------------------
 
-// By copies, directly where the hardware can.
+// Joins n devs that swap by copies, directly where the hardware can; how[size]
+// says how many can. SL_ENOTSUP: more than KERN_PEERS.
 enum sl_err cuda_join(struct kern_dev *const *devs, unsigned n, char *how,
                       size_t size, struct sl_error *err);
+// Enqueues the copies from the other devs to this one. SL_ELOST if it has
+// parted: then one of them is lost.
 enum sl_err cuda_exchange(struct kern_stream *s, const struct kern_exchange *x);
+// Marks n devs as not joined; their next cuda_exchange fails. Any thread.
 void cuda_part(struct kern_dev *const *devs, unsigned n);
 
 // ---- Recording ------------------------------------------------------------
 
-// What is enqueued on `s` from begin to end is not run but kept; the plan that
-// end makes enqueues all of it at once (io and workspace of its run are not
-// looked at: addresses are those of the recording).
+// Begins a recording: what is enqueued on `s` until cuda_record_end is not run
+// but kept.
 enum sl_err cuda_record_begin(struct kern_stream *s);
+// Ends the recording and makes a plan that enqueues all of it at once (io and
+// workspace of its run are not looked at: addresses are those of the
+// recording). On failure there is no plan, and `s` records no more. SL_ENOMEM.
 enum sl_err cuda_record_end(struct kern_plan **out, struct kern_stream *s);
 
 // ---- For the parts --------------------------------------------------------
@@ -151,7 +173,7 @@ static inline cudaStream_t cuda_stream(struct kern_stream *s)
     return s ? ((struct cuda_stream *)s)->at : NULL;
 }
 
-// What every plan begins with. `impl` lives as long as the plan.
+// Fills in what every plan begins with. `impl` lives as long as the plan.
 static inline void
 cuda_plan_init(struct cuda_plan *p, struct cuda_dev *dev, const char *impl,
                enum sl_err (*run)(struct cuda_plan *p, cudaStream_t s,
@@ -165,10 +187,11 @@ cuda_plan_init(struct cuda_plan *p, struct cuda_dev *dev, const char *impl,
     p->free = free;
 }
 
-// SL_OK, or what `rc` means; notes a sticky error in the dev. `what` is the
-// call, for the text.
+// Returns SL_OK, or what `rc` means: SL_ELOST (and ever after on this dev),
+// SL_ENOMEM or SL_EINTERNAL; the dev keeps the text. `what` is the call, for
+// the text.
 enum sl_err cuda_result(struct cuda_dev *dev, cudaError_t rc, const char *what);
-// The same, and tells *err.
+// Does the same, and tells *err.
 enum sl_err cuda_fail(struct cuda_dev *dev, cudaError_t rc, const char *what,
                       struct sl_error *err);
 
@@ -182,15 +205,17 @@ enum sl_err cuda_launch_bytes(struct cuda_dev *dev, cudaStream_t s,
 
 // ---- Our own kernels ------------------------------------------------------
 
-// 0 for products and convolutions, for f64, and for sizes beyond 2^31 in one
-// dimension; 100 for the rest.
+// Returns 0 for products and convolutions, for f64, and for sizes beyond 2^31
+// in one dimension; 100 for the rest.
 int cuda_own_score(struct kern_dev *dev, const struct kern_desc *desc);
+// Makes the plan of an op with a score above 0. SL_ENOMEM: no memory, or more
+// workspace than the cap allows.
 enum sl_err cuda_own_plan(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);
 
-// One update of an optimizer, or of a moving statistic, over n elements in
-// device memory, as kern.h has it.
+// Enqueues one update of an optimizer, or of a moving statistic, over n
+// elements in device memory: struct kern_backend's `optim`.
 enum sl_err cuda_optim(struct kern_stream *s, const struct optim *o, size_t n,
                        const float *grad, float *w, float *const *slots,
                        const struct optim_consts *consts);

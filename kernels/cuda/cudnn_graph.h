@@ -48,7 +48,10 @@ struct graph {
     struct sl_error *err;
 };
 
+// Makes an empty graph; `err` is borrowed until graph_seal and gets its first
+// error.
 void graph_init(struct graph *g, struct sl_error *err);
+// Destroys the graph's descriptors, sealed or not; plans made of it stay.
 void graph_release(struct graph *g);
 
 struct graph_tensor {
@@ -58,19 +61,23 @@ struct graph_tensor {
     int64_t dim[4], stride[4];
 };
 
+// Adds a tensor, aligned to KERN_ALIGN, and returns it for the calls below; it
+// belongs to the graph. NULL after an error, which the calls below allow.
 cudnnBackendDescriptor_t graph_tensor(struct graph *g,
                                       const struct graph_tensor *t);
 
-// w with x -> y, as op says: forward writes y, dgrad x, wgrad w. What is
-// written is beta times what it was, plus the result.
+// Adds a convolution, w with x -> y, as op says: forward writes y, dgrad x,
+// wgrad w. What is written is beta times what it was, plus the result.
 void graph_conv(struct graph *g, enum kern_op op, const struct kern_window *win,
                 cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t w,
                 cudnnBackendDescriptor_t y, float beta);
 
-// y = x + b, or y = relu(x) without b.
+// Adds a step y = x + b, or y = relu(x) without b.
 void graph_pointwise(struct graph *g, cudnnBackendDescriptor_t x,
                      cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t y);
 
+// Finishes the graph for a target; then it can be chosen for. Returns the first
+// error of all calls on `g`.
 enum sl_err graph_seal(struct graph *g, const struct graph_target *t);
 
 // ---- Choosing -------------------------------------------------------------
@@ -78,7 +85,7 @@ enum sl_err graph_seal(struct graph *g, const struct graph_target *t);
 // What may run. Engines that convert f32 inputs down or sum in less than f32
 // never may.
 struct graph_rules {
-    enum kern_op op;    // for what is known to be wrong
+    enum kern_op op;    // the op: some engines are known to be wrong for it
     bool tensor_cores;  // false: f32 as it is; on f32 tensors these are TF32
     bool deterministic; // the same bits every time
 };
@@ -92,16 +99,17 @@ struct graph_choice {
 
 struct graph_choices {
     struct graph_choice at[GRAPH_CHOICES];
-    unsigned count;   // that may run
-    unsigned offered; // before the rules
+    unsigned count;   // choices that may run
+    unsigned offered; // choices before the rules
 };
 
-// cuDNN's order: heuristics mode A, then what FALLBACK adds (for some shapes
-// only that has engines without tensor cores); mode B if neither has any that
-// may run. SL_ENOTSUP if none is left.
+// Fills in what may run, in cuDNN's order: heuristics mode A, then what
+// FALLBACK adds (for some shapes only that has engines without tensor cores);
+// mode B if neither has any that may run. SL_ENOTSUP if none is left.
 enum sl_err graph_choose(struct graph_choices *out, const struct graph *g,
                          const struct graph_target *t,
                          const struct graph_rules *rules, struct sl_error *err);
+// Destroys the choices' descriptors; plans made of them stay.
 void graph_choices_release(struct graph_choices *c);
 
 // ---- Plans ----------------------------------------------------------------
@@ -113,14 +121,15 @@ struct graph_plan {
     bool tensor_cores; // likewise false
 };
 
-// SL_ENOTSUP if the engine declines after all: try the next.
+// Makes a plan of a choice. SL_ENOTSUP if the engine declines after all: try
+// the next.
 enum sl_err graph_plan_make(struct graph_plan *out,
                             const struct graph_target *t,
                             const struct graph_choice *c, struct sl_error *err);
 
-// Plans live until the process ends: engines share state that cuDNN does not
-// count, and taking plans down has crashed others (pytorch leaks them too).
-// This is for plans that never ran, such as the losers of a comparison.
+// Forgets a plan that never ran, such as a loser of a comparison. Plans live
+// until the process ends: engines share state that cuDNN does not count, and
+// taking plans down has crashed others (pytorch leaks them too).
 void graph_plan_forget(struct graph_plan *p);
 
 // ---- Picking --------------------------------------------------------------
@@ -136,7 +145,8 @@ enum graph_cores {
     GRAPH_CORES_NONE,      // cuDNN has none that may run
     GRAPH_CORES_SLOWER,    // they were slower, by trying
 };
-const char *graph_cores_name(enum graph_cores c); // for logs
+// Returns the words for `c` in logs; static.
+const char *graph_cores_name(enum graph_cores c);
 
 struct graph_picks {
     struct graph_plan at[GRAPH_PICKS];
@@ -145,11 +155,11 @@ struct graph_picks {
     enum graph_cores cores;
 };
 
-// Plans that keep to the cap, in cuDNN's order: to compare them all, or else
-// the first, and behind it what may stand in for it in the same workspace and
-// is not compiled at run time. Mode A is asked, then FALLBACK if that was not
-// enough. If none of those has tensor cores and the rules allow them, mode B is
-// asked, and what it has goes first.
+// Fills in plans that keep to the cap, in cuDNN's order: with `compare` all of
+// them, else the first, and behind it what may stand in for it in the same
+// workspace and is not compiled at run time. Mode A is asked, then FALLBACK if
+// that was not enough. If none of those has tensor cores and the rules allow
+// them, mode B is asked, and what it has goes first.
 // SL_ENOTSUP: no engine; SL_ENOMEM: none that fits.
 enum sl_err graph_pick(struct graph_picks *out, const struct graph *g,
                        const struct graph_target *t,
@@ -158,14 +168,17 @@ enum sl_err graph_pick(struct graph_picks *out, const struct graph *g,
 // Forgets those from `first` on: they never ran.
 void graph_picks_forget(struct graph_picks *picks, unsigned first);
 
-// A plan as text, and back: for the same version of cuDNN and kind of device.
+// Appends a plan as text (JSON) to *out, for graph_plan_read with the same
+// version of cuDNN and kind of device.
 enum sl_err graph_plan_write(struct buf *out, const struct graph_plan *p,
                              struct sl_error *err);
+// Makes a plan of such a text; its engine is not known then. Fails if cuDNN
+// does not take the text.
 enum sl_err graph_plan_read(struct graph_plan *out,
                             const struct graph_target *t, const char *json,
                             struct sl_error *err);
 
-// Enqueues on the handle's stream. `at` are the addresses of `uids`.
+// Enqueues a plan on the handle's stream. at[n] are the addresses of uids[n].
 // SL_ELOST if the device failed, else SL_EINTERNAL.
 enum sl_err graph_plan_run(const struct graph_plan *p, cudnnHandle_t handle,
                            unsigned n, const int64_t *uids, void *const *at,

@@ -5,7 +5,8 @@
 
 #include "kernels/module.h"
 
-// Before anything else. False: the program is older than this module.
+// Takes over the host's memory functions and log, before anything else. Returns
+// false if the program is older than this module.
 bool hostside_set(const struct kern_host *h);
 
 #endif

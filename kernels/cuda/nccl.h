@@ -17,11 +17,16 @@
 
 #include "kernels/cuda/cuda.h"
 
+// Joins n devs by a communicator; how[size] says so, with NCCL's version.
+// SL_ENOTSUP: no NCCL, or it cannot; nothing has changed then.
 enum sl_err nccl_join(struct kern_dev *const *devs, unsigned n, char *how,
                       size_t size, struct sl_error *err);
+// Enqueues sending to and receiving from all other devs. SL_ELOST.
 enum sl_err nccl_exchange(struct kern_stream *s, const struct kern_exchange *x);
+// Aborts the communicators of n devs, so that waits for them end; they count as
+// not joined.
 void nccl_part(struct kern_dev *const *devs, unsigned n);
-// Of one dev that closes.
+// Ends the communicator of one dev that closes.
 void nccl_leave(struct cuda_dev *dev);
 
 #endif

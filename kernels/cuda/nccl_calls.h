@@ -27,6 +27,8 @@ struct nccl_calls {
 #undef NCCL_CALL
 };
 
+// Returns the table, loading the library with the first call. After a call that
+// returned it `why` may be NULL.
 const struct nccl_calls *nccl_calls(char *why, size_t n);
 
 #endif

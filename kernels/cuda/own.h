@@ -39,7 +39,8 @@ extern const struct own_op own_xent, own_bce, own_mse, own_unscale_check;
 #define OWN_LAUNCH(c, kernel, gx, gy, args)                                    \
     CUDA_LAUNCH((c)->dev, (c)->s, kernel, gx, gy, args)
 
-// Of the three kernels of a TYPED line the one for `dtype`.
+// Returns the kernel for `dtype` of the three of a TYPED line; `f32` is the
+// first of them.
 enum cuda_kernel own_typed(enum cuda_kernel f32, uint8_t dtype);
 
 static inline int64_t own_ceil(int64_t n, int64_t by)
@@ -47,12 +48,13 @@ static inline int64_t own_ceil(int64_t n, int64_t by)
     return (n + by - 1) / by;
 }
 
+// Returns the elements of a pack.
 static inline int64_t own_pack(uint8_t dtype)
 {
     return 16 / (int64_t)kern_dtype_bytes((enum kern_dtype)dtype);
 }
 
-// Blocks for one thread per pack of n elements.
+// Returns the blocks for one thread per pack of n elements.
 static inline int64_t own_blocks(int64_t n, int64_t pack)
 {
     return own_ceil(own_ceil(n, pack), CUDA_THREADS);
@@ -62,11 +64,13 @@ static inline int64_t own_blocks(int64_t n, int64_t pack)
 // pack.
 bool own_wide(unsigned n, void *const *at);
 
-// How [rows, cols] of a shape is cut, and into how many blocks.
+// How a table is cut, and into how many blocks.
 struct own_table {
     struct args_table t;
     int64_t across, down;
 };
+// Cuts a shape, seen as [rows, cols] of its last axis. `wide`: addresses allow
+// wide accesses, which are used if the columns are whole packs.
 void own_table(struct own_table *out, const struct kern_shape *s, bool wide);
 // Cuts each of `tables` tables, which are summed at once, as own_table does.
 void own_tables(struct own_table *out, int64_t tables, int64_t rows,
@@ -76,19 +80,24 @@ size_t own_table_bytes(const struct own_table *t, int64_t sums);
 // Returns the number of blocks of the second pass over them.
 int64_t own_end_blocks(int64_t cols);
 
-// The sums of the column, as both reduce and pool_bwd want them.
+// Enqueues the sums of the columns of x, as both reduce and pool_bwd want them,
+// in both passes: y = sums, or += with ACCUM. With `aux`, a max-pool's, only
+// pixels with a tap are summed; else aux and aux_shape are NULL.
 enum sl_err own_column_sum(const struct own_call *c, const struct kern_shape *s,
                            const void *x, const struct kern_shape *aux_shape,
                            const void *aux, float *y);
 
-// The second pass: y from what the blocks left in the workspace, or added to it
-// with ACCUM.
+// Enqueues the second pass: y from what the blocks left in the workspace, or
+// added to it with ACCUM.
 enum sl_err own_column_end(const struct own_call *c, const struct own_table *t,
                            float *y);
 
-// Blocks of a kernel that leaves a pair of f64 each; then their sum.
+// Returns the blocks of a kernel over `s` that leaves a pair of f64 per block.
 int64_t own_stats_blocks(const struct kern_shape *s);
+// Returns the bytes of workspace that these pairs take.
 size_t own_stats_bytes(int64_t blocks);
+// Enqueues the sum of the pairs in the workspace, divided by `over`: stats[2]
+// is set to it, or added to with ACCUM.
 enum sl_err own_stats_end(const struct own_call *c, int64_t blocks,
                           double *stats, double over);
 

@@ -6,7 +6,7 @@
 //
 //     KIND LIBRARY-VERSION KEY PAYLOAD
 //
-// Of several lines for one key the last counts. A line that is cut or from
+// The last of several lines for one key counts. A line that is cut or from
 // another version is passed over; a plan from a file is still checked by its
 // library before it runs.
 //
@@ -24,11 +24,13 @@ struct plans {
     struct buf text;
 };
 
-// Reads what is there. A file that cannot be read is one log line.
+// Reads what is there. `path` is borrowed; NULL: nothing is kept. A file that
+// cannot be read is one log line.
 void plans_open(struct plans *p, char *path);
+// Frees the text; the file needs no end.
 void plans_close(struct plans *p);
 
-// The payload for a key, appended to *out. False: none.
+// Appends the payload for a key to *out. False: none.
 bool plans_find(struct buf *out, const struct plans *p, const char *kind,
                 uint64_t version, uint64_t key);
 

@@ -51,14 +51,16 @@ struct vendor {
 enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
                                 struct sl_error *err);
 
-// May this version (as cudnnGetVersion() says it) be used? Another major one is
-// another library; within one, what an older minor lacks it says op by op.
+// Returns true if this version (as cudnnGetVersion() says it) may be used.
+// Another major one is another library; within one, what an older minor lacks
+// it says op by op.
 bool vendor_dnn_fits(size_t version);
 
-// Takes over options->plans, also on failure, and settles how much workspace
-// there may be.
+// Makes dev->vendor: takes over options->plans, also on failure, and settles
+// how much workspace there may be.
 enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
                        struct sl_error *err);
+// Frees dev->vendor, if there is one; a lost device's handles are left alone.
 void vendor_free(struct cuda_dev *dev);
 
 static inline struct vendor *vendor(struct cuda_dev *dev)
@@ -66,41 +68,47 @@ static inline struct vendor *vendor(struct cuda_dev *dev)
     return dev->vendor;
 }
 
-// True if f32 tensors of `d` may go through tensor cores.
+// Returns true if f32 tensors of `d` may go through tensor cores.
 bool vendor_tf32(const struct vendor *v, const struct kern_desc *d);
 
-// What a kept plan is found by: the op, how it may compute and how it was
-// chosen, the most workspace that it had, the libraries, the device.
+// Returns the key that a kept plan is found by: a hash of the op, how it may
+// compute and how it was chosen, the most workspace that it had, the libraries,
+// the device.
 uint64_t vendor_key(struct cuda_dev *dev, const struct kern_desc *d,
                     size_t cap_bytes);
 
-// SL_OK, or what kept the libraries from opening.
+// Opens cuBLASLt for the device, with the first call. SL_ENOMEM or SL_EINTERNAL
+// if it does not open.
 enum sl_err vendor_blas(struct cuda_dev *dev, struct sl_error *err);
+// Opens cuDNN likewise. SL_EINTERNAL.
 enum sl_err vendor_dnn(struct cuda_dev *dev, struct sl_error *err);
 
-// What a library's refusal to run on `s` means. `rc` is the library's own
-// verdict, not SL_OK; one that a kernel failed (SL_ELOST) is CUDA's to judge:
-// waits for the stream, and only if CUDA says so the device is lost. Otherwise
-// SL_EINTERNAL: something else may be tried.
+// Returns what a library's refusal to run on `s` means. `rc` is the library's
+// own verdict, not SL_OK; one that a kernel failed (SL_ELOST) is CUDA's to
+// judge: waits for the stream, and only if CUDA says so the device is lost.
+// Otherwise SL_EINTERNAL: something else may be tried.
 enum sl_err vendor_refused(struct cuda_dev *dev, cudaStream_t s, enum sl_err rc,
                            const char *what);
 
-// May another way be tried after `rc`? Not on a lost device, and not while a
-// step is recorded: the recording is spoilt, and the step is run without.
+// Returns true if another way may be tried after `rc`: not on a lost device,
+// and not while a step is recorded, since the recording is spoilt then, and the
+// step is run without.
 bool vendor_try_next(cudaStream_t s, enum sl_err rc);
 
-// One line: `impl` refused to compute `d`, and another way is tried.
+// Logs one line: `impl` refused to compute `d`, and another way is tried.
 void vendor_tell_next(struct cuda_dev *dev, const struct kern_desc *d,
                       const char *impl);
 
-// One line per op that could use tensor cores and does not, with the reason.
+// Logs one line for an op that could use tensor cores and does not, with the
+// reason; once per op.
 void vendor_tell_cores(struct cuda_dev *dev, const struct kern_desc *d,
                        const struct graph_picks *p, size_t cap_bytes);
 
-// For people: the most workspace, and how many ops go without tensor cores.
+// Writes to out[n], for people: the most workspace, and how many ops go without
+// tensor cores.
 void vendor_about(char *out, size_t n, struct cuda_dev *dev);
 
-// The most workspace that one plan may have, given the caller's limit.
+// Returns the most workspace that one plan may have, given the caller's limit.
 static inline size_t vendor_cap(struct cuda_dev *dev, size_t cap_bytes)
 {
     size_t own = vendor(dev)->options.workspace_bytes;
@@ -108,29 +116,39 @@ static inline size_t vendor_cap(struct cuda_dev *dev, size_t cap_bytes)
     return own < cap_bytes ? own : cap_bytes;
 }
 
-// True if all n addresses are multiples of KERN_ALIGN.
+// Returns true if all n addresses are multiples of KERN_ALIGN.
 bool vendor_aligned(unsigned n, void *const *at);
 
 // ---- Ops ------------------------------------------------------------------
 
+// Returns 100 if cuBLASLt computes the MATMUL `d`, else 0: dtypes that it does
+// not mix, BGRAD without trans_a, a bias over an empty product.
 int gemm_score(struct cuda_dev *dev, const struct kern_desc *d);
+// Makes the plan of a MATMUL with a score; `cap_bytes` is the most workspace.
+// SL_ENOTSUP: no algorithm; SL_ENOMEM.
 enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);
 
+// Returns 100 if cuDNN has an engine for the convolution `d` that may run, else
+// 0. Opens cuDNN, and may ask it: slow.
 int conv_score(struct cuda_dev *dev, const struct kern_desc *d);
+// Makes the plan of a convolution with a score, or takes a kept one;
+// `cap_bytes` is the most workspace. SL_ENOTSUP: no engine; SL_ENOMEM.
 enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);
-// cuDNN's handle forgets `s`: a later stream may have its address.
+// Makes cuDNN's handle forget `s`: a later stream may have its address.
 void conv_stream_ends(struct cuda_dev *dev, cudaStream_t s);
 
-// A product over nothing: sums become 0 unless they are added to.
+// Makes the plan of a product over nothing: sums become 0 unless they are added
+// to.
 enum sl_err nothing_plan(struct kern_plan **out, size_t *workspace_bytes,
                          struct cuda_dev *dev, const struct kern_desc *d,
                          struct sl_error *err);
 
-// The sum of a matrix's rows, as bias gradients want it: x [..., c] -> f32 [c].
+// Makes a plan that sums a matrix's rows, as bias gradients want it:
+// x [..., c] -> f32 [c], added to with `accum`.
 enum sl_err rows_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_shape *x,
                       bool accum, size_t cap_bytes, struct sl_error *err);
@@ -141,13 +159,14 @@ enum sl_err rows_plan(struct kern_plan **out, size_t *workspace_bytes,
 typedef enum sl_err (*tune_run)(void *arg, unsigned i, cudaStream_t s,
                                 void *const *io, void *workspace);
 
-// How many runs of an op that takes `ms` go between two events: 20, or fewer of
-// a long one.
+// Returns how many runs of an op that takes `ms` milliseconds go between two
+// events: 20, or fewer of a long one.
 unsigned tune_runs(float ms);
 
-// The fastest of n, on buffers made for it: two runs to warm up, and three
-// times tune_runs. One that fails is left out. 0 (the libraries' advice) if
-// there is no space or nothing runs. Beats (kernels/beat.h) with every round.
+// Returns the fastest of n candidates, on buffers made for it: two runs to warm
+// up, and three times tune_runs. A candidate that fails is left out. 0 (the
+// libraries' advice) if there is no space or nothing runs. Beats
+// (kernels/beat.h) with every round.
 unsigned tune_fastest(struct cuda_dev *dev, const struct kern_desc *d,
                       unsigned n, size_t workspace_bytes, tune_run run,
                       void *arg);

@@ -21,11 +21,14 @@ extern const ref_fn ref_f64_table[KERN_OP_COUNT];
 
 extern const struct kern_backend kern_ref;
 
-// An op with 16-bit tensors, and the workspace it wants (0: it has none).
+// Returns the bytes of workspace that an op with 16-bit tensors wants: f32
+// copies of these. 0: it has no such tensors.
 size_t ref_mixed_bytes(const struct kern_desc *d);
+// Runs an op with 16-bit tensors in f32, and rounds its outputs. `workspace`
+// has ref_mixed_bytes.
 void ref_mixed_run(const struct kern_desc *d, void *const *io, void *workspace);
 
-// Where element `i` (in row-major order) of a view lies.
+// Returns where element `i` (in row-major order) of a view lies, in elements.
 static inline int64_t ref_offset(const struct kern_shape *s, int64_t i)
 {
     int64_t at = 0;
@@ -45,6 +48,7 @@ typedef float real;
 #define REF(name) ref_f32_##name
 #endif
 
+// Run one op each, that of kern.h with the name in capitals; `d` was checked.
 void REF(matmul)(const struct kern_desc *d, void *const *io);
 void REF(conv_fwd)(const struct kern_desc *d, void *const *io);
 void REF(conv_dgrad)(const struct kern_desc *d, void *const *io);
@@ -75,12 +79,13 @@ void REF(gather)(const struct kern_desc *d, void *const *io);
 void REF(gather_bwd)(const struct kern_desc *d, void *const *io);
 void REF(penalty)(const struct kern_desc *d, void *const *io);
 
-// y = v, or y += v with ACCUM.
+// Sets *y to v, or adds v to it with ACCUM.
 static inline void ref_put(const struct kern_desc *d, real *y, double v)
 {
     *y = (real)(kern_has(d, KERN_ACCUM) ? *y + v : v);
 }
 
+// Sets stats[0] and stats[1] to a and b, or adds to them with ACCUM.
 static inline void ref_stats(const struct kern_desc *d, double *stats, double a,
                              double b)
 {
