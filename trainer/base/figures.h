@@ -46,11 +46,15 @@ enum figures_torn {
 // Adds `steps` steps that took us[phase] microseconds in all, each the same
 // part.
 void figures_took(uint64_t steps, const uint64_t us[FIGURES_PHASES]);
-// Add to the counters; figures_loss_scale sets the last scale.
+// Counts `n` steps that ended as `what` says.
 void figures_steps(enum figures_step what, uint64_t n);
+// Counts `n` samples.
 void figures_samples(uint64_t n);
+// Counts one gradient that was `updates` updates behind.
 void figures_staleness(uint64_t updates);
+// Counts one step that was not finite, by what was done about it.
 void figures_nonfinite(enum figures_nonfinite action);
+// Sets the loss scale that was used last.
 void figures_loss_scale(double scale);
 
 // Sets the memory that kept jobs take, of the device and the host.
@@ -59,9 +63,9 @@ void figures_memory(uint64_t bytes);
 // Sets the memory of the devices that are open; 0: they have none of their own.
 void figures_device_memory(uint64_t bytes);
 
-// Sets the generation of the ring that this worker is a rank of, and counts one
-// that was torn.
+// Sets the generation of the ring that this worker is a rank of.
 void figures_ring(uint64_t generation);
+// Counts one generation that was torn.
 void figures_ring_torn(enum figures_torn why);
 // Counts a step that took over a forward pass begun in the round before.
 void figures_ring_ahead(void);

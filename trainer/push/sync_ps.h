@@ -26,7 +26,7 @@ struct sync_ps_options {
     struct wire_token token;
     const struct elements *shards; // borrowed until free
     uint32_t shards_count;
-    uint64_t elements; // of the flat vector
+    uint64_t elements; // elements of the flat vector
     enum wire_type wire;
     // Closures of a round in train.mode sync, where parameters are those of the
     // open round; 0: any other mode.

@@ -2,12 +2,12 @@
 // trainer/ring/feed.h -- what a rank gives out while rounds go on, to newcomers
 // that follow it.
 //
-// Of each part an image of one instant, and then the rounds that came after: a
-// newcomer copies the one and applies the others until it has what the ranks
-// have. Parts may come from different ranks, each of another instant. A round's
-// record is kept from the moment when a newcomer copies the part until every
-// newcomer that does has asked for a later one; without newcomers no record is
-// kept.
+// It gives an image of each part at one instant, and then the rounds that came
+// after: a newcomer copies the one and applies the others until it has what the
+// ranks have. Parts may come from different ranks, each of another instant. A
+// round's record is kept from the moment when a newcomer copies the part until
+// every newcomer that does has asked for a later one; without newcomers no
+// record is kept.
 //
 // Rounds may be quicker than a newcomer is with what they bring, on a slow link
 // or where all share a few cores: it would never get level. So the rank waits
@@ -26,18 +26,15 @@
 // that is the compute thread's to do, between two rounds (ring_feed_wants).
 //
 // Threads  ring_feed_read: any, it may take as long as a part's pages take to
-// be
-//          found; ring_feed_round, ring_feed_lags: the compute thread;
+//          be found; ring_feed_round, ring_feed_lags: the compute thread;
 //          ring_feed_free: when no call is under way.
 // Memory   ring_feed_free; holds a reference to each part, an image of it while
-// it
-//          is copied, and records: FEED_ROUNDS of them, or FEED_BYTES.
+//          it is copied, and records: FEED_ROUNDS of them, or FEED_BYTES.
 // Units    bytes; steps: how many a part's state has counted, which names one
 //          state of a generation; rounds: as in the tag.
 // Errors   ring_feed_read: SL_EBUSY: not yet, ask again; SL_ESTALE: no longer,
-// what
-//          was copied leads nowhere (of a part that follows records, no second
-//          image is made); SL_ERANGE.
+//          what was copied leads nowhere (of a part that follows records, no
+//          second image is made); SL_ERANGE.
 #ifndef TRAINER_RING_FEED_H
 #define TRAINER_RING_FEED_H
 
@@ -124,6 +121,8 @@ bool ring_feed_lags(struct ring_feed *f);
 // brought home first; then ring_feed_image makes it, before the next round. A
 // part that is not the rank's any more has no image: the feed ends.
 bool ring_feed_wants(struct ring_feed *f, const struct rank *r, uint32_t part);
+// Makes the image of `part` that is asked for; its memory is home. Without
+// memory for it the feed ends, or the image is made later.
 void ring_feed_image(struct ring_feed *f, uint32_t part);
 
 #endif

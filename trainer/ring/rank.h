@@ -92,9 +92,12 @@ enum sl_err rank_load(struct rank *r, const struct rank_job *j,
                       const Sluice__V1__RingBegin *begin, struct sl_error *err);
 
 // Fetches `bytes` bytes at `offset` of a view of the base, from a rank that
-// holds it; rank_receive copies the whole base with it.
+// holds it.
 typedef enum sl_err (*rank_fetch_fn)(void *arg, uint64_t offset, size_t bytes,
                                      void *into, struct sl_error *err);
+// Copies the whole base that `begin` names with `fetch(arg, ...)`, and puts it
+// into place under the tag of this generation. On failure, such as fetch's, the
+// old state stays.
 enum sl_err rank_receive(struct rank *r, const struct rank_job *j,
                          const Sluice__V1__RingBegin *begin,
                          rank_fetch_fn fetch, void *arg, struct sl_error *err);
@@ -134,11 +137,11 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
 // gradient.
 size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present);
 
+#define RANK_FORESEE_SPACE OPTIM_SLOTS_MAX
 // Writes to `out` the first `elements` parameters as rank_round would leave
 // them, to the bit; the state is not changed. `space` is for RANK_FORESEE_SPACE
 // vectors of as many elements; of `g` no more is read. SL_ESTATE: the state is
 // away.
-#define RANK_FORESEE_SPACE OPTIM_SLOTS_MAX
 enum sl_err rank_foresee(struct rank *r, const struct once_step *steps,
                          size_t count, const float *g, uint64_t elements,
                          float *out, float *space, struct sl_error *err);
@@ -150,11 +153,12 @@ enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
 
 // ---- a state that is away, on a device (worker/lease/rank_away.h)
 
-// Bring the memory of one part, or of all, up to what has been counted; the
-// device keeps its copy. SL_ELOST: the device lost the state, which takes no
-// more rounds.
+// Brings the memory of one part up to what has been counted; the device keeps
+// its copy. Does nothing for a state in host memory. SL_ELOST: the device lost
+// the state, which takes no more rounds.
 enum sl_err rank_bring_part(struct rank *r, uint32_t part,
                             struct sl_error *err);
+// Brings the memory of all parts, likewise.
 enum sl_err rank_bring(struct rank *r, struct sl_error *err);
 
 // Brings the state home, and rounds are applied here again. SL_ELOST: the state

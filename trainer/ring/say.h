@@ -37,11 +37,12 @@ Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why);
 
-// Report a part's file, or why there is none, with the tag of the rank's state.
+// Reports the file of a part that was written for request `r`, in `folder`.
 Sluice__V1__AttendUp *say_snapshot(struct say_job j,
                                    const struct seat_request *r,
                                    const struct snap_written *w,
                                    const char *folder);
+// Reports why there is no file for request `r`; `at` is the state's tag.
 Sluice__V1__AttendUp *say_no_snapshot(struct say_job j,
                                       const struct seat_request *r,
                                       struct wire_tag at, const char *why);

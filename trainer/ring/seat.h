@@ -65,13 +65,21 @@ uint64_t seat_uid(struct seat *s); // the job's uid; 0 before seat_open
 
 // ---- calls of the loop; messages are borrowed
 
-// Take a message for the compute thread to find. One of an older generation is
-// ignored; without memory the message is lost.
+// Takes the opening of a generation for the compute thread to find; it ends the
+// one under way. An older one is ignored. This and the next five keep a copy of
+// what they need; without memory it is lost.
 void seat_open(struct seat *s, const Sluice__V1__RingOpen *m);
+// Takes the beginning of the generation that was opened last, and of no other.
 void seat_begin(struct seat *s, const Sluice__V1__RingBegin *m);
+// Takes the word that a generation may run rounds; an older one is ignored.
 void seat_go(struct seat *s, const Sluice__V1__RingGo *m);
+// Takes the ranks to copy a state from, if they are of the generation opened
+// last or of a later one; the newest message replaces those before.
 void seat_copy(struct seat *s, const Sluice__V1__RingCopy *m);
+// Takes a request for a part's file, of any generation (seat_take_request).
 void seat_snapshot(struct seat *s, const Sluice__V1__SnapshotRequest *m);
+// Takes the learning rates and the hold of rounds. Rates that do not fit are
+// logged and not taken.
 void seat_rates(struct seat *s, const Sluice__V1__Rates *m);
 
 // Wakes the compute thread since something else has changed: the gate, or
@@ -88,7 +96,7 @@ struct seat_news {
     uint64_t hold;      // no round begins at this closure or later; 0: any may
     // Message that begins `opened`, given once; the caller's, wire_free.
     Sluice__V1__RingBegin *begin;
-    Sluice__V1__RingCopy *copy; // of `opened` or later; likewise
+    Sluice__V1__RingCopy *copy; // copy order, `opened` or later; likewise
 };
 // Takes what the loop has brought. Clears seat_has_news and seat_has_ended.
 void seat_look(struct seat *s, struct seat_news *out);
@@ -109,14 +117,15 @@ void seat_wait(struct seat *s, uint64_t ms);
 // seat_look. NULL: ends that.
 void seat_on_end(struct seat *s, void (*end)(void *arg), void *arg);
 
-// Takes a request for a part's file that is due: of an earlier generation, or
-// of this one for a round up to the tag's. Returns false if none is. `over`: no
-// round will follow, so all of this generation are due. A part that is being
-// written is not due before its file is there.
+// A request of the coordinator's for a part's file.
 struct seat_request {
     uint32_t part;
     uint64_t generation, request, at_round;
 };
+// Takes a request that is due: of an earlier generation than the tag's, or of
+// this one for a round up to the tag's. Returns false if none is. `over`: no
+// round will follow, so all of this generation are due. A part that is being
+// written is not due before its file is there.
 bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
                        struct seat_request *out);
 

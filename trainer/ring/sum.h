@@ -22,8 +22,7 @@
 // Memory   sum_release frees.
 // Units    elements of the flat vector; a weight is a number of samples.
 // Errors   sum_wait: those of group_wait (trainer/sum/group.h). After an
-// error
-//          only sum_suspect and sum_leave may be called.
+//          error only sum_suspect and sum_leave may be called.
 #ifndef TRAINER_RING_SUM_H
 #define TRAINER_RING_SUM_H
 
@@ -48,7 +47,7 @@ struct sum_lane {
 struct sum {
     float *data; // the round's sum: `own`, or the memory of its one gradient
     float *own;  // owned; NULL until a round adds up several gradients
-    uint64_t elements; // of the flat vector
+    uint64_t elements; // elements of the flat vector
     const struct elements *buckets;
     uint32_t count;
     bool *whole; // per bucket: all our contributions are in; owned
@@ -98,17 +97,21 @@ enum sl_err sum_start(struct sum *s, uint32_t bucket, struct sl_error *err);
 // `spoil`: makes their sums not finite.
 enum sl_err sum_start_rest(struct sum *s, bool spoil, struct sl_error *err);
 
-// Return the number of buckets that were started and not waited for, of both
-// lanes and of lane 1. sum_wait waits for the first of them, of lane 1 while it
-// has any, and returns it in *bucket.
+// Returns the number of buckets, of both lanes, that were started and not
+// waited for.
 uint64_t sum_outstanding(const struct sum *s);
+// Returns the number of those in lane 1.
 uint64_t sum_early_outstanding(const struct sum *s);
+// Waits for the first bucket that is outstanding, in lane 1 while it has any,
+// and sets *bucket to it, also on failure. Some bucket is outstanding.
 enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err);
 
-// Begin the sum of other numbers, behind all buckets of a round, and wait for
-// it when no bucket is outstanding: `data` becomes the sum over the ranks.
+// Begins the sum of other numbers, behind all buckets of a round: `data`
+// becomes the sum over the ranks, and is lent until sum_wait_marks.
 enum sl_err sum_start_marks(struct sum *s, float *data, size_t count,
                             struct sl_error *err);
+// Waits for that sum, when no bucket of lane 0 is outstanding. Errors as
+// sum_wait.
 enum sl_err sum_wait_marks(struct sum *s, struct sl_error *err);
 
 // Returns the bytes sent to other hosts since the last call.

@@ -18,10 +18,11 @@ void add_two(size_t n, const float *a, const float *b, float *out, float *also);
 void add_many(size_t n, const float *const *in, unsigned count, float *out,
               float *also);
 
-// Add a payload to `to`, or copy it there. The payload holds the elements in
-// `type`, cut anywhere.
+// Adds a payload to `to`, as many elements as it holds in `type`; it may be cut
+// anywhere.
 void add_payload(float *to, enum wire_type type,
                  const struct sl_slices *payload);
+// Copies a payload to `to`, likewise.
 void add_copy(float *to, enum wire_type type, const struct sl_slices *payload);
 
 // Rounds `values` to `type` and back, in place: the values that other ranks

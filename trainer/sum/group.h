@@ -82,6 +82,7 @@ enum sl_err group_wait(struct rank_group *g, uint64_t bucket,
 
 // Fails the group with SL_ESTALE and text `why`; ends all waits.
 void group_abort(struct rank_group *g, const char *why);
+// Fills in the group's figures since it began.
 void group_stats(struct rank_group *g, struct group_stats *out);
 // Returns the rank that could not be reached, or UINT32_MAX.
 uint32_t group_suspect(struct rank_group *g);

@@ -9,9 +9,9 @@
 //
 //   copy in | wait for all | add my part | wait for all | copy out
 //
-// While one chunk is added the next is copied in. Of two ranks with a vector of
-// at most 128 KiB each copies all of its own in and adds both, so that it waits
-// once. A rank that waits spins a little and then sleeps on a word in the
+// While one chunk is added the next is copied in. Where two ranks have a vector
+// of at most 128 KiB, each copies all of its own in and adds both, so that it
+// waits once. A rank that waits spins a little and then sleeps on a word in the
 // memory (futex).
 //
 // Another rank may write anything to that memory: it changes sums, and nothing

@@ -32,7 +32,7 @@ struct inbox_piece {
 struct inbox {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct list pieces; // in order of arrival
+    struct list pieces; // struct inbox_piece, in order of arrival
     unsigned count;
     uint64_t bucket; // buckets with lower numbers are done
     bool closed;

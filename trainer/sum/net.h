@@ -31,7 +31,7 @@ struct net_options {
     struct inbox *inbox;
     struct ranks_of of;
     uint32_t lane; // the generation's lane that the inbox belongs to
-    const char *const *address; // of each node's Ranks service
+    const char *const *address; // address of each node's Ranks service
     const uint32_t *rank;       // each node's rank, for messages and errors
     uint32_t count, self;       // nodes; at least 2
     enum wire_type wire;
@@ -57,6 +57,7 @@ enum sl_err net_sum(struct net *n, uint64_t bucket, float *data, size_t count,
 
 // Fails the sum under way with SL_ESTALE and text `why`.
 void net_stop(struct net *n, const char *why);
+// Copies the figures since net_new. Takes the inbox's lock; any thread.
 void net_stats(struct net *n, struct net_stats *out);
 // Returns the rank that was given up or sent what does not fit; UINT32_MAX:
 // none.

@@ -58,12 +58,15 @@ struct rpc_table ranks_table(struct ranks *r);
 // `inbox`.
 enum sl_err ranks_add(struct ranks *r, const struct ranks_of *of, uint32_t lane,
                       struct inbox *inbox, struct ranks_share share);
+// Takes a lane away; waits until no call uses it. A lane that is not here is
+// allowed.
 void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation,
                   uint32_t lane);
 
 // Serves the state of a generation by `fn` until ranks_stop_state.
 enum sl_err ranks_serve_state(struct ranks *r, const struct ranks_of *of,
                               ranks_state_fn fn, void *arg);
+// Ends that; waits until no call is in `fn`. Not serving is allowed.
 void ranks_stop_state(struct ranks *r, uint64_t job, uint64_t generation);
 
 // Answers a request that names a follower (StateRequest): copies m->bytes bytes
@@ -74,11 +77,13 @@ typedef enum sl_err (*ranks_feed_fn)(void *arg,
 // Serves the feed of a generation by `fn` until ranks_stop_feed.
 enum sl_err ranks_serve_feed(struct ranks *r, const struct ranks_of *of,
                              ranks_feed_fn fn, void *arg);
+// Ends that, as ranks_stop_state does.
 void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation);
 
-// Writes a text that is equal for processes that may share memory: boot, user,
-// and the numbering of processes. With `alone` the text is unique.
 #define RANKS_HOST_BYTES 128
+// Writes a text that is equal for processes that may share memory: boot, user,
+// and the numbering of processes. With `alone`, or where the system does not
+// tell these, the text is unique. SL_EIO: no random number for that.
 enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone);
 
 // Returns the address that other ranks dial, as an allocated string:
@@ -93,15 +98,16 @@ enum sl_err ranks_fetch(struct rpc_channel *from, const struct ranks_of *of,
                         uint64_t offset, size_t bytes, void *to,
                         uint32_t timeout_ms, struct sl_error *err);
 
-// Sends `count` requests at the same time, to any ranks, and waits until all
-// have ended, each with its own `rc`. Returns the first error, SL_EBUSY only if
-// there is no other.
+// A request that names a follower, to one rank.
 struct ranks_ask {
     struct rpc_channel *from;
-    const Sluice__V1__StateRequest *m;
-    void *to;
-    enum sl_err rc;
+    const Sluice__V1__StateRequest *m; // borrowed until ranks_ask returns
+    void *to;                          // m->bytes bytes
+    enum sl_err rc;                    // set by ranks_ask
 };
+// Sends `count` requests at the same time, to any ranks, and waits until all
+// have ended, each with its own `rc`, after `timeout_ms` at the latest. Returns
+// the first error, SL_EBUSY only if there is no other.
 enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
                       struct sl_error *err);
 

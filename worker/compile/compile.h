@@ -38,7 +38,7 @@
 struct compile_options {
     enum spec_loss loss;
     bool from_logits;
-    double smoothing; // of crossentropies' labels, in [0, 1)
+    double smoothing; // smoothing of crossentropies' labels, [0, 1)
     uint32_t top_k;   // a class among the k largest is right; 0: 1
     bool outputs;     // the program tells its predictions; not if it trains
     bool train;

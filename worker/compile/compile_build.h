@@ -188,11 +188,12 @@ uint32_t compile_operand(struct build *b, uint32_t i, enum model_weight w);
 // in both descriptions: f32 if the backend is not worse at that.
 enum kern_dtype compile_grad_dtype(struct build *b, struct kern_desc *with,
                                    struct kern_desc *without);
-// compile_grad_at returns where an op writes a variable's gradient, as type
-// `given`; compile_grad_home then brings it to its place in the vector. For
-// batch norm's, too.
+// Returns where an op writes a variable's gradient, as type `given`: its place
+// in the vector if that will do, else a new tensor. For batch norm's, too.
 uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
                          enum kern_dtype given);
+// Brings that gradient, which an op has written to `t`, to its place in the
+// vector: casts, unscales, adds the penalty's part.
 void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
                        uint32_t t, enum kern_dtype given);
 
@@ -214,10 +215,12 @@ uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w);
 // nothing in a program that does not add.
 void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
                       double kept);
-// Do the same for elements [first, first + elements) of a variable that is
-// computed in parts; `t` is what compile_grad_rows returned.
+// Returns where to write elements [first, first + elements) of the gradient of
+// a variable that is computed in parts, as compile_grad does.
 uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements);
+// Adds the penalty's part to these elements, and them to the vector in a
+// program that adds; `t` is what compile_grad_rows returned.
 void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements, uint32_t t);
 
@@ -226,9 +229,10 @@ void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
 // Returns true if the node's k-th input wants a gradient.
 bool compile_wants_grad(const struct build *b, const struct model_node *node,
                         uint32_t k);
-// compile_target returns where an op may write the gradient for a node;
-// compile_took is told when it has.
+// Returns where an op may write the gradient of a node's output: a new tensor.
 uint32_t compile_target(struct build *b, uint32_t node);
+// Takes that gradient, which an op has written to `t`, over: it is the node's,
+// or is added to what other ops gave.
 void compile_took(struct build *b, uint32_t node, uint32_t t);
 // Passes dy on to `node` unchanged. `away`: dy is not used any more after this.
 void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away);
@@ -250,12 +254,13 @@ bool compile_fuses_bias(struct build *b, uint32_t i,
 void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
                           struct kern_desc *with, struct kern_desc *without,
                           struct build_ref first, struct build_ref second);
-// Computes x kernel^T + bias with a kernel other than MODEL_KERNEL; its bias,
-// if there is one, is the next weight. Returns y [rows, units].
+// A product of [rows, k] with a kernel [units, k] other than MODEL_KERNEL; its
+// bias, if there is one, is the next weight.
 struct compile_projection {
     enum model_weight kernel;
     int64_t rows, k, units;
 };
+// Computes x kernel^T + bias; returns y [rows, units], a new tensor.
 uint32_t compile_project(struct build *b, uint32_t i,
                          const struct compile_projection *p, uint32_t x);
 // Computes the gradients of that kernel and bias from x and dy.
@@ -272,6 +277,8 @@ void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
 // be overwritten where the backward pass does not want it. A wide node's
 // activation comes when the layer is done: compile_widen.
 void compile_activate(struct build *b, uint32_t i, uint32_t z, bool own);
+// Casts a wide node's value to f32 and applies its activation there; does
+// nothing for another node.
 void compile_widen(struct build *b, uint32_t i);
 // Ends a layer with a kernel: x, kernel `w`, (bias) -> y, activation.
 void compile_weighted(struct build *b, uint32_t i, struct kern_desc *d,
@@ -283,20 +290,29 @@ void compile_unactivate(struct build *b, uint32_t i);
 // Narrows a wide node's gradient for the layer itself.
 void compile_narrow(struct build *b, uint32_t i);
 
-// ---- compile_view.c: layers that move elements. Both directions of each.
+// ---- layers: X_forward appends the ops that compute the value of node i from
+// its inputs' values, X_backward those that pass its gradient on to its inputs
+// and to its variables' gradients. compile_forward and compile_backward call
+// them.
 
+// ---- compile_view.c: layers that move elements
+
+// Append the ops of such a layer.
 void compile_view_forward(struct build *b, uint32_t i);
 void compile_view_backward(struct build *b, uint32_t i);
 
-// ---- compile_rows.c: layer norm and embedding, both directions
+// ---- compile_rows.c
 
+// Append the ops of a layer norm.
 void compile_layer_norm_forward(struct build *b, uint32_t i);
 void compile_layer_norm_backward(struct build *b, uint32_t i);
+// Append the ops of an embedding.
 void compile_embedding_forward(struct build *b, uint32_t i);
 void compile_embedding_backward(struct build *b, uint32_t i);
 
-// ---- compile_attention.c: attention, both directions
+// ---- compile_attention.c
 
+// Append the ops of an attention layer.
 void compile_attention_forward(struct build *b, uint32_t i);
 void compile_attention_backward(struct build *b, uint32_t i);
 
@@ -309,16 +325,19 @@ void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
 
 // ---- compile_combine.c: sums, products and the like of several inputs.
 
+// Append the ops of such a layer.
 void compile_combine_forward(struct build *b, uint32_t i);
 void compile_combine_backward(struct build *b, uint32_t i);
 
 // ---- compile_conv.c: convolutions, whole, in groups and separable.
 
+// Append the ops of such a layer.
 void compile_conv_forward(struct build *b, uint32_t i);
 void compile_conv_backward(struct build *b, uint32_t i);
 
 // ---- the passes
 
+// Append the ops of the forward pass, of the loss, and of the backward pass.
 void compile_forward(struct build *b);  // compile_forward.c
 void compile_loss(struct build *b);     // compile_loss.c
 void compile_backward(struct build *b); // compile_backward.c

@@ -47,8 +47,8 @@ enum program_place {
 
 struct program_arg {
     enum program_place place;
-    size_t offset; // of the tensor
-    size_t bytes;  // of the tensor
+    size_t offset; // bytes from the place's start to the tensor
+    size_t bytes;  // bytes of the tensor
 };
 
 struct program_op {
@@ -137,10 +137,11 @@ void program_set_samples(struct program *p, uint64_t samples);
 // divided by it. 1 at first; a program in another precision keeps that.
 void program_set_loss_scale(struct program *p, double loss_scale);
 
-// Return, after the forward pass, the sums over the batch's samples of their
-// losses, and of what the loss counts as right (classes hit; shares of bits
-// right; for mean squares, absolute errors).
+// Returns, after the forward pass, the sum over the batch's samples of their
+// losses.
 double program_loss_sum(const struct program *p);
+// Returns likewise the sum of what the loss counts as right (classes hit;
+// shares of bits right; for mean squares, absolute errors).
 double program_right_sum(const struct program *p);
 
 void program_free(struct program *p); // NULL is allowed

@@ -93,12 +93,16 @@ uint64_t data_samples(const struct data *d);
 // samples: equal on all hosts that have the same files.
 uint64_t data_hash(const struct data *d);
 
-size_t data_sample_bytes(const struct data *d); // of the features
+// Returns the bytes of one sample's features, as data_read gives them.
+size_t data_sample_bytes(const struct data *d);
 
 // Returns true if data_read gives features as u8, to be multiplied by
 // data_scale and then moved by data_offset.
 bool data_is_u8(const struct data *d);
+// Returns the factor of raw features: x = raw * scale + offset. Features that
+// data_read gives as f32 have it already.
 float data_scale(const struct data *d);
+// Returns the number that is added to raw features, likewise.
 float data_offset(const struct data *d);
 
 // Returns true if reading a sample is work that several threads may share.

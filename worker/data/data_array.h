@@ -56,11 +56,11 @@ struct array {
     uint64_t rows;         // dim[0]
     uint64_t row_elements; // product of the others
     size_t row_bytes;
-    uint64_t bytes;       // of all rows
-    uint64_t file_bytes;  // of the whole file, for the data's hash
+    uint64_t bytes;       // bytes of all rows
+    uint64_t file_bytes;  // bytes of the whole file, for the data's hash
     uint8_t *memory;      // owned; NULL: the rows are read from `file`
     struct fs_file *file; // owned
-    uint64_t offset;      // of row 0 in the file
+    uint64_t offset;      // offset of row 0 in the file
     char *path;           // owned; for errors and the hash
 };
 
@@ -108,16 +108,17 @@ double array_double(const struct array *a, const uint8_t *raw);
 
 void array_release(struct array *a); // all zeroes is allowed
 
-// Open a file of one format. Each fills *out (from all zeroes); on failure *out
-// is empty. `pulse` (or NULL) beats with each piece, and stops the reading when
-// it is over.
+// Opens an IDX file (also .gz) below one of the roots and fills *out, which is
+// all zeroes; on failure *out is empty. `pulse` (or NULL) beats with each
+// piece, and stops the reading with SL_ECANCELED when it is over.
 enum sl_err array_open_idx(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
+// Opens an npy file likewise.
 enum sl_err array_open_npy(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
-// Opens a member of an npz file: member "x" is the file's "x.npy".
+// Opens a member of an npz file likewise: member "x" is the file's "x.npy".
 enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            const char *path, const char *member,
                            struct pulse *pulse, struct sl_error *err);

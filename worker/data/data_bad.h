@@ -26,7 +26,7 @@
 #define BAD_WHAT 112
 
 struct bad_sample {
-    bool test; // of data.test, else of data.train
+    bool test; // the sample is data.test's, else data.train's
     uint64_t number;
     char what[BAD_WHAT]; // name below the set's path, and what is wrong
 };
@@ -36,9 +36,9 @@ struct data_bad;
 // Makes a list of at most `most` bad samples, with one reference; NULL without
 // memory.
 struct data_bad *bad_new(uint32_t most);
-// Take and drop a reference.
+// Take (and return `b`) and drop a reference; the last one dropped frees.
 struct data_bad *bad_ref(struct data_bad *b);
-void bad_unref(struct data_bad *b);
+void bad_unref(struct data_bad *b); // NULL is allowed
 
 // Returns true once after a sample was found bad: the coordinator should be
 // told soon.

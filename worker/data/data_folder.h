@@ -56,10 +56,12 @@ struct folder_names {
 enum sl_err folder_scan(struct folder *out, const struct roots *roots,
                         const char *root, struct folder_names names,
                         struct pulse *pulse, struct sl_error *err);
-void folder_release(struct folder *f);
+void folder_release(struct folder *f); // all zeroes is allowed
 
-// Return the name of a class, and of a file within its class.
+// Returns the name of class number `class`; it belongs to the folder.
 const char *folder_class(const struct folder *f, uint32_t class);
+// Returns the name of file number `file` within its class, without the class's;
+// it belongs to the folder.
 const char *folder_name(const struct folder *f, size_t file);
 
 // Opens a file for reading; *fd is the caller's. SL_ECORRUPT if it is not as

@@ -47,7 +47,7 @@ struct image {
     uint64_t pixels_max; // 0: IMAGE_PIXELS
     uint32_t depth;      // bits in use of a sample of 16; 0: all
     uint32_t used;       // bits of 16 that the last file uses; 0: not 16 bits
-    uint32_t width, height;                 // of the image decoded last
+    uint32_t width, height;                 // pixels of the last image decoded
     struct image_space rgb;                 // its pixels [height, width, 3]
     struct image_space row;                 // scratch: a row of CMYK
     struct image_space axes, lines, scaled; // scratch of resizing
@@ -69,9 +69,10 @@ enum sl_err image_put(struct image *im, uint32_t height, uint32_t width,
 
 // ---- between the files data_image*.c
 
-// Decode a file of one format into im->rgb.
+// Decodes a JPEG file of `n` bytes into im->rgb. Errors as above.
 enum sl_err image_jpeg(struct image *im, const uint8_t *bytes, size_t n,
                        struct sl_error *err);
+// Decodes a PNG file likewise.
 enum sl_err image_png(struct image *im, const uint8_t *bytes, size_t n,
                       struct sl_error *err);
 void image_jpeg_free(struct jpeg *j); // NULL is allowed

@@ -39,17 +39,21 @@ struct data {
     uint32_t classes; // number of classes that have names
 };
 
-// Open a source: each allocates a struct that begins with a data, and calls
-// data_init on it.
+// Opens a source of two arrays, format idx, npy or npz. This and the next ones
+// allocate a struct that begins with a data, and call data_init on it;
+// data_free frees it.
 enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
                              const struct data_want *want,
                              struct sl_error *err);
+// Opens format csv. Looks the whole file through.
 enum sl_err data_open_csv(struct data **out, const struct data_source *s,
                           const struct data_want *want, struct sl_error *err);
+// Opens format synthetic, any generator. SL_EINVAL: there is no such generator.
 enum sl_err data_open_synthetic(struct data **out, const struct data_source *s,
                                 const struct data_want *want,
                                 struct sl_error *err);
 
+// Opens format images: a folder, whose files are listed but not read.
 enum sl_err data_open_folder(struct data **out, const struct data_source *s,
                              const struct data_want *want,
                              struct sl_error *err);
@@ -66,8 +70,9 @@ void data_init(struct data *d, const struct data_ops *ops,
 enum sl_err data_set_samples(struct data *d, uint64_t have,
                              const struct data_source *s, struct sl_error *err);
 
-// Adds a fact to the hash: the base name of a path, or a number.
+// Adds the base name of a path to the hash: the same files elsewhere are equal.
 void data_hash_name(struct data *d, const char *path);
+// Adds a number to the hash.
 void data_hash_number(struct data *d, uint64_t n);
 
 // Converts n bytes to floats: out[i] = raw[i] * scale + offset. raw may lie

@@ -59,9 +59,9 @@ struct input_run {
     uint64_t epoch;        // the digest depends on it
     uint64_t first, count; // positions in the order
     uint32_t batch;
-    uint64_t job, closure;    // for spans.h
+    uint64_t job, closure;    // numbers that spans.h shows
     struct input_share share; // set before input_open, or by input_share
-    struct pulse *pulse;      // of the attempt that it is read for, or NULL
+    struct pulse *pulse;      // pulse of the attempt that reads it, or NULL
 
     // The input's own, under its lock.
     struct list_node node;
@@ -78,8 +78,10 @@ struct batch {
     uint64_t digest; // sum of schedule_digest over its samples
 };
 
-// Return the number of steps of a run, and of samples in one.
+// Returns the number of steps of a run.
 uint32_t input_run_steps(const struct input_run *run);
+// Returns the number of samples in a step: `batch`, fewer in the last step, 0
+// past it.
 uint32_t input_run_samples(const struct input_run *run, uint32_t step);
 
 // Starts `threads` threads; 0: one per core this process may use, at most
@@ -88,13 +90,15 @@ enum sl_err input_new(struct input **out, unsigned threads,
                       struct sl_error *err);
 void input_free(struct input *in); // close all runs before; NULL is allowed
 
-// Sets where memory for batches comes from, called by the consumer only. NULL:
-// all of it is given back; no run is open then, and no batch is taken.
+// A source of memory for batches, called by the consumer's thread only.
 struct input_memory {
     void *(*get)(void *arg, size_t bytes); // returns NULL if memory is out
     void (*give)(void *arg, void *at, size_t bytes);
     void *arg;
 };
+// Gives back the memory that slots have of a source, and takes it from `m`,
+// which is copied, from now on; NULL: slots have memory of their own. No run is
+// open then, and no batch is taken.
 void input_memory(struct input *in, const struct input_memory *m);
 
 // Starts reading a run, behind the runs that are open already.

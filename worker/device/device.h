@@ -48,8 +48,9 @@ enum sl_err device_new(struct device **out, struct kern_dev *dev,
                        uint64_t elements, struct sl_error *err);
 void device_free(struct device *d); // NULL is allowed
 
-// Return the host's flat vectors: parameters and gradient.
+// Returns the host's flat vector of parameters, valid as long as the device.
 float *device_params(struct device *d);
+// Returns the host's flat vector of the gradient, likewise.
 float *device_grads(struct device *d);
 
 // Waits until no op and no copy is under way.

@@ -76,7 +76,7 @@ struct device {
 struct device_segment {
     uint32_t first, end;             // ops
     bool reads_batch;                // recordings hold a slot's address
-    uint32_t whole_first, whole_end; // of overlap.by_send: ranges whole by then
+    uint32_t whole_first, whole_end; // places in overlap.by_send: whole by then
     struct {
         struct kern_plan *plan; // NULL: not recorded
         uint64_t moved;         // addresses are those of this count
@@ -124,6 +124,7 @@ enum sl_err device_grow(struct device *d, struct kern_mem *mem, size_t bytes,
 // Grows both memories of a pair likewise.
 enum sl_err device_pair_grow(struct device *d, struct device_pair *pair,
                              size_t bytes);
+// Frees both memories and zeroes the pair; all zeroes is allowed.
 void device_pair_release(struct device *d, struct device_pair *pair);
 
 // Gives a batch that was staged in vain, and has been copied, back to its
@@ -143,8 +144,10 @@ static inline bool device_touches(const struct device_program *p,
 // Lays the checks' words into the block from `at` on; returns where they end.
 size_t device_check_lay(struct device_program *p, size_t at);
 void device_check_put(struct device_program *p); // writes what stays the same
-// Makes the plans of the checks; device_check_free frees them.
+// Makes the plans of the checks; device_check_free frees them, also after a
+// failure.
 enum sl_err device_check_make(struct device_program *p, struct sl_error *err);
+// Frees what device_check_make made; half of it, or nothing, is allowed.
 void device_check_free(struct device_program *p);
 // Enqueues the checks of the ranges that are whole behind a segment.
 enum sl_err device_check_enqueue(struct device_program *p,

@@ -47,9 +47,12 @@ void resident_free(struct resident *r); // NULL is allowed
 // Returns the number of its vectors besides the device's own.
 uint64_t resident_vectors(const struct resident *r);
 
-// Write and read `n` elements of an array from `first` on. Both wait.
+// Copies `n` elements of an array to the device, from `first` on, and waits
+// until they are there.
 enum sl_err resident_write(struct resident *r, unsigned array, uint64_t first,
                            uint64_t n, const float *from, struct sl_error *err);
+// Copies `n` elements of an array to `into`, from `first` on, behind all ops
+// that were enqueued; waits for them.
 enum sl_err resident_read(struct resident *r, unsigned array, uint64_t first,
                           uint64_t n, float *into, struct sl_error *err);
 

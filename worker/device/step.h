@@ -49,7 +49,7 @@ struct step {
 
     // The step under way.
     struct program *program;
-    struct program_io io; // in host memory
+    struct program_io io; // addresses, of a step in host memory
 };
 
 // Returns true if all ops are run first, and the loss and gradients taken then.
@@ -112,9 +112,11 @@ bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
                  struct batch *out);
 
 // Gets the batch of a step, the one that was staged or the input's; step_put
-// puts it back when the step is over.
+// puts it back when the step is over. Waits for a batch that has to be read.
 enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
                      uint32_t step, struct batch *out, struct sl_error *err);
+// Waits until no device reads the batch, and gives it back to `in`; does
+// nothing for one that was given back before (x is NULL).
 void step_put(struct step *s, struct input *in, const struct batch *batch);
 // Stages the batch of `step` if it has been read; does not wait for it.
 enum sl_err step_look_ahead(struct step *s, struct input *in,

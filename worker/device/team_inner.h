@@ -12,7 +12,7 @@
 // A mate's program, used by the mate's thread.
 struct mate_program {
     struct program *program; // NULL: the mate's part of such a batch is empty
-    struct overlap overlap;  // of a program that trains
+    struct overlap overlap;  // ops by range, if the program trains
     struct device_program *placed;
     size_t x_bytes, labels_bytes; // bytes of a sample
     const struct elements *ranges;
@@ -36,7 +36,7 @@ struct mate_job {
 
     // The step under way.
     struct mate_program *p;
-    struct program_io io; // in host memory
+    struct program_io io; // addresses, if the mate computes in host memory
     uint32_t op;
     bool *fresh; // by range; owned
     uint32_t fresh_capacity;

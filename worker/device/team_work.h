@@ -77,15 +77,17 @@ struct team_step {
     // The first member's program, with its numbers set.
     const struct program *front;
     const struct batch *batch; // the whole batch
-    const float *params;       // in host memory
+    const float *params;       // the host's parameters
     struct pulse *pulse;
     bool held; // gradients are not taken
 };
 // Begins the mates' parts of a step.
 enum sl_err team_begin(struct team_job *j, struct team_program *p,
                        const struct team_step *s, struct sl_error *err);
-// Tells the mates that a range, or all of the host's vector `name`, is fresh.
+// Tells the mates that a range of the host's parameters is fresh.
 void team_fresh(struct team_job *j, uint32_t range);
+// Tells the mates that all of the host's parameters are fresh: the vector
+// `name`, which a device that holds it already need not copy.
 void team_vector(struct team_job *j, uint64_t name);
 // Lets the mates run as far as they can. `all`: the first member runs to its
 // end.
@@ -94,6 +96,9 @@ void team_run(struct team_job *j, bool all);
 // team_sum is called when the first member has run all ops, before anything is
 // taken.
 bool team_sums(const struct team_job *j);
+// Sums the gradients of the step on all devices, into `grads` of the host
+// (device_sum). Waits for what was posted. On failure the devices' waits for
+// each other end (team_sever).
 enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err);
 // Waits for the mates' losses and adds them to those of `front`.
 enum sl_err team_stats(struct team_job *j, struct program *front,
@@ -128,6 +133,7 @@ struct input *team_lender(struct team_job *j, struct batch *out);
 // Returns true if `batch` was lent; the caller, which begins with it, gives it
 // back.
 bool team_took(struct team_job *j, const struct batch *batch);
+// Has the mates forget what was staged; a batch that was lent stays lent.
 void team_unstage(struct team_job *j);
 // Waits until no mate reads the batch.
 void team_free_batch(struct team_job *j, const struct batch *batch);

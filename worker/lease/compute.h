@@ -9,8 +9,7 @@
 // what comes until there is a device again. A lease that finds no memory is
 // tried once more when nothing is kept of any job.
 //
-// Threads  All functions: the loop. `done`, `want_map`, `found`
-// and `changed`
+// Threads  All functions: the loop. `done`, `want_map`, `found` and `changed`
 //          run on the loop.
 // Memory   A submitted lease belongs to the compute thread until `done`.
 // Errors   compute_new: those of opening the device.

@@ -44,18 +44,18 @@ struct lost_row {
     char name[160]; // the lost device, or the list of a team's (team.h)
 };
 
-// Writes `row` as a note to the next process, and reads one back. A text that
-// is no such note gives an empty row.
-#define LOST_NOTE 200
+#define LOST_NOTE 200 // bytes of a note
+// Writes `row` as a note to the next process.
 void lost_note(char out[LOST_NOTE], const struct lost_row *row);
+// Returns the row that a note holds; an empty row for any other text.
 struct lost_row lost_row_of(const char *note);
 
 // Returns the policy that `text`, one of LOST_POLICIES, names.
 enum lost_policy lost_policy_of(const char *text);
 
-// Returns what to do next with a lost device, after `tried` attempts in a row
-// to open it.
+// What is done next with a lost device.
 enum lost_turn { LOST_END, LOST_WAIT_AND_START_ANEW, LOST_TAKE_CPU };
+// Returns what `rule` says to do after `tried` attempts in a row to open it.
 enum lost_turn lost_next(const struct lost_rule *rule, uint32_t tried);
 
 // Returns the device to open again: where "auto" was asked for, the name of

@@ -34,7 +34,7 @@
 #include "trainer/ring/say.h"
 
 enum hybrid_stage {
-    HYBRID_OUT,   // in no generation
+    HYBRID_OUT,   // the worker is in no generation
     HYBRID_ASKED, // has answered: waits for the generation's beginning
     HYBRID_READY, // waits until all members are ready
     HYBRID_RUNS,
@@ -85,10 +85,12 @@ struct hybrid_sums {
 enum sl_err hybrid_new(struct hybrid **out);
 void hybrid_free(struct hybrid *h); // NULL is allowed
 
-// Begins and ends a ring lease: hybrid_enter asks the coordinator to join. `by`
-// outlives the lease; its `place` is called when a generation was joined, its
-// `hurry` when one is over.
+// Begins a ring lease: asks the coordinator to join. `by` outlives the lease;
+// its `place` is called when a generation was joined, its `hurry` when one is
+// over.
 void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by);
+// Ends the ring lease: leaves the generation, without a word to the
+// coordinator, and forgets lease and contributor.
 void hybrid_exit(struct hybrid *h);
 
 // Takes the news that the loop has for the lease: leaves, answers and joins
@@ -105,10 +107,12 @@ static inline bool hybrid_follows(const struct hybrid *h)
     return h->stage == HYBRID_RUNS && h->self > 0;
 }
 
-// Leaves the generation for the reason in *err and reports it: hybrid_broken
-// names the member that could not be reached, hybrid_accuse member `suspect`,
-// which this one does not believe.
+// Leaves the generation for the reason in *err and reports it, with the member
+// that could not be reached. Where no member is suspected and the error is
+// SL_ESTALE, another one has ended it: then nothing is reported.
 void hybrid_broken(struct hybrid *h, const struct sl_error *err);
+// Does the same and accuses member `suspect`, which this one does not believe;
+// it is always reported. UINT32_MAX: no member.
 void hybrid_accuse(struct hybrid *h, uint32_t suspect,
                    const struct sl_error *err);
 
@@ -122,10 +126,11 @@ void hybrid_fail(struct hybrid *h, enum sl_err rc, const struct sl_error *err);
 enum sl_err hybrid_agree(struct hybrid *h, struct hybrid_head *head,
                          struct sl_error *err);
 
-// Begin to spread the leader's `count` elements of `data`, or to sum those of
-// all members, in place; hybrid_wait waits for the end.
+// Begins to spread the leader's `count` elements of `data` to all members, in
+// place; hybrid_wait waits for the end. Does nothing for a worker alone.
 enum sl_err hybrid_spread(struct hybrid *h, float *data, uint64_t count,
                           struct sl_error *err);
+// Begins to sum `count` elements of `data` over all members, likewise.
 enum sl_err hybrid_sum(struct hybrid *h, float *data, uint64_t count,
                        struct sl_error *err);
 

@@ -12,9 +12,8 @@
 //
 // Threads  the compute thread.
 // Memory   What the fields point at is the caller's. When hybrid_compute
-// returns
-//          no other thread touches the vectors, unless h->lost: then once the
-//          generation was left.
+//          returns no other thread touches the vectors, unless h->lost: then
+//          once the generation was left.
 // Units    elements of the flat vectors; micro-batches of the step, from 0;
 //          milliseconds in the metrics.
 // Errors   those of the contributor, and of hybrid.h with h->lost.

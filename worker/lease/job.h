@@ -42,8 +42,8 @@ enum job_use { JOB_EVALUATES, JOB_TRAINS, JOB_ADDS };
 
 struct job_program {
     struct program *program;
-    uint32_t batch;         // samples; of a team, of all its members together
-    struct overlap overlap; // of a program that trains
+    uint32_t batch;                // samples, all members of a team together
+    struct overlap overlap;        // ops by range, if the program trains
     struct device_program *placed; // NULL: it runs in host memory
     struct team_program *mates;    // the other members' programs; NULL: no team
     uint64_t used;                 // job.uses when it was last wanted
@@ -56,7 +56,7 @@ struct worker_job {
     const struct job_env *env;
     struct model *model;
     enum spec_loss loss;
-    struct spec_optimizer optimizer; // for its clipping
+    struct spec_optimizer optimizer; // the clipping is read from it
     bool skip_nonfinite;
     uint32_t max_nonfinite; // steps in a row; 0: no limit
     uint32_t nonfinite;     // such steps in a row so far
@@ -82,8 +82,8 @@ struct worker_job {
     struct team_job *team; // the job on the other devices; NULL: no team
     struct program_memory memory;
     struct job_program programs[JOB_PROGRAMS];
-    uint64_t uses;       // of all programs
-    struct pulse *pulse; // of the lease under way; NULL between leases
+    uint64_t uses;       // uses of all programs so far
+    struct pulse *pulse; // pulse of the lease under way; NULL between leases
 };
 
 // Makes a job from its record: checks model and spec, opens nothing.

@@ -52,9 +52,10 @@ struct outcome {
     enum outcome_kind kind;
     struct sl_error err;
     bool job_error;
-    bool data;              // the failure is due to this worker's data files,
-    bool differs;           // and `facts` describe the set that differs
-    uint64_t *incarnations; // of the shards that counted the closure; owned
+    bool data;    // the failure is due to this worker's data files,
+    bool differs; // and `facts` describe the set that differs
+    // Incarnations of the shards that counted the closure; owned.
+    uint64_t *incarnations;
     uint32_t incarnations_count;
     // Version of the map that names `incarnations`; 0: none.
     uint64_t map_version;
@@ -114,8 +115,10 @@ void lease_free(struct lease *l); // NULL is allowed
 // far as the loop looked: call it now and then. 0 while it does not run.
 uint64_t lease_still_ms(struct lease *l, uint64_t now_ms);
 
-// Reads and writes the metrics so far; any thread.
+// Returns the metrics so far; any thread.
 struct lease_metrics lease_progress(struct lease *l);
+// Sets the metrics so far, and adds what is new in them to this worker's
+// figures (figures.h). The compute thread.
 void lease_set_progress(struct lease *l, const struct lease_metrics *m);
 
 // Fills a message with the metrics; its text borrows from `m`.

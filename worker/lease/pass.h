@@ -22,6 +22,7 @@
 #include "worker/lease/contribution.h"
 #include "worker/lease/lease.h"
 
+// Waits for range number `range`, or takes it: see struct pass.
 typedef enum sl_err (*pass_range_fn)(void *arg, uint32_t range,
                                      struct sl_error *err);
 

@@ -46,9 +46,9 @@ enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
 // Lets `r`, of the same job as `before`, go on with the bad samples that were
 // found of its data.
 void record_follow(struct record *r, const struct record *before);
-// Take and drop a reference.
+// Take (and return `r`) and drop a reference; the last one dropped frees.
 struct record *record_ref(struct record *r);
-void record_unref(struct record *r);
+void record_unref(struct record *r); // NULL is allowed
 
 // Returns the options of the job's sync, except those that the caller sets:
 // vectors, peers, clock, want_map. Borrows from `r`.

@@ -44,7 +44,7 @@ struct ring_round {
     uint32_t ranks, self, contributions;
     uint64_t early;  // elements of the buckets that overtake; 0: none
     float *foreseen; // these parameters after the round, and space; owned
-    float *wrote;    // in `foreseen`: the gradient that `ahead` wrote
+    float *wrote;    // part of `foreseen`: the gradient that `ahead` wrote
     bool ahead;      // `wrote` is to be put back
 
     // The round: its keys, then those of the next round as far as they are
@@ -56,8 +56,8 @@ struct ring_round {
     uint64_t samples;
     bool bad;                   // a contribution of ours is not finite
     bool bad_loss;              // a loss of ours is not finite
-    double loss_sum, right_sum; // of our contributions; NAN: not known
-    float *average;             // of all ranks' contributions
+    double loss_sum, right_sum; // sums of our contributions; NAN: not known
+    float *average;             // average of all ranks' contributions
     bool finite;                // its buckets so far are finite
     // By variable, how many contributions have a gradient, summed over all
     // ranks; owned. NULL: all contributions have one.

@@ -60,16 +60,34 @@ enum sl_err worker_member_new(struct worker_member **out,
 void worker_member_start(struct worker_member *m, struct attendee *attend,
                          const struct worker_member_runner *runner);
 
-// Callbacks for attendee_setup and compute_setup; `arg` is the member.
+// ---- callbacks for attendee_setup (the first six) and compute_setup; `arg` is
+// the member
+
+// Takes a coordinator's welcome. Returns false to refuse one of an older term.
+// Leases that do not run yet are dropped; those that run go on.
 bool worker_member_welcome(void *arg, const Sluice__V1__Welcome *w);
+// Takes the end of the stream: leases that run go on.
 void worker_member_lost(void *arg);
+// Takes any other message: jobs, maps, leases, revocations, the ring's.
 void worker_member_down(void *arg, const Sluice__V1__AttendDown *d);
+// Sends a heartbeat with the progress of the leases, and what was held back in
+// the outbox before it; looks whether a lease hangs (`stuck`).
 void worker_member_beat(void *arg);
+// Moves the end of all leases: they count from attendee_renewed_ms anew. Sends
+// the reports that were kept.
 void worker_member_renewed(void *arg);
+// Returns why no more leases are wanted; "" if they are. The text belongs to
+// the member and changes with its state.
 const char *worker_member_away(void *arg);
+// Takes a lease back, reports its outcome and frees it.
 void worker_member_done(void *arg, struct lease *l);
+// Asks the coordinator for a map of `job` newer than version `have`. Lost
+// without a stream: sync asks again.
 void worker_member_want_map(void *arg, uint64_t job, uint64_t have);
+// Sends a heartbeat soon, which tells of samples that cannot be read.
 void worker_member_found(void *arg);
+// Notes whether leases can run, and why not (`why`, copied); sends a heartbeat
+// soon and calls setup's `device`.
 void worker_member_device(void *arg, enum compute_state state, const char *why);
 
 // Takes no new leases, finishes the step under way, hands leases back. `why`

@@ -28,6 +28,7 @@ struct report_bad {
 // Adds bad samples to `out`, which borrows them until report_bad_free.
 void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
                 const struct lease *l);
+// Frees what report_bad made; `out` of that call is not used any more.
 void report_bad_free(struct report_bad *bad);
 
 #endif

@@ -16,6 +16,7 @@ extern const struct conf_key server_keys[];
 extern const struct conf_about server_about;
 
 struct worker *worker_new(void); // NULL: out of memory
+// Frees the struct alone, after the hooks' stop. NULL is allowed.
 void worker_free(struct worker *w);
 
 #endif
