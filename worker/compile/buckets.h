@@ -26,13 +26,13 @@ enum sl_err buckets_make(struct elements **out, uint32_t *count,
 #define BUCKETS_EARLY_PART 16
 #define BUCKETS_EARLY_MOST ((uint64_t)1 << 20)
 #define BUCKETS_EARLY_LEAST ((uint64_t)1 << 18) // elements of the vector
+
 // Returns how many of the first buckets are worth a lane of their own past
 // those behind them: with their sums the next forward pass can begin, and they
 // hardly hold the others up. They have at most a BUCKETS_EARLY_PART of all
 // elements and BUCKETS_EARLY_MOST, since a rank keeps some vectors of them; 0
 // for a vector below BUCKETS_EARLY_LEAST, which travels in no time. All ranks
-// have the same answer.
-// `buckets` are those of buckets_make; `count` is above 0.
+// have the same answer. `buckets` come from buckets_make; `count` is above 0.
 uint32_t buckets_early(const struct elements *buckets, uint32_t count);
 
 #endif

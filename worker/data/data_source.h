@@ -53,7 +53,7 @@ enum sl_err data_open_synthetic(struct data **out, const struct data_source *s,
                                 const struct data_want *want,
                                 struct sl_error *err);
 
-// Opens format images: a folder, whose files are listed but not read.
+// Opens format images: a folder. Lists its files, and reads none of them.
 enum sl_err data_open_folder(struct data **out, const struct data_source *s,
                              const struct data_want *want,
                              struct sl_error *err);
