@@ -22,9 +22,9 @@
 struct loop_args {
     const struct kern_desc *d;
     void *const *io;
-    void *workspace;
-    void *scratch; // this thread's
-    int64_t chunks;
+    void *workspace; // shared by all threads of the op
+    void *scratch;   // this thread's
+    int64_t chunks;  // number of chunks of the op
 };
 
 struct loop_step {
@@ -97,18 +97,19 @@ typedef uint8_t vb __attribute__((vector_size(VL), aligned(1), may_alias));
 // Marks code that is called with constant counts.
 #define LOOPS_INLINE static inline __attribute__((always_inline))
 
-// Where mask (0 or -1 per lane) is set a, else b.
+// Returns, lane by lane, a where `mask` is set (-1; else it is 0), else b.
 static inline vf vf_pick(vi mask, vf a, vf b)
 {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
 
+// Returns x in all lanes.
 static inline vf vf_all(float x)
 {
     return x - (vf){0};
 }
 
-// The first n (at most VL) floats, zeros behind.
+// Reads the n floats (at most VL) at p, and puts zeros behind.
 LOOPS_INLINE vf vf_some(const float *p, int64_t n)
 {
     vf v = {0};
@@ -117,13 +118,15 @@ LOOPS_INLINE vf vf_some(const float *p, int64_t n)
     return v;
 }
 
+// Returns n rounded up to a multiple of `to`.
 static inline int64_t loops_up(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
 }
 
-// One chunk of a flat op: [first, first + count).
 #define LOOPS_CHUNK 8192
+// Returns how many of n elements chunk number `chunk` of a flat op has, from
+// *first on.
 static inline int64_t loops_chunk_count(int64_t n, int64_t chunk,
                                         int64_t *first)
 {
@@ -131,8 +134,8 @@ static inline int64_t loops_chunk_count(int64_t n, int64_t chunk,
     return n - *first < LOOPS_CHUNK ? n - *first : LOOPS_CHUNK;
 }
 
-// One chunk of rows, for ops that see [rows, cols]: how many rows make one, so
-// that there are enough for threads and few enough to join.
+// Returns how many rows make one chunk, for ops that see [rows, cols]: so that
+// there are enough chunks for threads and few enough to join.
 static inline int64_t chunk_rows(int64_t rows, int64_t cols)
 {
     int64_t want = LOOPS_CHUNK / (cols > 0 ? cols : 1);
@@ -142,11 +145,12 @@ static inline int64_t chunk_rows(int64_t rows, int64_t cols)
     return want > most ? want : most;
 }
 
-// Those of one chunk, of the first tensor.
+// The rows of one chunk: [first, first + count) of `cols` columns.
 struct rows {
     int64_t cols, first, count;
 };
 
+// Returns the rows of chunk number `chunk` of the op's first tensor.
 static inline struct rows rows_of(const struct loop_args *a, int64_t chunk)
 {
     int64_t rows = kern_rows(&a->d->io[0]), cols = kern_cols(&a->d->io[0]);
@@ -157,9 +161,10 @@ static inline struct rows rows_of(const struct loop_args *a, int64_t chunk)
     return r;
 }
 
-// Sums of a row in f64, in as many lanes whatever the instruction set; its
-// largest element. n is 1 or more.
+// ---- sums of a row in f64, in as many lanes whatever the instruction set
+
 #define ROW_LANES 16
+// Returns the sum of the lanes, in order.
 static inline double row_join(const double sum[ROW_LANES])
 {
     double all = 0;
@@ -169,6 +174,7 @@ static inline double row_join(const double sum[ROW_LANES])
     return all;
 }
 
+// Returns the sum of x[n].
 static inline double row_sum(const float *x, int64_t n)
 {
     double sum[ROW_LANES] = {0};
@@ -182,6 +188,7 @@ static inline double row_sum(const float *x, int64_t n)
     return row_join(sum);
 }
 
+// Returns the sum of the products x[i] y[i], each of them in f64.
 static inline double row_dot(const float *x, const float *y, int64_t n)
 {
     double sum[ROW_LANES] = {0};
@@ -195,6 +202,7 @@ static inline double row_dot(const float *x, const float *y, int64_t n)
     return row_join(sum);
 }
 
+// Returns the largest of x[n]; n is 1 or more.
 static inline float row_largest(const float *x, int64_t n)
 {
     float most[ROW_LANES], all = x[0];

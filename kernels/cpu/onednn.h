@@ -48,6 +48,7 @@ struct ob_space {
     dnnl_memory_desc_t md;
 };
 
+// Makes the descriptor of `m` in *space.
 static inline dnnl_status_t ob_desc_init(struct ob_space *space,
                                          const struct ob_md *m)
 {
@@ -60,7 +61,7 @@ static inline dnnl_status_t ob_desc_init(struct ob_space *space,
 #endif
 }
 
-// Row-major with explicit strides.
+// Makes a descriptor of a plain tensor with the strides given, in elements.
 static inline dnnl_status_t ob_desc_init_strides(struct ob_space *space, int nd,
                                                  dnnl_data_type_t type,
                                                  const dnnl_dims_t dims,
@@ -75,6 +76,7 @@ static inline dnnl_status_t ob_desc_init_strides(struct ob_space *space, int nd,
 #endif
 }
 
+// Returns the descriptor that *space holds, borrowed from it.
 static inline ob_desc ob_desc_of(const struct ob_space *space)
 {
 #if OB_V3
@@ -84,6 +86,7 @@ static inline ob_desc ob_desc_of(const struct ob_space *space)
 #endif
 }
 
+// Frees what ob_desc_init or ob_desc_init_strides made.
 static inline void ob_desc_free(struct ob_space *space)
 {
 #if OB_V3
@@ -91,6 +94,7 @@ static inline void ob_desc_free(struct ob_space *space)
 #endif
 }
 
+// Appends a ReLU of the result.
 static inline dnnl_status_t ob_append_relu(dnnl_post_ops_t ops)
 {
 #if OB_V3
@@ -100,7 +104,7 @@ static inline dnnl_status_t ob_append_relu(dnnl_post_ops_t ops)
 #endif
 }
 
-// C += before anything else.
+// Appends adding the result to what C was; comes before any other.
 static inline dnnl_status_t ob_append_sum(dnnl_post_ops_t ops)
 {
 #if OB_V3
@@ -209,6 +213,7 @@ ob_conv_pd(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
     return st;
 }
 
+// Describes how oneDNN computes c = a b + bias; `bias` may be NULL.
 static inline dnnl_status_t ob_matmul_pd(dnnl_primitive_desc_t *pd,
                                          dnnl_engine_t engine, ob_desc a,
                                          ob_desc b, ob_desc bias, ob_desc c,
@@ -226,6 +231,7 @@ static inline dnnl_status_t ob_matmul_pd(dnnl_primitive_desc_t *pd,
 #endif
 }
 
+// Describes how oneDNN copies a tensor of layout `from` to layout `to`.
 static inline dnnl_status_t ob_reorder_pd(dnnl_primitive_desc_t *pd,
                                           dnnl_engine_t engine, ob_desc from,
                                           ob_desc to,
@@ -235,24 +241,27 @@ static inline dnnl_status_t ob_reorder_pd(dnnl_primitive_desc_t *pd,
                                               attr);
 }
 
-// What a primitive descriptor wants of argument `what`; belongs to pd.
+// Returns what a primitive descriptor wants of argument `what`; belongs to pd.
 static inline ob_desc ob_query(const_dnnl_primitive_desc_t pd,
                                dnnl_query_t what)
 {
     return dnnl_primitive_desc_query_md(pd, what, 0);
 }
 
+// Returns true if both describe the same layout.
 static inline bool ob_same(ob_desc a, ob_desc b)
 {
     return dnnl_memory_desc_equal(a, b) != 0;
 }
 
+// Returns the bytes that a tensor takes; 0 for NULL.
 static inline size_t ob_bytes(ob_desc d)
 {
     return d ? dnnl_memory_desc_get_size(d) : 0;
 }
 
-// "jit:avx512_core", "brgconv:avx2", "ref:any": belongs to pd.
+// Returns the implementation's name, "jit:avx512_core", "brgconv:avx2",
+// "ref:any"; "?" if oneDNN does not say. Belongs to pd.
 static inline const char *ob_impl(const_dnnl_primitive_desc_t pd)
 {
     const char *name = "?";

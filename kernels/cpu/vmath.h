@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+// Returns the float that has these bits.
 static inline float vm_from_bits(int32_t bits)
 {
     float x;
@@ -17,9 +18,9 @@ static inline float vm_from_bits(int32_t bits)
     return x;
 }
 
-// x = n ln 2 + r, |r| <= ln 2 / 2. Adding and taking away 1.5 2^23 rounds to
-// the nearest integer without a call. Of NaN n is the least, which scales by a
-// normal number, and r is NaN.
+// Returns r, and n in *n, of x = n ln 2 + r, |r| <= ln 2 / 2. Adding and taking
+// away 1.5 2^23 rounds to the nearest integer without a call. A NaN gives the
+// least n, which scales by a normal number, and r is NaN.
 static inline float vm_reduce(float x, int32_t *n)
 {
     float k = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
@@ -28,7 +29,7 @@ static inline float vm_reduce(float x, int32_t *n)
     return (x - k * 0.693359375f) + k * 2.12194440e-4f;
 }
 
-// exp(r) - 1 for |r| <= ln 2 / 2.
+// Returns exp(r) - 1 for |r| <= ln 2 / 2.
 static inline float vm_expm1_core(float r)
 {
     float p = 1.9875691500e-4f;
@@ -41,8 +42,7 @@ static inline float vm_expm1_core(float r)
     return p * r * r + r;
 }
 
-// Below -87.3 the result is the smallest normal number or 0; above 88.7 it is
-// inf. NaN stays NaN.
+// Returns exp(x): below -87.3 it is 0, above 88.72 inf. NaN stays NaN.
 static inline float vm_exp(float x)
 {
     float low = x < -87.3f ? -87.3f : x, t = low > 88.72f ? 88.72f : low;
@@ -56,7 +56,7 @@ static inline float vm_exp(float x)
     return x < -87.3f ? 0 : y;
 }
 
-// exp(x) - 1, for x <= 0, without the loss of digits near 0.
+// Returns exp(x) - 1, for x <= 0, without the loss of digits near 0.
 static inline float vm_expm1(float x)
 {
     float t = x < -60.0f ? -60.0f : x;
@@ -67,12 +67,13 @@ static inline float vm_expm1(float x)
     return scale * vm_expm1_core(r) + (scale - 1);
 }
 
+// Returns 1 / (1 + exp(-x)).
 static inline float vm_sigmoid(float x)
 {
     return 1 / (1 + vm_exp(-x));
 }
 
-// tanh |x| = -expm1(-2|x|) / (2 + expm1(-2|x|)), with x's sign.
+// Returns tanh x: tanh |x| = -expm1(-2|x|) / (2 + expm1(-2|x|)), with x's sign.
 static inline float vm_tanh(float x)
 {
     float a = x < 0 ? -x : x, e = vm_expm1(-2 * a), t = -e / (2 + e);

@@ -54,6 +54,8 @@ struct wino_tile {
     int i0, i1, j0, j1;
 };
 
+// Sets *from and *to to the rows (columns) of a tile at `at` that are inside of
+// [0, size), counted from the tile's own edge.
 static inline void wino_cut(int *from, int *to, int64_t at, int64_t size,
                             int edge)
 {
@@ -61,7 +63,8 @@ static inline void wino_cut(int *from, int *to, int64_t at, int64_t size,
     *to = at + edge > size ? (int)(size > at ? size - at : 0) : edge;
 }
 
-// Tile t of an image of h x w pixels cut with an `edge`, each 4 further.
+// Returns tile t of images of h x wide pixels, of which tiles of `edge` pixels
+// a side are cut, each 4 further, from py and px zeros before the image on.
 static inline struct wino_tile wino_tile_of(const struct wino *w, int64_t t,
                                             int64_t h, int64_t wide, int edge,
                                             int64_t py, int64_t px)
@@ -78,7 +81,7 @@ static inline struct wino_tile wino_tile_of(const struct wino *w, int64_t t,
 
 // ---- Transforms of six or four vectors, `s` apart ---------------------------
 
-// B^T: of the image.
+// Applies B^T: transforms the image.
 LOOPS_INLINE void wino_bt(vf *o, int os, const vf *x, int s)
 {
     const float sum = WINO_AA + WINO_BB, product = WINO_AA * WINO_BB;
@@ -95,7 +98,7 @@ LOOPS_INLINE void wino_bt(vf *o, int os, const vf *x, int s)
     o[5 * os] = product * x[s] - sum * x[3 * s] + x[5 * s];
 }
 
-// A^T: from products to the four outputs.
+// Applies A^T: makes the four outputs of the products.
 LOOPS_INLINE void wino_at(vf *o, int os, const vf *y, int s)
 {
     vf plus = y[s] + y[2 * s], minus = y[s] - y[2 * s];
@@ -107,7 +110,7 @@ LOOPS_INLINE void wino_at(vf *o, int os, const vf *y, int s)
     o[3 * os] = WINO_A * WINO_AA * minus + WINO_B * WINO_BB * minus2 + y[5 * s];
 }
 
-// A: of the four outputs' gradient.
+// Applies A: transforms the four outputs' gradient.
 LOOPS_INLINE void wino_a(vf *o, int os, const vf *d, int s)
 {
     vf even = d[0] + WINO_AA * d[2 * s];
@@ -127,7 +130,7 @@ LOOPS_INLINE void wino_a(vf *o, int os, const vf *d, int s)
 #define WINO_GA (1.0f / (2.0f * WINO_AA * (WINO_AA - WINO_BB)))
 #define WINO_GB (1.0f / (2.0f * WINO_BB * (WINO_BB - WINO_AA)))
 
-// G: of the filter.
+// Applies G: transforms the filter.
 LOOPS_INLINE void wino_g(vf *o, int os, const vf *g, int s)
 {
     vf even = WINO_GA * g[0] + WINO_GA * WINO_AA * g[2 * s];
@@ -143,7 +146,7 @@ LOOPS_INLINE void wino_g(vf *o, int os, const vf *g, int s)
     o[5 * os] = g[2 * s];
 }
 
-// G^T: from products to the filter's gradient.
+// Applies G^T: makes the filter's gradient of the products.
 LOOPS_INLINE void wino_gt(vf *o, int os, const vf *m, int s)
 {
     vf plus = m[s] + m[2 * s], minus = m[s] - m[2 * s];
@@ -156,7 +159,9 @@ LOOPS_INLINE void wino_gt(vf *o, int os, const vf *m, int s)
 
 // ---- Products ---------------------------------------------------------------
 
-// c[rows][WINO_PANEL] = (or +=) a b: element (i, p) of a at a[i * ai + p * ap].
+// Computes c[rows][WINO_PANEL] = (`add`: +=) a b, with k the length of the sums
+// and cs the floats between c's rows: element (i, p) of a is at
+// a[i * ai + p * ap].
 LOOPS_INLINE void wino_micro(int rows, bool add, int64_t k, const float *a,
                              int64_t ai, int64_t ap, const float *b, float *c,
                              int64_t cs)
@@ -192,6 +197,7 @@ LOOPS_INLINE void wino_micro(int rows, bool add, int64_t k, const float *a,
         wino_micro(n, add, k, a, ai, ap, b, c, cs);                            \
         break;
 
+// Computes what wino_micro does, for any `rows` from 1 to WINO_MR.
 LOOPS_INLINE void wino_rows(int64_t rows, bool add, int64_t k, const float *a,
                             int64_t ai, int64_t ap, const float *b, float *c,
                             int64_t cs)
@@ -216,8 +222,9 @@ LOOPS_INLINE void wino_rows(int64_t rows, bool add, int64_t k, const float *a,
     }
 }
 
-// c[m][cs] = (or +=) a[m][k] b, where b is in panels for n columns; n is a
-// multiple of WINO_PANEL. The last two micro tiles share what is left.
+// Computes c[m][cs] = (`add`: +=) a[m][k] b, where b is in panels for n
+// columns; n is a multiple of WINO_PANEL. The last two micro tiles share what
+// is left.
 LOOPS_INLINE void wino_product(bool add, int64_t m, int64_t n, int64_t k,
                                const float *a, int64_t ai, int64_t ap,
                                const float *b, float *c, int64_t cs)

@@ -13,12 +13,13 @@
 // Tensor i of the op has uid i + 1.
 #define CONV_UID(i) ((int64_t)(i) + 1)
 
-// True if we have a graph for `d`: one dtype throughout (cuDNN has no engine
-// that reads 16 bits and writes f32), sums in f32. Says nothing of cuDNN.
+// Returns true if we have a graph for `d`: one dtype throughout (cuDNN has no
+// engine that reads 16 bits and writes f32), sums in f32. Says nothing of what
+// cuDNN has.
 bool conv_graph_has(const struct kern_desc *d);
 
-// True if the graph computes RELU as well. cuDNN fuses it behind a bias only;
-// else it is a step of our own, in place.
+// Returns true if the graph computes RELU as well. cuDNN fuses it behind a bias
+// only; else it is a step of our own, in place.
 bool conv_graph_relu(const struct kern_desc *d);
 
 // Makes and seals the graph of `d`, which conv_graph_has. BIAS, RELU (see
@@ -27,8 +28,8 @@ bool conv_graph_relu(const struct kern_desc *d);
 enum sl_err conv_graph(struct graph *g, const struct kern_desc *d,
                        const struct graph_target *t, struct sl_error *err);
 
-// How many of io[] the graph reads or writes, in order from the first; dw of a
-// wgrad is io[2].
+// Returns how many of io[] the graph reads or writes, in order from the first;
+// dw of a wgrad is io[2].
 unsigned conv_graph_tensors(const struct kern_desc *d);
 
 #endif

@@ -163,11 +163,13 @@ enum sl_err cuda_record_end(struct kern_plan **out, struct kern_stream *s);
 
 // ---- For the parts --------------------------------------------------------
 
+// Returns the dev as its backend's struct.
 static inline struct cuda_dev *cuda_dev(struct kern_dev *dev)
 {
     return (struct cuda_dev *)dev;
 }
 
+// Returns CUDA's handle of a stream; NULL, the default stream, for NULL.
 static inline cudaStream_t cuda_stream(struct kern_stream *s)
 {
     return s ? ((struct cuda_stream *)s)->at : NULL;

@@ -43,6 +43,7 @@ extern const struct own_op own_xent, own_bce, own_mse, own_unscale_check;
 // first of them.
 enum cuda_kernel own_typed(enum cuda_kernel f32, uint8_t dtype);
 
+// Returns n / by, rounded up.
 static inline int64_t own_ceil(int64_t n, int64_t by)
 {
     return (n + by - 1) / by;

@@ -63,6 +63,7 @@ enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
 // Frees dev->vendor, if there is one; a lost device's handles are left alone.
 void vendor_free(struct cuda_dev *dev);
 
+// Returns what vendor_new made for the dev.
 static inline struct vendor *vendor(struct cuda_dev *dev)
 {
     return dev->vendor;

@@ -127,7 +127,7 @@ struct sync_ps {
     } shared;
 };
 
-// sync_ps_call.c: changes the state of a shard; no other function does. Only a
+// Changes the state of a shard; no other function does (sync_ps_call.c). Only a
 // wanted call is started, as what is wanted; only one in flight ends.
 void ps_move(struct ps_shard *p, enum ps_want want, bool calling);
 // Starts the call that the shard wants; returns false if it cannot be made now
@@ -137,7 +137,7 @@ bool ps_start(struct ps_shard *p);
 void ps_cancel(struct ps_shard *p);
 void ps_pause(struct ps_shard *p); // sets due_ms; the pause doubles
 
-// sync_ps_absorb.c: takes the answers that have come. With the lock.
+// Takes the answers that have come (sync_ps_absorb.c). With the lock.
 void ps_absorb_locked(struct sync_ps *s);
 // Takes the newest map, if one has come. With the lock.
 void ps_adopt_locked(struct sync_ps *s);

@@ -55,6 +55,7 @@ struct rank_job {
 // Frees the state; `r` has none then.
 void rank_release(struct rank *r); // all zeroes is allowed
 
+// Returns true if there is a state, in host memory or away on a device.
 static inline bool rank_has_state(const struct rank *r)
 {
     return r->parts != NULL;

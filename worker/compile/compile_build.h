@@ -105,8 +105,9 @@ size_t compile_bytes(const struct build *b, const struct model_shape *s);
 void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
                   const struct build_ref *refs);
 
-// compile_plans.c: returns the plan of an op, owned by the program: a new one,
-// or that of an op with the same description. Raises the program's workspace.
+// Returns in *out the plan of an op, owned by the program: a new one, or that
+// of an op with the same description. Raises the program's workspace. On
+// failure b->err says why; b->rc is the caller's to set (compile_plans.c).
 enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
                          struct kern_plan **out);
 

@@ -72,11 +72,13 @@ void contribution_begin(struct contribution *c, struct input_run *run,
 bool contribution_share(struct contribution *c, uint32_t members,
                         uint32_t self);
 
+// Returns true if the micro-batch under way is the first one computed here.
 static inline bool contribution_is_first(const struct contribution *c)
 {
     return c->at == c->from;
 }
 
+// Returns true if the micro-batch under way is the last one computed here.
 static inline bool contribution_is_last(const struct contribution *c)
 {
     return c->at + 1 == c->end;

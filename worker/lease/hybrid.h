@@ -97,11 +97,13 @@ void hybrid_exit(struct hybrid *h);
 // generations.
 void hybrid_look(struct hybrid *h);
 
+// Returns true if a generation runs and this worker is its first member.
 static inline bool hybrid_leads(const struct hybrid *h)
 {
     return h->stage == HYBRID_RUNS && h->self == 0;
 }
 
+// Returns true if a generation runs and this worker is another member of it.
 static inline bool hybrid_follows(const struct hybrid *h)
 {
     return h->stage == HYBRID_RUNS && h->self > 0;
