@@ -57,7 +57,7 @@ enum kern_dtype {
 // Order n,h,w,c. stride[] counts elements.
 struct kern_shape {
     uint8_t dtype; // enum kern_dtype
-    uint8_t nd;
+    uint8_t nd;    // number of dimensions, at most KERN_DIMS
     uint8_t pad_[6];
     int64_t dim[KERN_DIMS], stride[KERN_DIMS];
 };

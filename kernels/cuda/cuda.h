@@ -42,11 +42,11 @@ struct cuda_peers {
 struct cuda_dev {
     struct kern_dev base;
     int ordinal;
-    int sm; // 90 for 9.0
-    bool lost;
+    int sm;                      // 90 for 9.0
+    bool lost;                   // a sticky error came: SL_ELOST ever after
     char fault[CUDA_FAULT_TEXT]; // text of CUDA's last error: for logs
     char name[64];
-    uint64_t bytes;
+    uint64_t bytes; // bytes of the device's memory
     cudaLibrary_t library;
     cudaKernel_t kernel[CUDA_KERNELS];
     void *vendor; // state of the parts that need other libraries; theirs

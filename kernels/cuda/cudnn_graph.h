@@ -150,7 +150,7 @@ const char *graph_cores_name(enum graph_cores c);
 
 struct graph_picks {
     struct graph_plan at[GRAPH_PICKS];
-    unsigned count;
+    unsigned count;      // plans in `at`
     size_t missed_bytes; // the least that tensor cores wanted beyond the cap
     enum graph_cores cores;
 };

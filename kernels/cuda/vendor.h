@@ -39,7 +39,7 @@ struct vendor {
     cublasLtHandle_t blas;   // NULL until wanted
     cudnnHandle_t dnn;       // likewise
     cudaStream_t dnn_stream; // where it enqueues now
-    bool dnn_streamed;
+    bool dnn_streamed;       // `dnn_stream` is set, on the handle as well
     struct plans plans;
     uint64_t told[VENDOR_TOLD]; // hashes of ops
     unsigned told_count;

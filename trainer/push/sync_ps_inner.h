@@ -61,7 +61,8 @@ struct ps_shard {
     float *target;       // where an answer's payload goes
 
     struct step_evidence evidence;
-    bool have_params;
+    bool have_params; // the range's parameters are in the vector, fresh enough
+    // Incarnation and version that they are of, and when they came.
     uint64_t params_incarnation, version, fresh_ms;
     // Mode sync: closure (plus 1; 0: none) at which a round began of which no
     // step was counted when these parameters came.
@@ -116,8 +117,8 @@ struct sync_ps {
     uint32_t pull_end;   // end of the ranges that ps_pull wants
     struct sl_error err; // reason for `failed`
     struct sync_seen seen;
-    uint64_t map_asked_ms;
-    bool map_wanted;
+    uint64_t map_asked_ms; // when a newer map was asked for last
+    bool map_wanted;       // a newer map is wanted
 
     struct {
         pthread_mutex_t lock;

@@ -46,11 +46,11 @@ struct group_options {
     const struct rpc_tls *tls;
     struct ranks *ranks;
     struct ranks_of of;
-    uint32_t lane; // below WIRE_LANES
-    const struct group_rank *rank;
+    uint32_t lane;                 // below WIRE_LANES
+    const struct group_rank *rank; // `count` ranks
     uint32_t count, self;
     enum wire_type wire; // type sent between hosts; sums are f32
-    uint32_t timeout_ms;
+    uint32_t timeout_ms; // a rank that fails so long is given up
 };
 
 struct group_stats {

@@ -35,7 +35,7 @@ struct net_options {
     const uint32_t *rank;       // each node's rank, for messages and errors
     uint32_t count, self;       // nodes; at least 2
     enum wire_type wire;
-    uint32_t timeout_ms;
+    uint32_t timeout_ms; // a node that fails so long is given up
 };
 
 struct net_stats {

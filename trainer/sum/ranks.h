@@ -31,8 +31,8 @@
 
 // Memory of ours that processes of this host may map; see ShareReply.
 struct ranks_share {
-    int fd; // -1: none
-    uint64_t bytes, token;
+    int fd;                // -1: none
+    uint64_t bytes, token; // size; secret that the memory holds
 };
 
 // Copies `bytes` bytes at `offset` of the state; SL_ERANGE outside of it.

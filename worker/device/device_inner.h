@@ -25,8 +25,8 @@ struct device_slot {
     struct device_pair x, labels;
     struct kern_event *copied; // on `in`: the pinned memory is free again
     struct kern_event *used;   // on `compute`: the device memory is free again
-    bool staged; // holds `batch` of `run`, which no step has begun with
-    const void *run;
+    bool staged;     // holds `batch` of `run`, which no step has begun with
+    const void *run; // names the run; never followed
     struct input *lender; // owner of a pinned batch; NULL: the batch was copied
     struct batch batch;
     uint32_t n; // samples that were copied

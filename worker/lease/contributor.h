@@ -115,9 +115,9 @@ struct contributor {
     struct job_ring *ring; // NULL for a member of a group
     const struct model *model;
     const struct spec_optimizer *optimizer; // the clipping is read from it
-    bool skip_nonfinite;
-    uint32_t max_nonfinite; // rounds in a row; 0: no limit
-    uint32_t *nonfinite;    // such rounds in a row so far; the job's counter
+    bool skip_nonfinite;                    // train.nonfinite: skip
+    uint32_t max_nonfinite;                 // rounds in a row; 0: no limit
+    uint32_t *nonfinite; // such rounds in a row so far; the job's counter
 };
 
 #endif

@@ -57,10 +57,10 @@ struct worker_job {
     struct model *model;
     enum spec_loss loss;
     struct spec_optimizer optimizer; // the clipping is read from it
-    bool skip_nonfinite;
-    uint32_t max_nonfinite; // steps in a row; 0: no limit
-    uint32_t nonfinite;     // such steps in a row so far
-    uint32_t looked;        // searches so far for a sample that is not finite
+    bool skip_nonfinite;             // train.nonfinite: skip
+    uint32_t max_nonfinite;          // steps in a row; 0: no limit
+    uint32_t nonfinite;              // such steps in a row so far
+    uint32_t looked; // searches so far for a sample that is not finite
     enum spec_precision precision;
     struct loss_scale scale; // f16
     bool told_precision;     // `precision` was logged

@@ -34,7 +34,7 @@ struct lease_metrics {
     // Samples of the steps that were applied and have a known loss.
     uint64_t loss_samples;
     double loss_sum, right_sum;
-    double compute_ms, wait_ms, input_ms, push_ms;
+    double compute_ms, wait_ms, input_ms, push_ms; // sums over the steps
     double loss_scale;   // the last one used; 0: the job has none
     uint64_t sums;       // gradients that were summed with other workers'
     uint64_t sent_bytes; // bytes sent to other hosts for `sums`
@@ -51,9 +51,9 @@ enum outcome_kind {
 struct outcome {
     enum outcome_kind kind;
     struct sl_error err;
-    bool job_error;
-    bool data;    // the failure is due to this worker's data files,
-    bool differs; // and `facts` describe the set that differs
+    bool job_error; // the job is to blame, not this host
+    bool data;      // the failure is due to this worker's data files,
+    bool differs;   // and `facts` describe the set that differs
     // Incarnations of the shards that counted the closure; owned.
     uint64_t *incarnations;
     uint32_t incarnations_count;
@@ -71,8 +71,8 @@ struct lease {
     enum lease_kind kind;
     uint64_t job, job_incarnation, closure, cut;
     struct wire_attempt attempt;
-    struct wire_token proof; // token that it was leased to us; zeros: none
-    uint64_t epoch, first, count;
+    struct wire_token proof;      // token that it was leased to us; zeros: none
+    uint64_t epoch, first, count; // positions [first, first + count)
     uint32_t steps;
     struct wire_tag *tags; // LEASE_EVALUATE: by shard; owned
     uint32_t tags_count;

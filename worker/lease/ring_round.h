@@ -49,9 +49,9 @@ struct ring_round {
 
     // The round: its keys, then those of the next round as far as they are
     // known.
-    struct round_key *keys;  // 2 * contributions; owned
-    struct once_step *steps; // contributions; owned
-    uint32_t keys_count, count;
+    struct round_key *keys;      // 2 * contributions; owned
+    struct once_step *steps;     // contributions; owned
+    uint32_t keys_count, count;  // keys known; those of this round
     uint32_t first, slots, slot; // our keys; the slot under way
     uint64_t samples;
     bool bad;                   // a contribution of ours is not finite

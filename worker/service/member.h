@@ -46,7 +46,7 @@ struct worker_member_setup {
     void (*stuck)(void *arg);
     // Tells that the device was lost, or is present again. May be NULL.
     void (*device)(void *arg, enum compute_state state);
-    uint64_t grace_ms;
+    uint64_t grace_ms; // time beyond train.stall_seconds until `stuck`
     const struct ring_env *ring; // NULL: no ring leases
     void *arg;
 };
