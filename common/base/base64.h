@@ -12,8 +12,11 @@
 #include "common/base/buf.h"
 #include "common/base/status.h"
 
-// Append the text of n bytes, or the bytes of a text, to `out`.
+// Appends the base64 text of the n bytes at `bytes` to `out`. SL_ENOMEM.
 enum sl_err base64_encode(struct buf *out, const void *bytes, size_t n);
+
+// Appends the bytes that the `len` characters of `text` encode to `out`. After
+// SL_ECORRUPT or SL_ENOMEM `out` holds what it held before.
 enum sl_err base64_decode(struct buf *out, const char *text, size_t len);
 
 #endif

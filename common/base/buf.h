@@ -27,6 +27,7 @@ struct buf {
         NULL, 0, 0                                                             \
     }
 
+// Makes `b` an empty buffer and frees nothing: for memory not yet in use.
 void buf_init(struct buf *b);
 void buf_release(struct buf *b); // leaves an empty buffer
 void buf_reset(struct buf *b);   // len = 0, keeps the memory
@@ -38,14 +39,24 @@ enum sl_err buf_reserve(struct buf *b, size_t more);
 // pointer holds until the buffer next grows.
 uint8_t *buf_extend(struct buf *b, size_t n);
 
+// Appends n bytes (`bytes` may be NULL if n is 0) that do not lie in `b`
+// itself: growth may move those. SL_ENOMEM.
 enum sl_err buf_append(struct buf *b, const void *bytes, size_t n);
+// Appends `text` without its 0. SL_ENOMEM.
 enum sl_err buf_append_str(struct buf *b, const char *text);
+// Appends one byte. SL_ENOMEM.
 enum sl_err buf_append_char(struct buf *b, char c);
+
+// Appends text as printf formats it. SL_ENOMEM, also if `fmt` cannot be
+// printed.
 enum sl_err buf_appendf(struct buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+// Appends the same from `ap`, which the caller ends (va_end). SL_ENOMEM.
 enum sl_err buf_vappendf(struct buf *b, const char *fmt, va_list ap)
     __attribute__((format(printf, 2, 0)));
 
+// Returns the bytes as a C string, "" for an empty buffer; valid until `b` next
+// changes. A 0 among the bytes ends the string early.
 const char *buf_text(const struct buf *b);
 
 // Hands the bytes over (free with sl_free) and leaves an empty buffer.

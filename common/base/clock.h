@@ -18,18 +18,22 @@ struct sl_clock {
     uint64_t (*wall_us)(const struct sl_clock *c); // since 1970
 };
 
+// Returns the clock of this system; never freed.
 const struct sl_clock *sl_clock_real(void);
 
+// Returns the monotonic time of `c` in microseconds.
 static inline uint64_t sl_now_us(const struct sl_clock *c)
 {
     return c->now_us(c);
 }
 
+// Returns the monotonic time of `c` in milliseconds, rounded down.
 static inline uint64_t sl_now_ms(const struct sl_clock *c)
 {
     return c->now_us(c) / 1000;
 }
 
+// Returns the wall clock of `c` in microseconds since 1970, UTC.
 static inline uint64_t sl_wall_us(const struct sl_clock *c)
 {
     return c->wall_us(c);
@@ -42,12 +46,17 @@ struct clock_fake {
     _Atomic uint64_t wall_us;
 };
 
+// Sets both times of `f`, in microseconds, before its first use.
 void clock_fake_init(struct clock_fake *f, uint64_t now_us, uint64_t wall_us);
-void clock_fake_advance_us(struct clock_fake *f, uint64_t us); // both clocks
+// Moves the monotonic and the wall clock of `f` forward by `us` microseconds.
+void clock_fake_advance_us(struct clock_fake *f, uint64_t us);
+// Moves both forward by `ms` milliseconds.
 void clock_fake_advance_ms(struct clock_fake *f, uint64_t ms);
 
-// Writes "2026-07-01T12:34:56.123456Z" to `out`.
-#define CLOCK_RFC3339 28
+#define CLOCK_RFC3339 28 // bytes of such a time, with the 0
+
+// Writes `wall_us`, microseconds since 1970, to `out` as a time in UTC:
+// "2026-07-01T12:34:56.123456Z".
 void sl_rfc3339(char out[CLOCK_RFC3339], uint64_t wall_us);
 
 #endif

@@ -16,6 +16,7 @@
 
 #include <stddef.h>
 
+// Copies `bytes` bytes (0 is allowed) from `from` to `to`.
 void sl_copy(void *to, const void *from, size_t bytes);
 
 #endif

@@ -17,12 +17,14 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 // Computes the same by table on any processor, for tests.
 uint32_t crc32c_table(uint32_t crc, const void *bytes, size_t n);
 
-// TFRecord stores a masked CRC, since a CRC of data that holds CRCs is weak.
+// Masks a CRC as TFRecord stores it, since a CRC of data that holds CRCs is
+// weak.
 static inline uint32_t crc32c_mask(uint32_t crc)
 {
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
+// Returns the CRC that crc32c_mask masked.
 static inline uint32_t crc32c_unmask(uint32_t masked)
 {
     uint32_t rot = masked - 0xa282ead8u;

@@ -5,7 +5,7 @@
 // dies (tests/harness/crash_fs). The promises are those of POSIX: bytes are
 // durable after fs_sync of the file, names after fs_sync_dir of the
 // folder. A failed sync is final: the kernel has thrown the dirty pages away
-// and a second sync would lie, so the file then refuses everything but close.
+// and a second sync would lie, so the file then refuses every write and sync.
 //
 // Threads  a struct fs: any. A file: one at a time, except fs_pread (any).
 // Memory   a file is freed by fs_close; a map by fs_unmap.
@@ -23,10 +23,10 @@ struct buf;
 struct fs;
 
 enum fs_mode {
-    FS_READ,   // must exist
-    FS_CREATE, // for writing, must not exist
-    FS_WRITE,  // for writing, created or emptied
-    FS_APPEND, // for writing at the end, created if missing
+    FS_READ,   // opens an existing file for reading
+    FS_CREATE, // makes a new file for writing; SL_EEXIST if it exists
+    FS_WRITE,  // opens for writing; creates or empties the file
+    FS_APPEND, // opens for writing at the end; creates a missing file
 };
 
 // First member of an implementation's file.
@@ -38,7 +38,7 @@ struct fs_file {
 
 struct fs_stat {
     uint64_t bytes;
-    uint64_t mtime_ns;
+    uint64_t mtime_ns; // time of the last change, since 1970
     bool is_dir;
 };
 
@@ -46,7 +46,7 @@ struct fs_stat {
 struct fs_map {
     const uint8_t *data;
     size_t bytes;
-    void *impl;
+    void *impl; // implementation's own, for its unmap
 };
 
 // Called once per name, without "." and "..", in byte order. Returning
@@ -57,7 +57,7 @@ typedef enum sl_err (*fs_name_fn)(void *arg, const char *name);
 struct fs_ops {
     enum sl_err (*open)(struct fs *fs, struct fs_file **out, const char *path,
                         enum fs_mode mode, struct sl_error *err);
-    void (*close)(struct fs_file *f);
+    void (*close)(struct fs_file *f); // frees the file; does not sync
     // Write all n bytes or fail; at the end of the file, or at `offset`.
     enum sl_err (*write)(struct fs_file *f, const void *bytes, size_t n,
                          struct sl_error *err);
@@ -68,11 +68,14 @@ struct fs_ops {
                          size_t *got, struct sl_error *err);
     // Hints that these bytes will be read soon; may be NULL or do nothing.
     void (*expect)(struct fs_file *f, uint64_t offset, size_t n);
+    // Makes the file's bytes durable.
     enum sl_err (*sync)(struct fs_file *f, struct sl_error *err);
     enum sl_err (*size)(struct fs_file *f, uint64_t *out, struct sl_error *err);
+    // Maps the whole file, or copies it; unmap frees that.
     enum sl_err (*map)(struct fs_file *f, struct fs_map *out,
                        struct sl_error *err);
     void (*unmap)(struct fs *fs, struct fs_map *m);
+    // Replaces `to` atomically; sync_dir makes that durable.
     enum sl_err (*rename)(struct fs *fs, const char *from, const char *to,
                           struct sl_error *err);
     enum sl_err (*sync_dir)(struct fs *fs, const char *dir,
@@ -90,6 +93,7 @@ struct fs_ops {
                          struct sl_error *err);
     enum sl_err (*stat)(struct fs *fs, const char *path, struct fs_stat *out,
                         struct sl_error *err); // SL_ENOENT
+    // Calls fn per name, in byte order; ends with what fn returns.
     enum sl_err (*list)(struct fs *fs, const char *dir, fs_name_fn fn,
                         void *arg, struct sl_error *err);
 };
@@ -114,19 +118,28 @@ enum sl_err fs_open(struct fs *fs, struct fs_file **out, const char *path,
                     enum fs_mode mode, struct sl_error *err);
 void fs_close(struct fs_file *f); // NULL is allowed; does not sync
 
-// Write all n bytes, at the end of the file or at `offset`, or fail. After a
-// failure the file refuses all calls but fs_close.
+// Writes all n bytes at the end of the file, or fails. After a failure the file
+// refuses every later write and sync with SL_EIO.
 enum sl_err fs_write(struct fs_file *f, const void *bytes, size_t n,
                      struct sl_error *err);
+
+// Writes all n bytes at `offset`, in bytes, or fails, with the same effect on
+// the file. A store in S3 refuses some offsets (common/store/store.h).
 enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 
 // Reads up to n bytes from `offset`; *got < n only at the end of the file.
 enum sl_err fs_pread(struct fs_file *f, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err);
+
 // Hints that these bytes will be read soon, so that the system may fetch them.
 void fs_expect(struct fs_file *f, uint64_t offset, size_t n);
+
+// Makes all that was written to `f` durable; waits for the disk. After a
+// failure the file refuses every later write and sync with SL_EIO.
 enum sl_err fs_sync(struct fs_file *f, struct sl_error *err);
+
+// Sets *out to the length of the file in bytes.
 enum sl_err fs_size(struct fs_file *f, uint64_t *out, struct sl_error *err);
 
 // Maps the whole file, read-only, until fs_unmap; the file may be closed
@@ -138,10 +151,21 @@ void fs_unmap(struct fs *fs, struct fs_map *m); // all zeroes is allowed
 // Replaces `to` atomically. Durable only after fs_sync_dir of the folder.
 enum sl_err fs_rename(struct fs *fs, const char *from, const char *to,
                       struct sl_error *err);
+
+// Makes the names in the folder `dir` durable: those made, renamed or removed.
 enum sl_err fs_sync_dir(struct fs *fs, const char *dir, struct sl_error *err);
+
+// Removes the name `path`; durable only after fs_sync_dir of the folder. A
+// missing file is SL_ENOENT, but SL_OK in a store in S3.
 enum sl_err fs_unlink(struct fs *fs, const char *path, struct sl_error *err);
+
+// Fills *out with what is known of the file or folder `path`, links followed.
+// SL_ENOENT: it is missing.
 enum sl_err fs_stat_path(struct fs *fs, const char *path, struct fs_stat *out,
                          struct sl_error *err);
+
+// Returns true if fs_stat_path of `path` succeeds; false also if that fails
+// for another reason than a missing file.
 bool fs_exists(struct fs *fs, const char *path);
 
 // Makes a folder and its parents; then all of their names are durable, also if

@@ -24,11 +24,18 @@ struct sha256 {
     void *ctx; // owned
 };
 
-// Hash bytes in pieces: init, update for each piece, final.
+// Hashing in pieces: init, update for each piece, final.
+
+// Begins a hash. SL_ENOMEM, SL_ENOTSUP; `h` is then as released.
 enum sl_err sha256_init(struct sha256 *h);
+
+// Adds the next n bytes. SL_EINTERNAL if libcrypto fails; release `h` then.
 enum sl_err sha256_update(struct sha256 *h, const void *bytes, size_t n);
+
+// Writes the hash of all bytes to `out` and releases `h`, also if it fails
+// (SL_EINTERNAL).
 enum sl_err sha256_final(struct sha256 *h, uint8_t out[SHA256_BYTES]);
-void sha256_release(struct sha256 *h);
+void sha256_release(struct sha256 *h); // released already is allowed
 
 // Hashes a whole file. Reads it and never maps it: a bad sector, or a file that
 // is cut short meanwhile, is an error and not a signal.
@@ -41,25 +48,29 @@ enum sl_err sha256_file_is(struct fs *fs, const char *path,
                            const uint8_t want[SHA256_BYTES], const char *source,
                            struct sl_error *err);
 
-// Checks the same of the first part->bytes of an open file, and reads no more:
-// a file that grows has no end. Calls `stopped` (may be NULL) between pieces;
-// SL_ECANCELED if it returns true.
+// Part of a file that sha256_part_is reads.
 struct sha256_part {
-    uint64_t bytes;
-    bool (*stopped)(void *arg);
+    uint64_t bytes;             // limit: a file that grows has no end
+    bool (*stopped)(void *arg); // called between pieces; NULL: never stopped
     void *arg;
 };
+
+// Checks that the first part->bytes of the open file `f`, or all if it is
+// shorter, have the hash `want`, and reads no more. SL_ECORRUPT if not;
+// SL_ECANCELED if part->stopped returns true. `source` as above.
 enum sl_err sha256_part_is(struct fs_file *f, const struct sha256_part *part,
                            const uint8_t want[SHA256_BYTES], const char *source,
                            struct sl_error *err);
 
-// Computes HMAC with SHA-256 (RFC 2104).
+// Writes the HMAC with SHA-256 (RFC 2104) of `bytes` under `key` to `out`.
 enum sl_err hmac_sha256(uint8_t out[SHA256_BYTES], const void *key,
                         size_t key_bytes, const void *bytes, size_t n);
 
-// Write n bytes as 2 n hex digits and a 0; and read them back: SL_EINVAL unless
-// `text` has exactly 2 n digits.
+// Writes n bytes to `out` as 2 n hex digits in lower case and a 0.
 void hex_encode(char *out, const void *bytes, size_t n);
+
+// Reads `text` back into n bytes at `out`. SL_EINVAL, and `out` is untouched,
+// unless `text` has exactly 2 n hex digits, in either case.
 enum sl_err hex_decode(void *out, size_t n, const char *text);
 
 #endif

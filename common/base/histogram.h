@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/base/histogram.h -- counts of a number's values, by ranges.
 //
-// Counting takes no lock and no allocation: two relaxed additions, of whoever
-// measures; the one who reads sees each of them once, though not all at one
+// Counting takes no lock and no allocation: two relaxed additions on the thread
+// that measures. A reader sees each of them once, though not all at one
 // instant.
 //
 //     static struct histogram waits = HISTOGRAM_DURATIONS;
@@ -22,8 +22,8 @@
 
 struct histogram {
     const uint64_t *bounds; // rising; a number equal to one falls below it
-    double unit;
-    _Atomic uint64_t sum;
+    double unit;            // factor from a value to the unit that is shown
+    _Atomic uint64_t sum;   // sum of all values
     _Atomic uint64_t count[HISTOGRAM_BOUNDS + 1]; // the last: above all bounds
 };
 

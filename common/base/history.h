@@ -31,6 +31,8 @@
 
 // Names the lines to come and opens the file, if a folder is named.
 void history_open(const char *role, const char *node);
+
+// Returns true once history_open has opened the file.
 bool history_on(void);
 
 // Appends the bytes to the side file and returns the offset at which they
@@ -39,8 +41,12 @@ bool history_on(void);
 // for a line that cannot be written.
 long long history_bytes(const struct sl_slices *bytes);
 
-// Writes an event `resources`: open files, threads, resident bytes.
+// Writes an event `resources`: open files, threads, resident KiB. A loop's
+// timer may call it: `unused` is not read. Does nothing unless history_on.
 void history_resources(void *unused);
+
+// Writes a line of `event` with the pairs "key=format ..." of common/base/
+// pairs.h; only while history_on. Call HISTORY instead.
 void history_event(const char *event, const char *pairs, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -29,26 +29,35 @@ struct sl_json_limits {
     size_t string_bytes; // 1 MiB, as written
 };
 
-// `name` is what the text is called in errors; limits may be NULL. The text
-// must be an object or an array.
+// Parses `len` bytes of text, an object or an array, to *out, which the caller
+// frees (json_decref). `name` is what the text is called in errors; `limits`
+// may be NULL.
 enum sl_err sl_json_parse(json_t **out, const char *name, const char *text,
                           size_t len, const struct sl_json_limits *limits,
                           struct sl_error *err);
 
-// Appends compactly, with keys in the order of insertion; or indented by 2.
-// Reals have the fewest digits that read back as the same number.
+// Appends `value` to `out`, compactly or (`pretty`) indented by 2, with keys in
+// the order of insertion. Reals have the fewest digits that read back as the
+// same number.
 enum sl_err sl_json_write(struct buf *out, const json_t *value, bool pretty);
 
 // Appends text as a JSON string with its quotes. Bytes that are not UTF-8
 // become U+FFFD, so the result is always valid.
 enum sl_err sl_json_quote(struct buf *out, const char *text, size_t len);
 
-// Members of an object. SL_ENOENT if missing, SL_EINVAL if of another type;
-// *out untouched; *err says which key. The string is borrowed.
+// These read the member `key` of an object. SL_ENOENT if it is missing,
+// SL_EINVAL if it is of another type; *out is then untouched, and *err names
+// the key.
+
+// Sets *out to a string, borrowed from `object`.
 enum sl_err sl_json_str(const char **out, const json_t *object, const char *key,
                         struct sl_error *err);
+
+// Sets *out to an integer; SL_EINVAL also if it is negative.
 enum sl_err sl_json_u64(uint64_t *out, const json_t *object, const char *key,
                         struct sl_error *err);
+
+// Sets *out to true or false; a number is SL_EINVAL.
 enum sl_err sl_json_bool(bool *out, const json_t *object, const char *key,
                          struct sl_error *err);
 

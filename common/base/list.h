@@ -32,6 +32,7 @@ static inline void list_node_init(struct list_node *n)
     n->prev = n->next = NULL;
 }
 
+// Returns true if `n` is in a list.
 static inline bool list_on(const struct list_node *n)
 {
     return n->next != NULL;
@@ -42,6 +43,7 @@ static inline bool list_empty(const struct list *l)
     return l->head.next == &l->head;
 }
 
+// Inserts `n`, which is in no list, behind `where`.
 static inline void list_insert_after(struct list_node *where,
                                      struct list_node *n)
 {
@@ -61,6 +63,7 @@ static inline void list_push_back(struct list *l, struct list_node *n)
     list_insert_after(l->head.prev, n);
 }
 
+// Takes `n` out of its list; does nothing if it is in none.
 static inline void list_remove(struct list_node *n)
 {
     if (n->next == NULL)
@@ -70,12 +73,13 @@ static inline void list_remove(struct list_node *n)
     n->prev = n->next = NULL;
 }
 
-// Return the first and the last node; NULL when the list is empty.
+// Returns the first node; NULL when the list is empty.
 static inline struct list_node *list_first(struct list *l)
 {
     return list_empty(l) ? NULL : l->head.next;
 }
 
+// Returns the last node; NULL when the list is empty.
 static inline struct list_node *list_last(struct list *l)
 {
     return list_empty(l) ? NULL : l->head.prev;
@@ -87,6 +91,7 @@ static inline struct list_node *list_next(struct list *l, struct list_node *n)
     return n->next == &l->head ? NULL : n->next;
 }
 
+// Removes and returns the first node; NULL when the list is empty.
 static inline struct list_node *list_pop_front(struct list *l)
 {
     struct list_node *n = list_first(l);
@@ -111,7 +116,8 @@ static inline void list_take_all(struct list *to, struct list *from)
 
 #define list_entry(node, type, member) sl_container_of(node, type, member)
 
-// `n` is declared by the loop; the second form allows removing n.
+// Walk the nodes of `l`, from the first. The loop declares `n`; the body of the
+// second form may remove n.
 #define list_for(n, l)                                                         \
     for (struct list_node *n = (l)->head.next; n != &(l)->head; n = n->next)
 #define list_for_safe(n, l)                                                    \

@@ -28,15 +28,19 @@ struct map {
     size_t len;
 };
 
+// Makes `m` empty and frees nothing: for memory not yet in use.
 void map_init(struct map *m);
 void map_release(struct map *m);       // frees the table, not the values
 void map_release_owned(struct map *m); // and sl_free's each value
 
+// Returns the value of `key`; NULL if it is absent.
 void *map_get(const struct map *m, uint64_t key);
 
-// Sets or replaces a value. After map_reserve(m, n), n puts of new keys cannot
-// fail.
+// Sets the value of `key`, or replaces it; the old value is not freed.
+// SL_ENOMEM, but not for a known key or a reserved place.
 enum sl_err map_put(struct map *m, uint64_t key, void *value);
+
+// Reserves places: the next `more` puts of new keys cannot fail. SL_ENOMEM.
 enum sl_err map_reserve(struct map *m, size_t more);
 
 // Removes a key and returns its value; NULL if it was absent.
@@ -53,14 +57,22 @@ struct strmap_slot {
 };
 
 struct strmap {
-    struct strmap_slot *slots;
+    struct strmap_slot *slots; // owned; cap is 0 or a power of two
     size_t cap;
     size_t len;
 };
 
+// Makes `m` empty and frees nothing: for memory not yet in use.
 void strmap_init(struct strmap *m);
+
+// Frees the table and its keys, not the values, and leaves `m` empty.
 void strmap_release(struct strmap *m);
+
+// Returns the value of `key`; NULL if it is absent.
 void *strmap_get(const struct strmap *m, const char *key);
+
+// Sets the value of `key`, which is copied, or replaces it; the old value is
+// not freed. SL_ENOMEM. No key can be removed.
 enum sl_err strmap_put(struct strmap *m, const char *key, void *value);
 
 #endif

@@ -21,19 +21,30 @@
 #include <stdint.h>
 #include <stdbool.h>
 
-// Allocate as in C, except that size 0 gives a pointer that is not NULL, and
-// that count * size is checked for overflow.
+// These allocate as in C and return NULL when out of memory, except that size 0
+// gives a pointer that is not NULL, and that count * size is checked for
+// overflow (NULL).
+
+// Allocates `bytes` bytes of unknown content.
 void *sl_malloc(size_t bytes);
+// Allocates `count` elements of `size` bytes, all zeroes.
 void *sl_calloc(size_t count, size_t size);
-void *sl_realloc(void *old, size_t bytes); // on NULL `old` is still valid
+// Resizes `old` (NULL: allocates); it may move. On NULL `old` is still valid.
+void *sl_realloc(void *old, size_t bytes);
+// Allocates `count` elements of `size` bytes, of unknown content.
 void *sl_malloc_array(size_t count, size_t size);
+// Resizes `old` to `count` elements of `size` bytes, as sl_realloc does.
 void *sl_realloc_array(void *old, size_t count, size_t size);
 void sl_free(void *p); // NULL is allowed
+
+// Copies `text`; the caller frees the copy. NULL when out of memory.
 char *sl_strdup(const char *text);
+// Copies the first `len` bytes of `text`, or fewer if it ends before, and a 0.
 char *sl_strndup(const char *text, size_t len);
 
 // Allocates `bytes` rounded up to whole cache lines, aligned to `align` (a
-// power of two, at least 64), for parameters and activations.
+// power of two, at least 64), for parameters and activations. NULL when out of
+// memory.
 void *sl_aligned(size_t align, size_t bytes);
 
 // Makes the n-th allocation from now, and every later one, fail; 0: none fails.
@@ -49,9 +60,11 @@ bool sl_mem_failed(void);
 // copy. Process-wide; a second call has no effect.
 void sl_mem_keep_freed(void);
 
-// Return the number of live allocations, and of successful ones since the start
-// of the process; for tests.
+// Returns the number of allocations not freed yet; for tests.
 uint64_t sl_mem_live(void);
+
+// Returns the number of successful allocations since the start of the process,
+// resizes included; for tests.
 uint64_t sl_mem_calls(void);
 
 #endif

@@ -13,6 +13,7 @@
 
 #define MOVES_TO(state) (1u << (state))
 
+// Returns true if `moves`, the table of sets, lets state `to` follow `from`.
 static inline bool moves_have(const unsigned *moves, unsigned from, unsigned to)
 {
     return (moves[from] & MOVES_TO(to)) != 0;

@@ -20,9 +20,9 @@
 
 // A line under construction; the last byte is kept for the newline.
 struct pairs {
-    char text[PAIRS_LINE];
-    size_t len;
-    bool json;
+    char text[PAIRS_LINE]; // without a 0
+    size_t len;            // bytes in use
+    bool json;             // JSON, else text
 };
 
 // A va_list that can be handed down by pointer on every platform.
@@ -30,7 +30,10 @@ struct pairs_args {
     va_list ap;
 };
 
+// Appends n bytes as they are, without a key; cut where the line is full.
 void pairs_bytes(struct pairs *l, const char *bytes, size_t n);
+
+// Appends `text` in the same way, without its 0.
 void pairs_str(struct pairs *l, const char *text);
 
 // Appends a JSON string, valid for any bytes.

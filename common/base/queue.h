@@ -25,6 +25,7 @@ struct queue {
     struct queue_node *_Atomic top;
 };
 
+// Makes `q` empty, before any thread pushes.
 void queue_init(struct queue *q);
 
 // Pushes a node. Returns true if the queue was empty: then wake the consumer.
@@ -33,6 +34,7 @@ bool queue_push(struct queue *q, struct queue_node *n);
 // Takes all nodes, oldest first, linked by `next`; NULL if the queue is empty.
 struct queue_node *queue_drain(struct queue *q);
 
+// Returns true if no node waits; any thread, and true only for the moment.
 bool queue_empty(struct queue *q);
 
 #endif

@@ -18,13 +18,18 @@
 void philox4x32(uint32_t out[4], const uint32_t counter[4],
                 const uint32_t key[2]);
 
-// Draw elements [first, first + count) of a stream. uniform: [0, 1), a multiple
-// of 2^-24. normal: mean 0, deviation 1 (Box-Muller in double). truncated: the
-// same, redrawn until |x| < 2, as Keras' initializers do.
+// These write elements [first, first + count) of a stream to out[count].
+
+// Draws from [0, 1), multiples of 2^-24.
 void rng_fill_uniform(float *out, uint64_t seed, uint64_t stream,
                       uint64_t first, size_t count);
+
+// Draws from the normal distribution of mean 0 and deviation 1 (Box-Muller in
+// double).
 void rng_fill_normal(float *out, uint64_t seed, uint64_t stream, uint64_t first,
                      size_t count);
+
+// Draws from the same, redrawn until |x| < 2, as Keras' initializers do.
 void rng_fill_truncated(float *out, uint64_t seed, uint64_t stream,
                         uint64_t first, size_t count);
 
@@ -38,7 +43,11 @@ struct rng {
 
 // Begins at the first block of a stream.
 void rng_init(struct rng *r, uint64_t seed, uint64_t stream);
+
+// Returns the next word of the stream.
 uint32_t rng_u32(struct rng *r);
+
+// Returns the next two words of the stream, the first in the low half.
 uint64_t rng_u64(struct rng *r);
 uint64_t rng_below(struct rng *r, uint64_t n); // [0, n) without bias; n > 0
 

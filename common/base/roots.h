@@ -41,6 +41,7 @@ void roots_free(struct roots *r); // NULL is allowed
 // Adds a folder, which must exist; a relative path is from the working folder.
 enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err);
 
+// Returns the number of folders that roots_add has added.
 size_t roots_count(const struct roots *r);
 
 // Checks that every root can be opened and listed now.

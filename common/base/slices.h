@@ -32,9 +32,11 @@ struct sl_slices {
 };
 #define SL_SLICES_NONE ((struct sl_slices){NULL, 0, 0, 0})
 
-// Return all bytes of a list of slices, or of one slice (which must outlive the
-// result).
+// Returns all bytes of the `count` slices at `at`, which must outlive the
+// result.
 struct sl_slices slices_all(const struct sl_slice *at, size_t count);
+
+// Returns all bytes of one slice, which must outlive the result.
 struct sl_slices slices_one(const struct sl_slice *one);
 
 // Sets *out to `bytes` bytes of *s from `offset` on. SL_ERANGE unless offset +
@@ -52,6 +54,8 @@ struct slices_cursor {
     size_t left;               // bytes left in all slices
 };
 
+// Puts the cursor at the first byte of *s, of which it keeps no pointer; the
+// list s->at must outlive it.
 void slices_cursor_init(struct slices_cursor *c, const struct sl_slices *s);
 
 // Copies n bytes to `to` and steps over them. SL_ERANGE if fewer are left; then
@@ -62,7 +66,7 @@ enum sl_err slices_take(struct slices_cursor *c, void *to, size_t n);
 // steps over them. NULL and *n = 0 at the end.
 const uint8_t *slices_next(struct slices_cursor *c, size_t max, size_t *n);
 
-// Whole elements, run by run.
+// Walk over whole elements, run by run.
 #define SLICES_ELEMENT_MAX 16
 struct slices_runs {
     struct slices_cursor cursor;

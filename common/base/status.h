@@ -72,12 +72,19 @@ enum sl_err sl_fail(struct sl_error *err, enum sl_err code, const char *fmt,
 enum sl_err sl_prefix(struct sl_error *err, enum sl_err code, const char *fmt,
                       ...) __attribute__((format(printf, 3, 4)));
 
-// Return "SL_EINVAL", and the sentence of the table; never NULL.
+// Returns the name of `code`, "SL_EINVAL"; "SL_UNKNOWN" for a number beyond the
+// table. Never NULL.
 const char *sl_err_name(enum sl_err code);
+
+// Returns the sentence of `code` in the table above; never NULL.
 const char *sl_err_text(enum sl_err code);
 
-// Return the gRPC status number of a code, and the code nearest to a status.
+// Returns the number of the gRPC status of `code`; UNKNOWN for a number beyond
+// the table.
 int sl_err_to_grpc(enum sl_err code);
+
+// Returns the code nearest to a gRPC status, of which several codes may share
+// one; SL_EINTERNAL for UNKNOWN and for numbers that gRPC does not have.
 enum sl_err sl_err_from_grpc(int grpc_status);
 
 // Returns true for errors that may pass: EUNAVAIL, ETIMEDOUT, EBUSY, ELOST.

@@ -60,7 +60,9 @@ enum tensor_dtype {
         TENSOR_DTYPE_COUNT
 };
 
+// Returns the name of a type in the format, as "F32".
 const char *tensor_dtype_name(enum tensor_dtype dtype);
+// Returns the bytes of one element of a type.
 size_t tensor_dtype_bytes(enum tensor_dtype dtype);
 
 // Reads the name of a type, as "F32". SL_ENOTSUP for other words.
@@ -151,10 +153,15 @@ enum sl_err tensorfile_parse(struct tensorfile **out, const char *name,
                              struct sl_error *err);
 void tensorfile_close(struct tensorfile *f); // NULL is allowed
 
+// Returns the number of tensors in the file.
 size_t tensorfile_count(const struct tensorfile *f);
+
+// Returns tensor i < tensorfile_count, in the order of the header.
 const struct tensor_info *tensorfile_at(const struct tensorfile *f, size_t i);
+
+// Returns the tensor `name`; NULL if the file has none.
 const struct tensor_info *tensorfile_find(const struct tensorfile *f,
-                                          const char *name); // or NULL
+                                          const char *name);
 
 // Copies n bytes of a tensor, from byte `offset` on. SL_ECORRUPT if the file
 // was cut short meanwhile.
@@ -167,14 +174,21 @@ enum sl_err tensorfile_read(const struct tensorfile *f,
 const uint8_t *tensorfile_data(const struct tensorfile *f,
                                const struct tensor_info *t);
 
-// Returns true if one of the values `bytes` of an F32 tensor is not finite;
-// `out` then names the first, as "[2, 0] is nan".
 #define TENSOR_PLACE_TEXT 320
+
+// Returns true if one of the values `bytes` of the F32 tensor `t` is not
+// finite; `out` then names the first, as "[2, 0] is nan". False for tensors of
+// other types.
 bool tensor_not_finite(const struct tensor_info *t, const uint8_t *bytes,
                        char out[TENSOR_PLACE_TEXT]);
 
+// Returns the number of pairs in the file's metadata.
 size_t tensorfile_meta_count(const struct tensorfile *f);
+
+// Returns pair i < tensorfile_meta_count; its time grows with i.
 struct tensor_meta tensorfile_meta_at(const struct tensorfile *f, size_t i);
+
+// Returns the value of `key` in the metadata; NULL if it is absent.
 const char *tensorfile_meta(const struct tensorfile *f, const char *key);
 
 // Verifies both checksums. SL_ENOENT: the file has none; SL_ECORRUPT names the

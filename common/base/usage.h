@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct usage {
-    uint64_t cpu_us;         // of all threads
+    uint64_t cpu_us;         // processor time of all threads
     uint64_t resident_bytes; // memory that is in use now
     // By every network interface of the host but loopback.
     uint64_t sent_bytes, received_bytes;

@@ -19,15 +19,18 @@
 // malformed, or longer than `left` bytes.
 size_t utf8_sequence(const char *text, size_t left);
 
+// Returns true if the `len` bytes are well-formed UTF-8; an empty text is.
 bool utf8_valid(const char *text, size_t len);
 
 // Returns true if the whole text may be shown as it is, on one line.
 bool utf8_plain(const char *text, size_t len);
 
+#define UTF8_SHOWN 8
+
 // Writes to `out` how to show the first character or byte of `text`, which is
 // *took bytes long: "" if it may be shown as it is; else "\\u001b", "\\u202e",
-// or for a byte that is no text "\\xff". Returns out; left > 0.
-#define UTF8_SHOWN 8
+// or for a byte that is no text "\\xff". Returns out; `left`, the bytes of
+// `text`, is at least 1.
 const char *utf8_shown(char out[UTF8_SHOWN], const char *text, size_t left,
                        size_t *took);
 
