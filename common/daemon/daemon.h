@@ -84,7 +84,11 @@ int daemon_main(const struct conf_about *about, const struct conf_key *keys,
                 const struct daemon_hooks *hooks, void *arg, int argc,
                 char **argv);
 
+// Returns the loop, which exists from before hooks.start until after
+// hooks.stop.
 struct loop *daemon_loop(struct daemon *d);
+
+// Returns the daemon's settings, which live as long as it.
 const struct conf *daemon_conf(const struct daemon *d);
 
 // Reads the folders of `flag`, which may be given several times ("--data-root")
@@ -92,15 +96,16 @@ const struct conf *daemon_conf(const struct daemon *d);
 enum sl_err daemon_roots(struct roots **out, const struct daemon *d,
                          const char *flag, struct sl_error *err);
 
+#define DAEMON_LOOK_MS 1000
+
 // Returns the certificates that --tls-* name; NULL without them. They live as
 // long as the daemon; replaced files are found within DAEMON_LOOK_MS.
-#define DAEMON_LOOK_MS 1000
 const struct rpc_tls *daemon_tls(const struct daemon *d);
 
+#define DAEMON_OPS_FILE "ops.address" // in the state folder: its address
+
 // Returns the ops port, so that a room can add its own routes as the last step
-// of its start; NULL without --ops-bind. It is freed before hooks.stop. A file
-// in the state folder, DAEMON_OPS_FILE, has its address.
-#define DAEMON_OPS_FILE "ops.address"
+// of its start; NULL without --ops-bind. It is freed before hooks.stop.
 struct http *daemon_http(struct daemon *d);
 
 // Returns the state folder, which exists and is locked; "-" without one.
@@ -114,21 +119,30 @@ bool daemon_draining(const struct daemon *d);
 #define DAEMON_STARTED(d, pairs, ...)                                          \
     LOG(INFO, "started", "version=%s pid=%d state=%s " pairs, SLUICE_VERSION,  \
         daemon_pid(), daemon_state_dir(d), ##__VA_ARGS__)
+
+// Returns the pid of this process, for DAEMON_STARTED.
 int daemon_pid(void);
 
 // Tells the service manager READY=1, once, when state is restored and the port
 // accepts. If called within start, sent as soon as signals are handled.
 void daemon_ready(struct daemon *d);
+
+#define DAEMON_PATIENCE_S 60
+
 // Asks the service manager for DAEMON_PATIENCE_S more seconds before it takes
 // the start for failed. Does nothing once the daemon is ready.
-#define DAEMON_PATIENCE_S 60
 void daemon_waits(struct daemon *d);
+
+// Shows the service manager one line of text, at most 500 bytes, as STATUS=.
 void daemon_status(struct daemon *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// End the daemon for a room's own reason, with exit code `code`: daemon_stop
-// drains first, daemon_end goes to step 9 at once. The first call decides.
+// Drains the daemon and ends it with exit code `code`, for a room's own reason.
+// Does nothing once a drain or an end has begun.
 void daemon_stop(struct daemon *d, int code);
+
+// Ends the daemon with exit code `code` without a drain: it goes to step 9 at
+// once. Does nothing once a drain or an end has begun.
 void daemon_end(struct daemon *d, int code);
 
 // Drains and stops as daemon_stop does, and then starts the program again at

@@ -53,6 +53,9 @@ struct ops_setup {
 // Opens the port at setup->bind with the routes above.
 enum sl_err ops_new(struct ops **out, const struct ops_setup *setup,
                     struct sl_error *err);
+
+// Returns the server behind the port, so that routes can be added; it lives as
+// long as `o`.
 struct http *ops_http(struct ops *o);
 void ops_free(struct ops *o); // NULL is allowed
 

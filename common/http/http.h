@@ -125,11 +125,19 @@ unsigned http_viewers(const struct http *h);     // open streams
 
 // Returns the part of the path that the route's "*" matches, or "".
 const char *http_rest(const struct http_request *q);
+
+// Returns true if the method is POST, false for GET and HEAD.
 bool http_is_post(const struct http_request *q);
-// Return the value of a query parameter or a header; NULL: absent, "": without
-// a value. Header names in any case: "Authorization", "Host", "Accept".
+
+// Returns the value of the query parameter `name`; NULL: absent, "": without a
+// value.
 const char *http_query(const struct http_request *q, const char *name);
+
+// Returns the value of the header `name`, in any case ("Authorization", "Host",
+// "Accept"); NULL: absent.
 const char *http_header(const struct http_request *q, const char *name);
+
+// Returns the body, which has arrived as a whole; empty for a GET.
 const struct buf *http_body(const struct http_request *q);
 
 // Fills the answer with `status` and one line of text.

@@ -28,18 +28,18 @@ struct http {
     struct loop_timer *due;   // time at which the daemon wants to run
     struct loop_timer *tick;  // every second, while a client is connected or
                               // `door` is NULL
-    struct list tables;       // of struct http_table
-    struct list peers;        // of struct http_peer; the peer that was answered
-                              // last is at the end
-    struct list streams;      // of struct http_stream
+    struct list tables;       // list of struct http_table
+    struct list peers;        // list of struct http_peer; the peer that was
+                              // answered last is at the end
+    struct list streams;      // list of struct http_stream
     unsigned peer_count, stream_count;
     unsigned connections, viewers, request_s; // limits
     unsigned seconds;                         // ticks so far
     char **hosts;                             // owned; ended by NULL
     char address[80];
-    bool near;    // loopback
-    bool running; // in MHD_run
-    bool ending;  // in http_free
+    bool near;    // listens on loopback alone
+    bool running; // true within MHD_run
+    bool ending;  // true within http_free
 };
 
 // One connection.
@@ -88,15 +88,22 @@ bool http_host_ok(const struct http *h, const char *host);
 // Returns true if `at` is an address of this host.
 bool http_near(const struct sockaddr *at);
 
-// Runs the daemon.
+// Runs libmicrohttpd's daemon on what has happened; `http` is the struct http.
 void http_run(void *http);
 
-// The daemon's callbacks for a request's line and for all of it.
+// Begins a request when its line has come; a callback of the daemon. Returns
+// the struct http_request, or NULL when out of memory.
 void *http_on_line(void *cls, const char *uri, struct MHD_Connection *at);
+
+// Goes on with a request: the daemon calls it for the headers, for each piece
+// of the body and at the end, when the route's handler answers. MHD_NO cuts the
+// connection off, as when http_on_line had no memory.
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *at,
                                 const char *url, const char *method,
                                 const char *version, const char *data,
                                 size_t *bytes, void **context);
+
+// Frees a request that has ended, and ends its stream if it has one.
 void http_request_free(struct http_request *q);
 
 // ---- connections

@@ -56,7 +56,7 @@ enum launch_role {
     LAUNCH_COORDINATOR,
     LAUNCH_PSSERVER,
     LAUNCH_WORKER,
-    LAUNCH_EVALUATOR, // in TF_CONFIG only: starts no daemon, workers evaluate
+    LAUNCH_EVALUATOR, // only TF_CONFIG has it: no daemon, workers evaluate
 };
 
 #define LAUNCH_HOST 254    // bytes of a host's name, and the 0
@@ -70,6 +70,8 @@ struct launch_host {
     char full[LAUNCH_HOST];
 };
 
+// Fills *out with the addresses of the host `name`. SL_EUNAVAIL: it does not
+// resolve (yet).
 typedef enum sl_err (*launch_resolver)(struct launch_host *out,
                                        const char *name, struct sl_error *err);
 
@@ -86,7 +88,7 @@ struct launch_asked {
     const char *service;     // dns: name of the coordinator
     const char *host;        // name of this machine
     char *const *env;        // environment to read, like environ
-    launch_resolver resolve;
+    launch_resolver resolve; // launch_resolve, or a test's
 };
 
 struct launch_plan {
@@ -120,17 +122,24 @@ struct launch_setting {
 unsigned launch_settings(struct launch_setting out[LAUNCH_SETTINGS],
                          const struct launch_plan *plan);
 
+// Returns the word of LAUNCH_SOURCES for a source.
 const char *launch_source_name(enum launch_source source);
-const char *launch_role_name(enum launch_role role);   // also of the daemon
-enum launch_source launch_source_of(const char *name); // of LAUNCH_SOURCES
-enum launch_role launch_role_of(const char *name);     // of LAUNCH_ROLES
+// Returns the word of LAUNCH_ROLES for a role ("auto" for LAUNCH_NO_ROLE), or
+// "evaluator". It is also the name of the role's daemon.
+const char *launch_role_name(enum launch_role role);
+// Returns the source of a word of LAUNCH_SOURCES; LAUNCH_AUTO for other words.
+enum launch_source launch_source_of(const char *name);
+// Returns the role of such a name; LAUNCH_NO_ROLE for other words.
+enum launch_role launch_role_of(const char *name);
 
 // Appends the plan in one line: "psserver 1 of slurm (...)".
 enum sl_err launch_line(struct buf *out, const struct launch_plan *plan);
 
-// Write the plan with one line, or one JSON member, for each field. launch_json
-// returns NULL when out of memory.
+// Appends the plan with one line for each field. SL_ENOMEM.
 enum sl_err launch_text(struct buf *out, const struct launch_plan *plan);
+
+// Returns the plan as an object with one member for each field, for the caller
+// to free (json_decref); NULL when out of memory.
 json_t *launch_json(const struct launch_plan *plan);
 
 #endif

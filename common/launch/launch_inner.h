@@ -13,10 +13,13 @@
 // Returns the value of variable `name` in asked->env; NULL if it is not set.
 const char *launch_env(const struct launch_asked *asked, const char *name);
 
-// Read a variable that must be set, as text or as a number from 0 to `max`.
-// SL_ENOENT: it is not set. SL_EINVAL: it is no such number.
+// Sets *out to the value of the variable `name`. SL_ENOENT: it is not set.
+// SL_EINVAL: it is empty.
 enum sl_err launch_need(const char **out, const struct launch_asked *asked,
                         const char *name, struct sl_error *err);
+
+// Sets *out to the value of the variable `name`, a number from 0 to `max` in
+// decimal digits. SL_ENOENT: it is not set. SL_EINVAL: it is no such number.
 enum sl_err launch_need_number(unsigned *out, const struct launch_asked *asked,
                                const char *name, unsigned max,
                                struct sl_error *err);
@@ -52,9 +55,12 @@ void launch_listen(char out[LAUNCH_ADDRESS], const char *address);
 enum sl_err launch_listen_worker(char out[LAUNCH_ADDRESS], const char *what,
                                  const char *host, struct sl_error *err);
 
-// Append a text to the plan's `from` or `notes`, cut where it does not fit.
+// Appends a variable that was read to plan->from; cut where it does not fit.
 void launch_from(struct launch_plan *plan, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+// Appends one sentence about an oddity to plan->notes; cut where it does not
+// fit.
 void launch_note(struct launch_plan *plan, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -63,25 +69,44 @@ void launch_note(struct launch_plan *plan, const char *fmt, ...)
 enum sl_err launch_resume(struct launch_plan *plan, const char *text,
                           struct sl_error *err);
 
-// Fills `plan` from one source. It is empty except for its source, and used
-// only if the function returns SL_OK.
+// Fills `plan` from one source. `plan` is empty except for its source, and used
+// only if the function returns SL_OK. The variables of each source stand in
+// launch.h.
 typedef enum sl_err (*launch_source_fn)(struct launch_plan *plan,
                                         const struct launch_asked *asked,
                                         struct sl_error *err);
+
+// Reads TF_CONFIG. SL_EINVAL if asked->role is not the role of its task.
 enum sl_err launch_tf_config(struct launch_plan *plan,
                              const struct launch_asked *asked,
                              struct sl_error *err);
+
+// Reads Slurm's variables. Without asked->coordinator the first node of the
+// step, or of the job, is the coordinator's.
 enum sl_err launch_slurm(struct launch_plan *plan,
                          const struct launch_asked *asked,
                          struct sl_error *err);
+
+// Reads torchrun's variables. Without asked->coordinator the host MASTER_ADDR
+// is the coordinator's.
 enum sl_err launch_torchrun(struct launch_plan *plan,
                             const struct launch_asked *asked,
                             struct sl_error *err);
+
+// Reads the variables of Open MPI or, without them, of PMI. Neither names a
+// host: SL_ENOENT without asked->coordinator.
 enum sl_err launch_mpi(struct launch_plan *plan,
                        const struct launch_asked *asked, struct sl_error *err);
+
+// Reads SkyPilot's variables. Without asked->coordinator the first address is
+// the coordinator's. SL_EINVAL if there are not as many addresses as nodes.
 enum sl_err launch_skypilot(struct launch_plan *plan,
                             const struct launch_asked *asked,
                             struct sl_error *err);
+
+// Reads HOSTNAME. Without asked->coordinator the coordinator is at the name
+// asked->service. May wait for a name server (asked->resolve); SL_EUNAVAIL: the
+// service does not resolve yet.
 enum sl_err launch_dns(struct launch_plan *plan,
                        const struct launch_asked *asked, struct sl_error *err);
 

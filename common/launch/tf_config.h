@@ -41,7 +41,10 @@ enum sl_err tf_config_read(struct tf_config *out, const char *text, size_t len,
                            struct sl_error *err);
 void tf_config_release(struct tf_config *tf);
 
+// Returns the key of a type in `cluster`: "chief", "ps", "worker", "evaluator".
 const char *tf_type_name(enum tf_type type);
+
+// Returns the number of tasks of a type: the highest index + 1.
 unsigned tf_config_count(const struct tf_config *tf, enum tf_type type);
 
 // Returns the address of task `i` of a type; NULL: there is no such task, or a
