@@ -17,8 +17,8 @@
 
 #include "common/base/status.h"
 
-#define OWNSOCK_BYTES 128             // of an address
-#define OWNSOCK_PORT "127.0.0.1:7070" // of a coordinator that was told none
+#define OWNSOCK_BYTES 128             // bytes of an address, with the 0
+#define OWNSOCK_PORT "127.0.0.1:7070" // address of a coordinator told none
 
 // Makes the first folder of the list that can be made, and writes its path to
 // `out`; other sockets of the same cluster may lie there too.

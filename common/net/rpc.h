@@ -145,6 +145,7 @@ void rpc_msg_drop(struct rpc_msg *msg);
 
 // ---- received bodies
 
+// Returns the bytes of `body`, which live until rpc_body_free.
 const struct sl_slices *rpc_body_slices(const struct rpc_body *body);
 void rpc_body_free(struct rpc_body *body); // NULL is allowed
 
@@ -211,8 +212,10 @@ struct rpc_limits {
                           // for, or to read its answers; plus 1 s per MiB
 };
 
-// Settings --peer-calls, --calls and so on; rpc_limits_read takes their values.
+// Settings --peer-calls, --calls and so on, for a daemon's table (conf_add).
 extern const struct conf_key rpc_limit_keys[];
+
+// Fills *out with the values of rpc_limit_keys, which `conf` must have.
 void rpc_limits_read(struct rpc_limits *out, const struct conf *conf);
 
 struct rpc_server_options {
@@ -365,14 +368,19 @@ void rpc_stream_cancel(struct rpc_stream *stream);
 // only. Returns NULL when memory is out or the message was taken before.
 struct rpc_body *rpc_stream_take(struct rpc_stream *stream);
 
-// Stop and go on reading messages; between them flow control holds the peer
-// back. A paused stream sees its peer's orderly end only after resume.
+// Stops reading messages, so that flow control holds the peer back; a message
+// that is being read still arrives. A paused stream sees its peer's orderly end
+// only after rpc_stream_resume.
 void rpc_stream_pause(struct rpc_stream *stream);
+
+// Goes on reading messages; does nothing if the stream has ended.
 void rpc_stream_resume(struct rpc_stream *stream);
 
 // Returns the bytes that wait to be sent; 0: the peer has room for a message.
 size_t rpc_stream_queued_bytes(struct rpc_stream *stream);
 
+// Takes one more reference, which needs its own rpc_stream_unref; returns
+// `stream`.
 struct rpc_stream *rpc_stream_ref(struct rpc_stream *stream);
 void rpc_stream_unref(struct rpc_stream *stream); // NULL is allowed
 
@@ -407,6 +415,7 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
 // this process to its address. NULL is allowed.
 void rpc_channel_free(struct rpc_channel *channel);
 
+// Returns the address as rpc_channel_new got it; lives as long as the channel.
 const char *rpc_channel_address(const struct rpc_channel *channel);
 
 // Sends small calls (rpc_call_options) over the socket `fd` from now on; a

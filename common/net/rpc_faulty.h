@@ -27,7 +27,7 @@
 #ifdef SLUICE_FAULTS
 
 #define FAULTY_KEPT 64
-#define FAULTY_BYTES ((size_t)4 << 20) // of a message that is kept
+#define FAULTY_BYTES ((size_t)4 << 20) // limit of a message that is kept
 
 typedef void (*rpc_faulty_send)(struct rpc_channel *ch, const char *method,
                                 struct rpc_msg *msg,

@@ -34,8 +34,8 @@ void rpc_refused(enum rpc_refusal why);
 
 // Figures of one method.
 struct rpc_figures {
-    _Atomic uint64_t code[RPC_CODES];
-    struct histogram took;
+    _Atomic uint64_t code[RPC_CODES]; // calls answered, by gRPC's status
+    struct histogram took;            // times that handlers took
 };
 
 // Payload bytes of one server.
@@ -43,6 +43,7 @@ struct rpc_traffic {
     _Atomic uint64_t sent_bytes, received_bytes;
 };
 
+// Sets the bounds of the histogram; the rest of *f must be zeroes.
 void rpc_figures_init(struct rpc_figures *f);
 // Counts a call that was answered with `code`, and the time since `begun_us`
 // (0: its handler did not run).

@@ -71,7 +71,11 @@ enum sl_err rpc_pin(pthread_t id, int cpu, struct sl_error *err);
 // Returns the thread of index `wish` - 1; 0: the next one in turn.
 struct rpc_thread *rpc_io_pick(struct rpc_io *io, unsigned wish);
 
+// Returns the time `from_now_ms` from now, on the monotonic clock: the past for
+// 0 and less, never for more than a century (RPC_NO_DEADLINE).
 gpr_timespec rpc_deadline(int64_t from_now_ms);
+
+// Returns the ms until `deadline`, at least 0; RPC_NO_DEADLINE if it is never.
 int64_t rpc_left_ms(gpr_timespec deadline);
 
 // ---- rpc_msg.c: bytes in and out
@@ -109,6 +113,8 @@ struct rpc_status_space { // must stay until the batch was started
 // Makes `op` send `code` and the text of `err` as the call's status.
 void rpc_status_op(grpc_op *op, struct rpc_status_space *space,
                    enum sl_err code, const struct sl_error *err);
+
+// Frees the slices in `space`, once the batch was started.
 void rpc_status_space_release(struct rpc_status_space *space);
 
 // Status of a call as the client's batch receives it.
@@ -120,13 +126,19 @@ struct rpc_outcome {
 
 struct rpc_guard;
 
-// Read a call's outcome: init, op (receives it), read, release.
-// rpc_outcome_read returns the server's code and text, or the transport's error
-// with `address` before it; `guard` (NULL: none) is the channel's.
+// Prepares `o` for a call's outcome: init, op (receives it), read, release.
 void rpc_outcome_init(struct rpc_outcome *o);
+
+// Makes `op` receive the call's status in `o`, which must stay until the batch
+// is over.
 void rpc_outcome_op(grpc_op *op, struct rpc_outcome *o);
+
+// Returns SL_OK, or the server's code with its text in *err, or the transport's
+// error with `address` before its text; `guard` (NULL: none) is the channel's.
 enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
                              struct rpc_guard *guard, struct sl_error *err);
+
+// Frees what core has put into `o`.
 void rpc_outcome_release(struct rpc_outcome *o);
 
 // ---- rpc_io.c: functions that run on an I/O thread
@@ -162,9 +174,13 @@ struct rpc_tuning {
 
 #define RPC_READ_LEAST_BYTES ((size_t)64 << 10) // least room of a socket read
 
-// Fill the arguments of a server, or of a channel to `server_name`.
+// Fills *args with the arguments of a server; rpc_args_release frees them.
 void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning);
 void rpc_args_release(struct rpc_args *args); // server's only, after their use
+
+// Fills *args with the arguments of a channel; `server_name` (borrowed while
+// *args is used; NULL: the address's host) is the name to expect in the
+// server's certificate. Nothing is to be released.
 void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
                      const char *server_name);
 
@@ -181,6 +197,9 @@ struct rpc_source {
 enum sl_err rpc_server_creds(grpc_server_credentials **out,
                              struct rpc_source **source, const char *address,
                              const struct rpc_tls *tls, struct sl_error *err);
+
+// Closes the files of all sources in `list` and frees them, after the server is
+// gone. NULL is allowed.
 void rpc_sources_free(struct rpc_source *list);
 
 // Opens the certificate files of a channel to `address`. *files stays NULL
@@ -202,6 +221,9 @@ enum sl_err rpc_client_creds(grpc_channel_credentials **out,
 // outlive its channel.
 typedef enum sl_err (*rpc_allow_fn)(const struct rpc_peer *server,
                                     struct sl_error *err);
+
+// Makes a guard that lets `allow` judge each server, with one reference, the
+// caller's. Takes a reference of `files` of its own. Never NULL.
 struct rpc_guard *rpc_guard_new(struct tls_files *files, rpc_allow_fn allow);
 void rpc_guard_unref(struct rpc_guard *guard); // NULL is allowed
 
@@ -215,8 +237,9 @@ bool rpc_guard_why(struct rpc_guard *guard, const char *text,
 
 // ---- rpc_peer.c: the identity of a server's callers
 
+// Makes the memory of a server for identities that it has read. Never NULL.
 struct rpc_peers *rpc_peers_new(void);
-void rpc_peers_free(struct rpc_peers *p);
+void rpc_peers_free(struct rpc_peers *p); // after the last call has ended
 
 // Sets the server's listeners that ask for certificates; borrowed. Called
 // before the first call arrives.
@@ -234,12 +257,18 @@ void rpc_peers_find(struct rpc_peers *p, grpc_call *call, struct rpc_peer *out);
 
 struct rpc_address {
     bool unix_path;
-    char host[256]; // or the path
-    unsigned port;
+    char host[256]; // without brackets; or the path
+    unsigned port;  // 0 for a path
 };
 
+// Reads an address of one of the three forms (rpc_address_check). SL_EINVAL,
+// with a text that shows them, for others (NULL too) and for a path that is too
+// long for a socket; *out may be changed then.
 enum sl_err rpc_address_parse(struct rpc_address *out, const char *address,
                               struct sl_error *err);
+
+// Writes the name that core has for `a`, as "ipv4:127.0.0.1:80". Numbers stay
+// numbers, so that no resolver is asked.
 void rpc_address_target(char out[RPC_TARGET_MAX], const struct rpc_address *a);
 
 // Removes a stale socket file, before binding. SL_EEXIST if a process answers
@@ -270,7 +299,10 @@ struct rpc_stream_seed { // what a new stream is made from
 
 // Makes a stream with one reference, the caller's.
 struct rpc_stream *rpc_stream_new(const struct rpc_stream_seed *seed);
+
+// Returns the stream's list node, for the list of streams of its owner.
 struct list_node *rpc_stream_node(struct rpc_stream *stream);
+// Returns the stream of such a node.
 struct rpc_stream *rpc_stream_of_node(struct list_node *node);
 
 // Starts a server's stream: calls open(stream, arg) and then reads. `request`
@@ -279,11 +311,14 @@ void rpc_stream_serve(struct rpc_stream *stream, enum rpc_kind kind,
                       grpc_byte_buffer *request,
                       void (*open)(struct rpc_stream *, void *), void *arg);
 
-// Start a client's stream: rpc_stream_listen sets its callbacks; then
-// rpc_stream_dial starts the call and reads. If `request` is not NULL it is the
-// only message that this side sends.
+// Starts the call of a client's stream, after rpc_stream_listen, and reads. If
+// `request` is not NULL it is the only message that this side sends; it is
+// taken.
 void rpc_stream_dial(struct rpc_stream *stream, struct rpc_msg *request,
                      bool wait_for_ready);
+
+// Sets the callbacks of a client's stream, which are copied, and their `user`,
+// before rpc_stream_dial. `events` NULL: no callbacks.
 void rpc_stream_listen(struct rpc_stream *stream,
                        const struct rpc_stream_events *events, void *user);
 

@@ -35,10 +35,12 @@ struct rpc_lanes {
 };
 
 // Dials the usual lane to `address`; l->tuning must be set before. `allow` is
-// that of rpc_channel_options.
+// that of rpc_channel_options. On failure there is nothing to close.
 enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
                            const struct rpc_tls *tls, rpc_allow_fn allow,
                            struct sl_error *err);
+
+// Destroys the connections of both lanes and frees what rpc_lanes_open made.
 void rpc_lanes_close(struct rpc_lanes *l);
 
 void rpc_lanes_hurry(struct rpc_lanes *l);   // ends waits before redialling

@@ -36,14 +36,14 @@
 #define RPC_LIMIT_IDLE 1024
 
 struct rpc_limit_peer {
-    char who[RPC_LIMIT_WHO];
-    uint64_t key;
-    bool trusted; // counted, but without limits of one peer
-    unsigned calls;
+    char who[RPC_LIMIT_WHO]; // name of the peer
+    uint64_t key;            // key of this record in `peers`
+    bool trusted;            // counted, but without limits of one peer
+    unsigned calls;          // open calls and streams
     size_t inbound_bytes, unread_bytes;
     unsigned resumed;        // calls being served after waiting for its reads
     struct list waiting;     // calls, first come first
-    struct list_node node;   // in turns, while one of its calls waits
+    struct list_node node;   // entry in `turns`, while one of its calls waits
     struct log_share denied; // log lines about calls it may not make
     unsigned refused;        // calls since the last log line about refusals
     uint64_t said_ms;        // time of that line; 0: none yet
@@ -53,7 +53,7 @@ struct rpc_limit_peer {
 
 struct rpc_limit_call {
     struct rpc_limit_peer *peer; // NULL: it has not entered
-    struct list_node node;       // in waiting
+    struct list_node node;       // entry in peer->waiting
     size_t inbound_bytes, unread_bytes;
     bool large;   // waits for room of inbound_bytes
     bool resumed; // counted in peer->resumed
@@ -61,10 +61,10 @@ struct rpc_limit_call {
 
 struct rpc_limit {
     struct rpc_limits most; // none of them 0
-    struct map peers;
-    struct list turns;
-    unsigned calls;
-    size_t inbound_bytes;
+    struct map peers;       // key -> struct rpc_limit_peer, owned
+    struct list turns;      // peers with calls that wait
+    unsigned calls;         // open calls of all peers
+    size_t inbound_bytes;   // bytes of requests, of all peers
 };
 
 // Sets the limits to `most`; a field that is 0 (or NULL) gets its default.
@@ -93,12 +93,19 @@ struct rpc_limit_call *rpc_limit_give_up(struct rpc_limit *l);
 // Takes `call` out of the queue. Returns false if it did not wait.
 bool rpc_limit_drop(struct rpc_limit *l, struct rpc_limit_call *call);
 
-// Note that the call's request has been read, or that its answer of `bytes`
-// bytes is being sent; rpc_limit_leave ends the call in any state.
+// Notes that the call's request has been read and had `bytes` bytes. Does
+// nothing if the call has not entered.
 void rpc_limit_has(struct rpc_limit *l, struct rpc_limit_call *call,
                    size_t bytes);
+
+// Notes that the call's answer of `bytes` bytes is on its way: its request
+// counts no longer, and the answer counts as unread until rpc_limit_leave. Does
+// nothing if the call has not entered.
 void rpc_limit_answer(struct rpc_limit *l, struct rpc_limit_call *call,
                       size_t bytes);
+
+// Ends the call, in any state except waiting (rpc_limit_drop first), and makes
+// `call` all zeroes. Does nothing if the call has not entered.
 void rpc_limit_leave(struct rpc_limit *l, struct rpc_limit_call *call);
 
 // Counts a refused call of this peer. Returns the number of its refusals since

@@ -44,7 +44,7 @@ struct rpc_call {
     struct serve_lane *lane;
     struct served *served;
     uint64_t begun_us;     // its handler; 0: it was not called
-    struct rpc_call *next; // in the pool
+    struct rpc_call *next; // next free one in its pool
     grpc_call *call;
     struct rpc_host *host; // socket the request came over, instead of `call`;
     uint64_t id;           // its number there, for the answer
@@ -53,14 +53,15 @@ struct rpc_call {
     size_t request_cap;
     gpr_timespec deadline;
     grpc_metadata_array metadata;
-    grpc_call_details details; // of unknown methods
+    grpc_call_details details; // path of an unknown method
     grpc_byte_buffer *payload;
     struct rpc_body body;
     grpc_byte_buffer *reply;
     int cancelled;
-    struct rpc_limit_call limit; // under limit_lock, as
-    struct list_node timed;      // in server.timed, while its peer has to move,
-    uint64_t due_ms;             // end of that time
+    struct rpc_limit_call limit; // under limit_lock, like the next two
+    struct list_node timed;      // entry in server.timed, while its peer has to
+                                 // send a request or read an answer
+    uint64_t due_ms;             // end of that time, monotonic
     size_t said_bytes;           // request's size as the caller announced it
     struct scratch *scratch;
     size_t space_used;
@@ -69,7 +70,7 @@ struct rpc_call {
 
 // A stream that is open.
 struct serve_stream {
-    struct list_node node;       // in server.streams
+    struct list_node node;       // entry in server.streams
     struct rpc_limit_call limit; // both under limit_lock
     struct rpc_server *server;
     struct rpc_stream *stream;
@@ -83,24 +84,24 @@ struct rpc_server {
     struct served *served; // count + 1: the last is the unknown one
     size_t count;
     struct rpc_traffic traffic;
-    struct serve_lane *lanes;
-    unsigned posted;
+    struct serve_lane *lanes; // one per I/O thread
+    unsigned posted;          // unary calls kept posted per method and thread
     size_t queue_cap_bytes;
-    struct rpc_source *sources; // of the certificates of each address
+    struct rpc_source *sources; // certificates of each address
     struct rpc_peers *peers;
     enum sl_err (*allow)(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
     bool (*shared)(const struct rpc_peer *peer);
     struct rpc_tag stopped;
     atomic_bool draining, stopping;
-    atomic_size_t open;
-    atomic_size_t live;
-    pthread_mutex_t lock; // for rpc_server_free's wait, hosts and pool
+    atomic_size_t open;   // calls and streams that are open
+    atomic_size_t live;   // all that rpc_server_free has to wait for
+    pthread_mutex_t lock; // guards `hosts`, `pool` and rpc_server_free's wait
     pthread_cond_t gone;
     struct list hosts;
     struct rpc_call *pool; // free call objects for calls over `hosts`
 
-    pthread_mutex_t limit_lock; // for limit to closed; innermost lock
+    pthread_mutex_t limit_lock; // guards `limit` to `closed`; innermost lock
     struct rpc_limit limit;
     struct list timed, streams;
     bool closed; // no call waits any more
@@ -111,15 +112,21 @@ struct rpc_server {
     struct rpc_socks *socks;
 };
 
+// Takes one off s->live; the last wakes rpc_server_free, and `s` may be gone
+// when this returns.
 void serve_live_down(struct rpc_server *s);
+
+// Makes a call object of `lane`, all zeroes. Never NULL.
 struct rpc_call *serve_call_new(struct serve_lane *lane);
+
+// Frees all call objects in *pool, which is NULL then.
 void serve_pool_free(struct rpc_call **pool);
 
 // Returns the limit of a request of this method, in bytes.
 size_t serve_request_limit(const struct served *served);
 
-// Returns true if a call of `m` arrives without its request, for which the
-// server asks later (in_turn).
+// Returns true if a call of `m` arrives without its request, which the server
+// reads later: an in_turn method, or a stream of messages both ways.
 bool serve_asks(const struct rpc_method *m);
 
 // Posts `c` to core as the place of one future call of `served`.
@@ -141,6 +148,7 @@ void rpc_sentry_stop(struct rpc_sentry *sentry); // waits; NULL is allowed
 
 // ---- rpc_socks.c: the TCP connections of a server's ports
 
+// Makes a watch over no port yet; copies the limits `most`. Never NULL.
 struct rpc_socks *rpc_socks_new(const struct rpc_limits *most);
 void rpc_socks_free(struct rpc_socks *socks);                // NULL is allowed
 void rpc_socks_port(struct rpc_socks *socks, unsigned port); // adds a port

@@ -24,9 +24,9 @@
 enum rpc_lane_kind { RPC_USUAL, RPC_EXPRESS, RPC_LANES };
 
 struct rpc_turn {
-    struct list_node node; // in waiting or in flying
+    struct list_node node; // entry in `waiting` or `flying`
     unsigned order;        // lowest first
-    size_t bytes;
+    size_t bytes;          // size of the request
     bool waits, flies;
     enum rpc_lane_kind lane; // its connection, while it flies
 };
@@ -34,12 +34,14 @@ struct rpc_turn {
 struct rpc_window {
     struct list waiting; // by order
     struct {
-        size_t most_bytes, bytes;
-        unsigned least, count; // calls; `least` fly whatever their size
+        size_t most_bytes, bytes; // limit, and bytes that fly
+        unsigned least, count;    // calls; `least` fly whatever their size
         struct list flying;
     } lane[RPC_LANES];
 };
 
+// Makes an empty window: `bytes` bytes may fly on the usual lane, a quarter of
+// them on the express lane.
 void rpc_window_init(struct rpc_window *w, size_t bytes);
 
 // Returns true if a request of `order` would go behind a less urgent one.

@@ -59,8 +59,12 @@ struct wire_arena {
     _Alignas(16) uint8_t space[WIRE_ARENA_SPACE];
 };
 
+// Makes an empty arena of uninitialised memory.
 void wire_arena_init(struct wire_arena *arena);
 void wire_arena_reset(struct wire_arena *arena); // as after init
+
+// Frees what the arena has allocated beyond `space`; wire_arena_init makes it
+// usable again.
 void wire_arena_release(struct wire_arena *arena);
 
 // Returns memory of the arena, within the budget set by the last unpack (64 KiB

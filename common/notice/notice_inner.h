@@ -53,34 +53,38 @@ struct notice {
     struct notice_watch watch[WATCHES];
     size_t count;
 
-    pthread_mutex_t lock; // for over to posted, and fields of each watch
+    pthread_mutex_t lock; // guards `over` to `posted`, and fields of each watch
     pthread_cond_t changed;
     bool over, may_go;
     struct loop_task task;
     bool posted;
 
-    // Of the loop's thread.
+    // The loop's thread alone uses these.
     bool goes, looked;
     loop_fn told;
     void *told_arg;
 };
 
-// Wait `ms`; false: the watch must end. The wait ends early when the machine
-// may go, and source->may_go runs then. watch_wait also notes that the source
-// has been asked once.
+// Notes that the source has been asked once, and waits as watch_sleep does.
 bool watch_wait(struct notice_watch *w, uint64_t ms);
+
+// Waits `ms`. Returns false, at once, if the watch must end. When the machine
+// may go, source->may_go runs from here, once, and the wait goes on.
 bool watch_sleep(struct notice_watch *w, uint64_t ms);
-bool watch_hurry(struct notice_watch *w); // true if watch_wait would not wait
+
+// Returns true if the watch must end, or its may_go is due.
+bool watch_hurry(struct notice_watch *w);
 
 // Posts a task that tells the loop of changes; n->lock is held.
 void watches_post_locked(struct notice *n);
 void watches_release(struct notice *n); // frees it, after its threads ended
 
-// Say whether the machine goes, as the source saw it now. The text is the
-// middle of a sentence: "AWS: terminate at ...". `when_us` as in struct
-// notice_watch.
+// Notes that the machine goes, as the source saw it now. The text is the middle
+// of a sentence: "AWS: terminate at ...". `when_us` as in struct notice_watch.
 void watch_goes(struct notice_watch *w, uint64_t when_us, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+// Notes that the machine does not go, or no longer, as the source saw it now.
 void watch_stays(struct notice_watch *w);
 
 // Returns the time at the beginning of `text`, in the form `form` of strptime
@@ -89,7 +93,8 @@ uint64_t watch_time(const char *text, const char *form);
 #define WATCH_RFC3339 "%Y-%m-%dT%H:%M:%SZ"
 
 // Calls the host's own address: no proxy, plain HTTP. Ends early when the watch
-// must end. Uses method, url, header, body and timeout_ms of `ask`.
+// must end, or its may_go is due. Uses method, url, header, body (a C
+// string or NULL) and timeout_ms of `ask`.
 void watch_ask(struct notice_watch *w, const struct web_ask *ask,
                struct web_answer *out);
 

@@ -53,8 +53,8 @@ struct rpc_sock_head {
 // ---- rpc_poll.c: the thread, and what it watches
 
 struct rpc_poll {
-    int fd; // its owner closes it, after `gone`
-    struct rpc_poller *poller;
+    int fd;                    // its owner closes it, after `gone`
+    struct rpc_poller *poller; // watching thread; set by rpc_poll_open
     struct list_node node;
     bool leaving;
     // The socket can be read or written, or has ended (epoll's bits).
@@ -96,10 +96,13 @@ enum sl_err rpc_sock_receive(struct rpc_poll *poll, uint32_t magic,
                              struct rpc_sock_packet out[RPC_SOCK_BATCH],
                              unsigned *count);
 
-// Sends one packet with the part of `msg` that begins at head->at and fits.
-// SL_EBUSY: the socket's buffer is full.
+// Sends one packet with the part of `msg` that begins at head->at and fits; the
+// message stays the caller's. SL_EBUSY: the socket's buffer is full;
+// SL_EUNAVAIL: the peer is gone.
 enum sl_err rpc_sock_send_part(int fd, const struct rpc_sock_head *head,
                                const char *path, const struct rpc_msg *msg);
+
+// Sends `bytes` bytes as one packet, with the same errors.
 enum sl_err rpc_sock_send(int fd, const void *packet, size_t bytes);
 // Copies bytes [at, at + n) of a message to `to`.
 void rpc_sock_copy(uint8_t *to, const struct rpc_msg *msg, size_t at, size_t n);
@@ -126,10 +129,15 @@ struct rpc_link_call { // all zeroes before
 // texts. Takes the descriptor in every case.
 enum sl_err rpc_link_new(struct rpc_link **out, struct rpc_thread *thread,
                          int fd, const char *address, struct sl_error *err);
+
+// Takes one more reference, which needs its own rpc_link_unref; returns `link`.
 struct rpc_link *rpc_link_ref(struct rpc_link *link);
 void rpc_link_unref(struct rpc_link *link); // NULL is allowed
 bool rpc_link_alive(struct rpc_link *link); // false once its socket has ended
-void rpc_link_close(struct rpc_link *link); // ends open calls: SL_ECANCELED
+
+// Shuts the socket down and ends the open calls with SL_ECANCELED: their `over`
+// runs later, on the watching thread. Does not wait.
+void rpc_link_close(struct rpc_link *link);
 
 // Sends a call of `method`. Returns false if the link is full or has ended:
 // then `msg` (NULL: empty) is still the caller's and `over` does not run.
@@ -152,17 +160,29 @@ struct rpc_host_events {
     void (*gone)(struct rpc_server *server, struct rpc_host *host); // last call
 };
 
-// Makes the server's end of `fd`, which it takes. No request is received before
-// rpc_host_open; if that fails, unref the host.
+// Makes the server's end of `fd`, which it takes, with one reference, the
+// caller's. No request is received before rpc_host_open. Never NULL.
 struct rpc_host *rpc_host_new(const struct rpc_host_events *events,
                               struct rpc_server *server, int fd);
+
+// Begins to receive requests, on the watching thread beside `thread`. Fails as
+// rpc_poll_open does: then no callback runs, and the caller unrefs the host.
 enum sl_err rpc_host_open(struct rpc_host *host, struct rpc_thread *thread,
                           struct sl_error *err);
+
+// Takes one more reference, which needs its own rpc_host_unref; returns `host`.
 struct rpc_host *rpc_host_ref(struct rpc_host *host);
-void rpc_host_unref(struct rpc_host *host);
-struct list_node *rpc_host_node(struct rpc_host *host); // in server.hosts
+void rpc_host_unref(struct rpc_host *host); // the last one closes the socket
+
+// Returns the entry of `host` in server.hosts.
+struct list_node *rpc_host_node(struct rpc_host *host);
+// Returns the host of such an entry.
 struct rpc_host *rpc_host_of_node(struct list_node *node);
+
+// Shuts the socket down; `gone` runs later, on the watching thread. Does not
+// wait.
 void rpc_host_close(struct rpc_host *host);
+
 // Sends the answer to request `id`: `reply` (NULL: empty) on SL_OK, else `code`
 // and the text of `err`. Takes the message.
 void rpc_host_answer(struct rpc_host *host, uint64_t id, enum sl_err code,

@@ -40,8 +40,10 @@ enum sl_err shm_map(struct shm *out, int fd, size_t bytes,
                     struct sl_error *err);
 void shm_release(struct shm *m); // all zeroes is allowed
 
-// Writes the kernel's id of this boot of this host; false if it has none.
 #define SHM_BOOT_ID 64
+
+// Writes the kernel's id of this boot of this host to `out`; returns false if
+// it cannot be read.
 bool shm_boot_id(char out[SHM_BOOT_ID]);
 
 // Draws a random number that an attacker cannot guess; never 0.
