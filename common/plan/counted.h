@@ -40,6 +40,9 @@ void counted_release(struct counted *c); // all zeroes is allowed
 // Counts a step. SL_EEXIST: it was counted already. SL_ERANGE: no such step.
 // SL_ENOMEM cannot happen after counted_reserve of that closure.
 enum sl_err counted_add(struct counted *c, uint64_t closure, uint32_t step);
+
+// Allocates the bits of a closure ahead of counted_add; counts no step.
+// SL_ERANGE: no such closure; SL_ENOMEM.
 enum sl_err counted_reserve(struct counted *c, uint64_t closure);
 
 // Counts all steps of a closure; SL_EEXIST if all were counted already.
@@ -53,20 +56,24 @@ enum sl_err counted_raise(struct counted *c, uint64_t low);
 // Returns true if a step is counted; false also outside the schedule.
 bool counted_has(const struct counted *c, uint64_t closure, uint32_t step);
 
+// Returns true if all steps of a closure are counted; false also outside the
+// schedule.
 bool counted_closure_full(const struct counted *c, uint64_t closure);
 
 // Returns the first closure >= from that is not full; the number of closures if
 // all are.
 uint64_t counted_next_open(const struct counted *c, uint64_t from);
 
-bool counted_full(const struct counted *c);      // all closures
-uint64_t counted_low(const struct counted *c);   // watermark
-uint64_t counted_steps(const struct counted *c); // steps counted
-size_t counted_sparse(const struct counted *c);  // closures above, touched
+bool counted_full(const struct counted *c);      // all steps are counted
+uint64_t counted_low(const struct counted *c);   // watermark, a closure
+uint64_t counted_steps(const struct counted *c); // number of counted steps
+size_t counted_sparse(const struct counted *c);  // closures with bits of their
+                                                 // own, above the watermark
 
-// Compare two sets of one schedule: the same steps are counted; a has all steps
-// of b. False for different schedules.
+// Returns true if `a` and `b` count the same steps of the same schedule.
 bool counted_equal(const struct counted *a, const struct counted *b);
+
+// Returns true if `a` counts every step that `b` counts, of the same schedule.
 bool counted_includes(const struct counted *a, const struct counted *b);
 
 // Copies a set to *out, which the call initialises. SL_ENOMEM.
@@ -90,6 +97,8 @@ struct counted_plain {
 // Allocates one block that holds all of *out; counted_plain_release frees it.
 // (A plain that a decoder made of borrowed memory is not released.)
 enum sl_err counted_encode(const struct counted *c, struct counted_plain *out);
+
+// Frees the block of counted_encode and leaves *p empty; all zeroes is allowed.
 void counted_plain_release(struct counted_plain *p);
 
 // Builds *out, which the call initialises. SL_ECORRUPT, with words, unless it

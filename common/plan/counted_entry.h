@@ -11,12 +11,17 @@ struct counted_entry {
     uint8_t bits[]; // (nbits + 7) / 8; those beyond nbits are 0
 };
 
-// Find the entry of a closure (NULL: not touched), or make it, for a closure of
-// the schedule at or above low.
+// Returns the entry of a closure; NULL if it has none, because no step of it
+// was counted or reserved, or because it lies below the watermark.
 struct counted_entry *counted_entry_get(const struct counted *c,
                                         uint64_t closure);
+
+// Sets *out to the entry of a closure, which it makes if missing; the closure
+// must be one of the schedule, not below the watermark. SL_ENOMEM.
 enum sl_err counted_entry_make(struct counted *c, uint64_t closure,
                                struct counted_entry **out);
+
+// Returns true if `step`, below e->nbits, is counted.
 bool counted_entry_bit(const struct counted_entry *e, uint32_t step);
 
 // Restores invariant 2: folds full closures into the watermark.

@@ -21,8 +21,8 @@
 #define ORDER_ROUNDS 8
 
 struct order {
-    uint64_t n;
-    unsigned left_bits, right_bits; // of the network's two halves
+    uint64_t n;                     // samples of the epoch
+    unsigned left_bits, right_bits; // widths of the network's two halves
     uint64_t key[ORDER_ROUNDS];
 };
 

@@ -33,8 +33,8 @@
 struct buf;
 
 #define PART_ELEMENT_BYTES 4
-#define PART_TARGET_BYTES (UINT64_C(4) << 20) // of a shard in a large model
-#define PART_LEAST_BYTES (UINT64_C(1) << 20)  // of a shard in a small model
+#define PART_TARGET_BYTES (UINT64_C(4) << 20) // shard of a large model
+#define PART_LEAST_BYTES (UINT64_C(1) << 20)  // shard of a small model
 #define PART_TARGET_SHARDS 64                 // shards of a model in between
 #define PART_MAX_SHARDS 65536
 #define PART_MAX_VARIABLES 1000000
@@ -65,11 +65,11 @@ struct part_piece {
     uint32_t variable;
     uint32_t shard;
     uint64_t first_row, rows;
-    uint64_t first_element, elements; // in the flat vector
+    uint64_t first_element, elements; // its range of the flat vector
 };
 
 struct part_shard {
-    uint64_t first_element, elements; // in the flat vector
+    uint64_t first_element, elements; // its range of the flat vector
     uint32_t first_piece, pieces;
     uint32_t server;
 };
@@ -80,7 +80,7 @@ struct part_plan {
     struct part_shard *shards; // owned
     uint32_t shard_count;
     uint32_t servers;
-    uint64_t elements; // of the whole model
+    uint64_t elements; // number of elements of the whole model
 };
 
 // Sets *out to the number of parts into which `rule` cuts a variable (f32).

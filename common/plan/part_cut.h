@@ -22,6 +22,7 @@ enum sl_err part_cutter_init(struct part_cutter *c, const struct part_var *vars,
                              struct sl_error *err);
 void part_cutter_release(struct part_cutter *c);
 
+// Returns the number of elements of all variables.
 uint64_t part_cutter_elements(const struct part_cutter *c);
 
 // Returns the variable in which element e < elements lies.

@@ -56,8 +56,11 @@ struct rate {
 // Checks a schedule; SL_EINVAL names the field that is wrong.
 enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 
-// Copies a schedule with its points; rate_release frees them.
+// Copies a schedule with its points. After SL_ENOMEM *out has no points.
 enum sl_err rate_copy(struct rate *out, const struct rate *from);
+
+// Frees the points of a copy and makes it all zeroes; not for a schedule with
+// borrowed points.
 void rate_release(struct rate *r);
 
 // Returns the learning rate of a step.

@@ -22,7 +22,7 @@
 #define SCHEDULE_MAX_EPOCHS (UINT64_C(1) << 32)
 
 struct schedule {
-    uint64_t samples; // in the data set; at most ORDER_MAX_SAMPLES
+    uint64_t samples; // size of the data set; at most ORDER_MAX_SAMPLES
     uint64_t batch;   // samples per step
     uint64_t epochs;
     uint64_t steps_per_closure; // at most SCHEDULE_MAX_CLOSURE_STEPS
@@ -32,26 +32,36 @@ struct schedule {
 // that is too large (more than 2^62 steps in all).
 enum sl_err schedule_check(const struct schedule *s, struct sl_error *err);
 
+// Returns the number of steps of an epoch, with the last, short one.
 uint64_t schedule_steps_per_epoch(const struct schedule *s);
+// Returns the number of closures of an epoch, with the last, short one.
 uint64_t schedule_closures_per_epoch(const struct schedule *s);
-uint64_t schedule_closures(const struct schedule *s); // in all epochs
-uint64_t schedule_steps(const struct schedule *s);    // in all epochs
+// Returns the number of closures of all epochs.
+uint64_t schedule_closures(const struct schedule *s);
+// Returns the number of steps of all epochs.
+uint64_t schedule_steps(const struct schedule *s);
 
 // Returns the samples of the first `steps` steps of the job; the last step of
 // an epoch may be short.
 uint64_t schedule_samples(const struct schedule *s, uint64_t steps);
 
-// Return a closure's epoch, number of steps, or a step's number in the job, for
-// a closure below schedule_closures.
+// Returns the epoch of a closure below schedule_closures.
 uint64_t schedule_epoch(const struct schedule *s, uint64_t closure);
+
+// Returns the number of steps of a closure below schedule_closures.
 uint32_t schedule_closure_steps(const struct schedule *s, uint64_t closure);
+
+// Returns the number, from 0 through the job, of step `step` of a closure; both
+// must exist.
 uint64_t schedule_global_step(const struct schedule *s, uint64_t closure,
                               uint32_t step);
 
-// Set the positions [*first, *first + *count) in the epoch's order on which a
-// step, or a whole closure, trains.
+// Sets the positions [*first, *first + *count) in the epoch's order on which
+// step `step` of a closure trains; both must exist.
 void schedule_step_range(const struct schedule *s, uint64_t closure,
                          uint32_t step, uint64_t *first, uint64_t *count);
+
+// Sets the positions on which all steps of a closure train, in the same way.
 void schedule_closure_range(const struct schedule *s, uint64_t closure,
                             uint64_t *first, uint64_t *count);
 

@@ -72,6 +72,10 @@ enum conf_origin {
 // left out, so a room can give a common key its own default.
 enum sl_err conf_new(struct conf **out, const struct conf_about *about,
                      const struct conf_key *keys);
+
+// Adds the table `keys`, which a name of NULL ends, before conf_load. After an
+// error (SL_ENOMEM, or a default that is no value of its key) the conf can only
+// be freed.
 enum sl_err conf_add(struct conf *c, const struct conf_key *keys);
 void conf_free(struct conf *c); // NULL is allowed
 
@@ -83,24 +87,35 @@ enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
                       char *const *argv, char *const *env,
                       struct sl_error *err);
 
-// Return true if the command line asks for this text instead of a run.
-bool conf_wants_help(const struct conf *c);
-bool conf_wants_version(const struct conf *c);
-bool conf_wants_man(const struct conf *c); // --man, which --help leaves out
-bool conf_wants_print(const struct conf *c);
+// Tell, after conf_load, whether a flag asks for this text instead of a run.
+bool conf_wants_help(const struct conf *c);    // --help: conf_help
+bool conf_wants_version(const struct conf *c); // --version: conf_version
+bool conf_wants_man(const struct conf *c);     // --man, which --help leaves out
+bool conf_wants_print(const struct conf *c);   // --print-config: conf_print
 
-// Return values. Unset strings are NULL, unset lists empty, other unset keys 0.
+// Returns the text of a STRING or CHOICE key; NULL if it is unset.
 const char *conf_str(const struct conf *c, const char *name);
-int64_t conf_int(const struct conf *c, const char *name); // INT, BYTES, MS
+// Returns the value of an INT, BYTES or MS key, in its unit, in bytes, or in
+// milliseconds; 0 if it is unset.
+int64_t conf_int(const struct conf *c, const char *name);
+// Returns the value of a FLOAT key; 0 if it is unset.
 double conf_float(const struct conf *c, const char *name);
+// Returns the value of a BOOL key; false if it is unset.
 bool conf_bool(const struct conf *c, const char *name);
+// Returns the number of words of a LIST or MULTI key; 0 if it is unset.
 size_t conf_list_count(const struct conf *c, const char *name);
+// Returns word i < conf_list_count of a LIST or MULTI key.
 const char *conf_list_at(const struct conf *c, const char *name, size_t i);
+// Returns true if a key of any kind has a value, be it its default.
 bool conf_is_set(const struct conf *c, const char *name);
+// Returns where the value of a key is from; CONF_DEFAULT if it is unset.
 enum conf_origin conf_origin(const struct conf *c, const char *name);
+// Returns the word of an origin: "default", "file", "environment", "flag".
 const char *conf_origin_name(enum conf_origin origin);
 
+// Returns the number of arguments: words of the command line that are no flags.
 size_t conf_arg_count(const struct conf *c);
+// Returns argument i; NULL beyond the last.
 const char *conf_arg(const struct conf *c, size_t i);
 
 // Sets a key as if the environment or the file (`origin`) had set it: for
@@ -115,9 +130,14 @@ enum sl_err conf_read_number(const struct conf_key *key, const char *text,
                              int64_t *out, const char *where,
                              struct sl_error *err);
 
-// Append texts for stdout, of at most 80 columns.
+// Appends the text of --help, of at most 80 columns. SL_ENOMEM.
 enum sl_err conf_help(struct buf *out, const struct conf *c);
+
+// Appends every key with its value and origin, as a file that --config reads
+// back; a secret's value is left out. SL_ENOMEM.
 enum sl_err conf_print(struct buf *out, const struct conf *c);
+
+// Appends the line of --version: "psserver (sluice) VERSION". SL_ENOMEM.
 enum sl_err conf_version(struct buf *out, const struct conf *c);
 
 // ---- conf_man.c: manual pages, in mdoc
@@ -125,13 +145,23 @@ enum sl_err conf_version(struct buf *out, const struct conf *c);
 // Appends a daemon's manual page, of section 8.
 enum sl_err conf_man(struct buf *out, const struct conf *c);
 
-// Append parts of a page: its head; text, escaped; an indented line; a list of
-// options; the section on the environment and the file.
+// These append parts of a page. SL_ENOMEM.
+
+// Appends the head: title, section and the line of the name.
 enum sl_err conf_man_head(struct buf *out, const char *name, int section,
                           const char *brief);
+
+// Appends text, escaped and wrapped, with each sentence on a new line.
 enum sl_err conf_man_text(struct buf *out, const char *text);
+
+// Appends the lines of `text`, escaped, as an indented block that is not
+// wrapped.
 enum sl_err conf_man_line(struct buf *out, const char *text);
+
+// Appends a list of the options in the table `keys`, which a name of NULL ends.
 enum sl_err conf_man_keys(struct buf *out, const struct conf_key *keys);
+
+// Appends the section on the environment and the file of --config.
 enum sl_err conf_man_environment(struct buf *out);
 
 #endif

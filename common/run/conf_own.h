@@ -23,7 +23,7 @@ struct conf {
     size_t count;
     char **args; // owned array of argv's strings
     size_t arg_count;
-    bool help, version, print, man;
+    bool help, version, print, man; // texts that flags ask for
 };
 
 // Reads `text` as the key's kind into *v, replacing its value or, for a list
@@ -31,6 +31,8 @@ struct conf {
 enum sl_err conf_value_set(struct conf_value *v, const char *text,
                            enum conf_origin origin, const char *where,
                            struct sl_error *err);
+
+// Frees the text and the list of *v, not *v itself.
 void conf_value_release(struct conf_value *v);
 
 // Finds a key by name, where '_' may stand for '-'; NULL: no such key.

@@ -24,14 +24,16 @@ enum expo_kind { EXPO_COUNTER, EXPO_GAUGE, EXPO_HISTOGRAM };
 
 struct expo {
     struct buf *out;
-    bool open; // OpenMetrics
-    const char *name;
-    enum sl_err rc; // the first error
+    bool open;        // OpenMetrics
+    const char *name; // family that was begun last; borrowed
+    enum sl_err rc;   // the first error
 };
 
-// Begin and end a text in `out`; `open`: in OpenMetrics' format. expo_end
-// returns the first error.
+// Begins a text at the end of `out`, which is borrowed until expo_end; `open`:
+// in OpenMetrics' format.
 void expo_begin(struct expo *e, struct buf *out, bool open);
+
+// Ends the text. Returns the first error of all calls since expo_begin.
 enum sl_err expo_end(struct expo *e);
 
 // Begins a family, to which the next samples belong; `help` is one sentence.

@@ -47,19 +47,25 @@ enum log_format {
 void log_init(enum log_format format, enum log_level level, const char *role,
               const char *node);
 
+// Sets the lowest level that is written, from the next line on.
 void log_set_level(enum log_level level);
+
+// Returns the lowest level that is written.
 enum log_level log_get_level(void);
 
-// Read "debug", "info", "warn", "error"; and "auto", "text", "json". SL_EINVAL
-// for other words.
+// Reads "debug", "info", "warn" or "error". SL_EINVAL for other words.
 enum sl_err log_level_parse(const char *word, enum log_level *out);
+
+// Reads "auto", "text" or "json". SL_EINVAL for other words.
 enum sl_err log_format_parse(const char *word, enum log_format *out);
 
-// Takes lines away from stderr, for tests. `line` ends with '\n' and is not
-// terminated. Called under the log's lock: do not log from it. NULL puts stderr
-// back.
+// Receives a line of `len` bytes, which ends with '\n' and not with a 0. Called
+// under the log's lock: do not log from it.
 typedef void (*log_sink)(void *arg, enum log_level level, const char *line,
                          size_t len);
+
+// Gives later lines to sink(arg, ..) instead of stderr, for tests; NULL puts
+// stderr back.
 void log_set_sink(log_sink sink, void *arg);
 
 // Returns the number of lines that could not be written, or not whole.
@@ -77,8 +83,8 @@ size_t log_kept(char *out, size_t size, uint64_t *after);
 #define LOG_SHARE 20
 #define LOG_SHARE_ALL 300
 struct log_share {
-    uint64_t since_ms;
-    unsigned lines, left_out;
+    uint64_t since_ms;        // beginning of its minute, monotonic
+    unsigned lines, left_out; // lines written in that minute, and left out
 };
 
 // Returns true if the account `s`, of at most `most` lines a minute, may log a
@@ -87,21 +93,25 @@ struct log_share {
 bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
                unsigned *left_out);
 
+#define LOG_SHARE_CHARGED 6000
+#define LOG_SHARE_ERRORS 12000
+
 // Charges the later lines of this thread to the account `s`, which is borrowed:
 // at most LOG_SHARE_CHARGED a minute, and it counts those left out. Errors are
 // written beyond that, up to LOG_SHARE_ERRORS lines in all: other lines take no
 // error's place. NULL, as at first: no line is charged.
-#define LOG_SHARE_CHARGED 6000
-#define LOG_SHARE_ERRORS 12000
 void log_charge(struct log_share *s);
 
 bool log_on(enum log_level level); // true if lines of this level are written
 
-// Write one line; call LOG instead. `pairs` is "key=format key=format ..."; a
-// value may have several conversions ("addr=%s:%d"). No spaces within the
-// format of one value; printed strings may hold any bytes.
+// Writes one line, whatever the level that log_on asks for; call LOG instead.
+// `pairs` is "key=format key=format ..."; a value may have several conversions
+// ("addr=%s:%d"). No spaces within the format of one value; printed strings may
+// hold any bytes.
 void log_event(enum log_level level, const char *msg, const char *pairs, ...)
     __attribute__((format(printf, 3, 4)));
+
+// Writes one line in the same way, but charges it to no account (log_charge).
 void log_vevent(enum log_level level, const char *msg, const char *pairs,
                 va_list ap) __attribute__((format(printf, 3, 0)));
 

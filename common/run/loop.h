@@ -69,14 +69,17 @@ void loop_turn(struct loop *l);
 // the posts. SL_ENOMEM: it will not run.
 enum sl_err loop_post(struct loop *l, loop_fn fn, void *arg);
 
-// Posts fn(arg) without an allocation: `task` is the caller's and must live
-// until fn is called; fn may free or post it again.
+// A function that waits to be called on the loop.
 struct loop_task {
     struct queue_node node;
     loop_fn fn;
     void *arg;
     bool owned; // the loop frees it; set by loop_post
 };
+
+// Posts fn(arg) as loop_post does, without an allocation, so that it cannot
+// fail. `task` is the caller's, not posted already, and must live until fn is
+// called; fn may free it or post it again.
 void loop_post_task(struct loop *l, struct loop_task *task, loop_fn fn,
                     void *arg);
 
@@ -104,12 +107,17 @@ bool loop_spent(const struct loop *l);
 // Returns the loop's time, which moves once per turn.
 uint64_t loop_now_ms(const struct loop *l);
 
-// Makes a timer, which loop_timer_start starts, also anew while it runs;
-// repeat_ms 0: it fires once.
+// Makes a timer that calls fn(arg) on the loop when it fires; loop_timer_start
+// starts it. SL_ENOMEM.
 enum sl_err loop_timer_new(struct loop_timer **out, struct loop *l, loop_fn fn,
                            void *arg);
+
+// Starts a timer, also anew while it runs: it fires after `after_ms` from now,
+// and then every `repeat_ms`; repeat_ms 0: once.
 void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
                       uint64_t repeat_ms);
+
+// Stops a timer until its next start; does nothing if it does not run.
 void loop_timer_stop(struct loop_timer *t);
 
 // Frees a timer: no callback runs after it returns. Also from the timer's own
@@ -124,9 +132,11 @@ enum sl_err loop_signal(struct loop *l, int signum, loop_fn fn, void *arg);
 // be NULL. For snapshot files and the like.
 enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg);
 
-// Calls fn(arg) on the loop whenever fd can be read, or has ended. fd must be
-// one that can be polled (a socket, a pipe).
 struct loop_watch;
+
+// Calls fn(arg) on the loop whenever `fd` can be read, or has ended. `fd` must
+// be one that can be polled (a socket, a pipe), and stays the caller's: open
+// until loop_watch_free. SL_EIO: it cannot be watched; SL_ENOMEM.
 enum sl_err loop_watch_new(struct loop_watch **out, struct loop *l, int fd,
                            loop_fn fn, void *arg);
 

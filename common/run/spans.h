@@ -38,24 +38,28 @@ enum spans_lane {
     SPANS_CALL = 100 // begins on one thread, ends on another: any free lane
 };
 
+// What a span belongs to.
 struct span_of {
-    uint64_t of;
+    uint64_t of; // id of the job
     // Numbers that tell spans apart, each plus 1; 0: not given.
     uint64_t closure;
     uint32_t step, shard;
 };
 
+// Names a closure of job `of`.
 static inline struct span_of span_of_closure(uint64_t of, uint64_t closure)
 {
     return (struct span_of){of, closure + 1, 0, 0};
 }
 
+// Names a step of a closure.
 static inline struct span_of span_of_step(uint64_t of, uint64_t closure,
                                           uint32_t step)
 {
     return (struct span_of){of, closure + 1, step + 1, 0};
 }
 
+// Names a step's work on one shard.
 static inline struct span_of span_of_shard(uint64_t of, uint64_t closure,
                                            uint32_t step, uint32_t shard)
 {
@@ -69,9 +73,13 @@ struct span {
     struct span_of of;
 };
 
-extern _Atomic bool spans_on;
+extern _Atomic bool spans_on; // true while tracing; only spans.c sets it
 
+// Returns the time of a span, now.
 uint64_t spans_now_us(void);
+
+// Keeps a span from `start_us` to now, if a trace of its job is on. `lane` is
+// an enum spans_lane. Call span_end instead.
 void spans_add(uint64_t start_us, const char *name, unsigned lane,
                struct span_of of);
 
@@ -83,6 +91,8 @@ static inline uint64_t span_begin(void)
                : 0;
 }
 
+// Ends the span that span_begin began at `began`; `name` is a literal. Does
+// nothing if tracing was off then.
 static inline void span_end(uint64_t began, const char *name, unsigned lane,
                             struct span_of of)
 {

@@ -39,12 +39,14 @@ struct credential {
 // no source yet.
 enum sl_err credentials_new(struct credentials **out, const char *file,
                             struct sl_error *err);
-void credentials_free(struct credentials *c);
+void credentials_free(struct credentials *c); // NULL is allowed
 
 // Copies the key in use to *out, after reading or renewing it where due. May
 // wait for a service.
 enum sl_err credentials_get(struct credentials *c, struct credential *out,
                             struct sl_error *err);
+
+// Wipes and frees the key's strings and makes it all zeroes, which is allowed.
 void credential_release(struct credential *key);
 
 // Notes that a service refused the key: the next credentials_get reads it anew.

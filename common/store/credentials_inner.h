@@ -17,19 +17,27 @@ enum sl_err credential_set(struct credential *out, const char *id,
                            const char *secret, const char *token,
                            struct sl_error *err);
 
-// Reads the key of `profile` from a file, or from its text, in the form of
-// ~/.aws/credentials. SL_ENOENT if the file or the profile is missing, with a
-// text if `must`.
+// Reads the key of `profile` from the file `path`, in the form of
+// ~/.aws/credentials. If the file or the profile is missing: SL_ENOENT, or, if
+// it `must` be there, SL_EAUTH with a text. Other faults are SL_EAUTH.
 enum sl_err credential_from_file(struct credential *out, const char *path,
                                  const char *profile, bool must,
                                  struct sl_error *err);
+
+// Reads the key of `profile` from the text of such a file; `path` is for
+// errors. SL_ENOENT, with a text: there is no such profile; SL_EAUTH: it is
+// malformed or lacks a part.
 enum sl_err credential_parse(struct credential *out, const char *path,
                              const char *text, const char *profile,
                              struct sl_error *err);
 
-// Ask the container's service and the machine's role (IMDSv2) for a key.
+// Asks the container's service for a key, and waits for it. SL_ENOENT: the
+// environment names none.
 enum sl_err credential_from_container(struct credential *out,
                                       struct sl_error *err);
+
+// Asks for the key of the machine's role (IMDSv2), and waits for it. SL_ENOENT:
+// AWS_EC2_METADATA_DISABLED, or there is no such service here.
 enum sl_err credential_from_machine(struct credential *out,
                                     struct sl_error *err);
 

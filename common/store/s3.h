@@ -49,15 +49,15 @@ struct s3 {
     uint32_t patience_ms;
     size_t part_bytes;
     struct credentials *keys;
-    pthread_mutex_t lock; // for idle and idle_count
-    struct web *idle[S3_CONNECTIONS];
+    pthread_mutex_t lock;             // guards `idle` and `idle_count`
+    struct web *idle[S3_CONNECTIONS]; // connections that no call uses
     size_t idle_count;
 };
 
 // Makes the client without its file system; sends no request.
 enum sl_err s3_new(struct s3 **out, const struct s3_setup *setup,
                    struct sl_error *err);
-void s3_free(struct s3 *s);
+void s3_free(struct s3 *s); // after its last call has returned
 
 // Makes the client with its file system. Only tests free it.
 enum sl_err s3_fs_new(struct s3 **out, const struct s3_setup *setup,
@@ -138,12 +138,20 @@ struct s3_object {
 enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
                    uint64_t offset, void *to, size_t n, size_t *got,
                    struct s3_object *found, struct sl_error *err);
+
+// Sets *found to the size, time and version of an object. SL_ENOENT: there is
+// none of that name.
 enum sl_err s3_head(struct s3 *s, const struct s3_name *name,
                     struct s3_object *found, struct sl_error *err);
+
 // Writes an object of `n` bytes. `fresh`: SL_EEXIST if the name is taken.
 enum sl_err s3_put(struct s3 *s, const struct s3_name *name, const void *bytes,
                    size_t n, bool fresh, struct sl_error *err);
+
+// Fills *err with the words for a name that is taken, and returns SL_EEXIST.
 enum sl_err s3_taken(const struct s3_name *name, struct sl_error *err);
+
+// Deletes an object; SL_OK also if there is none of that name.
 enum sl_err s3_delete(struct s3 *s, const struct s3_name *name,
                       struct sl_error *err);
 
@@ -177,8 +185,13 @@ enum sl_err s3_upload_begin(struct s3_upload *u, struct s3 *s,
 // Sends part `number` (from 1, in any order, each once) of `n` bytes.
 enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,
                            const void *bytes, size_t n, struct sl_error *err);
+
+// Makes the object of the parts that were sent, numbered from 1 without a gap.
+// `fresh`: SL_EEXIST if the name is taken. SL_EIO: the upload is gone. Call
+// s3_upload_end after it in every case.
 enum sl_err s3_upload_finish(struct s3_upload *u, bool fresh,
                              struct sl_error *err);
+
 // Aborts an upload that was begun and not finished, and frees its memory.
 void s3_upload_end(struct s3_upload *u);
 
@@ -190,15 +203,15 @@ struct s3_file {
     struct s3_name name; // object's name; without ".tmp" while it is written
     bool writes;
 
-    // Of a file that is read.
+    // Fields of a file that is read.
     struct s3_object object;
-    pthread_mutex_t lock; // for the window, which begins at offset `at`
+    pthread_mutex_t lock; // guards the window, which begins at offset `at`
     uint8_t *window;      // owned; NULL: none
     uint64_t at;
     size_t have, space;
 
-    // Of a file that is written. The first part stays in memory until the end,
-    // since a writer may change it by fs_pwrite; so does the last.
+    // Fields of a file that is written. The first part stays in memory until
+    // the end, since a writer may change it by fs_pwrite; so does the last.
     bool fresh, published;
     struct buf first, last;
     uint64_t bytes; // written so far, in all parts
@@ -216,19 +229,38 @@ static inline struct s3_file *s3_file_of(struct fs_file *f)
     return sl_container_of(f, struct s3_file, base);
 }
 
-// Functions of the vtable (struct fs_ops), for a file that is read, and for one
-// that is written.
+// Functions of the vtable (struct fs_ops) for a file that is read.
+
+// Reads the first bytes and the size of the object f->name, whose version all
+// later reads must find. SL_ENOENT: there is no such object.
 enum sl_err s3_read_open(struct s3_file *f, struct sl_error *err);
+
+// Reads up to n bytes from `offset`; *got < n only at the end. SL_EIO: the
+// object was replaced meanwhile; SL_ENOTSUP: the file is written.
 enum sl_err s3_pread(struct fs_file *base, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err);
+
+// Reads the whole object into memory, since S3 has no file to map. SL_ENOMEM;
+// SL_EIO: the object was replaced meanwhile.
 enum sl_err s3_map(struct fs_file *base, struct fs_map *out,
                    struct sl_error *err);
-void s3_unmap(struct fs *fs, struct fs_map *m);
+void s3_unmap(struct fs *fs, struct fs_map *m); // frees that memory
 
+// Functions of the vtable for a file that is written.
+
+// Appends n bytes; sends a part of the upload, and waits for it, when one is
+// full. SL_ESTATE: the file is read, or published already.
 enum sl_err s3_write(struct fs_file *base, const void *bytes, size_t n,
                      struct sl_error *err);
+
+// Writes n bytes at `offset`, beyond the end after a hole of zeroes. SL_ENOTSUP
+// where the bytes were sent already: neither in the first nor in the last part.
+// SL_ESTATE as for s3_write.
 enum sl_err s3_pwrite(struct fs_file *base, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
+
+// Publishes the file (s3_publish) under the name with which it was opened; does
+// nothing for a file that is read or published already.
 enum sl_err s3_sync(struct fs_file *base, struct sl_error *err);
 
 // Makes what was written appear as the object `name`. `fresh`: SL_EEXIST if the

@@ -46,7 +46,7 @@ struct web_ask {
 };
 
 struct web_answer {
-    long status;       // of HTTP; 0: no answer came
+    long status;       // HTTP's status; 0: no answer came
     struct buf body;   // followed by a 0 that does not count
     struct buf head;   // lines of the header
     size_t into_bytes; // bytes written to web_ask.into
@@ -56,9 +56,11 @@ struct web_answer {
 
 bool web_known(void); // false: built without libcurl
 
-struct web *web_new(void);    // NULL: out of memory
+// Makes a web; NULL when out of memory. Without libcurl each call on it fails
+// and says so.
+struct web *web_new(void);
 void web_free(struct web *w); // NULL is allowed
-void web_wake(struct web *w); // `leave` is asked at once
+void web_wake(struct web *w); // makes a call in progress ask `leave` at once
 
 // Makes a call and waits for its end. Fills *out in every case; release it with
 // web_answer_release.
