@@ -30,7 +30,7 @@ struct buf {
 // Makes `b` an empty buffer and frees nothing: for memory not yet in use.
 void buf_init(struct buf *b);
 void buf_release(struct buf *b); // leaves an empty buffer
-void buf_reset(struct buf *b);   // len = 0, keeps the memory
+void buf_reset(struct buf *b);   // sets len to 0, keeps the memory
 
 // Allocates space for `more` bytes after len, and the 0 behind them.
 enum sl_err buf_reserve(struct buf *b, size_t more);

@@ -54,7 +54,7 @@ enum sl_err chain_sync(struct chain *c, struct sl_error *err);
 enum sl_err chain_find_end(struct chain_end *end, struct fs *fs,
                            const char *path, struct sl_error *err);
 
-uint64_t chain_bytes(const struct chain *c); // length of the file
+uint64_t chain_bytes(const struct chain *c); // returns the file's length
 
 // Checks a file that goes on after *end, and sets *end to its end; unchanged on
 // failure. SL_ECORRUPT names the line that does not follow, or the lines that

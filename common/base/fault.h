@@ -16,7 +16,7 @@
 //
 // Threads  any. Arming happens once, when the first point is reached.
 // Errors   a bad SLUICE_FAULT ends the process with status 2 and says why: a
-//          test whose fault was never armed must not pass.
+//          test must not pass if its fault was never armed.
 #ifndef COMMON_BASE_FAULT_H
 #define COMMON_BASE_FAULT_H
 

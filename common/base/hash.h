@@ -3,8 +3,8 @@
 //
 // Threads  struct sha256: one at a time.
 // Memory   sha256_release frees, also after a failure; sha256_final releases.
-// Errors   SL_ENOMEM; SL_ENOTSUP if libcrypto refuses the digest. Of a file,
-//          *err names it.
+// Errors   SL_ENOMEM; SL_ENOTSUP if libcrypto refuses the digest; SL_EINTERNAL
+//          if it fails later. Where a file is hashed *err names it.
 #ifndef COMMON_BASE_HASH_H
 #define COMMON_BASE_HASH_H
 

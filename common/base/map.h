@@ -31,7 +31,7 @@ struct map {
 // Makes `m` empty and frees nothing: for memory not yet in use.
 void map_init(struct map *m);
 void map_release(struct map *m);       // frees the table, not the values
-void map_release_owned(struct map *m); // and sl_free's each value
+void map_release_owned(struct map *m); // frees the values too (sl_free)
 
 // Returns the value of `key`; NULL if it is absent.
 void *map_get(const struct map *m, uint64_t key);

@@ -36,9 +36,9 @@ void rng_fill_truncated(float *out, uint64_t seed, uint64_t stream,
 // A generator that draws the numbers of a stream one after another.
 struct rng {
     uint64_t seed, stream;
-    uint64_t block; // number of the next block to compute
-    uint32_t words[4];
-    unsigned used; // words used so far; 4: all
+    uint64_t block;    // number of the next block to compute
+    uint32_t words[4]; // block that is in use
+    unsigned used;     // words used so far; 4: all
 };
 
 // Begins at the first block of a stream.
@@ -49,7 +49,9 @@ uint32_t rng_u32(struct rng *r);
 
 // Returns the next two words of the stream, the first in the low half.
 uint64_t rng_u64(struct rng *r);
-uint64_t rng_below(struct rng *r, uint64_t n); // [0, n) without bias; n > 0
+
+// Returns a number below n (not 0), each with the same probability.
+uint64_t rng_below(struct rng *r, uint64_t n);
 
 // Mixes all bits (the finalizer of splitmix64); a bijection.
 static inline uint64_t sl_mix64(uint64_t x)

@@ -42,9 +42,9 @@ void ops_check(struct ops_checks *c, const char *name, bool ok,
 
 struct ops_setup {
     struct loop *loop;
-    const char *bind;
+    const char *bind;         // address, as for http_new
     const char *const *hosts; // names besides addresses and localhost
-    const char *role;
+    const char *role;         // program's name, for a label of the figures
     void (*checks)(void *arg, struct ops_checks *c);
     void (*measure)(void *arg, struct expo *e);
     void *arg;

@@ -118,8 +118,8 @@ void http_free(struct http *h);
 const char *http_address(const struct http *h);
 bool http_is_near(const struct http *h); // true if it listens on loopback alone
 
-unsigned http_connections(const struct http *h); // open now
-unsigned http_viewers(const struct http *h);     // open streams
+unsigned http_connections(const struct http *h); // returns how many are open
+unsigned http_viewers(const struct http *h);     // returns the open streams
 
 // ---- a request, for its handler
 

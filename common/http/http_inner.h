@@ -128,8 +128,10 @@ void http_peer_streams(struct MHD_Connection *at);
 
 // Returns the daemon's answer that sends a stream; NULL without memory.
 struct MHD_Response *http_stream_response(struct http_stream *s);
-void http_stream_ended(struct http_stream *s); // its request has ended
-void http_streams_beat(struct http *h);        // sends each a comment
+// Frees a stream when its request has ended; then its `gone` runs.
+void http_stream_ended(struct http_stream *s);
+// Sends every stream a comment, or drops a viewer that takes no bytes.
+void http_streams_beat(struct http *h);
 // Makes the daemon go on with a suspended stream, so that it can end.
 void http_stream_resume(struct http_stream *s);
 

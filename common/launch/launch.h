@@ -65,9 +65,9 @@ enum launch_role {
 
 // Addresses of a host's name.
 struct launch_host {
-    unsigned count; // number of addresses
-    bool loopback;  // first address is a loopback address
-    char full[LAUNCH_HOST];
+    unsigned count;         // number of addresses
+    bool loopback;          // first address is a loopback address
+    char full[LAUNCH_HOST]; // full name, as the resolver has it
 };
 
 // Fills *out with the addresses of the host `name`. SL_EUNAVAIL: it does not

@@ -25,7 +25,7 @@
 //          It may run under the transport's locks: let it count down and
 //          leave, and call nothing of this header.
 // Units    *_bytes, *_ms; a deadline is relative, in milliseconds from now.
-//          gRPC ends the process when memory is out; memory whose size our
+//          gRPC ends the process when memory is out; memory of a size that our
 //          callers choose (heads, scratch) gives SL_ENOMEM instead.
 // Errors   An answer carries the sl_err number (trailing metadata
 //          "sluice-code") and the text, so the caller gets both unchanged; a
@@ -84,7 +84,8 @@ enum sl_err rpc_io_new(struct rpc_io **out,
 // NULL is allowed.
 void rpc_io_free(struct rpc_io *io);
 
-unsigned rpc_io_threads(const struct rpc_io *io); // their number
+// Returns the number of I/O threads.
+unsigned rpc_io_threads(const struct rpc_io *io);
 
 // Has the first I/O thread call fn(arg), once, soon.
 void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg);
@@ -138,7 +139,8 @@ void rpc_msg_part(struct rpc_msg *msg, const void *data, size_t bytes);
 void rpc_msg_on_release(struct rpc_msg *msg, void (*release)(void *user),
                         void *user);
 
-size_t rpc_msg_bytes(const struct rpc_msg *msg); // header and parts together
+// Returns the bytes of the header and all parts.
+size_t rpc_msg_bytes(const struct rpc_msg *msg);
 
 // Drops a message that no call has taken: runs its release function.
 void rpc_msg_drop(struct rpc_msg *msg);
@@ -365,7 +367,7 @@ void rpc_stream_finish(struct rpc_stream *stream, enum sl_err code,
 void rpc_stream_cancel(struct rpc_stream *stream);
 
 // Gives the caller the message, to free with rpc_body_free; inside on_message
-// only. Returns NULL when memory is out or the message was taken before.
+// only. Returns NULL if the message was taken before.
 struct rpc_body *rpc_stream_take(struct rpc_stream *stream);
 
 // Stops reading messages, so that flow control holds the peer back; a message
@@ -425,7 +427,9 @@ const char *rpc_channel_address(const struct rpc_channel *channel);
 // socket already; SL_EINVAL: `fd` is not of rpc_socket_pair.
 enum sl_err rpc_channel_adopt(struct rpc_channel *channel, int fd,
                               struct sl_error *err);
-bool rpc_channel_adopted(struct rpc_channel *channel); // has a live socket
+
+// Returns true while the channel has an adopted socket that has not ended.
+bool rpc_channel_adopted(struct rpc_channel *channel);
 
 // Time in which a cancelled call ends and releases its payload, if the peer
 // reads. After that, call rpc_channel_break.

@@ -8,7 +8,7 @@
 //   double      a call is sent twice; the second answer is thrown away
 //   replay      before a call, some earlier one to the same peer is sent again:
 //               old messages overtake new ones, and come out of order
-//   lose        a call never leaves; it ends as one whose deadline is over
+//   lose        a call never leaves; it ends as if its deadline were over
 //   lose_reply  (server) the call is served, and its answer is lost
 //
 // In every other build nothing of this is in the binary. Used by rpc_client.c

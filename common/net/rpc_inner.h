@@ -90,10 +90,14 @@ struct rpc_body {
     struct sl_slice few[RPC_BODY_FEW];
 };
 
-void rpc_body_set(struct rpc_body *body, grpc_byte_buffer *buffer); // takes it
-void rpc_body_clear(struct rpc_body *body);   // empty again, keeps `more`
-void rpc_body_release(struct rpc_body *body); // frees all
-struct rpc_body *rpc_body_move(struct rpc_body *from); // to the heap
+// Makes the empty `body` that of `buffer`, which it takes.
+void rpc_body_set(struct rpc_body *body, grpc_byte_buffer *buffer);
+void rpc_body_clear(struct rpc_body *body);   // frees the buffer, keeps `more`
+void rpc_body_release(struct rpc_body *body); // frees all but `body` itself
+
+// Moves the buffer to a new body of the caller's, for rpc_body_free; `from` is
+// empty then. Never NULL.
+struct rpc_body *rpc_body_move(struct rpc_body *from);
 
 // Turns a message into what core sends, and takes it; NULL is an empty one.
 grpc_byte_buffer *rpc_msg_seal(struct rpc_msg *msg);
@@ -147,7 +151,7 @@ struct rpc_errand { // all zeroes except fn and arg
     struct rpc_tag tag;
     grpc_call *call;
     struct rpc_outcome outcome;
-    void (*fn)(void *arg); // the errand is the caller's again
+    void (*fn)(void *arg); // from then on the errand is the caller's again
     void *arg;
 };
 

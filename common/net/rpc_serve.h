@@ -22,8 +22,8 @@ struct rpc_socks;  // rpc_socks.c
 
 struct served {
     struct rpc_method method; // path NULL: calls of unknown methods
-    void *arg;
-    void *registered;
+    void *arg;                // argument of the method's table
+    void *registered;         // core's handle; NULL: the unknown methods
     struct rpc_figures figures;
 };
 

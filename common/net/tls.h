@@ -78,10 +78,14 @@ struct tls_files;
 // it. Fails as tls_load does.
 enum sl_err tls_files_open(struct tls_files **out, const struct rpc_tls *tls,
                            struct sl_error *err);
-struct tls_files *tls_files_ref(struct tls_files *files); // needs its own close
-void tls_files_close(struct tls_files *files);            // NULL is allowed
 
-unsigned tls_files_serial(const struct tls_files *files); // from 1
+// Takes one more reference, which needs its own tls_files_close; returns
+// `files`.
+struct tls_files *tls_files_ref(struct tls_files *files);
+void tls_files_close(struct tls_files *files); // NULL is allowed
+
+// Returns the serial of the texts in use, from 1.
+unsigned tls_files_serial(const struct tls_files *files);
 
 // Writes when the certificate in use expires (*cert), and when the revocation
 // list should be replaced (*crl; 0: there is none, or it gives no date).

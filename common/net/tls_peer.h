@@ -5,7 +5,7 @@
 // The transport has checked the chain and the dates before; this file reads the
 // names and the revocation. A revocation list (CRL, PEM; one file may hold
 // several) is
-// signed by the authority whose certificates it revokes.
+// signed by the authority of the certificates that it revokes.
 //
 // Threads  any.
 // Memory   all by value; texts are borrowed until return.

@@ -53,9 +53,9 @@ enum sl_err wire_scan_structs(const ProtobufCMessageDescriptor *descriptor,
 // budget. Large: lives in a call's scratch, on a stack, in a struct.
 struct wire_arena {
     ProtobufCAllocator allocator;
-    struct wire_chunk *chunks; // beyond `space`, newest first
+    struct wire_chunk *chunks; // memory beyond `space`, newest first; owned
     size_t used_bytes, budget_bytes;
-    uint8_t *next, *end;
+    uint8_t *next, *end; // free part of the newest chunk, or of `space`
     _Alignas(16) uint8_t space[WIRE_ARENA_SPACE];
 };
 

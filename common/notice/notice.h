@@ -4,7 +4,7 @@
 // Clouds say it some 30 s to 2 minutes before, at an address of the host's own
 // (IMDS); other platforms touch a file, or have a command that knows. Each
 // source is watched by a thread of its own, so that one which does not answer
-// delays nobody:
+// delays no other:
 //
 //   aws        spot/instance-action, with a session token; every second
 //   gcp        instance/preempted and instance/maintenance-event; long polls

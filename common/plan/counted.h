@@ -64,11 +64,14 @@ bool counted_closure_full(const struct counted *c, uint64_t closure);
 // all are.
 uint64_t counted_next_open(const struct counted *c, uint64_t from);
 
-bool counted_full(const struct counted *c);      // all steps are counted
-uint64_t counted_low(const struct counted *c);   // watermark, a closure
-uint64_t counted_steps(const struct counted *c); // number of counted steps
-size_t counted_sparse(const struct counted *c);  // closures with bits of their
-                                                 // own, above the watermark
+// Returns true if all steps of the schedule are counted.
+bool counted_full(const struct counted *c);
+// Returns the watermark: all closures below it are counted.
+uint64_t counted_low(const struct counted *c);
+// Returns the number of counted steps.
+uint64_t counted_steps(const struct counted *c);
+// Returns the number of closures above the watermark that have a set of bits.
+size_t counted_sparse(const struct counted *c);
 
 // Returns true if `a` and `b` count the same steps of the same schedule.
 bool counted_equal(const struct counted *a, const struct counted *b);

@@ -5,9 +5,9 @@
 //
 // The message is a constant that one can search for; everything that varies
 // is a key=value pair. On a tty a line is text, otherwise one JSON object per
-// line with the keys ts, level, role, node, msg and then the pairs. A pair
-// whose value is a single integer (of at most 18 digits) or finite float
-// becomes a JSON number.
+// line with the keys ts, level, role, node, msg and then the pairs. A value
+// that is a single integer (of at most 18 digits) or finite float becomes a
+// JSON number.
 // Library code returns errors and does not log them (see status.h).
 //
 // Threads  any, also at the same time; lines are never mixed. log_init and

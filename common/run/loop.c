@@ -50,7 +50,7 @@ struct loop {
     } handler;
     struct {
         struct loop_host at; // at.call NULL: no host
-        // Of the host's thread, and of the thread that waits for `turned`:
+        // The host's thread uses these, and the thread that waits for `turned`:
         bool on;      // the host's thread is the loop's now
         bool turning; // libuv runs
         bool over;    // loop_stop was seen

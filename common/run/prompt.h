@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/run/prompt.h -- a thread that runs soon after it is woken.
 //
-// On a machine whose cores all compute, a thread that is woken waits until the
+// If all cores of a machine compute, a thread that is woken waits until the
 // one that computes has had its slice, some milliseconds, although it wants
 // microseconds. Since 6.12 Linux lets a thread ask for slices of its own: one
 // with shorter slices than the thread that runs comes before that, at once, as

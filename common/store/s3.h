@@ -57,7 +57,7 @@ struct s3 {
 // Makes the client without its file system; sends no request.
 enum sl_err s3_new(struct s3 **out, const struct s3_setup *setup,
                    struct sl_error *err);
-void s3_free(struct s3 *s); // after its last call has returned
+void s3_free(struct s3 *s); // frees it after its last call has returned
 
 // Makes the client with its file system. Only tests free it.
 enum sl_err s3_fs_new(struct s3 **out, const struct s3_setup *setup,
@@ -231,8 +231,8 @@ static inline struct s3_file *s3_file_of(struct fs_file *f)
 
 // Functions of the vtable (struct fs_ops) for a file that is read.
 
-// Reads the first bytes and the size of the object f->name, whose version all
-// later reads must find. SL_ENOENT: there is no such object.
+// Reads the first bytes, the size and the version of the object f->name; later
+// reads are of that version. SL_ENOENT: there is no such object.
 enum sl_err s3_read_open(struct s3_file *f, struct sl_error *err);
 
 // Reads up to n bytes from `offset`; *got < n only at the end. SL_EIO: the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/web/web.h -- calls of web services, over libcurl.
 //
-// One call at a time over a struct web, whose connections are kept for the
+// One call at a time over a struct web, which keeps its connections for the
 // next. curl's multi interface, because one of its waits can be ended from
 // another thread: a long poll does not hold up the daemon's end. Redirects are
 // not followed: a signed call, or one to the host itself, is for that address.

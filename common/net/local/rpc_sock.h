@@ -172,7 +172,7 @@ enum sl_err rpc_host_open(struct rpc_host *host, struct rpc_thread *thread,
 
 // Takes one more reference, which needs its own rpc_host_unref; returns `host`.
 struct rpc_host *rpc_host_ref(struct rpc_host *host);
-void rpc_host_unref(struct rpc_host *host); // the last one closes the socket
+void rpc_host_unref(struct rpc_host *host); // closes the socket with the last
 
 // Returns the entry of `host` in server.hosts.
 struct list_node *rpc_host_node(struct rpc_host *host);

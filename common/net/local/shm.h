@@ -2,8 +2,8 @@
 // common/net/local/shm.h -- memory that two processes of one host share, and
 // the socket over which one hands it to the other.
 //
-// The memory is a memfd whose size is sealed, so that its maker can never make
-// it smaller under the other's hands (SIGBUS). What is in it may change at any
+// The memory is a memfd of a sealed size, so that its maker can never make it
+// smaller under the other's hands (SIGBUS). What is in it may change at any
 // moment: code that must rely on a value copies it first.
 //
 // The socket is a private unix one of whole messages (SOCK_SEQPACKET) between
