@@ -27,11 +27,15 @@ void api_close(struct api_client *a); // NULL is allowed
 // Frees all replies so far, for callers that ask for ever.
 void api_forget(struct api_client *a);
 
-// Return the address, channel, I/O threads, TLS files and --timeout of the api.
+// Returns the coordinator's address, as the user or a default gave it.
 const char *api_address(const struct api_client *a);
+// Returns the channel to the coordinator; it lives until api_close.
 struct rpc_channel *api_channel(const struct api_client *a);
+// Returns the I/O threads, for further channels; they end with api_close.
 struct rpc_io *api_io(const struct api_client *a);
-const struct rpc_tls *api_tls(const struct api_client *a); // NULL: plain
+// Returns the certificates for further channels; NULL: connections are plain.
+const struct rpc_tls *api_tls(const struct api_client *a);
+// Returns the deadline of each call, --timeout.
 int64_t api_timeout_ms(const struct api_client *a);
 
 // X(function, METHOD of wire.h, Request, Reply, reply as in wire_unpack_*)

@@ -20,18 +20,20 @@
 #include "common/base/tensorfile.h"
 #include "proto/layout.h"
 
-// A shard's payload as the wire has it. SL_ECORRUPT if the length is wrong.
+// Copies a shard's payload, as the wire has it, to its range of `flat`.
+// SL_ECORRUPT: the length is wrong.
 enum sl_err assemble_payload(float *flat, const struct layout *layout,
                              uint32_t shard, const struct sl_slices *payload,
                              struct sl_error *err);
 
-// The same from a snapshot file. sha256 (32 bytes) NULL: only the file's own
-// checksums are compared.
+// Copies a shard's values from snapshot file `path` to its range of `flat`.
+// sha256 (32 bytes) NULL: only the file's own checksums are compared.
 enum sl_err assemble_snapshot(float *flat, const struct layout *layout,
                               uint32_t shard, struct fs *fs, const char *path,
                               const uint8_t *sha256, struct sl_error *err);
 
-// All variables by name, F32, in Keras' layout. *bytes is the file's size.
+// Writes file `path` with all variables by name, F32, in Keras' layout, and
+// meta[meta_count]. *bytes is the file's size.
 enum sl_err assemble_write(struct fs *fs, const char *path,
                            const struct layout *layout, const float *flat,
                            const struct tensor_meta *meta, size_t meta_count,

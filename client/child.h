@@ -42,7 +42,8 @@ enum child_state {
     CHILD_STATES
 };
 
-extern const unsigned child_moves[CHILD_STATES]; // of common/base/moves.h
+// Allowed changes of state, as common/base/moves.h has them.
+extern const unsigned child_moves[CHILD_STATES];
 
 #define CHILD_ARGS 48
 #define CHILD_NAME 32
@@ -53,14 +54,14 @@ struct child {
     char *args[CHILD_ARGS + 1]; // owned; args[0] is the program's path
     unsigned args_count;
     char *log, *pid_file; // paths, owned
-    char *socket;         // that it listens on, owned; NULL: none
+    char *socket;         // path of the socket it listens on, owned; or NULL
     char *lock;           // lock file of its state folder, owned; NULL: none
 
     enum child_state state;
     pid_t pid; // 0: not running
     uint64_t start_at_ms, started_ms;
-    unsigned quick_deaths; // in a row
-    unsigned bad_exits;    // in a row, with a code that says "permanent"
+    unsigned quick_deaths; // deaths in a row within 10 s of the start
+    unsigned bad_exits;    // exits in a row with a code that says "permanent"
 };
 
 // Writes to `out` the path of daemon `name` beside this program: sluice-`name`,
@@ -68,12 +69,17 @@ struct child {
 enum sl_err child_program(char out[PATH_MAX], const char *name,
                           struct sl_error *err);
 
-// Appends an argument to the child's command line.
+// Appends an argument to the child's command line. SL_EINTERNAL: it has
+// CHILD_ARGS already.
 enum sl_err child_arg(struct child *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+// Frees what the struct owns and zeroes it; ends no process, removes no file.
 void child_release(struct child *c);
 
-// Forks and executes; writes the pid file. `env` as in execve.
+// Forks and executes the child, its output appended to its log, and writes the
+// pid file. `env` as in execve. SL_ENOENT: there is no such program. The child
+// runs (c->pid is not 0) if only its pid file could not be written.
 enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
                         struct sl_error *err);
 
@@ -85,9 +91,9 @@ bool child_ready(struct child *c);
 // (CHILD_GIVEN_UP). `random` jitters the pause.
 void child_ended(struct child *c, int status, uint64_t now_ms, uint64_t random);
 
-// Writes "was killed by SIGKILL" or "exited with code 1" to `out`, and returns
-// it.
 #define CHILD_WHY 64
+// Writes "was killed by SIGKILL" or "exited with code 1" to `out`, for `status`
+// of waitpid, and returns it.
 const char *child_why(char out[CHILD_WHY], int status);
 
 // Returns the pause before a start, after `quick` deaths in a row: none after

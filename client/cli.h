@@ -46,8 +46,8 @@ struct cli {
 struct cli_verb {
     const char *name;            // "submit"
     const char *usage;           // "sluice submit FILE [OPTION]..."
-    const char *brief;           // for the list of verbs
-    const char *text;            // for its own help
+    const char *brief;           // its line in the list of verbs
+    const char *text;            // body of its own help
     const char *example;         // can be pasted
     const struct conf_key *keys; // its own flags; NULL: none
     size_t min_args, max_args;   // words beside flags
@@ -58,43 +58,50 @@ struct cli_verb {
     int (*run)(struct cli *cli);
 };
 
-extern const struct cli_verb cli_verbs[]; // ended by a name of NULL
-extern const struct conf_key cli_globals[];
+extern const struct cli_verb cli_verbs[];   // ended by a name of NULL
+extern const struct conf_key cli_globals[]; // flags of every verb; ended so too
 
-// All of main: finds the verb, reads the flags, runs it.
+// Runs all of main: finds the verb, reads the flags, calls it. Returns the exit
+// code.
 int cli_main(int argc, char **argv);
 
-// What -o wide, name and jsonl show of what the verb lists, on one line;
-// nothing of a verb that lists nothing.
+// Appends what -o wide, name and jsonl show of what the verb lists, on one
+// line; nothing for a verb that lists nothing.
 enum sl_err cli_forms(struct buf *out, const struct cli_verb *verb);
 
-// The texts of help, for main and for the tests.
+// Appends the help of the program: the verbs and the flags of all of them.
 enum sl_err cli_help(struct buf *out);
-// man.c: the manual page, in mdoc: `sluice help --man`.
+// Appends the manual page, in mdoc, for `sluice help --man` (man.c).
 enum sl_err cli_man(struct buf *out);
+// Appends the help of `verb`: text, example, flags, forms of output, exit
+// codes.
 enum sl_err cli_verb_help(struct buf *out, const struct cli_verb *verb);
 
-const struct cli_verb *cli_find(const char *name); // or NULL
+// Returns the verb called `name`; NULL: there is none.
+const struct cli_verb *cli_find(const char *name);
 
-// Which argv[i] is the verb: the first word that is no flag and no flag's
-// value. argc if there is none.
+// Returns the index in argv of the verb: the first word that is no flag and no
+// flag's value; argc if there is none.
 int cli_verb_index(int argc, char *const *argv);
 
-// The exit code that stands for an error.
+// Returns the exit code that stands for error `code`.
 int cli_exit_of(enum sl_err code);
 
-// "sluice: TEXT" on stderr; returns the exit code.
+// Writes "sluice: TEXT" to stderr; returns the exit code of the error.
 int cli_fail(const struct sl_error *err);
+
+// Writes "sluice VERB: TEXT; see sluice VERB --help" to stderr; returns
+// CLI_EXIT_USAGE.
 int cli_usage(const struct cli *cli, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// On stderr: news that is no data.
+// Writes a line of news that is no data to stderr, after flushing stdout.
 void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 // Sleeps between two looks at something; a signal ends the sleep.
 void cli_pause_ms(unsigned ms);
 
-// A word beside the flags; NULL if there are fewer.
+// Returns word `i` beside the flags, from 0; NULL if there are fewer.
 const char *cli_arg(const struct cli *cli, size_t i);
 
 #endif

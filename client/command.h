@@ -13,8 +13,9 @@
 
 #define COMMAND_OUTPUT_MAX ((size_t)1 << 20)
 
-// args ends with NULL; a name without '/' is looked for in PATH. stdout and
-// stderr come together, at most COMMAND_OUTPUT_MAX of them. out may be NULL.
+// Runs args, which ends with NULL, and waits for its end; a name without '/' is
+// looked for in PATH. Appends stdout and stderr together to `out` (NULL is
+// allowed), at most COMMAND_OUTPUT_MAX of them.
 enum sl_err command_run(const char *const *args, int timeout_ms,
                         struct buf *out, struct sl_error *err);
 

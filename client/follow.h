@@ -37,14 +37,15 @@ struct follow_stream;
 enum sl_err follow_dial(struct api_client **api, const struct conf *conf,
                         struct sl_error *err);
 
-// Signals end the process: the story is over, or an answer is waited for;
-// they are events again.
+// Lets SIGINT and SIGTERM end the process: the story is over, or an answer is
+// waited for.
 void follow_unblock(void);
+// Blocks SIGINT and SIGTERM again, so that they are events of follow_next.
+// SL_EIO.
 enum sl_err follow_block(struct sl_error *err);
 
-// Watches job `id`. The first connection is tried at once; whether it came
-// about is told by follow_next.
-// `shards`: statuses have those.
+// Watches job `id`, whose statuses have its shards if `shards`. The first
+// connection is tried at once; follow_next tells whether it came about.
 enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
                         const char *id, bool shards, struct sl_error *err);
 
@@ -69,7 +70,8 @@ struct follow_options {
 
 struct cli;
 
-// Can `summary` be written? Said before there is a job to wait for.
+// Checks that options->summary can be written, before there is a job to wait
+// for. Errors are those of target.h.
 enum sl_err follow_can_write(const struct follow_options *options,
                              struct sl_error *err);
 

@@ -28,11 +28,11 @@
 struct keras {
     json_t *model;         // a ModelSpec
     json_t *compiled;      // compile_config; NULL: the model was not compiled
-    const char *precision; // of train; NULL: none is said
+    const char *precision; // for train.precision; NULL: none is said
     char name[KERAS_NAME]; // the model's, as a job may be called
 };
 
-// `name` is what the text is called in errors.
+// Reads text[len], called `name` in errors. Release *out with keras_release.
 enum sl_err keras_read(struct keras *out, const char *name, const char *text,
                        size_t len, struct sl_error *err);
 void keras_release(struct keras *k); // all zeroes is allowed

@@ -15,7 +15,7 @@
 
 // A layer with its edges; the sample is node 0, nodes[i] node i + 1.
 struct keras_node {
-    char *name;             // in the job; owned
+    char *name;             // name in the job, "inner.dense"; owned
     const char *class_name; // borrowed, as config
     const json_t *config;
     uint32_t inputs;
@@ -30,7 +30,7 @@ struct keras_graph {
     uint32_t called; // layers and models seen
     size_t edges;
     uint32_t output;       // node
-    const json_t *shape;   // of the input, with the batch's axis; borrowed
+    const json_t *shape;   // input's shape, with the batch's axis; borrowed
     const char *precision; // f16, bf16, or NULL
     bool keras2;
     struct sl_error *err;
@@ -38,12 +38,16 @@ struct keras_graph {
 
 // ---- keras_graph.c
 
-// Fills *g with the layers of `model`. SL_ENOTSUP: a layer is not supported.
+// Fills *g, zeroes but for `err`, with the layers of `model`; release it in any
+// case. SL_EINVAL: not what Keras writes. SL_ENOTSUP: a layer is not supported.
 enum sl_err keras_graph(struct keras_graph *g, const json_t *model);
-void keras_graph_release(struct keras_graph *g);
+void keras_graph_release(struct keras_graph *g); // all zeroes is allowed
 
 // Returns true if `layer` is a model that holds layers.
 bool keras_is_model(const json_t *layer);
+
+// Returns the name of `layer`, borrowed: its own, else that in its config (old
+// files); NULL: it has none.
 const char *keras_name(const json_t *layer);
 
 // ---- keras_call.c
@@ -54,7 +58,8 @@ struct keras_call {
     bool causal; // with use_causal_mask
 };
 
-// `numbers`: name of a layer -> its number + 1.
+// Reads the inputs of `layer` from how it is called. `numbers`: name of a layer
+// -> its number + 1. SL_ENOTSUP: it is called twice, or with what is unknown.
 enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
                        const struct strmap *numbers, const json_t *layer);
 
@@ -93,7 +98,8 @@ enum sl_err keras_refuse(struct keras_graph *g, const char *name,
                          const char *class_name, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-const char *keras_str(const json_t *object, const char *key); // or NULL
+// Returns the string object[key], borrowed; NULL: there is none.
+const char *keras_str(const json_t *object, const char *key);
 
 // Returns the items of {"class_name": "__tuple__", "items": ...}; else `value`.
 const json_t *keras_plain(const json_t *value);
@@ -103,9 +109,9 @@ bool keras_same(const json_t *a, const json_t *b);
 // Returns true if `value` equals the JSON in `text`.
 bool keras_is(const json_t *value, const char *text);
 
-// Writes `value` as JSON to `out`, cut where it is longer than any of Keras'
-// own objects. Returns `out`.
 #define KERAS_TEXT 320
+// Writes `value` as JSON to `out`, cut where it is longer than any of Keras'
+// own objects. Returns `out`, which is "" without memory.
 const char *keras_text(char out[KERAS_TEXT], const json_t *value);
 
 // Returns true if `object` is Keras' own: not registered by a user, and of no

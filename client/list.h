@@ -15,7 +15,7 @@
 #include "client/out.h"
 #include "proto/jobs.pb-c.h"
 
-#define LIST_NAME 24 // for a number
+#define LIST_NAME 24 // bytes for a number, with the 0
 
 enum list_kind {
     LIST_NONE,
@@ -33,7 +33,7 @@ enum list_kind {
 };
 
 struct list_format {
-    const char *called;      // for people: "jobs"
+    const char *called;      // word for people: "jobs"
     const char *const *head; // all columns, ended by NULL
     size_t narrow;           // so many are shown without -o wide
     unsigned right;          // as in struct table
@@ -45,12 +45,13 @@ struct list_format {
 
 extern const struct list_format lists[LIST_KINDS];
 
-// A table of them is appended: no head alone, if there are none.
+// Appends a table of items[count]; nothing, not even the head, if there are
+// none. SL_ENOMEM.
 enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,
                        ProtobufCMessage *const *items, size_t count,
                        struct sl_error *err);
 
-// True if the member has gone, and is told of because it was lost.
+// Returns true if the member has gone, and is told of because it was lost.
 bool list_is_lost(const Sluice__V1__MemberStatus *member);
 
 // Appends a line for each member that is given nothing or was lost: why, and
@@ -58,19 +59,19 @@ bool list_is_lost(const Sluice__V1__MemberStatus *member);
 enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
                          size_t count);
 
-// The names, a line each.
+// Writes the names of items[count] to stdout, a line each.
 enum sl_err list_names(enum list_kind kind, ProtobufCMessage *const *items,
                        size_t count, struct sl_error *err);
 
-// In the form that is asked for: `reply` is the document of JSON. If there are
-// none, people are told `none`.
+// Writes items[count] to stdout in the form that is asked for; `reply` is the
+// document of JSON. If there are none, people are told `none` on stderr.
 enum sl_err list_print(const struct out *o, enum list_kind kind,
                        const ProtobufCMessage *reply,
                        ProtobufCMessage *const *items, size_t count,
                        const char *none, struct sl_error *err);
 
-// "Of workers -o wide also shows pid and version, -o name prints the name
-// alone, -o jsonl a line each."; nothing of LIST_NONE.
+// Appends "Of workers -o wide also shows pid and version, -o name prints the
+// name alone, -o jsonl a line each."; nothing for LIST_NONE.
 enum sl_err list_forms(struct buf *out, enum list_kind kind);
 
 #endif

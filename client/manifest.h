@@ -15,7 +15,7 @@
 #include "proto/layout.h"
 
 struct manifest_shard {
-    char *path; // of the snapshot; owned
+    char *path; // path of the snapshot; owned
     uint64_t steps;
     uint8_t sha256[SHA256_BYTES];
 };
@@ -26,8 +26,9 @@ struct checkpoint_manifest {
     uint64_t job, cut;
 };
 
-// A snapshot is looked for in the folder that the manifest names, and then
-// beside the manifest, so that a copied folder can still be read.
+// Reads the manifest `path`. Looks for each snapshot in the folder that the
+// manifest names, and then beside the manifest, so that a copied folder can
+// still be read.
 enum sl_err manifest_read(struct checkpoint_manifest *out, struct fs *fs,
                           const char *path, struct sl_error *err);
 void manifest_release(struct checkpoint_manifest *m); // all zeroes is allowed

@@ -10,8 +10,8 @@
 
 #define OPSPORT_ROLE 16
 
-// Asks HOST:PORT for its figures: true if a daemon of Sluice answers, and
-// which.
+// Asks `address`, HOST:PORT, for its figures. Returns true if a daemon of
+// Sluice answers, and writes its role; else `role` is left alone.
 bool opsport_role(char role[OPSPORT_ROLE], const char *address);
 
 #endif

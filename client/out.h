@@ -107,7 +107,7 @@ struct table {
     unsigned states; // bit i: its cells are states, with their colours
     size_t count;    // cells so far, head included
     char **cells;    // owned
-    enum sl_err rc;  // of the first cell that failed
+    enum sl_err rc;  // error of the first cell that failed
 };
 
 // Starts a table with `head`, one cell per column, ended by NULL. `right` as in
@@ -119,9 +119,10 @@ void table_cell(struct table *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 // Appends the table as text to `out`; returns t->rc if a cell failed.
-// table_print writes it to stdout and releases the table.
 enum sl_err table_text(struct buf *out, const struct table *t);
-enum sl_err table_print(struct table *t, struct sl_error *err); // and release
+// Writes the table to stdout and releases it, also on failure.
+enum sl_err table_print(struct table *t, struct sl_error *err);
+// Frees the cells; the table is then empty and without its settings.
 void table_release(struct table *t);
 
 // ---- numbers for people. Each returns `out`.

@@ -16,7 +16,9 @@
 
 #include "common/base/status.h"
 
-// args[0] is a path. This process may become another program then.
+// Forks the watcher, which starts the coordinator `args` (args[0] is a path,
+// NULL ends the list) and says itself if that fails. This process may become
+// another program then.
 enum sl_err run_beside(char *const *args, struct sl_error *err);
 
 #endif

@@ -21,22 +21,26 @@
 // 2: samples_per_epoch is a number, as in a status; 1: what samples_counted is.
 #define SUMMARY_SCHEMA_VERSION 2
 
-// Both need a status that was asked for with its shards.
+// Returns true if the check `once` holds. False for a status that was asked for
+// without its shards.
 bool summary_once(const Sluice__V1__JobStatus *s);
+// Returns true if the check `cover` holds, but for an epoch in which a callback
+// ended the job. False for a status without shards or geometry, and without
+// memory.
 bool summary_cover(const Sluice__V1__JobStatus *s);
 
-// Samples of an epoch (from 0) that every shard counted: the lowest number.
+// Returns the samples of `epoch` (from 0) that every shard counted: the lowest
+// number.
 uint64_t summary_samples(const Sluice__V1__JobStatus *s, uint32_t epoch);
 
-// Counted samples by the seconds the job ran; 0 while nothing was counted.
+// Returns counted samples by the seconds the job ran; 0 while no sample was
+// counted.
 double summary_rate(const Sluice__V1__JobStatus *s);
 
-// Makes what --summary writes; *out is a new reference. `samples` and
-// `workers_killed` are old names of samples_per_epoch and workers_lost, kept in
-// version 0.1 alone.
+// Makes the object that --summary writes. *out is a new reference. SL_ENOMEM.
 enum sl_err summary_json(json_t **out, const Sluice__V1__JobStatus *s);
 
-// The closing table.
+// Appends the closing table.
 enum sl_err summary_text(struct buf *out, const Sluice__V1__JobStatus *s);
 
 #endif

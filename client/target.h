@@ -40,8 +40,10 @@ enum sl_err target_open(struct target *t, const char *named,
                         struct sl_error *err);
 
 // Brings the written t->path to its place and releases the target, also on
-// failure. target_abort releases it and removes what was written.
+// failure: copies it to a device or FIFO; a regular file is there already.
 enum sl_err target_done(struct target *t, struct sl_error *err);
+// Releases the target. A device or FIFO gets nothing; a regular file that was
+// written to t->path stays.
 void target_abort(struct target *t);
 
 // Opens target `named`, writes bytes[n] and finishes it, without a folder.

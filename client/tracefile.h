@@ -26,19 +26,24 @@ struct tracefile;
 enum sl_err tracefile_new(struct tracefile **out);
 void tracefile_free(struct tracefile *t); // NULL is allowed
 
+// Adds piece `r`: spans of one process, or why it has none. SL_ENOMEM: part of
+// it may be there.
 enum sl_err tracefile_add(struct tracefile *t, const Sluice__V1__TraceReply *r);
 
-// Spans, and processes that they are of; those that said nothing.
 struct tracefile_sums {
-    size_t spans, processes, missing;
+    size_t spans;
+    size_t processes; // those that have spans
+    size_t missing;   // those that said why they have none
 };
+// Returns the sums of what was added so far.
 struct tracefile_sums tracefile_sums(const struct tracefile *t);
 
-// Why this process has no spans, for n = 0, 1, ...; NULL: there are no more.
+// Returns why the n-th process without spans (from 0) has none, and in *name
+// what it is called; NULL: there are no more.
 const char *tracefile_missing(const struct tracefile *t, size_t n,
                               const char **name);
 
-// Once, after all pieces.
+// Appends the JSON of the trace of `job` to `out`. Once, after all pieces.
 enum sl_err tracefile_write(struct tracefile *t, const char *job,
                             struct buf *out);
 

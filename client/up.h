@@ -42,10 +42,10 @@ struct up {
     int signals;       // signalfd
     struct child *children;
     unsigned count;
-    char **env; // of the children; owned
+    char **env; // the children's environment; owned
     enum up_phase phase;
     enum child_role stopping;
-    uint64_t deadline_ms;  // of starting, or of the role that is stopping
+    uint64_t deadline_ms;  // end of starting, or for the role that is stopping
     bool killing;          // children get SIGKILL instead of SIGTERM
     uint64_t signals_seen; // bit n: signal n came
     int code;              // exit code
@@ -54,9 +54,11 @@ struct up {
     int ready;             // --detach: pipe to the waiting parent; -1: none
 };
 
-// up_setup.c: everything before the first child. On failure up_release.
+// Does everything before the first child (up_setup.c). On failure up_release.
 enum sl_err up_setup(struct up *u, const struct conf *conf,
                      struct sl_error *err);
+// Removes the children's pid files, sockets and locks, drops the folder's lock
+// and frees. All children must have ended.
 void up_release(struct up *u);
 
 // Makes the children's environment: `ours` without the client's own variables,
@@ -70,7 +72,7 @@ enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
 enum sl_err up_choose_address(char **out, const char *listen,
                               struct sl_error *err);
 
-// up_detach.c: --detach. Forks before there is anything: our caller waits
+// Forks for --detach, before there is anything (up_detach.c): our caller waits
 // until the child says that all is ready, and then leaves it to itself.
 //
 // Returns true in the child: *ready is the pipe to report readiness on. Returns
@@ -79,7 +81,7 @@ bool up_detach(int *ready, int *code);
 // Tells the parent that all is ready; stderr is DIR/log/up.log from here on.
 void up_detached(struct up *u);
 
-// up.c: runs the cluster until it is stopped; sets u->code.
+// Runs the cluster until it is stopped (up.c); sets u->code.
 void up_run(struct up *u);
 
 #endif

@@ -47,9 +47,9 @@ char *updir_path(const struct updir *d, const char *fmt, ...)
 enum sl_err updir_write(const struct updir *d, const char *name,
                         const char *text, struct sl_error *err);
 
-// Daemons of a `sluice up` that was killed itself, told by their pid files
-// and their environment: says so for each, ends them (SIGTERM, after grace_ms
-// SIGKILL), and removes what they left behind. Needs the lock.
+// Ends daemons of a `sluice up` that was killed itself, told by their pid files
+// and their environment (SIGTERM, after grace_ms SIGKILL), says so for each,
+// and removes what they left behind. Needs the lock.
 enum sl_err updir_end_strays(const struct updir *d, int grace_ms,
                              struct sl_error *err);
 

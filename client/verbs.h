@@ -41,9 +41,9 @@ int verb_doctor(struct cli *cli);      // doctor.c
 int verb_explain(struct cli *cli);     // explain.c
 int verb_backup(struct cli *cli);      // backup.c
 int verb_restore(struct cli *cli);     // backup.c
-int verb_audit(struct cli *cli);
-int verb_cert(struct cli *cli);       // cert.c
-int verb_completion(struct cli *cli); // completion.c
-int verb_version(struct cli *cli);    // version.c
+int verb_audit(struct cli *cli);       // audit.c
+int verb_cert(struct cli *cli);        // cert.c
+int verb_completion(struct cli *cli);  // completion.c
+int verb_version(struct cli *cli);     // version.c
 
 #endif

@@ -21,7 +21,7 @@ struct weights {
     size_t others; // tensors that are no variables of the model
 };
 
-// Reads the file, and compares it with the model of a checked spec: every
+// Reads file `path`, and compares it with the model of a checked spec: every
 // variable must be in it, F32, in Keras' layout.
 enum sl_err weights_read(struct weights *out, struct fs *fs, const char *path,
                          const Sluice__V1__JobSpec *spec, struct sl_error *err);

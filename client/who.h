@@ -9,7 +9,8 @@
 
 #define WHO_BYTES WIRE_NAME_BYTES
 
-// "ada@host". A coordinator that sees a certificate takes its name instead.
+// Writes "ada@host" to `out` and returns it; "uid 1000@host" for a user without
+// a name. A coordinator that sees a certificate takes its name instead.
 const char *who_asks(char out[WHO_BYTES]);
 
 #endif

@@ -24,8 +24,9 @@
 #define YAML_DEPTH_MAX 32
 #define YAML_EVENTS_MAX 100000
 
-// Any value, also a lone scalar. *lines (lines may be NULL) is an object from
-// a value's path, "model.layers[2].units", to the line that it begins on.
+// Reads text[len], called `name` in errors, as any value, also a lone scalar.
+// *lines (lines may be NULL) is an object from a value's path,
+// "model.layers[2].units", to the line that it begins on.
 enum sl_err yaml_read(json_t **out, json_t **lines, const char *name,
                       const char *text, size_t len, struct sl_error *err);
 
