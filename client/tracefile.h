@@ -30,10 +30,10 @@ void tracefile_free(struct tracefile *t); // NULL is allowed
 // it may be there.
 enum sl_err tracefile_add(struct tracefile *t, const Sluice__V1__TraceReply *r);
 
+// Numbers of spans, of processes that have some, and of processes that said why
+// they have none.
 struct tracefile_sums {
-    size_t spans;
-    size_t processes; // those that have spans
-    size_t missing;   // those that said why they have none
+    size_t spans, processes, missing;
 };
 // Returns the sums of what was added so far.
 struct tracefile_sums tracefile_sums(const struct tracefile *t);

@@ -15,14 +15,16 @@
 #include "lib/ring.h"
 #include "worker/lease/hybrid_step.h"
 
-// The weight of so many samples of a step.
+// Returns the weight of a gradient over `samples` samples, in full
+// micro-batches of the job `r`.
 float group_weight(const struct record *r, uint64_t samples);
 
 // A program that leaves a step out says so in the sum of the right ones, which
 // is nothing else's: it stays what it is, whatever is added.
 #define GROUP_SKIPPED (-INFINITY)
 
-// A training lease from its begin to its outcome.
+// Runs training lease `l` from its begin to its outcome, as the leader of the
+// group of `g`. On the ring's thread.
 void group_lead(struct lib_ring *g, struct lease *l);
 
 #endif

@@ -43,7 +43,7 @@ struct kept_job {
     struct hybrid *hybrid;           // beside sync: its group; owned; or NULL
     float *params, *grads;           // owned
     void *narrow;       // by range: what of `grads` is sent in 16 bits; owned
-    size_t space_bytes; // of each of the two, as space.h has it; 0: plain
+    size_t space_bytes; // bytes of each vector from space_new; 0: plain memory
     bool skip_nonfinite;
     uint32_t nonfinite, max_nonfinite; // steps in a row; 0: no limit
 };
@@ -55,8 +55,8 @@ struct sluice_closure {
     struct sluice_info info;
     struct order order;
     bool shuffle;
-    bool slot;            // of a rank, a group: the lease is the ring's
-    struct round_key key; // and which one
+    bool slot;            // a slot of a rank or group: the lease is the ring's
+    struct round_key key; // slot: which one
     struct tally tally;
     struct lease_metrics m;
 
@@ -68,7 +68,7 @@ struct sluice_closure {
     bool inside;           // a step is
     bool again;            // it counts for nothing: a shard was replaced
     bool skipped;          // some part of it
-    uint64_t first, count, digest; // of the step
+    uint64_t first, count, digest;      // the step's positions; their digest
     const struct elements *ranges; // shards, or a ring's buckets
     uint32_t ranges_count;
     uint64_t *covered; // by range: elements that are ready
@@ -79,7 +79,7 @@ struct sluice_closure {
     struct {                 // range.h
         uint32_t *sent;      // shards, in the order that they left; owned
         uint32_t head, tail; // sent[head..tail): not answered yet
-        uint64_t bytes;      // of the shards on their way
+        uint64_t bytes;      // bytes of the shards on their way
         uint32_t kept;       // shard with parameters in memory, or none
     } by_range;
 };
@@ -102,14 +102,14 @@ struct sluice {
     struct worker_member *member;
 
     // The user's thread's.
-    struct list jobs; // of struct kept_job, the one used last in front
+    struct list jobs; // struct kept_job, the one used last in front
     struct sluice_closure *open;
     struct lib_ring *ring; // the lease under way, if its holder is a rank
 
     // Of ranks.
     struct rpc_tls tls;               // strings owned
     char *listen, *advertise, *store; // owned
-    char address[300];                // that others dial; listen.c
+    char address[300];                // address that others dial; listen.c
     char host[RANKS_HOST_BYTES];
     struct ranks *ranks;
     struct rpc_server *rpc; // NULL: no rank needed to reach us
@@ -118,7 +118,7 @@ struct sluice {
     struct {
         pthread_mutex_t lock;
         pthread_cond_t changed;
-        struct list queue; // of struct lease, `queued`
+        struct list queue; // struct lease, by its node `queued`
         uint64_t *ended;   // jobs that were opened here and have ended
         size_t ended_count, ended_capacity;
         bool attached, draining, gone; // gone: the stream has ended in order
@@ -129,11 +129,12 @@ struct sluice {
 
 // ---- jobs.c: what is kept of a job
 
-// Finds or makes the kept job of lease `l`. Errors are the job's. jobs_forget
-// frees the kept job with number `id`, jobs_free all of them.
+// Finds or makes the kept job of lease `l`. Errors are the job's.
 enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
                       struct sl_error *err);
+// Frees the kept job with number `id`, if it is there: its vectors go.
 void jobs_forget(struct sluice *s, uint64_t id);
+// Frees all kept jobs.
 void jobs_free(struct sluice *s);
 
 // ---- listen.c: what other ranks reach
@@ -146,7 +147,9 @@ enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
 const struct ring_env *listen_env(struct sluice *s);
 // Starts the server that other ranks dial; does nothing if it runs.
 enum sl_err listen_start(struct sluice *s, struct sl_error *err);
-void listen_stop(struct sluice *s); // no ring lease is under way
+// Stops and frees that server, if it runs. No ring lease may be under way.
+void listen_stop(struct sluice *s);
+// Frees the strings that listen_init copied; after listen_stop.
 void listen_release(struct sluice *s);
 
 // ---- closure.c
@@ -191,6 +194,8 @@ char *lib_name(const char *said);
 // Reads all three files into *tls, or leaves it unset if all are NULL.
 enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,
                     const char *key, struct sl_error *err);
+// Prepares logging for the process in the first call: lines in JSON, to the
+// function of sluice_set_log. Any thread.
 void lib_log_once(void);
 
 // ---- session.c, for closures

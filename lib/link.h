@@ -32,14 +32,17 @@ struct link {
     struct rpc_channel *channel;
 };
 
-// Opens the link: makes its loop and channel. link_start then runs the loop on
-// a thread.
+// Opens the link: makes its loop and channel. SL_EINVAL, SL_EAUTH, SL_ENOENT:
+// an address or certificate is wrong. End it with link_stop and link_release,
+// also after a failure.
 enum sl_err link_open(struct link *l, const struct link_options *o,
                       struct sl_error *err);
+// Runs the loop of an open link on a thread of its own. SL_ENOMEM.
 enum sl_err link_start(struct link *l, struct sl_error *err);
-// Stops the loop's thread and cancels calls; no callback runs. The caller
-// frees its timers between the two; link_release leaves a link of zeroes.
+// Stops the loop's thread, if it was started, and cancels calls: no callback
+// runs after this.
 void link_stop(struct link *l);
+// Frees the loop, after link_stop and after the caller has freed its timers.
 void link_release(struct link *l);
 
 struct link_line {
@@ -66,6 +69,7 @@ void line_call(struct link_line *l, const ProtobufCMessage *request,
                uint32_t deadline_ms);
 // Cancels the call under way: it ends soon.
 void line_cancel(struct link_line *l);
+// Frees the memory of the last reply; no call is under way.
 void line_release(struct link_line *l);
 
 // Copies the caller's options `said` to `all`, the struct as this library knows

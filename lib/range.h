@@ -17,12 +17,13 @@
 // Prepares closure `c` for pulls and pushes by range. SL_ENOTSUP: its job clips
 // by a norm, which needs the whole gradient.
 enum sl_err range_init(struct sluice_closure *c, struct sl_error *err);
-void range_release(struct sluice_closure *c);
+void range_release(struct sluice_closure *c); // also if it was not prepared
 
-// A step begins, nothing is under way: both vectors are empty.
+// Empties both vectors for a new step, while no call is under way.
 void range_begin(struct sluice_closure *c);
 
-// The gradient of a shard is on its way: room is made behind it.
+// Notes that the gradient of `shard` was sent. While too much is on its way it
+// waits for the oldest answers. Returns SYNC_OK, or how a wait failed.
 enum sync_result range_sent(struct sluice_closure *c, uint32_t shard);
 
 #endif

@@ -27,8 +27,11 @@ struct lib_ring {
     void (*release)(struct lib_ring *g);
 };
 
-// Return a ring that ring_start may start; NULL: no memory.
+// Returns a ring for a rank of a job in allreduce mode, which ring_start may
+// start; NULL: no memory.
 struct lib_ring *rounds_new(void);
+// Returns a ring for a member of a group of a hybrid job, which ring_start may
+// start; NULL: no memory.
 struct lib_ring *group_member_new(void);
 
 // Starts lease `l` of job `j` on a thread of its own. On failure the lease is

@@ -24,7 +24,7 @@ enum slot_state { SLOT_NONE, SLOT_OFFERED, SLOT_TAKEN, SLOT_DONE };
 struct slot_told {
     struct round_key key;
     uint64_t first, count;           // positions
-    uint64_t next_first, next_count; // of the next one; 0: not known
+    uint64_t next_first, next_count; // the next one's; 0: not known
     uint64_t generation, rounds;
     uint32_t ranks, self;
 };
@@ -42,7 +42,7 @@ struct lib_slot {
         struct sluice_result result;
         bool *absent; // by variable: it has no gradient; owned
         uint64_t redone;
-        struct gate *inner; // of the training lease that it is of, or NULL
+        struct gate *inner; // gate of its training lease; NULL: it has none
         bool stale;         // the generation is over
         bool leaving;       // the program lets go of all of it
         bool ended;         // the thread has
@@ -73,17 +73,19 @@ enum slot_state slot_next(struct lib_slot *t, uint32_t wanted, uint32_t *range);
 // Returns true if slot_next has returned `range`, for a slot in SLOT_DONE.
 bool slot_said(const struct lib_slot *t, uint32_t range);
 
-// Ends the slot for the ring's thread: SLOT_NONE. slot_lost adds `lost`
-// gradients to those that count for nothing (sluice_info.redone).
+// Ends the slot for the ring's thread: SLOT_NONE.
 void slot_put(struct lib_slot *t);
+// Adds `lost` gradients to those that count for nothing (sluice_info.redone).
 void slot_lost(struct lib_slot *t, uint32_t lost);
 
 // Marks the slot as `stale`: its generation is over; false: a new one began.
 void slot_stale(struct lib_slot *t, bool stale);
 
-// Sets the gate of the training lease that later gradients belong to; NULL: of
-// none. slot_ended marks the ring's thread as ended and withdraws the slot.
+// Sets the gate of the training lease that later gradients belong to; NULL: to
+// none.
 void slot_within(struct lib_slot *t, struct gate *inner);
+// Withdraws the slot, marks the ring's thread as ended, and wakes threads that
+// wait in sluice_take.
 void slot_ended(struct lib_slot *t);
 
 // ---- the user's thread
@@ -91,7 +93,9 @@ void slot_ended(struct lib_slot *t);
 // Notes that the program lets go of the lease, and closes the gate of its
 // training lease; the ring's thread then withdraws the slot.
 void slot_leave(struct lib_slot *t);
-bool slot_news_locked(const struct lib_slot *t); // offered, or ended
+// Returns true if the slot is offered, or the ring's thread has ended. Under
+// the session's lock.
+bool slot_news_locked(const struct lib_slot *t);
 // Takes the slot on offer as closure `c`; false: there is none any more.
 bool slot_grab(struct lib_slot *t, struct sluice_closure *c);
 

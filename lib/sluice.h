@@ -5,8 +5,10 @@
 // This library makes each step count once, whichever process is killed, with
 // the code of our own worker.
 //
-//     struct sluice_options o = {.size = sizeof(o), .coordinator =
-//     "10.0.0.1:7070"}; struct sluice_closure *c; struct sluice_step step;
+//     struct sluice_options o = {.size = sizeof(o),
+//                                .coordinator = "10.0.0.1:7070"};
+//     struct sluice_closure *c;
+//     struct sluice_step step;
 //
 //     sluice_open(&s, &o, &err);
 //     while ((rc = sluice_take(s, -1, &c, &err)) == SL_OK) {
@@ -80,7 +82,7 @@ struct sluice_options {
     const char *coordinator; // "host:port", "unix:/path"; NULL: the variable
                              // SLUICE_COORDINATOR, else the socket of this
                              // user's `sluice up`, else 127.0.0.1:7070
-    const char *name;        // of this worker in reports; NULL: host and pid
+    const char *name;        // this worker's, in reports; NULL: host and pid
     const char *device;      // what computes, for people: "torch, 2 threads"
     uint64_t job; // number of the only job to work for; 0: any external one
     const char *tls_ca, *tls_cert, *tls_key; // PEM files, all three or none
@@ -110,9 +112,9 @@ struct sluice_options {
 // Returns the library's version, "0.1.0".
 SLUICE_API const char *sluice_version(void);
 
-// Return the name of error `code`, "SL_EINVAL", and a sentence that explains
-// it.
+// Returns the name of error `code`, "SL_EINVAL".
 SLUICE_API const char *sluice_err_name(int code);
+// Returns a sentence that explains error `code`.
 SLUICE_API const char *sluice_err_text(int code);
 
 // Sends log lines of the whole process (JSON, end with '\n', no 0 behind) to
@@ -156,23 +158,23 @@ SLUICE_API enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
 
 struct sluice_info {
     const char *job; // its name
-    uint64_t number; // of the job
+    uint64_t number; // number of the job
     uint64_t closure, epoch;
     uint64_t first, count; // positions in the order of the epoch
     uint32_t steps;
-    uint64_t samples;   // of an epoch
+    uint64_t samples;   // samples of an epoch
     uint64_t batch;     // samples of a step, but for the last of an epoch; in
                         // hybrid mode: of what one program computes of it
     uint64_t seed;      // train.seed
-    uint64_t elements;  // of the flat vectors
+    uint64_t elements;  // elements of each flat vector
     uint32_t variables; // how many
 
     // In allreduce mode a closure is one step of these, which sluice_begin
     // names: this rank's slot of a round. In hybrid mode it is one micro-batch
     // of one step. Else 0:
     uint32_t ranks, rank; // size of the ring or group; this rank's number
-    uint64_t generation;  // of it: another set of ranks, another number
-    uint64_t rounds;      // allreduce: that the parameters have had
+    uint64_t generation;  // its number: another set of ranks has another
+    uint64_t rounds;      // allreduce: rounds that the parameters have had
     uint64_t redone;      // steps that this rank had computed for nothing
     // What it will most probably compute next, of this epoch: to be read ahead.
     uint64_t next_first, next_count; // positions; 0: not known
@@ -180,36 +182,39 @@ struct sluice_info {
 
 struct sluice_variable {
     const char *name;
-    uint32_t rank;
+    uint32_t rank; // axes of its shape
     uint64_t shape[8];
-    uint64_t first, elements; // in the flat vectors
+    uint64_t first, elements; // its range of the flat vectors
 };
 
-// Return the closure's description and, in *out, its variable `i`; false: there
-// is none. Both live as long as the closure.
+// Returns the closure's description, which lives as long as the closure.
 SLUICE_API const struct sluice_info *
 sluice_closure_info(const struct sluice_closure *c);
+
+// Describes variable `i` in *out, whose name lives as long as the closure.
+// Returns false, and leaves *out alone, if there is no such variable.
 SLUICE_API bool sluice_closure_variable(const struct sluice_closure *c,
                                         uint32_t i,
                                         struct sluice_variable *out);
 
 // Returns the sample at `position` of the epoch: in the order that the job's
 // seed draws (docs/wire.md), or the position itself without train.shuffle.
-// sluice_samples writes those of `count` positions from `first` to out[count].
 SLUICE_API uint64_t sluice_sample(const struct sluice_closure *c,
                                   uint64_t position);
+// Writes the samples at `count` positions from `first` on to out[count].
 SLUICE_API void sluice_samples(const struct sluice_closure *c, uint64_t first,
                                uint64_t count, uint64_t *out);
 
-// Return the vector of parameters, which are fresh between sluice_begin and
-// sluice_end, and the vector for the gradient. Aligned to 64 bytes. NULL in a
-// session by range.
+// Returns the vector of parameters, which are fresh between sluice_begin and
+// sluice_end; aligned to 64 bytes. NULL in a session by range.
 SLUICE_API const float *sluice_params(const struct sluice_closure *c);
+// Returns the vector for the gradient, which the program writes before
+// sluice_ready or sluice_end; aligned to 64 bytes. NULL in a session by range.
 SLUICE_API float *sluice_grads(const struct sluice_closure *c);
 
 struct sluice_step {
     bool none;             // all is counted: finish
-    uint32_t number;       // in the closure
+    uint32_t number;       // number of the step in the closure
     uint64_t first, count; // positions
 };
 
@@ -276,7 +281,7 @@ SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
 // ---- the end of a step
 
 struct sluice_result {
-    double loss_sum; // of each sample's loss; NAN: not known, and in no mean
+    double loss_sum; // sum of the samples' losses; NAN: not known, in no mean
     double right;    // samples that were predicted right; 0 if not counted
     bool skip;       // count the step, apply nothing (a loss scale that was too
                      // large); of a round or a group's step all of it

@@ -9,11 +9,12 @@
 
 #include <stddef.h>
 
-void *space_new(size_t bytes);              // zeros
+// Returns a vector of zeros.
+void *space_new(size_t bytes);
 void space_free(void *space, size_t bytes); // NULL is allowed
 
-// Its memory is given back, but for what shares a page with what lies before or
-// behind it; what is given back is zeros again.
+// Gives back the memory of `bytes` bytes at `at`, but for what shares a page
+// with what lies before or behind them; what is given back is zeros again.
 void space_drop(void *at, size_t bytes);
 
 #endif

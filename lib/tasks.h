@@ -67,7 +67,7 @@ enum sluice_task_state { // numbers of proto/tasks.proto
 
 struct sluice_task_ended {
     uint64_t number;
-    int state;          // of enum sluice_task_state
+    int state;          // enum sluice_task_state
     const void *result; // DONE
     size_t bytes;
     const char *error; // FAILED; else ""
@@ -138,7 +138,7 @@ struct sluice_serving_options {
     size_t size; // sizeof(struct sluice_serving_options)
     const char *coordinator;
     const char *queue; // the only queue to serve; NULL: any
-    const char *name;  // in reports; NULL: host and pid
+    const char *name;  // this worker's, in reports; NULL: host and pid
     const char *const *handlers;
     size_t handlers_count; // 1 to 1000
     const char *tls_ca, *tls_cert, *tls_key;
@@ -147,7 +147,7 @@ struct sluice_serving_options {
 struct sluice_task {
     uint64_t id;
     uint32_t attempt; // from 1
-    const char *name; // of the handler
+    const char *name; // handler to run
     const void *body;
     size_t bytes;
 };
@@ -180,8 +180,7 @@ SLUICE_API enum sl_err sluice_serving_end(struct sluice_serving *s, uint64_t id,
 SLUICE_API void sluice_serving_drain(struct sluice_serving *s);
 
 // Drains, waits two seconds at most until the results have arrived, and frees
-// the worker.
-// NULL is allowed.
+// the worker. NULL is allowed.
 SLUICE_API void sluice_serving_close(struct sluice_serving *s);
 
 #ifdef __cplusplus

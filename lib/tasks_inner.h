@@ -36,7 +36,7 @@ struct result {
     uint8_t bytes[]; // the result or the error
 };
 
-struct numbers { // that a call will name
+struct numbers { // numbers of tasks that a call will name
     uint64_t *at;
     size_t count, space;
 };
@@ -46,7 +46,7 @@ struct sluice_tasks {
     char *queue; // owned
     uint64_t client;
     uint64_t session;    // 0: the client has no name
-    uint32_t said_limit; // to the coordinator
+    uint32_t said_limit; // limit in the options, which calls send; 0: none
 
     // The loop's.
     struct link_line schedule, ended, cancel, forgetting;
@@ -54,12 +54,12 @@ struct sluice_tasks {
     uint64_t incarnation, after;
     uint64_t sending; // the first of the call under way
     struct numbers forget;
-    bool full; // of others' tasks too: tried again at the timer
+    bool full; // the queue is, with others' tasks too: the timer tries again
     bool late; // a call failed: nothing is started before the timer
 
     // The thread's that calls sluice_tasks_ended.
-    struct list handed;  // of struct result
-    struct numbers left; // by an earlier process; set before `resumed`
+    struct list handed;  // struct result that its last call gave
+    struct numbers left; // left by an earlier process; set before `resumed`
 
     struct {
         pthread_mutex_t lock;
@@ -90,9 +90,10 @@ static inline void tasks_unlock(struct sluice_tasks *t)
     pthread_mutex_unlock(&t->shared.lock);
 }
 
-// Appends `number`; asked_new copies `name` and body[bytes] into a new task.
-// False, NULL: no memory.
+// Appends `number`. Returns false without memory.
 bool numbers_add(struct numbers *n, uint64_t number);
+// Returns a new task with copies of `name` and body[bytes], still without a
+// number; free with sl_free. NULL: no memory.
 struct queued_task *asked_new(const char *name, const void *body, size_t bytes);
 
 // ---- tasks_loop.c
