@@ -70,7 +70,9 @@ struct attendee_setup {
 enum sl_err attendee_new(struct attendee **out,
                          const struct attendee_setup *setup,
                          struct sl_error *err);
-void attendee_start(struct attendee *a); // dials
+
+// Dials for the first time; from here on callbacks run.
+void attendee_start(struct attendee *a);
 
 // Sends `up`. Returns false if it is not attached or the stream takes no more:
 // send it again on the next stream. Into the first heartbeat of a number it
@@ -80,14 +82,16 @@ bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up);
 // Sends heartbeat `m` and sets its number.
 void attendee_heartbeat(struct attendee *a, Sluice__V1__Heartbeat *m);
 
-// Returns whether a stream is welcomed; attendee_renewed_ms returns when the
-// last acknowledged renewal was sent.
+// Returns whether a stream is welcomed.
 bool attendee_attached(const struct attendee *a);
+// Returns when the last acknowledged renewal was sent; 0: none yet. Leases
+// count from here.
 uint64_t attendee_renewed_ms(const struct attendee *a);
 
-// Return the number of heartbeats sent, and of those that the coordinator has
-// acknowledged: all that it said before it heard the last of them is here.
+// Returns the number of the last heartbeat that was sent.
 uint64_t attendee_beats(const struct attendee *a);
+// Returns the number of the newest heartbeat that the coordinator has
+// acknowledged: all that it said before it heard that one is here.
 uint64_t attendee_heard(const struct attendee *a);
 
 // Has a heartbeat sent at once instead of at the next time.

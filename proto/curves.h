@@ -33,7 +33,7 @@ struct curves_options {
     const char *root;  // a folder that is there; no link is followed below it
     const char *below; // where in it the runs lie; "": there
     const char *job;   // a name of a folder: "j-7"
-    bool histograms;   // of staleness too, of a status with shards
+    bool histograms;   // histograms of staleness too, if a status has shards
     const struct sl_clock *clock;
 };
 
@@ -52,8 +52,11 @@ bool curves_due(const struct curves *c);
 enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
                         bool last);
 
-// Returns true if points wait to be written; curves_write writes them.
+// Returns true if points wait to be written.
 bool curves_wait(const struct curves *c);
+// Writes the points that wait, and makes the files before their first points.
+// After an error they wait for the next call, unless too many do: those are
+// dropped, and a new file begins.
 enum sl_err curves_write(struct curves *c, struct sl_error *err);
 
 #endif

@@ -15,22 +15,27 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-// Bytes of one value, as it lies in the struct or in the array.
+// Returns the bytes of one value, as it lies in the struct or in the array.
 size_t field_size(const ProtobufCFieldDescriptor *f);
 
+// Returns the number of values of field `f` in `m`. An absent message or
+// optional scalar, and a field of a oneof that is not the set one, have 0.
 size_t field_count(const ProtobufCMessage *m,
                    const ProtobufCFieldDescriptor *f);
+// Returns the place of value `i` of field `f`, which may be written; `i` is not
+// checked against field_count. For strings and messages it holds a pointer.
 void *field_at(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f,
                size_t i);
 
-// The value of an integer, enum or bool field. Signed ones are sign-extended.
+// Returns the value at `at` of an integer, enum or bool field. Signed ones are
+// sign-extended.
 uint64_t field_number(const ProtobufCFieldDescriptor *f, const void *at);
 
-// int32, sint64, ...: negative values exist.
+// Returns true for int32, sint64, ...: negative values exist.
 bool field_is_signed(const ProtobufCFieldDescriptor *f);
 
-// The name of the first field that has a value and is not among `words`, each
-// of which has a blank on both sides; NULL if there is none.
+// Returns the name of the first field of `m` that has a value and is not among
+// `words`, each of which has a blank on both sides; NULL if there is none.
 const char *field_outside(const ProtobufCMessage *m, const char *words);
 
 #endif

@@ -22,12 +22,12 @@
 
 struct introspect;
 
-// `services` are the full names this daemon answers, "sluice.v1.Shards"; the
-// standard ones are added. Starts as not serving.
+// Makes the services. `services` are the full names this daemon answers,
+// "sluice.v1.Shards"; the standard ones are added. Starts as not serving.
 enum sl_err introspect_new(struct introspect **out, const char *const *services,
                            size_t count, struct sl_error *err);
 
-// The methods, to hand to rpc_server_new beside the daemon's own.
+// Returns the methods, to hand to rpc_server_new beside the daemon's own.
 struct rpc_table introspect_table(struct introspect *in);
 
 // Sets the state of the daemon's services, and tells all watchers of a change.

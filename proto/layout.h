@@ -37,11 +37,11 @@ struct layout_variable {
 struct layout_piece {
     uint32_t variable, shard;
     uint64_t first_row, rows;
-    uint64_t first, elements; // in the flat vector
+    uint64_t first, elements; // its range of the flat vector
 };
 
 struct layout_shard {
-    uint64_t first, elements; // in the flat vector
+    uint64_t first, elements; // its range of the flat vector
     uint32_t first_piece, pieces;
 };
 
@@ -50,7 +50,7 @@ struct layout {
     struct layout_piece *pieces;
     struct layout_shard *shards;
     uint32_t variables_count, pieces_count, shards_count;
-    uint64_t elements; // of the flat vector
+    uint64_t elements; // elements of the flat vector
 };
 
 // Makes a layout of the variables and their pieces, and checks that
@@ -71,13 +71,15 @@ uint32_t layout_find(const struct layout *l, const char *name);
 // sl_free.
 enum sl_err layout_part_vars(struct part_var **out, const struct model *m);
 
-// Make arrays of messages on the heap: the variables of `m`, the pieces of
-// `plan`.
+// Makes an array of messages on the heap, one per variable of `m`. SL_ENOMEM.
 enum sl_err layout_variables(Sluice__V1__Variable ***out,
                              const struct model *m);
+// Makes an array of messages on the heap, one per piece of `plan`. SL_ENOMEM.
 enum sl_err layout_pieces(Sluice__V1__Piece ***out,
                           const struct part_plan *plan);
+// Frees the array and its `count` messages. NULL is allowed.
 void layout_variables_free(Sluice__V1__Variable **list, size_t count);
+// Frees the array and its `count` messages. NULL is allowed.
 void layout_pieces_free(Sluice__V1__Piece **list, size_t count);
 
 // Computes the rows (size of the first axis; 1 for a scalar) and the elements

@@ -25,24 +25,28 @@
 enum local_kind {
     LOCAL_MAP = 1,
     LOCAL_MAPPED,
-    LOCAL_REFUSED, // of its size, or there are too many: send bytes
+    LOCAL_REFUSED, // it is too large, or there are too many: send bytes
     LOCAL_DROP,
     LOCAL_CALLS,
     LOCAL_ADOPTED,
 };
 
 struct local_note {
-    uint32_t magic; // LOCAL_MAGIC: the version, too
-    uint32_t kind;  // enum local_kind
-    uint64_t token; // of LocalReply
-    uint64_t tag;   // the caller's own number of what it maps; not 0
-    uint64_t region;
-    uint64_t bytes;
+    uint32_t magic;  // LOCAL_MAGIC: the version, too
+    uint32_t kind;   // enum local_kind
+    uint64_t token;  // token from LocalReply; MAP and CALLS have it
+    uint64_t tag;    // the caller's own number of what it maps; not 0
+    uint64_t region; // psserver's number of the mapped memory
+    uint64_t bytes;  // size of the memory, for MAP
 };
 #define LOCAL_MAGIC 0x31534c53u
 
-// Fills in the magic. `pass`: a descriptor, or -1.
+// Sends `note` on socket `fd`, with its magic filled in. `pass`: a descriptor
+// that goes with it, or -1.
 enum sl_err local_send(int fd, struct local_note note, int pass);
+// Receives a note from socket `fd`. *passed is the descriptor that came with
+// it, for MAP and CALLS, else -1; only on SL_OK is it open. SL_ECORRUPT: no
+// note, or one without the descriptor that it needs.
 enum sl_err local_receive(int fd, struct local_note *out, int *passed);
 
 #endif

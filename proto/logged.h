@@ -9,7 +9,8 @@
 
 #include "proto/wire.h"
 
-// Takes what LogsRequest or LogMore ask for.
+// Returns the newest lines behind number `after` that fit, in `space`: all, or
+// with `job` not 0 those of that job. `last` is the number to ask with next.
 Sluice__V1__LogLines logged_take(uint8_t *space, uint64_t after, uint64_t job);
 
 #endif

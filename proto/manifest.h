@@ -23,7 +23,7 @@
 #define MANIFEST_FORMAT 1
 #define MANIFEST_BYTES ((size_t)64 << 20) // longer ones are not read
 
-// What the file says, if it is a manifest of a format that we know. Also
+// Parses file `path`, if it is a manifest of a format that we know. Also
 // SL_ENOENT, SL_EIO; SL_EINVAL and SL_ERANGE as sl_json_parse.
 enum sl_err manifest_parse(json_t **out, struct fs *fs, const char *path,
                            struct sl_error *err);

@@ -163,11 +163,11 @@ struct model_node {
     // softmax, activation ...) are MODEL_ACTIVATION with `act` set.
     enum model_layer type;
     enum model_act act; // dense, conv2d, activation; else LINEAR
-    double alpha;       // of elu and leaky_relu
+    double alpha;       // elu, leaky_relu: factor below 0
 
     uint32_t inputs;                  // how many
     uint32_t input[MODEL_INPUTS_MAX]; // numbers of nodes before this node
-    struct model_shape in;            // of input[0]
+    struct model_shape in;            // shape of input[0]
     struct model_shape out;
     uint32_t users; // nodes that read it, and 1 if it is the output
 
@@ -184,7 +184,7 @@ struct model_node {
               // rows, which no 16 bits can hold
     double rate;              // dropout, in [0, 1)
     uint64_t seed;            // dropout
-    double momentum, epsilon; // of normalizations
+    double momentum, epsilon; // normalizations
     bool unbiased; // batch_normalization: the moving variance moves by the
                    // variance of n values times n / (n - 1)
     uint32_t weight[MODEL_WEIGHTS]; // MODEL_NONE: it has none
@@ -197,7 +197,7 @@ enum model_kind {
 
 enum model_init_kind {
     MODEL_INIT_CONSTANT,         // a; numbers are those of enum InitKind
-    MODEL_INIT_UNIFORM,          // in [a, b)
+    MODEL_INIT_UNIFORM,          // values in [a, b)
     MODEL_INIT_NORMAL,           // mean a, standard deviation b
     MODEL_INIT_TRUNCATED_NORMAL, // redrawn beyond two deviations of b
 };
@@ -213,12 +213,12 @@ struct model_variable {
     enum model_kind kind;
     double momentum; // MODEL_MOVING
     struct model_init init;
-    double l1, l2; // of its absolute values and squares, in the loss
+    double l1, l2; // factors of its absolute values and squares in the loss
     // keras_shape[i] = shape.dim[keras_order[i]]; the identity has rank 0 in
     // `keras_rank`.
     uint32_t keras_rank;
     uint32_t keras_order[MODEL_RANK_MAX];
-    uint64_t first, elements; // in the flat vector
+    uint64_t first, elements; // its range of the flat vector
     uint32_t node;            // MODEL_NONE in an external model
 };
 
@@ -229,26 +229,27 @@ struct model {
     uint32_t output; // node
     struct model_variable *variables;
     uint32_t variables_count;
-    uint64_t elements;  // of all variables
+    uint64_t elements;  // elements of all variables
     uint64_t trainable; // elements of those that an optimizer updates
-    uint32_t edition;   // that a program must know to compute it
+    uint32_t edition;   // edition that a program must know to compute it
 };
 
-// Makes a checked graph from `spec`. SL_EINVAL names the layer that is
-// wrong.
+// Makes a checked graph from `spec`. SL_EINVAL names the layer that is wrong.
 enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,
                        struct sl_error *err);
 void model_free(struct model *m); // NULL is allowed
 
-// Product of the dimensions; 1 for rank 0.
+// Returns the product of the dimensions; 1 for rank 0.
 uint64_t model_shape_elements(const struct model_shape *s);
 
-// "(28, 28, 1)", as Python prints it. Returns `out`.
 #define MODEL_SHAPE_TEXT 192
+// Writes "(28, 28, 1)", as Python prints it, and returns `out`.
 const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
                              const struct model_shape *s);
 
-const char *model_layer_name(enum model_layer type); // "conv2d"
-const char *model_act_name(enum model_act act);      // "relu"
+// Returns the name in a spec of a type of layers, "conv2d".
+const char *model_layer_name(enum model_layer type);
+// Returns the name in a spec of an activation, "relu".
+const char *model_act_name(enum model_act act);
 
 #endif

@@ -11,7 +11,7 @@ struct model_build {
     struct model *m;
     const Sluice__V1__ModelSpec *spec;
     struct strmap names; // layer -> its node's number, as a pointer
-    uint32_t counters[MODEL_LAYER_COUNT]; // of names like conv2d_1
+    uint32_t counters[MODEL_LAYER_COUNT]; // last numbers of names, conv2d_1
     uint32_t variables_cap;
 
     uint32_t at; // node being built; layer at - 1 of the spec
@@ -27,27 +27,32 @@ static inline void build_needs(const struct model_build *b, unsigned edition)
         b->m->edition = edition;
 }
 
-// "layer 'pool1' (max_pooling2d) ...". Returns SL_EINVAL.
+// Sets the error "layer 'pool1' (max_pooling2d) ..." and returns SL_EINVAL.
 enum sl_err build_fail(const struct model_build *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 // ---- model_words.c
 
-// MODEL_LAYER_COUNT, MODEL_ACT_COUNT if there is none.
+// Returns the type of layers called `name`; MODEL_LAYER_COUNT: there is none.
 enum model_layer model_layer_by_name(const char *name);
+// Returns the activation called `name`; MODEL_ACT_COUNT: there is none.
 enum model_act model_act_by_name(const char *name);
 
-// SL_EINVAL: "unknown <what> 'x'; did you mean 'y'? known are ...", prefixed
-// with `where` and a colon.
+// Sets the error "<where>: unknown layer type '<word>'; did you mean 'y'? known
+// are ..." and returns SL_EINVAL.
 enum sl_err model_unknown_layer(const char *where, const char *word,
                                 struct sl_error *err);
+// Sets the error "<where>: unknown activation '<word>'; did you mean 'y'? known
+// are ..." and returns SL_EINVAL.
 enum sl_err model_unknown_act(const char *where, const char *word,
                               struct sl_error *err);
 
-// A layer's name: letters, digits, '_', '-', '.'; 1 to 150 bytes.
+// Returns true if `name` has 1 to `max` bytes, all letters, digits or from
+// `also`.
 bool model_name_ok(const char *name, const char *also, size_t max);
 
-// Keras' initializer of that name for a variable with these fans.
+// Fills *out with Keras' initializer `name` for a variable with these fans.
+// SL_EINVAL, with `where`: there is none of that name.
 enum sl_err model_initializer(struct model_init *out, const char *name,
                               double fan_in, double fan_out, const char *where,
                               struct sl_error *err);
@@ -57,47 +62,71 @@ enum sl_err model_initializer(struct model_init *out, const char *name,
 // Checks which fields the layer has, fills the node and its variables.
 enum sl_err build_layer(struct model_build *b);
 
-// SL_EINVAL unless the input has this rank: "wants <shape>, got ...<advice>".
+// Checks that the input has rank `rank`; else SL_EINVAL: "wants <shape>, got
+// ...<advice>".
 enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
                             const char *shape, const char *advice);
-// A rank of 3: height, width, channels.
+// Checks that the input has rank 3: height, width, channels. SL_EINVAL.
 enum sl_err build_want_image(const struct model_build *b);
 
 // ---- model_views.c: layers that move elements and compute none
+//
+// Functions here and in model_attention.c check the fields of one layer, and
+// fill its node and the shape of its output, which begins as that of the input.
+// SL_EINVAL names the layer and the field.
 
-enum sl_err build_zero_padding(struct model_build *b);
+enum sl_err build_zero_padding(struct model_build *b); // wants an image
+// Wants `factor`; the factor and the offset must be finite in f32.
 enum sl_err build_rescaling(struct model_build *b);
+// Makes 1 to 4 axes, one of which may be -1: what is left.
 enum sl_err build_reshape(struct model_build *b);
+// Wants each axis, from 1, once in `dims`.
 enum sl_err build_permute(struct model_build *b);
 
 // ---- model_attention.c: layers of sequences
 
+// Adds the embeddings, too; the input has at most 3 axes.
 enum sl_err build_embedding(struct model_build *b);
+// Adds the projections, too; refuses scores of more elements than a variable
+// may have.
 enum sl_err build_attention(struct model_build *b);
 // Marks the nodes that are ids; SL_EINVAL if something else reads them, too.
 enum sl_err build_ids(struct model_build *b);
 
 // ---- model_shape.c
 
-// SL_EINVAL unless the product is at most MODEL_VARIABLE_MAX.
+// Computes the product of the dimensions. SL_EINVAL: one is 0, or the product
+// is larger than MODEL_VARIABLE_MAX.
 enum sl_err shape_product(uint64_t *out, const struct model_shape *s);
 
-// Window, strides, dilation and padding of a convolution or pooling layer; sets
-// out's height and width.
+// Reads window, strides, dilation and padding of a convolution or pooling
+// layer, and sets out's height and width. SL_EINVAL.
 enum sl_err build_window(struct model_build *b, const uint32_t *size,
                          size_t n_size, const uint32_t *strides,
                          size_t n_strides);
 
 // ---- model_variables.c
+//
+// Functions here add the variables of one layer to the model, in Keras' order,
+// once its shapes are known; biases only if use_bias is not false. SL_ENOMEM;
+// SL_EINVAL: a variable or the model is too large, or an initializer or
+// regularizer is wrong.
 
-enum sl_err build_conv_variables(struct model_build *b);
-enum sl_err build_depthwise_variables(struct model_build *b);
+enum sl_err build_conv_variables(struct model_build *b);      // and the bias
+enum sl_err build_depthwise_variables(struct model_build *b); // and the bias
+// Adds both kernels and the bias, and sets the channels of the output.
 enum sl_err build_separable_variables(struct model_build *b);
-enum sl_err build_dense_variables(struct model_build *b);
+enum sl_err build_dense_variables(struct model_build *b); // and the bias
+// Adds gamma and beta, as the layer has them, and the moving statistics.
 enum sl_err build_norm_variables(struct model_build *b);
+// Adds gamma and beta, as the layer has them.
 enum sl_err build_layer_norm_variables(struct model_build *b);
 enum sl_err build_embedding_variables(struct model_build *b);
+// Adds the kernels of query, key, value and output, each with its bias.
 enum sl_err build_attention_variables(struct model_build *b);
+
+// Adds all variables of an external model. SL_EINVAL: it has none, or one's
+// name, shape or initializer is wrong.
 enum sl_err build_external(struct model_build *b);
 
 #endif

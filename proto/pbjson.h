@@ -30,25 +30,28 @@
 // "schema_version".
 #define PBJSON_SCHEMA_VERSION 1
 
-// *out is a new reference. SL_ENOMEM only; text that is not UTF-8 is mended.
+// Makes the object of `msg`; *out is a new reference. SL_ENOMEM only; text that
+// is not UTF-8 is mended.
 enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg);
 
-// *out is of the descriptor's type. `where` comes first in errors: the file.
+// Makes a message of the descriptor's type from `value`. `where` comes first in
+// errors: the file; NULL is allowed.
 enum sl_err pbjson_read(ProtobufCMessage **out,
                         const ProtobufCMessageDescriptor *descriptor,
                         const json_t *value, const char *where,
                         struct sl_error *err);
 
-// And it is as valid as if it had come from the wire (wire_check). A value of
-// NULL is SL_ECORRUPT: `where`, here a key, is missing.
+// Makes a message as pbjson_read does, as valid as if it had come from the wire
+// (wire_check). A value of NULL is SL_ECORRUPT: `where`, here a key, is
+// missing.
 enum sl_err pbjson_read_checked(ProtobufCMessage **out,
                                 const ProtobufCMessageDescriptor *descriptor,
                                 const json_t *value, const char *where,
                                 struct sl_error *err);
 
-// "running" for JOB_RUNNING; "?" for a number that is not in the enum. Returns
-// `out`.
 #define PBJSON_ENUM_TEXT 64
+// Writes "running" for JOB_RUNNING, "?" for a number that is not in the enum,
+// and returns `out`.
 const char *pbjson_enum(char out[PBJSON_ENUM_TEXT],
                         const ProtobufCEnumDescriptor *descriptor, int value);
 

@@ -23,12 +23,13 @@
 
 #define TOKEN_KEY_BYTES 32
 
-// For a worker of the job.
+// Makes the token of a worker of the job.
 enum sl_err token_make(struct wire_token *out,
                        const uint8_t key[TOKEN_KEY_BYTES], uint64_t job_uid,
                        uint64_t job_incarnation);
 
-// For the worker that was leased this attempt at a closure of the job.
+// Makes the proof of the worker that was leased this attempt at a closure of
+// the job.
 enum sl_err token_make_lease(struct wire_token *out,
                              const uint8_t key[TOKEN_KEY_BYTES],
                              uint64_t job_uid, uint64_t job_incarnation,
@@ -41,13 +42,14 @@ enum sl_err token_make_ring(struct wire_token *out,
                             uint64_t job_uid, uint64_t job_incarnation,
                             uint64_t generation);
 
-// True if it is no token: all zeroes.
+// Returns true if it is no token: all zeroes.
 static inline bool token_absent(const struct wire_token *t)
 {
     return t->low == 0 && t->high == 0;
 }
 
-// In a time that says nothing of where they differ.
+// Returns true if both are equal, in a time that says nothing of where they
+// differ.
 bool token_same(const struct wire_token *a, const struct wire_token *b);
 
 #endif

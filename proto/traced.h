@@ -15,12 +15,17 @@
 
 struct traced;
 
+// Makes the member's part, without a trace, with a timer on `loop`. SL_ENOMEM.
 enum sl_err traced_new(struct traced **out, struct loop *loop);
 void traced_free(struct traced *t); // NULL is allowed
 
+// Begins trace m->trace, which takes the place of one under way: spans of the
+// whole process are kept for m->ms.
 void traced_start(struct traced *t, const Sluice__V1__TraceStart *m);
 
-// Calls send(arg, piece) once, if the trace is ours.
+// Ends the keeping and calls send(arg, piece) once, if the trace is ours and
+// there is memory for a piece; the piece is borrowed. The last one ends the
+// trace.
 void traced_more(struct traced *t, uint64_t trace,
                  void (*send)(void *arg, const Sluice__V1__TracePiece *piece),
                  void *arg);
@@ -28,11 +33,13 @@ void traced_more(struct traced *t, uint64_t trace,
 // Forgets the trace: the stream to the coordinator is gone.
 void traced_forget(struct traced *t);
 
-// Moves up to WIRE_TRACE_SPANS_MAX spans of this process into a piece, which
-// borrows from `space`; `last` is set when there are no more. Returns `space`'s
-// piece.
 struct traced_space;
+
+// Allocates the space of one piece; free it with sl_free. SL_ENOMEM.
 enum sl_err traced_space_new(struct traced_space **out);
+// Moves up to WIRE_TRACE_SPANS_MAX spans of this process into the piece of
+// `space` and returns it; `last` is set when there are no more. It lasts until
+// the next call with that space.
 Sluice__V1__TracePiece *traced_take(struct traced_space *space);
 
 #endif
