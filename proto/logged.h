@@ -9,8 +9,9 @@
 
 #include "proto/wire.h"
 
-// Returns the newest lines behind number `after` that fit, in `space`: all, or
-// with `job` not 0 those of that job. `last` is the number to ask with next.
+// Returns the kept lines behind position `after` (0: from the oldest), oldest
+// first, as many as fit; with `job` not 0 only those of that job. `last` is the
+// position to ask with next, `more`: there may be more.
 Sluice__V1__LogLines logged_take(uint8_t *space, uint64_t after, uint64_t job);
 
 #endif

@@ -121,6 +121,7 @@ enum sl_err build_dense_variables(struct model_build *b); // and the bias
 enum sl_err build_norm_variables(struct model_build *b);
 // Adds gamma and beta, as the layer has them.
 enum sl_err build_layer_norm_variables(struct model_build *b);
+// Adds the embeddings, input_dim x output_dim.
 enum sl_err build_embedding_variables(struct model_build *b);
 // Adds the kernels of query, key, value and output, each with its bias.
 enum sl_err build_attention_variables(struct model_build *b);

@@ -32,50 +32,53 @@
 // Checks `spec` and sets its defaults. SL_EINVAL names the field that is wrong.
 enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
-// What a new job may not be called, besides: SL_EINVAL for a name that looks
-// like an id. Jobs of before, and their manifests, may have one.
+// Checks what a new job may not be called, besides: SL_EINVAL for a name that
+// looks like an id. Older jobs, and their manifests, may have one.
 enum sl_err spec_check_new(const Sluice__V1__JobSpec *spec,
                            struct sl_error *err);
 
-// Its gradients come from a program of the user's own. A spec need not be
-// checked for this.
+// Returns true if gradients come from a program of the user's own. The spec
+// need not be checked.
 bool spec_external(const Sluice__V1__JobSpec *spec);
 
-// checkpoint.every_seconds, as many as can be told; 0: not by time.
+// Returns checkpoint.every_seconds in ms, as many as can be told; 0: not by
+// time.
 uint64_t spec_checkpoint_ms(const Sluice__V1__CheckpointSpec *checkpoint);
 
-// train.stall_seconds of a spec, or its default; 0: no limit.
+// Returns train.stall_seconds of a spec in ms, or its default; 0: no limit.
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 
-// Micro-batches of a step: train.accumulate of a spec, or its default; times
-// train.group.size in a hybrid one.
+// Returns the micro-batches of a step: train.accumulate of a spec, or its
+// default; times train.group.size in a hybrid one.
 uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec);
 
-// Samples that may be impossible to read; 0: none, also without data.
+// Returns how many samples may be impossible to read; 0: none, also without
+// data.
 uint32_t spec_skip_bad(const Sluice__V1__JobSpec *spec);
 
-// Samples of a step of a checked spec: of all its micro-batches.
+// Returns the samples of a step of a checked spec: of all its micro-batches.
 uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
 
-// train.nonfinite of a spec, or its default: steps that are not finite are
-// skipped, not the job's end.
+// Returns true if steps that are not finite are skipped, and false if they end
+// the job: train.nonfinite of a spec, or its default.
 bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train);
 
-// train.wire of a spec, or its default.
+// Returns train.wire of a spec, or its default.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 
-// The longest window of which a counted set fits into a message
-// (wire_window_most).
+// Returns the longest window, in closures, of which a counted set fits into a
+// message (wire_window_most).
 uint64_t spec_window_most(const Sluice__V1__TrainSpec *train);
 
-// Of a checked spec: contributions of a round; 0: the mode has none.
+// Returns the contributions of a round of a checked spec; 0: the mode has none.
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 
-// Of a checked spec: slots of a round that may have a copy; 0: none may.
+// Returns how many slots of a round may have a copy, for a checked spec; 0:
+// none may.
 uint32_t spec_backup(const Sluice__V1__TrainSpec *train);
 
-// Of a checked spec.
 #define SPEC_PRIORITY_MAX 100 // and as far below 0
+// Returns train.priority of a spec, or its default, 0; higher ones come first.
 int32_t spec_priority(const Sluice__V1__TrainSpec *train);
 
 enum spec_staleness_rule { // numbers as in StalenessRule
@@ -104,8 +107,8 @@ enum sl_err spec_check_classes(char *const *names, size_t count,
 // Returns the samples of each range of an evaluation, but the last.
 uint64_t spec_range_samples(const Sluice__V1__JobSpec *spec);
 
-// Checks how many ranges a test set of so many samples has. SL_EINVAL names the
-// field, the numbers, the limit, and what it wants to be instead.
+// Checks how many ranges a test set of `samples` samples has. SL_EINVAL names
+// the field, the numbers, the limit, and what it wants to be instead.
 enum sl_err spec_check_ranges(const Sluice__V1__JobSpec *spec, uint64_t samples,
                               struct sl_error *err);
 
@@ -115,13 +118,13 @@ struct spec_staleness {
     double lambda;
 };
 
-// Of a checked spec.
+// Returns the rule for late gradients of a checked spec.
 struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *train);
 
-// Of a checked spec: vectors of the model's size that its psservers keep. They
-// are the parameters and the optimizer's slots; in sync the contributions of a
-// round and the parameters before the last one (Y2); for staleness dc the
-// versions that delayed gradients may be based on.
+// Returns how many vectors of the model's size the psservers of a checked spec
+// keep. They are the parameters and the optimizer's slots; in sync the
+// contributions of a round and the parameters before the last one (Y2); for
+// staleness dc the versions that delayed gradients may be based on.
 uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec);
 
 // ---- precision
@@ -129,8 +132,9 @@ uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec);
 // How workers compute (TrainSpec.precision).
 enum spec_precision { SPEC_TF32, SPEC_F32, SPEC_BF16, SPEC_F16 };
 
-// Of a spec; SPEC_TF32 if it says none.
+// Returns train.precision; SPEC_TF32 if a spec says none.
 enum spec_precision spec_precision(const Sluice__V1__JobSpec *spec);
+// Returns the word in a spec, "tf32".
 const char *spec_precision_name(enum spec_precision precision);
 
 // ---- loss
@@ -151,10 +155,12 @@ enum spec_loss {
         SPEC_LOSS_COUNT
 };
 
-// For a checked spec; spec->from_logits says the rest.
+// Returns the loss of a checked spec; spec->from_logits says the rest.
 enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec);
+// Returns the name of a loss in a spec; "none" for SPEC_LOSS_NONE.
 const char *spec_loss_name(enum spec_loss loss);
-// Of classes or bits, of which some are right; else a distance.
+// Returns true if the loss is one of classes or bits, which are right or wrong;
+// false if it is a distance.
 bool spec_loss_counts(enum spec_loss loss);
 
 // ---- metrics of an evaluation
@@ -177,16 +183,18 @@ enum spec_metric {
         SPEC_METRIC_COUNT
 };
 
-#define SPEC_TOP_K 5 // of the metric, where the spec says none
+#define SPEC_TOP_K 5 // the metric's k, where the spec says none
 
-// Of a checked spec: metric m is wanted if bit m is set.
+// Returns the wanted metrics of a checked spec: bit m for metric m.
 uint32_t spec_metrics(const Sluice__V1__JobSpec *spec);
-// Bits of what workers have to tell sums for (ScoreSums): not of accuracy.
+// Returns the bits of metrics for which workers report sums (ScoreSums): all
+// that are wanted but accuracy.
 uint32_t spec_metrics_scored(const Sluice__V1__JobSpec *spec);
+// Returns the name of a metric in a spec, "top_k".
 const char *spec_metric_name(enum spec_metric metric);
 // Returns the metric with that name; SPEC_METRIC_COUNT: none has it.
 enum spec_metric spec_metric_named(const char *name);
-// Bits of those that a loss has.
+// Returns the bits of the metrics that a job with this loss may want.
 uint32_t spec_metrics_offered(enum spec_loss loss);
 
 // ---- optimizer, as kernels/optim.h has it
@@ -248,9 +256,10 @@ unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *spec);
 
 // ---- allreduce
 
-// Returns true if workers of a checked spec are ranks of a ring and keep the
-// state; a round has as many contributions as there are ranks.
+// Returns true if workers of a spec are ranks of a ring and keep the state.
 bool spec_allreduce(const Sluice__V1__JobSpec *spec);
+// Returns true if a round has one contribution of each rank, however many there
+// are (train.on_resize: scale). For a spec with `train`.
 bool spec_ring_scales(const Sluice__V1__JobSpec *spec);
 
 // ---- hybrid
@@ -259,11 +268,13 @@ bool spec_ring_scales(const Sluice__V1__JobSpec *spec);
 // spec need not be checked.
 bool spec_hybrid(const Sluice__V1__JobSpec *spec);
 
-// The groups of a checked spec in that mode.
+// The groups of a spec in that mode.
 struct spec_group {
     bool by_host; // all members of a group on one host
     uint32_t size;
 };
+// Returns train.group of a spec with `train`, or the defaults: groups of 4, by
+// host.
 struct spec_group spec_group(const Sluice__V1__JobSpec *spec);
 
 // ---- callbacks
@@ -276,6 +287,8 @@ enum spec_monitor {
     SPEC_VAL_ACCURACY = SPEC_VAL_METRIC + SPEC_METRIC_ACCURACY,
     SPEC_MONITORS = SPEC_VAL_METRIC + SPEC_METRIC_COUNT,
 };
+// Returns the name of a monitored value in a spec: "val_loss", "loss",
+// "accuracy", "val_auc".
 const char *spec_monitor_name(enum spec_monitor monitor);
 
 // The monitored value of a callback.
@@ -307,6 +320,7 @@ struct spec_callbacks {
 
 // Returns the callbacks of a checked spec; all are off if it has none.
 struct spec_callbacks spec_callbacks(const Sluice__V1__JobSpec *spec);
+// Returns true if one of them is on.
 bool spec_callbacks_any(const struct spec_callbacks *c);
 
 // Returns true if training waits for the callbacks at each evaluation, since

@@ -24,9 +24,10 @@ static inline void spec_needs(Sluice__V1__JobSpec *spec, unsigned edition)
     spec->model->edition = edition;
 }
 
-// Set a field that is absent: a string to a copy of `value`, a message of type
-// `of` to its defaults. SL_ENOMEM.
+// Sets the string *at, if it is NULL, to a copy of `value`. SL_ENOMEM.
 enum sl_err spec_string(char **at, const char *value);
+// Sets the message pointer that `at` points to, if it is NULL, to a new message
+// of type `of`, which is empty. SL_ENOMEM.
 enum sl_err spec_message(void *at, const ProtobufCMessageDescriptor *of);
 
 // Checks that `word` is one of words[count]: "<path>: wants one of a, b; got
@@ -46,44 +47,66 @@ enum sl_err spec_only(const char *path, const ProtobufCMessage *m,
 enum sl_err spec_range(const char *path, uint64_t value, uint64_t min,
                        uint64_t max, struct sl_error *err);
 
-// Checks that `value` lies between min and max; `ends` says which end is open.
+// The end of a range that is open: min or max itself is not allowed.
 enum spec_ends { SPEC_CLOSED, SPEC_OPEN_LOW, SPEC_OPEN_HIGH };
+// Checks that `value` is finite and lies between min and max; `ends` says which
+// end is open. `max` may be INFINITY. SL_EINVAL names `path`.
 enum sl_err spec_real(const char *path, double value, double min, double max,
                       enum spec_ends ends, struct sl_error *err);
 
-// Each checks its part of a spec and sets its defaults. SL_EINVAL names the
-// field.
+// ---- the parts of a spec: each function checks one and sets its defaults.
+// SL_EINVAL names the field; SL_ENOMEM.
+
+// Checks the loss against the output of model `m`. An external model has none.
 enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
+// Checks that the classes that generator `s` makes are classes of the model;
+// `s`, which `path` names, may be NULL.
 enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
                               enum spec_loss loss, const struct model *m,
                               struct sl_error *err);
+// Checks the optimizer with its schedule and its groups, but for the names of
+// variables.
 enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
-// `fields`: names that its optimizer takes, for spec_only.
+// Checks the groups of the optimizer. `fields`: names of fields that it takes,
+// for spec_only.
 enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
                               const char *fields, struct sl_error *err);
-// Checks that each name in a group is of variables of the model.
+// Checks that each name in a group fits a variable of the model.
 enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err);
+// Checks the schedule of the learning rate.
 enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
                                 struct sl_error *err);
 // Fills *out with the schedule of rates; it borrows the spec's points.
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
+// Checks the sources of data; `external`: the model is, and so are they.
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
                             struct sl_error *err);
+// Checks `train`, with its parts for allreduce and hybrid. After the model.
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err);
+// Checks the fields of `train` for allreduce; refuses them in other modes.
 enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err);
+// Checks train.group; refuses it in other modes than hybrid.
 enum sl_err spec_check_hybrid(Sluice__V1__JobSpec *spec, struct sl_error *err);
+// Checks the number of psservers and the partitioner.
 enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
+// Checks when checkpoints are made, and how many are kept.
 enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
                                   struct sl_error *err);
+// Checks when and how the job is evaluated, and the metrics. After the data.
 enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
                                 struct sl_error *err);
+// Checks the callbacks, if there are some: what they watch is evaluated. After
+// `train` and `evaluate`.
 enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
+// Checks the folder of curves, if one is named: it lies below another.
 enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
+// Checks evaluate.metrics and top_k, and raises the edition that workers need
+// to report them. After the rest of `evaluate`.
 enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
 #endif

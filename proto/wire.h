@@ -142,17 +142,23 @@ struct wire_tag {
     uint64_t incarnation, sequence;
 };
 
-// < 0, 0, > 0: a is older than, the same as, newer than b.
+// Returns < 0, 0, > 0: attempt a is older than, the same as, newer than b. The
+// term counts first.
 int wire_attempt_cmp(struct wire_attempt a, struct wire_attempt b);
+// Returns < 0, 0, > 0: tag a is older than, the same as, newer than b. The
+// incarnation counts first.
 int wire_tag_cmp(struct wire_tag a, struct wire_tag b);
 
-// From and to messages; NULL is (0, 0).
+// Returns the attempt that a message holds; (0, 0) for NULL.
 struct wire_attempt wire_attempt_of(const Sluice__V1__Attempt *m);
+// Returns the tag that a message holds; (0, 0) for NULL.
 struct wire_tag wire_tag_of(const Sluice__V1__Tag *m);
+// Returns the message of an attempt, by value.
 Sluice__V1__Attempt wire_attempt_msg(struct wire_attempt a);
 
 // Writes into a heartbeat what this process and its host have used.
 void wire_usage(Sluice__V1__Heartbeat *beat);
+// Returns the message of a tag, by value.
 Sluice__V1__Tag wire_tag_msg(struct wire_tag t);
 
 // ---- data plane: one struct per message
@@ -177,8 +183,10 @@ struct wire_token { // zeros: none
     uint64_t low, high;
 };
 
-// NULL is zeros; *out, or NULL of zeros.
+// Returns the token that a message holds; zeros for NULL.
 struct wire_token wire_token_of(const Sluice__V1__JobToken *m);
+// Fills *out, and returns it, to be set in another message; returns NULL if the
+// token is zeros: then that message has none.
 Sluice__V1__JobToken *wire_token_msg(Sluice__V1__JobToken *out,
                                      const struct wire_token *t);
 
@@ -199,7 +207,7 @@ struct wire_ask_reply {
     uint8_t counted[WIRE_COUNTED_BYTES];
 };
 
-// Of the elements of a payload.
+// Type of the elements of a payload.
 enum wire_type { WIRE_F32, WIRE_BF16, WIRE_F16 };
 #define WIRE_TYPES 3
 
@@ -208,7 +216,8 @@ static inline size_t wire_type_bytes(enum wire_type t)
     return t == WIRE_F32 ? 4 : 2;
 }
 
-// What a wire_shm of that many elements says.
+// Returns the bytes that a wire_shm of that many elements says: a multiple of
+// 4.
 static inline size_t wire_shm_bytes(enum wire_type t, size_t elements)
 {
     return (elements * wire_type_bytes(t) + 3) & ~(size_t)3;
@@ -230,12 +239,12 @@ struct wire_push {
     bool skip;
     bool late; // refused for its delay before: apply it, at a smaller rate
     bool has_shm, has_answer;
-    enum wire_type wire;    // of all of these
+    enum wire_type wire;    // type of payload, shm and answer
     struct wire_shm shm;    // instead of a payload
     struct wire_shm answer; // where the reply's payload may be put
     struct wire_token token;
     bool unproven;       // not of the wire: older attempts go on (I4)
-    size_t absent_bytes; // of `absent`; 0: every piece has a gradient
+    size_t absent_bytes; // used bytes of `absent`; 0: no piece is absent
     uint8_t absent[WIRE_ABSENT_BYTES]; // bit per piece: it has none
     // Whole elements; empty if skip or has_shm, or no piece has a gradient.
     struct sl_slices payload;
@@ -273,7 +282,7 @@ struct wire_pull {
     struct wire_tag tag;
     bool has_answer;
     struct wire_shm answer;   // where the reply's payload may be put
-    enum wire_type wire;      // wanted of it
+    enum wire_type wire;      // type of the reply's payload
     uint64_t before_round_of; // a closure plus 1; 0: as they are
     uint64_t after_round_of;  // a closure plus 1; 0: at once
     struct wire_token token;
@@ -284,11 +293,11 @@ struct wire_pull_reply {
     uint64_t open_first; // a closure plus 1; 0: not said
     uint32_t open_count;
     bool in_shm;              // the payload is where `answer` said
-    enum wire_type wire;      // what it is
+    enum wire_type wire;      // type of the payload
     struct sl_slices payload; // whole elements
 };
 
-struct wire_piece { // of a sum, from rank to rank
+struct wire_piece { // piece of a sum, from rank to rank
     uint64_t job, generation, bucket, first;
     uint32_t from, hop;
     uint32_t lane; // below WIRE_LANES
@@ -301,61 +310,101 @@ struct wire_state_reply {
     struct sl_slices payload;
 };
 
+// ---- data plane: reading
+//
+// Each wire_read_* decodes `bytes` as one message and checks it, with the
+// errors above; the payload in *out is slices of `bytes`. SL_ERANGE: there is
+// too much beside the payload.
+
+// Reads an Ask. SL_EINVAL: the job is 0, or the shard out of bounds.
 enum sl_err wire_read_ask(struct wire_ask *out, const struct sl_slices *bytes,
                           struct sl_error *err);
+// Reads the answer to an Ask. SL_EINVAL: it is refused without a reason.
 enum sl_err wire_read_ask_reply(struct wire_ask_reply *out,
                                 const struct sl_slices *bytes,
                                 struct sl_error *err);
+// Reads a push. SL_EINVAL: job, shard or step are out of bounds, the payload
+// has no whole elements, or payload, shm, skip and absent do not fit. The
+// shard's size and the numbers in the payload are not checked.
 enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
                            struct sl_error *err);
+// Reads the answer to a push. SL_EINVAL: it has no result, or is refused
+// without a reason, or has a payload and in_shm.
 enum sl_err wire_read_push_reply(struct wire_push_reply *out,
                                  const struct sl_slices *bytes,
                                  struct sl_error *err);
+// Reads a pull. SL_EINVAL: job, shard or answer are out of bounds, or the tag
+// is that of the seed.
 enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
                            struct sl_error *err);
+// Reads the answer to a pull. SL_EINVAL: it has a payload and in_shm, or one
+// without whole elements.
 enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
                                  const struct sl_slices *bytes,
                                  struct sl_error *err);
 
+// Reads a piece of a sum. SL_EINVAL: the job is 0, the lane is out of bounds,
+// or the payload is empty or has no whole elements.
 enum sl_err wire_read_piece(struct wire_piece *out,
                             const struct sl_slices *bytes,
                             struct sl_error *err);
+// Reads a part of a rank's state, which is bytes of any number.
 enum sl_err wire_read_state_reply(struct wire_state_reply *out,
                                   const struct sl_slices *bytes,
                                   struct sl_error *err);
 
-// The bytes that come before a payload of payload_bytes (all of the message
-// if that is 0): the number written. The structs' own `payload` is not read.
+// ---- data plane: writing
+//
+// Each wire_encode_* writes to `out` the bytes that come before a payload of
+// payload_bytes (all of the message if that is 0), and returns their number.
+// The structs' own `payload` is not read, and nothing is checked.
+
 #define WIRE_HEAD_MAX 1536
+// Writes an Ask; a token of zeros is left out.
 size_t wire_encode_ask(uint8_t out[WIRE_HEAD_MAX], const struct wire_ask *m);
+// Writes the answer to an Ask, with `refused` if that has a reason.
 size_t wire_encode_ask_reply(uint8_t out[WIRE_HEAD_MAX],
                              const struct wire_ask_reply *m);
+// Writes a push; shm and answer if has_shm and has_answer say so.
 size_t wire_encode_push(uint8_t out[WIRE_HEAD_MAX], const struct wire_push *m,
                         size_t payload_bytes);
+// Writes a piece of a sum.
 size_t wire_encode_piece(uint8_t out[WIRE_HEAD_MAX], const struct wire_piece *m,
                          size_t payload_bytes);
+// Writes the answer to a push, with `refused` if that has a reason.
 size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],
                               const struct wire_push_reply *m,
                               size_t payload_bytes);
+// Writes a pull; tag and answer if has_tag and has_answer say so.
 size_t wire_encode_pull(uint8_t out[WIRE_HEAD_MAX], const struct wire_pull *m);
+// Writes the answer to a pull.
 size_t wire_encode_pull_reply(uint8_t out[WIRE_HEAD_MAX],
                               const struct wire_pull_reply *m,
                               size_t payload_bytes);
 
-// The same as the header of an initialised rpc_msg; the caller then adds the
-// payload with rpc_msg_part. SL_ENOMEM only.
+// Each wire_head_* sets the same bytes as the header of an initialised rpc_msg;
+// the caller then adds the payload with rpc_msg_part. SL_ENOMEM only.
+
+// Sets the header to an Ask, which has no payload.
 enum sl_err wire_head_ask(struct rpc_msg *msg, const struct wire_ask *m);
+// Sets the header to the answer to an Ask, which has no payload.
 enum sl_err wire_head_ask_reply(struct rpc_msg *msg,
                                 const struct wire_ask_reply *m);
+// Sets the header to a push; payload_bytes is 0 with shm or skip.
 enum sl_err wire_head_push(struct rpc_msg *msg, const struct wire_push *m,
                            size_t payload_bytes);
+// Sets the header to the answer to a push.
 enum sl_err wire_head_push_reply(struct rpc_msg *msg,
                                  const struct wire_push_reply *m,
                                  size_t payload_bytes);
+// Sets the header to a pull, which has no payload.
 enum sl_err wire_head_pull(struct rpc_msg *msg, const struct wire_pull *m);
+// Sets the header to a piece of a sum.
 enum sl_err wire_head_piece(struct rpc_msg *msg, const struct wire_piece *m,
                             size_t payload_bytes);
+// Sets the header to a part of a rank's state.
 enum sl_err wire_head_state_reply(struct rpc_msg *msg, size_t payload_bytes);
+// Sets the header to the answer to a pull.
 enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
                                  const struct wire_pull_reply *m,
                                  size_t payload_bytes);
@@ -454,33 +503,40 @@ WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
 // more room says '?' instead of what it was.
 void wire_plain(ProtobufCMessage *msg, struct wire_arena *arena);
 
-// The validation alone, of a message that came otherwise (pbjson_read of a
-// manifest). Absent submessages are refused where wire_unpack would add them.
+// Validates a message that came otherwise (pbjson_read of a manifest), without
+// changing it. Absent submessages are refused where wire_unpack would add them.
 enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err);
 
-// Appends the packed message; SL_ENOMEM. As the header of an rpc_msg.
+// Appends the packed message to `out`. SL_ENOMEM.
 enum sl_err wire_pack(const ProtobufCMessage *msg, struct buf *out);
+// Packs the message as the header of an initialised rpc_msg. SL_ENOMEM.
 enum sl_err wire_msg(struct rpc_msg *out, const ProtobufCMessage *msg);
 
-// On the heap (sl_malloc): an empty message of that type, or NULL; deep copies;
-// and their end. wire_free(NULL) is allowed.
+// Returns an empty message of type `of` on the heap, for wire_free; NULL: no
+// memory.
 void *wire_new(const ProtobufCMessageDescriptor *of);
+// Makes a deep copy of `msg` on the heap, for wire_free. SL_ENOMEM.
 enum sl_err wire_dup(ProtobufCMessage **out, const ProtobufCMessage *msg);
+// Frees a message of the heap and all in it. NULL is allowed.
 void wire_free(ProtobufCMessage *msg);
 
-// A message that this program keeps for itself, on the heap, checked as those
-// from outside are. It may be larger than what the wire carries: the counts of
-// a cut are of all its shards and epochs.
 #define WIRE_LOAD_BYTES ((size_t)512 << 20)
 #define WIRE_LOAD_FIELDS ((size_t)1 << 25)
+// Unpacks data[size], which this program keeps for itself, to a message of type
+// `of` on the heap, checked as those from outside are. It may be larger than
+// what the wire carries: the counts of a cut are of all its shards and epochs.
+// Also SL_ENOMEM.
 enum sl_err wire_load(ProtobufCMessage **out,
                       const ProtobufCMessageDescriptor *of, const void *data,
                       size_t size, struct sl_error *err);
-extern ProtobufCAllocator wire_heap; // what they use
+extern ProtobufCAllocator wire_heap; // allocator of messages of the heap
 
 // ---- counted sets and geometry
 
+// Returns the schedule with the numbers of a message, which must have been
+// checked.
 struct schedule wire_schedule(const Sluice__V1__Geometry *g);
+// Returns the message with the numbers of a schedule, by value.
 Sluice__V1__Geometry wire_geometry(const struct schedule *s);
 
 // A CountedSet message over a copy of the set. `msg` may be used until
@@ -491,6 +547,8 @@ struct wire_counted {
     Sluice__V1__CountedClosure *items; // ours
     Sluice__V1__CountedClosure **list; // ours
 };
+// Fills *w with a message of set `c`, which may change afterwards. *w may be
+// moved. SL_ENOMEM leaves it alone.
 enum sl_err wire_counted_init(struct wire_counted *w, const struct counted *c);
 void wire_counted_release(struct wire_counted *w); // all zeroes is allowed
 
@@ -505,8 +563,8 @@ enum sl_err wire_counted_fits(const Sluice__V1__CountedSet *set,
                               const Sluice__V1__ShardCounts *counts,
                               struct sl_error *err);
 
-// Builds *out, which the call initialises. SL_ECORRUPT unless the set fits
-// the schedule. NULL: the empty set.
+// Initialises *out with the set of a message; NULL: the empty set. SL_ECORRUPT
+// unless it fits the schedule; SL_ENOMEM.
 enum sl_err wire_counted_read(struct counted *out, const struct schedule *s,
                               const Sluice__V1__CountedSet *set,
                               struct sl_error *err);

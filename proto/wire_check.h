@@ -69,22 +69,44 @@ enum sl_err wire_unpack_within(ProtobufCMessage **out, struct wire_arena *arena,
                                const struct wire_limits *limits,
                                struct sl_error *err);
 
-// Check what holds between the fields of a message: wire_coord.c, wire_jobs.c.
+// ---- what holds between the fields of a message (wire_coord.c, wire_jobs.c)
+//
+// Each is the `check` of the rules of one type, and `m` is of that type.
+// SL_EINVAL names the field.
+
+// Checks that shape and product are in bounds, the momentum is in [0, 1], and
+// keras_order is an order of the axes, or empty.
 enum sl_err check_variable(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the closures rise, from the watermark on.
 enum sl_err check_counted_set(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the process has a number, and a psserver an address.
 enum sl_err check_hello(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that a report has a failure, or a file with its hash.
 enum sl_err check_snapshot(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the pieces are in model order, and rows of the variables here.
 enum sl_err check_shard_spec(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the shards are in order, all of them in a whole map, and that
+// those that are admitted have addresses.
 enum sl_err check_job_map(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that a lease has samples, and one for training steps; not for probes
+// and rings.
 enum sl_err check_lease(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that this rank and the holders are among the ranks.
 enum sl_err check_ring_begin(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the suspect may be a rank, or is UINT32_MAX: the sender itself.
 enum sl_err check_ring_broken(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the source is a cut with its geometry, or a file of weights.
 enum sl_err check_resume_source(const ProtobufCMessage *m,
                                 struct sl_error *err);
+// Checks that the numbers make a schedule (schedule_check).
 enum sl_err check_geometry(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the spans have names of the list, and times in bounds.
 enum sl_err check_trace_piece(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the spans have names of the list, and times in bounds.
 enum sl_err check_trace_reply(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the message is of a known kind. SL_ENOTSUP: it is of a newer one.
 enum sl_err check_attend_up(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the message is of a known kind. SL_ENOTSUP: it is of a newer one.
 enum sl_err check_attend_down(const ProtobufCMessage *m, struct sl_error *err);
 
 #endif

@@ -29,10 +29,10 @@ struct wire_field {
 };
 
 struct wire_table {
-    const char *name; // of the message
+    const char *name; // name of the message, for errors
     const struct wire_field *fields;
     unsigned count;
-    const ProtobufCMessageDescriptor *descriptor; // for the test
+    const ProtobufCMessageDescriptor *descriptor; // the test compares with it
 };
 
 extern const struct wire_table wire_table_ask, wire_table_ask_reply,
