@@ -23,7 +23,7 @@ struct local_region {
     struct shm memory;
     uint64_t number;
     _Atomic unsigned refs; // one of the table, one per use
-    struct list_node node; // in its peer's list; the loop's
+    struct list_node node; // place in its peer's list; the loop's
 };
 
 // Makes an empty table.

@@ -81,14 +81,35 @@ bool roster_term(struct roster *r, uint64_t term);
 // Sends a hello for each shard that has news: called when a stream is there.
 void roster_attached(struct roster *r);
 
-// Handle the messages of the stream.
+// ---- messages of the stream
+//
+// A message that names an older term changes nothing. Nor does one about a
+// shard that is not held here, but for roster_place and roster_snapshot.
+
+// Holds the shard from now on: loads its newest snapshot, at least as new as
+// the message says. One that is served already sends its hello again.
 void roster_place(struct roster *r, const Sluice__V1__Place *m);
+// Admits a loaded shard, or renews it, as the incarnation in the message. A
+// loaded memory must get a newer one than any before it (I1); else an error is
+// logged.
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
+// Sets all learning rates that callbacks have reduced (D1), before or after the
+// admission, and tells the coordinator that the shard has them.
 void roster_rates(struct roster *r, const Sluice__V1__Rates *m);
+// Drops the shard; if the message names a snapshot, loads it anew instead, at
+// least that new, unless such a one was loaded meanwhile.
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m);
+// Sends the hello of an admitted shard again.
 void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
+// Writes a snapshot of the shard, or after the one that is being written, and
+// reports it. A newer request takes the place of one that waits. A shard that
+// is not held here is reported as not written.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
+// Deletes the snapshots of an admitted shard that the message does not protect
+// (K3).
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);
+// Drops all shards of the job, after a last report of those that are admitted,
+// and deletes the job's snapshots if the message says so.
 void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m);
 
 // Sends a heartbeat that reports all admitted shards, and tries failed ones
@@ -99,8 +120,9 @@ void roster_tick(struct roster *r, uint64_t seq, bool draining);
 // last one, and then calls done(arg), once: a restart then loses nothing.
 void roster_save(struct roster *r, void (*done)(void *arg), void *arg);
 
-// Return the number of shards that are admitted, and that failed.
+// Returns the number of shards that are admitted.
 size_t roster_admitted(const struct roster *r);
+// Returns the number of shards for which no snapshot was found that will do.
 size_t roster_failed(const struct roster *r);
 // Returns true if the last snapshot found no space on the disk.
 bool roster_full(const struct roster *r);

@@ -61,18 +61,19 @@ struct hosted {
     uint64_t saved_ms;    // time when that was written or loaded
 };
 
-// Start a job on the pool, and count it out when it is done; the last one out
-// ends the wait of roster_free.
+// Starts a job on the pool: work(arg) there, then done(arg) on the loop, which
+// calls roster_worked. On failure neither is called.
 enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done,
                         void *arg);
+// Counts out a job of roster_work; the last one ends the wait of roster_free.
 void roster_worked(struct roster *r);
 
 // Checks that the store is there; any thread.
 enum sl_err roster_store(const struct roster *r, struct sl_error *err);
 
-// Keep a hosted alive for a job on the pool; the last unpin of a dropped one
-// frees it.
+// Keeps `h` alive for a job on the pool, until hosted_unpin.
 void hosted_pin(struct hosted *h);
+// Ends a pin; the last one of a dropped shard frees it.
 void hosted_unpin(struct hosted *h);
 
 // Takes a shard out of the roster; its jobs on the pool end by themselves.

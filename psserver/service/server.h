@@ -15,7 +15,9 @@ extern const struct daemon_hooks server_hooks;
 extern const struct conf_key server_keys[];
 extern const struct conf_about server_about;
 
-struct psserver *psserver_new(void); // NULL: out of memory
+// Returns an empty daemon for daemon_main; NULL: out of memory.
+struct psserver *psserver_new(void);
+// Frees the struct alone: the daemon must be stopped, or was never started.
 void psserver_free(struct psserver *s);
 
 #endif

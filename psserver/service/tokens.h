@@ -17,7 +17,7 @@
 
 struct tokens;
 
-// Returns NULL only without memory.
+// Makes tokens without a key; returns NULL only without memory.
 struct tokens *tokens_new(void);
 void tokens_free(struct tokens *t); // NULL is allowed
 

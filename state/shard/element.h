@@ -15,14 +15,15 @@ static inline enum kern_dtype element_dtype(enum wire_type type)
                                : KERN_F16;
 }
 
-// Convert n elements from a shard's f32 to a payload's type, and back; payloads
-// may be at any address.
+// Writes n values of a shard, f32, as elements of a payload at `to`, which may
+// be at any address.
 static inline void element_write(enum wire_type type, size_t n, void *to,
                                  const float *values)
 {
     cast_narrow(element_dtype(type), n, values, to);
 }
 
+// Reads n elements of a payload at `from`, which may be at any address, as f32.
 static inline void element_read(enum wire_type type, size_t n, float *values,
                                 const void *from)
 {

@@ -54,10 +54,12 @@ void freeze_release(struct freeze *f); // all zeroes is allowed
 // Saves the pending blocks of bytes [offset, offset + n) before they change.
 void freeze_touch(struct freeze *f, size_t offset, size_t n);
 
-// Read a block of the image, each once, by both calls in this order. Its *n
-// bytes at *at are in `space` (FREEZE_BLOCK_BYTES, the caller's, aligned) or in
-// the side.
+// Begins to read a block of the image, each once: copies it from the memory, if
+// it is pending, to `space` (FREEZE_BLOCK_BYTES, the caller's, aligned),
+// without the lock. The copy may be torn until freeze_take has checked it.
 void freeze_copy(const struct freeze *f, size_t block, void *space);
+// Ends the read that freeze_copy began, under the lock. The block is *n bytes
+// at *at: in `space`, or in the side if a push has changed the memory.
 void freeze_take(struct freeze *f, size_t block, void *space, const void **at,
                  size_t *n);
 

@@ -71,6 +71,8 @@ struct once_step {
     bool late; // staleness is over the limit
 };
 
+// Makes an empty set for the steps of schedule `s`, of which it keeps a copy.
+// SL_ENOMEM leaves *o alone.
 enum sl_err once_init(struct once *o, const struct schedule *s);
 void once_release(struct once *o); // all zeroes is allowed
 

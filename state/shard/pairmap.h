@@ -23,11 +23,12 @@ struct pairmap_at {
     size_t job, shard;
 };
 
-// Returns the value of a pair; NULL if absent. pairmap_put sets or replaces it;
-// pairmap_remove returns the value that it removes, or NULL.
+// Returns the value of a pair; NULL if absent.
 void *pairmap_get(const struct pairmap *m, uint64_t job, uint32_t shard);
+// Sets the value of a pair; one that it replaces is not freed. SL_ENOMEM.
 enum sl_err pairmap_put(struct pairmap *m, uint64_t job, uint32_t shard,
                         void *value);
+// Removes a pair and returns its value; NULL if absent.
 void *pairmap_remove(struct pairmap *m, uint64_t job, uint32_t shard);
 
 // Returns the next value of a walk; NULL at the end. The map must not change

@@ -107,9 +107,12 @@ struct plan {
     size_t source_count;
 };
 
-// Reads a ShardSpec, and a list of reduced rates. SL_EINVAL, SL_ENOMEM.
+// Makes the plan of a ShardSpec. SL_EINVAL, SL_ENOMEM.
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
+// Reads a list of reduced rates, of which only the first RATES_MAX count.
+// SL_EINVAL: their closures do not rise, or a rate is negative or not finite;
+// *out is written all the same, and not to be used.
 enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,
                        size_t count, struct sl_error *err);
 void plan_release(struct plan *p); // all zeroes is allowed
@@ -125,6 +128,7 @@ uint32_t plan_micro_batches(const struct plan *p, uint64_t samples);
 // element of the variable), so the same for every number of shards.
 void plan_seed(const struct plan *p, float *values);
 
+// Returns the bytes of the values in memory, f32.
 static inline size_t plan_values_bytes(const struct plan *p)
 {
     return p->elements * sizeof(float);

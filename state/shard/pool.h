@@ -46,8 +46,11 @@ struct pool_buf {
     uint64_t version;      // on the shelf: version that it showed
 };
 
+// Makes a pool, which has lent no buffer. SL_ENOMEM.
 enum sl_err pool_new(struct pool **out);
-void pool_free(struct pool *pool); // NULL is allowed
+// Frees the pool once the buffers that it has lent have come back. NULL is
+// allowed.
+void pool_free(struct pool *pool);
 
 // Lends a buffer of at least `bytes`, with one owner.
 enum sl_err pool_take(struct pool *pool, size_t bytes, struct pool_buf **out);

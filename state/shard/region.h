@@ -35,12 +35,13 @@ void region_populate(struct region *r);
 
 void region_release(struct region *r); // all zeroes is allowed
 
-// Return the offset of array `which` (from 0), and the bytes of all, for arrays
-// of `bytes` bytes that are walked together. A page and some lines lie between
-// two of them: arrays a large power of two apart would be in the same banks of
-// the memory, and in the same sets of the caches, at every step of the walk,
-// and Adam would run at a quarter of its speed.
+// Returns the offset of array `which` (from 0), for arrays of `bytes` bytes
+// that are walked together. A page and some lines lie between two of them:
+// arrays a large power of two apart would be in the same banks of the memory,
+// and in the same sets of the caches, at every step of the walk, and Adam would
+// run at a quarter of its speed.
 size_t region_array_at(size_t bytes, unsigned which);
+// Returns the bytes that `count` such arrays take; 0 for none.
 size_t region_arrays_bytes(size_t bytes, unsigned count);
 
 struct region_shared {
@@ -50,6 +51,7 @@ struct region_shared {
 
 // Makes a shared region with one reference, the caller's.
 enum sl_err region_shared_new(struct region_shared **out, size_t bytes);
+// Takes one more reference and returns `r`.
 struct region_shared *region_shared_ref(struct region_shared *r);
 void region_shared_unref(struct region_shared *r); // NULL is allowed
 

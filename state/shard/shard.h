@@ -46,7 +46,7 @@ struct shard {
     struct tagged tagged; // mapped snapshots of it, under their own lock
     _Atomic unsigned refs;
 
-    pthread_mutex_t lock; // for all fields below
+    pthread_mutex_t lock; // guards all fields below
     bool closed;
     uint64_t incarnation; // 0: not admitted (S5)
     struct wire_tag from; // snapshot it was loaded from; (0, 0): the seed
@@ -70,6 +70,7 @@ enum sl_err shard_new(struct shard **out, struct plan *plan);
 // that the values of several shards are one vector.
 enum sl_err shard_new_in(struct shard **out, struct plan *plan,
                          struct region_shared *values, uint64_t first);
+// Takes one more reference and returns `s`.
 struct shard *shard_ref(struct shard *s);
 void shard_unref(struct shard *s); // NULL is allowed
 
@@ -202,6 +203,8 @@ bool shard_is_frozen(struct shard *s);
 // the lock.
 void shard_image_take(struct shard_image *image, size_t block, void *space,
                       const void **at, size_t *n);
+// Ends the image: pushes copy no more blocks, and another image may be taken.
+// Drops its reference to the shard. Takes the lock; all zeroes is allowed.
 void shard_image_release(struct shard_image *image);
 
 #endif

@@ -17,6 +17,7 @@
 
 struct shard_table;
 
+// Makes an empty store. SL_ENOMEM.
 enum sl_err store_new(struct shard_table **out);
 void store_free(struct shard_table *s); // closes all shards; NULL is allowed
 

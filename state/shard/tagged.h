@@ -32,7 +32,7 @@
 
 struct tagged_file {
     struct tensorfile *file; // owned
-    const void *values;      // in the mapping: the shard's whole payload
+    const void *values;      // the shard's whole payload, in the mapping
     size_t bytes;
     uint64_t version;
     struct wire_tag tag;
@@ -61,6 +61,7 @@ struct tagged {
     uint64_t ages; // last value of `age`
 };
 
+// Makes an empty list of mapped snapshots. *t must not move afterwards.
 void tagged_init(struct tagged *t);
 void tagged_release(struct tagged *t); // must have no waiters
 
@@ -81,6 +82,7 @@ enum tagged_answer tagged_find(struct tagged *t, struct wire_tag tag,
 void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
                    const struct sl_error *err, struct tagged_file *file);
 
+// Takes one more reference and returns `f`.
 struct tagged_file *tagged_file_ref(struct tagged_file *f);
 void tagged_file_unref(struct tagged_file *f); // NULL is allowed
 

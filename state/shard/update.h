@@ -55,6 +55,7 @@ typedef enum sl_err (*update_read_fn)(void *arg, unsigned array, float *into,
 // memory stays behind.
 enum sl_err update_bring(struct shard *s, update_read_fn read, void *arg,
                          struct sl_error *err);
+// Returns true if the memory lacks counted updates.
 bool update_is_behind(struct shard *s);
 
 #endif

@@ -118,10 +118,11 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
                       struct wire_tag at_least, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err);
 
-// Read a number of the metadata, and check one against `want`. SL_ECORRUPT if
-// the key is missing, is no number, or differs.
+// Reads number `key` of the metadata, written in `base` (10 or 16). SL_ECORRUPT
+// if the key is missing or is no number.
 enum sl_err snap_meta_u64(const struct tensorfile *f, const char *key, int base,
                           uint64_t *out, struct sl_error *err);
+// Checks that number `key` of the metadata is `want`. SL_ECORRUPT if not.
 enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
                          uint64_t want, struct sl_error *err);
 
