@@ -26,14 +26,15 @@ struct follow_event {
     enum follow_kind kind;
     int signum; // FOLLOW_INTERRUPT
     bool back;  // FOLLOW_STATUS: the first one after FOLLOW_AWAY
-    Sluice__V1__JobStatus *status;
-    struct sl_error err;
+    Sluice__V1__JobStatus *status; // FOLLOW_STATUS
+    struct sl_error err;           // FOLLOW_AWAY, FOLLOW_FAILED
 };
 
 struct follow_stream;
 
-// api_open, so that no thread of it takes SIGINT and SIGTERM. Until follow_open
-// they end the process, as they do while a verb waits for an answer.
+// Opens *api as api_open does, so that no thread of it takes SIGINT and
+// SIGTERM. Until follow_open these end the process, as they do while a verb
+// waits for an answer.
 enum sl_err follow_dial(struct api_client **api, const struct conf *conf,
                         struct sl_error *err);
 
@@ -44,7 +45,7 @@ void follow_unblock(void);
 // SL_EIO.
 enum sl_err follow_block(struct sl_error *err);
 
-// Watches job `id`, whose statuses have its shards if `shards`. The first
+// Watches job `id`; with `shards` its statuses have its shards. The first
 // connection is tried at once; follow_next tells whether it came about.
 enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
                         const char *id, bool shards, struct sl_error *err);

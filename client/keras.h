@@ -28,7 +28,7 @@
 struct keras {
     json_t *model;         // a ModelSpec
     json_t *compiled;      // compile_config; NULL: the model was not compiled
-    const char *precision; // for train.precision; NULL: none is said
+    const char *precision; // value for train.precision; NULL: none is said
     char name[KERAS_NAME]; // the model's, as a job may be called
 };
 

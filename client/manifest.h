@@ -15,9 +15,9 @@
 #include "proto/layout.h"
 
 struct manifest_shard {
-    char *path; // path of the snapshot; owned
-    uint64_t steps;
-    uint8_t sha256[SHA256_BYTES];
+    char *path;                   // path of the snapshot; owned
+    uint64_t steps;               // steps that the shard had counted
+    uint8_t sha256[SHA256_BYTES]; // hash of the file
 };
 
 struct checkpoint_manifest {

@@ -32,15 +32,15 @@ enum up_phase {
 struct up {
     const struct conf *conf;
     struct updir dir;
-    char *address;     // where the coordinator listens; owned
-    char *store;       // --store of all children; owned
-    unsigned threads;  // --threads of each worker
-    struct gpus gpus;  // GPUs of the first workers; later workers get none
-    unsigned each;     // GPUs per worker
-    char *notify_path; // owned; or an abstract name "@..."
-    int notify;        // datagram socket, -1: none
-    int signals;       // signalfd
-    struct child *children;
+    char *address;          // where the coordinator listens; owned
+    char *store;            // --store of all children; owned
+    unsigned threads;       // --threads of each worker
+    struct gpus gpus;       // GPUs of the first workers; later workers get none
+    unsigned each;          // GPUs per worker
+    char *notify_path;      // owned; or an abstract name "@..."
+    int notify;             // datagram socket, -1: none
+    int signals;            // signalfd
+    struct child *children; // owned
     unsigned count;
     char **env; // the children's environment; owned
     enum up_phase phase;

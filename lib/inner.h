@@ -106,7 +106,7 @@ struct sluice {
     struct sluice_closure *open;
     struct lib_ring *ring; // the lease under way, if its holder is a rank
 
-    // Of ranks.
+    // What a rank needs beside these.
     struct rpc_tls tls;               // strings owned
     char *listen, *advertise, *store; // owned
     char address[300];                // address that others dial; listen.c

@@ -47,7 +47,7 @@ void link_release(struct link *l);
 
 struct link_line {
     struct link *link;
-    const char *method;
+    const char *method; // path of the method, WIRE_TASK_...
     enum sl_err (*decode)(ProtobufCMessage **out, struct wire_arena *arena,
                           const struct sl_slices *bytes, struct sl_error *err);
     void (*answered)(void *arg, enum sl_err rc, const struct sl_error *err,

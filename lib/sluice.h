@@ -89,7 +89,7 @@ struct sluice_options {
     unsigned io_threads;                     // 0: one per two cores
     bool no_shm; // share no memory with psservers and ranks of this host
 
-    // Of jobs in allreduce and hybrid mode: where other ranks reach this one,
+    // For jobs in allreduce and hybrid mode: where other ranks reach this one,
     // "127.0.0.1:0" if it is NULL; the address that they dial, if that is
     // another one. In allreduce: a folder for this rank's parts of checkpoints,
     // which all ranks may share (NULL: none are written, and the job does not
@@ -191,7 +191,7 @@ struct sluice_variable {
 SLUICE_API const struct sluice_info *
 sluice_closure_info(const struct sluice_closure *c);
 
-// Describes variable `i` in *out, whose name lives as long as the closure.
+// Describes variable `i` in *out; its name lives as long as the closure.
 // Returns false, and leaves *out alone, if there is no such variable.
 SLUICE_API bool sluice_closure_variable(const struct sluice_closure *c,
                                         uint32_t i,

@@ -69,9 +69,9 @@ struct sluice_task_ended {
     uint64_t number;
     int state;          // enum sluice_task_state
     const void *result; // DONE
-    size_t bytes;
-    const char *error; // FAILED; else ""
-    uint32_t losses;   // workers that were lost while they ran this task
+    size_t bytes;       // bytes of the result
+    const char *error;  // FAILED; else ""
+    uint32_t losses;    // workers that were lost while they ran this task
 };
 
 // Opens a client of queue `o->queue` and returns at once: it does not wait for
@@ -145,11 +145,11 @@ struct sluice_serving_options {
 };
 
 struct sluice_task {
-    uint64_t id;
+    uint64_t id;      // names the task to sluice_serving_end
     uint32_t attempt; // from 1
     const char *name; // handler to run
-    const void *body;
-    size_t bytes;
+    const void *body; // payload
+    size_t bytes;     // bytes of the payload
 };
 
 // Opens a worker that serves the tasks of the handlers in `o`. SL_EINVAL: an

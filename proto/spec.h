@@ -225,10 +225,10 @@ struct spec_optimizer {
     bool centered;
     double initial_accumulator;
     double epsilon;
-    bool torch_epsilon, torch_momentum;
-    double weight_decay;              // 0: none
-    double clipvalue;                 // at the shard; 0: none
-    double clipnorm, global_clipnorm; // by the worker; 0: none
+    bool torch_epsilon, torch_momentum; // as torch has them, not as Keras
+    double weight_decay;                // 0: none
+    double clipvalue;                   // at the shard; 0: none
+    double clipnorm, global_clipnorm;   // by the worker; 0: none
     struct rate schedule;
 };
 
@@ -301,6 +301,7 @@ struct spec_watch {
 
 struct spec_early_stopping {
     struct spec_watch watch;
+    // patience: evaluations in a row that are no better and end the job
     uint32_t patience, start_from_epoch;
     bool has_baseline, restores;
     double baseline;
@@ -308,6 +309,8 @@ struct spec_early_stopping {
 
 struct spec_plateau {
     struct spec_watch watch;
+    // patience: evaluations in a row that are no better and reduce the rate;
+    // cooldown: evaluations after that which do not count for it
     uint32_t patience, cooldown;
     double factor, min_rate;
 };

@@ -190,6 +190,7 @@ struct wire_token wire_token_of(const Sluice__V1__JobToken *m);
 Sluice__V1__JobToken *wire_token_msg(Sluice__V1__JobToken *out,
                                      const struct wire_token *t);
 
+// Here and below `incarnation` and `version` are those of the shard.
 struct wire_ask {
     uint64_t job, job_incarnation, incarnation, closure;
     struct wire_attempt attempt;
@@ -234,6 +235,8 @@ struct wire_shm {
 struct wire_push {
     uint64_t job, job_incarnation, incarnation, closure;
     struct wire_attempt attempt;
+    // based_on: version of the parameters that the gradient was computed at;
+    // samples and digest are those of the step (EpochCount).
     uint64_t based_on, map_version, samples, digest;
     uint32_t shard, step;
     bool skip;
@@ -265,6 +268,7 @@ enum wire_push_result {
 };
 
 struct wire_push_reply {
+    // staleness: updates between based_on and this one
     uint64_t incarnation, version, staleness;
     uint64_t open_first; // a closure plus 1; 0: not said
     uint32_t open_count;
@@ -298,9 +302,10 @@ struct wire_pull_reply {
 };
 
 struct wire_piece { // piece of a sum, from rank to rank
+    // bucket counts from 0 in a generation; first: element of the bucket
     uint64_t job, generation, bucket, first;
-    uint32_t from, hop;
-    uint32_t lane; // below WIRE_LANES
+    uint32_t from, hop; // rank that sends it; hop as in worker/reduce/net.h
+    uint32_t lane;      // below WIRE_LANES
     enum wire_type wire;
     struct wire_token token;
     struct sl_slices payload; // whole elements, at least one

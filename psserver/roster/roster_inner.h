@@ -79,8 +79,8 @@ void hosted_unpin(struct hosted *h);
 // Takes a shard out of the roster; its jobs on the pool end by themselves.
 void hosted_drop(struct hosted *h);
 
-// roster_send.c: sends a shard's hello: its state, and its counts or why it
-// failed.
+// Sends a shard's hello: its state, and its counts or why it failed
+// (roster_send.c, as those below).
 void hosted_send_hello(struct hosted *h);
 
 // Tells that the shard knows the rates, up to the one that begins with this

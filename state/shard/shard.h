@@ -154,6 +154,8 @@ struct shard_brief {
     uint64_t incarnation;
     bool closed;
     struct wire_tag from;
+    // Watermark of the counted set, its steps, and its closures above the
+    // watermark that have some.
     uint64_t low, steps, sparse;
     struct once_counts counts;
 };

@@ -52,7 +52,7 @@ struct tagged_entry {
     struct wire_tag tag;      // (0, 0): free
     struct tagged_file *file; // NULL: being opened
     struct list waiters;
-    uint64_t age;
+    uint64_t age; // number of its opening: the lowest was opened first
 };
 
 struct tagged {
