@@ -133,7 +133,7 @@ void daemon_ready(struct daemon *d);
 // the start for failed. Does nothing once the daemon is ready.
 void daemon_waits(struct daemon *d);
 
-// Shows the service manager one line of text, at most 500 bytes, as STATUS=.
+// Shows the service manager one line of text as STATUS=; cut at 504 bytes.
 void daemon_status(struct daemon *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -8,7 +8,7 @@
 //                    -> false: it waits, until rpc_limit_next gives it out
 //   rpc_limit_has    its request of `bytes` bytes has been read
 //   rpc_limit_answer its answer of `bytes` bytes is on its way out
-//   rpc_limit_leave  at the end of the call, in any state
+//   rpc_limit_leave  at the end of the call, in any state except waiting
 //
 // A large request is counted before the first byte of it is read: a request
 // that waits, waits in its sender. Half of the budget is given out so, an

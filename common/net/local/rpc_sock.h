@@ -160,12 +160,13 @@ struct rpc_host_events {
     void (*gone)(struct rpc_server *server, struct rpc_host *host); // last call
 };
 
-// Makes the server's end of `fd`, which it takes, with one reference, the
-// caller's. No request is received before rpc_host_open. Never NULL.
+// Makes the server's end of `fd`, which it takes, with one reference. Receives
+// no request before rpc_host_open. Never NULL.
 struct rpc_host *rpc_host_new(const struct rpc_host_events *events,
                               struct rpc_server *server, int fd);
 
-// Begins to receive requests, on the watching thread beside `thread`. Fails as
+// Begins to receive requests, on the watching thread beside `thread`, which
+// takes over the reference of rpc_host_new and drops it after `gone`. Fails as
 // rpc_poll_open does: then no callback runs, and the caller unrefs the host.
 enum sl_err rpc_host_open(struct rpc_host *host, struct rpc_thread *thread,
                           struct sl_error *err);
