@@ -18,12 +18,12 @@
 
 // A member that was refused. It dials again every few seconds.
 struct cluster_stranger {
-    bool psserver;
+    bool psserver; // its role; false: a worker
     char name[WIRE_NAME_BYTES + 1];
     // the cluster that it belongs to; ours: it has seen a newer term
     uint64_t cluster;
-    uint64_t term;
-    uint64_t seen_ms;
+    uint64_t term;    // highest term that it has seen
+    uint64_t seen_ms; // time of its last Hello
 };
 
 #define CLUSTER_STRANGER_MS 60000 // a stranger silent for longer is forgotten
@@ -38,6 +38,7 @@ enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
                           struct sl_error *err);
 
+// Frees the list of strangers.
 void cluster_release(struct coord *c);
 
 #endif

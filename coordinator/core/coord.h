@@ -57,6 +57,7 @@ struct coord_io {
     // see.
     void (*changed)(void *arg, uint64_t job);
 
+    // Ends the daemon for `err`; called once at most.
     void (*fatal)(void *arg, const struct sl_error *err);
 };
 
@@ -69,13 +70,14 @@ enum coord_tokens {
 
 struct coord_options {
     const struct sl_clock *clock;
-    struct fs *fs;           // of the store
+    struct fs *fs;           // file system of the store
     struct journal *journal; // borrowed
     const char *store;       // folder of manifests, or s3://bucket/prefix
-    const char *state_dir;   // for people
+    const char *state_dir;   // named in texts to people
+    // sent to members in Welcome; silence for lease_ms is a loss
     uint32_t heartbeat_ms, lease_ms;
-    uint32_t settle_ms; // after the first psserver, before a job is placed
-    uint64_t seed;      // for the ids of new jobs
+    uint32_t settle_ms; // wait after the first psserver before jobs are placed
+    uint64_t seed;      // source of the uids of new jobs
     // Random key for the tokens of jobs, for a cluster that has no key yet.
     // Zeros: it stays without.
     uint64_t secret[4];
@@ -101,6 +103,7 @@ void coord_free(struct coord *c); // NULL is allowed
 // coord must not settle the cut (K6).
 bool coord_writes(const struct coord *c);
 
+// Returns the term that c took when it was made.
 uint64_t coord_term(const struct coord *c);
 
 // ---- members
@@ -134,32 +137,57 @@ void coord_tick(struct coord *c);
 bool coord_submit_reads(struct coord *c,
                         const Sluice__V1__SubmitRequest *request,
                         void (*ready)(void *arg), void *arg);
+
+// Accepts a job and journals it, or with dry_run explains how it would be
+// placed. A repeated request_id with the same spec has the same answer.
+// SL_EINVAL: the spec, with the key; SL_EEXIST: the request_id came with
+// another spec or from another tenant; SL_EBUSY: the tenant's quota; SL_ESTATE:
+// the job could not be resumed, or never end; SL_EUNAVAIL: c is stopping.
 enum sl_err coord_submit(struct coord *c,
                          const Sluice__V1__SubmitRequest *request,
                          Sluice__V1__SubmitReply **reply, struct sl_error *err);
+
+// Makes the status of a job, live or ended, with its shards and its spec as
+// far as `request` asks for them. SL_ENOENT: there is no such job.
 enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
                       Sluice__V1__JobStatus **reply, struct sl_error *err);
+
+// Ends a job as STOPPED: at once, or with request->checkpoint after a cut of
+// all that is counted now, if that would save anything. *reply is its status by
+// then. A job that has ended stays as it is. SL_ENOENT: there is no such job.
 enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err);
+
 // Asks for a cut of a job that goes on: a published one that suffices, or the
 // next one. SL_ESTATE: the job cannot make a cut, with the reason.
 enum sl_err coord_checkpoint(struct coord *c,
                              const Sluice__V1__CheckpointRequest *request,
                              Sluice__V1__CheckpointReply **reply,
                              struct sl_error *err);
+
 // Pauses a job, after a cut or at once; coord_resume sets it going again. A
 // repeated call has the same answer. SL_ESTATE: the job has ended, is paused by
 // I7, or would lose all its steps.
 enum sl_err coord_pause(struct coord *c,
                         const Sluice__V1__PauseRequest *request,
                         Sluice__V1__JobStatus **reply, struct sl_error *err);
+
+// Sets a paused job going again, also one that the coordinator holds for want
+// of memory; a job without a pause stays as it is. SL_ESTATE: the job has
+// ended, or is paused by I7.
 enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__JobStatus **reply, struct sl_error *err);
+
+// Deletes an ended job with its rows and its checkpoints, and tells psservers
+// to delete its files; or gives up a job that the journal does not know
+// (behind_delete). SL_ESTATE: the job has not ended, or another job still needs
+// its files; SL_EBUSY: a checkpoint of it is being written.
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 
 // Drains a member, or ends that; a repeated call has the same answer.
-// SL_ENOENT: no member of this name is attached or drained.
+// *changed is set if the call made a difference. SL_ENOENT: no member of this
+// name is attached or drained.
 enum sl_err coord_drain(struct coord *c,
                         const Sluice__V1__DrainRequest *request, bool *changed,
                         struct sl_error *err);
@@ -169,7 +197,8 @@ enum sl_err coord_drain(struct coord *c,
 // tenant's jobs. At first: no tenant, which sees all.
 void coord_ask_as(struct coord *c, const char *tenant, bool only);
 
-// Finds the number of the job that `id` names, for watchers.
+// Finds the number of the job that `id` names, for watchers. SL_ENOENT, or
+// SL_ESTATE if several jobs have the name.
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
                        struct sl_error *err);
 

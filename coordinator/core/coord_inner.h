@@ -33,7 +33,7 @@ struct coord {
     char *store, *state_dir; // owned
     struct stored *stored;   // used during recovery; else NULL
     uint64_t term;
-    uint64_t started_ms, ticked_ms;
+    uint64_t started_ms, ticked_ms; // when it was made; the last tick
     struct members members;
     // processes that a newer process of the same name replaced
     struct map replaced;
@@ -80,7 +80,7 @@ struct coord {
 
     // Counts of leases that were given. Changed by: leases.
     uint64_t attempts; // attempts of this term; the next one's n is one more
-    uint64_t turn;
+    uint64_t turn;     // highest job.served (dispatch_served)
 
     // One pass over the workers. Changed by: serve.
     struct {
@@ -105,7 +105,7 @@ struct coord {
 
     // Since when a psserver is attached; 0: none is. Changed by: place.
     uint64_t first_psserver_ms;
-    uint32_t places; // that may be asked for until the next tick
+    uint32_t places; // shards that may still be asked for before the next tick
 
     // Random numbers drawn. Changed by: submit.
     uint64_t draws;
@@ -129,6 +129,7 @@ struct coord {
 // Most processes that are remembered after they have gone.
 #define COORD_REMEMBERED_MAX 1024
 
+// Returns the time of the coord's clock, in ms, monotonic.
 static inline uint64_t coord_now(const struct coord *c)
 {
     return sl_now_ms(c->options.clock);

@@ -17,13 +17,16 @@
 #define DRAINS_MAX 10000
 
 struct drain {
-    struct list_node node; // in coord.drains
+    struct list_node node; // link in coord.drains
     enum member_role role;
-    char *name, *who, *why; // owned
+    // the member, the caller that drained it, and the reason; owned
+    char *name, *who, *why;
 };
 
+// Reads all drains from the journal, after a start. Errors of the journal, or
+// SL_ENOMEM.
 enum sl_err drains_load(struct coord *c, struct sl_error *err);
-void drains_release(struct coord *c);
+void drains_release(struct coord *c); // frees all drains
 
 // Returns the drain of that name, or NULL.
 const struct drain *drains_find(const struct coord *c, enum member_role role,

@@ -17,6 +17,7 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/load.h"
 
+// How long an ended job stays whole in memory.
 #define ENDED_STAYS_MS 10000
 
 // Opens a job by its number, whether it has ended or not: as it is in memory,
@@ -47,6 +48,7 @@ void ended_report(struct coord *c, struct member *m,
 // a while ago. Called once per tick.
 void ended_check(struct coord *c);
 
+// Frees all records; pointers from jobs_ended are invalid then.
 void ended_release(struct coord *c);
 
 #endif

@@ -29,10 +29,13 @@ void evaluations_need(const struct job *job, bool *needed);
 // evaluations are by epochs.
 uint32_t evaluations_marks(const struct job *job, uint64_t steps);
 
-// Return the closures at or above which none may be issued. evaluations_hold:
-// the next evaluation comes before it, and callbacks may change how training
-// goes on (D2). evaluations_limit: not every shard knows the rate of it (D1).
+// Returns the closure at or above which none may be issued, since the next
+// evaluation comes before it, and callbacks may change how training goes on
+// (D2); the number of closures if training waits for no evaluation.
 uint64_t evaluations_hold(const struct job *job);
+
+// Returns the lower one of evaluations_hold and monitor_limit: closures from
+// there on wait for an evaluation, or not every shard knows their rate (D1).
 uint64_t evaluations_limit(const struct job *job);
 
 // Says whether all closures below the hold are counted, so that training waits.

@@ -36,16 +36,17 @@ enum figures_source {
 extern const char *const figures_sources[FIGURES_SOURCES];
 
 struct figures {
-    uint64_t counted, failed; // closures
-    uint64_t samples;
-    uint64_t retries[WORK_WHYS];
+    uint64_t counted, failed;    // closures
+    uint64_t samples;            // samples counted on all shards of their job
+    uint64_t retries[WORK_WHYS]; // closures leased again, by the reason
     uint64_t reissued; // closures that a shard forgot after they were counted
     uint64_t cuts[FIGURES_CUTS];
-    uint64_t preempted[FIGURES_SOURCES];
-    uint64_t lost[2];       // members, by role
+    uint64_t preempted[FIGURES_SOURCES]; // workers that began to drain
+    uint64_t lost[2];                    // members, by role
     struct histogram waits; // how long given-up closures waited for a worker
 };
 
+// Sets the bounds of the histogram; c is all zeroes before.
 void figures_init(struct coord *c);
 
 // Takes the closures and samples that a job has counted by now. To be called
@@ -56,13 +57,20 @@ void figures_job(struct coord *c, struct job *job);
 // until then.
 void figures_fell(struct coord *c, const struct job *job, uint64_t before);
 
-// Counts an attempt that ended badly; figures_retried, that the work is leased
-// once more, and after how long.
+// Notes in w that its attempt ended badly, why and when; counts nothing yet.
 void figures_ended(struct coord *c, struct work *w, enum work_why why);
+
+// Counts that w is leased once more, by the reason that figures_ended noted,
+// and how long it waited since.
 void figures_retried(struct coord *c, const struct work *w);
 
+// Counts a member that was lost, by its role.
 void figures_lost(struct coord *c, const struct member *m);
-void figures_failed(struct coord *c); // a closure ends its job
+
+// Counts a closure that ends its job.
+void figures_failed(struct coord *c);
+
+// Counts a cut by its outcome.
 void figures_cut(struct coord *c, enum figures_cut how);
 
 // Counts a worker that begins to drain by the source in `why`; "": it was told

@@ -39,6 +39,7 @@ void gone_replaced(struct coord *c, const struct member *m);
 // Blames suspected closures after a lease's time. Called once per tick.
 void gone_check(struct coord *c);
 
+// Frees all suspicions without a judgement, as the coord goes.
 void gone_release(struct coord *c);
 
 #endif

@@ -8,7 +8,7 @@
 //
 // Threads  the loop.
 // Memory   job_free frees all. Members point at jobs only through leases and
-//          `opened`, which job_end and the coordinator clear first.
+//          `opened`, which end_job and the coordinator clear first.
 // Units    *_ms monotonic, *_us wall clock.
 #ifndef COORDINATOR_CORE_JOB_H
 #define COORDINATOR_CORE_JOB_H
@@ -30,7 +30,7 @@
 #include "coordinator/rules/work.h"
 #include "proto/wire.h"
 
-typedef unsigned long long ull; // of %llu
+typedef unsigned long long ull; // the type that %llu prints
 
 // An event of the history that names its job first.
 #define JOB_HISTORY(job, event, format, ...)                                   \
@@ -47,7 +47,7 @@ enum job_state { // values as in JobState
     JOB_STATES,
 };
 
-// Which states may follow each (moves.h).
+// The states that may follow each state (moves.h).
 extern const unsigned job_moves[JOB_STATES];
 
 // Warnings to people about a job that goes on all the same.
@@ -70,7 +70,7 @@ enum job_warning {
 #define JOB_BAD_NAMES 100
 struct job_bad {
     struct map by_key;                // sample -> its error, owned
-    const char *names[JOB_BAD_NAMES]; // of the first samples
+    const char *names[JOB_BAD_NAMES]; // errors of the first samples, in by_key
     size_t names_count;
 };
 
@@ -119,7 +119,7 @@ struct job_shard {
     char *failure;            // owned: what its psserver could not load
     uint64_t asked;           // member last asked to take the shard; 0: none
     uint64_t place_ms;        // when that was
-    struct job_losses losses; // of its psserver, in that one's first shard
+    struct job_losses losses; // losses of its psserver, in the first shard
     struct job_counts counts;
     bool recounts; // asked for its counted set, and has not answered
     // the highest first closure of a rate that the shard knows; 0: none
@@ -164,7 +164,7 @@ struct job_pause {
 // it, and tests/house/owners.py checks that; job.c makes and load.c loads the
 // struct.
 struct job {
-    struct list_node on_active; // in coord.jobs.active, or .ending
+    struct list_node on_active; // link in coord.jobs.active or .ending
 
     // Its identity and spec. Changed by: submit, unreadable.
     uint64_t id, uid, incarnation;
@@ -175,7 +175,7 @@ struct job {
     Sluice__V1__ResumeSource *resume;  // a cut
     Sluice__V1__ResumeSource *weights; // values alone: its `weights`
     bool external;
-    uint32_t edition; // of the layers, that its workers must know
+    uint32_t edition; // edition of the layers that its workers must know
     bool allreduce;   // its shards are parts of a state that every rank keeps
     bool hybrid;      // its workers compute in groups
     uint64_t submitted_us;
@@ -186,7 +186,7 @@ struct job {
     // start of its running clock; 0: the clock stands
     uint64_t running_since_ms;
     uint64_t ended_us, ended_ms;
-    char *reason;                 // of the end; owned, may be NULL
+    char *reason;                 // reason of the end; owned, may be NULL
     Sluice__V1__JobStatus *final; // ended: the last status
     bool final_changed;           // the journal has an older `final`
 
@@ -211,7 +211,7 @@ struct job {
     struct schedule schedule;
     uint64_t parameters;
     uint32_t shards;
-    uint32_t looked; // of them, at the front: place.c has nothing to ask for
+    uint32_t looked; // shards at the front that place.c need not ask for
     struct job_shard *shard;
     struct evidence evidence;
 
@@ -232,7 +232,7 @@ struct job {
     uint64_t scan_from; // no closure to issue lies below
     uint64_t freed; // rises when a closure below scan_from may be issued again
     uint64_t scanned;           // `freed` at the last scan
-    struct list_node on_offers; // in coord.offers.list, while a pass lasts
+    struct list_node on_offers; // link in coord.offers.list during a pass
     bool spent;                 // no offer is left in this pass
 
     // Copies of slots, in sync mode. Changed by: leases, copies.
@@ -280,12 +280,12 @@ struct job {
     struct cut *cut;       // being made
     uint64_t cut_after_ms; // no cut is begun before (after a failure)
     char *cut_why; // why the last cut was given up; owned; NULL: it was not
-    // of a ring: the cut is of this round; 0: of the present one
+    // ring: the round that the cut is of; 0: the present one
     uint64_t cut_round;
-    uint32_t cut_misses; // of a ring: cuts missed in a row,
-    uint64_t cut_seen;   // and the round of a rank at the last miss
-    uint64_t cut_last_ms;
-    uint64_t last_cut; // highest number used
+    uint32_t cut_misses;  // ring: cuts missed in a row,
+    uint64_t cut_seen;    // and the round of a rank at the last miss
+    uint64_t cut_last_ms; // when the last cut was published or the job ran
+    uint64_t last_cut;    // highest number used
     struct job_cut *cuts;
     size_t cuts_count;
     uint64_t cuts_published; // ever
@@ -357,10 +357,14 @@ void job_free(struct job *job); // NULL is allowed
 // allowed).
 void job_start_from(struct job *job, Sluice__V1__ResumeSource *source);
 
-// Changes the state of a job that has not ended; the only way to do so.
+// Changes the state of a job that has not ended; the only way to do so. `next`
+// must be a state that may follow (job_moves).
 void job_enter(struct job *job, enum job_state next);
+
 // Makes a new job one that had ended before a restart, as `ended`.
 void job_restore(struct job *job, enum job_state ended);
+
+// Says whether the job is FINISHED, FAILED or STOPPED.
 bool job_ended(const struct job *job);
 
 // Says whether the worker is new enough for the job's layers, or to be a rank
@@ -373,7 +377,10 @@ bool job_suits(const struct job *job, const struct member *m);
 
 // Says whether the job is paused, by a client or by I7: it gives no work.
 bool job_rests(const struct job *job);
+
+// Returns the state's name in lower case; "unknown" for no state.
 const char *job_state_name(enum job_state state);
+
 // Returns the state's name, or "paused".
 const char *job_word(const struct job *job);
 
@@ -381,7 +388,8 @@ const char *job_word(const struct job *job);
 void job_release_work(struct job *job);
 
 // Sets layout, schedule, shards and evidence (with nothing counted). Takes the
-// layout message on success. names[s] is the psserver of shard s.
+// layout message on success. names[s] is the psserver of shard s, and is
+// copied.
 enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
                       const char *const *names, uint32_t shards,
                       struct sl_error *err);
@@ -403,6 +411,7 @@ bool job_served(const struct job *job);
 // only grow, so the larger report is the newer one.
 void job_counts_take(struct job *job, uint32_t shard,
                      const Sluice__V1__ShardCounts *counts);
+
 // Clears the reports of a shard that has a new incarnation.
 void job_counts_reset(struct job *job, uint32_t shard);
 
@@ -416,8 +425,11 @@ uint64_t job_resumed_steps(const struct job *job);
 // restores that; else the last one; or NULL.
 const struct job_cut *job_final_cut(const struct job *job);
 
-// Return the last published cut, and one by its number, or NULL.
+// Returns the last published cut, or NULL. This and all other pointers to cuts
+// hold until a cut is added or removed.
 const struct job_cut *job_last_cut(const struct job *job);
+
+// Returns the published cut number n; NULL: there is none, or it was dropped.
 const struct job_cut *job_find_cut(const struct job *job, uint64_t n);
 
 // Returns the newest published cut that grants the wish; NULL: there is none
@@ -428,11 +440,16 @@ const struct job_cut *job_granted(const struct job *job,
 // Says whether the last published cut holds all steps that can be counted.
 bool job_cut_complete(const struct job *job);
 
-// Appends a published cut; takes what `cut` owns on success.
+// Appends a published cut; takes what `cut` owns on success. SL_ENOMEM.
 enum sl_err job_add_cut(struct job *job, const struct job_cut *cut);
+
+// Removes and releases job->cuts[index]; later cuts move down by one.
 void job_remove_cut(struct job *job, size_t index);
+
+// Frees what `cut` owns and leaves it all zeroes.
 void job_cut_release(struct job_cut *cut);
 
+// Appends a copy of `row` to the job's evaluations. SL_ENOMEM.
 enum sl_err job_add_evaluation(struct job *job,
                                const struct journal_evaluation *row);
 

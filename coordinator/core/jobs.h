@@ -29,7 +29,8 @@ struct job *jobs_live(const struct coord *c, uint64_t id, uint64_t incarnation);
 // Finds the record of a job that ended earlier, or NULL.
 struct ended_job *jobs_ended(const struct coord *c, uint64_t id);
 
-// Finds the number of any job by "j-7", or by a name that only one job has.
+// Finds the number of any job that the caller may see, by "j-7" or by a name
+// that only one job has.
 enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
                       struct sl_error *err);
 

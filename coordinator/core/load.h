@@ -14,7 +14,7 @@ enum load_part {
     // of an ended job: its spec, its status without shards, and the paths of
     // its cuts
     LOAD_LINE,
-    LOAD_STATUS, // that, and the shards' part of the status
+    LOAD_STATUS, // LOAD_LINE, and the shards' part of the status
     LOAD_WHOLE,  // the same, with its layout, and the cuts themselves
     LOAD_START,  // all of any job; cuts without an outcome get one (K6)
 };

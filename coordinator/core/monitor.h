@@ -45,12 +45,14 @@ enum sl_err monitor_begin_range(struct coord *c, struct job *job, uint64_t cut);
 enum sl_err monitor_judge(const struct job *job,
                           const struct journal_evaluation *row, uint64_t next,
                           struct callbacks *out, struct buf *packed);
+
 // Makes `now` the job's callbacks, after the journal has them, and sends
 // reduced rates.
 void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
                   const struct journal_evaluation *row);
 
-// Loads the callbacks' state from its journalled form. SL_ECORRUPT.
+// Loads the callbacks' state from its journalled form; empty: none was kept.
+// SL_ECORRUPT.
 enum sl_err monitor_load(struct job *job, const struct buf *packed,
                          struct sl_error *err);
 
@@ -59,15 +61,20 @@ enum sl_err monitor_load(struct job *job, const struct buf *packed,
 uint64_t monitor_limit(const struct job *job);
 
 // Sends the rates to the psserver of a shard, before its admission and when
-// they change; monitor_known takes its answer.
+// they change, if any was reduced; until it answers, monitor_limit holds.
 void monitor_admits(struct coord *c, const struct member *m, struct job *job,
                     uint32_t shard);
+
+// Takes the answer of a psserver that knows the rates. An answer for a shard
+// that m does not serve, or for another uid, is ignored.
 void monitor_known(struct coord *c, const struct member *m,
                    const Sluice__V1__RatesTaken *message);
 
 // Says whether a reduced rate needs a new generation, so that all ranks begin
 // with it.
 bool monitor_wants_ring(const struct job *job);
+
+// Notes that a generation begins with the last rate.
 void monitor_ring_begins(struct job *job);
 
 // Makes the status of the callbacks; NULL: no memory. `waits`: training waits

@@ -20,6 +20,8 @@
 
 struct quotas;
 
+// Copies the quotas of `options`; use is counted with the first question.
+// SL_ENOMEM.
 enum sl_err quotas_new(struct quotas **out, const struct coord_options *options,
                        struct sl_error *err);
 void quotas_free(struct quotas *q); // NULL is allowed

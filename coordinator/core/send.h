@@ -11,8 +11,14 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
+// Welcomes a member that was attached, with its number, the term and the
+// cluster; a psserver alone also with the key of the jobs' tokens.
 void send_welcome(struct coord *c, const struct member *m);
+
+// Acknowledges the heartbeat number `seq`.
 void send_ack(struct coord *c, const struct member *m, uint64_t seq);
+
+// Tells a member `why` it is sent away; the stream is ended by io.hang_up.
 void send_goodbye(struct coord *c, const struct member *m, const char *why);
 
 // ---- to psservers
@@ -20,46 +26,79 @@ void send_goodbye(struct coord *c, const struct member *m, const char *why);
 // Returns the file of a job that starts with weights; it borrows from the job.
 Sluice__V1__SourceFile send_weights(const struct job *job);
 
+// Asks psserver m to take a shard of a placed job, from a snapshot no older
+// than the last cut (K7), and notes in the shard that m was asked, and when.
 void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard);
+
+// Admits the shard at its newest incarnation, which the journal has (I1).
 void send_admit(struct coord *c, const struct member *m, const struct job *job,
                 uint32_t shard);
+
+// Refuses the hello of a shard, and logs `why`. `load`: the tag that m has to
+// load at least, before it says hello again; NULL: m drops the shard.
 void send_refuse(struct coord *c, const struct member *m, uint64_t job,
                  uint32_t shard, const char *why, const struct wire_tag *load);
+
+// Asks m to say hello for the shard once more, with its counted set (C2).
 void send_hello_wanted(struct coord *c, const struct member *m,
                        const struct job *job, uint32_t shard);
+
+// Asks the member for the shard's part of job->cut, which must be there; a rank
+// for its state of round job->cut_round.
 void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
                    uint32_t shard);
-// Sends the learning rates; `hold` is for a rank, see Rates.
+
+// Sends all learning rates that callbacks have reduced (D1). `hold`: the
+// closure from which a rank begins no round; 0 for none, and for a psserver.
 void send_rates(struct coord *c, uint64_t member, const struct job *job,
                 uint32_t shard, uint64_t hold);
+
+// Names the snapshots of the shard that published cuts need: older ones may be
+// deleted (K3). Sends nothing without a cut; without memory files stay until
+// the next cut.
 void send_keep(struct coord *c, uint64_t member, const struct job *job,
                uint32_t shard);
+
+// Tells a member that the job has ended, and is to be forgotten after a last
+// ShardReport; with delete_snapshots its files go, too, as a user deleted it.
 void send_close(struct coord *c, const struct member *m, uint64_t job,
                 uint64_t uid, bool delete_snapshots);
 
 // ---- to workers
 
+// Sends a worker all that it needs of the job, before its first lease of it on
+// this stream: spec, map and token, and layout and facts if they are known.
 void send_job_open(struct coord *c, const struct member *m,
                    const struct job *job);
+
 // Sends the map: only the changes since version `have`, if that was sent to
 // this worker last and it can take changes; else, and for 0, the whole map.
 void send_map(struct coord *c, const struct member *m, const struct job *job,
               uint64_t have);
+
 // Sends the map to each worker that was sent the job since it was placed.
 void send_maps(struct coord *c, const struct job *job);
-// Sends a worker its leases that were not sent yet.
+
+// Sends a worker its leases that were not sent yet, in one message.
 void send_leases(struct coord *c, struct member *m);
+
+// Tells a worker to let go of w's newest attempt, and to answer when it has.
 void send_revoke(struct coord *c, const struct member *m, const struct work *w,
                  const char *why);
+
+// Tells a worker to drop all that it holds of the job, without an answer.
 void send_revoke_job(struct coord *c, const struct member *m,
                      const struct job *job, const char *why);
 
 // ---- used by send_ring.c
 
+// Hands a message to io.send; after coord_fatal it is dropped.
 void send_down(struct coord *c, uint64_t member,
                const Sluice__V1__AttendDown *down);
-// Has a member sent away, since memory for its message was short.
+
+// Has a member sent away by the next tick, since memory for its message was
+// short; logs that.
 void send_give_up(struct coord *c, uint64_t member);
 
 #endif

@@ -12,9 +12,8 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// `ring` is the job's ring, or the ring of one of its groups.
-//
-// Tells a rank to leave older generations, and to answer (R2).
+// Tells a rank to leave older generations, and to answer (R2). `ring`, here and
+// below, is the job's ring or the ring of one of its groups.
 void send_ring_open(struct coord *c, const struct job *job,
                     const struct ring *ring, uint64_t member);
 

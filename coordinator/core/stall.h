@@ -38,9 +38,11 @@ void stall_seen_before(struct coord *c, struct member *m,
 void stall_answered(struct member *m, uint64_t job,
                     const Sluice__V1__Attempt *attempt);
 
-// Remembers the debt of a process that leaves, and finds it when the process is
-// back: on a new stream it is as stuck as it was.
+// Remembers the debt of a process that leaves.
 void stall_left(struct coord *c, const struct member *m);
+
+// Gives m the debt that its process left with, if any: on a new stream the
+// process is as stuck as it was.
 void stall_back(struct coord *c, struct member *m);
 
 // Discounts the time in which the coordinator slept and heard no member.

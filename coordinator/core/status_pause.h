@@ -13,6 +13,8 @@
 // Writes which caller pauses the job, and why; else returns false.
 bool status_pause_reason(const struct job *job, char *out, size_t size);
 
+// Sets the paused seconds of a status and, unless the job has ended or has no
+// pause, the pause itself, which `to` owns.
 bool status_pause(const struct coord *c, const struct job *job,
                   Sluice__V1__JobStatus *to);
 

@@ -18,8 +18,8 @@
 // Threads  stored_look: any, one. All else: the loop's, not at the same time.
 // Memory   the fs is borrowed; the journal is only for the call. stored_free.
 // Errors   stored_look fails for a store that does not answer or refuses
-// access;
-//          an error of one file is returned by the function that asks for it.
+//          access; an error of one file is returned by the function that asks
+//          for it.
 #ifndef COORDINATOR_CORE_STORED_H
 #define COORDINATOR_CORE_STORED_H
 
@@ -48,12 +48,17 @@ enum sl_err stored_look(struct stored *s, struct sl_error *err);
 enum sl_err stored_cluster(const struct stored *s, uint64_t *id,
                            uint64_t *store, struct sl_error *err);
 
-// Return the answers of manifest_highest_job, manifest_highest and
-// manifest_settle.
+// Returns the answer of manifest_highest_job.
 enum sl_err stored_highest_job(const struct stored *s, uint64_t *job,
                                struct sl_error *err);
+
+// Returns the answer of manifest_highest for a job's folder. SL_EINTERNAL: the
+// store was not asked about it.
 enum sl_err stored_highest(struct stored *s, const char *folder, uint64_t *cut,
                            struct sl_error *err);
+
+// Returns the answer of manifest_settle for a manifest's path. SL_EINTERNAL:
+// the store was not asked about it.
 enum sl_err stored_settle(struct stored *s, const char *path, bool *there,
                           struct sl_error *err);
 
