@@ -73,7 +73,7 @@ struct coord_options {
     struct fs *fs;           // file system of the store
     struct journal *journal; // borrowed
     const char *store;       // folder of manifests, or s3://bucket/prefix
-    const char *state_dir;   // named in texts to people
+    const char *state_dir;   // folder of the daemon's files, for the status
     // sent to members in Welcome; silence for lease_ms is a loss
     uint32_t heartbeat_ms, lease_ms;
     uint32_t settle_ms; // wait after the first psserver before jobs are placed
@@ -185,9 +185,9 @@ enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 
-// Drains a member, or ends that; a repeated call has the same answer.
-// *changed is set if the call made a difference. SL_ENOENT: no member of this
-// name is attached or drained.
+// Drains a member, or ends that; a repeated call has the same answer. Sets
+// *changed to true if the call made a difference, else leaves it. SL_ENOENT: no
+// member of this name is attached or drained.
 enum sl_err coord_drain(struct coord *c,
                         const Sluice__V1__DrainRequest *request, bool *changed,
                         struct sl_error *err);

@@ -23,9 +23,14 @@
 
 #include "common/http/http.h"
 
-// Handlers of http; arg is the dashboard.
+// Answers with the actions, none if the dashboard only reads; to a request with
+// a token also with the caller's role and name, and when the token ends. A
+// handler of http: arg is the dashboard.
 void actions_list(void *arg, const struct http_request *q,
                   struct http_answer *a);
+
+// Asks the API for the action that the path names and answers with its reply. A
+// handler of http: arg is the dashboard.
 void actions_do(void *arg, const struct http_request *q, struct http_answer *a);
 
 #endif

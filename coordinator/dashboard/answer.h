@@ -23,7 +23,12 @@ enum sl_err answer_text(struct buf *out, const ProtobufCMessage *message);
 
 // Answers with the object's members after "schema_version"; NULL: no memory.
 void answer_json(struct http_answer *a, json_t *object);
+
+// Answers with a message as JSON, as answer_json does, and frees it.
 void answer_message(struct http_answer *a, ProtobufCMessage *message);
+
+// Answers with {"error": why}, which is copied, and the HTTP status of rc: 404
+// for SL_ENOENT, 503 for SL_EUNAVAIL and SL_ENOMEM, 500 for a code without one.
 void answer_error(struct http_answer *a, enum sl_err rc, const char *why);
 
 #endif

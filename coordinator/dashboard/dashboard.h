@@ -35,9 +35,9 @@
 #include "coordinator/feed/track.h"
 #include "coordinator/service/server.h"
 
-#define PACE_POINTS 900
+#define PACE_POINTS 900 // points that the pace keeps: 15 minutes
 
-// Totals over all jobs at one moment.
+// Totals over all jobs at one moment, since the coordinator began.
 struct pace_point {
     uint64_t wall_us, samples, closures;
 };
@@ -49,7 +49,7 @@ struct dashboard {
     struct track pace;   // struct pace_point, a second apart
     // The last list of members, for requests soon after; NULL: none.
     Sluice__V1__ClusterReply *cluster;
-    uint64_t cluster_us;
+    uint64_t cluster_us; // when it was made
     struct news news;
     // Certificates that tokens are checked by; NULL: the dashboard only reads.
     struct tls_files *files;
@@ -63,9 +63,13 @@ void dashboard_close(struct dashboard *d); // all zeroes is allowed
 
 // ---- viewers.c: the stream of events
 
+// Opens a stream of events: those after the header Last-Event-ID or, without
+// it, ?after=; without both new ones alone. Answers with an error if `after` is
+// no number or memory is short.
 void dashboard_stream(struct dashboard *d, const struct http_request *q,
                       struct http_answer *a);
-// Sends new events to all viewers.
+
+// Sends new events to all viewers, each time d->look ticks.
 void dashboard_look(void *dashboard);
 
 #endif

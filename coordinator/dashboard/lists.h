@@ -20,17 +20,39 @@ void lists_pace_take(struct dashboard *d);
 // Frees the list of members; the next request that needs it makes another.
 void lists_forget_cluster(struct dashboard *d);
 
-// Handlers of http; arg is the dashboard.
+// ---- handlers of http: arg is the dashboard, paths and queries are those of
+// dashboard.h. A number that is out of bounds is 400.
+
+// Answers with the numbers of jobs and members, and the figures since the
+// coordinator began.
 void lists_overview(void *arg, const struct http_request *q,
                     struct http_answer *a);
+
+// Answers with the points of the pace behind ?after_us=, as [wall_us, samples,
+// closures]; there is an answer also while there is no coordinator.
 void lists_pace(void *arg, const struct http_request *q, struct http_answer *a);
+
+// Answers with up to ?limit= jobs, the newest first, below number ?before=.
 void lists_jobs(void *arg, const struct http_request *q, struct http_answer *a);
+
+// Answers for one job: the rest of the path is JOB, or JOB/ and a word, which
+// says what of it.
 void lists_job(void *arg, const struct http_request *q, struct http_answer *a);
+
+// Answers with the whole list of members, as JSON of ClusterReply.
 void lists_cluster(void *arg, const struct http_request *q,
                    struct http_answer *a);
+
+// Answers with a page of the members that fit ?role=, ?state=, ?name= (a part
+// of it) and ?job= (workers that hold a lease of it), and how many there are.
 void lists_members(void *arg, const struct http_request *q,
                    struct http_answer *a);
+
+// Answers with [name, state, leases or shards] of each member, by role.
 void lists_map(void *arg, const struct http_request *q, struct http_answer *a);
+
+// Answers with a page of all events; with a stream (dashboard_stream) if the
+// request accepts text/event-stream.
 void lists_events(void *arg, const struct http_request *q,
                   struct http_answer *a);
 

@@ -15,14 +15,14 @@
 #include "common/http/http.h"
 #include "coordinator/core/coord.h"
 
-#define NEWS_MS 250
+#define NEWS_MS 250 // how long a status that was written serves
 #define NEWS_KEPT 8 // jobs that pages show at one time
 
 struct news {
     struct {
-        char *id; // the id as pages write it; NULL: the place is free
-        struct buf text;
-        uint64_t at_us;
+        char *id;        // the id as pages write it; NULL: the place is free
+        struct buf text; // the status as JSON
+        uint64_t at_us;  // when it was written
     } kept[NEWS_KEPT];
 };
 

@@ -88,9 +88,9 @@ struct events_of; // the events of one job
 
 struct event {
     struct list_node node, on_job; // links in events.all and in its job's list
-    struct events_of *of;
-    uint64_t id, wall_us;
-    uint64_t job, uid; // 0: the event is of no job
+    struct events_of *of;          // the events of the same job
+    uint64_t id, wall_us; // id 0, said to events_add: a new one is drawn
+    uint64_t job, uid;    // 0: the event is of no job
     enum event_kind kind;
     uint64_t closure, term, n; // term 0: the event is of no closure
     const char *member; // "": the event is of no member; stored behind the text
@@ -98,14 +98,16 @@ struct event {
 };
 
 struct events {
-    struct list all;
-    size_t count;
-    uint64_t last_id;
+    struct list all;   // oldest first
+    size_t count;      // events in `all`
+    uint64_t last_id;  // highest id ever added
     struct map of_job; // uid -> struct events_of, owned
 };
 
+// Sets *es to a list without events; events_release frees all events and leaves
+// *es as events_init does.
 void events_init(struct events *es);
-void events_release(struct events *es);
+void events_release(struct events *es); // pointers to events are invalid then
 
 // Adds a copy of `said`, with a new id if it has none; its strings are cut to
 // EVENT_TEXT. dropped[0 .. 1] become the ids of events that it pushed out; 0:
@@ -117,15 +119,23 @@ const struct event *events_add(struct events *es, const struct event *said,
 // none (EVENTS_OF_NONE), or of all (uid 0).
 const struct event *events_after(const struct events *es, uint64_t uid,
                                  uint64_t after);
+
 // Returns the `count`-th event from the end, or the first if there are fewer;
 // NULL: there is none.
 const struct event *events_last(const struct events *es, uint64_t uid,
                                 size_t count);
-const struct event *events_next(const struct events *es, uint64_t uid,
-                                const struct event *e); // or NULL
 
+// Returns the event behind e among those of `uid`, as in events_after; NULL: e
+// is the last.
+const struct event *events_next(const struct events *es, uint64_t uid,
+                                const struct event *e);
+
+// Returns the word of a kind, as in EVENT_KINDS.
 const char *event_word(enum event_kind kind);
-const char *event_level(enum event_kind kind); // "info", "warn", "error"
+
+// Returns the level of a kind: "info", "warn" or "error".
+const char *event_level(enum event_kind kind);
+
 // Finds a kind by its word; returns false if the word is unknown.
 bool event_find(const char *word, enum event_kind *out);
 

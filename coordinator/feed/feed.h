@@ -54,10 +54,13 @@ void feed_point(struct feed *f, uint64_t uid, const struct curve_point *point,
 // Forgets a deleted job, but for its events.
 void feed_forget(struct feed *f, uint64_t uid);
 
-uint64_t feed_wall_us(const struct feed *f); // wall clock; 0 without a feed
+// Returns the wall clock of the feed's entries; 0 without a feed.
+uint64_t feed_wall_us(const struct feed *f);
 
-// Return the history, to be shown; empty without a feed.
+// Returns the events, to be shown; empty without a feed.
 const struct events *feed_events(const struct feed *f);
+
+// Returns the spans and curves, to be shown; empty without a feed.
 const struct traces *feed_traces(const struct feed *f);
 
 #endif

@@ -8,7 +8,7 @@
 // Threads  one at a time.
 // Memory   rows are copied.
 // Errors   SL_EUNAVAIL: no space; SL_EIO, SL_ECORRUPT: with SQLite's words.
-//          After one, nothing but store_close.
+//          After one, only feed_store_close is allowed.
 #ifndef COORDINATOR_FEED_FEED_STORE_H
 #define COORDINATOR_FEED_FEED_STORE_H
 
@@ -20,6 +20,8 @@
 
 struct feed_store;
 
+// Opens the file at `path`, made if it is missing. SL_ENOTSUP: written by a
+// newer version; SL_ENOMEM.
 enum sl_err feed_store_open(struct feed_store **out, const char *path,
                             struct sl_error *err);
 void feed_store_close(struct feed_store *s); // NULL is allowed
@@ -30,6 +32,9 @@ struct feed_load {
     void (*minute)(void *arg, uint64_t uid, const struct curve_point *point);
     void *arg;
 };
+
+// Passes all rows to `load`: the events, then the points. What is passed is
+// borrowed for the call.
 enum sl_err feed_store_load(struct feed_store *s, const struct feed_load *load,
                             struct sl_error *err);
 
@@ -42,10 +47,10 @@ struct feed_row {
         FEED_ROW_MINUTE,
         FEED_ROW_FORGET
     } what;
-    uint64_t id;  // DROP
-    uint64_t uid; // MINUTE, FORGET
-    struct curve_point point;
-    struct event event; // last field: its texts follow
+    uint64_t id;              // DROP: the event's id
+    uint64_t uid;             // MINUTE, FORGET: the job's uid
+    struct curve_point point; // MINUTE
+    struct event event;       // last field: its texts follow
 };
 
 // Writes all rows in one transaction, or none of them.

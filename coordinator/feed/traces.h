@@ -44,16 +44,17 @@ enum lease_span_end {
         SPAN_ENDS_COUNT
 };
 
+// A worker's name, kept once for all its spans.
 struct traces_name {
-    uint32_t refs;
+    uint32_t refs; // spans that name it
     char text[];
 };
 
 struct lease_span {
-    uint64_t closure, term, n;
+    uint64_t closure, term, n; // the closure, and its attempt (term, n)
     uint64_t begun_us, ended_us;
-    struct traces_name *worker;
-    uint64_t identity; // of the worker's name
+    struct traces_name *worker; // shared
+    uint64_t identity;          // hash of the worker's name
     enum work_kind kind;
     enum lease_span_end end;
 };
@@ -73,8 +74,12 @@ struct traces {
     size_t bytes;
 };
 
+// Sets *ts to traces without jobs; traces_release frees all and leaves *ts as
+// traces_init does.
 void traces_init(struct traces *ts);
-void traces_release(struct traces *ts);
+void traces_release(struct traces *ts); // what was returned is invalid then
+
+// Frees what is kept of a job; does nothing for an unknown uid.
 void traces_forget(struct traces *ts, uint64_t uid);
 
 // Adds a span; `worker` is the name of its worker, and span->worker is ignored.
@@ -85,17 +90,24 @@ void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
 // minutes as well: the first of its minute, or `final`, the last of the job.
 bool traces_point(struct traces *ts, uint64_t uid,
                   const struct curve_point *point, bool final);
+
 // Adds a point to the minutes alone, as it was kept in the file.
 void traces_minute(struct traces *ts, uint64_t uid,
                    const struct curve_point *point);
 
-// Return the spans, and the curve by seconds or by minutes; NULL: nothing is
-// kept of this job.
+// Returns the spans of a job, struct lease_span in the order in which they
+// ended; NULL: nothing is kept of this job.
 const struct track *traces_spans(const struct traces *ts, uint64_t uid);
+
+// Returns the curve of a job, struct curve_point, by seconds or by minutes;
+// NULL: nothing is kept of this job.
 const struct track *traces_curve(const struct traces *ts, uint64_t uid,
                                  bool minutes);
 
+// Returns the word of an end, as in SPAN_ENDS; "" for a span that still runs.
 const char *lease_span_word(enum lease_span_end end);
+
+// Returns the kind of a span's work: "train", "evaluate", "probe" or "ring".
 const char *lease_span_kind(enum work_kind kind);
 
 #endif

@@ -15,12 +15,15 @@
 
 struct track {
     uint8_t *data; // owned
+    // bytes of an item; items that are kept at most; items that are allocated
     size_t item, most, space;
     uint64_t added; // items ever added: the number of the newest
 };
 
+// Sets *t to a track without items, of `most` items of `item` bytes at most;
+// allocates nothing. track_release frees the items and leaves *t as track_init.
 void track_init(struct track *t, size_t item, size_t most);
-void track_release(struct track *t);
+void track_release(struct track *t); // pointers to items are invalid then
 
 // Says whether the next track_add overwrites the oldest item.
 bool track_full(const struct track *t);
@@ -34,6 +37,7 @@ uint64_t track_first(const struct track *t);
 // Returns the item of this number, which must be kept.
 void *track_at(const struct track *t, uint64_t number);
 
+// Returns how many bytes are allocated for items.
 static inline size_t track_bytes(const struct track *t)
 {
     return t->space * t->item;

@@ -24,6 +24,8 @@ enum sl_err writer_new(struct writer **out, const char *path,
                        struct feed_store *store, struct sl_error *err);
 void writer_free(struct writer *w); // writes what waits; NULL is allowed
 
-void writer_put(struct writer *w, struct feed_row *row); // takes the row over
+// Queues a row to be written soon, and takes it over; when WRITER_ROWS wait the
+// row is freed instead.
+void writer_put(struct writer *w, struct feed_row *row);
 
 #endif

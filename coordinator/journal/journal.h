@@ -49,10 +49,12 @@ enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err);
 void journal_close(struct journal *j); // NULL is allowed
 
-// Reads the term in force, 0 in a new journal; and writes the next one, which
-// is above any that was seen (journal_cluster).
+// Reads the term in force, 0 in a new journal. SL_ECORRUPT: there is no term.
 enum sl_err journal_term(struct journal *j, uint64_t *term,
                          struct sl_error *err);
+
+// Writes the next term, which is above the one in force and above any that was
+// seen (journal_cluster), and sets *term to it.
 enum sl_err journal_next_term(struct journal *j, uint64_t *term,
                               struct sl_error *err);
 
@@ -60,29 +62,34 @@ enum sl_err journal_next_term(struct journal *j, uint64_t *term,
 enum sl_err journal_last_job(struct journal *j, uint64_t *id,
                              struct sl_error *err);
 
-// Say whether a write failed, so that the journal is not to be believed; and
-// whether it failed for want of space: then nothing of the write is there, and
-// the journal can be opened again once there is some.
+// Says whether a write failed, so that the journal is not to be believed.
 bool journal_failed(const struct journal *j);
+
+// Says whether a write failed for want of space: then nothing of the write is
+// there, and the journal can be opened again once there is some.
 bool journal_full(const struct journal *j);
 
-// Returns how long writes took until they were on the disk, since it was
-// opened.
 struct histogram;
+
+// Returns how long writes took until they were on the disk, since j was opened;
+// j owns the histogram.
 const struct histogram *journal_commits(const struct journal *j);
 
 // The identity of the cluster; all zero in a new journal and in one of an older
 // version.
 struct journal_cluster {
-    uint64_t id;        // in every hello
+    uint64_t id;        // id that every hello has to show
     uint64_t store;     // hash of the path of the store that bears the id
     uint64_t seen_term; // highest term that a member showed; 0: none above ours
     uint64_t key[4];    // key of the jobs' tokens; zeros: none
     uint64_t required;  // 1: no call without a token, since the cluster began
 };
 
+// Reads the identity of the cluster.
 enum sl_err journal_cluster(struct journal *j, struct journal_cluster *out,
                             struct sl_error *err);
+
+// Writes all fields of the cluster's identity, in one transaction.
 enum sl_err journal_cluster_set(struct journal *j,
                                 const struct journal_cluster *now,
                                 struct sl_error *err);
@@ -96,9 +103,12 @@ enum sl_err journal_given_job(struct journal *j, uint64_t *id,
 // comes after them.
 enum sl_err journal_jobs_skip(struct journal *j, uint64_t first, uint64_t last,
                               struct sl_error *err);
+
+// Finds out whether the number `job` was skipped.
 enum sl_err journal_job_skipped(struct journal *j, uint64_t job, bool *skipped,
                                 struct sl_error *err);
 
+// Bytes of a column, borrowed.
 struct journal_blob {
     const void *data;
     size_t bytes;
@@ -106,11 +116,13 @@ struct journal_blob {
 
 // ---- jobs
 
+// Samples of a job's data sets, and hashes of names, sizes and shapes in them.
 struct journal_facts {
     uint64_t train_samples, test_samples, train_hash, test_hash;
 };
 
 struct journal_counters {
+    // events in the life of the job; `restarts` of the coordinator
     uint64_t closures_retried, workers_lost, psservers_lost, restarts;
     uint64_t elapsed_ms; // running time since its first start
     uint64_t seen_us;    // the wall clock then; 0: it does not run
@@ -146,8 +158,10 @@ struct journal_job {
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err);
 
-// Reads a job's tenant; "" for a job without one, and for an unknown job.
-#define JOURNAL_TENANT 65 // bytes, with the 0
+#define JOURNAL_TENANT 65 // bytes of a tenant, with the 0
+
+// Reads a job's tenant; "" for a job without one, and for an unknown job. On
+// failure it is "", too.
 enum sl_err journal_job_tenant(struct journal *j, uint64_t id,
                                char out[JOURNAL_TENANT], struct sl_error *err);
 
@@ -158,8 +172,13 @@ enum journal_turn {
     JOURNAL_TURN_WAITS,
     JOURNAL_TURN_CAME,
 };
+
+// Reads the turn of a job; on failure *out is JOURNAL_TURN_NONE.
 enum sl_err journal_job_turn(struct journal *j, uint64_t id,
                              enum journal_turn *out, struct sl_error *err);
+
+// Writes that the turn of a queued job has come; changes nothing for a job that
+// is not queued.
 enum sl_err journal_job_turn_came(struct journal *j, uint64_t id,
                                   struct sl_error *err);
 
@@ -167,20 +186,24 @@ enum sl_err journal_job_turn_came(struct journal *j, uint64_t id,
 enum sl_err journal_job_by_request(struct journal *j, const char *request_id,
                                    uint64_t *id, struct sl_error *err);
 
+// Writes the facts of a job's data, as its probe found them.
 enum sl_err journal_job_facts(struct journal *j, uint64_t id,
                               const struct journal_facts *facts,
                               struct sl_error *err);
 
-// Writes and reads the names of a job's classes, a packed DataFacts that holds
-// nothing else; nothing is appended to *out for a job that has none.
+// Writes the names of a job's classes, a packed DataFacts that holds nothing
+// else.
 enum sl_err journal_job_classes(struct journal *j, uint64_t id,
                                 struct journal_blob facts,
                                 struct sl_error *err);
+
+// Appends the names of a job's classes to *out, as journal_job_classes wrote
+// them; nothing for a job that has none. SL_ENOMEM.
 enum sl_err journal_job_classes_of(struct journal *j, uint64_t id,
                                    struct buf *out, struct sl_error *err);
 
-// The layout, and a row per shard: names[s] is the psserver of shard s; "" of a
-// part of a ring.
+// Writes the layout of a job, and a row per shard: names[s] is the psserver of
+// shard s; "" of a part of a ring.
 enum sl_err journal_job_place(struct journal *j, uint64_t id,
                               struct journal_blob layout,
                               const char *const *names, uint32_t shards,
@@ -190,6 +213,8 @@ enum sl_err journal_job_place(struct journal *j, uint64_t id,
 enum sl_err journal_job_counters(struct journal *j, uint64_t id,
                                  const struct journal_counters *counters,
                                  struct sl_error *err);
+
+// Writes the state of a job that goes on; journal_job_end writes an end.
 enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err);
 
@@ -205,9 +230,13 @@ enum sl_err journal_clock_read(struct journal *j, uint64_t id,
 enum sl_err journal_drain(struct journal *j, int role, const char *name,
                           const char *who, const char *why,
                           struct sl_error *err);
+
+// Receives one drain; anything but SL_OK ends the walk with that.
 typedef enum sl_err (*journal_drain_fn)(void *arg, int role, const char *name,
                                         const char *who, const char *why,
                                         struct sl_error *err);
+
+// Walks all drains, by role and name.
 enum sl_err journal_each_drain(struct journal *j, journal_drain_fn fn,
                                void *arg, struct sl_error *err);
 
@@ -228,9 +257,11 @@ struct journal_pause {
     uint64_t total_ms;             // length of earlier pauses
 };
 
+// Writes a job's pause, in place of the one before.
 enum sl_err journal_pause_set(struct journal *j, uint64_t id,
                               const struct journal_pause *pause,
                               struct sl_error *err);
+
 // Reads a job's pause; all zeroes: there was none.
 enum sl_err journal_pause_read(struct journal *j, uint64_t id,
                                struct journal_pause *out, struct sl_error *err);
@@ -254,10 +285,11 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
 enum sl_err journal_job_delete(struct journal *j, uint64_t id,
                                struct sl_error *err);
 
+#define JOURNAL_SWEEP 1000
+
 // Removes up to JOURNAL_SWEEP rows of deleted jobs, in one commit, also of
 // those that a process before has deleted. Does nothing if there are none.
 // Called once per tick.
-#define JOURNAL_SWEEP 1000
 enum sl_err journal_sweep(struct journal *j, struct sl_error *err);
 
 // Queues that the psserver has deleted the job, and is not notified again.
@@ -266,8 +298,7 @@ enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
 
 // ---- shards
 
-// Writes the incarnations of several shards in one transaction, before their
-// admissions are sent (I1).
+// The new incarnation of one shard.
 struct journal_incarnation {
     uint32_t shard;
     uint64_t incarnation;
@@ -284,18 +315,20 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
 enum sl_err journal_ring_open(struct journal *j, uint64_t job,
                               uint64_t generation, struct sl_error *err);
 
-// Writes and reads the contributions of a round, once they are settled; 0: not
-// yet.
+// Writes the number of contributions of a round, once it is settled.
 enum sl_err journal_ring_contributions(struct journal *j, uint64_t job,
                                        uint32_t contributions,
                                        struct sl_error *err);
+
+// Reads the number of contributions of a round; 0: it is not settled yet.
 enum sl_err journal_ring_read(struct journal *j, uint64_t job,
                               uint32_t *contributions, struct sl_error *err);
 
-// Writes and reads the steps that ranks had applied and lost, in all
-// generations.
+// Writes the steps that ranks had applied and lost, in all generations.
 enum sl_err journal_ring_redone(struct journal *j, uint64_t job, uint64_t steps,
                                 struct sl_error *err);
+
+// Reads the steps that ranks had applied and lost; 0: none were written.
 enum sl_err journal_ring_redone_read(struct journal *j, uint64_t job,
                                      uint64_t *steps, struct sl_error *err);
 
@@ -332,13 +365,18 @@ enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
                                const struct journal_cut *cut,
                                struct sl_error *err);
 
-// Write the outcome of a cut (K4, K6): published, with the tags that it names
-// for each shard; aborted; or deleted after it was published.
+// Writes the outcome of a cut (K4, K6): published, with the tags that it names
+// for each shard. SL_ENOENT: there is no intent of this cut.
 enum sl_err journal_cut_publish(struct journal *j, uint64_t job, uint64_t cut,
                                 const struct wire_tag *tags, uint32_t shards,
                                 struct sl_error *err);
+
+// Writes the outcome of a cut: aborted. SL_ENOENT: there is no intent of it.
 enum sl_err journal_cut_abort(struct journal *j, uint64_t job, uint64_t cut,
                               struct sl_error *err);
+
+// Writes that a published cut was dropped: its files may go. SL_ENOENT: no
+// published cut has this number.
 enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
                              struct sl_error *err);
 
@@ -346,11 +384,13 @@ enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
 enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
                               struct sl_error *err);
 
-// Notes that a job is about to be loaded, and that it is loaded. *times counts
-// this attempt and those right before it that ended with the process, without a
-// word. A process that is killed leaves the note; it waits for no disk.
+// Notes that a job is about to be loaded. *times counts this attempt and those
+// right before it that ended with the process, without a word. A process that
+// is killed leaves the note; it waits for no disk.
 enum sl_err journal_loading(struct journal *j, uint64_t job, uint64_t *times,
                             struct sl_error *err);
+
+// Removes the note of journal_loading, as the job is loaded; waits for no disk.
 enum sl_err journal_loaded(struct journal *j, uint64_t job,
                            struct sl_error *err);
 
@@ -391,8 +431,12 @@ enum sl_err journal_callbacks_read(struct journal *j, uint64_t job,
 
 // ---- workers that a closure took down (training closures only); queued
 
+// Queues that the closure took down `worker`, a number of witness.h. SL_EIO: a
+// write failed before.
 enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
                           uint64_t worker, struct sl_error *err);
+
+// Queues that all blame of the closure is forgotten. SL_EIO: as journal_blame.
 enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
                             struct sl_error *err);
 
@@ -400,7 +444,8 @@ enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
 enum sl_err journal_flush(struct journal *j, struct sl_error *err);
 
 // ---- reading, after a start: in order of their numbers. A callback that
-// returns anything but SL_OK ends the walk with that.
+// returns anything but SL_OK ends the walk with that (SL_ENOENT: with SL_OK).
+// It may use the journal.
 
 typedef enum sl_err (*journal_job_fn)(void *arg, const struct journal_job *row,
                                       struct sl_error *err);
@@ -427,13 +472,15 @@ enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
 enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
                                struct sl_error *err);
 
-// Finds the jobs of a list: numbers below `before`, the highest first, at most
-// `most` of them; of that tenant and that name (NULL: any). Costs as much as is
-// found, and with both a tenant and a name as the tenant has jobs.
+// The jobs of a list: numbers below `before`, of that tenant and that name.
 struct journal_list {
     uint64_t before;
-    const char *tenant, *name;
+    const char *tenant, *name; // NULL: any; name "": any, too
 };
+
+// Finds the jobs of a list, the highest numbers first, at most `most` of them,
+// for which `out` has room. Costs as much as is found, and with both a tenant
+// and a name as the tenant has jobs.
 enum sl_err journal_jobs_list(struct journal *j,
                               const struct journal_list *which, uint64_t *out,
                               size_t most, size_t *count, struct sl_error *err);
@@ -442,9 +489,12 @@ enum sl_err journal_jobs_list(struct journal *j,
 enum sl_err journal_job_read(struct journal *j, uint64_t id, journal_job_fn fn,
                              void *arg, struct sl_error *err);
 
+// Walks a job's shards, or the parts of its ring.
 enum sl_err journal_each_shard(struct journal *j, uint64_t job,
                                journal_shard_fn fn, void *arg,
                                struct sl_error *err);
+
+// Walks a job's cuts in whatever state, as far as rows of them are kept.
 enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
                              void *arg, struct sl_error *err);
 
@@ -452,18 +502,23 @@ enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
 enum sl_err journal_each_cut_path(struct journal *j, uint64_t job,
                                   journal_cut_fn fn, void *arg,
                                   struct sl_error *err);
+
+// Walks a job's evaluations, by epoch and steps.
 enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
                                     journal_evaluation_fn fn, void *arg,
                                     struct sl_error *err);
+
+// Walks the blames of a job's closures that were not absolved.
 enum sl_err journal_each_blame(struct journal *j, uint64_t job,
                                journal_blame_fn fn, void *arg,
                                struct sl_error *err);
 
-// Walk the deleted jobs that one psserver still has, and the psservers that
-// still have one deleted job.
+// Walks the deleted jobs that one psserver still has.
 enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
                                  journal_deleted_fn fn, void *arg,
                                  struct sl_error *err);
+
+// Walks the psservers that still have one deleted job.
 enum sl_err journal_each_deleted_of(struct journal *j, uint64_t job,
                                     journal_deleted_fn fn, void *arg,
                                     struct sl_error *err);

@@ -22,13 +22,13 @@ struct journal_queued {
         QUEUED_DELETED,
     } what;
     uint64_t job, uid, closure, worker;
-    struct journal_counters counters;
-    char psserver[WIRE_NAME_BYTES + 1];
+    struct journal_counters counters;   // QUEUED_COUNTERS
+    char psserver[WIRE_NAME_BYTES + 1]; // QUEUED_DELETED
 };
 
 // The kind of a file: its schema, and its name in errors.
 struct journal_kind {
-    const char *name; // in errors
+    const char *name; // name of the file in errors
     const char *ends; // consequence of a failure: "the coordinator ..."
     int schema;       // the newest known schema
     // Upgrades the tables from `version` to `schema`, in a transaction.
@@ -38,10 +38,10 @@ struct journal_kind {
 struct journal {
     sqlite3 *db;
     const struct journal_kind *kind;
-    bool failed; // a write failed: no call succeeds any more
-    bool full;   // it failed for want of space
-    bool swept;  // no row of a deleted job is left (journal_sweep)
-    struct histogram commits;
+    bool failed;              // a write failed: no call succeeds any more
+    bool full;                // it failed for want of space
+    bool swept;               // no row of a deleted job is left (journal_sweep)
+    struct histogram commits; // microseconds until a write was on the disk
     struct {
         const char *sql; // a literal: compared by address
         sqlite3_stmt *stmt;
@@ -84,6 +84,9 @@ static inline const char *journal_or_null(const char *text)
 enum sl_err journal_open_kind(struct journal **out, const char *path,
                               const struct journal_kind *kind,
                               struct sl_error *err);
+
+// Runs SQL without values, of one statement or more, and drops its rows. A
+// failure marks the journal as failed.
 enum sl_err journal_exec(struct journal *j, const char *sql,
                          struct sl_error *err);
 
@@ -97,9 +100,12 @@ sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
 enum sl_err journal_bad(struct journal *j, const char *what,
                         struct sl_error *err);
 
-// Begins a transaction and writes queued rows into it; journal_end commits if
-// rc is SL_OK, else rolls back, and the rows stay queued.
+// Begins a transaction and writes queued rows into it. On failure none is begun
+// and journal_end must not be called.
 enum sl_err journal_begin(struct journal *j, struct sl_error *err);
+
+// Ends a transaction and returns rc: commits if it is SL_OK, else rolls back,
+// and the rows stay queued. Returns the error of a commit that fails.
 enum sl_err journal_end(struct journal *j, enum sl_err rc,
                         struct sl_error *err);
 
@@ -112,9 +118,11 @@ enum sl_err journal_number(struct journal *j, uint64_t *out,
                            struct sl_error *err, const char *sql,
                            const struct journal_value *values, size_t count);
 
-// Reads and writes a row of meta; 0: it was never written.
+// Reads a row of meta; 0: it was never written.
 enum sl_err journal_meta(struct journal *j, const char *key, uint64_t *out,
                          struct sl_error *err);
+
+// Writes a row of meta, in place of the one that has this key.
 enum sl_err journal_meta_set(struct journal *j, const char *key, uint64_t value,
                              struct sl_error *err);
 
@@ -128,19 +136,28 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
 sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
                            const char *sql, const struct journal_value *values,
                            size_t count);
+
+// Finalises the statement of a walk (NULL is allowed) and returns rc, with
+// SL_ENOENT, the end of the rows, as SL_OK.
 enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 
-// journal_tidy.c: deletes rows of dropped and aborted cuts, but not the job's
-// newest row.
+// Deletes rows of dropped and aborted cuts, but not the job's newest row, and
+// counts the dropped ones for journal_cuts_past (journal_tidy.c).
 enum sl_err journal_cuts_clear(struct journal *j, uint64_t job,
                                struct sl_error *err);
 
-// journal_ring.c: deletes the rows of a deleted job.
+// Deletes the numbers of a deleted job's ring (journal_ring.c).
 enum sl_err journal_ring_forget(struct journal *j, uint64_t job,
                                 struct sl_error *err);
 
+// Returns a column of the present row as a number, all 64 bits as they were
+// written; 0 for NULL.
 uint64_t journal_u64(sqlite3_stmt *s, int column);
-const char *journal_text(sqlite3_stmt *s, int column); // "" for NULL
+
+// Returns a column as text, "" for NULL; valid until the next step.
+const char *journal_text(sqlite3_stmt *s, int column);
+
+// Returns the bytes of a column, none for NULL; valid until the next step.
 struct journal_blob journal_blob_at(sqlite3_stmt *s, int column);
 
 #endif

@@ -22,13 +22,15 @@
 #include "common/base/status.h"
 #include "proto/wire.h"
 
-// Append the folder of a job's manifests, and the path of one of its cuts.
-// SL_ENOMEM.
+// Appends the folder of a job's manifests. SL_ENOMEM.
 enum sl_err manifest_folder(struct buf *out, const char *store,
                             const char *name, uint64_t id, uint64_t uid);
+
+// Appends the path of the manifest of one of a job's cuts. SL_ENOMEM.
 enum sl_err manifest_path(struct buf *out, const char *store, const char *name,
                           uint64_t id, uint64_t uid, uint64_t cut);
 
+// What a manifest is made from; all borrowed.
 struct manifest {
     uint64_t job, job_uid, job_incarnation, term;
     const char *job_name;
@@ -43,7 +45,8 @@ struct manifest {
 enum sl_err manifest_text(struct buf *out, const struct manifest *m);
 
 // Makes the folder and writes the file; after SL_OK it survives any crash.
-// SL_EEXIST: another journal's cut of this number is there.
+// SL_EEXIST: another journal's cut of this number is there. SL_ERANGE: the text
+// is larger than manifest_load would read.
 enum sl_err manifest_write(struct fs *fs, const char *path,
                            const struct buf *text, struct sl_error *err);
 
@@ -63,7 +66,7 @@ enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
 struct manifest_found {
     Sluice__V1__ResumeSource *source; // owned; may be taken out (NULL)
     Sluice__V1__JobSpec *spec;        // owned
-    Sluice__V1__ShardCounts **counts; // of each shard; owned
+    Sluice__V1__ShardCounts **counts; // counts of each shard; owned
     size_t shards;
 };
 
@@ -71,6 +74,8 @@ struct manifest_found {
 // path.
 enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                           const char *path, struct sl_error *err);
+
+// Frees what *m owns and leaves it all zeroes, which is allowed, too.
 void manifest_found_release(struct manifest_found *m);
 
 // Finds the highest cut number in a job's folder; 0: there is none (I7).
