@@ -11,8 +11,7 @@
 #include "coordinator/core/coord_inner.h"
 
 enum load_part {
-    // of an ended job: its spec, its status without shards, and the paths of
-    // its cuts
+    // an ended job's spec, its status without shards, and the paths of its cuts
     LOAD_LINE,
     LOAD_STATUS, // LOAD_LINE, and the shards' part of the status
     LOAD_WHOLE,  // the same, with its layout, and the cuts themselves

@@ -23,8 +23,8 @@ enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
 // is not possible.
 void place_job(struct coord *c, struct job *job);
 
-// A psserver has come: sends it which jobs are gone, and which shards it has to
-// take, as far as this turn goes.
+// Sends a psserver that has come which jobs are gone, and which shards it has
+// to take, as far as this turn goes.
 void place_member(struct coord *c, struct member *m);
 
 // Asks psservers that are heard of again for the shards that they were not

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BUSY_WINDOW_MS 2000
+#define BUSY_WINDOW_MS 2000 // length of a window
 
 // Sums of what a worker did with its time, over the steps of one attempt.
 struct busy_times {

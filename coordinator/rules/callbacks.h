@@ -27,22 +27,22 @@
 struct callbacks_best {
     bool has;
     double value;
-    uint64_t steps, cut; // of that evaluation
+    uint64_t steps, cut; // the steps and the cut of its evaluation
 };
 
 struct callbacks {
     struct {
         struct callbacks_best best;
         uint32_t wait; // evaluations without an improvement
-        bool stopped;
+        bool stopped;  // it ends the job
     } early;
     struct {
         struct callbacks_best best;
-        uint32_t wait, cooldown;
-        double rate; // in force
+        uint32_t wait, cooldown; // evaluations
+        double rate;             // learning rate in force
     } plateau;
-    struct callbacks_best best;
-    struct rates rates;
+    struct callbacks_best best; // ModelCheckpoint's
+    struct rates rates;         // all reduced rates, by closure
 };
 
 // One evaluation.

@@ -42,6 +42,7 @@ struct attempt {
     uint64_t term, n;
 };
 
+// Says whether a and b are the same attempt.
 static inline bool attempt_equal(struct attempt a, struct attempt b)
 {
     return a.term == b.term && a.n == b.n;
@@ -65,7 +66,7 @@ enum closure_state {
     CLOSURE_STATES,
 };
 
-// Which states may follow each (moves.h).
+// The states that may follow each state (moves.h).
 extern const unsigned closure_moves[CLOSURE_STATES];
 
 struct closure {
@@ -166,6 +167,7 @@ bool closure_blames(const struct closure *c, uint64_t worker);
 // before.
 void closure_remember(struct closure *c, uint64_t worker);
 
+// Returns the state's name in lower case; "unknown" for no state.
 const char *closure_state_name(enum closure_state state);
 
 #endif

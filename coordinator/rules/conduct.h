@@ -35,6 +35,7 @@
 // Good steps that other workers must have had since.
 #define CONDUCT_OTHERS 16
 
+// The first exclusion; each one doubles, up to the longest.
 #define CONDUCT_FIRST_MS 30000
 #define CONDUCT_MAX_MS 600000
 // How long a worker that says that the job, or its data, is wrong is excluded
@@ -74,6 +75,7 @@ void conduct_init(struct conduct *c, uint64_t good);
 // applied.
 void conduct_steps(struct conduct *c, uint64_t closure, uint64_t applied,
                    uint64_t skipped, uint64_t good);
+
 // Counts one failed attempt.
 void conduct_failed(struct conduct *c);
 
@@ -92,6 +94,7 @@ enum conduct_why conduct_judge(const struct conduct *c, uint64_t good);
 // bad steps begins at `good`.
 uint64_t conduct_exclude(struct conduct *c, enum conduct_why why, uint64_t good,
                          uint64_t now_ms);
+
 // Says whether the worker is still excluded.
 bool conduct_excluded(const struct conduct *c, uint64_t now_ms);
 

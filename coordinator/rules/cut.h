@@ -46,7 +46,7 @@ struct cut_shard {
     bool reported;
     struct wire_tag tag;
     char *psserver, *address, *folder, *file; // owned
-    uint64_t file_bytes;
+    uint64_t file_bytes;                      // size of the file
     bool not_finite; // some parameter is NaN or infinite
     uint8_t sha256[SHA256_BYTES];
     struct counted counted;          // what that file holds
@@ -64,9 +64,11 @@ struct cut {
     struct cut_shard *shard; // owned
 };
 
+// Makes cut `n` of a job of `shards` shards, without a report; `request` is the
+// number of its SnapshotRequest. NULL: no memory.
 struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
-                    uint64_t now_ms); // NULL: no memory
-void cut_free(struct cut *c);         // NULL is allowed
+                    uint64_t now_ms);
+void cut_free(struct cut *c); // NULL is allowed
 
 // Notes what `e` believes that the shard has counted as it is asked. Only the
 // first question counts: its answer may be on its way.
@@ -80,7 +82,8 @@ uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes);
 // request it answers: it is a file of this incarnation (K4). SL_ESTALE: it
 // answers another request where c->one_round is set; it is older than the file
 // at hand; its incarnation is not the shard's newest; or the cut is being
-// written. SL_ECORRUPT: its counted set does not fit the job.
+// written. SL_ECORRUPT: its counted set does not fit the job, or its checksum
+// has another length.
 enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
                      const char *psserver, const char *address,
                      const struct evidence *e, struct sl_error *err);
@@ -104,9 +107,19 @@ bool cut_publishable(const struct cut *c, const struct evidence *e);
 // Says whether the counted set of every named file is full (E1).
 bool cut_full(const struct cut *c);
 
-uint64_t cut_low(const struct cut *c);    // the durable watermark (C4)
-uint64_t cut_steps(const struct cut *c);  // counted in every file, at least
-uint32_t cut_epochs(const struct cut *c); // whole epochs in every file
+// ---- numbers of a cut that is publishable
+
+// Returns the durable watermark, in closures (C4): all below it are in every
+// file.
+uint64_t cut_low(const struct cut *c);
+
+// Returns the steps in the file that has the fewest.
+uint64_t cut_steps(const struct cut *c);
+
+// Returns the whole epochs that are in every file.
+uint32_t cut_epochs(const struct cut *c);
+
+// Returns the size of all files together, in bytes.
 uint64_t cut_file_bytes(const struct cut *c);
 
 // ---- when a cut is due
@@ -124,15 +137,15 @@ struct cut_when {
     bool all_counted;        // the evidence is full
     bool last_full;          // the last published cut is full
     uint32_t epochs;         // whole epochs in the evidence
-    uint32_t last_epochs;    // in the last published cut
+    uint32_t last_epochs;    // whole epochs in the last published cut
     bool every_epoch;        // checkpoint.every_epoch
     uint32_t evaluate_every; // evaluate.every_epochs; 0: never
-    uint32_t marks;          // of evaluate.every_steps, in the evidence
-    uint32_t last_marks;     // in the last published cut
+    uint32_t marks;          // marks of evaluate.every_steps in the evidence
+    uint32_t last_marks;     // marks in the last published cut
     uint64_t every_ms;       // checkpoint.every_seconds; 0: never
-    uint64_t since_ms;       // since the last cut, or since the job ran
-    uint64_t steps;          // in the evidence, on every shard
-    uint64_t last_steps;     // in the last published cut
+    uint64_t since_ms;       // time since the last cut, or since the job ran
+    uint64_t steps;          // steps in the evidence, on every shard
+    uint64_t last_steps;     // steps in the last published cut
     bool asked;              // a cut is wished that was not published yet
 };
 

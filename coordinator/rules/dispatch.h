@@ -41,20 +41,23 @@
 // last ahead_ms.
 uint32_t dispatch_most(double lease_ms, double ahead_ms);
 
+#define DISPATCH_WINDOW_EACH 128 // closures per worker
+
 // Returns how many closures may be issued beyond the lowest watermark (C5).
 // Where a closure takes long, many workers soon get beyond the window and would
-// stand idle: so a window of `usual` or more follows the number of workers, up
-// to `most`, of which a counted set fits into a message. A `wanted` below
-// `usual` is the job's own wish and stays.
-#define DISPATCH_WINDOW_EACH 128
+// stand idle: so a `wanted` of `usual` or more is raised with the number of
+// workers, up to `most`, of which a counted set fits into a message. A `wanted`
+// below `usual` is the job's own wish and stays.
 uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
                          uint64_t most);
 
-// Returns by how many leases, of lease_ms each, the jobs of a worker may be
-// ahead of a job that another worker has: few if the leases are long, which are
-// worth opening a job anew.
+// Bounds of dispatch_apart: leases, and what they take together.
 #define DISPATCH_APART_MOST 64
 #define DISPATCH_APART_MS 2000
+
+// Returns by how many leases, of lease_ms each, the jobs of a worker may be
+// ahead of a job that another worker has: few if the leases are long, which are
+// worth opening a job anew. 0: a lease takes longer than DISPATCH_APART_MS.
 uint32_t dispatch_apart(double lease_ms);
 
 // Returns the `served` number of a job that is given a lease: one more than it
@@ -73,8 +76,8 @@ enum work_kind {
 };
 
 struct dispatch_worker {
-    uint32_t leases; // that it holds, of all jobs
-    uint32_t most;   // that it may hold
+    uint32_t leases; // leases that it holds, of all jobs
+    uint32_t most;   // leases that it may hold
     bool ready;      // heard of, not draining, not pausing
     bool external;   // runs external models, and only those
     uint64_t only;   // the only job that it takes; 0: any
@@ -86,7 +89,7 @@ struct dispatch_job {
     bool external;        // its model is external
     bool held_here;       // this worker holds a lease of the job
     uint32_t held;        // leases of it, over all workers
-    uint32_t workers;     // that hold those
+    uint32_t workers;     // workers that hold these leases
     uint32_t max_workers; // 0: no limit
     uint64_t served;      // dispatch_served
     // dispatch_apart; 0 if this worker has the job, or no worker has

@@ -101,7 +101,7 @@ struct evaluation {
     struct list waiting; // ranges that are not leased, in the order of offers
     struct meter_sums sums; // sums of all ranges, without the loss
     struct scores scores;
-    struct evaluation_part total; // of ranges below low
+    struct evaluation_part total; // sums of the ranges below low
 };
 
 // Returns a new evaluation, to be freed by evaluation_free. With 0 `samples` it
@@ -141,10 +141,17 @@ enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
 
 // Says whether all results were taken and their ranges settled.
 bool evaluation_complete(const struct evaluation *e);
-// The mean loss, the accuracy and one metric over all samples; 0 without
-// samples. To be asked of a complete evaluation.
+
+// ---- results of a complete evaluation
+
+// Returns the mean loss over all samples; 0 without samples.
 double evaluation_loss(const struct evaluation *e);
+
+// Returns the share of samples that were classified right; 0 without samples.
 double evaluation_accuracy(const struct evaluation *e);
+
+// Returns one metric over all samples; 0 without samples. e->metrics must have
+// asked for it, unless it is the accuracy.
 double evaluation_metric(const struct evaluation *e, enum spec_metric metric);
 
 #endif

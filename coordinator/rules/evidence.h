@@ -34,7 +34,7 @@
 struct evidence_set {
     struct counted counted;
     uint32_t shards; // shards that share it; 0: the place is free
-    uint32_t marked; // of those: marked while a completion is taken
+    uint32_t marked; // shards of these that are marked, for a completion
 };
 
 struct evidence_shard {
@@ -52,7 +52,7 @@ struct evidence_shard {
 
 struct evidence {
     struct schedule schedule;
-    uint64_t closures; // in all
+    uint64_t closures; // closures of the job
     uint64_t high;     // one above the highest closure that was ever counted
     uint32_t shards;
     uint32_t round; // sync: closures of a round, of one step each; 0: not sync
@@ -78,7 +78,7 @@ struct evidence_item {
 // the schedule is invalid. SL_ENOMEM.
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
                           uint32_t shards, struct sl_error *err);
-void evidence_release(struct evidence *e);
+void evidence_release(struct evidence *e); // leaves it all zeroes
 
 // Returns what the shard has counted, as far as is known. Valid until the next
 // call that changes *e.
@@ -91,6 +91,7 @@ const struct counted *evidence_counted(const struct evidence *e,
 void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
                     struct counted *counted);
 
+// Notes that maps from `version` on name the shard's newest incarnation.
 void evidence_name(struct evidence *e, uint32_t shard, uint64_t version);
 
 // Takes a completion. Items of other incarnations, or of shards that do not
@@ -115,9 +116,11 @@ enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, uint64_t low);
 
-// Sync: returns the first closure of the round of `closure`, and the closure
-// behind that round.
+// Sync: returns the first closure of the round of `closure`.
 uint64_t evidence_round_first(const struct evidence *e, uint64_t closure);
+
+// Sync: returns the closure behind the round of `closure`; a round ends with
+// its epoch at the latest.
 uint64_t evidence_round_end(const struct evidence *e, uint64_t closure);
 
 // Sync: says whether every shard has counted the closure or holds its
@@ -146,12 +149,16 @@ uint64_t evidence_limit_ahead(const struct evidence *e, uint32_t rounds);
 // Returns the lowest watermark of all shards.
 uint64_t evidence_low(const struct evidence *e);
 
-// Say whether all steps are counted on all shards; and return the whole epochs
-// on all shards, the fewest steps on any shard, and the closures that are full
-// on all.
+// Says whether all steps are counted on all shards; false without shards.
 bool evidence_full(const struct evidence *e);
+
+// Returns the whole epochs that are counted on all shards.
 uint32_t evidence_epochs(const struct evidence *e);
+
+// Returns the steps counted on the shard that has the fewest; 0 without shards.
 uint64_t evidence_steps(const struct evidence *e);
+
+// Returns how many closures are full on all shards, also above the watermark.
 uint64_t evidence_closures(const struct evidence *e);
 
 #endif

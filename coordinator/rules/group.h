@@ -31,8 +31,10 @@ struct groups {
     uint64_t generation; // the newest number; 0: none yet
 };
 
+// Sets *g to groups of `size` places, 1 .. 64, none made yet; by_host: the
+// members of a group are of one host.
 void groups_init(struct groups *g, uint32_t size, bool by_host);
-void groups_release(struct groups *g);
+void groups_release(struct groups *g); // leaves it all zeroes
 
 // Returns the place for a worker of that host: in an existing group, or in the
 // next one.
@@ -42,7 +44,8 @@ uint64_t groups_place(const struct groups *g, const char *host);
 // one.
 enum sl_err groups_take(struct groups *g, uint64_t place, const char *host);
 
-// The member leaves the place, and the ring.
+// Frees the place and takes the member out of its group's ring; does nothing if
+// there is no such group.
 void groups_leave(struct groups *g, uint64_t place, uint64_t member);
 
 // Returns the group that `place` is in; NULL if it does not exist.
@@ -53,6 +56,7 @@ struct group *groups_at(const struct groups *g, uint64_t place);
 // spare.
 struct group *groups_spare(const struct groups *g);
 
+// Returns how many places of the group are taken.
 static inline uint32_t group_places_taken(const struct group *g)
 {
     return (uint32_t)__builtin_popcountll(g->taken);

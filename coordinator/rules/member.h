@@ -55,7 +55,7 @@ enum member_state {
 #define MEMBERS_LOST_MOST 100
 #define MEMBERS_LOST_MS 3600000
 
-// Which states may follow each (moves.h).
+// The states that may follow each state (moves.h).
 extern const unsigned member_moves[MEMBER_STATES];
 
 // The proof by which a member claims its name.
@@ -79,7 +79,7 @@ struct member_hello {
     bool no_store;         // worker: writes no parts of checkpoints
     uint64_t only_job;     // the only job that it takes; 0: any
     uint32_t edition;      // newest edition of the layers that it knows
-    uint64_t memory_bytes; // that it may use; 0: not said
+    uint64_t memory_bytes; // memory that it may use; 0: not said
 };
 
 // A lease of an older stream that a worker still computes, as its heartbeats
@@ -104,9 +104,9 @@ struct members;
 
 struct member {
     struct members *of;
-    struct list_node node; // in members.all, oldest first
-    struct list_node open; // in members.open: a worker that may hold more
-    uint64_t id;
+    struct list_node node; // link in members.all, oldest first
+    struct list_node open; // link in members.open: a worker that may hold more
+    uint64_t id;           // number of its stream
     enum member_role role;
     enum member_claim claim;
     enum member_state state;
@@ -124,14 +124,14 @@ struct member {
     uint32_t edition;
     uint64_t attached_ms, seen_ms;
     uint64_t pause_until_ms; // worker: give it nothing before
-    uint64_t memory_bytes;   // that it may use; 0: not said
-    uint64_t resident_bytes;
+    uint64_t memory_bytes;   // memory that it may use; 0: not said
+    uint64_t resident_bytes; // memory that it uses, by its last heartbeat
     struct busy busy;
     struct offset clock; // offset of its clock from the coordinator's
     struct list leases;  // worker: struct work, oldest first
     uint32_t lease_count, lease_most; // most: see dispatch.h
     bool seated;             // worker: one of `leases` is a place in a group
-    struct list_node unsent; // in members.unsent
+    struct list_node unsent; // link in members.unsent
     uint32_t leases_unsent;  // how many of its newest leases are unsent
     // worker: takes leases, from half of lease_most until it has all
     bool refills;
@@ -158,6 +158,8 @@ struct members {
     uint32_t workers, psservers;
 };
 
+// Sets *ms to no members, which are suspect after MEMBER_MISSED heartbeats and
+// lost after lease_ms of silence.
 void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms);
 void members_release(struct members *ms); // frees all members
 
@@ -165,6 +167,7 @@ void members_release(struct members *ms); // frees all members
 // this role and name. `id` is the caller's choice: not 0, never used before.
 enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
                         const struct member_hello *hello, uint64_t now_ms);
+
 // Removes and frees m.
 void members_remove(struct members *ms, struct member *m);
 
@@ -177,8 +180,9 @@ void members_lose(struct members *ms, struct member *m, const char *why);
 // memory the old texts stay.
 void member_describe(struct member *m, const char *why, const char *device);
 
-// Notes that worker m holds `leases` leases, and puts it last among the workers
-// that hold as many. A place in a group does not count as a lease to compute.
+// Notes that worker m holds `leases` leases and, if it may be given more, puts
+// it last among the workers that hold as many. A place in a group does not
+// count as a lease to compute.
 void member_holds(struct member *m, uint32_t leases);
 
 // Returns the number of leases that the worker holds, not counting its place in
@@ -200,9 +204,13 @@ void member_completes(struct member *m, uint64_t now_ms, double ahead_ms);
 // leases take: none has so many that it holds completions back.
 void members_forget_pace(struct members *ms);
 
-struct member *members_get(const struct members *ms, uint64_t id); // or NULL
+// Returns the attached member of this number, or NULL.
+struct member *members_get(const struct members *ms, uint64_t id);
+
+// Returns the attached member of this role and name, silent or not, or NULL.
 struct member *members_find(const struct members *ms, enum member_role role,
-                            const char *name); // or NULL
+                            const char *name);
+
 // Returns the psserver of that name if it is attached and not silent, or NULL.
 const struct member *members_psserver(const struct members *ms,
                                       const char *name);
@@ -235,7 +243,10 @@ bool member_check(const struct members *ms, struct member *m, uint64_t now_ms);
 // and owes no revoked attempt.
 bool member_ready(const struct member *m, uint64_t now_ms);
 
+// Returns "worker" or "psserver".
 const char *member_role_name(enum member_role role);
+
+// Returns the state's name in lower case; "unknown" for no state.
 const char *member_state_name(enum member_state state);
 
 #endif

@@ -40,6 +40,7 @@ struct meter {
     } epoch[METER_EPOCHS]; // at index epoch % METER_EPOCHS
 };
 
+// Sets *m to a meter without points and sums.
 void meter_init(struct meter *m);
 
 // Notes how many samples were counted by now; takes a point at most once per
@@ -62,8 +63,10 @@ void meter_loss_add(struct meter *m, uint32_t epoch,
 // `epoch` has no steps yet. Zeroes if neither has any.
 struct meter_sums meter_loss(const struct meter *m, uint32_t epoch);
 
-// Return the mean loss and accuracy per sample; NAN if no step was applied.
+// Returns the mean loss per sample; NAN if no step was applied.
 double meter_mean_loss(const struct meter_sums *sums);
+
+// Returns the share of correct samples, 0 to 1; NAN if no step was applied.
 double meter_mean_accuracy(const struct meter_sums *sums);
 
 // Takes the samples of skipped steps off the sums of an older worker, which

@@ -72,12 +72,12 @@ struct ring {
     enum ring_state state;
     uint64_t generation;    // the newest; 0: none ever
     uint32_t min;           // fewest members of a generation
-    uint32_t settle_ms;     // of the first generation after a start
-    struct ring_rank *rank; // in the order of joining; owned
+    uint32_t settle_ms;     // wait of the first generation after a start
+    struct ring_rank *rank; // ranks in the order of joining; owned
     uint32_t count, space;
     uint32_t members;     // ranks with `in`
     bool torn;            // a member left: the others wait for ever
-    struct wire_tag base; // of this generation, valid from COPYING on
+    struct wire_tag base; // base of this generation, valid from COPYING on
     bool base_is_file;    // no member holds it: it is the last cut, or the seed
     uint64_t most;        // rounds that any state of the job can have
     // last round of this generation: set by the caller once the base says how
@@ -93,34 +93,45 @@ struct ring {
 // where states have none.
 void ring_init(struct ring *r, uint64_t generation, uint32_t min,
                uint32_t settle_ms, uint64_t most);
-void ring_release(struct ring *r);
+void ring_release(struct ring *r); // leaves it all zeroes
 
 // Adds a process, which takes part from the next generation on. A member that
 // is in the ring begins anew.
 enum sl_err ring_join(struct ring *r, uint64_t member, uint64_t process,
                       uint64_t now_ms);
+
 // Takes out a member that died, fell silent or leaves. Returns false if it was
 // not in the ring.
 bool ring_leave(struct ring *r, uint64_t member);
 
-struct ring_rank *ring_find(const struct ring *r, uint64_t member); // or NULL
-// Return the index-th member of the generation or NULL; and a member's index or
-// UINT32_MAX.
+// Returns the rank of that member, a newcomer too, or NULL. Pointers to ranks
+// hold until one joins or leaves.
+struct ring_rank *ring_find(const struct ring *r, uint64_t member);
+
+// Returns the index-th member of the generation, or NULL.
 struct ring_rank *ring_member(const struct ring *r, uint32_t index);
+
+// Returns the member's index in the generation; UINT32_MAX: it is not in it.
 uint32_t ring_index(const struct ring *r, uint64_t member);
 
 // Says whether the sums of every member have two lanes.
 bool ring_lanes(const struct ring *r);
+
 // Says whether every member sums which variables have a gradient.
 bool ring_marks(const struct ring *r);
+
 // Says whether every member shows the others a token.
 bool ring_tokens(const struct ring *r);
 
 // Returns a newcomer that may copy the state of the running members, or NULL.
-// ring_copies notes that it was told to; ring_copied, that it has the state of
-// `generation` or cannot get it.
 struct ring_rank *ring_copier(const struct ring *r);
+
+// Notes that the newcomer `rank` of a running ring was told to copy the state:
+// ring_copier does not return it again in this generation.
 void ring_copies(struct ring *r, struct ring_rank *rank);
+
+// Notes that a newcomer has the state of `generation`, or cannot get it.
+// SL_ESTALE: it was not told to copy, or the generation is another one.
 enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation);
 
 // Says whether a new generation is to be opened now.

@@ -21,6 +21,7 @@ struct scores {
     uint64_t positives[WIRE_SCORE_BUCKETS], negatives[WIRE_SCORE_BUCKETS];
 };
 
+// Sums of the distances between outputs and targets.
 struct scores_distances {
     double absolute, squared;
 };
@@ -30,6 +31,8 @@ struct scores_distances {
 bool scores_fit(const Sluice__V1__ScoreSums *m, uint32_t metrics,
                 uint64_t samples);
 
+// Adds the counts of `m`, which must fit (scores_fit); its distances are not
+// added.
 void scores_add(struct scores *s, const Sluice__V1__ScoreSums *m);
 
 // Returns one metric over all `samples` (> 0), `sums` being their distances. A

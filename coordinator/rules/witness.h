@@ -35,6 +35,9 @@ bool witness_same_party(uint64_t a, uint64_t b);
 
 // Empties the tally; `most` is clamped to 1 .. WITNESS_MOST.
 void witness_begin(struct witness_tally *t, uint32_t most);
+
+// Adds the party and the host of a witness to the tally, unless it has them or
+// is full.
 void witness_note(struct witness_tally *t, uint64_t witness);
 
 // Says whether more witnesses would change nothing.

@@ -18,7 +18,7 @@
 #include "coordinator/service/audit.h"
 #include "coordinator/service/watch.h"
 
-#define API_WATCH_MS 250
+#define API_WATCH_MS 250 // shortest time between two statuses for a watcher
 
 struct api;
 
@@ -34,6 +34,7 @@ void api_free(struct api *a); // NULL is allowed
 // stopping. Watchers wait for the next coord.
 void api_set_coord(struct api *a, struct coord *c, const char *why);
 
+// Returns the methods of the Jobs service, for the server; they borrow a.
 struct rpc_table api_table(struct api *a);
 
 // Decides a call that came by another door than the port, from a peer that has
@@ -49,6 +50,8 @@ enum sl_err api_ask(struct api *a, const char *path,
 // would have changed something is written to the audit log at a tick.
 void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
                  const struct sl_error *why);
+
+// Writes the lines about denied calls that are due; once per tick.
 void api_tick(struct api *a);
 
 // Writes a line of a decision made elsewhere to the audit log, soon.

@@ -19,6 +19,7 @@
 
 struct attend;
 
+// Makes the service without a coord: no member is let in yet. SL_ENOMEM.
 enum sl_err attend_new(struct attend **out, struct loop *loop,
                        struct sl_error *err);
 void attend_free(struct attend *a); // NULL is allowed
@@ -26,11 +27,12 @@ void attend_free(struct attend *a); // NULL is allowed
 // Sets the coord that messages go to. NULL: none, and no member is let in.
 void attend_set_coord(struct attend *a, struct coord *c);
 
-// Sets the receiver of messages of one kind that no coord wants (pieces of
-// traces and of logs); two kinds at most. Messages are borrowed until the call
-// returns.
+// Receives a message of one kind, borrowed until the call returns.
 typedef void attend_take(void *arg, uint64_t member,
                          const Sluice__V1__AttendUp *message);
+
+// Sets the receiver of messages of one kind that no coord wants (pieces of
+// traces and of logs); two kinds at most, a third replaces the second.
 void attend_on(struct attend *a, Sluice__V1__AttendUp__KindCase kind,
                attend_take *take, void *arg);
 
@@ -38,13 +40,25 @@ void attend_on(struct attend *a, Sluice__V1__AttendUp__KindCase kind,
 // dial again. `why` says what the coordinator waits for.
 void attend_send_away(struct attend *a, const char *why);
 
+// Returns the methods of the service, for the server; they borrow a.
 struct rpc_table attend_table(struct attend *a);
 
-// For coord_io: arg is the attend.
+// ---- functions for coord_io: arg is the attend. A member that is not there is
+// passed over.
+
+// Queues a message; a stream that cannot take it, for want of memory or because
+// the peer reads nothing, is canceled.
 void attend_send(void *attend, uint64_t member,
                  const Sluice__V1__AttendDown *message);
+
+// Ends the member's stream after all that was sent to it.
 void attend_hang_up(void *attend, uint64_t member);
+
+// Cancels the member's stream at once.
 void attend_cut_off(void *attend, uint64_t member);
+
+// Returns the name on the member's certificate, "" without one; borrowed from
+// its stream.
 const char *attend_certificate(void *attend, uint64_t member);
 
 #endif

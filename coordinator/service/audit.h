@@ -29,7 +29,7 @@ struct audit_line {
     const char *call;
     const char *job; // an id, or what the caller said for one
     enum sl_err result;
-    const struct sl_error *why; // of a failure
+    const struct sl_error *why; // error of a failure; else not read
     uint64_t times; // how often it was denied; 0: this call was decided
 };
 
@@ -37,7 +37,7 @@ struct audit_options {
     struct fs *fs;
     const struct sl_clock *clock;
     const char *folder;
-    uint64_t bytes; // of a file, about; 0: it is never renamed
+    uint64_t bytes; // size of a file, about; 0: it is never renamed
     uint32_t keep;  // renamed files; 0: all
 
     // Called with each line of a failed call; NULL: no receiver.

@@ -27,6 +27,7 @@
 // SL_OK without a coord: the store does not answer.
 enum sl_err begin_new(struct server *s, struct sl_error *err);
 
+// Makes the timers of the server, which begin_serving starts.
 enum sl_err begin_timers(struct server *s, struct sl_error *err);
 
 // Begins to serve, or to wait, once the port is open.

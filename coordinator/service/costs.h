@@ -40,16 +40,17 @@ struct cost {
     struct cost_time time;
     struct log_share lines; // logged when it was refused
     struct log_share slow;  // logged when it was slowed down
-    uint64_t opens_ms;
-    unsigned opens; // since opens_ms
+    uint64_t opens_ms;      // when its present minute began
+    unsigned opens;         // streams opened since opens_ms
 };
 
 struct costs {
     struct map of; // by role and name
 };
 
+// Sets *c to no accounts; costs_release frees all of them.
 void costs_init(struct costs *c);
-void costs_release(struct costs *c);
+void costs_release(struct costs *c); // pointers to accounts are invalid then
 
 // Returns the account of the bearer of this certificate, or the one account of
 // all processes of this host without a certificate. NULL: no memory.

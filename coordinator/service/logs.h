@@ -26,13 +26,17 @@
 struct attend;
 struct logs;
 
+// Makes the service, which takes the log pieces of `attend` (attend_on). Until
+// logs_set_coord calls are SL_EUNAVAIL. SL_ENOMEM.
 enum sl_err logs_new(struct logs **out, struct loop *loop,
                      struct attend *attend, struct sl_error *err);
 void logs_free(struct logs *l); // NULL is allowed
+
 // Sets the coord; `why` as in api_set_coord: calls that wait are answered with
 // it.
 void logs_set_coord(struct logs *l, struct coord *c, const char *why);
 
+// Returns the methods of the service, for the server; they borrow l.
 struct rpc_table logs_table(struct logs *l);
 
 #endif

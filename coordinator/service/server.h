@@ -27,8 +27,8 @@
 
 enum server_waits {
     SERVER_SERVES,
-    SERVER_WAITS_SPACE, // on the journal's disk
-    // for the store's answer, without which no member is let in (K6)
+    SERVER_WAITS_SPACE, // the journal's disk has to have space
+    // the store has to answer; without that no member is let in (K6)
     SERVER_WAITS_STORE,
 };
 
@@ -46,7 +46,7 @@ struct server {
     struct feed *feed;
     struct introspect *introspect;
     struct tasks *tasks;
-    struct notes notes; // of tasks
+    struct notes notes; // takes the news of tasks
     struct trace *trace;
     struct logs *logs;
     struct observe *observe; // NULL: nothing may be written
@@ -67,12 +67,26 @@ struct server {
     struct begin_asking *asking;
 };
 
+// The options of the daemon.
 extern const struct conf_key server_keys[];
 
+// ---- hooks of the daemon (daemon.h); `server` is a struct server
+
+// Opens the store, the journal, the tasks and the port, and begins to serve or
+// to wait. On failure all that was made is freed.
 enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err);
+
+// Says whether the daemon is ready: what it waits for, and the term.
 void server_checks(struct daemon *d, void *server, struct ops_checks *c);
+
+// Writes the figures for /metrics; those of jobs with --metrics-per-job.
 void server_measure(struct daemon *d, void *server, struct expo *e);
+
+// Ends all streams and calls; the loop stops when none is open any more.
 void server_drain(struct daemon *d, void *server);
+
+// Runs the loop until no call is open, then frees all parts and leaves *server
+// all zeroes; works on a server that has started in part, too.
 void server_stop(struct daemon *d, void *server);
 
 #endif

@@ -18,17 +18,22 @@
 struct watch;
 
 struct watch_limits {
-    // A caller is a certificate, or all peers without one.
+    // watchers in all, and of a caller: a certificate, or all peers without one
     unsigned watchers, per_caller;
-    unsigned patience_ms;
+    unsigned patience_ms; // how long a watcher may take nothing
 };
 
+// Makes the table of watchers, and starts to look at them every API_WATCH_MS;
+// copies `limits`. SL_ENOMEM.
 enum sl_err watch_new(struct watch **out, struct loop *loop,
                       const struct watch_limits *limits, struct sl_error *err);
 void watch_free(struct watch *w); // NULL is allowed
+
 // Sets the coord that watchers go on with; `why` as in api_set_coord.
 void watch_set_coord(struct watch *w, struct coord *c, const char *why);
 
+// Takes the stream of a new watcher, from its request to its end, and posts it
+// to the loop. A request that cannot be read ends the stream at once.
 void watch_open(struct watch *w, struct rpc_stream *stream);
 
 // Writes the numbers of statuses that this process made and sent.

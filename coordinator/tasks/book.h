@@ -89,7 +89,7 @@ struct book_tenant {
 
 struct book_queue {
     struct list_node node;
-    struct list_node busy; // in book.busy while a task is pending
+    struct list_node busy; // link in book.busy while a task is pending
     uint64_t id;
     struct book_tenant *tenant;
     char name[WIRE_NAME_BYTES + 1];
@@ -102,7 +102,7 @@ struct book_queue {
 struct book_worker {
     struct list_node node;
     uint64_t process, expires_ms;
-    struct list leased; // in the order in which w was given them
+    struct list leased; // its tasks, in the order in which it was given them
     const void *call;   // its newest call, to compare with
     char name[WIRE_NAME_BYTES + 1];
 };
@@ -114,30 +114,44 @@ struct book {
     uint64_t last_id, last_ended, pending, bytes;
 };
 
+// Sets *b to an empty book; book_release frees all queues, tasks and workers,
+// and leaves *b as book_init does.
 void book_init(struct book *b);
-void book_release(struct book *b);
+void book_release(struct book *b); // all pointers are invalid then
 
 // ---- queues and clients
 
+// Returns the tenant's queue of that name, or NULL.
 struct book_queue *book_queue_find(struct book *b, const char *tenant,
                                    const char *name);
+
 // Says whether a tenant may have one more queue: SL_OK, or SL_EBUSY with what
 // it has. As with tasks and bytes (book_room) a tenant has no more than it
 // leaves free: so a new tenant always finds room, and a lone one may have half.
 enum sl_err book_queue_room(const struct book *b, const char *tenant,
                             struct sl_error *err);
-// Adds a queue under an id that the caller has drawn or loaded. NULL: no
-// memory.
+
+// Adds a queue under an id that the caller has drawn or loaded, of up to
+// `limit` tasks; 0: BOOK_LIMIT. NULL: no memory.
 struct book_queue *book_queue_add(struct book *b, uint64_t id,
                                   const char *tenant, const char *name,
                                   uint32_t limit);
+
+// Frees a queue with its clients and its tasks, in whatever state these are.
 void book_queue_remove(struct book *b, struct book_queue *q);
+
+// Returns how many tasks the queue keeps, ended ones too.
 uint64_t book_queue_tasks(const struct book_queue *q);
 
+// Returns the queue's client of that id, or NULL.
 struct book_client *book_client_find(struct book_queue *q, uint64_t id);
+
 // Adds a client with `last` 0. NULL: no memory.
 struct book_client *book_client_add(struct book_queue *q, uint64_t id);
-void book_client_remove(struct book_client *c); // c must have no task
+
+// Frees a client, which must have no task.
+void book_client_remove(struct book_client *c);
+
 // Returns the oldest client without a task, if the queue has too many clients,
 // or NULL.
 struct book_client *book_client_surplus(struct book_queue *q);
@@ -154,16 +168,21 @@ enum sl_err book_room(const struct book *b, const struct book_queue *q,
 // loaded. NULL: no memory.
 struct book_task *book_add(struct book *b, struct book_client *c, uint64_t id,
                            uint64_t number, const char *name, size_t bytes);
+
+// Returns the task of that id, in whatever state, or NULL.
 struct book_task *book_find(const struct book *b, uint64_t id);
 
 // Ends a task that has not ended: its payload goes, its result is result_bytes
 // long. Draws its `ended`.
 void book_end(struct book *b, struct book_task *t, enum book_state state,
               size_t result_bytes);
+
 // Restores a loaded task that has ended, with its `ended`.
 void book_ended(struct book *b, struct book_task *t, enum book_state state,
                 uint64_t ended, size_t result_bytes);
-void book_forget(struct book *b, struct book_task *t); // and frees
+
+// Takes a task out of the book and frees it.
+void book_forget(struct book *b, struct book_task *t);
 
 // ---- workers
 
@@ -197,12 +216,15 @@ bool book_holds(struct book *b, struct book_worker *w, uint64_t id);
 // Puts a task back to the front of its queue, without a loss.
 void book_give_back(struct book *b, struct book_task *t);
 
-// Drops workers after their leases have ended. `lost` is called for each task
-// that this counts against, still leased to its worker, with its new count; the
-// task is pending or has failed afterwards.
+// Receives a task that lost its worker, still leased, with its new count.
 typedef void (*book_lost_fn)(void *arg, struct book_task *t);
+
+// Drops workers after their leases have ended, as book_leave. `lost` is called
+// for the first task of each, which the loss counts against; the task is
+// pending or has failed afterwards.
 void book_expire(struct book *b, uint64_t now_ms, book_lost_fn lost, void *arg);
-// gives all its tasks back
+
+// Gives back all tasks of a worker, in their order, and frees the worker.
 void book_leave(struct book *b, struct book_worker *w);
 
 // Extends all leases: the coordinator was away itself, and no worker is lost

@@ -32,12 +32,12 @@ struct tasks_change {
     const char *call; // "MakeQueue", "DeleteQueue"
     const char *queue;
     enum sl_err result;
-    const struct sl_error *why; // of a failure
+    const struct sl_error *why; // error of a failure; else not read
 };
 
 struct tasks_options {
     const struct sl_clock *clock;
-    const char *folder; // of the file
+    const char *folder; // folder of the file
     uint32_t lease_ms;  // how long a worker may be silent
 
     // Called on the thread of tasks when a change is durable; NULL: no
@@ -46,9 +46,12 @@ struct tasks_options {
     void *arg;
 };
 
+// Makes the service and starts its thread. SL_ENOMEM, also if no thread can be
+// had.
 enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
                       struct sl_error *err);
 
+// Returns the methods of the service, for the server; they borrow t.
 struct rpc_table tasks_table(struct tasks *t);
 
 // Answers calls that wait with SL_EUNAVAIL, and so every later one.

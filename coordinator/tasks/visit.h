@@ -15,7 +15,7 @@
 #include "proto/access.h"
 
 #define DESK_REPLY_BYTES ((size_t)2 << 20) // and one more task
-#define DESK_WAIT_MS 30000
+#define DESK_WAIT_MS 30000                 // longest wait of a client's call
 
 // The state that the calls work on.
 struct desk {
@@ -54,17 +54,36 @@ struct visit_method {
     enum sl_err (*look)(struct desk *d, struct visit *v, bool *ready);
 };
 
-// tasks_calls.c: clients' calls.
+// ---- clients' calls (tasks_calls.c, tasks_list.c): `decide` and `look` of
+// visit_method. SL_ENOENT: there is no such queue.
+
+// Adds tasks to a queue, which is made if the call names no incarnation of it.
 enum sl_err visit_schedule(struct desk *d, struct visit *v);
+
+// Forgets the ended tasks that the client has received, and waits for others.
 enum sl_err visit_ended(struct desk *d, struct visit *v);
+
+// Adds tasks that ended behind request->after, with their results.
 enum sl_err visit_ended_look(struct desk *d, struct visit *v, bool *ready);
+
+// Ends the named tasks as CANCELLED, unless they have ended or are unknown.
 enum sl_err visit_cancel(struct desk *d, struct visit *v);
+
+// Deletes a queue with all its tasks.
 enum sl_err visit_delete(struct desk *d, struct visit *v);
-// tasks_list.c
+
+// Lists the queues that the caller may see, or one with its tasks.
 enum sl_err visit_queues(struct desk *d, struct visit *v);
-// tasks_work.c: the workers' call.
+
+// ---- the workers' call (tasks_work.c)
+
+// Takes results, extends the worker's lease, and compares the tasks that it
+// holds with those leased to it; then waits for tasks if it asks for some.
 enum sl_err visit_work(struct desk *d, struct visit *v);
+
+// Leases tasks to the worker; *ready also if it has left or has called again.
 enum sl_err visit_work_look(struct desk *d, struct visit *v, bool *ready);
+
 // Drops workers after their leases have ended.
 void visit_expire(struct desk *d);
 
