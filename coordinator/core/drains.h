@@ -14,7 +14,7 @@
 #include "common/base/buf.h"
 #include "coordinator/core/coord_inner.h"
 
-#define DRAINS_MAX 10000
+#define DRAINS_MAX 10000 // most drains at a time
 
 struct drain {
     struct list_node node; // link in coord.drains

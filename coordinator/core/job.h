@@ -86,7 +86,7 @@ struct job_doubts {
     } other[JOB_DOUBTS];
 };
 
-// The last report of a shard about its present incarnation.
+// The last report of a shard about its present incarnation; as ShardCounts.
 struct job_counts {
     uint64_t version, applied, skipped, counted, duplicates, refused, low;
     uint64_t stale, late;
@@ -149,7 +149,7 @@ struct job_told {
     struct journal_trained trained;
 };
 
-#define JOB_TOLD 8
+#define JOB_TOLD 8 // most parts of a job
 
 // A pause that a client or the coordinator wants (pause.h); not that of I7
 // (`paused`).
@@ -167,8 +167,8 @@ struct job {
     struct list_node on_active; // link in coord.jobs.active or .ending
 
     // Its identity and spec. Changed by: submit, unreadable.
-    uint64_t id, uid, incarnation;
-    char id_text[24]; // "j-7"
+    uint64_t id, uid, incarnation; // the uid is random (ShardSpec.job_uid)
+    char id_text[24];              // "j-7"
     char *name, *request_id;
     Sluice__V1__JobSpec *spec;
     // Its start instead of the seed; owned, one of them at most.

@@ -43,19 +43,20 @@ void place_note_psservers(struct coord *c);
 // or they could not be loaded.
 #define PLACE_AHEAD 256
 
-// Lets `more` be asked for, PLACE_AHEAD at most, and asks for shards whose
-// psservers are there and were not asked to take them.
+// Lets `more` shards be asked for, PLACE_AHEAD at most, and asks for shards
+// that were not asked for and have their psservers there.
 void place_more(struct coord *c, uint32_t more);
 
-// Has shards asked for again, by the next place_more, that could not load what
-// is needed. Called once per tick.
+// Lets the next place_more ask again for shards that could not load what is
+// needed and were asked for a while ago. Called once per tick.
 void place_again(struct coord *c, struct job *job);
 
-// Appends how a job of this spec would be placed now, for people.
+// Appends how a job of this spec would be placed now, for people; without a
+// psserver as if there were one.
 enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err);
 
-// Returns how many shards and elements a job of this spec would have now.
+// Sets *shards and *elements to what a job of this spec would have now.
 enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
                           uint32_t *shards, uint64_t *elements,
                           struct sl_error *err);

@@ -22,7 +22,7 @@ bool queue_waits(const struct job *job);
 // Puts a job that was journalled as queued into its tenant's queue: it waits.
 void queue_join(struct coord *c, struct job *job, const char *tenant);
 
-// Reads the turn of a job that is loaded.
+// Reads from the journal the turn and the queue of a job that is loaded.
 enum sl_err queue_load(struct coord *c, struct job *job, struct sl_error *err);
 
 // Notes that a job has ended, so that another may have its turn.

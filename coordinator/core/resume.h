@@ -21,7 +21,7 @@
 #include "coordinator/journal/manifest.h"
 #include "proto/wire.h"
 
-#define RESUME_APART_BYTES 160
+#define RESUME_APART_BYTES 160 // room for the text of resume_even
 
 // Says whether all shards have counted the same; else `apart` says how far they
 // are apart. Sets are compared by numbers and digests per epoch; the shards,

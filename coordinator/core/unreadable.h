@@ -14,7 +14,8 @@
 
 #include "coordinator/core/job.h"
 
-// Makes the stand-in of a job from its row; `why` names what could not be read.
+// Makes the stand-in of a job from its row. *why says what could not be read,
+// as the call begins, and becomes the reason; on failure it is SL_ENOMEM.
 enum sl_err unreadable_job(struct job **out, const struct journal_job *row,
                            struct sl_error *why);
 

@@ -44,9 +44,9 @@ struct pace_point {
 
 struct dashboard {
     struct server *server;
-    struct loop_timer *look;
-    struct list viewers; // streams of events
-    struct track pace;   // struct pace_point, a second apart
+    struct loop_timer *look; // calls dashboard_look
+    struct list viewers;     // streams of events
+    struct track pace;       // struct pace_point, a second apart
     // The last list of members, for requests soon after; NULL: none.
     Sluice__V1__ClusterReply *cluster;
     uint64_t cluster_us; // when it was made

@@ -18,8 +18,8 @@
 #include "common/base/list.h"
 #include "common/base/map.h"
 
-#define EVENTS_ALL 20000
-#define EVENTS_OF_JOB 2000
+#define EVENTS_ALL 20000   // events that are kept,
+#define EVENTS_OF_JOB 2000 // and those of one job
 // as a uid: events of no job, where 0 stands for all
 #define EVENTS_OF_NONE UINT64_MAX
 #define EVENT_TEXT 400 // bytes of a sentence, with the 0

@@ -19,9 +19,9 @@
 #include "coordinator/feed/track.h"
 #include "coordinator/rules/dispatch.h"
 
-#define TRACES_SPANS 10000
-#define TRACES_SECONDS 3600
-#define TRACES_MINUTES 1440
+#define TRACES_SPANS 10000  // spans of a job that are kept,
+#define TRACES_SECONDS 3600 // points of the seconds,
+#define TRACES_MINUTES 1440 // and points of the minutes
 #define TRACES_BYTES ((size_t)64 << 20)
 
 // X(END, its word)

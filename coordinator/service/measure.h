@@ -15,7 +15,7 @@
 void measure_write(struct coord *c, const struct journal *journal,
                    struct expo *e);
 
-#define MEASURE_JOBS 32
+#define MEASURE_JOBS 32 // most jobs with figures of their own
 
 // Writes figures of at most MEASURE_JOBS jobs, with the label id="j-7"; `c` may
 // be NULL.

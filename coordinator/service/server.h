@@ -52,15 +52,15 @@ struct server {
     struct observe *observe; // NULL: nothing may be written
     struct rpc_io *io;
     struct rpc_server *rpc;
-    struct loop_timer *tick, *ending;
-    char *store;         // owned
-    struct fs *store_fs; // never freed
+    struct loop_timer *tick, *ending; // ending: looks for open calls at the end
+    char *store;                      // owned
+    struct fs *store_fs;              // never freed
     struct coord_options options;
     struct quota *quotas; // owned
     // What the server waits for, and why: "" while it serves. Only begin.c
     // changes these.
     enum server_waits waits_for;
-    struct loop_timer *again;
+    struct loop_timer *again; // tries again what it waits for
     char waits[SL_ERROR_TEXT];
     struct stored *stored; // owned; for a coord that is not made yet
     // the question to the store, on a pool thread; NULL: none

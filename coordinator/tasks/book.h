@@ -61,9 +61,9 @@ struct book_kind { // tasks of one name
 struct book_client {
     struct list_node node; // the newest last
     struct book_queue *queue;
-    uint64_t id, last;
-    uint64_t session; // the only session that schedules for this client
-    struct map tasks; // by number
+    uint64_t id, last; // last: highest number of a task that was accepted
+    uint64_t session;  // the only session that schedules for this client
+    struct map tasks;  // by number
     struct list ended;
 };
 
@@ -110,7 +110,8 @@ struct book_worker {
 struct book {
     struct list queues, busy, workers;
     uint32_t queues_count, workers_count;
-    struct map tasks, processes;
+    struct map tasks, processes; // id -> book_task; process -> book_worker
+    // highest numbers drawn; pending tasks and bytes of all queues
     uint64_t last_id, last_ended, pending, bytes;
 };
 

@@ -21,7 +21,7 @@
 struct desk {
     struct book book;
     struct task_store *store;
-    uint64_t now_ms;
+    uint64_t now_ms; // time of this round
     uint32_t lease_ms;
     enum sl_err failed; // the store's failure in this round
     struct sl_error why;
@@ -39,7 +39,7 @@ struct visit {
     uint64_t until_ms;       // end of its wait; 0: it does not wait
     const char *changes;     // the call's name in tasks_change; NULL: none
     const char *queue;       // then
-    enum sl_err rc;
+    enum sl_err rc;          // the call's result, with `err`
     struct sl_error err;
 };
 
