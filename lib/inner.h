@@ -68,7 +68,7 @@ struct sluice_closure {
     bool inside;           // a step is
     bool again;            // it counts for nothing: a shard was replaced
     bool skipped;          // some part of it
-    uint64_t first, count, digest;      // the step's positions; their digest
+    uint64_t first, count, digest; // the step's positions; their digest
     const struct elements *ranges; // shards, or a ring's buckets
     uint32_t ranges_count;
     uint64_t *covered; // by range: elements that are ready

@@ -304,7 +304,7 @@ struct wire_pull_reply {
 struct wire_piece { // piece of a sum, from rank to rank
     // bucket counts from 0 in a generation; first: element of the bucket
     uint64_t job, generation, bucket, first;
-    uint32_t from, hop; // rank that sends it; hop as in worker/reduce/net.h
+    uint32_t from, hop; // rank that sends it; hop as in trainer/sum/net.h
     uint32_t lane;      // below WIRE_LANES
     enum wire_type wire;
     struct wire_token token;

@@ -10,8 +10,7 @@
 // packs does not depend on addresses, so neither do the bits of a sum.
 //
 // Order    No atomics. Sums go lane by lane in a fixed tree, then block by
-// block
-//          in order: equal bits every time.
+//          block in order: equal bits every time.
 #ifndef KERNELS_CUDA_DEVICE_CUH
 #define KERNELS_CUDA_DEVICE_CUH
 
