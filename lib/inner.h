@@ -38,7 +38,7 @@ struct kept_job {
     struct record *record;           // a reference
     struct model *model;             // external: variables alone
     struct spec_optimizer optimizer; // clipping
-    struct sync *sync;               // to its shards; or NULL, and
+    struct sync *sync;               // way to its shards; or NULL, and
     struct job_ring *ring;           // its state here; owned
     struct hybrid *hybrid;           // beside sync: its group; owned; or NULL
     float *params, *grads;           // owned

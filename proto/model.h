@@ -24,11 +24,11 @@
 #include "common/base/status.h"
 #include "proto/job.pb-c.h"
 
-#define MODEL_RANK_MAX 8 // of variables; samples have at most 4
+#define MODEL_RANK_MAX 8 // axes of a variable; samples have at most 4
 #define MODEL_LAYERS_MAX 10000
-#define MODEL_INPUTS_MAX 8 // of one layer; kernels add so many at once
+#define MODEL_INPUTS_MAX 8 // inputs of a layer; kernels add so many at once
 #define MODEL_VARIABLE_MAX UINT64_C(1000000000) // elements
-#define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)  // of all variables
+#define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)  // elements of all variables
 
 // What there was to say of models grew. A model says which edition it needs, a
 // worker which it knows (Hello.edition); one that knows less is leased nothing
@@ -40,12 +40,12 @@
 // 3  no layer: evaluate.metrics
 // 4  no layer: a ring with an optimizer that has groups
 // 5  batch_normalization's fused
-#define MODEL_EDITION 1 // that a layer or a loss of today may need
+#define MODEL_EDITION 1 // layers and losses that edition 0 lacks
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
 #define MODEL_EDITION_GROUPS 4
 #define MODEL_EDITION_FUSED 5
-#define MODEL_EDITION_KNOWN MODEL_EDITION_FUSED // by a worker of today
+#define MODEL_EDITION_KNOWN MODEL_EDITION_FUSED // what a worker of today knows
 
 // X(CODE, "name in the spec")
 #define MODEL_LAYER_MAP(X)                                                     \

@@ -89,7 +89,7 @@ enum spec_staleness_rule { // numbers as in StalenessRule
 
 #define SPEC_DELAY_MAX (1 << 20)
 #define SPEC_SKIP_BAD_MAX 1000
-#define SPEC_CLASSES_BYTES 65536 // of all names of classes, with their ends
+#define SPEC_CLASSES_BYTES 65536 // bytes of all names of classes, with 0s
 // Closures of a window; one that is not shorter follows the number of workers.
 #define SPEC_WINDOW_DEFAULT 1024
 #define SPEC_DC_DELAY_MAX 64 // so many copies of the parameters

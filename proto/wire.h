@@ -48,38 +48,38 @@
 #define WIRE_PROTOCOL 2           // Hello.protocol
 #define WIRE_NAME_BYTES 200       // names and ids: printable, no blanks at ends
 #define WIRE_TEXT_BYTES 4096      // reasons, paths
-#define WIRE_SHARDS_MAX 65536     // of one job
-#define WIRE_LEASES_MAX 64        // of one message
+#define WIRE_SHARDS_MAX 65536     // shards of one job
+#define WIRE_LEASES_MAX 64        // leases of one message
 #define WIRE_BAD_MAX 64           // samples, of one message
-#define WIRE_SCORE_BUCKETS 200    // of ScoreSums: Keras' thresholds of an AUC
-#define WIRE_PIECES_MAX 262144    // of one job
-#define WIRE_VARIABLES_MAX 100000 // of one job
-#define WIRE_RANK_MAX 8           // of a variable
+#define WIRE_SCORE_BUCKETS 200    // buckets of ScoreSums: Keras' thresholds
+#define WIRE_PIECES_MAX 262144    // pieces of one job
+#define WIRE_VARIABLES_MAX 100000 // variables of one job
+#define WIRE_RANK_MAX 8           // axes of a variable
 #define WIRE_SPARSE_MAX 65536     // closures in a counted set
 #define WIRE_CLOSURE_STEPS_MAX 4096
-#define WIRE_EPOCHS_MAX 65536 // of one job
+#define WIRE_EPOCHS_MAX 65536 // epochs of one job
 #define WIRE_COUNTED_BYTES (WIRE_CLOSURE_STEPS_MAX / 8)
 #define WIRE_ABSENT_MAX 4096 // pieces of a shard that may have no gradient
 #define WIRE_ABSENT_BYTES (WIRE_ABSENT_MAX / 8)
-#define WIRE_RANKS_MAX 4096 // of one ring
+#define WIRE_RANKS_MAX 4096 // ranks of one ring
 #define WIRE_WINDOW_MAX                                                        \
-    65535 // of a kernel, and of its dilation: their product
-          // and half of it are numbers of 32 bits
-#define WIRE_STRIDE_MAX (1 << 24)    // of a window; what is added to an image
+    65535 // sides of a kernel, and its dilation: their
+          // product and half of it are numbers of 32 bits
+#define WIRE_STRIDE_MAX (1 << 24)    // stride of a window; padding of an image
 #define WIRE_GROUP_MAX 64            // members of one group
-#define WIRE_LANES 2                 // of one generation's sums
-#define WIRE_CONTRIBUTIONS_MAX 65536 // of one round
+#define WIRE_LANES 2                 // lanes of one generation's sums
+#define WIRE_CONTRIBUTIONS_MAX 65536 // contributions of one round
 #define WIRE_TASK_BYTES (1 << 20)    // a task's payload or result
-#define WIRE_TASKS_MAX 1024          // of one message
-#define WIRE_TASK_NUMBERS_MAX 16384  // of one message that names them
-#define WIRE_TASK_LEFT_MAX 200000    // that a client goes on with
-#define WIRE_EVENTS_MAX 1000         // of one page
-#define WIRE_SPANS_MAX 12000         // of one timeline
-#define WIRE_POINTS_MAX 3600         // of one curve
-#define WIRE_TRACE_MS_MAX 60000      // that a trace takes
-#define WIRE_TRACE_SPANS_MAX 1024    // of one piece of it
+#define WIRE_TASKS_MAX 1024          // tasks of one message
+#define WIRE_TASK_NUMBERS_MAX 16384  // tasks that one message names
+#define WIRE_TASK_LEFT_MAX 200000    // tasks that a resuming client gets
+#define WIRE_EVENTS_MAX 1000         // events of one page
+#define WIRE_SPANS_MAX 12000         // spans of one timeline
+#define WIRE_POINTS_MAX 3600         // points of one curve
+#define WIRE_TRACE_MS_MAX 60000      // longest trace
+#define WIRE_TRACE_SPANS_MAX 1024    // spans of one piece of it
 #define WIRE_TRACE_NAMES_MAX 64
-#define WIRE_LOG_BYTES 65536      // of lines of a log, in one message
+#define WIRE_LOG_BYTES 65536      // bytes of log lines in one message
 #define WIRE_STALENESS_BUCKETS 11 // 0 1 2 4 8 16 32 64 128 256 and above
 
 // A number that may not be known, alone in the oneof `known_...` of a message:
