@@ -51,8 +51,8 @@ void *map_remove(struct map *m, uint64_t key);
 bool map_next(const struct map *m, size_t *at, uint64_t *key, void **value);
 
 struct strmap_slot {
-    char *key; // owned; NULL: free
-    uint64_t hash;
+    char *key;     // owned; NULL: free
+    uint64_t hash; // hash of `key`
     void *value;
 };
 

@@ -69,8 +69,8 @@ const uint8_t *slices_next(struct slices_cursor *c, size_t max, size_t *n);
 // Walk over whole elements, run by run.
 #define SLICES_ELEMENT_MAX 16
 struct slices_runs {
-    struct slices_cursor cursor;
-    size_t element_bytes;
+    struct slices_cursor cursor; // next element
+    size_t element_bytes;        // size of an element, 1 to SLICES_ELEMENT_MAX
     uint8_t carry[SLICES_ELEMENT_MAX]; // an element that straddled pieces
 };
 

@@ -69,11 +69,12 @@ size_t tensor_dtype_bytes(enum tensor_dtype dtype);
 enum sl_err tensor_dtype_parse(const char *word, enum tensor_dtype *out);
 
 struct tensor_info {
-    const char *name;
+    const char *name; // borrowed
     enum tensor_dtype dtype;
-    unsigned rank;
+    unsigned rank; // axes in use of `shape`; 0: a scalar
     uint64_t shape[TENSOR_RANK_MAX];
-    uint64_t begin, end; // set by the writer and the reader
+    uint64_t begin, end; // range of the data, in bytes; set by
+                         // tensorfile_layout or the reader
 };
 
 struct tensor_meta {

@@ -31,8 +31,8 @@ struct joining_work;
 
 struct joining {
     struct loop *loop;
-    struct membership *membership;
-    struct joining_work *work; // join in progress; NULL: none
+    struct membership *membership; // borrowed
+    struct joining_work *work;     // join in progress; NULL: none
 };
 
 // Joins `cluster`, after its coordinator has welcomed us (0: it does not name

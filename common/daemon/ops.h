@@ -32,7 +32,7 @@ struct ops;
 // Checks of one answer of /readyz.
 struct ops_checks {
     struct buf text; // one line per check
-    bool failed;
+    bool failed;     // true if one of them is not ok: the answer is 503
 };
 
 // Adds the check `name`, one of a few fixed words; if it is not `ok`, `why`
@@ -45,6 +45,7 @@ struct ops_setup {
     const char *bind;         // address, as for http_new
     const char *const *hosts; // names besides addresses and localhost
     const char *role;         // program's name, for a label of the figures
+    // Called for /readyz and for /metrics; not NULL.
     void (*checks)(void *arg, struct ops_checks *c);
     void (*measure)(void *arg, struct expo *e);
     void *arg;

@@ -83,7 +83,7 @@ typedef void (*http_fn)(void *arg, const struct http_request *q,
 
 struct http_route {
     const char *path; // unescaped; "/static/*": all paths below /static/
-    http_fn fn;
+    http_fn fn;       // fills the answer, on the loop's thread
     unsigned methods; // 0: HTTP_GET
     bool near_only;   // 404 unless the server listens on loopback alone
     bool any_host;    // accepts any Host: probes reach us by any name

@@ -32,14 +32,14 @@ struct http {
     struct list peers;        // list of struct http_peer; the peer that was
                               // answered last is at the end
     struct list streams;      // list of struct http_stream
-    unsigned peer_count, stream_count;
+    unsigned peer_count, stream_count; // lengths of `peers` and `streams`
     unsigned connections, viewers, request_s; // limits
     unsigned seconds;                         // ticks so far
     char **hosts;                             // owned; ended by NULL
-    char address[80];
-    bool near;    // listens on loopback alone
-    bool running; // true within MHD_run
-    bool ending;  // true within http_free
+    char address[80]; // "host:port", as http_address returns it
+    bool near;        // listens on loopback alone
+    bool running;     // true within MHD_run
+    bool ending;      // true within http_free
 };
 
 // One connection.
@@ -54,9 +54,9 @@ struct http_peer {
 struct http_request {
     struct http *http;
     struct MHD_Connection *at;
-    const char *path, *method;
-    const struct http_route *route;
-    void *arg;
+    const char *path, *method;      // borrowed from the daemon
+    const struct http_route *route; // NULL: no route fits
+    void *arg;                      // argument of the route's table
     struct buf body;
     struct http_stream *stream; // answer that is a stream; else NULL
     size_t plain;               // bytes of the path before an escape
@@ -74,9 +74,9 @@ struct http_stream {
     size_t taken;     // bytes of `queue` that the daemon has
     loop_fn gone;     // NULL: closed by the handler's side
     void *arg;
-    bool suspended;
-    bool over;    // no further events come
-    bool dropped; // queued events are not sent either
+    bool suspended; // the daemon does not ask for bytes until it is resumed
+    bool over;      // no further events come
+    bool dropped;   // queued events are not sent either
 };
 
 // Listens at `bind`; sets h->address and h->near.

@@ -29,7 +29,7 @@
 
 struct hostlist {
     struct buf names; // each ended by a 0
-    size_t count;
+    size_t count;     // number of names
 };
 #define HOSTLIST_INIT                                                          \
     {                                                                          \

@@ -121,7 +121,7 @@ struct rpc_msg {
     struct sl_slice part[RPC_MSG_PARTS];
     void (*release)(void *user); // NULL: the ranges live for ever
     void *user;
-    uint8_t space[RPC_MSG_SPACE];
+    uint8_t space[RPC_MSG_SPACE]; // place of a short `head`
 };
 
 // Makes an empty message (which is a message: zero bytes).

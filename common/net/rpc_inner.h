@@ -26,6 +26,8 @@
 // ---- rpc_io.c: threads and their queues
 
 struct rpc_tag {
+    // Called on the I/O thread when the operation is done; not `ok`: it failed
+    // or was given up.
     void (*event)(struct rpc_tag *tag, bool ok);
 
     // Core's own locks are invisible to the thread sanitizer; this counter
@@ -37,7 +39,7 @@ struct rpc_poller; // local/rpc_poll.c
 
 struct rpc_thread {
     struct rpc_io *io;
-    grpc_completion_queue *cq;
+    grpc_completion_queue *cq; // its queue, which no other thread reads
     pthread_t id;
     int cpu; // core the thread is pinned to; -1: none
     _Atomic(struct rpc_poller *) poller; // its watching thread; NULL: none yet
@@ -164,7 +166,7 @@ void rpc_thread_call(struct rpc_thread *thread, struct rpc_errand *e);
 
 struct rpc_args {
     grpc_arg arg[RPC_ARGS_MAX];
-    grpc_channel_args list;
+    grpc_channel_args list;     // what core takes; points to `arg`
     grpc_resource_quota *quota; // memory of a server; NULL: client
 };
 

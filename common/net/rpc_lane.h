@@ -17,15 +17,15 @@
 #define RPC_NO_METHOD RPC_METHODS_MAX // number of a name beyond the limit
 
 struct rpc_lane {
-    grpc_channel *channel; // NULL: not dialled
-    unsigned files_serial; // serial of its certificates
-    void *registered[RPC_METHODS_MAX];
-    unsigned methods; // number of registered methods
+    grpc_channel *channel;             // NULL: not dialled
+    unsigned files_serial;             // serial of its certificates
+    void *registered[RPC_METHODS_MAX]; // core's handles, by method's number
+    unsigned methods;                  // number of registered methods
 };
 
 struct rpc_lanes {
-    char *address, *server_name;
-    char target[RPC_TARGET_MAX];
+    char *address, *server_name; // owned; server_name NULL: the address's
+    char target[RPC_TARGET_MAX]; // core's name of the address
     struct rpc_tuning tuning;
     struct tls_files *files;        // NULL: no certificates
     struct rpc_guard *guard;        // NULL: none

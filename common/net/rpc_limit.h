@@ -40,7 +40,7 @@ struct rpc_limit_peer {
     uint64_t key;            // key of this record in `peers`
     bool trusted;            // counted, but without limits of one peer
     unsigned calls;          // open calls and streams
-    size_t inbound_bytes, unread_bytes;
+    size_t inbound_bytes, unread_bytes; // sums of its calls' bytes
     unsigned resumed;        // calls being served after waiting for its reads
     struct list waiting;     // calls, first come first
     struct list_node node;   // entry in `turns`, while one of its calls waits
@@ -52,11 +52,11 @@ struct rpc_limit_peer {
 };
 
 struct rpc_limit_call {
-    struct rpc_limit_peer *peer; // NULL: it has not entered
-    struct list_node node;       // entry in peer->waiting
-    size_t inbound_bytes, unread_bytes;
-    bool large;   // waits for room of inbound_bytes
-    bool resumed; // counted in peer->resumed
+    struct rpc_limit_peer *peer;        // NULL: it has not entered
+    struct list_node node;              // entry in peer->waiting
+    size_t inbound_bytes, unread_bytes; // request, and answer on its way
+    bool large;                         // waits for room of inbound_bytes
+    bool resumed;                       // counted in peer->resumed
 };
 
 struct rpc_limit {

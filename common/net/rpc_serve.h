@@ -43,27 +43,27 @@ struct rpc_call {
     struct rpc_tag tag;
     struct serve_lane *lane;
     struct served *served;
-    uint64_t begun_us;     // its handler; 0: it was not called
+    uint64_t begun_us;     // start of its handler; 0: it was not called
     struct rpc_call *next; // next free one in its pool
     grpc_call *call;
-    struct rpc_host *host; // socket the request came over, instead of `call`;
-    uint64_t id;           // its number there, for the answer
-    struct sl_slice request;
-    uint8_t *request_space; // kept from call to call
+    struct rpc_host *host;   // socket the request came over, instead of `call`;
+    uint64_t id;             // its number there, for the answer
+    struct sl_slice request; // bytes that came over `host`
+    uint8_t *request_space;  // owned, kept from call to call
     size_t request_cap;
     gpr_timespec deadline;
     grpc_metadata_array metadata;
-    grpc_call_details details; // path of an unknown method
-    grpc_byte_buffer *payload;
-    struct rpc_body body;
-    grpc_byte_buffer *reply;
-    int cancelled;
+    grpc_call_details details;   // path of an unknown method
+    grpc_byte_buffer *payload;   // request as core gave it; NULL: `body` has it
+    struct rpc_body body;        // request as the handler reads it
+    grpc_byte_buffer *reply;     // answer that is being sent
+    int cancelled;               // set by core: the caller left before the end
     struct rpc_limit_call limit; // under limit_lock, like the next two
     struct list_node timed;      // entry in server.timed, while its peer has to
                                  // send a request or read an answer
     uint64_t due_ms;             // end of that time, monotonic
     size_t said_bytes;           // request's size as the caller announced it
-    struct scratch *scratch;
+    struct scratch *scratch;     // rpc_call_scratch beyond `space`; owned
     size_t space_used;
     _Alignas(16) uint8_t space[RPC_SCRATCH_SPACE];
 };

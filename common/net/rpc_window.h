@@ -24,10 +24,10 @@
 enum rpc_lane_kind { RPC_USUAL, RPC_EXPRESS, RPC_LANES };
 
 struct rpc_turn {
-    struct list_node node; // entry in `waiting` or `flying`
-    unsigned order;        // lowest first
-    size_t bytes;          // size of the request
-    bool waits, flies;
+    struct list_node node;   // entry in `waiting` or `flying`
+    unsigned order;          // lowest first
+    size_t bytes;            // size of the request
+    bool waits, flies;       // at most one of them
     enum rpc_lane_kind lane; // its connection, while it flies
 };
 

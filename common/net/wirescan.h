@@ -52,10 +52,10 @@ enum sl_err wire_scan_structs(const ProtobufCMessageDescriptor *descriptor,
 // An allocator for one or more messages that never holds more than its
 // budget. Large: lives in a call's scratch, on a stack, in a struct.
 struct wire_arena {
-    ProtobufCAllocator allocator;
-    struct wire_chunk *chunks; // memory beyond `space`, newest first; owned
+    ProtobufCAllocator allocator; // protobuf-c's view of the arena
+    struct wire_chunk *chunks;    // memory beyond `space`, newest first; owned
     size_t used_bytes, budget_bytes;
-    uint8_t *next, *end; // free part of the newest chunk, or of `space`
+    uint8_t *next, *end; // memory that small pieces are cut from
     _Alignas(16) uint8_t space[WIRE_ARENA_SPACE];
 };
 

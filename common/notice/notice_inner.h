@@ -44,7 +44,7 @@ struct notice_watch {
     // Under the notice's lock.
     bool looked, goes, asked, answered;
     uint64_t when_us; // time at which the machine goes, wall clock; 0: unknown
-    char why[WATCH_WHY];
+    char why[WATCH_WHY]; // text of watch_goes
 };
 
 // All watches of a process.
@@ -60,8 +60,8 @@ struct notice {
     bool posted;
 
     // The loop's thread alone uses these.
-    bool goes, looked;
-    loop_fn told;
+    bool goes, looked; // what `changed` and `looked` of the setup were told
+    loop_fn told;      // callback of notice_may_go; NULL: none, or done
     void *told_arg;
 };
 

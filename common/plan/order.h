@@ -23,7 +23,7 @@
 struct order {
     uint64_t n;                     // samples of the epoch
     unsigned left_bits, right_bits; // widths of the network's two halves
-    uint64_t key[ORDER_ROUNDS];
+    uint64_t key[ORDER_ROUNDS];     // key of each round
 };
 
 // Sets up the order of an epoch of n samples. SL_EINVAL unless 1 <= n <= 2^40.

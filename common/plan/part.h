@@ -62,15 +62,15 @@ struct part_var {
 };
 
 struct part_piece {
-    uint32_t variable;
+    uint32_t variable; // index in model order
     uint32_t shard;
-    uint64_t first_row, rows;
+    uint64_t first_row, rows;         // its range of the variable's rows
     uint64_t first_element, elements; // its range of the flat vector
 };
 
 struct part_shard {
     uint64_t first_element, elements; // its range of the flat vector
-    uint32_t first_piece, pieces;
+    uint32_t first_piece, pieces;     // its range of part_plan.pieces
     uint32_t server;
 };
 

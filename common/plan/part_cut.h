@@ -11,7 +11,7 @@
 
 struct part_cutter {
     const struct part_var *vars; // borrowed
-    size_t count;
+    size_t count;                // number of variables
     uint64_t *first; // owned: count + 1 offsets of variables, in elements
     uint64_t *parts; // owned: parts of each variable
 };

@@ -47,6 +47,7 @@ struct rate {
     double warmup_steps;
     double t_mul, m_mul; // COSINE_RESTARTS
     unsigned boundaries; // PIECEWISE: their number; values has one more
+    // PIECEWISE: steps, rising; and the rate up to each, and beyond the last.
     double boundary[RATE_PIECES_MAX], value[RATE_PIECES_MAX + 1];
     size_t points;         // LINEAR: at least 1
     const uint64_t *point; // LINEAR: steps, rising

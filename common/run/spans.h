@@ -67,8 +67,8 @@ static inline struct span_of span_of_shard(uint64_t of, uint64_t closure,
 }
 
 struct span {
-    const char *name;
-    uint32_t lane;
+    const char *name; // a literal
+    uint32_t lane;    // enum spans_lane, or a number between two
     uint64_t start_us, end_us;
     struct span_of of;
 };

@@ -42,13 +42,13 @@ struct s3_setup {
 
 struct s3 {
     struct fs fs;
-    bool tls, by_path;
+    bool tls, by_path; // https; the bucket stands in the path
     char *host, *base; // owned; "host:port", "" or "/before/the/bucket"
     char *region;      // owned
     char *trust;       // owned; NULL: the system's
     uint32_t patience_ms;
     size_t part_bytes;
-    struct credentials *keys;
+    struct credentials *keys;         // owned
     pthread_mutex_t lock;             // guards `idle` and `idle_count`
     struct web *idle[S3_CONNECTIONS]; // connections that no call uses
     size_t idle_count;
@@ -92,10 +92,10 @@ struct s3_ask {
 
 struct s3_answer {
     struct web_answer web;
-    char code[64]; // S3's error code, as "NoSuchKey"; "": none
-    char message[256];
-    char region[64]; // bucket's region, if the answer names it
-    unsigned tries;
+    char code[64];     // S3's error code, as "NoSuchKey"; "": none
+    char message[256]; // S3's words for it
+    char region[64];   // bucket's region, if the answer names it
+    unsigned tries;    // requests that were sent
 };
 
 // Sends a request, and again until it is answered or patience_ms is over. SL_OK
@@ -129,8 +129,8 @@ void s3_mark(char out[S3_MARK]);
 bool s3_is_ours(struct s3 *s, const struct s3_name *name, const char *mark);
 
 struct s3_object {
-    uint64_t bytes, mtime_s;
-    char etag[S3_ETAG];
+    uint64_t bytes, mtime_s; // size; last change, in seconds since 1970
+    char etag[S3_ETAG];      // version
 };
 
 // Reads up to `n` bytes from `offset`; *got < n only at the end. `etag` names
@@ -174,9 +174,9 @@ struct s3_upload {
     struct s3 *s;
     struct s3_name name;
     char mark[S3_MARK];
-    char *id;    // owned; NULL: not begun
-    char **etag; // owned, by part
-    unsigned count;
+    char *id;       // owned; NULL: not begun
+    char **etag;    // owned, by part
+    unsigned count; // entries of `etag`
 };
 
 // Begins an upload under `name`; end it with s3_upload_end in every case.
@@ -208,11 +208,11 @@ struct s3_file {
     pthread_mutex_t lock; // guards the window, which begins at offset `at`
     uint8_t *window;      // owned; NULL: none
     uint64_t at;
-    size_t have, space;
+    size_t have, space; // bytes in the window, and allocated
 
     // Fields of a file that is written. The first part stays in memory until
     // the end, since a writer may change it by fs_pwrite; so does the last.
-    bool fresh, published;
+    bool fresh, published; // it must be new; the object has appeared
     struct buf first, last;
     uint64_t bytes; // written so far, in all parts
     unsigned parts; // number of parts sent, without the first

@@ -31,8 +31,8 @@ struct sigv4 {
     // Headers in any order, `host` among them; names in lower case. All are
     // signed.
     const struct sigv4_pair *header;
-    const char *payload; // SHA-256 of the body in hex
-    const char *region, *service;
+    const char *payload;          // SHA-256 of the body in hex
+    const char *region, *service; // "us-east-1", "s3"
     const char *key_id, *secret;
     char date[SIGV4_DATE]; // value of the header x-amz-date
 };

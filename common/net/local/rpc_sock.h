@@ -55,8 +55,8 @@ struct rpc_sock_head {
 struct rpc_poll {
     int fd;                    // its owner closes it, after `gone`
     struct rpc_poller *poller; // watching thread; set by rpc_poll_open
-    struct list_node node;
-    bool leaving;
+    struct list_node node;     // entry in the thread's list of polls
+    bool leaving;              // rpc_poll_leave was called
     // The socket can be read or written, or has ended (epoll's bits).
     void (*ready)(struct rpc_poll *poll, unsigned events);
     // Called every RPC_TICK_MS while any poll of the thread returned true (it
@@ -114,15 +114,15 @@ struct rpc_link;
 struct rpc_link_call { // all zeroes before
     void (*over)(struct rpc_link_call *call, enum sl_err code,
                  const struct sl_error *err, const struct sl_slices *reply);
-    size_t max_reply_bytes;
+    size_t max_reply_bytes; // limit of the answer, set by the caller
 
     // Fields of the link.
     struct list_node node;
-    uint64_t id, until_ms;
-    bool flies, cancelled;
-    enum sl_err code;
-    uint8_t *pieces; // bytes so far of an answer in several packets
-    size_t have, total;
+    uint64_t id, until_ms; // number in the packets; deadline, monotonic
+    bool flies, cancelled; // it is in the link; rpc_link_cancel was called
+    enum sl_err code;      // how it ends
+    uint8_t *pieces;       // bytes so far of an answer in several packets
+    size_t have, total;    // number of those bytes, and of the whole answer
 };
 
 // Makes a link over `fd`, watched beside `thread`; `address` is for error
