@@ -39,17 +39,16 @@ struct coord_io {
     void (*send)(void *arg, uint64_t member,
                  const Sluice__V1__AttendDown *message);
 
-    // Ends a member's stream, after what was sent or at once; no coord_detach
-    // follows.
-    void (*hang_up)(void *arg, uint64_t member);
-    void (*cut_off)(void *arg, uint64_t member);
+    // End a member's stream; no coord_detach follows.
+    void (*hang_up)(void *arg, uint64_t member); // after what was sent
+    void (*cut_off)(void *arg, uint64_t member); // at once
 
     // Returns the name on a member's certificate; "": it shows none. Called
     // from within coord_attach. NULL: no member shows one.
     const char *(*certificate)(void *arg, uint64_t member);
 
     // Runs work(task) on any thread, then done(task) on the loop, once; perhaps
-    // after coord_free.
+    // after coord_free. On failure neither is called.
     enum sl_err (*work)(void *arg, void (*work)(void *task),
                         void (*done)(void *task), void *task);
 

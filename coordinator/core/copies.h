@@ -5,8 +5,8 @@
 // A copy is a second lease of a slot, as the same attempt: so neither fences
 // the other (I4), and the second contribution changes nothing (Y1). The first
 // completion takes the slot from the other worker, which gets nothing until it
-// has let go of it. A slot whose first lease ends badly is not leased anew
-// while its copy is.
+// has let go of it. If the first lease of a slot ends badly, the slot is not
+// leased anew while its copy is.
 //
 // A worker that no slot of a round is left for is given a copy at once. Others
 // may be wanted for the next round, so they are given copies of late slots

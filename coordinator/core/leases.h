@@ -61,9 +61,9 @@ void leases_take_back(struct coord *c, struct member *m, struct work *w,
 // Takes from a worker all leases of a job that ends.
 void leases_cancel(struct coord *c, struct member *m, struct job *job);
 
-// Frees a training closure that needs no memory any more: a copy whose lease
-// has ended, or one that is over and has no copy. A range of an evaluation
-// waits to be leased again, or is freed once its result is taken.
+// Frees a training closure that needs no memory any more: a copy after its
+// lease, or one that is over and has no copy. A range of an evaluation waits to
+// be leased again, or is freed once its result is taken. w may be gone then.
 void leases_settle(struct coord *c, struct work *w);
 
 // Takes from a worker all leases of the job, without blame.

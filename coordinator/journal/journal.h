@@ -447,6 +447,7 @@ enum sl_err journal_flush(struct journal *j, struct sl_error *err);
 // returns anything but SL_OK ends the walk with that (SL_ENOENT: with SL_OK).
 // It may use the journal.
 
+// Receivers of one row of a kind each, borrowed for the call.
 typedef enum sl_err (*journal_job_fn)(void *arg, const struct journal_job *row,
                                       struct sl_error *err);
 typedef enum sl_err (*journal_shard_fn)(void *arg,

@@ -13,7 +13,7 @@
 // A range is made when it is offered, in order, and at most
 // EVALUATION_WINDOW beyond the first one that has no result: however many a
 // spec or a data set names, only those exist that are out, that wait to be out
-// again, or whose result waits for one before it.
+// again, or that have a result which waits for one before it.
 //
 // Threads  the loop.
 // Memory   evaluation_free frees. A range's work is there from the offer of it

@@ -4,7 +4,7 @@
 //
 // A group has `size` places. A worker takes a place in a group of its host, or
 // in any group; groups with members come first, so that groups fill up. Each
-// group is a ring (ring.h) whose ranks have no state; its first member leads.
+// group is a ring (ring.h) of ranks without state; its first member leads.
 // The generations of all groups of a job are numbered together, so that a
 // message of one is never taken for another's.
 //

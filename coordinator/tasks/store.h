@@ -58,7 +58,7 @@ enum sl_err store_queue_remove(struct task_store *s, uint64_t id,
 enum sl_err store_client(struct task_store *s, const struct book_client *c,
                          struct sl_error *err);
 
-// Removes a client, whose tasks are gone already.
+// Removes a client, which must have no task any more.
 enum sl_err store_client_remove(struct task_store *s, uint64_t queue,
                                 uint64_t client, struct sl_error *err);
 
