@@ -8,8 +8,10 @@ A comment of five words or more that consists of function words (it, that, which
 of, so, one ...) for three quarters names nothing; code that strangers read well
 has 0.0 to 0.3 % of those. *who, nobody, whose* are for people: daemons, threads
 and files are named. Per folder, MOST % of such comments and PERSONS such words
-per 1,000 are allowed, or one. --worst prints comments to mend. Exits 1 where
-a folder has more; run by ctest.
+per 1,000 are allowed, or one. A function that a header declares has a comment of
+its own, above it or at the line's end: UNSAID % may stand under one comment as
+a set (operations of one shape, pairs of init and release). --worst prints
+comments to mend. Exits 1 where there is more; run by ctest.
 """
 import argparse
 import re
@@ -19,6 +21,7 @@ from layering import MAY
 from tracked import ROOT, tracked
 
 MOST, PERSONS = 0.5, 0.5
+UNSAID = 2
 FUNCTION_WORDS = set("""a an the this that these those it its itself they them
 their he she his her one ones none some any all both each every either neither
 other others another such same so as than then thus there here where when while
@@ -85,6 +88,30 @@ def wrong(folder, row):
             f"{persons:.1f} words of people per 1,000 (at most {PERSONS})")
 
 
+DECLARATION = re.compile(
+    r"^(?!typedef|#|//|static|extern const|return|union|enum \w* ?\{|struct \w+ \{)"
+    r"[A-Za-z_][\w *]*[\s*]\w+\(")
+
+
+def unsaid(names):
+    """Returns how many functions the headers declare, and where those stand that
+    have no comment of their own."""
+    count, found = 0, []
+    for name in names:
+        lines = (ROOT / name).read_text(encoding="utf-8").split("\n")
+        for i, line in enumerate(lines):
+            if not DECLARATION.match(line):
+                continue
+            last = next(k for k in range(i, len(lines)) if re.search(r"[;{]", lines[k]))
+            whole = " ".join(lines[i:last + 1])
+            if "{" in whole or "(*" in whole:
+                continue  # a body, or a pointer
+            count += 1
+            if "//" not in whole and not lines[i - 1].lstrip().startswith("//"):
+                found.append(f"{name}:{i + 1}: {line}")
+    return count, found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--worst", type=int, default=0, metavar="N")
@@ -96,6 +123,11 @@ def main():
         print(text)
     found = [text for folder, row in sorted(folders.items())
              if (text := wrong(folder, row))]
+    count, bare = unsaid([n for n in names if n.endswith((".h", ".cuh"))])
+    if 100 * len(bare) > UNSAID * count:
+        found.append(f"{len(bare)} of {count} declarations have no comment of their "
+                     f"own (at most {UNSAID} %):")
+        found += bare
     print("\n".join(found) if found else
           f"{sum(row[0] for row in folders.values())} comments name what they speak of")
     return 1 if found or not folders else 0
