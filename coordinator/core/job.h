@@ -204,6 +204,14 @@ struct job {
     enum journal_turn turn;
     char queue[JOURNAL_TENANT];
 
+    // What quotas count of it until it is placed: as it would have been placed
+    // when it was measured. Changed by: quotas.
+    struct {
+        bool done;
+        uint32_t shards;
+        uint64_t elements;
+    } measured;
+
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
     // rings, behind, recount, monitor, memory.
     bool placed;

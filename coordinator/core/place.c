@@ -487,19 +487,28 @@ void place_again(struct coord *c, struct job *job)
 
 // Drafts the placing of a spec as of now; on one psserver if none is attached.
 // *servers: the number of those attached.
+// Returns how many psservers a job may use now; at most `limit` (0: all).
+static uint32_t place_count_ready(const struct coord *c, uint32_t limit)
+{
+    uint32_t ready = 0;
+
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        ready += m->role == MEMBER_PSSERVER && m->state == MEMBER_READY;
+    }
+    return limit == 0 || ready < limit ? ready : limit;
+}
+
 static enum sl_err draft_now(struct draft *out, uint32_t *servers,
                              struct coord *c, const Sluice__V1__JobSpec *spec,
                              struct sl_error *err)
 {
-    struct candidate *on = NULL;
-    enum sl_err rc = candidates(c, spec->placement->psservers, &on, servers);
-
-    sl_free(on);
-    if (spec_allreduce(spec))
-        *servers = place_ring_parts(c, spec);
-    return rc != SL_OK
-               ? rc
-               : draft_make(out, spec, *servers == 0 ? 1 : *servers, err);
+    *servers = spec_allreduce(spec)
+                   ? place_ring_parts(c, spec)
+                   : place_count_ready(c, spec->placement->psservers);
+    return draft_make(out, spec, *servers == 0 ? 1 : *servers, err);
 }
 
 static enum sl_err explain_plan(struct buf *out, const struct draft *d)

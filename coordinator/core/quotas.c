@@ -113,8 +113,20 @@ static uint64_t stored_by(const struct job *job)
     return bytes;
 }
 
+// Measures a job that is not placed, once: a model may have 10,000 layers. One
+// that cannot be measured will not be placed either.
+static void quotas_measure(struct coord *c, struct job *job)
+{
+    if (job->measured.done)
+        return;
+    job->measured.done = true;
+    if (place_measure(c, job->spec, &job->measured.shards,
+                      &job->measured.elements, NULL) != SL_OK)
+        job->measured.shards = 0, job->measured.elements = 0;
+}
+
 // Returns the use of a job that has not ended, or ended lately.
-static struct quota_use use_of_job(struct coord *c, const struct job *job)
+static struct quota_use use_of_job(struct coord *c, struct job *job)
 {
     struct quota_use use = {.n = {[QUOTA_KEPT] = 1}};
     uint64_t elements = job->parameters, stored = stored_by(job);
@@ -124,10 +136,11 @@ static struct quota_use use_of_job(struct coord *c, const struct job *job)
         use.n[QUOTA_CHECKPOINTS] = stored;
         return use;
     }
-    // A job that cannot be measured will not be placed either.
-    if (!job->placed &&
-        place_measure(c, job->spec, &shards, &elements, NULL) != SL_OK)
-        shards = 0, elements = 0;
+    if (!job->placed) {
+        quotas_measure(c, job);
+        shards = job->measured.shards;
+        elements = job->measured.elements;
+    }
     use = use_of_spec(job->spec, shards, elements);
     if (use.n[QUOTA_CHECKPOINTS] < stored)
         use.n[QUOTA_CHECKPOINTS] = stored;
@@ -200,7 +213,7 @@ static enum sl_err add_jobs(struct sums *s, struct sl_error *err)
     enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && map_next(&s->c->jobs.by_id, &at, NULL, &value)) {
-        const struct job *job = value;
+        struct job *job = value;
         struct quota_use use = use_of_job(s->c, job);
         uint32_t tenant = 0;
 

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "common/base/json.h"
+#include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
 #include "coordinator/service/status.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"
@@ -252,6 +254,29 @@ static uint64_t checkpoints_of_a(struct world *w)
     T_EQ(reply->n_tenants, 1);
     wire_free(&reply->base);
     return bytes;
+}
+
+// A list of quotas makes no model anew for each job that waits.
+TEST(quota, a_job_that_waits_is_measured_once)
+{
+    struct world *w = begin("a:shards=5", "b:jobs=1");
+    Sluice__V1__QuotaReply *reply;
+    struct job *job;
+
+    submit_and_follow(w, "a"); // its data is not known: it waits
+    wire_free(&list_as(w, "a")->base);
+    job = jobs_get(w->coord, 1);
+    T_TRUE(!job->placed);
+    T_EQ(job->measured.shards, 2);
+    job->measured.shards = 3; // as if it were measured, and kept
+    reply = list_as(w, "a");
+    T_EQ(reply->tenants[0]->shards->used, 3);
+    wire_free(&reply->base);
+    T_TRUE(world_run(w, RUNNING, LIMIT));
+    reply = list_as(w, "a");
+    T_EQ(reply->tenants[0]->shards->used, 2); // those it has
+    wire_free(&reply->base);
+    world_release(w);
 }
 
 // Each is a record and rows of the journal, until it is deleted.
