@@ -28,7 +28,8 @@ struct checkpoint_manifest {
 
 // Reads the manifest `path`. Looks for each snapshot in the folder that the
 // manifest names, and then beside the manifest, so that a copied folder can
-// still be read.
+// still be read; if it is in neither, its path is that in the first. Does not
+// read snapshots. *out is the caller's, and unchanged on failure.
 enum sl_err manifest_read(struct checkpoint_manifest *out, struct fs *fs,
                           const char *path, struct sl_error *err);
 void manifest_release(struct checkpoint_manifest *m); // all zeroes is allowed

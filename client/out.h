@@ -125,7 +125,9 @@ enum sl_err table_print(struct table *t, struct sl_error *err);
 // Frees the cells; the table is then empty and without its settings.
 void table_release(struct table *t);
 
-// ---- numbers for people. Each returns `out`.
+// ---- numbers for people. Each writes to `out` and returns it. out_mean writes
+// four decimals, and "-" for what is not finite; out_time "-" for what is not
+// finite, negative or above 1e12.
 
 #define OUT_NUMBER 32
 const char *out_count(char out[OUT_NUMBER], uint64_t n);     // 1,048,576

@@ -38,8 +38,9 @@ enum sl_err progress_evaluated(struct buf *out, const Sluice__V1__JobStatus *s,
 enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,
                           size_t rate);
 
-// Appends ", auc 0.9412, recall 0.8": metrics of an evaluation beside accuracy
-// and loss.
+// Appends ", auc 0.9412, recall 0.8000": the metrics of an evaluation beside
+// accuracy and loss, "-" for one without a value; nothing if there are none.
+// SL_ENOMEM: a part may have been appended.
 enum sl_err progress_metrics(struct buf *out, const Sluice__V1__Evaluation *e);
 
 // Returns false where a prediction is not right or wrong (mean squared or

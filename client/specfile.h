@@ -54,8 +54,10 @@ enum sl_err specfile_read(struct buf *out, const char *path, size_t most,
 // Returns what to call `path` in errors: itself, or "standard input".
 const char *specfile_name(const char *path);
 
-// Parses file `path` and makes its paths absolute. *lines as in specfile_parse;
-// both are the caller's.
+// Reads and parses file `path` ("-": standard input) of at most YAML_BYTES_MAX
+// bytes (else SL_ERANGE), and makes its paths absolute. *lines as in
+// specfile_parse. *out and *lines are the caller's references; both are
+// unchanged on failure.
 enum sl_err specfile_open(json_t **out, json_t **lines, const char *path,
                           struct sl_error *err);
 

@@ -28,8 +28,8 @@ int verb_stop(struct cli *cli);        // jobs.c
 int verb_delete(struct cli *cli);      // jobs.c
 int verb_pause(struct cli *cli);       // pause.c
 int verb_resume(struct cli *cli);      // pause.c
-int verb_checkpoint(struct cli *cli);  // checkpoint.c
-int verb_checkpoints(struct cli *cli); // checkpoints.c
+int verb_checkpoint(struct cli *cli);  // checkpoint.c: has a cut made
+int verb_checkpoints(struct cli *cli); // checkpoints.c: lists cuts
 int verb_logs(struct cli *cli);        // logs.c
 int verb_quota(struct cli *cli);       // quota.c
 int verb_tasks(struct cli *cli);       // tasks.c

@@ -12,7 +12,8 @@
 // `place` makes no difference. SL_ENOMEM only.
 enum sl_err host_alloc(struct kern_mem *out, struct kern_dev *dev, size_t bytes,
                        enum kern_place place);
-// Frees what host_alloc gave and zeroes *mem; an empty *mem is allowed.
+// Frees what host_alloc gave and zeroes *mem; an empty *mem is allowed, and
+// `dev` is not looked at.
 void host_release(struct kern_dev *dev, struct kern_mem *mem);
 // Makes a stream of `dev`; `priority` is not looked at. SL_ENOMEM only.
 enum sl_err host_stream_new(struct kern_stream **out, struct kern_dev *dev,

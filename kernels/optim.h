@@ -105,9 +105,9 @@ struct optim_consts {
 void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
                   double lr);
 
-// Applies an update as optim_apply does, with the constants `k`, which may be
-// of another optimizer of the same kind: the slots are those of *o, which has a
-// momentum if the other optimizer has one.
+// Applies an update as optim_apply does, with the constants `k`. They may be of
+// another optimizer of the same kind: slots[] are those of *o, and if the other
+// one has a momentum, *o has one, too.
 void optim_update(const struct optim *o, const struct optim_consts *k, size_t n,
                   const void *grad, float *w, float *const *slots);
 

@@ -51,7 +51,8 @@ struct access_who {
 // Returns the word of a role, "worker".
 const char *access_role_name(enum access_role role);
 
-// Returns the role that `word` names; ACCESS_NOBODY: no role of certificates.
+// Returns the role that `word` (not NULL) names in a certificate, ACCESS_ADMIN
+// for "client"; ACCESS_NOBODY for any other word, "local" included.
 enum access_role access_role_of(const char *word);
 
 // Reads the caller's role, name and tenant from its certificate. A submitter

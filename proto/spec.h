@@ -66,8 +66,9 @@ bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train);
 // Returns train.wire of a spec, or its default.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 
-// Returns the longest window, in closures, of which a counted set fits into a
-// message (wire_window_most).
+// Returns how many closures a window may have so that its counted set fits into
+// a message (wire_window_most): from steps_per_closure and epochs of `train`,
+// which need not be checked. Not NULL.
 uint64_t spec_window_most(const Sluice__V1__TrainSpec *train);
 
 // Returns the contributions of a round of a checked spec; 0: the mode has none.
@@ -192,7 +193,8 @@ uint32_t spec_metrics(const Sluice__V1__JobSpec *spec);
 uint32_t spec_metrics_scored(const Sluice__V1__JobSpec *spec);
 // Returns the name of a metric in a spec, "top_k".
 const char *spec_metric_name(enum spec_metric metric);
-// Returns the metric with that name; SPEC_METRIC_COUNT: none has it.
+// Returns the metric with exactly that name, which is not NULL;
+// SPEC_METRIC_COUNT: none has it.
 enum spec_metric spec_metric_named(const char *name);
 // Returns the bits of the metrics that a job with this loss may want.
 uint32_t spec_metrics_offered(enum spec_loss loss);

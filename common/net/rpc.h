@@ -100,8 +100,9 @@ enum sl_err rpc_address_check(const char *address, struct sl_error *err);
 // 127.*, ::1.
 bool rpc_address_is_local(const char *address);
 
-// Tries to listen at `address` for a moment: SL_EEXIST if another process
-// does, else the error of the attempt. Removes a socket file on which no
+// Tries to listen at `address` for a moment. SL_OK: it is free now; SL_EEXIST:
+// a process listens there, or the path is no socket; SL_EINVAL: it is no
+// address; else the error of the attempt. Removes a socket file on which no
 // process answers.
 enum sl_err rpc_address_vacant(const char *address, struct sl_error *err);
 

@@ -73,8 +73,9 @@ enum sl_err rpc_pin(pthread_t id, int cpu, struct sl_error *err);
 // Returns the thread of index `wish` - 1; 0: the next one in turn.
 struct rpc_thread *rpc_io_pick(struct rpc_io *io, unsigned wish);
 
-// Returns the time `from_now_ms` from now, on the monotonic clock: the past for
-// 0 and less, never for more than a century (RPC_NO_DEADLINE).
+// Returns the time `from_now_ms` from now, on the monotonic clock: the infinite
+// past for 0 and less, the infinite future for more than a century
+// (RPC_NO_DEADLINE).
 gpr_timespec rpc_deadline(int64_t from_now_ms);
 
 // Returns the ms until `deadline`, at least 0; RPC_NO_DEADLINE if it is never.
@@ -116,7 +117,9 @@ struct rpc_status_space { // must stay until the batch was started
     grpc_slice details;
 };
 
-// Makes `op` send `code` and the text of `err` as the call's status.
+// Sets *op and *space so that the call's status is `code` with a copy of the
+// text of `err`; the code's own words if `err` is NULL or empty. SL_OK has no
+// text.
 void rpc_status_op(grpc_op *op, struct rpc_status_space *space,
                    enum sl_err code, const struct sl_error *err);
 
@@ -214,8 +217,10 @@ void rpc_sources_free(struct rpc_source *list);
 enum sl_err rpc_client_files(struct tls_files **files, const char *address,
                              const struct rpc_tls *tls, struct sl_error *err);
 
-// Makes credentials of the texts of `files` now in use, or plain ones (files
-// NULL), for a connection that rpc_client_files allowed.
+// Makes credentials for a connection that rpc_client_files allowed: from the
+// texts of `files` that are in use now, of which *serial is then the serial; or
+// plain ones (`files` NULL; *serial stays). `guard` (NULL: none) judges the
+// server, too. *out is the caller's. SL_ENOMEM: *out stays.
 enum sl_err rpc_client_creds(grpc_channel_credentials **out,
                              const char *address, struct tls_files *files,
                              struct rpc_guard *guard, unsigned *serial,

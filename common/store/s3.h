@@ -259,8 +259,9 @@ enum sl_err s3_write(struct fs_file *base, const void *bytes, size_t n,
 enum sl_err s3_pwrite(struct fs_file *base, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 
-// Publishes the file (s3_publish) under the name with which it was opened; does
-// nothing for a file that is read or published already.
+// Publishes the file (s3_publish) under the name with which it was opened, with
+// f->fresh; SL_OK and nothing for a file that is read, or was published under
+// that name.
 enum sl_err s3_sync(struct fs_file *base, struct sl_error *err);
 
 // Makes what was written appear as the object `name`. `fresh`: SL_EEXIST if the

@@ -17,7 +17,8 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Returns the worker's conduct in the job, noted from now on; NULL: no memory.
+// Returns the worker's record of conduct in the job, and makes it if there is
+// none. It is the member's, and valid as long as the member. NULL: no memory.
 struct conduct *excluded_conduct(struct member *m, const struct job *job);
 
 // Says whether the worker is excluded from the job now.

@@ -24,8 +24,9 @@
 // generation, or begins one.
 void groups_check(struct coord *c, struct job *job);
 
-// Takes a ring message of a member. Returns the job that moves on by it, or
-// NULL.
+// Handles a ring message (join, answer, ready, broken) of a member; it is only
+// read. Returns the job of the member's group, which the caller then advances;
+// NULL: it is another message, or of no group of a live job.
 struct job *groups_receive(struct coord *c, struct member *m,
                            const Sluice__V1__AttendUp *message);
 

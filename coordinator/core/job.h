@@ -412,7 +412,8 @@ struct journal_facts job_facts_of(const Sluice__V1__DataFacts *facts);
 // Returns how many of its shards lie on a psserver; 0 for a worker.
 uint32_t job_lies_on(const struct job *job, const struct member *m);
 
-// Says whether every shard is served, or the ring runs.
+// Says whether every shard is served, and for an all-reduce job that its ring
+// runs. A silent psserver serves none; false for a job that is not placed.
 bool job_served(const struct job *job);
 
 // Takes a shard's report about its newest incarnation: facts of one incarnation

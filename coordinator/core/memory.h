@@ -7,10 +7,10 @@
 // started, given them and killed for ever. So after MEMORY_LOSSES processes in
 // a row that were lost for nothing, the job that needs most of it is held: a
 // pause of the coordinator's own, in which no lost shard is placed, until a
-// client sets the job going again. "For nothing" means without a checkpoint
-// between where the shards cannot fit, for a snapshot uses most memory; and
-// without a step where they need a good part of the memory. Where they need
-// less, something else ends the psserver.
+// client sets the job going again. "For nothing" means: if the shards cannot
+// fit, that no checkpoint was made in between, for a snapshot uses most memory;
+// if they need a good part of the memory, that no step was. If they need less,
+// something else ends the psserver.
 //
 // Threads  the loop.
 // Units    bytes; MiB in texts, rounded up.
@@ -29,8 +29,10 @@
 // Appends nothing if any attempt ended otherwise than by a lost worker.
 void memory_vanished(struct buf *out, const struct work *w);
 
-// Looks at the psservers of a job that was placed, and names those that lack
-// memory for its shards in a warning and an event.
+// Looks at the psservers of a job that was placed, and names the first that has
+// too little memory for its shards in a warning and an event; removes the
+// warning if none has. A psserver whose memory is not known has enough. Counts
+// their losses for the job anew.
 void memory_placed(struct coord *c, struct job *job);
 
 // Counts, as a psserver comes, that an earlier process of it was lost, and may

@@ -17,17 +17,23 @@
 #include "coordinator/core/coord_inner.h"
 
 // Reads the cut that a submission names (a manifest's path, or a job, meaning
-// its last cut), and refuses a spec that would not continue it.
+// its last cut), and refuses a spec that would not continue it. Takes what a
+// pool thread has read, if the submission was begun with coord_submit_reads;
+// else reads the manifest here and waits for it. SL_EUNAVAIL: the job has a
+// newer cut than the one that was read. *out is the caller's, and unchanged on
+// failure.
 enum sl_err resumed_read(struct coord *c, const char *what,
                          const Sluice__V1__JobSpec *spec,
                          Sluice__V1__ResumeSource **out, struct sl_error *err);
 
-// Detaches readings under way, as the coord goes.
+// Detaches the readings of coord_submit_reads that are under way, before the
+// coord is freed; they end by themselves.
 void resumed_release(struct coord *c);
 
 // Makes the source of the weights that a submission names. The coordinator
 // cannot read the file: the shard or rank that keeps the parameters refuses
-// what does not fit.
+// what does not fit. *out is the caller's; SL_EINVAL: the request names a cut,
+// too, or the folder is no path from the root.
 enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
                             Sluice__V1__ResumeSource **out,
                             struct sl_error *err);

@@ -4,9 +4,8 @@
 //
 // Rates come from what shards report to have counted, over a sliding window,
 // so a job that stands still shows it within seconds. Losses are sums that
-// workers report for steps they saw counted, kept per epoch; a status shows
-// the lowest epoch that is not finished, or the one before while that has no
-// steps yet.
+// workers report for steps they saw counted, kept per epoch. A status shows the
+// lowest epoch that is not finished; while it has no steps yet, the one before.
 //
 // Threads  the loop.
 // Memory   values.
@@ -63,10 +62,10 @@ void meter_loss_add(struct meter *m, uint32_t epoch,
 // `epoch` has no steps yet. Zeroes if neither has any.
 struct meter_sums meter_loss(const struct meter *m, uint32_t epoch);
 
-// Returns the mean loss per sample; NAN if no step was applied.
+// Returns loss_sum / samples; NAN if there are no samples, so no applied step.
 double meter_mean_loss(const struct meter_sums *sums);
 
-// Returns the share of correct samples, 0 to 1; NAN if no step was applied.
+// Returns correct / samples, 0 to 1; NAN if there are no samples.
 double meter_mean_accuracy(const struct meter_sums *sums);
 
 // Takes the samples of skipped steps off the sums of an older worker, which

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels/cpu/winograd.h -- F(4x4, 3x3): transforms of tiles, and the products
 // between them. For the loops_wino*.c files alone, which are compiled per
-// instruction set.
+// instruction set: LOOPS(name) of loops.h is the name for one of them, as
+// loops_avx2_name. loops.h has VL (floats of a vector), vf (a vector) and the
+// other LOOPS_ macros, too.
 //
 // A tile of 6x6 of the image and the filter of 3x3, both transformed, are
 // multiplied element by element and summed over channels: 36 small matrix

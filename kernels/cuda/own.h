@@ -39,8 +39,8 @@ extern const struct own_op own_xent, own_bce, own_mse, own_unscale_check;
 #define OWN_LAUNCH(c, kernel, gx, gy, args)                                    \
     CUDA_LAUNCH((c)->dev, (c)->s, kernel, gx, gy, args)
 
-// Returns the kernel for `dtype` of the three of a TYPED line; `f32` is the
-// first of them.
+// Returns the kernel for `dtype`: `f32`, or one of the two that follow it on
+// its TYPED line, for f16 and bf16.
 enum cuda_kernel own_typed(enum cuda_kernel f32, uint8_t dtype);
 
 // Returns n / by, rounded up.
@@ -95,7 +95,7 @@ enum sl_err own_column_end(const struct own_call *c, const struct own_table *t,
 
 // Returns the blocks of a kernel over `s` that leaves a pair of f64 per block.
 int64_t own_stats_blocks(const struct kern_shape *s);
-// Returns the bytes of workspace that these pairs take.
+// Returns the bytes of workspace that these pairs take: 16 per block.
 size_t own_stats_bytes(int64_t blocks);
 // Enqueues the sum of the pairs in the workspace, divided by `over`: stats[2]
 // is set to it, or added to with ACCUM.

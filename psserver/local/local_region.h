@@ -30,8 +30,11 @@ struct local_region {
 void local_table_init(struct local_table *t);
 void local_table_release(struct local_table *t); // must be empty
 
-// Maps `bytes` bytes of a descriptor that came over the socket and gives them a
-// number. SL_EBUSY: too many are mapped.
+// Maps the `bytes` bytes of `fd`, which came over the socket, and enters them
+// as a region with a number of its own. On the loop. `fd` stays the caller's,
+// and may be closed at once. *out, unchanged on failure, has the table's
+// reference (local_table_drop). SL_EBUSY: more than LOCAL_BYTES would be
+// mapped; SL_EDENIED: `fd` is no sealed memory of that size; SL_ENOMEM.
 enum sl_err local_table_add(struct local_table *t, int fd, size_t bytes,
                             struct local_region **out, struct sl_error *err);
 

@@ -91,7 +91,9 @@ void hosted_send_last(struct hosted *h);
 // Reports a snapshot that was written for `request`.
 void hosted_send_snapshot(struct hosted *h, uint64_t request,
                           const struct snap_written *w);
-// Sends a heartbeat that reports `admitted` shards.
+// Sends, on the loop, heartbeat number `seq` with reports of the shards, in
+// several messages if they are many; `admitted` is how many are ADMITTED. Sets
+// r->draining. Without memory the heartbeat has no reports.
 void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining);
 // Tells that all files of a job were deleted.

@@ -33,12 +33,14 @@ enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
                          const struct wire_token *token, struct sl_error *err);
 
 // Returns true if attempts are proven: where there are tokens, leases have
-// proofs. Then a push, which has none, fences no attempt.
+// proofs. A push has no proof, so it fences no attempt then. False before the
+// key came, and for `t` NULL.
 bool tokens_want_proof(const struct tokens *t);
 
-// Returns true if the asker was leased what it asks about, or need not show
-// that: older attempts are fenced by it (I4). For a call that tokens_check has
-// let in.
+// Returns true if the ask may fence older attempts (I4): its proof shows that
+// the asker was leased what it asks about; or no proof is wanted
+// (tokens_want_proof; `t` may be NULL); or the call comes from an admin, or
+// over a socket file. For a call that tokens_check has let in.
 bool tokens_proven(struct tokens *t, const struct rpc_call *call,
                    uint64_t job_uid, const struct wire_ask *ask);
 

@@ -8,8 +8,8 @@
 // counted set is true of all of them.
 //
 // The tag of a state is (generation in which it came into place, rounds applied
-// in the job). It changes when all of the new state is in place (R3): a call
-// that brings one there and fails leaves the old state under its old tag.
+// in the job). It changes when all of the new state is in place (R3): if
+// rank_load or rank_receive fails, the old state stays under its old tag.
 //
 // Threads  the compute thread. rank_view_read: any, between rank_view_init and
 //          the next change of the state, which its caller rules out.
@@ -71,7 +71,8 @@ static inline const struct once *rank_once(const struct rank *r)
 // valid as long as the state. Each round changes it, unless the state is away.
 float *rank_flat(const struct rank *r);
 
-// Sets the learning rates as callbacks have reduced them (shard_rates).
+// Gives all parts a copy of `rates` (not NULL): the learning rates that
+// callbacks have reduced (shard_rates). Does nothing without a state.
 void rank_rates(struct rank *r, const struct rates *rates);
 
 // Copies the parameters to `flat`, from the host or the device. SL_ELOST.
@@ -154,9 +155,10 @@ enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
 
 // ---- a state that is away, on a device (worker/lease/rank_away.h)
 
-// Brings the memory of one part up to what has been counted; the device keeps
-// its copy. Does nothing for a state in host memory. SL_ELOST: the device lost
-// the state, which takes no more rounds.
+// Copies one part's values and slots from the device to host memory, if these
+// are behind what has been counted; the state stays away. Does nothing for a
+// state in host memory. SL_ELOST: the device lost the state, and the part's
+// memory here is still behind: no more rounds can be applied.
 enum sl_err rank_bring_part(struct rank *r, uint32_t part,
                             struct sl_error *err);
 // Brings the memory of all parts, likewise.

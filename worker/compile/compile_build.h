@@ -2,9 +2,10 @@
 // worker/compile/compile_build.h -- a program in the making. Only compile*.c
 // include it.
 //
-// Tensors are numbers; what is not in the arena has its place at once. emit()
-// plans an op and appends it. The first failure is kept in b->rc and makes
-// every later call do nothing, so the layers' functions read straight down.
+// A tensor is named by its number. Those in the arena get their places at the
+// end, all others at once. compile_emit() plans an op and appends it. The first
+// failure is kept in b->rc and makes every later call do nothing (a tensor that
+// it returns is of no use), so the layers' functions read straight down.
 //
 // Threads  as compile.h. Memory: build_release.
 #ifndef WORKER_COMPILE_COMPILE_BUILD_H
@@ -127,7 +128,8 @@ bool compile_try_epilogue(struct build *b, struct kern_desc *d,
 void compile_fuse_drelu(struct build *b, const struct model_node *node,
                         struct kern_desc *d);
 
-// Returns gamma or beta of a normalization; ones or zeroes if it has none.
+// Returns the tensor of a normalization's MODEL_GAMMA or MODEL_BETA, which `w`
+// names; if it has none, that of constant ones or zeroes, one per channel.
 uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
                                  enum model_weight w);
 

@@ -90,7 +90,7 @@ void data_free(struct data *d); // NULL is allowed
 uint64_t data_samples(const struct data *d);
 
 // Returns a hash of format, base names, sizes, shapes and the number of
-// samples: equal on all hosts that have the same files.
+// samples to use (`limit`): equal on all hosts that have the same files.
 uint64_t data_hash(const struct data *d);
 
 // Returns the bytes of one sample's features, as data_read gives them.
@@ -108,7 +108,8 @@ float data_offset(const struct data *d);
 // Returns true if reading a sample is work that several threads may share.
 bool data_shared(const struct data *d);
 
-// Returns the bytes of memory that hold samples, or where they lie.
+// Returns the bytes of memory that grow with the data: samples, or tables of
+// where samples lie.
 uint64_t data_memory(const struct data *d);
 
 // Returns the number of classes that have names (images: folders), else 0.

@@ -75,8 +75,8 @@ void data_hash_name(struct data *d, const char *path);
 // Adds a number to the hash.
 void data_hash_number(struct data *d, uint64_t n);
 
-// Converts n bytes to floats: out[i] = raw[i] * scale + offset. raw may lie
-// behind the first 3 n bytes of out.
+// Converts n bytes to floats: out[i] = raw[i] * scale + offset. raw may be the
+// last n of the 4 n bytes of out.
 void data_floats(const uint8_t *raw, size_t n, float scale, float offset,
                  float *out);
 
@@ -85,8 +85,9 @@ void data_floats(const uint8_t *raw, size_t n, float scale, float offset,
 enum sl_err data_image_shape(const struct data_want *want, uint32_t shape[3],
                              struct sl_error *err);
 
-// Writes a class to y in the form that is wanted. SL_ERANGE if the model has no
-// such class; the caller adds where it stands.
+// Writes a class to y: its number for DATA_INDEX, else one-hot. SL_ERANGE: it
+// is no whole number from 0 to outputs - 1; y is unchanged then, and the caller
+// adds the file and place to the text.
 enum sl_err data_put_class(const struct data *d, double value, void *y,
                            struct sl_error *err);
 

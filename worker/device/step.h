@@ -26,9 +26,9 @@
 //
 // Threads  the compute thread.
 // Memory   The batch is borrowed from begin to the end of the step, that is to
-//          step_put; on a device one that is not pinned only for the call. A
-//          range of the vectors is
-//          the step's from its fresh() to its take().
+//          step_put; but on a device a batch that is not pinned is borrowed
+//          only for the call. A range of the vectors is the step's from its
+//          fresh() to its take().
 // Units    ops; shards.
 // Errors   as device.h; in host memory those of running.
 #ifndef WORKER_DEVICE_STEP_H
@@ -118,7 +118,11 @@ enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
 // Waits until no device reads the batch, and gives it back to `in`; does
 // nothing for one that was given back before (x is NULL).
 void step_put(struct step *s, struct input *in, const struct batch *batch);
-// Stages the batch of `step` if it has been read; does not wait for it.
+// Stages the batch of `step` (step_stage) if it has been read; does not wait
+// for it. SL_OK, and nothing is staged, in host memory, if a mate has no part
+// of the step under way, past the end of the run, and if the batch was staged,
+// or could not be read: step_get returns that error. If staging fails the batch
+// is put back.
 enum sl_err step_look_ahead(struct step *s, struct input *in,
                             struct input_run *run, uint32_t step,
                             struct sl_error *err);

@@ -96,9 +96,10 @@ void team_run(struct team_job *j, bool all);
 // team_sum is called when the first member has run all ops, before anything is
 // taken.
 bool team_sums(const struct team_job *j);
-// Sums the gradients of the step on all devices, into `grads` of the host
-// (device_sum). Waits for what was posted. On failure the devices' waits for
-// each other end (team_sever).
+// Waits until all mates have done what was posted, then enqueues the sums of
+// the step's gradients on all devices, into `grads` of the host (device_sum): a
+// range of it is whole when it was taken. If the sum fails, team_sever ends the
+// devices' waits for each other.
 enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err);
 // Waits for the mates' losses and adds them to those of `front`.
 enum sl_err team_stats(struct team_job *j, struct program *front,

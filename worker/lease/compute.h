@@ -5,9 +5,9 @@
 // in order. The device belongs to this thread, and so do the jobs that it
 // keeps between leases (kept.h).
 //
-// A device that is lost (device_lost.h): what it had is handed back, and so is
-// what comes until there is a device again. A lease that finds no memory is
-// tried once more when nothing is kept of any job.
+// If a device is lost (device_lost.h), the leases that it had are handed back,
+// and so are those that come until there is a device again. A lease that finds
+// no memory is tried once more when nothing is kept of any job.
 //
 // Threads  All functions: the loop. `done`, `want_map`, `found` and `changed`
 //          run on the loop.
@@ -74,7 +74,8 @@ const char *compute_device(const struct compute *c);
 // Returns, after COMPUTE_ANEW, the `row` for the setup of the next process.
 const struct lost_row *compute_row(const struct compute *c);
 
-// Returns why the device is away, as `changed` was told; "" if it is present.
+// Returns why there is no device (COMPUTE_AWAY, GONE or ANEW), as `changed` was
+// told; "" if it is present. The text is c's, until the next `changed`.
 const char *compute_away(const struct compute *c);
 
 // Queues a lease; `done` gives it back.

@@ -88,7 +88,9 @@ static inline bool contribution_is_last(const struct contribution *c)
 enum sl_err contribution_get(struct contribution *c, struct sl_error *err);
 // Chooses the micro-batch's program and gets it ready to run.
 enum sl_err contribution_start(struct contribution *c, struct sl_error *err);
-// Adds the micro-batch's loss and right answers to the step's sums.
+// Adds the loss, summed over samples, and the right answers (if the job's loss
+// counts them) of the micro-batch to loss_sum and right_sum. Once per
+// micro-batch, when its loss is known (step_stats).
 void contribution_loss(struct contribution *c);
 // Gives the micro-batch's samples back, also after a failure; does nothing if
 // no batch is held.
