@@ -17,7 +17,8 @@
 // Prepares closure `c` for pulls and pushes by range. SL_ENOTSUP: its job clips
 // by a norm, which needs the whole gradient.
 enum sl_err range_init(struct sluice_closure *c, struct sl_error *err);
-void range_release(struct sluice_closure *c); // also if it was not prepared
+// Frees what range_init made; a closure that was not prepared is allowed.
+void range_release(struct sluice_closure *c);
 
 // Empties both vectors for a new step, while no call is under way.
 void range_begin(struct sluice_closure *c);

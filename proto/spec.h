@@ -325,7 +325,7 @@ struct spec_callbacks {
 
 // Returns the callbacks of a checked spec; all are off if it has none.
 struct spec_callbacks spec_callbacks(const Sluice__V1__JobSpec *spec);
-// Returns true if one of them is on.
+// Returns true if a callback of `c` is on.
 bool spec_callbacks_any(const struct spec_callbacks *c);
 
 // Returns true if training waits for the callbacks at each evaluation, since

@@ -63,7 +63,7 @@ static inline void list_push_back(struct list *l, struct list_node *n)
     list_insert_after(l->head.prev, n);
 }
 
-// Takes `n` out of its list; does nothing if it is in none.
+// Removes node `n` from its list; a node that is in no list stays as it is.
 static inline void list_remove(struct list_node *n)
 {
     if (n->next == NULL)

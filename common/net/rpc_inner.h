@@ -156,7 +156,7 @@ struct rpc_errand { // all zeroes except fn and arg
     struct rpc_tag tag;
     grpc_call *call;
     struct rpc_outcome outcome;
-    void (*fn)(void *arg); // from then on the errand is the caller's again
+    void (*fn)(void *arg); // once called, the errand is the caller's again
     void *arg;
 };
 

@@ -27,7 +27,7 @@ struct rpc_turn {
     struct list_node node;   // entry in `waiting` or `flying`
     unsigned order;          // lowest first
     size_t bytes;            // size of the request
-    bool waits, flies;       // at most one of them
+    bool waits, flies;       // in `waiting`, in `flying`; not both
     enum rpc_lane_kind lane; // its connection, while it flies
 };
 

@@ -9,7 +9,7 @@
 struct conf_value {
     const struct conf_key *key;
     enum conf_origin origin;
-    bool set;        // it has a value, be it the default
+    bool set;        // the key has a value, perhaps its default
     char *text;      // owned: as it was written; lists: joined by commas
     int64_t integer; // INT, BYTES, MS; BOOL: 0 or 1
     double real;     // FLOAT

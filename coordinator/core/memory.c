@@ -246,8 +246,8 @@ void memory_placed(struct coord *c, struct job *job)
     struct needs ns;
 
     if (!needs_init(&ns, c))
-        return; // nothing is said of it
-    needs_look(&ns, job);
+        return;                         // no memory: the job gets no warning
+    memory_update_warning(c, &ns, job); // looks at the job
     for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
         const struct need *need = needs_first(&ns, &job->shard[i]);
 
@@ -255,7 +255,6 @@ void memory_placed(struct coord *c, struct job *job)
             need->first->losses =
                 (struct job_losses){.process = need->m->process};
     }
-    memory_update_warning(c, &ns, job);
     needs_release(&ns);
 }
 
@@ -362,7 +361,7 @@ static void judge_all(struct coord *c, const struct member *m, bool forgets)
     struct needs ns;
 
     if (!needs_init(&ns, c))
-        return; // nothing is said of it
+        return; // no memory: warnings and losses stay as they are
     list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);

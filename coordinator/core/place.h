@@ -24,7 +24,7 @@ enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
 void place_job(struct coord *c, struct job *job);
 
 // Sends a psserver that has come which jobs are gone, and which shards it has
-// to take, as far as this turn goes.
+// to take, as far as this turn of the loop allows.
 void place_member(struct coord *c, struct member *m);
 
 // Asks psservers that are heard of again for the shards that they were not

@@ -31,7 +31,7 @@ struct rounds_wait {
     struct rpc_call *call;
     struct shard *shard; // a reference
     struct wire_pull pull;
-    unsigned looks; // looks at it so far
+    unsigned looks; // how often the timer has looked at this call
 };
 
 struct rounds {

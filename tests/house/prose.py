@@ -17,6 +17,7 @@ import argparse
 import re
 import sys
 
+from dead import DECLARED
 from layering import MAY
 from tracked import ROOT, tracked
 
@@ -88,11 +89,6 @@ def wrong(folder, row):
             f"{persons:.1f} words of people per 1,000 (at most {PERSONS})")
 
 
-DECLARATION = re.compile(
-    r"^(?!typedef|#|//|static|extern const|return|union|enum \w* ?\{|struct \w+ \{)"
-    r"[A-Za-z_][\w *]*[\s*]\w+\(")
-
-
 def unsaid(names):
     """Returns how many functions the headers declare, and where those stand that
     have no comment of their own."""
@@ -100,7 +96,7 @@ def unsaid(names):
     for name in names:
         lines = (ROOT / name).read_text(encoding="utf-8").split("\n")
         for i, line in enumerate(lines):
-            if not DECLARATION.match(line):
+            if not DECLARED.match(line):
                 continue
             last = next(k for k in range(i, len(lines)) if re.search(r"[;{]", lines[k]))
             whole = " ".join(lines[i:last + 1])
