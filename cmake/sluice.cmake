@@ -87,16 +87,38 @@ function(sluice_room name)
 endfunction()
 
 # One test per file: tests/unit/psserver/shard_test.c becomes
-# unit.psserver.shard. `dir` is the room that it tests.
+# unit.psserver.shard. All files of a room are one program, unit.psserver, which
+# is linked once. bin/unit.psserver.shard is a link to it: under this name it
+# runs the tests of shard_test.c (tests/harness/t_main.c). `dir` is the room.
 function(sluice_test area dir)
+    set(program ${area}.${dir})
+    if(NOT TARGET ${program})
+        add_executable(${program})
+        target_link_libraries(${program} PRIVATE sluice_harness sluice_${dir})
+    endif()
     foreach(source ${ARGN})
         get_filename_component(name ${source} NAME_WE)
         string(REGEX REPLACE "_test$" "" name ${name})
-        set(target ${area}.${dir}.${name})
-        add_executable(${target} ${source})
-        target_link_libraries(${target} PRIVATE sluice_harness sluice_${dir})
-        add_test(NAME ${target} COMMAND ${target})
-        set_tests_properties(${target} PROPERTIES
+        set(test ${program}.${name})
+        target_sources(${program} PRIVATE ${source})
+        file(CREATE_LINK ${program} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${test}
+            SYMBOLIC)
+        add_custom_target(${test} DEPENDS ${program})
+        add_test(NAME ${test} COMMAND ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${test})
+        set_tests_properties(${test} PROPERTIES
             TIMEOUT 120 SKIP_RETURN_CODE 77 LABELS ${area})
     endforeach()
+endfunction()
+
+# A test that is a program of its own: it links what the others of its room must
+# not, or is compiled in another way. The caller adds that.
+function(sluice_test_alone area dir source)
+    get_filename_component(name ${source} NAME_WE)
+    string(REGEX REPLACE "_test$" "" name ${name})
+    set(test ${area}.${dir}.${name})
+    add_executable(${test} ${source})
+    target_link_libraries(${test} PRIVATE sluice_harness sluice_${dir})
+    add_test(NAME ${test} COMMAND ${test})
+    set_tests_properties(${test} PROPERTIES
+        TIMEOUT 120 SKIP_RETURN_CODE 77 LABELS ${area})
 endfunction()

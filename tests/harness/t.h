@@ -11,7 +11,9 @@
 //     }
 //
 // Tests register themselves and run in the order of the file. The binary runs
-// all of them, or those whose "suite.name" contains an argument; -l lists.
+// all of them, or those whose "suite.name" contains an argument; -l lists. A
+// binary of several files has a name of two words (unit.common); under a third
+// word (a link, unit.common.fs) it knows the tests of fs_test.c alone.
 // The first check that fails ends its test (by longjmp: what it held leaks,
 // and that is fine), prints what was compared, and the other tests still run.
 // Every test starts with the same seed; T_SEED=number sets it, T_SEED=random
@@ -36,6 +38,7 @@ typedef void (*t_fn)(void);
 
 struct t_test {
     const char *suite, *name;
+    const char *file; // path of the source that holds the test
     t_fn fn;
     struct t_test *next;
 };
@@ -45,7 +48,7 @@ void t_register(struct t_test *test);
 #define TEST(suite_, name_)                                                    \
     static void t_run_##suite_##_##name_(void);                                \
     static struct t_test t_test_##suite_##_##name_ = {                         \
-        #suite_, #name_, t_run_##suite_##_##name_, NULL};                      \
+        #suite_, #name_, __FILE__, t_run_##suite_##_##name_, NULL};            \
     static void __attribute__((constructor)) t_add_##suite_##_##name_(void)    \
     {                                                                          \
         t_register(&t_test_##suite_##_##name_);                                \

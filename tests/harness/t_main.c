@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/harness/t_main.c -- the list of tests, the seed, main.
+#include <errno.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,6 +79,50 @@ static enum t_result run(const struct t_test *test)
     return (enum t_result)how;
 }
 
+// Returns true if all tests stand in one file.
+static bool one_file(void)
+{
+    for (const struct t_test *t = tests; t != NULL; t = t->next) {
+        if (strcmp(t->file, tests->file) != 0)
+            return false;
+    }
+    return true;
+}
+
+// Returns the third word of the program's name, which says whose tests run:
+// "fs" of unit.common.fs. NULL: those of all files.
+static const char *third_word(void)
+{
+    const char *dot = strchr(program_invocation_short_name, '.');
+
+    dot = dot != NULL ? strchr(dot + 1, '.') : NULL;
+    return dot != NULL && !one_file() ? dot + 1 : NULL;
+}
+
+// Returns true if `word` is the name of the file of `test`, less its ending;
+// NULL is any file.
+static bool in_file(const struct t_test *test, const char *word)
+{
+    const char *slash = strrchr(test->file, '/');
+    const char *base = slash != NULL ? slash + 1 : test->file;
+
+    return word == NULL || (strncmp(base, word, strlen(word)) == 0 &&
+                            strncmp(base + strlen(word), "_test.", 6) == 0);
+}
+
+// Leaves the tests of one file in the list, if the name of the program says so.
+static void keep_file(void)
+{
+    const char *word = third_word();
+
+    for (struct t_test **at = &tests; *at != NULL;) {
+        if (in_file(*at, word))
+            at = &(*at)->next;
+        else
+            *at = (*at)->next;
+    }
+}
+
 static bool chosen(const struct t_test *test, int argc, char **argv)
 {
     char name[256];
@@ -96,13 +141,14 @@ static int list_tests(void)
 {
     for (const struct t_test *t = tests; t != NULL; t = t->next)
         printf("%s.%s\n", t->suite, t->name);
-    return 0;
+    return tests != NULL ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
     unsigned count[3] = {0, 0, 0};
 
+    keep_file();
     if (argc == 2 && strcmp(argv[1], "-l") == 0)
         return list_tests();
     (void)t_seed(); // before any thread asks

@@ -32,7 +32,7 @@ struct node {
     ProtobufCBinaryData payload;
 };
 
-extern const ProtobufCMessageDescriptor node_descriptor;
+static const ProtobufCMessageDescriptor node_descriptor;
 
 #define FIELD(name_, id_, label_, type_, count_, of_, flags_)                  \
     {                                                                          \
@@ -68,7 +68,7 @@ static void node_init(ProtobufCMessage *message)
     n->name = (char *)protobuf_c_empty_string;
 }
 
-const ProtobufCMessageDescriptor node_descriptor = {
+static const ProtobufCMessageDescriptor node_descriptor = {
     .magic = PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
     .name = "t.Node",
     .short_name = "Node",

@@ -16,9 +16,6 @@
 #include "worker/lease/contribution.h"
 #include "worker/lease/task.h"
 
-#ifndef TASK_DEVICE // tests/emul has another
-#define TASK_DEVICE "ref"
-#endif
 #define JOB 7
 #define SHARDS 3
 
@@ -185,12 +182,21 @@ static void local_open(struct world *w, const char *path)
     T_OK(local_new(&w->local, w->loop, path, "ps-0", t_err()));
 }
 
+// The devices that compute. ctest runs these tests with several of them too,
+// and tests/emul with emulated ones.
+static const char *task_device(void)
+{
+    const char *device = getenv("TASK_DEVICE");
+
+    return device != NULL ? device : "ref";
+}
+
 static void world_open_with(struct world *w, const char *extra,
                             void (*change)(Sluice__V1__JobSpec *spec))
 {
     struct rpc_io_options io = {.threads = 2};
     struct compute_setup setup = {.clock = sl_clock_real(),
-                                  .device = TASK_DEVICE,
+                                  .device = task_device(),
                                   .done = on_done,
                                   .want_map = on_want_map,
                                   .found = on_found,

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/harness/t.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+// Runs this program with -l under another name; returns what it prints, until
+// the next call, and sets *code to its exit code.
+static const char *listed_as(const char *name, int *code)
+{
+    static char text[4096];
+    char command[600], self[512];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    FILE *out;
+
+    T_TRUE(n > 0);
+    self[n] = '\0';
+    T_EQ(symlink(self, t_path(name)), 0);
+    snprintf(command, sizeof(command), "%s -l", t_path(name));
+    out = popen(command, "r");
+    T_TRUE(out != NULL);
+    text[fread(text, 1, sizeof(text) - 1, out)] = '\0';
+    *code = WEXITSTATUS(pclose(out));
+    return text;
+}
+
+// Each file is a test of ctest. Under a wrong name it must not pass.
+TEST(t, the_third_word_of_the_name_is_the_file)
+{
+    int code;
+
+    T_STR(listed_as("unit.common.t", &code),
+          "t.the_third_word_of_the_name_is_the_file\n");
+    T_EQ(code, 0);
+    T_HAS(listed_as("unit.common.crc", &code), "crc.");
+    T_PTR(strstr(listed_as("unit.common.crc32", &code), "."), NULL);
+    T_EQ(code, 1);
+    T_HAS(listed_as("unit.common", &code), "\n");
+    T_HAS(listed_as("all", &code), "\n");
+}
