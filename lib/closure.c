@@ -9,7 +9,7 @@
 #include "lib/range.h"
 #include "lib/ring.h"
 #include "worker/device/grad.h"
-#include "worker/lease/task.h"
+#include "worker/lease/lease.h"
 
 static const struct sync_ops *ops(const struct sluice_closure *c)
 {
@@ -117,7 +117,7 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
     enum sl_err rc;
 
     if (c == NULL) {
-        task_hand_back(l, "out of memory");
+        lease_hand_back(l, "out of memory");
         session_done(s, l);
         return sl_fail(err, SL_ENOMEM, "no memory");
     }
@@ -127,7 +127,7 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
     if (rc == SL_OK)
         rc = closure_prepare(c, &why);
     if (rc != SL_OK) {
-        task_fail(l, rc, &why);
+        lease_fail(l, rc, &why);
         closure_free(c);
         return sl_fail(err, rc, "job %" PRIu64 ": %s", l->job, why.text);
     }
@@ -190,7 +190,7 @@ void sluice_finish(struct sluice_closure *c, const char *why)
     else if (c->at == CLOSURE_LOST)
         tally_conclude(l, c->job->sync, c->lost, &c->err);
     else
-        task_hand_back(l, why != NULL ? why : "the program let go of it");
+        lease_hand_back(l, why != NULL ? why : "the program let go of it");
     closure_free(c);
 }
 
@@ -204,7 +204,7 @@ void sluice_fail(struct sluice_closure *c, const char *why, bool job_error)
         finish_slot(c, NULL, &err, job_error);
         return;
     }
-    task_fail(c->lease, err.code, &err);
+    lease_fail(c->lease, err.code, &err);
     c->lease->outcome.job_error = job_error;
     closure_free(c);
 }

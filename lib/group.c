@@ -7,7 +7,7 @@
 
 #include "common/base/mem.h"
 #include "worker/lease/hybrid_member.h"
-#include "worker/lease/task.h"
+#include "worker/lease/lease.h"
 
 // All of it the ring's thread's.
 struct group_member {
@@ -252,7 +252,7 @@ static void group_run_inner(struct contributor *c)
         if (atomic_load(&outer->gate.draining))
             gate_close(&l->gate, GATE_DRAIN);
         if (gate_look(&l->gate, g->base.clock) != GATE_OPEN)
-            task_stopped(l);
+            lease_stopped(l);
         else
             group_lead(g, l);
         slot_within(&g->slot, NULL);

@@ -11,7 +11,7 @@
 #include "worker/device/grad.h"
 #include "worker/lease/hybrid_lead.h"
 #include "worker/lease/tally.h"
-#include "worker/lease/task.h"
+#include "worker/lease/lease.h"
 
 struct lead {
     struct lib_ring *ring;
@@ -185,7 +185,7 @@ void group_lead(struct lib_ring *g, struct lease *l)
         lead_report_progress(&t);
     }
     if (result == SYNC_STOPPED && t.parted)
-        task_hand_back(l, "its group is over");
+        lease_hand_back(l, "its group is over");
     else
         tally_conclude(l, t.sync, result, &t.err);
     t.sync->ops->close(t.sync);

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "common/base/mem.h"
-#include "worker/lease/task.h"
+#include "worker/lease/lease.h"
 
 static void *ring_run_lease(void *arg)
 {
@@ -74,10 +74,10 @@ void ring_stop(struct sluice *s, const char *why, const struct sl_error *failed,
     record_wake(l->record);
     pthread_join(g->thread, NULL);
     if (failed != NULL) {
-        task_fail(l, failed->code, failed);
+        lease_fail(l, failed->code, failed);
         l->outcome.job_error = job_error;
     } else if (l->outcome.kind == OUTCOME_HAND_BACK) {
-        task_hand_back(l, why);
+        lease_hand_back(l, why);
     }
     ring_end_lease(s);
 }

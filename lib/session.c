@@ -14,7 +14,7 @@
 #include "common/run/log.h"
 #include "lib/ring.h"
 #include "proto/access.h"
-#include "worker/lease/task.h"
+#include "worker/lease/lease.h"
 
 #define GOODBYE_MS 1500 // for the coordinator to take what is said last
 #define SHM_MIN (32 << 10)
@@ -534,7 +534,7 @@ static struct lease *pop(struct sluice *s)
             gate_close(&l->gate, GATE_DRAIN);
         if (gate_look(&l->gate, sl_clock_real()) == GATE_OPEN)
             return l;
-        task_stopped(l);
+        lease_stopped(l);
         session_done(s, l);
     }
 }
@@ -587,7 +587,7 @@ static enum sl_err session_start_ring(struct sluice *s, struct lease *l,
         rc = ring_start(s, l, job, &why);
     if (rc == SL_OK)
         return SL_OK;
-    task_fail(l, rc, &why);
+    lease_fail(l, rc, &why);
     session_done(s, l);
     return sl_fail(err, rc, "job %" PRIu64 ": %s", l->job, why.text);
 }
@@ -613,7 +613,7 @@ static enum sl_err session_try_take(struct sluice *s,
         return rc == SL_OK ? SL_EBUSY : rc;
     }
     if (l != NULL && spec_hybrid(l->record->open->spec)) {
-        task_hand_back(l, "its group is over");
+        lease_hand_back(l, "its group is over");
         session_done(s, l);
         return SL_EBUSY;
     }

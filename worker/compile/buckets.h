@@ -15,7 +15,7 @@
 #define WORKER_COMPILE_BUCKETS_H
 
 #include "proto/model.h"
-#include "worker/compile/overlap.h"
+#include "trainer/base/elements.h"
 
 // Cuts all elements of the model's vector into buckets, ascending and without
 // gaps, of at most `most` elements (above 0). A layer of more than half of that

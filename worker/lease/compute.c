@@ -212,7 +212,7 @@ static void run_between(void *arg, struct worker_job *job)
         atomic_store(&l->running, true);
         l->gate.pulse.outer = outer;
         if (gate_look(&l->gate, c->setup.clock) != GATE_OPEN)
-            task_stopped(l);
+            lease_stopped(l);
         else
             task_run(&env, job, l);
         l->gate.pulse.outer = NULL;
@@ -234,7 +234,7 @@ static void compute_try_lease(struct compute *c, struct lease *l)
     enum sl_err rc = compute_get_job(c, l, &job, &err);
 
     if (rc != SL_OK) {
-        task_fail(l, rc, &err);
+        lease_fail(l, rc, &err);
         return;
     }
     task_run(&env, job, l);
@@ -394,9 +394,9 @@ static void run_lease(struct compute *c, struct lease *l)
 
     atomic_store(&l->running, true);
     if (gate_look(&l->gate, c->setup.clock) != GATE_OPEN) {
-        task_stopped(l); // closed while the lease waited: no job is made
+        lease_stopped(l); // closed while the lease waited: no job is made
     } else if (c->dev == NULL) {
-        task_hand_back(l, "its device is lost");
+        lease_hand_back(l, "its device is lost");
     } else {
         compute_try_lease(c, l);
         make_room_and_try(c, l);

@@ -423,7 +423,7 @@ void task_ring(const struct task_env *env, struct worker_job *job,
     if (rc == SL_OK)
         rc = contributor_prepare_job(job, &err);
     if (rc != SL_OK) {
-        task_fail(l, rc, &err);
+        lease_fail(l, rc, &err);
         return;
     }
     contributor_init(&o, env, job, l);

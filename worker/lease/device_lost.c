@@ -101,7 +101,7 @@ void lost_excuse(struct lease *l, const char *why)
     snprintf(text, sizeof(text), "its device is lost: %.170s (%.170s)", why,
              l->outcome.err.text);
     l->outcome.job_error = false;
-    task_hand_back(l, text);
+    lease_hand_back(l, text);
 }
 
 bool lost_out_of_memory(const struct lease *l)

@@ -6,7 +6,6 @@
 
 #include "common/base/fault.h"
 #include "common/base/history.h"
-#include "worker/lease/task.h"
 
 #define LOOK_MS 200 // most time between two looks at the gate
 
@@ -127,11 +126,11 @@ static void hybrid_member_finish(struct hybrid_member *t)
     const struct sl_error *why = &t->hybrid->why;
 
     if (!t->hybrid->failed)
-        task_stopped(t->lease);
+        lease_stopped(t->lease);
     else if (why->code == SL_ECANCELED)
-        task_hand_back(t->lease, why->text);
+        lease_hand_back(t->lease, why->text);
     else
-        task_fail(t->lease, why->code, why);
+        lease_fail(t->lease, why->code, why);
 }
 
 void hybrid_member_run(struct contributor *by, struct hybrid *h,

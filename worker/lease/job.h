@@ -5,7 +5,7 @@
 // Threads  the compute thread; its data is also read by the input thread,
 //          while a run of it is open.
 // Memory   worker_job_free, when no run of its data is open.
-// Errors   a code says whose fault it is (task_fail): the job's own (a bad
+// Errors   a code says whose fault it is (lease_fail): the job's own (a bad
 //          file, a model that cannot be computed) or this host's.
 #ifndef WORKER_LEASE_JOB_H
 #define WORKER_LEASE_JOB_H

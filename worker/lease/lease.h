@@ -3,7 +3,7 @@
 // report.
 //
 // The loop makes it from a Lease message and hands it to the compute thread,
-// which runs it (task.h) and gives it back with its outcome. Meanwhile the
+// which runs it and gives it back with its outcome. Meanwhile the
 // loop may close its gate and read its progress.
 //
 // Threads  The loop owns it before compute_submit and after the outcome is
@@ -18,12 +18,13 @@
 #include "common/base/list.h"
 #include "common/run/loop.h"
 #include "trainer/push/gate.h"
-#include "worker/data/input.h"
 #include "worker/lease/record.h"
 #include "worker/lease/score.h"
 #include "trainer/ring/seat.h"
 
 enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
+
+struct input_run; // a run of samples: where they are read, this room has no say
 
 #define LEASE_STRANGE 112
 
@@ -89,8 +90,7 @@ struct lease {
     // The compute thread's.
     struct list_node queued;
     struct lease_metrics figured; // as figures.h was told last
-    struct input_run run;
-    bool run_open;
+    struct input_run *run; // its samples, as they are read; NULL: none are
 
     // The loop's, again.
     struct list_node node;
@@ -124,5 +124,17 @@ void lease_set_progress(struct lease *l, const struct lease_metrics *m);
 // Fills a message with the metrics; its text borrows from `m`.
 void lease_say_metrics(Sluice__V1__StepMetrics *out,
                        const struct lease_metrics *m);
+
+// ---- outcomes (outcome.c); the compute thread, one of them per lease
+
+// Sets the outcome of a lease: failed with `rc` and the text in *err; `rc` says
+// whether the job is to blame. SL_ECANCELED because the gate has closed is no
+// failure: then it does what lease_stopped does.
+void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
+// Sets the outcome that its gate's reason asks for: handed back, or dropped
+// without a report if the job or the stream has ended.
+void lease_stopped(struct lease *l);
+// Sets the outcome: handed back because of `why`, which is copied.
+void lease_hand_back(struct lease *l, const char *why);
 
 #endif

@@ -15,7 +15,7 @@
 #include "common/plan/schedule.h"
 #include "proto/layout.h"
 #include "proto/wire.h"
-#include "worker/compile/overlap.h"
+#include "trainer/base/elements.h"
 #include "worker/data/data_bad.h"
 #include "trainer/push/sync.h"
 #include "trainer/push/sync_ps.h"

@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "common/base/mem.h"
-#include "worker/lease/task.h"
 
 void tally_add(struct tally *t, const struct sync *sync,
                struct lease_metrics *m)
@@ -40,7 +39,7 @@ void tally_evidence(struct lease *l, const struct sync *sync)
     o->held = sl_malloc_array(n, sizeof(*o->held));
     o->closed = sl_malloc_array(n, sizeof(*o->closed));
     if (o->incarnations == NULL || o->held == NULL || o->closed == NULL) {
-        task_hand_back(l, "out of memory");
+        lease_hand_back(l, "out of memory");
         return;
     }
     o->incarnations_count = n;
@@ -61,16 +60,16 @@ void tally_conclude(struct lease *l, const struct sync *sync,
         tally_evidence(l, sync);
         return;
     case SYNC_STOPPED:
-        task_stopped(l);
+        lease_stopped(l);
         return;
     case SYNC_FENCED:
-        task_hand_back(l, "a newer attempt of the closure runs");
+        lease_hand_back(l, "a newer attempt of the closure runs");
         return;
     case SYNC_EARLY:
-        task_hand_back(l, "an earlier round is open on a shard");
+        lease_hand_back(l, "an earlier round is open on a shard");
         return;
     case SYNC_FAILED:
-        task_fail(l, err->code, err);
+        lease_fail(l, err->code, err);
         return;
     }
 }

@@ -3,12 +3,13 @@
 // task.h.
 #include "worker/lease/task.h"
 
+#include "common/base/mem.h"
+
 // Sets the samples of an evaluation, in the order of the file.
-static enum sl_err set_test(struct worker_job *job, struct lease *l,
-                            struct sl_error *err)
+static enum sl_err set_test(struct worker_job *job, const struct lease *l,
+                            struct input_run *run, struct sl_error *err)
 {
     const Sluice__V1__JobSpec *spec = l->record->open->spec;
-    struct input_run *run = &l->run;
     uint32_t batch =
         (uint32_t)l->record->schedule.batch / l->record->accumulate;
 
@@ -23,30 +24,37 @@ static enum sl_err set_test(struct worker_job *job, struct lease *l,
 enum sl_err task_prepare(struct input *input, struct worker_job *job,
                          struct lease *l, struct sl_error *err)
 {
+    struct input_run *run;
     enum sl_err rc;
 
-    if (l->run_open || l->kind == LEASE_PROBE || l->kind == LEASE_RING)
+    if (l->run != NULL || l->kind == LEASE_PROBE || l->kind == LEASE_RING)
         return SL_OK;
+    run = sl_calloc(1, sizeof(*run));
+    if (run == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory");
     if (l->kind == LEASE_EVALUATE)
-        rc = set_test(job, l, err);
+        rc = set_test(job, l, run, err);
     else
-        rc = job_run(job, &l->run, l->epoch, l->first, l->count, err);
-    if (rc != SL_OK)
+        rc = job_run(job, run, l->epoch, l->first, l->count, err);
+    if (rc != SL_OK) {
+        sl_free(run);
         return rc;
-    l->run.pulse = &l->gate.pulse;
-    l->run.job = l->job;
-    l->run.closure = l->closure;
-    input_open(input, &l->run);
-    l->run_open = true;
+    }
+    run->pulse = &l->gate.pulse;
+    run->job = l->job;
+    run->closure = l->closure;
+    input_open(input, run);
+    l->run = run;
     return SL_OK;
 }
 
 void task_unprepare(struct input *input, struct lease *l)
 {
-    if (!l->run_open)
+    if (l->run == NULL)
         return;
-    input_close(input, &l->run);
-    l->run_open = false;
+    input_close(input, l->run);
+    sl_free(l->run);
+    l->run = NULL;
 }
 
 static void task_probe(struct worker_job *job, struct lease *l)
@@ -55,7 +63,7 @@ static void task_probe(struct worker_job *job, struct lease *l)
     enum sl_err rc = job_facts(job, &l->outcome.facts, &err);
 
     if (rc != SL_OK)
-        task_fail(l, rc, &err);
+        lease_fail(l, rc, &err);
 }
 
 // Marks a failure by this worker's data files: other workers may have good
@@ -81,7 +89,7 @@ void task_run(const struct task_env *env, struct worker_job *job,
     job->pulse = &l->gate.pulse;
     rc = task_prepare(env->input, job, l, &err);
     if (rc != SL_OK)
-        task_fail(l, rc, &err);
+        lease_fail(l, rc, &err);
     else if (l->kind == LEASE_TRAIN)
         task_train(env, job, l);
     else if (l->kind == LEASE_EVALUATE)

@@ -46,17 +46,6 @@ enum sl_err task_prepare(struct input *input, struct worker_job *job,
 // Ends the lease's reading; before its job is freed. Nothing if none is open.
 void task_unprepare(struct input *input, struct lease *l);
 
-// Sets the outcome of a lease: failed with `rc` and the text in *err; `rc` says
-// whether the job is to blame. SL_ECANCELED because the gate has closed is no
-// failure: then it does what task_stopped does. This and the next two are
-// called once per lease.
-void task_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
-// Sets the outcome that its gate's reason asks for: handed back, or dropped
-// without a report if the job or the stream has ended.
-void task_stopped(struct lease *l);
-// Sets the outcome: handed back because of `why`, which is copied.
-void task_hand_back(struct lease *l, const char *why);
-
 // Runs a training lease; this and the next three are called by task_run.
 void task_train(const struct task_env *env, struct worker_job *job,
                 struct lease *l);

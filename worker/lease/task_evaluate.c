@@ -98,7 +98,7 @@ static enum sl_err compute_batch(const struct task_env *env,
     if (rc == SL_OK)
         rc = step_run(s, 0, p->program->count, err);
     if (rc == SL_OK && run.program->outputs == NULL)
-        rc = step_look_ahead(s, env->input, &l->run, batch->step + 1, err);
+        rc = step_look_ahead(s, env->input, l->run, batch->step + 1, err);
     if (rc == SL_OK)
         rc = step_stats(s, err);
     if (rc == SL_OK)
@@ -124,7 +124,7 @@ static enum sl_err one_batch(const struct task_env *env, struct worker_job *job,
     atomic_store(&l->gate.pulse.step, step);
     if (step == 0)
         step_stop(&s); // batches staged so far are of other leases
-    rc = step_get(&s, env->input, &l->run, step, &batch, err);
+    rc = step_get(&s, env->input, l->run, step, &batch, err);
     if (rc != SL_OK)
         return rc;
     pulse_beat(&l->gate.pulse);
@@ -158,28 +158,28 @@ static void evaluate(const struct task_env *env, struct worker_job *job,
     result = evaluate_load_cut(job, l, &err);
     if (result == SYNC_FAILED) {
         // A cut whose files are gone is not the job's fault.
-        task_fail(l, err.code, &err);
+        lease_fail(l, err.code, &err);
         l->outcome.job_error = false;
         return;
     }
-    for (uint32_t i = 0; result == SYNC_OK && i < input_run_steps(&l->run);
+    for (uint32_t i = 0; result == SYNC_OK && i < input_run_steps(l->run);
          i++) {
         rc = one_batch(env, job, l, i, &m, &err);
         if (rc != SL_OK) {
-            task_fail(l, rc, &err);
+            lease_fail(l, rc, &err);
             return;
         }
         lease_set_progress(l, &m);
         if (gate_look(&l->gate, env->clock) != GATE_OPEN)
             result = SYNC_STOPPED;
         else if (atomic_load(&l->gate.draining) &&
-                 i + 1 < input_run_steps(&l->run)) {
-            task_hand_back(l, "the worker is leaving");
+                 i + 1 < input_run_steps(l->run)) {
+            lease_hand_back(l, "the worker is leaving");
             return;
         }
     }
     if (result != SYNC_OK)
-        task_stopped(l);
+        lease_stopped(l);
 }
 
 void task_evaluate(const struct task_env *env, struct worker_job *job,

@@ -121,7 +121,7 @@ void task_hybrid(const struct task_env *env, struct worker_job *job,
     enum sl_err rc = task_hybrid_prepare_job(job, &sync, &err);
 
     if (rc != SL_OK) {
-        task_fail(l, rc, &err);
+        lease_fail(l, rc, &err);
         return;
     }
     o.base.c = &o.c;

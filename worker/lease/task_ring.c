@@ -24,7 +24,6 @@
 #include "worker/compile/buckets.h"
 #include "trainer/base/figures.h"
 #include "worker/lease/ring_round.h"
-#include "worker/lease/task.h"
 #include "worker/lease/task_ring.h"
 #include "trainer/sum/ranks.h"
 #include "trainer/ring/copy.h"
@@ -602,9 +601,9 @@ void task_ring_run(struct contributor *by, struct lease *l)
     seat_say(t.seat, say_join(t.say, l->attempt, t.ring_env));
     FAULT("ring.joined");
     if (task_ring_loop(&t))
-        task_stopped(l);
+        lease_stopped(l);
     else
-        task_fail(l, t.err.code, &t.err);
+        lease_fail(l, t.err.code, &t.err);
     task_ring_leave(&t);
     stop_feed(&t);
     stop_following(&t);

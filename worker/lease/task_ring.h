@@ -3,7 +3,7 @@
 //
 // Threads  the compute thread, or the one that keeps the contributor's ring.
 // Memory   the contributor's; the lease's outcome is set.
-// Errors   as task.h.
+// Errors   all end as the outcome: nothing is returned.
 #ifndef WORKER_LEASE_TASK_RING_H
 #define WORKER_LEASE_TASK_RING_H
 

@@ -213,7 +213,7 @@ static enum sync_result train_fetch_range(struct train *t, uint32_t range)
         return SYNC_OK;
     began = span_begin();
     begin = sl_now_us(t->env->clock);
-    rc = step_look_ahead(&t->step, t->env->input, &t->lease->run,
+    rc = step_look_ahead(&t->step, t->env->input, t->lease->run,
                          t->c.batch.step + 1, &t->err);
     if (rc == SL_OK)
         rc = range == THE_LOSS ? step_stats(&t->step, &t->err)
@@ -488,9 +488,9 @@ static enum sync_result train_run_step(struct train *t, uint32_t step)
     atomic_store(&t->lease->gate.pulse.step, step);
     if (t->env->ahead != NULL)
         t->env->ahead(t->env->arg, t->job);
-    contribution_begin(&t->c, &t->lease->run, t->lease->closure, step);
+    contribution_begin(&t->c, t->lease->run, t->lease->closure, step);
     if (!grouped)
-        input_share(t->env->input, &t->lease->run, (struct input_share){0});
+        input_share(t->env->input, t->lease->run, (struct input_share){0});
     t->step.kept = !grouped && train_has_clipping(t);
     result = grouped ? group_step(t) : compute_step(t);
     contribution_put(&t->c);
@@ -542,7 +542,7 @@ static enum sync_result all_steps(struct train *t)
 static void train_finish(struct train *t, enum sync_result result)
 {
     if (result == SYNC_STOPPED && t->parted)
-        task_hand_back(t->lease, "its group is over");
+        lease_hand_back(t->lease, "its group is over");
     else
         tally_conclude(t->lease, t->sync, result, &t->err);
 }
@@ -564,7 +564,7 @@ void task_train(const struct task_env *env, struct worker_job *job,
     enum sl_err rc = job_sync(job, &t.sync, &t.err);
 
     if (rc != SL_OK) {
-        task_fail(l, rc, &t.err);
+        lease_fail(l, rc, &t.err);
         return;
     }
     t.step = (struct step){.device = job->device,

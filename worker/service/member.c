@@ -565,15 +565,11 @@ const char *worker_member_away(void *arg)
     return ((struct worker_member *)arg)->why;
 }
 
-void worker_member_device(void *arg, enum compute_state state, const char *why)
+void worker_member_able(struct worker_member *m, bool able, const char *why)
 {
-    struct worker_member *m = arg;
-
-    note_away(m, state != COMPUTE_READY, why);
+    note_away(m, !able, why);
     if (m->attend != NULL)
         attendee_beat_now(m->attend);
-    if (m->setup.device != NULL)
-        m->setup.device(m->setup.arg, state);
 }
 
 // ---- life

@@ -20,12 +20,12 @@
 #define WORKER_SERVICE_MEMBER_H
 
 #include "proto/attendee.h"
-#include "worker/lease/compute.h"
+#include "worker/lease/lease.h"
 
 struct worker_member;
 
-// The runner of leases: the compute thread (compute.h), or a program of the
-// user's. Each lease that is submitted comes back by worker_member_done, once.
+// The runner of leases: a worker's compute thread, or a program of the user's.
+// Each lease that is submitted comes back by worker_member_done, once.
 struct worker_member_runner {
     void (*submit)(void *arg, struct lease *l);
     void (*forget)(void *arg, uint64_t job); // the job has ended
@@ -44,8 +44,6 @@ struct worker_member_setup {
     // has stood still for the job's train.stall_seconds and for the grace
     // beyond that. May be NULL.
     void (*stuck)(void *arg);
-    // Tells that the device was lost, or is present again. May be NULL.
-    void (*device)(void *arg, enum compute_state state);
     uint64_t grace_ms; // time beyond train.stall_seconds until `stuck`
     const struct ring_env *ring; // NULL: no ring leases
     void *arg;
@@ -60,8 +58,8 @@ enum sl_err worker_member_new(struct worker_member **out,
 void worker_member_start(struct worker_member *m, struct attendee *attend,
                          const struct worker_member_runner *runner);
 
-// ---- callbacks for attendee_setup (the first six) and compute_setup; `arg` is
-// the member
+// ---- callbacks for attendee_setup (the first six) and for what runs leases;
+// `arg` is the member
 
 // Takes a coordinator's welcome. Returns false to refuse one of an older term.
 // Leases that do not run yet are dropped; those that run go on.
@@ -86,9 +84,9 @@ void worker_member_done(void *arg, struct lease *l);
 void worker_member_want_map(void *arg, uint64_t job, uint64_t have);
 // Sends a heartbeat soon, which tells of samples that cannot be read.
 void worker_member_found(void *arg);
-// Notes whether leases can run, and why not (`why`, copied); sends a heartbeat
-// soon and calls setup's `device`.
-void worker_member_device(void *arg, enum compute_state state, const char *why);
+// Notes whether leases can run now, and if not why (copied); sends a heartbeat
+// soon.
+void worker_member_able(struct worker_member *m, bool able, const char *why);
 
 // Takes no new leases, finishes the step under way, hands leases back. `why`
 // goes into heartbeats; "": because it leaves.

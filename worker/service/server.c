@@ -394,11 +394,12 @@ static void begin_attending(void *arg)
 
 // Handles a device that is ready again, away for now, or of no more use: then
 // another process may have better luck, a new one or this one started anew.
-static void on_device(void *arg, enum compute_state state)
+static void on_device(void *arg, enum compute_state state, const char *why)
 {
     struct worker *w = arg;
     char note[LOST_NOTE];
 
+    worker_member_able(w->member, state == COMPUTE_READY, why);
     w->away = state != COMPUTE_READY;
     set_serving(w);
     if (state == COMPUTE_GONE)
@@ -468,6 +469,21 @@ static const char *worker_runner_device(void *arg)
     return compute_device(arg);
 }
 
+static void worker_on_done(void *arg, struct lease *l)
+{
+    worker_member_done(((struct worker *)arg)->member, l);
+}
+
+static void worker_on_want_map(void *arg, uint64_t job, uint64_t have)
+{
+    worker_member_want_map(((struct worker *)arg)->member, job, have);
+}
+
+static void worker_on_found(void *arg)
+{
+    worker_member_found(((struct worker *)arg)->member);
+}
+
 static enum sl_err start_attending(struct worker *w, struct sl_error *err)
 {
     struct attendee_setup attend = {
@@ -510,7 +526,6 @@ static enum sl_err worker_start_member(struct worker *w, struct sl_error *err)
         .clock = sl_clock_real(),
         .drained = worker_on_drained,
         .stuck = on_stuck,
-        .device = on_device,
         .grace_ms = (uint64_t)conf_int(c, "grace"),
         .ring = &w->ring,
         .arg = w,
@@ -524,10 +539,11 @@ static enum sl_err worker_start_member(struct worker *w, struct sl_error *err)
         .input_threads = (unsigned)conf_int(c, "input-threads"),
         .keep_bytes = (uint64_t)conf_int(c, "keep"),
         .roots = w->roots,
-        .done = worker_member_done,
-        .want_map = worker_member_want_map,
-        .found = worker_member_found,
-        .changed = worker_member_device,
+        .done = worker_on_done,
+        .want_map = worker_on_want_map,
+        .found = worker_on_found,
+        .changed = on_device,
+        .arg = w,
         .loss = {.policy = lost_policy_of(conf_str(c, "on-device-loss")),
                  .tries = (uint32_t)conf_int(c, "device-tries"),
                  .wait_ms = (uint64_t)conf_int(c, "device-wait")},
@@ -538,7 +554,6 @@ static enum sl_err worker_start_member(struct worker *w, struct sl_error *err)
     device_options(options, sizeof(options), c);
     if (rc != SL_OK)
         return sl_fail(err, rc, "no memory");
-    compute.arg = w->member;
     rc = compute_new(&w->compute, &compute, err);
     if (rc != SL_OK)
         return rc;

@@ -640,7 +640,7 @@ TEST(task, micro_batches_are_numbered_through_the_job)
         c.input = input;
         c.job = job;
         for (uint32_t step = 0; step < l->steps; step++) {
-            contribution_begin(&c, &l->run, closure, step);
+            contribution_begin(&c, l->run, closure, step);
             T_EQ(c.count, 3);
             T_EQ(c.samples, closure == 3 ? 16 : 21);
             for (c.at = 0; c.at < 3; c.at++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/task_end.c -- the outcomes of a lease that does not complete.
-#include "worker/lease/task.h"
+// worker/lease/outcome.c -- the outcomes of a lease that does not complete.
+#include "worker/lease/lease.h"
 
 // Returns true for an error that every worker would meet.
 static bool job_error(enum sl_err code)
@@ -10,14 +10,14 @@ static bool job_error(enum sl_err code)
            code == SL_EDENIED;
 }
 
-void task_fail(struct lease *l, enum sl_err rc, const struct sl_error *err)
+void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err)
 {
     struct outcome *o = &l->outcome;
 
     if (rc == SL_ECANCELED && pulse_over(&l->gate.pulse)) {
         if (atomic_load(&l->gate.draining))
             gate_close(&l->gate, GATE_DRAIN);
-        task_stopped(l); // the reading was stopped by the gate
+        lease_stopped(l); // the reading was stopped by the gate
         return;
     }
     o->kind = OUTCOME_FAILED;
@@ -28,26 +28,26 @@ void task_fail(struct lease *l, enum sl_err rc, const struct sl_error *err)
     o->job_error = job_error(rc);
 }
 
-void task_hand_back(struct lease *l, const char *why)
+void lease_hand_back(struct lease *l, const char *why)
 {
     l->outcome.kind = OUTCOME_HAND_BACK;
     sl_fail(&l->outcome.err, SL_ECANCELED, "%s", why);
 }
 
-void task_stopped(struct lease *l)
+void lease_stopped(struct lease *l)
 {
     switch ((enum gate_reason)atomic_load(&l->gate.closed)) {
     case GATE_DRAIN:
-        task_hand_back(l, "the worker is leaving");
+        lease_hand_back(l, "the worker is leaving");
         return;
     case GATE_LEASE:
-        task_hand_back(l, "its lease ended without a heartbeat's answer");
+        lease_hand_back(l, "its lease ended without a heartbeat's answer");
         return;
     case GATE_OPEN:
-        task_hand_back(l, "stopped");
+        lease_hand_back(l, "stopped");
         return;
     case GATE_REVOKED:
-        task_hand_back(l, "it was revoked");
+        lease_hand_back(l, "it was revoked");
         return;
     case GATE_ENDED:
         l->outcome.kind = OUTCOME_DROPPED;
