@@ -22,7 +22,7 @@
 #include "bench/target.h"
 
 #define HELD_MAX 8    // as many as the coordinator gives
-#define HELD_ENOUGH 4 // with more, completions wait (worker/service/member.c)
+#define HELD_ENOUGH 4 // with more, completions wait (trainer/attend/member.c)
 #define BEAT_NS (200 * 1000000L)
 
 struct lease {

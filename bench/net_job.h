@@ -9,7 +9,7 @@
 
 #include "common/run/conf.h"
 #include "proto/model.h"
-#include "worker/lease/record.h"
+#include "trainer/lease/record.h"
 
 // --spec FILE and any number of --set PATH=VALUE.
 extern const struct conf_key net_job_keys[];

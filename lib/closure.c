@@ -8,8 +8,8 @@
 #include "common/base/mem.h"
 #include "lib/range.h"
 #include "lib/ring.h"
-#include "worker/device/grad.h"
-#include "worker/lease/lease.h"
+#include "trainer/base/grad.h"
+#include "trainer/lease/lease.h"
 
 static const struct sync_ops *ops(const struct sluice_closure *c)
 {

@@ -6,8 +6,8 @@
 #include <math.h>
 
 #include "common/base/mem.h"
-#include "worker/lease/hybrid_member.h"
-#include "worker/lease/lease.h"
+#include "trainer/lease/hybrid_member.h"
+#include "trainer/lease/lease.h"
 
 // All of it the ring's thread's.
 struct group_member {

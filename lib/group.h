@@ -13,7 +13,7 @@
 #define LIB_GROUP_H
 
 #include "lib/ring.h"
-#include "worker/lease/hybrid_step.h"
+#include "trainer/lease/hybrid_step.h"
 
 // Returns the weight of a gradient over `samples` samples, in full
 // micro-batches of the job `r`.

@@ -8,10 +8,10 @@
 #include "common/base/mem.h"
 
 #include "lib/group.h"
-#include "worker/device/grad.h"
-#include "worker/lease/hybrid_lead.h"
-#include "worker/lease/tally.h"
-#include "worker/lease/lease.h"
+#include "trainer/base/grad.h"
+#include "trainer/lease/hybrid_lead.h"
+#include "trainer/lease/tally.h"
+#include "trainer/lease/lease.h"
 
 struct lead {
     struct lib_ring *ring;

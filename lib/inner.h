@@ -23,12 +23,12 @@
 #include "proto/attendee.h"
 #include "proto/model.h"
 #include "proto/spec.h"
-#include "worker/lease/hybrid.h"
-#include "worker/lease/job_ring.h"
-#include "worker/lease/lease.h"
-#include "worker/lease/tally.h"
+#include "trainer/lease/hybrid.h"
+#include "trainer/lease/job_ring.h"
+#include "trainer/lease/lease.h"
+#include "trainer/lease/tally.h"
 #include "trainer/sum/ranks.h"
-#include "worker/service/member.h"
+#include "trainer/attend/member.h"
 #include "trainer/push/peers.h"
 
 // What a session keeps of a job between closures: the user's thread's.

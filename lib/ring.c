@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "common/base/mem.h"
-#include "worker/lease/lease.h"
+#include "trainer/lease/lease.h"
 
 static void *ring_run_lease(void *arg)
 {

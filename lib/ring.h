@@ -14,7 +14,7 @@
 
 #include "lib/inner.h"
 #include "lib/slot.h"
-#include "worker/lease/contributor.h"
+#include "trainer/lease/contributor.h"
 
 struct lib_ring {
     struct contributor base; // first

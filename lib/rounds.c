@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // lib/rounds.c -- a rank of a job in allreduce mode: the worker's
-// worker/lease/task_ring.c, for slots that the program computes.
+// trainer/lease/task_ring.c, for slots that the program computes.
 #include <inttypes.h>
 #include <math.h>
 
 #include "common/base/mem.h"
 #include "lib/ring.h"
-#include "worker/device/grad.h"
-#include "worker/lease/ring_round.h"
-#include "worker/lease/task_ring.h"
+#include "trainer/base/grad.h"
+#include "trainer/lease/ring_round.h"
+#include "trainer/lease/task_ring.h"
 
 // All of it the ring's thread's.
 struct lib_rounds {

@@ -14,7 +14,7 @@
 #include "common/run/log.h"
 #include "lib/ring.h"
 #include "proto/access.h"
-#include "worker/lease/lease.h"
+#include "trainer/lease/lease.h"
 
 #define GOODBYE_MS 1500 // for the coordinator to take what is said last
 #define SHM_MIN (32 << 10)

@@ -6,7 +6,7 @@
 
 #include "common/base/mem.h"
 #include "tests/unit/worker/nets.h"
-#include "worker/device/grad.h"
+#include "trainer/base/grad.h"
 
 const char *rig_net;
 enum kern_dtype rig_compute;

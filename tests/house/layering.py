@@ -30,7 +30,7 @@ FLOORS = {
     "common": ["base", "plan run", "net net/local http page web",
                "launch store",
                "daemon notice"],
-    "trainer": ["base", "sum", "ring push"],
+    "trainer": ["base", "sum", "ring push", "lease", "attend"],
     "worker": ["data", "compile", "device", "lease", "service"],
     "coordinator": ["rules", "journal", "feed", "core tasks",
                     "service", "dashboard"],

@@ -2,7 +2,7 @@
 // tests/sim/crew.h -- a worker's process (crew.c), and the lease that it works
 // at (task.c).
 //
-// A script of worker/service/member.c and trainer/push/sync_ps*.c: one closure
+// A script of trainer/attend/member.c and trainer/push/sync_ps*.c: one closure
 // at a time, the next one held; a call per shard in flight; a call whose
 // outcome is unknown is made again with the same key; evidence is the worker's
 // own (W1, W2).

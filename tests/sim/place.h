@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/sim/place.h -- a worker's place in a group of a hybrid job.
 //
-// A script of worker/lease/hybrid.h: a group is a ring whose ranks have no
+// A script of trainer/lease/hybrid.h: a group is a ring whose ranks have no
 // state. The leader's closure is task.c's; a step of it gets to its end only
 // while every member of its generation is there and can be reached.
 #ifndef TESTS_SIM_PLACE_H

@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
-#include "worker/data/data_bad.h"
+#include "trainer/base/data_bad.h"
 #include "common/base/roots.h"
 #include "trainer/base/pulse.h"
 

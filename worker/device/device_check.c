@@ -17,7 +17,7 @@
 
 #include "common/base/mem.h"
 #include "worker/device/device_inner.h"
-#include "worker/device/grad.h"
+#include "trainer/base/grad.h"
 
 static bool is_clipped(const struct device_program *p, uint32_t variable)
 {

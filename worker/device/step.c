@@ -3,7 +3,7 @@
 // a team; see step.h.
 #include "worker/device/step.h"
 
-#include "worker/device/grad.h"
+#include "trainer/base/grad.h"
 
 // Gives back a batch that was lent to be staged and that no step began with.
 static void step_return_lent(struct step *s)

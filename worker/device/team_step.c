@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/device/grad.h"
+#include "trainer/base/grad.h"
 #include "worker/device/team_inner.h"
 
 // ---- commands of a mate

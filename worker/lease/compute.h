@@ -18,7 +18,7 @@
 
 #include "common/run/loop.h"
 #include "kernels/kern.h"
-#include "worker/lease/lease.h"
+#include "trainer/lease/lease.h"
 #include "worker/lease/device_lost.h"
 #include "trainer/push/peers.h"
 

@@ -12,9 +12,9 @@
 #include "worker/lease/contribution.h"
 #include "worker/lease/job_rank.h"
 #include "worker/lease/pass.h"
-#include "worker/lease/ring_round.h"
+#include "trainer/lease/ring_round.h"
 #include "worker/lease/task.h"
-#include "worker/lease/task_ring.h"
+#include "trainer/lease/task_ring.h"
 
 struct contributor_slot {
     struct round_key key;

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "kernels/kern.h"
-#include "worker/lease/lease.h"
+#include "trainer/lease/lease.h"
 
 enum lost_policy { LOST_EXIT, LOST_REOPEN, LOST_CPU };
 

@@ -2,7 +2,7 @@
 // worker/lease/hybrid_ours.c -- a share of a step, micro-batch by micro-batch.
 #include "worker/lease/hybrid_ours.h"
 
-#include "worker/device/grad.h"
+#include "trainer/base/grad.h"
 #include "worker/lease/pass.h"
 
 struct sharing {

@@ -11,7 +11,7 @@
 #define WORKER_LEASE_HYBRID_OURS_H
 
 #include "worker/lease/contribution.h"
-#include "worker/lease/hybrid_step.h"
+#include "trainer/lease/hybrid_step.h"
 
 struct hybrid_ours {
     struct contributor base; // first

@@ -9,7 +9,7 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "kernels/beat.h"
-#include "worker/lease/hybrid.h"
+#include "trainer/lease/hybrid.h"
 #include "worker/lease/job_rank.h"
 #include "trainer/push/sync_ps.h"
 

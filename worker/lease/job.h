@@ -20,7 +20,7 @@
 #include "worker/device/team_work.h"
 #include "worker/device/loss_scale.h"
 #include "trainer/push/peers.h"
-#include "worker/lease/record.h"
+#include "trainer/lease/record.h"
 
 #define JOB_PROGRAMS 8
 

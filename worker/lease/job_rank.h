@@ -11,7 +11,7 @@
 
 #include "worker/device/step.h"
 #include "worker/lease/job.h"
-#include "worker/lease/job_ring.h"
+#include "trainer/lease/job_ring.h"
 
 // Frees the rank's state and vectors, also those on the device. Does nothing
 // for a job without a ring.

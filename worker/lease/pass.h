@@ -20,7 +20,7 @@
 #define WORKER_LEASE_PASS_H
 
 #include "worker/lease/contribution.h"
-#include "worker/lease/lease.h"
+#include "trainer/lease/lease.h"
 
 // Waits for range number `range`, or takes it: see struct pass.
 typedef enum sl_err (*pass_range_fn)(void *arg, uint32_t range,

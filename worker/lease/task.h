@@ -20,7 +20,7 @@
 #define WORKER_LEASE_TASK_H
 
 #include "worker/lease/job.h"
-#include "worker/lease/lease.h"
+#include "trainer/lease/lease.h"
 
 struct task_env {
     struct input *input;

@@ -2,7 +2,7 @@
 // worker/lease/task_hybrid.c -- a member of a group that computes its shares
 // with a model of layers (hybrid_member.h). The leader's training leases
 // compute with the group themselves (task_train.c).
-#include "worker/lease/hybrid_member.h"
+#include "trainer/lease/hybrid_member.h"
 #include "worker/lease/hybrid_ours.h"
 #include "worker/lease/task.h"
 

@@ -19,10 +19,10 @@
 #include "common/base/mem.h"
 #include "common/run/spans.h"
 #include "trainer/base/figures.h"
-#include "worker/device/grad.h"
-#include "worker/lease/hybrid_lead.h"
+#include "trainer/base/grad.h"
+#include "trainer/lease/hybrid_lead.h"
 #include "worker/lease/hybrid_ours.h"
-#include "worker/lease/tally.h"
+#include "trainer/lease/tally.h"
 #include "worker/lease/task.h"
 
 struct train {

@@ -18,7 +18,7 @@
 
 #include "common/daemon/daemon.h"
 #include "common/run/expo.h"
-#include "worker/service/member.h"
+#include "trainer/attend/member.h"
 
 #define GOING_EXIT 143     // exit status, as by SIGTERM
 #define GOING_STEP_MS 7000 // most time for the step under way

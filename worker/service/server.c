@@ -21,7 +21,7 @@
 #include "trainer/base/figures.h"
 #include "trainer/sum/ranks.h"
 #include "worker/service/going.h"
-#include "worker/service/member.h"
+#include "trainer/attend/member.h"
 
 #define GOODBYE_MS 1000 // most time for the coordinator to end the stream
 #define QUIT_MS 10000   // most time for the compute thread to leave a step

@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "nets.h"
-#include "worker/compile/buckets.h"
+#include "trainer/ring/buckets.h"
 
 #define MOST 2048
 

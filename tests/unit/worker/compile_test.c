@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "nets.h"
 #include "worker/compile/compile.h"
-#include "worker/device/grad.h"
+#include "trainer/base/grad.h"
 #include "worker/compile/overlap.h"
 
 // A program with vectors and a batch of random numbers.

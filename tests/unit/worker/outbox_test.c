@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a worker says of its leases: at once, several together, or later.
-#include "worker/service/outbox.h"
+#include "trainer/attend/outbox.h"
 
 #include "tests/harness/t.h"
 

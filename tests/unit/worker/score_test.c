@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums for metrics, against the definitions: every threshold tried, every class
 // compared. Keras' own numbers: tests/system/metrics_test.py.
-#include "worker/lease/score.h"
+#include "trainer/lease/score.h"
 
 #include <math.h>
 #include <string.h>

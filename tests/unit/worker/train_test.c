@@ -8,7 +8,7 @@
 #include "kernels/optim.h"
 #include "nets.h"
 #include "worker/compile/compile.h"
-#include "worker/device/grad.h"
+#include "trainer/base/grad.h"
 #include "worker/data/input.h"
 #include "worker/device/loss_scale.h"
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/attend/member.h -- this worker as a member: jobs, leases, reports.
+//
+// Messages of the stream become records and leases; leases that are given back
+// become reports (outbox.h).
+//
+//   Lease -> lease_new -> runner.submit ... worker_member_done -> report ->
+//   outbox
+//
+// Losing the coordinator does not stop the lease that runs, only its end does;
+// leases held ahead are dropped when the next stream is welcome, since that
+// coordinator gives them out anew.
+//
+// Without a device no lease can be computed: heartbeats then say that no more
+// leases are wanted, and why, until a device is there again.
+//
+// Threads  the loop.
+// Errors   none leave: they are logged, or reported to the coordinator.
+#ifndef TRAINER_ATTEND_MEMBER_H
+#define TRAINER_ATTEND_MEMBER_H
+
+#include "proto/attendee.h"
+#include "trainer/lease/lease.h"
+
+struct worker_member;
+
+// The runner of leases: a worker's compute thread, or a program of the user's.
+// Each lease that is submitted comes back by worker_member_done, once.
+struct worker_member_runner {
+    void (*submit)(void *arg, struct lease *l);
+    void (*forget)(void *arg, uint64_t job); // the job has ended
+    const char *(*device)(void *arg);        // name of what computes now
+    void *arg;
+    const char *away; // why no lease can run for now; empty: they can
+};
+
+struct worker_member_setup {
+    struct loop *loop;
+    const struct sl_clock *clock;
+    // Tells, after worker_member_drain, that no lease is held and no message is
+    // on its way. May be NULL.
+    void (*drained)(void *arg);
+    // Tells that the compute thread hangs in a lease that was taken from us: it
+    // has stood still for the job's train.stall_seconds and for the grace
+    // beyond that. May be NULL.
+    void (*stuck)(void *arg);
+    uint64_t grace_ms; // time beyond train.stall_seconds until `stuck`
+    const struct ring_env *ring; // NULL: no ring leases
+    void *arg;
+};
+
+// Makes a member that attends nothing yet. SL_ENOMEM.
+enum sl_err worker_member_new(struct worker_member **out,
+                              const struct worker_member_setup *setup);
+
+// Sets the stream and the runner. Both outlive the member's use of them (until
+// worker_member_abandon).
+void worker_member_start(struct worker_member *m, struct attendee *attend,
+                         const struct worker_member_runner *runner);
+
+// ---- callbacks for attendee_setup (the first six) and for what runs leases;
+// `arg` is the member
+
+// Takes a coordinator's welcome. Returns false to refuse one of an older term.
+// Leases that do not run yet are dropped; those that run go on.
+bool worker_member_welcome(void *arg, const Sluice__V1__Welcome *w);
+// Takes the end of the stream: leases that run go on.
+void worker_member_lost(void *arg);
+// Takes any other message: jobs, maps, leases, revocations, the ring's.
+void worker_member_down(void *arg, const Sluice__V1__AttendDown *d);
+// Sends a heartbeat with the progress of the leases, and what was held back in
+// the outbox before it; looks whether a lease hangs (`stuck`).
+void worker_member_beat(void *arg);
+// Moves the end of all leases: they count from attendee_renewed_ms anew. Sends
+// the reports that were kept.
+void worker_member_renewed(void *arg);
+// Returns why no more leases are wanted; "" if they are. The text belongs to
+// the member and changes with its state.
+const char *worker_member_away(void *arg);
+// Takes a lease back, reports its outcome and frees it.
+void worker_member_done(void *arg, struct lease *l);
+// Asks the coordinator for a map of `job` newer than version `have`. Lost
+// without a stream: sync asks again.
+void worker_member_want_map(void *arg, uint64_t job, uint64_t have);
+// Sends a heartbeat soon, which tells of samples that cannot be read.
+void worker_member_found(void *arg);
+// Notes whether leases can run now, and if not why (copied); sends a heartbeat
+// soon.
+void worker_member_able(struct worker_member *m, bool able, const char *why);
+
+// Takes no new leases, finishes the step under way, hands leases back. `why`
+// goes into heartbeats; "": because it leaves.
+void worker_member_drain(struct worker_member *m, const char *why);
+
+// Ends a drain: leases that it has begun to hand back go back, and new leases
+// come again.
+void worker_member_stay(struct worker_member *m);
+
+// Closes all gates: leases that run end now, without a report.
+void worker_member_abandon(struct worker_member *m);
+
+// Returns the number of leases that are held or run.
+uint32_t worker_member_leases(const struct worker_member *m);
+
+// Returns true if, after worker_member_drain, `drained` was called or there is
+// nothing to wait for.
+bool worker_member_drained(const struct worker_member *m);
+void worker_member_free(
+    struct worker_member *m); // no lease is held; NULL is allowed
+
+#endif

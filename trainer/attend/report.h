@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/attend/report.h -- a lease's outcome as a message.
+//
+// Threads  the loop.
+// Memory   the message lives on the heap: wire_free(&up->base).
+#ifndef TRAINER_ATTEND_REPORT_H
+#define TRAINER_ATTEND_REPORT_H
+
+#include "trainer/lease/lease.h"
+
+// Returns the report of a lease; NULL without memory, or if there is nothing to
+// report (OUTCOME_DROPPED). `by_map`: the coordinator understands
+// Complete.map_version.
+Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map);
+
+// Returns the report of a lease that was never run: its job is not known, or it
+// does not fit.
+Sluice__V1__AttendUp *report_refused(const Sluice__V1__Lease *m,
+                                     const struct sl_error *err);
+
+// Samples of the job that cannot be read and were passed over; some of them, if
+// they are many.
+struct report_bad {
+    struct bad_sample *samples;
+    Sluice__V1__BadSample *messages, **list;
+};
+
+// Adds bad samples to `out`, which borrows them until report_bad_free.
+void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
+                const struct lease *l);
+// Frees what report_bad made; `out` of that call is not used any more.
+void report_bad_free(struct report_bad *bad);
+
+#endif

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/hybrid.c -- the membership in a group, and the sums of a step.
+#include "trainer/lease/hybrid.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "trainer/sum/group.h"
+#include "trainer/ring/sum.h"
+
+#define WORD 8       // bytes of a number
+#define HEAD_WORDS 4 // any, closure, step, loss scale
+#define TAIL_WORDS 3 // digest, loss, right ones
+#define DIGITS (WIRE_GROUP_MAX * TAIL_WORDS * WORD)
+
+enum sl_err hybrid_new(struct hybrid **out)
+{
+    struct hybrid *h = sl_calloc(1, sizeof(*h));
+
+    if (h != NULL)
+        h->digits = sl_calloc(DIGITS, sizeof(*h->digits));
+    if (h == NULL || h->digits == NULL) {
+        hybrid_free(h);
+        return SL_ENOMEM;
+    }
+    *out = h;
+    return SL_OK;
+}
+
+// From here on no other thread touches the vectors.
+static void hybrid_leave_group(struct hybrid *h)
+{
+    if (h->lease != NULL)
+        seat_on_end(h->lease->seat, NULL, NULL);
+    group_free(h->group);
+    h->group = NULL;
+    h->number = h->waited = h->sent = 0;
+    h->lost = false;
+    h->stage = HYBRID_OUT;
+}
+
+void hybrid_free(struct hybrid *h)
+{
+    if (h == NULL)
+        return;
+    hybrid_leave_group(h);
+    sl_free(h->digits);
+    sl_free(h->present);
+    sl_free(h);
+}
+
+void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by)
+{
+    h->lease = l;
+    h->by = by;
+    h->say = (struct say_job){l->job, l->job_incarnation};
+    h->opened = 0;
+    h->failed = false;
+    seat_say(l->seat, say_join(h->say, l->attempt, seat_env(l->seat)));
+}
+
+void hybrid_exit(struct hybrid *h)
+{
+    hybrid_leave_group(h);
+    h->lease = NULL;
+    h->by = NULL;
+}
+
+// ---- generations
+
+// Ends all waits of the generation; called on the loop.
+static void hybrid_on_end(void *arg)
+{
+    struct hybrid *h = arg;
+
+    if (h->group != NULL)
+        group_abort(h->group, "another generation is opened");
+    if (h->by->ops->hurry != NULL)
+        h->by->ops->hurry(h->by);
+}
+
+static void hybrid_answer_opened(struct hybrid *h, uint64_t generation)
+{
+    static const struct rank none;
+
+    hybrid_leave_group(h);
+    h->opened = generation;
+    h->stage = HYBRID_ASKED;
+    HISTORY("group_answer", "job=%" PRIu64 " generation=%" PRIu64,
+            h->lease->job, generation);
+    seat_say(h->lease->seat, say_answer(h->say, generation, &none));
+}
+
+static enum sl_err hybrid_join_group(struct hybrid *h,
+                                     const Sluice__V1__RingBegin *m,
+                                     struct sl_error *err)
+{
+    const Sluice__V1__JobSpec *spec = h->lease->record->open->spec;
+    enum sl_err rc = SL_OK;
+
+    if (m->n_ranks > WIRE_GROUP_MAX || m->self >= m->n_ranks)
+        return sl_fail(err, SL_EINVAL, "a group of %zu, at most %d", m->n_ranks,
+                       WIRE_GROUP_MAX);
+    h->members = (uint32_t)m->n_ranks;
+    h->self = m->self;
+    h->marks = m->marks;
+    if (m->n_ranks > 1)
+        rc = sum_group(&h->group, seat_env(h->lease->seat), m, spec_wire(spec),
+                       err);
+    return rc == SL_OK && h->by->ops->place != NULL
+               ? h->by->ops->place(h->by, err)
+               : rc;
+}
+
+static void hybrid_begin_generation(struct hybrid *h,
+                                    const Sluice__V1__RingBegin *m)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    if (h->stage != HYBRID_ASKED || m->generation != h->opened)
+        return;
+    rc = hybrid_join_group(h, m, &err);
+    if (rc != SL_OK) {
+        hybrid_fail(h, rc, &err);
+        return;
+    }
+    h->stage = HYBRID_READY;
+    seat_on_end(h->lease->seat, hybrid_on_end, h);
+    LOG(INFO, "joined a generation of the group",
+        "job=%" PRIu64 " generation=%" PRIu64 " member=%" PRIu32
+        " members=%" PRIu32,
+        h->lease->job, h->opened, h->self, h->members);
+    seat_say(h->lease->seat, say_ready_bare(h->say, h->opened));
+}
+
+void hybrid_look(struct hybrid *h)
+{
+    struct seat_news news;
+
+    seat_look(h->lease->seat, &news);
+    if (news.opened > h->opened)
+        hybrid_answer_opened(h, news.opened);
+    if (news.begin != NULL) {
+        hybrid_begin_generation(h, news.begin);
+        wire_free(&news.begin->base);
+    }
+    if (h->stage == HYBRID_READY && news.gone == h->opened)
+        h->stage = HYBRID_RUNS;
+}
+
+void hybrid_fail(struct hybrid *h, enum sl_err rc, const struct sl_error *err)
+{
+    hybrid_leave_group(h);
+    h->failed = true;
+    h->why = *err;
+    h->why.code = rc;
+}
+
+void hybrid_accuse(struct hybrid *h, uint32_t suspect,
+                   const struct sl_error *err)
+{
+    LOG(INFO, "left a generation of the group",
+        "job=%" PRIu64 " generation=%" PRIu64 " suspect=%" PRIu32 " error=%s",
+        h->lease->job, h->opened, suspect, err->text);
+    hybrid_leave_group(h);
+    seat_say(h->lease->seat, say_broken(h->say, h->opened, suspect, err->text));
+}
+
+// Without a suspect another member has left first, or a generation is opened:
+// the coordinator knows that already. Any other error is this member's own
+// trouble.
+void hybrid_broken(struct hybrid *h, const struct sl_error *err)
+{
+    uint32_t suspect = h->group == NULL ? UINT32_MAX : group_suspect(h->group);
+
+    if (suspect == UINT32_MAX && err->code == SL_ESTALE)
+        hybrid_leave_group(h);
+    else
+        hybrid_accuse(h, suspect, err);
+}
+
+// ---- sums
+
+enum sl_err hybrid_spread(struct hybrid *h, float *data, uint64_t count,
+                          struct sl_error *err)
+{
+    return h->group == NULL
+               ? SL_OK
+               : group_spread(h->group, h->number++, data, (size_t)count, err);
+}
+
+enum sl_err hybrid_sum(struct hybrid *h, float *data, uint64_t count,
+                       struct sl_error *err)
+{
+    return h->group == NULL
+               ? SL_OK
+               : group_start(h->group, h->number++, data, (size_t)count, err);
+}
+
+enum sl_err hybrid_wait(struct hybrid *h, uint64_t until, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (; rc == SL_OK && h->waited < until; h->waited++)
+        rc = group_wait(h->group, h->waited, err);
+    h->lost = h->lost || rc != SL_OK;
+    return rc;
+}
+
+uint64_t hybrid_sent(struct hybrid *h)
+{
+    struct group_stats stats = {0};
+    uint64_t more;
+
+    if (h->group != NULL)
+        group_stats(h->group, &stats);
+    more = stats.sent_bytes - h->sent;
+    h->sent = stats.sent_bytes;
+    return more;
+}
+
+// ---- numbers, as bytes
+
+static void hybrid_encode_word(float *to, uint64_t word)
+{
+    for (unsigned i = 0; i < WORD; i++)
+        to[i] = (float)(word >> (8 * i) & 0xff);
+}
+
+// Returns the number in `from`, and some number for any bytes that another
+// member may have sent.
+static uint64_t hybrid_decode_word(const float *from)
+{
+    uint64_t word = 0;
+
+    for (unsigned i = 0; i < WORD; i++) {
+        float f = from[i];
+
+        word |= (f >= 0 && f <= 255 ? (uint64_t)f : 0) << (8 * i);
+    }
+    return word;
+}
+
+static uint64_t hybrid_double_to_word(double d)
+{
+    uint64_t word;
+
+    memcpy(&word, &d, sizeof(word));
+    return word;
+}
+
+static double hybrid_word_to_double(uint64_t word)
+{
+    double d;
+
+    memcpy(&d, &word, sizeof(d));
+    return d;
+}
+
+enum sl_err hybrid_agree(struct hybrid *h, struct hybrid_head *head,
+                         struct sl_error *err)
+{
+    float *d = h->digits;
+    enum sl_err rc;
+
+    hybrid_encode_word(d, head->any);
+    hybrid_encode_word(d + WORD, head->closure);
+    hybrid_encode_word(d + 2 * WORD, head->step);
+    hybrid_encode_word(d + 3 * WORD,
+                       hybrid_double_to_word((double)head->loss_scale));
+    rc = hybrid_spread(h, d, HEAD_WORDS * WORD, err);
+    if (rc == SL_OK)
+        rc = hybrid_wait(h, h->number, err);
+    if (rc != SL_OK)
+        return rc;
+    head->any = hybrid_decode_word(d) != 0;
+    head->closure = hybrid_decode_word(d + WORD);
+    head->step = (uint32_t)hybrid_decode_word(d + 2 * WORD);
+    head->loss_scale =
+        (float)hybrid_word_to_double(hybrid_decode_word(d + 3 * WORD));
+    return SL_OK;
+}
+
+enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
+                        struct sl_error *err)
+{
+    size_t n = (size_t)h->members * TAIL_WORDS * WORD;
+    float *mine = h->digits + (size_t)h->self * TAIL_WORDS * WORD;
+    enum sl_err rc;
+
+    if (h->group == NULL)
+        return SL_OK;
+    memset(h->digits, 0, n * sizeof(*h->digits));
+    hybrid_encode_word(mine, s->digest);
+    hybrid_encode_word(mine + WORD, hybrid_double_to_word(s->loss_sum));
+    hybrid_encode_word(mine + 2 * WORD, hybrid_double_to_word(s->right_sum));
+    rc = hybrid_sum(h, h->digits, n, err);
+    if (rc == SL_OK)
+        rc = hybrid_wait(h, h->number, err);
+    if (rc != SL_OK)
+        return rc;
+    s->digest = 0;
+    s->loss_sum = s->right_sum = 0;
+    for (size_t i = 0; i < n; i += TAIL_WORDS * WORD) {
+        s->digest += hybrid_decode_word(h->digits + i);
+        s->loss_sum +=
+            hybrid_word_to_double(hybrid_decode_word(h->digits + i + WORD));
+        s->right_sum +=
+            hybrid_word_to_double(hybrid_decode_word(h->digits + i + 2 * WORD));
+    }
+    return SL_OK;
+}

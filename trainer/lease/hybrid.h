@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/hybrid.h -- this worker's place in a group that computes steps
+// together (train.mode hybrid).
+//
+// A group is a ring (trainer/ring/seat.h) without a state: parameters live on
+// psservers. Its first member leads: it holds training leases as a worker of an
+// asynchronous job does, and pushes what the group has computed. The others
+// follow. Each step of the leader's is a fixed series of sums over the group:
+//
+//   head            which step, or that there is none now      spread
+//   parameters      range by range                             spread
+//   gradients       range by range, from the last              summed
+//   tail            digest, loss and right ones of each        summed
+//
+// A member's share of a step comes from a contributor (contributor.h): a
+// program of layers here (hybrid_ours.h), or a program of the user's (lib).
+//
+// All numbers of head and tail are bytes, one to an element, so no wire rounds
+// them. A step that does not get to its end counts for no member: the leader
+// computes it again, with the members of the next generation. A member that is
+// lost, a generation that is opened and a lease that is taken end all waits.
+//
+// Threads  the compute thread.
+// Memory   hybrid_free; what is spread or summed is the group's until
+//          hybrid_wait, or hybrid_leave.
+// Units    ranges of the job (job.h).
+// Errors   SL_ESTALE, SL_EUNAVAIL, SL_ECORRUPT with h->lost: the generation is
+//          over for this member, and hybrid_broken is to be called.
+#ifndef TRAINER_LEASE_HYBRID_H
+#define TRAINER_LEASE_HYBRID_H
+
+#include "trainer/lease/contributor.h"
+#include "trainer/lease/lease.h"
+#include "trainer/ring/say.h"
+
+enum hybrid_stage {
+    HYBRID_OUT,   // the worker is in no generation
+    HYBRID_ASKED, // has answered: waits for the generation's beginning
+    HYBRID_READY, // waits until all members are ready
+    HYBRID_RUNS,
+};
+
+struct rank_group;
+
+struct hybrid {
+    // The ring lease; NULL: this worker has none and computes steps alone.
+    struct lease *lease;
+    struct contributor *by; // computes the shares; set with `lease`
+    struct say_job say;
+    enum hybrid_stage stage;
+    uint64_t opened; // the newest generation that was answered
+
+    // The generation.
+    struct rank_group *group; // NULL: alone
+    uint32_t members, self;
+    // Numbers of the next sum, of the first not waited for.
+    uint64_t number, waited;
+    uint64_t sent;       // bytes that hybrid_sent has told
+    bool lost;           // a sum has failed
+    bool failed;         // the member has failed: its ring lease ends
+    struct sl_error why; // reason for `failed`
+    float *digits;       // space for head and tail; owned
+    bool marks;          // `present` is summed in this generation
+    // By variable, how many of the step's micro-batches have a gradient; owned.
+    // NULL: all have one.
+    float *present;
+    uint32_t variables;
+};
+
+// A step as its leader announces it.
+struct hybrid_head {
+    bool any; // false: the leader has no step now
+    uint64_t closure;
+    uint32_t step;
+    float loss_scale;
+};
+
+// Sums over a member's share; after hybrid_tail over the whole step.
+struct hybrid_sums {
+    uint64_t digest;
+    double loss_sum, right_sum;
+};
+
+// Makes a place that is in no group yet. SL_ENOMEM.
+enum sl_err hybrid_new(struct hybrid **out);
+void hybrid_free(struct hybrid *h); // NULL is allowed
+
+// Begins a ring lease: asks the coordinator to join. `by` outlives the lease;
+// its `place` is called when a generation was joined, its `hurry` when one is
+// over.
+void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by);
+// Ends the ring lease: leaves the generation, without a word to the
+// coordinator, and forgets lease and contributor.
+void hybrid_exit(struct hybrid *h);
+
+// Takes the news that the loop has for the lease: leaves, answers and joins
+// generations.
+void hybrid_look(struct hybrid *h);
+
+// Returns true if a generation runs and this worker is its first member.
+static inline bool hybrid_leads(const struct hybrid *h)
+{
+    return h->stage == HYBRID_RUNS && h->self == 0;
+}
+
+// Returns true if a generation runs and this worker is another member of it.
+static inline bool hybrid_follows(const struct hybrid *h)
+{
+    return h->stage == HYBRID_RUNS && h->self > 0;
+}
+
+// Leaves the generation for the reason in *err and reports it, with the member
+// that could not be reached. Where no member is suspected and the error is
+// SL_ESTALE, another one has ended it: then nothing is reported.
+void hybrid_broken(struct hybrid *h, const struct sl_error *err);
+// Does the same and accuses member `suspect`, which this one does not believe;
+// it is always reported. UINT32_MAX: no member.
+void hybrid_accuse(struct hybrid *h, uint32_t suspect,
+                   const struct sl_error *err);
+
+// Ends the ring lease by an error that is not the generation's; the group goes
+// on without this member. SL_ECANCELED: the lease is handed back.
+void hybrid_fail(struct hybrid *h, enum sl_err rc, const struct sl_error *err);
+
+// ---- the sums of a step, in their order, the same on all members
+
+// Spreads the leader's head: followers have it in *head afterwards. Waits.
+enum sl_err hybrid_agree(struct hybrid *h, struct hybrid_head *head,
+                         struct sl_error *err);
+
+// Begins to spread the leader's `count` elements of `data` to all members, in
+// place; hybrid_wait waits for the end. Does nothing for a worker alone.
+enum sl_err hybrid_spread(struct hybrid *h, float *data, uint64_t count,
+                          struct sl_error *err);
+// Begins to sum `count` elements of `data` over all members, likewise.
+enum sl_err hybrid_sum(struct hybrid *h, float *data, uint64_t count,
+                       struct sl_error *err);
+
+// Waits until all sums with numbers below `until` (h->number when they were
+// begun) are done.
+enum sl_err hybrid_wait(struct hybrid *h, uint64_t until, struct sl_error *err);
+
+// Replaces the sums of this member's share in *s by those of the whole step.
+// Waits for all sums of the step.
+enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
+                        struct sl_error *err);
+
+// Returns the bytes sent to other hosts since the last call.
+uint64_t hybrid_sent(struct hybrid *h);
+
+#endif

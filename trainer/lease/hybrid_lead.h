@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/hybrid_lead.h -- the steps of a training lease, computed by a
+// group that its holder leads.
+//
+// Threads  the compute thread.
+// Errors   SYNC_AGAIN: the group did not get to the end of the step: it is
+//          computed again with the next one. SYNC_STOPPED: a gate, or `parted`.
+#ifndef TRAINER_LEASE_HYBRID_LEAD_H
+#define TRAINER_LEASE_HYBRID_LEAD_H
+
+#include "trainer/lease/hybrid_step.h"
+
+// Waits until the group runs and this worker leads it. Sets *parted if that
+// will never be: this worker is out of the group.
+enum sync_result hybrid_meet(struct hybrid *h, struct lease *l,
+                             const struct sl_clock *clock, bool *parted);
+
+// Announces and computes a step of which the leader has all parameters.
+// SYNC_OK: the gradient in the vector, and s->sums, are the whole group's.
+enum sync_result hybrid_lead(struct hybrid_step *s, struct sl_error *err);
+
+#endif

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/hybrid_step.h -- what one member of a group computes of a step.
+//
+// The step's micro-batches are dealt out as runs, in the order of members; the
+// number of members and their places alone decide which member computes which.
+// A share is part of the mean over all samples of the step, so the sum over the
+// group is the step's gradient, whichever member computes which part.
+//
+//   hybrid_compute
+//     contributor's share: hybrid_fresh, ... hybrid_whole from the last range
+//     tail
+//
+// Threads  the compute thread.
+// Memory   What the fields point at is the caller's. When hybrid_compute
+//          returns no other thread touches the vectors, unless h->lost: then
+//          once the generation was left.
+// Units    elements of the flat vectors; micro-batches of the step, from 0;
+//          milliseconds in the metrics.
+// Errors   those of the contributor, and of hybrid.h with h->lost.
+#ifndef TRAINER_LEASE_HYBRID_STEP_H
+#define TRAINER_LEASE_HYBRID_STEP_H
+
+#include "trainer/lease/hybrid.h"
+#include "trainer/push/sync.h"
+
+struct hybrid_step {
+    struct hybrid *hybrid;
+    struct contributor *by;
+    const struct sl_clock *clock;
+    struct lease_metrics *m;
+    struct pulse *pulse;
+    const struct sync *sync; // its ranges and its vectors in host memory
+    struct hybrid_head head;
+
+    // For the contributor: our share is micro-batches [from, end) of `count`;
+    // `sums` are what it has computed.
+    uint32_t count, from, end;
+    struct hybrid_sums sums;
+
+    uint64_t first; // number of the sum that spreads the first range
+};
+
+// Calls the contributor's `step`; hybrid_compute if it has none.
+enum sl_err hybrid_run(struct hybrid_step *s, struct sl_error *err);
+
+// Spreads the leader's parameters, computes our share and sums: afterwards the
+// gradient, and `sums`, are those of the whole step, on all members.
+enum sl_err hybrid_compute(struct hybrid_step *s, struct sl_error *err);
+
+// Returns true if the job has the step that `head`, another member's word,
+// names.
+bool hybrid_known(const struct lease *l, const struct hybrid_head *head);
+
+// ---- a share's ranges, for the contributor
+
+// Waits until a range's parameters are in the vector.
+enum sl_err hybrid_fresh(struct hybrid_step *s, uint32_t range,
+                         struct sl_error *err);
+// Begins the sum of a range that has its whole gradient in the vector. Called
+// from the last range to the first.
+enum sl_err hybrid_whole(struct hybrid_step *s, uint32_t range,
+                         struct sl_error *err);
+
+#endif

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/lease.h -- one attempt at one piece of work, from lease to
+// report.
+//
+// The loop makes it from a Lease message and hands it to the compute thread,
+// which runs it and gives it back with its outcome. Meanwhile the
+// loop may close its gate and read its progress.
+//
+// Threads  The loop owns it before compute_submit and after the outcome is
+//          back; in between it is the compute thread's, but for gate, running
+//          and progress, which are shared.
+// Memory   lease_free; holds a reference of its job's record.
+#ifndef TRAINER_LEASE_LEASE_H
+#define TRAINER_LEASE_LEASE_H
+
+#include <pthread.h>
+
+#include "common/base/list.h"
+#include "common/run/loop.h"
+#include "trainer/push/gate.h"
+#include "trainer/lease/record.h"
+#include "trainer/lease/score.h"
+#include "trainer/ring/seat.h"
+
+enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
+
+struct input_run; // a run of samples: where they are read, this room has no say
+
+#define LEASE_STRANGE 112
+
+// Sums over the steps that this attempt saw counted; see StepMetrics.
+struct lease_metrics {
+    uint32_t next; // the step after the last one in the sums, in a closure
+    uint64_t steps, samples, skipped, refused;
+    // Samples of the steps that were applied and have a known loss.
+    uint64_t loss_samples;
+    double loss_sum, right_sum;
+    double compute_ms, wait_ms, input_ms, push_ms; // sums over the steps
+    double loss_scale;   // the last one used; 0: the job has none
+    uint64_t sums;       // gradients that were summed with other workers'
+    uint64_t sent_bytes; // bytes sent to other hosts for `sums`
+    char strange[LEASE_STRANGE]; // a sample that is not finite; empty: none
+};
+
+enum outcome_kind {
+    OUTCOME_COMPLETE,
+    OUTCOME_FAILED,    // err; job_error
+    OUTCOME_HAND_BACK, // err.text says why
+    OUTCOME_DROPPED,   // the coordinator took the lease away: no report
+};
+
+struct outcome {
+    enum outcome_kind kind;
+    struct sl_error err;
+    bool job_error; // the job is to blame, not this host
+    bool data;      // the failure is due to this worker's data files,
+    bool differs;   // and `facts` describe the set that differs
+    // Incarnations of the shards that counted the closure; owned.
+    uint64_t *incarnations;
+    uint32_t incarnations_count;
+    // Version of the map that names `incarnations`; 0: none.
+    uint64_t map_version;
+    bool *held;   // by shard: it holds the push, uncounted (Y3); owned
+    bool *closed; // by shard: our push made its round whole; owned
+    Sluice__V1__DataFacts facts; // LEASE_PROBE, or `differs`; classes are owned
+    struct score *score; // LEASE_EVALUATE of a job that has metrics; owned
+};
+
+struct lease {
+    // The work, as the coordinator's message says it.
+    struct record *record; // a reference
+    enum lease_kind kind;
+    uint64_t job, job_incarnation, closure, cut;
+    struct wire_attempt attempt;
+    struct wire_token proof;      // token that it was leased to us; zeros: none
+    uint64_t epoch, first, count; // positions [first, first + count)
+    uint32_t steps;
+    struct wire_tag *tags; // LEASE_EVALUATE: by shard; owned
+    uint32_t tags_count;
+    struct seat *seat; // LEASE_RING: its messages; owned
+
+    // Shared between the loop and the compute thread.
+    struct gate gate;
+    _Atomic bool running;
+    struct {
+        pthread_mutex_t lock;
+        struct lease_metrics metrics;
+    } progress;
+
+    // The compute thread's.
+    struct list_node queued;
+    struct lease_metrics figured; // as figures.h was told last
+    struct input_run *run; // its samples, as they are read; NULL: none are
+
+    // The loop's, again.
+    struct list_node node;
+    uint64_t seen_beats, moved_ms; // pulse last seen; when it last rose
+    struct loop_task done;
+    void *done_arg;
+    struct outcome outcome;
+};
+
+// Makes a lease from a message, checked against the job's record: SL_EINVAL
+// says what does not fit.
+enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
+                      struct record *record, struct sl_error *err);
+
+// Gives a ring lease its seat; before it is submitted. SL_ENOTSUP if `ring` is
+// NULL: this worker takes part in no ring.
+enum sl_err lease_sit(struct lease *l, const struct ring_env *ring,
+                      struct sl_error *err);
+void lease_free(struct lease *l); // NULL is allowed
+
+// Returns for how long, in milliseconds, the lease has run without progress, as
+// far as the loop looked: call it now and then. 0 while it does not run.
+uint64_t lease_still_ms(struct lease *l, uint64_t now_ms);
+
+// Returns the metrics so far; any thread.
+struct lease_metrics lease_progress(struct lease *l);
+// Sets the metrics so far, and adds what is new in them to this worker's
+// figures (figures.h). The compute thread.
+void lease_set_progress(struct lease *l, const struct lease_metrics *m);
+
+// Fills a message with the metrics; its text borrows from `m`.
+void lease_say_metrics(Sluice__V1__StepMetrics *out,
+                       const struct lease_metrics *m);
+
+// ---- outcomes (outcome.c); the compute thread, one of them per lease
+
+// Sets the outcome of a lease: failed with `rc` and the text in *err; `rc` says
+// whether the job is to blame. SL_ECANCELED because the gate has closed is no
+// failure: then it does what lease_stopped does.
+void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
+// Sets the outcome that its gate's reason asks for: handed back, or dropped
+// without a report if the job or the stream has ended.
+void lease_stopped(struct lease *l);
+// Sets the outcome: handed back because of `why`, which is copied.
+void lease_hand_back(struct lease *l, const char *why);
+
+#endif

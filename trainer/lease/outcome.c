@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/outcome.c -- the outcomes of a lease that does not complete.
+#include "trainer/lease/lease.h"
+
+// Returns true for an error that every worker would meet.
+static bool job_error(enum sl_err code)
+{
+    return code == SL_EINVAL || code == SL_ENOENT || code == SL_ECORRUPT ||
+           code == SL_ERANGE || code == SL_ENOTSUP || code == SL_ENUMERIC ||
+           code == SL_EDENIED;
+}
+
+void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err)
+{
+    struct outcome *o = &l->outcome;
+
+    if (rc == SL_ECANCELED && pulse_over(&l->gate.pulse)) {
+        if (atomic_load(&l->gate.draining))
+            gate_close(&l->gate, GATE_DRAIN);
+        lease_stopped(l); // the reading was stopped by the gate
+        return;
+    }
+    o->kind = OUTCOME_FAILED;
+    o->err = *err;
+    o->err.code = rc;
+    if (o->err.text[0] == '\0')
+        sl_fail(&o->err, rc, "%s", sl_err_text(rc));
+    o->job_error = job_error(rc);
+}
+
+void lease_hand_back(struct lease *l, const char *why)
+{
+    l->outcome.kind = OUTCOME_HAND_BACK;
+    sl_fail(&l->outcome.err, SL_ECANCELED, "%s", why);
+}
+
+void lease_stopped(struct lease *l)
+{
+    switch ((enum gate_reason)atomic_load(&l->gate.closed)) {
+    case GATE_DRAIN:
+        lease_hand_back(l, "the worker is leaving");
+        return;
+    case GATE_LEASE:
+        lease_hand_back(l, "its lease ended without a heartbeat's answer");
+        return;
+    case GATE_OPEN:
+        lease_hand_back(l, "stopped");
+        return;
+    case GATE_REVOKED:
+        lease_hand_back(l, "it was revoked");
+        return;
+    case GATE_ENDED:
+        l->outcome.kind = OUTCOME_DROPPED;
+        return;
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/record.h -- a job as JobOpen told it, and its newest map.
+//
+// The loop makes it; leases and the compute thread's job hold references. All
+// but the map is read-only, so any thread may look.
+//
+// Threads  record_new: the loop. The rest: any.
+// Memory   counted references; record_unref(NULL) is allowed.
+#ifndef TRAINER_LEASE_RECORD_H
+#define TRAINER_LEASE_RECORD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "common/plan/schedule.h"
+#include "proto/layout.h"
+#include "proto/wire.h"
+#include "trainer/base/elements.h"
+#include "trainer/base/data_bad.h"
+#include "trainer/push/sync.h"
+#include "trainer/push/sync_ps.h"
+
+struct record {
+    _Atomic unsigned refs;
+    Sluice__V1__JobOpen *open; // a copy of the message; owned
+    bool placed;               // `layout`, `shards` and `schedule` are set
+    struct layout layout;
+    struct elements *shards;
+    struct schedule schedule;
+    uint32_t accumulate;  // micro-batches per step
+    struct data_bad *bad; // samples passed over; NULL: none may be
+
+    // Shared between the loop and the compute thread, under the lock.
+    struct {
+        pthread_mutex_t lock;
+        Sluice__V1__JobMap *map; // the newest; owned
+        struct sync *sync;       // hears of a newer map; NULL: none
+    } shared;
+};
+
+// Makes a record with one reference from a copy of `open`. SL_EINVAL if pieces
+// and geometry do not fit.
+enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
+                       struct sl_error *err);
+
+// Lets `r`, of the same job as `before`, go on with the bad samples that were
+// found of its data.
+void record_follow(struct record *r, const struct record *before);
+// Take (and return `r`) and drop a reference; the last one dropped frees.
+struct record *record_ref(struct record *r);
+void record_unref(struct record *r); // NULL is allowed
+
+// Returns the options of the job's sync, except those that the caller sets:
+// vectors, peers, clock, want_map. Borrows from `r`.
+struct sync_ps_options record_sync(const struct record *r);
+
+// Checks that the shards are of this model: SL_EINVAL if they are not.
+enum sl_err record_fits(const struct record *r, const struct model *model,
+                        struct sl_error *err);
+
+// Takes a newer map; ignores an older one. Returns false if `map` holds the
+// changes since another version than ours, or memory is out: then the whole map
+// is wanted.
+bool record_map(struct record *r, const Sluice__V1__JobMap *map);
+
+// Tells `sync` of maps and wakes from now on; it gets the newest map at once.
+// NULL: no sync hears of them any more.
+void record_attach(struct record *r, struct sync *sync);
+
+// Lets a waiting compute thread look at its gate.
+void record_wake(struct record *r);
+
+#endif

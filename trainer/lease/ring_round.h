@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/ring_round.h -- one round of a rank: its contributions, the sum
+// over all ranks, the update.
+//
+// Which steps a round averages is what the state has not counted (R4;
+// common/plan/round.h); this rank has those of its slots computed, in order
+// (contributor.h), and adds them up. While the last one is computed, buckets
+// leave as they become whole. When all ranks' sums are in, each rank applies
+// the same average.
+//
+// The sums of the first layers overtake those of the others (sum.h). What they
+// make of these layers' parameters is known before the round is over, and with
+// it the next round's forward pass begins (ahead), while the link is busy with
+// the others. The state is not touched by that: it changes when all of the
+// round is there. If the round is torn or skipped, the pass is begun again.
+//
+// A round of which any contribution is not finite is skipped by every rank: its
+// steps are counted, nothing is applied.
+//
+// Threads  the compute thread.
+// Memory   round_release; a round that was left is closed by round_leave.
+// Units    samples; milliseconds.
+// Errors   ROUND_LEFT: the generation has ended here, *err says why. A failed
+//          round has changed nothing of the state, or the state is given up.
+#ifndef TRAINER_LEASE_RING_ROUND_H
+#define TRAINER_LEASE_RING_ROUND_H
+
+#include "trainer/lease/contributor.h"
+#include "trainer/lease/lease.h"
+
+enum round_result {
+    ROUND_DONE,
+    ROUND_OVER, // every step is counted: no round is left
+    ROUND_LEFT, // a rank does not answer, or the generation was ended
+    ROUND_FAILED,
+};
+
+struct ring_round {
+    struct contributor *by;
+    struct lease *lease;
+    struct lease_metrics m;
+
+    // The generation.
+    uint32_t ranks, self, contributions;
+    uint64_t early;  // elements of the buckets that overtake; 0: none
+    float *foreseen; // these parameters after the round, and space; owned
+    float *wrote;    // part of `foreseen`: the gradient that `ahead` wrote
+    bool ahead;      // `wrote` is to be put back
+
+    // The round: its keys, then those of the next round as far as they are
+    // known.
+    struct round_key *keys;      // 2 * contributions; owned
+    struct once_step *steps;     // contributions; owned
+    uint32_t keys_count, count;  // keys known; those of this round
+    uint32_t first, slots, slot; // our keys; the slot under way
+    uint64_t samples;
+    bool bad;                   // a contribution of ours is not finite
+    bool bad_loss;              // a loss of ours is not finite
+    double loss_sum, right_sum; // sums of our contributions; NAN: not known
+    float *average;             // average of all ranks' contributions
+    bool finite;                // its buckets so far are finite
+    // By variable, how many contributions have a gradient, summed over all
+    // ranks; owned. NULL: all contributions have one.
+    float *present;
+};
+
+// Begins the rounds of a ring lease; round_release ends them.
+void round_init(struct ring_round *r, struct contributor *by,
+                struct lease *lease);
+// Leaves the generation, and frees.
+void round_release(struct ring_round *r);
+
+// Begins a generation, with the state in place: `ranks` ranks, this one's index
+// `self`, `contributions` keys per round. The sums of the first `early`
+// elements overtake the others. `marks`: which variables have a gradient is
+// summed, too.
+enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
+                       uint32_t contributions, uint64_t early, bool marks,
+                       struct sl_error *err);
+
+// Runs one round: computes our slots, sums over the ranks, applies the average.
+// *err is set for ROUND_LEFT and ROUND_FAILED.
+enum round_result round_run(struct ring_round *r, struct sl_error *err);
+
+// Leaves the generation: gives up what was read ahead.
+void round_leave(struct ring_round *r);
+
+// ---- the slot under way, for the contributor
+
+// Adds a bucket of the gradient that is whole; that of the last slot is sent.
+// Called from the last bucket to the first. `batches` micro-batches have moved
+// its statistics.
+enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
+                        uint32_t batches, struct sl_error *err);
+
+// Notes the variables that have no gradient in a slot that is whole.
+void round_absent(struct ring_round *r, const bool *absent);
+
+// Returns, for `ahead`, the first r->early parameters as this round leaves
+// them, valid until the round goes on. NULL: they cannot be had.
+float *round_foresee(struct ring_round *r);
+
+// Notes that the gradient of the slot, and if `loss` its loss, is not finite:
+// the rest of it is not wanted.
+void round_spoilt(struct ring_round *r, bool loss);
+
+#endif

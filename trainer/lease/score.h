@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/score.h -- sums over the outputs of an evaluation, from which
+// the coordinator makes the job's metrics (evaluate.metrics; ScoreSums).
+//
+// Counts of several workers add up in any order; so do the two sums of
+// distances, but for the rounding of doubles.
+//
+// Threads  pure.
+// Memory   values. Nothing is kept of the outputs.
+// Units    an output is one number of a sample's prediction; as a probability
+//          where the loss knows those.
+#ifndef TRAINER_LEASE_SCORE_H
+#define TRAINER_LEASE_SCORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/spec.h"
+
+struct score {
+    uint64_t top, true_positives, false_positives, false_negatives;
+    double absolute, squared;
+    uint64_t positives[WIRE_SCORE_BUCKETS], negatives[WIRE_SCORE_BUCKETS];
+};
+
+struct score_rule {
+    enum spec_loss loss;
+    uint32_t metrics; // wanted metrics, as bits (spec_metrics)
+    uint32_t top_k;
+    uint32_t outputs; // numbers per sample
+    bool logits;      // outputs are logits; else probabilities, or values
+};
+
+// Adds the metrics of `samples` samples to *s. `labels` are as the loss wants
+// them: a class (int32) per sample if sparse, else as many floats as outputs.
+// SL_ENOMEM.
+enum sl_err score_add(struct score *s, const struct score_rule *rule,
+                      const float *outputs, const void *labels,
+                      uint64_t samples);
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/tally.h -- what a training attempt may say of itself: the
+// metrics of its steps, and the evidence of its closure.
+//
+// A step's metrics are added when shard 0 says that our push counted it, and
+// once: a step that only some shards took, or that shards lost when they came
+// back from older snapshots, is computed again and adds nothing.
+//
+// Threads  the thread that computes.
+// Memory   values; the evidence becomes the lease's.
+#ifndef TRAINER_LEASE_TALLY_H
+#define TRAINER_LEASE_TALLY_H
+
+#include "trainer/lease/lease.h"
+#include "trainer/push/sync.h"
+
+// The step that was sent last, as it will be added when it is counted.
+struct tally {
+    bool any;
+    uint32_t step;
+    uint64_t samples;
+    double loss_sum, right_sum; // NAN: not known; then neither is added
+    bool skipped;               // its loss or gradient is not finite
+};
+
+// Adds the step that was sent last to `m`, if shard 0 has counted it.
+void tally_add(struct tally *t, const struct sync *sync,
+               struct lease_metrics *m);
+
+// Sets the outcome of a closure of which every step is counted.
+void tally_evidence(struct lease *l, const struct sync *sync);
+
+// Sets the outcome of a closure that ended with `result`; `err` is read for
+// SYNC_FAILED.
+void tally_conclude(struct lease *l, const struct sync *sync,
+                    enum sync_result result, const struct sl_error *err);
+
+#endif
