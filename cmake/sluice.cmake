@@ -77,6 +77,31 @@ function(sluice_mutated list)
     set(${list} ${sources} PARENT_SCOPE)
 endfunction()
 
+# sluice_long(TARGET...): programs that only tests with the label `long` need.
+function(sluice_long)
+    set_property(GLOBAL APPEND PROPERTY SLUICE_LONG ${ARGN})
+endfunction()
+
+# Makes the target core-tests: every program and library but those, which is what
+# ./run-tests builds. The default target has all of them.
+function(sluice_core_tests)
+    get_property(long GLOBAL PROPERTY SLUICE_LONG)
+    set(folders ${CMAKE_SOURCE_DIR})
+    add_custom_target(core-tests)
+    while(folders)
+        list(POP_FRONT folders folder)
+        get_property(below DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+        list(APPEND folders ${below})
+        get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+        foreach(target IN LISTS targets)
+            get_target_property(kind ${target} TYPE)
+            if(kind MATCHES "EXECUTABLE|SHARED|MODULE" AND NOT target IN_LIST long)
+                add_dependencies(core-tests ${target})
+            endif()
+        endforeach()
+    endwhile()
+endfunction()
+
 # A room's library: common/ becomes sluice_common.
 function(sluice_room name)
     cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})

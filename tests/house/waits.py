@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tests/WAITS.md says what each test waits for, and tests/system/long.txt which
+cases are long; both name what there is.
+
+    waits.py               exit status 1: a file of tests has no row, or a row or
+                           a case names nothing
+    waits.py REPORT...     the slowest twenty of ctest's reports (JUnit) of a run,
+                           each with what it waits for
+"""
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+AREAS = ["unit", "sim", "conform", "emul", "fuzz", "gpu", "house", "sanitize"]
+SLOWEST = 20
+
+
+def rows():
+    """The table: the beginning of a test's name -> what it waits for."""
+    text = (TESTS / "WAITS.md").read_text()
+    return dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", text, re.M))
+
+
+def waits_for(test, table):
+    """The second column of the longest row that `test` begins with."""
+    names = [name for name in table if (test + ".").startswith(name + ".")]
+    return table[max(names, key=len)] if names else "(tests/WAITS.md has no row)"
+
+
+def slowest(reports):
+    found = []
+    for report in map(pathlib.Path, reports):
+        for case in xml.etree.ElementTree.parse(report).iter("testcase"):
+            found.append((float(case.get("time")), case.get("name"), report.stem))
+    table = rows()
+    for seconds, name, build in sorted(found, reverse=True)[:SLOWEST]:
+        print(f"{seconds:7.1f} s  {name} ({build})  {waits_for(name, table)}")
+
+
+def files():
+    """Names of tests that have a file of their own: system.ring."""
+    for area in ("system", "fault", "history"):
+        for path in (TESTS / area).glob("*_test.py"):
+            yield f"{area}.{path.name.removesuffix('_test.py')}"
+
+
+def unnamed(table):
+    """Files without a row, and rows without a file or an entry of ctest."""
+    entries = (TESTS / "history/CMakeLists.txt").read_text()
+    for name in files():
+        if waits_for(name, {n: w for n, w in table.items() if "." in n})[0] == "(":
+            yield f"tests/WAITS.md has no row for {name}"
+    there = {*files(), *AREAS,
+             *(f"history.{n}" for n in re.findall(r"^ *history\((\w+)", entries, re.M)),
+             "history.sim"}
+    for name in table:
+        if name not in there and name.split(".")[0] not in AREAS:
+            yield f"tests/WAITS.md has a row for {name}, which is no test"
+
+
+def long_cases():
+    """Lines of long.txt that name no case of their file."""
+    for line in (TESTS / "system/long.txt").read_text().splitlines():
+        name, *case = line.split() if line[:1] != "#" else ("",)
+        path = TESTS / f"system/{name}_test.py"
+        if name and not (path.exists() and (not case or re.search(
+                rf"^(    )?def {case[0]}\(", path.read_text(), re.M))):
+            yield f"tests/system/long.txt: there is no case {line}"
+
+
+def main():
+    if sys.argv[1:]:
+        return slowest(sys.argv[1:])
+    table = rows()
+    bad = [*unnamed(table), *long_cases()]
+    print("\n".join(bad) or f"{len(table)} rows")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
