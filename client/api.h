@@ -40,28 +40,10 @@ int64_t api_timeout_ms(const struct api_client *a);
 
 // X(function, METHOD of wire.h, Request, Reply, reply as in wire_unpack_*)
 #define API_MAP(X)                                                             \
-    X(submit, SUBMIT, SubmitRequest, SubmitReply, submit_reply)                \
-    X(get, GET, JobRequest, JobStatus, job_status)                             \
-    X(list, LIST, ListRequest, ListReply, list_reply)                          \
-    X(stop, STOP, StopRequest, JobStatus, job_status)                          \
-    X(delete, DELETE, JobRequest, DeleteReply, delete_reply)                   \
-    X(checkpoints, CHECKPOINTS, JobRequest, CheckpointsReply,                  \
-      checkpoints_reply)                                                       \
-    X(cluster, CLUSTER, ClusterRequest, ClusterReply, cluster_reply)           \
-    X(quota, QUOTA, QuotaRequest, QuotaReply, quota_reply)                     \
-    X(drain, DRAIN, DrainRequest, DrainReply, drain_reply)                     \
-    X(events, EVENTS, EventsRequest, EventsReply, events_reply)                \
-    X(timeline, TIMELINE, TimelineRequest, TimelineReply, timeline_reply)      \
-    X(history, HISTORY, HistoryRequest, HistoryReply, history_reply)           \
-    X(logs, LOGS, LogsRequest, LogLines, log_lines)                            \
+    WIRE_JOBS_CALLS(X)                                                         \
     X(task_queues, TASK_QUEUES, TaskQueuesRequest, TaskQueuesReply,            \
       task_queues_reply)                                                       \
-    X(task_delete, TASK_DELETE, TaskDelete, TaskDeleteReply,                   \
-      task_delete_reply)                                                       \
-    X(checkpoint, CHECKPOINT, CheckpointRequest, CheckpointReply,              \
-      checkpoint_reply)                                                        \
-    X(pause, PAUSE, PauseRequest, JobStatus, job_status)                       \
-    X(resume, RESUME, JobRequest, JobStatus, job_status)
+    X(task_delete, TASK_DELETE, TaskDelete, TaskDeleteReply, task_delete_reply)
 
 #define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
     enum sl_err api_##name(struct api_client *a,                               \

@@ -15,61 +15,39 @@
 // ---- the table of methods: any other is for local callers alone
 
 #define MAY(role) (1u << ACCESS_##role)
-#define READERS (MAY(ADMIN) | MAY(SUBMITTER) | MAY(VIEWER))
-#define WRITERS (MAY(ADMIN) | MAY(SUBMITTER))
 #define MEMBERS (MAY(WORKER) | MAY(PSSERVER))
-#define ALL (READERS | MEMBERS | MAY(COORDINATOR))
+#define ALL                                                                    \
+    (MAY(ADMIN) | MAY(SUBMITTER) | MAY(VIEWER) | MEMBERS | MAY(COORDINATOR))
 
-static const struct {
+// Roles and audit names of our methods are options in the .proto files.
+#define METHOD(METHOD_, roles, audit) {WIRE_##METHOD_, roles, audit},
+static const struct access_method {
     const char *path;
     unsigned roles;
+    const char *audit; // NULL: calls of it change nothing
 } table[] = {
-    {WIRE_ATTEND, MEMBERS},
-    {WIRE_SUBMIT, WRITERS},
-    {WIRE_STOP, WRITERS},
-    {WIRE_DELETE, WRITERS},
-    {WIRE_GET, READERS},
-    {WIRE_LIST, READERS},
-    {WIRE_WATCH, READERS},
-    {WIRE_CHECKPOINTS, READERS},
-    {WIRE_CHECKPOINT, WRITERS},
-    {WIRE_PAUSE, WRITERS},
-    {WIRE_RESUME, WRITERS},
-    {WIRE_CLUSTER, MAY(ADMIN) | MAY(VIEWER)},
-    {WIRE_DRAIN, MAY(ADMIN)},
-    {WIRE_QUOTA, READERS},
-    {WIRE_EVENTS, READERS},
-    {WIRE_TIMELINE, READERS},
-    {WIRE_HISTORY, READERS},
-    {WIRE_TRACE, WRITERS},   // all members work for it
-    {WIRE_LOGS, MAY(ADMIN)}, // a line may be about any tenant's job
-    {WIRE_ASK, MAY(WORKER)},
-    {WIRE_PUSH, MAY(WORKER)},
-    {WIRE_PUSH_PULL, MAY(WORKER)},
-    {WIRE_LOCAL, MAY(WORKER)},
-    {WIRE_PULL, MAY(WORKER) | MAY(ADMIN)},
-    {WIRE_PIECE, MAY(WORKER)},
-    {WIRE_SHARE, MAY(WORKER)},
-    {WIRE_STATE, MAY(WORKER)},
-    {WIRE_TASK_SCHEDULE, WRITERS},
-    {WIRE_TASK_ENDED, WRITERS},
-    {WIRE_TASK_CANCEL, WRITERS},
-    {WIRE_TASK_QUEUES, READERS},
-    {WIRE_TASK_DELETE, WRITERS},
-    {WIRE_TASK_WORK, MAY(WORKER)},
-    {"/grpc.health.v1.Health/Check", ALL},
-    {"/grpc.health.v1.Health/Watch", ALL},
-    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", MAY(ADMIN)},
+    WIRE_METHODS(METHOD) //
+    {"/grpc.health.v1.Health/Check", ALL, NULL},
+    {"/grpc.health.v1.Health/Watch", ALL, NULL},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", MAY(ADMIN),
+     NULL},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-     MAY(ADMIN)},
+     MAY(ADMIN), NULL},
 };
 
-static unsigned roles_of(const char *path)
+static const struct access_method *access_find_method(const char *path)
 {
     for (size_t i = 0; i < SL_COUNT(table); i++)
         if (strcmp(table[i].path, path) == 0)
-            return table[i].roles;
-    return 0;
+            return &table[i];
+    return NULL;
+}
+
+const char *access_audit_name(const char *path)
+{
+    const struct access_method *m = access_find_method(path);
+
+    return m != NULL ? m->audit : NULL;
 }
 
 // ---- names
@@ -222,6 +200,7 @@ static const char *list_roles(char out[160], unsigned roles)
 enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err)
 {
+    const struct access_method *method;
     struct access_who who;
     char list[160];
     unsigned roles;
@@ -229,7 +208,8 @@ enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
 
     if (rc != SL_OK || who.role == ACCESS_LOCAL)
         return rc;
-    roles = roles_of(path);
+    method = access_find_method(path);
+    roles = method != NULL ? method->roles : 0;
     if (roles & 1u << who.role)
         return SL_OK;
     return sl_fail(err, SL_EDENIED,

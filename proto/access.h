@@ -69,6 +69,10 @@ bool access_of_tenant(const struct access_who *who);
 enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
 
+// Returns the name of method `path` in the audit log, "Submit"; NULL: its calls
+// change nothing, or there is no such method.
+const char *access_audit_name(const char *path);
+
 // Options of clients that accept only servers of one role, by the certificate
 // that the server shows.
 extern const struct rpc_channel_options access_to_coordinator;

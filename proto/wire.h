@@ -41,6 +41,7 @@
 #include "proto/events.pb-c.h"
 #include "proto/job.pb-c.h"
 #include "proto/jobs.pb-c.h"
+#include "proto/methods.h"
 #include "proto/ps.pb-c.h"
 #include "proto/ranks.pb-c.h"
 #include "proto/tasks.pb-c.h"
@@ -96,41 +97,6 @@
             (m)->field = known_value_;                                         \
         }                                                                      \
     } while (0)
-
-// Methods, as rpc.h wants them.
-#define WIRE_ATTEND "/sluice.v1.Coordinator/Attend"
-#define WIRE_ASK "/sluice.v1.Shards/Ask"
-#define WIRE_PUSH "/sluice.v1.Shards/Push"
-#define WIRE_PULL "/sluice.v1.Shards/Pull"
-#define WIRE_PUSH_PULL "/sluice.v1.Shards/PushPull"
-#define WIRE_LOCAL "/sluice.v1.Shards/Local"
-#define WIRE_PIECE "/sluice.v1.Ranks/Piece"
-#define WIRE_SHARE "/sluice.v1.Ranks/Share"
-#define WIRE_STATE "/sluice.v1.Ranks/State"
-#define WIRE_SUBMIT "/sluice.v1.Jobs/Submit"
-#define WIRE_GET "/sluice.v1.Jobs/Get"
-#define WIRE_LIST "/sluice.v1.Jobs/List"
-#define WIRE_WATCH "/sluice.v1.Jobs/Watch"
-#define WIRE_STOP "/sluice.v1.Jobs/Stop"
-#define WIRE_DELETE "/sluice.v1.Jobs/Delete"
-#define WIRE_CHECKPOINTS "/sluice.v1.Jobs/Checkpoints"
-#define WIRE_CHECKPOINT "/sluice.v1.Jobs/Checkpoint"
-#define WIRE_PAUSE "/sluice.v1.Jobs/Pause"
-#define WIRE_RESUME "/sluice.v1.Jobs/Resume"
-#define WIRE_CLUSTER "/sluice.v1.Jobs/Cluster"
-#define WIRE_QUOTA "/sluice.v1.Jobs/Quota"
-#define WIRE_DRAIN "/sluice.v1.Jobs/Drain"
-#define WIRE_EVENTS "/sluice.v1.Jobs/Events"
-#define WIRE_TIMELINE "/sluice.v1.Jobs/Timeline"
-#define WIRE_HISTORY "/sluice.v1.Jobs/History"
-#define WIRE_TRACE "/sluice.v1.Jobs/Trace"
-#define WIRE_LOGS "/sluice.v1.Jobs/Logs"
-#define WIRE_TASK_SCHEDULE "/sluice.v1.Tasks/Schedule"
-#define WIRE_TASK_ENDED "/sluice.v1.Tasks/Ended"
-#define WIRE_TASK_CANCEL "/sluice.v1.Tasks/Cancel"
-#define WIRE_TASK_QUEUES "/sluice.v1.Tasks/Queues"
-#define WIRE_TASK_DELETE "/sluice.v1.Tasks/Delete"
-#define WIRE_TASK_WORK "/sluice.v1.Tasks/Work"
 
 // ---- ordered pairs
 
@@ -431,56 +397,15 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
 // of jobs (job_status, list_reply, checkpoints_reply, timeline_reply) may have
 // 64 MiB.
 #define WIRE_UNPACK_MAP(X)                                                     \
-    X(attend_up, AttendUp)                                                     \
-    X(attend_down, AttendDown)                                                 \
-    X(submit_request, SubmitRequest)                                           \
-    X(submit_reply, SubmitReply)                                               \
-    X(job_request, JobRequest)                                                 \
-    X(job_status, JobStatus)                                                   \
-    X(list_request, ListRequest)                                               \
-    X(list_reply, ListReply)                                                   \
-    X(stop_request, StopRequest)                                               \
-    X(delete_reply, DeleteReply)                                               \
-    X(checkpoints_reply, CheckpointsReply)                                     \
-    X(resume_source, ResumeSource)                                             \
-    X(cluster_request, ClusterRequest)                                         \
-    X(cluster_reply, ClusterReply)                                             \
-    X(drain_request, DrainRequest)                                             \
-    X(drain_reply, DrainReply)                                                 \
-    X(quota_request, QuotaRequest)                                             \
-    X(quota_reply, QuotaReply)                                                 \
-    X(events_request, EventsRequest)                                           \
-    X(events_reply, EventsReply)                                               \
-    X(timeline_request, TimelineRequest)                                       \
-    X(timeline_reply, TimelineReply)                                           \
-    X(history_request, HistoryRequest)                                         \
-    X(history_reply, HistoryReply)                                             \
+    WIRE_METHOD_MESSAGES(X)                                                    \
     X(job_spec, JobSpec)                                                       \
+    X(resume_source, ResumeSource)                                             \
     X(shard_counts, ShardCounts)                                               \
     X(counted_set, CountedSet)                                                 \
     X(local_reply, LocalReply)                                                 \
     X(share_request, ShareRequest)                                             \
     X(share_reply, ShareReply)                                                 \
-    X(state_request, StateRequest)                                             \
-    X(checkpoint_request, CheckpointRequest)                                   \
-    X(checkpoint_reply, CheckpointReply)                                       \
-    X(pause_request, PauseRequest)                                             \
-    X(trace_request, TraceRequest)                                             \
-    X(trace_reply, TraceReply)                                                 \
-    X(logs_request, LogsRequest)                                               \
-    X(log_lines, LogLines)                                                     \
-    X(task_schedule, TaskSchedule)                                             \
-    X(task_scheduled, TaskScheduled)                                           \
-    X(task_ended_request, TaskEndedRequest)                                    \
-    X(task_ended_reply, TaskEndedReply)                                        \
-    X(task_cancel, TaskCancel)                                                 \
-    X(task_cancel_reply, TaskCancelReply)                                      \
-    X(task_queues_request, TaskQueuesRequest)                                  \
-    X(task_queues_reply, TaskQueuesReply)                                      \
-    X(task_delete, TaskDelete)                                                 \
-    X(task_delete_reply, TaskDeleteReply)                                      \
-    X(task_work, TaskWork)                                                     \
-    X(task_work_reply, TaskWorkReply)
+    X(state_request, StateRequest)
 #define WIRE_UNPACK_PROTOTYPE(name, Type)                                      \
     enum sl_err wire_unpack_##name(                                            \
         Sluice__V1__##Type **out, struct wire_arena *arena,                    \

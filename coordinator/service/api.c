@@ -32,7 +32,6 @@ struct method {
                           const struct sl_slices *bytes, struct sl_error *err);
     enum sl_err (*decide)(struct coord *c, const ProtobufCMessage *request,
                           ProtobufCMessage **reply, struct sl_error *err);
-    const char *changes; // its name in the audit log; NULL: it changes nothing
     const char *path;
 };
 
@@ -58,7 +57,7 @@ struct api_visit {
     ProtobufCMessage *reply;
 };
 
-#define METHOD(name, PATH, request_, Request, function, Reply, changes)        \
+#define METHOD(name, PATH, request_, Request, function, Reply)                 \
     WIRE_DECODER(decode_##name, request_, Request)                             \
     static enum sl_err decide_##name(                                          \
         struct coord *c, const ProtobufCMessage *request,                      \
@@ -73,7 +72,7 @@ struct api_visit {
         return rc;                                                             \
     }                                                                          \
     static const struct method method_##name = {decode_##name, decide_##name,  \
-                                                changes, PATH};                \
+                                                PATH};                         \
     static void call_##name(struct rpc_call *call, void *arg)                  \
     {                                                                          \
         api_start_visit(call, arg, &method_##name);                            \
@@ -199,7 +198,7 @@ static bool write_question(struct api *a, const struct api_question *q,
                            void *arg)
 {
     const struct audit_line line = {.who = &q->who,
-                                    .call = q->method->changes,
+                                    .call = access_audit_name(q->method->path),
                                     .job = api_call_subject(q->request, reply),
                                     .result = rc,
                                     .why = err};
@@ -346,38 +345,32 @@ static void api_start_visit(struct rpc_call *call, struct api *api,
     api_answer_call(call, rc, &err, NULL);
 }
 
-// A line per method: its names, how it is decoded and decided, and what it is
-// called in the audit log if it changes something.
+// A line per method: its names, and how it is decoded and decided.
 #define METHODS(X)                                                             \
     X(submit, WIRE_SUBMIT, submit_request, SubmitRequest, coord_submit,        \
-      SubmitReply, "Submit")                                                   \
-    X(stop, WIRE_STOP, stop_request, StopRequest, coord_stop, JobStatus,       \
-      "Stop")                                                                  \
-    X(pause, WIRE_PAUSE, pause_request, PauseRequest, coord_pause, JobStatus,  \
-      "Pause")                                                                 \
-    X(resume, WIRE_RESUME, job_request, JobRequest, coord_resume, JobStatus,   \
-      "Resume")                                                                \
+      SubmitReply)                                                             \
+    X(stop, WIRE_STOP, stop_request, StopRequest, coord_stop, JobStatus)       \
+    X(pause, WIRE_PAUSE, pause_request, PauseRequest, coord_pause, JobStatus)  \
+    X(resume, WIRE_RESUME, job_request, JobRequest, coord_resume, JobStatus)   \
     X(checkpoint, WIRE_CHECKPOINT, checkpoint_request, CheckpointRequest,      \
-      coord_checkpoint, CheckpointReply, "Checkpoint")                         \
-    X(delete, WIRE_DELETE, job_request, JobRequest, coord_delete, DeleteReply, \
-      "Delete")                                                                \
-    X(get, WIRE_GET, job_request, JobRequest, coord_get, JobStatus, NULL)      \
-    X(list, WIRE_LIST, list_request, ListRequest, status_list_turn, ListReply, \
-      NULL)                                                                    \
+      coord_checkpoint, CheckpointReply)                                       \
+    X(delete, WIRE_DELETE, job_request, JobRequest, coord_delete, DeleteReply) \
+    X(get, WIRE_GET, job_request, JobRequest, coord_get, JobStatus)            \
+    X(list, WIRE_LIST, list_request, ListRequest, status_list_turn, ListReply) \
     X(checkpoints, WIRE_CHECKPOINTS, job_request, JobRequest,                  \
-      status_checkpoints, CheckpointsReply, NULL)                              \
+      status_checkpoints, CheckpointsReply)                                    \
     X(cluster, WIRE_CLUSTER, cluster_request, ClusterRequest,                  \
-      status_cluster_turn, ClusterReply, NULL)                                 \
+      status_cluster_turn, ClusterReply)                                       \
     X(drain, WIRE_DRAIN, drain_request, DrainRequest, status_drain,            \
-      DrainReply, "Drain")                                                     \
+      DrainReply)                                                              \
     X(quota, WIRE_QUOTA, quota_request, QuotaRequest, status_quota,            \
-      QuotaReply, NULL)                                                        \
+      QuotaReply)                                                              \
     X(events, WIRE_EVENTS, events_request, EventsRequest, status_events,       \
-      EventsReply, NULL)                                                       \
+      EventsReply)                                                             \
     X(timeline, WIRE_TIMELINE, timeline_request, TimelineRequest,              \
-      status_timeline, TimelineReply, NULL)                                    \
+      status_timeline, TimelineReply)                                          \
     X(history, WIRE_HISTORY, history_request, HistoryRequest, status_history,  \
-      HistoryReply, NULL)
+      HistoryReply)
 
 METHODS(METHOD)
 
@@ -388,33 +381,23 @@ static void open_watch(struct rpc_stream *stream, void *arg)
     watch_open(api->watch, stream);
 }
 
-#define UNARY(name, PATH, request_, Request, function, Reply, changes)         \
+#define UNARY(name, PATH, request_, Request, function, Reply)                  \
     {.path = PATH, .kind = RPC_UNARY, .unary = call_##name},
 static const struct rpc_method methods[] = {
     METHODS(UNARY) //
     {.path = WIRE_WATCH, .kind = RPC_SERVER_STREAM, .open = open_watch},
 };
 
-#define CHANGES(name, PATH, request_, Request, function, Reply, changes)       \
-    {PATH, changes},
-static const struct {
-    const char *path, *changes;
-} what_changes[] = {METHODS(CHANGES) //
-                    {WIRE_TASK_SCHEDULE, "MakeQueue"},
-                    {WIRE_TASK_CANCEL, "CancelTasks"},
-                    {WIRE_TASK_DELETE, "DeleteQueue"}};
-
 void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
                  const struct sl_error *why)
 {
-    for (size_t i = 0; i < SL_COUNT(what_changes); i++) {
-        if (what_changes[i].changes != NULL &&
-            strcmp(what_changes[i].path, path) == 0)
-            denials_note(a->denials, peer, what_changes[i].changes, why);
-    }
+    const char *call = access_audit_name(path);
+
+    if (call != NULL)
+        denials_note(a->denials, peer, call, why);
 }
 
-#define BY_PATH(name, PATH, request_, Request, function, Reply, changes)       \
+#define BY_PATH(name, PATH, request_, Request, function, Reply)                \
     {PATH, &method_##name},
 static const struct {
     const char *path;

@@ -84,7 +84,7 @@ static enum sl_err make_queue(struct desk *d, struct visit *v,
     uint64_t id = 0;
     enum sl_err rc;
 
-    v->changes = "MakeQueue";
+    v->changes = access_audit_name(WIRE_TASK_SCHEDULE);
     v->queue = m->queue;
     rc = book_queue_room(&d->book, tenant, &v->err);
     if (rc != SL_OK)
@@ -403,7 +403,7 @@ enum sl_err visit_delete(struct desk *d, struct visit *v)
     Sluice__V1__TaskDeleteReply *reply;
     enum sl_err rc;
 
-    v->changes = "DeleteQueue";
+    v->changes = access_audit_name(WIRE_TASK_DELETE);
     v->queue = m->queue;
     if (q == NULL)
         return no_queue(v, m->queue);

@@ -36,6 +36,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(HERE.parent / "histo
 
 import grpc  # noqa: E402
 from google.protobuf import json_format  # noqa: E402
+from google.protobuf.message_factory import GetMessageClass  # noqa: E402
 from cluster import (ROOT, Cluster, Failed, check, check_counts, mlp_job,  # noqa: E402
                      wait_for)
 from conserve import Programs, check_conserved, conserve_job  # noqa: E402
@@ -48,8 +49,6 @@ JOBS, _ = grpc.protos_and_services("jobs.proto")
 SHARDS, _ = grpc.protos_and_services("ps.proto")
 TASKS, _ = grpc.protos_and_services("tasks.proto")
 RANKS, _ = grpc.protos_and_services("ranks.proto")
-EVENTS = grpc.protos("events.proto")
-COMMON = grpc.protos("common.proto")
 
 ATTEND = "/sluice.v1.Coordinator/Attend"
 PROTOCOL = 2
@@ -60,30 +59,20 @@ PSSERVERS_SAY = ["heartbeat", "shard_hello", "shard_hello", "snapshot", "deleted
                  "ring_answer"]
 RING = {"ring_open": ("ring_answer", True), "ring_begin": ("ring_ready", True),
         "ring_go": ("ring_step", False)}
-CALLS = {"Submit": ("SubmitRequest", "SubmitReply"),
-         "Get": ("JobRequest", "JobStatus"), "List": ("ListRequest", "ListReply"),
-         "Stop": ("StopRequest", "JobStatus"), "Pause": ("PauseRequest", "JobStatus"),
-         "Resume": ("JobRequest", "JobStatus"), "Delete": ("JobRequest", "DeleteReply"),
-         "Checkpoints": ("JobRequest", "CheckpointsReply"),
-         "Checkpoint": ("CheckpointRequest", "CheckpointReply"),
-         "Quota": ("QuotaRequest", "QuotaReply"), "Logs": ("LogsRequest", "LogLines"),
-         "Cluster": ("ClusterRequest", "ClusterReply")}
-TASK_CALLS = {"Schedule": ("TaskSchedule", "TaskScheduled"),
-              "Ended": ("TaskEndedRequest", "TaskEndedReply"),
-              "Cancel": ("TaskCancel", "TaskCancelReply"),
-              "Queues": ("TaskQueuesRequest", "TaskQueuesReply"),
-              "Delete": ("TaskDelete", "TaskDeleteReply"),
-              "Work": ("TaskWork", "TaskWorkReply")}
-HISTORY_CALLS = {"Events": ("EventsRequest", "EventsReply"),
-                 "Timeline": ("TimelineRequest", "TimelineReply"),
-                 "History": ("HistoryRequest", "HistoryReply")}
-RANK_CALLS = {"Piece": ("PieceRequest", "PieceReply"),
-              "Share": ("ShareRequest", "ShareReply"),
-              "State": ("StateRequest", "StateReply")}
-SHARD_CALLS = {"Ask": ("AskRequest", "AskReply"), "Pull": ("PullRequest", "PullReply"),
-               "Push": ("PushRequest", "PushReply"),
-               "PushPull": ("PushRequest", "PushReply"),
-               "Local": ("LocalRequest", "LocalReply")}
+DRAINS = {"Drain"}  # the honest job's workers, too
+LOOKS_BACK = {"Events", "Timeline", "History"}
+
+
+def calls_of(protos, service):
+    """{method: (request's class, reply's)} of the unary calls of a service."""
+    return {m.name: (GetMessageClass(m.input_type), GetMessageClass(m.output_type))
+            for m in protos.DESCRIPTOR.services_by_name[service].methods
+            if not m.client_streaming and not m.server_streaming}
+
+
+JOB_CALLS = calls_of(JOBS, "Jobs")
+CALLS = {m: kinds for m, kinds in JOB_CALLS.items() if m not in DRAINS | LOOKS_BACK}
+HISTORY_CALLS = {m: JOB_CALLS[m] for m in sorted(LOOKS_BACK)}
 
 
 KINDS = [f.name for f in COORD.AttendUp.DESCRIPTOR.fields if f.name != "hello"]
@@ -305,16 +294,12 @@ class Psserver(Member):
         return None
 
 
-def kind_of(protos, name):
-    return getattr(protos, name, None) or getattr(COMMON, name)
-
-
 class Caller(Stranger):
     """Calls one service with requests that are one somehow."""
-    service, calls, protos = None, {}, None
+    service, calls = None, {}
 
     def request(self, method):
-        return self.talk.fill(getattr(self.protos, self.calls[method][0])())
+        return self.talk.fill(self.calls[method][0]())
 
     def note(self, method, request, reply):
         self.talk.hear(reply)
@@ -332,8 +317,7 @@ class Caller(Stranger):
                 call = channel.unary_unary(
                     f"/sluice.v1.{self.service}/{method}",
                     request_serializer=type(request).SerializeToString,
-                    response_deserializer=kind_of(
-                        self.protos, self.calls[method][1]).FromString)
+                    response_deserializer=self.calls[method][1].FromString)
                 self.said += 1
                 try:
                     self.note(method, request, call(request, timeout=5))
@@ -344,7 +328,7 @@ class Caller(Stranger):
 
 
 class Client(Caller):
-    service, calls, protos = "Jobs", CALLS, JOBS
+    service, calls = "Jobs", CALLS
 
     def request(self, method):
         if method == "Submit":
@@ -371,7 +355,7 @@ class Client(Caller):
 
 class Reader(Caller):
     """Looks at what was."""
-    service, calls, protos = "Jobs", HISTORY_CALLS, EVENTS
+    service, calls = "Jobs", HISTORY_CALLS
 
     def request(self, method):
         request = super().request(method)
@@ -382,7 +366,7 @@ class Reader(Caller):
 
 class RankCaller(Caller):
     """Calls the ranks of a ring, whoever they are."""
-    service, calls, protos = "Ranks", RANK_CALLS, RANKS
+    service, calls = "Ranks", calls_of(RANKS, "Ranks")
 
     def target(self):
         return self.rng.choice(self.party.ranks)
@@ -396,7 +380,7 @@ class RankCaller(Caller):
 
 
 class ShardCaller(Caller):
-    service, calls, protos = "Shards", SHARD_CALLS, SHARDS
+    service, calls = "Shards", calls_of(SHARDS, "Shards")
 
     def target(self):
         return f"unix:{self.party.dir}/ps-{self.rng.randrange(2)}.sock"
@@ -409,7 +393,7 @@ class ShardCaller(Caller):
 
 class TaskCaller(Caller):
     """Clients and workers of tasks, a few of each, that mean nothing by them."""
-    service, calls, protos = "Tasks", TASK_CALLS, TASKS
+    service, calls = "Tasks", calls_of(TASKS, "Tasks")
 
     def request(self, method):
         request = super().request(method)

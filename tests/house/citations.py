@@ -135,6 +135,7 @@ class Repository:
         names = [name for name in tracked() if not name.startswith(FOREIGN)]
         self.paths = set(tracked())
         # Made while building.
+        self.paths |= {"proto/methods.h"}
         self.paths |= {re.sub(r"proto$", f"pb-c.{end}", path)
                        for path in self.paths if path.endswith(".proto")
                        for end in "ch"}

@@ -16,8 +16,9 @@ from ring_test import ring_job, ring_token
 sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
 import bounds  # noqa: E402
 from google.protobuf.descriptor import FieldDescriptor as Field  # noqa: E402
+from google.protobuf.message_factory import GetMessageClass  # noqa: E402
 
-EVENTS = grpc.protos("events.proto")
+OPTIONS = grpc.protos("options.proto")
 ANSWER_S = 10  # generously: whoever answers at all does so in milliseconds
 MIB = 1 << 20
 TURN_S = 0.05  # of processor time of a daemon's loop, for one message
@@ -155,23 +156,21 @@ def attend(c, numbers, known, jobs, name, kinds, **hello):
 def ask(c, numbers, known):
     """Calls of clients, each number of them once at its largest."""
     said = 0
-    tables = [(JOBS_CALLS.JobsStub, JOBS, "client", {
-        "List": JOBS.ListRequest, "Checkpoint": JOBS.CheckpointRequest,
-        "Events": EVENTS.EventsRequest, "Timeline": EVENTS.TimelineRequest,
-        "History": EVENTS.HistoryRequest, "Logs": JOBS.LogsRequest}),
-        (TASKS_CALLS.TasksStub, TASKS, "client", {
-            "Schedule": TASKS.TaskSchedule, "Ended": TASKS.TaskEndedRequest,
-            "Cancel": TASKS.TaskCancel, "Queues": TASKS.TaskQueuesRequest}),
-        (TASKS_CALLS.TasksStub, TASKS, "worker", {"Work": TASKS.TaskWork})]
-    for stub, _, who, methods in tables:
-        calls = c.calls(stub, who)
-        for method, kind in methods.items():
+    for protos, stubs, service in ((JOBS, JOBS_CALLS, "Jobs"), (TASKS, TASKS_CALLS, "Tasks")):
+        calls = {who: c.calls(getattr(stubs, f"{service}Stub"), who)
+                 for who in ("client", "worker")}
+        for method in protos.DESCRIPTOR.services_by_name[service].methods:
+            if method.name == "Submit" or method.server_streaming:
+                continue  # what is in a spec: specs()
+            may = method.GetOptions().Extensions[OPTIONS.access].may_call
+            who = "client" if OPTIONS.Access.ADMIN in may else "worker"
+            kind = GetMessageClass(method.input_type)
             for path, request in each(kind, numbers, known):
                 if path.endswith("wait_ms"):
                     continue  # it waits, as it was asked to
-                answers(getattr(calls, method), request)
+                answers(getattr(calls[who], method.name), request)
                 said += 1
-                alive(c, f"{method}: {path}")
+                alive(c, f"{method.name}: {path}")
     return said
 
 

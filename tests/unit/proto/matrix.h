@@ -1,53 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may call and say what, written down a second time: every method of the
-// schema, and every field of a member's words, with a letter per role that may.
+// Which role may call and send what, written a second time: every method, in
+// the table of docs/security.md, and every field of a member's messages, here.
 //
 //     A admin  S submitter  V viewer  W worker  P psserver  C coordinator
 #ifndef TESTS_UNIT_PROTO_MATRIX_H
 #define TESTS_UNIT_PROTO_MATRIX_H
 
-static const struct {
-    const char *path, *roles;
-} matrix[] = {
-    {"/sluice.v1.Coordinator/Attend", "WP"},
-    {"/sluice.v1.Jobs/Submit", "AS"},
-    {"/sluice.v1.Jobs/Get", "ASV"},
-    {"/sluice.v1.Jobs/List", "ASV"},
-    {"/sluice.v1.Jobs/Watch", "ASV"},
-    {"/sluice.v1.Jobs/Stop", "AS"},
-    {"/sluice.v1.Jobs/Delete", "AS"},
-    {"/sluice.v1.Jobs/Checkpoints", "ASV"},
-    {"/sluice.v1.Jobs/Checkpoint", "AS"},
-    {"/sluice.v1.Jobs/Pause", "AS"},
-    {"/sluice.v1.Jobs/Resume", "AS"},
-    {"/sluice.v1.Jobs/Cluster", "AV"},
-    {"/sluice.v1.Jobs/Drain", "A"},
-    {"/sluice.v1.Jobs/Quota", "ASV"},
-    {"/sluice.v1.Jobs/Events", "ASV"},
-    {"/sluice.v1.Jobs/Timeline", "ASV"},
-    {"/sluice.v1.Jobs/History", "ASV"},
-    {"/sluice.v1.Jobs/Trace", "AS"},
-    {"/sluice.v1.Jobs/Logs", "A"},
-    {"/sluice.v1.Shards/Ask", "W"},
-    {"/sluice.v1.Shards/Push", "W"},
-    {"/sluice.v1.Shards/Pull", "AW"},
-    {"/sluice.v1.Shards/PushPull", "W"},
-    {"/sluice.v1.Shards/Local", "W"},
-    {"/sluice.v1.Ranks/Piece", "W"},
-    {"/sluice.v1.Ranks/Share", "W"},
-    {"/sluice.v1.Ranks/State", "W"},
-    {"/sluice.v1.Tasks/Schedule", "AS"},
-    {"/sluice.v1.Tasks/Ended", "AS"},
-    {"/sluice.v1.Tasks/Cancel", "AS"},
-    {"/sluice.v1.Tasks/Queues", "ASV"},
-    {"/sluice.v1.Tasks/Delete", "AS"},
-    {"/sluice.v1.Tasks/Work", "W"},
-    {"/grpc.health.v1.Health/Check", "ASVWPC"},
-    {"/grpc.health.v1.Health/Watch", "ASVWPC"},
-    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "A"},
-};
+#include <stdio.h>
+#include <string.h>
 
-// What a member may say: every field of AttendUp and of Heartbeat.
+#include "tests/harness/t.h"
+
+#define MATRIX_METHODS 64
+
+static struct {
+    char path[100], roles[8];
+} matrix[MATRIX_METHODS];
+static size_t matrix_count;
+
+// Reads " `Jobs/Get` `List` | x | x | x | | | |". A service without a package
+// is ours.
+static void matrix_read_row(char *row)
+{
+    char roles[8] = "", *at, *names = strtok_r(row, "|", &at), *service = NULL;
+    size_t n = 0;
+
+    for (int i = 0; i < 6; i++) {
+        const char *cell = strtok_r(NULL, "|", &at);
+
+        T_ASSERT(cell != NULL && strspn(cell, " x") == strlen(cell));
+        if (strchr(cell, 'x') != NULL)
+            roles[n++] = "ASVWPC"[i];
+    }
+    for (char *name = strtok_r(names, " `", &at); name != NULL;
+         name = strtok_r(NULL, " `", &at)) {
+        char *slash = strchr(name, '/');
+        const char *package;
+
+        if (slash != NULL) {
+            *slash = '\0';
+            service = name;
+            name = slash + 1;
+        }
+        T_ASSERT(service != NULL && matrix_count < MATRIX_METHODS);
+        package = strchr(service, '.') != NULL ? "" : "sluice.v1.";
+        T_LT(snprintf(matrix[matrix_count].path, sizeof(matrix->path),
+                      "/%s%s/%s", package, service, name),
+             (int)sizeof(matrix->path));
+        memcpy(matrix[matrix_count++].roles, roles, sizeof(roles));
+    }
+}
+
+// Reads the table of docs/security.md.
+static void matrix_read(void)
+{
+    FILE *f = fopen(SECURITY_PATH, "rb");
+    bool inside = false;
+    char line[400];
+
+    T_ASSERT(f != NULL);
+    matrix_count = 0;
+    while (fgets(line, sizeof(line), f) != NULL) {
+        if (strcmp(line, "| method | A | S | V | W | P | C |\n") == 0)
+            inside = true;
+        else if (line[0] == '\n')
+            inside = false;
+        else if (inside && strncmp(line, "| `", 3) == 0)
+            matrix_read_row(line + 1);
+    }
+    fclose(f);
+    T_GT(matrix_count, 30);
+}
+
+// Every field of AttendUp and of Heartbeat, with the roles that may send it.
 static const struct {
     const char *message, *field, *roles;
 } voice[] = {
