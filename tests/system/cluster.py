@@ -277,7 +277,8 @@ class Cluster:
         """Writes a spec (a dict, JSON is YAML) and submits it; gives its id."""
         path = self.dir / f"job-{time.monotonic_ns()}.yaml"
         path.write_text(json.dumps(spec))
-        return self.run("submit", path, "--no-wait", *more).stdout.strip()
+        return self.run("--timeout", f"{10 * LIMIT:.0f}s", "submit", path, "--no-wait",
+                        *more).stdout.strip()
 
     def status(self, job):
         """What `sluice status` says, but for the spec; its exit where it fails."""

@@ -11,6 +11,7 @@ import signal
 
 from cluster import (PATIENCE, Cluster, check, check_counts, main,
                      mlp_job, wait_for)
+from training import Training
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
@@ -77,29 +78,12 @@ def a_group_computes_what_one_worker_would():
             check(apart < 1e-3, f"{name} is {apart} apart")
 
 
-class Training:
-    """One job after the other, so that one runs whenever something is done to
-    it, however fast the machine is."""
+class Groups(Training):
+    """Training in groups."""
 
     def __init__(self, c, name, epochs=12, **train):
-        self.c, self.count = c, 0
-        self.spec = hybrid_job(name, epochs=epochs // SCALE, **train)
-        self.job = None
-
-    def busy(self):
-        status = self.c.status(self.job) if self.job else None
-        if status and int(status["steps_counted"]) < int(status["steps_asked"]) / 2:
-            return status
-        self.end()
-        self.count += 1
-        self.spec["name"] = f"{self.spec['name'].split('-', 1)[0]}-{self.count}"
-        self.job = self.c.submit(self.spec)
-        wait_for("the job to run", lambda: self.c.status(self.job)["state"] == "running")
-        return self.c.status(self.job)
-
-    def some_steps_on(self):
-        counted = int(self.busy()["steps_counted"])
-        self.c.wait_steps(self.job, counted + dice.randint(20 // SCALE, 100 // SCALE))
+        super().__init__(c, hybrid_job(name, epochs=epochs // SCALE, **train), dice,
+                         20 // SCALE, 100 // SCALE)
 
     def wait_groups(self, sizes):
         wait_for(f"groups of {sizes}", lambda: sorted(
@@ -110,15 +94,10 @@ class Training:
         some = [m for g in members(self.busy()) for m in (g[:1] if leads else g[1:])]
         return dice.choice(some) if some else f"w-{dice.randrange(3)}"
 
-    def end(self):
-        if self.job:
-            check_counts(self.c.wait_state(self.job))
-        self.job = None
-
 
 def leaders_and_followers_are_killed():
     with Cluster(psservers=2, workers=3) as c:
-        training = Training(c, "kill", size=3)
+        training = Groups(c, "kill", size=3)
         for leads in (True, False, True):
             training.wait_groups([3])
             training.some_steps_on()
@@ -133,7 +112,7 @@ def leaders_and_followers_are_killed():
 
 def a_silent_member_is_left_out_and_comes_back():
     with Cluster(psservers=1, workers=3) as c:
-        training = Training(c, "silent", size=3)
+        training = Groups(c, "silent", size=3)
         for leads in (True, False):
             training.wait_groups([3])
             training.some_steps_on()
@@ -146,7 +125,7 @@ def a_silent_member_is_left_out_and_comes_back():
 
 def drained_members_hand_back():
     with Cluster(psservers=1, workers=3) as c:
-        training = Training(c, "drain", size=3)
+        training = Groups(c, "drain", size=3)
         for leads in (True, False):
             training.wait_groups([3])
             training.some_steps_on()
@@ -161,7 +140,7 @@ def drained_members_hand_back():
 
 def coordinator_and_psserver_are_killed():
     with Cluster(psservers=2, workers=2) as c:
-        training = Training(c, "servers")
+        training = Groups(c, "servers")
         for name in ("coordinator", "ps-0"):
             training.some_steps_on()
             c.restart(name)
@@ -171,7 +150,7 @@ def coordinator_and_psserver_are_killed():
 
 def groups_sum_over_the_network():
     with Cluster(psservers=1, workers=3, worker_args=["--shm", "off"]) as c:
-        training = Training(c, "net", epochs=12, size=3, by="any", wire="bf16")
+        training = Groups(c, "net", epochs=12, size=3, by="any", wire="bf16")
         training.wait_groups([3])
         training.some_steps_on()
         c.restart(training.one(False))

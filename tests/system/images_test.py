@@ -10,7 +10,6 @@ import struct
 import zlib
 
 from cluster import ROOT, Cluster, check, check_counts, check_equal, main
-from kill_test import some_steps_on
 
 FILES = ROOT / "tests" / "unit" / "worker" / "images"
 dice = random.Random(7)
@@ -221,6 +220,13 @@ def one_broken_image_too_many_fails_the_job_and_names_all():
             failed = c.wait_state(c.submit(job), "failed", 60)
             for word in [*BROKEN, "2 samples cannot be read", "data.skip_bad is 1"]:
                 check(word in failed["reason"], f"no '{word}' in", failed["reason"])
+
+
+def some_steps_on(c, job, low, high):
+    """Waits until a random number of further steps has been counted; the job
+    must still run then, or the next blow would miss it."""
+    c.wait_steps(job, c.steps(job) + dice.randint(low, high))
+    check(c.status(job)["state"] != "finished", "the job is too short for the test")
 
 
 def moving_statistics_are_counted_once():

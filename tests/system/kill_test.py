@@ -13,6 +13,7 @@ import signal
 from cluster import (PATIENCE, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
 from scrape import OPS, address, metrics, value
+from training import Training
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
@@ -27,81 +28,76 @@ def long_job(name, epochs=30, **train):
                    **{"steps_per_closure": 10, **train})
 
 
-def some_steps_on(c, job, low=50, high=300):
-    """Waits until a random number of further steps has been counted; the job
-    must still run then, or the next blow would miss it."""
-    c.wait_steps(job, c.steps(job) + dice.randint(low // SCALE, high // SCALE))
-    check(c.status(job)["state"] != "finished", "the job is too short for the test")
+def training(c, name, **train):
+    return Training(c, long_job(name, **train), dice, 50 // SCALE, 300 // SCALE)
 
 
 def workers_killed_inside_closures():
     with Cluster(psservers=2, workers=3) as c:
-        job = c.submit(long_job("kill-worker", epochs=60))
-        some_steps_on(c, job)
+        jobs = training(c, "kill-worker")
+        jobs.some_steps_on()
         for _ in range(6):
             name = f"w-{dice.randrange(3)}"
             c.restart(name)
-            some_steps_on(c, job)
-        done = c.wait_state(job)
-        check_counts(done)
-        check(int(done["workers_lost"]) >= 6, f"workers lost: {done['workers_lost']}")
-        check(int(done["closures_retried"]) >= 1, "no closure was retried")
+            jobs.some_steps_on()
+        jobs.end()
+        jobs.check_total("workers_lost", 6)
+        jobs.check_total("closures_retried", 1)
 
 
 def workers_killed_inside_micro_batches():
     """A step of eight is lost with its worker, or pushed: never half of it."""
     with Cluster(psservers=2, workers=2) as c:
-        job = c.submit(long_job("kill-micro", epochs=24, batch=4, accumulate=8))
+        jobs = training(c, "kill-micro", epochs=12, batch=4, accumulate=8)
         for _ in range(4):
-            some_steps_on(c, job)
+            jobs.some_steps_on()
             c.restart(f"w-{dice.randrange(2)}")
-        some_steps_on(c, job)
-        done = c.wait_state(job)
-        check_counts(done)
-        check(int(done["workers_lost"]) >= 4, f"workers lost: {done['workers_lost']}")
+        jobs.some_steps_on()
+        jobs.end()
+        jobs.check_total("workers_lost", 4)
 
 
 def the_only_worker_killed_between_closures():
     with Cluster(psservers=1, workers=1) as c:
-        job = c.submit(long_job("only-worker", epochs=15, steps_per_closure=1))
+        jobs = training(c, "only-worker", epochs=15, steps_per_closure=1)
         for _ in range(3):
-            some_steps_on(c, job)
+            jobs.some_steps_on()
             c.kill("w-0")
             wait_for("the job to say that it waits for a worker",
-                     lambda: "worker" in c.status(job)["reason"])
+                     lambda: "worker" in c.status(jobs.job)["reason"])
             c.start("w-0")
-        check_counts(c.wait_state(job))
+        jobs.end()
 
 
 def a_silent_worker_is_replaced_and_may_wake_up():
     with Cluster(psservers=2, workers=2, worker_args=OPS) as c:
-        job = c.submit(long_job("silent", epochs=60))
-        some_steps_on(c, job)
+        jobs = training(c, "silent")
+        jobs.some_steps_on()
         # Ready is not attached: the other worker may have counted those steps.
         wait_for("w-0 to compute", lambda: value(
             metrics(address(c, "w-0")), "sluice_steps_total", result="counted") > 0)
+        jobs.some_steps_on()
         c.pause("w-0")
         # What it held had perhaps been computed and not been said: then nothing
         # runs again (closures_retried), and the counts below are the proof.
         wait_for("the silent worker to be lost",
-                 lambda: int(c.status(job)["workers_lost"]) > 0, 10)
-        some_steps_on(c, job)
+                 lambda: int(c.status(jobs.job)["workers_lost"]) > 0, 10)
+        jobs.some_steps_on()
         c.resume("w-0")
-        check_counts(c.wait_state(job))
+        jobs.end()
 
 
 def psserver_killed_and_restarted():
     with Cluster(psservers=2, workers=2) as c:
-        job = c.submit(long_job("kill-ps"))
+        jobs = training(c, "kill-ps")
         for victim in ("ps-0", "ps-1", "ps-0"):
-            some_steps_on(c, job)
+            jobs.some_steps_on()
             c.kill(victim)
             wait_for("the job to name the lost psserver",
-                     lambda: victim in c.status(job)["reason"])
+                     lambda: victim in c.status(jobs.job)["reason"])
             c.start(victim)
-        done = c.wait_state(job)
-        check_counts(done)
-        check(int(done["psservers_lost"]) >= 3, f"psservers lost: {done['psservers_lost']}")
+        jobs.end()
+        jobs.check_total("psservers_lost", 3)
 
 
 def psserver_without_any_snapshot_starts_from_the_seed():
@@ -116,13 +112,13 @@ def psserver_without_any_snapshot_starts_from_the_seed():
 
 def coordinator_killed_and_restarted():
     with Cluster(psservers=2, workers=2) as c:
-        job = c.submit(long_job("kill-coordinator"))
+        jobs = training(c, "kill-coordinator")
         for _ in range(3):
-            some_steps_on(c, job)
+            jobs.some_steps_on()
             c.restart("coordinator")
-        done = c.wait_state(job)
-        check_counts(done)
-        check_equal(int(done["coordinator_restarts"]), 3, "restarts")
+        jobs.end()
+        check_equal(sum(int(done["coordinator_restarts"]) for done in jobs.done), 3,
+                    "restarts")
 
 
 def an_accepted_job_survives_the_coordinator():
@@ -135,9 +131,9 @@ def an_accepted_job_survives_the_coordinator():
 
 def everything_killed_again_and_again():
     with Cluster(psservers=2, workers=3) as c:
-        job = c.submit(long_job("all", epochs=60))
+        jobs = training(c, "all", epochs=60)
         for _ in range(10):
-            some_steps_on(c, job)
+            jobs.some_steps_on()
             names = ["coordinator", "ps-0", "ps-1", "w-0", "w-1", "w-2"]
             victims = dice.sample(names, dice.choice([1, 1, 2, 3]))
             for name in victims:
@@ -146,16 +142,16 @@ def everything_killed_again_and_again():
             dice.shuffle(victims)
             for name in victims:
                 c.start(name, wait=name == "coordinator")
-        check_counts(c.wait_state(job, limit_s=300))
+        jobs.end(limit_s=300)
 
 
 def a_drained_worker_hands_back_and_ends_with_143():
     with Cluster(psservers=1, workers=2) as c:
-        job = c.submit(long_job("drain", epochs=15))
-        some_steps_on(c, job)
+        jobs = training(c, "drain", epochs=15)
+        jobs.some_steps_on()
         status = c.kill("w-0", signal.SIGTERM)
         check(status in (143, -signal.SIGTERM), f"exit status {status}")
-        check_counts(c.wait_state(job))
+        jobs.end()
 
 
 if __name__ == "__main__":

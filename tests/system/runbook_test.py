@@ -101,7 +101,11 @@ def worker_lost(c, job):
 def stale_process_returns(c, job):
     with Row(c, "stale process returns") as row:
         at = len(c.log("coordinator"))
+        c.pause("ps-0")  # without it a closure that w-0 has does not end
+        wait_for("w-0 to have a closure", lambda: value(
+            metrics(address(c, "w-0")), "sluice_worker_leases") > 0)
         c.pause("w-0")
+        c.resume("ps-0")
         wait_for("w-0 to be lost", lambda: '"msg":"member lost"' in c.log("coordinator")[at:])
         c.resume("w-0")
         row.logged()

@@ -11,6 +11,7 @@ import random
 import conserve
 from cluster import (PATIENCE, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
+from training import Training
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
@@ -100,14 +101,15 @@ def a_folder_that_workers_cannot_reach():
 def processes_are_killed_and_nothing_is_lost():
     with Cluster(psservers=2, workers=2,
                  worker_args=["--shm-min", "4"]) as c:
-        job = c.submit(wide_job("killed", epochs=60 // SCALE, steps_per_closure=5))
+        jobs = Training(c, wide_job("killed", epochs=60 // SCALE, steps_per_closure=5),
+                        dice, 20 // SCALE, 200 // SCALE)
         for victim in ("ps-0", "w-0", "ps-1", "w-1", "ps-0", "coordinator"):
-            c.wait_steps(job, c.steps(job) + dice.randint(20, 200) // SCALE)
-            check(c.status(job)["state"] == "running", "the job is too short")
+            jobs.some_steps_on()
             c.restart(victim)
             if victim.startswith("ps"):
+                jobs.busy()
                 wait_shared(c, victim)
-        check_counts(c.wait_state(job))
+        jobs.end()
 
 
 def sums_are_conserved():

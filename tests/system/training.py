@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster that trains whenever a test does something to it."""
+from cluster import check, check_counts, wait_for
+
+
+class Training:
+    """One job after the other, so that one runs whenever something is done to
+    it, however fast the machine is or slow the test. Each must count every step
+    and every sample once."""
+
+    def __init__(self, c, spec, dice, low=50, high=300):
+        self.c, self.spec, self.dice, self.steps = c, spec, dice, (low, high)
+        self.name, self.job, self.done = spec["name"], None, []
+
+    def busy(self):
+        """The status of a job that is far from its end; those before have finished."""
+        status = self.c.status(self.job) if self.job else None
+        if status and int(status["steps_counted"]) < int(status["steps_asked"]) / 2:
+            return status
+        self.end()
+        self.spec["name"] = f"{self.name}-{len(self.done) + 1}"
+        self.job = self.c.submit(self.spec)
+        wait_for("the job to run", lambda: self.c.status(self.job)["state"] == "running")
+        return self.c.status(self.job)
+
+    def some_steps_on(self):
+        """Waits until a random number of further steps has been counted."""
+        counted = int(self.busy()["steps_counted"])
+        self.c.wait_steps(self.job, counted + self.dice.randint(*self.steps))
+
+    def end(self, limit_s=180):
+        if self.job:
+            self.done.append(self.c.wait_state(self.job, limit_s=limit_s))
+            check_counts(self.done[-1])
+        self.job = None
+
+    def check_total(self, key, least):
+        """A figure of all jobs together, after end()."""
+        total = sum(int(done[key]) for done in self.done)
+        check(total >= least, f"{key}: {total} in {len(self.done)} jobs")
