@@ -16,9 +16,11 @@ static const char *const op_names[KERN_OP_COUNT] = {"?",
 #undef KERN_OP_TEXT
 };
 
+enum { UNARY_OUTPUT, UNARY_INPUT };
 static const bool unary_saves_input[KERN_UNARY_COUNT] = {
-    [KERN_GELU] = true, [KERN_GELU_TANH] = true, [KERN_SOFTPLUS] = true,
-    [KERN_SILU] = true, [KERN_HARD_SILU] = true, [KERN_MISH] = true,
+#define UNARY_SAVES(code, name, saves) [KERN_UNARY_##code] = UNARY_##saves,
+    KERN_UNARY_MAP(UNARY_SAVES)
+#undef UNARY_SAVES
 };
 
 const char *kern_op_name(enum kern_op op)

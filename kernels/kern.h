@@ -227,28 +227,40 @@ enum {
 
 enum kern_pool_kind { KERN_POOL_MAX = 1, KERN_POOL_AVG };
 
-// relu6 is min(max(x, 0), 6); leaky_relu has slope a; elu and its a; selu has
-// Keras' constants; gelu is the exact one (erf), gelu_tanh the approximation.
-// hard_sigmoid is min(max(x + 3, 0), 6) / 6, and hard_silu x times that.
+// The activations. relu6 is min(max(x, 0), 6); leaky_relu has slope a; elu and
+// its a; selu has Keras' constants; gelu is the exact one (erf), gelu_tanh the
+// approximation. hard_sigmoid is min(max(x + 3, 0), 6) / 6, and hard_silu x
+// times that.
+//
+// X(CODE, name, saves): the backward pass reads what the forward pass saved,
+// its OUTPUT, or its INPUT where the slope is no function of the output. Each
+// backend has functions <backend>_<name> and <backend>_<name>_slope; a missing
+// one does not compile.
+#define KERN_UNARY_MAP(X)                                                      \
+    X(LINEAR, linear, OUTPUT)                                                  \
+    X(RELU, relu, OUTPUT)                                                      \
+    X(RELU6, relu6, OUTPUT)                                                    \
+    X(LEAKY_RELU, leaky_relu, OUTPUT)                                          \
+    X(ELU, elu, OUTPUT)                                                        \
+    X(SELU, selu, OUTPUT)                                                      \
+    X(SIGMOID, sigmoid, OUTPUT)                                                \
+    X(TANH, tanh, OUTPUT)                                                      \
+    X(GELU, gelu, INPUT)                                                       \
+    X(GELU_TANH, gelu_tanh, INPUT)                                             \
+    X(SOFTPLUS, softplus, INPUT)                                               \
+    X(SILU, silu, INPUT)                                                       \
+    X(SOFTSIGN, softsign, OUTPUT)                                              \
+    X(EXPONENTIAL, exponential, OUTPUT)                                        \
+    X(HARD_SIGMOID, hard_sigmoid, OUTPUT)                                      \
+    X(HARD_SILU, hard_silu, INPUT)                                             \
+    X(MISH, mish, INPUT)
+
 enum kern_unary_kind {
-    KERN_LINEAR = 1,
-    KERN_UNARY_RELU,
-    KERN_RELU6,
-    KERN_LEAKY_RELU,
-    KERN_ELU,
-    KERN_SELU,
-    KERN_SIGMOID,
-    KERN_TANH,
-    KERN_GELU,
-    KERN_GELU_TANH,
-    KERN_SOFTPLUS,
-    KERN_SILU,
-    KERN_SOFTSIGN,
-    KERN_EXPONENTIAL,
-    KERN_HARD_SIGMOID,
-    KERN_HARD_SILU,
-    KERN_MISH,
-    KERN_UNARY_COUNT,
+    KERN_UNARY_NONE,
+#define KERN_UNARY_ENUM(code, name, saves) KERN_UNARY_##code,
+    KERN_UNARY_MAP(KERN_UNARY_ENUM)
+#undef KERN_UNARY_ENUM
+        KERN_UNARY_COUNT
 };
 
 enum kern_binary_kind { KERN_ADD = 1, KERN_SUB, KERN_MUL, KERN_MAX, KERN_MIN };

@@ -2,7 +2,8 @@
 // kernels/cpu/loops_unary.c -- activations; formulas in ref/unary.c.
 //
 // One loop per kind, so that each becomes vector code. gelu and softplus call
-// the C library per element.
+// the C library per element. A new kind is one block here: its two functions
+// and their loops.
 #include "kernels/cpu/loops.h"
 
 #include <math.h>
@@ -13,7 +14,23 @@
 #define SELU_SCALE 1.0507009873554804934f
 #define TANH_GELU 0.79788456080286535588f
 
-// ---- The functions, and their slopes by saved output or input -------------
+// ---- Each activation, its slope by what was saved, and their loops ---------
+
+#define VECTOR LOOPS_IVDEP
+#define SCALAR // it calls the C library: such a loop stays scalar
+#define UNARY_LOOPS(name, forward, backward)                                   \
+    static void cpu_##name##_fwd(const float *x, float *y, int64_t n,          \
+                                 float slope)                                  \
+    {                                                                          \
+        forward for (int64_t i = 0; i < n; i++) y[i] =                         \
+            cpu_##name(x[i], slope);                                           \
+    }                                                                          \
+    static void cpu_##name##_bwd(const float *s, const float *dy, float *dx,   \
+                                 int64_t n, float slope)                       \
+    {                                                                          \
+        backward for (int64_t i = 0; i < n; i++) dx[i] =                       \
+            dy[i] * cpu_##name##_slope(s[i], slope);                           \
+    }
 
 static inline float cpu_linear(float x, float a)
 {
@@ -23,6 +40,8 @@ static inline float cpu_linear_slope(float y, float a)
 {
     return 1;
 }
+UNARY_LOOPS(linear, VECTOR, VECTOR)
+
 static inline float cpu_relu(float x, float a)
 {
     return x < 0 ? 0 : x;
@@ -31,6 +50,8 @@ static inline float cpu_relu_slope(float y, float a)
 {
     return y > 0 ? 1 : 0;
 }
+UNARY_LOOPS(relu, VECTOR, VECTOR)
+
 static inline float cpu_relu6(float x, float a)
 {
     float low = x < 0 ? 0 : x;
@@ -41,14 +62,18 @@ static inline float cpu_relu6_slope(float y, float a)
 {
     return (y > 0) & (y < 6);
 }
-static inline float cpu_leaky(float x, float a)
+UNARY_LOOPS(relu6, VECTOR, VECTOR)
+
+static inline float cpu_leaky_relu(float x, float a)
 {
     return x < 0 ? a * x : x;
 }
-static inline float cpu_leaky_slope(float y, float a)
+static inline float cpu_leaky_relu_slope(float y, float a)
 {
     return y > 0 ? 1 : a;
 }
+UNARY_LOOPS(leaky_relu, VECTOR, VECTOR)
+
 static inline float cpu_elu(float x, float a)
 {
     float e = a * vm_expm1(x < 0 ? x : 0);
@@ -59,6 +84,8 @@ static inline float cpu_elu_slope(float y, float a)
 {
     return y > 0 ? 1 : y + a;
 }
+UNARY_LOOPS(elu, VECTOR, VECTOR)
+
 static inline float cpu_selu(float x, float a)
 {
     float e = SELU_ALPHA * vm_expm1(x < 0 ? x : 0);
@@ -69,6 +96,8 @@ static inline float cpu_selu_slope(float y, float a)
 {
     return y > 0 ? SELU_SCALE : y + SELU_SCALE * SELU_ALPHA;
 }
+UNARY_LOOPS(selu, VECTOR, VECTOR)
+
 static inline float cpu_sigmoid(float x, float a)
 {
     return vm_sigmoid(x);
@@ -77,6 +106,8 @@ static inline float cpu_sigmoid_slope(float y, float a)
 {
     return y * (1 - y);
 }
+UNARY_LOOPS(sigmoid, VECTOR, VECTOR)
+
 static inline float cpu_tanh(float x, float a)
 {
     return vm_tanh(x);
@@ -85,6 +116,8 @@ static inline float cpu_tanh_slope(float y, float a)
 {
     return (1 - y) * (1 + y); // 1 - y^2 without its cancellation
 }
+UNARY_LOOPS(tanh, VECTOR, VECTOR)
+
 static inline float cpu_gelu(float x, float a)
 {
     return 0.5f * x * erfcf(x * (float)-M_SQRT1_2);
@@ -94,6 +127,8 @@ static inline float cpu_gelu_slope(float x, float a)
     return 0.5f * erfcf(x * (float)-M_SQRT1_2) +
            x * vm_exp(-0.5f * x * x) * 0.39894228040143267794f;
 }
+UNARY_LOOPS(gelu, SCALAR, SCALAR)
+
 static inline float cpu_gelu_tanh(float x, float a)
 {
     // 1 + tanh(z) = 2 sigmoid(2 z), which keeps its digits where z < 0.
@@ -109,6 +144,8 @@ static inline float cpu_gelu_tanh_slope(float x, float a)
     return s + 2 * x * s * vm_sigmoid(-2 * z) * TANH_GELU *
                    (1 + 3 * 0.044715f * x * x);
 }
+UNARY_LOOPS(gelu_tanh, VECTOR, VECTOR)
+
 static inline float cpu_softplus(float x, float a)
 {
     return (x > 0 ? x : 0) + log1pf(vm_exp(x > 0 ? -x : x));
@@ -117,6 +154,8 @@ static inline float cpu_softplus_slope(float x, float a)
 {
     return vm_sigmoid(x);
 }
+UNARY_LOOPS(softplus, SCALAR, VECTOR)
+
 static inline float cpu_silu(float x, float a)
 {
     return x * vm_sigmoid(x);
@@ -127,6 +166,7 @@ static inline float cpu_silu_slope(float x, float a)
 
     return s * (1 + x * vm_sigmoid(-x));
 }
+UNARY_LOOPS(silu, VECTOR, VECTOR)
 
 static inline float cpu_softsign(float x, float a)
 {
@@ -138,6 +178,8 @@ static inline float cpu_softsign_slope(float y, float a)
 
     return far * far;
 }
+UNARY_LOOPS(softsign, VECTOR, VECTOR)
+
 static inline float cpu_exponential(float x, float a)
 {
     return vm_exp(x);
@@ -146,6 +188,8 @@ static inline float cpu_exponential_slope(float y, float a)
 {
     return y;
 }
+UNARY_LOOPS(exponential, VECTOR, VECTOR)
+
 static inline float cpu_hard_sigmoid(float x, float a)
 {
     float low = x < -3 ? -3 : x, t = low > 3 ? 3 : low;
@@ -156,6 +200,8 @@ static inline float cpu_hard_sigmoid_slope(float y, float a)
 {
     return (y > 0) & (y < 1) ? 1.0f / 6 : 0;
 }
+UNARY_LOOPS(hard_sigmoid, VECTOR, VECTOR)
+
 static inline float cpu_hard_silu(float x, float a)
 {
     return x * cpu_hard_sigmoid(x, a);
@@ -166,6 +212,8 @@ static inline float cpu_hard_silu_slope(float x, float a)
 
     return x >= 3 ? 1 : low;
 }
+UNARY_LOOPS(hard_silu, VECTOR, VECTOR)
+
 // tanh(log(1 + e)) = n / (n + 2), with e = exp(x) and n = e (e + 2); beyond 20
 // it is 1.
 static inline float cpu_mish_inner(float x)
@@ -187,108 +235,39 @@ static inline float cpu_mish_slope(float x, float a)
 
     return t + x * (2 / (n + 2)) * (1 + t) * vm_sigmoid(x);
 }
+UNARY_LOOPS(mish, VECTOR, VECTOR)
 
-// ---- The loops ------------------------------------------------------------
+// ---- The ops ----------------------------------------------------------------
 
-// _CALL: of functions that call the C library; such a loop stays scalar.
-#define EACH(statement)                                                        \
-    for (int64_t i = 0; i < n; i++)                                            \
-        statement;                                                             \
-    break
-#define FORWARD(fn) LOOPS_IVDEP EACH(y[i] = fn(x[i], slope))
-#define FORWARD_CALL(fn) EACH(y[i] = fn(x[i], slope))
-#define BACKWARD(fn) LOOPS_IVDEP EACH(dx[i] = dy[i] * fn(s[i], slope))
-#define BACKWARD_CALL(fn) EACH(dx[i] = dy[i] * fn(s[i], slope))
+static const struct unary_loops {
+    void (*fwd)(const float *x, float *y, int64_t n, float slope);
+    void (*bwd)(const float *s, const float *dy, float *dx, int64_t n,
+                float slope);
+} unary_loops[KERN_UNARY_COUNT] = {
+#define UNARY_ROW(code, name, saves)                                           \
+    [KERN_UNARY_##code] = {cpu_##name##_fwd, cpu_##name##_bwd},
+    KERN_UNARY_MAP(UNARY_ROW)
+#undef UNARY_ROW
+};
 
 static void cpu_unary_fwd_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
         n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
-    const float *x = (const float *)a->io[0] + first;
-    float *y = (float *)a->io[1] + first, slope = a->d->u.unary.a;
 
-    switch (a->d->u.unary.kind) {
-    case KERN_UNARY_RELU:
-        FORWARD(cpu_relu);
-    case KERN_RELU6:
-        FORWARD(cpu_relu6);
-    case KERN_LEAKY_RELU:
-        FORWARD(cpu_leaky);
-    case KERN_ELU:
-        FORWARD(cpu_elu);
-    case KERN_SELU:
-        FORWARD(cpu_selu);
-    case KERN_SIGMOID:
-        FORWARD(cpu_sigmoid);
-    case KERN_TANH:
-        FORWARD(cpu_tanh);
-    case KERN_GELU:
-        FORWARD_CALL(cpu_gelu);
-    case KERN_GELU_TANH:
-        FORWARD(cpu_gelu_tanh);
-    case KERN_SOFTPLUS:
-        FORWARD_CALL(cpu_softplus);
-    case KERN_SILU:
-        FORWARD(cpu_silu);
-    case KERN_SOFTSIGN:
-        FORWARD(cpu_softsign);
-    case KERN_EXPONENTIAL:
-        FORWARD(cpu_exponential);
-    case KERN_HARD_SIGMOID:
-        FORWARD(cpu_hard_sigmoid);
-    case KERN_HARD_SILU:
-        FORWARD(cpu_hard_silu);
-    case KERN_MISH:
-        FORWARD(cpu_mish);
-    default:
-        FORWARD(cpu_linear);
-    }
+    unary_loops[a->d->u.unary.kind].fwd((const float *)a->io[0] + first,
+                                        (float *)a->io[1] + first, n,
+                                        a->d->u.unary.a);
 }
 
 static void cpu_unary_bwd_part(const struct loop_args *a, int64_t chunk)
 {
     int64_t first,
         n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
-    const float *s = (const float *)a->io[0] + first;
-    const float *dy = (const float *)a->io[1] + first;
-    float *dx = (float *)a->io[2] + first, slope = a->d->u.unary.a;
 
-    switch (a->d->u.unary.kind) {
-    case KERN_UNARY_RELU:
-        BACKWARD(cpu_relu_slope);
-    case KERN_RELU6:
-        BACKWARD(cpu_relu6_slope);
-    case KERN_LEAKY_RELU:
-        BACKWARD(cpu_leaky_slope);
-    case KERN_ELU:
-        BACKWARD(cpu_elu_slope);
-    case KERN_SELU:
-        BACKWARD(cpu_selu_slope);
-    case KERN_SIGMOID:
-        BACKWARD(cpu_sigmoid_slope);
-    case KERN_TANH:
-        BACKWARD(cpu_tanh_slope);
-    case KERN_GELU:
-        BACKWARD_CALL(cpu_gelu_slope);
-    case KERN_GELU_TANH:
-        BACKWARD(cpu_gelu_tanh_slope);
-    case KERN_SOFTPLUS:
-        BACKWARD(cpu_softplus_slope);
-    case KERN_SILU:
-        BACKWARD(cpu_silu_slope);
-    case KERN_SOFTSIGN:
-        BACKWARD(cpu_softsign_slope);
-    case KERN_EXPONENTIAL:
-        BACKWARD(cpu_exponential_slope);
-    case KERN_HARD_SIGMOID:
-        BACKWARD(cpu_hard_sigmoid_slope);
-    case KERN_HARD_SILU:
-        BACKWARD(cpu_hard_silu_slope);
-    case KERN_MISH:
-        BACKWARD(cpu_mish_slope);
-    default:
-        BACKWARD(cpu_linear_slope);
-    }
+    unary_loops[a->d->u.unary.kind].bwd(
+        (const float *)a->io[0] + first, (const float *)a->io[1] + first,
+        (float *)a->io[2] + first, n, a->d->u.unary.a);
 }
 
 const struct loop_op LOOPS(unary_fwd) = {.chunks = LOOPS(flat_chunks),

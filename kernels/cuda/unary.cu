@@ -8,9 +8,89 @@
 #define TANH_GELU 0.79788456080286535588f // sqrt(2 / pi)
 #define ROOT_HALF 0.70710678118654752440f
 
-DEV float cuda_sigmoid(float x)
+// ---- Each activation of x, and its slope, by the output y or the input x that
+// ---- was saved: KERN_UNARY_MAP says which
+
+DEV float cuda_linear(float x, float a)
+{
+    return x;
+}
+DEV float cuda_linear_slope(float y, float a)
+{
+    return 1;
+}
+
+DEV float cuda_relu(float x, float a)
+{
+    return x < 0 ? 0 : x;
+}
+DEV float cuda_relu_slope(float y, float a)
+{
+    return y > 0 ? 1 : 0;
+}
+
+DEV float cuda_relu6(float x, float a)
+{
+    return x < 0 ? 0 : x > 6 ? 6 : x;
+}
+DEV float cuda_relu6_slope(float y, float a)
+{
+    return y > 0 && y < 6 ? 1 : 0;
+}
+
+DEV float cuda_leaky_relu(float x, float a)
+{
+    return x < 0 ? a * x : x;
+}
+DEV float cuda_leaky_relu_slope(float y, float a)
+{
+    return y > 0 ? 1 : a;
+}
+
+DEV float cuda_elu(float x, float a)
+{
+    return x < 0 ? a * expm1f(x) : x;
+}
+DEV float cuda_elu_slope(float y, float a)
+{
+    return y > 0 ? 1 : y + a;
+}
+
+DEV float cuda_selu(float x, float a)
+{
+    return SELU_SCALE * (x < 0 ? SELU_ALPHA * expm1f(x) : x);
+}
+DEV float cuda_selu_slope(float y, float a)
+{
+    return y > 0 ? SELU_SCALE : y + SELU_SCALE * SELU_ALPHA;
+}
+
+DEV float cuda_sigmoid(float x, float a)
 {
     return 1 / (1 + expf(-x));
+}
+DEV float cuda_sigmoid_slope(float y, float a)
+{
+    return y * (1 - y);
+}
+
+DEV float cuda_tanh(float x, float a)
+{
+    return tanhf(x);
+}
+DEV float cuda_tanh_slope(float y, float a)
+{
+    return (1 - y) * (1 + y); // keeps the digits near 1
+}
+
+DEV float cuda_gelu(float x, float a)
+{
+    return 0.5f * x * erfcf(-x * ROOT_HALF);
+}
+DEV float cuda_gelu_slope(float x, float a)
+{
+    return 0.5f * erfcf(-x * ROOT_HALF) +
+           x * expf(-0.5f * x * x) * 0.39894228040143267794f;
 }
 
 // 0.5 (1 + tanh(u)) is sigmoid(2u), which keeps its digits where tanh is -1.
@@ -18,10 +98,73 @@ DEV float cuda_gelu_inner(float x)
 {
     return 2 * TANH_GELU * (x + 0.044715f * x * x * x);
 }
+DEV float cuda_gelu_tanh(float x, float a)
+{
+    return x * cuda_sigmoid(cuda_gelu_inner(x), a);
+}
+DEV float cuda_gelu_tanh_slope(float x, float a)
+{
+    float t = cuda_gelu_inner(x);
+    float s = cuda_sigmoid(t, a);
 
-DEV float cuda_hard_sigmoid(float x)
+    return s + 2 * x * s * cuda_sigmoid(-t, a) * TANH_GELU *
+                   (1 + 3 * 0.044715f * x * x);
+}
+
+DEV float cuda_softplus(float x, float a)
+{
+    return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
+}
+DEV float cuda_softplus_slope(float x, float a)
+{
+    return cuda_sigmoid(x, a);
+}
+
+DEV float cuda_silu(float x, float a)
+{
+    return x * cuda_sigmoid(x, a);
+}
+DEV float cuda_silu_slope(float x, float a)
+{
+    float s = cuda_sigmoid(x, a);
+
+    return s * (1 + x * (1 - s));
+}
+
+DEV float cuda_softsign(float x, float a)
+{
+    return x / (1 + fabsf(x));
+}
+DEV float cuda_softsign_slope(float y, float a)
+{
+    return (1 - fabsf(y)) * (1 - fabsf(y));
+}
+
+DEV float cuda_exponential(float x, float a)
+{
+    return expf(x);
+}
+DEV float cuda_exponential_slope(float y, float a)
+{
+    return y;
+}
+
+DEV float cuda_hard_sigmoid(float x, float a)
 {
     return fminf(fmaxf(x + 3, 0), 6) * (1.0f / 6);
+}
+DEV float cuda_hard_sigmoid_slope(float y, float a)
+{
+    return y > 0 && y < 1 ? 1.0f / 6 : 0;
+}
+
+DEV float cuda_hard_silu(float x, float a)
+{
+    return x * cuda_hard_sigmoid(x, a);
+}
+DEV float cuda_hard_silu_slope(float x, float a)
+{
+    return x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) * (1.0f / 6);
 }
 
 // tanh(log(1 + e)) = n / (n + 2), with e = exp(x); beyond 20 it is 1.
@@ -31,92 +174,41 @@ DEV float cuda_mish_inner(float x)
 
     return e * (e + 2);
 }
+DEV float cuda_mish(float x, float a)
+{
+    return x * (cuda_mish_inner(x) / (cuda_mish_inner(x) + 2));
+}
+DEV float cuda_mish_slope(float x, float a)
+{
+    float s = cuda_mish_inner(x); // 1 - t = 2 / (n + 2) has all its digits
+    float t = s / (s + 2);
+
+    return t + x * (2 / (s + 2)) * (1 + t) * cuda_sigmoid(x, a);
+}
+
+// ---- The ops
 
 DEV float unary_value(int kind, float a, float x)
 {
     switch (kind) {
-    case KERN_UNARY_RELU:
-        return x < 0 ? 0 : x;
-    case KERN_RELU6:
-        return x < 0 ? 0 : x > 6 ? 6 : x;
-    case KERN_LEAKY_RELU:
-        return x < 0 ? a * x : x;
-    case KERN_ELU:
-        return x < 0 ? a * expm1f(x) : x;
-    case KERN_SELU:
-        return SELU_SCALE * (x < 0 ? SELU_ALPHA * expm1f(x) : x);
-    case KERN_SIGMOID:
-        return cuda_sigmoid(x);
-    case KERN_TANH:
-        return tanhf(x);
-    case KERN_GELU:
-        return 0.5f * x * erfcf(-x * ROOT_HALF);
-    case KERN_GELU_TANH:
-        return x * cuda_sigmoid(cuda_gelu_inner(x));
-    case KERN_SOFTPLUS:
-        return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
-    case KERN_SILU:
-        return x * cuda_sigmoid(x);
-    case KERN_SOFTSIGN:
-        return x / (1 + fabsf(x));
-    case KERN_EXPONENTIAL:
-        return expf(x);
-    case KERN_HARD_SIGMOID:
-        return cuda_hard_sigmoid(x);
-    case KERN_HARD_SILU:
-        return x * cuda_hard_sigmoid(x);
-    case KERN_MISH:
-        return x * (cuda_mish_inner(x) / (cuda_mish_inner(x) + 2));
+#define CUDA_VALUE(code, name, saves)                                          \
+    case KERN_UNARY_##code:                                                    \
+        return cuda_##name(x, a);
+        KERN_UNARY_MAP(CUDA_VALUE)
+#undef CUDA_VALUE
     default:
         return x;
     }
 }
 
-// The slope, of the saved output or input: kern_unary_saves_input().
-DEV float unary_slope(int kind, float a, float y)
+DEV float unary_slope(int kind, float a, float saved)
 {
-    float s, t;
-
     switch (kind) {
-    case KERN_UNARY_RELU:
-        return y > 0 ? 1 : 0;
-    case KERN_RELU6:
-        return y > 0 && y < 6 ? 1 : 0;
-    case KERN_LEAKY_RELU:
-        return y > 0 ? 1 : a;
-    case KERN_ELU:
-        return y > 0 ? 1 : y + a;
-    case KERN_SELU:
-        return y > 0 ? SELU_SCALE : y + SELU_SCALE * SELU_ALPHA;
-    case KERN_SIGMOID:
-        return y * (1 - y);
-    case KERN_TANH:
-        return (1 - y) * (1 + y); // keeps the digits near 1
-    case KERN_GELU:
-        return 0.5f * erfcf(-y * ROOT_HALF) +
-               y * expf(-0.5f * y * y) * 0.39894228040143267794f;
-    case KERN_GELU_TANH:
-        t = cuda_gelu_inner(y);
-        s = cuda_sigmoid(t);
-        return s + 2 * y * s * cuda_sigmoid(-t) * TANH_GELU *
-                       (1 + 3 * 0.044715f * y * y);
-    case KERN_SOFTPLUS:
-        return cuda_sigmoid(y);
-    case KERN_SILU:
-        s = cuda_sigmoid(y);
-        return s * (1 + y * (1 - s));
-    case KERN_SOFTSIGN:
-        return (1 - fabsf(y)) * (1 - fabsf(y));
-    case KERN_EXPONENTIAL:
-        return y;
-    case KERN_HARD_SIGMOID:
-        return y > 0 && y < 1 ? 1.0f / 6 : 0;
-    case KERN_HARD_SILU:
-        return y <= -3 ? 0 : y >= 3 ? 1 : (2 * y + 3) * (1.0f / 6);
-    case KERN_MISH:
-        s = cuda_mish_inner(y); // 1 - t = 2 / (n + 2) has all its digits
-        t = s / (s + 2);
-        return t + y * (2 / (s + 2)) * (1 + t) * cuda_sigmoid(y);
+#define CUDA_SLOPE(code, name, saves)                                          \
+    case KERN_UNARY_##code:                                                    \
+        return cuda_##name##_slope(saved, a);
+        KERN_UNARY_MAP(CUDA_SLOPE)
+#undef CUDA_SLOPE
     default:
         return 1;
     }

@@ -133,8 +133,8 @@ void compile_fuse_drelu(struct build *b, const struct model_node *node,
 uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
                                  enum model_weight w);
 
-// Returns a node's activation as a kernel's kind, with its number in *a; 0 for
-// linear and softmax.
+// Returns a node's activation as a kernel's kind, with its number in *a;
+// KERN_UNARY_NONE for softmax.
 enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
 
 // Returns the window of a convolution or pool, with its pads; a global pool's

@@ -81,7 +81,7 @@ TEST(desc, sizes_that_overflow_are_refused)
     struct kern_desc d;
     const int64_t huge[] = {INT64_C(1) << 40, INT64_C(1) << 40};
 
-    kern_desc_unary(&d, KERN_UNARY_FWD, KERN_TANH, 0, 2, huge);
+    kern_desc_unary(&d, KERN_UNARY_FWD, KERN_UNARY_TANH, 0, 2, huge);
     T_FAILS(SL_EINVAL, kern_desc_check(&d, &err));
     T_HAS(err.text, "large");
 }
