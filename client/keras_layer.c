@@ -94,158 +94,122 @@ static enum sl_err finish_attention(struct keras_take *t)
         {"dilation_rate", take_pair, NULL, "1"}, CHANNELS
 
 // clang-format off
+#define RULES(...) (const struct keras_rule[]){__VA_ARGS__, {.key = NULL}}
 static const struct keras_rule none[] = {{.key = NULL}};
 static const struct keras_rule common[] = {
     ANY("name"), {"dtype", take_dtype, NULL, NULL}, ANY("batch_input_shape"),
     ANY("batch_shape"), ANY("autocast"), NO("activity_regularizer"), {.key = NULL}};
-static const struct keras_rule dense[] = {
-    {"units", take_copy, NULL, NULL}, WITH_KERNEL, WITH_BIAS, {.key = NULL}};
-static const struct keras_rule conv2d[] = {
-    {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL}, WINDOW,
-    {"groups", take_copy, NULL, "1"}, WITH_KERNEL, WITH_BIAS, {.key = NULL}};
-static const struct keras_rule depthwise[] = {
-    {"kernel_size", take_pair, NULL, NULL}, WINDOW,
-    {"groups", take_only, NULL, "1"}, {"depth_multiplier", take_copy, NULL, "1"},
-    {"activation", take_activation, NULL, "linear"},
-    {"depthwise_initializer", take_initializer, NULL, "glorot_uniform"},
-    {"depthwise_regularizer", take_regularizer, NULL, NULL},
-    NO("depthwise_constraint"), WITH_BIAS, {.key = NULL}};
-static const struct keras_rule separable[] = {
-    {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL}, WINDOW,
-    {"groups", take_only, NULL, "1"}, {"depth_multiplier", take_copy, NULL, "1"},
-    {"activation", take_activation, NULL, "linear"},
-    {"depthwise_initializer", take_initializer, NULL, "glorot_uniform"},
-    {"pointwise_initializer", take_initializer, NULL, "glorot_uniform"},
-    {"depthwise_regularizer", take_regularizer, NULL, NULL},
-    {"pointwise_regularizer", take_regularizer, NULL, NULL},
-    NO("depthwise_constraint"), NO("pointwise_constraint"),
-    // Keras 2 has them of Conv2D, and no use for them.
-    ANY("kernel_initializer"), ANY("kernel_regularizer"),
-    ANY("kernel_constraint"),
-    WITH_BIAS, {.key = NULL}};
 static const struct keras_rule pool[] = {
     {"pool_size", take_pair, NULL, "2"}, {"strides", take_pair, NULL, NULL},
     {"padding", take_copy, NULL, "\"valid\""}, CHANNELS, {.key = NULL}};
 static const struct keras_rule global_pool[] = {
     CHANNELS, {"keepdims", take_copy, NULL, "false"}, {.key = NULL}};
-static const struct keras_rule channels[] = {CHANNELS, {.key = NULL}};
-static const struct keras_rule dropout[] = {
-    {"rate", take_copy, NULL, NULL}, {"seed", take_copy, NULL, NULL},
-    NO("noise_shape"), {.key = NULL}};
-static const struct keras_rule batch_norm[] = {
-    {"axis", take_axis, NULL, "-1"}, {"momentum", take_copy, NULL, "0.99"},
-    {"epsilon", take_copy, NULL, "0.001"}, {"center", take_copy, NULL, "true"},
-    {"scale", take_copy, NULL, "true"},
-    {"beta_initializer", take_initial, NULL, "zeros"},
-    {"gamma_initializer", take_initial, NULL, "ones"},
-    {"moving_mean_initializer", take_initial, NULL, "zeros"},
-    {"moving_variance_initializer", take_initial, NULL, "ones"},
-    NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),
-    NO("gamma_constraint"), OFF("synchronized"), OFF("renorm"),
-    ANY("renorm_clipping"), ANY("renorm_momentum"), ANY("fused"),
-    NO("virtual_batch_size"), {.key = NULL}};
-static const struct keras_rule layer_norm[] = {
-    {"axis", take_axis, NULL, "-1"}, {"epsilon", take_copy, NULL, "0.001"},
-    {"center", take_copy, NULL, "true"}, {"scale", take_copy, NULL, "true"},
-    {"beta_initializer", take_initial, NULL, "zeros"},
-    {"gamma_initializer", take_initial, NULL, "ones"},
-    NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),
-    NO("gamma_constraint"), OFF("rms_scaling"), {.key = NULL}};
-static const struct keras_rule act[] = {{"activation", take_activation, NULL, NULL}, {.key = NULL}};
-static const struct keras_rule relu[] = {
-    ANY("max_value"), ANY("negative_slope"), {"threshold", take_only, NULL, "0"},
-    {.key = NULL}};
-static const struct keras_rule leaky[] = {
-    {"alpha", take_copy, NULL, "0.3"}, {"negative_slope", take_copy, "alpha", "0.3"},
-    {.key = NULL}};
-static const struct keras_rule elu[] = {{"alpha", take_copy, NULL, "1"}, {.key = NULL}};
 static const struct keras_rule along_axis[] = {{"axis", take_axis, NULL, "-1"}, {.key = NULL}};
-static const struct keras_rule zero_padding[] = {{"padding", take_padding, "pad", NULL}, CHANNELS, {.key = NULL}};
-static const struct keras_rule rescaling[] = {
-    {"scale", take_number, "factor", NULL}, {"offset", take_number, NULL, "0"}, {.key = NULL}};
-static const struct keras_rule reshape[] = {{"target_shape", take_copy, NULL, NULL}, {.key = NULL}};
-static const struct keras_rule permute[] = {{"dims", take_copy, NULL, NULL}, {.key = NULL}};
-static const struct keras_rule embedding[] = {
-    {"input_dim", take_copy, NULL, NULL}, {"output_dim", take_copy, NULL, NULL},
-    {"embeddings_initializer", take_initializer, NULL, "random_uniform"},
-    {"embeddings_regularizer", take_regularizer, NULL, NULL},
-    NO("embeddings_constraint"), OFF("mask_zero"), ANY("input_length"),
-    {.key = NULL}};
-static const struct keras_rule attention[] = {
-    {"num_heads", take_copy, NULL, NULL}, {"key_dim", take_copy, NULL, NULL},
-    {"value_dim", take_value_dim, NULL, NULL}, {"dropout", take_copy, "rate", "0"},
-    {"seed", take_copy, NULL, NULL}, {"use_bias", take_copy, NULL, "true"},
-    {"kernel_initializer", take_initializer, NULL, "glorot_uniform"},
-    {"bias_initializer", take_bias, NULL, "zeros"}, NO("output_shape"),
-    {"attention_axes", take_only, NULL, "[1]"},
-    {"kernel_regularizer", take_regularizer, NULL, NULL},
-    {"bias_regularizer", take_bias_regularizer, NULL, NULL},
-    NO("kernel_constraint"), NO("bias_constraint"),
-    OFF("use_gate"), NO("sliding_window"), ANY("flash_attention"),
-    OFF("softmax_robust_masking"), ANY("query_shape"), ANY("key_shape"),
-    ANY("value_shape"), {.key = NULL}};
-// clang-format on
 
 static const struct keras_layer_class {
     const char *class_name, *type;
-    const struct keras_rule *rules;
     bool weights;
-    enum sl_err (*finish)(struct keras_take *t);
+    enum sl_err (*finish)(struct keras_take *t); // once all keys are taken; or NULL
+    const struct keras_rule *rules;              // the keys, besides common[]
 } classes[] = {
-    {"Activation", "activation", act, false, NULL},
-    {"Add", "add", none, false, NULL},
-    {"Average", "average", none, false, NULL},
-    {"AveragePooling2D", "average_pooling2d", pool, false, NULL},
-    {"BatchNormalization", "batch_normalization", batch_norm, true,
-     finish_norm},
-    {"Concatenate", "concatenate", along_axis, false, NULL},
-    {"Conv2D", "conv2d", conv2d, true, NULL},
-    {"Dense", "dense", dense, true, NULL},
-    {"DepthwiseConv2D", "depthwise_conv2d", depthwise, true, NULL},
-    {"Dropout", "dropout", dropout, false, NULL},
-    {"ELU", "elu", elu, false, NULL},
-    {"Embedding", "embedding", embedding, true, NULL},
-    {"Flatten", "flatten", channels, false, NULL},
-    {"GlobalAveragePooling2D", "global_average_pooling2d", global_pool, false,
-     NULL},
-    {"GlobalMaxPooling2D", "global_max_pooling2d", global_pool, false, NULL},
-    {"LayerNormalization", "layer_normalization", layer_norm, true, NULL},
-    {"LeakyReLU", "leaky_relu", leaky, false, NULL},
-    {"MaxPooling2D", "max_pooling2d", pool, false, NULL},
-    {"Maximum", "maximum", none, false, NULL},
-    {"Minimum", "minimum", none, false, NULL},
-    {"MultiHeadAttention", "multi_head_attention", attention, true,
-     finish_attention},
-    {"Multiply", "multiply", none, false, NULL},
-    {"Permute", "permute", permute, false, NULL},
-    {"ReLU", "relu", relu, false, finish_relu},
-    {"Rescaling", "rescaling", rescaling, false, NULL},
-    {"Reshape", "reshape", reshape, false, NULL},
-    {"SeparableConv2D", "separable_conv2d", separable, true, NULL},
-    {"Softmax", "softmax", along_axis, false, NULL},
-    {"Subtract", "subtract", none, false, NULL},
-    {"ZeroPadding2D", "zero_padding2d", zero_padding, false, NULL},
+    {"Activation", "activation", false, NULL, RULES(
+        {"activation", take_activation, NULL, NULL})},
+    {"Add", "add", false, NULL, none},
+    {"Average", "average", false, NULL, none},
+    {"AveragePooling2D", "average_pooling2d", false, NULL, pool},
+    {"BatchNormalization", "batch_normalization", true, finish_norm, RULES(
+        {"axis", take_axis, NULL, "-1"}, {"momentum", take_copy, NULL, "0.99"},
+        {"epsilon", take_copy, NULL, "0.001"}, {"center", take_copy, NULL, "true"},
+        {"scale", take_copy, NULL, "true"},
+        {"beta_initializer", take_initial, NULL, "zeros"},
+        {"gamma_initializer", take_initial, NULL, "ones"},
+        {"moving_mean_initializer", take_initial, NULL, "zeros"},
+        {"moving_variance_initializer", take_initial, NULL, "ones"},
+        NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),
+        NO("gamma_constraint"), OFF("synchronized"), OFF("renorm"),
+        ANY("renorm_clipping"), ANY("renorm_momentum"), ANY("fused"),
+        NO("virtual_batch_size"))},
+    {"Concatenate", "concatenate", false, NULL, along_axis},
+    {"Conv2D", "conv2d", true, NULL, RULES(
+        {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL}, WINDOW,
+        {"groups", take_copy, NULL, "1"}, WITH_KERNEL, WITH_BIAS)},
+    {"Dense", "dense", true, NULL, RULES(
+        {"units", take_copy, NULL, NULL}, WITH_KERNEL, WITH_BIAS)},
+    {"DepthwiseConv2D", "depthwise_conv2d", true, NULL, RULES(
+        {"kernel_size", take_pair, NULL, NULL}, WINDOW,
+        {"groups", take_only, NULL, "1"}, {"depth_multiplier", take_copy, NULL, "1"},
+        {"activation", take_activation, NULL, "linear"},
+        {"depthwise_initializer", take_initializer, NULL, "glorot_uniform"},
+        {"depthwise_regularizer", take_regularizer, NULL, NULL},
+        NO("depthwise_constraint"), WITH_BIAS)},
+    {"Dropout", "dropout", false, NULL, RULES(
+        {"rate", take_copy, NULL, NULL}, {"seed", take_copy, NULL, NULL},
+        NO("noise_shape"))},
+    {"ELU", "elu", false, NULL, RULES({"alpha", take_copy, NULL, "1"})},
+    {"Embedding", "embedding", true, NULL, RULES(
+        {"input_dim", take_copy, NULL, NULL}, {"output_dim", take_copy, NULL, NULL},
+        {"embeddings_initializer", take_initializer, NULL, "random_uniform"},
+        {"embeddings_regularizer", take_regularizer, NULL, NULL},
+        NO("embeddings_constraint"), OFF("mask_zero"), ANY("input_length"))},
+    {"Flatten", "flatten", false, NULL, RULES(CHANNELS)},
+    {"GlobalAveragePooling2D", "global_average_pooling2d", false, NULL, global_pool},
+    {"GlobalMaxPooling2D", "global_max_pooling2d", false, NULL, global_pool},
+    {"LayerNormalization", "layer_normalization", true, NULL, RULES(
+        {"axis", take_axis, NULL, "-1"}, {"epsilon", take_copy, NULL, "0.001"},
+        {"center", take_copy, NULL, "true"}, {"scale", take_copy, NULL, "true"},
+        {"beta_initializer", take_initial, NULL, "zeros"},
+        {"gamma_initializer", take_initial, NULL, "ones"},
+        NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),
+        NO("gamma_constraint"), OFF("rms_scaling"))},
+    {"LeakyReLU", "leaky_relu", false, NULL, RULES(
+        {"alpha", take_copy, NULL, "0.3"}, {"negative_slope", take_copy, "alpha", "0.3"})},
+    {"MaxPooling2D", "max_pooling2d", false, NULL, pool},
+    {"Maximum", "maximum", false, NULL, none},
+    {"Minimum", "minimum", false, NULL, none},
+    {"MultiHeadAttention", "multi_head_attention", true, finish_attention, RULES(
+        {"num_heads", take_copy, NULL, NULL}, {"key_dim", take_copy, NULL, NULL},
+        {"value_dim", take_value_dim, NULL, NULL}, {"dropout", take_copy, "rate", "0"},
+        {"seed", take_copy, NULL, NULL}, {"use_bias", take_copy, NULL, "true"},
+        {"kernel_initializer", take_initializer, NULL, "glorot_uniform"},
+        {"bias_initializer", take_bias, NULL, "zeros"}, NO("output_shape"),
+        {"attention_axes", take_only, NULL, "[1]"},
+        {"kernel_regularizer", take_regularizer, NULL, NULL},
+        {"bias_regularizer", take_bias_regularizer, NULL, NULL},
+        NO("kernel_constraint"), NO("bias_constraint"),
+        OFF("use_gate"), NO("sliding_window"), ANY("flash_attention"),
+        OFF("softmax_robust_masking"), ANY("query_shape"), ANY("key_shape"),
+        ANY("value_shape"))},
+    {"Multiply", "multiply", false, NULL, none},
+    {"Permute", "permute", false, NULL, RULES({"dims", take_copy, NULL, NULL})},
+    {"ReLU", "relu", false, finish_relu, RULES(
+        ANY("max_value"), ANY("negative_slope"), {"threshold", take_only, NULL, "0"})},
+    {"Rescaling", "rescaling", false, NULL, RULES(
+        {"scale", take_number, "factor", NULL}, {"offset", take_number, NULL, "0"})},
+    {"Reshape", "reshape", false, NULL, RULES({"target_shape", take_copy, NULL, NULL})},
+    {"SeparableConv2D", "separable_conv2d", true, NULL, RULES(
+        {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL}, WINDOW,
+        {"groups", take_only, NULL, "1"}, {"depth_multiplier", take_copy, NULL, "1"},
+        {"activation", take_activation, NULL, "linear"},
+        {"depthwise_initializer", take_initializer, NULL, "glorot_uniform"},
+        {"pointwise_initializer", take_initializer, NULL, "glorot_uniform"},
+        {"depthwise_regularizer", take_regularizer, NULL, NULL},
+        {"pointwise_regularizer", take_regularizer, NULL, NULL},
+        NO("depthwise_constraint"), NO("pointwise_constraint"),
+        // Keras 2 has them of Conv2D, and no use for them.
+        ANY("kernel_initializer"), ANY("kernel_regularizer"),
+        ANY("kernel_constraint"),
+        WITH_BIAS)},
+    {"Softmax", "softmax", false, NULL, along_axis},
+    {"Subtract", "subtract", false, NULL, none},
+    {"ZeroPadding2D", "zero_padding2d", false, NULL, RULES(
+        {"padding", take_padding, "pad", NULL}, CHANNELS)},
 };
-
-// Does the net language have it? What it is about to learn may stand above.
-static bool is_offered(const struct keras_layer_class *known)
-{
-    static const char *const types[] = {
-#define LAYER_NAME(code, name) name,
-        MODEL_LAYER_MAP(LAYER_NAME)
-#undef LAYER_NAME
-    };
-
-    for (size_t i = 0; i < SL_COUNT(types); i++)
-        if (strcmp(known->type, types[i]) == 0)
-            return true;
-    return false;
-}
+// clang-format on
 
 static const struct keras_layer_class *find_class(const char *name)
 {
     for (size_t i = 0; i < SL_COUNT(classes); i++)
-        if (strcmp(name, classes[i].class_name) == 0 && is_offered(&classes[i]))
+        if (strcmp(name, classes[i].class_name) == 0)
             return &classes[i];
     return NULL;
 }
@@ -261,8 +225,6 @@ enum sl_err keras_known(struct buf *out)
     enum sl_err rc = SL_OK;
 
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(classes); i++) {
-        if (!is_offered(&classes[i]))
-            continue;
         rc = buf_appendf(out, "%s%s", between, classes[i].class_name);
         between = ", ";
     }
@@ -323,7 +285,7 @@ enum sl_err keras_layer(json_t **out, struct keras_graph *g,
     }
     if (rc == SL_OK && known->finish != NULL)
         rc = known->finish(&t);
-    if (rc == SL_OK && node->causal && known->rules != attention)
+    if (rc == SL_OK && node->causal && known->finish != finish_attention)
         rc = keras_refuse(g, node->name, node->class_name,
                           "is called with use_causal_mask=true");
     if (rc != SL_OK) {

@@ -355,7 +355,7 @@ static void say_hello(struct attendee *a)
     m.map_changes = true;
     m.waits_for_round = true;
     m.log_lines = true;
-    m.edition = MODEL_EDITION_KNOWN;
+    m.edition = model_edition_known();
     if (a->setup.away != NULL)
         m.away = (char *)a->setup.away(a->setup.arg);
     m.cluster = a->cluster;

@@ -32,101 +32,31 @@
 
 // What there was to say of models grew. A model says which edition it needs, a
 // worker which it knows (Hello.edition); one that knows less is leased nothing
-// of the job, as it would refuse it or, worse, not see a field.
-// 0  dense of flat inputs, conv2d, pooling, flatten, dropout,
-//    batch_normalization, add, concatenate, activations up to softplus
-// 1  all else of layers
-// 2  no layer: a ring with rounds that wait for callbacks (Rates.hold)
-// 3  no layer: evaluate.metrics
-// 4  no layer: a ring with an optimizer that has groups
+// of the job, as it would refuse it or, worse, not see a field. A row of
+// layers.def says the edition of a layer or activation. The others:
+// 1  keys of layers and of losses that edition 0 lacks, mean_absolute_error
+// 2  a ring with rounds that wait for callbacks (Rates.hold)
+// 3  evaluate.metrics
+// 4  a ring with an optimizer that has groups
 // 5  batch_normalization's fused
-#define MODEL_EDITION 1 // layers and losses that edition 0 lacks
+#define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
 #define MODEL_EDITION_GROUPS 4
 #define MODEL_EDITION_FUSED 5
-#define MODEL_EDITION_KNOWN MODEL_EDITION_FUSED // what a worker of today knows
-
-// X(CODE, "name in the spec")
-#define MODEL_LAYER_MAP(X)                                                     \
-    X(DENSE, "dense")                                                          \
-    X(CONV2D, "conv2d")                                                        \
-    X(MAX_POOLING2D, "max_pooling2d")                                          \
-    X(AVERAGE_POOLING2D, "average_pooling2d")                                  \
-    X(GLOBAL_AVERAGE_POOLING2D, "global_average_pooling2d")                    \
-    X(FLATTEN, "flatten")                                                      \
-    X(DROPOUT, "dropout")                                                      \
-    X(BATCH_NORMALIZATION, "batch_normalization")                              \
-    X(ADD, "add")                                                              \
-    X(CONCATENATE, "concatenate")                                              \
-    X(ACTIVATION, "activation")                                                \
-    X(RELU, "relu")                                                            \
-    X(SIGMOID, "sigmoid")                                                      \
-    X(TANH, "tanh")                                                            \
-    X(SOFTMAX, "softmax")                                                      \
-    X(ELU, "elu")                                                              \
-    X(LEAKY_RELU, "leaky_relu")                                                \
-    X(GELU, "gelu")                                                            \
-    X(SOFTPLUS, "softplus")                                                    \
-    X(GELU_TANH, "gelu_tanh")                                                  \
-    X(RELU6, "relu6")                                                          \
-    X(SILU, "silu")                                                            \
-    X(SELU, "selu")                                                            \
-    X(SOFTSIGN, "softsign")                                                    \
-    X(EXPONENTIAL, "exponential")                                              \
-    X(HARD_SIGMOID, "hard_sigmoid")                                            \
-    X(HARD_SILU, "hard_silu")                                                  \
-    X(MISH, "mish")                                                            \
-    X(ZERO_PADDING2D, "zero_padding2d")                                        \
-    X(RESCALING, "rescaling")                                                  \
-    X(RESHAPE, "reshape")                                                      \
-    X(PERMUTE, "permute")                                                      \
-    X(GLOBAL_MAX_POOLING2D, "global_max_pooling2d")                            \
-    X(SUBTRACT, "subtract")                                                    \
-    X(MULTIPLY, "multiply")                                                    \
-    X(AVERAGE, "average")                                                      \
-    X(DEPTHWISE_CONV2D, "depthwise_conv2d")                                    \
-    X(SEPARABLE_CONV2D, "separable_conv2d")                                    \
-    X(MAXIMUM, "maximum")                                                      \
-    X(MINIMUM, "minimum")                                                      \
-    X(LAYER_NORMALIZATION, "layer_normalization")                              \
-    X(EMBEDDING, "embedding")                                                  \
-    X(MULTI_HEAD_ATTENTION, "multi_head_attention")
 
 enum model_layer {
     MODEL_INPUT, // node 0 only
-#define MODEL_LAYER_ENUM(code, name) MODEL_##code,
-    MODEL_LAYER_MAP(MODEL_LAYER_ENUM)
-#undef MODEL_LAYER_ENUM
-        MODEL_LAYER_COUNT
+#define LAYER(code, ...) MODEL_##code,
+#include "proto/layers.def"
+    MODEL_LAYER_COUNT
 };
 
-// X(CODE, "name in the spec")
-#define MODEL_ACT_MAP(X)                                                       \
-    X(LINEAR, "linear")                                                        \
-    X(RELU, "relu")                                                            \
-    X(SIGMOID, "sigmoid")                                                      \
-    X(TANH, "tanh")                                                            \
-    X(SOFTMAX, "softmax")                                                      \
-    X(ELU, "elu")                                                              \
-    X(LEAKY_RELU, "leaky_relu")                                                \
-    X(GELU, "gelu")                                                            \
-    X(SOFTPLUS, "softplus")                                                    \
-    X(GELU_TANH, "gelu_tanh")                                                  \
-    X(RELU6, "relu6")                                                          \
-    X(SILU, "silu")                                                            \
-    X(SELU, "selu")                                                            \
-    X(SOFTSIGN, "softsign")                                                    \
-    X(EXPONENTIAL, "exponential")                                              \
-    X(HARD_SIGMOID, "hard_sigmoid")                                            \
-    X(HARD_SILU, "hard_silu")                                                  \
-    X(MISH, "mish")
-
 enum model_act {
-#define MODEL_ACT_ENUM(code, name) MODEL_ACT_##code,
-    MODEL_ACT_MAP(MODEL_ACT_ENUM)
-#undef MODEL_ACT_ENUM
-        MODEL_ACT_COUNT
+    MODEL_ACT_LINEAR,
+#define ACTIVATION(code, ...) MODEL_ACT_##code,
+#include "proto/layers.def"
+    MODEL_ACT_COUNT
 };
 
 struct model_shape {
@@ -251,5 +181,7 @@ const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
 const char *model_layer_name(enum model_layer type);
 // Returns the name in a spec of an activation, "relu".
 const char *model_act_name(enum model_act act);
+// Returns the highest edition that there is: what a worker of today knows.
+unsigned model_edition_known(void);
 
 #endif

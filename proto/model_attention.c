@@ -3,6 +3,7 @@
 // and attention.
 #include "proto/model_build.h"
 
+// Adds the embeddings, too; the input has at most 3 axes.
 enum sl_err build_embedding(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
@@ -120,6 +121,8 @@ static enum sl_err check_sizes(const struct model_build *b)
     return SL_OK;
 }
 
+// Adds the projections, too; refuses scores of more elements than a variable
+// may have.
 enum sl_err build_attention(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;

@@ -69,27 +69,19 @@ enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
 // Checks that the input has rank 3: height, width, channels. SL_EINVAL.
 enum sl_err build_want_image(const struct model_build *b);
 
-// ---- model_views.c: layers that move elements and compute none
+// ---- The builders of layers.def: model_layers.c, model_views.c (layers that
+// move elements and compute none), model_attention.c
 //
-// Functions here and in model_attention.c check the fields of one layer, and
-// fill its node and the shape of its output, which begins as that of the input.
-// SL_EINVAL names the layer and the field.
+// Each checks the keys of one layer, and fills its node, its variables and the
+// shape of its output, which begins as that of the input. SL_EINVAL names the
+// layer and the key.
 
-enum sl_err build_zero_padding(struct model_build *b); // wants an image
-// Wants `factor`; the factor and the offset must be finite in f32.
-enum sl_err build_rescaling(struct model_build *b);
-// Makes 1 to 4 axes, one of which may be -1: what is left.
-enum sl_err build_reshape(struct model_build *b);
-// Wants each axis, from 1, once in `dims`.
-enum sl_err build_permute(struct model_build *b);
+#define LAYER(code, name, edition, inputs, build, keys)                        \
+    enum sl_err build_##build(struct model_build *b);
+#include "proto/layers.def"
 
-// ---- model_attention.c: layers of sequences
+// ---- model_attention.c
 
-// Adds the embeddings, too; the input has at most 3 axes.
-enum sl_err build_embedding(struct model_build *b);
-// Adds the projections, too; refuses scores of more elements than a variable
-// may have.
-enum sl_err build_attention(struct model_build *b);
 // Marks the nodes that are ids; SL_EINVAL if something else reads them, too.
 enum sl_err build_ids(struct model_build *b);
 

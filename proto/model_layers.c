@@ -15,89 +15,27 @@
 #define WINDOWED " strides padding "
 #define CONVOLVES WINDOWED " kernel_size dilation_rate "
 
-static enum sl_err build_dense(struct model_build *b);
-static enum sl_err build_conv2d(struct model_build *b);
-static enum sl_err build_pool(struct model_build *b);
-static enum sl_err build_global_pool(struct model_build *b);
-static enum sl_err build_flatten(struct model_build *b);
-static enum sl_err build_dropout(struct model_build *b);
-static enum sl_err build_norm(struct model_build *b);
-static enum sl_err build_layer_norm(struct model_build *b);
-static enum sl_err build_depthwise(struct model_build *b);
-static enum sl_err build_separable(struct model_build *b);
-static enum sl_err build_combination(struct model_build *b);
-static enum sl_err build_concatenate(struct model_build *b);
-static enum sl_err build_activation(struct model_build *b);
+enum { ONE, SEVERAL, OWN }; // inputs of a layer
 
-// Each field has a blank on both sides.
 static const struct layer_kind {
     const char *fields;
     enum sl_err (*build)(struct model_build *b);
-    unsigned inputs; // 2: at least two; 0: it looks itself
-    unsigned edition;
+    unsigned inputs, edition;
 } kinds[MODEL_LAYER_COUNT] = {
-    [MODEL_DENSE] = {WEIGHTED " units ", build_dense, 1, 0},
-    [MODEL_CONV2D] = {WEIGHTED CONVOLVES " filters groups ", build_conv2d, 1,
-                      0},
-    [MODEL_MAX_POOLING2D] = {ANY WINDOWED " pool_size ", build_pool, 1, 0},
-    [MODEL_AVERAGE_POOLING2D] = {ANY WINDOWED " pool_size ", build_pool, 1, 0},
-    [MODEL_GLOBAL_AVERAGE_POOLING2D] = {ANY " keepdims ", build_global_pool, 1,
-                                        0},
-    [MODEL_FLATTEN] = {ANY, build_flatten, 1, 0},
-    [MODEL_DROPOUT] = {ANY " rate seed ", build_dropout, 1, 0},
-    [MODEL_BATCH_NORMALIZATION] = {ANY " momentum epsilon center scale axis "
-                                       " fused ",
-                                   build_norm, 1, 0},
-    [MODEL_ADD] = {ANY, build_combination, 2, 0},
-    [MODEL_CONCATENATE] = {ANY " axis ", build_concatenate, 2, 0},
-    [MODEL_ACTIVATION] = {ANY " activation alpha ", build_activation, 1, 0},
-    [MODEL_RELU] = {ANY, build_activation, 1, 0},
-    [MODEL_SIGMOID] = {ANY, build_activation, 1, 0},
-    [MODEL_TANH] = {ANY, build_activation, 1, 0},
-    [MODEL_SOFTMAX] = {ANY " axis ", build_activation, 1, 0},
-    [MODEL_ELU] = {ANY " alpha ", build_activation, 1, 0},
-    [MODEL_LEAKY_RELU] = {ANY " alpha ", build_activation, 1, 0},
-    [MODEL_GELU] = {ANY, build_activation, 1, 0},
-    [MODEL_SOFTPLUS] = {ANY, build_activation, 1, 0},
-    [MODEL_GELU_TANH] = {ANY, build_activation, 1, 1},
-    [MODEL_RELU6] = {ANY, build_activation, 1, 1},
-    [MODEL_SILU] = {ANY, build_activation, 1, 1},
-    [MODEL_SELU] = {ANY, build_activation, 1, 1},
-    [MODEL_SOFTSIGN] = {ANY, build_activation, 1, 1},
-    [MODEL_EXPONENTIAL] = {ANY, build_activation, 1, 1},
-    [MODEL_HARD_SIGMOID] = {ANY, build_activation, 1, 1},
-    [MODEL_HARD_SILU] = {ANY, build_activation, 1, 1},
-    [MODEL_MISH] = {ANY, build_activation, 1, 1},
-    [MODEL_MAXIMUM] = {ANY, build_combination, 2, 1},
-    [MODEL_MINIMUM] = {ANY, build_combination, 2, 1},
-    [MODEL_LAYER_NORMALIZATION] = {ANY " epsilon center scale axis ",
-                                   build_layer_norm, 1, 1},
-    [MODEL_EMBEDDING] = {ANY " input_dim output_dim embeddings_initializer "
-                             " embeddings_regularizer ",
-                         build_embedding, 1, 1},
-    [MODEL_MULTI_HEAD_ATTENTION] = {ANY
-                                    " num_heads key_dim value_dim rate seed "
-                                    "use_bias use_causal_mask "
-                                    "kernel_initializer bias_initializer "
-                                    "kernel_regularizer bias_regularizer ",
-                                    build_attention, 0, 1},
-    [MODEL_ZERO_PADDING2D] = {ANY " pad ", build_zero_padding, 1, 1},
-    [MODEL_RESCALING] = {ANY " factor offset ", build_rescaling, 1, 1},
-    [MODEL_RESHAPE] = {ANY " target_shape ", build_reshape, 1, 1},
-    [MODEL_PERMUTE] = {ANY " dims ", build_permute, 1, 1},
-    [MODEL_GLOBAL_MAX_POOLING2D] = {ANY " keepdims ", build_global_pool, 1, 1},
-    [MODEL_SUBTRACT] = {ANY, build_combination, 2, 1},
-    [MODEL_MULTIPLY] = {ANY, build_combination, 2, 1},
-    [MODEL_AVERAGE] = {ANY, build_combination, 2, 1},
-    [MODEL_DEPTHWISE_CONV2D] = {BIASED CONVOLVES
-                                " depth_multiplier depthwise_initializer "
-                                " depthwise_regularizer ",
-                                build_depthwise, 1, 1},
-    [MODEL_SEPARABLE_CONV2D] = {BIASED CONVOLVES
-                                " filters depth_multiplier "
-                                "depthwise_initializer pointwise_initializer "
-                                "depthwise_regularizer pointwise_regularizer ",
-                                build_separable, 1, 1},
+#define LAYER(code, name, edition, inputs, build, keys)                        \
+    [MODEL_##code] = {keys, build_##build, inputs, edition},
+#include "proto/layers.def"
+};
+
+static const struct act_kind {
+    unsigned edition;
+    const char *fields; // of the layer, besides those of any layer
+    double alpha, layer_alpha;
+} acts[MODEL_ACT_COUNT] = {
+    [MODEL_ACT_LINEAR] = {.fields = ""},
+#define ACTIVATION(code, name, edition, keys, alpha, layer_alpha)              \
+    [MODEL_ACT_##code] = {edition, keys, alpha, layer_alpha},
+#include "proto/layers.def"
 };
 
 static enum sl_err check_fields(const struct model_build *b)
@@ -112,9 +50,9 @@ static enum sl_err check_inputs(const struct model_build *b)
 {
     unsigned want = kinds[b->node->type].inputs, got = b->node->inputs;
 
-    if (want == 1 && got != 1)
+    if (want == ONE && got != 1)
         return build_fail(b, "reads one layer, got %u inputs", got);
-    if (want == 2 && got < 2)
+    if (want == SEVERAL && got < 2)
         return build_fail(b, "reads at least two layers: name them in "
                              "'inputs'");
     return SL_OK;
@@ -181,16 +119,12 @@ static enum sl_err set_act(const struct model_build *b, const char *word)
                  b->layer->type);
         return model_unknown_act(where, word, b->err);
     }
-    if (n->act > MODEL_ACT_SOFTPLUS) // those that came later
-        build_needs(b, MODEL_EDITION);
-    // Keras' defaults of the functions; the layers' are set by their builder.
-    n->alpha = n->act == MODEL_ACT_ELU          ? 1.0
-               : n->act == MODEL_ACT_LEAKY_RELU ? 0.2
-                                                : 0;
+    build_needs(b, acts[n->act].edition);
+    n->alpha = acts[n->act].alpha;
     return SL_OK;
 }
 
-static enum sl_err build_dense(struct model_build *b)
+enum sl_err build_dense(struct model_build *b)
 {
     struct model_node *n = b->node;
     enum sl_err rc;
@@ -204,7 +138,7 @@ static enum sl_err build_dense(struct model_build *b)
     return rc == SL_OK ? build_dense_variables(b) : rc;
 }
 
-static enum sl_err build_conv2d(struct model_build *b)
+enum sl_err build_conv2d(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     enum sl_err rc = build_want_image(b);
@@ -264,14 +198,14 @@ static enum sl_err each_channel(struct model_build *b)
     return rc == SL_OK ? set_act(b, l->activation) : rc;
 }
 
-static enum sl_err build_depthwise(struct model_build *b)
+enum sl_err build_depthwise(struct model_build *b)
 {
     enum sl_err rc = each_channel(b);
 
     return rc == SL_OK ? build_depthwise_variables(b) : rc;
 }
 
-static enum sl_err build_separable(struct model_build *b)
+enum sl_err build_separable(struct model_build *b)
 {
     enum sl_err rc = each_channel(b);
 
@@ -280,7 +214,7 @@ static enum sl_err build_separable(struct model_build *b)
     return rc == SL_OK ? build_separable_variables(b) : rc;
 }
 
-static enum sl_err build_pool(struct model_build *b)
+enum sl_err build_pool(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     enum sl_err rc = build_want_image(b);
@@ -290,7 +224,7 @@ static enum sl_err build_pool(struct model_build *b)
                        : rc;
 }
 
-static enum sl_err build_global_pool(struct model_build *b)
+enum sl_err build_global_pool(struct model_build *b)
 {
     struct model_node *n = b->node;
     enum sl_err rc = build_want_image(b);
@@ -308,7 +242,7 @@ static enum sl_err build_global_pool(struct model_build *b)
     return SL_OK;
 }
 
-static enum sl_err build_flatten(struct model_build *b)
+enum sl_err build_flatten(struct model_build *b)
 {
     uint64_t elements = model_shape_elements(&b->node->in);
 
@@ -316,7 +250,7 @@ static enum sl_err build_flatten(struct model_build *b)
     return SL_OK;
 }
 
-static enum sl_err build_dropout(struct model_build *b)
+enum sl_err build_dropout(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
 
@@ -327,7 +261,7 @@ static enum sl_err build_dropout(struct model_build *b)
     return SL_OK;
 }
 
-static enum sl_err build_norm(struct model_build *b)
+enum sl_err build_norm(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
@@ -347,7 +281,7 @@ static enum sl_err build_norm(struct model_build *b)
     return build_norm_variables(b);
 }
 
-static enum sl_err build_layer_norm(struct model_build *b)
+enum sl_err build_layer_norm(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
@@ -393,7 +327,7 @@ static bool is_row(const struct model_shape *s)
 }
 
 // Inputs have one shape, or are a row of it, which stands at every place.
-static enum sl_err build_combination(struct model_build *b)
+enum sl_err build_combination(struct model_build *b)
 {
     struct model_node *n = b->node;
     char first[MODEL_SHAPE_TEXT], other[MODEL_SHAPE_TEXT];
@@ -422,7 +356,7 @@ static enum sl_err build_combination(struct model_build *b)
     return SL_OK;
 }
 
-static enum sl_err build_concatenate(struct model_build *b)
+enum sl_err build_concatenate(struct model_build *b)
 {
     struct model_node *n = b->node;
     uint32_t last = n->in.rank - 1;
@@ -438,7 +372,26 @@ static enum sl_err build_concatenate(struct model_build *b)
     return SL_OK;
 }
 
-static enum sl_err build_activation(struct model_build *b)
+static bool act_has_alpha(enum model_act act)
+{
+    return strstr(acts[act].fields, " alpha ") != NULL;
+}
+
+// Refuses an alpha, with the activations that take one.
+static enum sl_err build_fail_alpha(const struct model_build *b)
+{
+    char list[200] = "";
+    size_t used = 0;
+
+    for (unsigned i = 0; i < MODEL_ACT_COUNT && used < sizeof(list); i++)
+        if (act_has_alpha((enum model_act)i))
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+                                     used > 0 ? " and " : "",
+                                     model_act_name((enum model_act)i));
+    return build_fail(b, "takes 'alpha' only for %s", list);
+}
+
+enum sl_err build_activation(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
@@ -453,11 +406,10 @@ static enum sl_err build_activation(struct model_build *b)
         rc = last_axis_only(b);
     if (rc != SL_OK)
         return rc;
-    if (!named && n->act == MODEL_ACT_LEAKY_RELU)
-        n->alpha = 0.3; // of the layer; 0.2 is the function's
-    if (l->has_alpha && n->act != MODEL_ACT_ELU &&
-        n->act != MODEL_ACT_LEAKY_RELU)
-        return build_fail(b, "takes 'alpha' only for elu and leaky_relu");
+    if (!named)
+        n->alpha = acts[n->act].layer_alpha;
+    if (l->has_alpha && !act_has_alpha(n->act))
+        return build_fail_alpha(b);
     if (l->has_alpha)
         n->alpha = l->alpha;
     if (!isfinite(n->alpha) || n->alpha < 0)

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+// Wants an image.
 enum sl_err build_zero_padding(struct model_build *b)
 {
     // Of one, two or four numbers: which is top, bottom, left, right.
@@ -31,6 +32,7 @@ enum sl_err build_zero_padding(struct model_build *b)
     return SL_OK;
 }
 
+// Wants `factor`; the factor and the offset must be finite in f32.
 enum sl_err build_rescaling(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
@@ -68,6 +70,7 @@ static enum sl_err read_target(struct model_build *b, size_t *free)
     return SL_OK;
 }
 
+// Makes 1 to 4 axes, one of which may be -1: what is left.
 enum sl_err build_reshape(struct model_build *b)
 {
     uint64_t have = model_shape_elements(&b->node->in), want = 0;
@@ -88,6 +91,7 @@ enum sl_err build_reshape(struct model_build *b)
                       model_shape_text(from, &b->node->in));
 }
 
+// Wants each axis, from 1, once in `dims`.
 enum sl_err build_permute(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;

@@ -10,16 +10,30 @@
 #include "common/base/suggest.h"
 
 static const char *const layer_names[] = {
-#define LAYER_NAME(code, name) name,
-    MODEL_LAYER_MAP(LAYER_NAME)
-#undef LAYER_NAME
+#define LAYER(code, name, ...) name,
+#include "proto/layers.def"
 };
 
 static const char *const act_names[] = {
-#define ACT_NAME(code, name) name,
-    MODEL_ACT_MAP(ACT_NAME)
-#undef ACT_NAME
+    "linear",
+#define ACTIVATION(code, name, ...) name,
+#include "proto/layers.def"
 };
+
+unsigned model_edition_known(void)
+{
+    static const unsigned editions[] = {
+        MODEL_EDITION_FUSED,
+#define LAYER(code, name, edition, ...) edition,
+#include "proto/layers.def"
+    };
+    unsigned known = 0;
+
+    for (size_t i = 0; i < SL_COUNT(editions); i++)
+        if (editions[i] > known)
+            known = editions[i];
+    return known;
+}
 
 const char *model_layer_name(enum model_layer type)
 {

@@ -19,7 +19,7 @@ uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
                     size_t bytes)
 {
     if (b->rc != SL_OK)
-        return KERN_UNARY_NONE;
+        return 0;
     if (b->tensors_count == b->tensors_capacity) {
         uint32_t capacity =
             b->tensors_capacity == 0 ? 64 : b->tensors_capacity * 2;
@@ -28,7 +28,7 @@ uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
 
         if (more == NULL) {
             b->rc = sl_fail(&b->err, SL_ENOMEM, "no memory");
-            return KERN_UNARY_NONE;
+            return 0;
         }
         b->tensors = more;
         b->tensors_capacity = capacity;
@@ -101,43 +101,16 @@ uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
 
 enum kern_unary_kind compile_unary(const struct model_node *node, float *a)
 {
+    static const enum kern_unary_kind kinds[MODEL_ACT_COUNT] = {
+#define KERN_UNARY_SOFTMAX KERN_UNARY_NONE // an op of its own
+        [MODEL_ACT_LINEAR] = KERN_UNARY_LINEAR,
+#define ACTIVATION(code, ...) [MODEL_ACT_##code] = KERN_UNARY_##code,
+#include "proto/layers.def"
+#undef KERN_UNARY_SOFTMAX
+    };
+
     *a = (float)node->alpha;
-    switch (node->act) {
-    case MODEL_ACT_RELU:
-        return KERN_UNARY_RELU;
-    case MODEL_ACT_SIGMOID:
-        return KERN_UNARY_SIGMOID;
-    case MODEL_ACT_TANH:
-        return KERN_UNARY_TANH;
-    case MODEL_ACT_ELU:
-        return KERN_UNARY_ELU;
-    case MODEL_ACT_LEAKY_RELU:
-        return KERN_UNARY_LEAKY_RELU;
-    case MODEL_ACT_GELU:
-        return KERN_UNARY_GELU;
-    case MODEL_ACT_SOFTPLUS:
-        return KERN_UNARY_SOFTPLUS;
-    case MODEL_ACT_GELU_TANH:
-        return KERN_UNARY_GELU_TANH;
-    case MODEL_ACT_RELU6:
-        return KERN_UNARY_RELU6;
-    case MODEL_ACT_SILU:
-        return KERN_UNARY_SILU;
-    case MODEL_ACT_SELU:
-        return KERN_UNARY_SELU;
-    case MODEL_ACT_SOFTSIGN:
-        return KERN_UNARY_SOFTSIGN;
-    case MODEL_ACT_EXPONENTIAL:
-        return KERN_UNARY_EXPONENTIAL;
-    case MODEL_ACT_HARD_SIGMOID:
-        return KERN_UNARY_HARD_SIGMOID;
-    case MODEL_ACT_HARD_SILU:
-        return KERN_UNARY_HARD_SILU;
-    case MODEL_ACT_MISH:
-        return KERN_UNARY_MISH;
-    default:
-        return KERN_UNARY_NONE;
-    }
+    return kinds[node->act];
 }
 
 struct kern_window compile_window(const struct model_node *node)

@@ -351,7 +351,7 @@ struct fake_member *world_add(struct world *w, int role, const char *name)
         m->role = role;
         snprintf(m->name, sizeof(m->name), "%s", name);
         m->process = ++w->processes;
-        m->edition = MODEL_EDITION_KNOWN;
+        m->edition = model_edition_known();
         return m;
     }
     T_ASSERT(!"room for one more member");

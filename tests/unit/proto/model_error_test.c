@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said about models that cannot be.
+#include "common/base/buf.h"
 #include "proto/model.h"
 #include "tests/unit/proto/t_proto.h"
 
-#define KNOWN_LAYERS                                                           \
-    "known are dense, conv2d, max_pooling2d, average_pooling2d, "              \
-    "global_average_pooling2d, flatten, dropout, batch_normalization, add, "   \
-    "concatenate, activation, relu, sigmoid, tanh, softmax, elu, leaky_relu, " \
-    "gelu, softplus, gelu_tanh, relu6, silu, selu, softsign, exponential, "    \
-    "hard_sigmoid, hard_silu, mish, zero_padding2d, rescaling, reshape, "      \
-    "permute, global_max_pooling2d, subtract, multiply, average, "             \
-    "depthwise_conv2d, separable_conv2d, maximum, minimum, "                   \
-    "layer_normalization, embedding, multi_head_attention"
-#define KNOWN_ACTS                                                             \
-    "known are linear, relu, sigmoid, tanh, softmax, elu, leaky_relu, gelu, "  \
-    "softplus, gelu_tanh, relu6, silu, selu, softsign, exponential, "          \
-    "hard_sigmoid, hard_silu, mish"
+// Stands at the end of a message for the words that are known.
+#define KNOWN_LAYERS "known are [layers]"
+#define KNOWN_ACTS "known are [activations]"
+
+static const char *const layers[] = {
+#define LAYER(code, name, ...) name,
+#include "proto/layers.def"
+};
+static const char *const acts[] = {
+    "linear",
+#define ACTIVATION(code, name, ...) name,
+#include "proto/layers.def"
+};
+
+// Appends the words to the part of `why` before its [.
+static void spell_known(struct buf *out, const char *why,
+                        const char *const *words, size_t count)
+{
+    T_OK(buf_append(out, why, (size_t)(strrchr(why, '[') - why)));
+    for (size_t i = 0; i < count; i++)
+        T_OK(buf_appendf(out, "%s%s", i > 0 ? ", " : "", words[i]));
+}
 
 static const struct wrong {
     const char *shape, *layers, *why;
@@ -265,6 +275,19 @@ static void refused(const char *text, const char *why)
     wire_free(spec);
 }
 
+// As refused, with a message that may end with KNOWN_LAYERS or KNOWN_ACTS.
+static void refused_knowing(const char *text, const char *why)
+{
+    struct buf known = BUF_INIT;
+
+    if (strstr(why, KNOWN_LAYERS) != NULL)
+        spell_known(&known, why, layers, SL_COUNT(layers));
+    else if (strstr(why, KNOWN_ACTS) != NULL)
+        spell_known(&known, why, acts, SL_COUNT(acts));
+    refused(text, known.len > 0 ? buf_text(&known) : why);
+    buf_release(&known);
+}
+
 TEST(model_error, says_layer_got_and_wanted)
 {
     for (unsigned i = 0; i < SL_COUNT(wrong); i++) {
@@ -272,7 +295,7 @@ TEST(model_error, says_layer_got_and_wanted)
 
         snprintf(text, sizeof(text), "{'input_shape':%s,'layers':[%s]}",
                  wrong[i].shape, wrong[i].layers);
-        refused(text, wrong[i].why);
+        refused_knowing(text, wrong[i].why);
     }
 }
 
@@ -305,12 +328,6 @@ TEST(model_error, the_rest_of_the_model)
 // Any spec at all is refused or made, never more.
 TEST(model_error, survives_random_specs)
 {
-    static const char *const types[] = {
-#define TYPE(code, name) name,
-        MODEL_LAYER_MAP(TYPE)
-#undef TYPE
-    };
-
     for (unsigned i = 0; i < 3000; i++) {
         Sluice__V1__ModelSpec *spec =
             (void *)t_random_message(&sluice__v1__model_spec__descriptor);
@@ -322,7 +339,7 @@ TEST(model_error, survives_random_specs)
             Sluice__V1__LayerSpec *layer = spec->layers[l];
 
             sl_free(layer->type);
-            layer->type = sl_strdup(types[t_below(SL_COUNT(types))]);
+            layer->type = sl_strdup(layers[t_below(SL_COUNT(layers))]);
         }
         (void)model_make(&m, spec, NULL);
         model_free(m);

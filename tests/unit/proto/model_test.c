@@ -436,9 +436,9 @@ TEST(model, external)
 TEST(model, every_layer_and_activation_has_a_node)
 {
     static const char *const acts[] = {
-#define ACT(code, name) name,
-        MODEL_ACT_MAP(ACT)
-#undef ACT
+        "linear",
+#define ACTIVATION(code, name, ...) name,
+#include "proto/layers.def"
     };
 
     for (unsigned i = 0; i < SL_COUNT(acts); i++) {
