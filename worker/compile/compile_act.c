@@ -125,3 +125,12 @@ void compile_narrow(struct build *b, uint32_t i)
     if (compile_is_wide(b, i) && b->rc == SL_OK)
         b->grad[i] = compile_cast(b, i, b->grad[i], n, KERN_F32, b->t);
 }
+
+static void activation_forward(struct build *b, uint32_t i)
+{
+    compile_activate(b, i, b->value[b->model->nodes[i].input[0]], false);
+}
+
+// compile_unactivate has made dy what the input's gradient is.
+const struct compile_layer compile_activation = {.forward = activation_forward,
+                                                 .backward = compile_pass_on};

@@ -177,7 +177,7 @@ static void attention_share_scores(struct build *b, const struct attention *a,
     compile_drop(b, a->node, 3, dim, scores, a->kept[DROPPED]);
 }
 
-void compile_attention_forward(struct build *b, uint32_t i)
+static void attention_forward(struct build *b, uint32_t i)
 {
     struct attention a = attention_of(b, i);
     struct compile_projection out = attention_output_dims(b, &a);
@@ -265,7 +265,7 @@ static void side_backward(struct build *b, const struct attention *a,
     compile_took(b, s.from, dx);
 }
 
-void compile_attention_backward(struct build *b, uint32_t i)
+static void attention_backward(struct build *b, uint32_t i)
 {
     struct attention a = attention_of(b, i);
     uint32_t df = output_backward(b, &a), ds, t;
@@ -283,3 +283,6 @@ void compile_attention_backward(struct build *b, uint32_t i)
                 false, false);
     side_backward(b, &a, QUERY, t);
 }
+
+const struct compile_layer compile_attention = {.forward = attention_forward,
+                                                .backward = attention_backward};

@@ -141,27 +141,6 @@ enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
 // is the whole image.
 struct kern_window compile_window(const struct model_node *node);
 
-// ---- compile_dense.c
-
-// A dense layer's products: [rows, k] by [units, k]. A large layer is computed
-// in parts of `part` units, which are rows of its kernel: a shard's part of it
-// is then ready before the rest, and needed after the rest was used.
-struct dense_dims {
-    int64_t rows, k, units;
-    int64_t part; // >= units: not cut
-};
-
-// Returns the dimensions of node i's products.
-struct dense_dims compile_dense_dims(const struct build *b, uint32_t i);
-// Returns the units of the part that begins at `first`.
-int64_t compile_part_units(const struct dense_dims *m, int64_t first);
-// Returns a copy of that part's columns of y [rows, m->units].
-uint32_t compile_part(struct build *b, uint32_t node,
-                      const struct dense_dims *m, uint32_t y, int64_t first);
-// Computes y = x kernel^T in parts, adds the bias, and returns y.
-uint32_t compile_dense_in_parts(struct build *b, uint32_t i,
-                                const struct dense_dims *m, uint32_t x);
-
 // ---- compile_operand.c
 
 // Returns true for the model's output if only the loss reads it: its activation
@@ -239,6 +218,8 @@ uint32_t compile_target(struct build *b, uint32_t node);
 void compile_took(struct build *b, uint32_t node, uint32_t t);
 // Passes dy on to `node` unchanged. `away`: dy is not used any more after this.
 void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away);
+// Passes node i's gradient on to its only input; a layer's backward.
+void compile_pass_on(struct build *b, uint32_t i);
 // Scales x by a, in place.
 void compile_scale(struct build *b, uint32_t node, uint32_t x, float a);
 // Computes the bias gradient, the sum of dy over all but its channels.
@@ -251,6 +232,15 @@ bool compile_wants_bias_grad(const struct build *b, uint32_t i);
 bool compile_fuses_bias(struct build *b, uint32_t i,
                         const struct kern_desc *with,
                         const struct kern_desc *without);
+// Returns true if the sum of this node's dx is taken as the bias gradient of
+// the convolution in front: no other node reads the convolution, and its
+// activation's backward is done. `with` is the op that computes both.
+bool compile_sums_for_bias(struct build *b, uint32_t i,
+                           const struct kern_desc *with,
+                           const struct kern_desc *without);
+// Takes the gradient of a convolution's bias that the layer behind it has
+// summed.
+void compile_bias_home(struct build *b, uint32_t conv, uint32_t db);
 // Computes the gradients of kernel `w` and, except for MODEL_DEPTHWISE_KERNEL,
 // of the bias. `with` computes both in one op; if the backend is worse at that,
 // `without` and a sum do.
@@ -293,31 +283,71 @@ void compile_unactivate(struct build *b, uint32_t i);
 // Narrows a wide node's gradient for the layer itself.
 void compile_narrow(struct build *b, uint32_t i);
 
-// ---- layers: X_forward appends the ops that compute the value of node i from
-// its inputs' values, X_backward those that pass its gradient on to its inputs
-// and to its variables' gradients. compile_forward and compile_backward call
-// them.
+// ---- layers
+
+// A layer as a copy from a view of its input to a view of its output, both of
+// the same dimensions, `at` elements behind the output's start.
+struct compile_view {
+    struct kern_shape from, to;
+    size_t at;
+    float scale, offset; // offset: the output's elements before the copy
+    bool fills;          // the copy leaves elements that are `offset`
+    bool adds;           // the copy adds to `offset`
+};
+// Returns the node's view; `whole` is that of a copy of the whole input.
+typedef struct compile_view compile_view_fn(const struct build *b,
+                                            const struct model_node *node,
+                                            struct compile_view whole);
+
+// What a type of layers is compiled to. forward appends the ops that compute
+// the value of node i from its inputs' values; backward those that pass its
+// gradient on to its inputs and to its variables' gradients. Or `view` alone.
+struct compile_layer {
+    void (*forward)(struct build *b, uint32_t i);
+    void (*backward)(struct build *b, uint32_t i);
+    compile_view_fn *view;
+};
+
+// X(CODE of layers.def, layer): the layers, each defined in a compile_*.c. An
+// activation's node is MODEL_ACTIVATION, whatever type its layer had.
+#define COMPILE_LAYER_MAP(X)                                                   \
+    X(DENSE, compile_dense)                                                    \
+    X(CONV2D, compile_conv)                                                    \
+    X(DEPTHWISE_CONV2D, compile_conv)                                          \
+    X(SEPARABLE_CONV2D, compile_conv)                                          \
+    X(MAX_POOLING2D, compile_max_pool)                                         \
+    X(GLOBAL_MAX_POOLING2D, compile_max_pool)                                  \
+    X(AVERAGE_POOLING2D, compile_average_pool)                                 \
+    X(GLOBAL_AVERAGE_POOLING2D, compile_average_pool)                          \
+    X(FLATTEN, compile_reshape)                                                \
+    X(RESHAPE, compile_reshape)                                                \
+    X(ZERO_PADDING2D, compile_zero_padding)                                    \
+    X(PERMUTE, compile_permute)                                                \
+    X(RESCALING, compile_rescaling)                                            \
+    X(DROPOUT, compile_dropout)                                                \
+    X(BATCH_NORMALIZATION, compile_batch_norm)                                 \
+    X(LAYER_NORMALIZATION, compile_layer_norm)                                 \
+    X(ADD, compile_add)                                                        \
+    X(AVERAGE, compile_average)                                                \
+    X(SUBTRACT, compile_subtract)                                              \
+    X(MULTIPLY, compile_multiply)                                              \
+    X(MAXIMUM, compile_maximum)                                                \
+    X(MINIMUM, compile_minimum)                                                \
+    X(CONCATENATE, compile_concatenate)                                        \
+    X(EMBEDDING, compile_embedding)                                            \
+    X(MULTI_HEAD_ATTENTION, compile_attention)                                 \
+    X(ACTIVATION, compile_activation)
+
+#define COMPILE_LAYER_DECLARE(code, layer)                                     \
+    extern const struct compile_layer layer;
+COMPILE_LAYER_MAP(COMPILE_LAYER_DECLARE)
+#undef COMPILE_LAYER_DECLARE
 
 // ---- compile_view.c: layers that move elements
 
-// Append the ops of such a layer.
-void compile_view_forward(struct build *b, uint32_t i);
-void compile_view_backward(struct build *b, uint32_t i);
-
-// ---- compile_rows.c
-
-// Append the ops of a layer norm.
-void compile_layer_norm_forward(struct build *b, uint32_t i);
-void compile_layer_norm_backward(struct build *b, uint32_t i);
-// Append the ops of an embedding.
-void compile_embedding_forward(struct build *b, uint32_t i);
-void compile_embedding_backward(struct build *b, uint32_t i);
-
-// ---- compile_attention.c
-
-// Append the ops of an attention layer.
-void compile_attention_forward(struct build *b, uint32_t i);
-void compile_attention_backward(struct build *b, uint32_t i);
+// Append the ops of a layer that is a view.
+void compile_view_forward(struct build *b, uint32_t i, compile_view_fn *view);
+void compile_view_backward(struct build *b, uint32_t i, compile_view_fn *view);
 
 // ---- compile_drop.c
 
@@ -326,24 +356,12 @@ void compile_attention_backward(struct build *b, uint32_t i);
 void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
                   uint32_t x, uint32_t y);
 
-// ---- compile_combine.c: sums, products and the like of several inputs.
-
-// Append the ops of such a layer.
-void compile_combine_forward(struct build *b, uint32_t i);
-void compile_combine_backward(struct build *b, uint32_t i);
-
-// ---- compile_conv.c: convolutions, whole, in groups and separable.
-
-// Append the ops of such a layer.
-void compile_conv_forward(struct build *b, uint32_t i);
-void compile_conv_backward(struct build *b, uint32_t i);
-
 // ---- the passes
 
 // Append the ops of the forward pass, of the loss, and of the backward pass.
-void compile_forward(struct build *b);  // compile_forward.c
+void compile_forward(struct build *b);  // compile_layers.c
 void compile_loss(struct build *b);     // compile_loss.c
-void compile_backward(struct build *b); // compile_backward.c
+void compile_backward(struct build *b); // compile_layers.c
 
 // Returns true if the loss computes the output's softmax or sigmoid itself.
 bool compile_loss_takes_act(const struct model *m,

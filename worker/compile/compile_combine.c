@@ -3,22 +3,6 @@
 // of a row of it: sum, difference, product, mean, maximum, minimum.
 #include "worker/compile/compile_build.h"
 
-static enum kern_binary_kind combine_kern_kind(const struct model_node *node)
-{
-    switch (node->type) {
-    case MODEL_SUBTRACT:
-        return KERN_SUB;
-    case MODEL_MULTIPLY:
-        return KERN_MUL;
-    case MODEL_MAXIMUM:
-        return KERN_MAX;
-    case MODEL_MINIMUM:
-        return KERN_MIN;
-    default: // add, average
-        return KERN_ADD;
-    }
-}
-
 // ---- inputs that are a row, (1, ..., 1, c), of the output's shape
 
 static bool repeats(const struct build *b, const struct model_node *node,
@@ -103,19 +87,21 @@ static void combine_grad_done(struct build *b, uint32_t i, uint32_t k,
         compile_took(b, node->input[k], dx);
 }
 
-// ---- backward, by kind
+// ---- the layers
 
 static void combine_describe(struct build *b, const struct model_node *node,
-                             struct kern_desc *d)
+                             enum kern_binary_kind kind, struct kern_desc *d)
 {
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->out, dim);
 
-    kern_desc_binary(d, combine_kern_kind(node), node->inputs, nd, dim);
+    kern_desc_binary(d, kind, node->inputs, nd, dim);
     compile_type(b, d, b->t);
 }
 
-void compile_combine_forward(struct build *b, uint32_t i)
+// Computes all inputs, combined by an op.
+static void combine_forward(struct build *b, uint32_t i,
+                            enum kern_binary_kind kind)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct build_ref refs[MODEL_INPUTS_MAX + 1];
@@ -125,15 +111,18 @@ void compile_combine_forward(struct build *b, uint32_t i)
         refs[k] = WHOLE(operand(b, i, k));
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     refs[node->inputs] = WHOLE(b->value[i]);
-    combine_describe(b, node, &d);
+    combine_describe(b, node, kind, &d);
     compile_emit(b, i, &d, refs);
-    if (node->type == MODEL_AVERAGE)
-        compile_scale(b, i, b->value[i], 1 / (float)node->inputs);
+}
+
+static void add_forward(struct build *b, uint32_t i)
+{
+    combine_forward(b, i, KERN_ADD);
 }
 
 // Passes dy to all inputs: the last one that wants it gets the buffer itself,
 // the others copies.
-static void pass_to_all(struct build *b, uint32_t i)
+static void add_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t last = node->inputs;
@@ -148,8 +137,31 @@ static void pass_to_all(struct build *b, uint32_t i)
     }
 }
 
+const struct compile_layer compile_add = {.forward = add_forward,
+                                          .backward = add_backward};
+
+static void average_forward(struct build *b, uint32_t i)
+{
+    combine_forward(b, i, KERN_ADD);
+    compile_scale(b, i, b->value[i], 1 / (float)b->model->nodes[i].inputs);
+}
+
+static void average_backward(struct build *b, uint32_t i)
+{
+    compile_scale(b, i, b->grad[i], 1 / (float)b->model->nodes[i].inputs);
+    add_backward(b, i);
+}
+
+const struct compile_layer compile_average = {.forward = average_forward,
+                                              .backward = average_backward};
+
+static void subtract_forward(struct build *b, uint32_t i)
+{
+    combine_forward(b, i, KERN_SUB);
+}
+
 // Passes dy to the first input, -dy to the one that is subtracted.
-static void combine_subtract_backward(struct build *b, uint32_t i)
+static void subtract_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
 
@@ -161,8 +173,16 @@ static void combine_subtract_backward(struct build *b, uint32_t i)
     }
 }
 
+const struct compile_layer compile_subtract = {.forward = subtract_forward,
+                                               .backward = subtract_backward};
+
+static void multiply_forward(struct build *b, uint32_t i)
+{
+    combine_forward(b, i, KERN_MUL);
+}
+
 // Gives input k dy times all the other inputs.
-static void combine_multiply_backward(struct build *b, uint32_t i)
+static void multiply_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct build_ref refs[MODEL_INPUTS_MAX + 1];
@@ -177,14 +197,18 @@ static void combine_multiply_backward(struct build *b, uint32_t i)
             refs[j] = WHOLE(j == k ? b->grad[i] : operand(b, i, j));
         dx = combine_grad_begin(b, i, k);
         refs[node->inputs] = WHOLE(dx);
-        combine_describe(b, node, &d);
+        combine_describe(b, node, KERN_MUL, &d);
         compile_emit(b, i, &d, refs);
         combine_grad_done(b, i, k, dx);
     }
 }
 
+const struct compile_layer compile_multiply = {.forward = multiply_forward,
+                                               .backward = multiply_backward};
+
 // Gives dy to the first input that was the largest, or smallest.
-static void combine_pick_backward(struct build *b, uint32_t i)
+static void combine_pick_backward(struct build *b, uint32_t i,
+                                  enum kern_binary_kind kind)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct build_ref refs[MODEL_INPUTS_MAX + 2];
@@ -202,26 +226,35 @@ static void combine_pick_backward(struct build *b, uint32_t i)
             continue;
         dx = combine_grad_begin(b, i, k);
         refs[node->inputs + 1] = WHOLE(dx);
-        kern_desc_pick(&d, combine_kern_kind(node), node->inputs, k, nd, dim);
+        kern_desc_pick(&d, kind, node->inputs, k, nd, dim);
         compile_type(b, &d, b->t);
         compile_emit(b, i, &d, refs);
         combine_grad_done(b, i, k, dx);
     }
 }
 
-void compile_combine_backward(struct build *b, uint32_t i)
+static void maximum_forward(struct build *b, uint32_t i)
 {
-    const struct model_node *node = &b->model->nodes[i];
-
-    if (node->type == MODEL_MULTIPLY) {
-        combine_multiply_backward(b, i);
-    } else if (node->type == MODEL_MAXIMUM || node->type == MODEL_MINIMUM) {
-        combine_pick_backward(b, i);
-    } else if (node->type == MODEL_SUBTRACT) {
-        combine_subtract_backward(b, i);
-    } else {
-        if (node->type == MODEL_AVERAGE)
-            compile_scale(b, i, b->grad[i], 1 / (float)node->inputs);
-        pass_to_all(b, i);
-    }
+    combine_forward(b, i, KERN_MAX);
 }
+
+static void maximum_backward(struct build *b, uint32_t i)
+{
+    combine_pick_backward(b, i, KERN_MAX);
+}
+
+const struct compile_layer compile_maximum = {.forward = maximum_forward,
+                                              .backward = maximum_backward};
+
+static void minimum_forward(struct build *b, uint32_t i)
+{
+    combine_forward(b, i, KERN_MIN);
+}
+
+static void minimum_backward(struct build *b, uint32_t i)
+{
+    combine_pick_backward(b, i, KERN_MIN);
+}
+
+const struct compile_layer compile_minimum = {.forward = minimum_forward,
+                                              .backward = minimum_backward};

@@ -57,7 +57,7 @@ static void separable_forward(struct build *b, uint32_t i)
     compile_weighted(b, i, &d, t, MODEL_POINTWISE_KERNEL);
 }
 
-void compile_conv_forward(struct build *b, uint32_t i)
+static void conv_forward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct kern_desc d;
@@ -95,7 +95,7 @@ static uint32_t pointwise_backward(struct build *b, uint32_t i)
     return dt;
 }
 
-void compile_conv_backward(struct build *b, uint32_t i)
+static void conv_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     enum model_weight w =
@@ -110,3 +110,6 @@ void compile_conv_backward(struct build *b, uint32_t i)
     conv_describe(b, node, &d, KERN_CONV_DGRAD, 0);
     compile_input_grad(b, i, &d, dy, w);
 }
+
+const struct compile_layer compile_conv = {.forward = conv_forward,
+                                           .backward = conv_backward};

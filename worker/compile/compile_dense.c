@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/compile/compile_dense.c -- large dense layers, cut by their units.
+// worker/compile/compile_dense.c -- dense layers; large ones are cut by their
+// units.
 //
 // Most bytes of many models lie in one dense layer. As one product, none of its
 // gradient could leave before all of it was computed, and no part of the next
@@ -10,6 +11,14 @@
 // Products want dense tensors: a part of y or dy, which has scattered columns,
 // is copied; that costs nothing against a product.
 #include "worker/compile/compile_build.h"
+
+// A dense layer's products: [rows, k] by [units, k]. A large layer is computed
+// in parts of `part` units, which are rows of its kernel: a shard's part of it
+// is then ready before the rest, and needed after the rest was used.
+struct dense_dims {
+    int64_t rows, k, units;
+    int64_t part; // >= units: not cut
+};
 
 #define PART_BYTES ((int64_t)1 << 20) // about a shard of such a model
 #define PARTS_LEAST 4
@@ -31,7 +40,8 @@ static int64_t part_units(int64_t part_bytes, int64_t unit_bytes, int64_t units)
     return (part + UNITS_MULTIPLE - 1) / UNITS_MULTIPLE * UNITS_MULTIPLE;
 }
 
-struct dense_dims compile_dense_dims(const struct build *b, uint32_t i)
+// Returns the dimensions of node i's products.
+static struct dense_dims dense_dims_of(const struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     int64_t k = (int64_t)node->in.dim[node->in.rank - 1];
@@ -46,7 +56,8 @@ struct dense_dims compile_dense_dims(const struct build *b, uint32_t i)
     return m;
 }
 
-int64_t compile_part_units(const struct dense_dims *m, int64_t first)
+// Returns the units of the part that begins at `first`.
+static int64_t dense_part_units(const struct dense_dims *m, int64_t first)
 {
     return m->units - first < m->part ? m->units - first : m->part;
 }
@@ -93,10 +104,12 @@ static uint32_t dense_variable_elements(struct build *b, uint32_t vector,
                       (size_t)elements * b->real);
 }
 
-uint32_t compile_part(struct build *b, uint32_t node,
-                      const struct dense_dims *m, uint32_t y, int64_t first)
+// Returns a copy of that part's columns of y [rows, m->units].
+static uint32_t dense_part(struct build *b, uint32_t node,
+                           const struct dense_dims *m, uint32_t y,
+                           int64_t first)
 {
-    int64_t units = compile_part_units(m, first);
+    int64_t units = dense_part_units(m, first);
     struct kern_shape from = columns(m, units), to = together(m, units);
     uint32_t part = dense_units_tensor(b, m, units);
     struct kern_desc d;
@@ -112,7 +125,7 @@ static void dense_put_part(struct build *b, uint32_t i,
                            const struct dense_dims *m, uint32_t x, uint32_t y,
                            int64_t first)
 {
-    int64_t units = compile_part_units(m, first);
+    int64_t units = dense_part_units(m, first);
     uint32_t w = dense_variable_elements(b, compile_operand(b, i, MODEL_KERNEL),
                                          first * m->k, units * m->k);
     struct kern_shape from = together(m, units), to = columns(m, units);
@@ -143,8 +156,9 @@ static void dense_add_bias(struct build *b, uint32_t i,
                                       WHOLE(y)});
 }
 
-uint32_t compile_dense_in_parts(struct build *b, uint32_t i,
-                                const struct dense_dims *m, uint32_t x)
+// Computes y = x kernel^T in parts, adds the bias, and returns y.
+static uint32_t dense_in_parts(struct build *b, uint32_t i,
+                               const struct dense_dims *m, uint32_t x)
 {
     uint32_t y = dense_units_tensor(b, m, m->units);
 
@@ -154,3 +168,90 @@ uint32_t compile_dense_in_parts(struct build *b, uint32_t i,
         dense_add_bias(b, i, m, y);
     return y;
 }
+
+static void dense_forward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct dense_dims m = dense_dims_of(b, i);
+    struct kern_desc d;
+
+    if (m.part < m.units) {
+        compile_activate(
+            b, i, dense_in_parts(b, i, &m, b->value[node->input[0]]), true);
+        return;
+    }
+    kern_desc_matmul(&d, m.rows, m.units, m.k, false, true,
+                     compile_bias_bit(node));
+    compile_weighted(b, i, &d, b->value[node->input[0]], MODEL_KERNEL);
+}
+
+// Computes dw and db of one part of the units; dy is copied so that the part's
+// columns lie together.
+static void dense_part_grads(struct build *b, uint32_t i,
+                             const struct dense_dims *m, int64_t first,
+                             bool bias)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t units = dense_part_units(m, first);
+    uint32_t part = dense_part(b, i, m, b->grad[i], first);
+    uint32_t dw =
+        compile_grad_rows(b, i, MODEL_KERNEL, first * m->k, units * m->k);
+    uint32_t db = NO_TENSOR;
+    struct build_ref refs[4];
+    struct kern_desc d;
+    unsigned n = 0;
+
+    kern_desc_matmul(&d, units, m->k, m->rows, true, false,
+                     bias ? KERN_BGRAD : 0);
+    compile_type(b, &d, b->t);
+    refs[n++] = WHOLE(part);
+    refs[n++] = WHOLE(b->value[node->input[0]]);
+    refs[n++] = WHOLE(dw);
+    if (bias) {
+        db = compile_grad_rows(b, i, MODEL_BIAS, first, units);
+        refs[n++] = WHOLE(db);
+    }
+    compile_emit(b, i, &d, refs);
+    compile_grad_rows_add(b, i, MODEL_KERNEL, first * m->k, units * m->k, dw);
+    if (bias)
+        compile_grad_rows_add(b, i, MODEL_BIAS, first, units, db);
+}
+
+// Computes the gradients of a large layer in parts, so that the first leave
+// while the last are computed.
+static void dense_grads_in_parts(struct build *b, uint32_t i,
+                                 const struct dense_dims *m,
+                                 struct kern_desc *with,
+                                 struct kern_desc *without)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    bool bias;
+
+    compile_type(b, with, b->t);
+    compile_type(b, without, b->t);
+    bias = compile_fuses_bias(b, i, with, without);
+    for (int64_t at = 0; at < m->units; at += m->part)
+        dense_part_grads(b, i, m, at, bias);
+    if (!bias && node->weight[MODEL_BIAS] != MODEL_NONE)
+        compile_bias_grad(b, i);
+}
+
+static void dense_backward(struct build *b, uint32_t i)
+{
+    uint32_t input = b->model->nodes[i].input[0], dy = b->grad[i];
+    struct dense_dims m = dense_dims_of(b, i);
+    struct kern_desc with, without, d;
+
+    kern_desc_matmul(&with, m.units, m.k, m.rows, true, false, KERN_BGRAD);
+    kern_desc_matmul(&without, m.units, m.k, m.rows, true, false, 0);
+    if (m.part < m.units)
+        dense_grads_in_parts(b, i, &m, &with, &without);
+    else
+        compile_weight_grads(b, i, MODEL_KERNEL, &with, &without, WHOLE(dy),
+                             WHOLE(b->value[input]));
+    kern_desc_matmul(&d, m.rows, m.k, m.units, false, false, 0);
+    compile_input_grad(b, i, &d, dy, MODEL_KERNEL);
+}
+
+const struct compile_layer compile_dense = {.forward = dense_forward,
+                                            .backward = dense_backward};

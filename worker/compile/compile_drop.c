@@ -33,3 +33,36 @@ void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
     compile_emit(b, i, &d,
                  (struct build_ref[]){WHOLE(x), WHOLE(b->aux[i]), WHOLE(y)});
 }
+
+static void dropout_forward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t x = b->value[node->input[0]];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+
+    b->value[i] = x;
+    if (!b->o->train || node->rate <= 0)
+        return;
+    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    compile_drop(b, i, nd, dim, x, b->value[i]);
+}
+
+// Applies the mask of the forward pass: it is a function of (seed, step, layer,
+// element).
+static void dropout_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t dy = b->grad[i];
+    int64_t dim[KERN_DIMS];
+    unsigned nd = compile_dims(b, &node->out, dim);
+
+    if (!compile_wants_grad(b, node, 0))
+        return;
+    if (b->aux[i] != NO_TENSOR)
+        compile_drop(b, i, nd, dim, dy, dy);
+    compile_pass(b, node->input[0], dy, true);
+}
+
+const struct compile_layer compile_dropout = {.forward = dropout_forward,
+                                              .backward = dropout_backward};

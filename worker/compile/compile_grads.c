@@ -9,6 +9,14 @@ bool compile_wants_grad(const struct build *b, const struct model_node *node,
     return b->needs_grad[node->input[k]];
 }
 
+void compile_pass_on(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+
+    if (compile_wants_grad(b, node, 0))
+        compile_pass(b, node->input[0], b->grad[i], true);
+}
+
 // Sets y = x + beta y over all elements.
 static void compile_grads_axpby(struct build *b, uint32_t node, uint32_t x,
                                 uint32_t y, float beta)
@@ -198,4 +206,29 @@ void compile_project_grads(struct build *b, uint32_t i,
         compile_grad_home(b, i, p->kernel + 1, db, KERN_F32);
     else if (bias)
         project_bias(b, i, p, dy);
+}
+
+// A max pool sums what is still small, a batch norm what it writes anyway. On a
+// host the sum costs as much as it saves.
+bool compile_sums_for_bias(struct build *b, uint32_t i,
+                           const struct kern_desc *with,
+                           const struct kern_desc *without)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t input = node->input[0];
+    const struct model_node *conv = &b->model->nodes[input];
+
+    return (b->device || b->o->f64) &&
+           (node->type == MODEL_MAX_POOLING2D ||
+            node->type == MODEL_BATCH_NORMALIZATION) &&
+           conv->type == MODEL_CONV2D && conv->users == 1 &&
+           compile_wants_bias_grad(b, input) &&
+           (conv->act == MODEL_ACT_LINEAR || b->act_done[input]) &&
+           compile_fuses(b, with, without);
+}
+
+void compile_bias_home(struct build *b, uint32_t conv, uint32_t db)
+{
+    compile_grad_home(b, conv, MODEL_BIAS, db, KERN_F32);
+    b->bias_done[conv] = true;
 }

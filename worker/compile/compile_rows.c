@@ -4,7 +4,7 @@
 
 // ---- layer norm
 
-void compile_layer_norm_forward(struct build *b, uint32_t i)
+static void layer_norm_forward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t gamma = compile_scale_or_center(b, node, MODEL_GAMMA);
@@ -42,7 +42,7 @@ static void layer_norm_sum_rows(struct build *b, uint32_t i,
     compile_grad_home(b, i, w, sum, KERN_F32);
 }
 
-void compile_layer_norm_backward(struct build *b, uint32_t i)
+static void layer_norm_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dy = b->grad[i], x = b->value[node->input[0]], t;
@@ -66,6 +66,9 @@ void compile_layer_norm_backward(struct build *b, uint32_t i)
         compile_pass(b, node->input[0], dy, true);
 }
 
+const struct compile_layer compile_layer_norm = {
+    .forward = layer_norm_forward, .backward = layer_norm_backward};
+
 // ---- rows of a table
 
 static void embedding_describe(const struct build *b,
@@ -82,7 +85,7 @@ static void embedding_describe(const struct build *b,
         kern_desc_dtype(d, b->t);
 }
 
-void compile_embedding_forward(struct build *b, uint32_t i)
+static void embedding_forward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t table = compile_weight(b, node, MODEL_EMBEDDINGS, PROGRAM_PARAMS);
@@ -95,7 +98,7 @@ void compile_embedding_forward(struct build *b, uint32_t i)
                                       WHOLE(table), WHOLE(b->value[i])});
 }
 
-void compile_embedding_backward(struct build *b, uint32_t i)
+static void embedding_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t sum = compile_grad(b, i, MODEL_EMBEDDINGS);
@@ -107,3 +110,6 @@ void compile_embedding_backward(struct build *b, uint32_t i)
                                       WHOLE(b->grad[i]), WHOLE(sum)});
     compile_grad_home(b, i, MODEL_EMBEDDINGS, sum, KERN_F32);
 }
+
+const struct compile_layer compile_embedding = {.forward = embedding_forward,
+                                                .backward = embedding_backward};

@@ -3,72 +3,78 @@
 // each is a copy between two views. Rescaling is a copy that scales.
 #include "worker/compile/compile_build.h"
 
-// A layer as a copy from a view of its input to a view of its output, both of
-// the same dimensions, `at` elements behind the output's start.
-struct layer_view {
-    struct kern_shape from, to;
-    size_t at;
-    float scale, offset; // offset: the output's elements before the copy
-    bool adds;           // the copy adds to `offset`
-};
-
-static void zero_padding(struct layer_view *v, const struct build *b,
-                         const struct model_node *node)
+static struct compile_view zero_padding(const struct build *b,
+                                        const struct model_node *node,
+                                        struct compile_view v)
 {
     int64_t dim[KERN_DIMS];
 
     compile_dims(b, &node->out, dim);
-    v->at =
+    v.at =
         (size_t)((node->pad_before[0] * dim[2] + node->pad_before[1]) * dim[3]);
-    v->to = kern_shape(b->t, 4, dim);
+    v.to = kern_shape(b->t, 4, dim);
     for (int axis = 1; axis <= 2; axis++)
-        v->to.dim[axis] = v->from.dim[axis];
+        v.to.dim[axis] = v.from.dim[axis];
+    v.fills = true;
+    return v;
 }
+
+const struct compile_layer compile_zero_padding = {.view = zero_padding};
 
 // Permutes axes: axis i of the output is axis order[i] of the input.
-static void permute(struct layer_view *v, const struct build *b,
-                    const struct model_node *node)
+static struct compile_view permute(const struct build *b,
+                                   const struct model_node *node,
+                                   struct compile_view v)
 {
-    struct kern_shape in = v->from;
+    struct kern_shape in = v.from;
     int64_t dim[KERN_DIMS];
 
-    v->to = kern_shape(b->t, compile_dims(b, &node->out, dim), dim);
+    v.to = kern_shape(b->t, compile_dims(b, &node->out, dim), dim);
     for (uint32_t i = 0; i < node->out.rank; i++) {
-        v->from.dim[1 + i] = in.dim[1 + node->order[i]];
-        v->from.stride[1 + i] = in.stride[1 + node->order[i]];
-    }
-}
-
-static struct layer_view layer_view_of(const struct build *b,
-                                       const struct model_node *node)
-{
-    struct layer_view v = {.scale = 1};
-    int64_t dim[KERN_DIMS];
-
-    v.to = v.from = kern_shape(b->t, compile_dims(b, &node->in, dim), dim);
-    if (node->type == MODEL_ZERO_PADDING2D) {
-        zero_padding(&v, b, node);
-    } else if (node->type == MODEL_PERMUTE) {
-        permute(&v, b, node);
-    } else {
-        v.scale = (float)node->factor;
-        v.offset = (float)node->offset;
-        v.adds = v.offset != 0;
+        v.from.dim[1 + i] = in.dim[1 + node->order[i]];
+        v.from.stride[1 + i] = in.stride[1 + node->order[i]];
     }
     return v;
 }
 
-void compile_view_forward(struct build *b, uint32_t i)
+const struct compile_layer compile_permute = {.view = permute};
+
+static struct compile_view rescaling(const struct build *b,
+                                     const struct model_node *node,
+                                     struct compile_view v)
+{
+    v.scale = (float)node->factor;
+    v.offset = (float)node->offset;
+    v.fills = v.adds = v.offset != 0;
+    return v;
+}
+
+const struct compile_layer compile_rescaling = {.view = rescaling};
+
+// ---- all views
+
+static struct compile_view view_of(const struct build *b,
+                                   const struct model_node *node,
+                                   compile_view_fn *view)
+{
+    struct compile_view v = {.scale = 1};
+    int64_t dim[KERN_DIMS];
+
+    v.to = v.from = kern_shape(b->t, compile_dims(b, &node->in, dim), dim);
+    return view(b, node, v);
+}
+
+void compile_view_forward(struct build *b, uint32_t i, compile_view_fn *view)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct layer_view v = layer_view_of(b, node);
+    struct compile_view v = view_of(b, node, view);
     uint32_t y = compile_tensor(b, compile_bytes(b, &node->out));
     int64_t dim[KERN_DIMS];
     struct kern_shape all =
         kern_shape(b->t, compile_dims(b, &node->out, dim), dim);
     struct kern_desc d;
 
-    if (v.adds || node->type == MODEL_ZERO_PADDING2D) {
+    if (v.fills) {
         kern_desc_fill(&d, &all, v.offset);
         compile_emit(b, i, &d, (struct build_ref[]){WHOLE(y)});
     }
@@ -79,10 +85,10 @@ void compile_view_forward(struct build *b, uint32_t i)
     b->value[i] = y;
 }
 
-void compile_view_backward(struct build *b, uint32_t i)
+void compile_view_backward(struct build *b, uint32_t i, compile_view_fn *view)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct layer_view v = layer_view_of(b, node);
+    struct compile_view v = view_of(b, node, view);
     struct kern_desc d;
     uint32_t dx;
 
@@ -94,3 +100,70 @@ void compile_view_backward(struct build *b, uint32_t i)
                  (struct build_ref[]){{b->grad[i], v.at * b->act}, WHOLE(dx)});
     compile_took(b, node->input[0], dx);
 }
+
+// ---- others that copy, or do not even that
+
+// Joins the inputs along the last axis: each is copied into its columns.
+static void concatenate_forward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t all = (int64_t)node->out.dim[node->out.rank - 1];
+    int64_t rows =
+        (int64_t)(b->o->batch * model_shape_elements(&node->out)) / all;
+    size_t at = 0;
+
+    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    for (uint32_t k = 0; k < node->inputs; k++) {
+        const struct model_shape *in = &b->model->nodes[node->input[k]].out;
+        int64_t dim[2] = {rows, (int64_t)in->dim[in->rank - 1]};
+        struct kern_shape from = kern_shape(b->t, 2, dim), to = from;
+        struct kern_desc d;
+
+        to.stride[0] = all;
+        kern_desc_axpby(&d, &from, &to, 1, 0);
+        compile_emit(b, i, &d,
+                     (struct build_ref[]){WHOLE(b->value[node->input[k]]),
+                                          {b->value[i], at * b->act}});
+        at += (size_t)dim[1];
+    }
+}
+
+static void concatenate_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t all = (int64_t)node->out.dim[node->out.rank - 1];
+    int64_t rows =
+        (int64_t)(b->o->batch * model_shape_elements(&node->out)) / all;
+    size_t at = 0;
+
+    for (uint32_t k = 0; k < node->inputs; k++) {
+        const struct model_shape *in = &b->model->nodes[node->input[k]].out;
+        int64_t dim[2] = {rows, (int64_t)in->dim[in->rank - 1]};
+        struct kern_shape to = kern_shape(b->t, 2, dim), from = to;
+        struct kern_desc d;
+        uint32_t dx;
+
+        from.stride[0] = all;
+        if (compile_wants_grad(b, node, k)) {
+            dx = compile_target(b, node->input[k]);
+            kern_desc_axpby(&d, &from, &to, 1, 0);
+            compile_emit(
+                b, i, &d,
+                (struct build_ref[]){{b->grad[i], at * b->act}, WHOLE(dx)});
+            compile_took(b, node->input[k], dx);
+        }
+        at += (size_t)dim[1];
+    }
+}
+
+const struct compile_layer compile_concatenate = {
+    .forward = concatenate_forward, .backward = concatenate_backward};
+
+// The elements stay where they are.
+static void reshape_forward(struct build *b, uint32_t i)
+{
+    b->value[i] = b->value[b->model->nodes[i].input[0]];
+}
+
+const struct compile_layer compile_reshape = {.forward = reshape_forward,
+                                              .backward = compile_pass_on};
