@@ -12,13 +12,11 @@
 #include "coordinator/core/end.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
-#include "coordinator/core/leases.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/queue.h"
-#include "coordinator/core/groups.h"
-#include "coordinator/core/rings.h"
 #include "coordinator/core/skipped.h"
 
 static void enter_running(struct coord *c, struct job *job)
@@ -120,8 +118,8 @@ void advance_job(struct coord *c, struct job *job)
         place_job(c, job);
     if (c->dead || job_ended(job) || !job->placed)
         return;
-    rings_check(c, job);
-    groups_check(c, job);
+    if (job->mode->check != NULL)
+        job->mode->check(c, job);
     if (c->dead || job_ended(job))
         return;
     if (job->state == JOB_PLACING && job_served(job))
@@ -132,7 +130,8 @@ void advance_job(struct coord *c, struct job *job)
         return;
     follow_evidence(c, job);
     skipped_check(c, job);
-    leases_revoke_early(c, job);
+    if (job->mode->recheck != NULL)
+        job->mode->recheck(c, job);
     // Before another cut is begun, which the stop would wait for, too.
     if (job->stop_wanted && job_granted(job, &job->wish) != NULL) {
         advance_stop_job(c, job);

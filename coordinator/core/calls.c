@@ -14,6 +14,7 @@
 #include "coordinator/core/ended.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/removals.h"
 #include "coordinator/core/resumed.h"
 #include "coordinator/core/send.h"
@@ -114,7 +115,7 @@ static enum sl_err judge_checkpoint(const struct job *job, struct sl_error *err)
                        "job %s is paused, as the journal is older than what "
                        "ran (I7): `sluice status %s` says the way out",
                        job->id_text, job->id_text);
-    if (job->allreduce && job->pause.row.state == JOURNAL_PAUSE_HOLDS)
+    if (job->mode->on_workers && job->pause.row.state == JOURNAL_PAUSE_HOLDS)
         return sl_fail(err, SL_ESTATE,
                        "job %s is paused, and its workers, who had its state, "
                        "are let go: `sluice resume %s` first",
@@ -262,7 +263,8 @@ static void calls_close_deleted(struct coord *c, struct job *job)
     {
         struct member *m = list_entry(n, struct member, node);
 
-        if (job->unreadable || (job->allreduce && m->role == MEMBER_WORKER))
+        if (job->unreadable ||
+            (job->mode->on_workers && m->role == MEMBER_WORKER))
             send_close(c, m, job->id, job->uid, true);
     }
     if (!job->unreadable)

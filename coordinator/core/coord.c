@@ -29,6 +29,8 @@
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/memory.h"
+#include "coordinator/core/mode.h"
+#include "coordinator/core/modes/modes.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
@@ -38,8 +40,6 @@
 #include "coordinator/core/recount.h"
 #include "coordinator/core/recover.h"
 #include "coordinator/core/reports.h"
-#include "coordinator/core/groups.h"
-#include "coordinator/core/rings.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/serve.h"
 #include "coordinator/core/shards.h"
@@ -101,6 +101,7 @@ static struct coord *coord_make(const struct coord_options *options,
     c->options = *options;
     c->io = *io;
     c->journal = options->journal;
+    c->modes = modes_all;
     c->cut_settled = cut_settled;
     figures_init(c);
     members_init(&c->members, options->heartbeat_ms, options->lease_ms);
@@ -202,8 +203,8 @@ static void flush_all(struct coord *c, bool tick)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        rings_check(c, job);
-        groups_check(c, job);
+        if (job->mode->check != NULL)
+            job->mode->check(c, job);
         shards_flush_map(c, job, tick);
         jobs_flush(c, job);
     }
@@ -482,6 +483,48 @@ static void receive_complete(struct coord *c, struct member *m,
         advance_job(c, job);
 }
 
+// Returns the live job that a message about a ring names; NULL: there is none,
+// or it is another message.
+static struct job *ring_job(struct coord *c,
+                            const Sluice__V1__AttendUp *message)
+{
+#define RING_JOB(KIND, field)                                                  \
+    case SLUICE__V1__ATTEND_UP__KIND_##KIND:                                   \
+        return jobs_live(c, message->field->job,                               \
+                         message->field->job_incarnation);
+    switch (message->kind_case) {
+        RING_JOB(RING_JOIN, ring_join)
+        RING_JOB(RING_COPIED, ring_copied)
+        RING_JOB(RING_ANSWER, ring_answer)
+        RING_JOB(RING_READY, ring_ready)
+        RING_JOB(RING_STEP, ring_step)
+        RING_JOB(RING_BROKEN, ring_broken)
+    default:
+        return NULL;
+    }
+#undef RING_JOB
+}
+
+static void receive_ring(struct coord *c, struct member *m,
+                         const Sluice__V1__AttendUp *message)
+{
+    struct job *job = ring_job(c, message);
+
+    if (job != NULL && job->mode->receive != NULL &&
+        job->mode->receive(c, m, job, message))
+        advance_job(c, job);
+}
+
+// Returns true if the job's mode refuses a worker's snapshot.
+static bool is_snapshot_refused(struct coord *c, struct member *m,
+                                const Sluice__V1__SnapshotReport *report)
+{
+    struct job *job = jobs_live(c, report->job, report->job_incarnation);
+
+    return job != NULL && job->mode->refuse != NULL &&
+           job->mode->refuse(c, m, job, report);
+}
+
 static void receive_worker(struct coord *c, struct member *m,
                            const Sluice__V1__AttendUp *message)
 {
@@ -512,7 +555,7 @@ static void receive_worker(struct coord *c, struct member *m,
             shards_send_map(c, m, job, message->map_wanted->have_version);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT: // of a rank
-        if (rings_refuse(c, m, message->snapshot))
+        if (is_snapshot_refused(c, m, message->snapshot))
             break;
         job = cuts_report(c, m, message->snapshot);
         if (job != NULL)
@@ -521,16 +564,10 @@ static void receive_worker(struct coord *c, struct member *m,
     case SLUICE__V1__ATTEND_UP__KIND_RING_STEP:
         // First, before an evaluation asks for the training until it.
         reports_ring_step(c, m, message->ring_step);
-        job = rings_receive(c, m, message);
-        if (job != NULL)
-            advance_job(c, job);
+        receive_ring(c, m, message);
         break;
     default:
-        job = rings_receive(c, m, message);
-        if (job == NULL)
-            job = groups_receive(c, m, message);
-        if (job != NULL)
-            advance_job(c, job);
+        receive_ring(c, m, message);
         break;
     }
 }

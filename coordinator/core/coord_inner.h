@@ -19,6 +19,7 @@
 struct behind_job;
 struct cluster_stranger;
 struct job;
+struct mode;
 struct quotas;
 struct resumed_reading;
 struct stored;
@@ -30,8 +31,9 @@ struct coord {
     struct coord_options options;
     struct coord_io io;
     struct journal *journal;
-    char *store, *state_dir; // owned
-    struct stored *stored;   // used during recovery; else NULL
+    const struct mode *const *modes; // up to a NULL (modes/modes.h)
+    char *store, *state_dir;         // owned
+    struct stored *stored;           // used during recovery; else NULL
     uint64_t term;
     uint64_t started_ms, ticked_ms; // when it was made; the last tick
     struct members members;

@@ -11,11 +11,11 @@
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/publish.h"
 #include "coordinator/core/send.h"
 
-#define AHEAD_MS 250 // reports and requests of a ring take less
 #define MISSES_MAX 8
 
 // Notes why a cut was given up, for people; without memory there is no text.
@@ -62,21 +62,6 @@ static void cuts_ask_shard(struct coord *c, struct job *job, uint32_t shard)
     send_snapshot(c, job->shard[shard].server, job, shard);
 }
 
-// Returns the round to cut a ring at, 0: now. The parts are to be of one round,
-// which no rank has passed when it is asked (R6). Each miss doubles the rounds
-// that are added to the last known one.
-static uint64_t ring_round(const struct job *job)
-{
-    double ahead = job->round_ms > 0 ? AHEAD_MS / job->round_ms : 0;
-
-    if (!job->allreduce || evidence_full(&job->evidence) ||
-        evaluations_hold_it(job))
-        return 0;
-    return (job->cut_seen > job->ring.highest ? job->cut_seen
-                                              : job->ring.highest) +
-           ((2 + (uint64_t)ahead) << job->cut_misses);
-}
-
 static void cuts_begin(struct coord *c, struct job *job, enum cut_why why)
 {
     static const char *const names[] = {"",      "final", "epoch",
@@ -87,8 +72,9 @@ static void cuts_begin(struct coord *c, struct job *job, enum cut_why why)
     if (job->cut == NULL)
         return; // the next tick tries again
     job->last_cut++;
-    job->cut->one_round = job->allreduce;
-    job->cut_round = ring_round(job);
+    job->cut->one_round = job->mode->cut_round != NULL;
+    job->cut_round =
+        job->mode->cut_round != NULL ? job->mode->cut_round(job) : 0;
     if (job->cut_round == 0)
         monitor_cut(job, job->cut->n);
     FAULT("cut.request");
@@ -235,7 +221,7 @@ bool cuts_want(struct job *job, const struct cut_wish *wish)
 static void cuts_snapshot_failed(struct coord *c, struct job *job,
                                  const Sluice__V1__SnapshotReport *report)
 {
-    if (!job->allreduce || report->tag->sequence <= job->cut_round ||
+    if (!job->cut->one_round || report->tag->sequence <= job->cut_round ||
         job->cut_misses == MISSES_MAX) {
         cuts_give_up(c, job, report->failure);
         return;

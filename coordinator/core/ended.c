@@ -104,7 +104,7 @@ static enum sl_err read_row(void *arg, const struct journal_job *row,
             return sl_fail(err, SL_ENOMEM, "one more job");
     }
     sl_fail(&why, SL_ECORRUPT, "%s", r->record->unreadable);
-    rc = unreadable_job(&r->job, row, &why);
+    rc = unreadable_job(r->c, &r->job, row, &why);
     return rc == SL_OK ? SL_OK : sl_fail(err, rc, "one more job");
 }
 

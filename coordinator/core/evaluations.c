@@ -157,7 +157,7 @@ bool evaluations_hold_it(const struct job *job)
 // Tells every rank how far it may go.
 static void tell_ranks(struct coord *c, const struct job *job)
 {
-    if (!job->allreduce || monitor_wants_ring(job))
+    if (monitor_wants_ring(job))
         return; // with the next generation
     for (uint32_t i = 0; i < job->ring.count; i++)
         evaluations_tell_rank(c, job, job->ring.rank[i].member);

@@ -38,7 +38,7 @@ static struct group *group_of(const struct job *job, const struct member *m)
 
 bool groups_want(const struct job *job)
 {
-    return job->hybrid && job->placed && !job_ended(job) && !job_rests(job);
+    return job->placed && !job_ended(job) && !job_rests(job);
 }
 
 struct work *groups_offer(struct job *job, const struct member *m)
@@ -211,35 +211,27 @@ static void groups_receive_ready(struct coord *c, struct member *m,
         groups_run_generation(c, job, g);
 }
 
-static void groups_receive_broken(struct coord *c, struct member *m,
-                                  struct job *job, struct group *g,
-                                  const Sluice__V1__RingBroken *message)
+bool groups_receive(struct coord *c, struct member *m, struct job *job,
+                    const Sluice__V1__AttendUp *message)
 {
-    rings_accuse(c, m, job, &g->ring, message);
-}
+    struct group *g = groups_want(job) ? group_of(job, m) : NULL;
 
-#define TAKE(KIND, field, take)                                                \
-    case SLUICE__V1__ATTEND_UP__KIND_##KIND:                                   \
-        job = jobs_live(c, message->field->job,                                \
-                        message->field->job_incarnation);                      \
-        g = job == NULL || !groups_want(job) ? NULL : group_of(job, m);        \
-        if (g == NULL)                                                         \
-            return NULL;                                                       \
-        take(c, m, job, g, message->field);                                    \
-        return job;
-
-struct job *groups_receive(struct coord *c, struct member *m,
-                           const Sluice__V1__AttendUp *message)
-{
-    struct group *g;
-    struct job *job;
-
+    if (g == NULL)
+        return false;
     switch (message->kind_case) {
-        TAKE(RING_JOIN, ring_join, groups_receive_join)
-        TAKE(RING_ANSWER, ring_answer, groups_receive_answer)
-        TAKE(RING_READY, ring_ready, groups_receive_ready)
-        TAKE(RING_BROKEN, ring_broken, groups_receive_broken)
+    case SLUICE__V1__ATTEND_UP__KIND_RING_JOIN:
+        groups_receive_join(c, m, job, g, message->ring_join);
+        return true;
+    case SLUICE__V1__ATTEND_UP__KIND_RING_ANSWER:
+        groups_receive_answer(c, m, job, g, message->ring_answer);
+        return true;
+    case SLUICE__V1__ATTEND_UP__KIND_RING_READY:
+        groups_receive_ready(c, m, job, g, message->ring_ready);
+        return true;
+    case SLUICE__V1__ATTEND_UP__KIND_RING_BROKEN:
+        rings_accuse(c, m, job, &g->ring, message->ring_broken);
+        return true;
     default:
-        return NULL;
+        return false;
     }
 }

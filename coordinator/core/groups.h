@@ -25,10 +25,9 @@
 void groups_check(struct coord *c, struct job *job);
 
 // Handles a ring message (join, answer, ready, broken) of a member; it is only
-// read. Returns the job of the member's group, which the caller then advances;
-// NULL: it is another message, or of no group of a live job.
-struct job *groups_receive(struct coord *c, struct member *m,
-                           const Sluice__V1__AttendUp *message);
+// read. Returns true if the member has a group and the job may move on by it.
+bool groups_receive(struct coord *c, struct member *m, struct job *job,
+                    const Sluice__V1__AttendUp *message);
 
 // Says whether workers without a place may get one.
 bool groups_want(const struct job *job);

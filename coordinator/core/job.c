@@ -26,6 +26,7 @@
 
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/rules/member.h"
 #include "common/base/moves.h"
 #include "proto/spec.h"
@@ -60,8 +61,7 @@ bool job_ended(const struct job *job)
 bool job_able(const struct job *job, const struct member *m)
 {
     return m->edition >= job->edition &&
-           (!job->external ||
-            ((m->ranks || !job->allreduce) && (m->groups || !job->hybrid)));
+           (!job->external || job->mode->able == NULL || job->mode->able(m));
 }
 
 bool job_suits(const struct job *job, const struct member *m)
@@ -92,7 +92,7 @@ const char *job_state_name(enum job_state state)
 
 struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
                     const char *name, const char *request_id,
-                    Sluice__V1__JobSpec *spec)
+                    Sluice__V1__JobSpec *spec, const struct mode *mode)
 {
     struct job *job = sl_calloc(1, sizeof(*job));
 
@@ -112,8 +112,7 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
     job->spec = spec;
     job->external = spec_external(spec);
     job->edition = spec->model != NULL ? spec->model->edition : 0;
-    job->allreduce = spec_allreduce(spec);
-    job->hybrid = spec_hybrid(spec);
+    job->mode = mode;
     job->watched = spec_callbacks(spec);
     callbacks_begin(&job->callbacks, spec->optimizer != NULL
                                          ? spec->optimizer->learning_rate
@@ -124,9 +123,8 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
     map_init(&job->active);
     map_init(&job->holders);
     meter_init(&job->meter);
-    if (job->hybrid)
-        groups_init(&job->groups, spec_group(spec).size,
-                    spec_group(spec).by_host);
+    if (mode->made != NULL)
+        mode->made(job);
     return job;
 }
 
@@ -249,7 +247,6 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
         .steps_per_closure = train->steps_per_closure,
     };
     rc = evidence_init(&job->evidence, &job->schedule, shards, err);
-    job->evidence.round = spec_contributions(job->spec->train);
     if (rc == SL_OK) {
         rc = make_shards(job, names, shards);
         if (rc != SL_OK)
@@ -267,14 +264,17 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
             layout->pieces[i]->elements;
         job->parameters += layout->pieces[i]->elements;
     }
-    if (job->allreduce)
-        ring_init(&job->ring, 0, train->workers->min, RING_FIRST_MS,
-                  // at least one step per shard
-                  schedule_steps(&job->schedule));
+    if (job->mode->placed != NULL)
+        job->mode->placed(job);
     job->layout = layout;
     job->placed = true;
     job->changes++;
     return SL_OK;
+}
+
+uint32_t job_psserver_shards(const struct job *job)
+{
+    return job->mode->on_workers ? 0 : job->shards;
 }
 
 uint32_t job_lies_on(const struct job *job, const struct member *m)
@@ -294,7 +294,7 @@ struct journal_facts job_facts_of(const Sluice__V1__DataFacts *facts)
 
 bool job_served(const struct job *job)
 {
-    if (job->allreduce && (job->ring.state != RING_RUNNING || job->ring.torn))
+    if (job->mode->runs != NULL && !job->mode->runs(job))
         return false;
     for (uint32_t i = 0; i < job->shards; i++) {
         if (job->shard[i].server == 0)

@@ -30,6 +30,8 @@
 #include "coordinator/rules/work.h"
 #include "proto/wire.h"
 
+struct mode;
+
 typedef unsigned long long ull; // the type that %llu prints
 
 // An event of the history that names its job first.
@@ -174,10 +176,9 @@ struct job {
     // Its start instead of the seed; owned, one of them at most.
     Sluice__V1__ResumeSource *resume;  // a cut
     Sluice__V1__ResumeSource *weights; // values alone: its `weights`
+    const struct mode *mode;           // the row of train.mode
     bool external;
     uint32_t edition; // edition of the layers that its workers must know
-    bool allreduce;   // its shards are parts of a state that every rank keeps
-    bool hybrid;      // its workers compute in groups
     uint64_t submitted_us;
 
     // Its state, and its end. Changed by: advance, end, status_final,
@@ -213,7 +214,7 @@ struct job {
     } measured;
 
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
-    // rings, behind, recount, monitor, memory.
+    // rings, behind, recount, monitor, memory, mode_sync.
     bool placed;
     Sluice__V1__CheckpointsReply *layout; // variables and pieces
     struct schedule schedule;
@@ -227,7 +228,8 @@ struct job {
     uint64_t map_version;
     bool map_changed; // workers were not sent the last change
 
-    // Its closures in work. Changed by: leases, serve, offers, coord, monitor.
+    // Its closures in work. Changed by: leases, serve, offers, coord, monitor,
+    // mode_sync.
     struct work probe;
     struct map active;   // closure -> struct work: leased, or with blame
     uint32_t held;       // leases
@@ -252,7 +254,7 @@ struct job {
     uint32_t recount_missing;
     uint64_t recount_ms;
 
-    // Reports of workers. Changed by: reports, stall, rings.
+    // Reports of workers. Changed by: reports, stall, rings, mode_sync.
     bool has_facts;
     struct journal_facts facts;
     uint64_t moved_ms;   // when any holder last made progress
@@ -269,7 +271,7 @@ struct job {
     } round_times[ROUND_TIMES];
     double round_last_ms;
 
-    // Its ring, in allreduce mode. Changed by: rings.
+    // Its ring, in allreduce mode. Changed by: rings, mode_allreduce.
     struct ring ring;
     // contributions of a round, in this generation; 0: not settled
     uint32_t contributions;
@@ -354,11 +356,11 @@ struct job {
     uint64_t changes; // rises with everything a watcher may see
 };
 
-// Makes a job. Copies name and request id, and takes over the spec. NULL: no
-// memory, and the spec is still the caller's.
+// Makes a job of this mode. Copies name and request id, and takes over the
+// spec. NULL: no memory, and the spec is still the caller's.
 struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
                     const char *name, const char *request_id,
-                    Sluice__V1__JobSpec *spec);
+                    Sluice__V1__JobSpec *spec, const struct mode *mode);
 void job_free(struct job *job); // NULL is allowed
 
 // Sets the cut or weights that a new job starts from; takes it over (NULL is
@@ -409,11 +411,15 @@ uint64_t job_samples(const struct job *job);
 // Returns the facts as the journal keeps them.
 struct journal_facts job_facts_of(const Sluice__V1__DataFacts *facts);
 
-// Returns how many of its shards lie on a psserver; 0 for a worker.
+// Returns how many shards it has on psservers: all, or none if its state lies
+// on workers.
+uint32_t job_psserver_shards(const struct job *job);
+
+// Returns how many of its shards lie on this psserver; 0 for a worker.
 uint32_t job_lies_on(const struct job *job, const struct member *m);
 
-// Says whether every shard is served, and for an all-reduce job that its ring
-// runs. A silent psserver serves none; false for a job that is not placed.
+// Says whether every shard is served, and what its mode needs runs. A silent
+// psserver serves none; false for a job that is not placed.
 bool job_served(const struct job *job);
 
 // Takes a shard's report about its newest incarnation: facts of one incarnation

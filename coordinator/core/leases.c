@@ -12,6 +12,7 @@
 #include "common/run/spans.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/send.h"
 
 struct work *leases_get(const struct job *job, uint64_t closure)
@@ -40,7 +41,7 @@ struct work *leases_work(struct job *job, uint64_t closure)
 
 bool leases_is_place(const struct work *w)
 {
-    return w->kind == WORK_RING && w->job->hybrid;
+    return w->kind == WORK_RING && w->closure.id >= WORK_PLACES;
 }
 
 // Sends JobOpen before the first lease of a job on a stream, and again once the
@@ -269,63 +270,8 @@ bool leases_is_early(const struct work *w)
 {
     const struct evidence *e = &w->job->evidence;
 
-    return w->kind == WORK_TRAIN && e->round > 0 &&
+    return w->kind == WORK_TRAIN && w->job->mode->by_round &&
            w->closure.id >= evidence_limit(e, 0);
-}
-
-// Says whether a slot of the open round is neither contributed nor leased.
-static bool lacks_worker(const struct job *job)
-{
-    const struct evidence *e = &job->evidence;
-    uint64_t limit = evidence_limit(e, 0);
-
-    for (uint64_t at = evidence_next(e, 0); at < limit;
-         at = evidence_next(e, at + 1)) {
-        struct work *w = leases_get(job, at);
-
-        if ((w == NULL ||
-             (w->closure.state == CLOSURE_WAITING && w->copy == NULL)) &&
-            !evidence_closure_held(e, at))
-            return true;
-    }
-    return false;
-}
-
-static void revoke_beyond(struct coord *c, struct member *m, struct job *job,
-                          uint64_t limit)
-{
-    bool begun = true; // false for a lease that waits behind another one
-
-    list_for_safe(n, &m->leases)
-    {
-        struct work *w = list_entry(n, struct work, on_holder);
-
-        if (w->job == job && w->kind == WORK_TRAIN && w->closure.id >= limit)
-            revoke(c, m, w, begun, "a slot of an earlier round is nobody's");
-        begun = false;
-    }
-}
-
-// Takes early leases back as leases.h says (Y4).
-void leases_revoke_early(struct coord *c, struct job *job)
-{
-    const struct evidence *e = &job->evidence;
-    uint64_t limit;
-
-    if (e->round == 0 || job->leased_end <= evidence_limit(e, 0))
-        return;
-    limit = lacks_worker(job) ? evidence_limit(e, 0)
-                              : evidence_limit_ahead(e, DISPATCH_ROUNDS_MOST);
-    if (job->leased_end <= limit)
-        return;
-    job->leased_end = limit;
-    list_for(n, &c->members.all)
-    {
-        struct member *m = list_entry(n, struct member, node);
-
-        if (map_get(&job->holders, m->id) != NULL)
-            revoke_beyond(c, m, job, limit);
-    }
 }
 
 void leases_cancel(struct coord *c, struct member *m, struct job *job)

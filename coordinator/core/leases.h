@@ -44,11 +44,6 @@ void leases_end(struct coord *c, struct work *w, enum lease_span_end how);
 // nothing to compute before that is open.
 bool leases_is_early(const struct work *w);
 
-// Sync: takes back leases of rounds behind the open one, if a slot of the open
-// round has no worker: the worker that waits for the round could be the one to
-// make it (Y4).
-void leases_revoke_early(struct coord *c, struct job *job);
-
 // Takes a lease back without blame, and tells the worker `why`. A copy is
 // freed.
 void leases_revoke(struct coord *c, struct member *m, struct work *w,

@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/queue.h"
 #include "coordinator/core/stored.h"
@@ -266,14 +267,8 @@ static enum sl_err load_place_job(struct job_loading *l,
         return rc == SL_ENOMEM
                    ? rc
                    : sl_prefix(err, SL_ECORRUPT, "journal: a layout");
-    if (l->job->allreduce) {
-        l->job->ring.generation = l->shards[0].incarnation;
-        rc = journal_ring_read(l->c->journal, l->job->id,
-                               &l->job->contributions, err);
-        if (rc == SL_OK)
-            rc = journal_ring_redone_read(l->c->journal, l->job->id,
-                                          &l->job->redone, err);
-    }
+    if (l->job->mode->load != NULL)
+        rc = l->job->mode->load(l->c, l->job, l->shards[0].incarnation, err);
     for (uint32_t i = 0; rc == SL_OK && i < l->count; i++) {
         l->job->evidence.shard[i].incarnation = l->shards[i].incarnation;
         l->job->shard[i].cut = l->shards[i].cut;
@@ -385,7 +380,8 @@ static enum sl_err load_make_job(struct coord *c, const struct journal_job *row,
     if (rc != SL_OK)
         return rc;
     job = job_new(row->id, row->uid, row->incarnation, row->name,
-                  row->request_id, (Sluice__V1__JobSpec *)spec);
+                  row->request_id, (Sluice__V1__JobSpec *)spec,
+                  mode_of(c, (Sluice__V1__JobSpec *)spec));
     if (job == NULL) {
         wire_free(spec);
         return sl_fail(err, SL_ENOMEM, "job %s", row->name);

@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/pause.h"
 #include "proto/spec.h"
 
@@ -33,16 +34,16 @@ static uint64_t memory_vector_bytes(const struct job *job)
 static void need_worker(struct buf *out, const struct job *job)
 {
     unsigned slots = spec_optimizer_slots(job->spec->optimizer);
-    unsigned vectors = job->allreduce ? 3 + slots : 2;
+    unsigned vectors = job->mode->on_workers ? 3 + slots : 2;
 
     buf_appendf(out,
                 ". The job needs at least %llu MiB in each worker (%u x %llu: "
                 "parameters, gradients%s), besides activations and data",
                 (ull)mib(vectors * memory_vector_bytes(job)), vectors,
                 (ull)mib(memory_vector_bytes(job)),
-                !job->allreduce ? ""
-                : slots == 0    ? ", their sum"
-                                : ", their sum, optimizer slots");
+                !job->mode->on_workers ? ""
+                : slots == 0           ? ", their sum"
+                                       : ", their sum, optimizer slots");
 }
 
 void memory_vanished(struct buf *out, const struct work *w)
@@ -96,7 +97,7 @@ static struct need need_of(const struct job *job, const char *psserver)
 {
     struct need need = {.first = NULL};
 
-    for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
+    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
         if (strcmp(job->shard[i].psserver, psserver) == 0)
             need_add(&need, job, &job->shard[i]);
     }
@@ -127,7 +128,7 @@ static struct need *needs_get(const struct needs *ns, const struct job_shard *s)
 static void needs_look(struct needs *ns, struct job *job)
 {
     ns->looks++;
-    for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
+    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
         struct need *need = needs_get(ns, &job->shard[i]);
 
         if (need == NULL)
@@ -177,7 +178,7 @@ static bool needs_init(struct needs *ns, const struct coord *c)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        if (memory_holds(job) || job->allreduce)
+        if (memory_holds(job) || job_psserver_shards(job) == 0)
             continue;
         needs_look(ns, job);
         for (uint32_t i = 0; i < job->shards; i++) {
@@ -227,7 +228,7 @@ static void memory_update_warning(struct coord *c, struct needs *ns,
     char text[400];
 
     needs_look(ns, job);
-    for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
+    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
         const struct need *need = needs_first(ns, &job->shard[i]);
         const char *said = job->warnings[JOB_WARN_MEMORY];
 
@@ -248,7 +249,7 @@ void memory_placed(struct coord *c, struct job *job)
     if (!needs_init(&ns, c))
         return;                         // no memory: the job gets no warning
     memory_update_warning(c, &ns, job); // looks at the job
-    for (uint32_t i = 0; !job->allreduce && i < job->shards; i++) {
+    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
         const struct need *need = needs_first(&ns, &job->shard[i]);
 
         if (need != NULL)

@@ -296,7 +296,7 @@ static void count_unknown(struct job *job)
     uint64_t last = last_rate(job);
 
     job->rates_unknown = 0;
-    for (uint32_t i = 0; last != 0 && i < job->shards; i++)
+    for (uint32_t i = 0; last != 0 && i < job_psserver_shards(job); i++)
         job->rates_unknown += job->shard[i].rates_known != last;
 }
 
@@ -319,10 +319,9 @@ void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
     happened_job(c, EVENT_RATE_REDUCED, job, NULL,
                  "the learning rate is %g from closure %llu on",
                  now->plateau.rate, (ull)last_rate(job));
-    if (job->allreduce)
-        return; // with the next generation
     count_unknown(job);
-    for (uint32_t i = 0; i < job->shards; i++)
+    // A ring's ranks learn it with their next generation.
+    for (uint32_t i = 0; i < job_psserver_shards(job); i++)
         if (job->shard[i].server != 0)
             send_rates(c, job->shard[i].server, job, i, 0);
 }
@@ -351,15 +350,14 @@ enum sl_err monitor_load(struct job *job, const struct buf *packed,
 
 uint64_t monitor_limit(const struct job *job)
 {
-    return job->rates_unknown == 0 || job->allreduce ? UINT64_MAX
-                                                     : last_rate(job);
+    return job->rates_unknown == 0 ? UINT64_MAX : last_rate(job);
 }
 
 void monitor_admits(struct coord *c, const struct member *m, struct job *job,
                     uint32_t shard)
 {
     job->shard[shard].rates_known = 0;
-    if (last_rate(job) == 0 || job->allreduce)
+    if (last_rate(job) == 0 || shard >= job_psserver_shards(job))
         return;
     count_unknown(job);
     send_rates(c, m->id, job, shard, 0);

@@ -6,8 +6,8 @@
 #include "coordinator/core/copies.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/excluded.h"
-#include "coordinator/core/groups.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/queue.h"
 #include "coordinator/core/rings.h"
 #include "proto/spec.h"
@@ -29,9 +29,7 @@ static bool computes(const struct job *job, const struct member *m)
 {
     if (!job->placed)
         return true;
-    if (job->hybrid)
-        return groups_leads(job, m);
-    return !job->allreduce || rings_in(job, m);
+    return job->mode->computes == NULL || job->mode->computes(job, m);
 }
 
 // Says whether another worker could take a closure that not_this is blamed for.
@@ -58,64 +56,43 @@ static bool avoids(struct coord *c, const struct member *m,
     return closure_blames(closure, m->witness) && others(c, m, job, closure);
 }
 
-// Sync: says whether slots of rounds behind the open one are leased (Y4). With
-// copies a worker without a slot of the open round is given a copy instead.
-static bool leases_ahead(const struct job *job)
-{
-    return job->evidence.round > 0 && spec_backup(job->spec->train) == 0;
-}
-
 double offers_ahead_ms(const struct coord *c, const struct job *job,
                        const struct member *m)
 {
-    return leases_ahead(job) && m->waits_for_round && c->offers.wanting <= 1
+    bool ahead = job->mode->ahead != NULL && job->mode->ahead(job);
+
+    return ahead && m->waits_for_round && c->offers.wanting <= 1
                ? DISPATCH_ROUNDS_MS
                : DISPATCH_AHEAD_MS;
 }
 
-// Sync: returns how many rounds behind the open one this worker, or any (NULL),
-// may have slots of: one each. A worker without a slot takes those left by
-// workers with many.
-static uint32_t rounds_ahead(const struct job *job, const struct member *m)
-{
-    if (m == NULL || map_get(&job->holders, m->id) == NULL)
-        return DISPATCH_ROUNDS_MOST;
-    return m->lease_most - 1;
-}
-
-// Returns the closure below which closures may be issued (C5), to this worker
-// or to any (NULL).
-static uint64_t offers_closure_limit(const struct coord *c,
-                                     const struct job *job,
-                                     const struct member *m)
+// Returns the closures that may be issued to this worker, or to any (NULL).
+static struct mode_span offers_span(const struct coord *c,
+                                    const struct job *job,
+                                    const struct member *m)
 {
     const Sluice__V1__TrainSpec *train = job->spec->train;
+    uint64_t limit;
 
-    if (leases_ahead(job) && (m == NULL || m->waits_for_round))
-        return evidence_limit_ahead(&job->evidence, rounds_ahead(job, m));
-    return evidence_limit(
+    if (job->mode->span != NULL)
+        return job->mode->span(job, m);
+    limit = evidence_limit(
         &job->evidence,
         dispatch_window(train->window_closures, c->members.workers,
                         SPEC_WINDOW_DEFAULT, spec_window_most(train)));
+    return (struct mode_span){.limit = limit, .open = limit};
 }
 
-// Returns the first closure that some shard lacks a step of, that is not leased
-// and that this worker, or any (NULL), may try; evidence.closures if there is
-// none. Closures that were passed over for good are not looked at again until a
-// lease ends undone, a shard is admitted, or a tick later (job->scan_from). No
-// closure of a later round is returned while a slot of the open one is left, be
-// it for another worker (Y4).
-static uint64_t next_closure(struct coord *c, struct job *job,
-                             const struct member *m)
+// No closure of a later round is returned while a slot of the open one is left,
+// be it for another worker (Y4).
+uint64_t offers_next(struct coord *c, struct job *job, const struct member *m)
 {
-    uint64_t limit =
-        sl_min(offers_closure_limit(c, job, m), evaluations_limit(job));
-    uint64_t open =
-        job->evidence.round > 0 ? evidence_limit(&job->evidence, 0) : limit;
+    struct mode_span span = offers_span(c, job, m);
+    uint64_t limit = sl_min(span.limit, evaluations_limit(job));
     uint64_t at = evidence_next(&job->evidence, job->scan_from);
     bool avoided = false;
 
-    while (at < limit && !(avoided && at >= open)) {
+    while (at < limit && !(avoided && at >= span.open)) {
         struct work *w = leases_get(job, at);
         bool free = (w == NULL || (w->closure.state == CLOSURE_WAITING &&
                                    w->copy == NULL)) &&
@@ -147,8 +124,8 @@ static struct offer offer_probe(struct coord *c, struct job *job,
     return (struct offer){.kind = WORK_PROBE, .work = w};
 }
 
-static struct offer offer_range(struct coord *c, struct job *job,
-                                const struct member *m)
+struct offer offers_range(struct coord *c, struct job *job,
+                          const struct member *m)
 {
     struct work *w = job->evaluation == NULL
                          ? NULL
@@ -163,10 +140,7 @@ static struct offer offer_range(struct coord *c, struct job *job,
                      : (struct offer){.kind = WORK_EVALUATE, .work = w};
 }
 
-// Says whether the job's place must wait. A place holds its worker for long: it
-// is not given while a job of a higher priority has nothing to offer only
-// because it is still being placed.
-static bool yields(const struct coord *c, const struct job *job)
+bool offers_yields(const struct coord *c, const struct job *job)
 {
     int32_t priority = spec_priority(job->spec->train);
 
@@ -183,26 +157,16 @@ static bool yields(const struct coord *c, const struct job *job)
     return false;
 }
 
-// Offers a place in the ring, or to a rank with the state a range: ranks
-// evaluate as well, between two rounds.
-static struct offer offer_rank(struct coord *c, struct job *job,
-                               const struct member *m)
+struct offer offers_place(struct work *w)
 {
-    struct work *w;
-
-    if (rings_held(m) == job)
-        return job_served(job) && computes(job, m)
-                   ? offer_range(c, job, m)
-                   : (struct offer){.kind = WORK_NONE};
-    w = yields(c, job) ? NULL : rings_offer(job);
     return w == NULL ? (struct offer){.kind = WORK_NONE}
                      : (struct offer){.kind = WORK_RING, .work = w};
 }
 
-static struct offer offer_slot(struct coord *c, struct job *job,
-                               const struct member *m)
+struct offer offers_slot(struct coord *c, struct job *job,
+                         const struct member *m)
 {
-    struct offer o = {.kind = WORK_NONE, .closure = next_closure(c, job, m)};
+    struct offer o = {.kind = WORK_NONE, .closure = offers_next(c, job, m)};
 
     if (o.closure == job->evidence.closures) {
         o.copy_of = copies_next(c, job);
@@ -213,72 +177,23 @@ static struct offer offer_slot(struct coord *c, struct job *job,
     return o;
 }
 
-// Sync: returns the end of the last round that the worker has a slot of, or of
-// the open one: its next slot is of a later round, as the slots of a round are
-// for different workers.
-static uint64_t rounds_had(const struct job *job, const struct member *m)
-{
-    const struct evidence *e = &job->evidence;
-    uint64_t end = evidence_limit(e, 0);
-
-    list_for(n, &m->leases)
-    {
-        const struct work *w = list_entry(n, struct work, on_holder);
-
-        if (w->job == job && w->kind == WORK_TRAIN && w->closure.id >= end)
-            end = evidence_round_end(e, w->closure.id);
-    }
-    return end;
-}
-
-// Offers a worker with a slot of the open round one of a round behind it, so
-// that the next step waits for the shards alone. Never beyond a slot that is
-// for another worker: then the rounds ahead are taken by all, step by step.
-static struct offer offer_ahead(struct coord *c, struct job *job,
-                                const struct member *m)
+struct offer offers_work(struct coord *c, struct job *job,
+                         const struct member *m)
 {
     struct offer o = {.kind = WORK_NONE};
 
-    if (!leases_ahead(job))
+    if (!job_served(job)) // a push would only wait for the shard
         return o;
-    o.closure = next_closure(c, job, m);
-    if (o.closure < job->evidence.closures && o.closure >= rounds_had(job, m))
-        o.kind = WORK_TRAIN;
-    return o;
-}
-
-// Offers a place in a group to a worker without one.
-static struct offer offer_place(struct coord *c, struct job *job,
-                                const struct member *m)
-{
-    struct work *w = yields(c, job) ? NULL : groups_offer(job, m);
-
-    return w == NULL ? (struct offer){.kind = WORK_NONE}
-                     : (struct offer){.kind = WORK_RING, .work = w};
+    o = offers_range(c, job, m);
+    return o.kind != WORK_NONE || job->state != JOB_RUNNING
+               ? o
+               : job->mode->slot(c, job, m);
 }
 
 static struct offer job_offer(struct coord *c, struct job *job,
                               const struct member *m)
 {
-    struct offer o;
-
-    if (job->allreduce && job->placed)
-        return offer_rank(c, job, m);
-    if (job->hybrid && job->placed && rings_held(m) != job)
-        return offer_place(c, job, m);
-    if (!computes(job, m))
-        return (struct offer){.kind = WORK_NONE};
-    if (job->state == JOB_PLACING)
-        return offer_probe(c, job, m);
-    if (!job_served(job)) // a push would only wait for the shard
-        return (struct offer){.kind = WORK_NONE};
-    o = offer_range(c, job, m);
-    if (o.kind != WORK_NONE || job->state != JOB_RUNNING)
-        return o;
-    // Sync: the slots of a round are for different workers at the same time.
-    if (job->evidence.round > 0 && map_get(&job->holders, m->id) != NULL)
-        return offer_ahead(c, job, m);
-    return offer_slot(c, job, m);
+    return job->placed ? job->mode->offer(c, job, m) : offer_probe(c, job, m);
 }
 
 struct offer offers_for(struct coord *c, struct job *job,
@@ -293,42 +208,29 @@ struct offer offers_for(struct coord *c, struct job *job,
 
 // ---- offers to any worker
 
-// Says whether the job has a place in a ring or a group to give.
-static bool has_place(const struct coord *c, const struct job *job)
-{
-    return (rings_want(job) || groups_want(job)) && !yields(c, job);
-}
-
-static bool has_range(const struct job *job)
+bool offers_has_range(const struct job *job)
 {
     return job->evaluation != NULL &&
            evaluation_offer(job->evaluation, 0, true) != NULL;
 }
 
-static bool has_slot(struct coord *c, struct job *job)
+bool offers_work_any(struct coord *c, struct job *job, bool newcomer)
 {
-    return next_closure(c, job, NULL) < job->evidence.closures ||
-           copies_next(c, job) != NULL;
+    (void)newcomer;
+    if (!job_served(job))
+        return false;
+    return offers_has_range(job) ||
+           (job->state == JOB_RUNNING &&
+            (offers_next(c, job, NULL) < job->evidence.closures ||
+             copies_next(c, job) != NULL));
 }
 
 bool offers_any(struct coord *c, struct job *job, bool newcomer)
 {
     if (job_rests(job))
         return false;
-    if (newcomer && job->placed && (job->allreduce || job->hybrid))
-        return has_place(c, job);
-    if (job->state == JOB_PLACING)
-        return !job->has_facts && !job->external &&
-               closure_ready(&job->probe.closure, coord_now(c));
-    if (!job_served(job))
-        return false;
-    if (has_range(job))
-        return true;
-    if (job->state != JOB_RUNNING || job->allreduce)
-        return false;
-    // Sync: the slots of a round are for different workers.
-    if (!newcomer && job->evidence.round > 0)
-        return leases_ahead(job) &&
-               next_closure(c, job, NULL) < job->evidence.closures;
-    return has_slot(c, job);
+    if (job->placed)
+        return job->mode->offers(c, job, newcomer);
+    return !job->has_facts && !job->external &&
+           closure_ready(&job->probe.closure, coord_now(c));
 }

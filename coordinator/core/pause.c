@@ -11,6 +11,7 @@
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/send.h"
 
 enum sl_err pause_judge(const struct job *job, bool checkpoint,
@@ -25,7 +26,7 @@ enum sl_err pause_judge(const struct job *job, bool checkpoint,
                        "than what ran (I7): `sluice status %s` says the way "
                        "out",
                        job->id_text, job->id_text);
-    if (!checkpoint && job->allreduce && job->ring.generation > 0 &&
+    if (!checkpoint && job->mode->on_workers && job->ring.generation > 0 &&
         job->cuts_count == 0)
         return sl_fail(err, SL_ESTATE,
                        "the state of job %s is on its workers alone, and there "
@@ -42,7 +43,7 @@ static bool wants_cut(const struct job *job)
 {
     struct cut_wish now = cuts_wish_now(job);
 
-    if (!job->allreduce)
+    if (!job->mode->on_workers)
         return cuts_worth(job);
     return job->ring.generation > 0 && job_granted(job, &now) == NULL;
 }
@@ -65,7 +66,7 @@ static void note_loss(struct job *job, bool asked)
     char *note = job->pause.row.note;
 
     note[0] = '\0';
-    if (job->allreduce && steps > saved)
+    if (job->mode->on_workers && steps > saved)
         snprintf(note, JOURNAL_PAUSE_TEXT,
                  "it goes on from its checkpoint of %llu steps: %llu are done "
                  "again",
@@ -115,7 +116,7 @@ static void pause_enter_hold(struct coord *c, struct job *job)
         if (m->role == MEMBER_WORKER)
             pause_release_worker(c, m, job);
     }
-    if (job->allreduce && job->cut != NULL && !job->cut->writing)
+    if (job->mode->on_workers && job->cut != NULL && !job->cut->writing)
         cuts_give_up(c, job, "the job is paused");
 }
 
@@ -124,7 +125,7 @@ void pause_check(struct coord *c, struct job *job)
     if (job->pause.row.state != JOURNAL_PAUSE_WANTED)
         return;
     if (job_granted(job, &job->pause.wish) != NULL ||
-        (!job->allreduce && job->cut == NULL)) {
+        (!job->mode->on_workers && job->cut == NULL)) {
         note_loss(job, true);
         pause_enter_hold(c, job);
     }

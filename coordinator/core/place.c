@@ -16,6 +16,7 @@
 #include "coordinator/core/fits.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/memory.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/resume.h"
 #include "coordinator/core/send.h"
 #include "proto/layout.h"
@@ -23,7 +24,6 @@
 #include "proto/spec.h"
 
 #define PLACE_AGAIN_MS 10000
-#define PARTS_MAX 16 // parts of the state that ranks keep
 
 // Shards that are looked at in one turn of the loop for those to be asked for:
 // a fraction of a millisecond.
@@ -96,18 +96,6 @@ static enum sl_err candidates(struct coord *c, uint32_t limit,
     *out = list;
     *count = limit == 0 || n < limit ? n : limit;
     return SL_OK;
-}
-
-// Returns the number of parts of a ring's state: about as many as there are
-// ranks to write them.
-static uint32_t place_ring_parts(const struct coord *c,
-                                 const Sluice__V1__JobSpec *spec)
-{
-    uint32_t parts = spec->train->workers->max;
-
-    if (parts == 0 || parts > c->members.workers)
-        parts = c->members.workers;
-    return parts == 0 ? 1 : parts < PARTS_MAX ? parts : PARTS_MAX;
 }
 
 // ---- cutting
@@ -260,8 +248,7 @@ static void name_as_before(struct coord *c, const struct job *job,
     const Sluice__V1__Checkpoint *cut;
     const struct member *m;
 
-    if (job->allreduce || job->resume == NULL ||
-        !resume_same_shards(job->resume, layout))
+    if (job->resume == NULL || !resume_same_shards(job->resume, layout))
         return;
     cut = job->resume->cut->checkpoints[0];
     for (uint32_t i = 0; i < shards; i++) {
@@ -273,19 +260,19 @@ static void name_as_before(struct coord *c, const struct job *job,
         names[i] = cut->shards[i]->psserver;
 }
 
-// Checks that the cut can be the one state of a ring: all of it has counted the
-// same steps.
-static enum sl_err ring_fits(const Sluice__V1__ResumeSource *from,
-                             struct sl_error *err)
+// Names the psserver of each shard; "" for parts that lie on workers.
+static void place_name_servers(struct coord *c, const struct job *job,
+                               const struct candidate *on,
+                               const struct part_plan *plan,
+                               const Sluice__V1__CheckpointsReply *layout,
+                               const char **names)
 {
-    return from->even ? SL_OK
-                      : sl_fail(err, SL_EINVAL,
-                                "the shards of cut %llu of job j-%llu have "
-                                "counted different steps, so it is no state "
-                                "of a ring: resume it in async, or take a cut "
-                                "of a job's end",
-                                (ull)from->cut->checkpoints[0]->cut,
-                                (ull)from->cut->job);
+    bool on_workers = job->mode->on_workers;
+
+    for (uint32_t i = 0; i < plan->shard_count; i++)
+        names[i] = on_workers ? "" : on[plan->shards[i].server].member->name;
+    if (!on_workers)
+        name_as_before(c, job, layout, names, plan->shard_count);
 }
 
 static enum sl_err place_on(struct coord *c, struct job *job,
@@ -304,17 +291,14 @@ static enum sl_err place_on(struct coord *c, struct job *job,
     rc = place_make_layout(&layout, &draft);
     if (rc == SL_OK && job->resume != NULL)
         rc = resume_fits(job->resume, layout, job_samples(job), err);
-    if (rc == SL_OK && job->resume != NULL && job->allreduce)
-        rc = ring_fits(job->resume, err);
+    if (rc == SL_OK && job->resume != NULL && job->mode->resumes != NULL)
+        rc = job->mode->resumes(job->resume, err);
     if (rc == SL_OK) {
         names = sl_malloc_array(plan->shard_count, sizeof(*names));
         rc = names == NULL ? SL_ENOMEM : SL_OK;
     }
-    for (uint32_t i = 0; rc == SL_OK && i < plan->shard_count; i++)
-        names[i] =
-            job->allreduce ? "" : on[plan->shards[i].server].member->name;
     if (rc == SL_OK)
-        name_as_before(c, job, layout, names, plan->shard_count);
+        place_name_servers(c, job, on, plan, layout, names);
     if (rc == SL_OK)
         rc = place_commit(c, job, layout, names, plan->shard_count, err);
     if (rc != SL_OK && layout != NULL)
@@ -354,8 +338,8 @@ static void say_placed(struct coord *c, const struct job *job, uint32_t servers)
     happened_job(c, EVENT_JOB_PLACED, job, NULL,
                  "the %llu parameters of %s lie in %u %s on %u %s",
                  (ull)job->parameters, job->name, job->shards,
-                 job->allreduce ? "parts" : "shards", servers,
-                 job->allreduce ? "workers" : "psservers");
+                 job->mode->on_workers ? "parts" : "shards", servers,
+                 job->mode->on_workers ? "workers" : "psservers");
 }
 
 void place_job(struct coord *c, struct job *job)
@@ -369,9 +353,9 @@ void place_job(struct coord *c, struct job *job)
         return;
     if (candidates(c, job->spec->placement->psservers, &on, &servers) != SL_OK)
         return; // the next tick tries again
-    if (job->allreduce)
-        servers = place_ring_parts(c, job->spec); // parts of a ring's state
-    if (job->allreduce || place_is_settled(c, job, servers)) {
+    if (job->mode->parts != NULL)
+        servers = job->mode->parts(c, job->spec);
+    if (job->mode->parts != NULL || place_is_settled(c, job, servers)) {
         rc = place_on(c, job, on, servers, &err);
         if (rc == SL_OK && !c->dead)
             say_placed(c, job, servers);
@@ -505,8 +489,10 @@ static enum sl_err draft_now(struct draft *out, uint32_t *servers,
                              struct coord *c, const Sluice__V1__JobSpec *spec,
                              struct sl_error *err)
 {
-    *servers = spec_allreduce(spec)
-                   ? place_ring_parts(c, spec)
+    const struct mode *mode = mode_of(c, spec);
+
+    *servers = mode->parts != NULL
+                   ? mode->parts(c, spec)
                    : place_count_ready(c, spec->placement->psservers);
     return draft_make(out, spec, *servers == 0 ? 1 : *servers, err);
 }
@@ -532,6 +518,7 @@ enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
                         struct sl_error *err)
 {
     Sluice__V1__CheckpointsReply *layout = NULL;
+    const struct mode *mode = mode_of(c, spec);
     Sluice__V1__ResumeSource as_if = *from;
     uint64_t samples = 0;
     uint32_t servers = 0;
@@ -546,8 +533,8 @@ enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
     rc = place_make_layout(&layout, &draft);
     if (rc == SL_OK)
         rc = resume_fits(&as_if, layout, samples, err);
-    if (rc == SL_OK && spec_allreduce(spec))
-        rc = ring_fits(from, err);
+    if (rc == SL_OK && mode->resumes != NULL)
+        rc = mode->resumes(from, err);
     if (layout != NULL)
         wire_free(&layout->base);
     draft_release(&draft);
@@ -591,15 +578,15 @@ static enum sl_err explain_classes(struct buf *out,
 enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err)
 {
+    const struct mode *mode = mode_of(c, spec);
     uint32_t servers = 0;
     struct draft draft;
     enum sl_err rc = draft_now(&draft, &servers, c, spec, err);
 
     if (rc != SL_OK)
         return rc;
-    if (spec_allreduce(spec))
-        rc = buf_append_str(out, "every worker keeps all of it; checkpoints "
-                                 "are written in parts\n");
+    if (mode->where != NULL)
+        rc = buf_append_str(out, mode->where);
     else if (servers == 0)
         rc = buf_append_str(out, "no psserver is attached; shown for one\n");
     if (rc == SL_OK)

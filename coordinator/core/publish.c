@@ -14,6 +14,7 @@
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/removals.h"
 #include "coordinator/core/send.h"
@@ -273,18 +274,11 @@ static void drop_old(struct coord *c, struct job *job)
     }
 }
 
-// Sends Keep for a part to every rank, since any may have written a file of it.
-static void keep_part(struct coord *c, struct job *job, uint32_t part)
-{
-    for (uint32_t i = 0; i < job->ring.count; i++)
-        send_keep(c, job->ring.rank[i].member, job, part);
-}
-
 static void keep_all(struct coord *c, struct job *job)
 {
     for (uint32_t i = 0; i < job->shards; i++) {
-        if (job->allreduce)
-            keep_part(c, job, i);
+        if (job->mode->keep != NULL)
+            job->mode->keep(c, job, i);
         else if (job->shard[i].server != 0)
             send_keep(c, job->shard[i].server, job, i);
     }

@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/place.h"
 #include "proto/spec.h"
 
@@ -86,7 +87,8 @@ static uint64_t times(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-static struct quota_use use_of_spec(const Sluice__V1__JobSpec *spec,
+static struct quota_use use_of_spec(const struct coord *c,
+                                    const Sluice__V1__JobSpec *spec,
                                     uint32_t shards, uint64_t elements)
 {
     uint64_t vector = times(elements, sizeof(float));
@@ -96,7 +98,7 @@ static struct quota_use use_of_spec(const Sluice__V1__JobSpec *spec,
                                : spec_optimizer_slots(spec->optimizer)));
     struct quota_use use = {.n = {[QUOTA_JOBS] = 1, [QUOTA_KEPT] = 1}};
 
-    if (!spec_allreduce(spec)) {
+    if (!mode_of(c, spec)->on_workers) {
         use.n[QUOTA_SHARDS] = shards;
         use.n[QUOTA_PARAMETERS] = times(vector, spec_kept_vectors(spec));
     }
@@ -141,7 +143,7 @@ static struct quota_use use_of_job(struct coord *c, struct job *job)
         shards = job->measured.shards;
         elements = job->measured.elements;
     }
-    use = use_of_spec(job->spec, shards, elements);
+    use = use_of_spec(c, job->spec, shards, elements);
     if (use.n[QUOTA_CHECKPOINTS] < stored)
         use.n[QUOTA_CHECKPOINTS] = stored;
     return use;
@@ -287,7 +289,7 @@ enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
     rc = sums_make(&sums, c, err);
     if (rc == SL_OK) {
         used = quotas_tenant_sum(&sums, number);
-        more = use_of_spec(spec, shards, elements);
+        more = use_of_spec(c, spec, shards, elements);
         rc = quota_allow(q, tenant, &used, &more, err);
     }
     sums_release(&sums);

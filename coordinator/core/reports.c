@@ -22,6 +22,7 @@
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/offers.h"
 #include "coordinator/core/stall.h"
@@ -112,8 +113,7 @@ static void warn_metrics(const struct work *w, const Sluice__V1__StepMetrics *m)
 // completes it is counted.
 static bool once(const struct work *w)
 {
-    return w->kind == WORK_TRAIN && w->job->evidence.round > 0 &&
-           spec_backup(w->job->spec->train) > 0;
+    return w->kind == WORK_TRAIN && spec_backup(w->job->spec->train) > 0;
 }
 
 // Takes an attempt's metrics; `done`: the closure is complete with them.
@@ -520,31 +520,6 @@ take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
     return rc;
 }
 
-#define ROUND_SHARE 0.125 // weight of the newest round in the mean
-
-// Notes how long a round waits for its slowest contribution.
-static void reports_time_round(struct job *job, uint64_t closure,
-                               uint64_t ended_ms)
-{
-    const struct evidence *e = &job->evidence;
-    struct round_times *r;
-    uint64_t first;
-
-    if (e->round == 0)
-        return;
-    first = evidence_round_first(e, closure);
-    r = &job->round_times[first / e->round % ROUND_TIMES];
-    if (r->first != first && r->count > 1)
-        job->round_last_ms += ROUND_SHARE * ((double)(r->to_ms - r->from_ms) -
-                                             job->round_last_ms);
-    if (r->first != first || r->count == 0)
-        *r = (struct round_times){first, ended_ms, ended_ms, 0};
-    r->count++;
-    r->from_ms = sl_min(r->from_ms, ended_ms);
-    if (ended_ms > r->to_ms)
-        r->to_ms = ended_ms;
-}
-
 #define AGO_MOST_MS 1000 // a worker holds nothing back for longer
 
 // Returns when the attempt ended: its completion may have been held back to go
@@ -578,7 +553,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
                              : take_evidence(job, message, &full)) != SL_OK)
         return;
     FAULT("closure.done");
-    reports_time_round(job, message->closure, ended);
+    if (job->mode->completed != NULL)
+        job->mode->completed(job, message->closure, ended);
     job->changes++;
     job->moved_ms = coord_now(c);
     // Not full: some of its evidence was void. Issued again by C3. A

@@ -3,6 +3,7 @@
 // opened, begun, counted.
 #include "coordinator/core/rings.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,8 +69,7 @@ static uint64_t rings_find_free_place(const struct job *job)
 // One more rank would only disturb a ring that has nothing left to sum.
 bool rings_want(const struct job *job)
 {
-    return job->allreduce && job->placed && !job_ended(job) &&
-           !job_rests(job) &&
+    return job->placed && !job_ended(job) && !job_rests(job) &&
            !(job_served(job) && evidence_full(&job->evidence)) &&
            rings_find_free_place(job) != UINT64_MAX;
 }
@@ -274,8 +274,7 @@ static void put_out(struct coord *c, struct job *job)
 
 void rings_check(struct coord *c, struct job *job)
 {
-    if (!job->allreduce || !job->placed || job_ended(job) || job->paused ||
-        c->dead)
+    if (!job->placed || job_ended(job) || job->paused || c->dead)
         return;
     count_rounds(c, job);
     if (job_ended(job))
@@ -430,13 +429,12 @@ static void rings_receive_join(struct coord *c, struct member *m,
         send_copies(c, job);
 }
 
-static void receive_copied(struct coord *c, struct member *m, struct job *job,
+static void receive_copied(struct member *m, struct job *job,
                            const Sluice__V1__RingCopied *message)
 {
     struct wire_tag tag = wire_tag_of(message->tag);
     enum sl_err rc = ring_copied(&job->ring, m->id, message->generation);
 
-    (void)c;
     if (rc == SL_OK)
         LOG(INFO, "rank has copied",
             "job=%s worker=%s generation=%llu rounds=%llu", job->id_text,
@@ -603,20 +601,10 @@ void rings_accuse(struct coord *c, const struct member *m, struct job *job,
                  (ull)message->generation, message->why);
 }
 
-static void rings_receive_broken(struct coord *c, struct member *m,
-                                 struct job *job,
-                                 const Sluice__V1__RingBroken *message)
-{
-    rings_accuse(c, m, job, &job->ring, message);
-}
-
-bool rings_refuse(struct coord *c, struct member *m,
+bool rings_refuse(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__SnapshotReport *report)
 {
-    struct job *job = jobs_live(c, report->job, report->job_incarnation);
-
-    if (job == NULL || !job->allreduce || !job->placed ||
-        report->shard >= job->shards ||
+    if (!job->placed || report->shard >= job->shards ||
         job->shard[report->shard].server != m->id ||
         ring_may_have(&job->ring, wire_tag_of(report->tag)))
         return false;
@@ -624,28 +612,51 @@ bool rings_refuse(struct coord *c, struct member *m,
     return true;
 }
 
-#define TAKE(KIND, field, take)                                                \
-    case SLUICE__V1__ATTEND_UP__KIND_##KIND:                                   \
-        job = jobs_live(c, message->field->job,                                \
-                        message->field->job_incarnation);                      \
-        if (job == NULL || !job->allreduce || !job->placed || job->paused)     \
-            return NULL;                                                       \
-        take(c, m, job, message->field);                                       \
-        return job;
-
-struct job *rings_receive(struct coord *c, struct member *m,
-                          const Sluice__V1__AttendUp *message)
+bool rings_receive(struct coord *c, struct member *m, struct job *job,
+                   const Sluice__V1__AttendUp *message)
 {
-    struct job *job;
-
+    if (!job->placed || job->paused)
+        return false;
     switch (message->kind_case) {
-        TAKE(RING_JOIN, ring_join, rings_receive_join)
-        TAKE(RING_COPIED, ring_copied, receive_copied)
-        TAKE(RING_ANSWER, ring_answer, rings_receive_answer)
-        TAKE(RING_READY, ring_ready, rings_receive_ready)
-        TAKE(RING_STEP, ring_step, receive_step)
-        TAKE(RING_BROKEN, ring_broken, rings_receive_broken)
+    case SLUICE__V1__ATTEND_UP__KIND_RING_JOIN:
+        rings_receive_join(c, m, job, message->ring_join);
+        return true;
+    case SLUICE__V1__ATTEND_UP__KIND_RING_COPIED:
+        receive_copied(m, job, message->ring_copied);
+        return true;
+    case SLUICE__V1__ATTEND_UP__KIND_RING_ANSWER:
+        rings_receive_answer(c, m, job, message->ring_answer);
+        return true;
+    case SLUICE__V1__ATTEND_UP__KIND_RING_READY:
+        rings_receive_ready(c, m, job, message->ring_ready);
+        return true;
+    case SLUICE__V1__ATTEND_UP__KIND_RING_STEP:
+        receive_step(c, m, job, message->ring_step);
+        return true;
+    case SLUICE__V1__ATTEND_UP__KIND_RING_BROKEN:
+        rings_accuse(c, m, job, &job->ring, message->ring_broken);
+        return true;
     default:
-        return NULL;
+        return false;
     }
+}
+
+// ---- status
+
+// The slowest rank waits for none.
+void rings_fill_sums(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    double bytes = 0;
+    size_t at = 0;
+    void *value;
+
+    while (map_next(&job->active, &at, NULL, &value)) {
+        const struct work *w = value;
+
+        if (w->kind != WORK_RING || w->holder == NULL)
+            continue;
+        m->sum_wait_ms = fmax(m->sum_wait_ms, w->sums.each_wait_ms);
+        bytes = fmax(bytes, w->sums.each_bytes);
+    }
+    m->sum_bytes = (uint64_t)bytes;
 }

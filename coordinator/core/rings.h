@@ -25,13 +25,13 @@
 // one.
 void rings_check(struct coord *c, struct job *job);
 
-// Takes a ring message of a rank. Returns the job that moves on by it, or NULL.
-struct job *rings_receive(struct coord *c, struct member *m,
-                          const Sluice__V1__AttendUp *message);
+// Takes a ring message of a rank. Returns true if the job may move on by it.
+bool rings_receive(struct coord *c, struct member *m, struct job *job,
+                   const Sluice__V1__AttendUp *message);
 
 // Returns true if a rank reports a part of a state that no rank can have: its
 // lease goes, and the report is dropped.
-bool rings_refuse(struct coord *c, struct member *m,
+bool rings_refuse(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__SnapshotReport *report);
 
 // Returns the job that the worker holds a ring lease of, or NULL.
@@ -58,6 +58,9 @@ enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
 // warns of it until a round is counted.
 void rings_accuse(struct coord *c, const struct member *m, struct job *job,
                   struct ring *ring, const Sluice__V1__RingBroken *message);
+
+// Fills in what the ranks' sums take: the longest wait and the most bytes.
+void rings_fill_sums(Sluice__V1__JobStatus *m, const struct job *job);
 
 // Takes the lease of a rank that reports what cannot be.
 void rings_distrust(struct coord *c, struct member *m, struct job *job,

@@ -10,6 +10,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/resume.h"
 #include "coordinator/core/tokens.h"
 #include "proto/spec.h"
@@ -296,7 +297,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.seed = job->spec->train->seed;
     spec.job_name = job->name;
     spec.job_uid = job->uid;
-    spec.contributions = spec_contributions(job->spec->train);
+    spec.contributions = job->evidence.round;
     if (take_staleness(&staleness, job->spec->train))
         spec.staleness = &staleness;
     spec.sources = sources.list;
@@ -449,8 +450,9 @@ static enum sl_err send_make_map(struct coord *c, struct map_parts *out,
         m = members_get(&c->members, s->server);
         *e = (Sluice__V1__MapEntry)SLUICE__V1__MAP_ENTRY__INIT;
         e->shard = i;
-        // incarnation 0: not admitted now, wait; ranks need no map
-        if (m != NULL && !job->allreduce) {
+        // incarnation 0: not admitted now, wait; workers that have the
+        // state themselves need no map
+        if (m != NULL && !job->mode->on_workers) {
             e->address = m->address;
             e->incarnation = job->evidence.shard[i].incarnation;
         }

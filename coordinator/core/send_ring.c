@@ -107,7 +107,7 @@ static enum sl_err take_files(struct begin_parts *p, const struct job *job)
         : job->resume != NULL ? job->resume->cut->checkpoints[0]
                               : NULL;
 
-    if (!job->allreduce || !job->ring.base_is_file)
+    if (!job->ring.base_is_file) // a group has no base
         return SL_OK;
     if (cut == NULL)
         return job->weights == NULL ? SL_OK : send_ring_fill_weights(p, job);
@@ -153,7 +153,7 @@ void send_ring_begin(struct coord *c, const struct job *job,
     msg.n_holders = parts.holders_count;
     msg.sources = parts.file_list;
     msg.n_sources = parts.files_count;
-    msg.contributions = job->allreduce ? job->contributions : 1;
+    msg.contributions = ring == &job->ring ? job->contributions : 1;
     msg.lanes = ring_lanes(ring);
     msg.marks = ring_marks(ring);
     if (ring_tokens(ring) && tokens_make_ring(c, job, ring->generation, &token))

@@ -14,6 +14,7 @@
 #include "coordinator/core/ended.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/recount.h"
 #include "coordinator/core/send.h"
@@ -371,7 +372,7 @@ void shards_report(struct coord *c, struct member *m,
         return; // C1, for numbers too
     job_counts_take(job, report->shard, report->counts);
     // A round that closed, and no worker lived to report it.
-    if (job->evidence.round > 0)
+    if (job->mode->by_round)
         (void)evidence_low_take(&job->evidence, report->shard,
                                 report->incarnation, report->counts->low);
 }

@@ -3,6 +3,7 @@
 // shard or a worker reported, or that the journal holds; none is extrapolated
 // except the remaining time, which says so by its name.
 #include "coordinator/core/status.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/status_groups.h"
 #include "coordinator/core/status_pause.h"
 
@@ -89,12 +90,12 @@ static bool older_there(const struct coord *c, const struct job *job)
 
 static void reason_older(const struct job *job, char *out, size_t size)
 {
-    if (job->external)
+    if (job->external && job->mode->seat != NULL)
         snprintf(out, size,
                  "waiting for an external worker that can be a %s "
                  "(libsluice): those that are there are older; start newer "
                  "ones",
-                 job->hybrid ? "member of a group" : "rank");
+                 job->mode->seat);
     else
         snprintf(out, size,
                  "waiting for a worker that knows the job's layers (edition "
@@ -102,13 +103,20 @@ static void reason_older(const struct job *job, char *out, size_t size)
                  job->edition);
 }
 
+bool status_reason_older(const struct coord *c, const struct job *job,
+                         char *out, size_t size)
+{
+    if (worker_there(c, job, false) || !older_there(c, job))
+        return false;
+    reason_older(job, out, size);
+    return true;
+}
+
 static void reason_worker(const struct coord *c, const struct job *job,
                           char *out, size_t size)
 {
-    if (!worker_there(c, job, false) && older_there(c, job)) {
-        reason_older(job, out, size);
+    if (status_reason_older(c, job, out, size))
         return;
-    }
     snprintf(out, size, "waiting for %s%s",
              job->external ? "an external worker" : "a worker",
              worker_there(c, job, false)
@@ -133,54 +141,17 @@ static void reason_queued(const struct coord *c, const struct job *job,
 static void reason_placing(const struct coord *c, const struct job *job,
                            char *out, size_t size)
 {
-    if (job_samples(job) == 0 && !worker_there(c, job, false) &&
-        older_there(c, job))
-        reason_older(job, out, size);
-    else if (job_samples(job) == 0)
+    if (job_samples(job) == 0 && status_reason_older(c, job, out, size))
+        return;
+    if (job_samples(job) == 0)
         snprintf(out, size, "%s",
                  worker_there(c, job, true)
                      ? "a worker opens the data"
                      : "waiting for a worker to open the data");
-    else if (c->members.psservers == 0 && !job->allreduce)
+    else if (c->members.psservers == 0 && !job->mode->on_workers)
         snprintf(out, size, "waiting for a psserver");
     else
         snprintf(out, size, "waiting for psservers to settle");
-}
-
-static void reason_ring(const struct coord *c, const struct job *job, char *out,
-                        size_t size)
-{
-    const struct ring *r = &job->ring;
-    uint32_t answered = 0, ready = 0;
-
-    if (job->warnings[JOB_WARN_REACH] != NULL) {
-        snprintf(out, size, "%s", job->warnings[JOB_WARN_REACH]);
-        return;
-    }
-    for (uint32_t i = 0; i < r->count; i++) {
-        answered += r->rank[i].in && r->rank[i].answered;
-        ready += r->rank[i].in && r->rank[i].ready;
-    }
-    if (r->count < r->min && !worker_there(c, job, false) &&
-        older_there(c, job))
-        reason_older(job, out, size);
-    else if (r->count < r->min && job->external)
-        snprintf(out, size,
-                 "waiting for external workers: %u of at least %u are in the "
-                 "ring",
-                 r->count, r->min);
-    else if (r->count < r->min)
-        snprintf(out, size,
-                 "waiting for workers: %u of at least %u are in the ring",
-                 r->count, r->min);
-    else if (r->state == RING_COPYING)
-        snprintf(out, size, "%u of %u ranks have the state to begin with",
-                 ready, r->members);
-    else if (r->state == RING_OPENING)
-        snprintf(out, size, "the ring is made anew: %u of %u ranks answered",
-                 answered, r->members);
-    else
-        snprintf(out, size, "the ring is made anew");
 }
 
 static void reason_paused(const struct job *job, char *out, size_t size)
@@ -261,8 +232,8 @@ static void status_reason(const struct coord *c, const struct job *job,
         reason_queued(c, job, out, size);
     else if (!job->placed)
         reason_placing(c, job, out, size);
-    else if (job->allreduce && !job_served(job))
-        reason_ring(c, job, out, size);
+    else if (job->mode->waits != NULL && !job_served(job))
+        job->mode->waits(c, job, out, size);
     else if (lost_shard(c, job, &shard) != NULL)
         reason_shard(c, job, shard, out, size);
     else if (job->state == JOB_FINISHING && !job_cut_complete(job))
@@ -331,7 +302,8 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
     if (m == NULL)
         return NULL;
     m->shard = shard;
-    m->psserver = sl_strdup(job->allreduce ? rank_name(c, s) : s->psserver);
+    m->psserver =
+        sl_strdup(job->mode->on_workers ? rank_name(c, s) : s->psserver);
     m->incarnation =
         s->server == 0 ? 0 : job->evidence.shard[shard].incarnation;
     m->bytes = s->elements * 4;
@@ -381,42 +353,6 @@ static uint32_t staleness_p50(const struct job *job)
 }
 
 // ---- the job
-
-// Fills in the sums of ranks; the slowest rank waits for none.
-static void fill_sums(Sluice__V1__JobStatus *m, const struct job *job)
-{
-    double bytes = 0;
-    size_t at = 0;
-    void *value;
-
-    if (!job->allreduce && !job->hybrid)
-        return;
-    while (map_next(&job->active, &at, NULL, &value)) {
-        const struct work *w = value;
-
-        if (w->kind != WORK_RING || w->holder == NULL)
-            continue;
-        m->sum_wait_ms = fmax(m->sum_wait_ms, w->sums.each_wait_ms);
-        bytes = fmax(bytes, w->sums.each_bytes);
-    }
-    m->sum_bytes = (uint64_t)bytes;
-}
-
-// Fills in the open round, of which every shard counts all or nothing.
-static void fill_round(Sluice__V1__JobStatus *m, const struct job *job)
-{
-    const struct evidence *e = &job->evidence;
-    uint64_t from, end;
-
-    if (e->round == 0 || evidence_full(e))
-        return;
-    from = evidence_round_first(e, evidence_low(e));
-    m->sum_wait_ms = job->round_last_ms;
-    end = evidence_limit(e, job->spec->train->window_closures);
-    for (uint64_t at = from; at < end; at++)
-        m->round_held += evidence_closure_held(e, at);
-    m->round_slots = (uint32_t)(end - from);
-}
 
 static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
 {
@@ -488,8 +424,8 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
     m->ring_ranks = job->ring.members;
     m->ring_generation = job->ring.generation;
     m->steps_redone = job->redone;
-    fill_sums(m, job);
-    fill_round(m, job);
+    if (job->mode->fill != NULL)
+        job->mode->fill(m, job);
     fill_updates(m, job);
 }
 
@@ -584,7 +520,7 @@ static void warn_placement(const struct job *job, char *out, size_t size)
     const Sluice__V1__PlacementSpec *p = job->spec->placement;
 
     out[0] = '\0';
-    if (job->placed && !job->allreduce && p != NULL &&
+    if (job->placed && !job->mode->on_workers && p != NULL &&
         strcmp(p->partitioner, "fixed") == 0 && p->shards != job->shards)
         snprintf(out, size,
                  "placement.shards: %u parts of each variable make %u shard%s "

@@ -23,6 +23,12 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
 // those that a cut brought along.
 void status_average(Sluice__V1__JobStatus *m, const struct job *job);
 
+// Writes that the workers that are attached are too old for the job, if none
+// suits it and a newer program of one would. Returns false, with nothing
+// written, if not.
+bool status_reason_older(const struct coord *c, const struct job *job,
+                         char *out, size_t size);
+
 // ---- status_final.c
 
 // Replaces the numbers of a status by ones that belong together, as a job ends.

@@ -14,6 +14,7 @@
 #include "coordinator/core/advance.h"
 #include "coordinator/core/ended.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/queue.h"
 #include "coordinator/core/quotas.h"
@@ -132,8 +133,8 @@ static enum sl_err submit_add_job(struct coord *c, Sluice__V1__JobSpec *spec,
         .resume = {packed_resume->data, packed_resume->len},
         .submitted_us = sl_wall_us(c->options.clock),
     };
-    struct job *job =
-        job_new(0, row.uid, 1, spec->name, request->request_id, spec);
+    struct job *job = job_new(0, row.uid, 1, spec->name, request->request_id,
+                              spec, mode_of(c, spec));
     uint64_t id = 0;
     enum sl_err rc;
 
@@ -260,33 +261,13 @@ static enum sl_err judge_observe(const struct coord *c,
                    "follow the job with `sluice watch JOB --tensorboard DIR`");
 }
 
-// Refuses a ring without a worker that could write its checkpoints: the job
-// would train to its last step and never end. Workers that are not attached yet
-// may be other ones.
-static enum sl_err judge_store(const struct coord *c,
-                               const Sluice__V1__JobSpec *spec,
-                               struct sl_error *err)
+static enum sl_err judge_mode(const struct coord *c,
+                              const Sluice__V1__JobSpec *spec,
+                              struct sl_error *err)
 {
-    bool external = spec_external(spec), without = false;
+    const struct mode *mode = mode_of(c, spec);
 
-    if (!spec_allreduce(spec))
-        return SL_OK;
-    list_for(n, &c->members.all)
-    {
-        const struct member *m = list_entry(n, struct member, node);
-
-        if (m->role != MEMBER_WORKER || m->external != external)
-            continue;
-        if (!m->no_store)
-            return SL_OK;
-        without = true;
-    }
-    return !without ? SL_OK
-                    : sl_fail(err, SL_ESTATE,
-                              "train.mode allreduce: no worker that is there "
-                              "could write a checkpoint, and the job would "
-                              "not end: start workers with --store FOLDER "
-                              "(store= of a program)");
+    return mode->judge == NULL ? SL_OK : mode->judge(c, spec, err);
 }
 
 enum sl_err coord_submit(struct coord *c,
@@ -310,7 +291,7 @@ enum sl_err coord_submit(struct coord *c,
     if (rc == SL_OK)
         rc = judge_observe(c, spec, err);
     if (rc == SL_OK)
-        rc = judge_store(c, spec, err);
+        rc = judge_mode(c, spec, err);
     if (rc == SL_OK)
         rc = request->dry_run ? submit_explain(c, request, spec, reply, err)
                               : submit_accept(c, &spec, request, reply, err);

@@ -2,6 +2,7 @@
 // coordinator/core/unreadable.c -- the stand-in of a job that the journal holds
 // and this program cannot read.
 #include "coordinator/core/unreadable.h"
+#include "coordinator/core/mode.h"
 
 #include "common/base/mem.h"
 
@@ -42,14 +43,14 @@ static Sluice__V1__JobStatus *last_words(const struct journal_job *row,
     return NULL;
 }
 
-enum sl_err unreadable_job(struct job **out, const struct journal_job *row,
-                           struct sl_error *why)
+enum sl_err unreadable_job(const struct coord *c, struct job **out,
+                           const struct journal_job *row, struct sl_error *why)
 {
     Sluice__V1__JobSpec *spec = no_spec();
-    struct job *job = spec == NULL
-                          ? NULL
-                          : job_new(row->id, row->uid, row->incarnation,
-                                    row->name, row->request_id, spec);
+    struct job *job =
+        spec == NULL ? NULL
+                     : job_new(row->id, row->uid, row->incarnation, row->name,
+                               row->request_id, spec, mode_of(c, spec));
 
     if (job == NULL) {
         wire_free((ProtobufCMessage *)spec);

@@ -46,7 +46,7 @@ static uint32_t status_member_shards(struct coord *c, const struct member *m)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        for (uint32_t i = 0; i < job->shards && !job->allreduce; i++)
+        for (uint32_t i = 0; i < job_psserver_shards(job); i++)
             shards += m->state == MEMBER_LOST
                           ? strcmp(job->shard[i].psserver, m->name) == 0
                           : job->shard[i].server == m->id;
@@ -255,7 +255,8 @@ static enum sl_err count_jobs(struct coord *c, struct cluster_view *v,
     {
         const struct job *job = list_entry(n, struct job, on_active);
 
-        if (job->id <= v->job || job->allreduce || rc != SL_OK || *left)
+        if (job->id <= v->job || job_psserver_shards(job) == 0 || rc != SL_OK ||
+            *left)
             continue;
         rc = count_shards(c, v, &psservers, job);
         shards += job->shards;

@@ -32,7 +32,7 @@ FLOORS = {
                "daemon notice"],
     "trainer": ["base", "sum", "ring push", "lease", "attend"],
     "worker": ["data", "compile", "device", "lease", "service"],
-    "coordinator": ["rules", "journal", "feed", "core tasks",
+    "coordinator": ["rules", "journal", "feed", "core core/modes tasks",
                     "service", "dashboard"],
     "state": ["shard", "snap"],
     "psserver": ["local", "roster", "service"],

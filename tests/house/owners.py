@@ -52,7 +52,7 @@ def owners(header, struct):
 def check(header, struct, through, makers):
     """Yields the assignments that are not where the header says."""
     of = owners(header, struct)
-    for path in sorted((ROOT / header).parent.glob("*.c")):
+    for path in sorted((ROOT / header).parent.rglob("*.c")):
         if path.stem in makers:
             continue
         text = re.sub(r"//.*", "", path.read_text())

@@ -11,6 +11,7 @@
 
 #include "common/base/json.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/service/status.h"
 #include "proto/pbjson.h"
 #include "tests/sim/books.h"
@@ -144,7 +145,7 @@ static void after(struct sim *s)
     T_LE(s->shards, SIM_SHARDS);
     if (s->knobs.soak == NULL)
         cuts_look(s);
-    if (job->allreduce && job->placed && !job_ended(job))
+    if (job->mode->on_workers && job->placed && !job_ended(job))
         rings_look(s, job);
     if ((job->state == JOB_FINISHED || has_nothing(job)) && !s->finished) {
         T_TRUE(job_cut_complete(job)); // E1
@@ -161,8 +162,8 @@ static void check_evidence(struct sim *s)
 {
     struct job *job = job_of(s);
 
-    if (job == NULL || job_ended(job) || !job->placed || job->allreduce ||
-        s->knobs.soak != NULL)
+    if (job == NULL || job_ended(job) || !job->placed ||
+        job->mode->on_workers || s->knobs.soak != NULL)
         return;
     for (uint32_t i = 0; i < job->shards; i++) {
         truth_evidence(s, i, job->evidence.shard[i].incarnation,

@@ -3,6 +3,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/moves.h"
+#include "coordinator/core/modes/modes.h"
 #include "tests/harness/t.h"
 
 static struct job *a_job(void)
@@ -13,7 +14,7 @@ static struct job *a_job(void)
 
     T_TRUE(spec != NULL && train != NULL);
     spec->train = train;
-    return job_new(1, 1, 1, "j", NULL, spec);
+    return job_new(1, 1, 1, "j", NULL, spec, &mode_async);
 }
 
 // The picture of job.c, as rows of "from: to ...".

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/mode.c -- the row of a spec's mode, by its name.
+#include "coordinator/core/mode.h"
+
+#include <string.h>
+
+const struct mode *mode_of(const struct coord *c,
+                           const Sluice__V1__JobSpec *spec)
+{
+    const char *name = spec->train == NULL ? NULL : spec->train->mode;
+
+    for (size_t i = 0; name != NULL && c->modes[i] != NULL; i++)
+        if (strcmp(c->modes[i]->name, name) == 0)
+            return c->modes[i];
+    return c->modes[0];
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/mode.h -- what train.mode decides of a job: one row of facts
+// and functions per mode.
+//
+// The other files of the core ask a job's row and never which mode it is, so a
+// new mode is one file in modes/ and one line in modes/modes.c. A function that
+// a row leaves NULL does nothing, or what the comment beside it says.
+//
+// Threads  the loop.
+// Memory   rows are constants.
+// Errors   as the part that calls the function says.
+#ifndef COORDINATOR_CORE_MODE_H
+#define COORDINATOR_CORE_MODE_H
+
+#include "coordinator/core/coord_inner.h"
+#include "proto/wire.h"
+
+struct job;
+struct offer;
+struct work;
+
+// The closures that may be issued now.
+struct mode_span {
+    uint64_t limit; // those below it (C5)
+    uint64_t open;  // below it none may be passed over for a later one (Y4)
+};
+
+struct mode {
+    const char *name; // value of train.mode
+
+    // ---- facts
+
+    // Its shards are parts of a state that lies on the job's workers and goes
+    // with them. No psserver has any: workers get no map, and learn a reduced
+    // rate when they begin anew.
+    bool on_workers;
+    // Several contributions become one update and are counted as a round (Y2).
+    bool by_round;
+    const char
+        *seat; // word for the place that a worker keeps; NULL: it has none
+    const char *where; // line about its placing, for people; NULL: none
+
+    // ---- place: may it begin, and where does its state lie
+
+    // Returns true if an external worker's program can take part. NULL: any
+    // can.
+    bool (*able)(const struct member *m);
+    // Checks that the workers that are attached could run a job of this spec.
+    enum sl_err (*judge)(const struct coord *c, const Sluice__V1__JobSpec *spec,
+                         struct sl_error *err);
+    // Checks that a job may begin with the state of a cut.
+    enum sl_err (*resumes)(const Sluice__V1__ResumeSource *from,
+                           struct sl_error *err);
+    // Returns the number of parts of the state. NULL: shards are spread over
+    // psservers.
+    uint32_t (*parts)(const struct coord *c, const Sluice__V1__JobSpec *spec);
+    void (*made)(struct job *job);   // begins what a new job has of the mode
+    void (*placed)(struct job *job); // the same once it is placed
+    // Reads what the journal has of a placed job beside its shards.
+    enum sl_err (*load)(const struct coord *c, struct job *job,
+                        uint64_t incarnation, struct sl_error *err);
+
+    // ---- offer: work for one worker, or for any, of a placed job
+
+    // Returns true if the worker computes closures of the job. NULL: all do.
+    bool (*computes)(const struct job *job, const struct member *m);
+    struct offer (*offer)(struct coord *c, struct job *job,
+                          const struct member *m);
+    // Returns true if any worker has an offer: one without leases of the job
+    // (`newcomer`), or one with some.
+    bool (*offers)(struct coord *c, struct job *job, bool newcomer);
+    // Returns the training offer for a worker of a running job.
+    struct offer (*slot)(struct coord *c, struct job *job,
+                         const struct member *m);
+    // Returns what may be issued to this worker, or to any (NULL). NULL: the
+    // window.
+    struct mode_span (*span)(const struct job *job, const struct member *m);
+    // Returns true if workers have leases ahead of what can be computed. NULL:
+    // they have none.
+    bool (*ahead)(const struct job *job);
+
+    // ---- report: what its workers say, and what follows
+
+    // Takes a message of a worker about its ring. Returns true if the job may
+    // move on by it.
+    bool (*receive)(struct coord *c, struct member *m, struct job *job,
+                    const Sluice__V1__AttendUp *message);
+    // Returns true if a worker reports a part that it cannot have: its lease
+    // goes, and the report is dropped.
+    bool (*refuse)(struct coord *c, struct member *m, struct job *job,
+                   const Sluice__V1__SnapshotReport *report);
+    // Does what is due of the job's generations.
+    void (*check)(struct coord *c, struct job *job);
+    // Takes back leases that the evidence has made useless.
+    void (*recheck)(struct coord *c, struct job *job);
+    // Takes note of a completed closure, and of when its attempt ended.
+    void (*completed)(struct job *job, uint64_t closure, uint64_t ended_ms);
+    // Returns true if the job can count steps. NULL: if every shard is served.
+    bool (*runs)(const struct job *job);
+    // Returns the round that all files of a cut are of; 0: the present one.
+    // NULL: files need not be of one round.
+    uint64_t (*cut_round)(const struct job *job);
+    // Tells those that may hold files of the shard which of them to keep. NULL:
+    // its psserver.
+    void (*keep)(struct coord *c, struct job *job, uint32_t shard);
+
+    // ---- status
+
+    // Writes why a job that is placed does not run. NULL: its shards say it.
+    void (*waits)(const struct coord *c, const struct job *job, char *out,
+                  size_t size);
+    void (*fill)(Sluice__V1__JobStatus *m, const struct job *job);
+};
+
+// Returns the row of a spec's mode. A spec that names none, or one that this
+// program does not know, has the first row.
+const struct mode *mode_of(const struct coord *c,
+                           const Sluice__V1__JobSpec *spec);
+
+#endif

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/modes/mode_allreduce.c -- mode allreduce: the workers are
+// ranks of a ring; each keeps the whole state and writes parts of its cuts.
+#include <stdio.h>
+
+#include "coordinator/core/evaluations.h"
+#include "coordinator/core/modes/modes.h"
+#include "coordinator/core/offers.h"
+#include "coordinator/core/rings.h"
+#include "coordinator/core/send.h"
+#include "coordinator/core/status.h"
+#include "proto/spec.h"
+
+#define PARTS_MAX 16 // parts of the state that ranks keep
+#define AHEAD_MS 250 // reports and requests of a ring take less
+
+// ---- place
+
+static bool allreduce_able(const struct member *m)
+{
+    return m->ranks;
+}
+
+// Refuses a ring without a worker that could write its checkpoints: the job
+// would train to its last step and never end. Workers that are not attached yet
+// may be other ones.
+static enum sl_err allreduce_judge(const struct coord *c,
+                                   const Sluice__V1__JobSpec *spec,
+                                   struct sl_error *err)
+{
+    bool external = spec_external(spec), without = false;
+
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        if (m->role != MEMBER_WORKER || m->external != external)
+            continue;
+        if (!m->no_store)
+            return SL_OK;
+        without = true;
+    }
+    return !without ? SL_OK
+                    : sl_fail(err, SL_ESTATE,
+                              "train.mode allreduce: no worker that is there "
+                              "could write a checkpoint, and the job would "
+                              "not end: start workers with --store FOLDER "
+                              "(store= of a program)");
+}
+
+// Checks that the cut can be the one state of a ring: all of it has counted the
+// same steps.
+static enum sl_err allreduce_resumes(const Sluice__V1__ResumeSource *from,
+                                     struct sl_error *err)
+{
+    return from->even ? SL_OK
+                      : sl_fail(err, SL_EINVAL,
+                                "the shards of cut %llu of job j-%llu have "
+                                "counted different steps, so it is no state "
+                                "of a ring: resume it in async, or take a cut "
+                                "of a job's end",
+                                (ull)from->cut->checkpoints[0]->cut,
+                                (ull)from->cut->job);
+}
+
+// Returns about as many parts as there are ranks to write them.
+static uint32_t allreduce_parts(const struct coord *c,
+                                const Sluice__V1__JobSpec *spec)
+{
+    uint32_t parts = spec->train->workers->max;
+
+    if (parts == 0 || parts > c->members.workers)
+        parts = c->members.workers;
+    return parts == 0 ? 1 : parts < PARTS_MAX ? parts : PARTS_MAX;
+}
+
+static void allreduce_placed(struct job *job)
+{
+    ring_init(&job->ring, 0, job->spec->train->workers->min, RING_FIRST_MS,
+              schedule_steps(&job->schedule)); // at least one step per shard
+}
+
+static enum sl_err allreduce_load(const struct coord *c, struct job *job,
+                                  uint64_t incarnation, struct sl_error *err)
+{
+    enum sl_err rc =
+        journal_ring_read(c->journal, job->id, &job->contributions, err);
+
+    job->ring.generation = incarnation;
+    if (rc == SL_OK)
+        rc = journal_ring_redone_read(c->journal, job->id, &job->redone, err);
+    return rc;
+}
+
+// ---- offer
+
+// Offers a place in the ring, or to a rank with the state a range: ranks
+// evaluate as well, between two rounds.
+static struct offer allreduce_offer(struct coord *c, struct job *job,
+                                    const struct member *m)
+{
+    if (rings_held(m) == job)
+        return job_served(job) && rings_in(job, m)
+                   ? offers_range(c, job, m)
+                   : (struct offer){.kind = WORK_NONE};
+    return offers_yields(c, job) ? (struct offer){.kind = WORK_NONE}
+                                 : offers_place(rings_offer(job));
+}
+
+static bool allreduce_offers(struct coord *c, struct job *job, bool newcomer)
+{
+    return newcomer ? rings_want(job) && !offers_yields(c, job)
+                    : job_served(job) && offers_has_range(job);
+}
+
+// ---- report
+
+static bool allreduce_runs(const struct job *job)
+{
+    return job->ring.state == RING_RUNNING && !job->ring.torn;
+}
+
+// Returns a round that no rank has passed when it is asked, so that the parts
+// are of one round (R6). Each miss doubles the rounds that are added to the
+// last known one.
+static uint64_t allreduce_cut_round(const struct job *job)
+{
+    double ahead = job->round_ms > 0 ? AHEAD_MS / job->round_ms : 0;
+
+    if (evidence_full(&job->evidence) || evaluations_hold_it(job))
+        return 0;
+    return (job->cut_seen > job->ring.highest ? job->cut_seen
+                                              : job->ring.highest) +
+           ((2 + (uint64_t)ahead) << job->cut_misses);
+}
+
+// Sends Keep to every rank, since any may have written a file of the part.
+static void allreduce_keep(struct coord *c, struct job *job, uint32_t part)
+{
+    for (uint32_t i = 0; i < job->ring.count; i++)
+        send_keep(c, job->ring.rank[i].member, job, part);
+}
+
+// ---- status
+
+static void allreduce_waits(const struct coord *c, const struct job *job,
+                            char *out, size_t size)
+{
+    const struct ring *r = &job->ring;
+    uint32_t answered = 0, ready = 0;
+
+    if (job->warnings[JOB_WARN_REACH] != NULL) {
+        snprintf(out, size, "%s", job->warnings[JOB_WARN_REACH]);
+        return;
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        answered += r->rank[i].in && r->rank[i].answered;
+        ready += r->rank[i].in && r->rank[i].ready;
+    }
+    if (r->count < r->min && status_reason_older(c, job, out, size))
+        return;
+    if (r->count < r->min)
+        snprintf(out, size,
+                 "waiting for %sworkers: %u of at least %u are in the ring",
+                 job->external ? "external " : "", r->count, r->min);
+    else if (r->state == RING_COPYING)
+        snprintf(out, size, "%u of %u ranks have the state to begin with",
+                 ready, r->members);
+    else if (r->state == RING_OPENING)
+        snprintf(out, size, "the ring is made anew: %u of %u ranks answered",
+                 answered, r->members);
+    else
+        snprintf(out, size, "the ring is made anew");
+}
+
+const struct mode mode_allreduce = {
+    .name = "allreduce",
+    .on_workers = true,
+    .seat = "rank",
+    .where = "every worker keeps all of it; checkpoints are written in parts\n",
+    .able = allreduce_able,
+    .judge = allreduce_judge,
+    .resumes = allreduce_resumes,
+    .parts = allreduce_parts,
+    .placed = allreduce_placed,
+    .load = allreduce_load,
+    .computes = rings_in,
+    .offer = allreduce_offer,
+    .offers = allreduce_offers,
+    .receive = rings_receive,
+    .refuse = rings_refuse,
+    .check = rings_check,
+    .runs = allreduce_runs,
+    .cut_round = allreduce_cut_round,
+    .keep = allreduce_keep,
+    .waits = allreduce_waits,
+    .fill = rings_fill_sums,
+};

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/modes/modes.h -- the rows of all modes (mode.h).
+//
+// Only the parts that make a coordinator name them: the others reach a row
+// through coord.modes and job.mode, so that no call runs back up.
+//
+// Threads  any.
+// Memory   constants.
+#ifndef COORDINATOR_CORE_MODES_MODES_H
+#define COORDINATOR_CORE_MODES_MODES_H
+
+#include "coordinator/core/mode.h"
+
+extern const struct mode mode_async;
+extern const struct mode mode_sync;
+extern const struct mode mode_allreduce;
+extern const struct mode mode_hybrid;
+
+// All of them, up to a NULL; the first is that of a spec without a mode.
+extern const struct mode *const modes_all[];
+
+#endif
