@@ -18,7 +18,7 @@ MAY = {
     "psserver": {"psserver", "state", "proto", "kernels", "common"},
     "trainer": {"trainer", "state", "proto", "kernels", "common"},
     "worker": {"worker", "trainer", "state", "proto", "kernels", "common"},
-    "lib": {"lib", "worker", "trainer", "state", "proto", "kernels", "common"},
+    "lib": {"lib", "trainer", "proto", "common"},
     "coordinator": {"coordinator", "proto", "common"},
     "client": {"client", "proto", "common"},
 }
