@@ -446,23 +446,14 @@ enum sl_err sluice_begin(struct sluice_closure *c, struct sluice_step *out,
     return SL_OK;
 }
 
-// A gradient that is not finite is counted, or is the job's end.
-static enum sync_result closure_count_nonfinite(struct sluice_closure *c)
+static enum sync_result closure_judge(struct sluice_closure *c)
 {
-    struct kept_job *j = c->job;
+    const struct nonfinite_step at = {
+        .closure = c->lease->closure, .step = c->step, .strange = ""};
 
     c->skipped = true;
-    j->nonfinite++;
-    if (j->skip_nonfinite &&
-        (j->max_nonfinite == 0 || j->nonfinite <= j->max_nonfinite))
-        return SYNC_OK;
-    c->err.code = sl_fail(&c->err, SL_ENUMERIC,
-                          "the gradient is not finite in step %" PRIu32
-                          " of closure %" PRIu64 ", the %" PRIu32
-                          ". such step in a row; lower the "
-                          "learning rate, or set train.nonfinite: skip",
-                          c->step, c->lease->closure, j->nonfinite);
-    return SYNC_FAILED;
+    c->err.code = nonfinite_judge(&c->job->nonfinite, &at, &c->err);
+    return c->err.code == SL_OK ? SYNC_OK : SYNC_FAILED;
 }
 
 // Clears the gradient of an absent piece. By range it is 0 already, as no call
@@ -521,7 +512,7 @@ static enum sync_result closure_send_range(struct sluice_closure *c,
     if (!skip && !step.none &&
         !grad_finite(s->grads + r->first, (size_t)r->count)) {
         if (!c->skipped)
-            result = closure_count_nonfinite(c);
+            result = closure_judge(c);
         skip = true;
     }
     c->sent[range] = true;
@@ -683,7 +674,7 @@ static void closure_record_result(struct sluice_closure *c,
     c->tally.loss_sum = r->loss_sum;
     c->tally.right_sum = r->right;
     if (!c->tally.skipped)
-        c->job->nonfinite = 0;
+        nonfinite_end_row(&c->job->nonfinite);
 }
 
 // Clipping by a norm sees all of it; and then all shards skip, or none does.
@@ -695,7 +686,7 @@ static enum sync_result closure_clip(struct sluice_closure *c, bool *skip)
         return SYNC_OK;
     if (!grad_finite(j->grads, (size_t)j->model->elements)) {
         *skip = true;
-        return closure_count_nonfinite(c);
+        return closure_judge(c);
     }
     grad_clipnorm(j->grads, j->model, j->optimizer.clipnorm);
     grad_global_clipnorm(j->grads, j->model, j->optimizer.global_clipnorm);

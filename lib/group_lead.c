@@ -31,23 +31,13 @@ static void lead_report_progress(struct lead *t)
     lease_set_progress(t->lease, &t->m);
 }
 
-// A gradient that is not finite is counted, or is the job's end.
-static enum sync_result lead_count_nonfinite(struct lead *t,
-                                             const struct hybrid_step *s)
+static enum sync_result lead_judge(struct lead *t, const struct hybrid_step *s)
 {
-    struct kept_job *j = t->job;
+    const struct nonfinite_step at = {
+        .closure = s->head.closure, .step = s->head.step, .strange = ""};
 
-    j->nonfinite++;
-    if (j->skip_nonfinite &&
-        (j->max_nonfinite == 0 || j->nonfinite <= j->max_nonfinite))
-        return SYNC_OK;
-    t->err.code = sl_fail(&t->err, SL_ENUMERIC,
-                          "the gradient of a group is not finite in step "
-                          "%" PRIu32 " of closure %" PRIu64 ", the %" PRIu32
-                          ". such step in a row; lower the learning rate, or "
-                          "set train.nonfinite: skip",
-                          s->head.step, s->head.closure, j->nonfinite);
-    return SYNC_FAILED;
+    t->err.code = nonfinite_judge(&t->job->nonfinite, &at, &t->err);
+    return t->err.code == SL_OK ? SYNC_OK : SYNC_FAILED;
 }
 
 // The sum becomes the mean over the step's samples, finite and clipped; or the
@@ -65,13 +55,13 @@ static enum sync_result lead_average_sum(struct lead *t,
         return SYNC_OK;
     if (!grad_finite(j->grads, n)) {
         *skip = true;
-        return lead_count_nonfinite(t, s);
+        return lead_judge(t, s);
     }
     for (size_t i = 0; i < n; i++)
         j->grads[i] /= whole;
     grad_clipnorm(j->grads, j->model, j->optimizer.clipnorm);
     grad_global_clipnorm(j->grads, j->model, j->optimizer.global_clipnorm);
-    j->nonfinite = 0;
+    nonfinite_end_row(&j->nonfinite);
     return SYNC_OK;
 }
 

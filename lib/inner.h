@@ -29,6 +29,7 @@
 #include "trainer/lease/tally.h"
 #include "trainer/sum/ranks.h"
 #include "trainer/attend/member.h"
+#include "trainer/base/nonfinite.h"
 #include "trainer/push/peers.h"
 
 // What a session keeps of a job between closures: the user's thread's.
@@ -44,8 +45,7 @@ struct kept_job {
     float *params, *grads;           // owned
     void *narrow;       // by range: what of `grads` is sent in 16 bits; owned
     size_t space_bytes; // bytes of each vector from space_new; 0: plain memory
-    bool skip_nonfinite;
-    uint32_t nonfinite, max_nonfinite; // steps in a row; 0: no limit
+    struct nonfinite nonfinite; // judges steps that are not finite
 };
 
 struct sluice_closure {

@@ -75,8 +75,7 @@ static enum sl_err jobs_read_spec(struct kept_job *j, struct sl_error *err)
         rc = record_fits(j->record, j->model, err);
     if (rc != SL_OK)
         return rc;
-    j->skip_nonfinite = spec_skips_nonfinite(spec->train);
-    j->max_nonfinite = spec->train->max_nonfinite;
+    j->nonfinite = nonfinite_rule(spec->train);
     return spec_optimizer(&j->optimizer, spec->optimizer, err);
 }
 

@@ -38,8 +38,6 @@ enum sl_err ring_start(struct sluice *s, struct lease *l, struct kept_job *j,
     g->base.ring = j->ring;
     g->base.model = j->model;
     g->base.optimizer = &j->optimizer;
-    g->base.skip_nonfinite = j->skip_nonfinite;
-    g->base.max_nonfinite = j->max_nonfinite;
     g->base.nonfinite = &j->nonfinite;
     g->job = j;
     if (slot_init(&g->slot, s, l, ranges, j->model->variables_count) != SL_OK ||

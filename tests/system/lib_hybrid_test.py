@@ -174,6 +174,23 @@ with sluice.Session(address, name=name, wait=60) as session:
 """
 
 
+def steps_that_are_not_finite_in_a_row_fail_the_job():
+    """The job skips already, so the reason must not advise it to skip."""
+    spec = {"max_nonfinite": 1, "nonfinite": "skip"}
+    alone, group = linear_job(epochs=5), group_job(5, **spec)
+    alone["train"].update(spec)
+    with Cluster(psservers=1, workers=0) as c:
+        path = c.dir / "skips.py"
+        path.write_text(SKIPS.replace("% 32", "% 8"))
+        start = lambda name: Rank(c, name, sys.executable, path,  # noqa: E731
+                                  c.address, name, "nan", **PYTHON)
+        for job in (alone, group):
+            with Groups(start):  # a program ends with the job that failed
+                reason = c.wait_state(c.submit(job), "failed")["reason"]
+            check("2 steps in a row" in reason, reason)
+            check("train.nonfinite" not in reason, reason)
+
+
 def a_step_that_one_of_a_group_skips_is_counted_and_not_applied():
     """The whole of it, and so is one that is not finite, if the job says so."""
     with Cluster(psservers=2, workers=0) as c:
@@ -237,5 +254,6 @@ if __name__ == "__main__":
           one_program_alone_and_groups_that_are_not_full_compute_the_same_steps,
           a_signal_drains_a_leader_and_a_member, a_model_is_learnt_by_groups,
           a_step_that_one_of_a_group_skips_is_counted_and_not_applied,
+          steps_that_are_not_finite_in_a_row_fail_the_job,
           who_cannot_be_in_a_group_is_waited_past,
           a_leader_dies_between_the_sum_and_its_push])

@@ -27,6 +27,7 @@
 #include "common/base/clock.h"
 #include "common/plan/round.h"
 #include "proto/spec.h"
+#include "trainer/base/nonfinite.h"
 #include "trainer/lease/job_ring.h"
 
 struct contributor;
@@ -62,8 +63,9 @@ struct contributor_ops {
     void (*forget)(struct contributor *c);
 
     // Takes whether the round was finite, and adjusts the loss scale. Returns
-    // true if one of our contributions was not, the scale may be why, and it is
-    // smaller from now on. May be NULL.
+    // true if one of our contributions was not and the job need not judge that:
+    // the scale may be why, and it is smaller from now on; or a program left
+    // the step out. May be NULL.
     bool (*scaled)(struct contributor *c, struct ring_round *r, bool finite);
 
     // Names in `out` the sample that is not finite, if it finds one. May be
@@ -115,9 +117,7 @@ struct contributor {
     struct job_ring *ring; // NULL for a member of a group
     const struct model *model;
     const struct spec_optimizer *optimizer; // the clipping is read from it
-    bool skip_nonfinite;                    // train.nonfinite: skip
-    uint32_t max_nonfinite;                 // rounds in a row; 0: no limit
-    uint32_t *nonfinite; // such rounds in a row so far; the job's counter
+    struct nonfinite *nonfinite;            // the job's; it judges rounds
 };
 
 #endif

@@ -244,35 +244,23 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
 // ---- the update
 
 // Judges a round that is not finite; only a rank with a bad contribution of its
-// own may fail by it. See task_train.c.
+// own may fail by it.
 static enum sl_err round_check_nonfinite(struct ring_round *r,
                                          struct sl_error *err)
 {
     struct contributor *by = r->by;
     bool scale =
         r->bad && by->ops->scaled != NULL && by->ops->scaled(by, r, false);
+    const struct nonfinite_step at = {.closure = r->keys[0].closure,
+                                      .step = r->keys[0].step,
+                                      .round = true,
+                                      .strange = r->m.strange};
 
     if (!r->bad || scale)
         return SL_OK;
     if (by->ops->strange != NULL)
         by->ops->strange(by, r->m.strange, sizeof(r->m.strange));
-    if (!by->skip_nonfinite)
-        return sl_fail(err, SL_ENUMERIC,
-                       "the loss or gradient is not finite in the round of "
-                       "step %u of closure %" PRIu64
-                       "; lower the learning rate, or set train.nonfinite: "
-                       "skip",
-                       r->keys[0].step, r->keys[0].closure);
-    ++*by->nonfinite;
-    if (by->max_nonfinite > 0 && *by->nonfinite > by->max_nonfinite)
-        return sl_fail(err, SL_ENUMERIC,
-                       "%u rounds in a row had a loss or gradient that is not "
-                       "finite; %s%s",
-                       *by->nonfinite,
-                       r->m.strange[0] != '\0' ? "mend the data: "
-                                               : "lower the learning rate",
-                       r->m.strange);
-    return SL_OK;
+    return nonfinite_judge(by->nonfinite, &at, err);
 }
 
 // Returns true if the state, and so the optimizer, is on the device.
@@ -435,7 +423,7 @@ static enum sl_err round_apply(struct ring_round *r, struct sl_error *err)
         if (r->by->ops->forget != NULL)
             r->by->ops->forget(r->by);
     } else {
-        *r->by->nonfinite = 0;
+        nonfinite_end_row(r->by->nonfinite);
         if (r->by->ops->scaled != NULL)
             r->by->ops->scaled(r->by, r, true);
         rc = round_clip_average(r, err);

@@ -300,7 +300,10 @@ static bool contributor_adjust_scale(struct contributor *c,
         return false;
     less = loss_scale_step(&job->scale, finite);
     r->m.loss_scale = job->scale.s;
-    return !finite && less && !r->bad_loss;
+    if (finite || !less || r->bad_loss)
+        return false;
+    nonfinite_scaled();
+    return true;
 }
 
 static void contributor_find_nonfinite(struct contributor *c, char *out,
@@ -396,8 +399,6 @@ static void contributor_init(struct job_contributor *o,
                  .ring = job->ring,
                  .model = job->model,
                  .optimizer = &job->optimizer,
-                 .skip_nonfinite = job->skip_nonfinite,
-                 .max_nonfinite = job->max_nonfinite,
                  .nonfinite = &job->nonfinite},
         .env = env,
         .job = job,

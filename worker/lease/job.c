@@ -31,8 +31,7 @@ static enum sl_err job_read_spec(struct worker_job *j, struct sl_error *err)
                        "the job's model is external: its gradients come from "
                        "a program of the user's");
     j->loss = spec_loss(spec);
-    j->skip_nonfinite = spec_skips_nonfinite(train);
-    j->max_nonfinite = train->max_nonfinite;
+    j->nonfinite = nonfinite_rule(train);
     j->precision = spec_precision(spec);
     loss_scale_init(&j->scale, train->has_loss_scale ? train->loss_scale : 0,
                     j->record->open->loss_scale);

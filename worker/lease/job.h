@@ -19,6 +19,7 @@
 #include "worker/device/step.h"
 #include "worker/device/team_work.h"
 #include "worker/device/loss_scale.h"
+#include "trainer/base/nonfinite.h"
 #include "trainer/push/peers.h"
 #include "trainer/lease/record.h"
 
@@ -57,9 +58,7 @@ struct worker_job {
     struct model *model;
     enum spec_loss loss;
     struct spec_optimizer optimizer; // the clipping is read from it
-    bool skip_nonfinite;             // train.nonfinite: skip
-    uint32_t max_nonfinite;          // steps in a row; 0: no limit
-    uint32_t nonfinite;              // such steps in a row so far
+    struct nonfinite nonfinite;      // judges steps that are not finite
     uint32_t looked; // searches so far for a sample that is not finite
     enum spec_precision precision;
     struct loss_scale scale; // f16

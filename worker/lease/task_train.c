@@ -18,7 +18,6 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/spans.h"
-#include "trainer/base/figures.h"
 #include "trainer/base/grad.h"
 #include "trainer/lease/hybrid_lead.h"
 #include "worker/lease/hybrid_ours.h"
@@ -157,46 +156,16 @@ static enum sync_result train_send_range(struct train *t, uint32_t range,
     return result;
 }
 
-// A loss or gradient that is not finite changes no parameter, but the step is
-// counted: else it would be tried for ever. A loss scale that was too large is
-// not the job's fault: neither train.nonfinite nor its limit is asked then.
-static enum sync_result judge_not_finite(struct train *t)
-{
-    struct worker_job *job = t->job;
-
-    contribution_strange(&t->c, t->m.strange, sizeof(t->m.strange));
-    if (!job->skip_nonfinite && t->m.strange[0] != '\0')
-        return train_fail(t,
-                          sl_fail(&t->err, SL_ENUMERIC,
-                                  "the data is not finite: %s; mend it, or set "
-                                  "train.nonfinite: skip",
-                                  t->m.strange));
-    if (!job->skip_nonfinite)
-        return train_fail(
-            t, sl_fail(&t->err, SL_ENUMERIC,
-                       "the loss is not finite in step %u of closure "
-                       "%" PRIu64 "; lower the learning rate, or set "
-                       "train.nonfinite: skip",
-                       t->c.step, t->lease->closure));
-    job->nonfinite++;
-    if (job->max_nonfinite > 0 && job->nonfinite > job->max_nonfinite)
-        return train_fail(t, sl_fail(&t->err, SL_ENUMERIC,
-                                     "%u steps in a row had a loss or gradient "
-                                     "that is not finite; %s%s",
-                                     job->nonfinite,
-                                     t->m.strange[0] != '\0'
-                                         ? "mend the data: "
-                                         : "lower the learning rate",
-                                     t->m.strange));
-    return SYNC_OK;
-}
-
 static enum sync_result train_on_nonfinite(struct train *t)
 {
-    enum sync_result result = judge_not_finite(t);
+    const struct nonfinite_step at = {.closure = t->lease->closure,
+                                      .step = t->c.step,
+                                      .strange = t->m.strange};
+    enum sl_err rc;
 
-    figures_nonfinite(result == SYNC_OK ? FIGURES_SKIP : FIGURES_FAIL);
-    return result;
+    contribution_strange(&t->c, t->m.strange, sizeof(t->m.strange));
+    rc = nonfinite_judge(&t->job->nonfinite, &at, &t->err);
+    return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
 }
 
 #define THE_LOSS UINT32_MAX
@@ -241,7 +210,7 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
     enum sync_result result = scaled ? SYNC_OK : train_on_nonfinite(t);
 
     if (scaled)
-        figures_nonfinite(FIGURES_SCALE);
+        nonfinite_scaled();
 
     note_pending(t, false);
     t->op = t->c.p->program->count; // the other ops are not run
@@ -264,7 +233,7 @@ static enum sync_result send_whole(struct train *t)
 
     grad_statistics(t->sync->grads, t->job->model, 0, t->job->model->elements,
                     t->c.count);
-    t->job->nonfinite = 0;
+    nonfinite_end_row(&t->job->nonfinite);
     if (t->job->precision == SPEC_F16)
         loss_scale_step(&t->job->scale, true);
     note_pending(t, true);
@@ -361,7 +330,7 @@ static enum sync_result train_backward(struct train *t)
     if (result == SYNC_OK)
         result = train_run_to(t, t->c.p->program->count);
     if (all_finite)
-        t->job->nonfinite = 0;
+        nonfinite_end_row(&t->job->nonfinite);
     t->tally.skipped = !all_finite;
     return result;
 }

@@ -1113,6 +1113,19 @@ TEST(task, nonfinite_fail_is_the_jobs_end)
     world_close(&w);
 }
 
+TEST(task, too_many_nonfinite_steps_are_not_advised_to_be_skipped)
+{
+    struct world w;
+    struct lease *l;
+
+    world_open_with(&w, ", 'max_nonfinite': 2", blow_up);
+    l = train(&w, 0);
+    T_EQ(l->outcome.kind, OUTCOME_FAILED);
+    T_HAS(l->outcome.err.text, "3 steps in a row");
+    T_TRUE(strstr(l->outcome.err.text, "train.nonfinite") == NULL);
+    world_close(&w);
+}
+
 TEST(task, clipping_bounds_what_is_sent)
 {
     struct world w;
