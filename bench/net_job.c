@@ -3,7 +3,7 @@
 #include "bench/net_job.h"
 
 #include "bench/program.h"
-#include "client/specfile.h"
+#include "client/spec/specfile.h"
 #include "common/base/rng.h"
 
 #define SETS_MAX 16

@@ -12,7 +12,7 @@
 
 #include "bench/program.h"
 #include "common/base/mem.h"
-#include "trainer/sum/group.h"
+#include "trainer/sum/sum_group.h"
 
 #define RANKS_MOST 64
 

@@ -9,7 +9,7 @@
 //          `done` runs on the one I/O thread that all targets share, that of
 //          their channels or, after targets_share, of small calls.
 // Memory   an op and its target are the caller's until done has run.
-// Units    bytes of values; steps as in common/plan/schedule.h.
+// Units    bytes of values; steps as in plan/schedule.h.
 // Errors   a refused push is an error here: nobody else pushes.
 #ifndef BENCH_TARGET_H
 #define BENCH_TARGET_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/main.c -- the sluice command; everything is in cli.c and verbs.c.
+// client/main.c -- the sluice command; everything is in cli.c and verb_table.c.
 #include <string.h>
 
-#include "client/cli.h"
+#include "client/cli/cli.h"
 #include "common/base/fault.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/main.c -- the coordinator daemon.
-#include "common/daemon/daemon.h"
+#include "host/daemon/daemon.h"
 #include "coordinator/dashboard/dashboard.h"
 #include "coordinator/service/server.h"
 

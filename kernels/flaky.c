@@ -13,7 +13,7 @@
 
 #include "common/base/mem.h"
 #include "kernels/desc.h"
-#include "kernels/host.h"
+#include "kernels/host_memory.h"
 
 struct flaky_words {
     uint64_t alloc, bytes, plan, refuse, lost, nan, slow, ms, opens, shut;

@@ -16,8 +16,8 @@
 
 #include "common/base/list.h"
 #include "common/net/ownsock.h"
-#include "common/plan/order.h"
-#include "common/plan/round.h"
+#include "plan/order.h"
+#include "plan/round.h"
 #include "common/run/loop.h"
 #include "lib/sluice.h"
 #include "proto/attendee.h"

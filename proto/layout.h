@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/plan/part.h"
+#include "plan/part.h"
 #include "common/base/status.h"
 #include "proto/common.pb-c.h"
 #include "proto/model.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // proto/manifest.h -- how every reader of a cut's manifest begins.
 //
-// The coordinator writes it (coordinator/journal/manifest.h says what is in
-// it). It is read to start a job from, and by a client without a coordinator;
-// a user may have edited it in between.
+// The coordinator writes it (coordinator/journal/journal_manifest.h says what
+// is in it). It is read to start a job from, and by a client without a
+// coordinator; a user may have edited it in between.
 //
 // Threads  any; manifest_parse waits for a disk.
 // Memory   json_decref what was parsed.

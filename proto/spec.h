@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/plan/part.h"
-#include "common/plan/rate.h"
+#include "plan/part.h"
+#include "plan/rate.h"
 #include "common/base/status.h"
 #include "proto/job.pb-c.h"
 #include "proto/model.h"

@@ -29,9 +29,9 @@
 #include <stdint.h>
 
 #include "common/base/buf.h"
-#include "common/plan/counted.h"
+#include "plan/counted.h"
 #include "common/net/rpc.h"
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "common/base/slices.h"
 #include "common/base/status.h"
 #include "common/net/wirescan.h"

@@ -8,9 +8,9 @@
 // house.citations looks for both.
 #include "proto/wire_check.h"
 
-#include "common/plan/part.h"
-#include "common/plan/rate.h"
-#include "common/plan/rates.h"
+#include "plan/part.h"
+#include "plan/rate.h"
+#include "plan/rates.h"
 #include "proto/model.h"
 #include "proto/spec.h"
 
@@ -271,8 +271,8 @@ static const struct wire_rules all[] = {
           KNOWN(3, "net.c:net_piece_fits"), KNOWN(4, "net.c:net_piece_fits"),
           KNOWN(5, "net.c:net_piece_fits"), KNOWN(6, "net.c:net_piece_fits"),
           RANGE(8, 0, WIRE_LANES - 1)),
-    RULES(share_reply, NULL, OPAQUE(1), OPAQUE(2), KNOWN(3, "host.c:host_join"),
-          OPAQUE(4)),
+    RULES(share_reply, NULL, OPAQUE(1), OPAQUE(2),
+          KNOWN(3, "sum_host.c:host_join"), OPAQUE(4)),
     RULES(state_request, NULL, OPAQUE(1), OPAQUE(2),
           KNOWN(3, "ranks.c:read_state"), KNOWN(4, "ranks.c:read_state"),
           OPAQUE(5), KNOWN(6, "ranks.c:read_state"), OPAQUE(8)),

@@ -124,7 +124,7 @@ enum sl_err fs_write(struct fs_file *f, const void *bytes, size_t n,
                      struct sl_error *err);
 
 // Writes all n bytes at `offset`, in bytes, or fails, with the same effect on
-// the file. A store in S3 refuses some offsets (common/store/store.h).
+// the file. A store in S3 refuses some offsets (host/store/store.h).
 enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 

@@ -9,7 +9,7 @@
 // mark.
 //
 // Threads  membership_check: any. The rest: one; a daemon's loop joins with a
-//          copy (common/daemon/joining.h). membership_open, membership_check
+//          copy (host/daemon/joining.h). membership_open, membership_check
 //          and membership_join wait for the store.
 // Memory   membership_release frees; both struct fs are borrowed.
 // Errors   SL_ESTATE: the store is not the one that was marked.

@@ -9,14 +9,14 @@
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "coordinator/core/cuts.h"
-#include "coordinator/core/end.h"
+#include "coordinator/core/end_job.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
-#include "coordinator/core/queue.h"
+#include "coordinator/core/job_queue.h"
 #include "coordinator/core/skipped.h"
 
 static void enter_running(struct coord *c, struct job *job)

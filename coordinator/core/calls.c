@@ -10,16 +10,16 @@
 #include "common/run/log.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
-#include "coordinator/core/end.h"
-#include "coordinator/core/ended.h"
+#include "coordinator/core/end_job.h"
+#include "coordinator/core/past_jobs.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/removals.h"
-#include "coordinator/core/resumed.h"
+#include "coordinator/core/start_from.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/serve.h"
-#include "coordinator/core/status.h"
+#include "coordinator/core/job_status.h"
 
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
                        struct sl_error *err)

@@ -4,13 +4,13 @@
 #include "coordinator/core/coord.h"
 
 #include "coordinator/core/advance.h"
-#include "coordinator/core/ended.h"
+#include "coordinator/core/past_jobs.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/memory.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/place.h"
 #include "coordinator/core/serve.h"
-#include "coordinator/core/status.h"
+#include "coordinator/core/job_status.h"
 
 static enum sl_err calls_pause_open_job(struct coord *c, const char *id,
                                         struct job **out, struct sl_error *err)

@@ -44,7 +44,7 @@ struct coord {
     bool dead;
     struct sl_error err; // error of the last write, for coord_wrote
 
-    // Its jobs. Changed by: submit, ended, end, behind.
+    // Its jobs. Changed by: submit, past_jobs, end_job, behind.
     struct {
         struct map by_id;   // id -> struct job, of active and ending
         struct list active; // jobs that have not ended, oldest first
@@ -77,7 +77,7 @@ struct coord {
     struct cluster_stranger *strangers; // owned
     size_t strangers_count;
 
-    // A job joined a queue or left it. Changed by: queue.
+    // A job joined a queue or left it. Changed by: job_queue.
     bool queue_moved;
 
     // Counts of leases that were given. Changed by: leases.
@@ -101,7 +101,7 @@ struct coord {
     struct list publishing;
 
     // Manifests that are read for submissions, and the one of this call.
-    // Changed by: resumed.
+    // Changed by: start_from.
     struct list readings;
     struct resumed_reading *read;
 

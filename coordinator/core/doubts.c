@@ -8,7 +8,7 @@
 
 #include "common/base/buf.h"
 #include "coordinator/core/bad.h"
-#include "coordinator/core/end.h"
+#include "coordinator/core/end_job.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/rules/witness.h"

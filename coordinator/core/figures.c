@@ -76,7 +76,7 @@ void figures_cut(struct coord *c, enum figures_cut how)
 
 void figures_drains(struct coord *c, const struct member *m, const char *why)
 {
-    // Words of the sources in common/notice; a reason in other words (no
+    // Words of the sources in host/notice; a reason in other words (no
     // device) has no source.
     static const struct {
         const char *words;

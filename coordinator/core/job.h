@@ -4,7 +4,7 @@
 //
 // The states are those of jobs.proto. An ended job keeps its last status and
 // its cuts; everything else is released. Soon only a record is left of it
-// (ended.h).
+// (past_jobs.h).
 //
 // Threads  the loop.
 // Memory   job_free frees all. Members point at jobs only through leases and
@@ -19,7 +19,7 @@
 #include "common/base/history.h"
 #include "common/base/list.h"
 #include "common/base/map.h"
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "coordinator/rules/callbacks.h"
 #include "coordinator/rules/cut.h"
 #include "coordinator/rules/evaluation.h"
@@ -181,7 +181,7 @@ struct job {
     uint32_t edition; // edition of the layers that its workers must know
     uint64_t submitted_us;
 
-    // Its state, and its end. Changed by: advance, end, status_final,
+    // Its state, and its end. Changed by: advance, end_job, status_final,
     // unreadable.
     enum job_state state;
     // start of its running clock; 0: the clock stands
@@ -194,14 +194,14 @@ struct job {
     // Its rows cannot be read: it counts as ended. Changed by: unreadable.
     bool unreadable;
 
-    // Ended, and read from the journal for one answer. Changed by: ended.
+    // Ended, and read from the journal for one answer. Changed by: past_jobs.
     bool lent;
 
     // I7: a member shows more of it than the journal knows. Changed by: behind.
     bool paused;
     char *paused_why; // the sign that was seen; owned, may be NULL
 
-    // Its place in the queue of its tenant. Changed by: queue.
+    // Its place in the queue of its tenant. Changed by: job_queue.
     enum journal_turn turn;
     char queue[JOURNAL_TENANT];
 
@@ -301,7 +301,7 @@ struct job {
     uint64_t cuts_published; // ever
 
     // A client has paused it, or the coordinator holds it (memory.h). Changed
-    // by: pause, end.
+    // by: pause, end_job.
     struct job_pause pause;
 
     // The wishes of clients: a cut; after it, the end. Not journalled: the
@@ -339,7 +339,7 @@ struct job {
     // The event of skipped updates was told in this term. Changed by: skipped.
     bool skips_told;
 
-    // When its curve was last sampled. Changed by: curves.
+    // When its curve was last sampled. Changed by: job_curves.
     uint64_t sampled_ms;
 
     // Samples that cannot be read. Changed by: bad.
@@ -348,9 +348,9 @@ struct job {
     // Other data that workers found. Changed by: doubts.
     struct job_doubts doubts;
 
-    // Numbers. Changed by: jobs, advance, cuts, end, groups, leases, publish,
-    // reports, rings, shards, status_final, behind, recount, recover, pause,
-    // queue, monitor.
+    // Numbers. Changed by: jobs, advance, cuts, end_job, groups, leases,
+    // publish, reports, rings, shards, status_final, behind, recount, recover,
+    // pause, job_queue, monitor.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see

@@ -11,7 +11,7 @@
 #include "coordinator/core/leases.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
-#include "coordinator/core/queue.h"
+#include "coordinator/core/job_queue.h"
 #include "coordinator/core/stored.h"
 
 struct job_loading {

@@ -8,7 +8,7 @@
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/mode.h"
-#include "coordinator/core/queue.h"
+#include "coordinator/core/job_queue.h"
 #include "coordinator/core/rings.h"
 #include "proto/spec.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/place.h -- the psserver of each shard.
 //
-// A job is placed once: rows are cut into shards (common/plan/part.h), each
+// A job is placed once: rows are cut into shards (plan/part.h), each
 // shard is given to a psserver by *name*, and both are journalled. From then on
 // a psserver is asked to take its shards whenever it attaches.
 //
 // Threads  the loop.
-// Errors   a job that cannot be placed fails; SL_ESTATE: see resume.h.
+// Errors   a job that cannot be placed fails; SL_ESTATE: see cut_fits.h.
 #ifndef COORDINATOR_CORE_PLACE_H
 #define COORDINATOR_CORE_PLACE_H
 

@@ -18,7 +18,7 @@
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/removals.h"
 #include "coordinator/core/send.h"
-#include "coordinator/journal/manifest.h"
+#include "coordinator/journal/journal_manifest.h"
 
 #define CUTS_MAX 4096 // kept cuts of one job
 

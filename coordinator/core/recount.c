@@ -6,7 +6,7 @@
 
 #include "common/base/buf.h"
 #include "common/run/log.h"
-#include "coordinator/core/end.h"
+#include "coordinator/core/end_job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/memory.h"

@@ -5,7 +5,7 @@
 //   1. term + 1, committed; the store, which was asked before (stored.h), is
 //      the one that it was
 //   2. jobs that have not ended, with shards, cuts, evaluations, blames; of
-//      those that have, what is kept of them (ended.h)
+//      those that have, what is kept of them (past_jobs.h)
 //   3. K6: an intent without an outcome: the manifest is there: published;
 //      not there: aborted, also if it turns up later
 //   4. I7: a manifest that the journal does not know: its job is paused
@@ -22,11 +22,11 @@
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
 #include "coordinator/core/drains.h"
-#include "coordinator/core/ended.h"
+#include "coordinator/core/past_jobs.h"
 #include "coordinator/core/load.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/stored.h"
-#include "coordinator/journal/manifest.h"
+#include "coordinator/journal/journal_manifest.h"
 
 // Starts that may end without a word while they load a job, before the next
 // start puts it aside; of the later starts one in TRIED_AGAIN tries it.

@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
-#include "coordinator/journal/manifest.h"
+#include "coordinator/journal/journal_manifest.h"
 
 struct manifest_removal {
     struct fs *fs;

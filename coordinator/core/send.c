@@ -11,7 +11,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/mode.h"
-#include "coordinator/core/resume.h"
+#include "coordinator/core/cut_fits.h"
 #include "coordinator/core/tokens.h"
 #include "proto/spec.h"
 

@@ -14,7 +14,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/offers.h"
-#include "coordinator/core/queue.h"
+#include "coordinator/core/job_queue.h"
 #include "coordinator/core/rings.h"
 #include "coordinator/core/send.h"
 #include "proto/spec.h"

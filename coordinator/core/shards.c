@@ -11,14 +11,14 @@
 #include "common/run/log.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
-#include "coordinator/core/ended.h"
+#include "coordinator/core/past_jobs.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/recount.h"
 #include "coordinator/core/send.h"
-#include "coordinator/core/status.h"
+#include "coordinator/core/job_status.h"
 #include "coordinator/rules/admit.h"
 
 // ---- the map

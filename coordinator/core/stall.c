@@ -15,7 +15,7 @@
 #include "coordinator/core/groups.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
-#include "coordinator/core/queue.h"
+#include "coordinator/core/job_queue.h"
 #include "coordinator/core/recount.h"
 #include "coordinator/core/send.h"
 #include "proto/spec.h"

@@ -9,9 +9,9 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/base/storemark.h"
-#include "common/store/store.h"
+#include "host/store/store.h"
 #include "coordinator/core/job.h"
-#include "coordinator/journal/manifest.h"
+#include "coordinator/journal/journal_manifest.h"
 
 // A question about one path: a cut's manifest, or the folder of a job's
 // manifests.

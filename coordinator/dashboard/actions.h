@@ -21,7 +21,7 @@
 #ifndef COORDINATOR_DASHBOARD_ACTIONS_H
 #define COORDINATOR_DASHBOARD_ACTIONS_H
 
-#include "common/http/http.h"
+#include "host/http/http.h"
 
 // Answers with the actions, none if the dashboard only reads; to a request with
 // a token also with the caller's role and name, and when the token ends. A

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "common/http/http.h"
+#include "host/http/http.h"
 #include "proto/pbjson.h"
 
 // Reads ?name=number into *out, or `otherwise` without it. Returns false if it

@@ -3,7 +3,7 @@
 // of its routes.
 #include "coordinator/dashboard/dashboard.h"
 
-#include "common/page/page.h"
+#include "host/page/page.h"
 #include "common/run/conf.h"
 #include "coordinator/dashboard/actions.h"
 #include "coordinator/dashboard/lists.h"

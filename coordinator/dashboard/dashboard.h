@@ -29,7 +29,7 @@
 #ifndef COORDINATOR_DASHBOARD_DASHBOARD_H
 #define COORDINATOR_DASHBOARD_DASHBOARD_H
 
-#include "common/http/http.h"
+#include "host/http/http.h"
 #include "common/net/tls.h"
 #include "coordinator/dashboard/news.h"
 #include "coordinator/feed/track.h"

@@ -11,7 +11,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/dashboard/answer.h"
 #include "coordinator/dashboard/dashboard.h"
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 
 // A list of more members than this is made at most every CLUSTER_US.
 #define CLUSTER_LARGE 1000

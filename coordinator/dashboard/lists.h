@@ -7,7 +7,7 @@
 #ifndef COORDINATOR_DASHBOARD_LISTS_H
 #define COORDINATOR_DASHBOARD_LISTS_H
 
-#include "common/http/http.h"
+#include "host/http/http.h"
 
 #define LISTS_PAGE 100 // members, shards or jobs per page, by default
 #define LISTS_PAGE_MAX 1000

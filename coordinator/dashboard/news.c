@@ -7,7 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "coordinator/dashboard/answer.h"
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 
 // Writes a message and frees it; NULL: no memory.
 static enum sl_err news_append_message(struct buf *out,

@@ -12,7 +12,7 @@
 #ifndef COORDINATOR_DASHBOARD_NEWS_H
 #define COORDINATOR_DASHBOARD_NEWS_H
 
-#include "common/http/http.h"
+#include "host/http/http.h"
 #include "coordinator/core/coord.h"
 
 #define NEWS_MS 250 // how long a status that was written serves

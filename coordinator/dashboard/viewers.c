@@ -8,7 +8,7 @@
 
 #include "common/base/mem.h"
 #include "coordinator/dashboard/answer.h"
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 
 struct viewer {
     struct list_node node; // in dashboard.viewers

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/journal/journal_sql.h -- how the journal uses SQLite:
 // connection, prepared statements, transactions. For journal_*.c, and for other
-// files of that kind (coordinator/tasks/store.c).
+// files of that kind (coordinator/tasks/task_store.c).
 #ifndef COORDINATOR_JOURNAL_JOURNAL_SQL_H
 #define COORDINATOR_JOURNAL_JOURNAL_SQL_H
 

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/plan/rates.h"
+#include "plan/rates.h"
 #include "proto/spec.h"
 
 // The best value that one callback has seen.

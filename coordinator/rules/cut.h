@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/plan/counted.h"
+#include "plan/counted.h"
 #include "common/base/hash.h"
 #include "common/base/status.h"
 #include "coordinator/rules/evidence.h"

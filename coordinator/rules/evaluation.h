@@ -29,7 +29,7 @@
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/base/status.h"
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "coordinator/rules/meter.h"
 #include "coordinator/rules/scores.h"
 #include "coordinator/rules/work.h"

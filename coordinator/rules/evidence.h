@@ -15,7 +15,7 @@
 //
 // Threads  the loop.
 // Memory   evidence_release frees; all zeroes is allowed.
-// Units    closures and steps as in common/plan/schedule.h.
+// Units    closures and steps as in plan/schedule.h.
 #ifndef COORDINATOR_RULES_EVIDENCE_H
 #define COORDINATOR_RULES_EVIDENCE_H
 
@@ -23,8 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/plan/counted.h"
-#include "common/plan/schedule.h"
+#include "plan/counted.h"
+#include "plan/schedule.h"
 #include "common/base/status.h"
 
 // Most contributions of a round.

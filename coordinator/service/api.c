@@ -9,8 +9,8 @@
 #include "common/base/mem.h"
 #include "coordinator/service/audit.h"
 #include "coordinator/service/denials.h"
-#include "coordinator/service/status.h"
-#include "coordinator/service/watch.h"
+#include "coordinator/service/status_lists.h"
+#include "coordinator/service/job_watch.h"
 
 struct api {
     struct loop *loop;

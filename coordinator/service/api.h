@@ -16,7 +16,7 @@
 #include "common/net/rpc.h"
 #include "coordinator/core/coord.h"
 #include "coordinator/service/audit.h"
-#include "coordinator/service/watch.h"
+#include "coordinator/service/job_watch.h"
 
 #define API_WATCH_MS 250 // shortest time between two statuses for a watcher
 

@@ -9,7 +9,7 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
-#include "coordinator/core/queue.h"
+#include "coordinator/core/job_queue.h"
 
 #define STATES (JOB_STATES + 2) // number of job states: those of JobState, and
 #define QUEUED JOB_STATES

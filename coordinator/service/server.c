@@ -11,10 +11,10 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "common/net/rpc_figures.h"
-#include "common/store/place.h"
+#include "host/store/store_place.h"
 #include "coordinator/service/begin.h"
 #include "coordinator/service/measure.h"
-#include "coordinator/service/watch.h"
+#include "coordinator/service/job_watch.h"
 #include "proto/access.h"
 
 #define SETTLE_MS 1000

@@ -9,7 +9,7 @@
 #ifndef COORDINATOR_SERVICE_SERVER_H
 #define COORDINATOR_SERVICE_SERVER_H
 
-#include "common/daemon/daemon.h"
+#include "host/daemon/daemon.h"
 #include "common/run/loop.h"
 #include "common/net/rpc.h"
 #include "coordinator/service/api.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/status_cluster.c -- the list of members, of psservers
 // that are missing, and of warnings to the operator.
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/status_events.c -- the contents of the feed, as clients
 // may see it: a tenant's callers see their own jobs alone.
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 
 #include "common/base/mem.h"
 #include "common/base/num.h"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/status_list.c -- lists of jobs, and of the checkpoints of
 // one.
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "coordinator/core/classes.h"
-#include "coordinator/core/ended.h"
+#include "coordinator/core/past_jobs.h"
 #include "coordinator/core/jobs.h"
-#include "coordinator/core/status.h"
+#include "coordinator/core/job_status.h"
 
 #define LIST_DEFAULT 100
 

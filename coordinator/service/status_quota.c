@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/status_quota.c -- the list of tenants' quotas and use.
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 
 #include "common/base/mem.h"
 #include "coordinator/core/quotas.h"

@@ -11,7 +11,7 @@
 #define COORDINATOR_TASKS_VISIT_H
 
 #include "coordinator/tasks/book.h"
-#include "coordinator/tasks/store.h"
+#include "coordinator/tasks/task_store.h"
 #include "proto/access.h"
 
 #define DESK_REPLY_BYTES ((size_t)2 << 20) // and one more task

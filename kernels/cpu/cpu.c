@@ -9,7 +9,7 @@
 
 #include "common/base/mem.h"
 #include "kernels/desc.h"
-#include "kernels/host.h"
+#include "kernels/host_memory.h"
 
 #define THREADS_MAX 256
 

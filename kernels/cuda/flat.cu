@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels/cuda/flat.cu -- element by element: binary, pick, axpby and casts,
 // views, fill, dropout, images.
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/cuda_device.cuh"
 #include "kernels/kern.h"
 
 // ---- Binary ---------------------------------------------------------------

@@ -3,7 +3,7 @@
 //
 // Softmax and cross-entropy have one warp per row; a lane only ever touches its
 // own columns, so gradients may replace logits. Sums of losses are f64.
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/cuda_device.cuh"
 
 #define ROWS (CUDA_THREADS / 32) // of a block
 

@@ -72,7 +72,7 @@ set(pure common/base/status.c common/base/buf.c kernels/desc.c kernels/check.c
     kernels/optim.c)
 list(TRANSFORM pure PREPEND ${CMAKE_SOURCE_DIR}/)
 add_library(sluice-kernels-cuda MODULE
-    module.c
+    cuda_module.c
     hostside.c
     ${nccl}
     ${pure}

@@ -5,7 +5,7 @@
 // of the data, so that a mean far from 0 costs no digits. Then mean and var,
 // then y. Backward: sums of dy and of dy xhat, then dx, and perhaps its
 // column sums.
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/cuda_device.cuh"
 
 template <int V>
 DEV void load_param(float (&to)[V], const float *from,

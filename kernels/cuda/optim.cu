@@ -3,7 +3,7 @@
 //
 // The same formulas in the same order, and no operation contracted, so that an
 // update has the bits that it has on the host.
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/cuda_device.cuh"
 #include "kernels/optim.h"
 
 // A float with every operation rounded by itself.

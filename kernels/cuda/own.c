@@ -152,7 +152,7 @@ size_t own_table_bytes(const struct own_table *t, int64_t sums)
     return (bytes + 63) & ~(size_t)63;
 }
 
-#define END_COLS 8 // device.cuh
+#define END_COLS 8 // cuda_device.cuh
 
 int64_t own_end_blocks(int64_t cols)
 {

@@ -4,7 +4,7 @@
 // A thread has one pixel and one pack of its channels. Backward gathers: each
 // pixel of dx looks at the windows that cover it, so nothing is added
 // atomically and equals are as the forward pass noted them.
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/cuda_device.cuh"
 
 // Which pixel and channels a thread has; c.m == 0: none.
 struct pixel {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels/cuda/reduce.cu -- sums over all axes but the last.
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/cuda_device.cuh"
 
 // With an aux (of a max-pool; x is its dy) only the elements that reached
 // a pixel count: the sum of dx, over a quarter of the elements.

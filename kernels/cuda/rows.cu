@@ -3,7 +3,7 @@
 //
 // A lane only ever touches its own columns, so gradients may replace each
 // other.
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/cuda_device.cuh"
 
 #define TABLE_ROWS (CUDA_THREADS / 32) // of a block
 #define TABLE_COLS 128                 // of a warp, backward

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels/cuda/unary.cu -- activations and their slopes, as ref/unary.c.
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/cuda_device.cuh"
 #include "kernels/kern.h"
 
 #define SELU_ALPHA 1.6732632423543772848f

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "kernels/host.h"
+#include "kernels/host_memory.h"
 
 struct ref_plan {
     struct kern_plan base;

@@ -9,7 +9,7 @@
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/net/local/shm.h"
-#include "psserver/local/local.h"
+#include "psserver/local/local_shared.h"
 
 // The regions that are mapped. Calls find them here, on any thread.
 struct local_table {

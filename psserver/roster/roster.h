@@ -42,7 +42,7 @@
 #include "common/run/loop.h"
 #include "common/base/status.h"
 #include "proto/wire.h"
-#include "state/shard/store.h"
+#include "state/shard/shard_store.h"
 
 // Most shards that one heartbeat reports; more shards take several. A message
 // holds 262,144 fields, and a report has 28.

@@ -25,10 +25,10 @@
 #include "common/base/fs.h"
 #include "common/run/loop.h"
 #include "common/net/rpc.h"
-#include "psserver/local/local.h"
+#include "psserver/local/local_shared.h"
 #include "psserver/service/figures.h"
 #include "psserver/service/tokens.h"
-#include "state/shard/store.h"
+#include "state/shard/shard_store.h"
 
 #define API_SERVICE "sluice.v1.Shards"
 

@@ -5,7 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/daemon/joining.h"
+#include "host/daemon/joining.h"
 #include "proto/attendee.h"
 
 struct attendance {

@@ -2,9 +2,9 @@
 // psserver/service/exchange.h -- how the numbers of one call come and go.
 //
 // Numbers lie in the message itself, or in memory that the caller shares
-// (local.h). A gradient in shared memory may change while we read it, so it is
-// copied into our own memory, checked as it is copied, and applied from the
-// copy. Fresh parameters are written to shared memory by the apply itself,
+// (local_shared.h). A gradient in shared memory may change while we read it, so
+// it is copied into our own memory, checked as it is copied, and applied from
+// the copy. Fresh parameters are written to shared memory by the apply itself,
 // which does not read them back. An answer may always come as bytes instead.
 //
 //   exchange_push -> shard_push / shard_push_finite -> exchange_reply
@@ -21,7 +21,7 @@
 #define PSSERVER_SERVICE_EXCHANGE_H
 
 #include "common/net/rpc.h"
-#include "psserver/local/local.h"
+#include "psserver/local/local_shared.h"
 #include "state/shard/shard.h"
 
 struct exchange {

@@ -10,15 +10,15 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "common/net/rpc_figures.h"
-#include "common/daemon/joining.h"
+#include "host/daemon/joining.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
 #include "psserver/service/api.h"
 #include "psserver/service/attend.h"
 #include "psserver/service/identity.h"
-#include "psserver/local/local.h"
+#include "psserver/local/local_shared.h"
 #include "psserver/roster/roster.h"
-#include "state/shard/store.h"
+#include "state/shard/shard_store.h"
 
 #define DRAIN_LOOK_MS 20    // how often a drain looks for open calls
 #define DRAIN_CALLS_MS 2000 // how long it waits for them

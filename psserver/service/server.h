@@ -6,7 +6,7 @@
 #ifndef PSSERVER_SERVICE_SERVER_H
 #define PSSERVER_SERVICE_SERVER_H
 
-#include "common/daemon/daemon.h"
+#include "host/daemon/daemon.h"
 
 struct psserver; // the whole daemon; filled by start
 

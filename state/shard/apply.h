@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "common/base/slices.h"
-#include "common/plan/rates.h"
+#include "plan/rates.h"
 #include "common/base/status.h"
 #include "state/shard/freeze.h"
 #include "state/shard/plan.h"

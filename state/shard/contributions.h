@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "state/shard/once.h"
 
 #define CONTRIBUTIONS_MOST 1024

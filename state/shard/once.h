@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // state/shard/once.h -- a shard's set of counted steps, and its numbers.
 //
-// The counted set (common/plan/counted.h) decides; the numbers beside it count
+// The counted set (plan/counted.h) decides; the numbers beside it count
 // the outcomes of steps. The newest attempt seen per closure fences older
 // attempts (I4); it is volatile by rule and dies when its closure falls below
 // the watermark, where every step is counted and needs no fence.
@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/plan/counted.h"
+#include "plan/counted.h"
 #include "common/base/map.h"
 #include "common/base/status.h"
 #include "proto/wire.h"

@@ -19,9 +19,9 @@
 #include <stdint.h>
 
 #include "common/base/hash.h"
-#include "common/plan/rate.h"
-#include "common/plan/rates.h"
-#include "common/plan/schedule.h"
+#include "plan/rate.h"
+#include "plan/rates.h"
+#include "plan/schedule.h"
 #include "common/base/status.h"
 #include "kernels/optim.h"
 #include "proto/wire.h"

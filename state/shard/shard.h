@@ -32,7 +32,7 @@
 #include "state/shard/freeze.h"
 #include "state/shard/once.h"
 #include "state/shard/plan.h"
-#include "state/shard/pool.h"
+#include "state/shard/buffer_pool.h"
 #include "state/shard/tagged.h"
 
 // Times for which pushes to all shards of this process waited for the shard's

@@ -2,7 +2,7 @@
 // tests/emul/planted.cu -- small kernels, each with one mistake of the kinds
 // that device code has. planted_test.c says what must be reported of each; the
 // first ones are right, and nothing may be.
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/cuda_device.cuh"
 #include "tests/emul/planted.h"
 
 #define PLANTED(name)                                                          \

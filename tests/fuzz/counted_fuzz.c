@@ -4,7 +4,7 @@
 //
 //     u16 samples, u8 batch, u8 epochs, u16 steps per closure, u16 low,
 //     u8 count, count * { u16 closure, u16 nbits, bits }
-#include "common/plan/counted.h"
+#include "plan/counted.h"
 #include "common/base/mem.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -2,7 +2,7 @@
 // Keys for S3: a file of profiles, or what a metadata service answers. Byte 0:
 // which. What is taken can be a line of a request.
 #include "common/base/mem.h"
-#include "common/store/credentials_inner.h"
+#include "host/store/credentials_inner.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_line(const char *text)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slurm's short form of many names.
-#include "common/launch/hostlist.h"
+#include "host/launch/hostlist.h"
 
 #include "common/base/buf.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Keras' to_json() is taken for, as `sluice import` does: from the text to
 // a job's model, optimizer and loss, and to YAML.
-#include "client/keras.h"
+#include "client/keras/keras.h"
 
-#include "client/yaml.h"
+#include "client/cli/yaml.h"
 #include "proto/model.h"
 #include "proto/pbjson.h"
 #include "proto/wire.h"

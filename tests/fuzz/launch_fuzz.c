@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An environment, a variable a line, as every source and as auto.
-#include "common/launch/launch.h"
+#include "host/launch/launch.h"
 
 #include "common/base/buf.h"
 #include "common/net/rpc.h"

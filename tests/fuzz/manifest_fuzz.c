@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cut's manifest, as `sluice export` reads it.
-#include "client/manifest.h"
+#include "client/files/cut_manifest.h"
 
 #include "common/base/mem.h"
 #include "tests/fuzz/fuzz.h"

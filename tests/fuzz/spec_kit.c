@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/spec_kit.h"
 
-#include "client/specfile.h"
+#include "client/spec/specfile.h"
 #include "common/base/buf.h"
 #include "proto/pbjson.h"
 #include "proto/spec.h"

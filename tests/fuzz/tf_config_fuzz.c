@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TF_CONFIG of a TensorFlow cluster.
-#include "common/launch/tf_config.h"
+#include "host/launch/tf_config.h"
 
 #include "common/base/buf.h"
 #include "common/net/rpc.h"

@@ -2,7 +2,7 @@
 // What S3 answers: elements are nested, their texts short enough to have been
 // there, and a reader that sees the same twice says the same.
 #include "common/base/buf.h"
-#include "common/store/xml.h"
+#include "host/store/xml.h"
 #include "tests/fuzz/fuzz.h"
 
 struct seen {

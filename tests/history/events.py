@@ -77,7 +77,7 @@ class Report:
 
 
 class Geometry:
-    """Which steps a job has; common/plan/schedule.h, written again."""
+    """Which steps a job has; plan/schedule.h, written again."""
 
     def __init__(self, e):
         self.event = e

@@ -12,8 +12,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ROOMS = ("common", "proto", "kernels", "state", "psserver", "trainer", "worker", "lib",
-         "coordinator", "client")
+ROOMS = ("common", "plan", "host", "proto", "kernels", "state", "psserver", "trainer",
+         "worker", "lib", "coordinator", "client")
 API = ("lib/sluice.h", "lib/tasks.h")  # called by other people's programs
 
 # What cannot lie among the tests and bench programs that use it: it reaches

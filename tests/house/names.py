@@ -7,8 +7,13 @@ A stack trace, `perf` and grep show a name and no file: `dialer_start` says what
 static or not, or structs of one tag. Two files that are never linked into one
 program, since they are two builds of one interface, are in TWINS. Exits 1 with
 a line per name; run by ctest.
+
+A file's name is as good: two rooms of which one includes the other have no two
+files of one base name. The backends of kernels mirror each other.
 """
 import collections
+import itertools
+import pathlib
 import re
 import sys
 
@@ -18,7 +23,7 @@ from tracked import ROOT, tracked
 # Files of which a program has one, or none.
 TWINS = [
     {"client/main.c", "coordinator/main.c", "psserver/main.c", "worker/main.c"},
-    {"common/web/web.c", "common/web/web_none.c"},
+    {"host/web/web.c", "host/web/web_none.c"},
     {"kernels/cpu/onednn.c", "kernels/cpu/none.c"},
     {"kernels/cuda/nccl.c", "kernels/cuda/nccl_none.c"},
     # What a CUDA module has of its own, since it links no room.
@@ -51,12 +56,27 @@ def shared(names, pattern):
             if len(where) > 1 and not any(where <= twins for twins in TWINS)}
 
 
+def namesakes(names):
+    """Yields each base name that rooms which include each other share."""
+    stems = collections.defaultdict(set)
+    for name in names:
+        path = pathlib.PurePosixPath(name)
+        stems[path.stem].add(path.with_suffix("").as_posix())
+    for stem, paths in sorted(stems.items()):
+        for one, other in itertools.combinations(sorted(paths), 2):
+            a, b = one.split("/")[0], other.split("/")[0]
+            if stem != "main" and (b in MAY[a] or a in MAY[b]) and \
+                    not a == b == "kernels":
+                yield f"two files that may include each other: {one}, {other}"
+
+
 def main():
     names = tracked(*(f"{room}/*.{end}" for room in MAY
                       for end in ("c", "h", "cu", "cuh")))
     wrong = [f"{kind}{found} is defined in {', '.join(sorted(where))}"
              for kind, pattern in (("", FUNCTION), ("struct ", STRUCT))
              for found, where in sorted(shared(names, pattern).items())]
+    wrong += namesakes(names)
     print("\n".join(wrong) if wrong else f"every name of {len(names)} files is its own")
     return 1 if wrong or not names else 0
 

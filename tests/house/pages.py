@@ -22,8 +22,8 @@ from tracked import ROOT, tracked
 MOST = 160
 FOREIGN = ("LICENSE", "tests/fuzz/corpus/")
 SOURCE = re.compile(r"\.(c|h|cc|cu|py|proto)$")
-ROOMS = ("common/", "proto/", "state/", "coordinator/", "psserver/", "trainer/", "worker/", "lib/",
-         "client/")
+ROOMS = ("common/", "plan/", "host/", "proto/", "state/", "coordinator/", "psserver/",
+         "trainer/", "worker/", "lib/", "client/")
 CARD = ("Threads", "Memory", "Units", "Errors")
 # Folders whose pages say it in another form.
 NO_CARD = ("", "bench", "deploy", "examples", "kernels", "tests/fuzz",

@@ -12,7 +12,7 @@
 #include "common/base/json.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/mode.h"
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 #include "proto/pbjson.h"
 #include "tests/sim/books.h"
 #include "tests/sim/groups.h"

@@ -10,7 +10,7 @@
 #ifndef TESTS_SIM_FEEDS_H
 #define TESTS_SIM_FEEDS_H
 
-#include "common/plan/round.h"
+#include "plan/round.h"
 #include "tests/sim/rings.h"
 
 struct give;

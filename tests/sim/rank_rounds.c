@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/sim/rank_rounds.c -- a rank that sums: what it gives to a round and
 // gets from the others, the copy ahead of a newcomer, files of cuts.
-#include "common/plan/round.h"
+#include "plan/round.h"
 #include "tests/sim/rank.h"
 #include "tests/sim/rings.h"
 

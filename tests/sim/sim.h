@@ -46,7 +46,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/base/list.h"
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "proto/wire.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"

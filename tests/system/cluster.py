@@ -314,7 +314,7 @@ class Cluster:
 # ---- what must hold after every run
 
 def sample_mix(epoch, sample):
-    """The mix of common/plan/schedule.h, written again from its definition."""
+    """The mix of plan/schedule.h, written again from its definition."""
     mask = (1 << 64) - 1
 
     def mix64(x):

@@ -66,7 +66,7 @@ def conserve_job(name="conserve", samples=SAMPLES, epochs=20, every_seconds=0.5,
 
 
 def steps_of(samples, epochs):
-    """(closure, step within it) of every step, by common/plan/schedule.h's rule:
+    """(closure, step within it) of every step, by plan/schedule.h's rule:
     a closure does not cross an epoch."""
     per_epoch = math.ceil(samples / BATCH)
     closures = math.ceil(per_epoch / STEPS)

@@ -14,7 +14,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/mem.h"
-#include "common/store/s3.h"
+#include "host/store/s3.h"
 
 #define MOST ((size_t)1 << 30)
 #define WORDS 6

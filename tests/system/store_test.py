@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files in S3: the file system of common/store against moto's server and
+"""Files in S3: the file system of host/store against moto's server and
 boto3, every request's signature checked by botocore (s3.py)."""
 import datetime
 import functools

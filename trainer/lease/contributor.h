@@ -25,7 +25,7 @@
 #define TRAINER_LEASE_CONTRIBUTOR_H
 
 #include "common/base/clock.h"
-#include "common/plan/round.h"
+#include "plan/round.h"
 #include "proto/spec.h"
 #include "trainer/base/nonfinite.h"
 #include "trainer/lease/job_ring.h"

@@ -8,7 +8,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
-#include "trainer/sum/group.h"
+#include "trainer/sum/sum_group.h"
 #include "trainer/ring/sum.h"
 
 #define WORD 8       // bytes of a number

@@ -7,7 +7,7 @@
 
 #include "common/base/fault.h"
 #include "common/base/num.h"
-#include "common/plan/round.h"
+#include "plan/round.h"
 
 static enum sl_err spread(struct hybrid_step *s, struct sl_error *err)
 {

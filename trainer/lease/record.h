@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "proto/layout.h"
 #include "proto/wire.h"
 #include "trainer/base/elements.h"

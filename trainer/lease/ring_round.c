@@ -9,7 +9,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/base/num.h"
-#include "common/plan/order.h"
+#include "plan/order.h"
 #include "common/run/spans.h"
 #include "trainer/base/grad.h"
 

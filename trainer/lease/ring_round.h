@@ -3,7 +3,7 @@
 // over all ranks, the update.
 //
 // Which steps a round averages is what the state has not counted (R4;
-// common/plan/round.h); this rank has those of its slots computed, in order
+// plan/round.h); this rank has those of its slots computed, in order
 // (contributor.h), and adds them up. While the last one is computed, buckets
 // leave as they become whole. When all ranks' sums are in, each rank applies
 // the same average.

@@ -26,7 +26,7 @@
 #include "trainer/lease/ring_round.h"
 #include "trainer/lease/task_ring.h"
 #include "trainer/sum/ranks.h"
-#include "trainer/ring/copy.h"
+#include "trainer/ring/state_copy.h"
 #include "trainer/ring/feed.h"
 #include "trainer/ring/newcomer.h"
 #include "trainer/ring/say.h"

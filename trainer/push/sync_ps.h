@@ -17,7 +17,7 @@
 #define TRAINER_PUSH_SYNC_PS_H
 
 #include "common/base/clock.h"
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "trainer/push/peers.h"
 #include "trainer/push/sync.h"
 

@@ -43,7 +43,7 @@ struct ring_env {
     const char *store;                   // folder of our files; NULL: none
     const struct roots *weights;         // folders that weights are read from
     const struct membership *membership; // owner of `store`; NULL: not checked
-    // For groups (trainer/sum/group.h).
+    // For groups (trainer/sum/sum_group.h).
     struct ranks *ranks;
     struct rpc_io *io;
     const struct rpc_tls *tls;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "trainer/sum/group.h"
+#include "trainer/sum/sum_group.h"
 
 enum sl_err sum_init(struct sum *s, const struct elements *buckets,
                      uint32_t count, uint64_t elements)

@@ -11,7 +11,7 @@
 // sums its own contributions only.
 //
 // The first `early` buckets may have a lane of their own
-// (trainer/sum/group.h): they are whole last and wanted first, and overtake
+// (trainer/sum/sum_group.h): they are whole last and wanted first, and overtake
 // there what is queued in the other. Each lane has its own order: neither waits
 // for the other's buckets.
 //
@@ -21,7 +21,7 @@
 // Threads  the compute thread; sum_abort: any, between sum_join and sum_leave.
 // Memory   sum_release frees.
 // Units    elements of the flat vector; a weight is a number of samples.
-// Errors   sum_wait: those of group_wait (trainer/sum/group.h). After an
+// Errors   sum_wait: those of group_wait (trainer/sum/sum_group.h). After an
 //          error only sum_suspect and sum_leave may be called.
 #ifndef TRAINER_RING_SUM_H
 #define TRAINER_RING_SUM_H

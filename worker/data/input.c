@@ -20,7 +20,7 @@
 #include "common/base/mem.h"
 #include "common/base/moves.h"
 #include "common/base/num.h"
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "common/run/spans.h"
 
 #define AHEAD 4 // samples that are fetched while one is read

@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #include "common/base/list.h"
-#include "common/plan/order.h"
+#include "plan/order.h"
 #include "common/base/status.h"
 #include "worker/data/data.h"
 

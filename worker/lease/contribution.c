@@ -10,7 +10,7 @@
 #include "common/base/mem.h"
 
 #include "common/base/num.h"
-#include "common/plan/round.h"
+#include "plan/round.h"
 
 static const struct schedule *
 contribution_schedule(const struct contribution *c)

@@ -9,7 +9,7 @@
 // else of a worker has to survive.
 //
 // A process that has lost a CUDA context never gets another: so to open the
-// device again the worker starts itself anew (common/daemon/anew.h), under the
+// device again the worker starts itself anew (host/daemon/anew.h), under the
 // same name. That is tried so many times in a row, each time after the same
 // wait; a lease that ends well ends the row. A device that comes back only to
 // be lost again is therefore given up too. Where the row stands goes from life

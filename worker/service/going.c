@@ -6,7 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/notice/notice.h"
+#include "host/notice/notice.h"
 
 struct going {
     struct going_setup setup;

@@ -16,7 +16,7 @@
 #ifndef WORKER_SERVICE_GOING_H
 #define WORKER_SERVICE_GOING_H
 
-#include "common/daemon/daemon.h"
+#include "host/daemon/daemon.h"
 #include "common/run/expo.h"
 #include "trainer/attend/member.h"
 

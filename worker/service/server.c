@@ -10,8 +10,8 @@
 
 #include "common/run/log.h"
 #include "common/base/mem.h"
-#include "common/daemon/anew.h"
-#include "common/daemon/joining.h"
+#include "host/daemon/anew.h"
+#include "host/daemon/joining.h"
 #include "common/net/rpc_figures.h"
 #include "proto/access.h"
 #include "proto/introspect.h"

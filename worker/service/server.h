@@ -6,7 +6,7 @@
 #ifndef WORKER_SERVICE_SERVER_H
 #define WORKER_SERVICE_SERVER_H
 
-#include "common/daemon/daemon.h"
+#include "host/daemon/daemon.h"
 
 struct worker; // the whole daemon; filled by start
 

@@ -8,7 +8,7 @@
 #include "coordinator/core/offers.h"
 #include "coordinator/core/rings.h"
 #include "coordinator/core/send.h"
-#include "coordinator/core/status.h"
+#include "coordinator/core/job_status.h"
 #include "proto/spec.h"
 
 #define PARTS_MAX 16 // parts of the state that ranks keep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/assemble.h"
+#include "client/files/assemble.h"
 
 #include "common/base/hash.h"
 #include "tests/harness/t.h"

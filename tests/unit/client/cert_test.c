@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
-#include "client/cli.h"
-#include "client/command.h"
+#include "client/cli/cli.h"
+#include "client/cli/command.h"
 #include "common/net/tls.h"
 #include "tests/harness/t.h"
 

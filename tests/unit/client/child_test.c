@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/child.h"
+#include "client/up/child.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/updir.h"
+#include "client/up/updir.h"
 #include "common/base/mem.h"
 #include "common/base/moves.h"
 #include "tests/harness/t.h"

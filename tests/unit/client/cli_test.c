@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli.h"
+#include "client/cli/cli.h"
 
 #include "tests/harness/t.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/command.h"
+#include "client/cli/command.h"
 
 #include "tests/harness/t.h"
 

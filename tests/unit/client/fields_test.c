@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/fields.h"
+#include "client/spec/fields.h"
 
 #include "proto/job.pb-c.h"
 #include "tests/harness/t.h"

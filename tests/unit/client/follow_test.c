@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Follows a job of a coordinator that is played here: it says a few statuses,
 // goes away, and comes back on the same address.
-#include "client/follow.h"
+#include "client/show/follow.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "client/progress.h"
+#include "client/show/progress.h"
 #include "tests/harness/t.h"
 
 #define LONG_MS 30000

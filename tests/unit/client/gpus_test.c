@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/gpus.h"
+#include "client/up/gpus.h"
 
 #include "tests/harness/t.h"
 

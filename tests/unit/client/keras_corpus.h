@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "client/keras.h"
+#include "client/keras/keras.h"
 #include "common/base/fs.h"
 #include "proto/layout.h"
 #include "proto/pbjson.h"

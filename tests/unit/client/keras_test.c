@@ -3,8 +3,8 @@
 // cannot be imported, and in which words.
 #include "keras_corpus.h"
 
-#include "client/specfile.h"
-#include "client/yaml.h"
+#include "client/spec/specfile.h"
+#include "client/cli/yaml.h"
 #include "common/base/json.h"
 #include "proto/spec.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/list.h"
+#include "client/cli/listing.h"
 
 #include <string.h>
 
-#include "client/cli.h"
+#include "client/cli/cli.h"
 #include "proto/events.pb-c.h"
 #include "proto/jobs.pb-c.h"
 #include "proto/tasks.pb-c.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/logfile.h"
+#include "client/up/logfile.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

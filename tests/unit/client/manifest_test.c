@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/manifest.h"
+#include "client/files/cut_manifest.h"
 
 #include "tests/harness/t.h"
 

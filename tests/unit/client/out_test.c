@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/out.h"
+#include "client/cli/out.h"
 
 #include <fcntl.h>
 #include <unistd.h>

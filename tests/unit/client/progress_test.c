@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/progress.h"
+#include "client/show/progress.h"
 
 #include "proto/pbjson.h"
 #include "proto/wire.h"

@@ -24,7 +24,7 @@ for text, where in missing.items():
     print(f"{where}: '{text}' has no entry in deploy/RUNBOOK.md")
 print(f"{len(said)} log lines, {len(missing)} without an entry")
 
-verbs = set(re.findall(r'\{\.name = "([a-z-]+)",\s*\.usage', (ROOT / "client/verbs.c").read_text()))
+verbs = set(re.findall(r'\{\.name = "([a-z-]+)",\s*\.usage', (ROOT / "client/verb_table.c").read_text()))
 verbs |= {"help", "VERB", "COMMAND"}
 unknown = 0
 for page in [*ROOT.glob("*.md"), *(p for d in ("deploy", "docs", "client", "examples")

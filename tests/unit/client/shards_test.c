@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/shards.h"
+#include "client/show/shards.h"
 
-#include "client/list.h"
+#include "client/cli/listing.h"
 #include "tests/harness/t.h"
 
 enum { MANY = 2560 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/specfile.h"
+#include "client/spec/specfile.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/summary.h"
+#include "client/show/summary.h"
 
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "proto/wire.h"
 #include "tests/harness/t.h"
 

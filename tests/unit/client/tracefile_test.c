@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/client/tracefile_test.c -- pieces in, the rules of a viewer out.
-#include "client/tracefile.h"
+#include "client/trace/tracefile.h"
 
 #include <jansson.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/up.h"
+#include "client/up/up.h"
 
 #include <signal.h>
 #include <sys/wait.h>

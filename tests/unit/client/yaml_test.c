@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/yaml.h"
+#include "client/cli/yaml.h"
 
 #include "common/base/buf.h"
 #include "common/base/json.h"

@@ -8,7 +8,7 @@
 #include "common/base/storemark.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
-#include "coordinator/journal/manifest.h"
+#include "coordinator/journal/journal_manifest.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"

@@ -4,7 +4,7 @@
 
 #include "coordinator/core/job.h"
 #include "coordinator/rules/member.h"
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"

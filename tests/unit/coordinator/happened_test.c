@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "coordinator/core/job.h"
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/journal/manifest.h"
+#include "coordinator/journal/journal_manifest.h"
 
 #include "common/base/json.h"
 #include "common/base/mem.h"

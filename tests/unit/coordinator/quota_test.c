@@ -7,7 +7,7 @@
 #include "common/base/json.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/json.h"
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 #include "proto/pbjson.h"
 #include "proto/spec.h"
 #include "tests/unit/coordinator/world.h"

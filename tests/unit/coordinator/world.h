@@ -15,10 +15,10 @@
 #define TESTS_UNIT_COORDINATOR_WORLD_H
 
 #include "common/base/clock.h"
-#include "common/plan/counted.h"
+#include "plan/counted.h"
 #include "coordinator/core/coord.h"
 #include "coordinator/rules/dispatch.h"
-#include "coordinator/service/status.h"
+#include "coordinator/service/status_lists.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"
 

@@ -3,7 +3,7 @@
 // states are equal and no step is applied twice.
 #include <string.h>
 
-#include "common/plan/round.h"
+#include "plan/round.h"
 #include "tests/unit/coordinator/world_members.h"
 
 static void clear(struct fake_state *s)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The socket and the regions alone, on one thread.
-#include "psserver/local/local.h"
+#include "psserver/local/local_shared.h"
 
 #include <fcntl.h>
 #include <semaphore.h>

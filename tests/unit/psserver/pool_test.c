@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "state/shard/pool.h"
+#include "state/shard/buffer_pool.h"
 
 #include <string.h>
 

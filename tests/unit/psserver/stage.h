@@ -16,13 +16,13 @@
 #include "psserver/service/api.h"
 #include "psserver/service/attend.h"
 #include "psserver/roster/roster.h"
-#include "state/shard/store.h"
+#include "state/shard/shard_store.h"
 #include "tests/unit/psserver/kit.h"
 
 struct stage {
     struct rpc_io *io;
     char coordinator[256], psserver[256]; // addresses
-    char socket[256];                     // of psserver/local/local.h
+    char socket[256];                     // of psserver/local/local_shared.h
     const char *folder;
 
     // the coordinator

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of a state over connections: what ends one, and what does not.
-#include "trainer/ring/copy.h"
+#include "trainer/ring/state_copy.h"
 
 #include "tests/harness/t.h"
 #include "tests/unit/worker/rank_server.h"

@@ -18,7 +18,7 @@
 
 #include "common/net/rpc.h"
 #include "proto/wire.h"
-#include "psserver/local/local.h"
+#include "psserver/local/local_shared.h"
 
 #define FAKE_SHARDS 8
 #define FAKE_CLOSURES 64

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "worker/data/data.h"
 #include "worker/data/data_folder.h"
 #include "worker/data/input.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums over ranks: several in this process, each with its own server, threads
 // and connections.
-#include "trainer/sum/group.h"
+#include "trainer/sum/sum_group.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "common/base/rng.h"
 #include "tests/harness/t.h"
 #include "tests/unit/worker/rank_server.h"
-#include "trainer/sum/host.h"
+#include "trainer/sum/sum_host.h"
 #include "trainer/sum/net.h"
 
 #define RANKS 6

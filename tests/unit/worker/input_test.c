@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-#include "common/plan/schedule.h"
+#include "plan/schedule.h"
 #include "worker/data/input.h"
 
 static struct data *numbers(uint64_t samples)

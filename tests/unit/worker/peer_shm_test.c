@@ -10,7 +10,7 @@
 
 #include "common/run/log.h"
 #include "proto/wire.h"
-#include "psserver/local/local.h"
+#include "psserver/local/local_shared.h"
 #include "tests/harness/t.h"
 
 enum { BYTES = 1000, OTHER_BYTES = 5000 };

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/ask/who.h -- the user and host that gave this command, for reports of
+// it.
+//
+// Threads  main.
+#ifndef CLIENT_ASK_WHO_H
+#define CLIENT_ASK_WHO_H
+
+#include "proto/wire.h"
+
+#define WHO_BYTES WIRE_NAME_BYTES
+
+// Writes "ada@host" to `out` and returns it; "uid 1000@host" for a user without
+// a name. A coordinator that sees a certificate takes its name instead.
+const char *who_asks(char out[WHO_BYTES]);
+
+#endif

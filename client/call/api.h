@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/call/api.h -- calls to the coordinator, and to psservers for an
+// export.
+//
+// Threads  main; the transport's I/O thread is inside.
+// Memory   replies live in the api until api_close.
+// Units    the deadline of each call is --timeout.
+// Errors   SL_EUNAVAIL and SL_ETIMEDOUT name the address, the cause and what
+//          to try.
+#ifndef CLIENT_CALL_API_H
+#define CLIENT_CALL_API_H
+
+#include <stdbool.h>
+
+#include "common/run/conf.h"
+#include "common/net/rpc.h"
+#include "common/base/status.h"
+#include "proto/wire.h"
+
+struct api_client;
+
+// Reads --coordinator, --timeout, --tls-*. Connects with the first call.
+// Signals that the process blocks before this are blocked in its threads.
+enum sl_err api_open(struct api_client **out, const struct conf *conf,
+                     struct sl_error *err);
+void api_close(struct api_client *a); // NULL is allowed
+
+// Frees all replies so far, for callers that ask for ever.
+void api_forget(struct api_client *a);
+
+// Returns the coordinator's address, as the user or a default gave it.
+const char *api_address(const struct api_client *a);
+// Returns the channel to the coordinator; it lives until api_close.
+struct rpc_channel *api_channel(const struct api_client *a);
+// Returns the I/O threads, for further channels; they end with api_close.
+struct rpc_io *api_io(const struct api_client *a);
+// Returns the certificates for further channels; NULL: connections are plain.
+const struct rpc_tls *api_tls(const struct api_client *a);
+// Returns the deadline of each call, --timeout.
+int64_t api_timeout_ms(const struct api_client *a);
+
+// X(function, METHOD of wire.h, Request, Reply, reply as in wire_unpack_*)
+#define API_MAP(X)                                                             \
+    WIRE_JOBS_CALLS(X)                                                         \
+    X(task_queues, TASK_QUEUES, TaskQueuesRequest, TaskQueuesReply,            \
+      task_queues_reply)                                                       \
+    X(task_delete, TASK_DELETE, TaskDelete, TaskDeleteReply, task_delete_reply)
+
+#define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
+    enum sl_err api_##name(struct api_client *a,                               \
+                           const Sluice__V1__##Request *request,               \
+                           Sluice__V1__##Reply **out, struct sl_error *err);
+API_MAP(API_PROTOTYPE)
+#undef API_PROTOTYPE
+
+// Adds to an error of transport what a user can do about it.
+void api_explain(struct sl_error *err, const char *address, int64_t timeout_ms);
+
+#endif

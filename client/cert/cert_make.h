@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/cert/cert_make.h -- files of a private authority, made by the openssl
+// command.
+//
+// A folder holds ca.crt and ca.key, then FILE.crt and FILE.key of each
+// certificate, and ca.crl with revoked.txt once one was revoked.
+//
+// Threads  main; each function waits for commands. Call with umask 077.
+// Memory   paths are borrowed.
+// Errors   SL_EEXIST, SL_ENOENT name the file; what the command says is in the
+//          text. What fails half way leaves no certificate that looks whole.
+#ifndef CLIENT_CERTS_CERT_MAKE_H
+#define CLIENT_CERTS_CERT_MAKE_H
+
+#include <stdbool.h>
+
+#include "common/base/status.h"
+#include "common/run/conf.h"
+
+// Makes ca.key and ca.crt in the folder `dir`. Overwrites an authority that is
+// there: the caller checks before.
+enum sl_err cert_authority(const char *dir, struct sl_error *err);
+
+// The certificate to make: dir/FILE.crt with its key.
+struct cert_wish {
+    const char *dir, *file;
+    const char *uri;         // URI of its SAN: role, name and tenant
+    const char *subject;     // its common name; cut after 64 bytes
+    bool serves;             // others dial it: with localhost and the hosts
+    const struct conf *conf; // gives the hosts, --host
+};
+
+// Checks that `host` may stand in a certificate: an IP address or a host name,
+// with or without "*." before it, of at most 253 bytes. SL_EINVAL: it is
+// neither.
+enum sl_err cert_host_check(const char *host, struct sl_error *err);
+
+// Makes a key and a certificate for `wish`, signed by the folder's authority.
+// Overwrites files of that name: the caller checks before. SL_EINVAL: a --host
+// is none.
+enum sl_err cert_make(const struct cert_wish *wish, struct sl_error *err);
+
+// Signs FILE.crt again, from now on: same key, same names, another serial. The
+// new file takes the old one's place at once. SL_ENOENT: there is no FILE.crt.
+enum sl_err cert_renew(const char *dir, const char *file, struct sl_error *err);
+
+// Puts FILE.crt on the list, makes ca.crl anew, and renames the certificate to
+// FILE.revoked.crt. SL_EEXIST: it is on the list already.
+enum sl_err cert_revoke(const char *dir, const char *file,
+                        struct sl_error *err);
+
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/cli/command.h -- runs another program and collects what it says.
+//
+// Threads  any. Never through a shell.
+// Memory   output is appended to the caller's buffer.
+// Errors   SL_ENOENT: there is no such program; SL_EIO: it failed, with its
+//          last line; SL_ETIMEDOUT.
+#ifndef CLIENT_CLI_COMMAND_H
+#define CLIENT_CLI_COMMAND_H
+
+#include "common/base/buf.h"
+#include "common/base/status.h"
+
+#define COMMAND_OUTPUT_MAX ((size_t)1 << 20)
+
+// Runs args, which ends with NULL, and waits for its end; a name without '/' is
+// looked for in PATH. Appends stdout and stderr together to `out` (NULL is
+// allowed), at most COMMAND_OUTPUT_MAX of them.
+enum sl_err command_run(const char *const *args, int timeout_ms,
+                        struct buf *out, struct sl_error *err);
+
+#endif

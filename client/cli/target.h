@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/cli/target.h -- the place that a person named for data: --to,
+// --summary.
+//
+//     target_check (before the work) -> target_open -> write target->path ->
+//     target_done, or target_abort
+//
+// A regular file, also one behind a link, is written beside its place and
+// renamed over it. Anything else that stands there (a device, a FIFO, a socket
+// of /dev/fd) is written to and stays what it is. "-" is standard output.
+//
+// Threads  main.
+// Memory   a target owns its paths from target_open until target_done or
+//          target_abort.
+// Errors   SL_EINVAL a folder, or no name at all; else what the system says,
+//          with the path that was named.
+#ifndef CLIENT_CLI_TARGET_H
+#define CLIENT_CLI_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/base/status.h"
+
+struct target {
+    char *named;  // owned: as the person said it
+    char *path;   // owned: the file to write, which need not exist
+    char *folder; // owned: it holds `path` alone, and goes; NULL: none
+};
+
+// Returns true if `named` is "-", standard output.
+bool target_is_stdout(const char *named);
+
+// Checks that `named` can be written. Leaves nothing behind and opens no
+// device.
+enum sl_err target_check(const char *named, struct sl_error *err);
+
+// Sets t->path to the file to write: for a device or FIFO, a file in a folder
+// made below $TMPDIR (/tmp). On failure there is nothing to abort.
+enum sl_err target_open(struct target *t, const char *named,
+                        struct sl_error *err);
+
+// Brings the written t->path to its place and releases the target, also on
+// failure: copies it to a device or FIFO; a regular file is there already.
+enum sl_err target_done(struct target *t, struct sl_error *err);
+// Releases the target. A device or FIFO gets nothing; a regular file that was
+// written to t->path stays.
+void target_abort(struct target *t);
+
+// Opens target `named`, writes bytes[n] and finishes it, without a folder.
+enum sl_err target_write(const char *named, const void *bytes, size_t n,
+                         struct sl_error *err);
+
+#endif

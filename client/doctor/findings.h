@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/doctor/findings.h -- the findings of `sluice doctor`.
+//
+// Threads  main.
+// Memory   findings_release frees.
+#ifndef CLIENT_DOCTOR_FINDINGS_H
+#define CLIENT_DOCTOR_FINDINGS_H
+
+#include <stddef.h>
+
+#include "client/call/api.h"
+#include "client/cli/out.h"
+#include "common/run/conf.h"
+#include "common/base/status.h"
+
+enum finding_level {
+    FINDING_OK,
+    FINDING_NOTE, // worth knowing
+    FINDING_WARN, // will hurt some day
+    FINDING_BAD,  // does not work
+    FINDING_LEVELS
+};
+
+struct finding {
+    enum finding_level level;
+    const char *what; // "limits"; a constant
+    char text[SL_ERROR_TEXT];
+};
+
+struct findings {
+    struct finding *list; // owned
+    size_t count;
+    size_t of_level[FINDING_LEVELS];
+};
+
+// Adds a finding of `level` about `what`, a constant; the text is cut if long.
+void finding(struct findings *f, enum finding_level level, const char *what,
+             const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+// Frees the list and zeroes the struct.
+void findings_release(struct findings *f);
+
+// Writes the findings to stdout, a line each or as JSON. SL_EIO, SL_ENOMEM.
+enum sl_err findings_print(const struct findings *f, const struct out *out,
+                           struct sl_error *err);
+
+// ---- checks of this machine (doctor_host.c)
+
+// Checks the three daemons beside this program: they are there and of our
+// version. Lists the worker's devices.
+void doctor_programs(struct findings *f);
+// Lists the loaded libraries that matter, by their files' names, with versions.
+void doctor_libraries(struct findings *f);
+// Checks the limit of open files, and tells of cores and memory.
+void doctor_limits(struct findings *f);
+// Checks --state (else the working folder) and --store: the time of a synced
+// write, the space, that they lie on two disks; a store in S3 can be read and
+// written. Writes files for a moment.
+void doctor_disks(struct findings *f, const struct conf *conf);
+// Checks the free space of the disk with `folder`; does nothing if it is
+// missing.
+void doctor_space(struct findings *f, const char *folder);
+
+// ---- checks of TLS and the network (doctor_net.c)
+
+// Checks that --tls-ca has signed --tls-cert, and when both expire; notes that
+// TLS is off if one is not given.
+void doctor_tls(struct findings *f, const struct conf *conf);
+// Asks the coordinator for its cluster and checks what it says of its members
+// and its store; dials the psservers (doctor_dial). Waits for each answer.
+void doctor_coordinator(struct findings *f, const struct conf *conf);
+
+// ---- checks of certificates (doctor_certs.c): which would be refused, and why
+
+// Checks our own certificate, --tls-cert, and those of the folder --certs.
+void doctor_certs(struct findings *f, const struct conf *conf);
+// Dials up to 256 psservers of `reply` that are on a network and alive, as a
+// worker would; adds a finding for each that is not reached, or has no
+// certificate for the address that it advertises.
+void doctor_dial(struct findings *f, const struct api_client *api,
+                 const Sluice__V1__ClusterReply *reply);
+
+#endif

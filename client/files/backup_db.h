@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/files/backup_db.h -- the databases of a coordinator, from outside.
+//
+// Threads  main.
+// Memory   the caller's.
+// Errors   SL_EIO, SL_ECORRUPT: the file, and what SQLite says.
+#ifndef CLIENT_FILES_BACKUP_DB_H
+#define CLIENT_FILES_BACKUP_DB_H
+
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+// Copies database `from` as it is at one moment, while a coordinator may write
+// to it, and has SQLite check the copy `to`.
+enum sl_err backup_db_copy(const char *from, const char *to,
+                           struct sl_error *err);
+
+// Receives a job's number, its newest cut (0: none), and the path of its newest
+// published manifest ("": none), which may be of an older cut. Any result but
+// SL_OK ends the walk.
+typedef enum sl_err (*backup_job_fn)(void *arg, uint64_t job, uint64_t cut,
+                                     const char *manifest,
+                                     struct sl_error *err);
+
+// Calls fn(arg, ...) for each job of the journal `path`, by number. Returns the
+// first error of fn, or of the database.
+enum sl_err backup_db_jobs(const char *path, backup_job_fn fn, void *arg,
+                           struct sl_error *err);
+
+#endif

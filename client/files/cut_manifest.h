@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/files/cut_manifest.h -- a cut's manifest, read without a coordinator.
+//
+// Threads  any.
+// Memory   manifest_release frees.
+// Errors   SL_ECORRUPT or SL_EINVAL with the file's name and the key.
+#ifndef CLIENT_FILES_CUT_MANIFEST_H
+#define CLIENT_FILES_CUT_MANIFEST_H
+
+#include <stdint.h>
+
+#include "common/base/fs.h"
+#include "common/base/hash.h"
+#include "common/base/status.h"
+#include "proto/layout.h"
+
+struct manifest_shard {
+    char *path;                   // path of the snapshot; owned
+    uint64_t steps;               // steps that the shard had counted
+    uint8_t sha256[SHA256_BYTES]; // hash of the file
+};
+
+struct checkpoint_manifest {
+    struct layout layout;
+    struct manifest_shard *shards; // layout.shards_count
+    uint64_t job, cut;
+};
+
+// Reads the manifest `path`. Looks for each snapshot in the folder that the
+// manifest names, and then beside the manifest, so that a copied folder can
+// still be read; if it is in neither, its path is that in the first. Does not
+// read snapshots. *out is the caller's, and unchanged on failure.
+enum sl_err manifest_read(struct checkpoint_manifest *out, struct fs *fs,
+                          const char *path, struct sl_error *err);
+void manifest_release(struct checkpoint_manifest *m); // all zeroes is allowed
+
+#endif

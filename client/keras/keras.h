@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/keras/keras.h -- what Keras' to_json() writes, as a job's model.
+//
+// Keras 2 and 3, Sequential and Functional, with models as layers of models;
+// a nested model's layers are then called "inner.dense". What our layers
+// compute is said in their words; everything else is refused: classes and
+// arguments that are not known, custom objects, code, a layer that is called
+// twice, frozen variables. A variable of the job is called as
+// `<layer>/<weight>`, so that python/sluice/keras_weights.py finds it again.
+//
+// Threads  any.
+// Memory   keras_release.
+// Errors   SL_EINVAL: not what Keras writes, with the line if it is no JSON;
+//          SL_ENOTSUP: it cannot be said as a job, with the layer and what of
+//          it. Both name the file.
+#ifndef CLIENT_KERAS_KERAS_H
+#define CLIENT_KERAS_KERAS_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "common/base/buf.h"
+#include "common/base/status.h"
+
+#define KERAS_BYTES_MAX ((size_t)16 << 20)
+#define KERAS_NAME 64
+
+struct keras {
+    json_t *model;         // a ModelSpec
+    json_t *compiled;      // compile_config; NULL: the model was not compiled
+    const char *precision; // value for train.precision; NULL: none is said
+    char name[KERAS_NAME]; // the model's, as a job may be called
+};
+
+// Reads text[len], called `name` in errors. Release *out with keras_release.
+enum sl_err keras_read(struct keras *out, const char *name, const char *text,
+                       size_t len, struct sl_error *err);
+void keras_release(struct keras *k); // all zeroes is allowed
+
+// Adds what the model was compiled with to a job spec, but for what `said` has
+// of it: optimizer, loss, top_k, train.accumulate, evaluate.metrics, and the
+// precision that it computes in. An optimizer without a type in `said` changes
+// the compiled one. Appends a line to `notes` for each metric that is left out,
+// or reads something else than in Keras.
+enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
+                       struct buf *notes, const char *name,
+                       struct sl_error *err);
+
+// Appends the classes of layers that are known, separated by commas.
+enum sl_err keras_known(struct buf *out);
+
+#endif

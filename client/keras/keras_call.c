@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/keras/keras_call.c -- how a layer of a Functional model is called:
+// what it reads, in the words of Keras 2 and of Keras 3.
+#include <string.h>
+
+#include "client/keras/keras_inner.h"
+
+const char *keras_tensor(const json_t *value, json_int_t *tensor)
+{
+    const char *class_name = keras_str(value, "class_name");
+
+    if (class_name != NULL && strcmp(class_name, "__keras_tensor__") == 0)
+        value = json_object_get(keras_config(value), "keras_history");
+    if (!json_is_integer(json_array_get(value, 1)) ||
+        !json_is_integer(json_array_get(value, 2)))
+        return NULL;
+    *tensor = json_integer_value(json_array_get(value, 2));
+    return json_string_value(json_array_get(value, 0));
+}
+
+static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
+                        const json_t *layer, struct keras_call *call,
+                        const json_t *value)
+{
+    const char *class_name = keras_str(layer, "class_name");
+    char text[KERAS_TEXT];
+    json_int_t tensor = 0;
+    const char *name = keras_tensor(value, &tensor);
+    uint32_t number;
+
+    if (name == NULL)
+        return keras_refuse(g, keras_name(layer), class_name,
+                            "is called with %s, which is no tensor",
+                            keras_text(text, value));
+    number = (uint32_t)(uintptr_t)strmap_get(numbers, name);
+    if (number == 0)
+        return sl_fail(g->err, SL_EINVAL,
+                       "layer '%.100s' reads '%.100s', which is no layer",
+                       keras_name(layer), name);
+    if (tensor != 0)
+        return keras_refuse(g, keras_name(layer), class_name,
+                            "reads the second tensor of '%.100s'; layers have "
+                            "one",
+                            name);
+    if (call->inputs == MODEL_INPUTS_MAX)
+        return keras_refuse(g, keras_name(layer), class_name,
+                            "reads more than %u layers", MODEL_INPUTS_MAX);
+    if (++g->edges > KERAS_EDGES_MAX)
+        return sl_fail(g->err, SL_ENOTSUP, "more than %u edges",
+                       KERAS_EDGES_MAX);
+    call->input[call->inputs++] = number - 1;
+    return SL_OK;
+}
+
+// A tensor or a list of them.
+static enum sl_err with_all(struct keras_graph *g, const struct strmap *numbers,
+                            const json_t *layer, struct keras_call *call,
+                            const json_t *value)
+{
+    json_int_t tensor;
+    enum sl_err rc = SL_OK;
+
+    value = keras_plain(value);
+    if (!json_is_array(value) || keras_tensor(value, &tensor) != NULL)
+        return with(g, numbers, layer, call, value);
+    for (size_t i = 0; rc == SL_OK && i < json_array_size(value); i++)
+        rc = with(g, numbers, layer, call, json_array_get(value, i));
+    return rc;
+}
+
+// Arguments with names: tensors where a layer has several, and what changes
+// nothing. Attention's are query, value, key, in this order.
+static enum sl_err call_kwargs(struct keras_graph *g,
+                               const struct strmap *numbers,
+                               const json_t *layer, struct keras_call *call,
+                               const json_t *kwargs)
+{
+    static const char *const tensors[] = {"inputs", "query", "value", "key"};
+    const char *class_name = keras_str(layer, "class_name"), *key;
+    char text[KERAS_TEXT];
+    json_t *value;
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(tensors); i++) {
+        value = json_object_get(kwargs, tensors[i]);
+        if (value != NULL && !json_is_null(value))
+            rc = with_all(g, numbers, layer, call, value);
+    }
+    if (rc != SL_OK)
+        return rc;
+    json_object_foreach((json_t *)(uintptr_t)kwargs, key, value)
+    {
+        bool named = false, known = json_is_null(value) || json_is_false(value);
+
+        for (size_t i = 0; i < SL_COUNT(tensors); i++)
+            named = named || strcmp(key, tensors[i]) == 0;
+        // In Keras 3 it is what the call was that made the model, and replaced
+        // by fit and evaluate. Keras 2 holds to it, also to false.
+        if (strcmp(key, "training") == 0)
+            known = json_is_null(value) || !g->keras2;
+        if (strcmp(key, "use_causal_mask") == 0 && json_is_boolean(value))
+            call->causal = json_is_true(value);
+        else if (!named && !known)
+            return keras_refuse(g, keras_name(layer), class_name,
+                                "is called with %.60s=%s, which is not known",
+                                key, keras_text(text, value));
+    }
+    return SL_OK;
+}
+
+// Keras 3: {"args": [...], "kwargs": {...}}.
+static enum sl_err read_call3(struct keras_graph *g,
+                              const struct strmap *numbers, const json_t *layer,
+                              struct keras_call *call, const json_t *node)
+{
+    const json_t *args = keras_plain(json_object_get(node, "args"));
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < json_array_size(args); i++)
+        rc = with_all(g, numbers, layer, call, json_array_get(args, i));
+    if (rc == SL_OK)
+        rc = call_kwargs(g, numbers, layer, call,
+                         json_object_get(node, "kwargs"));
+    return rc;
+}
+
+// Keras 2: [["dense", 0, 0, {...}], ...]; the fourth may be missing.
+static enum sl_err read_call2(struct keras_graph *g,
+                              const struct strmap *numbers, const json_t *layer,
+                              struct keras_call *call, const json_t *node)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < json_array_size(node); i++) {
+        const json_t *one = json_array_get(node, i);
+
+        rc = with(g, numbers, layer, call, one);
+        if (rc == SL_OK)
+            rc = call_kwargs(g, numbers, layer, call, json_array_get(one, 3));
+    }
+    return rc;
+}
+
+enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
+                       const struct strmap *numbers, const json_t *layer)
+{
+    const char *class_name = keras_str(layer, "class_name");
+    const json_t *nodes = json_object_get(layer, "inbound_nodes");
+    const json_t *node = json_array_get(nodes, 0);
+    struct keras_call call = {.inputs = 0};
+    enum sl_err rc;
+
+    if (json_array_size(nodes) != 1)
+        return keras_refuse(g, keras_name(layer), class_name,
+                            "is called %zu times; a job's layer is called once",
+                            json_array_size(nodes));
+    rc = json_is_object(node) ? read_call3(g, numbers, layer, &call, node)
+                              : read_call2(g, numbers, layer, &call, node);
+    if (rc == SL_OK && call.inputs == 0)
+        return sl_fail(g->err, SL_EINVAL, "layer '%.100s' reads nothing",
+                       keras_name(layer));
+    if (rc == SL_OK)
+        *out = call;
+    return rc;
+}

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/keras/keras_graph.c -- the layers of a file as one list, each after
+// those that it reads. A model that is a layer becomes its layers.
+#include <stdio.h>
+#include <string.h>
+
+#include "client/keras/keras_inner.h"
+#include "common/base/map.h"
+#include "common/base/mem.h"
+
+static enum sl_err keras_graph_no_memory(struct keras_graph *g)
+{
+    return sl_fail(g->err, SL_ENOMEM, "out of memory");
+}
+
+bool keras_is_model(const json_t *layer)
+{
+    const char *name = keras_str(layer, "class_name");
+
+    return name != NULL &&
+           (strcmp(name, "Sequential") == 0 || strcmp(name, "Model") == 0 ||
+            strcmp(name, "Functional") == 0);
+}
+
+static bool is_input(const json_t *layer)
+{
+    return strcmp(keras_str(layer, "class_name"), "InputLayer") == 0;
+}
+
+const char *keras_name(const json_t *layer)
+{
+    const char *name = keras_str(layer, "name");
+
+    return name != NULL ? name : keras_str(keras_config(layer), "name");
+}
+
+static const json_t *layers_of(const json_t *model)
+{
+    const json_t *config = json_object_get(model, "config");
+
+    // Very old files have the list itself there.
+    return json_is_array(config) ? config : json_object_get(config, "layers");
+}
+
+// ---- nodes
+
+// A job's layers have letters, digits and three signs in their names, and
+// "input" is the sample. keras_weights.py does the same.
+static char *clean_name(const char *prefix, const char *name)
+{
+    size_t n = strlen(prefix) + strlen(name) + 2;
+    char *out = sl_malloc(n), *p;
+
+    if (out == NULL)
+        return NULL;
+    snprintf(out, n, "%s%s%s", prefix, name,
+             strcmp(name, "input") == 0 ? "_" : "");
+    for (p = out + strlen(prefix); *p != '\0'; p++)
+        if (!(*p >= 'a' && *p <= 'z') && !(*p >= 'A' && *p <= 'Z') &&
+            !(*p >= '0' && *p <= '9') && strchr("_-.", *p) == NULL)
+            *p = '_';
+    return out;
+}
+
+// The next node, still without inputs.
+static enum sl_err keras_graph_add_node(struct keras_graph *g,
+                                        const json_t *layer, const char *prefix,
+                                        struct keras_node **out)
+{
+    struct keras_node *n;
+
+    if (g->count == g->cap) {
+        uint32_t cap = g->cap * 2 + 16;
+        void *new = sl_realloc_array(g->nodes, cap, sizeof(*g->nodes));
+
+        if (new == NULL)
+            return keras_graph_no_memory(g);
+        g->nodes = new;
+        g->cap = cap;
+    }
+    n = &g->nodes[g->count];
+    *n = (struct keras_node){.name = clean_name(prefix, keras_name(layer)),
+                             .class_name = keras_str(layer, "class_name"),
+                             .config = keras_config(layer)};
+    if (n->name == NULL)
+        return keras_graph_no_memory(g);
+    g->count++;
+    *out = n;
+    return SL_OK;
+}
+
+void keras_graph_release(struct keras_graph *g)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        sl_free(g->nodes[i].name);
+    sl_free(g->nodes);
+    *g = (struct keras_graph){.nodes = NULL};
+}
+
+// Checks that a layer has a class and a name, and is one of Keras' own.
+static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
+{
+    const char *class_name = keras_str(layer, "class_name");
+
+    if (class_name == NULL || keras_name(layer) == NULL ||
+        keras_name(layer)[0] == 0)
+        return sl_fail(g->err, SL_EINVAL,
+                       "a layer without a class_name or a name");
+    if (++g->called > MODEL_LAYERS_MAX)
+        return sl_fail(g->err, SL_ENOTSUP, "more than %u layers",
+                       MODEL_LAYERS_MAX);
+    if (strcmp(class_name, "Lambda") == 0)
+        return keras_refuse(g, keras_name(layer), class_name,
+                            "holds code, which a job never does");
+    if (!keras_own(layer))
+        return keras_refuse(g, keras_name(layer), class_name,
+                            "is no layer of Keras' own: a program of yours "
+                            "can train it (python/README.md)");
+    if (keras_is_model(layer) && !json_is_array(layers_of(layer)))
+        return keras_refuse(g, keras_name(layer), class_name,
+                            "says no layers: a subclassed model is code");
+    if (!keras_is_model(layer) && !is_input(layer) &&
+        !keras_offered(class_name))
+        return keras_refuse(g, keras_name(layer), class_name,
+                            "is of a class that is not known: a program of "
+                            "yours can train it (docs/bring-your-own.md)");
+    if (!keras_is_model(layer) && keras_config(layer) == NULL)
+        return sl_fail(g->err, SL_EINVAL, "layer '%.100s' has no config",
+                       keras_name(layer));
+    return SL_OK;
+}
+
+static enum sl_err add_model(struct keras_graph *g, const json_t *model,
+                             const char *prefix, uint32_t from, uint32_t *to,
+                             unsigned depth);
+
+// A model's layers take its place: "inner.dense".
+static enum sl_err add_nested(struct keras_graph *g, const json_t *model,
+                              const char *prefix, uint32_t from, uint32_t *to,
+                              unsigned depth)
+{
+    char *name, *inner;
+    enum sl_err rc;
+
+    if (depth >= KERAS_NESTED_MAX)
+        return sl_fail(g->err, SL_ENOTSUP, "models within models, %u deep",
+                       depth);
+    name = clean_name(prefix, keras_name(model));
+    inner = name != NULL ? sl_malloc(strlen(name) + 2) : NULL;
+    rc = inner != NULL ? SL_OK : keras_graph_no_memory(g);
+    if (rc == SL_OK) {
+        snprintf(inner, strlen(name) + 2, "%s.", name);
+        rc = add_model(g, model, inner, from, to, depth + 1);
+    }
+    sl_free(name);
+    sl_free(inner);
+    return rc;
+}
+
+// ---- Sequential
+
+static enum sl_err add_sequential(struct keras_graph *g, const json_t *model,
+                                  const char *prefix, uint32_t from,
+                                  uint32_t *to, unsigned depth)
+{
+    const json_t *layers = layers_of(model);
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < json_array_size(layers); i++) {
+        const json_t *layer = json_array_get(layers, i);
+        struct keras_node *node;
+
+        rc = check_layer(g, layer);
+        if (rc != SL_OK || is_input(layer))
+            continue;
+        if (keras_is_model(layer)) {
+            rc = add_nested(g, layer, prefix, from, &from, depth);
+            continue;
+        }
+        rc = keras_graph_add_node(g, layer, prefix, &node);
+        if (rc == SL_OK) {
+            node->inputs = 1;
+            node->input[0] = from;
+            from = g->count;
+        }
+    }
+    if (rc == SL_OK)
+        *to = from;
+    return rc;
+}
+
+// ---- Functional
+
+struct functional {
+    const json_t *layers;
+    struct strmap numbers;    // name -> number + 1
+    struct keras_call *calls; // of each; owned, as what follows
+    uint8_t *seen;            // NEW, OPEN, PLACED
+    uint32_t *node;           // node of each placed layer
+    uint32_t *path, *next;    // of the walk: layers, and their next inputs
+    uint32_t inputs;          // InputLayers
+};
+
+enum { NEW, OPEN, PLACED };
+
+// All that layer i reads is placed.
+static enum sl_err keras_graph_place_layer(struct keras_graph *g,
+                                           struct functional *f, uint32_t i,
+                                           const char *prefix, uint32_t from,
+                                           unsigned depth)
+{
+    const json_t *layer = json_array_get(f->layers, i);
+    const struct keras_call *call = &f->calls[i];
+    struct keras_node *node;
+    enum sl_err rc;
+
+    f->seen[i] = PLACED;
+    f->node[i] = from;
+    if (is_input(layer))
+        return SL_OK;
+    if (keras_is_model(layer))
+        return add_nested(g, layer, prefix, f->node[call->input[0]],
+                          &f->node[i], depth);
+    rc = keras_graph_add_node(g, layer, prefix, &node);
+    if (rc != SL_OK)
+        return rc;
+    node->causal = call->causal;
+    node->inputs = call->inputs;
+    for (uint32_t k = 0; k < call->inputs; k++)
+        node->input[k] = f->node[call->input[k]];
+    f->node[i] = g->count;
+    return SL_OK;
+}
+
+// Places layer i, and before it what it reads: depth first, since the file may
+// have them in any order.
+static enum sl_err keras_graph_walk_inputs(struct keras_graph *g,
+                                           struct functional *f, uint32_t i,
+                                           const char *prefix, uint32_t from,
+                                           unsigned depth)
+{
+    uint32_t len = 0;
+    enum sl_err rc = SL_OK;
+
+    if (f->seen[i] == NEW)
+        f->path[len++] = i;
+    f->next[0] = 0;
+    while (rc == SL_OK && len > 0) {
+        uint32_t at = f->path[len - 1], input;
+        const struct keras_call *call = &f->calls[at];
+
+        f->seen[at] = OPEN;
+        if (f->next[len - 1] == call->inputs) {
+            rc = keras_graph_place_layer(g, f, at, prefix, from, depth);
+            len--;
+            continue;
+        }
+        input = call->input[f->next[len - 1]++];
+        if (f->seen[input] == OPEN)
+            return sl_fail(g->err, SL_EINVAL,
+                           "the layers are a circle: '%.100s' reads '%.100s', "
+                           "and that what comes of it",
+                           keras_name(json_array_get(f->layers, at)),
+                           keras_name(json_array_get(f->layers, input)));
+        if (f->seen[input] == NEW) {
+            f->next[len] = 0;
+            f->path[len++] = input;
+        }
+    }
+    return rc;
+}
+
+// `ends` is one triple, a list of triples, or an object of them.
+static enum sl_err keras_graph_find_output(struct keras_graph *g,
+                                           struct functional *f,
+                                           const json_t *ends, uint32_t *to)
+{
+    json_int_t tensor;
+    size_t count = json_array_size(ends);
+    const char *name = keras_tensor(ends, &tensor);
+    uint32_t number;
+
+    if (json_is_object(ends)) {
+        count = json_object_size(ends);
+        name = keras_tensor(
+            json_object_iter_value(json_object_iter((json_t *)(uintptr_t)ends)),
+            &tensor);
+    } else if (name != NULL) {
+        count = 1;
+    } else {
+        name = keras_tensor(json_array_get(ends, 0), &tensor);
+    }
+    if (count > 1)
+        return sl_fail(g->err, SL_ENOTSUP,
+                       "the model has %zu outputs; a job's loss sees one",
+                       count);
+    number =
+        name != NULL ? (uint32_t)(uintptr_t)strmap_get(&f->numbers, name) : 0;
+    if (number == 0)
+        return sl_fail(g->err, SL_EINVAL,
+                       "output_layers does not say which layer it is");
+    *to = f->node[number - 1];
+    return SL_OK;
+}
+
+static enum sl_err read_functional(struct keras_graph *g, struct functional *f)
+{
+    size_t count = json_array_size(f->layers);
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+        const json_t *layer = json_array_get(f->layers, i);
+
+        rc = check_layer(g, layer);
+        if (rc == SL_OK && strmap_get(&f->numbers, keras_name(layer)) != NULL)
+            return sl_fail(g->err, SL_EINVAL, "two layers are called '%.100s'",
+                           keras_name(layer));
+        if (rc == SL_OK && strmap_put(&f->numbers, keras_name(layer),
+                                      (void *)(i + 1)) != SL_OK)
+            rc = keras_graph_no_memory(g);
+    }
+    for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
+        const json_t *layer = json_array_get(f->layers, i);
+
+        if (!is_input(layer))
+            rc = keras_call(&f->calls[i], g, &f->numbers, layer);
+        else if (++f->inputs > 1)
+            rc = keras_refuse(g, keras_name(layer), "InputLayer",
+                              "is a second input; a job's sample is one "
+                              "tensor");
+        if (rc == SL_OK && keras_is_model(layer) && f->calls[i].inputs > 1)
+            rc = keras_refuse(
+                g, keras_name(layer), keras_str(layer, "class_name"),
+                "has %u inputs; a model in a job has one", f->calls[i].inputs);
+    }
+    return rc;
+}
+
+static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
+                                  const char *prefix, uint32_t from,
+                                  uint32_t *to, unsigned depth)
+{
+    struct functional f = {.layers = layers_of(model)};
+    size_t count = json_array_size(f.layers);
+    enum sl_err rc = SL_OK;
+
+    strmap_init(&f.numbers);
+    f.calls = sl_calloc(count + 1, sizeof(*f.calls));
+    f.seen = sl_calloc(count + 1, sizeof(*f.seen));
+    f.node = sl_calloc(count + 1, sizeof(*f.node));
+    f.path = sl_calloc(count + 1, sizeof(*f.path));
+    f.next = sl_calloc(count + 1, sizeof(*f.next));
+    if (f.calls == NULL || f.seen == NULL || f.node == NULL || f.path == NULL ||
+        f.next == NULL)
+        rc = keras_graph_no_memory(g);
+    if (rc == SL_OK)
+        rc = read_functional(g, &f);
+    for (uint32_t i = 0; rc == SL_OK && i < count; i++)
+        rc = keras_graph_walk_inputs(g, &f, i, prefix, from, depth);
+    if (rc == SL_OK)
+        rc = keras_graph_find_output(
+            g, &f, json_object_get(keras_config(model), "output_layers"), to);
+    strmap_release(&f.numbers);
+    sl_free(f.calls);
+    sl_free(f.seen);
+    sl_free(f.node);
+    sl_free(f.path);
+    sl_free(f.next);
+    return rc;
+}
+
+// ---- the whole
+
+static enum sl_err add_model(struct keras_graph *g, const json_t *model,
+                             const char *prefix, uint32_t from, uint32_t *to,
+                             unsigned depth)
+{
+    const json_t *trainable = json_object_get(keras_config(model), "trainable");
+
+    if (json_is_false(trainable))
+        return keras_refuse(
+            g, keras_name(model) != NULL ? keras_name(model) : "model",
+            keras_str(model, "class_name"),
+            "has trainable: false; all variables of a job are trained");
+    if (strcmp(keras_str(model, "class_name"), "Sequential") == 0)
+        return add_sequential(g, model, prefix, from, to, depth);
+    return add_functional(g, model, prefix, from, to, depth);
+}
+
+// The shape that a model or layer says of its input, or NULL.
+static const json_t *keras_layer_input_shape(const json_t *layer)
+{
+    const json_t *config = keras_config(layer);
+    static const char *const keys[] = {"batch_shape", "batch_input_shape",
+                                       "build_input_shape"};
+    const json_t *shape = NULL;
+
+    for (size_t i = 0; shape == NULL && i < SL_COUNT(keys); i++)
+        shape = json_object_get(config, keys[i]);
+    if (shape == NULL || json_is_null(shape))
+        shape = json_object_get(json_object_get(layer, "build_config"),
+                                "input_shape");
+    shape = keras_plain(shape);
+    return json_is_array(shape) ? shape : NULL;
+}
+
+// Of the InputLayer; else of what comes first, or of the first in that.
+static const json_t *find_shape(const json_t *model)
+{
+    const json_t *at = model, *shape = NULL;
+
+    for (unsigned i = 0; shape == NULL && i <= KERAS_NESTED_MAX; i++) {
+        const json_t *layers = layers_of(at), *layer;
+        size_t k;
+
+        json_array_foreach(layers, k, layer)
+        {
+            const char *class_name = keras_str(layer, "class_name");
+
+            if (shape == NULL && class_name != NULL &&
+                strcmp(class_name, "InputLayer") == 0)
+                shape = keras_layer_input_shape(layer);
+        }
+        if (shape == NULL)
+            shape = keras_layer_input_shape(at);
+        at = json_array_get(layers, 0);
+    }
+    return shape;
+}
+
+enum sl_err keras_graph(struct keras_graph *g, const json_t *model)
+{
+    enum sl_err rc;
+
+    if (keras_str(model, "class_name") == NULL)
+        return sl_fail(g->err, SL_EINVAL,
+                       "no model of Keras: write it with model.to_json()");
+    if (!keras_is_model(model) || !json_is_array(layers_of(model)))
+        return sl_fail(g->err, SL_ENOTSUP,
+                       "a %.60s is code; what can be imported is Sequential "
+                       "or Functional",
+                       keras_str(model, "class_name"));
+    if (!keras_own(model))
+        return sl_fail(g->err, SL_ENOTSUP, "the model is a custom object");
+    g->keras2 = json_object_get(model, "keras_version") != NULL ||
+                json_object_get(model, "module") == NULL;
+    g->shape = find_shape(model);
+    rc = add_model(g, model, "", 0, &g->output, 0);
+    if (rc == SL_OK && g->shape == NULL)
+        return sl_fail(g->err, SL_EINVAL,
+                       "the file does not say what shape a sample has: build "
+                       "the model, or begin it with an Input");
+    return rc;
+}

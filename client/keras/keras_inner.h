@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/keras/keras_inner.h -- what the keras*.c files share. For them only.
+#ifndef CLIENT_KERAS_KERAS_INNER_H
+#define CLIENT_KERAS_KERAS_INNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/keras/keras.h"
+#include "common/base/map.h"
+#include "proto/model.h"
+
+#define KERAS_NESTED_MAX 8 // models in models
+#define KERAS_EDGES_MAX 100000
+
+// A layer with its edges; the sample is node 0, nodes[i] node i + 1.
+struct keras_node {
+    char *name;             // name in the job, "inner.dense"; owned
+    const char *class_name; // borrowed, as config
+    const json_t *config;
+    uint32_t inputs;
+    uint32_t input[MODEL_INPUTS_MAX];
+    bool causal; // called with use_causal_mask
+};
+
+// The layers of all models in the file, each after its inputs.
+struct keras_graph {
+    struct keras_node *nodes; // owned
+    uint32_t count, cap;
+    uint32_t called; // layers and models seen
+    size_t edges;
+    uint32_t output;       // node
+    const json_t *shape;   // input's shape, with the batch's axis; borrowed
+    const char *precision; // f16, bf16, or NULL
+    bool keras2;
+    struct sl_error *err;
+};
+
+// ---- keras_graph.c
+
+// Fills *g, zeroes but for `err`, with the layers of `model`; release it in any
+// case. SL_EINVAL: not what Keras writes. SL_ENOTSUP: a layer is not supported.
+enum sl_err keras_graph(struct keras_graph *g, const json_t *model);
+void keras_graph_release(struct keras_graph *g); // all zeroes is allowed
+
+// Returns true if `layer` is a model that holds layers.
+bool keras_is_model(const json_t *layer);
+
+// Returns the name of `layer`, borrowed: its own, else that in its config (old
+// files); NULL: it has none.
+const char *keras_name(const json_t *layer);
+
+// ---- keras_call.c
+
+// The inputs of a layer, as numbers of layers in the list of its model.
+struct keras_call {
+    uint32_t inputs, input[MODEL_INPUTS_MAX];
+    bool causal; // with use_causal_mask
+};
+
+// Reads the inputs of `layer` from how it is called. `numbers`: name of a layer
+// -> its number + 1. SL_ENOTSUP: it is called twice, or with what is unknown.
+enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
+                       const struct strmap *numbers, const json_t *layer);
+
+// Returns the layer's name that tensor `value` comes from, and in *tensor which
+// of its outputs it is; NULL: it is no tensor: {"class_name":
+// "__keras_tensor__", ...}, ["dense", 0, 0].
+const char *keras_tensor(const json_t *value, json_int_t *tensor);
+
+// ---- keras_layer.c
+
+// Returns true if layers of this class can be imported.
+bool keras_offered(const char *class_name);
+
+// Makes *out a LayerSpec of `node`, without its inputs; its class must be
+// offered. May set g->precision. SL_ENOTSUP: an argument is not supported.
+enum sl_err keras_layer(json_t **out, struct keras_graph *g,
+                        const struct keras_node *node);
+
+// ---- keras_compile.c
+
+// Returns a job's name of the loss that the word or object `value` of Keras
+// means; NULL: none.
+const char *keras_loss_name(const json_t *value);
+
+// ---- keras_metrics.c
+
+// Adds top_k and evaluate.metrics, but for what `said` has of them.
+enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
+                               const json_t *compiled, struct buf *notes,
+                               struct sl_error *err);
+
+// ---- keras_value.c: words and numbers as Keras writes them
+
+// Sets the error "layer 'x' (Dense) ..." and returns SL_ENOTSUP.
+enum sl_err keras_refuse(struct keras_graph *g, const char *name,
+                         const char *class_name, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+// Returns the string object[key], borrowed; NULL: there is none.
+const char *keras_str(const json_t *object, const char *key);
+
+// Returns the items of {"class_name": "__tuple__", "items": ...}; else `value`.
+const json_t *keras_plain(const json_t *value);
+
+// Returns true if a and b are equal, where 1 equals 1.0.
+bool keras_same(const json_t *a, const json_t *b);
+// Returns true if `value` equals the JSON in `text`.
+bool keras_is(const json_t *value, const char *text);
+
+#define KERAS_TEXT 320
+// Writes `value` as JSON to `out`, cut where it is longer than any of Keras'
+// own objects. Returns `out`, which is "" without memory.
+const char *keras_text(char out[KERAS_TEXT], const json_t *value);
+
+// Returns true if `object` is Keras' own: not registered by a user, and of no
+// module but Keras'. True for strings and other plain values.
+bool keras_own(const json_t *object);
+
+// Returns the name of a function or of an object's class: "relu",
+// "GlorotUniform". NULL: it has none.
+const char *keras_word(const json_t *value);
+// Returns the object's arguments (config); NULL: none.
+const json_t *keras_config(const json_t *value);
+
+// Returns true if both names mean the same: "GlorotUniform", "glorot_uniform".
+bool keras_alike(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/keras/keras_layer.c -- one layer: which of Keras' arguments become
+// which of ours, and which may only be what they are by default.
+#include <string.h>
+
+#include "client/keras/keras_take.h"
+
+static enum sl_err set_type(struct keras_take *t, const char *type)
+{
+    return json_object_set_new(t->to, "type", json_string(type)) == 0
+               ? SL_OK
+               : sl_fail(t->g->err, SL_ENOMEM, "out of memory");
+}
+
+// ReLU(max_value, negative_slope, threshold): three functions of ours.
+static enum sl_err finish_relu(struct keras_take *t)
+{
+    const json_t *most = json_object_get(t->node->config, "max_value");
+    const json_t *slope = json_object_get(t->node->config, "negative_slope");
+    static const struct keras_rule alpha = {"negative_slope", take_copy,
+                                            "alpha", NULL};
+    bool leaks = json_is_number(slope) && json_number_value(slope) != 0;
+    char text[KERAS_TEXT];
+    enum sl_err rc;
+
+    if (most == NULL || json_is_null(most)) {
+        if (!leaks)
+            return SL_OK;
+        rc = set_type(t, "leaky_relu");
+        return rc == SL_OK ? take_copy(t, &alpha, slope) : rc;
+    }
+    if (!leaks && keras_is(most, "6"))
+        return set_type(t, "relu6");
+    return keras_refuse(t->g, t->node->name, t->node->class_name,
+                        "has max_value: %s; known is 6, without a "
+                        "negative_slope",
+                        keras_text(text, most));
+}
+
+// Keras 2 has a fused form of its own for images.
+static enum sl_err finish_norm(struct keras_take *t)
+{
+    const json_t *fused = json_object_get(t->node->config, "fused");
+
+    if (!t->g->keras2 || json_is_false(fused))
+        return SL_OK;
+    return json_object_set_new(t->to, "fused", json_true()) == 0
+               ? SL_OK
+               : sl_fail(t->g->err, SL_ENOMEM, "out of memory");
+}
+
+static enum sl_err finish_attention(struct keras_take *t)
+{
+    if (!t->node->causal)
+        return SL_OK;
+    return json_object_set_new(t->to, "use_causal_mask", json_true()) == 0
+               ? SL_OK
+               : sl_fail(t->g->err, SL_ENOMEM, "out of memory");
+}
+
+// ---- the classes
+
+#define CHANNELS                                                               \
+    {                                                                          \
+        "data_format", take_only, NULL, "\"channels_last\""                    \
+    }
+#define NO(key)                                                                \
+    {                                                                          \
+        key, take_only, NULL, "null"                                           \
+    }
+#define OFF(key)                                                               \
+    {                                                                          \
+        key, take_only, NULL, "false"                                          \
+    }
+#define ANY(key)                                                               \
+    {                                                                          \
+        key, take_ignore, NULL, NULL                                           \
+    }
+#define WITH_BIAS                                                              \
+    {"use_bias", take_copy, NULL, "true"},                                     \
+        {"bias_initializer", take_bias, NULL, "zeros"},                        \
+        {"bias_regularizer", take_bias_regularizer, NULL, NULL},               \
+        NO("bias_constraint")
+#define WITH_KERNEL                                                            \
+    {"kernel_initializer", take_initializer, NULL, "glorot_uniform"},          \
+        {"kernel_regularizer", take_regularizer, NULL, NULL},                  \
+        NO("kernel_constraint"),                                               \
+    {                                                                          \
+        "activation", take_activation, NULL, "linear"                          \
+    }
+#define WINDOW                                                                 \
+    {"strides", take_pair, NULL, "1"},                                         \
+        {"padding", take_copy, NULL, "\"valid\""},                             \
+        {"dilation_rate", take_pair, NULL, "1"}, CHANNELS
+
+// clang-format off
+#define RULES(...) (const struct keras_rule[]){__VA_ARGS__, {.key = NULL}}
+static const struct keras_rule none[] = {{.key = NULL}};
+static const struct keras_rule common[] = {
+    ANY("name"), {"dtype", take_dtype, NULL, NULL}, ANY("batch_input_shape"),
+    ANY("batch_shape"), ANY("autocast"), NO("activity_regularizer"), {.key = NULL}};
+static const struct keras_rule pool[] = {
+    {"pool_size", take_pair, NULL, "2"}, {"strides", take_pair, NULL, NULL},
+    {"padding", take_copy, NULL, "\"valid\""}, CHANNELS, {.key = NULL}};
+static const struct keras_rule global_pool[] = {
+    CHANNELS, {"keepdims", take_copy, NULL, "false"}, {.key = NULL}};
+static const struct keras_rule along_axis[] = {{"axis", take_axis, NULL, "-1"}, {.key = NULL}};
+
+static const struct keras_layer_class {
+    const char *class_name, *type;
+    bool weights;
+    enum sl_err (*finish)(struct keras_take *t); // once all keys are taken; or NULL
+    const struct keras_rule *rules;              // the keys, besides common[]
+} classes[] = {
+    {"Activation", "activation", false, NULL, RULES(
+        {"activation", take_activation, NULL, NULL})},
+    {"Add", "add", false, NULL, none},
+    {"Average", "average", false, NULL, none},
+    {"AveragePooling2D", "average_pooling2d", false, NULL, pool},
+    {"BatchNormalization", "batch_normalization", true, finish_norm, RULES(
+        {"axis", take_axis, NULL, "-1"}, {"momentum", take_copy, NULL, "0.99"},
+        {"epsilon", take_copy, NULL, "0.001"}, {"center", take_copy, NULL, "true"},
+        {"scale", take_copy, NULL, "true"},
+        {"beta_initializer", take_initial, NULL, "zeros"},
+        {"gamma_initializer", take_initial, NULL, "ones"},
+        {"moving_mean_initializer", take_initial, NULL, "zeros"},
+        {"moving_variance_initializer", take_initial, NULL, "ones"},
+        NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),
+        NO("gamma_constraint"), OFF("synchronized"), OFF("renorm"),
+        ANY("renorm_clipping"), ANY("renorm_momentum"), ANY("fused"),
+        NO("virtual_batch_size"))},
+    {"Concatenate", "concatenate", false, NULL, along_axis},
+    {"Conv2D", "conv2d", true, NULL, RULES(
+        {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL}, WINDOW,
+        {"groups", take_copy, NULL, "1"}, WITH_KERNEL, WITH_BIAS)},
+    {"Dense", "dense", true, NULL, RULES(
+        {"units", take_copy, NULL, NULL}, WITH_KERNEL, WITH_BIAS)},
+    {"DepthwiseConv2D", "depthwise_conv2d", true, NULL, RULES(
+        {"kernel_size", take_pair, NULL, NULL}, WINDOW,
+        {"groups", take_only, NULL, "1"}, {"depth_multiplier", take_copy, NULL, "1"},
+        {"activation", take_activation, NULL, "linear"},
+        {"depthwise_initializer", take_initializer, NULL, "glorot_uniform"},
+        {"depthwise_regularizer", take_regularizer, NULL, NULL},
+        NO("depthwise_constraint"), WITH_BIAS)},
+    {"Dropout", "dropout", false, NULL, RULES(
+        {"rate", take_copy, NULL, NULL}, {"seed", take_copy, NULL, NULL},
+        NO("noise_shape"))},
+    {"ELU", "elu", false, NULL, RULES({"alpha", take_copy, NULL, "1"})},
+    {"Embedding", "embedding", true, NULL, RULES(
+        {"input_dim", take_copy, NULL, NULL}, {"output_dim", take_copy, NULL, NULL},
+        {"embeddings_initializer", take_initializer, NULL, "random_uniform"},
+        {"embeddings_regularizer", take_regularizer, NULL, NULL},
+        NO("embeddings_constraint"), OFF("mask_zero"), ANY("input_length"))},
+    {"Flatten", "flatten", false, NULL, RULES(CHANNELS)},
+    {"GlobalAveragePooling2D", "global_average_pooling2d", false, NULL, global_pool},
+    {"GlobalMaxPooling2D", "global_max_pooling2d", false, NULL, global_pool},
+    {"LayerNormalization", "layer_normalization", true, NULL, RULES(
+        {"axis", take_axis, NULL, "-1"}, {"epsilon", take_copy, NULL, "0.001"},
+        {"center", take_copy, NULL, "true"}, {"scale", take_copy, NULL, "true"},
+        {"beta_initializer", take_initial, NULL, "zeros"},
+        {"gamma_initializer", take_initial, NULL, "ones"},
+        NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),
+        NO("gamma_constraint"), OFF("rms_scaling"))},
+    {"LeakyReLU", "leaky_relu", false, NULL, RULES(
+        {"alpha", take_copy, NULL, "0.3"}, {"negative_slope", take_copy, "alpha", "0.3"})},
+    {"MaxPooling2D", "max_pooling2d", false, NULL, pool},
+    {"Maximum", "maximum", false, NULL, none},
+    {"Minimum", "minimum", false, NULL, none},
+    {"MultiHeadAttention", "multi_head_attention", true, finish_attention, RULES(
+        {"num_heads", take_copy, NULL, NULL}, {"key_dim", take_copy, NULL, NULL},
+        {"value_dim", take_value_dim, NULL, NULL}, {"dropout", take_copy, "rate", "0"},
+        {"seed", take_copy, NULL, NULL}, {"use_bias", take_copy, NULL, "true"},
+        {"kernel_initializer", take_initializer, NULL, "glorot_uniform"},
+        {"bias_initializer", take_bias, NULL, "zeros"}, NO("output_shape"),
+        {"attention_axes", take_only, NULL, "[1]"},
+        {"kernel_regularizer", take_regularizer, NULL, NULL},
+        {"bias_regularizer", take_bias_regularizer, NULL, NULL},
+        NO("kernel_constraint"), NO("bias_constraint"),
+        OFF("use_gate"), NO("sliding_window"), ANY("flash_attention"),
+        OFF("softmax_robust_masking"), ANY("query_shape"), ANY("key_shape"),
+        ANY("value_shape"))},
+    {"Multiply", "multiply", false, NULL, none},
+    {"Permute", "permute", false, NULL, RULES({"dims", take_copy, NULL, NULL})},
+    {"ReLU", "relu", false, finish_relu, RULES(
+        ANY("max_value"), ANY("negative_slope"), {"threshold", take_only, NULL, "0"})},
+    {"Rescaling", "rescaling", false, NULL, RULES(
+        {"scale", take_number, "factor", NULL}, {"offset", take_number, NULL, "0"})},
+    {"Reshape", "reshape", false, NULL, RULES({"target_shape", take_copy, NULL, NULL})},
+    {"SeparableConv2D", "separable_conv2d", true, NULL, RULES(
+        {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL}, WINDOW,
+        {"groups", take_only, NULL, "1"}, {"depth_multiplier", take_copy, NULL, "1"},
+        {"activation", take_activation, NULL, "linear"},
+        {"depthwise_initializer", take_initializer, NULL, "glorot_uniform"},
+        {"pointwise_initializer", take_initializer, NULL, "glorot_uniform"},
+        {"depthwise_regularizer", take_regularizer, NULL, NULL},
+        {"pointwise_regularizer", take_regularizer, NULL, NULL},
+        NO("depthwise_constraint"), NO("pointwise_constraint"),
+        // Keras 2 has them of Conv2D, and no use for them.
+        ANY("kernel_initializer"), ANY("kernel_regularizer"),
+        ANY("kernel_constraint"),
+        WITH_BIAS)},
+    {"Softmax", "softmax", false, NULL, along_axis},
+    {"Subtract", "subtract", false, NULL, none},
+    {"ZeroPadding2D", "zero_padding2d", false, NULL, RULES(
+        {"padding", take_padding, "pad", NULL}, CHANNELS)},
+};
+// clang-format on
+
+static const struct keras_layer_class *find_class(const char *name)
+{
+    for (size_t i = 0; i < SL_COUNT(classes); i++)
+        if (strcmp(name, classes[i].class_name) == 0)
+            return &classes[i];
+    return NULL;
+}
+
+bool keras_offered(const char *class_name)
+{
+    return find_class(class_name) != NULL;
+}
+
+enum sl_err keras_known(struct buf *out)
+{
+    const char *between = "";
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(classes); i++) {
+        rc = buf_appendf(out, "%s%s", between, classes[i].class_name);
+        between = ", ";
+    }
+    return rc;
+}
+
+static const struct keras_rule *keras_find_rule(const struct keras_rule *rules,
+                                                const char *key)
+{
+    for (; rules->key != NULL; rules++)
+        if (strcmp(rules->key, key) == 0)
+            return rules;
+    return NULL;
+}
+
+static enum sl_err keras_layer_take_key(struct keras_take *t,
+                                        const struct keras_layer_class *known,
+                                        const char *key, const json_t *value)
+{
+    static const struct keras_rule trained = {"trainable", take_only, NULL,
+                                              "true"};
+    const struct keras_rule *r = keras_find_rule(known->rules, key);
+
+    if (r == NULL)
+        r = keras_find_rule(common, key);
+    if (strcmp(key, "trainable") == 0) {
+        if (known->weights && json_is_false(value))
+            return take_refuse(t, &trained, value,
+                               "all variables of a job are trained");
+        return SL_OK;
+    }
+    if (r != NULL)
+        return r->take(t, r, keras_plain(value));
+    // An unknown argument of a newer Keras is off if it is null or false.
+    if (json_is_null(value) || json_is_false(value))
+        return SL_OK;
+    return take_refuse(t, &(struct keras_rule){.key = key}, value,
+                       "that argument is not known");
+}
+
+enum sl_err keras_layer(json_t **out, struct keras_graph *g,
+                        const struct keras_node *node)
+{
+    struct keras_take t = {.g = g, .node = node, .to = json_object()};
+    const struct keras_layer_class *known = find_class(node->class_name);
+    const char *key;
+    json_t *value;
+    enum sl_err rc;
+
+    rc = set_type(&t, known->type);
+    if (rc == SL_OK &&
+        json_object_set_new(t.to, "name", json_string(node->name)) != 0)
+        rc = sl_fail(g->err, SL_ENOMEM, "out of memory");
+    json_object_foreach((json_t *)(uintptr_t)node->config, key, value)
+    {
+        if (rc == SL_OK)
+            rc = keras_layer_take_key(&t, known, key, value);
+    }
+    if (rc == SL_OK && known->finish != NULL)
+        rc = known->finish(&t);
+    if (rc == SL_OK && node->causal && known->finish != finish_attention)
+        rc = keras_refuse(g, node->name, node->class_name,
+                          "is called with use_causal_mask=true");
+    if (rc != SL_OK) {
+        json_decref(t.to);
+        return rc;
+    }
+    *out = t.to;
+    return SL_OK;
+}

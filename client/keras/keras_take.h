@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/keras/keras_take.h -- arguments of Keras' layers, and the kinds that
+// they are of. For keras_layer.c and keras_argument.c only.
+//
+// Each take_* is a kind: it adds to t->to what the job has to say of the value,
+// which may be nothing, or refuses it.
+#ifndef CLIENT_KERAS_KERAS_TAKE_H
+#define CLIENT_KERAS_KERAS_TAKE_H
+
+#include "client/keras/keras_inner.h"
+
+// A layer at hand.
+struct keras_take {
+    struct keras_graph *g;
+    const struct keras_node *node;
+    json_t *to; // the LayerSpec
+};
+
+struct keras_rule;
+typedef enum sl_err (*keras_take_fn)(struct keras_take *t,
+                                     const struct keras_rule *r,
+                                     const json_t *value);
+
+// What becomes of an argument of a class.
+struct keras_rule {
+    const char *key;
+    keras_take_fn take;
+    const char *field;     // field of LayerSpec; NULL: called as the key
+    const char *otherwise; // as JSON: what needs not be said, or alone may be
+};
+
+// Each takes argument `value` of rule `r` for the layer at hand: it sets
+// t->to[field], or adds nothing where a null or `otherwise` is what a job has
+// anyway. SL_ENOTSUP, with the layer and the argument: it cannot be said.
+
+// Takes any value and adds nothing: the argument changes no result.
+enum sl_err take_ignore(struct keras_take *t, const struct keras_rule *r,
+                        const json_t *value);
+// Takes null or `otherwise` alone, and adds nothing.
+enum sl_err take_only(struct keras_take *t, const struct keras_rule *r,
+                      const json_t *value);
+// Copies the value as it is.
+enum sl_err take_copy(struct keras_take *t, const struct keras_rule *r,
+                      const json_t *value);
+// Copies one number; refuses a list.
+enum sl_err take_number(struct keras_take *t, const struct keras_rule *r,
+                        const json_t *value);
+// Copies one number for both axes, or two; two that are equal become one.
+enum sl_err take_pair(struct keras_take *t, const struct keras_rule *r,
+                      const json_t *value);
+// Copies an axis, also from a list of one; refuses lists of several.
+enum sl_err take_axis(struct keras_take *t, const struct keras_rule *r,
+                      const json_t *value);
+// Adds a function of Keras' own by a job's name for it; refuses those of users.
+enum sl_err take_activation(struct keras_take *t, const struct keras_rule *r,
+                            const json_t *value);
+// Adds a job's word for an initializer of Keras'; refuses arguments that a job
+// cannot say. A seed is left out.
+enum sl_err take_initializer(struct keras_take *t, const struct keras_rule *r,
+                             const json_t *value);
+// Takes a bias' initializer; any, and adds nothing, if use_bias is false.
+enum sl_err take_bias(struct keras_take *t, const struct keras_rule *r,
+                      const json_t *value);
+// Takes an initializer that is `otherwise`, as a job's variable always begins.
+enum sl_err take_initial(struct keras_take *t, const struct keras_rule *r,
+                         const json_t *value);
+// Adds {l1, l2} of a regularizer L1, L2 or L1L2, without factors of 0.
+enum sl_err take_regularizer(struct keras_take *t, const struct keras_rule *r,
+                             const json_t *value);
+// Takes a bias' regularizer; any, and adds nothing, if use_bias is false.
+enum sl_err take_bias_regularizer(struct keras_take *t,
+                                  const struct keras_rule *r,
+                                  const json_t *value);
+// Takes float32; mixed_float16 and mixed_bfloat16 set g->precision, which is
+// the whole job's.
+enum sl_err take_dtype(struct keras_take *t, const struct keras_rule *r,
+                       const json_t *value);
+// Adds ((top, bottom), (left, right)) as a list, or one number if all are the
+// same; nothing if that is 1.
+enum sl_err take_padding(struct keras_take *t, const struct keras_rule *r,
+                         const json_t *value);
+// Copies an attention's value_dim; adds nothing if it equals key_dim.
+enum sl_err take_value_dim(struct keras_take *t, const struct keras_rule *r,
+                           const json_t *value);
+
+// Sets the error "layer 'x' (Dense) has KEY: VALUE; WHY". Returns SL_ENOTSUP.
+enum sl_err take_refuse(struct keras_take *t, const struct keras_rule *r,
+                        const json_t *value, const char *why);
+
+#endif

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/show/follow.h -- a job's status, again and again, until it has ended.
+//
+//     follow_dial -> follow_open -> follow_next ... -> follow_close
+//
+// The stream is the coordinator's Watch. When it breaks, follow dials again
+// with a growing, jittered pause for as long as it takes: an accepted job
+// survives its coordinator. SIGINT and SIGTERM arrive as events.
+//
+// Threads  main; messages are handed over by an I/O thread.
+// Memory   an event's status holds until the next follow_next.
+#ifndef CLIENT_SHOW_FOLLOW_H
+#define CLIENT_SHOW_FOLLOW_H
+
+#include "client/call/api.h"
+
+enum follow_kind {
+    FOLLOW_STATUS,    // event.status is new
+    FOLLOW_NOTHING,   // the time is up
+    FOLLOW_AWAY,      // the coordinator is gone: event.err; said once
+    FOLLOW_INTERRUPT, // Ctrl-C, or SIGTERM
+    FOLLOW_FAILED,    // event.err: the job is not there any more, or the like
+};
+
+struct follow_event {
+    enum follow_kind kind;
+    int signum; // FOLLOW_INTERRUPT
+    bool back;  // FOLLOW_STATUS: the first one after FOLLOW_AWAY
+    Sluice__V1__JobStatus *status; // FOLLOW_STATUS
+    struct sl_error err;           // FOLLOW_AWAY, FOLLOW_FAILED
+};
+
+struct follow_stream;
+
+// Opens *api as api_open does, so that no thread of it takes SIGINT and
+// SIGTERM. Until follow_open these end the process, as they do while a verb
+// waits for an answer.
+enum sl_err follow_dial(struct api_client **api, const struct conf *conf,
+                        struct sl_error *err);
+
+// Lets SIGINT and SIGTERM end the process: the story is over, or an answer is
+// waited for.
+void follow_unblock(void);
+// Blocks SIGINT and SIGTERM again, so that they are events of follow_next.
+// SL_EIO.
+enum sl_err follow_block(struct sl_error *err);
+
+// Watches job `id`; with `shards` its statuses have its shards. The first
+// connection is tried at once; follow_next tells whether it came about.
+enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
+                        const char *id, bool shards, struct sl_error *err);
+
+// Waits for what happens next, at most `wait_ms`.
+void follow_next(struct follow_stream *f, int wait_ms,
+                 struct follow_event *event);
+void follow_close(struct follow_stream *f); // NULL is allowed
+
+// ---- the whole of it, as submit, watch and wait do
+
+struct follow_options {
+    bool quiet;          // no progress, no evaluations
+    bool cancel;         // Ctrl-C stops the job instead of detaching
+    bool summary_text;   // print the closing table (or its JSON)
+    bool lines;          // with -o json each status is one too, on one line
+    const char *summary; // where summary.json goes, "-": stdout; NULL: nowhere
+    int64_t period_ms;   // between lines where stderr is no terminal
+    uint64_t until_step; // end with 0 when so many steps are counted; 0: no
+    const char *tensorboard; // a folder for curves; NULL: none are written
+    bool histograms;         // and of the delays of updates too
+};
+
+struct cli;
+
+// Checks that options->summary can be written, before there is a job to wait
+// for. Errors are those of target.h.
+enum sl_err follow_can_write(const struct follow_options *options,
+                             struct sl_error *err);
+
+// Follows job `id` to its end; returns the exit code.
+int follow_job(struct cli *cli, struct api_client *api, const char *id,
+               const struct follow_options *options);
+
+#endif

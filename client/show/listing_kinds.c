@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/show/listing_kinds.c -- the table of lists: columns, cells and names
+// of each.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/listing.h"
+#include "client/show/progress.h"
+#include "client/show/shards.h"
+#include "proto/events.pb-c.h"
+#include "proto/jobs.pb-c.h"
+#include "proto/tasks.pb-c.h"
+#include "proto/wire.h"
+
+static const char *dash(const char *text)
+{
+    return text[0] != '\0' ? text : "-";
+}
+
+static const char *list_number_text(char out[LIST_NAME], uint64_t n)
+{
+    snprintf(out, LIST_NAME, "%" PRIu64, n);
+    return out;
+}
+
+// ---- jobs
+
+static const char *const jobs_head[] = {
+    "id",  "name",    "state", "epoch", "step",      "loss",   "samples/s",
+    "age", "workers", "cuts",  "up",    "submitted", "reason", NULL};
+
+static void job_row(struct table *t, const ProtobufCMessage *item)
+{
+    const Sluice__V1__JobStatus *s = (const Sluice__V1__JobStatus *)item;
+    char a[OUT_NUMBER], b[OUT_NUMBER];
+
+    table_cell(t, "%s", s->id);
+    table_cell(t, "%s", s->name);
+    table_cell(t, "%s", progress_word(s));
+    table_cell(t, "%u/%u", s->epoch, s->epochs);
+    table_cell(t, "%s/%s", out_count(a, s->steps_counted),
+               out_count(b, s->steps_asked));
+    table_cell(t, "%s", out_mean(a, WIRE_KNOWN(s, loss)));
+    if (progress_ended(s->state) || s->reason[0] != '\0')
+        table_cell(t, "-");
+    else
+        table_cell(t, "%s", out_count(a, (uint64_t)s->images_per_second));
+    table_cell(t, "%s", out_age(a, s->submitted_unix));
+    table_cell(t, "%u", s->workers);
+    table_cell(t, "%s", out_count(a, s->cuts));
+    table_cell(t, "%s", out_time(a, s->elapsed_seconds));
+    table_cell(t, "%s", out_when(a, s->submitted_unix));
+    table_cell(t, "%s", dash(s->reason));
+}
+
+static const char *list_job_name(char out[LIST_NAME],
+                                 const ProtobufCMessage *item)
+{
+    (void)out;
+    return ((const Sluice__V1__JobStatus *)item)->id;
+}
+
+// ---- members
+
+static const char *const workers_head[] = {
+    "name",   "state", "leases", "host",    "device", "pid",
+    "memory", "beat",  "up",     "version", "reason", NULL};
+static const char *const servers_head[] = {
+    "name",   "state", "shards", "host",    "address", "pid",
+    "memory", "beat",  "up",     "version", "reason",  NULL};
+static const char *const members_head[] = {
+    "name",   "role",   "state", "leases",
+    "shards", "memory", "beat",  "device or address",
+    "host",   "pid",    "up",    "version",
+    NULL};
+
+bool list_is_lost(const Sluice__V1__MemberStatus *member)
+{
+    return strcmp(member->state, "lost") == 0;
+}
+
+// A lost one's may have been hours ago, or before the coordinator began.
+static void list_heartbeat_cell(struct table *t,
+                                const Sluice__V1__MemberStatus *m)
+{
+    char text[OUT_NUMBER];
+
+    if (!list_is_lost(m))
+        table_cell(t, "%.0f ms", m->heartbeat_age_ms);
+    else if (m->reason[0] == '\0')
+        table_cell(t, "-");
+    else
+        table_cell(t, "%s", out_time(text, m->heartbeat_age_ms / 1000));
+}
+
+static void fares(struct table *t, const Sluice__V1__MemberStatus *m)
+{
+    char text[OUT_NUMBER];
+
+    table_cell(t, "%" PRIu64, m->pid);
+    table_cell(t, "%s", out_bytes(text, m->resident_bytes));
+    list_heartbeat_cell(t, m);
+    table_cell(t, "%s", out_time(text, m->attached_seconds));
+    table_cell(t, "%s", dash(m->version));
+    table_cell(t, "%s", dash(m->reason));
+}
+
+enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
+                         size_t count)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+        const Sluice__V1__MemberStatus *m = list[i];
+        char text[OUT_NUMBER];
+
+        if (m->reason[0] == '\0')
+            continue;
+        rc = buf_appendf(out, "%s%s: ", out->len == 0 ? "\n" : "", m->name);
+        if (rc == SL_OK && list_is_lost(m))
+            rc = buf_appendf(out, "lost %s ago: ",
+                             out_time(text, m->heartbeat_age_ms / 1000));
+        if (rc == SL_OK)
+            rc = buf_appendf(out, "%s\n", m->reason);
+    }
+    return rc;
+}
+
+static void worker_row(struct table *t, const ProtobufCMessage *item)
+{
+    const Sluice__V1__MemberStatus *m = (const Sluice__V1__MemberStatus *)item;
+
+    table_cell(t, "%s", m->name);
+    table_cell(t, "%s", m->state);
+    table_cell(t, "%u", m->leases);
+    table_cell(t, "%s", dash(m->host));
+    table_cell(t, "%s", dash(m->device));
+    fares(t, m);
+}
+
+static void server_row(struct table *t, const ProtobufCMessage *item)
+{
+    const Sluice__V1__MemberStatus *m = (const Sluice__V1__MemberStatus *)item;
+
+    table_cell(t, "%s", m->name);
+    table_cell(t, "%s", m->state);
+    table_cell(t, "%u", m->shards);
+    table_cell(t, "%s", dash(m->host));
+    table_cell(t, "%s", dash(m->address));
+    fares(t, m);
+}
+
+static void member_row(struct table *t, const ProtobufCMessage *item)
+{
+    const Sluice__V1__MemberStatus *m = (const Sluice__V1__MemberStatus *)item;
+    char text[OUT_NUMBER];
+
+    table_cell(t, "%s", m->name);
+    table_cell(t, "%s", m->role);
+    table_cell(t, "%s", m->state);
+    table_cell(t, "%u", m->leases);
+    table_cell(t, "%u", m->shards);
+    table_cell(t, "%s", out_bytes(text, m->resident_bytes));
+    list_heartbeat_cell(t, m);
+    table_cell(t, "%s", m->device[0] != '\0' ? m->device : dash(m->address));
+    table_cell(t, "%s", dash(m->host));
+    table_cell(t, "%" PRIu64, m->pid);
+    table_cell(t, "%s", out_time(text, m->attached_seconds));
+    table_cell(t, "%s", dash(m->version));
+}
+
+static const char *member_name(char out[LIST_NAME],
+                               const ProtobufCMessage *item)
+{
+    (void)out;
+    return ((const Sluice__V1__MemberStatus *)item)->name;
+}
+
+// ---- events: lines that go on, not a table
+
+static const char *const events_head[] = {"time", "kind",  "job",    "text",
+                                          "id",   "level", "member", NULL};
+
+static const char *event_name(char out[LIST_NAME], const ProtobufCMessage *item)
+{
+    return list_number_text(out, ((const Sluice__V1__Event *)item)->id);
+}
+
+// ---- checkpoints
+
+static const char *const checkpoints_head[] = {
+    "cut", "epoch",    "steps",    "whole",  "kept",      "size",
+    "age", "manifest", "taken at", "shards", "psservers", NULL};
+
+// Adds the psservers that wrote the checkpoint's shards: "ps-0,ps-1".
+static void writers(struct table *t, const Sluice__V1__Checkpoint *c)
+{
+    struct buf text = BUF_INIT;
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < c->n_shards; i++) {
+        size_t seen = 0;
+
+        while (strcmp(c->shards[seen]->psserver, c->shards[i]->psserver) != 0)
+            seen++;
+        if (seen == i)
+            rc = buf_appendf(&text, "%s%s", text.len > 0 ? "," : "",
+                             c->shards[i]->psserver);
+    }
+    if (rc == SL_OK)
+        rc = buf_append_char(&text, '\0');
+    table_cell(t, "%s", rc == SL_OK ? dash((const char *)text.data) : "?");
+    buf_release(&text);
+}
+
+static void checkpoint_row(struct table *t, const ProtobufCMessage *item)
+{
+    const Sluice__V1__Checkpoint *c = (const Sluice__V1__Checkpoint *)item;
+    char text[OUT_NUMBER];
+
+    table_cell(t, "%" PRIu64, c->cut);
+    table_cell(t, "%u", c->epoch);
+    table_cell(t, "%s", out_count(text, c->steps));
+    table_cell(t, "%s", c->complete ? "yes" : "no");
+    table_cell(t, "%s", c->restored ? "restored" : c->best ? "best" : "");
+    table_cell(t, "%s", out_bytes(text, c->bytes));
+    table_cell(t, "%s", out_age(text, c->unix_time));
+    table_cell(t, "%s", c->manifest);
+    table_cell(t, "%s", out_when(text, c->unix_time));
+    table_cell(t, "%zu", c->n_shards);
+    writers(t, c);
+}
+
+static const char *checkpoint_name(char out[LIST_NAME],
+                                   const ProtobufCMessage *item)
+{
+    (void)out;
+    return ((const Sluice__V1__Checkpoint *)item)->manifest;
+}
+
+// ---- shards
+
+static const char *const shards_head[] = {
+    "shard",      "psserver", "incarnation", "size",    "counted", "applied",
+    "duplicates", "refused",  "staleness",   "skipped", "known",   NULL};
+
+static void shard_row(struct table *t, const ProtobufCMessage *item)
+{
+    static const Sluice__V1__ShardCounts none = SLUICE__V1__SHARD_COUNTS__INIT;
+    const Sluice__V1__ShardStatus *s = (const Sluice__V1__ShardStatus *)item;
+    const Sluice__V1__ShardCounts *c = s->counts != NULL ? s->counts : &none;
+    char text[OUT_NUMBER];
+
+    table_cell(t, "%u", s->shard);
+    table_cell(t, "%s", s->psserver);
+    if (s->incarnation == 0)
+        table_cell(t, "waiting");
+    else
+        table_cell(t, "%" PRIu64, s->incarnation);
+    table_cell(t, "%s", out_bytes(text, s->bytes));
+    table_cell(t, "%s", out_count(text, c->counted));
+    table_cell(t, "%s", out_count(text, c->applied));
+    table_cell(t, "%s", out_count(text, c->duplicates));
+    table_cell(t, "%s", out_count(text, c->refused));
+    table_cell(t, "p50 %s", shards_median(c));
+    table_cell(t, "%s", out_count(text, c->skipped));
+    table_cell(t, "%s", out_count(text, s->evidence_steps));
+}
+
+// ---- tenants
+
+static const char *const tenants_head[] = {
+    "tenant", "jobs", "shards", "parameters", "checkpoints", "kept", NULL};
+
+static void list_quota_cell(struct table *t, const Sluice__V1__QuotaFigure *f,
+                            bool bytes)
+{
+    char used[OUT_NUMBER], most[OUT_NUMBER];
+
+    if (bytes)
+        out_bytes(used, f->used), out_bytes(most, f->most);
+    else
+        out_count(used, f->used), out_count(most, f->most);
+    if (f->limited)
+        table_cell(t, "%s of %s", used, most);
+    else
+        table_cell(t, "%s", used);
+}
+
+static void tenant_row(struct table *t, const ProtobufCMessage *item)
+{
+    const Sluice__V1__QuotaTenant *one = (const Sluice__V1__QuotaTenant *)item;
+
+    table_cell(t, "%s", dash(one->tenant));
+    list_quota_cell(t, one->jobs, false);
+    list_quota_cell(t, one->shards, false);
+    list_quota_cell(t, one->parameters, true);
+    list_quota_cell(t, one->checkpoints, true);
+    list_quota_cell(t, one->kept, false);
+}
+
+static const char *tenant_name(char out[LIST_NAME],
+                               const ProtobufCMessage *item)
+{
+    (void)out;
+    return dash(((const Sluice__V1__QuotaTenant *)item)->tenant);
+}
+
+// ---- tasks
+
+static const char *const queues_head[] = {
+    "queue",  "tenant",    "pending", "leased", "done",
+    "failed", "cancelled", "limit",   "size",   NULL};
+static const char *const tasks_head[] = {"id",     "handler", "state",
+                                         "worker", "lost",    NULL};
+
+static void queue_row(struct table *t, const ProtobufCMessage *item)
+{
+    const Sluice__V1__TaskQueue *q = (const Sluice__V1__TaskQueue *)item;
+    char a[OUT_NUMBER];
+
+    table_cell(t, "%s", q->name);
+    table_cell(t, "%s", dash(q->tenant));
+    table_cell(t, "%s", out_count(a, q->pending));
+    table_cell(t, "%s", out_count(a, q->leased));
+    table_cell(t, "%s", out_count(a, q->done));
+    table_cell(t, "%s", out_count(a, q->failed));
+    table_cell(t, "%s", out_count(a, q->cancelled));
+    table_cell(t, "%s", out_count(a, q->limit));
+    table_cell(t, "%s", out_bytes(a, q->bytes));
+}
+
+static const char *queue_name(char out[LIST_NAME], const ProtobufCMessage *item)
+{
+    (void)out;
+    return ((const Sluice__V1__TaskQueue *)item)->name;
+}
+
+static void task_row(struct table *t, const ProtobufCMessage *item)
+{
+    static const char *const states[] = {"unknown", "pending", "leased",
+                                         "done",    "failed",  "cancelled"};
+    const Sluice__V1__TaskLine *one = (const Sluice__V1__TaskLine *)item;
+    size_t state = (size_t)one->state;
+
+    table_cell(t, "%" PRIu64, one->id);
+    table_cell(t, "%s", one->name);
+    table_cell(t, "%s", states[state < SL_COUNT(states) ? state : 0]);
+    table_cell(t, "%s", dash(one->worker));
+    table_cell(t, "%u", one->losses);
+}
+
+static const char *task_name(char out[LIST_NAME], const ProtobufCMessage *item)
+{
+    return list_number_text(out, ((const Sluice__V1__TaskLine *)item)->id);
+}
+
+// ---- the table
+
+const struct list_format lists[LIST_KINDS] = {
+    [LIST_JOBS] = {"jobs", jobs_head, 8, 0x7f0u, "the id", job_row,
+                   list_job_name},
+    [LIST_WORKERS] = {"workers", workers_head, 5, 0xe4u, "the name", worker_row,
+                      member_name},
+    [LIST_SERVERS] = {"psservers", servers_head, 5, 0xe4u, "the name",
+                      server_row, member_name},
+    [LIST_MEMBERS] = {"members", members_head, 8, 0x678u, "the name",
+                      member_row, member_name},
+    [LIST_EVENTS] = {"events", events_head, 4, 0, "the id", NULL, event_name},
+    [LIST_CHECKPOINTS] = {"checkpoints", checkpoints_head, 8, 0x267u,
+                          "the manifest", checkpoint_row, checkpoint_name},
+    // No verb is called with the number of a shard.
+    [LIST_SHARDS] = {"shards", shards_head, 9, 0x7fcu, NULL, shard_row, NULL},
+    [LIST_TENANTS] = {"tenants", tenants_head, 6, 0x3eu, "the tenant",
+                      tenant_row, tenant_name},
+    [LIST_QUEUES] = {"queues", queues_head, 9, 0x1fcu, "the name", queue_row,
+                     queue_name},
+    [LIST_TASKS] = {"tasks", tasks_head, 5, 0x11u, "the id", task_row,
+                    task_name},
+};

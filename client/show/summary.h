@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/show/summary.h -- what a job did, and whether each step counted once.
+//
+// The two checks are made from the shards' own numbers, not from what the
+// coordinator concluded:
+//   once   on every shard applied + skipped = counted = steps asked
+//   cover  on every shard, for every epoch: as many samples were counted as
+//          there are, and the digest of their numbers is that of all samples
+//
+// Threads  pure. The digest of an epoch takes time in its samples.
+#ifndef CLIENT_SHOW_SUMMARY_H
+#define CLIENT_SHOW_SUMMARY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "common/base/buf.h"
+#include "common/base/status.h"
+#include "proto/jobs.pb-c.h"
+
+// 2: samples_per_epoch is a number, as in a status; 1: what samples_counted is.
+#define SUMMARY_SCHEMA_VERSION 2
+
+// Returns true if the check `once` holds. False for a status that was asked for
+// without its shards.
+bool summary_once(const Sluice__V1__JobStatus *s);
+// Returns true if the check `cover` holds, but for an epoch in which a callback
+// ended the job. False for a status without shards or geometry, and without
+// memory.
+bool summary_cover(const Sluice__V1__JobStatus *s);
+
+// Returns the samples of `epoch` (from 0) that every shard counted: the lowest
+// number.
+uint64_t summary_samples(const Sluice__V1__JobStatus *s, uint32_t epoch);
+
+// Returns counted samples by the seconds the job ran; 0 while no sample was
+// counted.
+double summary_rate(const Sluice__V1__JobStatus *s);
+
+// Makes the object that --summary writes. *out is a new reference. SL_ENOMEM.
+enum sl_err summary_json(json_t **out, const Sluice__V1__JobStatus *s);
+
+// Appends the closing table.
+enum sl_err summary_text(struct buf *out, const Sluice__V1__JobStatus *s);
+
+#endif

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/spec/fields.h -- proto/job.proto, as it was at the build: what its
+// comments say of a field. Types are the descriptors' business.
+//
+// Threads  any.
+// Memory   in the caller's buffer.
+#ifndef CLIENT_SPEC_FIELDS_H
+#define CLIENT_SPEC_FIELDS_H
+
+#include <stddef.h>
+
+#include "common/base/buf.h"
+
+extern const unsigned char job_proto[];
+extern const size_t job_proto_len;
+
+// Sets an empty `out` to the comment before a field of a message and the one
+// behind it, with its line ends; to nothing if there is none.
+// SL_ENOENT: the file has no such field.
+enum sl_err fields_comment(struct buf *out, const char *message,
+                           const char *field);
+
+#endif

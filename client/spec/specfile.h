@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/spec/specfile.h -- from a file that people write to a checked JobSpec.
+//
+//     bytes -> YAML or JSON -> --set -> paths made absolute -> JobSpec ->
+//     spec_check
+//
+// Data paths that are relative are meant relative to the spec file's folder,
+// since workers start elsewhere. "-" reads standard input (relative to the
+// working folder).
+//
+// Threads  any.
+// Memory   the spec is the caller's: wire_free.
+// Errors   SL_EINVAL with "file:line: path: reason" wherever a line is known.
+#ifndef CLIENT_SPEC_SPECFILE_H
+#define CLIENT_SPEC_SPECFILE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/base/buf.h"
+#include "common/base/status.h"
+#include "proto/job.pb-c.h"
+
+// Reads the spec file `path` ("-": standard input), applies sets[count] in
+// turn, and checks the spec. sets[i] is "train.epochs=2" or
+// "model.layers[0].units=32"; the value is read as YAML.
+enum sl_err specfile_load(Sluice__V1__JobSpec **out, const char *path,
+                          const char *const *sets, size_t count,
+                          struct sl_error *err);
+
+// ---- the steps
+
+// Parses text[len], YAML or JSON, called `name` in errors. *lines as in yaml.h,
+// or empty.
+enum sl_err specfile_parse(json_t **out, json_t **lines, const char *name,
+                           const char *text, size_t len, struct sl_error *err);
+// Sets one value, "train.epochs=2", in `root`; objects on the way are made.
+// SL_EINVAL: it has no '=', or there is no such place.
+enum sl_err specfile_set(json_t *root, const char *set, struct sl_error *err);
+// Joins relative paths x and y of data.train and data.test to `folder`.
+// SL_ENOMEM.
+enum sl_err specfile_paths(json_t *root, const char *folder,
+                           struct sl_error *err);
+// Makes a spec of `root` and checks it as that of a new job. `name` is what the
+// text was called; it begins the error.
+enum sl_err specfile_spec(Sluice__V1__JobSpec **out, json_t *root,
+                          const char *name, struct sl_error *err);
+
+// Appends a file of at most `most` bytes, or standard input ("-"). SL_ERANGE:
+// it is longer.
+enum sl_err specfile_read(struct buf *out, const char *path, size_t most,
+                          struct sl_error *err);
+// Returns what to call `path` in errors: itself, or "standard input".
+const char *specfile_name(const char *path);
+
+// Reads and parses file `path` ("-": standard input) of at most YAML_BYTES_MAX
+// bytes (else SL_ERANGE), and makes its paths absolute. *lines as in
+// specfile_parse. *out and *lines are the caller's references; both are
+// unchanged on failure.
+enum sl_err specfile_open(json_t **out, json_t **lines, const char *path,
+                          struct sl_error *err);
+
+// Puts the --set that gave a wrong value into an error, instead of the file:
+// "a.yaml: train.batch: ..." becomes "--set train.batch=x: train.batch: ...".
+// Returns false if none of sets[count] gave it.
+bool specfile_blame_set(struct sl_error *err, const char *name,
+                        const char *const *sets, size_t count);
+
+// Puts the line into an error: "a.yaml: train.batch: ..." becomes
+// "a.yaml:12: train.batch: ..." where `lines` knows train.batch, or else what
+// it is in; else the error begins with `name` alone.
+void specfile_locate(struct sl_error *err, const char *name,
+                     const json_t *lines);
+
+// Appends a warning line per data file that is not on this host.
+enum sl_err specfile_missing(struct buf *out, const Sluice__V1__JobSpec *spec);
+
+#endif

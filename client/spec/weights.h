@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/spec/weights.h -- a safetensors file with the values that a job starts
+// with.
+//
+// Threads  main.
+// Memory   weights_release.
+// Errors   SL_EINVAL names the variable that does not fit, and how.
+#ifndef CLIENT_SPEC_WEIGHTS_H
+#define CLIENT_SPEC_WEIGHTS_H
+
+#include "common/base/fs.h"
+#include "common/base/hash.h"
+#include "common/base/status.h"
+#include "proto/wire.h"
+
+struct weights {
+    Sluice__V1__WeightsFile file; // borrows from what follows
+    char *path;                   // whole; owned
+    char *folder;                 // owned
+    uint8_t sha256[SHA256_BYTES];
+    size_t others; // tensors that are no variables of the model
+};
+
+// Reads file `path`, and compares it with the model of a checked spec: every
+// variable must be in it, F32, in Keras' layout.
+enum sl_err weights_read(struct weights *out, struct fs *fs, const char *path,
+                         const Sluice__V1__JobSpec *spec, struct sl_error *err);
+void weights_release(struct weights *w); // all zeroes is allowed
+
+#endif

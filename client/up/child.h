@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/up/child.h -- one daemon that `sluice up` keeps alive.
+//
+//              child_start            READY=1
+//   WAITING ---------------> STARTING ---------> READY
+//     ^  ^                      |                  |
+//     |  +----------------------+------------------+   child_ended: after a
+//     |        child_ended                             pause, if it dies often
+//     +-- at first
+//                  child_ended, permanent exits in a row -----> GIVEN_UP
+//
+// A child is in a process group of its own, so that Ctrl-C reaches only us and
+// the order of stopping is ours; the kernel sends it SIGTERM should we die.
+//
+// Threads  main; the process has no other while it forks.
+// Memory   child_release frees what the struct owns.
+// Units    *_ms on the monotonic clock.
+#ifndef CLIENT_UP_CHILD_H
+#define CLIENT_UP_CHILD_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/base/buf.h"
+#include "common/base/status.h"
+
+// Roles, in the order in which children are stopped.
+enum child_role {
+    CHILD_WORKER,
+    CHILD_PSSERVER,
+    CHILD_COORDINATOR,
+    CHILD_ROLES
+};
+
+enum child_state {
+    CHILD_WAITING, // to be started at start_at_ms
+    CHILD_STARTING,
+    CHILD_READY,
+    CHILD_GIVEN_UP,
+    CHILD_STATES
+};
+
+// Allowed changes of state, as common/base/moves.h has them.
+extern const unsigned child_moves[CHILD_STATES];
+
+#define CHILD_ARGS 48
+#define CHILD_NAME 32
+
+struct child {
+    enum child_role role;
+    char name[CHILD_NAME];      // "worker-2"
+    char *args[CHILD_ARGS + 1]; // owned; args[0] is the program's path
+    unsigned args_count;
+    char *log, *pid_file; // paths, owned
+    char *socket;         // path of the socket it listens on, owned; or NULL
+    char *lock;           // lock file of its state folder, owned; NULL: none
+
+    enum child_state state;
+    pid_t pid; // 0: not running
+    uint64_t start_at_ms, started_ms;
+    unsigned quick_deaths; // deaths in a row within 10 s of the start
+    unsigned bad_exits;    // exits in a row with a code that says "permanent"
+};
+
+// Writes to `out` the path of daemon `name` beside this program: sluice-`name`,
+// as it is installed, if that is there, else `name`, as it is built.
+enum sl_err child_program(char out[PATH_MAX], const char *name,
+                          struct sl_error *err);
+
+// Appends an argument to the child's command line. SL_EINTERNAL: it has
+// CHILD_ARGS already.
+enum sl_err child_arg(struct child *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// Frees what the struct owns and zeroes it; ends no process, removes no file.
+void child_release(struct child *c);
+
+// Forks and executes the child, its output appended to its log, and writes the
+// pid file. `env` as in execve. SL_ENOENT: there is no such program. The child
+// runs (c->pid is not 0) if only its pid file could not be written.
+enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
+                        struct sl_error *err);
+
+// Notes that the child sent READY=1. Returns true if it was starting.
+bool child_ready(struct child *c);
+
+// Notes that the child was reaped with `status` of waitpid. Removes the pid
+// file, decides when it starts again (start_at_ms) or that it will not
+// (CHILD_GIVEN_UP). `random` jitters the pause.
+void child_ended(struct child *c, int status, uint64_t now_ms, uint64_t random);
+
+#define CHILD_WHY 64
+// Writes "was killed by SIGKILL" or "exited with code 1" to `out`, for `status`
+// of waitpid, and returns it.
+const char *child_why(char out[CHILD_WHY], int status);
+
+// Returns the pause before a start, after `quick` deaths in a row: none after
+// the first, then 200 ms doubling to 5 s, jittered between half and all of it.
+uint64_t child_pause_ms(unsigned quick, uint64_t random);
+
+// Appends the last `lines` lines of the child's log, indented.
+enum sl_err child_log_tail(struct buf *out, const struct child *c,
+                           unsigned lines);
+
+#endif

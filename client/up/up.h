@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/up/up.h -- a whole cluster as children of one process.
+//
+//   updir_open, strays ended -> coordinator -> READY=1 -> psservers, workers
+//   -> all READY=1 -> one line says so -> supervise: a child that dies is
+//   reported and started again -> SIGINT, SIGTERM, SIGHUP -> workers,
+//   psservers, coordinator end, in this order, each in its grace -> files
+//   removed
+//
+// Threads  main, the only one.
+// Memory   up_release frees.
+// Units    *_ms, monotonic.
+#ifndef CLIENT_UP_UP_H
+#define CLIENT_UP_UP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/up/child.h"
+#include "client/up/gpus.h"
+#include "client/up/updir.h"
+#include "common/run/conf.h"
+
+enum up_phase {
+    UP_STARTING_COORDINATOR,
+    UP_STARTING_REST,
+    UP_RUNNING,
+    UP_STOPPING, // children of role `stopping`, and then the next role
+    UP_DONE,
+};
+
+struct up {
+    const struct conf *conf;
+    struct updir dir;
+    char *address;          // where the coordinator listens; owned
+    char *store;            // --store of all children; owned
+    unsigned threads;       // --threads of each worker
+    struct gpus gpus;       // GPUs of the first workers; later workers get none
+    unsigned each;          // GPUs per worker
+    char *notify_path;      // owned; or an abstract name "@..."
+    int notify;             // datagram socket, -1: none
+    int signals;            // signalfd
+    struct child *children; // owned
+    unsigned count;
+    char **env; // the children's environment; owned
+    enum up_phase phase;
+    enum child_role stopping;
+    uint64_t deadline_ms;  // end of starting, or for the role that is stopping
+    bool killing;          // children get SIGKILL instead of SIGTERM
+    uint64_t signals_seen; // bit n: signal n came
+    int code;              // exit code
+    uint64_t logs_ms;      // when logs are looked at next
+    uint64_t oom_kills;    // OOM kills of our cgroup that were reported
+    int ready;             // --detach: pipe to the waiting parent; -1: none
+};
+
+// Does everything before the first child (up_setup.c). On failure up_release.
+enum sl_err up_setup(struct up *u, const struct conf *conf,
+                     struct sl_error *err);
+// Removes the children's pid files, sockets and locks, drops the folder's lock
+// and frees. All children must have ended.
+void up_release(struct up *u);
+
+// Makes the children's environment: `ours` without the client's own variables,
+// with $NOTIFY_SOCKET `notify` and UPDIR_VARIABLE `dir`. sl_free each and the
+// list.
+enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
+                           const char *dir);
+
+// Copies address `listen` to *out, with a port that is free now in place of
+// port 0.
+enum sl_err up_choose_address(char **out, const char *listen,
+                              struct sl_error *err);
+
+// Forks for --detach, before there is anything (up_detach.c): our caller waits
+// until the child says that all is ready, and then leaves it to itself.
+//
+// Returns true in the child: *ready is the pipe to report readiness on. Returns
+// false in the parent, or if forking failed: *code is the exit code.
+bool up_detach(int *ready, int *code);
+// Tells the parent that all is ready; stderr is DIR/log/up.log from here on.
+void up_detached(struct up *u);
+
+// Runs the cluster until it is stopped (up.c); sets u->code.
+void up_run(struct up *u);
+
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/up/updir.h -- the folder of a local cluster.
+//
+//     DIR/lock             held while `sluice up` runs there
+//     DIR/up.pid           its pid, for `sluice down`
+//     DIR/address          where the coordinator listens, once all is ready
+//     DIR/<name>.pid       a child's pid
+//     DIR/ps-<i>.sock      psservers listen here
+//     DIR/log/<name>.log   what they say, and before it <name>.log.1; up.log:
+//                          what `sluice up --detach` says itself
+//     DIR/coordinator/ DIR/ps-<i>/    their state
+//     DIR/checkpoints/     the cuts' files, shared by all
+//
+// After an orderly end only log/, the state and checkpoints/ are left.
+//
+// Threads  main.
+// Memory   updir_release frees, and drops the lock.
+// Errors   SL_EBUSY: another `sluice up` runs there.
+#ifndef CLIENT_UP_UPDIR_H
+#define CLIENT_UP_UPDIR_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "host/daemon/statelock.h"
+#include "common/base/status.h"
+
+#define UPDIR_VARIABLE "SLUICE_UP_DIR" // in a child's environment: its DIR
+
+struct updir {
+    char *path; // absolute; owned
+    struct statelock lock;
+    bool others; // the folder existed: other users may read it
+};
+
+// Makes the folder `path`, takes its lock, writes up.pid. SL_EBUSY: locked.
+enum sl_err updir_open(struct updir *d, const char *path, struct sl_error *err);
+
+// Removes up.pid, address and lock. All zeroes is allowed.
+void updir_release(struct updir *d);
+
+// Returns the path DIR/name, which the caller frees; NULL: no memory.
+char *updir_path(const struct updir *d, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// Writes `text` to the file DIR/name.
+enum sl_err updir_write(const struct updir *d, const char *name,
+                        const char *text, struct sl_error *err);
+
+// Ends daemons of a `sluice up` that was killed itself, told by their pid files
+// and their environment (SIGTERM, after grace_ms SIGKILL), says so for each,
+// and removes what they left behind. Needs the lock.
+enum sl_err updir_end_strays(const struct updir *d, int grace_ms,
+                             struct sl_error *err);
+
+// Returns the pid that the file `path` holds; 0: it holds none.
+pid_t updir_read_pid(const char *path);
+
+// Returns true if process `pid` has `variable` with `value` in its environment.
+bool updir_process_has(pid_t pid, const char *variable, const char *value);
+
+// Waits until process `pid` has ended; returns false if it runs after wait_ms.
+bool updir_await_end(pid_t pid, int wait_ms);
+
+#endif

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/end_job.h -- the end of a job, which is in the journal
+// before any member or client is notified (E2).
+//
+// Threads  the loop.
+// Memory   what only a live job needs is released.
+// Errors   A journal that cannot be written is fatal: then the job has not
+//          ended.
+#ifndef COORDINATOR_CORE_END_JOB_H
+#define COORDINATOR_CORE_END_JOB_H
+
+#include "coordinator/core/job.h"
+#include "coordinator/core/coord_inner.h"
+
+// Ends a job as `how`. A job that has ended already stays as it is.
+void end_job(struct coord *c, struct job *job, enum job_state how,
+             const char *reason);
+
+// Ends a job as FAILED, for this reason.
+void end_fail(struct coord *c, struct job *job, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

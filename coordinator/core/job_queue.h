@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/job_queue.h -- jobs that were submitted to run one after
+// another.
+//
+// A queued job is accepted and waits: it is not placed, and no worker opens its
+// data, until none of its tenant's other queued jobs runs and none that goes
+// before it waits. A higher priority goes before, then the earlier submission.
+// A job that runs has its turn until it has ended. The turn is journalled
+// before any work on the job begins, so a restart changes nothing.
+//
+// Threads  the loop.
+// Errors   SL_EIO of the journal; fatal in functions that return no error.
+#ifndef COORDINATOR_CORE_JOB_QUEUE_H
+#define COORDINATOR_CORE_JOB_QUEUE_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+
+// Says whether the job still waits in its queue.
+bool queue_waits(const struct job *job);
+
+// Puts a job that was journalled as queued into its tenant's queue: it waits.
+void queue_join(struct coord *c, struct job *job, const char *tenant);
+
+// Reads from the journal the turn and the queue of a job that is loaded.
+enum sl_err queue_load(struct coord *c, struct job *job, struct sl_error *err);
+
+// Notes that a job has ended, so that another may have its turn.
+void queue_leave(struct coord *c, const struct job *job);
+
+// Gives the turn to a job that waits for no other, and returns it; NULL: there
+// is none.
+struct job *queue_next(struct coord *c);
+
+// Returns how many jobs have to end before the job's turn; *last is the one
+// just before it, if any.
+uint32_t queue_before(const struct coord *c, const struct job *job,
+                      const struct job **last);
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_manifest.h -- the file that makes a cut exist.
+//
+//   <store>/<job name>-j-<id>-<uid, 8 hex digits>/cut-<n>.json
+//
+// It holds all that is needed to read the parameters without Sluice: the spec,
+// the geometry, variables, pieces, and for each shard its snapshot's tag,
+// folder, file, length, SHA-256 and counts. It is written once, durably, and
+// never changed.
+//
+// Threads  manifest_text: the loop. The rest: any; they may wait for a disk.
+// Memory   buffers are the caller's.
+// Errors   SL_EIO with the path.
+#ifndef COORDINATOR_JOURNAL_JOURNAL_MANIFEST_H
+#define COORDINATOR_JOURNAL_JOURNAL_MANIFEST_H
+
+#include <stdint.h>
+
+#include "common/base/buf.h"
+#include "common/base/fs.h"
+#include "plan/schedule.h"
+#include "common/base/status.h"
+#include "proto/wire.h"
+
+// Appends the folder of a job's manifests. SL_ENOMEM.
+enum sl_err manifest_folder(struct buf *out, const char *store,
+                            const char *name, uint64_t id, uint64_t uid);
+
+// Appends the path of the manifest of one of a job's cuts. SL_ENOMEM.
+enum sl_err manifest_path(struct buf *out, const char *store, const char *name,
+                          uint64_t id, uint64_t uid, uint64_t cut);
+
+// What a manifest is made from; all borrowed.
+struct manifest {
+    uint64_t job, job_uid, job_incarnation, term;
+    const char *job_name;
+    const Sluice__V1__JobSpec *spec;
+    const struct schedule *schedule;
+    const Sluice__V1__CheckpointsReply *layout; // variables, pieces
+    const Sluice__V1__Checkpoint *checkpoint;
+    const Sluice__V1__JobStatus *counts; // shards[s].counts, with epochs
+};
+
+// Appends the JSON. SL_ENOMEM only.
+enum sl_err manifest_text(struct buf *out, const struct manifest *m);
+
+// Makes the folder and writes the file; after SL_OK it survives any crash.
+// SL_EEXIST: another journal's cut of this number is there. SL_ERANGE: the text
+// is larger than manifest_load would read.
+enum sl_err manifest_write(struct fs *fs, const char *path,
+                           const struct buf *text, struct sl_error *err);
+
+// Removes a manifest; a missing one is SL_OK. Durable after SL_OK.
+enum sl_err manifest_remove(struct fs *fs, const char *path,
+                            struct sl_error *err);
+
+// Finds out whether the manifest is there, and makes that last by a sync of its
+// folder (K6).
+enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
+                            struct sl_error *err);
+
+// ---- reading one back (journal_manifest_read.c)
+
+// The contents of a manifest, as heap messages. It does not set source->even
+// and apart.
+struct manifest_found {
+    Sluice__V1__ResumeSource *source; // owned; may be taken out (NULL)
+    Sluice__V1__JobSpec *spec;        // owned
+    Sluice__V1__ShardCounts **counts; // counts of each shard; owned
+    size_t shards;
+};
+
+// Loads and checks a manifest. SL_ENOENT, SL_ECORRUPT, SL_ENOTSUP with the
+// path.
+enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
+                          const char *path, struct sl_error *err);
+
+// Frees what *m owns and leaves it all zeroes, which is allowed, too.
+void manifest_found_release(struct manifest_found *m);
+
+// Finds the highest cut number in a job's folder; 0: there is none (I7).
+enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
+                             struct sl_error *err);
+
+// Finds the highest number of a job that has a folder in the store; 0: none has
+// (I7).
+enum sl_err manifest_highest_job(struct fs *fs, const char *store,
+                                 uint64_t *job, struct sl_error *err);
+
+#endif

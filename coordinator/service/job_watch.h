@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/job_watch.h -- clients that follow a job.
+//
+// Threads  watch_open: I/O threads. The rest: the loop.
+// Memory   as api.h. A watcher that does not read costs one status: the newest
+//          status follows when the watcher has taken that.
+// Errors   a job that does not exist ends the stream with SL_ENOENT; one that
+//          is deleted while it is watched, too. SL_EBUSY: there are too many
+//          watchers, or this one takes nothing for longer than the patience.
+#ifndef COORDINATOR_SERVICE_JOB_WATCH_H
+#define COORDINATOR_SERVICE_JOB_WATCH_H
+
+#include "common/run/expo.h"
+#include "common/run/loop.h"
+#include "common/net/rpc.h"
+#include "coordinator/core/coord.h"
+
+struct watch;
+
+struct watch_limits {
+    // watchers in all, and of a caller: a certificate, or all peers without one
+    unsigned watchers, per_caller;
+    unsigned patience_ms; // how long a watcher may take nothing
+};
+
+// Makes the table of watchers, and starts to look at them every API_WATCH_MS;
+// copies `limits`. SL_ENOMEM.
+enum sl_err watch_new(struct watch **out, struct loop *loop,
+                      const struct watch_limits *limits, struct sl_error *err);
+void watch_free(struct watch *w); // NULL is allowed
+
+// Sets the coord that watchers go on with; `why` as in api_set_coord.
+void watch_set_coord(struct watch *w, struct coord *c, const char *why);
+
+// Takes the stream of a new watcher, from its request to its end, and posts it
+// to the loop. A request that cannot be read ends the stream at once.
+void watch_open(struct watch *w, struct rpc_stream *stream);
+
+// Writes the numbers of statuses that this process made and sent.
+void watch_measure(struct expo *e);
+
+// Asks for a look at the watchers of this job soon; cheap.
+void watch_changed(struct watch *w, uint64_t job);
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/status_lists.h -- lists that clients ask for: of jobs, of
+// a job's checkpoints, of members.
+//
+// Threads  the loop.
+// Memory   replies are messages of the heap: wire_free.
+// Errors   those of coord_find; SL_ENOMEM.
+#ifndef COORDINATOR_SERVICE_STATUS_LISTS_H
+#define COORDINATOR_SERVICE_STATUS_LISTS_H
+
+#include "coordinator/core/coord.h"
+
+// Lines of a list of jobs that are made in one turn of the loop.
+#define STATUS_LIST_TURN 8
+
+// Makes a list of the jobs that the caller may see, the newest first, whole.
+enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
+                        Sluice__V1__ListReply **reply, struct sl_error *err);
+
+// Adds STATUS_LIST_TURN lines to a list of jobs. *reply is NULL before the
+// first turn; a later turn goes on behind its last line, and needs room for as
+// many jobs as there were at the first. On failure *reply is as it was.
+enum sl_err status_list_turn(struct coord *c,
+                             const Sluice__V1__ListRequest *request,
+                             Sluice__V1__ListReply **reply,
+                             struct sl_error *err);
+
+// Says whether a list needs another turn.
+bool status_list_goes_on(const Sluice__V1__ListRequest *request,
+                         const Sluice__V1__ListReply *reply);
+
+// Makes the list of a job's checkpoints, with its layout and classes.
+enum sl_err status_checkpoints(struct coord *c,
+                               const Sluice__V1__JobRequest *request,
+                               Sluice__V1__CheckpointsReply **reply,
+                               struct sl_error *err);
+
+// What one turn of the loop looks at.
+#define STATUS_CLUSTER_TURN 256    // members
+#define STATUS_CLUSTER_SHARDS 8192 // shards, and those of a job more
+
+// Makes a list of members, whole.
+enum sl_err status_cluster(struct coord *c,
+                           const Sluice__V1__ClusterRequest *request,
+                           Sluice__V1__ClusterReply **reply,
+                           struct sl_error *err);
+
+// Goes on with a list of members, as much as one turn has time for. *reply is
+// NULL before the first turn, and as it was after a failure. Members that come
+// or go between two turns may be missing, or told as they were.
+enum sl_err status_cluster_turn(struct coord *c,
+                                const Sluice__V1__ClusterRequest *request,
+                                Sluice__V1__ClusterReply **reply,
+                                struct sl_error *err);
+
+// Says whether a list of members needs another turn; `reply` is one that
+// status_cluster_turn made.
+bool status_cluster_goes_on(const Sluice__V1__ClusterReply *reply);
+
+// Drains a member or ends that, as coord_drain, and answers with its status if
+// it is attached.
+enum sl_err status_drain(struct coord *c,
+                         const Sluice__V1__DrainRequest *request,
+                         Sluice__V1__DrainReply **reply, struct sl_error *err);
+
+// Lists tenants with their quotas and their use, as far as the caller may see
+// them.
+enum sl_err status_quota(struct coord *c,
+                         const Sluice__V1__QuotaRequest *request,
+                         Sluice__V1__QuotaReply **reply, struct sl_error *err);
+
+// ---- status_events.c: answers from the feed
+
+// Answers with a page of events: those of one job, or of all that the caller
+// may see if request->id is "".
+enum sl_err status_events(struct coord *c,
+                          const Sluice__V1__EventsRequest *request,
+                          Sluice__V1__EventsReply **reply,
+                          struct sl_error *err);
+
+// Answers with the events of no job, whatever the request names: of members and
+// the coordinator.
+enum sl_err status_cluster_events(struct coord *c,
+                                  const Sluice__V1__EventsRequest *request,
+                                  Sluice__V1__EventsReply **reply,
+                                  struct sl_error *err);
+
+// Answers with the spans of a job's leases behind number request->after, and
+// with those that still run.
+enum sl_err status_timeline(struct coord *c,
+                            const Sluice__V1__TimelineRequest *request,
+                            Sluice__V1__TimelineReply **reply,
+                            struct sl_error *err);
+
+// Answers with a job's curve behind request->after_us, by seconds or minutes.
+enum sl_err status_history(struct coord *c,
+                           const Sluice__V1__HistoryRequest *request,
+                           Sluice__V1__HistoryReply **reply,
+                           struct sl_error *err);
+
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/daemon/anew.h -- a process that starts itself anew.
+//
+// The process runs the same program again, with the same arguments and
+// environment. The pid stays, so a service manager notices nothing; all else is
+// as after a start. It cures states that only the end of a process clears.
+//
+// Threads  anew_exec: the main thread, when the other threads, which vanish,
+//          have finished their work. anew_note: any.
+// Memory   the note lives as long as the process.
+// Errors   anew_exec returns only if it fails; the one change then is that
+//          descriptors above stderr are closed on exec.
+#ifndef HOST_DAEMON_ANEW_H
+#define HOST_DAEMON_ANEW_H
+
+#include "common/base/status.h"
+
+// Starts the program anew with `argv`; argv[0] need not name it. The new life
+// reads `note` with anew_note.
+enum sl_err anew_exec(char **argv, const char *note, struct sl_error *err);
+
+// Returns the note of the previous life; "" after a first start.
+const char *anew_note(void);
+
+#endif

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/daemon/discover.h -- settings of a daemon that its launcher knows.
+//
+// `worker --discover slurm` takes the coordinator's address and its own name
+// and port from Slurm's variables, unless a flag, a variable of ours or the
+// file sets others. The role is the program's; `sluice run` also chooses the
+// program.
+//
+// Threads  main, before there are others. With dns it may wait for a name
+//          server.
+// Errors   as in host/launch/launch.h; SL_ENOTSUP for a program that has no
+//          role.
+#ifndef HOST_DAEMON_DISCOVER_H
+#define HOST_DAEMON_DISCOVER_H
+
+#include "common/base/buf.h"
+#include "host/launch/launch.h"
+#include "common/run/conf.h"
+
+#define DISCOVER_HOST 256 // bytes of a host's name, with the 0
+
+extern const struct conf_key discover_keys[];
+
+// Fills *out for launch_find from the settings discover, base-port and service,
+// this process's environment and its host. Fills `host`, which must outlive
+// *out.
+void discover_asked(struct launch_asked *out, const struct conf *c,
+                    enum launch_role role, char host[DISCOVER_HOST]);
+
+// Finds the launcher's settings for `program` and sets them in `c`; `said` gets
+// them in one line, "" for static.
+enum sl_err discover(struct conf *c, const char *program, struct buf *said,
+                     struct sl_error *err);
+
+#endif

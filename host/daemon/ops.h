@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/daemon/ops.h -- the ops port: a daemon's answers to a kubelet, to
+// Prometheus, and to an operator.
+//
+//   /livez            200: the loop turns; nothing else is checked, least of
+//                     all a peer
+//   /readyz           200: the daemon can do its job; 503 from the start of a
+//                     drain.
+//   /readyz?verbose   each check in a line: "[+]journal ok",
+//                     "[-]port failed: why"
+//   /metrics          docs/operations.md
+//
+// It has neither TLS nor tokens. Further routes of a room (http_route) are
+// near_only, so that off loopback these three are all.
+//
+// Threads  the loop.
+// Memory   call ops_free before freeing what its callbacks read.
+// Errors   http_new's; a taken port is SL_EBUSY.
+#ifndef HOST_DAEMON_OPS_H
+#define HOST_DAEMON_OPS_H
+
+#include <stdbool.h>
+
+#include "host/http/http.h"
+#include "common/run/expo.h"
+#include "common/run/loop.h"
+
+#define OPS_STILL_MS 2000 // a loop that stands still for longer is not live
+
+struct ops;
+
+// Checks of one answer of /readyz.
+struct ops_checks {
+    struct buf text; // one line per check
+    bool failed;     // true if one of them is not ok: the answer is 503
+};
+
+// Adds the check `name`, one of a few fixed words; if it is not `ok`, `why`
+// (may be NULL) is its reason.
+void ops_check(struct ops_checks *c, const char *name, bool ok,
+               const char *why);
+
+struct ops_setup {
+    struct loop *loop;
+    const char *bind;         // address, as for http_new
+    const char *const *hosts; // names besides addresses and localhost
+    const char *role;         // program's name, for a label of the figures
+    // Called for /readyz and for /metrics; not NULL.
+    void (*checks)(void *arg, struct ops_checks *c);
+    void (*measure)(void *arg, struct expo *e);
+    void *arg;
+};
+
+// Opens the port at setup->bind with the routes above.
+enum sl_err ops_new(struct ops **out, const struct ops_setup *setup,
+                    struct sl_error *err);
+
+// Returns the server behind the port, so that routes can be added; it lives as
+// long as `o`.
+struct http *ops_http(struct ops *o);
+void ops_free(struct ops *o); // NULL is allowed
+
+// ---- ops_process.c
+
+// Writes the figures of any process: processor time, memory, descriptors.
+void ops_process(struct expo *e);
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/daemon/sdnotify.h -- tells the service manager where we stand.
+//
+// One datagram to $NOTIFY_SOCKET; without the variable, nothing. Our own forty
+// lines instead of libsystemd: the protocol is the interface, and a library
+// less is one less to trust.
+//
+// Threads  any.
+// Errors   SL_ENOENT: the variable is not set. SL_EIO: the datagram could not
+//          be sent; no reason to stop.
+#ifndef HOST_DAEMON_SDNOTIFY_H
+#define HOST_DAEMON_SDNOTIFY_H
+
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+// Sends `state`: "READY=1", "STOPPING=1", "STATUS=...", or several joined by
+// '\n'.
+enum sl_err sdnotify(const char *state);
+
+// Returns the interval at which WATCHDOG=1 is due, in ms: half of
+// $WATCHDOG_USEC if that is meant for this process; else 0.
+uint64_t sdnotify_watchdog_ms(void);
+
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/launch/launch_inner.h -- what the sources share.
+//
+// Threads  any.
+// Memory   values of variables are borrowed from the environment.
+// Errors   as in launch.h: SL_ENOENT for a variable that is missing, so that
+//          auto can go on to the next source.
+#ifndef HOST_LAUNCH_LAUNCH_INNER_H
+#define HOST_LAUNCH_LAUNCH_INNER_H
+
+#include "host/launch/launch.h"
+
+// Returns the value of variable `name` in asked->env; NULL if it is not set.
+const char *launch_env(const struct launch_asked *asked, const char *name);
+
+// Sets *out to the value of the variable `name`. SL_ENOENT: it is not set.
+// SL_EINVAL: it is empty.
+enum sl_err launch_need(const char **out, const struct launch_asked *asked,
+                        const char *name, struct sl_error *err);
+
+// Sets *out to the value of the variable `name`, a number from 0 to `max` in
+// decimal digits. SL_ENOENT: it is not set. SL_EINVAL: it is no such number.
+enum sl_err launch_need_number(unsigned *out, const struct launch_asked *asked,
+                               const char *name, unsigned max,
+                               struct sl_error *err);
+
+// Checks that the `n` bytes of `host` may be a host's name or number.
+enum sl_err launch_check_host(const char *what, const char *host, size_t n,
+                              struct sl_error *err);
+
+// Writes "host:port", with brackets if `host` has colons. SL_EINVAL: `host`,
+// which variable `what` gave, is no host, or the port is too large.
+enum sl_err launch_address(char out[LAUNCH_ADDRESS], const char *what,
+                           const char *host, unsigned port,
+                           struct sl_error *err);
+
+// Checks "host:port" as a person or a file wrote it; the reason names `what`.
+enum sl_err launch_check(const char *what, const char *address,
+                         struct sl_error *err);
+
+// Copies the coordinator's address from `asked`, where it must not be NULL.
+enum sl_err launch_take_coordinator(struct launch_plan *plan,
+                                    const struct launch_asked *asked,
+                                    struct sl_error *err);
+
+// Returns true for a loopback address or a socket file (rpc_address_is_local).
+bool launch_local(const char *address);
+
+// Writes the address on which a process listens that others reach at `address`:
+// the same if it is a loopback address, else its port on all addresses.
+void launch_listen(char out[LAUNCH_ADDRESS], const char *address);
+
+// Writes the address on which a worker listens: `host` with any free port. ""
+// for a loopback host, which is the worker's default.
+enum sl_err launch_listen_worker(char out[LAUNCH_ADDRESS], const char *what,
+                                 const char *host, struct sl_error *err);
+
+// Appends a variable that was read to plan->from; cut where it does not fit.
+void launch_from(struct launch_plan *plan, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// Appends one sentence about an oddity to plan->notes; cut where it does not
+// fit.
+void launch_note(struct launch_plan *plan, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// Sets plan->resume to a word of at most 64 bytes made from `text`, fit for
+// `submit --request-id`.
+enum sl_err launch_resume(struct launch_plan *plan, const char *text,
+                          struct sl_error *err);
+
+// Fills `plan` from one source. `plan` is empty except for its source, and used
+// only if the function returns SL_OK. The variables of each source stand in
+// launch.h.
+typedef enum sl_err (*launch_source_fn)(struct launch_plan *plan,
+                                        const struct launch_asked *asked,
+                                        struct sl_error *err);
+
+// Reads TF_CONFIG. SL_EINVAL if asked->role is not the role of its task.
+enum sl_err launch_tf_config(struct launch_plan *plan,
+                             const struct launch_asked *asked,
+                             struct sl_error *err);
+
+// Reads Slurm's variables. Without asked->coordinator the first node of the
+// step, or of the job, is the coordinator's.
+enum sl_err launch_slurm(struct launch_plan *plan,
+                         const struct launch_asked *asked,
+                         struct sl_error *err);
+
+// Reads torchrun's variables. Without asked->coordinator the host MASTER_ADDR
+// is the coordinator's.
+enum sl_err launch_torchrun(struct launch_plan *plan,
+                            const struct launch_asked *asked,
+                            struct sl_error *err);
+
+// Reads the variables of Open MPI or, without them, of PMI. Neither names a
+// host: SL_ENOENT without asked->coordinator.
+enum sl_err launch_mpi(struct launch_plan *plan,
+                       const struct launch_asked *asked, struct sl_error *err);
+
+// Reads SkyPilot's variables. Without asked->coordinator the first address is
+// the coordinator's. SL_EINVAL if there are not as many addresses as nodes.
+enum sl_err launch_skypilot(struct launch_plan *plan,
+                            const struct launch_asked *asked,
+                            struct sl_error *err);
+
+// Reads HOSTNAME. Without asked->coordinator the coordinator is at the name
+// asked->service. May wait for a name server (asked->resolve); SL_EUNAVAIL: the
+// service does not resolve yet.
+enum sl_err launch_dns(struct launch_plan *plan,
+                       const struct launch_asked *asked, struct sl_error *err);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/notice/notice_inner.h -- what the sources and notice.c share.
+//
+// Threads  watch_*: the thread of the watch.
+#ifndef HOST_NOTICE_NOTICE_INNER_H
+#define HOST_NOTICE_NOTICE_INNER_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "common/base/buf.h"
+#include "host/notice/notice.h"
+#include "host/web/web.h"
+
+#define WATCH_MS 1000          // between two looks
+#define WATCH_WHY 200          // bytes of a reason, with the 0
+#define WATCH_ABSENT_MS 300000 // longest pause while no service answers
+#define WATCH_BODY ((size_t)64 << 10)
+
+#define WATCHES 16
+
+struct notice_watch;
+
+struct notice_source {
+    const char *name;
+    // Looks again and again until watch_wait returns false.
+    void (*run)(struct notice_watch *w);
+    // Tells the cloud that the machine may go; NULL: it need not be told.
+    void (*may_go)(struct notice_watch *w);
+};
+
+extern const struct notice_source source_aws, source_gcp_preempted,
+    source_gcp_maintenance, source_azure, source_file, source_exec;
+
+struct notice_watch {
+    struct notice *notice;
+    const struct notice_source *source;
+    char *what; // owned; text behind the colon: path, command or endpoint
+    void *own;  // state of the source, on its thread
+    pthread_t thread;
+    bool started;
+    struct web *web; // connections of its thread; NULL: none
+
+    // Under the notice's lock.
+    bool looked, goes, asked, answered;
+    uint64_t when_us; // time at which the machine goes, wall clock; 0: unknown
+    char why[WATCH_WHY]; // text of watch_goes
+};
+
+// All watches of a process.
+struct notice {
+    struct notice_setup setup;
+    struct notice_watch watch[WATCHES];
+    size_t count;
+
+    pthread_mutex_t lock; // guards `over` to `posted`, and fields of each watch
+    pthread_cond_t changed;
+    bool over, may_go;
+    struct loop_task task;
+    bool posted;
+
+    // The loop's thread alone uses these.
+    bool goes, looked; // what `changed` and `looked` of the setup were told
+    loop_fn told;      // callback of notice_may_go; NULL: none, or done
+    void *told_arg;
+};
+
+// Notes that the source has been asked once, and waits as watch_sleep does.
+bool watch_wait(struct notice_watch *w, uint64_t ms);
+
+// Waits `ms`. Returns false, at once, if the watch must end. When the machine
+// may go, source->may_go runs from here, once, and the wait goes on.
+bool watch_sleep(struct notice_watch *w, uint64_t ms);
+
+// Returns true if the watch must end, or its may_go is due.
+bool watch_hurry(struct notice_watch *w);
+
+// Posts a task that tells the loop of changes; n->lock is held.
+void watches_post_locked(struct notice *n);
+void watches_release(struct notice *n); // frees it, after its threads ended
+
+// Notes that the machine goes, as the source saw it now. The text is the middle
+// of a sentence: "AWS: terminate at ...". `when_us` as in struct notice_watch.
+void watch_goes(struct notice_watch *w, uint64_t when_us, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+// Notes that the machine does not go, or no longer, as the source saw it now.
+void watch_stays(struct notice_watch *w);
+
+// Returns the time at the beginning of `text`, in the form `form` of strptime
+// (UTC), in microseconds; 0: none.
+uint64_t watch_time(const char *text, const char *form);
+#define WATCH_RFC3339 "%Y-%m-%dT%H:%M:%SZ"
+
+// Calls the host's own address: no proxy, plain HTTP. Ends early when the watch
+// must end, or its may_go is due. Uses method, url, header, body (a C
+// string or NULL) and timeout_ms of `ask`.
+void watch_ask(struct notice_watch *w, const struct web_ask *ask,
+               struct web_answer *out);
+
+// Returns the pause before the next look, in ms: longer and longer while no
+// service answers, which is logged once. *absent is the caller's, 0 at first.
+uint64_t watch_pause(const struct notice_watch *w, uint64_t *absent,
+                     const struct web_answer *a);
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/store/credentials_inner.h -- functions that the sources of keys share.
+//
+// Threads  the thread that holds the keeper's lock.
+// Errors   SL_ENOENT without a text: this source does not exist here; ask the
+//          next.
+#ifndef HOST_STORE_CREDENTIALS_INNER_H
+#define HOST_STORE_CREDENTIALS_INNER_H
+
+#include "host/store/credentials.h"
+
+// Returns the value of an environment variable; NULL if unset or empty.
+const char *environment(const char *name);
+
+// Copies the strings to *out (`token` may be NULL); on failure *out is empty.
+enum sl_err credential_set(struct credential *out, const char *id,
+                           const char *secret, const char *token,
+                           struct sl_error *err);
+
+// Reads the key of `profile` from the file `path`, in the form of
+// ~/.aws/credentials. If the file or the profile is missing: SL_ENOENT, or, if
+// it `must` be there, SL_EAUTH with a text. Other faults are SL_EAUTH.
+enum sl_err credential_from_file(struct credential *out, const char *path,
+                                 const char *profile, bool must,
+                                 struct sl_error *err);
+
+// Reads the key of `profile` from the text of such a file; `path` is for
+// errors. SL_ENOENT, with a text: there is no such profile; SL_EAUTH: it is
+// malformed or lacks a part.
+enum sl_err credential_parse(struct credential *out, const char *path,
+                             const char *text, const char *profile,
+                             struct sl_error *err);
+
+// Asks the container's service for a key, and waits for it. SL_ENOENT: the
+// environment names none.
+enum sl_err credential_from_container(struct credential *out,
+                                      struct sl_error *err);
+
+// Asks for the key of the machine's role (IMDSv2), and waits for it. SL_ENOENT:
+// AWS_EC2_METADATA_DISABLED, or there is no such service here.
+enum sl_err credential_from_machine(struct credential *out,
+                                    struct sl_error *err);
+
+// Reads a key from the JSON of these two services. `where` names the service in
+// errors.
+enum sl_err credential_from_json(struct credential *out, const char *text,
+                                 size_t n, const char *where,
+                                 struct sl_error *err);
+
+#endif

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/store/s3.h -- types and functions that the s3*.c files share.
+//
+//   s3_fs      the vtable           s3_upload  an object in parts
+//   s3_read    a file to read       s3_object  an object in one request
+//   s3_write   a file to write      s3_list    names
+//              s3, s3_answer: one request, until it is answered
+//
+// Threads  any: a struct s3 has a lock for its connections; its other fields do
+//          not change. A call lasts up to patience_ms and one request's time.
+// Memory   an answer must be released also if the call failed.
+#ifndef HOST_STORE_S3_H
+#define HOST_STORE_S3_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/fs.h"
+#include "host/store/credentials.h"
+#include "host/store/sigv4.h"
+#include "host/web/web.h"
+
+#define S3_KEY 1025 // bytes, with the 0
+#define S3_ETAG 256
+#define S3_MARK 17        // bytes of a writer's mark, in hex, with the 0
+#define S3_PAIRS 8        // query or header pairs of a request
+#define S3_CONNECTIONS 16 // idle connections that are kept
+
+struct s3_setup {
+    const char *endpoint; // "" means not given, as in the next three
+    const char *region;
+    const char *credentials;
+    const char *trust;
+    bool path_style;
+    uint32_t patience_ms; // how long a request is tried
+    size_t part_bytes;    // size of an upload's parts; S3 wants >= 5 MiB
+};
+
+#define S3_PATIENCE_MS 30000
+#define S3_PART_BYTES ((size_t)8 << 20)
+
+struct s3 {
+    struct fs fs;
+    bool tls, by_path; // https; the bucket stands in the path
+    char *host, *base; // owned; "host:port", "" or "/before/the/bucket"
+    char *region;      // owned
+    char *trust;       // owned; NULL: the system's
+    uint32_t patience_ms;
+    size_t part_bytes;
+    struct credentials *keys;         // owned
+    pthread_mutex_t lock;             // guards `idle` and `idle_count`
+    struct web *idle[S3_CONNECTIONS]; // connections that no call uses
+    size_t idle_count;
+};
+
+// Makes the client without its file system; sends no request.
+enum sl_err s3_new(struct s3 **out, const struct s3_setup *setup,
+                   struct sl_error *err);
+void s3_free(struct s3 *s); // frees it after its last call has returned
+
+// Makes the client with its file system. Only tests free it.
+enum sl_err s3_fs_new(struct s3 **out, const struct s3_setup *setup,
+                      struct sl_error *err);
+
+// ---- names
+
+// The parts of a name "s3://bucket/a/b".
+struct s3_name {
+    char bucket[64];
+    char key[S3_KEY]; // "": the bucket itself
+};
+
+// Reads `path`, "s3://bucket/key"; repeated slashes count once. SL_EINVAL if it
+// is no such name.
+enum sl_err s3_name_of(struct s3_name *out, const char *path,
+                       struct sl_error *err);
+
+// ---- one request
+
+struct s3_ask {
+    const char *method;
+    const struct s3_name *name;
+    bool of_bucket; // the request is for the bucket; the key is left out
+    struct sigv4_pair query[S3_PAIRS], header[S3_PAIRS]; // up to the first NULL
+    const void *body;
+    size_t body_bytes;
+    void *into; // place of a 2xx answer's body; see web.h
+    size_t into_bytes;
+    uint32_t patience_ms, stall_ms; // 0: defaults
+};
+
+struct s3_answer {
+    struct web_answer web;
+    char code[64];     // S3's error code, as "NoSuchKey"; "": none
+    char message[256]; // S3's words for it
+    char region[64];   // bucket's region, if the answer names it
+    unsigned tries;    // requests that were sent
+};
+
+// Sends a request, and again until it is answered or patience_ms is over. SL_OK
+// on a 2xx; else the error that the answer means, with its words. *out is
+// filled, and must be released, in every case.
+enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
+                    struct s3_answer *out, struct sl_error *err);
+void s3_answer_release(struct s3_answer *a);
+
+enum s3_verdict {
+    S3_DONE,
+    S3_FAILED, // a further try would fail too
+    S3_AGAIN,  // a further try after a pause may succeed
+    S3_KEYS,   // a further try with newer keys may succeed
+};
+
+// Reads the error in `a` and returns what to do about the request.
+enum s3_verdict s3_judge(struct s3_answer *a, const char *method);
+
+// Fills *err with what the answer to `ask` means and returns its code.
+enum sl_err s3_failed(const struct s3 *s, const struct s3_ask *ask,
+                      const struct s3_answer *a, struct sl_error *err);
+
+// ---- objects
+
+// Draws a random mark, which a writer adds to its object. If the first try of a
+// conditional write succeeds without an answer, the second finds its own mark.
+void s3_mark(char out[S3_MARK]);
+
+// Returns true if the object `name` exists and bears `mark`.
+bool s3_is_ours(struct s3 *s, const struct s3_name *name, const char *mark);
+
+struct s3_object {
+    uint64_t bytes, mtime_s; // size; last change, in seconds since 1970
+    char etag[S3_ETAG];      // version
+};
+
+// Reads up to `n` bytes from `offset`; *got < n only at the end. `etag` names
+// the version, NULL: any; `found` may be NULL.
+enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
+                   uint64_t offset, void *to, size_t n, size_t *got,
+                   struct s3_object *found, struct sl_error *err);
+
+// Sets *found to the size, time and version of an object. SL_ENOENT: there is
+// none of that name.
+enum sl_err s3_head(struct s3 *s, const struct s3_name *name,
+                    struct s3_object *found, struct sl_error *err);
+
+// Writes an object of `n` bytes. `fresh`: SL_EEXIST if the name is taken.
+enum sl_err s3_put(struct s3 *s, const struct s3_name *name, const void *bytes,
+                   size_t n, bool fresh, struct sl_error *err);
+
+// Fills *err with the words for a name that is taken, and returns SL_EEXIST.
+enum sl_err s3_taken(const struct s3_name *name, struct sl_error *err);
+
+// Deletes an object; SL_OK also if there is none of that name.
+enum sl_err s3_delete(struct s3 *s, const struct s3_name *name,
+                      struct sl_error *err);
+
+// Names below a folder, in byte order, each once.
+struct s3_names {
+    char **name; // owned
+    size_t count, space;
+    bool any; // true if anything begins with "dir/", even that object alone
+};
+
+// Lists the names below `dir`, at most `most` of them (0: all). Leaves out what
+// is no file's name (an empty one, "..").
+enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
+                    struct s3_names *out, struct sl_error *err);
+void s3_names_release(struct s3_names *n);
+
+// ---- an object in parts, which appears with s3_upload_finish
+
+struct s3_upload {
+    struct s3 *s;
+    struct s3_name name;
+    char mark[S3_MARK];
+    char *id;       // owned; NULL: not begun
+    char **etag;    // owned, by part
+    unsigned count; // entries of `etag`
+};
+
+// Begins an upload under `name`; end it with s3_upload_end in every case.
+enum sl_err s3_upload_begin(struct s3_upload *u, struct s3 *s,
+                            const struct s3_name *name, struct sl_error *err);
+// Sends part `number` (from 1, in any order, each once) of `n` bytes.
+enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,
+                           const void *bytes, size_t n, struct sl_error *err);
+
+// Makes the object of the parts that were sent, numbered from 1 without a gap.
+// `fresh`: SL_EEXIST if the name is taken. SL_EIO: the upload is gone. Call
+// s3_upload_end after it in every case.
+enum sl_err s3_upload_finish(struct s3_upload *u, bool fresh,
+                             struct sl_error *err);
+
+// Aborts an upload that was begun and not finished, and frees its memory.
+void s3_upload_end(struct s3_upload *u);
+
+// ---- files
+
+struct s3_file {
+    struct fs_file base;
+    struct s3 *s;
+    struct s3_name name; // object's name; without ".tmp" while it is written
+    bool writes;
+
+    // Fields of a file that is read.
+    struct s3_object object;
+    pthread_mutex_t lock; // guards the window, which begins at offset `at`
+    uint8_t *window;      // owned; NULL: none
+    uint64_t at;
+    size_t have, space; // bytes in the window, and allocated
+
+    // Fields of a file that is written. The first part stays in memory until
+    // the end, since a writer may change it by fs_pwrite; so does the last.
+    bool fresh, published; // it must be new; the object has appeared
+    struct buf first, last;
+    uint64_t bytes; // written so far, in all parts
+    unsigned parts; // number of parts sent, without the first
+    struct s3_upload upload;
+};
+
+static inline struct s3 *s3_of(struct fs *fs)
+{
+    return sl_container_of(fs, struct s3, fs);
+}
+
+static inline struct s3_file *s3_file_of(struct fs_file *f)
+{
+    return sl_container_of(f, struct s3_file, base);
+}
+
+// Functions of the vtable (struct fs_ops) for a file that is read.
+
+// Reads the first bytes, the size and the version of the object f->name; later
+// reads are of that version. SL_ENOENT: there is no such object.
+enum sl_err s3_read_open(struct s3_file *f, struct sl_error *err);
+
+// Reads up to n bytes from `offset`; *got < n only at the end. SL_EIO: the
+// object was replaced meanwhile; SL_ENOTSUP: the file is written.
+enum sl_err s3_pread(struct fs_file *base, uint64_t offset, void *to, size_t n,
+                     size_t *got, struct sl_error *err);
+
+// Reads the whole object into memory, since S3 has no file to map. SL_ENOMEM;
+// SL_EIO: the object was replaced meanwhile.
+enum sl_err s3_map(struct fs_file *base, struct fs_map *out,
+                   struct sl_error *err);
+void s3_unmap(struct fs *fs, struct fs_map *m); // frees that memory
+
+// Functions of the vtable for a file that is written.
+
+// Appends n bytes; sends a part of the upload, and waits for it, when one is
+// full. SL_ESTATE: the file is read, or published already.
+enum sl_err s3_write(struct fs_file *base, const void *bytes, size_t n,
+                     struct sl_error *err);
+
+// Writes n bytes at `offset`, beyond the end after a hole of zeroes. SL_ENOTSUP
+// where the bytes were sent already: neither in the first nor in the last part.
+// SL_ESTATE as for s3_write.
+enum sl_err s3_pwrite(struct fs_file *base, uint64_t offset, const void *bytes,
+                      size_t n, struct sl_error *err);
+
+// Publishes the file (s3_publish) under the name with which it was opened, with
+// f->fresh; SL_OK and nothing for a file that is read, or was published under
+// that name.
+enum sl_err s3_sync(struct fs_file *base, struct sl_error *err);
+
+// Makes what was written appear as the object `name`. `fresh`: SL_EEXIST if the
+// name is taken. SL_ENOTSUP if an upload was begun under another name.
+enum sl_err s3_publish(struct s3_file *f, const struct s3_name *name,
+                       bool fresh, struct sl_error *err);
+
+#endif

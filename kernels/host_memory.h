@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/host_memory.h -- memory and streams of backends that compute on the
+// host.
+//
+// A host stream is a formality: everything has finished when it returns.
+// Contracts as in struct kern_backend.
+#ifndef KERNELS_HOST_MEMORY_H
+#define KERNELS_HOST_MEMORY_H
+
+#include "kernels/kern.h"
+
+// Allocates `bytes` bytes aligned to 64, an address of its own even for 0;
+// `place` makes no difference. SL_ENOMEM only.
+enum sl_err host_alloc(struct kern_mem *out, struct kern_dev *dev, size_t bytes,
+                       enum kern_place place);
+// Frees what host_alloc gave and zeroes *mem; an empty *mem is allowed, and
+// `dev` is not looked at.
+void host_release(struct kern_dev *dev, struct kern_mem *mem);
+// Makes a stream of `dev`; `priority` is not looked at. SL_ENOMEM only.
+enum sl_err host_stream_new(struct kern_stream **out, struct kern_dev *dev,
+                            int priority);
+void host_stream_free(struct kern_stream *s); // NULL is allowed
+// Returns SL_OK: nothing is ever under way. `s` may be NULL.
+enum sl_err host_stream_sync(struct kern_stream *s);
+// Copies at once, as memmove does, in any `dir`; SL_OK. `s` may be NULL.
+enum sl_err host_copy(struct kern_stream *s, void *to, const void *from,
+                      size_t bytes, enum kern_dir dir);
+// Fills at once, as memset does; SL_OK. `s` may be NULL.
+enum sl_err host_fill(struct kern_stream *s, void *to, int byte, size_t bytes);
+
+#endif

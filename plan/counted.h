@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan/counted.h -- the set of counted steps, which keeps a step from
+// being counted twice.
+//
+// Every closure below the low watermark is counted whole; above it, closures
+// that are partly or wholly counted have a set of bits. The watermark comes
+// from the set itself and never from outside (S3). A key (closure, step) is
+// added once; a second time says so (S2). Memory is bounded by the closures in
+// flight, because the coordinator issues nothing beyond the watermark + window
+// (C5). psserver keeps one per shard, under the shard's lock; the coordinator
+// keeps one per shard as evidence.
+//
+// Threads  one at a time.
+// Memory   counted_release frees; a schedule is copied in.
+// Units    closures and steps as in schedule.h.
+// Errors   a call that fails has changed nothing.
+#ifndef PLAN_COUNTED_H
+#define PLAN_COUNTED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/map.h"
+#include "plan/schedule.h"
+#include "common/base/status.h"
+
+struct counted {
+    struct schedule schedule;
+    uint64_t closures; // number of closures of the schedule
+    uint64_t low;      // watermark: all closures below are full
+    uint64_t steps;    // number of counted steps
+    struct map sparse; // closure -> struct counted_entry, owned
+};
+
+// Makes an empty set. SL_EINVAL or SL_ERANGE if the schedule does not hold.
+enum sl_err counted_init(struct counted *c, const struct schedule *s);
+void counted_release(struct counted *c); // all zeroes is allowed
+
+// Counts a step. SL_EEXIST: it was counted already. SL_ERANGE: no such step.
+// SL_ENOMEM cannot happen after counted_reserve of that closure.
+enum sl_err counted_add(struct counted *c, uint64_t closure, uint32_t step);
+
+// Allocates the bits of a closure ahead of counted_add; counts no step.
+// SL_ERANGE: no such closure; SL_ENOMEM.
+enum sl_err counted_reserve(struct counted *c, uint64_t closure);
+
+// Counts all steps of a closure; SL_EEXIST if all were counted already.
+enum sl_err counted_add_closure(struct counted *c, uint64_t closure);
+
+// Counts all closures below `low`. Its time grows with the closures that the
+// set holds one by one, not with `low`. SL_ERANGE beyond the last closure,
+// SL_ENOMEM: nothing changed.
+enum sl_err counted_raise(struct counted *c, uint64_t low);
+
+// Returns true if a step is counted; false also outside the schedule.
+bool counted_has(const struct counted *c, uint64_t closure, uint32_t step);
+
+// Returns true if all steps of a closure are counted; false also outside the
+// schedule.
+bool counted_closure_full(const struct counted *c, uint64_t closure);
+
+// Returns the first closure >= from that is not full; the number of closures if
+// all are.
+uint64_t counted_next_open(const struct counted *c, uint64_t from);
+
+// Returns true if all steps of the schedule are counted.
+bool counted_full(const struct counted *c);
+// Returns the watermark: all closures below it are counted.
+uint64_t counted_low(const struct counted *c);
+// Returns the number of counted steps.
+uint64_t counted_steps(const struct counted *c);
+// Returns the number of closures above the watermark that have a set of bits.
+size_t counted_sparse(const struct counted *c);
+
+// Returns true if `a` and `b` count the same steps of the same schedule.
+bool counted_equal(const struct counted *a, const struct counted *b);
+
+// Returns true if `a` counts every step that `b` counts, of the same schedule.
+bool counted_includes(const struct counted *a, const struct counted *b);
+
+// Copies a set to *out, which the call initialises. SL_ENOMEM.
+enum sl_err counted_copy(struct counted *out, const struct counted *from);
+
+// The set as plain data, for messages and snapshots: closures above the
+// watermark with at least one step, ascending; bit s of a closure is
+// bits[s / 8] >> (s % 8) & 1, in (nbits + 7) / 8 bytes.
+struct counted_closure {
+    uint64_t closure;
+    uint32_t nbits; // = the closure's number of steps
+    const uint8_t *bits;
+};
+
+struct counted_plain {
+    uint64_t low;
+    size_t count;
+    const struct counted_closure *sparse;
+};
+
+// Allocates one block that holds all of *out; counted_plain_release frees it.
+// (A plain that a decoder made of borrowed memory is not released.)
+enum sl_err counted_encode(const struct counted *c, struct counted_plain *out);
+
+// Frees the block of counted_encode and leaves *p empty; all zeroes is allowed.
+void counted_plain_release(struct counted_plain *p);
+
+// Builds *out, which the call initialises. SL_ECORRUPT, with words, unless it
+// fits the schedule: low within it, closures ascending, each above low and
+// with its own number of bits, none beyond them, no empty set.
+enum sl_err counted_decode(struct counted *out, const struct schedule *s,
+                           const struct counted_plain *plain,
+                           struct sl_error *err);
+
+#endif

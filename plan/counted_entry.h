@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan/counted_entry.h -- within counted*.c only: one touched closure.
+#ifndef PLAN_COUNTED_ENTRY_H
+#define PLAN_COUNTED_ENTRY_H
+
+#include "plan/counted.h"
+
+struct counted_entry {
+    uint32_t nbits; // steps of the closure
+    uint32_t count; // bits set
+    uint8_t bits[]; // (nbits + 7) / 8; those beyond nbits are 0
+};
+
+// Returns the entry of a closure; NULL if it has none, because no step of it
+// was counted or reserved, or because it lies below the watermark.
+struct counted_entry *counted_entry_get(const struct counted *c,
+                                        uint64_t closure);
+
+// Sets *out to the entry of a closure, which it makes if missing; the closure
+// must be one of the schedule, not below the watermark. SL_ENOMEM.
+enum sl_err counted_entry_make(struct counted *c, uint64_t closure,
+                               struct counted_entry **out);
+
+// Returns true if `step`, below e->nbits, is counted.
+bool counted_entry_bit(const struct counted_entry *e, uint32_t step);
+
+// Restores invariant 2: folds full closures into the watermark.
+void counted_advance(struct counted *c);
+
+// Returns the steps of all closures below a mark.
+uint64_t counted_steps_below(const struct schedule *s, uint64_t low);
+
+#endif

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan/part.h -- rows -> pieces -> shards -> servers, pure.
+//
+// The model is one flat vector: all variables, in model order, one after
+// another. It is cut into shards, each a contiguous range of elements; cuts
+// lie at row boundaries of a variable or between two. A piece is what a shard
+// holds of one variable: a range of its rows. So a variable has one piece per
+// shard that it touches, pieces in order cover every row exactly once, and a
+// shard's pieces are neighbours.
+// The automatic rule makes shards of about equal bytes, and a variable as large
+// as a shard does not share one with what lies before or behind it, unless that
+// is next to nothing: a shard is sent when the last of its layers is ready, and
+// the next step waits for it with the first, so small early layers must not
+// wait for the bytes of a large one. A user's partitioner
+// (TensorFlow's arithmetic, seen on Sluice's shapes) says where a variable may
+// be cut; shards are then grown to about the target from whole parts. A
+// variable marked `whole` is never cut. The number of shards is fixed when the
+// job is placed: they move, they never split or merge.
+//
+// Threads  pure.
+// Memory   part_plan_release frees; names for part_explain are borrowed.
+// Units    elements are f32 (4 bytes); servers count from 0.
+// Errors   SL_EINVAL names the variable or the number; *out untouched.
+#ifndef PLAN_PART_H
+#define PLAN_PART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+struct buf;
+
+#define PART_ELEMENT_BYTES 4
+#define PART_TARGET_BYTES (UINT64_C(4) << 20) // shard of a large model
+#define PART_LEAST_BYTES (UINT64_C(1) << 20)  // shard of a small model
+#define PART_TARGET_SHARDS 64                 // shards of a model in between
+#define PART_MAX_SHARDS 65536
+#define PART_MAX_VARIABLES 1000000
+#define PART_MAX_ELEMENTS (UINT64_C(1) << 44)
+#define PART_MIN_SIZE_BYTES 262144 // MinSizePartitioner's default
+
+enum part_kind {
+    PART_AUTO,     // any row may start a shard
+    PART_FIXED,    // min(count, rows) parts
+    PART_MIN_SIZE, // max(1, min(rows, max_shards, ceil(bytes / min)))
+    PART_MAX_SIZE, // ceil(rows / max(1, floor(max / row))), <= max_shards
+};
+
+struct part_rule {
+    enum part_kind kind;
+    uint64_t count;       // PART_FIXED
+    uint64_t shard_bytes; // PART_MIN_SIZE: at least; PART_MAX_SIZE: at most
+    uint64_t max_shards;  // PART_MIN_SIZE; PART_MAX_SIZE, 0: no limit
+};
+
+struct part_var {
+    uint64_t rows;         // size of axis 0; 1 for a scalar
+    uint64_t row_elements; // product of the other axes
+    bool whole;            // never cut
+};
+
+struct part_piece {
+    uint32_t variable; // index in model order
+    uint32_t shard;
+    uint64_t first_row, rows;         // its range of the variable's rows
+    uint64_t first_element, elements; // its range of the flat vector
+};
+
+struct part_shard {
+    uint64_t first_element, elements; // its range of the flat vector
+    uint32_t first_piece, pieces;     // its range of part_plan.pieces
+    uint32_t server;
+};
+
+struct part_plan {
+    struct part_piece *pieces; // owned
+    uint32_t piece_count;
+    struct part_shard *shards; // owned
+    uint32_t shard_count;
+    uint32_t servers;
+    uint64_t elements; // number of elements of the whole model
+};
+
+// Sets *out to the number of parts into which `rule` cuts a variable (f32).
+// PART_AUTO: its rows. SL_EINVAL if an argument of the rule is below 1.
+enum sl_err part_count(uint64_t *out, const struct part_rule *rule,
+                       const struct part_var *var, struct sl_error *err);
+
+// Computes part k of n of the "div" split of `rows`: the first rows % n parts
+// get one row more. k == n gives first = rows, count = 0.
+void part_div(uint64_t rows, uint64_t n, uint64_t k, uint64_t *first,
+              uint64_t *count);
+
+// Cuts a model into shards and places them. target_bytes 0: PART_TARGET_SHARDS
+// shards, so that the gradient of one goes out while the parameters of another
+// come in, but none below PART_LEAST_BYTES or above PART_TARGET_BYTES. Makes at
+// least `servers` shards, if there are that many places to cut. Each variable
+// and the number of servers must be at least 1.
+enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
+                           size_t count, const struct part_rule *rule,
+                           uint64_t target_bytes, uint32_t servers,
+                           struct sl_error *err);
+
+// Returns the intended bytes of a shard: target_bytes, or the rule's for 0.
+uint64_t part_target(uint64_t elements, uint64_t target_bytes);
+
+// Assigns shards to servers by size: largest first, each to the server with the
+// fewest elements; ties to the lower number. Also for a new number of servers.
+enum sl_err part_assign(struct part_shard *shards, uint32_t count,
+                        uint32_t servers);
+
+void part_plan_release(struct part_plan *p); // all zeroes is allowed
+
+// Appends an explanation of the placement: servers with their bytes, shards
+// with their pieces. names[i] is the name of variable i.
+enum sl_err part_explain(struct buf *out, const struct part_plan *p,
+                         const char *const *names);
+
+#endif

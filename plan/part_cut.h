@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan/part_cut.h -- within part*.c only: where the flat vector may be
+// cut.
+//
+// Cuts may lie at the boundaries of parts: the parts that a rule cuts a
+// variable into, a row each for PART_AUTO, one for a `whole` variable.
+#ifndef PLAN_PART_CUT_H
+#define PLAN_PART_CUT_H
+
+#include "plan/part.h"
+
+struct part_cutter {
+    const struct part_var *vars; // borrowed
+    size_t count;                // number of variables
+    uint64_t *first; // owned: count + 1 offsets of variables, in elements
+    uint64_t *parts; // owned: parts of each variable
+};
+
+// Checks variables and rule, and computes the parts.
+enum sl_err part_cutter_init(struct part_cutter *c, const struct part_var *vars,
+                             size_t count, const struct part_rule *rule,
+                             struct sl_error *err);
+void part_cutter_release(struct part_cutter *c);
+
+// Returns the number of elements of all variables.
+uint64_t part_cutter_elements(const struct part_cutter *c);
+
+// Returns the variable in which element e < elements lies.
+size_t part_cutter_variable(const struct part_cutter *c, uint64_t e);
+
+// Finds the boundary strictly between lo and hi that is nearest to `ideal`
+// (which lies between them); returns false if there is none.
+bool part_cutter_pick(const struct part_cutter *c, uint64_t lo, uint64_t hi,
+                      uint64_t ideal, uint64_t *cut);
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan/round.h -- the steps that are averaged into one update.
+//
+// A round is the next steps, in order, that a state has not counted: at most
+// `most`, and all of one epoch, so that an epoch ends with a round. It depends
+// on the state alone (R4): ranks and the coordinator compute the same round
+// from the same set.
+//
+// Threads  pure.
+// Units    closures and steps as in schedule.h.
+#ifndef PLAN_ROUND_H
+#define PLAN_ROUND_H
+
+#include <stdint.h>
+
+#include "plan/counted.h"
+
+struct round_key {
+    uint64_t closure;
+    uint32_t step;
+};
+
+// Writes the keys of the next round, at most `most`, to keys[most] and returns
+// their number; 0: all steps are counted.
+uint32_t round_next(const struct counted *c, uint32_t most,
+                    struct round_key *keys);
+
+// Sets *left to the number of rounds of at most `most` keys until all steps are
+// counted. Its time grows with the closures counted above the watermark, not
+// with those left. SL_ENOMEM.
+enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t *left);
+
+// Sets the slots [*first, *first + *count) of a round of `slots` that rank
+// `self` of `ranks` computes; counts of ranks differ by one at most.
+void round_slots(uint32_t slots, uint32_t ranks, uint32_t self, uint32_t *first,
+                 uint32_t *count);
+
+#endif

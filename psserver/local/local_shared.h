@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/local/local_shared.h -- memory that workers of this host share with
+// us.
+//
+// A private unix socket on which a worker hands over sealed memory
+// (proto/local.h). Mapped memory is a region, under a random number; calls
+// refer to ranges of it (wire_shm). It stays mapped until the worker drops it
+// or its connection ends, and then until the last call that uses it is done.
+//
+// Over the same socket a worker may hand us one end of another socket, for its
+// small calls (local_serve).
+//
+// The worker may write to a region at any moment: bytes are copied before they
+// are checked and used.
+//
+// Threads  local_take, local_give, local_about: any. The rest: the loop.
+// Memory   local_free after the last call was answered. At most LOCAL_BYTES are
+//          mapped, LOCAL_PEER_BYTES and LOCAL_PEER_REGIONS of one connection.
+// Units    bytes.
+// Errors   a worker that breaks the protocol loses its connection.
+#ifndef PSSERVER_LOCAL_LOCAL_SHARED_H
+#define PSSERVER_LOCAL_LOCAL_SHARED_H
+
+#include <stdbool.h>
+
+#include "common/run/loop.h"
+#include "common/net/rpc.h"
+#include "common/base/status.h"
+#include "proto/wire.h"
+
+#define LOCAL_BYTES ((size_t)16 << 30)
+#define LOCAL_PEER_BYTES ((size_t)4 << 30)
+#define LOCAL_PEER_REGIONS 4096
+#define LOCAL_PEERS 256
+
+struct local;
+struct local_region;
+
+// Listens at `path`, a socket; `name` is this psserver's. Both are copied.
+enum sl_err local_new(struct local **out, struct loop *loop, const char *path,
+                      const char *name, struct sl_error *err);
+void local_free(struct local *l); // NULL is allowed
+
+// Sets the server that answers calls over sockets that are handed to us from
+// here on; NULL: none.
+void local_serve(struct local *l, struct rpc_server *server);
+
+// Fills in the answer of Shards/Local; it borrows from `l`, which may be NULL:
+// no memory is shared.
+void local_about(const struct local *l, Sluice__V1__LocalReply *out);
+
+// A range of a region, for one call.
+struct local_use {
+    struct local_region *region; // a reference; NULL: none
+    void *at;
+};
+
+// Takes the range that `ref` names for one call. SL_ENOENT: no such region (l
+// may be NULL), SL_ERANGE: not within it.
+enum sl_err local_take(struct local *l, const struct wire_shm *ref,
+                       struct local_use *out, struct sl_error *err);
+void local_give(struct local_use *use); // all zeroes is allowed
+
+// Returns the bytes that are mapped now. For tests.
+size_t local_bytes(const struct local *l);
+
+#endif

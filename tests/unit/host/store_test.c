@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which file system a store is of, and which keys are taken. Nobody is asked:
+// tests/system/store_test.py does that.
+#include "host/store/store.h"
+
+#include "common/base/mem.h"
+#include "host/store/credentials_inner.h"
+#include "host/store/s3.h"
+#include "tests/harness/t.h"
+
+static struct sl_error err;
+
+static void nothing_set(void)
+{
+    static const char *const names[] = {
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_PROFILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI"};
+
+    for (size_t i = 0; i < SL_COUNT(names); i++)
+        unsetenv(names[i]);
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    setenv("HOME", t_tmpdir(), 1);
+    err = (struct sl_error)SL_ERROR_INIT;
+}
+
+TEST(store, a_folder_is_one)
+{
+    struct fs *fs = NULL;
+
+    T_OK(store_fs(&fs, "/var/lib/x", NULL, t_err()));
+    T_PTR(fs, fs_posix());
+    T_OK(store_fs(&fs, "s3", NULL, t_err()));
+    T_PTR(fs, fs_posix());
+    T_FALSE(store_is_s3("/s3://x"));
+    T_TRUE(store_is_s3("s3://x"));
+}
+
+TEST(store, names_that_are_none)
+{
+    static const char *const rows[] = {
+        "",          "gs://bucket/x", "http://x/",    "S3://bucket",
+        "s3://",     "s3:///x",       "s3://ab",      "s3://Bucket/x",
+        "s3://a_b/", "s3://-ab/x",    "s3://ab-/x",   "s3://a..b/x",
+        "s3://a b/", "s3://abc/../x", "s3://abc/./x", "s3://abc/x/..",
+        "s3://ab\n", "s3://abc/x\ny", "s3://abc@d/x", "s3://abc:80/x",
+        "s3://abc%", "s3://abcé/x"};
+    struct fs *fs = NULL;
+
+    nothing_set();
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        err.text[0] = '\0';
+        T_FAILS(SL_EINVAL, store_fs(&fs, rows[i], NULL, &err));
+        T_TRUE(err.text[0] != '\0');
+        T_PTR(fs, NULL);
+    }
+}
+
+TEST(store, keys_have_a_length)
+{
+    char path[2048] = "s3://bucket/";
+    struct s3_name name;
+    size_t begins = strlen(path);
+
+    memset(path + begins, 'k', S3_KEY - 1);
+    path[begins + S3_KEY - 1] = '\0';
+    T_FAILS(SL_EINVAL, s3_name_of(&name, path, &err));
+    path[begins + S3_KEY - 2] = '\0';
+    T_OK(s3_name_of(&name, path, t_err()));
+    T_EQ(strlen(name.key), S3_KEY - 2);
+    T_OK(s3_name_of(&name, "s3://bucket//a///b/", t_err()));
+    T_STR(name.bucket, "bucket");
+    T_STR(name.key, "a/b");
+    T_OK(s3_name_of(&name, "s3://bucket", t_err()));
+    T_STR(name.key, "");
+}
+
+TEST(store, the_same_for_the_same_setup)
+{
+    const struct store_setup near = {.endpoint = "http://127.0.0.1:9"};
+    const struct store_setup wrong[] = {{.endpoint = "ftp://x"},
+                                        {.endpoint = "https://"},
+                                        {.endpoint = "https://id:key@host"},
+                                        {.endpoint = "https://host/?x"},
+                                        {.region = "no/region"}};
+    struct fs *a = NULL, *b = NULL;
+
+    nothing_set();
+    if (!web_known()) { // built without libcurl
+        T_FAILS(SL_ENOTSUP, store_fs(&a, "s3://bucket/a", NULL, &err));
+        T_HAS(err.text, "libcurl");
+        return;
+    }
+    T_OK(store_fs(&a, "s3://bucket/a", NULL, t_err()));
+    T_OK(store_fs(&b, "s3://another/b", NULL, t_err()));
+    T_PTR(a, b);
+    T_STR(s3_of(a)->host, "s3.us-east-1.amazonaws.com");
+    T_FALSE(s3_of(a)->by_path);
+    T_OK(store_fs(&b, "s3://bucket/a", &near, t_err()));
+    T_TRUE(a != b);
+    T_STR(s3_of(b)->host, "127.0.0.1:9");
+    T_TRUE(s3_of(b)->by_path && !s3_of(b)->tls);
+    setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9", 1);
+    T_OK(store_fs(&a, "s3://bucket/a", NULL, t_err()));
+    T_PTR(a, b);
+    setenv("AWS_ENDPOINT_URL_S3", "https://minio/base/", 1);
+    setenv("AWS_DEFAULT_REGION", "eu-west-1", 1);
+    T_OK(store_fs(&a, "s3://bucket/a", NULL, t_err()));
+    T_STR(s3_of(a)->base, "/base");
+    T_STR(s3_of(a)->region, "eu-west-1");
+    nothing_set();
+    for (size_t i = 0; i < SL_COUNT(wrong); i++)
+        T_FAILS(SL_EINVAL, store_fs(&a, "s3://bucket/a", &wrong[i], &err));
+}
+
+// ---- keys
+
+static void has(struct credentials *c, const char *id, const char *token)
+{
+    struct credential key;
+
+    T_OK(credentials_get(c, &key, t_err()));
+    T_STR(key.id, id);
+    T_TRUE(token == NULL ? key.token == NULL : key.token != NULL);
+    if (token != NULL)
+        T_STR(key.token, token);
+    credential_release(&key);
+}
+
+static void write_keys(const char *path, const char *text)
+{
+    T_OK(fs_write_durable(fs_posix(), path, text, strlen(text), t_err()));
+}
+
+TEST(store, keys_come_from_the_first_place_that_has_any)
+{
+    struct credentials *c = NULL;
+    struct credential key;
+
+    nothing_set();
+    T_OK(credentials_new(&c, NULL, t_err()));
+    T_FAILS(SL_EAUTH, credentials_get(c, &key, &err));
+    T_HAS(err.text, "AWS_ACCESS_KEY_ID");
+    T_OK(fs_mkdirs(fs_posix(), t_path(".aws"), t_err()));
+    write_keys(t_path(".aws/credentials"), "[default]\naws_access_key_id=HOME\n"
+                                           "aws_secret_access_key=s\n");
+    has(c, "HOME", NULL);
+    setenv("AWS_ACCESS_KEY_ID", "ENV", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "s", 1);
+    setenv("AWS_SESSION_TOKEN", "t", 1);
+    has(c, "HOME", NULL); // which are good for a while
+    credentials_refused(c);
+    has(c, "ENV", "t");
+    credentials_free(c);
+    write_keys(t_path("own"), "[default]\naws_access_key_id=OWN\n"
+                              "aws_secret_access_key=s\n");
+    T_OK(credentials_new(&c, t_path("own"), t_err()));
+    has(c, "OWN", NULL);
+    credentials_free(c);
+    T_OK(credentials_new(&c, t_path("none"), t_err()));
+    T_FAILS(SL_EAUTH, credentials_get(c, &key, &err));
+    T_HAS(err.text, t_path("none"));
+    credentials_free(c);
+}
+
+// The token goes to whoever is asked: what looks like this host has to be it.
+TEST(store, a_container_is_asked_on_this_host_alone)
+{
+    static const struct {
+        const char *url;
+        enum sl_err rc; // SL_EUNAVAIL: it was asked, and nobody is there
+    } rows[] = {
+        {"http://127.0.0.1:1/x", SL_EUNAVAIL},
+        {"HTTP://LocalHost:1", SL_EUNAVAIL},
+        {"https://localhost:1/x?a=@b", SL_EUNAVAIL},
+        {"http://192.0.2.1/x", SL_EAUTH},
+        {"http://127.0.0.1.example/x", SL_EAUTH},
+        {"http://127.0.0.1:80@localhost:1/x", SL_EAUTH},
+        {"http://localhost:a@127.0.0.1:1/x", SL_EAUTH},
+        {"http://localhost@127.0.0.1:1/x", SL_EAUTH},
+        {"http://127.0.0.1\\@localhost:1/x", SL_EAUTH},
+        {"http://127.0.0.1:1x/", SL_EAUTH},
+        {"http://127.0.0.1:1 @localhost/", SL_EAUTH},
+        {"http://127.0.0.1%2f@localhost:1/", SL_EAUTH},
+        {"https://user:word@localhost:1/x", SL_EAUTH},
+        {"https:///x", SL_EAUTH},
+        {"file:///etc/passwd", SL_EAUTH},
+        {"127.0.0.1:1", SL_EAUTH},
+    };
+    struct credential key;
+
+    if (!web_known())
+        T_SKIP("built without libcurl");
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        struct credentials *c = NULL;
+
+        nothing_set();
+        setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", rows[i].url, 1);
+        T_OK(credentials_new(&c, NULL, t_err()));
+        T_FAILS(rows[i].rc, credentials_get(c, &key, &err));
+        T_TRUE(strstr(err.text, "word") == NULL);
+        credentials_free(c);
+    }
+    nothing_set();
+    setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ":80@127.0.0.1:1/x", 1);
+    T_FAILS(SL_EAUTH, credential_from_container(&key, &err));
+    nothing_set();
+}
+
+TEST(store, a_file_of_keys)
+{
+    static const struct {
+        const char *text, *profile, *id, *words;
+    } rows[] = {
+        {"[a]\naws_access_key_id = X\naws_secret_access_key\t=\ty\r\n", "a",
+         "X", NULL},
+        {" [ a ] ; c\n#x\n;y\naws_access_key_id=X\naws_secret_access_key=y=z/+",
+         "a", "X", NULL},
+        {"[profile a]\naws_access_key_id=X\naws_secret_access_key=y\n"
+         "[b]\naws_access_key_id=Z\n",
+         "a", "X", NULL},
+        {"aws_access_key_id=X\naws_secret_access_key=y\n", "default", NULL,
+         "no profile 'default'"},
+        {"[a]\naws_access_key_id=X\n[b]\naws_secret_access_key=y\n", "a", NULL,
+         "has no aws_access_key_id"},
+        {"[a]\naws_access_key_id=X Y\naws_secret_access_key=y\n", "a", NULL,
+         "holds a blank"},
+        {"[a\naws_access_key_id=X\n", "a", NULL, "no profile"},
+        {"", "a", NULL, "no profile"},
+    };
+    struct credential key;
+
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        enum sl_err rc =
+            credential_parse(&key, "file", rows[i].text, rows[i].profile, &err);
+
+        T_TRUE((rc == SL_OK) == (rows[i].id != NULL));
+        if (rc == SL_OK) {
+            T_STR(key.id, rows[i].id);
+            credential_release(&key);
+        } else {
+            T_HAS(err.text, rows[i].words);
+        }
+    }
+}
+
+TEST(store, keys_of_a_role)
+{
+    static const char good[] =
+        "{\"Code\":\"Success\",\"AccessKeyId\":\"X\",\"SecretAccessKey\":\"y\","
+        "\"Token\":\"t\",\"Expiration\":\"2013-05-24T00:00:00Z\"}";
+    static const char *const bad[] = {
+        "",
+        "[]",
+        "{}",
+        "null",
+        "{\"Code\":\"Failed\"}",
+        "{\"AccessKeyId\":\"X\"}",
+        "{\"AccessKeyId\":1,\"SecretAccessKey\":\"y\"}",
+        "{\"AccessKeyId\":\"X\",\"SecretAccessKey\":\"y\\r\\nz\"}",
+        "{\"AccessKeyId\":\"X\",\"SecretAccessKey\":\"y\",\"Expiration\":\"?"
+        "\"}"};
+    struct credential key;
+
+    T_OK(credential_from_json(&key, good, strlen(good), "there", t_err()));
+    T_STR(key.secret, "y");
+    T_STR(key.token, "t");
+    T_EQ(key.expires_s, 1369353600);
+    credential_release(&key);
+    for (size_t i = 0; i < SL_COUNT(bad); i++)
+        T_FAILS(SL_EAUTH, credential_from_json(&key, bad[i], strlen(bad[i]),
+                                               "there", &err));
+}

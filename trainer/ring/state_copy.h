@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/ring/state_copy.h -- states between ranks: given out by the ranks
+// that hold the base of a generation, fetched by those that do not.
+//
+// Threads  the compute thread. What is given out is read on I/O threads, from
+//          copy_serve until copy_unserve has returned.
+// Memory   the rank is borrowed meanwhile, and must not change.
+// Errors   copy_receive: SL_EUNAVAIL if no holder answers, SL_ESTALE if the
+//          generation has ended meanwhile.
+#ifndef TRAINER_RING_STATE_COPY_H
+#define TRAINER_RING_STATE_COPY_H
+
+#include "trainer/sum/ranks.h"
+#include "trainer/ring/rank.h"
+#include "trainer/ring/seat.h"
+
+struct copy_served {
+    struct ranks *ranks; // NULL: nothing is given out
+    uint64_t job, generation;
+    struct rank_view view;
+};
+
+// Gives the state of `r` out to the ranks of the generation `of` until
+// copy_unserve. *c must not move meanwhile, and the state must not change.
+enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks,
+                       const struct ranks_of *of, const struct rank *r,
+                       struct sl_error *err);
+void copy_unserve(struct copy_served *c); // no-op unless serving
+
+// Copies the base that `begin` names from its holders and puts it into place as
+// the state of `r`. Gives up when the generation has ended, but not for any
+// other message that comes to the seat: the coordinator would wait for a rank
+// that has left without a word.
+enum sl_err copy_receive(struct rank *r, const struct rank_job *j,
+                         struct seat *seat, const Sluice__V1__RingBegin *begin,
+                         struct sl_error *err);
+
+#endif

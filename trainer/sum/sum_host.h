@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/sum/sum_host.h -- the sum over ranks of one host, through memory that
+// they share.
+//
+// The memory has two places of a chunk for each rank. A chunk is cut into as
+// many parts as there are ranks. Each copies the others' parts of its own
+// vector into its place, adds its own part over all places in the order of
+// ranks, and copies the others' sums out:
+//
+//   copy in | wait for all | add my part | wait for all | copy out
+//
+// While one chunk is added the next is copied in. Where two ranks have a vector
+// of at most 128 KiB, each copies all of its own in and adds both, so that it
+// waits once. A rank that waits spins a little and then sleeps on a word in the
+// memory (futex).
+//
+// Another rank may write anything to that memory: it changes sums, and nothing
+// else.
+//
+// Threads  host_sum, host_spread: one at a time. host_stop: any.
+// Memory   host_free unmaps; the maker's descriptor is ranks.h's to name.
+// Units    elements.
+// Errors   SL_ESTALE: stopped. A rank that does not come is waited for until
+//          host_stop.
+#ifndef TRAINER_SUM_SUM_HOST_H
+#define TRAINER_SUM_SUM_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+#define HOST_RANKS_MOST 64 // ranks of one host
+
+struct host;
+
+// Makes the memory; called by rank 0 of the host's `count` ranks. The others
+// need *fd, *bytes and *token for host_join.
+enum sl_err host_new(struct host **out, uint32_t count, int *fd,
+                     uint64_t *bytes, uint64_t *token, struct sl_error *err);
+
+// Maps the memory that process `pid` made, as rank `self` of `count`.
+// SL_EDENIED: it is not the memory that `token` names; SL_ENOENT: it cannot be
+// reached.
+enum sl_err host_join(struct host **out, uint32_t self, uint32_t count,
+                      uint64_t pid, uint32_t fd, uint64_t bytes, uint64_t token,
+                      struct sl_error *err);
+void host_free(struct host *l); // NULL is allowed
+
+// Makes `data` the sum over all ranks, the same bits on each; all call it in
+// the same order with the same count.
+enum sl_err host_sum(struct host *l, float *data, size_t count);
+
+// Copies `data` of rank 0 to all ranks.
+enum sl_err host_spread(struct host *l, float *data, size_t count);
+
+// Ends all waits of this process with SL_ESTALE.
+void host_stop(struct host *l);
+double host_wait_ms(const struct host *l); // time waited so far
+
+#endif
