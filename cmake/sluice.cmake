@@ -114,9 +114,12 @@ endfunction()
 # One test per file: tests/unit/psserver/shard_test.c becomes
 # unit.psserver.shard. All files of a room are one program, unit.psserver, which
 # is linked once. bin/unit.psserver.shard is a link to it: under this name it
-# runs the tests of shard_test.c (tests/harness/t_main.c). `dir` is the room.
+# runs the tests of shard_test.c (tests/harness/t_main.c). `dir` is the room. The
+# build of the thread sanitizer has only those that with_threads names; a test that
+# is not among them must make no thread (T_THREADS).
 function(sluice_test area dir)
     set(program ${area}.${dir})
+    file(MAKE_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}) # for the links
     if(NOT TARGET ${program})
         add_executable(${program})
         target_link_libraries(${program} PRIVATE sluice_harness sluice_${dir})
@@ -125,6 +128,9 @@ function(sluice_test area dir)
         get_filename_component(name ${source} NAME_WE)
         string(REGEX REPLACE "_test$" "" name ${name})
         set(test ${program}.${name})
+        if(NOT name IN_LIST with_threads AND SLUICE_SANITIZE STREQUAL "thread")
+            continue()
+        endif()
         target_sources(${program} PRIVATE ${source})
         file(CREATE_LINK ${program} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${test}
             SYMBOLIC)
@@ -132,6 +138,11 @@ function(sluice_test area dir)
         add_test(NAME ${test} COMMAND ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${test})
         set_tests_properties(${test} PROPERTIES
             TIMEOUT 120 SKIP_RETURN_CODE 77 LABELS ${area})
+        if(name IN_LIST with_threads)
+            set_property(TEST ${test} APPEND PROPERTY LABELS threads)
+        else()
+            set_property(TEST ${test} PROPERTY ENVIRONMENT T_THREADS=0)
+        endif()
     endforeach()
 endfunction()
 

@@ -21,7 +21,8 @@
 //
 // Threads  checks: only the thread that runs the test; other threads use
 //          T_ASSERT, which aborts.
-// Errors   exit code 0, 1 if a test failed, 77 if all were skipped.
+// Errors   exit code 0, 1 if a test failed, 77 if all were skipped. Also 1 if
+//          T_THREADS=0 says that the program makes no thread, and it has.
 #ifndef TESTS_HARNESS_T_H
 #define TESTS_HARNESS_T_H
 

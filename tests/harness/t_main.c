@@ -144,6 +144,22 @@ static int list_tests(void)
     return tests != NULL ? 0 : 1;
 }
 
+// Returns true if ctest takes this program for one without threads
+// (T_THREADS=0), and it has made some: then it is missing in the thread
+// sanitizer's build.
+static bool threads_unsaid(void)
+{
+    const char *text = getenv("T_THREADS");
+
+    if (text == NULL || strcmp(text, "0") != 0 || !t_threads_made())
+        return false;
+    fprintf(stderr,
+            "%s makes threads: its file belongs in with_threads of its "
+            "CMakeLists.txt\n",
+            program_invocation_short_name);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     unsigned count[3] = {0, 0, 0};
@@ -158,7 +174,7 @@ int main(int argc, char **argv)
     }
     printf("%u passed, %u failed, %u skipped; seed %llu\n", count[T_PASSED],
            count[T_FAILED], count[T_SKIPPED], (unsigned long long)t_seed());
-    if (count[T_FAILED] > 0)
+    if (count[T_FAILED] > 0 || threads_unsaid())
         return 1;
     if (count[T_PASSED] > 0)
         return 0;

@@ -19,6 +19,10 @@ struct t_run {
 
 extern struct t_run t_now;
 
+// Returns true if this process, or a library in it, has made a thread. Always
+// false under a sanitizer.
+bool t_threads_made(void);
+
 // Removes the folder of the test, if it made one.
 void t_dir_remove(void);
 

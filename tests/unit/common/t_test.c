@@ -30,11 +30,29 @@ TEST(t, the_third_word_of_the_name_is_the_file)
     int code;
 
     T_STR(listed_as("unit.common.t", &code),
-          "t.the_third_word_of_the_name_is_the_file\n");
+          "t.the_third_word_of_the_name_is_the_file\n"
+          "t.threads_that_are_not_said_fail_the_program\n");
     T_EQ(code, 0);
     T_HAS(listed_as("unit.common.crc", &code), "crc.");
     T_PTR(strstr(listed_as("unit.common.crc32", &code), "."), NULL);
     T_EQ(code, 1);
     T_HAS(listed_as("unit.common", &code), "\n");
     T_HAS(listed_as("all", &code), "\n");
+}
+
+// unit.common.queue makes threads; no build file could say that it does not.
+TEST(t, threads_that_are_not_said_fail_the_program)
+{
+#ifdef __SANITIZE_ADDRESS__
+    T_SKIP("a sanitizer has a pthread_create of its own");
+#else
+    int code;
+
+    listed_as("unit.common.queue", &code);
+    setenv("T_THREADS", "0", 1);
+    T_EQ(WEXITSTATUS(system(t_path("unit.common.queue"))), 1);
+    setenv("T_THREADS", "1", 1);
+    T_EQ(WEXITSTATUS(system(t_path("unit.common.queue"))), 0);
+    setenv("T_THREADS", "0", 1);
+#endif
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/harness/t_threads.c -- notices whether a test makes threads.
+//
+// The thread sanitizer's build has only the tests that do (with_threads in the
+// build files). Such a list gets old unless something notices: every call of
+// pthread_create, also those of libraries, comes here first.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "tests/harness/t_run.h"
+
+static atomic_bool made;
+
+bool t_threads_made(void)
+{
+    return atomic_load(&made);
+}
+
+// A sanitizer has a pthread_create of its own there.
+#ifdef T_NOTICES_THREADS
+
+typedef int (*create_fn)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+                         void *);
+
+__attribute__((visibility("default"))) int
+pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+               void *(*start)(void *), void *arg)
+{
+    create_fn real = (create_fn)dlsym(RTLD_NEXT, "pthread_create");
+
+    atomic_store(&made, true);
+    return real(thread, attr, start, arg);
+}
+
+#endif
