@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lib/closure.c -- a closure, step by step: the worker's task_train for steps
-// that the user's program computes.
+// lib/closure.c -- a closure, step by step, as the program calls: the lease's
+// steps (trainer/lease/steps.h) for gradients that the program computes.
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -186,9 +186,9 @@ void sluice_finish(struct sluice_closure *c, const char *why)
         return;
     }
     if (c->at == CLOSURE_DONE)
-        tally_evidence(l, c->job->sync);
+        steps_conclude(&c->steps, SYNC_OK);
     else if (c->at == CLOSURE_LOST)
-        tally_conclude(l, c->job->sync, c->lost, &c->err);
+        steps_conclude(&c->steps, c->lost);
     else
         lease_hand_back(l, why != NULL ? why : "the program let go of it");
     closure_free(c);
@@ -273,7 +273,7 @@ enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
     c->lost = result;
     c->inside = false;
     if (result == SYNC_FAILED)
-        return sl_fail(err, c->err.code, "%s", c->err.text);
+        return sl_fail(err, c->steps.err.code, "%s", c->steps.err.text);
     return sl_fail(err, SL_ECANCELED,
                    "the closure is not ours any more; take the next one");
 }
@@ -283,78 +283,29 @@ enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
 static void again(struct sluice_closure *c)
 {
     c->again = true;
-    c->at = CLOSURE_BEGIN;
-    tally_add(&c->tally, c->job->sync, &c->m);
-    lease_set_progress(c->lease, &c->m);
+    steps_again(&c->steps);
 }
 
-static enum sync_result open_sync(struct sluice_closure *c)
+static enum sync_result closure_open_steps(struct sluice_closure *c)
 {
-    struct lease *l = c->lease;
-    struct sync_closure open = {.closure = l->closure,
-                                .attempt = l->attempt,
-                                .proof = l->proof,
-                                .steps = l->steps,
-                                .gate = &l->gate};
-    enum sync_result result;
-
     if (c->sync_open)
         return SYNC_OK;
-    result = ops(c)->open(c->job->sync, &open, &c->err);
     c->sync_open = true;
-    return result;
+    steps_init(&c->steps, c->lease, c->job->sync, &c->job->nonfinite);
+    return steps_open(&c->steps);
 }
 
-// One move towards the next step: asks, or takes the one behind; *found says
-// that there is one, or that all is counted.
-static enum sync_result closure_advance(struct sluice_closure *c, bool *found)
-{
-    struct sync *s = c->job->sync;
-    enum sync_result result = SYNC_OK;
-    bool done = false;
-
-    *found = false;
-    if (c->at == CLOSURE_BEGIN) {
-        result = ops(c)->begin(s, &c->step, &done, &c->err);
-        if (result != SYNC_OK)
-            return result;
-        c->at = done ? CLOSURE_DONE : CLOSURE_STEPS;
-        *found = true;
-        return SYNC_OK;
-    }
-    c->step = ops(c)->next(s, c->step);
-    if (c->step < c->lease->steps) {
-        *found = true;
-        return SYNC_OK;
-    }
-    result = ops(c)->settle(s, &c->err);
-    tally_add(&c->tally, s, &c->m);
-    lease_set_progress(c->lease, &c->m);
-    c->at = CLOSURE_BEGIN; // and shards say what is missing
-    return result;
-}
-
-static enum sync_result wait_fresh(struct sluice_closure *c)
-{
-    struct sync *s = c->job->sync;
-    enum sync_result result = SYNC_OK;
-
-    for (uint32_t i = 0; i < s->ranges_count && result == SYNC_OK; i++)
-        result = ops(c)->wait(s, i, &c->err);
-    return result;
-}
-
-// By range the vectors are empty then.
+// Waits until the vectors may be read and written. By range they are empty
+// then.
 static enum sync_result closure_wait_all(struct sluice_closure *c)
 {
-    struct sync *s = c->job->sync;
-    enum sync_result result =
-        c->session->by_range ? ops(c)->settle(s, &c->err) : wait_fresh(c);
+    enum sync_result result;
 
-    if (result == SYNC_OK) {
-        tally_add(&c->tally, s, &c->m);
-        lease_set_progress(c->lease, &c->m);
-    }
+    if (!c->session->by_range)
+        return steps_fresh_wait(&c->steps);
+    result = sync_settle(c->job->sync, &c->steps.err);
+    if (result == SYNC_OK)
+        steps_report(&c->steps);
     return result;
 }
 
@@ -362,61 +313,46 @@ static void start_step(struct sluice_closure *c)
 {
     uint32_t n = c->job->sync->ranges_count;
 
-    schedule_step_range(&record_of(c)->schedule, c->lease->closure, c->step,
-                        &c->first, &c->count);
+    schedule_step_range(&record_of(c)->schedule, c->lease->closure,
+                        c->steps.step, &c->first, &c->count);
     c->digest = 0;
     for (uint64_t p = c->first; p < c->first + c->count; p++)
         c->digest += schedule_digest(c->info.epoch, sluice_sample(c, p));
     memset(c->covered, 0, n * sizeof(*c->covered));
     memset(c->sent, 0, n * sizeof(*c->sent));
     memset(c->absent, 0, c->info.variables * sizeof(*c->absent));
-    c->again = c->skipped = c->any_absent = false;
+    c->again = c->any_absent = false;
     c->inside = true;
     if (c->session->by_range)
         range_begin(c);
-    atomic_store(&c->lease->gate.pulse.step, c->step);
+    atomic_store(&c->lease->gate.pulse.step, c->steps.step);
 }
 
-// Is it whole by now? A step that is under way is let to its end; what is not
-// begun is left to others.
-static enum sync_result leave_off(struct sluice_closure *c)
-{
-    enum sync_result result = SYNC_OK;
-    bool done = false;
-
-    if (c->at == CLOSURE_STEPS)
-        result = ops(c)->settle(c->job->sync, &c->err);
-    if (result == SYNC_OK && c->sync_open)
-        result = ops(c)->begin(c->job->sync, &c->step, &done, &c->err);
-    tally_add(&c->tally, c->job->sync, &c->m);
-    lease_set_progress(c->lease, &c->m);
-    if (result == SYNC_OK && done) {
-        c->at = CLOSURE_DONE;
-        return SYNC_OK;
-    }
-    gate_close(&c->lease->gate, GATE_DRAIN);
-    return SYNC_STOPPED;
-}
-
+// Moves on to the next step, or to the end. A lease that drains before it was
+// begun is work for others.
 static enum sync_result find_step(struct sluice_closure *c)
 {
-    enum sync_result result = open_sync(c);
-    bool found;
+    struct steps *t = &c->steps;
+    enum sync_result result;
 
-    for (;;) {
-        if (result == SYNC_AGAIN)
-            again(c);
-        else if (result != SYNC_OK)
-            return result;
-        result = closure_advance(c, &found);
-        if (result != SYNC_OK || !found)
+    if (!c->sync_open && atomic_load(&c->lease->gate.draining)) {
+        gate_close(&c->lease->gate, GATE_DRAIN);
+        return SYNC_STOPPED;
+    }
+    result = closure_open_steps(c);
+    while (result == SYNC_OK) {
+        result = steps_go(t);
+        if (result != SYNC_OK || steps_between(t))
             continue;
-        if (c->at == CLOSURE_DONE)
+        if (t->at == STEPS_DONE)
             return SYNC_OK;
         result = closure_wait_all(c);
-        if (result == SYNC_OK)
-            return SYNC_OK;
+        if (result != SYNC_AGAIN)
+            return result;
+        again(c);
+        result = SYNC_OK;
     }
+    return result;
 }
 
 enum sl_err sluice_begin(struct sluice_closure *c, struct sluice_step *out,
@@ -432,28 +368,19 @@ enum sl_err sluice_begin(struct sluice_closure *c, struct sluice_step *out,
     if (c->at == CLOSURE_LOST)
         return closure_lose(c, c->lost, err);
     if (c->at != CLOSURE_DONE)
-        result =
-            atomic_load(&c->lease->gate.draining) ? leave_off(c) : find_step(c);
+        result = find_step(c);
     if (result != SYNC_OK)
         return closure_lose(c, result, err);
-    *out =
-        (struct sluice_step){.none = c->at == CLOSURE_DONE, .number = c->step};
+    if (c->steps.at == STEPS_DONE)
+        c->at = CLOSURE_DONE;
+    *out = (struct sluice_step){.none = c->at == CLOSURE_DONE,
+                                .number = c->steps.step};
     if (!out->none) {
         start_step(c);
         out->first = c->first;
         out->count = c->count;
     }
     return SL_OK;
-}
-
-static enum sync_result closure_judge(struct sluice_closure *c)
-{
-    const struct nonfinite_step at = {
-        .closure = c->lease->closure, .step = c->step, .strange = ""};
-
-    c->skipped = true;
-    c->err.code = nonfinite_judge(&c->job->nonfinite, &at, &c->err);
-    return c->err.code == SL_OK ? SYNC_OK : SYNC_FAILED;
 }
 
 // Clears the gradient of an absent piece. By range it is 0 already, as no call
@@ -496,28 +423,31 @@ static void tell_absent(struct sluice_closure *c, uint32_t range,
             clear_piece(c, piece[i].first, piece[i].elements);
 }
 
+// Returns true if a range may be applied: an absent one is not looked at.
+static bool closure_is_finite(const struct sluice_closure *c, uint32_t range,
+                              const struct sync_step *step)
+{
+    const struct elements *r = &c->ranges[range];
+
+    return step->none ||
+           grad_finite(c->job->sync->grads + r->first, (size_t)r->count);
+}
+
 static enum sync_result closure_send_range(struct sluice_closure *c,
                                            uint32_t range, bool skip)
 {
-    struct sync *s = c->job->sync;
-    const struct elements *r = &s->ranges[range];
-    struct sync_step step = {.step = c->step,
+    struct sync_step step = {.step = c->steps.step,
                              .samples = c->count,
                              .digest = c->digest,
                              .wanted = range};
-    enum sync_result result = SYNC_OK;
+    enum sync_result result;
 
+    c->sent[range] = true;
     if (!skip)
         tell_absent(c, range, &step);
-    if (!skip && !step.none &&
-        !grad_finite(s->grads + r->first, (size_t)r->count)) {
-        if (!c->skipped)
-            result = closure_judge(c);
-        skip = true;
-    }
-    c->sent[range] = true;
-    if (result == SYNC_OK)
-        result = ops(c)->send(s, range, &step, skip, &c->err);
+    result = skip ? steps_skip(&c->steps, range, &step)
+                  : steps_whole(&c->steps, range, &step,
+                                closure_is_finite(c, range, &step));
     return result == SYNC_OK && c->session->by_range ? range_sent(c, range)
                                                      : result;
 }
@@ -664,19 +594,6 @@ enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
     return rc;
 }
 
-static void closure_record_result(struct sluice_closure *c,
-                                  const struct sluice_result *r, bool skip)
-{
-    c->tally.any = true;
-    c->tally.step = c->step;
-    c->tally.samples = c->count;
-    c->tally.skipped = skip || c->skipped;
-    c->tally.loss_sum = r->loss_sum;
-    c->tally.right_sum = r->right;
-    if (!c->tally.skipped)
-        nonfinite_end_row(&c->job->nonfinite);
-}
-
 // Clipping by a norm sees all of it; and then all shards skip, or none does.
 static enum sync_result closure_clip(struct sluice_closure *c, bool *skip)
 {
@@ -686,7 +603,7 @@ static enum sync_result closure_clip(struct sluice_closure *c, bool *skip)
         return SYNC_OK;
     if (!grad_finite(j->grads, (size_t)j->model->elements)) {
         *skip = true;
-        return closure_judge(c);
+        return steps_judge(&c->steps);
     }
     grad_clipnorm(j->grads, j->model, j->optimizer.clipnorm);
     grad_global_clipnorm(j->grads, j->model, j->optimizer.global_clipnorm);
@@ -712,8 +629,11 @@ static enum sl_err send_rest(struct sluice_closure *c,
             return closure_lose(c, result, err);
     }
     c->inside = false;
-    if (!c->again)
-        closure_record_result(c, r, skip);
+    c->steps.skipped = c->steps.skipped || skip;
+    if (!c->again) {
+        steps_note(&c->steps, c->count, r->loss_sum, r->right);
+        steps_end(&c->steps);
+    }
     return SL_OK;
 }
 

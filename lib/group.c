@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// lib/group.c -- a member of a group: the worker's hybrid_member.c, for
-// micro-batches that the program computes.
-#include "lib/group.h"
-
+// lib/group.c -- a member of a group, for micro-batches that the program
+// computes; and the training leases of its leader.
+//
+// A step's micro-batches are slots of the program's. The gradient of one is
+// that of the mean over its own samples, so it is weighed here: by its samples,
+// in units of a full micro-batch, which most are. Their sum over the group is
+// divided by the weight of the step before it is pushed.
 #include <math.h>
+#include <string.h>
 
 #include "common/base/mem.h"
+#include "lib/ring.h"
+#include "trainer/base/grad.h"
+#include "trainer/lease/hybrid_lead.h"
 #include "trainer/lease/hybrid_member.h"
 #include "trainer/lease/lease.h"
+
+// A program that leaves a step out says so in the sum of the right ones, which
+// is nothing else's: it stays what it is, whatever is added.
+#define GROUP_SKIPPED (-INFINITY)
 
 // All of it the ring's thread's.
 struct group_member {
@@ -29,7 +40,9 @@ static uint64_t full_batch(const struct record *r)
     return r->schedule.batch / r->accumulate;
 }
 
-float group_weight(const struct record *r, uint64_t samples)
+// Returns the weight of a gradient over `samples` samples, in full
+// micro-batches.
+static float group_weight(const struct record *r, uint64_t samples)
 {
     return (float)samples / (float)full_batch(r);
 }
@@ -216,6 +229,122 @@ static void group_mark_stale(struct contributor *c)
 }
 
 // ---- what was leased to us as the leader
+
+// Makes the sum the mean over the step's samples, clipped; or *skip, if the
+// program left it out or it is not finite.
+static enum sync_result group_average_sum(struct kept_job *j, struct steps *t,
+                                          const struct hybrid_step *s,
+                                          uint64_t samples, bool *skip)
+{
+    size_t n = (size_t)j->model->elements;
+    float whole = group_weight(j->record, samples);
+
+    *skip = s->sums.right_sum == GROUP_SKIPPED;
+    if (*skip)
+        return SYNC_OK;
+    if (!grad_finite(j->grads, n)) {
+        *skip = true;
+        return steps_judge(t);
+    }
+    for (size_t i = 0; i < n; i++)
+        j->grads[i] /= whole;
+    grad_clipnorm(j->grads, j->model, j->optimizer.clipnorm);
+    grad_global_clipnorm(j->grads, j->model, j->optimizer.global_clipnorm);
+    return SYNC_OK;
+}
+
+// Returns which variables no micro-batch of the step has a gradient of;
+// sl_free. Unless all members have said which they have: then those of zeros
+// are as any other. NULL: no memory.
+static bool *group_absent(const struct hybrid *h)
+{
+    bool *absent = sl_calloc(h->variables, sizeof(*absent));
+
+    for (uint32_t i = 0; absent != NULL && h->marks && i < h->variables; i++)
+        absent[i] = h->present[i] == 0;
+    return absent;
+}
+
+static enum sync_result group_push_mean(struct kept_job *j, struct steps *t,
+                                        const struct hybrid_step *s)
+{
+    struct sync_step step = {.step = t->step, .digest = s->sums.digest};
+    bool skip, *absent = group_absent(j->hybrid);
+    enum sync_result result;
+    uint64_t first;
+
+    if (absent == NULL) {
+        t->err.code = sl_fail(&t->err, SL_ENOMEM, "no memory for a step");
+        return SYNC_FAILED;
+    }
+    schedule_step_range(&j->record->schedule, s->head.closure, t->step, &first,
+                        &step.samples);
+    result = group_average_sum(j, t, s, step.samples, &skip);
+    steps_note(t, step.samples, s->sums.loss_sum, s->sums.right_sum);
+    for (uint32_t i = j->sync->ranges_count; result == SYNC_OK && i-- > 0;) {
+        step.wanted = i;
+        step.absent_bytes = 0;
+        memset(step.absent, 0, sizeof(step.absent));
+        if (!skip)
+            (void)closure_absent(&step, &j->record->layout, i, absent);
+        result =
+            skip ? steps_skip(t, i, &step) : steps_whole(t, i, &step, true);
+    }
+    steps_end(t);
+    sl_free(absent);
+    return result;
+}
+
+static enum sync_result group_lead_step(struct lib_ring *g, struct steps *t,
+                                        bool *parted)
+{
+    struct hybrid_step s = {
+        .hybrid = g->job->hybrid,
+        .by = &g->base,
+        .clock = g->base.clock,
+        .m = &t->m,
+        .pulse = &t->lease->gate.pulse,
+        .sync = t->sync,
+        .head = {.any = true, .closure = t->lease->closure, .step = t->step}};
+    enum sync_result result = hybrid_meet(s.hybrid, t->lease, s.clock, parted);
+
+    if (result == SYNC_OK)
+        result = steps_fresh_wait(t);
+    if (result != SYNC_OK)
+        return result;
+    atomic_store(&t->lease->gate.pulse.step, t->step);
+    result = hybrid_lead(&s, &t->err);
+    return result == SYNC_OK ? group_push_mean(g->job, t, &s) : result;
+}
+
+// Runs training lease `l` as the leader of the group, to its outcome.
+static void group_lead(struct lib_ring *g, struct lease *l)
+{
+    struct sync *sync = g->job->sync;
+    enum sync_result result;
+    bool parted = false;
+    struct steps t;
+
+    steps_init(&t, l, sync, &g->job->nonfinite);
+    result = steps_open(&t);
+    while (result == SYNC_OK) {
+        result = steps_go(&t);
+        if (result != SYNC_OK || t.at == STEPS_DONE)
+            break;
+        if (!steps_between(&t))
+            result = group_lead_step(g, &t, &parted);
+        if (result == SYNC_AGAIN) {
+            steps_again(&t);
+            result = SYNC_OK;
+        }
+    }
+    steps_report(&t);
+    if (result == SYNC_STOPPED && parted)
+        lease_hand_back(l, "its group is over");
+    else
+        steps_conclude(&t, result);
+    sync->ops->close(sync);
+}
 
 // Takes the first training lease of this job off the queue; NULL: there is
 // none.

@@ -26,7 +26,7 @@
 #include "trainer/lease/hybrid.h"
 #include "trainer/lease/job_ring.h"
 #include "trainer/lease/lease.h"
-#include "trainer/lease/tally.h"
+#include "trainer/lease/steps.h"
 #include "trainer/sum/ranks.h"
 #include "trainer/attend/member.h"
 #include "trainer/base/nonfinite.h"
@@ -57,17 +57,13 @@ struct sluice_closure {
     bool shuffle;
     bool slot;            // a slot of a rank or group: the lease is the ring's
     struct round_key key; // slot: which one
-    struct tally tally;
-    struct lease_metrics m;
+    struct steps steps;   // of a lease; a slot is one step
 
     enum { CLOSURE_BEGIN, CLOSURE_STEPS, CLOSURE_DONE, CLOSURE_LOST } at;
     bool sync_open, whole; // whole: nothing leaves before the end of a step
     enum sync_result lost; // CLOSURE_LOST: why
-    struct sl_error err;   // and of SYNC_FAILED
-    uint32_t step;         // under way, or the last one
-    bool inside;           // a step is
+    bool inside;           // a step is under way
     bool again;            // it counts for nothing: a shard was replaced
-    bool skipped;          // some part of it
     uint64_t first, count, digest; // the step's positions; their digest
     const struct elements *ranges; // shards, or a ring's buckets
     uint32_t ranges_count;

@@ -88,7 +88,7 @@ enum sync_result range_sent(struct sluice_closure *c, uint32_t shard)
            c->by_range.tail - c->by_range.head > ROOM_SHARDS) {
         uint32_t first = c->by_range.sent[c->by_range.head++];
 
-        result = s->ops->rest(s, first, &c->err);
+        result = sync_rest(s, first, &c->steps.err);
         if (result != SYNC_OK)
             break;
         c->by_range.bytes -= range_bytes(c, first);
@@ -160,7 +160,7 @@ static enum sync_result range_pull_shards(struct sluice_closure *c,
         enum sync_result result;
 
         next = window(c, i, end);
-        result = s->ops->pull(s, i, next, &c->err);
+        result = sync_pull(s, i, next, &c->steps.err);
         if (result != SYNC_OK)
             return result;
         for (; i < next; i++) {

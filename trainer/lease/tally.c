@@ -55,6 +55,8 @@ void tally_conclude(struct lease *l, const struct sync *sync,
                     enum sync_result result, const struct sl_error *err)
 {
     switch (result) {
+    case SYNC_BUSY:
+        return; // it has not ended
     case SYNC_OK:
     case SYNC_AGAIN:
         tally_evidence(l, sync);

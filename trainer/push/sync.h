@@ -20,6 +20,11 @@
 // sync_wait, sync_drop when a range was read, sync_rest before the memory of a
 // gradient that was sent may go.
 //
+// No call waits, but for await and close: one that is not done yet returns
+// SYNC_BUSY and is made again, with the same arguments, when await returns. The
+// functions sync_wait, sync_settle, ... at the end make both, for a thread that
+// may wait.
+//
 // SYNC_AGAIN from any call: what was known of the shards does not hold (a shard
 // has been replaced, or found an update too old); call sync_begin again and
 // resume where it says (W1).
@@ -45,6 +50,7 @@
 
 enum sync_result {
     SYNC_OK,
+    SYNC_BUSY,    // not done yet: make the same call again after await
     SYNC_AGAIN,   // call begin again
     SYNC_STOPPED, // the gate is closed
     SYNC_FENCED,  // a newer attempt or incarnation of the job runs: hand back
@@ -89,15 +95,15 @@ struct sync_ops {
     // Opens a closure; nothing of it is asked before begin.
     enum sync_result (*open)(struct sync *s, const struct sync_closure *c,
                              struct sl_error *err);
-    // Waits until all shards are known, and sets *step to the first step that
-    // is not counted everywhere; *done: every step is.
+    // Makes all shards known, and sets *step to the first step that is not
+    // counted everywhere; *done: every step is.
     enum sync_result (*begin)(struct sync *s, uint32_t *step, bool *done,
                               struct sl_error *err);
     // Returns the first step behind `after` that is not known to be counted
     // everywhere; the closure's number of steps if there is none.
     uint32_t (*next)(struct sync *s, uint32_t after);
-    // Waits until a range's parameters are fresh and its gradient may be
-    // written.
+    // Returns SYNC_OK when a range's parameters are fresh and its gradient may
+    // be written.
     enum sync_result (*wait)(struct sync *s, uint32_t range,
                              struct sl_error *err);
     // Sends the gradient of a range. `skip`: the step is counted and nothing
@@ -108,7 +114,7 @@ struct sync_ops {
     // Tells that the ops before `op` have run; begin, settle and close imply
     // that all have.
     void (*past)(struct sync *s, uint32_t op);
-    // Waits until all answers are in.
+    // Returns SYNC_OK when all answers are in.
     enum sync_result (*settle)(struct sync *s, struct sl_error *err);
     // Returns true if the step was counted newly by what this attempt sent (as
     // range 0 said). Meaningful after a wait or settle of range 0.
@@ -138,9 +144,12 @@ struct sync_ops {
     // returns SYNC_AGAIN.
     enum sync_result (*pull)(struct sync *s, uint32_t from, uint32_t end,
                              struct sl_error *err);
-    // Waits until no call of the range is under way.
+    // Returns SYNC_OK when no call of the range is under way.
     enum sync_result (*rest)(struct sync *s, uint32_t range,
                              struct sl_error *err);
+    // Waits until a call that was busy may have got further: an answer or a map
+    // has come, the gate was closed, or a while has passed.
+    void (*await)(struct sync *s);
     // Forgets the parameters of a range, so that the next pull fetches them.
     void (*drop)(struct sync *s, uint32_t range);
     // Takes a newer map; any thread. `wake` has a waiting thread look at the
@@ -158,5 +167,21 @@ struct sync {
     uint32_t ranges_count;
     float *params, *grads;
 };
+
+// Waits until a range's parameters are fresh and its gradient may be written.
+enum sync_result sync_wait(struct sync *s, uint32_t range,
+                           struct sl_error *err);
+// Waits until all answers are in.
+enum sync_result sync_settle(struct sync *s, struct sl_error *err);
+// Pulls ranges as `pull` does, and waits for their parameters.
+enum sync_result sync_pull(struct sync *s, uint32_t from, uint32_t end,
+                           struct sl_error *err);
+// Waits until no call of the range is under way.
+enum sync_result sync_rest(struct sync *s, uint32_t range,
+                           struct sl_error *err);
+// Pulls the parameters of a cut as `pull_cut` does, and waits for them.
+enum sync_result sync_pull_cut(struct sync *s, const struct wire_tag *tags,
+                               struct gate *gate, float *to,
+                               struct sl_error *err);
 
 #endif

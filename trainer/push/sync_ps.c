@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // trainer/push/sync_ps.c -- the compute thread's side; see sync_ps.h.
 //
-// All waits go through drive(): take answers and maps, start the calls that are
-// due, wait, until a condition holds or cannot hold any more.
+// All calls go through ps_turn(): take answers and maps, start the calls that
+// are due, until a condition holds, or cannot hold any more, or has to be
+// waited for (ps_await).
 #include "trainer/push/sync_ps.h"
 
 #include <assert.h>
@@ -82,19 +83,6 @@ static void ps_wait_locked(struct sync_ps *s, uint64_t until_ms)
     s->seen.wait_ms += (double)(sl_now_us(s->o.clock) - before) / 1000;
 }
 
-// Returns true if a map or an answer came since the lock was released.
-static bool ps_has_news_locked(const struct sync_ps *s)
-{
-    if (s->shared.has_newer)
-        return true;
-    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
-        if (s->shards[i].calling && s->shards[i].shared.answered &&
-            !s->shards[i].shared.read)
-            return true;
-    }
-    return false;
-}
-
 static enum sync_result ps_result(struct sync_ps *s, bool again_ends,
                                   struct sl_error *err)
 {
@@ -112,57 +100,75 @@ static enum sync_result ps_result(struct sync_ps *s, bool again_ends,
     return s->again && again_ends ? SYNC_AGAIN : SYNC_OK;
 }
 
-// Asks the caller, LOOK_MS after the last time, whether to wait on.
-static void ask_patience(struct sync_ps *s, uint64_t *asked_ms)
+static bool ps_is_stirred(struct sync_ps *s)
 {
-    uint64_t now = sl_now_ms(s->o.clock);
+    bool stirred;
 
-    if (s->o.patient == NULL || now - *asked_ms < LOOK_MS)
-        return;
-    *asked_ms = now;
-    if (!s->o.patient(s->o.arg))
-        gate_close(s->closure.gate, GATE_DRAIN);
+    pthread_mutex_lock(&s->shared.lock);
+    stirred = s->shared.stirred;
+    pthread_mutex_unlock(&s->shared.lock);
+    return stirred;
 }
 
-static enum sync_result drive_on(struct sync_ps *s, ps_done_fn done,
-                                 uint32_t arg, bool again_ends,
-                                 struct sl_error *err)
+static enum sync_result ps_busy(struct sync_ps *s)
 {
-    uint64_t next, asked = sl_now_ms(s->o.clock);
+    if (s->busy_ms == 0)
+        s->busy_ms = s->asked_ms = sl_now_ms(s->o.clock);
+    return SYNC_BUSY;
+}
+
+static enum sync_result ps_turn(struct sync_ps *s, ps_done_fn done,
+                                uint32_t arg, bool again_ends,
+                                struct sl_error *err)
+{
     enum sync_result result;
     bool is_done;
 
     for (;;) {
         pthread_mutex_lock(&s->shared.lock);
+        s->shared.stirred = false;
         ps_adopt_locked(s);
         ps_absorb_locked(s);
         result = ps_result(s, again_ends, err);
         is_done = result == SYNC_OK && done(s, arg);
         pthread_mutex_unlock(&s->shared.lock);
-        if (result != SYNC_OK || is_done)
+        if (result != SYNC_OK || is_done) {
+            s->busy_ms = 0;
             return result;
+        }
         if (s->moved)
             cancel_moved(s);
         s->moved = false;
-        next = start_due(s);
-        pthread_mutex_lock(&s->shared.lock);
-        if (!ps_has_news_locked(s) && !done(s, arg))
-            ps_wait_locked(s, next);
-        pthread_mutex_unlock(&s->shared.lock);
-        ask_patience(s, &asked);
+        s->next_ms = start_due(s);
+        if (!ps_is_stirred(s))
+            return ps_busy(s);
     }
 }
 
-static enum sync_result drive(struct sync_ps *s, ps_done_fn done, uint32_t arg,
-                              bool again_ends, struct sl_error *err)
+// Asks the caller, LOOK_MS after the last time, whether to wait on.
+static void ask_patience(struct sync_ps *s)
 {
+    uint64_t now = sl_now_ms(s->o.clock);
+
+    if (s->o.patient == NULL || now - s->asked_ms < LOOK_MS)
+        return;
+    s->asked_ms = now;
+    if (!s->o.patient(s->o.arg))
+        gate_close(s->closure.gate, GATE_DRAIN);
+}
+
+static void ps_await(struct sync *sync)
+{
+    struct sync_ps *s = self(sync);
     struct pulse *pulse = &s->closure.gate->pulse;
-    enum sync_result result;
 
     pulse_wait(pulse, true);
-    result = drive_on(s, done, arg, again_ends, err);
+    pthread_mutex_lock(&s->shared.lock);
+    if (!s->shared.stirred)
+        ps_wait_locked(s, s->next_ms);
+    pthread_mutex_unlock(&s->shared.lock);
+    ask_patience(s);
     pulse_wait(pulse, false);
-    return result;
 }
 
 // ---- the seam
@@ -273,7 +279,7 @@ static enum sync_result ps_begin(struct sync *sync, uint32_t *step, bool *done,
     enum sync_result result;
 
     ps_past(sync, UINT32_MAX); // ends the reads of a step that was given up
-    result = drive(s, all_known, 0, false, err);
+    result = ps_turn(s, all_known, 0, false, err);
     if (result != SYNC_OK)
         return result;
     s->again = false;
@@ -306,7 +312,7 @@ static enum sync_result ps_wait(struct sync *sync, uint32_t range,
                                 struct sl_error *err)
 {
     assert(!self(sync)->shards[range].shared.read); // only ps_send sets it
-    return drive(self(sync), ps_is_range_ready, range, true, err);
+    return ps_turn(self(sync), ps_is_range_ready, range, true, err);
 }
 
 static enum sync_result ps_send(struct sync *sync, uint32_t range,
@@ -364,7 +370,7 @@ static enum sync_result ps_pull(struct sync *sync, uint32_t from, uint32_t end,
                                 struct sl_error *err)
 {
     self(sync)->pull_end = end;
-    return drive(self(sync), all_pulled, from, false, err);
+    return ps_turn(self(sync), all_pulled, from, false, err);
 }
 
 static bool one_at_rest(struct sync_ps *s, uint32_t range)
@@ -375,7 +381,7 @@ static bool one_at_rest(struct sync_ps *s, uint32_t range)
 static enum sync_result ps_rest(struct sync *sync, uint32_t range,
                                 struct sl_error *err)
 {
-    return drive(self(sync), one_at_rest, range, false, err);
+    return ps_turn(self(sync), one_at_rest, range, false, err);
 }
 
 static void ps_drop(struct sync *sync, uint32_t range)
@@ -397,7 +403,7 @@ static bool all_at_rest(struct sync_ps *s, uint32_t arg)
 static enum sync_result ps_settle(struct sync *sync, struct sl_error *err)
 {
     ps_past(sync, UINT32_MAX);
-    return drive(self(sync), all_at_rest, 0, true, err);
+    return ps_turn(self(sync), all_at_rest, 0, true, err);
 }
 
 static bool ps_counted(const struct sync *sync, uint32_t step)
@@ -517,6 +523,20 @@ static void ps_close(struct sync *sync)
     s->open = false;
 }
 
+static void ps_begin_cut(struct sync_ps *s, const struct wire_tag *tags,
+                         struct gate *gate, float *to)
+{
+    assert(!s->open);
+    s->closure = (struct sync_closure){.gate = gate};
+    s->again = s->fenced = s->early = s->failed = false;
+    abandon(s); // ends calls of PS_NEXT
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        ps_move(&s->shards[i], PS_CUT, false);
+        s->shards[i].tag = tags[i];
+        s->shards[i].target = to + s->shards[i].first;
+    }
+}
+
 static enum sync_result ps_pull_cut(struct sync *sync,
                                     const struct wire_tag *tags,
                                     struct gate *gate, float *to,
@@ -525,16 +545,13 @@ static enum sync_result ps_pull_cut(struct sync *sync,
     struct sync_ps *s = self(sync);
     enum sync_result result;
 
-    assert(!s->open);
-    s->closure = (struct sync_closure){.gate = gate};
-    s->again = s->fenced = s->early = s->failed = false;
-    abandon(s); // ends calls of PS_NEXT
-    for (uint32_t i = 0; i < sync->ranges_count; i++) {
-        ps_move(&s->shards[i], PS_CUT, false);
-        s->shards[i].tag = tags[i];
-        s->shards[i].target = to + s->shards[i].first;
-    }
-    result = drive(s, all_at_rest, 0, false, err);
+    if (!s->cutting)
+        ps_begin_cut(s, tags, gate, to);
+    s->cutting = true;
+    result = ps_turn(s, all_at_rest, 0, false, err);
+    if (result == SYNC_BUSY)
+        return result;
+    s->cutting = false;
     abandon(s);
     for (uint32_t i = 0; i < sync->ranges_count; i++)
         s->shards[i].target = sync->params + s->shards[i].first;
@@ -580,7 +597,7 @@ static void ps_take_map(struct sync *sync, uint64_t version,
     sl_free(s->shared.newer.entries);
     s->shared.newer = map;
     s->shared.has_newer = true;
-    pthread_cond_signal(&s->shared.changed);
+    ps_stir_locked(s);
     pthread_mutex_unlock(&s->shared.lock);
 }
 
@@ -589,7 +606,7 @@ static void ps_wake(struct sync *sync)
     struct sync_ps *s = self(sync);
 
     pthread_mutex_lock(&s->shared.lock);
-    pthread_cond_signal(&s->shared.changed);
+    ps_stir_locked(s);
     pthread_mutex_unlock(&s->shared.lock);
 }
 
@@ -631,6 +648,7 @@ static const struct sync_ops ps_ops = {
     .seen = ps_seen,
     .close = ps_close,
     .pull_cut = ps_pull_cut,
+    .await = ps_await,
     .pull = ps_pull,
     .rest = ps_rest,
     .drop = ps_drop,

@@ -30,6 +30,12 @@ void ps_move(struct ps_shard *p, enum ps_want want, bool calling)
 
 // ---- answers, on an I/O thread
 
+void ps_stir_locked(struct sync_ps *s)
+{
+    s->shared.stirred = true;
+    pthread_cond_signal(&s->shared.changed);
+}
+
 static bool still_read(struct ps_shard *p)
 {
     bool read;
@@ -143,7 +149,7 @@ static void ps_call_done(void *arg, enum sl_err code,
 
     pthread_mutex_lock(&p->s->shared.lock);
     p->shared.answered = true;
-    pthread_cond_signal(&p->s->shared.changed);
+    ps_stir_locked(p->s);
     pthread_mutex_unlock(&p->s->shared.lock);
 }
 
@@ -151,7 +157,7 @@ static void set_referenced(struct ps_shard *p, bool referenced)
 {
     pthread_mutex_lock(&p->s->shared.lock);
     p->shared.referenced = referenced;
-    pthread_cond_signal(&p->s->shared.changed);
+    ps_stir_locked(p->s);
     pthread_mutex_unlock(&p->s->shared.lock);
 }
 

@@ -120,11 +120,18 @@ struct sync_ps {
     uint64_t map_asked_ms; // when a newer map was asked for last
     bool map_wanted;       // a newer map is wanted
 
+    // A call that returned SYNC_BUSY.
+    uint64_t busy_ms;  // time of the first SYNC_BUSY; 0: the call has ended
+    uint64_t asked_ms; // when the caller was asked last whether to wait on
+    uint64_t next_ms;  // when the next call to a shard is due
+    bool cutting;      // it is ps_pull_cut
+
     struct {
         pthread_mutex_t lock;
         pthread_cond_t changed;
         struct ps_map newer; // entries NULL: no newer map
         bool has_newer;
+        bool stirred; // something came since the shards were looked through
     } shared;
 };
 
@@ -137,6 +144,9 @@ bool ps_start(struct ps_shard *p);
 // Cancels the call in flight, if there is one.
 void ps_cancel(struct ps_shard *p);
 void ps_pause(struct ps_shard *p); // sets due_ms; the pause doubles
+
+// Tells the compute thread that something came. With the lock.
+void ps_stir_locked(struct sync_ps *s);
 
 // Takes the answers that have come (sync_ps_absorb.c). With the lock.
 void ps_absorb_locked(struct sync_ps *s);

@@ -12,7 +12,7 @@ static enum sync_result pull_cut(struct worker_job *job, struct lease *l,
 
     if (job_sync(job, &sync, err) != SL_OK)
         return SYNC_FAILED;
-    return sync->ops->pull_cut(sync, l->tags, &l->gate, job->cut, err);
+    return sync_pull_cut(sync, l->tags, &l->gate, job->cut, err);
 }
 
 static enum sync_result evaluate_load_cut(struct worker_job *job,

@@ -21,7 +21,7 @@
 #include "trainer/base/grad.h"
 #include "trainer/lease/hybrid_lead.h"
 #include "worker/lease/hybrid_ours.h"
-#include "trainer/lease/tally.h"
+#include "trainer/lease/steps.h"
 #include "worker/lease/task.h"
 
 struct train {
@@ -29,9 +29,7 @@ struct train {
     struct worker_job *job;
     struct lease *lease;
     struct sync *sync;
-    struct lease_metrics m;
-    struct tally tally;
-    struct sl_error err;
+    struct steps steps; // its `err` is ours, too
 
     // The step under way.
     struct contribution c;
@@ -46,7 +44,7 @@ struct train {
 
 static enum sync_result train_fail(struct train *t, enum sl_err rc)
 {
-    t->err.code = rc;
+    t->steps.err.code = rc;
     return SYNC_FAILED;
 }
 
@@ -58,7 +56,7 @@ static struct span_of train_span_of(const struct train *t)
 static enum sync_result train_wait_range(struct train *t, uint32_t range)
 {
     uint64_t began = span_begin();
-    enum sync_result result = t->sync->ops->wait(t->sync, range, &t->err);
+    enum sync_result result = sync_wait(t->sync, range, &t->steps.err);
 
     span_end(began, "wait", SPANS_COMPUTE,
              span_of_shard(t->lease->job, t->lease->closure, t->c.step, range));
@@ -70,7 +68,7 @@ static enum sl_err run_ops(struct train *t, uint32_t stop)
     uint64_t began = span_begin();
     const char *pass =
         t->op < t->c.p->program->forward ? "forward" : "backward";
-    enum sl_err rc = step_run(&t->step, t->op, stop, &t->err);
+    enum sl_err rc = step_run(&t->step, t->op, stop, &t->steps.err);
 
     span_end(began, pass, SPANS_COMPUTE, train_span_of(t));
     return rc;
@@ -92,7 +90,7 @@ static enum sync_result train_run_to(struct train *t, uint32_t end)
             result = train_wait_range(t, o->by_wait[t->waited]);
             if (result != SYNC_OK)
                 return result;
-            rc = step_fresh(&t->step, o->by_wait[t->waited], &t->err);
+            rc = step_fresh(&t->step, o->by_wait[t->waited], &t->steps.err);
             if (rc != SL_OK)
                 return train_fail(t, rc);
             t->waited++;
@@ -102,7 +100,8 @@ static enum sync_result train_run_to(struct train *t, uint32_t end)
             stop = o->wait_before[o->by_wait[t->waited]];
         begin = sl_now_us(t->env->clock);
         rc = run_ops(t, stop);
-        t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
+        t->steps.m.compute_ms +=
+            (double)(sl_now_us(t->env->clock) - begin) / 1000;
         if (rc != SL_OK)
             return train_fail(t, rc);
         t->op = stop;
@@ -114,29 +113,30 @@ static enum sync_result train_run_to(struct train *t, uint32_t end)
     return SYNC_OK;
 }
 
-// Reports the step before, if shard 0 has said that it was counted.
-static void train_report_step(struct train *t)
+// Shows the loss scale that is used from now on.
+static void train_show_scale(struct train *t)
 {
-    tally_add(&t->tally, t->sync, &t->m);
     if (t->job->precision == SPEC_F16)
-        t->m.loss_scale = t->job->scale.s;
-    lease_set_progress(t->lease, &t->m);
+        t->steps.m.loss_scale = t->job->scale.s;
 }
 
-static void note_pending(struct train *t, bool finite)
+static void train_note(struct train *t)
 {
-    struct tally *y = &t->tally;
-
-    y->any = true;
-    y->step = t->c.step;
-    y->samples = t->c.samples;
-    y->skipped = !finite;
-    y->loss_sum = finite ? t->c.loss_sum : 0;
-    y->right_sum = finite ? t->c.right_sum : 0;
+    steps_note(&t->steps, t->c.samples, t->c.loss_sum, t->c.right_sum);
 }
+
+// Names a sample that is to blame, before a step is judged.
+static void train_blame(struct train *t)
+{
+    if (!t->steps.skipped)
+        contribution_strange(&t->c, t->steps.m.strange,
+                             sizeof(t->steps.m.strange));
+}
+
+enum train_send { SEND_WHOLE, SEND_NOT_FINITE, SEND_SKIP };
 
 static enum sync_result train_send_range(struct train *t, uint32_t range,
-                                         bool skip)
+                                         enum train_send how)
 {
     struct sync_step step = {.step = t->c.step,
                              .samples = t->c.samples,
@@ -151,21 +151,11 @@ static enum sync_result train_send_range(struct train *t, uint32_t range,
     // A shard that no op touches was not waited for.
     if (t->c.p->overlap.wait_before[range] >= t->c.p->program->count)
         result = train_wait_range(t, range);
-    if (result == SYNC_OK)
-        result = t->sync->ops->send(t->sync, range, &step, skip, &t->err);
-    return result;
-}
-
-static enum sync_result train_on_nonfinite(struct train *t)
-{
-    const struct nonfinite_step at = {.closure = t->lease->closure,
-                                      .step = t->c.step,
-                                      .strange = t->m.strange};
-    enum sl_err rc;
-
-    contribution_strange(&t->c, t->m.strange, sizeof(t->m.strange));
-    rc = nonfinite_judge(&t->job->nonfinite, &at, &t->err);
-    return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
+    if (result != SYNC_OK)
+        return result;
+    return how == SEND_SKIP
+               ? steps_skip(&t->steps, range, &step)
+               : steps_whole(&t->steps, range, &step, how == SEND_WHOLE);
 }
 
 #define THE_LOSS UINT32_MAX
@@ -183,13 +173,13 @@ static enum sync_result train_fetch_range(struct train *t, uint32_t range)
     began = span_begin();
     begin = sl_now_us(t->env->clock);
     rc = step_look_ahead(&t->step, t->env->input, t->lease->run,
-                         t->c.batch.step + 1, &t->err);
+                         t->c.batch.step + 1, &t->steps.err);
     if (rc == SL_OK)
-        rc = range == THE_LOSS ? step_stats(&t->step, &t->err)
-                               : step_take(&t->step, range, &t->err);
+        rc = range == THE_LOSS ? step_stats(&t->step, &t->steps.err)
+                               : step_take(&t->step, range, &t->steps.err);
     span_end(began, range == THE_LOSS ? "forward" : "backward", SPANS_COMPUTE,
              train_span_of(t));
-    t->m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
+    t->steps.m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
     return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
 }
 
@@ -200,19 +190,24 @@ static bool scale_is_why(struct train *t, bool loss_finite)
     bool smaller =
         t->job->precision == SPEC_F16 && loss_scale_step(&t->job->scale, false);
 
+    train_show_scale(t);
     return smaller && loss_finite;
 }
 
+// Counts the step on all shards and applies it on none. A loss scale that was
+// too large is not the job's fault, so the step is not judged then.
 static enum sync_result skip_all(struct train *t, bool loss_finite)
 {
     const struct overlap *o = &t->c.p->overlap;
-    bool scaled = scale_is_why(t, loss_finite);
-    enum sync_result result = scaled ? SYNC_OK : train_on_nonfinite(t);
+    enum sync_result result = SYNC_OK;
 
-    if (scaled)
+    if (scale_is_why(t, loss_finite)) {
         nonfinite_scaled();
-
-    note_pending(t, false);
+    } else {
+        train_blame(t);
+        result = steps_judge(&t->steps);
+    }
+    train_note(t);
     t->op = t->c.p->program->count; // the other ops are not run
     // Shards that only the backward pass touches were not waited for.
     while (result == SYNC_OK && t->waited < o->shards)
@@ -220,7 +215,7 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++) {
         result = train_fetch_range(t, o->by_send[i]);
         if (result == SYNC_OK)
-            result = train_send_range(t, o->by_send[i], true);
+            result = train_send_range(t, o->by_send[i], SEND_SKIP);
     }
     return result;
 }
@@ -233,12 +228,13 @@ static enum sync_result send_whole(struct train *t)
 
     grad_statistics(t->sync->grads, t->job->model, 0, t->job->model->elements,
                     t->c.count);
-    nonfinite_end_row(&t->job->nonfinite);
     if (t->job->precision == SPEC_F16)
         loss_scale_step(&t->job->scale, true);
-    note_pending(t, true);
+    train_show_scale(t);
+    train_note(t);
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++)
-        result = train_send_range(t, o->by_send[i], false);
+        result = train_send_range(t, o->by_send[i], SEND_WHOLE);
+    steps_end(&t->steps);
     return result;
 }
 
@@ -279,7 +275,7 @@ static enum sync_result train_clip(struct train *t)
 {
     const struct spec_optimizer *o = &t->job->optimizer;
     enum sl_err rc = step_clip(&t->step, t->job->model, o->clipnorm,
-                               o->global_clipnorm, &t->err);
+                               o->global_clipnorm, &t->steps.err);
 
     return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
 }
@@ -306,9 +302,9 @@ static enum sync_result train_backward(struct train *t)
 {
     const struct overlap *o = &t->c.p->overlap;
     enum sync_result result = SYNC_OK;
-    bool finite, all_finite = true;
+    bool finite;
 
-    note_pending(t, true);
+    train_note(t);
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++) {
         uint32_t s = o->by_send[i];
         const struct elements *range = &t->sync->ranges[s];
@@ -319,19 +315,15 @@ static enum sync_result train_backward(struct train *t)
         if (result != SYNC_OK)
             break;
         finite = step_finite(&t->step, s, range);
-        if (!finite && all_finite)
-            result = train_on_nonfinite(t);
-        all_finite = all_finite && finite;
+        if (!finite)
+            train_blame(t);
         grad_statistics(t->sync->grads, t->job->model, range->first,
                         range->count, t->c.count);
-        if (result == SYNC_OK)
-            result = train_send_range(t, s, !finite);
+        result = train_send_range(t, s, finite ? SEND_WHOLE : SEND_NOT_FINITE);
     }
     if (result == SYNC_OK)
         result = train_run_to(t, t->c.p->program->count);
-    if (all_finite)
-        nonfinite_end_row(&t->job->nonfinite);
-    t->tally.skipped = !all_finite;
+    steps_end(&t->steps);
     return result;
 }
 
@@ -339,14 +331,14 @@ static enum sync_result train_backward(struct train *t)
 static enum sync_result train_begin_batch(struct train *t)
 {
     uint64_t began = sl_now_us(t->env->clock), asked = span_begin();
-    enum sl_err rc = contribution_get(&t->c, &t->err);
+    enum sl_err rc = contribution_get(&t->c, &t->steps.err);
 
     span_end(asked, "input", SPANS_COMPUTE, train_span_of(t));
     if (rc != SL_OK)
         return train_fail(t, rc);
     pulse_beat(&t->lease->gate.pulse);
-    t->m.input_ms += (double)(sl_now_us(t->env->clock) - began) / 1000;
-    rc = contribution_start(&t->c, &t->err);
+    t->steps.m.input_ms += (double)(sl_now_us(t->env->clock) - began) / 1000;
+    rc = contribution_start(&t->c, &t->steps.err);
     if (rc != SL_OK)
         return train_fail(t, rc);
     t->op = t->reads_until = 0;
@@ -369,7 +361,7 @@ static enum sync_result train_forward(struct train *t)
         return result;
     if (t->c.at == 0) {
         FAULT("task.computed");
-        train_report_step(t);
+        steps_report(&t->steps);
     }
     result = train_fetch_range(t, THE_LOSS);
     if (result == SYNC_OK)
@@ -413,21 +405,18 @@ static enum sync_result group_step(struct train *t)
     struct hybrid_step s = {.hybrid = t->hybrid,
                             .by = &o.base,
                             .clock = t->env->clock,
-                            .m = &t->m,
+                            .m = &t->steps.m,
                             .pulse = &t->lease->gate.pulse,
                             .sync = t->sync,
                             .head = {.any = true,
                                      .closure = t->c.closure,
                                      .step = t->c.step,
                                      .loss_scale = t->job->scale.s}};
-    enum sync_result result = SYNC_OK;
+    enum sync_result result = steps_fresh_wait(&t->steps);
 
-    for (uint32_t i = 0; i < t->sync->ranges_count && result == SYNC_OK; i++)
-        result = t->sync->ops->wait(t->sync, i, &t->err);
     if (result != SYNC_OK)
         return result;
-    train_report_step(t);
-    result = hybrid_lead(&s, &t->err);
+    result = hybrid_lead(&s, &t->steps.err);
     if (result != SYNC_OK) {
         step_stop(&t->step);
         return result;
@@ -444,13 +433,14 @@ static bool train_has_clipping(const struct train *t)
            t->job->optimizer.global_clipnorm > 0;
 }
 
-static enum sync_result train_run_step(struct train *t, uint32_t step)
+static enum sync_result train_run_step(struct train *t)
 {
     enum sync_result result =
         t->hybrid != NULL
             ? hybrid_meet(t->hybrid, t->lease, t->env->clock, &t->parted)
             : SYNC_OK;
     bool grouped = t->hybrid != NULL && t->hybrid->group != NULL;
+    uint32_t step = t->steps.step;
 
     if (result != SYNC_OK)
         return result;
@@ -466,45 +456,37 @@ static enum sync_result train_run_step(struct train *t, uint32_t step)
     return result;
 }
 
-// Runs the steps from the one where the shards stand to the last, or to the
-// first failure.
-static enum sync_result train_run_steps(struct train *t, bool *done)
+// Moves on to the next step, or to the end.
+static enum sync_result train_next(struct train *t)
 {
-    uint32_t step = 0;
     enum sync_result result;
 
-    step_stop(&t->step); // ends a step that was given up: the vectors are free
-    result = t->sync->ops->begin(t->sync, &step, done, &t->err);
-    if (result != SYNC_OK || *done)
-        return result;
-    if (atomic_load(&t->lease->gate.draining)) {
-        gate_close(&t->lease->gate, GATE_DRAIN);
-        return SYNC_STOPPED;
-    }
-    while (result == SYNC_OK && step < t->lease->steps) {
-        result = train_run_step(t, step);
-        FAULT("task.pushed");
-        HISTORY("step", "job=%llu closure=%llu step=%u",
-                (unsigned long long)t->lease->job,
-                (unsigned long long)t->lease->closure, step);
-        step = t->sync->ops->next(t->sync, step);
-        if (atomic_load(&t->lease->gate.draining))
-            break;
-    }
-    if (result == SYNC_OK)
-        result = t->sync->ops->settle(t->sync, &t->err);
+    do {
+        if (t->steps.at == STEPS_ASK)
+            step_stop(&t->step); // ends a step that was given up
+        result = steps_go(&t->steps);
+    } while (result == SYNC_OK && steps_between(&t->steps));
     return result;
 }
 
 static enum sync_result all_steps(struct train *t)
 {
-    bool done = false;
-    enum sync_result result = SYNC_OK;
+    enum sync_result result = train_next(t);
 
-    while (!done && (result == SYNC_OK || result == SYNC_AGAIN)) {
-        result = train_run_steps(t, &done);
-        train_report_step(t);
+    while (result == SYNC_OK && t->steps.at != STEPS_DONE) {
+        result = train_run_step(t);
+        FAULT("task.pushed");
+        HISTORY("step", "job=%llu closure=%llu step=%u",
+                (unsigned long long)t->lease->job,
+                (unsigned long long)t->lease->closure, t->steps.step);
+        if (result == SYNC_AGAIN) {
+            steps_again(&t->steps);
+            result = SYNC_OK;
+        }
+        if (result == SYNC_OK)
+            result = train_next(t);
     }
+    steps_report(&t->steps);
     return result;
 }
 
@@ -513,29 +495,23 @@ static void train_finish(struct train *t, enum sync_result result)
     if (result == SYNC_STOPPED && t->parted)
         lease_hand_back(t->lease, "its group is over");
     else
-        tally_conclude(t->lease, t->sync, result, &t->err);
+        steps_conclude(&t->steps, result);
 }
 
 void task_train(const struct task_env *env, struct worker_job *job,
                 struct lease *l)
 {
-    struct train t = {.env = env,
-                      .job = job,
-                      .lease = l,
-                      // A second attempt adds to the first.
-                      .m = lease_progress(l)};
-    struct sync_closure c = {.closure = l->closure,
-                             .attempt = l->attempt,
-                             .proof = l->proof,
-                             .steps = l->steps,
-                             .gate = &l->gate};
+    struct train t = {.env = env, .job = job, .lease = l};
+    struct sl_error err = SL_ERROR_INIT;
     enum sync_result result = SYNC_FAILED;
-    enum sl_err rc = job_sync(job, &t.sync, &t.err);
+    enum sl_err rc = job_sync(job, &t.sync, &err);
 
     if (rc != SL_OK) {
-        lease_fail(l, rc, &t.err);
+        lease_fail(l, rc, &err);
         return;
     }
+    steps_init(&t.steps, l, t.sync, &job->nonfinite);
+    train_show_scale(&t);
     t.step = (struct step){.device = job->device,
                            .team = job->team,
                            .params = t.sync->params,
@@ -549,7 +525,7 @@ void task_train(const struct task_env *env, struct worker_job *job,
     // Without a ring lease steps are computed alone, with the same result.
     if (job->hybrid != NULL && job->hybrid->lease != NULL)
         t.hybrid = job->hybrid;
-    result = t.sync->ops->open(t.sync, &c, &t.err);
+    result = steps_open(&t.steps);
     if (result == SYNC_OK)
         result = all_steps(&t);
     step_stop(&t.step);

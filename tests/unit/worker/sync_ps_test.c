@@ -59,6 +59,16 @@ static void share(struct world *w, struct fake_ps_options *ps)
 
 enum { WORLD_SHARES = 1, WORLD_BY_RANGE = 2 };
 
+static enum sync_result begin_wait(struct sync *s, uint32_t *step, bool *done,
+                                   struct sl_error *err)
+{
+    enum sync_result result;
+
+    while ((result = s->ops->begin(s, step, done, err)) == SYNC_BUSY)
+        s->ops->await(s);
+    return result;
+}
+
 // A closure is open, and all parameters are there; by range none are.
 static void world_open_as(struct world *w, enum wire_type wire, unsigned how)
 {
@@ -107,7 +117,7 @@ static void world_open_as(struct world *w, enum wire_type wire, unsigned how)
     T_OK(sync_ps_new(&w->sync, &o, t_err()));
     want_map(w, JOB, 0);
     T_EQ(w->sync->ops->open(w->sync, &c, t_err()), SYNC_OK);
-    T_EQ(w->sync->ops->begin(w->sync, &step, &done, t_err()), SYNC_OK);
+    T_EQ(begin_wait(w->sync, &step, &done, t_err()), SYNC_OK);
     T_EQ(step, 0);
     T_FALSE(done);
     for (uint32_t i = 0; i < SHARDS * COUNT; i++)
@@ -204,13 +214,13 @@ static void answers_wait(enum wire_type wire, double within)
     wait_answered(&w, 1);
     T_TRUE(is_old(&w, 0));
     // To wait for another takes only what may be taken.
-    T_EQ(w.sync->ops->wait(w.sync, 1, t_err()), SYNC_OK);
+    T_EQ(sync_wait(w.sync, 1, t_err()), SYNC_OK);
     check_fresh(&w, 1, within);
     w.sync->ops->past(w.sync, 6); // the last op that reads them is the 6th
     T_TRUE(answered(&w, 0));
     T_TRUE(is_old(&w, 0));
     w.sync->ops->past(w.sync, 7);
-    T_EQ(w.sync->ops->wait(w.sync, 0, t_err()), SYNC_OK);
+    T_EQ(sync_wait(w.sync, 0, t_err()), SYNC_OK);
     check_fresh(&w, 0, within);
     T_TRUE(w.sync->ops->counted(w.sync, 0));
     world_close(&w);
@@ -233,7 +243,7 @@ TEST(sync_ps, one_may_come_as_its_parameters_are_read_no_more)
         if (i % 2)
             sched_yield();
         w.sync->ops->past(w.sync, 7);
-        T_EQ(w.sync->ops->wait(w.sync, 0, t_err()), SYNC_OK);
+        T_EQ(sync_wait(w.sync, 0, t_err()), SYNC_OK);
         check_fresh(&w, 0, 0);
         world_close(&w);
     }
@@ -251,9 +261,9 @@ TEST(sync_ps, settling_and_beginning_again_take_what_was_kept)
         send(&w, 0, 7);
         wait_answered(&w, 0);
         if (again)
-            T_EQ(w.sync->ops->begin(w.sync, &step, &done, t_err()), SYNC_OK);
+            T_EQ(begin_wait(w.sync, &step, &done, t_err()), SYNC_OK);
         else
-            T_EQ(w.sync->ops->settle(w.sync, t_err()), SYNC_OK);
+            T_EQ(sync_settle(w.sync, t_err()), SYNC_OK);
         check_fresh(&w, 0, 0);
         world_close(&w);
     }
@@ -284,7 +294,7 @@ TEST(sync_ps, what_shares_memory_is_sent_when_its_parameters_are_free)
            NULL) { // it takes a moment; what is counted is pulled
         T_ASSERT(sl_now_us(sl_clock_real()) < until);
         send(&w, 0, 0);
-        T_EQ(w.sync->ops->wait(w.sync, 0, t_err()), SYNC_OK);
+        T_EQ(sync_wait(w.sync, 0, t_err()), SYNC_OK);
     }
     check_fresh(&w, 0, 0);
     send_step(&w, 0, 1, 7);
@@ -293,7 +303,7 @@ TEST(sync_ps, what_shares_memory_is_sent_when_its_parameters_are_free)
     T_FALSE(p->calling);
     w.sync->ops->past(w.sync, 7);
     T_TRUE(p->calling);
-    T_EQ(w.sync->ops->wait(w.sync, 0, t_err()), SYNC_OK);
+    T_EQ(sync_wait(w.sync, 0, t_err()), SYNC_OK);
     T_TRUE(w.sync->ops->counted(w.sync, 1));
     send_step(&w, 0, 2, 7); // given up before it went
     w.sync->ops->close(w.sync);
@@ -319,15 +329,15 @@ TEST(sync_ps, by_range_nothing_is_pulled_that_nobody_wants)
 
     world_open_as(&w, WIRE_F32, WORLD_BY_RANGE);
     T_EQ(pulls(&w, 0) + pulls(&w, 1), 0);
-    T_EQ(w.sync->ops->pull(w.sync, 1, 2, t_err()), SYNC_OK);
+    T_EQ(sync_pull(w.sync, 1, 2, t_err()), SYNC_OK);
     T_EQ(pulls(&w, 0), 0);
     T_EQ(pulls(&w, 1), 1);
     T_TRUE(is_old(&w, 0));
-    T_EQ(w.sync->ops->pull(w.sync, 0, 2, t_err()), SYNC_OK); // one is there
+    T_EQ(sync_pull(w.sync, 0, 2, t_err()), SYNC_OK); // one is there
     T_EQ(pulls(&w, 0), 1);
     T_EQ(pulls(&w, 1), 1);
     w.sync->ops->drop(w.sync, 1);
-    T_EQ(w.sync->ops->pull(w.sync, 1, 2, t_err()), SYNC_OK);
+    T_EQ(sync_pull(w.sync, 1, 2, t_err()), SYNC_OK);
     T_EQ(pulls(&w, 1), 2);
     world_close(&w);
 }
@@ -337,17 +347,17 @@ TEST(sync_ps, by_range_a_push_brings_no_parameters)
     struct world w;
 
     world_open_as(&w, WIRE_F32, WORLD_BY_RANGE);
-    T_EQ(w.sync->ops->pull(w.sync, 0, 1, t_err()), SYNC_OK);
+    T_EQ(sync_pull(w.sync, 0, 1, t_err()), SYNC_OK);
     memcpy(w.before, w.params, sizeof(w.before));
     send(&w, 0, 0);
-    T_EQ(w.sync->ops->rest(w.sync, 0, t_err()), SYNC_OK);
+    T_EQ(sync_rest(w.sync, 0, t_err()), SYNC_OK);
     T_TRUE(w.sync->ops->counted(w.sync, 0));
     T_TRUE(is_old(&w, 0));
     T_EQ(pulls(&w, 0), 1);
-    T_EQ(w.sync->ops->pull(w.sync, 0, 1, t_err()), SYNC_OK);
+    T_EQ(sync_pull(w.sync, 0, 1, t_err()), SYNC_OK);
     check_fresh(&w, 0, 0);
     send(&w, 0, 0); // it is counted: nothing is to be done
-    T_EQ(w.sync->ops->settle(w.sync, t_err()), SYNC_OK);
+    T_EQ(sync_settle(w.sync, t_err()), SYNC_OK);
     T_EQ(fake_ps_lock(w.ps)[0].pushes, 1);
     fake_ps_unlock(w.ps);
     world_close(&w);
@@ -373,14 +383,14 @@ TEST(sync_ps, by_range_a_pull_goes_on_where_the_step_does_not_count)
     world_open_as(&w, WIRE_F32, WORLD_BY_RANGE);
     send(&w, 0, 0);
     send(&w, 1, 0);
-    T_EQ(w.sync->ops->settle(w.sync, t_err()), SYNC_OK);
+    T_EQ(sync_settle(w.sync, t_err()), SYNC_OK);
     replace(&w);
     send_step(&w, 0, 1, 0);
-    T_EQ(w.sync->ops->settle(w.sync, t_err()), SYNC_AGAIN);
-    T_EQ(w.sync->ops->pull(w.sync, 0, 2, t_err()), SYNC_OK);
+    T_EQ(sync_settle(w.sync, t_err()), SYNC_AGAIN);
+    T_EQ(sync_pull(w.sync, 0, 2, t_err()), SYNC_OK);
     check_fresh(&w, 0, 0);
-    T_EQ(w.sync->ops->rest(w.sync, 0, t_err()), SYNC_OK);
-    T_EQ(w.sync->ops->begin(w.sync, &step, &done, t_err()), SYNC_OK);
+    T_EQ(sync_rest(w.sync, 0, t_err()), SYNC_OK);
+    T_EQ(begin_wait(w.sync, &step, &done, t_err()), SYNC_OK);
     T_EQ(step, 0);
     T_FALSE(done);
     world_close(&w);

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/steps.h -- the driver of a training lease: which step is next,
+// this range of its gradient is whole, skip it, and the end.
+//
+//   ASK ---> STEP ---> STEP ... ---> SETTLE      ASK ---> DONE
+//    ^         |                        |
+//    +-- again +------------------------+
+//
+// ASK asks the shards where the closure stands. STEP: the caller computes
+// `step` and sends each range of its gradient when it is whole; then it moves
+// on. SETTLE waits for the last answers, and the shards are asked once more.
+// DONE: every shard has counted every step. If what was known of a shard does
+// not hold any more (SYNC_AGAIN), the step counts for nothing, and the shards
+// are asked again (W1). A lease that drains ends behind the step under way.
+//
+// The caller decides how a gradient comes about and on which thread: a model of
+// layers (worker), a program of the user's (lib), or a group (hybrid_lead.h).
+// The driver has no thread and no clock and never waits: a call that is not
+// done returns SYNC_BUSY and is made again when the sync has news (`await`).
+//
+// Threads  one: that of the sync.
+// Memory   lease, sync and rule are the caller's and outlive the driver.
+// Units    steps of the closure; ranges of the sync; milliseconds in `m`.
+// Errors   as sync.h; with SYNC_FAILED `err` is set.
+#ifndef TRAINER_LEASE_STEPS_H
+#define TRAINER_LEASE_STEPS_H
+
+#include "trainer/base/nonfinite.h"
+#include "trainer/lease/lease.h"
+#include "trainer/lease/tally.h"
+#include "trainer/push/sync.h"
+
+enum steps_at { STEPS_ASK, STEPS_STEP, STEPS_SETTLE, STEPS_DONE };
+
+struct steps {
+    struct lease *lease;
+    struct sync *sync;
+    struct nonfinite *nonfinite; // the job's rule
+    struct lease_metrics m;      // the caller adds its times
+    struct tally tally;
+    struct sl_error err;
+    enum steps_at at;
+    uint32_t step;  // step to compute; STEPS_DONE: the number of steps
+    uint32_t fresh; // ranges that steps_fresh has found fresh
+    bool skipped;   // part of the step under way is not applied
+};
+
+// Begins training lease `l`, with the metrics that it has so far. The sync is
+// not opened yet.
+void steps_init(struct steps *s, struct lease *l, struct sync *sync,
+                struct nonfinite *nonfinite);
+
+// Opens the closure at the sync; the caller closes it.
+enum sync_result steps_open(struct steps *s);
+
+// Makes one move towards the next step: `at` says how far it came. In
+// STEPS_STEP the step under way was sent. SYNC_BUSY: not done yet.
+// SYNC_STOPPED: the lease drains and is not done.
+enum sync_result steps_move(struct steps *s);
+
+// Returns true while further moves follow before there is a step or the end.
+static inline bool steps_between(const struct steps *s)
+{
+    return s->at == STEPS_ASK || s->at == STEPS_SETTLE;
+}
+
+// Makes one move as steps_move does, but waits until it is done.
+enum sync_result steps_go(struct steps *s);
+
+// Gives up the step under way, after a SYNC_AGAIN: the shards are asked again.
+void steps_again(struct steps *s);
+
+// Makes all ranges fresh: their parameters are in the vector, and their
+// gradients may be written. Then it adds what was counted to the lease's
+// progress. SYNC_BUSY: not yet.
+enum sync_result steps_fresh(struct steps *s);
+
+// Makes all ranges fresh as steps_fresh does, but waits until they are.
+enum sync_result steps_fresh_wait(struct steps *s);
+
+// Sends range `range`, whose gradient is whole, in the vector and `finite` or
+// not. The first range of a step that is not finite is judged (nonfinite.h):
+// such a range is counted and not applied, or the job fails.
+enum sync_result steps_whole(struct steps *s, uint32_t range,
+                             const struct sync_step *step, bool finite);
+
+// Sends range `range` of a step that is skipped: its shard counts it and
+// applies nothing.
+enum sync_result steps_skip(struct steps *s, uint32_t range,
+                            const struct sync_step *step);
+
+// Judges the step under way, which is not finite; once. m.strange names a
+// sample to blame. SYNC_FAILED: the job fails.
+enum sync_result steps_judge(struct steps *s);
+
+// Notes what the lease's progress gets of the step under way when shard 0 has
+// counted it: its samples and sums, which are left out if the step is skipped.
+void steps_note(struct steps *s, uint64_t samples, double loss_sum,
+                double right_sum);
+
+// Ends the step under way: all of it was sent.
+void steps_end(struct steps *s);
+
+// Adds what was counted meanwhile to the lease's progress.
+void steps_report(struct steps *s);
+
+// Sets the lease's outcome for `result`, with which the steps have ended.
+// SYNC_OK: they are done.
+void steps_conclude(struct steps *s, enum sync_result result);
+
+#endif
