@@ -135,6 +135,18 @@ def page_finds():
                    f"{', '.join(sorted(told[room] ^ inner))}")
 
 
+def drawing_finds():
+    """What the drawing of rooms in CONTRIBUTING.md says otherwise."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    drawn = {room: set(re.findall(r"\w+", below)) & set(MAY) for room, below in
+             re.findall(r"^(\w+) +-> (.*)$", text, re.M)}
+    for room in sorted(set(MAY) | set(drawn)):
+        may = MAY.get(room, set()) - {room}
+        if room not in MAY or drawn.get(room) != may:
+            yield (f"CONTRIBUTING.md: {room} may include "
+                   f"{', '.join(sorted(may)) or 'nothing'}")
+
+
 def main():
     paths = [path for room in MAY
              for path in sorted((ROOT / room).rglob("*.[ch]"))]
@@ -143,7 +155,7 @@ def main():
     wrong += [f"layering.py: {users}, who opens <{prefix}>, is no file"
               for prefix, users in OPENED_BY.items()
               if not any(re.match(users, name) for name in names)]
-    wrong += page_finds()
+    wrong += [*page_finds(), *drawing_finds()]
     print("\n".join(wrong) if wrong else "every include fits")
     return 1 if wrong else 0
 
