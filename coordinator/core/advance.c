@@ -12,6 +12,7 @@
 #include "coordinator/core/end_job.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
 #include "coordinator/core/pause.h"
@@ -25,7 +26,7 @@ static void enter_running(struct coord *c, struct job *job)
     if (job->running_since_ms == 0)
         job->running_since_ms = coord_now(c) == 0 ? 1 : coord_now(c);
     job->counters_changed = true; // elapsed_ms changed
-    job->cut_last_ms = coord_now(c);
+    job->cuts.last_ms = coord_now(c);
     coord_wrote(c,
                 journal_job_state(c->journal, job->id, JOB_RUNNING, &c->err));
     JOB_HISTORY(job, "geometry",
@@ -89,14 +90,14 @@ static void advance_finish_job(struct coord *c, struct job *job,
 // wait for a disk.
 static void advance_stop_job(struct coord *c, struct job *job)
 {
-    bool saved = job_granted(job, &job->wish) != NULL;
+    bool saved = job_granted(job, &job->cuts.wish) != NULL;
     char why[320];
 
     snprintf(why, sizeof(why), "stopped by request%s%.200s",
              saved ? "" : "; the checkpoint before it could not be made: ",
-             saved                  ? ""
-             : job->cut_why != NULL ? job->cut_why
-                                    : "a shard is away");
+             saved                   ? ""
+             : job->cuts.why != NULL ? job->cuts.why
+                                     : "a shard is away");
     end_job(c, job, JOB_STOPPED, why);
 }
 
@@ -112,7 +113,7 @@ static void finish_early(struct coord *c, struct job *job)
 
 void advance_job(struct coord *c, struct job *job)
 {
-    if (c->dead || job_ended(job) || job->paused || queue_waits(job))
+    if (c->dead || job_ended(job) || job->behind.paused || queue_waits(job))
         return;
     if (!job->placed && !job_rests(job))
         place_job(c, job);
@@ -133,12 +134,13 @@ void advance_job(struct coord *c, struct job *job)
     if (job->mode->recheck != NULL)
         job->mode->recheck(c, job);
     // Before another cut is begun, which the stop would wait for, too.
-    if (job->stop_wanted && job_granted(job, &job->wish) != NULL) {
+    if (job->cuts.stop_after && job_granted(job, &job->cuts.wish) != NULL) {
         advance_stop_job(c, job);
         return;
     }
     cuts_check(c, job);
-    if (!c->dead && !job_ended(job) && job->stop_wanted && job->cut == NULL)
+    if (!c->dead && !job_ended(job) && job->cuts.stop_after &&
+        job->cuts.now == NULL)
         advance_stop_job(c, job);
     if (c->dead || job_ended(job))
         return;
@@ -148,9 +150,9 @@ void advance_job(struct coord *c, struct job *job)
     evaluations_check(c, job);
     if (c->dead || job_ended(job))
         return;
-    if (job->state == JOB_FINISHING && job->cut == NULL &&
+    if (job->state == JOB_FINISHING && job->cuts.now == NULL &&
         job_cut_complete(job) && !evaluations_pending(job))
         advance_finish_job(c, job, "");
-    else if (job->callbacks.early.stopped && job->cut == NULL)
+    else if (job->monitor.callbacks.early.stopped && job->cuts.now == NULL)
         finish_early(c, job);
 }

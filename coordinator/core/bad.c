@@ -7,6 +7,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/mem.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "proto/spec.h"
 
@@ -17,10 +18,10 @@
 // wrong.
 static bool is_sample(const struct job *job, const Sluice__V1__BadSample *s)
 {
-    uint64_t samples =
-        s->test ? job->facts.test_samples : job->facts.train_samples;
+    uint64_t samples = s->test ? job->reports.facts.test_samples
+                               : job->reports.facts.train_samples;
 
-    return job->has_facts && s->number < samples;
+    return job->reports.has_facts && s->number < samples;
 }
 
 static bool bad_add_sample(struct job *job, const Sluice__V1__BadSample *s)

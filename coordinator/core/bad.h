@@ -13,7 +13,19 @@
 #define COORDINATOR_CORE_BAD_H
 
 #include "common/base/buf.h"
-#include "coordinator/core/job.h"
+#include "common/base/map.h"
+#include "proto/wire.h"
+
+struct job;
+
+#define JOB_BAD_NAMES 100
+
+// Samples of a job that cannot be read.
+struct job_bad {
+    struct map by_key;                // sample -> its error, owned
+    const char *names[JOB_BAD_NAMES]; // errors of the first samples, in by_key
+    size_t names_count;
+};
 
 // Says whether the job allows the samples that `m` reports, beside those known.
 bool bad_fits(const struct job *job, const Sluice__V1__StepMetrics *m);

@@ -11,6 +11,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/stored.h"
@@ -31,13 +32,13 @@ static void serve_none(struct coord *c, struct job *job)
         job->shard[i].silent_server = 0;
         job->shard[i].since_ms = coord_now(c);
     }
-    job->map_version++;
-    job->map_changed = true;
+    job->map.version++;
+    job->map.changed = true;
 }
 
 void behind_pause(struct coord *c, struct job *job, const struct sl_error *why)
 {
-    if (job->paused || job_ended(job))
+    if (job->behind.paused || job_ended(job))
         return;
     LOG(ERROR, "job paused: the journal is older than what ran (I7)",
         "job=%s why=%s", job->id_text, why->text);
@@ -46,14 +47,14 @@ void behind_pause(struct coord *c, struct job *job, const struct sl_error *why)
                  "(I7): %s",
                  job->name, why->text);
     JOB_HISTORY(job, "paused", "");
-    job->paused = true;
-    job->paused_why = sl_strdup(why->text); // NULL without memory
+    job->behind.paused = true;
+    job->behind.why = sl_strdup(why->text); // NULL without memory
     list_for(n, &c->members.all)
     {
         leases_revoke_job(c, list_entry(n, struct member, node), job,
                           "the job is paused (I7)");
     }
-    if (job->cut != NULL && !job->cut->writing)
+    if (job->cuts.now != NULL && !job->cuts.now->writing)
         cuts_give_up(c, job, "the job is paused (I7)");
     serve_none(c, job);
     job->changes++;

@@ -14,7 +14,12 @@
 #define COORDINATOR_CORE_BEHIND_H
 
 #include "coordinator/core/coord_inner.h"
-#include "coordinator/core/job.h"
+
+// Says of a job whether a member shows more of it than the journal knows (I7).
+struct job_behind {
+    bool paused;
+    char *why; // the sign that was seen; owned, may be NULL
+};
 
 // A job that the journal does not know, on one psserver.
 struct behind_job {

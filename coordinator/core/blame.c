@@ -7,6 +7,7 @@
 
 #include "common/base/buf.h"
 #include "coordinator/core/evaluations.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/memory.h"
 #include "coordinator/core/recount.h"

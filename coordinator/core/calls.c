@@ -11,6 +11,7 @@
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/end_job.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/past_jobs.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
@@ -70,11 +71,11 @@ static void calls_stop_job(struct coord *c, struct job *job, bool checkpoint)
         end_job(c, job, JOB_STOPPED, "stopped by request");
         return;
     }
-    if (job->stop_wanted)
+    if (job->cuts.stop_after)
         return;
     wish = cuts_wish_now(job);
     (void)cuts_want(job, &wish);
-    job->stop_wanted = true;
+    job->cuts.stop_after = true;
     advance_job(c, job);
 }
 
@@ -110,7 +111,7 @@ static enum sl_err judge_checkpoint(const struct job *job, struct sl_error *err)
                        "job %s is %s: no checkpoint of it is made any more; %s",
                        job->id_text, job_state_name(job->state),
                        last == NULL ? "it has none" : last->path);
-    if (job->paused)
+    if (job->behind.paused)
         return sl_fail(err, SL_ESTATE,
                        "job %s is paused, as the journal is older than what "
                        "ran (I7): `sluice status %s` says the way out",
@@ -138,8 +139,8 @@ static char *checkpoint_waits(const struct coord *c, const struct job *job)
     if (!job_served(job)) {
         s = status_job(c, job, false, false);
         why = s == NULL ? "" : s->reason;
-    } else if (job->cut_why != NULL) {
-        why = job->cut_why;
+    } else if (job->cuts.why != NULL) {
+        why = job->cuts.why;
     }
     text = sl_strdup(why);
     wire_free((ProtobufCMessage *)s);
@@ -201,7 +202,7 @@ static enum sl_err read_wish(struct cut_wish *out, const struct job *job,
         // for a later one than the next would have cuts follow each other for
         // ever.
         *out = (struct cut_wish){true, asked->steps,
-                                 sl_min(asked->after, job->last_cut)};
+                                 sl_min(asked->after, job->cuts.last)};
         return job_granted(job, out) != NULL ? SL_OK
                                              : judge_checkpoint(job, err);
     }
@@ -321,7 +322,7 @@ static enum sl_err judge_delete(struct coord *c, const struct job *job,
         return sl_fail(err, SL_ESTATE,
                        "job %s is %s; stop it first: sluice stop %s",
                        job->id_text, job_word(job), job->id_text);
-    if (job->cut != NULL)
+    if (job->cuts.now != NULL)
         return sl_fail(err, SL_EBUSY,
                        "a checkpoint of job %s is being written; try again",
                        job->id_text);

@@ -4,6 +4,7 @@
 #include "coordinator/core/coord.h"
 
 #include "coordinator/core/advance.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/past_jobs.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/memory.h"
@@ -62,7 +63,7 @@ static enum sl_err judge_resume(const struct job *job, struct sl_error *err)
                        "job %s is %s: `sluice submit FILE --resume %s` starts "
                        "another one where it stands",
                        job->id_text, job_state_name(job->state), job->id_text);
-    if (job->paused)
+    if (job->behind.paused)
         return sl_fail(err, SL_ESTATE,
                        "job %s lies still as the journal is older than what "
                        "ran (I7), and nobody asked for that: restore the "

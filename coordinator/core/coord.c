@@ -21,6 +21,7 @@
 #include "coordinator/core/advance.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/job_curves.h"
 #include "coordinator/core/drains.h"
 #include "coordinator/core/cuts.h"
@@ -72,7 +73,7 @@ static void coord_release(struct coord *c)
     while (map_next(&c->jobs.by_id, &at, NULL, &value)) {
         struct job *job = value;
 
-        job->held = 0; // the holders are gone
+        job->leases.held = 0; // the holders are gone
         job_free(job);
     }
     map_release(&c->jobs.by_id);
@@ -551,7 +552,7 @@ static void receive_worker(struct coord *c, struct member *m,
         // itself.
         job = jobs_get(c, message->map_wanted->job);
         if (job != NULL && job->placed && !job_ended(job) &&
-            job->map_version > message->map_wanted->have_version)
+            job->map.version > message->map_wanted->have_version)
             shards_send_map(c, m, job, message->map_wanted->have_version);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT: // of a rank
@@ -690,9 +691,9 @@ static void tick_job(struct coord *c, struct job *job)
 
     figures_job(c, job);
     if (job->state == JOB_RUNNING || job->state == JOB_FINISHING)
-        meter_rate_add(&job->meter, now,
+        meter_rate_add(&job->reports.meter, now,
                        schedule_samples(&job->schedule, job_steps(job)));
-    job->freed++; // whatever changed
+    job->leases.freed++; // whatever changed
     curves_sample(c, job);
     place_again(c, job);
     recount_check(c, job);

@@ -82,7 +82,7 @@ struct coord {
 
     // Counts of leases that were given. Changed by: leases.
     uint64_t attempts; // attempts of this term; the next one's n is one more
-    uint64_t turn;     // highest job.served (dispatch_served)
+    uint64_t turn;     // highest job.leases.served (dispatch_served)
 
     // One pass over the workers. Changed by: serve.
     struct {

@@ -5,6 +5,7 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
@@ -34,7 +35,7 @@ static struct work *longest_out(const struct job *job, uint64_t end)
 static bool has_spare(const struct coord *c, const struct job *job,
                       uint64_t slots)
 {
-    return job->copies + slots < c->members.workers;
+    return job->copies.leased + slots < c->members.workers;
 }
 
 static bool copies_is_late(struct coord *c, const struct job *job,
@@ -42,8 +43,8 @@ static bool copies_is_late(struct coord *c, const struct job *job,
 {
     double out = (double)(coord_now(c) - w->closure.leased_ms);
 
-    return job->slot_ms > 0 && out >= COPIES_LATE_MS &&
-           out >= COPIES_LATE_TIMES * job->slot_ms;
+    return job->copies.slot_ms > 0 && out >= COPIES_LATE_MS &&
+           out >= COPIES_LATE_TIMES * job->copies.slot_ms;
 }
 
 struct work *copies_next(struct coord *c, const struct job *job)
@@ -52,7 +53,7 @@ struct work *copies_next(struct coord *c, const struct job *job)
     uint64_t end;
     struct work *w;
 
-    if (job->copies >= spec_backup(job->spec->train) || evidence_full(e))
+    if (job->copies.leased >= spec_backup(job->spec->train) || evidence_full(e))
         return NULL;
     end = evidence_limit(e, 0);
     w = longest_out(job, end);
@@ -73,7 +74,7 @@ struct work *copies_new(struct work *of)
     w->job = of->job;
     w->copy_of = of;
     of->copy = w;
-    w->job->copies++;
+    w->job->copies.leased++;
     return w;
 }
 
@@ -99,8 +100,10 @@ static void note_time(struct coord *c, const struct work *w)
     struct job *job = w->job;
     double took = (double)(coord_now(c) - w->closure.leased_ms);
 
-    job->slot_ms =
-        job->slot_ms > 0 ? job->slot_ms + (took - job->slot_ms) / WEIGHT : took;
+    job->copies.slot_ms =
+        job->copies.slot_ms > 0
+            ? job->copies.slot_ms + (took - job->copies.slot_ms) / WEIGHT
+            : took;
 }
 
 void copies_first(struct coord *c, struct work *w)

@@ -20,7 +20,14 @@
 #define COORDINATOR_CORE_COPIES_H
 
 #include "coordinator/core/coord_inner.h"
-#include "coordinator/core/job.h"
+
+struct work;
+
+// Copies of a job's slots, in mode sync.
+struct job_copies {
+    uint32_t leased;
+    double slot_ms; // recent time of a contribution; 0: not known
+};
 
 // A slot is late once it is out for this many times what a contribution takes
 // lately, and for no less than COPIES_LATE_MS.

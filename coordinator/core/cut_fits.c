@@ -2,6 +2,7 @@
 // coordinator/core/cut_fits.c -- the comparison of a cut with the job that is
 // to start from it.
 #include "coordinator/core/cut_fits.h"
+#include "coordinator/core/job.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,6 +10,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
@@ -21,8 +22,8 @@
 // Notes why a cut was given up, for people; without memory there is no text.
 static void cuts_note_why(struct job *job, const char *why)
 {
-    sl_free(job->cut_why);
-    job->cut_why = sl_strdup(why);
+    sl_free(job->cuts.why);
+    job->cuts.why = sl_strdup(why);
     job->changes++;
 }
 
@@ -30,13 +31,14 @@ static void cuts_drop_with_backoff(struct coord *c, struct job *job,
                                    const char *why, uint64_t again_ms)
 {
     LOG(WARN, "cut given up", "job=%s cut=%llu why=%s", job->id_text,
-        (ull)job->cut->n, why);
+        (ull)job->cuts.now->n, why);
     happened_job(c, EVENT_CUT_FAILED, job, NULL,
-                 "checkpoint %llu was given up: %s", (ull)job->cut->n, why);
-    cut_free(job->cut);
-    job->cut = NULL;
+                 "checkpoint %llu was given up: %s", (ull)job->cuts.now->n,
+                 why);
+    cut_free(job->cuts.now);
+    job->cuts.now = NULL;
     cuts_note_why(job, why);
-    job->cut_after_ms = coord_now(c) + again_ms;
+    job->cuts.after_ms = coord_now(c) + again_ms;
     figures_cut(c, FIGURES_GIVEN_UP);
 }
 
@@ -44,8 +46,8 @@ static void cuts_drop_with_backoff(struct coord *c, struct job *job,
 // later cuts are not to wait for it.
 void cuts_give_up(struct coord *c, struct job *job, const char *why)
 {
-    job->cut_misses = 0;
-    job->cut_seen = 0;
+    job->cuts.misses = 0;
+    job->cuts.seen = 0;
     cuts_drop_with_backoff(c, job, why, CUT_RETRY_MS);
 }
 
@@ -58,7 +60,7 @@ static void cuts_ask_shard(struct coord *c, struct job *job, uint32_t shard)
 {
     if (job->shard[shard].server == 0)
         return;
-    cut_ask(job->cut, shard, &job->evidence);
+    cut_ask(job->cuts.now, shard, &job->evidence);
     send_snapshot(c, job->shard[shard].server, job, shard);
 }
 
@@ -67,19 +69,19 @@ static void cuts_begin(struct coord *c, struct job *job, enum cut_why why)
     static const char *const names[] = {"",      "final", "epoch",
                                         "steps", "time",  "asked"};
 
-    job->cut = cut_new(job->last_cut + 1, (c->term << 32) | ++c->requests,
-                       job->shards, coord_now(c));
-    if (job->cut == NULL)
+    job->cuts.now = cut_new(job->cuts.last + 1, (c->term << 32) | ++c->requests,
+                            job->shards, coord_now(c));
+    if (job->cuts.now == NULL)
         return; // the next tick tries again
-    job->last_cut++;
-    job->cut->one_round = job->mode->cut_round != NULL;
-    job->cut_round =
+    job->cuts.last++;
+    job->cuts.now->one_round = job->mode->cut_round != NULL;
+    job->cuts.round =
         job->mode->cut_round != NULL ? job->mode->cut_round(job) : 0;
-    if (job->cut_round == 0)
-        monitor_cut(job, job->cut->n);
+    if (job->cuts.round == 0)
+        monitor_cut(job, job->cuts.now->n);
     FAULT("cut.request");
     LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
-        (ull)job->cut->n, names[why]);
+        (ull)job->cuts.now->n, names[why]);
     for (uint32_t i = 0; i < job->shards; i++)
         cuts_ask_shard(c, job, i);
 }
@@ -102,10 +104,11 @@ static struct cut_when cuts_gather_when(struct coord *c, const struct job *job)
         .last_marks =
             last == NULL ? 0 : evaluations_marks(job, last->checkpoint->steps),
         .every_ms = spec_checkpoint_ms(spec),
-        .since_ms = coord_now(c) - job->cut_last_ms,
+        .since_ms = coord_now(c) - job->cuts.last_ms,
         .steps = evidence_steps(&job->evidence),
         .last_steps = last == NULL ? 0 : last->checkpoint->steps,
-        .asked = job->wish.made && job_granted(job, &job->wish) == NULL,
+        .asked =
+            job->cuts.wish.made && job_granted(job, &job->cuts.wish) == NULL,
     };
 }
 
@@ -131,7 +134,7 @@ static void cuts_ask_missing(struct coord *c, struct job *job,
     char why[160];
 
     for (uint32_t i = job->shards; i-- > 0;) {
-        if (job->cut->shard[i].reported)
+        if (job->cuts.now->shard[i].reported)
             continue;
         missing++;
         first = i;
@@ -142,19 +145,19 @@ static void cuts_ask_missing(struct coord *c, struct job *job,
              job->shard[first].psserver,
              missing > 1 ? " and others have" : " has", (ull)waited_ms / 1000);
     LOG(WARN, "cut takes long", "job=%s cut=%llu missing=%u why=%s",
-        job->id_text, (ull)job->cut->n, missing, why);
+        job->id_text, (ull)job->cuts.now->n, missing, why);
     cuts_note_why(job, why);
-    job->cut->moved_ms = coord_now(c);
-    job->cut->late++;
+    job->cuts.now->moved_ms = coord_now(c);
+    job->cuts.now->late++;
 }
 
 static void check_late(struct coord *c, struct job *job)
 {
-    uint64_t waited = coord_now(c) - job->cut->moved_ms;
+    uint64_t waited = coord_now(c) - job->cuts.now->moved_ms;
 
-    if (waited < cut_patience_ms(job->cut, largest_bytes(job)))
+    if (waited < cut_patience_ms(job->cuts.now, largest_bytes(job)))
         return;
-    if (job->cut->one_round)
+    if (job->cuts.now->one_round)
         cuts_give_up(c, job, "not every rank reported in time");
     else
         cuts_ask_missing(c, job, waited);
@@ -166,12 +169,12 @@ void cuts_check(struct coord *c, struct job *job)
     struct cut_when is;
     enum cut_why why;
 
-    if (job->cut != NULL) {
-        if (job->cut->writing)
+    if (job->cuts.now != NULL) {
+        if (job->cuts.now->writing)
             return;
-        if (cut_publishable(job->cut, &job->evidence)) {
-            job->cut_misses = 0;
-            job->cut_seen = 0;
+        if (cut_publishable(job->cuts.now, &job->evidence)) {
+            job->cuts.misses = 0;
+            job->cuts.seen = 0;
             if (publish_cut(c, job) != SL_OK)
                 cuts_give_up(c, job, "out of memory");
         } else {
@@ -180,7 +183,7 @@ void cuts_check(struct coord *c, struct job *job)
         return;
     }
     if (job->state == JOB_PLACING || !job_served(job) ||
-        now < job->cut_after_ms)
+        now < job->cuts.after_ms)
         return;
     is = cuts_gather_when(c, job);
     why = cut_due(&is);
@@ -193,7 +196,7 @@ bool cuts_worth(const struct job *job)
     const struct job_cut *last = job_last_cut(job);
 
     return (job->state == JOB_RUNNING || job->state == JOB_FINISHING) &&
-           !job->paused && job_served(job) &&
+           !job->behind.paused && job_served(job) &&
            job_steps(job) > (last == NULL ? 0 : last->checkpoint->steps);
 }
 
@@ -202,17 +205,17 @@ struct cut_wish cuts_wish_now(const struct job *job)
     return (struct cut_wish){
         .made = true,
         .steps = job_served(job) ? job_steps(job) : UINT64_MAX,
-        .after = job->last_cut,
+        .after = job->cuts.last,
     };
 }
 
 bool cuts_want(struct job *job, const struct cut_wish *wish)
 {
-    struct cut_wish both = cut_wish_both(job->wish, *wish);
-    bool more = !job->wish.made || both.steps > job->wish.steps ||
-                both.after > job->wish.after;
+    struct cut_wish both = cut_wish_both(job->cuts.wish, *wish);
+    bool more = !job->cuts.wish.made || both.steps > job->cuts.wish.steps ||
+                both.after > job->cuts.wish.after;
 
-    job->wish = both;
+    job->cuts.wish = both;
     return more;
 }
 
@@ -221,13 +224,13 @@ bool cuts_want(struct job *job, const struct cut_wish *wish)
 static void cuts_snapshot_failed(struct coord *c, struct job *job,
                                  const Sluice__V1__SnapshotReport *report)
 {
-    if (!job->cut->one_round || report->tag->sequence <= job->cut_round ||
-        job->cut_misses == MISSES_MAX) {
+    if (!job->cuts.now->one_round || report->tag->sequence <= job->cuts.round ||
+        job->cuts.misses == MISSES_MAX) {
         cuts_give_up(c, job, report->failure);
         return;
     }
-    job->cut_misses++;
-    job->cut_seen = report->tag->sequence;
+    job->cuts.misses++;
+    job->cuts.seen = report->tag->sequence;
     cuts_begin_again(c, job, report->failure);
 }
 
@@ -239,7 +242,7 @@ static void cuts_snapshot_failed(struct coord *c, struct job *job,
 static void correct(struct coord *c, struct job *job, uint32_t shard)
 {
     uint64_t incarnation = job->evidence.shard[shard].incarnation;
-    struct cut_shard *from = &job->cut->shard[shard];
+    struct cut_shard *from = &job->cuts.now->shard[shard];
     struct counted counted;
 
     if (counted_copy(&counted, &from->counted) != SL_OK)
@@ -250,7 +253,7 @@ static void correct(struct coord *c, struct job *job, uint32_t shard)
     evidence_admit(&job->evidence, shard, incarnation, &counted);
     from->asked.steps = counted_steps(&from->counted);
     from->asked.low = counted_low(&from->counted);
-    job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
+    job->cuts.after_ms = coord_now(c) + CUT_RETRY_MS;
     job->changes++;
 }
 
@@ -271,28 +274,29 @@ struct job *cuts_report(struct coord *c, struct member *m,
     struct job *job = jobs_live(c, report->job, report->job_incarnation);
     struct sl_error err = SL_ERROR_INIT;
 
-    if (job == NULL || job->cut == NULL || report->shard >= job->shards ||
+    if (job == NULL || job->cuts.now == NULL || report->shard >= job->shards ||
         (report->job_uid != 0 && report->job_uid != job->uid) ||
         job->shard[report->shard].server != m->id)
         return NULL;
     if (report->failure[0] != '\0') {
-        if (report->request == job->cut->request && !job->cut->writing)
+        if (report->request == job->cuts.now->request &&
+            !job->cuts.now->writing)
             cuts_snapshot_failed(c, job, report);
         return job;
     }
     if (wire_tag_cmp(wire_tag_of(report->tag), job->shard[report->shard].cut) <
         0)
         return NULL; // cuts do not go back
-    if (cut_take(job->cut, report, m->name, m->address, &job->evidence, &err) !=
-        SL_OK) {
+    if (cut_take(job->cuts.now, report, m->name, m->address, &job->evidence,
+                 &err) != SL_OK) {
         LOG(INFO, "snapshot not taken", "job=%s shard=%u why=%s", job->id_text,
             report->shard, err.text);
         return NULL;
     }
-    job->cut->moved_ms = coord_now(c);
+    job->cuts.now->moved_ms = coord_now(c);
     check_finite(job, report, m);
     job_counts_take(job, report->shard, report->counts);
-    if (cut_belies(job->cut, report->shard, report->request))
+    if (cut_belies(job->cuts.now, report->shard, report->request))
         correct(c, job, report->shard);
     return job;
 }
@@ -300,10 +304,11 @@ struct job *cuts_report(struct coord *c, struct member *m,
 void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
                    bool renewed)
 {
-    if (job->cut == NULL || job->cut->writing)
+    if (job->cuts.now == NULL || job->cuts.now->writing)
         return;
     if (!renewed)
-        cut_void(job->cut, shard); // its file is of a memory that is gone (K4)
-    if (!job->cut->shard[shard].reported)
+        cut_void(job->cuts.now,
+                 shard); // its file is of a memory that is gone (K4)
+    if (!job->cuts.now->shard[shard].reported)
         cuts_ask_shard(c, job, shard);
 }

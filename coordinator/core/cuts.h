@@ -6,14 +6,43 @@
 //   cuts_report: one by one; publishable (K4)? -> publish.h
 //
 // Threads  the loop.
-// Memory   job->cut, while one is made.
+// Memory   job->cuts.now, while one is made.
 // Units    *_ms monotonic.
 // Errors   A cut that cannot be made is given up and tried again.
 #ifndef COORDINATOR_CORE_CUTS_H
 #define COORDINATOR_CORE_CUTS_H
 
-#include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
+#include "coordinator/rules/cut.h"
+#include "proto/wire.h"
+
+// A published cut that was not dropped.
+struct job_cut {
+    uint64_t n;
+    uint32_t epochs;                    // whole epochs in every file
+    char *path;                         // owned
+    Sluice__V1__Checkpoint *checkpoint; // owned
+    Sluice__V1__JobStatus *counts;      // owned: counts of its files, by epoch
+};
+
+// The cut under way, and the published cuts of a job.
+struct job_cuts {
+    struct cut *now;   // being made, or NULL
+    uint64_t after_ms; // no cut is begun before (after a failure)
+    char *why;         // why the last cut was given up; owned; NULL: it was not
+    uint64_t round;    // ring: the round that it is of; 0: the present one
+    uint32_t misses;   // ring: cuts missed in a row,
+    uint64_t seen;     // and the round of a rank at the last miss
+    uint64_t last_ms;  // when the last cut was published or the job ran
+    uint64_t last;     // highest number used
+    struct job_cut *list; // those that are kept, oldest first; owned
+    size_t count;
+    uint64_t published; // ever
+    // The wishes of clients: a cut; after it, the end. Not journalled: the
+    // client waits for it, and asks again.
+    struct cut_wish wish;
+    bool stop_after;
+};
 
 // Begins a cut that is due, publishes one that can be, gives up a late one.
 void cuts_check(struct coord *c, struct job *job);

@@ -10,6 +10,7 @@
 #include "coordinator/core/bad.h"
 #include "coordinator/core/end_job.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/rules/witness.h"
 #include "proto/spec.h"
@@ -153,7 +154,8 @@ static void fail_outvoted(struct coord *c, const struct member *m,
              "with theirs: give all workers the same files and submit it again",
              test ? "test" : "train", job->doubts.first != 0 ? " by " : "",
              job->doubts.name,
-             (ull)(test ? job->facts.test_samples : job->facts.train_samples),
+             (ull)(test ? job->reports.facts.test_samples
+                        : job->reports.facts.train_samples),
              count, (ull)(test ? f->test_samples : f->train_samples), m->name,
              m->host);
 }

@@ -18,8 +18,21 @@
 #ifndef COORDINATOR_CORE_DOUBTS_H
 #define COORDINATOR_CORE_DOUBTS_H
 
-#include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
+#include "coordinator/journal/journal.h"
+
+#define JOB_DOUBTS 16
+
+// Workers that found other data of a job than the first one.
+struct job_doubts {
+    uint64_t first; // the first finder, a witness; 0: not known in this term
+    char name[140]; // and its name and host
+    size_t count;
+    struct doubt {
+        uint64_t witness;
+        struct journal_facts facts;
+    } other[JOB_DOUBTS];
+};
 
 // Takes an AttemptFailed with job_error. Returns false if the job has failed by
 // it; true if doubts_put_aside is due, once the attempt has ended.

@@ -10,6 +10,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/job_curves.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/happened.h"
@@ -107,7 +108,7 @@ void end_job(struct coord *c, struct job *job, enum job_state how,
     {
         leases_cancel(c, list_entry(n, struct member, node), job);
     }
-    if (job->cut != NULL && !job->cut->writing)
+    if (job->cuts.now != NULL && !job->cuts.now->writing)
         cuts_give_up(c, job, "the job has ended");
     job->reason = sl_strdup(reason); // NULL without memory
     job->ended_us = sl_wall_us(c->options.clock);

@@ -11,6 +11,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/monitor.h"
@@ -50,8 +51,8 @@ uint32_t evaluations_marks(const struct job *job, uint64_t steps)
 static uint32_t evaluated(const struct job *job)
 {
     const struct journal_evaluation *last =
-        job->evaluations_count > 0
-            ? &job->evaluations[job->evaluations_count - 1]
+        job->evaluations.count > 0
+            ? &job->evaluations.list[job->evaluations.count - 1]
             : NULL;
     uint32_t found =
         job->resume == NULL ? 0 : job->resume->cut->checkpoints[0]->epoch;
@@ -67,10 +68,10 @@ static uint32_t evaluated(const struct job *job)
 static struct evaluation_cut *list_cuts(const struct job *job)
 {
     struct evaluation_cut *cuts =
-        sl_malloc_array(job->cuts_count, sizeof(*cuts));
+        sl_malloc_array(job->cuts.count, sizeof(*cuts));
 
-    for (size_t i = 0; cuts != NULL && i < job->cuts_count; i++) {
-        const struct job_cut *cut = &job->cuts[i];
+    for (size_t i = 0; cuts != NULL && i < job->cuts.count; i++) {
+        const struct job_cut *cut = &job->cuts.list[i];
 
         cuts[i] = (struct evaluation_cut){
             cut->n, by_steps(job)
@@ -91,7 +92,7 @@ static bool next_plan(const struct job *job, struct evaluation_plan *plan)
     if (cuts == NULL)
         return false;
     found = evaluation_next(plan, every(job), evaluated(job), cuts,
-                            job->cuts_count);
+                            job->cuts.count);
     sl_free(cuts);
     return found;
 }
@@ -100,21 +101,22 @@ bool evaluations_pending(const struct job *job)
 {
     struct evaluation_plan plan;
 
-    return job->evaluation != NULL || next_plan(job, &plan);
+    return job->evaluations.running != NULL || next_plan(job, &plan);
 }
 
 void evaluations_need(const struct job *job, bool *needed)
 {
     struct evaluation_cut *cuts = list_cuts(job);
 
-    for (size_t i = 0; i < job->cuts_count; i++)
+    for (size_t i = 0; i < job->cuts.count; i++)
         needed[i] = cuts == NULL; // without memory nothing is dropped
     if (cuts != NULL && every(job) > 0 && !job_ended(job))
         evaluation_needs(needed, every(job), evaluated(job), cuts,
-                         job->cuts_count);
-    for (size_t i = 0; i < job->cuts_count; i++)
+                         job->cuts.count);
+    for (size_t i = 0; i < job->cuts.count; i++)
         needed[i] |=
-            callbacks_keeps(&job->callbacks, &job->watched, job->cuts[i].n);
+            callbacks_keeps(&job->monitor.callbacks, &job->monitor.watched,
+                            job->cuts.list[i].n);
     sl_free(cuts);
 }
 
@@ -135,8 +137,9 @@ uint64_t evaluations_hold(const struct job *job)
     if (!job->placed || step == 0 || !monitor_waits(job))
         return job->evidence.closures;
     done = evaluated(job) / step * step;
-    return closures_of(
-        job, job->callbacks.early.stopped ? done : (uint64_t)done + step);
+    return closures_of(job, job->monitor.callbacks.early.stopped
+                                ? done
+                                : (uint64_t)done + step);
 }
 
 uint64_t evaluations_limit(const struct job *job)
@@ -174,7 +177,7 @@ void evaluations_tell_rank(struct coord *c, const struct job *job,
 
 static void set_metrics(struct journal_evaluation *row, const struct job *job)
 {
-    const struct evaluation *e = job->evaluation;
+    const struct evaluation *e = job->evaluations.running;
 
     row->metrics = e->sums.samples == 0 ? 0 : spec_metrics(job->spec);
     for (unsigned m = 0; m < SPEC_METRIC_COUNT; m++)
@@ -192,8 +195,8 @@ static void set_trained(struct journal_evaluation *row, const struct job *job)
         .samples = t.samples, .correct = t.correct, .loss_sum = t.loss_sum};
     const struct journal_evaluation *last;
 
-    if (t.steps == 0 && job->evaluations_count > 0) {
-        last = &job->evaluations[job->evaluations_count - 1];
+    if (t.steps == 0 && job->evaluations.count > 0) {
+        last = &job->evaluations.list[job->evaluations.count - 1];
         row->train_samples = last->train_samples;
         row->train_loss = last->train_loss;
         row->train_accuracy = last->train_accuracy;
@@ -210,7 +213,7 @@ static void set_trained(struct journal_evaluation *row, const struct job *job)
 static void fill_row(const struct job *job, struct journal_evaluation *row,
                      uint32_t epoch)
 {
-    const struct evaluation *e = job->evaluation;
+    const struct evaluation *e = job->evaluations.running;
     const struct job_cut *cut = job_find_cut(job, e->plan.cut);
 
     *row = (struct journal_evaluation){
@@ -239,7 +242,7 @@ static bool evaluations_write_rows(struct coord *c, struct job *job,
     struct buf packed = BUF_INIT;
     struct callbacks next;
     enum sl_err rc = SL_OK;
-    bool any = spec_callbacks_any(&job->watched);
+    bool any = spec_callbacks_any(&job->monitor.watched);
 
     if (any && monitor_judge(job, last, evaluations_hold(job), &next,
                              &packed) != SL_OK) {
@@ -270,7 +273,7 @@ static bool evaluations_write_rows(struct coord *c, struct job *job,
 // journal, and over.
 static bool evaluations_journal_end(struct coord *c, struct job *job)
 {
-    struct evaluation *e = job->evaluation;
+    struct evaluation *e = job->evaluations.running;
     uint32_t step = every(job);
     size_t count = by_steps(job)
                        ? 1
@@ -311,7 +314,7 @@ static void tell_done(struct coord *c, const struct job *job,
             evaluations_append_value(text, sizeof(text), ", accuracy",
                                      row->accuracy);
     }
-    if (spec_callbacks_any(&job->watched)) {
+    if (spec_callbacks_any(&job->monitor.watched)) {
         evaluations_append_value(text, sizeof(text),
                                  text[0] == '\0' ? "trained loss"
                                                  : "; trained loss",
@@ -327,19 +330,19 @@ static void tell_done(struct coord *c, const struct job *job,
 
 static void evaluations_complete(struct coord *c, struct job *job)
 {
-    struct evaluation *e = job->evaluation;
+    struct evaluation *e = job->evaluations.running;
     const struct journal_evaluation *last;
 
     if (!evaluations_journal_end(c, job))
         return;
-    last = &job->evaluations[job->evaluations_count - 1];
+    last = &job->evaluations.list[job->evaluations.count - 1];
     LOG(INFO, "evaluated",
         "job=%s epoch=%u steps=%llu cut=%llu loss=%g accuracy=%g", job->id_text,
         last->epoch, (ull)last->steps, (ull)e->plan.cut, last->loss,
         last->accuracy);
     tell_done(c, job, last);
     evaluation_free(e);
-    job->evaluation = NULL;
+    job->evaluations.running = NULL;
 }
 
 static void revoke_range(void *arg, struct work *w)
@@ -349,7 +352,7 @@ static void revoke_range(void *arg, struct work *w)
 
 void evaluations_fail(struct coord *c, struct job *job, const char *why)
 {
-    struct evaluation *e = job->evaluation;
+    struct evaluation *e = job->evaluations.running;
 
     e->sums = (struct meter_sums){0};
     if (!evaluations_journal_end(c, job))
@@ -367,7 +370,7 @@ void evaluations_fail(struct coord *c, struct job *job, const char *why)
                  "the evaluation of checkpoint %llu failed: %s",
                  (ull)e->plan.cut, why);
     evaluation_free(e);
-    job->evaluation = NULL;
+    job->evaluations.running = NULL;
 }
 
 void evaluations_check(struct coord *c, struct job *job)
@@ -376,22 +379,24 @@ void evaluations_check(struct coord *c, struct job *job)
 
     if (every(job) == 0 || !job->placed)
         return;
-    if (job->evaluation != NULL && evaluation_complete(job->evaluation))
+    if (job->evaluations.running != NULL &&
+        evaluation_complete(job->evaluations.running))
         evaluations_complete(c, job);
-    if (c->dead || job->evaluation != NULL || !next_plan(job, &plan))
+    if (c->dead || job->evaluations.running != NULL || !next_plan(job, &plan))
         return;
-    job->evaluation = evaluation_new(
-        &plan, job, job->spec->data->test == NULL ? 0 : job->facts.test_samples,
+    job->evaluations.running = evaluation_new(
+        &plan, job,
+        job->spec->data->test == NULL ? 0 : job->reports.facts.test_samples,
         spec_range_samples(job->spec), job->spec->train->max_attempts);
-    if (job->evaluation == NULL)
+    if (job->evaluations.running == NULL)
         return;
-    job->evaluation->metrics = spec_metrics_scored(job->spec);
+    job->evaluations.running->metrics = spec_metrics_scored(job->spec);
     LOG(INFO, "evaluation begun", "job=%s epoch=%u cut=%llu ranges=%llu",
         job->id_text, plan.last_epoch, (ull)plan.cut,
-        (ull)job->evaluation->count);
+        (ull)job->evaluations.running->count);
     happened_job(c, EVENT_EVALUATION_BEGAN, job, NULL,
                  "an evaluation has begun, against checkpoint %llu",
                  (ull)plan.cut);
-    if (evaluation_complete(job->evaluation))
+    if (evaluation_complete(job->evaluations.running))
         evaluations_complete(c, job);
 }

@@ -3,13 +3,21 @@
 // holds the epoch, journalled when every range is in.
 //
 // Threads  the loop.
-// Memory   job->evaluation, while one runs.
+// Memory   job->evaluations.running, while one runs.
 // Errors   without memory one is begun later.
 #ifndef COORDINATOR_CORE_EVALUATIONS_H
 #define COORDINATOR_CORE_EVALUATIONS_H
 
-#include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
+#include "coordinator/journal/journal.h"
+#include "coordinator/rules/evaluation.h"
+
+// A job's evaluations.
+struct job_evaluations {
+    struct evaluation *running;      // or NULL
+    struct journal_evaluation *list; // those that have ended; owned
+    size_t count;
+};
 
 // Ends the evaluation that is complete, and begins the next one that is due.
 void evaluations_check(struct coord *c, struct job *job);

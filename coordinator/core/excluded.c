@@ -6,6 +6,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 
@@ -18,7 +19,7 @@ struct conduct *excluded_conduct(struct member *m, const struct job *job)
     conduct = sl_malloc(sizeof(*conduct));
     if (conduct == NULL)
         return NULL;
-    conduct_init(conduct, job->good_steps);
+    conduct_init(conduct, job->reports.good_steps);
     if (map_put(&m->conduct, job->id, conduct) == SL_OK)
         return conduct;
     sl_free(conduct);
@@ -56,7 +57,7 @@ void excluded_told(struct coord *c, struct member *m, struct job *job,
 
     if (conduct == NULL)
         return;
-    ms = conduct_exclude(conduct, why, job->good_steps, coord_now(c));
+    ms = conduct_exclude(conduct, why, job->reports.good_steps, coord_now(c));
     LOG(WARN, "worker put aside", "job=%s worker=%s for_ms=%llu why=%s",
         job->id_text, m->name, (ull)ms, said);
     happened_job(c, EVENT_WORKER_EXCLUDED, job, m,
@@ -78,7 +79,7 @@ void excluded_judge(struct coord *c, struct member *m, struct job *job)
 
     if (conduct == NULL || job_ended(job) || excluded_now(c, m, job))
         return;
-    why = conduct_judge(conduct, job->good_steps);
+    why = conduct_judge(conduct, job->reports.good_steps);
     if (why != CONDUCT_GOOD && excluded_replaceable(c, m, job))
         excluded_put(c, m, job, why);
 }
@@ -91,7 +92,7 @@ bool excluded_excuses(const struct coord *c, struct member *m,
     // Its reports of other leases were on their way when it was excluded.
     if (excluded_now(c, m, job))
         return true;
-    return conduct != NULL && conduct_alone(conduct, job->good_steps) &&
+    return conduct != NULL && conduct_alone(conduct, job->reports.good_steps) &&
            excluded_replaceable(c, m, job);
 }
 

@@ -25,17 +25,17 @@ void figures_job(struct coord *c, struct job *job)
         return;
     closures = evidence_closures(&job->evidence);
     samples = schedule_samples(&job->schedule, job_steps(job));
-    if (job->figured && closures > job->figured_closures)
-        c->figures.counted += closures - job->figured_closures;
-    if (job->figured && samples > job->figured_samples)
-        c->figures.samples += samples - job->figured_samples;
-    if (!job->figured || closures > job->figured_closures)
-        job->figured_closures = closures;
-    if (!job->figured || samples > job->figured_samples) {
-        job->figured_samples = samples;
-        job->figured_ms = coord_now(c);
+    if (job->figured.any && closures > job->figured.closures)
+        c->figures.counted += closures - job->figured.closures;
+    if (job->figured.any && samples > job->figured.samples)
+        c->figures.samples += samples - job->figured.samples;
+    if (!job->figured.any || closures > job->figured.closures)
+        job->figured.closures = closures;
+    if (!job->figured.any || samples > job->figured.samples) {
+        job->figured.samples = samples;
+        job->figured.rose_ms = coord_now(c);
     }
-    job->figured = true;
+    job->figured.any = true;
 }
 
 void figures_fell(struct coord *c, const struct job *job, uint64_t before)

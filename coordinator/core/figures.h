@@ -15,6 +15,13 @@
 #include "common/base/histogram.h"
 #include "coordinator/rules/work.h"
 
+// The most that a job had counted in this term.
+struct job_figured {
+    bool any;
+    uint64_t closures, samples;
+    uint64_t rose_ms; // when that last rose
+};
+
 struct coord;
 struct job;
 struct member;

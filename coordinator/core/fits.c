@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/fits.c -- sizes of a job's messages, before there is one.
 #include "coordinator/core/fits.h"
+#include "coordinator/core/job.h"
 
 #include <string.h>
 

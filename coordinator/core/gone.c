@@ -7,6 +7,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/blame.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/send.h"
@@ -51,7 +52,7 @@ static void gone_add_suspicion(struct coord *c, const struct member *m,
 
 static struct work *range(const struct job *job, const struct suspicion *s)
 {
-    const struct evaluation *e = job->evaluation;
+    const struct evaluation *e = job->evaluations.running;
 
     return e == NULL || e->plan.cut != s->cut ? NULL
                                               : evaluation_range(e, s->closure);
@@ -62,7 +63,7 @@ static struct work *work_of(struct job *job, const struct suspicion *s)
 {
     switch (s->kind) {
     case WORK_PROBE:
-        return &job->probe;
+        return &job->leases.probe;
     case WORK_EVALUATE:
         return range(job, s);
     default:

@@ -8,6 +8,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/rings.h"

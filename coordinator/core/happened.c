@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/happened.c -- events: sentences with their subjects.
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -72,7 +72,7 @@ bool job_suits(const struct job *job, const struct member *m)
 
 bool job_rests(const struct job *job)
 {
-    return job->paused || job->pause.row.state == JOURNAL_PAUSE_HOLDS;
+    return job->behind.paused || job->pause.row.state == JOURNAL_PAUSE_HOLDS;
 }
 
 const char *job_word(const struct job *job)
@@ -113,16 +113,16 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
     job->external = spec_external(spec);
     job->edition = spec->model != NULL ? spec->model->edition : 0;
     job->mode = mode;
-    job->watched = spec_callbacks(spec);
-    callbacks_begin(&job->callbacks, spec->optimizer != NULL
-                                         ? spec->optimizer->learning_rate
-                                         : 0);
-    closure_init(&job->probe.closure, 0, spec->train->max_attempts);
-    job->probe.kind = WORK_PROBE;
-    job->probe.job = job;
-    map_init(&job->active);
-    map_init(&job->holders);
-    meter_init(&job->meter);
+    job->monitor.watched = spec_callbacks(spec);
+    callbacks_begin(&job->monitor.callbacks,
+                    spec->optimizer != NULL ? spec->optimizer->learning_rate
+                                            : 0);
+    closure_init(&job->leases.probe.closure, 0, spec->train->max_attempts);
+    job->leases.probe.kind = WORK_PROBE;
+    job->leases.probe.job = job;
+    map_init(&job->leases.active);
+    map_init(&job->leases.holders);
+    meter_init(&job->reports.meter);
     if (mode->made != NULL)
         mode->made(job);
     return job;
@@ -146,22 +146,22 @@ void job_release_work(struct job *job)
     size_t at = 0;
     void *value;
 
-    assert(job->held == 0);
-    while (map_next(&job->active, &at, NULL, &value)) {
+    assert(job->leases.held == 0);
+    while (map_next(&job->leases.active, &at, NULL, &value)) {
         struct work *w = value;
 
         sl_free(w->copy);
         buf_release(&w->story);
         sl_free(w);
     }
-    map_release(&job->active);
-    map_release(&job->holders);
-    evaluation_free(job->evaluation);
-    job->evaluation = NULL;
+    map_release(&job->leases.active);
+    map_release(&job->leases.holders);
+    evaluation_free(job->evaluations.running);
+    job->evaluations.running = NULL;
     evidence_release(&job->evidence);
     ring_release(&job->ring);
     groups_release(&job->groups);
-    buf_release(&job->probe.story);
+    buf_release(&job->leases.probe.story);
 }
 
 void job_cut_release(struct job_cut *cut)
@@ -178,15 +178,15 @@ void job_free(struct job *job)
         return;
     job_release_work(job);
     release_shards(job);
-    cut_free(job->cut);
+    cut_free(job->cuts.now);
     for (unsigned i = 0; i < JOB_WARNINGS; i++)
         sl_free(job->warnings[i]);
     map_release_owned(&job->bad.by_key);
-    sl_free(job->cut_why);
-    for (size_t i = 0; i < job->cuts_count; i++)
-        job_cut_release(&job->cuts[i]);
-    sl_free(job->cuts);
-    sl_free(job->evaluations);
+    sl_free(job->cuts.why);
+    for (size_t i = 0; i < job->cuts.count; i++)
+        job_cut_release(&job->cuts.list[i]);
+    sl_free(job->cuts.list);
+    sl_free(job->evaluations.list);
     wire_free((ProtobufCMessage *)job->layout);
     wire_free((ProtobufCMessage *)job->spec);
     wire_free((ProtobufCMessage *)job->resume);
@@ -195,7 +195,7 @@ void job_free(struct job *job)
     sl_free(job->name);
     sl_free(job->request_id);
     sl_free(job->reason);
-    sl_free(job->paused_why);
+    sl_free(job->behind.why);
     sl_free(job);
 }
 
@@ -211,8 +211,8 @@ uint64_t job_samples(const struct job *job)
 {
     const Sluice__V1__DataSpec *data = job->spec->data;
 
-    if (job->has_facts)
-        return job->facts.train_samples;
+    if (job->reports.has_facts)
+        return job->reports.facts.train_samples;
     if (job->external && data != NULL && data->train != NULL)
         return data->train->samples;
     return 0;
@@ -365,7 +365,8 @@ uint64_t job_resumed_steps(const struct job *job)
 
 const struct job_cut *job_final_cut(const struct job *job)
 {
-    uint64_t best = callbacks_restores(&job->callbacks, &job->watched);
+    uint64_t best =
+        callbacks_restores(&job->monitor.callbacks, &job->monitor.watched);
     const struct job_cut *cut = job->state == JOB_FINISHED && best != 0
                                     ? job_find_cut(job, best)
                                     : NULL;
@@ -375,14 +376,14 @@ const struct job_cut *job_final_cut(const struct job *job)
 
 const struct job_cut *job_last_cut(const struct job *job)
 {
-    return job->cuts_count == 0 ? NULL : &job->cuts[job->cuts_count - 1];
+    return job->cuts.count == 0 ? NULL : &job->cuts.list[job->cuts.count - 1];
 }
 
 const struct job_cut *job_granted(const struct job *job,
                                   const struct cut_wish *wish)
 {
-    for (size_t i = job->cuts_count; i-- > 0;) {
-        const struct job_cut *cut = &job->cuts[i];
+    for (size_t i = job->cuts.count; i-- > 0;) {
+        const struct job_cut *cut = &job->cuts.list[i];
 
         if (cut_grants(wish, cut->n, cut->checkpoint->steps,
                        cut->checkpoint->complete))
@@ -400,45 +401,45 @@ bool job_cut_complete(const struct job *job)
 
 const struct job_cut *job_find_cut(const struct job *job, uint64_t n)
 {
-    for (size_t i = 0; i < job->cuts_count; i++) {
-        if (job->cuts[i].n == n)
-            return &job->cuts[i];
+    for (size_t i = 0; i < job->cuts.count; i++) {
+        if (job->cuts.list[i].n == n)
+            return &job->cuts.list[i];
     }
     return NULL;
 }
 
 enum sl_err job_add_cut(struct job *job, const struct job_cut *cut)
 {
-    struct job_cut *more =
-        sl_realloc_array(job->cuts, job->cuts_count + 1, sizeof(*job->cuts));
+    struct job_cut *more = sl_realloc_array(job->cuts.list, job->cuts.count + 1,
+                                            sizeof(*job->cuts.list));
 
     if (more == NULL)
         return SL_ENOMEM;
-    job->cuts = more;
-    job->cuts[job->cuts_count++] = *cut;
+    job->cuts.list = more;
+    job->cuts.list[job->cuts.count++] = *cut;
     job->changes++;
     return SL_OK;
 }
 
 void job_remove_cut(struct job *job, size_t index)
 {
-    job_cut_release(&job->cuts[index]);
-    job->cuts_count--;
-    memmove(&job->cuts[index], &job->cuts[index + 1],
-            (job->cuts_count - index) * sizeof(*job->cuts));
+    job_cut_release(&job->cuts.list[index]);
+    job->cuts.count--;
+    memmove(&job->cuts.list[index], &job->cuts.list[index + 1],
+            (job->cuts.count - index) * sizeof(*job->cuts.list));
 }
 
 enum sl_err job_add_evaluation(struct job *job,
                                const struct journal_evaluation *row)
 {
     struct journal_evaluation *more =
-        sl_realloc_array(job->evaluations, job->evaluations_count + 1,
-                         sizeof(*job->evaluations));
+        sl_realloc_array(job->evaluations.list, job->evaluations.count + 1,
+                         sizeof(*job->evaluations.list));
 
     if (more == NULL)
         return SL_ENOMEM;
-    job->evaluations = more;
-    job->evaluations[job->evaluations_count++] = *row;
+    job->evaluations.list = more;
+    job->evaluations.list[job->evaluations.count++] = *row;
     job->changes++;
     return SL_OK;
 }

@@ -20,6 +20,25 @@
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "plan/schedule.h"
+#include "coordinator/core/bad.h"
+#include "coordinator/core/behind.h"
+#include "coordinator/core/copies.h"
+#include "coordinator/core/cuts.h"
+#include "coordinator/core/doubts.h"
+#include "coordinator/core/evaluations.h"
+#include "coordinator/core/figures.h"
+#include "coordinator/core/job_queue.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/modes/mode_sync.h"
+#include "coordinator/core/monitor.h"
+#include "coordinator/core/offers.h"
+#include "coordinator/core/pause.h"
+#include "coordinator/core/quotas.h"
+#include "coordinator/core/recount.h"
+#include "coordinator/core/reports.h"
+#include "coordinator/core/rings.h"
+#include "coordinator/core/serve.h"
+#include "coordinator/core/shards.h"
 #include "coordinator/rules/callbacks.h"
 #include "coordinator/rules/cut.h"
 #include "coordinator/rules/evaluation.h"
@@ -65,29 +84,6 @@ enum job_warning {
     JOB_WARNINGS,
 };
 
-// Rounds with kept times, as completions come several at a time.
-#define ROUND_TIMES 8
-
-// Samples that cannot be read (bad.h).
-#define JOB_BAD_NAMES 100
-struct job_bad {
-    struct map by_key;                // sample -> its error, owned
-    const char *names[JOB_BAD_NAMES]; // errors of the first samples, in by_key
-    size_t names_count;
-};
-
-// Workers that found other data than the first one (doubts.h).
-#define JOB_DOUBTS 16
-struct job_doubts {
-    uint64_t first; // the first finder, a witness; 0: not known in this term
-    char name[140]; // and its name and host
-    size_t count;
-    struct doubt {
-        uint64_t witness;
-        struct journal_facts facts;
-    } other[JOB_DOUBTS];
-};
-
 // The last report of a shard about its present incarnation; as ShardCounts.
 struct job_counts {
     uint64_t version, applied, skipped, counted, duplicates, refused, low;
@@ -130,36 +126,10 @@ struct job_shard {
     uint64_t waiting_member;
 };
 
-// A published cut that was not dropped.
-struct job_cut {
-    uint64_t n;
-    uint32_t epochs;                    // whole epochs in every file
-    char *path;                         // owned
-    Sluice__V1__Checkpoint *checkpoint; // owned
-    Sluice__V1__JobStatus *counts;      // owned: counts of its files, by epoch
-};
-
 // The messages that a worker was sent of a job: the value of member.opened.
 struct opened {
     bool placed; // JobOpen had layout and facts; else it was before the probe
     uint64_t map_version; // version of the last map sent
-};
-
-// A part of the training since the last evaluation, as workers reported it.
-struct job_told {
-    uint64_t cut; // the first cut that holds it
-    struct journal_trained trained;
-};
-
-#define JOB_TOLD 8 // most parts of a job
-
-// A pause that a client or the coordinator wants (pause.h); not that of I7
-// (`paused`).
-struct job_pause {
-    struct journal_pause row; // as it is journalled
-    uint64_t from_ms; // since when it holds, in this term; 0: it does not hold
-    // JOURNAL_PAUSE_WANTED: the wish for the cut before it
-    struct cut_wish wish;
 };
 
 // All files read it. The files that change a group of fields are named above
@@ -197,21 +167,15 @@ struct job {
     // Ended, and read from the journal for one answer. Changed by: past_jobs.
     bool lent;
 
-    // I7: a member shows more of it than the journal knows. Changed by: behind.
-    bool paused;
-    char *paused_why; // the sign that was seen; owned, may be NULL
+    // Whether a member shows more of it than the journal knows. Changed by:
+    // behind.
+    struct job_behind behind;
 
-    // Its place in the queue of its tenant. Changed by: job_queue.
-    enum journal_turn turn;
-    char queue[JOURNAL_TENANT];
+    // Its place in a queue. Changed by: job_queue.
+    struct job_queue queue;
 
-    // What quotas count of it until it is placed: as it would have been placed
-    // when it was measured. Changed by: quotas.
-    struct {
-        bool done;
-        uint32_t shards;
-        uint64_t elements;
-    } measured;
+    // What quotas count of it until it is placed. Changed by: quotas.
+    struct job_measured measured;
 
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
     // rings, behind, recount, monitor, memory, mode_sync.
@@ -225,113 +189,52 @@ struct job {
     struct evidence evidence;
 
     // Its map. Changed by: shards, submit, behind.
-    uint64_t map_version;
-    bool map_changed; // workers were not sent the last change
+    struct job_map map;
 
-    // Its closures in work. Changed by: leases, serve, offers, coord, monitor,
-    // mode_sync.
-    struct work probe;
-    struct map active;   // closure -> struct work: leased, or with blame
-    uint32_t held;       // leases
-    struct map holders;  // member -> leases it holds, as a number
-    uint64_t leased_end; // the closure behind the highest leased one
-    // Its `served` number of dispatch.h, and the worker that it was served last
-    // by; 0: none.
-    uint64_t served;
-    uint64_t served_by;
-    uint64_t scan_from; // no closure to issue lies below
-    uint64_t freed; // rises when a closure below scan_from may be issued again
-    uint64_t scanned;           // `freed` at the last scan
-    struct list_node on_offers; // link in coord.offers.list during a pass
-    bool spent;                 // no offer is left in this pass
+    // Its closures in work. Changed by: leases, coord, monitor, mode_sync.
+    struct job_leases leases;
+
+    // Where the next one is looked for. Changed by: offers.
+    struct job_offers offers;
+
+    // Whether it still has one in this pass. Changed by: serve.
+    struct job_pass pass;
 
     // Copies of slots, in sync mode. Changed by: leases, copies.
-    uint32_t copies; // leased
-    double slot_ms;  // recent time of a contribution; 0: not known
+    struct job_copies copies;
 
-    // Shards that are asked for their counted sets and have not answered; since
-    // when. Changed by: recount.
-    uint32_t recount_missing;
-    uint64_t recount_ms;
+    // Shards that are asked for their counted sets. Changed by: recount.
+    struct job_recount recount;
 
-    // Reports of workers. Changed by: reports, stall, rings, mode_sync.
-    bool has_facts;
-    struct journal_facts facts;
-    uint64_t moved_ms;   // when any holder last made progress
-    uint64_t good_steps; // steps that were applied
-    double loss_scale;   // the last one reported; 0: none
-    struct meter meter;
-    // Sync: times of contributions to the last few rounds, at index round %
-    // ROUND_TIMES; and the recent time from the first contribution of a round
-    // to its last.
-    struct round_times {
-        uint64_t first; // its first closure
-        uint64_t from_ms, to_ms;
-        uint32_t count; // contributions that have come
-    } round_times[ROUND_TIMES];
-    double round_last_ms;
+    // Times of its rounds, in sync mode. Changed by: mode_sync.
+    struct job_sync sync;
+
+    // Reports of workers. Changed by: reports, stall, rings.
+    struct job_reports reports;
 
     // Its ring, in allreduce mode. Changed by: rings, mode_allreduce.
     struct ring ring;
-    // contributions of a round, in this generation; 0: not settled
-    uint32_t contributions;
-    bool based;           // the evidence begins with this generation's base,
-    uint64_t rounds;      // and holds this many rounds in all
-    uint64_t redone;      // steps that ranks had applied and lost
-    double round_ms;      // recent time of a round; 0: not known
-    uint64_t round_at_ms; // when progress was last seen,
-    uint64_t rounds_at;   // and rounds_at its value then
+    struct job_rounds rounds;
 
     // Its groups, in hybrid mode. Changed by: groups, leases.
     struct groups groups;
 
-    // The cut under way, and published cuts. Changed by: cuts, publish,
-    // advance.
-    struct cut *cut;       // being made
-    uint64_t cut_after_ms; // no cut is begun before (after a failure)
-    char *cut_why; // why the last cut was given up; owned; NULL: it was not
-    // ring: the round that the cut is of; 0: the present one
-    uint64_t cut_round;
-    uint32_t cut_misses;  // ring: cuts missed in a row,
-    uint64_t cut_seen;    // and the round of a rank at the last miss
-    uint64_t cut_last_ms; // when the last cut was published or the job ran
-    uint64_t last_cut;    // highest number used
-    struct job_cut *cuts;
-    size_t cuts_count;
-    uint64_t cuts_published; // ever
+    // Its cuts, and clients' wishes for one. Changed by: cuts, publish,
+    // advance, calls.
+    struct job_cuts cuts;
 
     // A client has paused it, or the coordinator holds it (memory.h). Changed
     // by: pause, end_job.
     struct job_pause pause;
 
-    // The wishes of clients: a cut; after it, the end. Not journalled: the
-    // client waits for it, and asks again. Changed by: calls, cuts.
-    struct cut_wish wish;
-    bool stop_wanted;
-
     // Its evaluations. Changed by: evaluations.
-    struct evaluation *evaluation; // running
-    struct journal_evaluation *evaluations;
-    size_t evaluations_count;
+    struct job_evaluations evaluations;
 
-    // Its callbacks, as of the last evaluation; the number of shards that do
-    // not know the rates yet; and for a ring the last rate that its generation
-    // began with (its closure, or 0). Changed by: monitor, rings.
-    struct spec_callbacks watched;
-    struct callbacks callbacks;
-    uint32_t rates_unknown;
-    uint64_t ring_rates;
-    uint64_t trained_ms; // when the sums of training were journalled last
-    // The parts of `counters.trained`, by cut, and the part that no cut holds
-    // yet.
-    struct job_told told[JOB_TOLD];
-    size_t told_count;
-    struct journal_trained fresh;
+    // Its callbacks. Changed by: monitor, rings.
+    struct job_monitor monitor;
 
     // The most that it had counted in this term. Changed by: figures.
-    bool figured;
-    uint64_t figured_closures, figured_samples;
-    uint64_t figured_ms; // when that last rose
+    struct job_figured figured;
 
     // The newest warning of each kind; owned, NULL: none. Changed by: jobs.
     char *warnings[JOB_WARNINGS];
@@ -458,7 +361,7 @@ bool job_cut_complete(const struct job *job);
 // Appends a published cut; takes what `cut` owns on success. SL_ENOMEM.
 enum sl_err job_add_cut(struct job *job, const struct job_cut *cut);
 
-// Removes and releases job->cuts[index]; later cuts move down by one.
+// Removes and releases job->cuts.list[index]; later cuts move down by one.
 void job_remove_cut(struct job *job, size_t index);
 
 // Frees what `cut` owns and leaves it all zeroes.

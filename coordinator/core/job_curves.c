@@ -3,6 +3,7 @@
 // status.
 #include "coordinator/core/job_curves.h"
 
+#include "coordinator/core/job.h"
 #include "coordinator/core/job_status.h"
 #include "coordinator/feed/feed.h"
 
@@ -11,7 +12,7 @@
 static void curves_append_point(struct coord *c, struct job *job, bool final)
 {
     Sluice__V1__JobStatus m = SLUICE__V1__JOB_STATUS__INIT;
-    struct curve_point point = {.workers = (uint32_t)job->holders.len};
+    struct curve_point point = {.workers = (uint32_t)job->leases.holders.len};
 
     m.epochs = job->spec->train->epochs;
     status_progress(c, &m, job);
@@ -19,7 +20,7 @@ static void curves_append_point(struct coord *c, struct job *job, bool final)
     point.epoch = m.epoch;
     point.loss = WIRE_KNOWN(&m, loss);
     point.accuracy = WIRE_KNOWN(&m, accuracy);
-    point.samples = meter_loss(&job->meter, m.epoch - 1).samples;
+    point.samples = meter_loss(&job->reports.meter, m.epoch - 1).samples;
     point.rate = m.images_per_second;
     point.staleness_p50 = m.staleness_p50;
     feed_point(c->options.feed, job->uid, &point, final);

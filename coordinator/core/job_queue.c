@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/job_queue.c -- the order of queued jobs; see job_queue.h.
 #include "coordinator/core/job_queue.h"
+#include "coordinator/core/job.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,29 +11,30 @@
 
 bool queue_waits(const struct job *job)
 {
-    return job->turn == JOURNAL_TURN_WAITS && !job_ended(job);
+    return job->queue.turn == JOURNAL_TURN_WAITS && !job_ended(job);
 }
 
 void queue_join(struct coord *c, struct job *job, const char *tenant)
 {
-    job->turn = JOURNAL_TURN_WAITS;
-    snprintf(job->queue, sizeof(job->queue), "%s", tenant);
+    job->queue.turn = JOURNAL_TURN_WAITS;
+    snprintf(job->queue.name, sizeof(job->queue.name), "%s", tenant);
     c->queue_moved = true;
 }
 
 enum sl_err queue_load(struct coord *c, struct job *job, struct sl_error *err)
 {
-    enum sl_err rc = journal_job_turn(c->journal, job->id, &job->turn, err);
+    enum sl_err rc =
+        journal_job_turn(c->journal, job->id, &job->queue.turn, err);
 
-    if (rc != SL_OK || job->turn == JOURNAL_TURN_NONE)
+    if (rc != SL_OK || job->queue.turn == JOURNAL_TURN_NONE)
         return rc;
     c->queue_moved = true;
-    return journal_job_tenant(c->journal, job->id, job->queue, err);
+    return journal_job_tenant(c->journal, job->id, job->queue.name, err);
 }
 
 void queue_leave(struct coord *c, const struct job *job)
 {
-    if (job->turn != JOURNAL_TURN_NONE)
+    if (job->queue.turn != JOURNAL_TURN_NONE)
         c->queue_moved = true;
 }
 
@@ -42,8 +44,8 @@ static bool goes_before(const struct job *a, const struct job *b)
     int32_t pa = spec_priority(a->spec->train);
     int32_t pb = spec_priority(b->spec->train);
 
-    if (a->turn != b->turn)
-        return a->turn == JOURNAL_TURN_CAME;
+    if (a->queue.turn != b->queue.turn)
+        return a->queue.turn == JOURNAL_TURN_CAME;
     return pa != pb ? pa > pb : a->id < b->id;
 }
 
@@ -59,8 +61,9 @@ uint32_t queue_before(const struct coord *c, const struct job *job,
     {
         const struct job *other = list_entry(n, struct job, on_active);
 
-        if (other == job || other->turn == JOURNAL_TURN_NONE ||
-            strcmp(other->queue, job->queue) != 0 || !goes_before(other, job))
+        if (other == job || other->queue.turn == JOURNAL_TURN_NONE ||
+            strcmp(other->queue.name, job->queue.name) != 0 ||
+            !goes_before(other, job))
             continue;
         before++;
         if (*last == NULL || goes_before(*last, other))
@@ -73,7 +76,7 @@ static void take_turn(struct coord *c, struct job *job)
 {
     if (!coord_wrote(c, journal_job_turn_came(c->journal, job->id, &c->err)))
         return;
-    job->turn = JOURNAL_TURN_CAME;
+    job->queue.turn = JOURNAL_TURN_CAME;
     LOG(INFO, "queued job begins", "job=%s name=%s", job->id_text, job->name);
 }
 

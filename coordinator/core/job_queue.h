@@ -14,7 +14,13 @@
 #define COORDINATOR_CORE_JOB_QUEUE_H
 
 #include "coordinator/core/coord_inner.h"
-#include "coordinator/core/job.h"
+#include "coordinator/journal/journal.h"
+
+// A job's place in the queue of its tenant.
+struct job_queue {
+    enum journal_turn turn;
+    char name[JOURNAL_TENANT];
+};
 
 // Says whether the job still waits in its queue.
 bool queue_waits(const struct job *job);

@@ -3,6 +3,7 @@
 // that a shard or a worker reported, or that the journal holds; none is
 // extrapolated except the remaining time, which says so by its name.
 #include "coordinator/core/job_status.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/status_groups.h"
 #include "coordinator/core/status_pause.h"
@@ -161,7 +162,7 @@ static void reason_paused(const struct job *job, char *out, size_t size)
         "paused (I7): %s. The journal is older than what ran: restore the "
         "newest journal.sqlite, or give the job up (`sluice stop %s`; "
         "`sluice submit --resume` of its last manifest goes on from there)",
-        job->paused_why == NULL ? "" : job->paused_why, job->id_text);
+        job->behind.why == NULL ? "" : job->behind.why, job->id_text);
 }
 
 static const struct work *dropped_work(const struct job *job)
@@ -170,7 +171,7 @@ static const struct work *dropped_work(const struct job *job)
     uint64_t closure;
     void *value;
 
-    while (map_next(&job->active, &at, &closure, &value)) {
+    while (map_next(&job->leases.active, &at, &closure, &value)) {
         const struct work *w = value;
 
         if (w->closure.drops > CLOSURE_DROPS_FREE)
@@ -222,9 +223,9 @@ static void status_reason(const struct coord *c, const struct job *job,
     out[0] = '\0';
     if (job_ended(job))
         snprintf(out, size, "%s", job->reason == NULL ? "" : job->reason);
-    else if (job->paused)
+    else if (job->behind.paused)
         reason_paused(job, out, size);
-    else if (job->stop_wanted)
+    else if (job->cuts.stop_after)
         snprintf(out, size, "is being stopped: a checkpoint is made first");
     else if (status_pause_reason(job, out, size))
         return;
@@ -238,11 +239,11 @@ static void status_reason(const struct coord *c, const struct job *job,
         reason_shard(c, job, shard, out, size);
     else if (job->state == JOB_FINISHING && !job_cut_complete(job))
         snprintf(out, size, "waiting for the checkpoint that holds it all%s%s",
-                 job->cut_why == NULL ? "" : "; the last one was given up: ",
-                 job->cut_why == NULL ? "" : job->cut_why);
+                 job->cuts.why == NULL ? "" : "; the last one was given up: ",
+                 job->cuts.why == NULL ? "" : job->cuts.why);
     else if (job->warnings[JOB_WARN_REACH] != NULL)
         snprintf(out, size, "%s", job->warnings[JOB_WARN_REACH]);
-    else if (!worker_there(c, job, true) && job->held == 0)
+    else if (!worker_there(c, job, true) && job->leases.held == 0)
         reason_worker(c, job, out, size);
     else if (job->state == JOB_FINISHING)
         snprintf(out, size, "waiting for the evaluation");
@@ -406,7 +407,7 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
         m->epoch = last->epochs + 1;
     if (m->epoch > m->epochs)
         m->epoch = m->epochs;
-    loss = meter_loss(&job->meter, m->epoch - 1);
+    loss = meter_loss(&job->reports.meter, m->epoch - 1);
     WIRE_SET_KNOWN(m, loss, SLUICE__V1__JOB_STATUS__KNOWN_LOSS_LOSS,
                    meter_mean_loss(&loss));
     if (status_has_accuracy(job, loss.correct))
@@ -414,16 +415,16 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
                        SLUICE__V1__JOB_STATUS__KNOWN_ACCURACY_ACCURACY,
                        meter_mean_accuracy(&loss));
     if (!job_ended(job))
-        m->images_per_second = meter_rate(&job->meter, now, samples);
+        m->images_per_second = meter_rate(&job->reports.meter, now, samples);
     if (m->images_per_second > 0)
         m->remaining_seconds =
             (double)(job->schedule.samples * job->schedule.epochs - samples) /
             m->images_per_second;
     m->staleness_p50 = staleness_p50(job);
-    m->loss_scale = job->loss_scale;
+    m->loss_scale = job->reports.loss_scale;
     m->ring_ranks = job->ring.members;
     m->ring_generation = job->ring.generation;
-    m->steps_redone = job->redone;
+    m->steps_redone = job->rounds.redone;
     if (job->mode->fill != NULL)
         job->mode->fill(m, job);
     fill_updates(m, job);
@@ -495,19 +496,20 @@ static void fill_evaluation(Sluice__V1__Evaluation *e, const struct job *job,
 
 static bool add_evaluations(Sluice__V1__JobStatus *m, const struct job *job)
 {
-    m->evaluations = sl_calloc(job->evaluations_count, sizeof(*m->evaluations));
+    m->evaluations = sl_calloc(job->evaluations.count, sizeof(*m->evaluations));
     if (m->evaluations == NULL)
         return false;
-    for (size_t i = 0; i < job->evaluations_count; i++) {
+    for (size_t i = 0; i < job->evaluations.count; i++) {
         Sluice__V1__Evaluation *e =
             wire_new(&sluice__v1__evaluation__descriptor);
 
         if (e == NULL)
             return false;
-        fill_evaluation(e, job, &job->evaluations[i]);
+        fill_evaluation(e, job, &job->evaluations.list[i]);
         m->evaluations[i] = e;
         m->n_evaluations = i + 1;
-        if (!status_add_metrics(e, job->spec->evaluate, &job->evaluations[i]))
+        if (!status_add_metrics(e, job->spec->evaluate,
+                                &job->evaluations.list[i]))
             return false;
     }
     return true;
@@ -552,8 +554,8 @@ static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
     warn_placement(job, placed, sizeof(placed));
     skipped_warning(job, skipped, sizeof(skipped));
     snprintf(cut, sizeof(cut), "%s%.200s",
-             job->cut_why == NULL ? "" : "the last checkpoint was given up: ",
-             job->cut_why == NULL ? "" : job->cut_why);
+             job->cuts.why == NULL ? "" : "the last checkpoint was given up: ",
+             job->cuts.why == NULL ? "" : job->cuts.why);
     reason_dropped(dropped_work(job), dropped, sizeof(dropped));
     ok = add_warning(m, placed) && add_warning(m, skipped) &&
          add_warning(m, cut) && add_warning(m, dropped);
@@ -590,7 +592,7 @@ static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
 
 static bool add_callbacks(Sluice__V1__JobStatus *m, const struct job *job)
 {
-    if (!spec_callbacks_any(&job->watched))
+    if (!spec_callbacks_any(&job->monitor.watched))
         return true;
     m->callbacks = monitor_status(job, job->state == JOB_RUNNING &&
                                            evaluations_hold_it(job));
@@ -617,20 +619,20 @@ static void fill_counters(const struct coord *c, Sluice__V1__JobStatus *m,
     m->epochs = job->spec->train->epochs;
     m->priority = spec_priority(job->spec->train);
     m->parameters = job->parameters;
-    m->workers = (uint32_t)job->holders.len;
-    m->closures_running = job->held;
+    m->workers = (uint32_t)job->leases.holders.len;
+    m->closures_running = job->leases.held;
     m->closures_retried = job->counters.closures_retried;
     m->workers_lost = job->counters.workers_lost;
     m->psservers_lost = job->counters.psservers_lost;
     m->coordinator_restarts = job->counters.restarts;
-    m->cuts = job->cuts_published;
+    m->cuts = job->cuts.published;
     m->elapsed_seconds = (double)job_elapsed_ms(job, coord_now(c)) / 1000.0;
     m->submitted_unix = (double)job->submitted_us / 1e6;
     m->ended_unix = (double)job->ended_us / 1e6;
     m->term = c->term;
-    m->map_version = job->map_version;
-    m->paused = job->paused;
-    m->queued = job->turn != JOURNAL_TURN_NONE;
+    m->map_version = job->map.version;
+    m->paused = job->behind.paused;
+    m->queued = job->queue.turn != JOURNAL_TURN_NONE;
     m->queued_before = queue_before(c, job, &last);
 }
 
@@ -669,7 +671,7 @@ status_ended(const struct coord *c, const struct job *job, bool with_shards)
         view.n_shards = 0;
     if (last != NULL) // a cut may have been published just after the end
         view.checkpoint = last->path;
-    view.cuts = job->cuts_published;
+    view.cuts = job->cuts.published;
     view.term = c->term;
     view.spec = NULL;
     if (wire_dup(&copy, &view.base) != SL_OK)

@@ -9,6 +9,7 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/tenants.h"
 
 struct job *jobs_get(const struct coord *c, uint64_t id)

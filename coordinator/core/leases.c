@@ -11,13 +11,14 @@
 #include "common/run/log.h"
 #include "common/run/spans.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/send.h"
 
 struct work *leases_get(const struct job *job, uint64_t closure)
 {
-    return map_get(&job->active, closure);
+    return map_get(&job->leases.active, closure);
 }
 
 struct work *leases_work(struct job *job, uint64_t closure)
@@ -32,7 +33,7 @@ struct work *leases_work(struct job *job, uint64_t closure)
     closure_init(&w->closure, closure, job->spec->train->max_attempts);
     w->kind = WORK_TRAIN;
     w->job = job;
-    if (map_put(&job->active, closure, w) != SL_OK) {
+    if (map_put(&job->leases.active, closure, w) != SL_OK) {
         sl_free(w);
         return NULL;
     }
@@ -69,24 +70,24 @@ static enum sl_err leases_open_job(struct coord *c, struct member *m,
 
 static void leases_add_holder(struct job *job, uint64_t member)
 {
-    uintptr_t held = (uintptr_t)map_get(&job->holders, member);
+    uintptr_t held = (uintptr_t)map_get(&job->leases.holders, member);
 
     // Without memory the job counts as held by one worker fewer, which only
     // max_workers would notice.
-    (void)map_put(&job->holders, member, (void *)(held + 1));
-    job->held++;
+    (void)map_put(&job->leases.holders, member, (void *)(held + 1));
+    job->leases.held++;
     job->changes++;
 }
 
 static void leases_remove_holder(struct job *job, uint64_t member)
 {
-    uintptr_t held = (uintptr_t)map_get(&job->holders, member);
+    uintptr_t held = (uintptr_t)map_get(&job->leases.holders, member);
 
     if (held <= 1)
-        map_remove(&job->holders, member);
+        map_remove(&job->leases.holders, member);
     else
-        (void)map_put(&job->holders, member, (void *)(held - 1));
-    job->held--;
+        (void)map_put(&job->leases.holders, member, (void *)(held - 1));
+    job->leases.held--;
     job->changes++;
 }
 
@@ -169,12 +170,12 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     list_push_back(&m->leases, &w->on_holder);
     member_begins(m, coord_now(c));
     leases_add_holder(job, m->id);
-    if (w->kind == WORK_TRAIN && w->closure.id >= job->leased_end)
-        job->leased_end = w->closure.id + 1;
-    job->served =
-        dispatch_served(job->served, &c->turn, dispatch_apart(m->lease_ms));
-    job->served_by = m->id;
-    if (!job->figured)
+    if (w->kind == WORK_TRAIN && w->closure.id >= job->leases.end)
+        job->leases.end = w->closure.id + 1;
+    job->leases.served = dispatch_served(job->leases.served, &c->turn,
+                                         dispatch_apart(m->lease_ms));
+    job->leases.served_by = m->id;
+    if (!job->figured.any)
         figures_job(c, job);
     if (again && begun && w->kind == WORK_TRAIN) {
         retried(c, m, w);
@@ -220,7 +221,7 @@ void leases_end(struct coord *c, struct work *w, enum lease_span_end how)
                 (ull)w->closure.attempt.n, closure_state_name(w->closure.state),
                 w->copy_of != NULL);
     leases_leave_seat(m, w);
-    w->job->freed += w->closure.state != CLOSURE_DONE;
+    w->job->leases.freed += w->closure.state != CLOSURE_DONE;
     list_remove(&w->on_holder);
     member_holds(m, m->lease_count - 1);
     leases_remove_holder(w->job, m->id);
@@ -307,7 +308,7 @@ static struct work *drop_copy(struct work *w)
     struct work *of = w->copy_of;
 
     of->copy = NULL;
-    w->job->copies--;
+    w->job->copies.leased--;
     sl_free(w);
     return of;
 }
@@ -318,7 +319,7 @@ void leases_settle(struct coord *c, struct work *w)
     enum closure_state state;
 
     if (w->kind == WORK_EVALUATE) {
-        evaluation_settle(job->evaluation, w); // which may free it
+        evaluation_settle(job->evaluations.running, w); // which may free it
         return;
     }
     if (w->kind != WORK_TRAIN && w->kind != WORK_RING)
@@ -331,7 +332,7 @@ void leases_settle(struct coord *c, struct work *w)
     if (w->closure.blamed_count > 0 && state == CLOSURE_DONE)
         coord_wrote(
             c, journal_absolve(c->journal, job->id, w->closure.id, &c->err));
-    map_remove(&job->active, w->closure.id);
+    map_remove(&job->leases.active, w->closure.id);
     buf_release(&w->story);
     sl_free(w);
 }

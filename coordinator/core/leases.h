@@ -13,9 +13,24 @@
 #ifndef COORDINATOR_CORE_LEASES_H
 #define COORDINATOR_CORE_LEASES_H
 
-#include "coordinator/core/job.h"
+#include "common/base/map.h"
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/feed/traces.h"
+#include "coordinator/rules/work.h"
+
+// A job's closures in work, and the workers that hold them.
+struct job_leases {
+    struct work probe;
+    struct map active;  // closure -> struct work: leased, or with blame
+    uint32_t held;      // leases
+    struct map holders; // member -> leases it holds, as a number
+    uint64_t end;       // the closure behind the highest leased one
+    // Its `served` number of dispatch.h, and the worker that it was served last
+    // by; 0: none.
+    uint64_t served;
+    uint64_t served_by;
+    uint64_t freed; // rises when a closure may be issued again
+};
 
 // Returns the work of a closure that is leased or remembered for its blame,
 // made if there is none. NULL: no memory.

@@ -8,6 +8,7 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
@@ -134,12 +135,12 @@ static enum sl_err take_cut(void *arg, const struct journal_cut *row,
     struct job_cut cut;
     enum sl_err rc;
 
-    if (row->cut > l->job->last_cut)
-        l->job->last_cut = row->cut;
+    if (row->cut > l->job->cuts.last)
+        l->job->cuts.last = row->cut;
     load_note_outcome(l,
                       row); // the process that committed it may have died then
     if (row->state == JOURNAL_CUT_DROPPED)
-        l->job->cuts_published++;
+        l->job->cuts.published++;
     if (row->state == JOURNAL_CUT_ABORTED || row->state == JOURNAL_CUT_DROPPED)
         return SL_OK;
     rc = l->part < LOAD_WHOLE ? load_cut_path(&cut, row, err)
@@ -150,7 +151,7 @@ static enum sl_err take_cut(void *arg, const struct journal_cut *row,
         rc = load_add_intent(l, &cut);
     } else {
         rc = job_add_cut(l->job, &cut);
-        l->job->cuts_published++;
+        l->job->cuts.published++;
     }
     if (rc != SL_OK) {
         job_cut_release(&cut);
@@ -220,7 +221,7 @@ static enum sl_err settle_published(struct job_loading *l, struct job_cut *cut,
         memset(cut, 0, sizeof(*cut));
         for (uint32_t i = 0; i < shards; i++)
             l->job->shard[i].cut = tags[i];
-        l->job->cuts_published++;
+        l->job->cuts.published++;
     }
     sl_free(tags);
     return rc;
@@ -308,7 +309,7 @@ static enum sl_err load_cuts(struct job_loading *l, uint64_t id,
                              struct sl_error *err)
 {
     struct journal *j = l->c->journal;
-    enum sl_err rc = journal_cuts_past(j, id, &l->job->cuts_published, err);
+    enum sl_err rc = journal_cuts_past(j, id, &l->job->cuts.published, err);
 
     if (rc != SL_OK)
         return rc;
@@ -391,15 +392,15 @@ static enum sl_err load_make_job(struct coord *c, const struct journal_job *row,
         job_free(job);
         return rc;
     }
-    job->has_facts = row->has_facts;
-    job->facts = row->facts;
+    job->reports.has_facts = row->has_facts;
+    job->reports.facts = row->facts;
     job->submitted_us = row->submitted_us;
     job->ended_us = row->ended_us;
     job->counters = row->counters;
-    job->fresh = job->counters.trained;
-    job->map_version = c->term << 32; // rises over restarts
+    job->monitor.fresh = job->counters.trained;
+    job->map.version = c->term << 32; // rises over restarts
     if (row->has_facts)
-        closure_counted(&job->probe.closure);
+        closure_counted(&job->leases.probe.closure);
     rc = queue_load(c, job, err);
     if (rc != SL_OK) {
         job_free(job);

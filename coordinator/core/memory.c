@@ -8,6 +8,7 @@
 #include "common/base/map.h"
 #include "common/base/mem.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/pause.h"
@@ -269,7 +270,7 @@ static void memory_reset_losses(struct job_shard *s)
 // Returns a number that changes whenever a step is counted, or forgotten.
 static uint64_t progress_of(const struct job *job)
 {
-    uint64_t steps = job->good_steps;
+    uint64_t steps = job->reports.good_steps;
 
     for (uint32_t i = 0; i < job->shards; i++)
         steps += job->shard[i].counts.counted;
@@ -279,7 +280,7 @@ static uint64_t progress_of(const struct job *job)
 static void count_loss(struct job *job, struct job_losses *l,
                        const struct member *m)
 {
-    uint64_t steps = progress_of(job), cuts = job->cuts_published;
+    uint64_t steps = progress_of(job), cuts = job->cuts.published;
     bool lost = l->process != 0 && l->process != m->process;
 
     // A paused job is to take no step.
@@ -342,7 +343,7 @@ static struct job *count_losses(struct coord *c, const struct member *m,
         struct need need = need_of(job, m->name);
         struct job_losses *l;
 
-        if (need.first == NULL || job->paused || memory_holds(job))
+        if (need.first == NULL || job->behind.paused || memory_holds(job))
             continue;
         l = &need.first->losses;
         count_loss(job, l, m);

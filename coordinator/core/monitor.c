@@ -11,6 +11,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
 
@@ -18,7 +19,7 @@
 
 bool monitor_waits(const struct job *job)
 {
-    return spec_callbacks_wait(&job->watched);
+    return spec_callbacks_wait(&job->monitor.watched);
 }
 
 // ---- sums of training
@@ -40,38 +41,42 @@ void monitor_trained(struct coord *c, struct job *job,
                                          more->loss_sum, more->steps,
                                          more->skipped};
 
-    if (!spec_callbacks_any(&job->watched))
+    if (!spec_callbacks_any(&job->monitor.watched))
         return;
     trained_add(&job->counters.trained, &part);
-    trained_add(&job->fresh, &part);
-    if (coord_now(c) - job->trained_ms < TRAINED_MS)
+    trained_add(&job->monitor.fresh, &part);
+    if (coord_now(c) - job->monitor.trained_ms < TRAINED_MS)
         return;
-    job->trained_ms = coord_now(c);
+    job->monitor.trained_ms = coord_now(c);
     job->counters_changed = true;
 }
 
 void monitor_cut(struct job *job, uint64_t cut)
 {
     struct job_told *last =
-        job->told_count > 0 ? &job->told[job->told_count - 1] : NULL;
+        job->monitor.told_count > 0
+            ? &job->monitor.told[job->monitor.told_count - 1]
+            : NULL;
 
-    if (!spec_callbacks_any(&job->watched) || evidence_full(&job->evidence) ||
-        (last != NULL && last->cut >= cut))
+    if (!spec_callbacks_any(&job->monitor.watched) ||
+        evidence_full(&job->evidence) || (last != NULL && last->cut >= cut))
         return;
-    if (job->told_count < JOB_TOLD) {
-        job->told[job->told_count++] = (struct job_told){cut, job->fresh};
+    if (job->monitor.told_count < JOB_TOLD) {
+        job->monitor.told[job->monitor.told_count++] =
+            (struct job_told){cut, job->monitor.fresh};
     } else { // many cuts without an evaluation
-        trained_add(&last->trained, &job->fresh);
+        trained_add(&last->trained, &job->monitor.fresh);
         last->cut = cut;
     }
-    job->fresh = (struct journal_trained){0};
+    job->monitor.fresh = (struct journal_trained){0};
 }
 
 static size_t told_until(const struct job *job, uint64_t cut)
 {
     size_t count = 0;
 
-    while (count < job->told_count && job->told[count].cut <= cut)
+    while (count < job->monitor.told_count &&
+           job->monitor.told[count].cut <= cut)
         count++;
     return count;
 }
@@ -84,7 +89,8 @@ static bool holds_all(const struct job *job, uint64_t cut)
     size_t count = told_until(job, cut);
 
     return monitor_waits(job) || count == 0 ||
-           (count == job->told_count && job->told[count - 1].cut != cut);
+           (count == job->monitor.told_count &&
+            job->monitor.told[count - 1].cut != cut);
 }
 
 struct journal_trained monitor_until(const struct job *job, uint64_t cut)
@@ -95,7 +101,7 @@ struct journal_trained monitor_until(const struct job *job, uint64_t cut)
     if (holds_all(job, cut))
         return job->counters.trained;
     for (size_t i = 0; i < count; i++)
-        trained_add(&sum, &job->told[i].trained);
+        trained_add(&sum, &job->monitor.told[i].trained);
     return sum;
 }
 
@@ -104,14 +110,15 @@ static void forget_until(struct job *job, uint64_t cut)
     size_t count = told_until(job, cut);
 
     if (holds_all(job, cut)) {
-        job->fresh = (struct journal_trained){0};
-        count = job->told_count;
+        job->monitor.fresh = (struct journal_trained){0};
+        count = job->monitor.told_count;
     }
-    job->told_count -= count;
-    memmove(job->told, job->told + count, job->told_count * sizeof(*job->told));
-    job->counters.trained = job->fresh;
-    for (size_t i = 0; i < job->told_count; i++)
-        trained_add(&job->counters.trained, &job->told[i].trained);
+    job->monitor.told_count -= count;
+    memmove(job->monitor.told, job->monitor.told + count,
+            job->monitor.told_count * sizeof(*job->monitor.told));
+    job->counters.trained = job->monitor.fresh;
+    for (size_t i = 0; i < job->monitor.told_count; i++)
+        trained_add(&job->counters.trained, &job->monitor.told[i].trained);
 }
 
 enum sl_err monitor_begin_range(struct coord *c, struct job *job, uint64_t cut)
@@ -172,7 +179,7 @@ static enum sl_err fill_rates(Sluice__V1__CallbacksStatus *m,
 static Sluice__V1__CallbacksStatus *
 monitor_make_status(const struct job *job, const struct callbacks *c)
 {
-    const struct spec_callbacks *w = &job->watched;
+    const struct spec_callbacks *w = &job->monitor.watched;
     Sluice__V1__CallbacksStatus *m =
         wire_new(&sluice__v1__callbacks_status__descriptor);
     enum sl_err rc;
@@ -198,7 +205,8 @@ monitor_make_status(const struct job *job, const struct callbacks *c)
 
 Sluice__V1__CallbacksStatus *monitor_status(const struct job *job, bool waits)
 {
-    Sluice__V1__CallbacksStatus *m = monitor_make_status(job, &job->callbacks);
+    Sluice__V1__CallbacksStatus *m =
+        monitor_make_status(job, &job->monitor.callbacks);
     const struct job_cut *cut = job_final_cut(job);
 
     if (m == NULL)
@@ -274,8 +282,8 @@ enum sl_err monitor_judge(const struct job *job,
     Sluice__V1__CallbacksStatus *m;
     enum sl_err rc;
 
-    *out = job->callbacks;
-    (void)callbacks_judge(out, &job->watched, &seen);
+    *out = job->monitor.callbacks;
+    (void)callbacks_judge(out, &job->monitor.watched, &seen);
     m = monitor_make_status(job, out);
     if (m == NULL)
         return SL_ENOMEM;
@@ -286,7 +294,7 @@ enum sl_err monitor_judge(const struct job *job,
 
 static uint64_t last_rate(const struct job *job)
 {
-    const struct rates *r = &job->callbacks.rates;
+    const struct rates *r = &job->monitor.callbacks.rates;
 
     return r->count > 0 ? r->step[r->count - 1].closure : 0;
 }
@@ -295,9 +303,9 @@ static void count_unknown(struct job *job)
 {
     uint64_t last = last_rate(job);
 
-    job->rates_unknown = 0;
+    job->monitor.rates_unknown = 0;
     for (uint32_t i = 0; last != 0 && i < job_psserver_shards(job); i++)
-        job->rates_unknown += job->shard[i].rates_known != last;
+        job->monitor.rates_unknown += job->shard[i].rates_known != last;
 }
 
 void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
@@ -305,7 +313,7 @@ void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
 {
     uint64_t before = last_rate(job);
 
-    job->callbacks = *now;
+    job->monitor.callbacks = *now;
     job->changes++;
     JOB_HISTORY(job, "judged",
                 " steps=%llu cut=%llu stopped=%d rates=%u last=%llu",
@@ -338,10 +346,11 @@ enum sl_err monitor_load(struct job *job, const struct buf *packed,
                    packed->len, err);
     if (rc != SL_OK)
         return rc;
-    monitor_read_status(&job->callbacks, (Sluice__V1__CallbacksStatus *)m);
+    monitor_read_status(&job->monitor.callbacks,
+                        (Sluice__V1__CallbacksStatus *)m);
     wire_free(m);
     count_unknown(job);
-    return rates_valid(&job->callbacks.rates)
+    return rates_valid(&job->monitor.callbacks.rates)
                ? SL_OK
                : sl_fail(err, SL_ECORRUPT, "journal: rates that do not rise");
 }
@@ -350,7 +359,7 @@ enum sl_err monitor_load(struct job *job, const struct buf *packed,
 
 uint64_t monitor_limit(const struct job *job)
 {
-    return job->rates_unknown == 0 ? UINT64_MAX : last_rate(job);
+    return job->monitor.rates_unknown == 0 ? UINT64_MAX : last_rate(job);
 }
 
 void monitor_admits(struct coord *c, const struct member *m, struct job *job,
@@ -375,24 +384,25 @@ void monitor_known(struct coord *c, const struct member *m,
         return;
     job->shard[message->shard].rates_known = message->closure;
     count_unknown(job);
-    job->freed++; // closures that were passed over may be leased
+    job->leases.freed++; // closures that were passed over may be leased
 }
 
 bool monitor_wants_ring(const struct job *job)
 {
-    return job->ring_rates != last_rate(job);
+    return job->monitor.ring_rates != last_rate(job);
 }
 
 void monitor_ring_begins(struct job *job)
 {
-    job->ring_rates = last_rate(job);
+    job->monitor.ring_rates = last_rate(job);
 }
 
 void monitor_why(const struct job *job, char *out, size_t size)
 {
-    const struct callbacks_best *best = &job->callbacks.early.best;
-    const char *monitor = spec_monitor_name(job->watched.early.watch.monitor);
-    uint32_t wait = job->callbacks.early.wait;
+    const struct callbacks_best *best = &job->monitor.callbacks.early.best;
+    const char *monitor =
+        spec_monitor_name(job->monitor.watched.early.watch.monitor);
+    uint32_t wait = job->monitor.callbacks.early.wait;
 
     if (!best->has)
         snprintf(out, size,
@@ -404,6 +414,7 @@ void monitor_why(const struct job *job, char *out, size_t size)
                  "best was %g after step %llu (checkpoint %llu)%s",
                  monitor, wait, wait == 1 ? "" : "s", best->value,
                  (ull)best->steps, (ull)best->cut,
-                 job->watched.early.restores ? ", which is what it ends with"
-                                             : "");
+                 job->monitor.watched.early.restores
+                     ? ", which is what it ends with"
+                     : "");
 }

@@ -9,13 +9,38 @@
 // begins with a generation.
 //
 // Threads  the loop.
-// Memory   job->callbacks; monitor_pack's buffer is the caller's.
+// Memory   job->monitor.callbacks; monitor_pack's buffer is the caller's.
 // Errors   without memory an evaluation is judged later.
 #ifndef COORDINATOR_CORE_MONITOR_H
 #define COORDINATOR_CORE_MONITOR_H
 
 #include "coordinator/core/coord_inner.h"
-#include "coordinator/core/job.h"
+#include "coordinator/journal/journal.h"
+#include "coordinator/rules/callbacks.h"
+#include "proto/spec.h"
+
+// A part of the training since the last evaluation, as workers reported it.
+struct job_told {
+    uint64_t cut; // the first cut that holds it
+    struct journal_trained trained;
+};
+
+#define JOB_TOLD 8 // most parts of a job
+
+// A job's callbacks, and what they judge by.
+struct job_monitor {
+    struct spec_callbacks watched;
+    struct callbacks callbacks; // as of the last evaluation
+    uint32_t rates_unknown;     // shards that do not know the rates yet
+    // ring: the last rate that its generation began with (its closure, or 0)
+    uint64_t ring_rates;
+    uint64_t trained_ms; // when the sums of training were journalled last
+    // The parts of `counters.trained`, by cut, and the part that no cut holds
+    // yet.
+    struct job_told told[JOB_TOLD];
+    size_t told_count;
+    struct journal_trained fresh;
+};
 
 // Says whether the job has callbacks that training waits for.
 bool monitor_waits(const struct job *job);

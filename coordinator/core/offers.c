@@ -6,6 +6,7 @@
 #include "coordinator/core/copies.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/job_queue.h"
@@ -14,13 +15,12 @@
 
 void offers_begin(struct job *job)
 {
-    uint64_t freed = job->freed + job->evidence.admissions;
+    uint64_t freed = job->leases.freed + job->evidence.admissions;
 
     // A window may be as long as thousands of workers need.
-    if (job->scanned != freed)
-        job->scan_from = 0;
-    job->scanned = freed;
-    job->spent = false;
+    if (job->offers.scanned != freed)
+        job->offers.scan_from = 0;
+    job->offers.scanned = freed;
 }
 
 // Says whether the worker computes closures of the job: a worker that stands by
@@ -89,7 +89,7 @@ uint64_t offers_next(struct coord *c, struct job *job, const struct member *m)
 {
     struct mode_span span = offers_span(c, job, m);
     uint64_t limit = sl_min(span.limit, evaluations_limit(job));
-    uint64_t at = evidence_next(&job->evidence, job->scan_from);
+    uint64_t at = evidence_next(&job->evidence, job->offers.scan_from);
     bool avoided = false;
 
     while (at < limit && !(avoided && at >= span.open)) {
@@ -99,7 +99,7 @@ uint64_t offers_next(struct coord *c, struct job *job, const struct member *m)
                     !evidence_closure_held(&job->evidence, at);
 
         if (!avoided)
-            job->scan_from = at;
+            job->offers.scan_from = at;
         if (free &&
             (w == NULL || (closure_ready(&w->closure, coord_now(c)) &&
                            (m == NULL || !avoids(c, m, job, &w->closure)))))
@@ -108,16 +108,16 @@ uint64_t offers_next(struct coord *c, struct job *job, const struct member *m)
         at = evidence_next(&job->evidence, at + 1);
     }
     if (!avoided)
-        job->scan_from = at;
+        job->offers.scan_from = at;
     return job->evidence.closures;
 }
 
 static struct offer offer_probe(struct coord *c, struct job *job,
                                 const struct member *m)
 {
-    struct work *w = &job->probe;
+    struct work *w = &job->leases.probe;
 
-    if (job->has_facts || job->external ||
+    if (job->reports.has_facts || job->external ||
         !closure_ready(&w->closure, coord_now(c)) ||
         avoids(c, m, job, &w->closure))
         return (struct offer){.kind = WORK_NONE};
@@ -127,12 +127,13 @@ static struct offer offer_probe(struct coord *c, struct job *job,
 struct offer offers_range(struct coord *c, struct job *job,
                           const struct member *m)
 {
-    struct work *w = job->evaluation == NULL
-                         ? NULL
-                         : evaluation_offer(job->evaluation, m->witness, false);
+    struct work *w =
+        job->evaluations.running == NULL
+            ? NULL
+            : evaluation_offer(job->evaluations.running, m->witness, false);
 
-    if (w == NULL && job->evaluation != NULL) {
-        w = evaluation_offer(job->evaluation, m->witness, true);
+    if (w == NULL && job->evaluations.running != NULL) {
+        w = evaluation_offer(job->evaluations.running, m->witness, true);
         if (w != NULL && others(c, m, job, &w->closure))
             w = NULL;
     }
@@ -148,7 +149,7 @@ bool offers_yields(const struct coord *c, const struct job *job)
     {
         const struct job *other = list_entry(n, struct job, on_active);
 
-        if (other->state == JOB_PLACING && !other->paused &&
+        if (other->state == JOB_PLACING && !other->behind.paused &&
             !queue_waits(other) && other->external == job->external &&
             c->members.psservers > 0 &&
             spec_priority(other->spec->train) > priority)
@@ -210,8 +211,8 @@ struct offer offers_for(struct coord *c, struct job *job,
 
 bool offers_has_range(const struct job *job)
 {
-    return job->evaluation != NULL &&
-           evaluation_offer(job->evaluation, 0, true) != NULL;
+    return job->evaluations.running != NULL &&
+           evaluation_offer(job->evaluations.running, 0, true) != NULL;
 }
 
 bool offers_work_any(struct coord *c, struct job *job, bool newcomer)
@@ -231,6 +232,6 @@ bool offers_any(struct coord *c, struct job *job, bool newcomer)
         return false;
     if (job->placed)
         return job->mode->offers(c, job, newcomer);
-    return !job->has_facts && !job->external &&
-           closure_ready(&job->probe.closure, coord_now(c));
+    return !job->reports.has_facts && !job->external &&
+           closure_ready(&job->leases.probe.closure, coord_now(c));
 }

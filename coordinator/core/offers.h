@@ -12,8 +12,15 @@
 #define COORDINATOR_CORE_OFFERS_H
 
 #include "coordinator/core/coord_inner.h"
-#include "coordinator/core/job.h"
 #include "coordinator/rules/dispatch.h"
+
+struct work;
+
+// Where a job's next offer is looked for.
+struct job_offers {
+    uint64_t scan_from; // no closure to issue lies below
+    uint64_t scanned;   // job.leases.freed and admissions at the last scan
+};
 
 struct offer {
     enum work_kind kind;  // WORK_NONE: nothing
@@ -39,7 +46,8 @@ double offers_ahead_ms(const struct coord *c, const struct job *job,
 // Returns the first closure that some shard lacks a step of, that is not leased
 // and that this worker, or any (NULL), may try; evidence.closures if there is
 // none. Closures that were passed over for good are not looked at again until a
-// lease ends undone, a shard is admitted, or a tick later (job.scan_from).
+// lease ends undone, a shard is admitted, or a tick later
+// (job.offers.scan_from).
 uint64_t offers_next(struct coord *c, struct job *job, const struct member *m);
 
 // Returns the next closure for the worker as an offer, or a copy of a late one.

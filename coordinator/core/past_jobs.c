@@ -7,6 +7,7 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/job_status.h"
 #include "coordinator/core/unreadable.h"
@@ -204,7 +205,7 @@ void ended_check(struct coord *c)
         status_final_keep(c, job);
         if (c->dead)
             return;
-        if (job->cut == NULL && now - job->ended_ms >= ENDED_STAYS_MS)
+        if (job->cuts.now == NULL && now - job->ended_ms >= ENDED_STAYS_MS)
             ended_evict_job(c, job);
     }
 }

@@ -10,6 +10,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/cuts.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/send.h"
@@ -20,14 +21,14 @@ enum sl_err pause_judge(const struct job *job, bool checkpoint,
     if (job_ended(job))
         return sl_fail(err, SL_ESTATE, "job %s is %s: nothing of it runs",
                        job->id_text, job_state_name(job->state));
-    if (job->paused)
+    if (job->behind.paused)
         return sl_fail(err, SL_ESTATE,
                        "job %s lies still already, as the journal is older "
                        "than what ran (I7): `sluice status %s` says the way "
                        "out",
                        job->id_text, job->id_text);
     if (!checkpoint && job->mode->on_workers && job->ring.generation > 0 &&
-        job->cuts_count == 0)
+        job->cuts.count == 0)
         return sl_fail(err, SL_ESTATE,
                        "the state of job %s is on its workers alone, and there "
                        "is no checkpoint of it: all of its steps would be "
@@ -74,7 +75,7 @@ static void note_loss(struct job *job, bool asked)
     else if (asked && job_granted(job, &job->pause.wish) == NULL)
         snprintf(note, JOURNAL_PAUSE_TEXT,
                  "the checkpoint before it could not be made: %.180s",
-                 job->cut_why != NULL ? job->cut_why : "a shard is away");
+                 job->cuts.why != NULL ? job->cuts.why : "a shard is away");
 }
 
 static void pause_release_worker(struct coord *c, struct member *m,
@@ -116,7 +117,8 @@ static void pause_enter_hold(struct coord *c, struct job *job)
         if (m->role == MEMBER_WORKER)
             pause_release_worker(c, m, job);
     }
-    if (job->mode->on_workers && job->cut != NULL && !job->cut->writing)
+    if (job->mode->on_workers && job->cuts.now != NULL &&
+        !job->cuts.now->writing)
         cuts_give_up(c, job, "the job is paused");
 }
 
@@ -125,7 +127,7 @@ void pause_check(struct coord *c, struct job *job)
     if (job->pause.row.state != JOURNAL_PAUSE_WANTED)
         return;
     if (job_granted(job, &job->pause.wish) != NULL ||
-        (!job->mode->on_workers && job->cut == NULL)) {
+        (!job->mode->on_workers && job->cuts.now == NULL)) {
         note_loss(job, true);
         pause_enter_hold(c, job);
     }

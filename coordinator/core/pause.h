@@ -10,7 +10,7 @@
 // workers alone, and begins again from the last cut. The pause is in the
 // journal before any member is notified.
 //
-// (I7's job.paused is another thing: such a job is not touched at all.)
+// (I7's job.behind.paused is another thing: such a job is not touched at all.)
 //
 // Threads  the loop.
 // Units    *_ms monotonic.
@@ -19,7 +19,16 @@
 #define COORDINATOR_CORE_PAUSE_H
 
 #include "coordinator/core/coord_inner.h"
-#include "coordinator/core/job.h"
+#include "coordinator/journal/journal.h"
+#include "coordinator/rules/cut.h"
+
+// A pause that a client or the coordinator wants.
+struct job_pause {
+    struct journal_pause row; // as it is journalled
+    uint64_t from_ms; // since when it holds, in this term; 0: it does not hold
+    // JOURNAL_PAUSE_WANTED: the wish for the cut before it
+    struct cut_wish wish;
+};
 
 // Says whether the job may be paused, with a cut first or without. SL_ESTATE:
 // it may not, and why.

@@ -15,6 +15,7 @@
 #include "coordinator/core/end_job.h"
 #include "coordinator/core/fits.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/memory.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/cut_fits.h"
@@ -375,7 +376,7 @@ void place_job(struct coord *c, struct job *job)
 
 static bool may_place(const struct job *job)
 {
-    return !job->paused && !memory_holds(job);
+    return !job->behind.paused && !memory_holds(job);
 }
 
 // Of one job, among its next `looks` shards. (Parts of a ring lie on no

@@ -13,6 +13,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/monitor.h"
@@ -182,11 +183,12 @@ static struct publish *publish_new(struct coord *c, struct job *job)
     p->store = sl_strdup(c->store);
     p->cluster = c->cluster.id;
     p->job = job->id;
-    p->made.n = job->cut->n;
-    p->made.epochs = cut_epochs(job->cut);
+    p->made.n = job->cuts.now->n;
+    p->made.epochs = cut_epochs(job->cuts.now);
     if (p->store == NULL ||
-        publish_make_checkpoint(c, job->cut, &p->made.checkpoint) != SL_OK ||
-        make_counts(job, job->cut, &p->made.counts) != SL_OK ||
+        publish_make_checkpoint(c, job->cuts.now, &p->made.checkpoint) !=
+            SL_OK ||
+        make_counts(job, job->cuts.now, &p->made.counts) != SL_OK ||
         publish_make_manifest(c, job, p) != SL_OK) {
         publish_free(p);
         return NULL;
@@ -202,7 +204,7 @@ static enum sl_err write_intent(struct coord *c, struct job *job,
         .cut = p->made.n,
         .path = p->made.path,
         .epochs = p->made.epochs,
-        .low = cut_low(job->cut),
+        .low = cut_low(job->cuts.now),
     };
     Sluice__V1__CheckpointsReply one = SLUICE__V1__CHECKPOINTS_REPLY__INIT;
     Sluice__V1__Checkpoint *list[1] = {p->made.checkpoint};
@@ -240,7 +242,7 @@ static void note_intent(const struct job *job, const struct publish *p)
                     (ull)p->made.checkpoint->shards[i]->tag->incarnation,
                     (ull)p->made.checkpoint->shards[i]->tag->sequence,
                     (ull)job->evidence.shard[i].incarnation,
-                    (ull)counted_steps(&job->cut->shard[i].counted));
+                    (ull)counted_steps(&job->cuts.now->shard[i].counted));
 }
 
 static void publish_note_outcome(const struct job *job, uint64_t cut,
@@ -254,7 +256,7 @@ static void publish_note_outcome(const struct job *job, uint64_t cut,
 static void drop_old(struct coord *c, struct job *job)
 {
     bool needed[CUTS_MAX], drop[CUTS_MAX];
-    size_t count = job->cuts_count;
+    size_t count = job->cuts.count;
 
     if (count > CUTS_MAX)
         return;
@@ -265,11 +267,11 @@ static void drop_old(struct coord *c, struct job *job)
         if (!drop[i])
             continue;
         if (!coord_wrote(c, journal_cut_drop(c->journal, job->id,
-                                             job->cuts[i].n, &c->err)))
+                                             job->cuts.list[i].n, &c->err)))
             return;
-        publish_note_outcome(job, job->cuts[i].n, "dropped");
+        publish_note_outcome(job, job->cuts.list[i].n, "dropped");
         FAULT("cut.gc");
-        removals_add(c, job->cuts[i].path);
+        removals_add(c, job->cuts.list[i].path);
         job_remove_cut(job, i);
     }
 }
@@ -291,18 +293,18 @@ static void publish_note_failure(struct job *job, const struct publish *p)
     struct buf text = BUF_INIT;
     size_t n;
 
-    sl_free(job->cut_why);
-    job->cut_why = NULL;
+    sl_free(job->cuts.why);
+    job->cuts.why = NULL;
     if (buf_appendf(&text, "its manifest was not written: %s", p->err.text) ==
         SL_OK)
-        job->cut_why = (char *)buf_detach(&text, &n);
+        job->cuts.why = (char *)buf_detach(&text, &n);
     buf_release(&text);
     job->changes++;
 }
 
 static void published(struct coord *c, struct job *job, struct publish *p)
 {
-    struct cut *cut = job->cut;
+    struct cut *cut = job->cuts.now;
     struct wire_tag *tags = sl_malloc_array(cut->shards, sizeof(*tags));
     enum sl_err rc;
 
@@ -322,11 +324,11 @@ static void published(struct coord *c, struct job *job, struct publish *p)
         for (uint32_t i = 0; i < cut->shards; i++)
             job->shard[i].cut = tags[i];
         publish_note_outcome(job, cut->n, "published");
-        job->cuts_published++;
+        job->cuts.published++;
         figures_cut(c, FIGURES_PUBLISHED);
-        sl_free(job->cut_why);
-        job->cut_why = NULL;
-        job->cut_last_ms = coord_now(c);
+        sl_free(job->cuts.why);
+        job->cuts.why = NULL;
+        job->cuts.last_ms = coord_now(c);
         job->counters_changed = true;
         LOG(INFO, "cut published",
             "job=%s cut=%llu steps=%llu complete=%d path=%s", job->id_text,
@@ -353,7 +355,7 @@ static void aborted(struct coord *c, struct job *job, struct publish *p)
                  p->err.text);
     publish_note_failure(job, p);
     coord_wrote(c, journal_cut_abort(c->journal, job->id, p->made.n, &c->err));
-    job->cut_after_ms = coord_now(c) + CUT_RETRY_MS;
+    job->cuts.after_ms = coord_now(c) + CUT_RETRY_MS;
 }
 
 static void publish_settle_cut(struct coord *c, struct job *job,
@@ -367,8 +369,8 @@ static void publish_settle_cut(struct coord *c, struct job *job,
     }
     if (c->dead)
         return;
-    cut_free(job->cut);
-    job->cut = NULL;
+    cut_free(job->cuts.now);
+    job->cuts.now = NULL;
     drop_old(c, job);
     keep_all(c, job);
     if (c->dead || job_ended(job))
@@ -397,8 +399,9 @@ static struct job *publish_find_job(const struct publish *p)
     struct coord *c = p->coord;
     struct job *job = c == NULL || c->dead ? NULL : jobs_get(c, p->job);
 
-    return job != NULL && job->cut != NULL && job->cut->n == p->made.n ? job
-                                                                       : NULL;
+    return job != NULL && job->cuts.now != NULL && job->cuts.now->n == p->made.n
+               ? job
+               : NULL;
 }
 
 // ---- after a failure (K6)
@@ -493,7 +496,7 @@ enum sl_err publish_cut(struct coord *c, struct job *job)
         publish_free(p);
         return SL_OK; // the coordinator ends
     }
-    cut_begin_write(job->cut); // K5 begins
+    cut_begin_write(job->cuts.now); // K5 begins
     if (c->io.work(c->io.arg, publish_work, publish_done, p) != SL_OK) {
         p->rc = sl_fail(&p->err, SL_ENOMEM, "no pool thread");
         publish_done(p);

@@ -21,7 +21,7 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Begins to write job->cut. SL_ENOMEM: nothing was begun.
+// Begins to write job->cuts.now. SL_ENOMEM: nothing was begun.
 enum sl_err publish_cut(struct coord *c, struct job *job);
 
 // Asks the store again for outcomes that wait for it. Called once per tick.

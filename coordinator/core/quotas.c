@@ -110,8 +110,8 @@ static uint64_t stored_by(const struct job *job)
 {
     uint64_t bytes = 0;
 
-    for (size_t i = 0; i < job->cuts_count; i++)
-        bytes += job->cuts[i].checkpoint->bytes;
+    for (size_t i = 0; i < job->cuts.count; i++)
+        bytes += job->cuts.list[i].checkpoint->bytes;
     return bytes;
 }
 

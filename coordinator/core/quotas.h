@@ -18,6 +18,14 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/rules/quota.h"
 
+// What quotas count of a job until it is placed: as it would have been placed
+// when it was measured.
+struct job_measured {
+    bool done;
+    uint32_t shards;
+    uint64_t elements;
+};
+
 struct quotas;
 
 // Copies the quotas of `options`; use is counted with the first question.

@@ -7,6 +7,7 @@
 #include "common/base/buf.h"
 #include "common/run/log.h"
 #include "coordinator/core/end_job.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/memory.h"
@@ -47,8 +48,8 @@ static void recount_ask_shard(struct coord *c, struct job *job, uint32_t shard)
 
 static void recount_begin(struct coord *c, struct job *job)
 {
-    job->recount_missing = job->shards;
-    job->recount_ms = coord_now(c);
+    job->recount.missing = job->shards;
+    job->recount.since_ms = coord_now(c);
     job->changes++;
     for (uint32_t i = 0; i < job->shards; i++) {
         job->shard[i].recounts = true;
@@ -58,7 +59,7 @@ static void recount_begin(struct coord *c, struct job *job)
 
 void recount_ask(struct coord *c, struct job *job)
 {
-    if (job->recount_missing == 0)
+    if (job->recount.missing == 0)
         recount_begin(c, job);
 }
 
@@ -131,8 +132,8 @@ static void recount_judge_closures(struct coord *c, struct job *job, bool all)
     uint64_t closure;
     void *value;
 
-    job->recount_missing = 0;
-    while (map_next(&job->active, &at, &closure, &value)) {
+    job->recount.missing = 0;
+    while (map_next(&job->leases.active, &at, &closure, &value)) {
         struct work *w = value;
 
         if (w->kind == WORK_TRAIN &&
@@ -144,7 +145,7 @@ static void recount_judge_closures(struct coord *c, struct job *job, bool all)
 
 bool recount_waits(const struct job *job, uint32_t shard)
 {
-    return job->recount_missing > 0 && job->shard[shard].recounts;
+    return job->recount.missing > 0 && job->shard[shard].recounts;
 }
 
 void recount_heard(struct coord *c, struct job *job, uint32_t shard)
@@ -152,7 +153,7 @@ void recount_heard(struct coord *c, struct job *job, uint32_t shard)
     if (!recount_waits(job, shard))
         return;
     job->shard[shard].recounts = false;
-    if (--job->recount_missing == 0)
+    if (--job->recount.missing == 0)
         recount_judge_closures(c, job, true);
 }
 
@@ -160,14 +161,14 @@ void recount_check(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
-    if (job->recount_missing == 0)
+    if (job->recount.missing == 0)
         return;
     if (!job_served(job))
-        job->recount_ms = now;
-    if (now - job->recount_ms < RECOUNT_MS)
+        job->recount.since_ms = now;
+    if (now - job->recount.since_ms < RECOUNT_MS)
         return;
     LOG(WARN, "shards do not say what they have counted",
-        "job=%s missing=%u of=%u", job->id_text, job->recount_missing,
+        "job=%s missing=%u of=%u", job->id_text, job->recount.missing,
         job->shards);
     recount_judge_closures(c, job, false);
 }

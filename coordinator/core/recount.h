@@ -17,7 +17,12 @@
 #define COORDINATOR_CORE_RECOUNT_H
 
 #include "coordinator/core/coord_inner.h"
-#include "coordinator/core/job.h"
+
+// Shards of a job that are asked for their counted sets and have not answered.
+struct job_recount {
+    uint32_t missing;
+    uint64_t since_ms;
+};
 
 // The longest wait for shards that do not answer, while all are served.
 #define RECOUNT_MS 10000

@@ -22,6 +22,7 @@
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cluster.h"
 #include "coordinator/core/drains.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/past_jobs.h"
 #include "coordinator/core/load.h"
 #include "coordinator/core/pause.h"
@@ -45,10 +46,10 @@ static enum sl_err check_manifests(struct coord *c, struct job *job,
 
     if (rc == SL_OK)
         rc = stored_highest(c->stored, buf_text(&folder), &highest, err);
-    if (rc == SL_OK && highest > job->last_cut) {
+    if (rc == SL_OK && highest > job->cuts.last) {
         sl_fail(&why, SL_ESTATE,
                 "%s holds cut %llu, this journal knows only %llu",
-                buf_text(&folder), (ull)highest, (ull)job->last_cut);
+                buf_text(&folder), (ull)highest, (ull)job->cuts.last);
         behind_pause(c, job, &why);
     }
     buf_release(&folder);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/removals.c -- the removal of manifests on a pool thread.
 #include "coordinator/core/removals.h"
+#include "coordinator/core/job.h"
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
@@ -61,8 +62,8 @@ void removals_add_job(struct coord *c, const struct job *job)
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    for (size_t i = 0; i < job->cuts_count; i++)
-        removals_add(c, job->cuts[i].path);
+    for (size_t i = 0; i < job->cuts.count; i++)
+        removals_add(c, job->cuts.list[i].path);
     if (job->unreadable && journal_each_cut(c->journal, job->id,
                                             removals_add_row, c, &err) != SL_OK)
         LOG(WARN, "manifests not removed", "job=%s why=%s", job->id_text,

@@ -20,6 +20,7 @@
 #include "coordinator/core/end_job.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/mode.h"
@@ -54,10 +55,10 @@ static void take_conduct(struct work *w, const struct meter_sums *more)
         more->skipped < more->steps ? more->skipped : more->steps;
     uint64_t applied = more->steps - skipped;
 
-    w->job->good_steps += applied;
+    w->job->reports.good_steps += applied;
     if (conduct != NULL)
         conduct_steps(conduct, w->closure.id, applied, skipped,
-                      w->job->good_steps);
+                      w->job->reports.good_steps);
 }
 
 // Returns the epoch of the work; for a ring about, as the ring may be at the
@@ -141,7 +142,7 @@ static void reports_apply_metrics(struct coord *c, struct work *w,
         jobs_warn(w->job, JOB_WARN_SAMPLE, "the data is not finite: %.150s",
                   m->strange);
     if (m->loss_scale >= 1)
-        w->job->loss_scale = m->loss_scale;
+        w->job->reports.loss_scale = m->loss_scale;
     if (w->kind != WORK_TRAIN && w->kind != WORK_RING)
         return;
     if (more.steps > 0)
@@ -150,7 +151,7 @@ static void reports_apply_metrics(struct coord *c, struct work *w,
         more = done ? now : (struct meter_sums){0};
     if (more.steps == 0)
         return;
-    meter_loss_add(&w->job->meter, epoch_of(w), &more);
+    meter_loss_add(&w->job->reports.meter, epoch_of(w), &more);
     monitor_trained(c, w->job, &more);
     w->job->changes++;
 }
@@ -168,9 +169,9 @@ void reports_ring_step(struct coord *c, struct member *m,
 
         if (w->kind != WORK_RING || w->job != job)
             continue;
-        if (job->cut != NULL && message->sequence > job->cut_round &&
+        if (job->cuts.now != NULL && message->sequence > job->cuts.round &&
             message->sequence <= job->ring.last)
-            monitor_cut(job, job->cut->n);
+            monitor_cut(job, job->cuts.now->n);
         reports_apply_metrics(c, w, message->metrics, false);
         doubts_over(c, m, job);
     }
@@ -420,12 +421,12 @@ static void complete_probe(struct coord *c, struct member *m, struct job *job,
     }
     closure_finish(&w->closure, attempt_of(message->attempt), SL_OK);
     leases_end(c, w, SPAN_COUNTED);
-    job->facts = job_facts_of(facts);
-    if (!coord_wrote(
-            c, journal_job_facts(c->journal, job->id, &job->facts, &c->err)) ||
+    job->reports.facts = job_facts_of(facts);
+    if (!coord_wrote(c, journal_job_facts(c->journal, job->id,
+                                          &job->reports.facts, &c->err)) ||
         !coord_wrote(c, classes_take(c, job, facts)))
         return;
-    job->has_facts = true;
+    job->reports.has_facts = true;
     doubts_first(job, m);
     doubts_over(c, m, job);
     LOG(INFO, "data probed", "job=%s train=%llu test=%llu worker=%s",
@@ -438,7 +439,7 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
 {
     struct work *w = leases_find(m, message->job, message->attempt);
     struct meter_sums sums = reports_metric_sums(message->metrics);
-    struct evaluation *e = job->evaluation;
+    struct evaluation *e = job->evaluations.running;
     enum sl_err rc;
 
     if (w == NULL || w->kind != WORK_EVALUATE || e == NULL)
@@ -481,7 +482,7 @@ static enum sl_err take_by_map(struct job *job,
     enum sl_err rc;
 
     // A version that was never sent names no incarnation.
-    if (version > job->map_version)
+    if (version > job->map.version)
         version = 0;
     rc = evidence_complete_by_map(&job->evidence, message->closure, version,
                                   full);
@@ -556,7 +557,7 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     if (job->mode->completed != NULL)
         job->mode->completed(job, message->closure, ended);
     job->changes++;
-    job->moved_ms = coord_now(c);
+    job->reports.moved_ms = coord_now(c);
     // Not full: some of its evidence was void. Issued again by C3. A
     // contribution that is held frees the worker, and is issued again if it is
     // lost (Y3).

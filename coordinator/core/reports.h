@@ -11,8 +11,19 @@
 #ifndef COORDINATOR_CORE_REPORTS_H
 #define COORDINATOR_CORE_REPORTS_H
 
-#include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
+#include "coordinator/journal/journal.h"
+#include "coordinator/rules/meter.h"
+
+// What workers have reported of a job.
+struct job_reports {
+    bool has_facts;
+    struct journal_facts facts;
+    uint64_t moved_ms;   // when any holder last made progress
+    uint64_t good_steps; // steps that were applied
+    double loss_scale;   // the last one reported; 0: none
+    struct meter meter;
+};
 
 // Takes the completion of an attempt. Returns the job if advance_job has to
 // look at it, else NULL.

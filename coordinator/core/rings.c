@@ -18,6 +18,7 @@
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/monitor.h"
@@ -102,7 +103,7 @@ static void rings_open_generation(struct coord *c, struct job *job)
             c, journal_ring_open(c->journal, job->id, generation, &c->err)))
         return;
     FAULT("ring.committed");
-    if (job->cut != NULL && !job->cut->writing)
+    if (job->cuts.now != NULL && !job->cuts.now->writing)
         cuts_begin_again(c, job, "the ring is made anew"); // R6
     ring_open(&job->ring, generation);
     for (uint32_t i = 0; i < job->shards; i++) {
@@ -126,16 +127,17 @@ static void settle_round(struct coord *c, struct job *job)
     const Sluice__V1__TrainSpec *t = job->spec->train;
 
     if (spec_ring_scales(job->spec)) {
-        job->contributions = job->ring.members;
+        job->rounds.contributions = job->ring.members;
         return;
     }
-    if (job->contributions != 0)
+    if (job->rounds.contributions != 0)
         return;
-    job->contributions = t->has_contributions   ? t->contributions
-                         : t->workers->max != 0 ? t->workers->max
-                                                : job->ring.members;
-    coord_wrote(c, journal_ring_contributions(c->journal, job->id,
-                                              job->contributions, &c->err));
+    job->rounds.contributions = t->has_contributions   ? t->contributions
+                                : t->workers->max != 0 ? t->workers->max
+                                                       : job->ring.members;
+    coord_wrote(c,
+                journal_ring_contributions(c->journal, job->id,
+                                           job->rounds.contributions, &c->err));
 }
 
 // Counts the rounds beyond the base that ranks had applied: they are lost, and
@@ -146,9 +148,9 @@ static void count_redone(struct coord *c, struct job *job, uint64_t had)
 
     if (had <= base)
         return;
-    job->redone += (had - base) * (uint64_t)job->contributions;
-    coord_wrote(c,
-                journal_ring_redone(c->journal, job->id, job->redone, &c->err));
+    job->rounds.redone += (had - base) * (uint64_t)job->rounds.contributions;
+    coord_wrote(c, journal_ring_redone(c->journal, job->id, job->rounds.redone,
+                                       &c->err));
 }
 
 // Begins the generation (R3, R5): every member has answered, and no cut is
@@ -161,7 +163,7 @@ static void rings_begin_generation(struct coord *c, struct job *job)
     if (c->dead)
         return;
     ring_choose(&job->ring, job->shard[0].cut);
-    job->based = false;
+    job->rounds.based = false;
     monitor_ring_begins(job);
     count_redone(c, job, had);
     if (c->dead)
@@ -172,7 +174,7 @@ static void rings_begin_generation(struct coord *c, struct job *job)
                 (ull)job->ring.generation, (ull)job->ring.base.incarnation,
                 (ull)job->ring.base.sequence, job->ring.base_is_file,
                 (ull)job->shard[0].cut.incarnation,
-                (ull)job->shard[0].cut.sequence, job->contributions);
+                (ull)job->shard[0].cut.sequence, job->rounds.contributions);
     rings_log_state(job, "ring begins");
     for (uint32_t i = 0; i < job->ring.count; i++) {
         if (!job->ring.rank[i].in)
@@ -193,7 +195,7 @@ static void rings_absolve_ranks(struct job *job)
     size_t at = 0;
     void *value;
 
-    while (map_next(&job->active, &at, NULL, &value)) {
+    while (map_next(&job->leases.active, &at, NULL, &value)) {
         struct work *w = value;
 
         if (w->closure.blamed_count == 0)
@@ -207,21 +209,22 @@ static void rings_absolve_ranks(struct job *job)
 // a turn of the loop has time for: the rest at the next tick or report.
 static enum sl_err take_rounds(struct job *job)
 {
-    struct round_key *keys = sl_malloc_array(job->contributions, sizeof(*keys));
+    struct round_key *keys =
+        sl_malloc_array(job->rounds.contributions, sizeof(*keys));
     enum sl_err rc = keys == NULL ? SL_ENOMEM : SL_OK;
     uint64_t taken = 0;
 
-    while (rc == SL_OK && job->rounds < job->ring.progress &&
+    while (rc == SL_OK && job->rounds.counted < job->ring.progress &&
            taken < KEYS_MOST) {
         uint32_t count = round_next(evidence_counted(&job->evidence, 0),
-                                    job->contributions, keys);
+                                    job->rounds.contributions, keys);
 
         if (count == 0)
             rc = SL_ERANGE; // more rounds than the job has
         for (uint32_t i = 0; rc == SL_OK && i < count; i++)
             rc = evidence_count(&job->evidence, keys[i].closure, keys[i].step);
         taken += count;
-        job->rounds++;
+        job->rounds.counted++;
     }
     sl_free(keys);
     return rc;
@@ -229,31 +232,33 @@ static enum sl_err take_rounds(struct job *job)
 
 static void take_pace(struct job *job, uint64_t now)
 {
-    uint64_t took = now - job->round_at_ms;
+    uint64_t took = now - job->rounds.at_ms;
 
-    if (took < ROUND_SPAN_MS || job->rounds <= job->rounds_at)
+    if (took < ROUND_SPAN_MS || job->rounds.counted <= job->rounds.at)
         return;
-    job->round_ms = (double)took / (double)(job->rounds - job->rounds_at);
-    job->rounds_at = job->rounds;
-    job->round_at_ms = now;
+    job->rounds.each_ms =
+        (double)took / (double)(job->rounds.counted - job->rounds.at);
+    job->rounds.at = job->rounds.counted;
+    job->rounds.at_ms = now;
 }
 
 static void count_rounds(struct coord *c, struct job *job)
 {
-    uint64_t had = job->rounds;
+    uint64_t had = job->rounds.counted;
     enum sl_err rc;
 
-    if (!job->based || had >= job->ring.progress)
+    if (!job->rounds.based || had >= job->ring.progress)
         return;
     rc = take_rounds(job);
     if (rc != SL_OK) {
         end_fail(c, job, "round %llu of %llu cannot be counted: %s",
-                 (ull)job->rounds, (ull)job->ring.progress, sl_err_name(rc));
+                 (ull)job->rounds.counted, (ull)job->ring.progress,
+                 sl_err_name(rc));
         return;
     }
-    job->moved_ms = coord_now(c);
+    job->reports.moved_ms = coord_now(c);
     jobs_unwarn(job, JOB_WARN_REACH);
-    take_pace(job, job->moved_ms);
+    take_pace(job, job->reports.moved_ms);
     rings_absolve_ranks(job);
     job->changes++;
 }
@@ -274,7 +279,7 @@ static void put_out(struct coord *c, struct job *job)
 
 void rings_check(struct coord *c, struct job *job)
 {
-    if (!job->placed || job_ended(job) || job->paused || c->dead)
+    if (!job->placed || job_ended(job) || job->behind.paused || c->dead)
         return;
     count_rounds(c, job);
     if (job_ended(job))
@@ -285,7 +290,7 @@ void rings_check(struct coord *c, struct job *job)
         !(job_served(job) && evidence_full(&job->evidence)))
         rings_open_generation(c, job);
     if (!c->dead && ring_answered(&job->ring) &&
-        (job->cut == NULL || !job->cut->writing))
+        (job->cuts.now == NULL || !job->cuts.now->writing))
         rings_begin_generation(c, job);
 }
 
@@ -314,8 +319,8 @@ static void rings_run_generation(struct coord *c, struct job *job)
             ring_member(&job->ring, i % job->ring.members)->member;
         job->shard[i].since_ms = now;
     }
-    job->rounds_at = job->ring.progress;
-    job->round_at_ms = now;
+    job->rounds.at = job->ring.progress;
+    job->rounds.at_ms = now;
     JOB_HISTORY(job, "ring_go", " generation=%llu ranks=%u steps=%llu",
                 (ull)job->ring.generation, job->ring.members,
                 (ull)evidence_steps(&job->evidence));
@@ -469,7 +474,7 @@ static enum sl_err take_base(struct job *job, struct counted *set,
                              const Sluice__V1__ShardCounts *counts)
 {
     uint64_t left;
-    enum sl_err rc = round_left(set, job->contributions, &left);
+    enum sl_err rc = round_left(set, job->rounds.contributions, &left);
 
     if (rc != SL_OK)
         return rc;
@@ -484,8 +489,8 @@ static enum sl_err take_base(struct job *job, struct counted *set,
         job_counts_reset(job, i);
         job_counts_take(job, i, counts);
     }
-    job->rounds = job->ring.base.sequence;
-    job->based = true;
+    job->rounds.counted = job->ring.base.sequence;
+    job->rounds.based = true;
     job->changes++;
     return SL_OK;
 }
@@ -500,7 +505,8 @@ static const char *base_wrong(const struct job *job, const struct counted *set)
         return "its state has more rounds than steps";
     if (last != NULL && counted_steps(set) < last->checkpoint->steps)
         return "its state lacks what the last checkpoint holds";
-    if (job->based && !counted_equal(evidence_counted(&job->evidence, 0), set))
+    if (job->rounds.based &&
+        !counted_equal(evidence_counted(&job->evidence, 0), set))
         return "its state is not that of another rank";
     return NULL;
 }
@@ -526,7 +532,7 @@ static void rings_receive_ready(struct coord *c, struct member *m,
     rc = wrong != NULL ? SL_EINVAL
                        : ring_ready(&job->ring, m->id, message->generation,
                                     wire_tag_of(message->tag));
-    if (rc == SL_OK && !job->based)
+    if (rc == SL_OK && !job->rounds.based)
         rc = take_base(job, &set, message->counts);
     FAULT("ring.ready");
     counted_release(&set);
@@ -570,7 +576,7 @@ static void receive_step(struct coord *c, struct member *m, struct job *job,
     if (rc != SL_OK || job->ring.progress == had)
         return;
     count_rounds(c, job);
-    if (!job_ended(job) && message->sequence == job->rounds)
+    if (!job_ended(job) && message->sequence == job->rounds.counted)
         rings_apply_counts(c, m, job, message);
 }
 
@@ -615,7 +621,7 @@ bool rings_refuse(struct coord *c, struct member *m, struct job *job,
 bool rings_receive(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__AttendUp *message)
 {
-    if (!job->placed || job->paused)
+    if (!job->placed || job->behind.paused)
         return false;
     switch (message->kind_case) {
     case SLUICE__V1__ATTEND_UP__KIND_RING_JOIN:
@@ -650,7 +656,7 @@ void rings_fill_sums(Sluice__V1__JobStatus *m, const struct job *job)
     size_t at = 0;
     void *value;
 
-    while (map_next(&job->active, &at, NULL, &value)) {
+    while (map_next(&job->leases.active, &at, NULL, &value)) {
         const struct work *w = value;
 
         if (w->kind != WORK_RING || w->holder == NULL)

@@ -11,15 +11,29 @@
 // not tell the difference.
 //
 // Threads  the loop.
-// Memory   a ring lease's work lies in job.active, by the number of its place.
-// Units    rounds; *_ms monotonic.
-// Errors   a rank that reports what cannot be loses its lease; two ranks that
+// Memory   a ring lease's work lies in job.leases.active, by the number of its
+// place. Units    rounds; *_ms monotonic. Errors   a rank that reports what
+// cannot be loses its lease; two ranks that
 //          disagree about the state end the job.
 #ifndef COORDINATOR_CORE_RINGS_H
 #define COORDINATOR_CORE_RINGS_H
 
 #include "coordinator/core/coord_inner.h"
-#include "coordinator/core/job.h"
+#include "coordinator/rules/ring.h"
+
+struct work;
+
+// What the ring of a job has counted (rules/ring.h has its generations).
+struct job_rounds {
+    // contributions of a round, in this generation; 0: not settled
+    uint32_t contributions;
+    bool based;       // the evidence begins with this generation's base,
+    uint64_t counted; // and holds this many rounds in all
+    uint64_t redone;  // steps that ranks had applied and lost
+    double each_ms;   // recent time of a round; 0: not known
+    uint64_t at_ms;   // when progress was last seen,
+    uint64_t at;      // and `counted` then
+};
 
 // Does what is due in the ring: puts a rank out, opens a generation, or begins
 // one.

@@ -10,6 +10,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/cut_fits.h"
 #include "coordinator/core/tokens.h"
@@ -252,13 +253,13 @@ void send_rates(struct coord *c, uint64_t member, const struct job *job,
     struct rates_parts rates;
     DOWN(down, RATES, rates, &msg);
 
-    rates_list(&rates, &job->callbacks.rates);
+    rates_list(&rates, &job->monitor.callbacks.rates);
     msg.term = c->term;
     msg.job = job->id;
     msg.job_uid = job->uid;
     msg.shard = shard;
     msg.rates = rates.list;
-    msg.n_rates = job->callbacks.rates.count;
+    msg.n_rates = job->monitor.callbacks.rates.count;
     msg.hold = hold;
     send_down(c, member, &down);
 }
@@ -303,9 +304,9 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.sources = sources.list;
     spec.n_sources = sources.count;
     spec.accumulate = accumulate > 1 ? accumulate : 0;
-    rates_list(&rates, &job->callbacks.rates);
+    rates_list(&rates, &job->monitor.callbacks.rates);
     spec.rates = rates.list;
-    spec.n_rates = job->callbacks.rates.count;
+    spec.n_rates = job->monitor.callbacks.rates.count;
     msg.term = c->term;
     msg.shard = &spec;
     msg.at_least = &at_least;
@@ -327,7 +328,7 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
     msg.job = job->id;
     msg.shard = shard;
     msg.incarnation = job->evidence.shard[shard].incarnation;
-    msg.map_version = job->map_version;
+    msg.map_version = job->map.version;
     send_down(c, m->id, &down);
 }
 
@@ -370,8 +371,8 @@ void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
     msg.job = job->id;
     msg.shard = shard;
     msg.incarnation = job->evidence.shard[shard].incarnation;
-    msg.request = job->cut->request;
-    msg.at_round = job->cut_round;
+    msg.request = job->cuts.now->request;
+    msg.at_round = job->cuts.round;
     send_down(c, member, &down);
 }
 
@@ -382,18 +383,18 @@ void send_keep(struct coord *c, uint64_t member, const struct job *job,
     Sluice__V1__Tag **tags;
     DOWN(down, KEEP, keep, &msg);
 
-    if (job->cuts_count == 0)
+    if (job->cuts.count == 0)
         return;
-    tags = sl_malloc_array(job->cuts_count, sizeof(tags[0]));
+    tags = sl_malloc_array(job->cuts.count, sizeof(tags[0]));
     if (tags == NULL)
         return; // without memory: files stay until the next cut
-    for (size_t i = 0; i < job->cuts_count; i++)
-        tags[i] = job->cuts[i].checkpoint->shards[shard]->tag;
+    for (size_t i = 0; i < job->cuts.count; i++)
+        tags[i] = job->cuts.list[i].checkpoint->shards[shard]->tag;
     msg.term = c->term;
     msg.job = job->id;
     msg.shard = shard;
     msg.tags = tags;
-    msg.n_tags = job->cuts_count;
+    msg.n_tags = job->cuts.count;
     send_down(c, member, &down);
     sl_free(tags);
 }
@@ -459,7 +460,7 @@ static enum sl_err send_make_map(struct coord *c, struct map_parts *out,
         out->pointers[count++] = e;
     }
     out->msg.job = job->id;
-    out->msg.version = job->map_version;
+    out->msg.version = job->map.version;
     out->msg.shards = out->pointers;
     out->msg.n_shards = count;
     out->msg.since = since;
@@ -549,13 +550,13 @@ void send_job_open(struct coord *c, const struct member *m,
     if (send_make_map(c, &map, job, 0) != SL_OK)
         return send_give_up(c, m->id);
     if (opened != NULL)
-        opened->map_version = job->map_version;
+        opened->map_version = job->map.version;
     msg.job = job->id;
     msg.job_incarnation = job->incarnation;
     msg.job_name = job->name;
     msg.spec = job->spec;
     msg.map = &map.msg;
-    msg.loss_scale = job->loss_scale;
+    msg.loss_scale = job->reports.loss_scale;
     if (tokens_make(c, job, &token))
         msg.token = &token;
     if (job->placed) {
@@ -566,11 +567,11 @@ void send_job_open(struct coord *c, const struct member *m,
         msg.pieces = job->layout->pieces;
         msg.n_pieces = job->layout->n_pieces;
     }
-    if (job->has_facts) {
-        facts.train_samples = job->facts.train_samples;
-        facts.test_samples = job->facts.test_samples;
-        facts.train_hash = job->facts.train_hash;
-        facts.test_hash = job->facts.test_hash;
+    if (job->reports.has_facts) {
+        facts.train_samples = job->reports.facts.train_samples;
+        facts.test_samples = job->reports.facts.test_samples;
+        facts.train_hash = job->reports.facts.train_hash;
+        facts.test_hash = job->reports.facts.test_hash;
         msg.facts = &facts;
     }
     send_down(c, m->id, &down);
@@ -624,7 +625,7 @@ static enum sl_err fill_lease(struct lease_parts *p, const struct coord *c,
     p->msg.closure = w->closure.id;
     p->msg.attempt = &p->attempt;
     p->msg.kind = (Sluice__V1__LeaseKind)w->kind;
-    p->msg.map_version = w->job->map_version;
+    p->msg.map_version = w->job->map.version;
     if (w->kind == WORK_TRAIN && tokens_prove(c, w, &p->proof))
         p->msg.proof = &p->proof;
     if (w->kind == WORK_TRAIN)

@@ -44,8 +44,8 @@ void send_refuse(struct coord *c, const struct member *m, uint64_t job,
 void send_hello_wanted(struct coord *c, const struct member *m,
                        const struct job *job, uint32_t shard);
 
-// Asks the member for the shard's part of job->cut, which must be there; a rank
-// for its state of round job->cut_round.
+// Asks the member for the shard's part of job->cuts.now, which must be there; a
+// rank for its state of round job->cuts.round.
 void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
                    uint32_t shard);
 

@@ -4,6 +4,7 @@
 #include "coordinator/core/send_ring.h"
 
 #include "common/base/mem.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/tokens.h"
 
@@ -153,7 +154,7 @@ void send_ring_begin(struct coord *c, const struct job *job,
     msg.n_holders = parts.holders_count;
     msg.sources = parts.file_list;
     msg.n_sources = parts.files_count;
-    msg.contributions = ring == &job->ring ? job->contributions : 1;
+    msg.contributions = ring == &job->ring ? job->rounds.contributions : 1;
     msg.lanes = ring_lanes(ring);
     msg.marks = ring_marks(ring);
     if (ring_tokens(ring) && tokens_make_ring(c, job, ring->generation, &token))

@@ -11,6 +11,7 @@
 #include "coordinator/core/advance.h"
 #include "coordinator/core/copies.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/offers.h"
@@ -35,9 +36,9 @@ static bool is_elsewhere(const struct coord *c, const struct job *job,
 {
     struct member *other;
 
-    if (job->served_by == m->id)
+    if (job->leases.served_by == m->id)
         return false;
-    other = members_get(&c->members, job->served_by);
+    other = members_get(&c->members, job->leases.served_by);
     return other != NULL && member_ready(other, coord_now(c));
 }
 
@@ -49,11 +50,11 @@ static struct dispatch_job serve_describe_job(const struct coord *c,
         .id = job->id,
         .priority = spec_priority(job->spec->train),
         .external = job->external,
-        .held_here = map_get(&job->holders, m->id) != NULL,
-        .held = job->held,
-        .workers = (uint32_t)job->holders.len,
+        .held_here = map_get(&job->leases.holders, m->id) != NULL,
+        .held = job->leases.held,
+        .workers = (uint32_t)job->leases.holders.len,
         .max_workers = job->spec->train->max_workers,
-        .served = job->served,
+        .served = job->leases.served,
         .apart = is_elsewhere(c, job, m) ? dispatch_apart(m->lease_ms) : 0,
     };
 }
@@ -65,9 +66,9 @@ static void exhausted(struct coord *c, struct job *job)
     bool newcomers = offers_any(c, job, true);
 
     if (!newcomers)
-        list_remove(&job->on_offers);
+        list_remove(&job->pass.node);
     if (!newcomers && !offers_any(c, job, false)) {
-        job->spent = true;
+        job->pass.spent = true;
         c->offers.jobs--;
     }
 }
@@ -84,7 +85,7 @@ static void serve_consider_job(struct coord *c, struct choice *choice,
     if (!job_able(job, choice->member))
         return; // other workers may know its layers, or be ranks
     if (!dispatch_fits(&choice->worker, &is)) {
-        list_remove(&job->on_offers); // the job has its max_workers
+        list_remove(&job->pass.node); // the job has its max_workers
         return;
     }
     if (choice->job != NULL && !dispatch_before(&is, &choice->is))
@@ -107,7 +108,7 @@ static void consider_held(struct coord *c, struct choice *choice)
     {
         struct job *job = list_entry(n, struct work, on_holder)->job;
 
-        if (job != last && !job->spent)
+        if (job != last && !job->pass.spent)
             serve_consider_job(c, choice, job);
         last = job;
     }
@@ -119,9 +120,9 @@ static void consider_new(struct coord *c, struct choice *choice)
 
     list_for_safe(n, &c->offers.list[m->external])
     {
-        struct job *job = list_entry(n, struct job, on_offers);
+        struct job *job = list_entry(n, struct job, pass.node);
 
-        if (map_get(&job->holders, m->id) == NULL)
+        if (map_get(&job->leases.holders, m->id) == NULL)
             serve_consider_job(c, choice, job);
     }
 }
@@ -176,9 +177,10 @@ static void serve_collect_offers(struct coord *c)
         struct job *job = list_entry(n, struct job, on_active);
 
         offers_begin(job);
+        job->pass.spent = false;
         if (job_rests(job) || queue_waits(job))
             continue;
-        list_push_back(&c->offers.list[job->external], &job->on_offers);
+        list_push_back(&c->offers.list[job->external], &job->pass.node);
         c->offers.jobs++;
         c->offers.wanting++;
     }

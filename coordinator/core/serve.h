@@ -10,7 +10,14 @@
 #ifndef COORDINATOR_CORE_SERVE_H
 #define COORDINATOR_CORE_SERVE_H
 
+#include "common/base/list.h"
 #include "coordinator/core/coord_inner.h"
+
+// A job in one pass over the workers.
+struct job_pass {
+    struct list_node node; // link in coord.offers.list
+    bool spent;            // no offer is left
+};
 
 // Gives every worker the leases that it may have, and sends them.
 void serve_workers(struct coord *c);

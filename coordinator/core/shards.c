@@ -11,6 +11,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/behind.h"
 #include "coordinator/core/cuts.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/past_jobs.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
@@ -25,8 +26,8 @@
 
 static void map_changed(struct coord *c, struct job *job)
 {
-    job->map_version++;
-    job->map_changed = true;
+    job->map.version++;
+    job->map.changed = true;
     job->changes++;
 }
 
@@ -42,13 +43,13 @@ static void note_changes(struct job *job)
             continue;
         s->told_server = s->server;
         s->told_incarnation = incarnation;
-        s->told_version = job->map_version;
+        s->told_version = job->map.version;
     }
 }
 
 static void flush(struct coord *c, struct job *job)
 {
-    job->map_changed = false;
+    job->map.changed = false;
     note_changes(job);
     send_maps(c, job);
 }
@@ -65,7 +66,7 @@ void shards_send_map(struct coord *c, const struct member *m, struct job *job,
 // them may come at once: changes until then go with the tick.
 void shards_flush_map(struct coord *c, struct job *job, bool tick)
 {
-    if (job->map_changed && !job_ended(job) && !c->dead &&
+    if (job->map.changed && !job_ended(job) && !c->dead &&
         (tick || job_served(job)))
         flush(c, job);
 }
@@ -185,7 +186,7 @@ static void shards_admit(struct coord *c, struct member *m, struct job *job,
     shards_replace_text(&s->failure, NULL);
     job_counts_take(job, h->shard, h->counts);
     map_changed(c, job); // I2: every admission
-    evidence_name(&job->evidence, h->shard, job->map_version);
+    evidence_name(&job->evidence, h->shard, job->map.version);
     // D1: before the shard answers any worker
     monitor_admits(c, m, job, h->shard);
     send_admit(c, m, job, h->shard);
@@ -269,7 +270,7 @@ static void shards_judge_hello(struct coord *c, struct member *m,
 {
     struct job_shard *s = &job->shard[h->shard];
     struct admit_case is = {
-        .writing = job->cut != NULL && job->cut->writing,
+        .writing = job->cuts.now != NULL && job->cuts.now->writing,
         .failed = h->failure[0] != '\0',
         .live = h->live_incarnation,
         .loaded = wire_tag_of(h->loaded),
@@ -329,7 +330,7 @@ struct job *shards_hello(struct coord *c, struct member *m,
     } else if (is_recount(m, job, h)) {
         recount(c, job, h);
         return job;
-    } else if (!job->paused) { // else its memory is left as it is (I7)
+    } else if (!job->behind.paused) { // else its memory is left as it is (I7)
         shards_judge_hello(c, m, job, h);
         return job;
     }
@@ -344,7 +345,7 @@ void shards_retry(struct coord *c, struct job *job)
         struct member *m = members_get(&c->members, s->waiting_member);
 
         s->waiting = NULL;
-        if (h != NULL && m != NULL && !job->paused)
+        if (h != NULL && m != NULL && !job->behind.paused)
             shards_judge_hello(c, m, job, h);
         wire_free((ProtobufCMessage *)h);
         if (c->dead)

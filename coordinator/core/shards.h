@@ -11,8 +11,13 @@
 #ifndef COORDINATOR_CORE_SHARDS_H
 #define COORDINATOR_CORE_SHARDS_H
 
-#include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
+
+// The version of a job's map.
+struct job_map {
+    uint64_t version;
+    bool changed; // workers were not sent the last change
+};
 
 // Judges the hello of a shard: admits it, lets it wait, or sends it back.
 // Returns the job if advance_job has to look at it, else NULL.

@@ -7,6 +7,7 @@
 
 #include "common/run/log.h"
 #include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
 
 #define MANY 16 // skipped updates worth a warning, if they are a hundredth
 #define FIRST_STEPS 32 // steps in which a loss scale looks for its place

@@ -13,6 +13,7 @@
 #include "coordinator/core/excluded.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/groups.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/job_queue.h"
@@ -58,8 +59,9 @@ static const char *server_at(const struct coord *c, const char *text)
 // either.
 static void note_trouble(struct coord *c, struct work *w, const char *text)
 {
-    uint64_t since =
-        w->moved_ms > w->job->moved_ms ? w->moved_ms : w->job->moved_ms;
+    uint64_t since = w->moved_ms > w->job->reports.moved_ms
+                         ? w->moved_ms
+                         : w->job->reports.moved_ms;
 
     w->unreached = text[0] != '\0';
     if (!w->unreached || w->job->warnings[JOB_WARN_REACH] != NULL ||
@@ -72,7 +74,7 @@ static void note_trouble(struct coord *c, struct work *w, const char *text)
 
 static void got_on(struct coord *c, struct work *w)
 {
-    w->moved_ms = w->job->moved_ms = coord_now(c);
+    w->moved_ms = w->job->reports.moved_ms = coord_now(c);
     jobs_unwarn(w->job, JOB_WARN_REACH);
 }
 
@@ -323,7 +325,7 @@ static void check_worker(struct coord *c, struct member *m, uint64_t now,
     if (!w->waits)
         take_stalled(c, m, w);
     else if (silent ? (w->kind != WORK_RING || groups_leads(w->job, m)) &&
-                          w->job->moved_ms > w->moved_ms
+                          w->job->reports.moved_ms > w->moved_ms
                     : excluded_replaceable(c, m, w->job))
         excluded_put(c, m, w->job, CONDUCT_WAITS);
 }

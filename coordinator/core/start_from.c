@@ -7,6 +7,7 @@
 
 #include "common/base/list.h"
 #include "common/base/mem.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/past_jobs.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/place.h"
@@ -116,13 +117,13 @@ static enum sl_err add_hint(struct coord *c,
 
     if (ended_open(c, from->cut->job, LOAD_WHOLE, &job, &none) != SL_OK)
         return err->code;
-    for (size_t i = resumed_is_from(job, from) ? job->cuts_count : 0;
+    for (size_t i = resumed_is_from(job, from) ? job->cuts.count : 0;
          i-- > 0;) {
-        if (!cut_even(&job->cuts[i]))
+        if (!cut_even(&job->cuts.list[i]))
             continue;
         sl_fail(err, why.code,
                 "%s; or resume from cut-%llu.json, which is even", why.text,
-                (ull)job->cuts[i].n);
+                (ull)job->cuts.list[i].n);
         break;
     }
     ended_close(job);
@@ -342,7 +343,7 @@ const struct job *resumed_by(const struct coord *c, const struct job *job)
     {
         const struct job *other = list_entry(n, struct job, on_active);
 
-        if (other->resume != NULL && other->cuts_count == 0 &&
+        if (other->resume != NULL && other->cuts.count == 0 &&
             resumed_is_from(job, other->resume))
             return other;
     }

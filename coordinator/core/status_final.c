@@ -8,6 +8,7 @@
 // together. Each shard, when it is closed, reports its final counts, which go
 // into the status; the sums are made and journalled before the status is shown,
 // or with the next tick: thousands of shards may report at once.
+#include "coordinator/core/job.h"
 #include "coordinator/core/job_status.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/status_groups.c -- the groups of a hybrid job, for people.
 #include "coordinator/core/status_groups.h"
+#include "coordinator/core/job.h"
 
 #include "common/base/mem.h"
 

@@ -2,6 +2,7 @@
 // coordinator/core/status_pause.c -- the client that paused a job, and its
 // reason.
 #include "coordinator/core/status_pause.h"
+#include "coordinator/core/job.h"
 
 #include <stdio.h>
 
@@ -18,8 +19,8 @@ bool status_pause_reason(const struct job *job, char *out, size_t size)
             out, size,
             "is being paused by %.100s: a checkpoint is made first%s%.160s",
             row->who,
-            job->cut_why == NULL ? "" : "; the last one was given up: ",
-            job->cut_why == NULL ? "" : job->cut_why);
+            job->cuts.why == NULL ? "" : "; the last one was given up: ",
+            job->cuts.why == NULL ? "" : job->cuts.why);
     else
         snprintf(out, size,
                  "paused by %.100s%s%.200s%s%.200s; `sluice resume %s` sets it "

@@ -12,6 +12,7 @@
 #include "common/base/rng.h"
 #include "common/run/log.h"
 #include "coordinator/core/advance.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/past_jobs.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/mode.h"
@@ -155,7 +156,7 @@ static enum sl_err submit_add_job(struct coord *c, Sluice__V1__JobSpec *spec,
     job_start_from(job, resume);
     snprintf(job->id_text, sizeof(job->id_text), "j-%llu", (ull)id);
     job->submitted_us = row.submitted_us;
-    job->map_version = c->term << 32; // rises over restarts
+    job->map.version = c->term << 32; // rises over restarts
     map_put(&c->jobs.by_id, id, job);
     list_push_back(&c->jobs.active, &job->on_active);
     c->jobs.last = c->jobs.given = id;

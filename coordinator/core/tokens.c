@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/tokens.c -- the key of the tokens, and the token of a job.
 #include "coordinator/core/tokens.h"
+#include "coordinator/core/job.h"
 
 #include <string.h>
 

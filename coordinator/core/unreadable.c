@@ -2,6 +2,7 @@
 // coordinator/core/unreadable.c -- the stand-in of a job that the journal holds
 // and this program cannot read.
 #include "coordinator/core/unreadable.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/mode.h"
 
 #include "common/base/mem.h"

@@ -14,6 +14,7 @@
 #include "common/run/loop.h"
 #include "common/net/rpc.h"
 #include "coordinator/core/coord.h"
+#include "coordinator/core/job.h"
 
 struct watch;
 

@@ -34,31 +34,31 @@ static void tally_job(const struct coord *c, const struct job *job,
     uint64_t counted, age;
     double every;
 
-    if (job->paused || job_rests(job))
+    if (job->behind.paused || job_rests(job))
         t->jobs[PAUSED]++;
     else if (queue_waits(job))
         t->jobs[QUEUED]++;
     else
         t->jobs[job->state]++;
-    if (job->map_version > t->map_version)
-        t->map_version = job->map_version;
+    if (job->map.version > t->map_version)
+        t->map_version = job->map.version;
     if (!job->placed)
         return;
     counted = evidence_closures(&job->evidence);
     t->counted += counted;
-    t->leased += job->held;
-    if (job->evidence.closures > counted + job->held)
-        t->waiting += job->evidence.closures - counted - job->held;
-    if (job->state != JOB_RUNNING || job_rests(job) || job->paused)
+    t->leased += job->leases.held;
+    if (job->evidence.closures > counted + job->leases.held)
+        t->waiting += job->evidence.closures - counted - job->leases.held;
+    if (job->state != JOB_RUNNING || job_rests(job) || job->behind.paused)
         return;
-    age = coord_now(c) - job->cut_last_ms;
+    age = coord_now(c) - job->cuts.last_ms;
     most(&t->cut_age_seconds, (double)age / 1000);
     every = job->spec->checkpoint != NULL ? job->spec->checkpoint->every_seconds
                                           : 0;
     if (every > 0)
         most(&t->cut_age_ratio, (double)age / 1000 / every);
-    age = coord_now(c) - (job->figured_ms > job->running_since_ms
-                              ? job->figured_ms
+    age = coord_now(c) - (job->figured.rose_ms > job->running_since_ms
+                              ? job->figured.rose_ms
                               : job->running_since_ms);
     most(&t->still_seconds, (double)age / 1000);
 }

@@ -20,9 +20,9 @@ struct chosen {
 
 static double cut_age(const struct coord *c, const struct job *job)
 {
-    if (job->state != JOB_RUNNING || job_rests(job) || job->paused)
+    if (job->state != JOB_RUNNING || job_rests(job) || job->behind.paused)
         return -1;
-    return (double)(coord_now(c) - job->cut_last_ms) / 1000;
+    return (double)(coord_now(c) - job->cuts.last_ms) / 1000;
 }
 
 // Chooses jobs in the order of their numbers, so that a newer job takes no

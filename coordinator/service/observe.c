@@ -12,6 +12,7 @@
 #include "common/base/list.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "proto/curves.h"
 

@@ -14,6 +14,7 @@
 #include "coordinator/core/cluster.h"
 #include "coordinator/core/drains.h"
 #include "coordinator/core/excluded.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 
 static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
@@ -308,7 +309,7 @@ static enum sl_err warn_behind(struct coord *c, Sluice__V1__ClusterReply *m)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        if (rc == SL_OK && job->paused)
+        if (rc == SL_OK && job->behind.paused)
             rc = warn(m, "job %s is paused: sluice status %s", job->id_text,
                       job->id_text);
         else if (rc == SL_OK && job_rests(job))

@@ -7,6 +7,7 @@
 
 #include "common/base/mem.h"
 #include "coordinator/core/classes.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/past_jobs.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/job_status.h"
@@ -139,19 +140,20 @@ static enum sl_err checkpoints(const struct job *job,
     ProtobufCMessage *copy = NULL;
     enum sl_err rc;
 
-    list = sl_malloc_array(job->cuts_count, sizeof(*list));
-    copies = sl_malloc_array(job->cuts_count, sizeof(*copies));
-    for (size_t i = 0; list != NULL && copies != NULL && i < job->cuts_count;
+    list = sl_malloc_array(job->cuts.count, sizeof(*list));
+    copies = sl_malloc_array(job->cuts.count, sizeof(*copies));
+    for (size_t i = 0; list != NULL && copies != NULL && i < job->cuts.count;
          i++) {
-        copies[i] = *job->cuts[i].checkpoint;
-        copies[i].manifest = job->cuts[i].path;
-        copies[i].best = job->watched.best.on && job->callbacks.best.has &&
-                         job->callbacks.best.cut == job->cuts[i].n;
-        copies[i].restored = restored && final == &job->cuts[i];
+        copies[i] = *job->cuts.list[i].checkpoint;
+        copies[i].manifest = job->cuts.list[i].path;
+        copies[i].best = job->monitor.watched.best.on &&
+                         job->monitor.callbacks.best.has &&
+                         job->monitor.callbacks.best.cut == job->cuts.list[i].n;
+        copies[i].restored = restored && final == &job->cuts.list[i];
         list[i] = &copies[i];
     }
     view.checkpoints = list;
-    view.n_checkpoints = job->cuts_count;
+    view.n_checkpoints = job->cuts.count;
     view.job = job->id;
     view.job_incarnation = job->incarnation;
     if (!job->unreadable && job->spec->data != NULL) {

@@ -21,7 +21,7 @@ SPEC = "proto/spec_train.c"
 # of the spec that only one mode has.
 ASKS = re.compile(
     r'"(?:async|sync|allreduce|hybrid)"'
-    r"|\bmode_(?:async|sync|allreduce|hybrid)\b"
+    r"|\bmode_(?:async|sync|allreduce|hybrid)\b(?!\.h)"
     r"|\btrain->mode\b|\bmode->name\b|(?:->|\.)mode *[!=]="
     r"|\bspec_(?:allreduce|hybrid|contributions|ring_scales|group|backup)\("
     r"|\bevidence(?:\.|->)round *[!=<>]=?")

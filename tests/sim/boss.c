@@ -10,6 +10,7 @@
 #include <inttypes.h>
 
 #include "common/base/json.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/service/status_lists.h"
@@ -74,12 +75,12 @@ bool boss_look(struct sim *s, struct boss_sight *out)
 
     if (job == NULL)
         return false;
-    last = job->cuts_count == 0 ? 0 : job->cuts[job->cuts_count - 1].n;
+    last = job->cuts.count == 0 ? 0 : job->cuts.list[job->cuts.count - 1].n;
     *out = (struct boss_sight){
         .state = (int)job->state,
         .last_cut = last,
-        .cuts = last << 16 | job->cuts_count,
-        .making = job->cut != NULL,
+        .cuts = last << 16 | job->cuts.count,
+        .making = job->cuts.now != NULL,
     };
     return true;
 }

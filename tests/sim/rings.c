@@ -214,15 +214,15 @@ void rings_begun(struct sim *s, const Sluice__V1__RingBegin *m)
 // R6: what is being written is of the generation that there was then.
 static void look_at_cut(struct sim *s, const struct job *job)
 {
-    if (job->cut == NULL || !job->cut->writing ||
-        job->cut->n == s->rings->written)
+    if (job->cuts.now == NULL || !job->cuts.now->writing ||
+        job->cuts.now->n == s->rings->written)
         return;
-    s->rings->written = job->cut->n;
+    s->rings->written = job->cuts.now->n;
     for (uint32_t i = 0; i < job->shards; i++)
-        if (job->cut->shard[i].tag.incarnation != job->ring.generation)
+        if (job->cuts.now->shard[i].tag.incarnation != job->ring.generation)
             T_FAIL("R6: cut %" PRIu64 " is of generation %" PRIu64
                    ", which %" PRIu64 " has followed",
-                   job->cut->n, job->cut->shard[i].tag.incarnation,
+                   job->cuts.now->n, job->cuts.now->shard[i].tag.incarnation,
                    job->ring.generation);
 }
 
@@ -240,7 +240,7 @@ void rings_look(struct sim *s, const struct job *job)
             T_FAIL("R5: %" PRIu64 " rounds of generation %" PRIu64
                    " are progress, and a member has applied %" PRIu64,
                    progress, job->ring.generation, g->rounds[i]);
-    T_EQ(job->rounds, progress);
+    T_EQ(job->rounds.counted, progress);
     for (uint32_t i = 0; i < job->shards; i++)
         T_EQ(counted_steps(evidence_counted(&job->evidence, i)),
              g->steps[progress]);

@@ -3,6 +3,7 @@
 // sync: Y1 to Y4, against what was seen to be held and counted.
 //
 // Where a round begins is computed here a second time, from its number.
+#include "coordinator/core/job.h"
 #include "coordinator/core/leases.h"
 #include "tests/sim/truth_own.h"
 

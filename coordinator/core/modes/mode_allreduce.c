@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "coordinator/core/evaluations.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/modes/modes.h"
 #include "coordinator/core/offers.h"
 #include "coordinator/core/rings.h"
@@ -84,11 +85,12 @@ static enum sl_err allreduce_load(const struct coord *c, struct job *job,
                                   uint64_t incarnation, struct sl_error *err)
 {
     enum sl_err rc =
-        journal_ring_read(c->journal, job->id, &job->contributions, err);
+        journal_ring_read(c->journal, job->id, &job->rounds.contributions, err);
 
     job->ring.generation = incarnation;
     if (rc == SL_OK)
-        rc = journal_ring_redone_read(c->journal, job->id, &job->redone, err);
+        rc = journal_ring_redone_read(c->journal, job->id, &job->rounds.redone,
+                                      err);
     return rc;
 }
 
@@ -125,13 +127,13 @@ static bool allreduce_runs(const struct job *job)
 // last known one.
 static uint64_t allreduce_cut_round(const struct job *job)
 {
-    double ahead = job->round_ms > 0 ? AHEAD_MS / job->round_ms : 0;
+    double ahead = job->rounds.each_ms > 0 ? AHEAD_MS / job->rounds.each_ms : 0;
 
     if (evidence_full(&job->evidence) || evaluations_hold_it(job))
         return 0;
-    return (job->cut_seen > job->ring.highest ? job->cut_seen
-                                              : job->ring.highest) +
-           ((2 + (uint64_t)ahead) << job->cut_misses);
+    return (job->cuts.seen > job->ring.highest ? job->cuts.seen
+                                               : job->ring.highest) +
+           ((2 + (uint64_t)ahead) << job->cuts.misses);
 }
 
 // Sends Keep to every rank, since any may have written a file of the part.

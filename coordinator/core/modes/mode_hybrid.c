@@ -2,6 +2,7 @@
 // coordinator/core/modes/mode_hybrid.c -- mode hybrid: workers sum in groups,
 // and the leader of each pushes to the shards as in async.
 #include "coordinator/core/groups.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/modes/modes.h"
 #include "coordinator/core/offers.h"
 #include "coordinator/core/rings.h"

@@ -2,6 +2,7 @@
 // coordinator/core/modes/mode_sync.c -- mode sync: the contributions of a round
 // become one update; the slots of a round are for different workers.
 #include "common/base/num.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/modes/modes.h"
 #include "coordinator/core/offers.h"
@@ -26,7 +27,7 @@ static bool sync_ahead(const struct job *job)
 // with many.
 static uint32_t sync_rounds_ahead(const struct job *job, const struct member *m)
 {
-    if (m == NULL || map_get(&job->holders, m->id) == NULL)
+    if (m == NULL || map_get(&job->leases.holders, m->id) == NULL)
         return DISPATCH_ROUNDS_MOST;
     return m->lease_most - 1;
 }
@@ -84,8 +85,9 @@ static struct offer sync_offer_ahead(struct coord *c, struct job *job,
 static struct offer sync_slot(struct coord *c, struct job *job,
                               const struct member *m)
 {
-    return map_get(&job->holders, m->id) != NULL ? sync_offer_ahead(c, job, m)
-                                                 : offers_slot(c, job, m);
+    return map_get(&job->leases.holders, m->id) != NULL
+               ? sync_offer_ahead(c, job, m)
+               : offers_slot(c, job, m);
 }
 
 static bool sync_offers(struct coord *c, struct job *job, bool newcomer)
@@ -146,19 +148,19 @@ static void sync_revoke_early(struct coord *c, struct job *job)
     const struct evidence *e = &job->evidence;
     uint64_t limit;
 
-    if (job->leased_end <= evidence_limit(e, 0))
+    if (job->leases.end <= evidence_limit(e, 0))
         return;
     limit = sync_lacks_worker(job)
                 ? evidence_limit(e, 0)
                 : evidence_limit_ahead(e, DISPATCH_ROUNDS_MOST);
-    if (job->leased_end <= limit)
+    if (job->leases.end <= limit)
         return;
-    job->leased_end = limit;
+    job->leases.end = limit;
     list_for(n, &c->members.all)
     {
         struct member *m = list_entry(n, struct member, node);
 
-        if (map_get(&job->holders, m->id) != NULL)
+        if (map_get(&job->leases.holders, m->id) != NULL)
             sync_revoke_beyond(c, m, job, limit);
     }
 }
@@ -172,11 +174,11 @@ static void sync_completed(struct job *job, uint64_t closure, uint64_t ended_ms)
 {
     const struct evidence *e = &job->evidence;
     uint64_t first = evidence_round_first(e, closure);
-    struct round_times *r = &job->round_times[first / e->round % ROUND_TIMES];
+    struct round_times *r = &job->sync.rounds[first / e->round % ROUND_TIMES];
 
     if (r->first != first && r->count > 1)
-        job->round_last_ms += ROUND_SHARE * ((double)(r->to_ms - r->from_ms) -
-                                             job->round_last_ms);
+        job->sync.last_ms +=
+            ROUND_SHARE * ((double)(r->to_ms - r->from_ms) - job->sync.last_ms);
     if (r->first != first || r->count == 0)
         *r = (struct round_times){first, ended_ms, ended_ms, 0};
     r->count++;
@@ -194,7 +196,7 @@ static void sync_fill(Sluice__V1__JobStatus *m, const struct job *job)
     if (evidence_full(e))
         return;
     from = evidence_round_first(e, evidence_low(e));
-    m->sum_wait_ms = job->round_last_ms;
+    m->sum_wait_ms = job->sync.last_ms;
     end = evidence_limit(e, job->spec->train->window_closures);
     for (uint64_t at = from; at < end; at++)
         m->round_held += evidence_closure_held(e, at);

@@ -35,7 +35,7 @@ static void check_held(struct world *w)
 
     if (job == NULL || !job->placed || job_ended(job))
         return;
-    hold = (job->evaluations_count + 1) * EPOCH;
+    hold = (job->evaluations.count + 1) * EPOCH;
     T_EQ(evaluations_hold(job), hold < 8 * EPOCH ? hold : 8 * EPOCH);
     for (uint64_t at = hold; at < 8 * EPOCH; at++)
         T_EQ(w->holder[at], 0);
@@ -53,7 +53,7 @@ static size_t evaluations(struct world *w)
     const struct job *job =
         w->coord == NULL ? NULL : jobs_get(w->coord, w->job);
 
-    return job == NULL ? 0 : job->evaluations_count;
+    return job == NULL ? 0 : job->evaluations.count;
 }
 
 // With members and coordinators that die on the way; one of these behind each

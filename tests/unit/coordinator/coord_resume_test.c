@@ -3,6 +3,7 @@
 #include "coordinator/core/coord.h"
 
 #include "common/base/json.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/past_jobs.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"

@@ -4,6 +4,7 @@
 
 #include "common/run/log.h"
 #include "coordinator/core/copies.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world.h"
@@ -146,7 +147,7 @@ TEST(copies, a_round_says_what_it_waits_for)
     wire_free(&s->base);
     m->hangs = false;
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
-    T_TRUE(jobs_get(w->coord, w->job)->round_last_ms > 0);
+    T_TRUE(jobs_get(w->coord, w->job)->sync.last_ms > 0);
     world_release(w);
 }
 
@@ -302,7 +303,7 @@ TEST(copies, a_slot_that_two_workers_have_is_counted_once_in_the_loss)
     for (unsigned i = 0; i < LIMIT && evidence_epochs(&job->evidence) <= epoch;
          i++)
         turn(w);
-    sums = meter_loss(&job->meter, (uint32_t)epoch);
+    sums = meter_loss(&job->reports.meter, (uint32_t)epoch);
     T_EQ(sums.samples, job->schedule.samples);
     T_NEAR(sums.loss_sum, (double)sums.samples, 1e-9); // 1 each
     world_release(w);

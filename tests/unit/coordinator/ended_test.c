@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs that have ended: what is left of them in memory, and what is still said
 // of them.
+#include "coordinator/core/job.h"
 #include "coordinator/core/past_jobs.h"
 
 #include <stdio.h>

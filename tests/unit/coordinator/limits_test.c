@@ -4,6 +4,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/json.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"

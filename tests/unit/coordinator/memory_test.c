@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Psservers that may use less memory than a job needs of them (world.h).
+#include "coordinator/core/job.h"
 #include "coordinator/core/memory.h"
 
 #include "tests/unit/coordinator/world.h"

@@ -2,6 +2,7 @@
 // Whether a job may start from a cut: the pure part, and what a manifest that
 // somebody has edited can do.
 #include "coordinator/core/cut_fits.h"
+#include "coordinator/core/job.h"
 
 #include "common/base/json.h"
 #include "common/base/mem.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "proto/token.h"
 #include "tests/unit/coordinator/world_members.h"
@@ -301,7 +302,7 @@ TEST(ring_life, a_rank_without_the_state_evaluates_nothing)
     world_init(&w, WORLD_SITUATION);
     world_people(&w, 0, 2);
     world_submit(&w, json);
-    while (job_of(&w)->evaluation == NULL)
+    while (job_of(&w)->evaluations.running == NULL)
         world_step(&w);
     T_FALSE(evidence_full(&job_of(&w)->evidence));
     // Those who have it leave ranges for others.
@@ -311,7 +312,7 @@ TEST(ring_life, a_rank_without_the_state_evaluates_nothing)
     for (unsigned i = 0; i < 50; i++) {
         world_pass(&w, 50);
         fake_read_all(&w, m);
-        T_TRUE(job_of(&w)->evaluation != NULL);
+        T_TRUE(job_of(&w)->evaluations.running != NULL);
         T_FALSE(evaluates(m));
     }
     T_EQ(m->leases_count, 1);

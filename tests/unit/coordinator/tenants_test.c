@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose a job is: what another tenant finds of it, which is nothing.
+#include "coordinator/core/job.h"
 #include "coordinator/core/tenants.h"
 
 #include <string.h>

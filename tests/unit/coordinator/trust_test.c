@@ -6,6 +6,7 @@
 
 #include "common/base/mem.h"
 #include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/rules/conduct.h"
 #include "tests/harness/lease.h"
@@ -100,14 +101,14 @@ TEST(trust, facts_that_cannot_be_are_that_workers_failure)
         world_attach(&w, liar = world_add(&w, FAKE_WORKER, "liar"));
         liar->tests = tests[i];
         world_submit(&w, world_graph_job);
-        for (int n = 0; n < LIMIT && job_of(&w)->probe.closure.failures == 0;
-             n++)
+        for (int n = 0;
+             n < LIMIT && job_of(&w)->leases.probe.closure.failures == 0; n++)
             world_step(&w);
-        T_EQ(job_of(&w)->probe.closure.failures, 1);
-        T_FALSE(job_of(&w)->has_facts);
+        T_EQ(job_of(&w)->leases.probe.closure.failures, 1);
+        T_FALSE(job_of(&w)->reports.has_facts);
         world_attach(&w, world_add(&w, FAKE_WORKER, "honest"));
         T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
-        T_EQ(job_of(&w)->facts.test_samples, 20);
+        T_EQ(job_of(&w)->reports.facts.test_samples, 20);
         world_release(&w);
     }
 }
@@ -152,7 +153,7 @@ TEST(trust, a_completion_without_a_push_is_found_out_by_the_next_cut)
 
 static uint64_t cuts_begun(struct world *w)
 {
-    return job_of(w)->last_cut;
+    return job_of(w)->cuts.last;
 }
 
 // All that it says is false, for ever: cuts are made with a pause in between.
@@ -243,7 +244,7 @@ static void until_it_trains(struct world *w, struct fake_member *m)
 
 static const struct closure *closure_of(struct world *w, uint64_t id)
 {
-    const struct work *work = map_get(&job_of(w)->active, id);
+    const struct work *work = map_get(&job_of(w)->leases.active, id);
 
     return work == NULL ? NULL : &work->closure;
 }
@@ -409,7 +410,7 @@ TEST(trust, shards_that_do_not_answer_are_not_waited_for)
 
 static unsigned cut_number(struct world *w)
 {
-    return job_of(w)->cut == NULL ? 0 : (unsigned)job_of(w)->cut->n;
+    return job_of(w)->cuts.now == NULL ? 0 : (unsigned)job_of(w)->cuts.now->n;
 }
 
 // Workers that rest hold nothing, so none of them stands still.
@@ -446,8 +447,8 @@ TEST(trust, a_cut_that_takes_ten_minutes_is_not_begun_anew)
             fake_read_all(w, &w->members[k]);
     }
     T_EQ(cut_number(w), number);
-    T_ASSERT(job_of(w)->cut_why != NULL);
-    T_HAS(job_of(w)->cut_why, "not written its file for");
+    T_ASSERT(job_of(w)->cuts.why != NULL);
+    T_HAS(job_of(w)->cuts.why, "not written its file for");
     rest(w, false);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);
@@ -505,7 +506,7 @@ TEST(trust, only_steps_that_a_closure_does_not_have_are_warned_of)
 
 static void until_a_cut(struct world *w)
 {
-    for (unsigned i = 0; i < LIMIT && job_of(w)->cuts_published == 0; i++)
+    for (unsigned i = 0; i < LIMIT && job_of(w)->cuts.published == 0; i++)
         world_step(w);
 }
 
@@ -1088,7 +1089,7 @@ TEST(trust, workers_that_nothing_is_left_for_cost_a_look_each)
     }
     attach_workers(&w, 0, BUSY);
     for (unsigned i = 1; i <= JOBS; i++)
-        T_EQ(jobs_get(w.coord, i)->held, 1);
+        T_EQ(jobs_get(w.coord, i)->leases.held, 1);
     attach_workers(&w, BUSY, IDLE);
     before = w.coord->offers.compared;
     coord_tick(w.coord);
@@ -1114,7 +1115,7 @@ TEST(trust, a_map_that_nobody_was_sent_names_nothing)
     T_OF_LEASE(&done, m->leases[0].lease);
     done.job_incarnation = job_of(w)->incarnation;
     done.metrics = &metrics;
-    done.map_version = job_of(w)->map_version + 1;
+    done.map_version = job_of(w)->map.version + 1;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
     up.complete = &done;
     world_let_go(w, done.closure, m->stream);
@@ -1153,7 +1154,7 @@ TEST(trust, a_map_has_what_changed)
     T_TRUE(job_served(job_of(&w)));
     fake_read_all(&w, m);
     T_EQ(m->map_entries, 1);
-    T_EQ(m->map_version, job_of(&w)->map_version);
+    T_EQ(m->map_version, job_of(&w)->map.version);
     for (uint32_t i = 0; i < 2; i++)
         T_EQ(m->map[i], job_of(&w)->evidence.shard[i].incarnation);
     m->hangs = false;

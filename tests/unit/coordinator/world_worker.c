@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world_members.h"
@@ -252,9 +253,9 @@ static void check_rate(struct world *w, const struct fake_shard *s,
 
     if (job == NULL)
         return;
-    for (uint32_t i = 0; i < job->callbacks.rates.count; i++)
-        if (job->callbacks.rates.step[i].closure <= closure)
-            T_GE(s->rates, job->callbacks.rates.step[i].closure);
+    for (uint32_t i = 0; i < job->monitor.callbacks.rates.count; i++)
+        if (job->monitor.callbacks.rates.step[i].closure <= closure)
+            T_GE(s->rates, job->monitor.callbacks.rates.step[i].closure);
 }
 
 // Brings one shard's evidence one fact further: asks, or pushes a step that
