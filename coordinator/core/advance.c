@@ -8,17 +8,17 @@
 
 #include "common/base/history.h"
 #include "common/run/log.h"
-#include "coordinator/core/cuts.h"
+#include "coordinator/core/cuts/cuts.h"
 #include "coordinator/core/end_job.h"
-#include "coordinator/core/evaluations.h"
+#include "coordinator/core/cuts/evaluations.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/mode.h"
-#include "coordinator/core/monitor.h"
+#include "coordinator/core/cuts/monitor.h"
 #include "coordinator/core/pause.h"
-#include "coordinator/core/place.h"
+#include "coordinator/core/shards/place.h"
 #include "coordinator/core/job_queue.h"
-#include "coordinator/core/skipped.h"
+#include "coordinator/core/status/skipped.h"
 
 static void enter_running(struct coord *c, struct job *job)
 {

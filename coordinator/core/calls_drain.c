@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "common/run/log.h"
-#include "coordinator/core/drains.h"
+#include "coordinator/core/leases/drains.h"
 #include "coordinator/core/happened.h"
-#include "coordinator/core/leases.h"
-#include "coordinator/core/serve.h"
+#include "coordinator/core/leases/leases.h"
+#include "coordinator/core/leases/serve.h"
 
 static void take_kind(struct coord *c, struct member *m, bool rings, bool all)
 {

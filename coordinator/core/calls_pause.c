@@ -5,13 +5,13 @@
 
 #include "coordinator/core/advance.h"
 #include "coordinator/core/job.h"
-#include "coordinator/core/past_jobs.h"
+#include "coordinator/core/recovery/past_jobs.h"
 #include "coordinator/core/jobs.h"
-#include "coordinator/core/memory.h"
+#include "coordinator/core/shards/memory.h"
 #include "coordinator/core/pause.h"
-#include "coordinator/core/place.h"
-#include "coordinator/core/serve.h"
-#include "coordinator/core/job_status.h"
+#include "coordinator/core/shards/place.h"
+#include "coordinator/core/leases/serve.h"
+#include "coordinator/core/status/job_status.h"
 
 static enum sl_err calls_pause_open_job(struct coord *c, const char *id,
                                         struct job **out, struct sl_error *err)

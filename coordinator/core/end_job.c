@@ -11,13 +11,13 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/job.h"
-#include "coordinator/core/job_curves.h"
-#include "coordinator/core/cuts.h"
+#include "coordinator/core/status/job_curves.h"
+#include "coordinator/core/cuts/cuts.h"
 #include "coordinator/core/happened.h"
-#include "coordinator/core/leases.h"
+#include "coordinator/core/leases/leases.h"
 #include "coordinator/core/job_queue.h"
 #include "coordinator/core/send.h"
-#include "coordinator/core/job_status.h"
+#include "coordinator/core/status/job_status.h"
 
 static void stop_clock(struct coord *c, struct job *job)
 {

@@ -8,10 +8,10 @@
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
-#include "coordinator/core/cuts.h"
+#include "coordinator/core/cuts/cuts.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/job.h"
-#include "coordinator/core/leases.h"
+#include "coordinator/core/leases/leases.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/send.h"
 

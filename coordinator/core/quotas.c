@@ -9,7 +9,7 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/mode.h"
-#include "coordinator/core/place.h"
+#include "coordinator/core/shards/place.h"
 #include "proto/spec.h"
 
 struct quotas {

@@ -12,7 +12,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/mode.h"
-#include "coordinator/core/cut_fits.h"
+#include "coordinator/core/cuts/cut_fits.h"
 #include "coordinator/core/tokens.h"
 #include "proto/spec.h"
 

@@ -4,7 +4,7 @@
 //
 //   cut_new -> SnapshotRequest to every shard -> cut_take per report ->
 //   cut_publishable (K4) -> intent to the journal -> manifest, durable ->
-//   outcome to the journal -> only now it exists (core/publish.c does it)
+//   outcome to the journal -> only now it exists (core/cuts/publish.c does it)
 //
 // Between intent and outcome the cut is `writing`, and no shard of the job is
 // admitted (K5). A cut is a set of snapshots of different moments: repairable,

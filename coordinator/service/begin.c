@@ -10,7 +10,7 @@
 #include "common/base/fs.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
-#include "coordinator/core/stored.h"
+#include "coordinator/core/recovery/stored.h"
 
 #define TICK_MS 50
 #define AGAIN_MS 500

@@ -9,7 +9,7 @@
 
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
-#include "coordinator/core/job_status.h"
+#include "coordinator/core/status/job_status.h"
 
 struct chosen {
     Sluice__V1__JobStatus *job[MEASURE_JOBS];

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "coordinator/core/classes.h"
+#include "coordinator/core/leases/classes.h"
 #include "coordinator/core/job.h"
-#include "coordinator/core/past_jobs.h"
+#include "coordinator/core/recovery/past_jobs.h"
 #include "coordinator/core/jobs.h"
-#include "coordinator/core/job_status.h"
+#include "coordinator/core/status/job_status.h"
 
 #define LIST_DEFAULT 100
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cut's manifest, as the coordinator reads it to start a job from.
-#include "coordinator/core/cut_fits.h"
+#include "coordinator/core/cuts/cut_fits.h"
 
 #include "common/base/hash.h"
 #include "common/base/mem.h"

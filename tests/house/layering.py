@@ -35,7 +35,8 @@ FLOORS = {
                "ask cert doctor files keras trace up"],
     "trainer": ["base", "sum", "ring push", "lease", "attend"],
     "worker": ["data", "compile", "device", "lease", "service"],
-    "coordinator": ["rules", "journal", "feed", "core core/modes tasks",
+    "coordinator": ["rules", "journal", "feed", "core core/cuts core/leases core/modes core/recovery "
+                    "core/shards core/status tasks",
                     "service", "dashboard"],
     "state": ["shard", "snap"],
     "psserver": ["local", "roster", "service"],

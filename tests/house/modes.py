@@ -30,11 +30,11 @@ ASKS = re.compile(
 ALLOWED = {
     ("coordinator/core/mode.c", "train->mode"): "finds the row",
     ("coordinator/core/mode.c", "mode->name"): "finds the row",
-    ("coordinator/core/rings.c", "spec_ring_scales("):
+    ("coordinator/core/modes/rings.c", "spec_ring_scales("):
         "part of mode allreduce: how many contributions a round has",
-    ("coordinator/core/copies.c", "spec_backup("):
+    ("coordinator/core/modes/copies.c", "spec_backup("):
         "copies of slots; a mode without them has none to make",
-    ("coordinator/core/reports.c", "spec_backup("):
+    ("coordinator/core/leases/reports.c", "spec_backup("):
         "of two holders of a slot only one's numbers are counted",
 }
 

@@ -4,7 +4,7 @@
 //
 // Where a round begins is computed here a second time, from its number.
 #include "coordinator/core/job.h"
-#include "coordinator/core/leases.h"
+#include "coordinator/core/leases/leases.h"
 #include "tests/sim/truth_own.h"
 
 enum { HELD_NOT, HELD, HELD_SKIP };

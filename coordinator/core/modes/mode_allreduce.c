@@ -3,13 +3,13 @@
 // ranks of a ring; each keeps the whole state and writes parts of its cuts.
 #include <stdio.h>
 
-#include "coordinator/core/evaluations.h"
+#include "coordinator/core/cuts/evaluations.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/modes/modes.h"
-#include "coordinator/core/offers.h"
-#include "coordinator/core/rings.h"
+#include "coordinator/core/leases/offers.h"
+#include "coordinator/core/modes/rings.h"
 #include "coordinator/core/send.h"
-#include "coordinator/core/job_status.h"
+#include "coordinator/core/status/job_status.h"
 #include "proto/spec.h"
 
 #define PARTS_MAX 16 // parts of the state that ranks keep

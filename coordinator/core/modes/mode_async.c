@@ -2,7 +2,7 @@
 // coordinator/core/modes/mode_async.c -- mode async: each worker pushes the
 // gradients of its closures to the shards as they come.
 #include "coordinator/core/modes/modes.h"
-#include "coordinator/core/offers.h"
+#include "coordinator/core/leases/offers.h"
 
 const struct mode mode_async = {
     .name = "async",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/modes/mode_hybrid.c -- mode hybrid: workers sum in groups,
 // and the leader of each pushes to the shards as in async.
-#include "coordinator/core/groups.h"
+#include "coordinator/core/modes/groups.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/modes/modes.h"
-#include "coordinator/core/offers.h"
-#include "coordinator/core/rings.h"
+#include "coordinator/core/leases/offers.h"
+#include "coordinator/core/modes/rings.h"
 #include "proto/spec.h"
 
 static bool hybrid_able(const struct member *m)

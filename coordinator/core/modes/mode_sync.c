@@ -3,9 +3,9 @@
 // become one update; the slots of a round are for different workers.
 #include "common/base/num.h"
 #include "coordinator/core/job.h"
-#include "coordinator/core/leases.h"
+#include "coordinator/core/leases/leases.h"
 #include "coordinator/core/modes/modes.h"
-#include "coordinator/core/offers.h"
+#include "coordinator/core/leases/offers.h"
 #include "proto/spec.h"
 
 static void sync_placed(struct job *job)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots of rounds behind the open one, in sync mode (Y4): see
-// coordinator/core/leases.h and offers.c.
+// coordinator/core/leases/leases.h and offers.c.
 #include <stdio.h>
 #include <string.h>
 
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
-#include "coordinator/core/leases.h"
-#include "coordinator/core/offers.h"
+#include "coordinator/core/leases/leases.h"
+#include "coordinator/core/leases/offers.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
 

@@ -8,7 +8,7 @@
 #include "common/base/json.h"
 #include "common/base/storemark.h"
 #include "coordinator/core/job.h"
-#include "coordinator/core/stored.h"
+#include "coordinator/core/recovery/stored.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"
 

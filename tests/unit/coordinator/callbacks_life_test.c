@@ -3,7 +3,7 @@
 // changes, so nothing ever gets better. 4 closures an epoch.
 #include <string.h>
 
-#include "coordinator/core/evaluations.h"
+#include "coordinator/core/cuts/evaluations.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/job.h"
 #include "tests/unit/coordinator/world.h"

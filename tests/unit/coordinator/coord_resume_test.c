@@ -4,7 +4,7 @@
 
 #include "common/base/json.h"
 #include "coordinator/core/job.h"
-#include "coordinator/core/past_jobs.h"
+#include "coordinator/core/recovery/past_jobs.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots of a round that two workers have: see coordinator/core/copies.h.
+// Slots of a round that two workers have: see coordinator/core/modes/copies.h.
 #include <string.h>
 
 #include "common/run/log.h"
-#include "coordinator/core/copies.h"
+#include "coordinator/core/modes/copies.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "tests/harness/lease.h"

@@ -2,7 +2,7 @@
 // Jobs that have ended: what is left of them in memory, and what is still said
 // of them.
 #include "coordinator/core/job.h"
-#include "coordinator/core/past_jobs.h"
+#include "coordinator/core/recovery/past_jobs.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Psservers that may use less memory than a job needs of them (world.h).
 #include "coordinator/core/job.h"
-#include "coordinator/core/memory.h"
+#include "coordinator/core/shards/memory.h"
 
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"

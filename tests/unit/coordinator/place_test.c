@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many shards psservers are asked to take in one turn of the loop, and what
-// may happen between two: see coordinator/core/place.h.
+// may happen between two: see coordinator/core/shards/place.h.
 #include "coordinator/core/job.h"
-#include "coordinator/core/place.h"
+#include "coordinator/core/shards/place.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a job may start from a cut: the pure part, and what a manifest that
 // somebody has edited can do.
-#include "coordinator/core/cut_fits.h"
+#include "coordinator/core/cuts/cut_fits.h"
 #include "coordinator/core/job.h"
 
 #include "common/base/json.h"

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/cuts/publish.h -- a cut that is complete becomes a file and
+// then exists.
+//
+//   journal: intent | pool thread: manifest, durable | journal: outcome
+//   -> old cuts dropped, Keep to the psservers, c->cut_settled
+//
+// Whether a failed write left a file is only known once that file is removed: a
+// store that does not answer is asked again until it does, and meanwhile the
+// cut has no outcome. Training goes on.
+//
+// A cut that is being written belongs to the job until its outcome is in the
+// journal, also if the job ends meanwhile.
+//
+// Threads  the loop; the file is written, and removed, on a pool thread.
+// Memory   writes under way outlive the coord, if they must.
+// Errors   A manifest that cannot be written is an outcome: aborted.
+#ifndef COORDINATOR_CORE_CUTS_PUBLISH_H
+#define COORDINATOR_CORE_CUTS_PUBLISH_H
+
+#include "coordinator/core/job.h"
+#include "coordinator/core/coord_inner.h"
+
+// Begins to write job->cuts.now. SL_ENOMEM: nothing was begun.
+enum sl_err publish_cut(struct coord *c, struct job *job);
+
+// Asks the store again for outcomes that wait for it. Called once per tick.
+void publish_tick(struct coord *c);
+
+// Says whether a pool thread works on a manifest now.
+bool publish_at_work(const struct coord *c);
+
+// Lets go of writes under way, as the coord goes: the next one settles them
+// (K6).
+void publish_release(struct coord *c);
+
+#endif

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases/classes.h -- the folder of images of each output of a
+// job that does not name them (data.classes), as its first worker found them.
+//
+// Threads  the loop.
+// Memory   messages are the caller's, and own what is put into them.
+// Units    names of folders; the first is that of output 0.
+// Errors   without memory, or where the journal cannot be read, none are known.
+#ifndef COORDINATOR_CORE_LEASES_CLASSES_H
+#define COORDINATOR_CORE_LEASES_CLASSES_H
+
+#include "coordinator/core/coord_inner.h"
+
+// Journals the names that a worker found. Names that no folder can have are
+// left out: the worker is wrong, and nothing else depends on them. Returns the
+// journal's error if it fails.
+enum sl_err classes_take(struct coord *c, const struct job *job,
+                         const Sluice__V1__DataFacts *facts);
+
+// Puts the names into an empty list, which the caller's message owns.
+void classes_put(const struct coord *c, const struct job *job, size_t *count,
+                 char ***list);
+
+#endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases/doubts.h -- reports of workers against a job: that
+// its data is missing, or other than was seen first, that it cannot be trained,
+// that more samples cannot be read than may be passed over.
+//
+// One worker's word puts that worker aside for this job, and it is asked again
+// after CONDUCT_AGAIN_MS: a folder that is half copied, or not mounted, costs
+// one worker. The job fails when all present workers say so, and none was lost
+// a moment ago that had got on with it; or when more independent witnesses
+// (witness.h) found the same other data than stand for the first: a job's
+// samples keep their numbers, so it cannot go on with theirs.
+//
+// No doubt is journalled.
+//
+// Threads  the loop.
+// Memory   doubts are the job's, JOB_DOUBTS at most.
+// Errors   without memory no worker is put aside, and the job fails.
+#ifndef COORDINATOR_CORE_LEASES_DOUBTS_H
+#define COORDINATOR_CORE_LEASES_DOUBTS_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/journal/journal.h"
+
+#define JOB_DOUBTS 16
+
+// Workers that found other data of a job than the first one.
+struct job_doubts {
+    uint64_t first; // the first finder, a witness; 0: not known in this term
+    char name[140]; // and its name and host
+    size_t count;
+    struct doubt {
+        uint64_t witness;
+        struct journal_facts facts;
+    } other[JOB_DOUBTS];
+};
+
+// Takes an AttemptFailed with job_error. Returns false if the job has failed by
+// it; true if doubts_put_aside is due, once the attempt has ended.
+bool doubts_heard(struct coord *c, struct member *m, struct job *job,
+                  const Sluice__V1__AttemptFailed *message);
+
+// Says whether the failure is of the data alone: no closure is to blame for
+// that.
+bool doubts_data(const Sluice__V1__AttemptFailed *message);
+
+// Puts the worker aside with its report, for people. Its leases of the job end.
+void doubts_put_aside(struct coord *c, struct member *m, struct job *job,
+                      const Sluice__V1__AttemptFailed *message);
+
+// Takes samples that a worker cannot read. Returns false if they are too many:
+// the worker was put aside, or the job has failed.
+bool doubts_samples(struct coord *c, struct member *m, struct job *job,
+                    const Sluice__V1__StepMetrics *metrics);
+
+// Notes the worker that looked at the data first: its facts are believed.
+void doubts_first(struct job *job, const struct member *m);
+
+// Ends the doubt of a worker that gets on with the job.
+void doubts_over(struct coord *c, struct member *m, struct job *job);
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases/gone.h -- workers that are gone or silent: their
+// leases, and whether the closure that they computed is to be blamed for it.
+//
+// A connection that ends is no evidence against a closure; a process that died
+// or hung while it computed it is. So the oldest lease of a worker is only
+// suspected, until
+//   - the same process is heard of again: no blame (gone_back);
+//   - another process has its name: it died (gone_replaced);
+//   - a lease's time has passed without either (gone_check).
+// Meanwhile the closure is issued to others, unless the suspicions, if they
+// were all true, would make it poison.
+//
+// Threads  the loop.
+// Memory   one entry per worker that went and is not judged yet.
+// Units    *_ms monotonic.
+// Errors   A journal that cannot be written is fatal.
+#ifndef COORDINATOR_CORE_LEASES_GONE_H
+#define COORDINATOR_CORE_LEASES_GONE_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+
+enum gone_why {
+    GONE_LOST,   // gone or silent: its closure is suspected
+    GONE_REDIAL, // the same process came back on a new stream: no blame
+};
+
+// Takes the leases of a worker. The oldest is the one that it computed; the
+// others waited behind it.
+void gone_worker(struct coord *c, struct member *m, enum gone_why why);
+
+// Drops the suspicions of a process that is heard of again.
+void gone_back(struct coord *c, const struct member *m);
+
+// Blames the suspected closures of older processes of m's name: they are dead.
+void gone_replaced(struct coord *c, const struct member *m);
+
+// Blames suspected closures after a lease's time. Called once per tick.
+void gone_check(struct coord *c);
+
+// Frees all suspicions without a judgement, as the coord goes.
+void gone_release(struct coord *c);
+
+#endif

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases/leases.h -- closures in work: the holder and the
+// attempt of each.
+//
+// A worker's leases are listed by it, oldest first, and counted by their job.
+// closure.h decides what became of an attempt; here the holder and the lease
+// part.
+//
+// Threads  the loop.
+// Memory   a training closure's struct is the job's, while it is leased or
+//          carries blame.
+// Errors   without memory nothing is leased, and the next pass tries again.
+#ifndef COORDINATOR_CORE_LEASES_LEASES_H
+#define COORDINATOR_CORE_LEASES_LEASES_H
+
+#include "common/base/map.h"
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/feed/traces.h"
+#include "coordinator/rules/work.h"
+
+// A job's closures in work, and the workers that hold them.
+struct job_leases {
+    struct work probe;
+    struct map active;  // closure -> struct work: leased, or with blame
+    uint32_t held;      // leases
+    struct map holders; // member -> leases it holds, as a number
+    uint64_t end;       // the closure behind the highest leased one
+    // Its `served` number of dispatch.h, and the worker that it was served last
+    // by; 0: none.
+    uint64_t served;
+    uint64_t served_by;
+    uint64_t freed; // rises when a closure may be issued again
+};
+
+// Returns the work of a closure that is leased or remembered for its blame,
+// made if there is none. NULL: no memory.
+struct work *leases_work(struct job *job, uint64_t closure);
+
+// Returns the work of a closure, or NULL: neither leased nor remembered.
+struct work *leases_get(const struct job *job, uint64_t closure);
+
+// Says whether w is a worker's place in a group of a hybrid job, within which
+// it holds whatever it computes.
+bool leases_is_place(const struct work *w);
+
+// Leases w to m as a new attempt, after JobOpen; send_leases sends it. Returns
+// false if memory is short or the journal fails.
+bool leases_give(struct coord *c, struct member *m, struct work *w);
+
+// Finds the lease of this attempt that the member holds; NULL: there is none.
+struct work *leases_find(struct member *m, uint64_t job,
+                         const Sluice__V1__Attempt *attempt);
+
+// Takes one lease away, and adds its span as one that ended `how`: closure and
+// holder no longer know each other.
+void leases_end(struct coord *c, struct work *w, enum lease_span_end how);
+
+// Sync: says whether w is of a round behind the open one. Its worker has
+// nothing to compute before that is open.
+bool leases_is_early(const struct work *w);
+
+// Takes a lease back without blame, and tells the worker `why`. A copy is
+// freed.
+void leases_revoke(struct coord *c, struct member *m, struct work *w,
+                   const char *why);
+
+// Takes back a lease that waits behind another one: it counts as not begun.
+void leases_take_back(struct coord *c, struct member *m, struct work *w,
+                      const char *why);
+
+// Takes from a worker all leases of a job that ends.
+void leases_cancel(struct coord *c, struct member *m, struct job *job);
+
+// Frees a training closure that needs no memory any more: a copy after its
+// lease, or one that is over and has no copy. A range of an evaluation waits to
+// be leased again, or is freed once its result is taken. w may be gone then.
+void leases_settle(struct coord *c, struct work *w);
+
+// Takes from a worker all leases of the job, without blame.
+void leases_revoke_job(struct coord *c, struct member *m, struct job *job,
+                       const char *why);
+
+#endif

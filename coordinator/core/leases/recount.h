@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases/recount.h -- shards' counts of closures that look
+// like poison: asked for before a job is failed for one of them.
+//
+// A worker that dies takes its knowledge of its last steps with it, so a
+// closure that got on each time can look as if it had not. Every shard says
+// hello once more (HelloWanted), and with that its whole counted set (C2): once
+// when a closure has half of the blame that makes it poison, and once when it
+// has all. If more of its steps are counted then, on every shard, it is
+// forgiven; poison does not get past its bad step.
+//
+// Threads  the loop.
+// Memory   a flag per shard.
+// Units    *_ms monotonic.
+// Errors   A journal that cannot be written is fatal.
+#ifndef COORDINATOR_CORE_LEASES_RECOUNT_H
+#define COORDINATOR_CORE_LEASES_RECOUNT_H
+
+#include "coordinator/core/coord_inner.h"
+
+// Shards of a job that are asked for their counted sets and have not answered.
+struct job_recount {
+    uint32_t missing;
+    uint64_t since_ms;
+};
+
+// The longest wait for shards that do not answer, while all are served.
+#define RECOUNT_MS 10000
+
+// Asks the shards if the closure's new blame calls for it. Returns true if the
+// closure has FAILED and its fate is being found out.
+bool recount_blamed(struct coord *c, struct work *w);
+
+// Asks all shards what they have counted, unless they are asked already.
+void recount_ask(struct coord *c, struct job *job);
+
+// Says whether the shard is asked and has not answered.
+bool recount_waits(const struct job *job, uint32_t shard);
+
+// Notes that the shard has answered and its evidence is what it said. Once all
+// have, closures that FAILED are forgiven, or the job ends.
+void recount_heard(struct coord *c, struct job *job, uint32_t shard);
+
+// Ends the wait for answers after RECOUNT_MS. Called once per tick.
+void recount_check(struct coord *c, struct job *job);
+
+// Ends the job with the poison w, and tells the story of the work `of`.
+void recount_fail(struct coord *c, struct work *w, const struct work *of);
+
+// Writes the name of the work into `out`, for people, and returns it.
+const char *recount_name(const struct work *w, char *out, size_t size);
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases/reports.h -- workers' reports of their leases.
+//
+// Completions are believed by the incarnations that their evidence is from (C1,
+// W2), whatever attempt or term they come from; leases end by attempt. The two
+// are independent: evidence says what is counted, the lease only which worker
+// is at it.
+//
+// Threads  the loop.
+// Errors   A journal that cannot be written is fatal.
+#ifndef COORDINATOR_CORE_LEASES_REPORTS_H
+#define COORDINATOR_CORE_LEASES_REPORTS_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/journal/journal.h"
+#include "coordinator/rules/meter.h"
+
+// What workers have reported of a job.
+struct job_reports {
+    bool has_facts;
+    struct journal_facts facts;
+    uint64_t moved_ms;   // when any holder last made progress
+    uint64_t good_steps; // steps that were applied
+    double loss_scale;   // the last one reported; 0: none
+    struct meter meter;
+};
+
+// Takes the completion of an attempt. Returns the job if advance_job has to
+// look at it, else NULL.
+struct job *reports_complete(struct coord *c, struct member *m,
+                             const Sluice__V1__Complete *message);
+
+// Takes the failure of an attempt: its worker is blamed, or the job is wrong.
+void reports_failed(struct coord *c, struct member *m,
+                    const Sluice__V1__AttemptFailed *message);
+
+// Takes a lease back from a worker that returns it: without blame.
+void reports_hand_back(struct coord *c, struct member *m,
+                       const Sluice__V1__HandBack *message);
+
+// Takes the metrics that a rank reports with its rounds.
+void reports_ring_step(struct coord *c, struct member *m,
+                       const Sluice__V1__RingStep *message);
+
+// Takes a report of an attempt's progress, with its metrics.
+void reports_progress(struct coord *c, struct member *m,
+                      const Sluice__V1__LeaseProgress *message);
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/modes/copies.h -- slots of a round that two workers have
+// (train.backup).
+//
+// A copy is a second lease of a slot, as the same attempt: so neither fences
+// the other (I4), and the second contribution changes nothing (Y1). The first
+// completion takes the slot from the other worker, which gets nothing until it
+// has let go of it. If the first lease of a slot ends badly, the slot is not
+// leased anew while its copy is.
+//
+// A worker that no slot of a round is left for is given a copy at once. Others
+// may be wanted for the next round, so they are given copies of late slots
+// alone.
+//
+// Threads  the loop.
+// Memory   a copy belongs to its original; leases_settle frees it.
+// Units    milliseconds.
+// Errors   without memory there is no copy, and the next pass tries again.
+#ifndef COORDINATOR_CORE_MODES_COPIES_H
+#define COORDINATOR_CORE_MODES_COPIES_H
+
+#include "coordinator/core/coord_inner.h"
+
+struct work;
+
+// Copies of a job's slots, in mode sync.
+struct job_copies {
+    uint32_t leased;
+    double slot_ms; // recent time of a contribution; 0: not known
+};
+
+// A slot is late once it is out for this many times what a contribution takes
+// lately, and for no less than COPIES_LATE_MS.
+#define COPIES_LATE_TIMES 2
+#define COPIES_LATE_MS 20
+
+// Returns the slot of the open round that has been out for longest without a
+// copy; NULL: none may have one now.
+struct work *copies_next(struct coord *c, const struct job *job);
+
+// Returns a copy of the leased work `of`, to be leased to another worker; NULL:
+// no memory.
+struct work *copies_new(struct work *of);
+
+// Settles a slot after its lease w contributed and ended: if another worker has
+// the slot as well, it is taken from that worker.
+void copies_first(struct coord *c, struct work *w);
+
+#endif

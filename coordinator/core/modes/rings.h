@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/modes/rings.h -- the ring of a job in allreduce mode: its
+// leases, its generations, what it has counted.
+//
+//   ring lease -> RingJoin -> rings_check: journal, RingOpen -> RingAnswer of
+//   all -> base, RingBegin -> RingReady of all -> RingGo -> RingStep ...
+//
+// rules/ring.h decides; this part journals, sends and counts. The parts of the
+// state take the place of shards: each is as if admitted when a generation
+// goes, and no longer served when it ends, so that cuts and evaluations need
+// not tell the difference.
+//
+// Threads  the loop.
+// Memory   a ring lease's work lies in job.leases.active, by the number of its
+// place. Units    rounds; *_ms monotonic. Errors   a rank that reports what
+// cannot be loses its lease; two ranks that
+//          disagree about the state end the job.
+#ifndef COORDINATOR_CORE_MODES_RINGS_H
+#define COORDINATOR_CORE_MODES_RINGS_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/rules/ring.h"
+
+struct work;
+
+// What the ring of a job has counted (rules/ring.h has its generations).
+struct job_rounds {
+    // contributions of a round, in this generation; 0: not settled
+    uint32_t contributions;
+    bool based;       // the evidence begins with this generation's base,
+    uint64_t counted; // and holds this many rounds in all
+    uint64_t redone;  // steps that ranks had applied and lost
+    double each_ms;   // recent time of a round; 0: not known
+    uint64_t at_ms;   // when progress was last seen,
+    uint64_t at;      // and `counted` then
+};
+
+// Does what is due in the ring: puts a rank out, opens a generation, or begins
+// one.
+void rings_check(struct coord *c, struct job *job);
+
+// Takes a ring message of a rank. Returns true if the job may move on by it.
+bool rings_receive(struct coord *c, struct member *m, struct job *job,
+                   const Sluice__V1__AttendUp *message);
+
+// Returns true if a rank reports a part of a state that no rank can have: its
+// lease goes, and the report is dropped.
+bool rings_refuse(struct coord *c, struct member *m, struct job *job,
+                  const Sluice__V1__SnapshotReport *report);
+
+// Returns the job that the worker holds a ring lease of, or NULL.
+struct job *rings_held(const struct member *m);
+
+// Says whether m is a member of the present generation: while that runs, it has
+// the state.
+bool rings_in(const struct job *job, const struct member *m);
+
+// Says whether another rank would be taken.
+bool rings_want(const struct job *job);
+
+// Returns a place in the ring that may be leased, or NULL.
+struct work *rings_offer(struct job *job);
+
+// ---- functions for any ring of a job: that of allreduce, or a group's
+
+// Adds a rank, which takes part from the next generation on. SL_ESTATE: ranks
+// of other hosts could not dial it, and it has been put out.
+enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
+                       struct ring *ring, const Sluice__V1__RingJoin *message);
+
+// Takes a rank's report that it cannot sum with another one, or at all, and
+// warns of it until a round is counted.
+void rings_accuse(struct coord *c, const struct member *m, struct job *job,
+                  struct ring *ring, const Sluice__V1__RingBroken *message);
+
+// Fills in what the ranks' sums take: the longest wait and the most bytes.
+void rings_fill_sums(Sluice__V1__JobStatus *m, const struct job *job);
+
+// Takes the lease of a rank that reports what cannot be.
+void rings_distrust(struct coord *c, struct member *m, struct job *job,
+                    const char *why);
+
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/modes/send_ring.h -- messages to the ranks of a ring, one
+// function each.
+//
+// Threads  the loop.
+// Memory   everything is borrowed until the call returns.
+// Errors   as in send.h: a member is sent away if memory for its message is
+//          short.
+#ifndef COORDINATOR_CORE_MODES_SEND_RING_H
+#define COORDINATOR_CORE_MODES_SEND_RING_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+
+// Tells a rank to leave older generations, and to answer (R2). `ring`, here and
+// below, is the job's ring or the ring of one of its groups.
+void send_ring_open(struct coord *c, const struct job *job,
+                    const struct ring *ring, uint64_t member);
+
+// Tells a rank the ranks, the base, and the ranks that hold it (R3).
+void send_ring_begin(struct coord *c, const struct job *job,
+                     const struct ring *ring, uint64_t member);
+
+// Tells a newcomer which rank's state it copies.
+void send_ring_copy(struct coord *c, const struct job *job, uint64_t member);
+
+// Tells a rank that every member is ready.
+void send_ring_go(struct coord *c, const struct job *job,
+                  const struct ring *ring, uint64_t member);
+
+#endif

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/recovery/behind.h -- I7: the signs that this journal is a
+// copy of an older one, and the pause of jobs that show one.
+//
+// Every number of a job (incarnation, generation, cut) is the job's own. So a
+// number above the journal pauses the one job that shows it: none of its work
+// is leased, admitted or cut, and the memory and files of its psservers are
+// left as they are. A job that the journal has never given is kept on a list,
+// and its number and those below are not given to others.
+//
+// Threads  the loop.
+// Memory   the list is the coord's: behind_release.
+#ifndef COORDINATOR_CORE_RECOVERY_BEHIND_H
+#define COORDINATOR_CORE_RECOVERY_BEHIND_H
+
+#include "coordinator/core/coord_inner.h"
+
+// Says of a job whether a member shows more of it than the journal knows (I7).
+struct job_behind {
+    bool paused;
+    char *why; // the sign that was seen; owned, may be NULL
+};
+
+// A job that the journal does not know, on one psserver.
+struct behind_job {
+    uint64_t job, uid; // 0: the psserver does not say it
+    char psserver[WIRE_NAME_BYTES + 1];
+};
+
+// Pauses the job for this term; `why` says what was seen. A job that has ended,
+// or is paused, stays as it is.
+void behind_pause(struct coord *c, struct job *job, const struct sl_error *why);
+
+// Says whether this journal never gave the job number, which a psserver shows.
+bool behind_knows_not(struct coord *c, uint64_t job);
+
+// Skips, at the start, the numbers of jobs that have a folder in the store,
+// whether or not their psservers are back by then.
+enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err);
+
+// Lists a shard of an unknown job, which is left alone. No number at or below
+// the job's is given any more; that is committed first. A number absurdly far
+// above is refused.
+void behind_list(struct coord *c, const struct member *m,
+                 const Sluice__V1__ShardHello *hello);
+
+// Gives up a listed job at a client's wish: psservers delete it. SL_ENOENT:
+// none is listed under this id.
+enum sl_err behind_delete(struct coord *c, const char *id,
+                          struct sl_error *err);
+
+// Frees the list of unknown jobs.
+void behind_release(struct coord *c);
+
+#endif

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/recovery/cluster.h -- the identity of the cluster, and the
+// strangers to it.
+//
+// The id is random, made with the journal. Members learn it in Welcome and say
+// it in every Hello: numbers of jobs, and terms, mean something only among
+// members of the same id. The store bears it too (common/base/storemark.h), and
+// the journal remembers which store that was: a folder without the mark is not
+// the store, and its manifests are not missing but out of reach (K6).
+//
+// Threads  the loop.
+// Memory   cluster_release frees the list of strangers.
+// Errors   SL_ESTATE: not our store; a stranger.
+#ifndef COORDINATOR_CORE_RECOVERY_CLUSTER_H
+#define COORDINATOR_CORE_RECOVERY_CLUSTER_H
+
+#include "coordinator/core/coord_inner.h"
+
+// A member that was refused. It dials again every few seconds.
+struct cluster_stranger {
+    bool psserver; // its role; false: a worker
+    char name[WIRE_NAME_BYTES + 1];
+    // the cluster that it belongs to; ours: it has seen a newer term
+    uint64_t cluster;
+    uint64_t term;    // highest term that it has seen
+    uint64_t seen_ms; // time of its last Hello
+};
+
+#define CLUSTER_STRANGER_MS 60000 // a stranger silent for longer is forgotten
+
+// Takes the id of the journal or of the store (stored.h), or a new one, and
+// notes it.
+enum sl_err cluster_open(struct coord *c, struct sl_error *err);
+
+// Returns SL_ESTATE for a member of another cluster, and for one that has seen
+// a newer term of this one: that term is noted, so that the next start is above
+// it (I5).
+enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
+                          struct sl_error *err);
+
+// Frees the list of strangers.
+void cluster_release(struct coord *c);
+
+#endif

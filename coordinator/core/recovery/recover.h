@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/recovery/recover.h -- from the journal to a coordinator that
+// may serve members and clients.
+//
+// Threads  the loop, before it runs.
+// Errors   SL_ECORRUPT, SL_EIO.
+#ifndef COORDINATOR_CORE_RECOVERY_RECOVER_H
+#define COORDINATOR_CORE_RECOVERY_RECOVER_H
+
+#include "coordinator/core/coord_inner.h"
+
+// Takes the next term, then loads all jobs; settles open intents (K6).
+enum sl_err recover_coord(struct coord *c, struct sl_error *err);
+
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/recovery/stored.h -- the store's answers to a recovery's
+// questions, collected before it begins.
+//
+// A store may not answer for a while, and a recovery that has begun has taken a
+// term and counted restarts. So the store is asked first: the journal is not
+// changed, no loop waits, and while there is no answer it is asked again. The
+// recovery then finds all answers here.
+//
+//   stored_new      the loop: which jobs, which cuts (from the journal)
+//   stored_look     a thread that may wait: all of that, of the store
+//   coord_new       the loop, with options.stored: stored_highest, ...
+//
+// Between stored_new and coord_new no other code may write to the journal, or a
+// manifest (coord_writes). A manifest that turns up later is too late in any
+// case (K6).
+//
+// Threads  stored_look: any, one. All else: the loop's, not at the same time.
+// Memory   the fs is borrowed; the journal is only for the call. stored_free.
+// Errors   stored_look fails for a store that does not answer or refuses
+//          access; an error of one file is returned by the function that asks
+//          for it.
+#ifndef COORDINATOR_CORE_RECOVERY_STORED_H
+#define COORDINATOR_CORE_RECOVERY_STORED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/fs.h"
+#include "coordinator/journal/journal.h"
+
+struct stored;
+
+// Collects the questions. `seed` makes the cluster's id, if neither the journal
+// nor the store has one.
+enum sl_err stored_new(struct stored **out, struct journal *journal,
+                       struct fs *fs, const char *store, uint64_t seed,
+                       struct sl_error *err);
+void stored_free(struct stored *s); // NULL is allowed
+
+// Asks the store all questions, and marks a store that is new. Fails only for
+// want of an answer, and may be called again then, from the beginning: the
+// answer may come later, or with other keys.
+enum sl_err stored_look(struct stored *s, struct sl_error *err);
+
+// Returns the id of the store's cluster, and the hash of its path. SL_ESTATE:
+// it is not the journal's.
+enum sl_err stored_cluster(const struct stored *s, uint64_t *id,
+                           uint64_t *store, struct sl_error *err);
+
+// Returns the answer of manifest_highest_job.
+enum sl_err stored_highest_job(const struct stored *s, uint64_t *job,
+                               struct sl_error *err);
+
+// Returns the answer of manifest_highest for a job's folder. SL_EINTERNAL: the
+// store was not asked about it.
+enum sl_err stored_highest(struct stored *s, const char *folder, uint64_t *cut,
+                           struct sl_error *err);
+
+// Returns the answer of manifest_settle for a manifest's path. SL_EINTERNAL:
+// the store was not asked about it.
+enum sl_err stored_settle(struct stored *s, const char *path, bool *there,
+                          struct sl_error *err);
+
+#endif

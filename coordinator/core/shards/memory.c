@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/shards/memory.c -- see memory.h.
+#include "coordinator/core/shards/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/map.h"
+#include "common/base/mem.h"
+#include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
+#include "coordinator/core/pause.h"
+#include "proto/spec.h"
+
+// One part in GOOD_PART of a psserver's memory: a job that needs less does not
+// end the psserver.
+#define GOOD_PART 4
+
+static uint64_t mib(uint64_t bytes)
+{
+    return (bytes + (UINT64_C(1) << 20) - 1) >> 20;
+}
+
+// ---- workers
+
+static uint64_t memory_vector_bytes(const struct job *job)
+{
+    return job->parameters * sizeof(float);
+}
+
+// Appends the memory that a worker needs: vectors of the size of the model, as
+// worker/lease/job.c counts them.
+static void need_worker(struct buf *out, const struct job *job)
+{
+    unsigned slots = spec_optimizer_slots(job->spec->optimizer);
+    unsigned vectors = job->mode->on_workers ? 3 + slots : 2;
+
+    buf_appendf(out,
+                ". The job needs at least %llu MiB in each worker (%u x %llu: "
+                "parameters, gradients%s), besides activations and data",
+                (ull)mib(vectors * memory_vector_bytes(job)), vectors,
+                (ull)mib(memory_vector_bytes(job)),
+                !job->mode->on_workers ? ""
+                : slots == 0           ? ", their sum"
+                                       : ", their sum, optimizer slots");
+}
+
+void memory_vanished(struct buf *out, const struct work *w)
+{
+    if (!w->vanished || w->story.len == 0)
+        return;
+    buf_append_str(out, "; each time the worker vanished without a word, "
+                        "perhaps killed by its host's kernel for want of "
+                        "memory: look for exit code 137, `dmesg`, and oom_kill "
+                        "in memory.events of its cgroup");
+    if (w->job->placed)
+        need_worker(out, w->job);
+    if (w->least_memory > 0)
+        buf_appendf(out, "; one that was lost may use %llu MiB",
+                    (ull)w->least_memory >> 20);
+    buf_append_str(out, "; give workers more memory, or take a smaller model "
+                        "or batch");
+}
+
+// ---- what shards need
+
+// What a psserver needs at least: of one job, and of all but those held.
+struct need {
+    const struct member *m;
+    uint64_t look;           // number of the look that set what follows
+    struct job_shard *first; // the first of the job's shards there; NULL: none
+    uint32_t shards;
+    uint64_t bytes; // all kept bytes, and the copy of one shard for a snapshot
+    uint64_t copy;  // that copy
+    uint64_t all;
+};
+
+static void need_add(struct need *need, const struct job *job,
+                     struct job_shard *s)
+{
+    unsigned vectors = 1 + spec_optimizer_slots(job->spec->optimizer);
+    uint64_t vector = s->elements * sizeof(float);
+
+    if (need->first == NULL)
+        need->first = s;
+    need->shards++;
+    need->bytes += vector * spec_kept_vectors(job->spec);
+    if (vector * vectors > need->copy) {
+        need->bytes += vector * vectors - need->copy;
+        need->copy = vector * vectors;
+    }
+}
+
+// Returns what one psserver needs of the job.
+static struct need need_of(const struct job *job, const char *psserver)
+{
+    struct need need = {.first = NULL};
+
+    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
+        if (strcmp(job->shard[i].psserver, psserver) == 0)
+            need_add(&need, job, &job->shard[i]);
+    }
+    return need;
+}
+
+bool memory_holds(const struct job *job)
+{
+    return job->pause.row.state == JOURNAL_PAUSE_HOLDS &&
+           strcmp(job->pause.row.who, PAUSE_BY_US) == 0;
+}
+
+// What each attached psserver needs. Each shard is looked at a few times,
+// however many psservers and jobs there are.
+struct needs {
+    struct strmap by_name; // of struct need, in `list`
+    struct need *list;
+    uint64_t looks;
+};
+
+// Returns the need that the shard adds to; NULL: its psserver is not attached.
+static struct need *needs_get(const struct needs *ns, const struct job_shard *s)
+{
+    return strmap_get(&ns->by_name, s->psserver);
+}
+
+// Sets what each psserver needs of the job.
+static void needs_look(struct needs *ns, struct job *job)
+{
+    ns->looks++;
+    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
+        struct need *need = needs_get(ns, &job->shard[i]);
+
+        if (need == NULL)
+            continue;
+        if (need->look != ns->looks)
+            *need = (struct need){
+                .m = need->m, .look = ns->looks, .all = need->all};
+        need_add(need, job, &job->shard[i]);
+    }
+}
+
+// Returns the psserver's need if the shard is the first of its job there, or
+// NULL; needs_look has looked at the job.
+static struct need *needs_first(const struct needs *ns,
+                                const struct job_shard *s)
+{
+    struct need *need = needs_get(ns, s);
+
+    return need != NULL && need->first == s ? need : NULL;
+}
+
+static void needs_release(struct needs *ns)
+{
+    strmap_release(&ns->by_name);
+    sl_free(ns->list);
+}
+
+// Sums what the psservers need of all jobs. Returns false without memory.
+static bool needs_init(struct needs *ns, const struct coord *c)
+{
+    size_t count = 0;
+    enum sl_err rc = SL_OK;
+
+    *ns = (struct needs){
+        .list = sl_calloc(c->members.psservers, sizeof(*ns->list))};
+    strmap_init(&ns->by_name);
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        if (m->role != MEMBER_PSSERVER || ns->list == NULL || rc != SL_OK)
+            continue;
+        ns->list[count].m = m;
+        rc = strmap_put(&ns->by_name, m->name, &ns->list[count++]);
+    }
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+
+        if (memory_holds(job) || job_psserver_shards(job) == 0)
+            continue;
+        needs_look(ns, job);
+        for (uint32_t i = 0; i < job->shards; i++) {
+            struct need *need = needs_first(ns, &job->shard[i]);
+
+            if (need != NULL)
+                need->all += need->bytes;
+        }
+    }
+    if (rc == SL_OK && ns->list != NULL)
+        return true;
+    needs_release(ns);
+    return false;
+}
+
+// Writes why the psserver's memory is too small for the job that was looked at;
+// returns false if they fit.
+static bool too_little(const struct job *job, const struct need *need,
+                       char *out, size_t size)
+{
+    const struct member *m = need->m;
+    uint64_t all = need->all;
+    char others[80] = "";
+
+    if (memory_holds(job)) // a held job counts here as well
+        all += need->bytes;
+    if (m->memory_bytes == 0 || all <= m->memory_bytes)
+        return false;
+    if (all > need->bytes)
+        snprintf(others, sizeof(others), ", and %llu MiB for other jobs",
+                 (ull)mib(all - need->bytes));
+    snprintf(out, size,
+             "psserver %.60s needs at least %llu MiB for its %u shards of this "
+             "job (values, %u optimizer slots, a copy for snapshots)%s, and "
+             "may use %llu MiB: the kernel will kill it; give it more memory, "
+             "or submit the job anew with more psservers",
+             m->name, (ull)mib(need->bytes), need->shards,
+             spec_optimizer_slots(job->spec->optimizer), others,
+             (ull)m->memory_bytes >> 20);
+    return true;
+}
+
+// Warns of the first psserver with too little memory, or removes the warning.
+static void memory_update_warning(struct coord *c, struct needs *ns,
+                                  struct job *job)
+{
+    char text[400];
+
+    needs_look(ns, job);
+    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
+        const struct need *need = needs_first(ns, &job->shard[i]);
+        const char *said = job->warnings[JOB_WARN_MEMORY];
+
+        if (need == NULL || !too_little(job, need, text, sizeof(text)))
+            continue;
+        if (said == NULL || strcmp(said, text) != 0)
+            happened_job(c, EVENT_MEMORY_SHORT, job, need->m, "%s", text);
+        jobs_warn(job, JOB_WARN_MEMORY, "%s", text);
+        return;
+    }
+    jobs_unwarn(job, JOB_WARN_MEMORY);
+}
+
+void memory_placed(struct coord *c, struct job *job)
+{
+    struct needs ns;
+
+    if (!needs_init(&ns, c))
+        return;                         // no memory: the job gets no warning
+    memory_update_warning(c, &ns, job); // looks at the job
+    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
+        const struct need *need = needs_first(&ns, &job->shard[i]);
+
+        if (need != NULL)
+            need->first->losses =
+                (struct job_losses){.process = need->m->process};
+    }
+    needs_release(&ns);
+}
+
+// ---- losses
+
+static void memory_reset_losses(struct job_shard *s)
+{
+    s->losses.stepless = s->losses.cutless = 0;
+}
+
+// Returns a number that changes whenever a step is counted, or forgotten.
+static uint64_t progress_of(const struct job *job)
+{
+    uint64_t steps = job->reports.good_steps;
+
+    for (uint32_t i = 0; i < job->shards; i++)
+        steps += job->shard[i].counts.counted;
+    return steps;
+}
+
+static void count_loss(struct job *job, struct job_losses *l,
+                       const struct member *m)
+{
+    uint64_t steps = progress_of(job), cuts = job->cuts.published;
+    bool lost = l->process != 0 && l->process != m->process;
+
+    // A paused job is to take no step.
+    l->stepless = steps != l->steps || job_rests(job) ? 0 : l->stepless + lost;
+    l->cutless = cuts != l->cuts ? 0 : l->cutless + lost;
+    l->process = m->process;
+    l->steps = steps;
+    l->cuts = cuts;
+}
+
+static void memory_hold_job(struct coord *c, struct job *job,
+                            const struct member *m, uint64_t all)
+{
+    uint64_t own = need_of(job, m->name).bytes;
+    char why[400], others[80] = "";
+
+    if (all > own)
+        snprintf(others, sizeof(others), " (%llu MiB with other jobs)",
+                 (ull)mib(all));
+    snprintf(why, sizeof(why),
+             "psserver %.60s was lost %d times in a row without a %s: its "
+             "shards need at least %llu MiB%s, it may use %llu MiB",
+             m->name, MEMORY_LOSSES,
+             all > m->memory_bytes ? "checkpoint" : "step", (ull)mib(own),
+             others, (ull)m->memory_bytes >> 20);
+    pause_hold(c, job, why,
+               "look for exit code 137, `dmesg`, and oom_kill in memory.events "
+               "of its cgroup; give it more memory, or stop the job and submit "
+               "it with more psservers");
+    happened_job(c, EVENT_MEMORY_SHORT, job, m, "%s is held: %s", job->name,
+                 why);
+}
+
+// Returns the bytes that the psserver needs for all jobs but those held.
+static uint64_t need_of_all(const struct coord *c, const struct member *m)
+{
+    uint64_t bytes = 0;
+
+    list_for(n, &c->jobs.active)
+    {
+        const struct job *job = list_entry(n, struct job, on_active);
+
+        if (!memory_holds(job))
+            bytes += need_of(job, m->name).bytes;
+    }
+    return bytes;
+}
+
+// Returns the job that needs most of the psserver, among those that may be why
+// it was lost; NULL if there is none.
+static struct job *count_losses(struct coord *c, const struct member *m,
+                                uint64_t all)
+{
+    struct job *worst = NULL;
+    uint64_t most = 0;
+
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+        struct need need = need_of(job, m->name);
+        struct job_losses *l;
+
+        if (need.first == NULL || job->behind.paused || memory_holds(job))
+            continue;
+        l = &need.first->losses;
+        count_loss(job, l, m);
+        if ((all > m->memory_bytes ? l->cutless : l->stepless) <
+                MEMORY_LOSSES ||
+            need.bytes <= most)
+            continue;
+        worst = job;
+        most = need.bytes;
+    }
+    return worst;
+}
+
+// Looks at the jobs with shards on the psserver anew; `forgets` their losses.
+static void judge_all(struct coord *c, const struct member *m, bool forgets)
+{
+    struct needs ns;
+
+    if (!needs_init(&ns, c))
+        return; // no memory: warnings and losses stay as they are
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+        struct job_shard *s = need_of(job, m->name).first;
+
+        if (s == NULL || c->dead)
+            continue;
+        if (forgets)
+            memory_reset_losses(s);
+        memory_update_warning(c, &ns, job);
+    }
+    needs_release(&ns);
+}
+
+void memory_came(struct coord *c, const struct member *m)
+{
+    uint64_t all = need_of_all(c, m);
+    struct job *worst = count_losses(c, m, all);
+
+    if (worst != NULL && m->memory_bytes > 0 &&
+        all > m->memory_bytes / GOOD_PART)
+        memory_hold_job(c, worst, m, all);
+    // Without that job the losses mean something else.
+    if (!c->dead)
+        judge_all(c, m, worst != NULL);
+}
+
+void memory_left(struct coord *c, const struct member *m)
+{
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+        struct job_shard *s = need_of(job, m->name).first;
+
+        if (s != NULL)
+            s->losses = (struct job_losses){.process = 0};
+    }
+}
+
+void memory_resumed(struct job *job)
+{
+    for (uint32_t i = 0; i < job->shards; i++)
+        memory_reset_losses(&job->shard[i]);
+}

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/shards/shards.c -- admission of shards, the map of their
+// psservers, and psservers that fall silent.
+#include "coordinator/core/shards/shards.h"
+
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "coordinator/core/recovery/behind.h"
+#include "coordinator/core/cuts/cuts.h"
+#include "coordinator/core/job.h"
+#include "coordinator/core/recovery/past_jobs.h"
+#include "coordinator/core/happened.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
+#include "coordinator/core/cuts/monitor.h"
+#include "coordinator/core/leases/recount.h"
+#include "coordinator/core/send.h"
+#include "coordinator/core/status/job_status.h"
+#include "coordinator/rules/admit.h"
+
+// ---- the map
+
+static void map_changed(struct coord *c, struct job *job)
+{
+    job->map.version++;
+    job->map.changed = true;
+    job->changes++;
+}
+
+// Marks the entries of the map that differ from the ones last sent.
+static void note_changes(struct job *job)
+{
+    for (uint32_t i = 0; i < job->shards; i++) {
+        struct job_shard *s = &job->shard[i];
+        uint64_t incarnation = job->evidence.shard[i].incarnation;
+
+        if (s->told_version != 0 && s->told_server == s->server &&
+            s->told_incarnation == incarnation)
+            continue;
+        s->told_server = s->server;
+        s->told_incarnation = incarnation;
+        s->told_version = job->map.version;
+    }
+}
+
+static void flush(struct coord *c, struct job *job)
+{
+    job->map.changed = false;
+    note_changes(job);
+    send_maps(c, job);
+}
+
+void shards_send_map(struct coord *c, const struct member *m, struct job *job,
+                     uint64_t have)
+{
+    note_changes(job);
+    send_map(c, m, job, have);
+}
+
+// Leases are given only while every shard is served, and a change is flushed
+// before the dispatch that follows it. While shards are missing, a thousand of
+// them may come at once: changes until then go with the tick.
+void shards_flush_map(struct coord *c, struct job *job, bool tick)
+{
+    if (job->map.changed && !job_ended(job) && !c->dead &&
+        (tick || job_served(job)))
+        flush(c, job);
+}
+
+// ---- admission
+
+// Pauses a job after its shard showed more than the journal (I7): no number of
+// it is given any more.
+static void shards_pause_behind(struct coord *c, const struct member *m,
+                                struct job *job,
+                                const Sluice__V1__ShardHello *h,
+                                uint64_t newest)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    uint64_t shown = h->live_incarnation > h->loaded->incarnation
+                         ? h->live_incarnation
+                         : h->loaded->incarnation;
+
+    sl_fail(&err, SL_ESTATE,
+            "psserver %s shows shard %u at incarnation %llu, this journal "
+            "knows only %llu",
+            m->name, h->shard, (ull)shown, (ull)newest);
+    behind_pause(c, job, &err);
+}
+
+// Replaces a text for people; without memory it becomes NULL.
+static void shards_replace_text(char **to, const char *text)
+{
+    char *copy = text == NULL ? NULL : sl_strdup(text);
+
+    sl_free(*to);
+    *to = copy;
+}
+
+// Most incarnations in one commit, which takes a few milliseconds.
+#define RESERVED_MOST 1000
+
+// Says whether this psserver will show another shard that has to be admitted
+// anew: it was never admitted, or by an earlier process. So no live memory of
+// it exists that a higher number would fence.
+static bool comes_next(const struct member *m, const struct job *job,
+                       uint32_t shard)
+{
+    const struct job_shard *s = &job->shard[shard];
+    uint64_t newest = job->evidence.shard[shard].incarnation;
+
+    return s->server == 0 && s->silent_server == 0 && s->reserved <= newest &&
+           (newest == 0 || (s->process != 0 && s->process != m->process)) &&
+           strcmp(s->psserver, m->name) == 0;
+}
+
+// Commits the incarnation that this shard is admitted with (I1) and, in the
+// same commit, those of shards that the same process will show.
+static bool shards_reserve_incarnations(struct coord *c, const struct member *m,
+                                        struct job *job, uint32_t shard)
+{
+    struct journal_incarnation list[RESERVED_MOST];
+    uint64_t newest = job->evidence.shard[shard].incarnation;
+    size_t count = 0;
+
+    if (job->shard[shard].reserved > newest)
+        return true;
+    list[count++] = (struct journal_incarnation){shard, newest + 1};
+    for (uint32_t n = 1; n < job->shards && count < RESERVED_MOST; n++) {
+        uint32_t i = (shard + n) % job->shards;
+
+        if (comes_next(m, job, i))
+            list[count++] = (struct journal_incarnation){
+                i, job->evidence.shard[i].incarnation + 1};
+    }
+    if (!coord_wrote(c, journal_shard_incarnations(c->journal, job->id, list,
+                                                   count, &c->err)))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        job->shard[list[i].shard].reserved = list[i].incarnation;
+    return true;
+}
+
+// Makes all changes of an admission, once it may happen.
+static void shards_admit(struct coord *c, struct member *m, struct job *job,
+                         const Sluice__V1__ShardHello *h, bool renew)
+{
+    struct job_shard *s = &job->shard[h->shard];
+    uint64_t newest = job->evidence.shard[h->shard].incarnation, before;
+    struct sl_error err = SL_ERROR_INIT;
+    struct counted counted;
+
+    if (wire_counted_read(&counted, &job->schedule, h->counted, &err) !=
+        SL_OK) {
+        send_refuse(c, m, job->id, h->shard, err.text, NULL);
+        return;
+    }
+    if (!renew) { // I1: committed before the admission is sent
+        if (!shards_reserve_incarnations(c, m, job, h->shard)) {
+            counted_release(&counted);
+            return;
+        }
+        newest = s->reserved;
+        FAULT("map.commit");
+        job_counts_reset(job, h->shard);
+    }
+    JOB_HISTORY(job, "admission",
+                " shard=%u incarnation=%llu renewed=%d live=%llu "
+                "from_i=%llu from_n=%llu cut_i=%llu cut_n=%llu steps=%llu",
+                h->shard, (ull)newest, renew, (ull)h->live_incarnation,
+                (ull)h->loaded->incarnation, (ull)h->loaded->sequence,
+                (ull)s->cut.incarnation, (ull)s->cut.sequence,
+                (ull)counted_steps(&counted));
+    before = evidence_closures(&job->evidence);
+    evidence_admit(&job->evidence, h->shard, newest, &counted); // C2
+    figures_fell(c, job, before);
+    s->server = m->id;
+    s->process = m->process;
+    s->silent_server = 0;
+    s->since_ms = coord_now(c);
+    s->was_lost = false;
+    shards_replace_text(&s->failure, NULL);
+    job_counts_take(job, h->shard, h->counts);
+    map_changed(c, job); // I2: every admission
+    evidence_name(&job->evidence, h->shard, job->map.version);
+    // D1: before the shard answers any worker
+    monitor_admits(c, m, job, h->shard);
+    send_admit(c, m, job, h->shard);
+    send_keep(c, m->id, job, h->shard);
+    cuts_admitted(c, job, h->shard, renew);
+    recount_heard(c, job, h->shard);
+    if (c->dead || job_ended(job))
+        return;
+    LOG(INFO, "shard admitted",
+        "job=%s shard=%u member=%s incarnation=%llu renewed=%d low=%llu",
+        job->id_text, h->shard, m->name, (ull)newest, renew,
+        (ull)counted_low(evidence_counted(&job->evidence, h->shard)));
+    if (!renew && newest > 1) // the first is how it was placed
+        happened_job(
+            c, EVENT_SHARD_SERVED, job, m,
+            "shard %u is served by %s again, with %llu steps (of "
+            "snapshot %llu.%llu)",
+            h->shard, m->name,
+            (ull)counted_steps(evidence_counted(&job->evidence, h->shard)),
+            (ull)h->loaded->incarnation, (ull)h->loaded->sequence);
+}
+
+// Keeps a hello until the manifest is settled (K5). The newest hello of a shard
+// counts.
+static void keep_waiting(struct coord *c, struct member *m, struct job *job,
+                         const Sluice__V1__ShardHello *h)
+{
+    struct job_shard *s = &job->shard[h->shard];
+    ProtobufCMessage *copy = NULL;
+
+    if (wire_dup(&copy, &h->base) != SL_OK) {
+        m->seen_ms = 0; // no memory: it is sent away and asks again
+        return;
+    }
+    wire_free((ProtobufCMessage *)s->waiting);
+    s->waiting = (Sluice__V1__ShardHello *)copy;
+    s->waiting_member = m->id;
+}
+
+static void stuck(struct coord *c, struct member *m, struct job *job,
+                  const Sluice__V1__ShardHello *h)
+{
+    struct job_shard *s = &job->shard[h->shard];
+
+    LOG(ERROR, "shard cannot be loaded", "job=%s shard=%u member=%s why=%s",
+        job->id_text, h->shard, m->name, h->failure);
+    if (s->failure == NULL || strcmp(s->failure, h->failure) != 0)
+        happened_job(c, EVENT_SHARD_STUCK, job, m,
+                     "%s cannot load shard %u: %s", m->name, h->shard,
+                     h->failure);
+    shards_replace_text(&s->failure, h->failure);
+    s->place_ms = coord_now(c);
+    job->changes++;
+}
+
+// Says whether the hello answers a recount: the shard serves on, and nothing
+// else is new.
+static bool is_recount(const struct member *m, const struct job *job,
+                       const Sluice__V1__ShardHello *h)
+{
+    return recount_waits(job, h->shard) && h->failure[0] == '\0' &&
+           job->shard[h->shard].server == m->id &&
+           h->live_incarnation == job->evidence.shard[h->shard].incarnation;
+}
+
+static void recount(struct coord *c, struct job *job,
+                    const Sluice__V1__ShardHello *h)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct counted counted;
+
+    if (wire_counted_read(&counted, &job->schedule, h->counted, &err) != SL_OK)
+        return; // recount_check ends the wait
+    evidence_admit(&job->evidence, h->shard, h->live_incarnation, &counted);
+    job_counts_take(job, h->shard, h->counts);
+    recount_heard(c, job, h->shard);
+}
+
+static void shards_judge_hello(struct coord *c, struct member *m,
+                               struct job *job, const Sluice__V1__ShardHello *h)
+{
+    struct job_shard *s = &job->shard[h->shard];
+    struct admit_case is = {
+        .writing = job->cuts.now != NULL && job->cuts.now->writing,
+        .failed = h->failure[0] != '\0',
+        .live = h->live_incarnation,
+        .loaded = wire_tag_of(h->loaded),
+        .newest = job->evidence.shard[h->shard].incarnation,
+        .cut = s->cut,
+    };
+
+    switch (admit_judge(&is)) {
+    case ADMIT_RENEW:
+        FAULT("recover.query");
+        shards_admit(c, m, job, h, true);
+        break;
+    case ADMIT_NEW:
+        shards_admit(c, m, job, h, false);
+        break;
+    case ADMIT_WAIT:
+        keep_waiting(c, m, job, h);
+        break;
+    case ADMIT_RELOAD:
+        send_refuse(c, m, job->id, h->shard,
+                    is.live != 0 ? "a newer incarnation of it was admitted"
+                                 : "K7: it lies before the last cut",
+                    &s->cut);
+        break;
+    case ADMIT_STUCK:
+        stuck(c, m, job, h);
+        break;
+    case ADMIT_BEHIND:
+        shards_pause_behind(c, m, job, h, is.newest);
+        break;
+    }
+}
+
+struct job *shards_hello(struct coord *c, struct member *m,
+                         const Sluice__V1__ShardHello *h)
+{
+    const struct ended_job *ended = jobs_ended(c, h->job);
+    struct job *job = jobs_get(c, h->job);
+    bool known = job != NULL || ended != NULL;
+    uint64_t uid = job != NULL ? job->uid : known ? ended->uid : 0;
+
+    if (ended != NULL && ended->unreadable != NULL) {
+        return NULL; // its memory and its files are left as they are
+    } else if (!known && behind_knows_not(c, h->job)) {
+        behind_list(c, m, h);
+    } else if (known && h->job_uid != 0 && h->job_uid != uid) {
+        send_refuse(c, m, h->job, h->shard, "another job has this number here",
+                    NULL);
+    } else if (job == NULL || job_ended(job)) {
+        send_refuse(c, m, h->job, h->shard, "the job has ended", NULL);
+    } else if (job->incarnation != h->job_incarnation) {
+        send_refuse(c, m, h->job, h->shard,
+                    "the job has another incarnation now", NULL);
+    } else if (h->shard >= job->shards ||
+               strcmp(job->shard[h->shard].psserver, m->name) != 0) {
+        send_refuse(c, m, h->job, h->shard, "the shard lies elsewhere", NULL);
+    } else if (is_recount(m, job, h)) {
+        recount(c, job, h);
+        return job;
+    } else if (!job->behind.paused) { // else its memory is left as it is (I7)
+        shards_judge_hello(c, m, job, h);
+        return job;
+    }
+    return NULL;
+}
+
+void shards_retry(struct coord *c, struct job *job)
+{
+    for (uint32_t i = 0; i < job->shards && !job_ended(job); i++) {
+        struct job_shard *s = &job->shard[i];
+        Sluice__V1__ShardHello *h = s->waiting;
+        struct member *m = members_get(&c->members, s->waiting_member);
+
+        s->waiting = NULL;
+        if (h != NULL && m != NULL && !job->behind.paused)
+            shards_judge_hello(c, m, job, h);
+        wire_free((ProtobufCMessage *)h);
+        if (c->dead)
+            return;
+    }
+}
+
+void shards_report(struct coord *c, struct member *m,
+                   const Sluice__V1__ShardReport *report)
+{
+    struct job *job = jobs_get(c, report->job);
+
+    if (job == NULL) {
+        ended_report(c, m, report);
+        return;
+    }
+    if (report->job_uid != 0 && report->job_uid != job->uid)
+        return;
+    if (job_ended(job) && map_get(&m->closing, job->id) != NULL)
+        status_final_report(c, m, job, report);
+    if (job_ended(job) || report->shard >= job->shards)
+        return;
+    if (job->evidence.shard[report->shard].incarnation != report->incarnation ||
+        job->shard[report->shard].server != m->id)
+        return; // C1, for numbers too
+    job_counts_take(job, report->shard, report->counts);
+    // A round that closed, and no worker lived to report it.
+    if (job->mode->by_round)
+        (void)evidence_low_take(&job->evidence, report->shard,
+                                report->incarnation, report->counts->low);
+}
+
+// ---- silence, and the end of it
+
+// Notes that `m` served shards of the job until it fell silent or went away. A
+// silent one that is lost later counts as lost then, once.
+static void down_in_job(struct coord *c, struct member *m, struct job *job,
+                        bool lost)
+{
+    bool was_silent = false;
+    uint32_t fell = 0;
+
+    for (uint32_t i = 0; i < job->shards; i++) {
+        struct job_shard *s = &job->shard[i];
+
+        if (s->server == m->id) {
+            s->server = 0;
+            s->silent_server = lost ? 0 : m->id;
+            s->since_ms = coord_now(c);
+            s->was_lost = true;
+            fell++;
+        } else if (s->silent_server == m->id) {
+            was_silent = true;
+            if (lost)
+                s->silent_server = 0;
+        }
+    }
+    if (fell > 0)
+        map_changed(c, job);
+    if (lost && (fell > 0 || was_silent))
+        jobs_count(job, &job->counters.psservers_lost);
+    if (fell == 0)
+        return;
+    LOG(WARN, "shards are not served", "job=%s psserver=%s lost=%d",
+        job->id_text, m->name, lost);
+    happened_job(c, EVENT_SHARDS_DOWN, job, m,
+                 "%s is %s: %u of the %u shards of %s are served by nobody",
+                 m->name, lost ? "gone" : "silent", fell, job->shards,
+                 job->name);
+}
+
+void shards_down(struct coord *c, struct member *m, bool lost)
+{
+    list_for(n, &c->jobs.active)
+    {
+        down_in_job(c, m, list_entry(n, struct job, on_active), lost);
+    }
+}
+
+void shards_back(struct coord *c, struct member *m)
+{
+    list_for(n, &c->jobs.active)
+    {
+        struct job *job = list_entry(n, struct job, on_active);
+        bool back = false;
+
+        for (uint32_t i = 0; i < job->shards; i++) {
+            struct job_shard *s = &job->shard[i];
+
+            // No other psserver can have been admitted under its name
+            // meanwhile.
+            if (s->silent_server == m->id) {
+                s->silent_server = 0;
+                s->server = m->id;
+                s->since_ms = coord_now(c);
+                s->was_lost = false;
+                back = true;
+            }
+        }
+        if (back) {
+            map_changed(c, job);
+            happened_job(c, EVENT_SHARDS_BACK, job, m,
+                         "%s is heard of again, and serves its shards",
+                         m->name);
+        }
+    }
+}
