@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/check.c -- is this a descriptor? And the names of things.
+// kernels/check.c -- is this a descriptor?
 //
 // A descriptor is right if its parameters are in range and a builder, given
 // the same parameters, makes the same bytes. So the shapes that belong
@@ -8,25 +8,12 @@
 
 #include <string.h>
 
-// ---- Names ----------------------------------------------------------------
-
-static const char *const op_names[KERN_OP_COUNT] = {"?",
-#define KERN_OP_TEXT(name, text) text,
-                                                    KERN_OP_MAP(KERN_OP_TEXT)
-#undef KERN_OP_TEXT
-};
-
 enum { UNARY_OUTPUT, UNARY_INPUT };
 static const bool unary_saves_input[KERN_UNARY_COUNT] = {
 #define UNARY_SAVES(code, name, saves) [KERN_UNARY_##code] = UNARY_##saves,
     KERN_UNARY_MAP(UNARY_SAVES)
 #undef UNARY_SAVES
 };
-
-const char *kern_op_name(enum kern_op op)
-{
-    return (unsigned)op < KERN_OP_COUNT ? op_names[op] : "?";
-}
 
 bool kern_unary_saves_input(enum kern_unary_kind kind)
 {

@@ -4,6 +4,17 @@
 
 #include <string.h>
 
+static const char *const op_names[KERN_OP_COUNT] = {"?",
+#define KERN_OP_TEXT(name, text) text,
+                                                    KERN_OP_MAP(KERN_OP_TEXT)
+#undef KERN_OP_TEXT
+};
+
+const char *kern_op_name(enum kern_op op)
+{
+    return (unsigned)op < KERN_OP_COUNT ? op_names[op] : "?";
+}
+
 // ---- Shapes and windows ---------------------------------------------------
 
 size_t kern_dtype_bytes(enum kern_dtype dtype)

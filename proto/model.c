@@ -10,18 +10,6 @@
 #include "common/base/suggest.h"
 #include "proto/model_build.h"
 
-enum sl_err build_fail(const struct model_build *b, const char *fmt, ...)
-{
-    char what[300];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof(what), fmt, ap);
-    va_end(ap);
-    return sl_fail(b->err, SL_EINVAL, "layer '%s' (%s) %s", b->node->name,
-                   b->layer->type, what);
-}
-
 static enum sl_err model_no_memory(const struct model_build *b)
 {
     return sl_fail(b->err, SL_ENOMEM, "out of memory for the model");

@@ -78,23 +78,6 @@ enum sl_err build_layer(struct model_build *b)
     return rc;
 }
 
-enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
-                            const char *shape, const char *advice)
-{
-    char got[MODEL_SHAPE_TEXT];
-
-    if (b->node->in.rank == rank)
-        return SL_OK;
-    return build_fail(b, "wants %s, got %s%s", shape,
-                      model_shape_text(got, &b->node->in), advice);
-}
-
-enum sl_err build_want_image(const struct model_build *b)
-{
-    return build_want_rank(b, 3, "an input of shape (height, width, channels)",
-                           "");
-}
-
 // `axis` may say only what is done anyway; it counts the batch as axis 0.
 static enum sl_err last_axis_only(const struct model_build *b)
 {

@@ -151,3 +151,34 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
     }
     return SL_OK;
 }
+
+// ---- what a layer demands of its input
+
+enum sl_err build_fail(const struct model_build *b, const char *fmt, ...)
+{
+    char what[300];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof(what), fmt, ap);
+    va_end(ap);
+    return sl_fail(b->err, SL_EINVAL, "layer '%s' (%s) %s", b->node->name,
+                   b->layer->type, what);
+}
+
+enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
+                            const char *shape, const char *advice)
+{
+    char got[MODEL_SHAPE_TEXT];
+
+    if (b->node->in.rank == rank)
+        return SL_OK;
+    return build_fail(b, "wants %s, got %s%s", shape,
+                      model_shape_text(got, &b->node->in), advice);
+}
+
+enum sl_err build_want_image(const struct model_build *b)
+{
+    return build_want_rank(b, 3, "an input of shape (height, width, channels)",
+                           "");
+}

@@ -48,12 +48,6 @@ static enum sl_err check_train_ranges(const Sluice__V1__TrainSpec *t,
     return SL_OK;
 }
 
-bool spec_external(const Sluice__V1__JobSpec *spec)
-{
-    return spec->model != NULL && spec->model->type != NULL &&
-           strcmp(spec->model->type, "external") == 0;
-}
-
 uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec)
 {
     const Sluice__V1__TrainSpec *t = spec->train;

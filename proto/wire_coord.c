@@ -500,3 +500,15 @@ enum sl_err check_attend_down(const ProtobufCMessage *m, struct sl_error *err)
                ? unknown_kind(m, err)
                : SL_OK;
 }
+
+enum sl_err check_resume_source(const ProtobufCMessage *m, struct sl_error *err)
+{
+    const Sluice__V1__ResumeSource *s = (const Sluice__V1__ResumeSource *)m;
+    bool cut = s->cut != NULL && s->geometry != NULL;
+
+    if (s->weights == NULL ? cut : s->cut == NULL)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "ResumeSource is either a cut with its geometry or a file "
+                   "of weights");
+}

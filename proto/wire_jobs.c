@@ -21,18 +21,6 @@
     }
 WIRE_UNPACK_MAP(WIRE_UNPACK_BODY)
 
-enum sl_err check_resume_source(const ProtobufCMessage *m, struct sl_error *err)
-{
-    const Sluice__V1__ResumeSource *s = (const Sluice__V1__ResumeSource *)m;
-    bool cut = s->cut != NULL && s->geometry != NULL;
-
-    if (s->weights == NULL ? cut : s->cut == NULL)
-        return SL_OK;
-    return sl_fail(err, SL_EINVAL,
-                   "ResumeSource is either a cut with its geometry or a file "
-                   "of weights");
-}
-
 enum sl_err wire_pack(const ProtobufCMessage *msg, struct buf *out)
 {
     size_t n = protobuf_c_message_get_packed_size(msg);

@@ -1,74 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/cli/cli.c -- the parser of the command line, the help texts and the
-// exit codes of all verbs.
+// client/cli/cli.c -- the parser of the command line, and the exit codes of
+// all verbs.
+// Calls up: verb_table.c, since a word of the command line names a row of it.
 #include "client/cli/cli.h"
+#include "client/cli/help.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/fs.h"
 #include "common/base/mem.h"
 #include "common/base/suggest.h"
-
-#define COLUMNS 80
-
-const struct conf_key cli_globals[] = {
-    {.name = "coordinator",
-     .kind = CONF_STRING,
-     .help = "host:port or unix:/path; without it, that of your 'sluice up', "
-             "or 127.0.0.1:7070."},
-    {.name = "timeout",
-     .kind = CONF_MS,
-     .value = "10s",
-     .min = 100,
-     .max = 3600000,
-     .help = "Time to wait for an answer."},
-    {.name = "output",
-     .letter = 'o',
-     .kind = CONF_CHOICE,
-     .value = "text",
-     .choices = "text|wide|json|jsonl|yaml|name",
-     .help = "Form of the data on stdout."},
-    {.name = "color",
-     .kind = CONF_BOOL,
-     .value = "yes",
-     .help = "Colours on a terminal (NO_COLOR is honoured)."},
-    {.name = "tls-ca",
-     .kind = CONF_STRING,
-     .help = "Certificate of the authority (PEM)."},
-    {.name = "tls-cert", .kind = CONF_STRING, .help = "Our certificate (PEM)."},
-    {.name = "tls-key",
-     .kind = CONF_STRING,
-     .help = "Its key (PEM, mode 0600)."},
-    {.name = NULL},
-};
-
-// ---- saying
-
-void cli_pause_ms(unsigned ms)
-{
-    const struct timespec pause = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-    nanosleep(&pause, NULL);
-}
-
-void cli_say(const char *fmt, ...)
-{
-    struct buf text = BUF_INIT;
-    va_list ap;
-
-    fflush(stdout);
-    va_start(ap, fmt);
-    if (buf_vappendf(&text, fmt, ap) == SL_OK)
-        out_tell(buf_text(&text), text.len, "\n");
-    else
-        fputs("sluice: out of memory\n", stderr);
-    va_end(ap);
-    buf_release(&text);
-}
 
 int cli_exit_of(enum sl_err code)
 {
@@ -123,158 +67,6 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
 const char *cli_arg(const struct cli *cli, size_t i)
 {
     return i < conf_arg_count(cli->conf) ? conf_arg(cli->conf, i) : NULL;
-}
-
-// ---- help
-
-static bool may_exit(const struct cli_verb *verb, int code)
-{
-    if (code == CLI_EXIT_OK || code == CLI_EXIT_FAILED ||
-        code == CLI_EXIT_USAGE)
-        return true;
-    if (code == CLI_EXIT_UNAVAILABLE || code == CLI_EXIT_DENIED)
-        if (verb->remote)
-            return true;
-    for (const int *p = verb->exits; p != NULL && *p != 0; p++)
-        if (*p == code)
-            return true;
-    return false;
-}
-
-// "Exit status: 0 ok; 1 ...", broken before COLUMNS.
-static enum sl_err exit_text(struct buf *out, const struct cli_verb *verb)
-{
-    static const struct {
-        int code;
-        const char *text;
-    } exits[] = {
-#define CLI_EXIT_ROW(name, code, text) {code, text},
-        CLI_EXIT_MAP(CLI_EXIT_ROW)
-#undef CLI_EXIT_ROW
-    };
-    size_t column;
-    enum sl_err rc = buf_append_str(out, "Exit status:");
-
-    column = strlen("Exit status:");
-    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(exits); i++) {
-        char word[64];
-        int n;
-
-        if (!may_exit(verb, exits[i].code))
-            continue;
-        n = snprintf(word, sizeof(word), " %d %s%s", exits[i].code,
-                     exits[i].text, i + 1 < SL_COUNT(exits) ? ";" : "");
-        if (column + (size_t)n > COLUMNS - 1) {
-            rc = buf_append_str(out, "\n ");
-            column = 1;
-        }
-        if (rc == SL_OK)
-            rc = buf_append_str(out, word);
-        column += (size_t)n;
-    }
-    if (rc == SL_OK && out->data[out->len - 1] == ';')
-        out->len--;
-    return rc == SL_OK ? buf_append_str(out, ".\n") : rc;
-}
-
-enum sl_err cli_help(struct buf *out)
-{
-    enum sl_err rc = buf_append_str(
-        out, "Usage: sluice [OPTION]... VERB [ARGUMENT]...\n\n"
-             "Trains models on machines that come and go: a coordinator hands "
-             "out work,\nworkers compute gradients, psservers keep the "
-             "parameters.\n\nVerbs:\n");
-
-    for (const struct cli_verb *v = cli_verbs; rc == SL_OK && v->name; v++)
-        rc = buf_appendf(out, "  %-12s %s\n", v->name, v->brief);
-    if (rc == SL_OK)
-        rc = buf_append_str(
-            out, "\nOptions before or after the verb: --coordinator ADDRESS, "
-                 "--timeout TIME,\n-o text|wide|json|jsonl|yaml|name, "
-                 "--no-color, --tls-ca, --tls-cert, "
-                 "--tls-key,\n--help, --version, --print-config. Each has a "
-                 "twin in the environment:\n"
-                 "SLUICE_COORDINATOR and so on.\n\n"
-                 "First steps:\n"
-                 "  sluice up --psservers 2 --workers 2 --dir ./cluster\n"
-                 "  sluice submit examples/fashion-mlp.yaml\n\n"
-                 "sluice VERB --help tells the rest.\n");
-    return rc;
-}
-
-enum sl_err cli_forms(struct buf *out, const struct cli_verb *verb)
-{
-    enum sl_err rc = SL_OK;
-
-    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(verb->lists); i++) {
-        if (i > 0 && verb->lists[i] != LIST_NONE)
-            rc = buf_append_char(out, ' ');
-        if (rc == SL_OK)
-            rc = list_forms(out, verb->lists[i]);
-    }
-    return rc;
-}
-
-// What each form shows of what it lists, broken before COLUMNS.
-static enum sl_err forms_text(struct buf *out, const struct cli_verb *verb)
-{
-    struct buf text = BUF_INIT;
-    enum sl_err rc = cli_forms(&text, verb);
-    size_t start = 0;
-
-    for (size_t i = 0; rc == SL_OK && i < text.len; i++) {
-        size_t n = strcspn(buf_text(&text) + i, " ");
-
-        if (i > start && i + n - start > COLUMNS) {
-            text.data[i - 1] = '\n';
-            start = i;
-        }
-        i += n;
-    }
-    if (rc == SL_OK && text.len > 0)
-        rc = buf_appendf(out, "%s\n\n", buf_text(&text));
-    buf_release(&text);
-    return rc;
-}
-
-static enum sl_err verb_conf(struct conf **out, const struct cli_verb *verb,
-                             struct conf_about *about, struct buf *exits)
-{
-    enum sl_err rc = forms_text(exits, verb);
-
-    if (rc == SL_OK)
-        rc = exit_text(exits, verb);
-
-    if (rc != SL_OK)
-        return rc;
-    *about = (struct conf_about){.program = "sluice",
-                                 .usage = verb->usage,
-                                 .text = verb->text,
-                                 .example = verb->example,
-                                 .after = buf_text(exits)};
-    rc = conf_new(out, about,
-                  verb->keys != NULL ? verb->keys
-                                     : &cli_globals[SL_COUNT(cli_globals) - 1]);
-    if (rc == SL_OK && conf_add(*out, cli_globals) != SL_OK) {
-        conf_free(*out);
-        rc = SL_ENOMEM;
-    }
-    return rc;
-}
-
-enum sl_err cli_verb_help(struct buf *out, const struct cli_verb *verb)
-{
-    struct conf_about about;
-    struct buf exits = BUF_INIT;
-    struct conf *conf = NULL;
-    enum sl_err rc = verb_conf(&conf, verb, &about, &exits);
-
-    if (rc == SL_OK) {
-        rc = conf_help(out, conf);
-        conf_free(conf);
-    }
-    buf_release(&exits);
-    return rc;
 }
 
 // ---- finding the verb
@@ -426,7 +218,7 @@ static int parse_and_run(const struct cli_verb *verb, int argc, char **argv,
         if (i != at)
             rest[n++] = argv[i];
     if (rc == SL_OK)
-        rc = verb_conf(&conf, verb, &about, &exits);
+        rc = cli_conf(&conf, verb, &about, &exits);
     if (rc != SL_OK) {
         sl_fail(&err, rc, "out of memory");
         code = cli_fail(&err);

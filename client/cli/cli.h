@@ -16,6 +16,7 @@
 
 #include "client/cli/listing.h"
 #include "client/cli/out.h"
+#include "client/cli/say.h"
 #include "common/base/buf.h"
 #include "common/run/conf.h"
 #include "common/base/status.h"
@@ -58,24 +59,11 @@ struct cli_verb {
     int (*run)(struct cli *cli);
 };
 
-extern const struct cli_verb cli_verbs[];   // ended by a name of NULL
-extern const struct conf_key cli_globals[]; // flags of every verb; ended so too
+extern const struct cli_verb cli_verbs[]; // ended by a name of NULL
 
 // Runs all of main: finds the verb, reads the flags, calls it. Returns the exit
 // code.
 int cli_main(int argc, char **argv);
-
-// Appends what -o wide, name and jsonl show of what the verb lists, on one
-// line; nothing for a verb that lists nothing.
-enum sl_err cli_forms(struct buf *out, const struct cli_verb *verb);
-
-// Appends the help of the program: the verbs and the flags of all of them.
-enum sl_err cli_help(struct buf *out);
-// Appends the manual page, in mdoc, for `sluice help --man` (man.c).
-enum sl_err cli_man(struct buf *out);
-// Appends the help of `verb`: text, example, flags, forms of output, exit
-// codes.
-enum sl_err cli_verb_help(struct buf *out, const struct cli_verb *verb);
 
 // Returns the verb called `name`; NULL: there is none.
 const struct cli_verb *cli_find(const char *name);
@@ -94,12 +82,6 @@ int cli_fail(const struct sl_error *err);
 // CLI_EXIT_USAGE.
 int cli_usage(const struct cli *cli, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-
-// Writes a line of news that is no data to stderr, after flushing stdout.
-void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-// Sleeps between two looks at something; a signal ends the sleep.
-void cli_pause_ms(unsigned ms);
 
 // Returns word `i` beside the flags, from 0; NULL if there are fewer.
 const char *cli_arg(const struct cli *cli, size_t i);

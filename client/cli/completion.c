@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/cli/completion.c -- completions for shells, of the table of verbs.
 // Names of jobs and members are asked for when the shell wants one.
+// Calls up: verb_table.c, since it writes what the table says.
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/help.h"
 #include "client/cli/verbs.h"
 
 // What the first word beside flags is of a verb, by its usage.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/cli/listing.c -- any list, in any form.
+// Calls up: listing_kinds.c, since the columns are those of the table of kinds.
 #include "client/cli/listing.h"
 
-#include "client/cli/cli.h"
+#include "client/cli/say.h"
 
 enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,
                        ProtobufCMessage *const *items, size_t count,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/cli/man.c -- sluice(1), of the table of verbs.
-#include "client/cli/cli.h"
+// Calls up: verb_table.c, since it writes what the table says.
+#include "client/cli/help.h"
 
 static enum sl_err man_append_head(struct buf *out)
 {

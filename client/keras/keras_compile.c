@@ -290,27 +290,8 @@ static const json_t *single(const json_t *value)
     return value;
 }
 
-// A job has Keras' names of functions, which are alike those of its classes.
 #define LOSS_WORD(code, name) name ", "
 #define LOSS_NAMES SPEC_LOSS_MAP(LOSS_WORD)
-#define LOSS_NAME(code, name) name,
-static const char *const losses[] = {SPEC_LOSS_MAP(LOSS_NAME)};
-#undef LOSS_NAME
-
-const char *keras_loss_name(const json_t *value)
-{
-    const char *word = keras_word(value);
-
-    if (word == NULL || !keras_own(value))
-        return NULL;
-    word = keras_alike(word, "MSE")   ? "mean_squared_error"
-           : keras_alike(word, "MAE") ? "mean_absolute_error"
-                                      : word;
-    for (size_t i = 0; i < SL_COUNT(losses); i++)
-        if (keras_alike(word, losses[i]))
-            return losses[i];
-    return NULL;
-}
 
 static enum sl_err check_reduction(const json_t *config, struct sl_error *err)
 {

@@ -27,13 +27,6 @@ static bool is_input(const json_t *layer)
     return strcmp(keras_str(layer, "class_name"), "InputLayer") == 0;
 }
 
-const char *keras_name(const json_t *layer)
-{
-    const char *name = keras_str(layer, "name");
-
-    return name != NULL ? name : keras_str(keras_config(layer), "name");
-}
-
 static const json_t *layers_of(const json_t *model)
 {
     const json_t *config = json_object_get(model, "config");

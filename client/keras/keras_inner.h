@@ -46,10 +46,6 @@ void keras_graph_release(struct keras_graph *g); // all zeroes is allowed
 // Returns true if `layer` is a model that holds layers.
 bool keras_is_model(const json_t *layer);
 
-// Returns the name of `layer`, borrowed: its own, else that in its config (old
-// files); NULL: it has none.
-const char *keras_name(const json_t *layer);
-
 // ---- keras_call.c
 
 // The inputs of a layer, as numbers of layers in the list of its model.
@@ -78,12 +74,6 @@ bool keras_offered(const char *class_name);
 enum sl_err keras_layer(json_t **out, struct keras_graph *g,
                         const struct keras_node *node);
 
-// ---- keras_compile.c
-
-// Returns a job's name of the loss that the word or object `value` of Keras
-// means; NULL: none.
-const char *keras_loss_name(const json_t *value);
-
 // ---- keras_metrics.c
 
 // Adds top_k and evaluate.metrics, but for what `said` has of them.
@@ -92,6 +82,14 @@ enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
                                struct sl_error *err);
 
 // ---- keras_value.c: words and numbers as Keras writes them
+
+// Returns the name of `layer`, borrowed: its own, else that in its config (old
+// files); NULL: it has none.
+const char *keras_name(const json_t *layer);
+
+// Returns a job's name of the loss that the word or object `value` of Keras
+// means; NULL: none.
+const char *keras_loss_name(const json_t *value);
 
 // Sets the error "layer 'x' (Dense) ..." and returns SL_ENOTSUP.
 enum sl_err keras_refuse(struct keras_graph *g, const char *name,

@@ -7,6 +7,7 @@
 
 #include "client/keras/keras_inner.h"
 #include "common/base/json.h"
+#include "proto/spec.h"
 
 enum sl_err keras_refuse(struct keras_graph *g, const char *name,
                          const char *class_name, const char *fmt, ...)
@@ -135,4 +136,31 @@ bool keras_alike(const char *a, const char *b)
         if (*a == '\0')
             return true;
     }
+}
+
+const char *keras_name(const json_t *layer)
+{
+    const char *name = keras_str(layer, "name");
+
+    return name != NULL ? name : keras_str(keras_config(layer), "name");
+}
+
+// A job has Keras' names of functions, which are alike those of its classes.
+#define LOSS_NAME(code, name) name,
+static const char *const losses[] = {SPEC_LOSS_MAP(LOSS_NAME)};
+#undef LOSS_NAME
+
+const char *keras_loss_name(const json_t *value)
+{
+    const char *word = keras_word(value);
+
+    if (word == NULL || !keras_own(value))
+        return NULL;
+    word = keras_alike(word, "MSE")   ? "mean_squared_error"
+           : keras_alike(word, "MAE") ? "mean_absolute_error"
+                                      : word;
+    for (size_t i = 0; i < SL_COUNT(losses); i++)
+        if (keras_alike(word, losses[i]))
+            return losses[i];
+    return NULL;
 }

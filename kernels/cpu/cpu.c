@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cpu/cpu.c -- the host backend: options, plans of own loops.
+// kernels/cpu/cpu.c -- the host backend: its options and its vtable.
 #include "kernels/cpu/cpu.h"
 
 #include <sched.h>
@@ -171,100 +171,6 @@ static void cpu_info(struct kern_info *out, struct kern_dev *base)
     out->threads = (uint32_t)dev->threads;
 }
 
-// ---- Own loops ------------------------------------------------------------
-
-struct chunk_call {
-    void (*part)(const struct loop_args *a, int64_t chunk);
-    const struct loop_args *args;
-    size_t scratch_bytes;
-};
-
-static void call_part(void *arg, int64_t chunk)
-{
-    struct chunk_call *call = arg;
-    struct loop_args args = *call->args;
-
-    if (call->scratch_bytes > 0)
-        args.scratch =
-            (char *)args.scratch + (size_t)cpu_thread() * call->scratch_bytes;
-    call->part(&args, chunk);
-}
-
-static size_t lines(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
-// A thread's scratch, each at a line of its own.
-static size_t cpu_loop_scratch_bytes(const struct loop_op *op,
-                                     const struct kern_desc *d)
-{
-    return op->scratch_bytes ? lines(op->scratch_bytes(d)) : 0;
-}
-
-static size_t cpu_loop_shared_bytes(const struct loop_op *op,
-                                    const struct kern_desc *d)
-{
-    return op->workspace_bytes ? op->workspace_bytes(d) : 0;
-}
-
-size_t cpu_loop_bytes(const struct cpu_dev *dev, const struct loop_op *op,
-                      const struct kern_desc *d)
-{
-    size_t scratch = cpu_loop_scratch_bytes(op, d),
-           shared = cpu_loop_shared_bytes(op, d);
-
-    return scratch == 0 ? shared
-                        : lines(shared) + scratch * (size_t)dev->threads;
-}
-
-void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
-              const struct kern_desc *d, void *const *io, void *workspace)
-{
-    struct loop_args args = {
-        .d = d, .io = io, .workspace = workspace, .chunks = op->chunks(d)};
-    size_t scratch = cpu_loop_scratch_bytes(op, d);
-
-    if (scratch > 0)
-        args.scratch = (char *)workspace + lines(cpu_loop_shared_bytes(op, d));
-    for (size_t i = 0; i < SL_COUNT(op->step) && op->step[i].part; i++) {
-        struct chunk_call call = {op->step[i].part, &args, scratch};
-
-        cpu_for(dev->threads, args.chunks, call_part, &call);
-        if (op->step[i].join)
-            op->step[i].join(&args);
-    }
-}
-
-static enum sl_err run_loops(struct cpu_plan *p, void *const *io,
-                             void *workspace)
-{
-    cpu_loop(p->dev, p->loop, &p->desc, io, workspace);
-    return SL_OK;
-}
-
-static void free_loops(struct cpu_plan *p)
-{
-    sl_free(p);
-}
-
-static enum sl_err plan_loops(struct cpu_plan **out, size_t *workspace_bytes,
-                              struct cpu_dev *dev, const struct kern_desc *d,
-                              const struct loop_op *loop, struct sl_error *err)
-{
-    struct cpu_plan *p = sl_calloc(1, sizeof(*p));
-
-    if (!p)
-        return sl_fail(err, SL_ENOMEM, "backend cpu: out of memory");
-    p->base.impl = dev->isa;
-    p->loop = loop;
-    p->run = run_loops;
-    p->free = free_loops;
-    *out = p;
-    *workspace_bytes = cpu_loop_bytes(dev, loop, d);
-    return SL_OK;
-}
-
 // ---- The vtable -----------------------------------------------------------
 
 // How it computes; doubles are ref's.
@@ -281,35 +187,6 @@ static enum way cpu_dtype_way(const struct kern_desc *d)
         half |= d->io[i].dtype == KERN_F16 || d->io[i].dtype == KERN_BF16;
     }
     return half ? HALF : PLAIN;
-}
-
-int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d)
-{
-    const struct loop_op *op = dev->loops[d->op];
-
-    if (op)
-        return !op->can || op->can(d) ? 100 : 0;
-    return cpu_own_product(dev, d) ? 100 : cpu_product_score(dev, d);
-}
-
-enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
-                         struct cpu_dev *dev, const struct kern_desc *d,
-                         struct sl_error *err)
-{
-    const struct loop_op *loop = dev->loops[d->op];
-    struct cpu_plan *p = NULL;
-    enum sl_err rc;
-
-    if (!loop)
-        loop = cpu_own_product(dev, d);
-    rc = loop ? plan_loops(&p, workspace_bytes, dev, d, loop, err)
-              : cpu_product_plan(&p, workspace_bytes, dev, d, err);
-    if (rc != SL_OK)
-        return rc;
-    p->dev = dev;
-    p->desc = *d;
-    *out = p;
-    return SL_OK;
 }
 
 static int cpu_score(struct kern_dev *base, const struct kern_desc *d)

@@ -78,7 +78,7 @@ enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
 const struct loop_op *cpu_own_product(const struct cpu_dev *dev,
                                       const struct kern_desc *d);
 
-// ---- 16 bits: mixed.c ------------------------------------------------------
+// ---- 16 bits: cpu_mixed.c ---------------------------------------------------
 
 #define CPU_MIXED_SCORE 90 // oneDNN's own is better, where there is one
 

@@ -5,8 +5,8 @@
     calls.py BUILD [ROOM...]    exit status 1: a call that climbs, or a circle
 
 Reads with nm which object defines and which one wants each name, so it sees
-what the linker sees. Within a room of layering.py's FLOORS no file wants a
-name of a higher floor, and the files of one folder form no circle. A file that
+what the linker sees. Within a room no file wants a name of a higher floor
+(layering.py's FLOORS), and no files form a circle. A file that
 has to says so in a line of its own, with the reason:
 
     // Calls up: FILE.c, since ...
@@ -17,19 +17,28 @@ import re
 import subprocess
 import sys
 
-from layering import FLOORS, ROOT, floor
+from layering import MAY, ROOT, floor
 
 EXEMPT = re.compile(r"^// Calls up: ([\w/]+\.c), (since .+)", re.M)
 
 
-def names(archive):
-    """{member: (defined, wanted)} of an archive."""
-    text = subprocess.run(["nm", "-A", "-P", archive], check=True,
+def objects(room, build):
+    """The files with a room's code: its archive, or the objects of a library
+    that is linked at once."""
+    archive = build / room / f"libsluice_{room}.a"
+    if archive.exists():
+        return [archive]
+    return sorted((build / room).glob("CMakeFiles/*_lib.dir/*.o"))
+
+
+def names(files):
+    """{member: (defined, wanted)} of an archive, or of objects."""
+    text = subprocess.run(["nm", "-A", "-P", *files], check=True,
                           capture_output=True, text=True).stdout
     found = collections.defaultdict(lambda: (set(), set()))
     for line in text.splitlines():
         where, symbol, kind = line.split()[:3]
-        member = where[where.index("[") + 1:where.index("]")]
+        member = re.split(r"[/\[]", where.rstrip(":]"))[-1]
         if kind in "TDBRVW":
             found[member][0].add(symbol)
         elif kind == "U":
@@ -41,6 +50,8 @@ def sources(room):
     """{member: path below the root} of a room's library."""
     found = {}
     for path in sorted((ROOT / room).rglob("*.c")):
+        if path.is_relative_to(ROOT / "kernels/cuda"):
+            continue  # a module that is loaded: it links no room
         found.setdefault(f"{path.name}.o", []).append(
             path.relative_to(ROOT).as_posix())
     double = [paths for paths in found.values() if len(paths) > 1]
@@ -52,7 +63,7 @@ def sources(room):
 def calls(room, build):
     """{file: {file that it calls: names}} within a room."""
     path_of = sources(room)
-    members = names(build / room / f"libsluice_{room}.a")
+    members = names(objects(room, build))
     home = {symbol: path_of[member] for member, (defined, _) in members.items()
             if member in path_of for symbol in defined}
     found = {}
@@ -118,7 +129,7 @@ def check(room, build):
 
 def main():
     build = pathlib.Path(sys.argv[1])
-    rooms = sys.argv[2:] or FLOORS
+    rooms = sys.argv[2:] or MAY
     wrong = [text for room in rooms for text in check(room, build)]
     print("\n".join(wrong) if wrong else "no call runs back up")
     return 1 if wrong else 0

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/cli.h"
+#include "client/cli/help.h"
 
 #include "tests/harness/t.h"
 

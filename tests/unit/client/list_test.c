@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/help.h"
 #include "proto/events.pb-c.h"
 #include "proto/jobs.pb-c.h"
 #include "proto/tasks.pb-c.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cpu/mixed.c -- ops on 16-bit tensors by way of f32.
+// kernels/cpu/cpu_mixed.c -- ops on 16-bit tensors by way of f32.
 //
 // Every 16-bit tensor gets an f32 twin in the workspace; the op runs on the
 // twins, and its outputs are rounded. That is what mixed precision means, and
