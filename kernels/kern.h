@@ -33,7 +33,7 @@
 
 #include "common/base/status.h"
 
-struct optim; // kernels/optim.h
+struct optim; // plan/optimizer.h
 struct optim_consts;
 
 #define KERN_ABI 1

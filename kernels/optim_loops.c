@@ -187,12 +187,7 @@ static void rmsprop_both(const struct optim_call *c)
     }
 }
 
-const struct optim_loops NAME(LOOPS_ISA) = {
-    .sgd = sgd,
-    .sgd_momentum = sgd_momentum,
-    .sgd_nesterov = sgd_nesterov,
-    .adam = adam,
-    .adam_amsgrad = adam_amsgrad,
-    .adagrad = adagrad,
-    .rmsprop = {{rmsprop, rmsprop_momentum}, {rmsprop_centered, rmsprop_both}},
-};
+const struct optim_loops NAME(LOOPS_ISA) = {.loop = {
+#define RULE(name, ...) [OPTIM_RULE_##name] = name,
+#include "plan/optimizers.def"
+                                            }};

@@ -15,18 +15,15 @@
 struct optim_call {
     size_t n;
     const void *grad;
-    float *w, *slot[3];
+    float *w, *slot[OPTIM_SLOTS_MAX];
     struct optim_consts k;
 };
 
 typedef void (*optim_loop)(const struct optim_call *c);
 
-// One table per instruction set. rmsprop has four: [centered][momentum].
+// One table per instruction set.
 struct optim_loops {
-    optim_loop sgd, sgd_momentum, sgd_nesterov;
-    optim_loop adam, adam_amsgrad;
-    optim_loop adagrad;
-    optim_loop rmsprop[2][2];
+    optim_loop loop[OPTIM_RULES];
 };
 
 extern const struct optim_loops optim_loops_base, optim_loops_avx2,

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/optimizer.h"
 #include "plan/part.h"
 #include "plan/rate.h"
 #include "common/base/status.h"
@@ -199,38 +200,11 @@ enum spec_metric spec_metric_named(const char *name);
 // Returns the bits of the metrics that a job with this loss may want.
 uint32_t spec_metrics_offered(enum spec_loss loss);
 
-// ---- optimizer, as kernels/optim.h has it
-
-// X(CODE, "keras name")
-#define SPEC_OPTIM_MAP(X)                                                      \
-    X(SGD, "sgd")                                                              \
-    X(ADAM, "adam")                                                            \
-    X(ADAMW, "adamw")                                                          \
-    X(ADAGRAD, "adagrad")                                                      \
-    X(RMSPROP, "rmsprop")
-
-enum spec_optim_kind {
-    SPEC_OPTIM_NONE,
-#define SPEC_OPTIM_ENUM(code, name) SPEC_OPTIM_##code,
-    SPEC_OPTIM_MAP(SPEC_OPTIM_ENUM)
-#undef SPEC_OPTIM_ENUM
-        SPEC_OPTIM_COUNT
-};
+// ---- optimizer
 
 struct spec_optimizer {
-    enum spec_optim_kind kind;
-    double momentum;
-    bool nesterov;
-    double beta_1, beta_2;
-    bool amsgrad;
-    double rho;
-    bool centered;
-    double initial_accumulator;
-    double epsilon;
-    bool torch_epsilon, torch_momentum; // as torch has them, not as Keras
-    double weight_decay;                // 0: none
-    double clipvalue;                   // at the shard; 0: none
-    double clipnorm, global_clipnorm;   // by the worker; 0: none
+    struct optim optim;               // what a shard applies
+    double clipnorm, global_clipnorm; // by the worker; 0: none
     struct rate schedule;
 };
 
@@ -253,7 +227,7 @@ enum sl_err spec_optimizer_of(struct spec_optimizer *out, double *scale,
                               uint32_t group, struct sl_error *err);
 
 // Returns the number of slots of a parameter's size that the optimizer of a
-// checked spec keeps, as kernels/optim.h says.
+// checked spec keeps.
 unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *spec);
 
 // ---- allreduce

@@ -7,62 +7,32 @@
 #include <string.h>
 
 static const char *const names[] = {
-#define OPTIM_NAME(code, name) name,
-    SPEC_OPTIM_MAP(OPTIM_NAME)
-#undef OPTIM_NAME
+#define OPTIMIZER(code, name, ...) name,
+#include "plan/optimizers.def"
 };
 
 #define ANY                                                                    \
     " type learning_rate weight_decay clipvalue clipnorm global_clipnorm "     \
     "schedule groups "
-#define ADAM_FIELDS ANY " beta_1 beta_2 epsilon torch_epsilon amsgrad "
 
 static const struct arguments {
     const char *fields; // each with a blank on both sides
-    double learning_rate;
-} arguments[SPEC_OPTIM_COUNT] = {
-    [SPEC_OPTIM_SGD] = {ANY " momentum nesterov torch_momentum ", 0.01},
-    [SPEC_OPTIM_ADAM] = {ADAM_FIELDS, 0.001},
-    [SPEC_OPTIM_ADAMW] = {ADAM_FIELDS, 0.001},
-    [SPEC_OPTIM_ADAGRAD] = {ANY
-                            " initial_accumulator_value epsilon torch_epsilon ",
-                            0.001},
-    [SPEC_OPTIM_RMSPROP] = {ANY " rho momentum epsilon torch_epsilon "
-                                "torch_momentum centered ",
-                            0.001},
+    double rate, decay; // defaults; decay 0: weight_decay is not filled in
+} arguments[OPTIM_KIND_COUNT] = {
+#define OPTIMIZER(code, name, rate, decay, keys, ...)                          \
+    [OPTIM_##code] = {ANY keys, rate, decay},
+#include "plan/optimizers.def"
 };
 
 static void spec_optim_fill_defaults(Sluice__V1__OptimizerSpec *o,
-                                     enum spec_optim_kind kind)
+                                     const struct arguments *a)
 {
-    switch (kind) {
-    case SPEC_OPTIM_SGD:
-        SPEC_DEFAULT(o, momentum, 0);
-        SPEC_DEFAULT(o, nesterov, false);
-        break;
-    case SPEC_OPTIM_ADAMW:
-        SPEC_DEFAULT(o, weight_decay, 0.004);
-        // fallthrough
-    case SPEC_OPTIM_ADAM:
-        SPEC_DEFAULT(o, beta_1, 0.9);
-        SPEC_DEFAULT(o, beta_2, 0.999);
-        SPEC_DEFAULT(o, amsgrad, false);
-        break;
-    case SPEC_OPTIM_ADAGRAD:
-        SPEC_DEFAULT(o, initial_accumulator_value, 0.1);
-        break;
-    case SPEC_OPTIM_RMSPROP:
-        SPEC_DEFAULT(o, rho, 0.9);
-        SPEC_DEFAULT(o, momentum, 0);
-        SPEC_DEFAULT(o, centered, false);
-        break;
-    default:
-        break;
-    }
-    if (kind != SPEC_OPTIM_SGD) {
-        SPEC_DEFAULT(o, epsilon, 1e-7);
-        SPEC_DEFAULT(o, torch_epsilon, false);
-    }
+    if (a->decay != 0)
+        SPEC_DEFAULT(o, weight_decay, a->decay);
+#define HYPER(field, key, value)                                               \
+    if (strstr(a->fields, " " #key " ") != NULL)                               \
+        SPEC_DEFAULT(o, key, value);
+#include "plan/optimizers.def"
 }
 
 // All bounds in one table: fields that are not set are not looked at.
@@ -123,16 +93,15 @@ enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err)
 {
     unsigned index;
-    enum spec_optim_kind kind;
+    const struct arguments *a;
     enum sl_err rc;
 
     rc = spec_word("optimizer.type", o->type, names, SL_COUNT(names), &index,
                    err);
     if (rc != SL_OK)
         return rc;
-    kind = (enum spec_optim_kind)(index + 1);
-    rc = spec_only("optimizer", &o->base, arguments[kind].fields, names[index],
-                   err);
+    a = &arguments[index + 1];
+    rc = spec_only("optimizer", &o->base, a->fields, names[index], err);
     if (rc == SL_OK && o->schedule != NULL)
         rc = spec_check_schedule(o->schedule, err);
     if (rc != SL_OK)
@@ -141,18 +110,18 @@ enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
         return sl_fail(err, SL_EINVAL,
                        "optimizer.learning_rate: piecewise_constant_decay has "
                        "its rates in values; leave learning_rate out");
-    spec_optim_fill_defaults(o, kind);
+    spec_optim_fill_defaults(o, a);
     if (!is_piecewise(o))
-        SPEC_DEFAULT(o, learning_rate, arguments[kind].learning_rate);
+        SPEC_DEFAULT(o, learning_rate, a->rate);
     rc = spec_optim_check_values(o, err);
-    return rc == SL_OK ? spec_check_groups(o, arguments[kind].fields, err) : rc;
+    return rc == SL_OK ? spec_check_groups(o, a->fields, err) : rc;
 }
 
 enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *o,
                            struct sl_error *err)
 {
-    struct spec_optimizer to = {.kind = SPEC_OPTIM_NONE};
+    struct spec_optimizer to = {.clipnorm = 0};
     unsigned index;
     enum sl_err rc;
 
@@ -160,20 +129,12 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
                    err);
     if (rc != SL_OK)
         return rc;
-    to.kind = (enum spec_optim_kind)(index + 1);
-    to.momentum = o->momentum;
-    to.nesterov = o->nesterov;
-    to.beta_1 = o->beta_1;
-    to.beta_2 = o->beta_2;
-    to.amsgrad = o->amsgrad;
-    to.rho = o->rho;
-    to.centered = o->centered;
-    to.initial_accumulator = o->initial_accumulator_value;
-    to.epsilon = o->epsilon;
-    to.torch_epsilon = o->torch_epsilon;
-    to.torch_momentum = o->torch_momentum;
-    to.weight_decay = o->weight_decay;
-    to.clipvalue = o->clipvalue;
+    to.optim.kind = (enum optim_kind)(index + 1);
+#define HYPER(field, key, value) to.optim.field = o->key;
+#include "plan/optimizers.def"
+    to.optim.torch_momentum = o->torch_momentum;
+    to.optim.weight_decay = o->weight_decay;
+    to.optim.clipvalue = o->clipvalue;
     to.clipnorm = o->clipnorm;
     to.global_clipnorm = o->global_clipnorm;
     rc = spec_optim_check_values(o, err);
@@ -188,19 +149,5 @@ unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *o)
 {
     struct spec_optimizer is;
 
-    if (spec_optimizer(&is, o, NULL) != SL_OK)
-        return 0;
-    switch (is.kind) {
-    case SPEC_OPTIM_SGD:
-        return is.momentum != 0;
-    case SPEC_OPTIM_ADAM:
-    case SPEC_OPTIM_ADAMW:
-        return 2 + is.amsgrad;
-    case SPEC_OPTIM_ADAGRAD:
-        return 1;
-    case SPEC_OPTIM_RMSPROP:
-        return 1u + (is.momentum != 0) + is.centered;
-    default:
-        return 0;
-    }
+    return spec_optimizer(&is, o, NULL) == SL_OK ? optim_slots(&is.optim) : 0;
 }

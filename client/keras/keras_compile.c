@@ -180,34 +180,36 @@ static const struct argument optimizer_common[] = {
     {"gradient_accumulation_steps", SKIP, NULL, NULL}, // of train
     {"decay", ONLY, NULL, "0"},
     {.key = NULL}};
-static const struct argument sgd[] = {{"momentum", COPY, NULL, "0"},
-                                      {"nesterov", COPY, NULL, "false"},
-                                      {.key = NULL}};
-static const struct argument adam[] = {{"beta_1", COPY, NULL, "0.9"},
-                                       {"beta_2", COPY, NULL, "0.999"},
-                                       {"epsilon", COPY, NULL, "1e-7"},
-                                       {"amsgrad", COPY, NULL, "false"},
-                                       {.key = NULL}};
-static const struct argument adagrad[] = {
-    {"initial_accumulator_value", COPY, NULL, "0.1"},
-    {"epsilon", COPY, NULL, "1e-7"},
-    {.key = NULL}};
-static const struct argument rmsprop[] = {{"rho", COPY, NULL, "0.9"},
-                                          {"momentum", COPY, NULL, "0"},
-                                          {"epsilon", COPY, NULL, "1e-7"},
-                                          {"centered", COPY, NULL, "false"},
-                                          {.key = NULL}};
+#define ARGUMENTS(...)                                                         \
+    (const struct argument[])                                                  \
+    {                                                                          \
+        __VA_ARGS__,                                                           \
+        {                                                                      \
+            .key = NULL                                                        \
+        }                                                                      \
+    }
+#define ADAM_ARGUMENTS                                                         \
+    ARGUMENTS({"beta_1", COPY, NULL, "0.9"}, {"beta_2", COPY, NULL, "0.999"},  \
+              {"epsilon", COPY, NULL, "1e-7"},                                 \
+              {"amsgrad", COPY, NULL, "false"})
 
+// clang-format off
 static const struct known_optimizer {
     const char *class_name, *type;
     const struct argument *own;
 } optimizers[] = {
-    {"SGD", "sgd", sgd},
-    {"Adam", "adam", adam},
-    {"AdamW", "adamw", adam},
-    {"Adagrad", "adagrad", adagrad},
-    {"RMSprop", "rmsprop", rmsprop},
+    {"SGD", "sgd", ARGUMENTS(
+        {"momentum", COPY, NULL, "0"}, {"nesterov", COPY, NULL, "false"})},
+    {"Adam", "adam", ADAM_ARGUMENTS},
+    {"AdamW", "adamw", ADAM_ARGUMENTS},
+    {"Adagrad", "adagrad", ARGUMENTS(
+        {"initial_accumulator_value", COPY, NULL, "0.1"},
+        {"epsilon", COPY, NULL, "1e-7"})},
+    {"RMSprop", "rmsprop", ARGUMENTS(
+        {"rho", COPY, NULL, "0.9"}, {"momentum", COPY, NULL, "0"},
+        {"epsilon", COPY, NULL, "1e-7"}, {"centered", COPY, NULL, "false"})},
 };
+// clang-format on
 
 // Mixed precision has one around the optimizer; a job scales by itself.
 static const json_t *unwrapped(const json_t *value)
@@ -231,6 +233,23 @@ static enum sl_err keras_add_learning_rate(json_t *to, const json_t *rate,
                : keras_compile_no_memory(err);
 }
 
+static enum sl_err refuse_optimizer(const char *word, struct sl_error *err)
+{
+    char known[200] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < SL_COUNT(optimizers) && used < sizeof(known); i++)
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+                                 i == 0                         ? ""
+                                 : i + 1 < SL_COUNT(optimizers) ? ", "
+                                                                : " and ",
+                                 optimizers[i].class_name);
+    return sl_fail(err, SL_ENOTSUP,
+                   "optimizer %.60s is not known; known are %s: say another "
+                   "one with --set optimizer.type=adam",
+                   word != NULL ? word : "(none)", known);
+}
+
 static enum sl_err add_optimizer(json_t *to, const json_t *value,
                                  struct sl_error *err)
 {
@@ -243,11 +262,7 @@ static enum sl_err add_optimizer(json_t *to, const json_t *value,
         if (keras_alike(word, optimizers[i].class_name) && keras_own(value))
             o = &optimizers[i];
     if (o == NULL)
-        return sl_fail(err, SL_ENOTSUP,
-                       "optimizer %.60s is not known; known are SGD, Adam, "
-                       "AdamW, Adagrad and RMSprop: say another one with --set "
-                       "optimizer.type=adam",
-                       word != NULL ? word : "(none)");
+        return refuse_optimizer(word, err);
     if (json_object_set_new(to, "type", json_string(o->type)) != 0)
         return keras_compile_no_memory(err);
     rc = keras_add_learning_rate(to, json_object_get(config, "learning_rate"),

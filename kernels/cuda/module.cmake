@@ -69,7 +69,7 @@ endif()
 # The module has its own copy of what is pure; memory and log are the
 # program's (hostside.c), so it links none of our libraries.
 set(pure common/base/status.c common/base/buf.c kernels/desc.c kernels/check.c
-    kernels/optim.c)
+    plan/optimizer.c kernels/optim.c)
 list(TRANSFORM pure PREPEND ${CMAKE_SOURCE_DIR}/)
 add_library(sluice-kernels-cuda MODULE
     cuda_module.c

@@ -82,7 +82,7 @@ struct sgd_nesterov {
     }
 };
 
-template <bool amsgrad> struct adam {
+template <bool amsgrad> struct adam_rule {
     enum { slots = amsgrad ? 3 : 2 };
     static __device__ __forceinline__ void step(struct element &e,
                                                 const struct constants &k)
@@ -98,6 +98,9 @@ template <bool amsgrad> struct adam {
     }
 };
 
+typedef adam_rule<false> adam;
+typedef adam_rule<true> adam_amsgrad;
+
 struct adagrad {
     enum { slots = 1 };
     static __device__ __forceinline__ void step(struct element &e,
@@ -109,7 +112,7 @@ struct adagrad {
 };
 
 // Slots: velocity, (momentum), (average gradient).
-template <bool centered, bool momentum> struct rmsprop {
+template <bool centered, bool momentum> struct rmsprop_rule {
     enum { slots = 1 + centered + momentum, mean = momentum ? 2 : 1 };
     static __device__ __forceinline__ void step(struct element &e,
                                                 const struct constants &k)
@@ -129,6 +132,11 @@ template <bool centered, bool momentum> struct rmsprop {
         e.w = decayed(e, k) - step;
     }
 };
+
+typedef rmsprop_rule<false, false> rmsprop;
+typedef rmsprop_rule<false, true> rmsprop_momentum;
+typedef rmsprop_rule<true, false> rmsprop_centered;
+typedef rmsprop_rule<true, true> rmsprop_both;
 
 // No optimizer: the mean or variance of a batch norm.
 struct moving {
@@ -181,18 +189,6 @@ template <class Rule> DEV void update(const struct args_optim &a)
         pack_store(a.slot[i] + at, s[i], m, a.wide);
 }
 
-ENTRY(optim_sgd, update<sgd>, optim)
-ENTRY(optim_sgd_momentum, update<sgd_momentum>, optim)
-ENTRY(optim_sgd_nesterov, update<sgd_nesterov>, optim)
-ENTRY(optim_adam, update<adam<false>>, optim)
-ENTRY(optim_adam_amsgrad, update<adam<true>>, optim)
-ENTRY(optim_adagrad, update<adagrad>, optim)
-typedef rmsprop<false, false> rmsprop_alone;
-typedef rmsprop<false, true> rmsprop_momentum;
-typedef rmsprop<true, false> rmsprop_centered;
-typedef rmsprop<true, true> rmsprop_both;
-ENTRY(optim_rmsprop, update<rmsprop_alone>, optim)
-ENTRY(optim_rmsprop_momentum, update<rmsprop_momentum>, optim)
-ENTRY(optim_rmsprop_centered, update<rmsprop_centered>, optim)
-ENTRY(optim_rmsprop_both, update<rmsprop_both>, optim)
+#define RULE(name, ...) ENTRY(optim_##name, update<name>, optim)
+#include "plan/optimizers.def"
 ENTRY(optim_moving, update<moving>, optim)

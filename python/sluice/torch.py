@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "Trainer", "optimizer_spec", "schedule_spec"]
 
 READY = 1 << 14  # elements of the gradient that are worth a call of the library
-OFFERED = ("SGD", "Adam", "AdamW", "Adagrad", "RMSprop")
 NEAREST = {"NAdam": "Adam", "RAdam": "Adam", "Adamax": "Adam", "Adadelta": "RMSprop",
            "Rprop": "RMSprop", "ASGD": "SGD", "SparseAdam": "Adam", "LBFGS": "Adam"}
 FORESEEN = 1 << 20  # updates that a scheduler is stepped ahead, about 10 us each
@@ -101,40 +100,44 @@ def _group(i: int, spec: Json, said: Json, rate: float,
     return {"variables": names, **group} if group and names else None
 
 
-def _group_spec(kind: str, group: Json) -> Json:
-    def refuse(*names: str) -> None:
-        for name in names:
-            if group.get(name):
-                raise ValueError(f"{kind}({name}={group[name]!r}) is not offered by "
-                                 "psservers")
+def _adam(group: Json) -> Json:
+    return {"beta_1": group["betas"][0], "beta_2": group["betas"][1],
+            "epsilon": group["eps"], "torch_epsilon": True, "amsgrad": group["amsgrad"]}
 
-    refuse("maximize", "capturable", "differentiable")
-    spec: Json = {"learning_rate": float(group["lr"])}
-    if kind != "SGD":
-        spec["torch_epsilon"] = True
-    if kind == "SGD":
-        refuse("dampening")
-        spec.update(type="sgd", momentum=group["momentum"], nesterov=group["nesterov"])
-        spec["torch_momentum"] = bool(group["momentum"])
-    elif kind in ("Adam", "AdamW"):
-        spec.update(type=kind.lower(), beta_1=group["betas"][0],
-                    beta_2=group["betas"][1], epsilon=group["eps"],
-                    amsgrad=group["amsgrad"])
-        if kind == "AdamW" or group.get("decoupled_weight_decay"):
-            spec.update(weight_decay=group["weight_decay"])
-    elif kind == "Adagrad":
-        refuse("lr_decay")
-        spec.update(type="adagrad", epsilon=group["eps"],
-                    initial_accumulator_value=group["initial_accumulator_value"])
-    elif kind == "RMSprop":
-        spec.update(type="rmsprop", rho=group["alpha"], epsilon=group["eps"],
-                    momentum=group["momentum"], centered=group["centered"],
-                    torch_momentum=bool(group["momentum"]))
-    else:
+
+# For each optimizer of torch: what a psserver does not do, and the job's words.
+OFFERED: Dict[str, Tuple[Tuple[str, ...], Callable[[Json], Json]]] = {
+    "SGD": (("dampening",), lambda group: {
+        "momentum": group["momentum"], "nesterov": group["nesterov"],
+        "torch_momentum": bool(group["momentum"])}),
+    "Adam": ((), _adam),
+    "AdamW": ((), _adam),
+    "Adagrad": (("lr_decay",), lambda group: {
+        "epsilon": group["eps"], "torch_epsilon": True,
+        "initial_accumulator_value": group["initial_accumulator_value"]}),
+    "RMSprop": ((), lambda group: {
+        "rho": group["alpha"], "epsilon": group["eps"], "torch_epsilon": True,
+        "momentum": group["momentum"], "centered": group["centered"],
+        "torch_momentum": bool(group["momentum"])}),
+}
+
+
+def _group_spec(kind: str, group: Json) -> Json:
+    if kind not in OFFERED:
+        *others, last = OFFERED
         raise ValueError(
             f"{kind} is not offered by psservers: the nearest is "
-            f"{NEAREST.get(kind, 'AdamW')}; SGD, Adam, AdamW, Adagrad and RMSprop are, "
+            f"{NEAREST.get(kind, 'AdamW')}; {', '.join(others)} and {last} are, "
             "or say one as a dict")
+    refused, words = OFFERED[kind]
+    for name in ("maximize", "capturable", "differentiable", *refused):
+        if group.get(name):
+            raise ValueError(f"{kind}({name}={group[name]!r}) is not offered by "
+                             "psservers")
+    spec: Json = {"type": kind.lower(), "learning_rate": float(group["lr"]),
+                  **words(group)}
+    if kind == "AdamW" or group.get("decoupled_weight_decay"):
+        spec["weight_decay"] = group["weight_decay"]
     return spec
 
 

@@ -13,31 +13,6 @@
 #include "proto/spec.h"
 #include "state/shard/contributions.h"
 
-// spec.h and optim.h are strangers to each other and say the same.
-_Static_assert((int)SPEC_OPTIM_SGD == (int)OPTIM_SGD, "optimizers");
-_Static_assert((int)SPEC_OPTIM_RMSPROP == (int)OPTIM_RMSPROP, "optimizers");
-_Static_assert((int)SPEC_OPTIM_COUNT == (int)OPTIM_KIND_COUNT, "optimizers");
-
-static struct optim optim_of(const struct spec_optimizer *o)
-{
-    return (struct optim){
-        .kind = (enum optim_kind)o->kind,
-        .momentum = o->momentum,
-        .nesterov = o->nesterov,
-        .beta_1 = o->beta_1,
-        .beta_2 = o->beta_2,
-        .amsgrad = o->amsgrad,
-        .rho = o->rho,
-        .centered = o->centered,
-        .initial_accumulator = o->initial_accumulator,
-        .epsilon = o->epsilon,
-        .torch_epsilon = o->torch_epsilon,
-        .torch_momentum = o->torch_momentum,
-        .weight_decay = o->weight_decay,
-        .clipvalue = o->clipvalue,
-    };
-}
-
 static enum sl_err read_optim(struct plan *p,
                               const Sluice__V1__OptimizerSpec *spec,
                               struct sl_error *err)
@@ -58,7 +33,7 @@ static enum sl_err read_optim(struct plan *p,
                                err);
         if (rc != SL_OK)
             return rc;
-        g->optim = optim_of(&o);
+        g->optim = o.optim;
         rc = optim_check(&g->optim, err);
         if (rc != SL_OK)
             return rc;

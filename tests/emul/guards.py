@@ -29,6 +29,9 @@ def kernels():
             r"^(KERNEL|TYPED)\((\w+), \w+, (\w+)\)$", text, re.M):
         for end in ("_f32", "_f16", "_bf16") if kind == "TYPED" else ("",):
             found[name + end] = stats == "STATS"
+    rules = (ROOT / "plan/optimizers.def").read_text()
+    for name in re.findall(r"^RULE\((\w+)", rules, re.M):
+        found["optim_" + name] = False
     return found
 
 

@@ -15,7 +15,7 @@ MAY = {
     "plan": {"plan", "common"},
     "host": {"host", "common"},
     "proto": {"proto", "plan", "common"},
-    "kernels": {"kernels", "common"},
+    "kernels": {"kernels", "plan", "common"},
     "state": {"state", "proto", "kernels", "plan", "common"},
     "psserver": {"psserver", "state", "proto", "kernels", "plan", "host", "common"},
     "trainer": {"trainer", "state", "proto", "kernels", "plan", "common"},

@@ -3,13 +3,16 @@
 """What the code has in a table, its page and its tests have too.
 
 Layers and activations: proto/layers.def, docs/layers.md, and the nets whose
-gradients the worker's tests compare. Prints each difference and exits 1.
+gradients the worker's tests compare. Optimizers: plan/optimizers.def, the
+client's import of Keras models, the programs' modules, and their page. Prints
+each difference and exits 1.
 """
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+KERAS_IMPORT = next(ROOT.glob("client/**/*compile.c")).relative_to(ROOT).as_posix()
 
 
 def text(path):
@@ -46,8 +49,24 @@ def layers():
         yield f"no net of {nets} has a layer {name}"
 
 
+def optimizers():
+    there = rows("plan/optimizers.def", "OPTIMIZER")
+    page = "docs/bring-your-own.md"
+    words = re.search(r"Give SGD.*? of torch", text(page), re.S)[0]
+    classes = {}
+    for path, row in ((KERAS_IMPORT, r'^    \{"(\w+)", "\w+", \w*ARGUMENTS'),
+                      ("python/sluice/keras.py", r'^[_ ].*"([A-Z]\w+)": \("'),
+                      ("python/sluice/torch.py", r'^    "(\w+)": \(\(')):
+        classes[path] = set(re.findall(row, text(path), re.M))
+        yield from differ("optimizer", there, path,
+                          {name.lower() for name in classes[path]})
+    for name in sorted(set.union(*classes.values())):
+        if not re.search(rf"\b{name}\b", words):
+            yield f"{page} does not say that programs have {name}"
+
+
 def main():
-    wrong = list(layers())
+    wrong = [*layers(), *optimizers()]
     print("\n".join(wrong))
     return bool(wrong)
 

@@ -214,7 +214,7 @@ for data in (Stream(), Counted(), torch.utils.data.DataLoader(Counted(), 16)):
         with sluice.torch.Trainer(model, "refused", address, optimizer="adam") as t:
             next(iter(t.batches(data, batch_size=16)))
     refused("an IterableDataset is a stream", trains)
-refused("optimizer='adma': known are SGD, Adam, AdamW, Adagrad, RMSprop", by("adma"))
+refused(f"optimizer='adma': known are {', '.join(sluice.torch.OFFERED)}", by("adma"))
 refused("its name, its class or a dict", by(7))
 lazy = nn.Sequential(nn.LazyLinear(24), nn.Tanh(), nn.LazyLinear(4))
 refused("0.weight has no shape yet, as its module is lazy: call the model with one batch",

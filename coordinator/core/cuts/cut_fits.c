@@ -117,32 +117,34 @@ static enum sl_err check_optimizer(const Sluice__V1__OptimizerSpec *now,
                                    const Sluice__V1__OptimizerSpec *then,
                                    struct sl_error *err)
 {
-    struct spec_optimizer a, b;
-    enum sl_err rc = spec_optimizer(&a, now, err);
+    struct spec_optimizer to, from;
+    enum sl_err rc = spec_optimizer(&to, now, err);
 
     if (rc == SL_OK)
-        rc = spec_optimizer(&b, then, err);
+        rc = spec_optimizer(&from, then, err);
     if (rc != SL_OK)
         return rc;
-    if (a.kind != b.kind)
+    if (to.optim.kind != from.optim.kind)
         return sl_fail(err, SL_EINVAL,
                        "optimizer.type: %s, but the cut is of a job with %s",
                        now->type, then->type);
-    if ((a.momentum != 0) != (b.momentum != 0))
+    if ((to.optim.momentum != 0) != (from.optim.momentum != 0))
         return sl_fail(err, SL_EINVAL,
                        "optimizer.momentum: %g, but the cut is of a job with "
                        "%g, which has other slots",
-                       a.momentum, b.momentum);
-    if (a.torch_epsilon != b.torch_epsilon)
-        return differs("optimizer.torch_epsilon", a.torch_epsilon,
-                       b.torch_epsilon, err);
-    if (a.torch_momentum != b.torch_momentum)
-        return differs("optimizer.torch_momentum", a.torch_momentum,
-                       b.torch_momentum, err);
-    if (a.amsgrad != b.amsgrad)
-        return differs("optimizer.amsgrad", a.amsgrad, b.amsgrad, err);
-    if (a.centered != b.centered)
-        return differs("optimizer.centered", a.centered, b.centered, err);
+                       to.optim.momentum, from.optim.momentum);
+    if (to.optim.torch_epsilon != from.optim.torch_epsilon)
+        return differs("optimizer.torch_epsilon", to.optim.torch_epsilon,
+                       from.optim.torch_epsilon, err);
+    if (to.optim.torch_momentum != from.optim.torch_momentum)
+        return differs("optimizer.torch_momentum", to.optim.torch_momentum,
+                       from.optim.torch_momentum, err);
+    if (to.optim.amsgrad != from.optim.amsgrad)
+        return differs("optimizer.amsgrad", to.optim.amsgrad,
+                       from.optim.amsgrad, err);
+    if (to.optim.centered != from.optim.centered)
+        return differs("optimizer.centered", to.optim.centered,
+                       from.optim.centered, err);
     return SL_OK;
 }
 

@@ -210,24 +210,24 @@ TEST(spec, optimizer_defaults_are_keras)
 {
     struct spec_optimizer o = optimizer("'type':'sgd'");
 
-    T_EQ(o.kind, SPEC_OPTIM_SGD);
+    T_EQ(o.optim.kind, OPTIM_SGD);
     T_NEAR(o.schedule.rate, 0.01, 0);
     T_EQ(o.schedule.kind, RATE_CONSTANT);
     o = optimizer("'type':'adam'");
     T_NEAR(o.schedule.rate, 0.001, 0);
-    T_NEAR(o.beta_1, 0.9, 0);
-    T_NEAR(o.beta_2, 0.999, 0);
-    T_NEAR(o.epsilon, 1e-7, 0);
-    T_NEAR(o.weight_decay, 0, 0);
+    T_NEAR(o.optim.beta_1, 0.9, 0);
+    T_NEAR(o.optim.beta_2, 0.999, 0);
+    T_NEAR(o.optim.epsilon, 1e-7, 0);
+    T_NEAR(o.optim.weight_decay, 0, 0);
     o = optimizer("'type':'adamw','clipnorm':2");
-    T_NEAR(o.weight_decay, 0.004, 0);
+    T_NEAR(o.optim.weight_decay, 0.004, 0);
     T_NEAR(o.clipnorm, 2, 0);
     o = optimizer("'type':'adagrad'");
-    T_NEAR(o.initial_accumulator, 0.1, 0);
+    T_NEAR(o.optim.initial_accumulator, 0.1, 0);
     T_NEAR(o.schedule.rate, 0.001, 0);
     o = optimizer("'type':'rmsprop','centered':true");
-    T_NEAR(o.rho, 0.9, 0);
-    T_TRUE(o.centered);
+    T_NEAR(o.optim.rho, 0.9, 0);
+    T_TRUE(o.optim.centered);
 }
 
 TEST(spec, schedules)
@@ -259,8 +259,6 @@ TEST(spec, schedules)
 static const struct {
     const char *fields, *why;
 } wrong_optimizers[] = {
-    {"", "optimizer.type is missing; known are sgd, adam, adamw, adagrad, "
-         "rmsprop"},
     {"'type':'adma'", "optimizer.type: unknown 'adma'; did you mean 'adam'?"},
     {"'type':'sgd','beta_1':0.5", "optimizer: takes no 'beta_1' with sgd"},
     {"'type':'adam','beta_1':1",
@@ -351,6 +349,17 @@ TEST(spec, points_of_a_schedule)
 
 TEST(spec, wrong_optimizers)
 {
+    static const char *const names[] = {
+#define OPTIMIZER(code, name, ...) name,
+#include "plan/optimizers.def"
+    };
+    struct buf why = BUF_INIT;
+
+    T_OK(buf_appendf(&why, "optimizer.type is missing; known are"));
+    for (unsigned i = 0; i < SL_COUNT(names); i++)
+        T_OK(buf_appendf(&why, "%s %s", i > 0 ? "," : "", names[i]));
+    refused("{" NAME "," EXTERNAL ",'optimizer':{}}", buf_text(&why));
+    buf_release(&why);
     for (unsigned i = 0; i < SL_COUNT(wrong_optimizers); i++) {
         char text[600];
 
@@ -1069,14 +1078,14 @@ TEST(spec, groups_of_variables)
     T_EQ(spec_optimizer_group(o, "nrm"), 0);
     T_EQ(spec_optimizer_group(o, "b.bias.x"), 0);
     T_OK(spec_optimizer_of(&is, &scale, o, 0, t_err()));
-    T_NEAR(is.weight_decay, 0.004, 0);
+    T_NEAR(is.optim.weight_decay, 0.004, 0);
     T_NEAR(scale, 1, 0);
     T_OK(spec_optimizer_of(&is, &scale, o, 1, t_err()));
-    T_NEAR(is.weight_decay, 0, 0);
-    T_NEAR(is.beta_1, 0.9, 0);
+    T_NEAR(is.optim.weight_decay, 0, 0);
+    T_NEAR(is.optim.beta_1, 0.9, 0);
     T_OK(spec_optimizer_of(&is, &scale, o, 2, t_err()));
-    T_NEAR(is.weight_decay, 0.004, 0);
-    T_NEAR(is.beta_1, 0.8, 0);
+    T_NEAR(is.optim.weight_decay, 0.004, 0);
+    T_NEAR(is.optim.beta_1, 0.8, 0);
     T_NEAR(scale, 0.1, 0);
     wire_free(&spec->base);
 }

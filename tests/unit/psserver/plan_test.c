@@ -147,8 +147,10 @@ TEST(plan, initial_values_are_drawn_as_asked)
 // What counts against a tenant's quota is what is kept here.
 TEST(plan, the_spec_knows_how_many_slots_there_are)
 {
-    static const char *const types[] = {"sgd", "adam", "adamw", "adagrad",
-                                        "rmsprop"};
+    static const char *const types[] = {
+#define OPTIMIZER(code, name, ...) name,
+#include "plan/optimizers.def"
+    };
     unsigned seen = 0;
 
     for (unsigned i = 0; i < SL_COUNT(types) * 8; i++) {

@@ -375,7 +375,10 @@ static void push_once(struct shard *s, uint32_t step, const float *g, size_t n,
 
 TEST(shard, the_result_does_not_depend_on_where_the_wire_cuts)
 {
-    const char *names[] = {"sgd", "adam", "adamw", "adagrad", "rmsprop"};
+    const char *names[] = {
+#define OPTIMIZER(code, name, ...) name,
+#include "plan/optimizers.def"
+    };
     float gradients[4][ALL];
     struct shard *whole, *cut;
     struct kit k;
@@ -920,7 +923,10 @@ static void push_absent(struct shard *s, uint64_t closure, uint8_t absent,
 // other steps been there: values, slots and Adam's own count.
 TEST(shard, a_piece_without_a_gradient_is_left_alone)
 {
-    const char *names[] = {"sgd", "adam", "adamw", "adagrad", "rmsprop"};
+    const char *names[] = {
+#define OPTIMIZER(code, name, ...) name,
+#include "plan/optimizers.def"
+    };
     float g[6][ALL], space[ALL];
     struct shard *s, *kernel, *rest;
     struct kit k;
@@ -1000,7 +1006,10 @@ TEST(shard, what_is_absent_is_looked_at_before_it_is_believed)
 // Each group is, to the bit, a job of its own with these numbers.
 TEST(shard, groups_are_updated_with_numbers_of_their_own)
 {
-    const char *names[] = {"sgd", "adam", "adamw", "adagrad", "rmsprop"};
+    const char *names[] = {
+#define OPTIMIZER(code, name, ...) name,
+#include "plan/optimizers.def"
+    };
     Sluice__V1__OptimizerGroup bias = SLUICE__V1__OPTIMIZER_GROUP__INIT;
     Sluice__V1__OptimizerGroup *list[] = {&bias};
     char *patterns[] = {(char *)"*/b?as"};

@@ -63,7 +63,10 @@ TEST(snap, folders_cannot_be_made_to_lie_elsewhere)
 
 TEST(snap, what_was_written_is_read_back_whole)
 {
-    const char *names[] = {"sgd", "adam", "adamw", "adagrad", "rmsprop"};
+    const char *names[] = {
+#define OPTIMIZER(code, name, ...) name,
+#include "plan/optimizers.def"
+    };
     struct shard *s, *back;
     struct crash_fs *disk;
     struct fs *fs;

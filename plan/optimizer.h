@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan/optimizer.h -- which optimizers there are, and what each keeps.
+// kernels/optim.h applies them.
+//
+// optimizers.def has a row for each; all that follows is made of its rows.
+//
+// Threads  Functions of their arguments only: any thread.
+// Memory   Nothing is kept; names are static text.
+// Units    Elements of a parameter; a slot has as many.
+// Errors   Only optim_check can fail.
+#ifndef PLAN_OPTIMIZER_H
+#define PLAN_OPTIMIZER_H
+
+#include <stdbool.h>
+
+#include "common/base/status.h"
+
+#define OPTIM_SLOTS_MAX 3
+
+enum optim_kind {
+    OPTIM_NONE,
+#define OPTIMIZER(code, ...) OPTIM_##code,
+#include "plan/optimizers.def"
+    OPTIM_KIND_COUNT
+};
+
+// What is done with each element: an optimizer has one rule for each choice of
+// hyperparameters that needs a loop of its own.
+enum optim_rule {
+#define RULE(name, ...) OPTIM_RULE_##name,
+#include "plan/optimizers.def"
+    OPTIM_RULES
+};
+
+// An optimizer and its hyperparameters; the learning rate comes in per call.
+// Fields that the kind does not use are ignored. Doubles as Keras has them.
+struct optim {
+    enum optim_kind kind;
+    double momentum;            // sgd, rmsprop: 0 means none
+    bool nesterov;              // sgd
+    bool torch_momentum;        // the velocity is of gradients, and the rate is
+                                // multiplied in behind it, as in torch; in
+                                // Keras it is of steps
+    double beta_1, beta_2;      // adam, adamw
+    bool amsgrad;               // adam, adamw
+    double rho;                 // rmsprop
+    bool centered;              // rmsprop
+    double initial_accumulator; // adagrad
+    double epsilon;             // all but sgd
+    bool torch_epsilon;         // it is added where torch adds it: after the
+                                // root, in adam to the corrected one
+    double weight_decay;        // decoupled: w -= w wd lr, before; 0: none
+    double clipvalue;           // g to [-c, c], first of all; 0: none
+};
+
+// Sets *o to Keras' defaults for `kind` (adamw: weight_decay 0.004).
+void optim_defaults(struct optim *o, enum optim_kind kind);
+
+// Checks the hyperparameters: SL_EINVAL and which value is out of range.
+enum sl_err optim_check(const struct optim *o, struct sl_error *err);
+
+// Returns the name of a kind, "adam"; "?" for OPTIM_NONE.
+const char *optim_kind_name(enum optim_kind kind);
+
+// Returns the rule of an update; OPTIM_RULES for a kind that is none.
+enum optim_rule optim_rule(const struct optim *o);
+
+// Returns the number of slots that each variable has, each of its size (0..3).
+unsigned optim_slots(const struct optim *o);
+// Returns what Keras calls slot number `slot` ("momentum", "velocity", ...);
+// "?" past the last. Static text.
+const char *optim_slot_name(const struct optim *o, unsigned slot);
+// Returns what the elements of a slot are before the first update: adagrad's
+// initial_accumulator, else 0.
+float optim_slot_init(const struct optim *o, unsigned slot);
+
+#endif
