@@ -311,6 +311,34 @@ class Cluster:
         return self.json("status", job) if state in ENDED else told
 
 
+shared_clusters = {}  # (psservers, workers): one that runs
+
+
+@contextlib.contextmanager
+def shared(psservers=2, workers=2):
+    """with shared(psservers=1) as c: a cluster that the cases of a file use one
+    after the other, until main() ends it. For cases that end no process and look at
+    no other job than their own; that none of theirs runs on is checked. After a
+    case that fails the next one gets another cluster."""
+    key = psservers, workers
+    if key not in shared_clusters:
+        shared_clusters[key] = Cluster(psservers, workers).__enter__()
+    c = shared_clusters[key]
+    try:
+        yield c
+        states = {job["id"]: job["state"] for job in c.json("jobs").get("jobs", [])}
+        check(set(states.values()) <= set(ENDED), "a job runs on in a shared cluster", states)
+    except BaseException:
+        del shared_clusters[key]
+        c.__exit__(*sys.exc_info())
+        raise
+
+
+def shared_clusters_end():
+    while shared_clusters:
+        shared_clusters.popitem()[1].__exit__(None, None, None)
+
+
 # ---- what must hold after every run
 
 def sample_mix(epoch, sample):
@@ -425,11 +453,28 @@ def chosen(test, words):
     return not words or test.__name__ in words
 
 
+def cases(wanted):
+    yield from wanted
+    if shared_clusters:  # their histories are checked at their end
+        yield shared_clusters_end
+
+
 def main(tests):
     """Runs the tests of a file that are asked for; prints a line for each."""
-    failures = 0
     wanted = [test for test in tests if chosen(test, sys.argv[1:])]
-    for test in wanted:
+    try:
+        failures = run_cases(wanted)
+    finally:
+        shared_clusters_end()
+    if not wanted:
+        print(f"no test is called {' '.join(sys.argv[1:])}", file=sys.stderr)
+    sys.exit(1 if failures or not wanted else 0)
+
+
+def run_cases(wanted):
+    """How many of them fail."""
+    failures = 0
+    for test in cases(wanted):
         began = time.monotonic()
         try:
             test()
@@ -440,6 +485,4 @@ def main(tests):
                   file=sys.stderr)
         print(f"{word} {test.__name__} ({time.monotonic() - began:.1f} s)",
               flush=True)
-    if not wanted:
-        print(f"no test is called {' '.join(sys.argv[1:])}", file=sys.stderr)
-    sys.exit(1 if failures or not wanted else 0)
+    return failures

@@ -9,7 +9,7 @@ import shutil
 import struct
 import zlib
 
-from cluster import ROOT, Cluster, check, check_counts, check_equal, main
+from cluster import ROOT, Cluster, check, check_counts, check_equal, main, shared
 
 FILES = ROOT / "tests" / "unit" / "worker" / "images"
 dice = random.Random(7)
@@ -99,7 +99,7 @@ def a_folder_of_files_is_trained_on():
 
 
 def broken_folders_fail_the_job_and_say_why():
-    with Cluster(psservers=1, workers=1) as c:
+    with shared(psservers=1, workers=1) as c:
         root = folder_of(c.dir / "good", 4, COLOURS)
         other = folder_of(c.dir / "other", 4, {
             "grass": (0, 0, 0), "sea": (0, 0, 0), "brick": (0, 0, 0)})
@@ -122,7 +122,7 @@ def broken_folders_fail_the_job_and_say_why():
 def which_folder_is_which_output_is_told():
     """In the status and in what is exported, after the coordinator's death too;
     a test set that lacks a class is counted with the classes of training."""
-    with Cluster(psservers=1, workers=1) as c:
+    with shared(psservers=1, workers=1) as c:
         train = folder_of(c.dir / "train", 20, COLOURS)
         test = folder_of(c.dir / "val", 6, {k: COLOURS[k] for k in ("grass", "sky")})
         plain = c.submit(images_job(train, test, evaluate={"every_epochs": 1}))

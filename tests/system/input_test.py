@@ -8,7 +8,7 @@ import json
 import pathlib
 import shutil
 
-from cluster import (Cluster, FASHION, check, check_counts, main, mlp_job)
+from cluster import (Cluster, FASHION, check, check_counts, main, mlp_job, shared)
 
 
 def edited(**paths):
@@ -53,7 +53,7 @@ REFUSED = [
 
 
 def bad_specs_are_refused_with_words():
-    with Cluster(psservers=1, workers=1) as c:
+    with shared(psservers=1, workers=1) as c:
         good = c.submit(mlp_job("good", epochs=2000))
         c.wait_steps(good, 1)
         for what, job, words in REFUSED:
@@ -69,7 +69,7 @@ def bad_specs_are_refused_with_words():
 
 
 def broken_yaml_names_the_line():
-    with Cluster(psservers=0, workers=0) as c:
+    with shared(psservers=1, workers=1) as c:
         for text, words in [("name: a\n  b: [1,\n", [":2"]),
                             ("name: a\nname: b\n", ["name", ":2"]),
                             ("a: &x 1\nb: *x\n", [":1"]),
@@ -106,7 +106,7 @@ def broken(folder, kind):
 
 
 def broken_data_fails_the_job_and_names_the_file():
-    with Cluster(psservers=1, workers=1) as c:
+    with shared(psservers=1, workers=1) as c:
         for kind in ("truncated", "wrong magic", "cut gzip", "missing",
                      "labels of another count"):
             edits, name = broken(c.dir, kind)
@@ -125,7 +125,7 @@ def broken_data_fails_the_job_and_names_the_file():
 
 
 def unreadable_checkpoint_is_named():
-    with Cluster(psservers=1, workers=1) as c:
+    with shared(psservers=1, workers=1) as c:
         job = c.submit(mlp_job("damaged", epochs=1))
         c.wait_state(job)
         manifest = pathlib.Path(c.json("checkpoints", job)["checkpoints"][-1]["manifest"])
@@ -133,9 +133,9 @@ def unreadable_checkpoint_is_named():
         data = bytearray(shard.read_bytes())
         data[len(data) // 2] ^= 1
         shard.write_bytes(data)
-        done = c.run("export", "--from", manifest, "--to", c.dir / "x", want=1)
+        done = c.run("export", "--from", manifest, "--to", c.dir / "damaged", want=1)
         check(shard.name in done.stderr, "the damaged file is not named", done.stderr)
-        check(not (c.dir / "x").exists(), "a damaged export was left")
+        check(not (c.dir / "damaged").exists(), "a damaged export was left")
         done = c.run("export", "--from", c.dir / "nothing.json", "--to", c.dir / "x",
                      want=None)
         check(done.returncode and "nothing.json" in done.stderr, "missing manifest",
@@ -143,7 +143,7 @@ def unreadable_checkpoint_is_named():
 
 
 def unknown_jobs_verbs_and_flags():
-    with Cluster(psservers=0, workers=0) as c:
+    with shared(psservers=1, workers=1) as c:
         for words, want, word in [
                 (["status", "j-99"], 3, "j-99"),
                 (["statsu"], 2, "status"),

@@ -6,7 +6,7 @@ By hand, some minutes: fashion_net_learns_as_well_in_16_bits, which trains
 examples/fashion-cnn.yaml in each precision and compares the accuracies."""
 import pathlib
 
-from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job)
+from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job, shared)
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "fashion-cnn.yaml"
 BAR = 0.005
@@ -21,7 +21,7 @@ def precision_line(cluster, job):
 
 
 def jobs_in_16_bits_learn_and_say_so():
-    with Cluster(psservers=2, workers=1) as c:
+    with shared(psservers=2, workers=1) as c:
         for precision in ("tf32", "bf16", "f16"):
             job = mlp_job(precision, samples=3200, epochs=2, precision=precision)
             done = c.wait_state(c.submit(job))
@@ -41,7 +41,7 @@ def jobs_in_16_bits_learn_and_say_so():
 
 
 def a_fixed_scale_that_is_too_large_fails_the_job():
-    with Cluster(psservers=2, workers=1) as c:
+    with shared(psservers=2, workers=1) as c:
         job = mlp_job("fixed", samples=640, epochs=1, precision="f16",
                       loss_scale=1e12, max_nonfinite=3)
         failed = c.wait_state(c.submit(job), "failed")

@@ -5,7 +5,7 @@ import json
 import pathlib
 
 from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job,
-                     wait_for, FASHION)
+                     shared, wait_for, FASHION)
 
 
 def conv_net_reaches_accuracy_on_a_subset():
@@ -18,7 +18,7 @@ def conv_net_reaches_accuracy_on_a_subset():
         {"type": "flatten"},
         {"type": "dense", "units": 64, "activation": "relu"},
         {"type": "dense", "units": 10}]
-    with Cluster(psservers=2, workers=2) as c:
+    with shared(psservers=2, workers=2) as c:
         done = c.wait_state(c.submit(job))
         check_counts(done)
         accuracy = [e["accuracy"] for e in done["evaluations"]]
@@ -44,7 +44,7 @@ def optimizers_and_layers_of_the_graph_form_train():
         {"type": "global_average_pooling2d", "name": "gap", "inputs": ["drop"]},
         {"type": "dense", "name": "out", "units": 10, "activation": "softmax",
          "inputs": ["gap"]}]
-    with Cluster(psservers=2, workers=1) as c:
+    with shared(psservers=2, workers=1) as c:
         for kind in ({"type": "sgd", "learning_rate": 0.005, "momentum": 0.9,
                       "nesterov": True},
                      {"type": "adamw"}, {"type": "adagrad"}, {"type": "rmsprop"}):
@@ -87,7 +87,7 @@ def nets_of_depthwise_convolutions_and_of_attention_learn():
             {"type": "permute", "dims": [2, 1]},
             {"type": "flatten"},
             {"type": "dense", "units": 10}]}
-    with Cluster(psservers=2, workers=2) as c:
+    with shared(psservers=2, workers=2) as c:
         for name, layers in nets.items():
             job = mlp_job(name, samples=3200, epochs=3)
             job["model"]["layers"] = layers
@@ -101,7 +101,7 @@ def an_embedding_learns_what_its_numbers_mean():
     """Samples are six numbers; the label is twice the second of them, modulo 12."""
     import numpy as np
     draw = np.random.default_rng(5)
-    with Cluster(psservers=2, workers=2) as c:
+    with shared(psservers=2, workers=2) as c:
         for name, samples in (("train", 4000), ("test", 500)):
             x = draw.integers(0, 12, (samples, 6)).astype(np.float32)
             np.savez(c.dir / f"{name}.npz", x=x,
@@ -122,7 +122,7 @@ def an_embedding_learns_what_its_numbers_mean():
 
 
 def two_jobs_share_the_workers():
-    with Cluster(psservers=1, workers=2) as c:
+    with shared(psservers=1, workers=2) as c:
         first = c.submit(mlp_job("first", epochs=15))
         second = c.submit(mlp_job("second", epochs=15))
         both = wait_for("both jobs to count steps before either ends", lambda: all(
@@ -134,7 +134,7 @@ def two_jobs_share_the_workers():
 
 
 def every_sample_of_a_short_last_batch_counts():
-    with Cluster(psservers=1, workers=2) as c:
+    with shared(psservers=1, workers=2) as c:
         job = mlp_job("odd", samples=1013, epochs=3, batch=50, steps_per_closure=4)
         check_counts(c.wait_state(c.submit(job)))
 
@@ -145,7 +145,7 @@ def micro_batches_make_a_step():
     20; and each sample counts once."""
     from safetensors.numpy import load_file
     ends = []
-    with Cluster(psservers=2, workers=1) as c:
+    with shared(psservers=2, workers=1) as c:
         for accumulate in (1, 4):
             job = mlp_job(f"by-{accumulate}", samples=1013, epochs=2, batch=20,
                           shuffle=False, accumulate=accumulate)
@@ -195,7 +195,7 @@ def a_single_row_model_runs_on_more_servers_than_rows():
 
 def checkpoints_and_export_load_in_python():
     from safetensors.numpy import load_file
-    with Cluster(psservers=2, workers=2) as c:
+    with shared(psservers=2, workers=2) as c:
         job = c.submit(mlp_job("export", epochs=2))
         done = c.wait_state(job)
         cuts = c.json("checkpoints", job)["checkpoints"]
@@ -233,7 +233,7 @@ def check_accuracy(tensors, evaluation):
 
 def the_api_and_the_command_tell_the_same_status():
     """What the tests ask over the job API (asker.py) is what people see."""
-    with Cluster(psservers=2, workers=1) as c:
+    with shared(psservers=2, workers=1) as c:
         job = c.submit(mlp_job("same", samples=640, epochs=2))
         c.wait_state(job, "finished")
         shown = c.json("status", job)
@@ -261,7 +261,7 @@ def jobs_stop_list_and_delete():
 
 
 def follow_prints_a_summary():
-    with Cluster(psservers=2, workers=2) as c:
+    with shared(psservers=2, workers=2) as c:
         spec = c.dir / "job.yaml"
         spec.write_text(json.dumps(mlp_job("follow", epochs=2)))
         done = c.run("submit", spec, "--follow", "--summary", c.dir / "summary.json",

@@ -16,7 +16,7 @@ import threading
 
 import numpy
 
-from cluster import (BIN, Cluster, check, check_equal, main, mlp_job, wait_for)
+from cluster import (BIN, Cluster, check, check_equal, main, mlp_job, shared, wait_for)
 
 
 def few(**train):
@@ -106,7 +106,7 @@ def only_files_are_replaced():
 
 
 def a_target_that_cannot_be_written_is_said_before_training():
-    with Cluster(psservers=1, workers=0) as c:  # nobody would ever train it
+    with shared(psservers=1, workers=0) as c:  # nobody would ever train it
         path = c.dir / "job.yaml"
         path.write_text(json.dumps(few()))
         for target in ("no/such/summary.json", "/proc/summary.json", c.dir, ""):
@@ -119,7 +119,7 @@ def a_target_that_cannot_be_written_is_said_before_training():
 
 
 def what_is_wrong_is_said_in_one_sentence():
-    with Cluster(psservers=1, workers=0) as c:
+    with shared(psservers=1, workers=0) as c:
         path = c.dir / "job.yaml"
         path.write_text(json.dumps(few()))
         for words, want, text in (
@@ -157,7 +157,7 @@ def a_folder_that_up_may_not_write_is_said_with_what_to_do():
 
 
 def a_reader_that_has_seen_enough_is_no_fault():
-    with Cluster(psservers=1, workers=0) as c:
+    with shared(psservers=1, workers=0) as c:
         read, write = os.pipe()
         os.close(read)
         done = subprocess.run([BIN / "sluice", "--coordinator", c.address, "status"],
@@ -211,7 +211,7 @@ def numbers_job(folder, bad, **train):
 
 
 def a_job_of_which_nothing_was_applied_fails_and_names_the_sample():
-    with Cluster(psservers=1, workers=1) as c:
+    with shared(psservers=1, workers=1) as c:
         job = c.submit(numbers_job(c.dir, slice(None)))
         done = c.run("watch", job, want=1)
         text = ("none of its 40 updates was applied: no loss or gradient was finite; "
@@ -279,7 +279,7 @@ def many_shards_are_two_lines_until_each_is_asked_for():
 
 
 def watch_is_one_object_per_line_and_the_summary_the_last():
-    with Cluster(psservers=1, workers=1) as c:
+    with shared(psservers=1, workers=1) as c:
         job = c.submit(few())
         told = c.run("-o", "json", "watch", job, "--period", "100ms").stdout
         lines = [json.loads(line) for line in told.splitlines()]
@@ -392,7 +392,7 @@ def a_full_disk_of_a_psserver_is_said_in_status():
 
 
 def stop_makes_a_checkpoint_first_and_now_does_not():
-    with Cluster(psservers=1, workers=1) as c:
+    with shared(psservers=1, workers=1) as c:
         spec = few(steps_per_closure=2)
         spec["train"]["epochs"] = 5000
         spec["checkpoint"] = {"every_epoch": False, "every_seconds": 1000}
