@@ -65,14 +65,15 @@ enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
 enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
                               enum spec_loss loss, const struct model *m,
                               struct sl_error *err);
-// Checks the optimizer with its schedule and its groups, but for the names of
-// variables.
+// Checks the optimizer with its schedule, but for its groups.
 enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
-// Checks the groups of the optimizer. `fields`: names of fields that it takes,
-// for spec_only.
+// Returns the names of the fields that an optimizer of this type takes, for
+// spec_only; static. The optimizer is one that spec_check_optimizer accepted.
+const char *spec_optimizer_fields(const Sluice__V1__OptimizerSpec *o);
+// Checks the groups of such an optimizer, but for the names of variables.
 enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
-                              const char *fields, struct sl_error *err);
+                              struct sl_error *err);
 // Checks that each name in a group fits a variable of the model.
 enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err);

@@ -92,7 +92,7 @@ enum sl_err spec_optimizer_of(struct spec_optimizer *out, double *scale,
 }
 
 enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
-                              const char *fields, struct sl_error *err)
+                              struct sl_error *err)
 {
     char path[64], words[400];
     struct spec_optimizer is;
@@ -101,7 +101,8 @@ enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
     enum sl_err rc =
         spec_range("optimizer.groups", o->n_groups, 0, GROUPS_MAX, err);
 
-    snprintf(words, sizeof(words), "%s variables learning_rate_scale ", fields);
+    snprintf(words, sizeof(words), "%s variables learning_rate_scale ",
+             spec_optimizer_fields(o));
     for (size_t i = 0; rc == SL_OK && i < o->n_groups; i++) {
         snprintf(path, sizeof(path), "optimizer.groups[%zu]", i);
         names += o->groups[i]->n_variables;

@@ -113,8 +113,16 @@ enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
     spec_optim_fill_defaults(o, a);
     if (!is_piecewise(o))
         SPEC_DEFAULT(o, learning_rate, a->rate);
-    rc = spec_optim_check_values(o, err);
-    return rc == SL_OK ? spec_check_groups(o, a->fields, err) : rc;
+    return spec_optim_check_values(o, err);
+}
+
+const char *spec_optimizer_fields(const Sluice__V1__OptimizerSpec *o)
+{
+    unsigned index = 0;
+
+    (void)spec_word("optimizer.type", o->type, names, SL_COUNT(names), &index,
+                    NULL);
+    return arguments[index + 1].fields;
 }
 
 enum sl_err spec_optimizer(struct spec_optimizer *out,
