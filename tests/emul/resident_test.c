@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "tests/emul/cudart.h"
 #include "tests/emul/rig.h"
-#include "tests/unit/worker/ring_world.h"
+#include "tests/unit/trainer/ring_world.h"
 #include "trainer/ring/follow.h"
 #include "worker/lease/rank_away.h"
 

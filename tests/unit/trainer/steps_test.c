@@ -174,7 +174,7 @@ TEST(steps, a_call_that_is_busy_is_made_again)
     T_EQ(steps.at, STEPS_SETTLE);
 }
 
-TEST(steps, what_does_not_hold_any_more_is_asked_again)
+TEST(steps, W1_what_does_not_hold_is_asked_again)
 {
     begin();
     T_EQ(steps_move(&steps), SYNC_OK);

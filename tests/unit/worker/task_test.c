@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "common/base/mem.h"
-#include "fake_ps.h"
+#include "tests/unit/trainer/fake_ps.h"
 #include "nets.h"
 #include "proto/layout.h"
 #include "proto/spec.h"

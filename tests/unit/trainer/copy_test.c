@@ -3,8 +3,8 @@
 #include "trainer/ring/state_copy.h"
 
 #include "tests/harness/t.h"
-#include "tests/unit/worker/rank_server.h"
-#include "tests/unit/worker/ring_world.h"
+#include "tests/unit/trainer/rank_server.h"
+#include "tests/unit/trainer/ring_world.h"
 
 // Two members that hold the base, of which the first has not come so far that
 // it gives it out, and one that wants it.

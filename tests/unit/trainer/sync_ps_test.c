@@ -7,7 +7,7 @@
 #include <sched.h>
 
 #include "common/base/mem.h"
-#include "fake_ps.h"
+#include "tests/unit/trainer/fake_ps.h"
 #include "trainer/push/sync_ps.h"
 #include "trainer/push/sync_ps_inner.h"
 

@@ -3,7 +3,7 @@
 #include "tests/harness/t.h"
 
 #include "common/base/mem.h"
-#include "nets.h"
+#include "tests/unit/worker/nets.h"
 #include "trainer/ring/buckets.h"
 
 #define MOST 2048

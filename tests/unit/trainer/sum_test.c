@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/harness/t.h"
-#include "tests/unit/worker/rank_server.h"
+#include "tests/unit/trainer/rank_server.h"
 #include "trainer/sum/ranks.h"
 
 #define RANKS 3

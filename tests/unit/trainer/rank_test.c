@@ -6,7 +6,7 @@
 #include "common/base/rng.h"
 #include "state/snap/snap.h"
 #include "tests/harness/t.h"
-#include "tests/unit/worker/ring_world.h"
+#include "tests/unit/trainer/ring_world.h"
 #include "trainer/ring/follow.h"
 #include "trainer/ring/rank.h"
 #include "trainer/ring/say.h"

@@ -11,7 +11,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/harness/t.h"
-#include "tests/unit/worker/rank_server.h"
+#include "tests/unit/trainer/rank_server.h"
 #include "trainer/sum/sum_host.h"
 #include "trainer/sum/net.h"
 

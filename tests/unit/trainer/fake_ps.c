@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fake_ps.h"
+#include "tests/unit/trainer/fake_ps.h"
 
 #include <math.h>
 #include <pthread.h>

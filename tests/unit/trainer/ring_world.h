@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/worker/ring_world.h -- a job of a few elements whose state ranks
+// tests/unit/trainer/ring_world.h -- a job of a few elements whose state ranks
 // have, without a coordinator.
-#ifndef TESTS_UNIT_WORKER_RING_WORLD_H
-#define TESTS_UNIT_WORKER_RING_WORLD_H
+#ifndef TESTS_UNIT_TRAINER_RING_WORLD_H
+#define TESTS_UNIT_TRAINER_RING_WORLD_H
 
 #include <string.h>
 

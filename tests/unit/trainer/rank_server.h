@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server of a rank, as it listens for others, on a socket of this process.
-#ifndef TESTS_UNIT_WORKER_RANK_SERVER_H
-#define TESTS_UNIT_WORKER_RANK_SERVER_H
+#ifndef TESTS_UNIT_TRAINER_RANK_SERVER_H
+#define TESTS_UNIT_TRAINER_RANK_SERVER_H
 
 #include <stdio.h>
 #include <unistd.h>

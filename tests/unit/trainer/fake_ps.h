@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/worker/fake_ps.h -- a psserver for tests of the worker: real RPC,
+// tests/unit/trainer/fake_ps.h -- a psserver for tests of the worker: real RPC,
 // shards in memory, plain SGD, and bad luck on request.
 //
 // Shared memory that a call named whose answer was lost it spoils from then on,
@@ -10,8 +10,8 @@
 // number of bytes, or digests that differ between attempts.
 //
 // Threads  all functions: any.
-#ifndef TESTS_UNIT_WORKER_FAKE_PS_H
-#define TESTS_UNIT_WORKER_FAKE_PS_H
+#ifndef TESTS_UNIT_TRAINER_FAKE_PS_H
+#define TESTS_UNIT_TRAINER_FAKE_PS_H
 
 #include <stdbool.h>
 #include <stdint.h>
