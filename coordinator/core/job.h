@@ -216,7 +216,7 @@ struct job {
     struct ring ring;
     struct job_rounds rounds;
 
-    // Its groups, in hybrid mode. Changed by: groups, leases.
+    // Its groups, in hybrid mode. Changed by: groups.
     struct groups groups;
 
     // Its cuts, and clients' wishes for one. Changed by: cuts, publish,

@@ -72,6 +72,11 @@ struct mode {
     // Returns the training offer for a worker of a running job.
     struct offer (*slot)(struct coord *c, struct job *job,
                          const struct member *m);
+    // Seats a worker in the place that it is leased. Returns false without
+    // memory.
+    bool (*sit)(struct job *job, struct member *m, const struct work *w);
+    // Takes a worker out of the place that it no longer has.
+    void (*rise)(struct job *job, struct member *m, const struct work *w);
     // Returns what may be issued to this worker, or to any (NULL). NULL: the
     // window.
     struct mode_span (*span)(const struct job *job, const struct member *m);
@@ -95,6 +100,9 @@ struct mode {
     void (*recheck)(struct coord *c, struct job *job);
     // Takes note of a completed closure, and of when its attempt ended.
     void (*completed)(struct job *job, uint64_t closure, uint64_t ended_ms);
+    // Returns true if workers have a state that would be lost with them. NULL:
+    // they have none.
+    bool (*has_state)(const struct job *job);
     // Returns true if the job can count steps. NULL: if every shard is served.
     bool (*runs)(const struct job *job);
     // Returns the round that all files of a cut are of; 0: the present one.

@@ -15,6 +15,12 @@
 #include "coordinator/core/mode.h"
 #include "coordinator/core/send.h"
 
+// Returns true if the job's state would be lost if its workers let go of it.
+static bool has_state(const struct job *job)
+{
+    return job->mode->has_state != NULL && job->mode->has_state(job);
+}
+
 enum sl_err pause_judge(const struct job *job, bool checkpoint,
                         struct sl_error *err)
 {
@@ -27,8 +33,7 @@ enum sl_err pause_judge(const struct job *job, bool checkpoint,
                        "than what ran (I7): `sluice status %s` says the way "
                        "out",
                        job->id_text, job->id_text);
-    if (!checkpoint && job->mode->on_workers && job->ring.generation > 0 &&
-        job->cuts.count == 0)
+    if (!checkpoint && has_state(job) && job->cuts.count == 0)
         return sl_fail(err, SL_ESTATE,
                        "the state of job %s is on its workers alone, and there "
                        "is no checkpoint of it: all of its steps would be "
@@ -46,7 +51,7 @@ static bool wants_cut(const struct job *job)
 
     if (!job->mode->on_workers)
         return cuts_worth(job);
-    return job->ring.generation > 0 && job_granted(job, &now) == NULL;
+    return has_state(job) && job_granted(job, &now) == NULL;
 }
 
 static bool pause_write_row(struct coord *c, struct job *job)

@@ -99,30 +99,18 @@ static struct attempt next_attempt(struct coord *c, const struct work *w)
                               : (struct attempt){c->term, ++c->attempts};
 }
 
-// Seats the worker in the place of a group, or as the rank, that it is leased.
+// Seats the worker in the place of a group that it is leased.
 static bool leases_take_seat(struct member *m, const struct work *w)
 {
-    struct job *job = w->job;
+    const struct mode *mode = w->job->mode;
 
-    if (!leases_is_place(w))
-        return true;
-    if (groups_take(&job->groups, w->closure.id - WORK_PLACES, m->host) !=
-        SL_OK)
-        return false;
-    m->seated = true;
-    return true;
+    return w->kind != WORK_RING || mode->sit == NULL || mode->sit(w->job, m, w);
 }
 
 static void leases_leave_seat(struct member *m, const struct work *w)
 {
-    struct job *job = w->job;
-
-    if (leases_is_place(w)) {
-        groups_leave(&job->groups, w->closure.id - WORK_PLACES, m->id);
-        m->seated = false;
-    } else if (w->kind == WORK_RING) {
-        (void)ring_leave(&job->ring, m->id);
-    }
+    if (w->kind == WORK_RING && w->job->mode->rise != NULL)
+        w->job->mode->rise(w->job, m, w);
 }
 
 static void retried(struct coord *c, const struct member *m,

@@ -115,7 +115,19 @@ static bool allreduce_offers(struct coord *c, struct job *job, bool newcomer)
                     : job_served(job) && offers_has_range(job);
 }
 
+static void allreduce_rise(struct job *job, struct member *m,
+                           const struct work *w)
+{
+    (void)w;
+    (void)ring_leave(&job->ring, m->id);
+}
+
 // ---- report
+
+static bool allreduce_has_state(const struct job *job)
+{
+    return job->ring.generation > 0;
+}
 
 static bool allreduce_runs(const struct job *job)
 {
@@ -175,6 +187,14 @@ static void allreduce_waits(const struct coord *c, const struct job *job,
         snprintf(out, size, "the ring is made anew");
 }
 
+static void allreduce_fill(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    m->ring_ranks = job->ring.members;
+    m->ring_generation = job->ring.generation;
+    m->steps_redone = job->rounds.redone;
+    rings_fill_sums(m, job);
+}
+
 const struct mode mode_allreduce = {
     .name = "allreduce",
     .on_workers = true,
@@ -189,12 +209,14 @@ const struct mode mode_allreduce = {
     .computes = rings_in,
     .offer = allreduce_offer,
     .offers = allreduce_offers,
+    .rise = allreduce_rise,
     .receive = rings_receive,
     .refuse = rings_refuse,
     .check = rings_check,
+    .has_state = allreduce_has_state,
     .runs = allreduce_runs,
     .cut_round = allreduce_cut_round,
     .keep = allreduce_keep,
     .waits = allreduce_waits,
-    .fill = rings_fill_sums,
+    .fill = allreduce_fill,
 };

@@ -38,6 +38,19 @@ static bool hybrid_offers(struct coord *c, struct job *job, bool newcomer)
     return offers_work_any(c, job, newcomer);
 }
 
+static bool hybrid_sit(struct job *job, struct member *m, const struct work *w)
+{
+    m->seated = groups_take(&job->groups, w->closure.id - WORK_PLACES,
+                            m->host) == SL_OK;
+    return m->seated;
+}
+
+static void hybrid_rise(struct job *job, struct member *m, const struct work *w)
+{
+    groups_leave(&job->groups, w->closure.id - WORK_PLACES, m->id);
+    m->seated = false;
+}
+
 const struct mode mode_hybrid = {
     .name = "hybrid",
     .seat = "member of a group",
@@ -47,6 +60,8 @@ const struct mode mode_hybrid = {
     .offer = hybrid_offer,
     .offers = hybrid_offers,
     .slot = offers_slot,
+    .sit = hybrid_sit,
+    .rise = hybrid_rise,
     .receive = groups_receive,
     .check = groups_check,
     .fill = rings_fill_sums,

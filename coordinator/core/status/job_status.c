@@ -422,9 +422,6 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
             m->images_per_second;
     m->staleness_p50 = staleness_p50(job);
     m->loss_scale = job->reports.loss_scale;
-    m->ring_ranks = job->ring.members;
-    m->ring_generation = job->ring.generation;
-    m->steps_redone = job->rounds.redone;
     if (job->mode->fill != NULL)
         job->mode->fill(m, job);
     fill_updates(m, job);
