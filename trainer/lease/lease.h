@@ -24,7 +24,7 @@
 
 enum lease_kind { LEASE_TRAIN, LEASE_EVALUATE, LEASE_PROBE, LEASE_RING };
 
-struct input_run; // a run of samples: where they are read, this room has no say
+struct input_run; // samples that a worker reads ahead; the worker defines it
 
 #define LEASE_STRANGE 112
 

@@ -110,11 +110,23 @@ static bool ps_is_stirred(struct sync_ps *s)
     return stirred;
 }
 
+// Marks the attempt as one that waits, from the first SYNC_BUSY of a call to
+// its end: to be slow is not its fault meanwhile.
 static enum sync_result ps_busy(struct sync_ps *s)
 {
-    if (s->busy_ms == 0)
-        s->busy_ms = s->asked_ms = sl_now_ms(s->o.clock);
+    if (!s->busy) {
+        s->asked_ms = sl_now_ms(s->o.clock);
+        pulse_wait(&s->closure.gate->pulse, true);
+    }
+    s->busy = true;
     return SYNC_BUSY;
+}
+
+static void ps_end_busy(struct sync_ps *s)
+{
+    if (s->busy)
+        pulse_wait(&s->closure.gate->pulse, false);
+    s->busy = false;
 }
 
 static enum sync_result ps_turn(struct sync_ps *s, ps_done_fn done,
@@ -133,7 +145,7 @@ static enum sync_result ps_turn(struct sync_ps *s, ps_done_fn done,
         is_done = result == SYNC_OK && done(s, arg);
         pthread_mutex_unlock(&s->shared.lock);
         if (result != SYNC_OK || is_done) {
-            s->busy_ms = 0;
+            ps_end_busy(s);
             return result;
         }
         if (s->moved)
@@ -160,15 +172,12 @@ static void ask_patience(struct sync_ps *s)
 static void ps_await(struct sync *sync)
 {
     struct sync_ps *s = self(sync);
-    struct pulse *pulse = &s->closure.gate->pulse;
 
-    pulse_wait(pulse, true);
     pthread_mutex_lock(&s->shared.lock);
     if (!s->shared.stirred)
         ps_wait_locked(s, s->next_ms);
     pthread_mutex_unlock(&s->shared.lock);
     ask_patience(s);
-    pulse_wait(pulse, false);
 }
 
 // ---- the seam
@@ -518,6 +527,7 @@ static void ps_close(struct sync *sync)
 
     if (!s->open)
         return;
+    ps_end_busy(s);
     abandon(s);
     want_next(s);
     s->open = false;

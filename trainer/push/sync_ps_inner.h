@@ -121,7 +121,7 @@ struct sync_ps {
     bool map_wanted;       // a newer map is wanted
 
     // A call that returned SYNC_BUSY.
-    uint64_t busy_ms;  // time of the first SYNC_BUSY; 0: the call has ended
+    bool busy;         // it has not ended
     uint64_t asked_ms; // when the caller was asked last whether to wait on
     uint64_t next_ms;  // when the next call to a shard is due
     bool cutting;      // it is ps_pull_cut

@@ -395,3 +395,40 @@ TEST(sync_ps, by_range_a_pull_goes_on_where_the_step_does_not_count)
     T_FALSE(done);
     world_close(&w);
 }
+
+static void no_map(void *arg, uint64_t job, uint64_t have)
+{
+}
+
+// The loop tells the coordinator that the attempt waits, at any moment of it: a
+// single look at another moment could cost it the lease (train.stall_seconds).
+TEST(sync_ps, an_attempt_waits_from_the_first_busy_call_to_its_end)
+{
+    struct sync_ps_options o = {.job = JOB,
+                                .job_incarnation = 1,
+                                .shards = ranges,
+                                .shards_count = SHARDS,
+                                .elements = SHARDS * COUNT,
+                                .clock = sl_clock_real(),
+                                .want_map = no_map};
+    struct gate gate = {.lease_ends_ms = UINT64_MAX};
+    struct sync_closure c = {.steps = 4, .gate = &gate};
+    struct sync *sync = NULL;
+    uint32_t step;
+    bool done;
+
+    T_OK(sync_ps_new(&sync, &o, t_err()));
+    T_EQ(sync->ops->open(sync, &c, t_err()), SYNC_OK);
+    for (int i = 0; i < 3; i++) { // no map says where the shards are
+        T_EQ(sync->ops->begin(sync, &step, &done, t_err()), SYNC_BUSY);
+        T_TRUE(atomic_load(&gate.pulse.waits));
+    }
+    sync->ops->wake(sync);
+    sync->ops->await(sync);
+    T_TRUE(atomic_load(&gate.pulse.waits));
+    gate_close(&gate, GATE_REVOKED);
+    T_EQ(sync->ops->begin(sync, &step, &done, t_err()), SYNC_STOPPED);
+    T_FALSE(atomic_load(&gate.pulse.waits));
+    sync->ops->close(sync);
+    sync->ops->free(sync);
+}
