@@ -391,24 +391,6 @@ static void clear_piece(struct sluice_closure *c, uint64_t first, uint64_t n)
         memset(c->job->grads + first, 0, (size_t)n * sizeof(float));
 }
 
-uint32_t closure_absent(struct sync_step *step, const struct layout *l,
-                        uint32_t range, const bool *absent)
-{
-    const struct layout_shard *shard = &l->shards[range];
-    const struct layout_piece *piece = &l->pieces[shard->first_piece];
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < shard->pieces && i < WIRE_ABSENT_MAX; i++) {
-        if (!absent[piece[i].variable])
-            continue;
-        n++;
-        step->absent[i / 8] |= (uint8_t)(1u << (i % 8));
-        step->absent_bytes = i / 8 + 1;
-    }
-    step->none = n == shard->pieces;
-    return n;
-}
-
 // What is sent of pieces that have no gradient.
 static void tell_absent(struct sluice_closure *c, uint32_t range,
                         struct sync_step *step)
@@ -416,7 +398,7 @@ static void tell_absent(struct sluice_closure *c, uint32_t range,
     const struct layout *l = &record_of(c)->layout;
     const struct layout_shard *shard = &l->shards[range];
     const struct layout_piece *piece = &l->pieces[shard->first_piece];
-    uint32_t n = c->any_absent ? closure_absent(step, l, range, c->absent) : 0;
+    uint32_t n = c->any_absent ? slot_absent(step, l, range, c->absent) : 0;
 
     for (uint32_t i = 0; n > 0 && !step->none && i < shard->pieces; i++)
         if (c->absent[piece[i].variable])

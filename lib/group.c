@@ -286,7 +286,7 @@ static enum sync_result group_push_mean(struct kept_job *j, struct steps *t,
         step.absent_bytes = 0;
         memset(step.absent, 0, sizeof(step.absent));
         if (!skip)
-            (void)closure_absent(&step, &j->record->layout, i, absent);
+            (void)slot_absent(&step, &j->record->layout, i, absent);
         result =
             skip ? steps_skip(t, i, &step) : steps_whole(t, i, &step, true);
     }

@@ -165,10 +165,6 @@ uint32_t closure_range(const struct sluice_closure *c, uint64_t element);
 // whole leave.
 enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
                           uint64_t count, struct sl_error *err);
-// Sets in `step` which pieces of `range` have no gradient, by `absent`, which
-// is by variable. Returns how many pieces have none.
-uint32_t closure_absent(struct sync_step *step, const struct layout *l,
-                        uint32_t range, const bool *absent);
 // Ends the closure for `result`, which is no success, and returns the error
 // that the program is told.
 enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
@@ -179,7 +175,7 @@ enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
 enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
                             struct sl_error *err);
 
-// ---- session.c, for sessions and task clients
+// ---- setup.c, for sessions and task clients
 
 // Returns the address as it was said, or as the environment says it, or the one
 // that ownsock_find writes to `own`.
@@ -194,7 +190,7 @@ enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,
 // function of sluice_set_log. Any thread.
 void lib_log_once(void);
 
-// ---- session.c, for closures
+// ---- done.c, for closures
 
 // Gives a lease back with its outcome.
 void session_done(struct sluice *s, struct lease *l);

@@ -14,6 +14,9 @@
 
 #include "lib/inner.h"
 
+#define RANGE_ROOM_BYTES ((uint64_t)64 << 20) // on their way at one time
+#define RANGE_NO_SHARD UINT32_MAX
+
 // Prepares closure `c` for pulls and pushes by range. SL_ENOTSUP: its job clips
 // by a norm, which needs the whole gradient.
 enum sl_err range_init(struct sluice_closure *c, struct sl_error *err);
@@ -22,6 +25,12 @@ void range_release(struct sluice_closure *c);
 
 // Empties both vectors for a new step, while no call is under way.
 void range_begin(struct sluice_closure *c);
+
+// Returns the bytes of the parameters of `shard`.
+uint64_t range_bytes(const struct sluice_closure *c, uint32_t shard);
+
+// Gives back the memory of the parameters of `shard`; a pull fetches them anew.
+void range_drop_params(struct sluice_closure *c, uint32_t shard);
 
 // Notes that the gradient of `shard` was sent. While too much is on its way it
 // waits for the oldest answers. Returns SYNC_OK, or how a wait failed.

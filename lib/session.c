@@ -21,56 +21,6 @@
 #define GRACE_MS 25000
 #define DRAIN_WAIT_MS 1000 // for a step under way to end when it drains
 
-// ---- what is the process's
-
-const char *sluice_version(void)
-{
-    return SLUICE_VERSION;
-}
-
-const char *sluice_err_name(int code)
-{
-    return sl_err_name((enum sl_err)code);
-}
-
-const char *sluice_err_text(int code)
-{
-    return sl_err_text((enum sl_err)code);
-}
-
-static struct {
-    void (*line)(void *arg, const char *text, size_t len);
-    void *arg;
-} log_to;
-
-static void on_line(void *arg, enum log_level level, const char *line,
-                    size_t len)
-{
-    if (log_to.line != NULL)
-        log_to.line(log_to.arg, line, len);
-}
-
-static void log_start(void)
-{
-    log_init(LOG_FORMAT_JSON, LOG_LEVEL_INFO, "library", "");
-    log_set_sink(on_line, NULL);
-}
-
-void lib_log_once(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, log_start);
-}
-
-void sluice_set_log(void (*line)(void *arg, const char *text, size_t len),
-                    void *arg)
-{
-    lib_log_once();
-    log_to.arg = arg;
-    log_to.line = line;
-}
-
 // ---- the runner: leases come on the loop's thread
 
 static void session_enqueue(void *arg, struct lease *l)
@@ -107,20 +57,6 @@ static void session_forget_job(void *arg, uint64_t job)
 static const char *session_device(void *arg)
 {
     return ((struct sluice *)arg)->device;
-}
-
-static void session_on_done(void *arg)
-{
-    struct lease *l = arg;
-    struct sluice *s = l->done_arg;
-
-    worker_member_done(s->member, l);
-}
-
-void session_done(struct sluice *s, struct lease *l)
-{
-    l->done_arg = s;
-    loop_post_task(s->loop, &l->done, session_on_done, l);
 }
 
 // ---- the stream, on the loop's thread
@@ -167,19 +103,6 @@ static bool is_draining(struct sluice *s)
     return draining;
 }
 
-bool session_patient(void *session)
-{
-    struct sluice *s = session;
-    bool patient;
-
-    pthread_mutex_lock(&s->shared.lock);
-    patient = !s->shared.draining ||
-              sl_now_ms(sl_clock_real()) < s->shared.drain_ends_ms;
-    pthread_mutex_unlock(&s->shared.lock);
-    // Without the lock: it may drain.
-    return patient && (s->waiting == NULL || s->waiting(s->waiting_arg));
-}
-
 static void session_on_lost(void *arg)
 {
     struct sluice *s = arg;
@@ -221,22 +144,6 @@ static void *session_run_loop(void *arg)
     return NULL;
 }
 
-const char *lib_coordinator(char own[OWNSOCK_BYTES], const char *said)
-{
-    const char *at = said != NULL ? said : getenv("SLUICE_COORDINATOR");
-
-    return at != NULL ? at : ownsock_find(own);
-}
-
-char *lib_name(const char *said)
-{
-    char host[256] = "host", name[300];
-
-    (void)gethostname(host, sizeof(host) - 1);
-    snprintf(name, sizeof(name), "%s-%d", host, (int)getpid());
-    return sl_strdup(said != NULL ? said : name);
-}
-
 static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
                               struct sl_error *err)
 {
@@ -254,19 +161,6 @@ static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
     if (strlen(s->name) > 200 || s->name[0] == '\0')
         return sl_fail(err, SL_EINVAL, "name: 1 to 200 bytes");
     return rpc_address_check(s->coordinator, err);
-}
-
-enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,
-                    const char *key, struct sl_error *err)
-{
-    int said = (ca != NULL) + (cert != NULL) + (key != NULL);
-
-    if (said != 0 && said != 3)
-        return sl_fail(err, SL_EINVAL,
-                       "tls_ca, tls_cert and tls_key go together: all three "
-                       "or none");
-    *tls = (struct rpc_tls){.ca_file = ca, .cert_file = cert, .key_file = key};
-    return SL_OK;
 }
 
 static enum sl_err session_start_rpc(struct sluice *s,

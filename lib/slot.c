@@ -307,3 +307,21 @@ bool slot_over(const struct sluice_closure *c)
 {
     return c->at == CLOSURE_DONE || c->at == CLOSURE_LOST;
 }
+
+uint32_t slot_absent(struct sync_step *step, const struct layout *l,
+                     uint32_t range, const bool *absent)
+{
+    const struct layout_shard *shard = &l->shards[range];
+    const struct layout_piece *piece = &l->pieces[shard->first_piece];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < shard->pieces && i < WIRE_ABSENT_MAX; i++) {
+        if (!absent[piece[i].variable])
+            continue;
+        n++;
+        step->absent[i / 8] |= (uint8_t)(1u << (i % 8));
+        step->absent_bytes = i / 8 + 1;
+    }
+    step->none = n == shard->pieces;
+    return n;
+}

@@ -112,4 +112,9 @@ enum sl_err slot_end(struct sluice_closure *c, const struct sluice_result *r,
 // it undone.
 bool slot_over(const struct sluice_closure *c);
 
+// Sets in `step` which pieces of `range` have no gradient, by `absent`, which
+// is by variable. Returns how many pieces have none.
+uint32_t slot_absent(struct sync_step *step, const struct layout *l,
+                     uint32_t range, const bool *absent);
+
 #endif
