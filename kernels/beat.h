@@ -6,10 +6,13 @@
 //
 // Threads  Each has its own listener; beats are heard on the thread that they
 //          are made on.
+// Memory   `arg` is borrowed until the next kern_beat_to of the thread.
+// Errors   none.
 #ifndef KERNELS_BEAT_H
 #define KERNELS_BEAT_H
 
-// Sets this thread's listener: every beat calls beat(arg). NULL: no listener.
+// Sets this thread's listener in place of the last one: every beat calls
+// beat(arg), within the call that beats. NULL: no listener.
 void kern_beat_to(void (*beat)(void *arg), void *arg);
 
 // Calls this thread's listener, if it has one.

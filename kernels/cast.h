@@ -8,7 +8,7 @@
 // NaN stays NaN. The bits of a result are the same on every host.
 //
 // Threads  any; functions of their arguments.
-// Memory   any address; in and out do not overlap.
+// Memory   any address; in and out do not overlap. n may be 0.
 // Units    elements; `type` is KERN_F32 (a copy), KERN_BF16 or KERN_F16.
 #ifndef KERNELS_CAST_H
 #define KERNELS_CAST_H

@@ -2,6 +2,7 @@
 // kernels/desc.h -- reading a checked descriptor, for backends.
 //
 // Threads  any. Memory  values only. Units  elements.
+// Errors   a descriptor that kern_desc_check refuses is undefined here.
 #ifndef KERNELS_DESC_H
 #define KERNELS_DESC_H
 

@@ -6,7 +6,8 @@
 // rate * 2^32. So the mask needs no memory, is the same on every attempt of a
 // step, and the backward pass draws it again.
 //
-// Threads  any. Units  elements; i < 2^50.
+// Threads  any. Memory  values only. Errors  none.
+// Units    elements; i < 2^50.
 #ifndef KERNELS_DROPOUT_H
 #define KERNELS_DROPOUT_H
 
@@ -19,7 +20,8 @@ struct dropout_key {
     uint32_t layer;
 };
 
-// Returns the bound below which an element's word means that it is dropped.
+// Returns the bound below which an element's word means that it is dropped;
+// `rate` is in [0, 1).
 static inline uint64_t dropout_threshold(float rate)
 {
     return (uint64_t)((double)rate * 4294967296.0);

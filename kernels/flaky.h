@@ -33,7 +33,8 @@
 #define FLAKY_PREFIX "flaky:"
 
 // Opens a flaky device over backend `inner`, the name behind the prefix. For
-// kern_open. SL_EINVAL: an unknown word in `options` or $SLUICE_FLAKY.
+// kern_open. `options` may be NULL. SL_EINVAL: an unknown word in `options` or
+// $SLUICE_FLAKY.
 enum sl_err flaky_open(struct kern_dev **out, const char *inner,
                        const char *options, struct sl_error *err);
 

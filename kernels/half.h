@@ -4,7 +4,7 @@
 // To f32 is exact. Back rounds to nearest, ties to even; what is too large for
 // an f16 becomes infinite (that is what loss scaling looks for), NaN stays NaN.
 //
-// Threads  any. Memory  values only.
+// Threads  any. Memory  values only. Errors  none.
 #ifndef KERNELS_HALF_H
 #define KERNELS_HALF_H
 

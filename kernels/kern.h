@@ -17,9 +17,13 @@
 //          all tensors of MATMUL and CONV_* start at multiples of KERN_ALIGN:
 //          libraries have few or no ways for less. Outputs never overlap
 //          inputs unless the op says so. Run allocates nothing, takes no lock.
+//          Descriptors, shapes and strings are read during the call and not
+//          kept. Free plans, streams, events and memory before their dev.
 // Units    Elements, unless a name ends in _bytes. Strides are in elements.
 // Errors   Plan says what it cannot do. Run fails only if the device is lost
-//          (SL_ELOST) or the library under it refuses (SL_EINTERNAL).
+//          (SL_ELOST) or the library under it refuses (SL_EINTERNAL); the
+//          op's outputs are undefined then. A call that makes something leaves
+//          *out untouched if it fails. `err` may be NULL.
 //
 // Layout   Activations NHWC, filters OHWI, dense weights [out,in]; padding
 //          before and after may differ, as TensorFlow's SAME wants.
@@ -385,7 +389,9 @@ struct kern_backend {
     void (*close)(struct kern_dev *dev); // NULL is allowed
     void (*info)(struct kern_info *out, struct kern_dev *dev);
 
-    // Memory of at least `bytes`, aligned to 64. Contents undefined.
+    // Memory of at least `bytes` (0: an address of its own, too), aligned to
+    // 64. Contents undefined. SL_ENOMEM. release zeroes *mem, and an empty one
+    // is allowed.
     enum sl_err (*alloc)(struct kern_mem *out, struct kern_dev *dev,
                          size_t bytes, enum kern_place place);
     void (*release)(struct kern_dev *dev, struct kern_mem *mem);
@@ -401,7 +407,7 @@ struct kern_backend {
                         size_t bytes);
 
     // 0: cannot. Otherwise how well, so that the compiler above can choose
-    // between a fused op and its parts. ref scores 1.
+    // between a fused op and its parts. ref scores 1. `desc` was checked.
     int (*score)(struct kern_dev *dev, const struct kern_desc *desc);
 
     // May be slow: compiles, and may time candidates. `desc` has passed
@@ -414,7 +420,8 @@ struct kern_backend {
 
     // Enqueues. Allocates nothing and waits for nothing. io[] holds the
     // addresses in the order of desc.io. Workspace may be shared by all plans
-    // that run on one stream. One plan may run with many io[].
+    // that run on one stream, and be NULL if the plan wants none. One plan may
+    // run with many io[].
     enum sl_err (*run)(struct kern_plan *plan, struct kern_stream *s,
                        void *const *io, void *workspace);
 
@@ -468,7 +475,7 @@ struct kern_backend {
 
 // ---- Opening, planning, running ------------------------------------------
 
-// Returns backend number i, best first; NULL past the last. For asking
+// Returns backend number i, from 0, best first; NULL past the last. For asking
 // (name, probe) and opening by name: what is opened says its own backend.
 const struct kern_backend *kern_backend_at(unsigned i);
 
@@ -494,7 +501,8 @@ const struct kern_backend *kern_backend_at(unsigned i);
 enum sl_err kern_open(struct kern_dev **out, const char *name,
                       const char *options, struct sl_error *err);
 
-// Writes backend->about() to out[n]; "" if the backend has no such entry.
+// Writes backend->about() to out[n], cut if it is longer; "" if the backend has
+// no such entry.
 void kern_about(char *out, size_t n, struct kern_dev *dev);
 
 // Returns true if backend->optim may be called: a module may be older.
@@ -506,19 +514,23 @@ bool kern_has_peers(const struct kern_backend *backend);
 // Frees the device; its plans, streams and memory must be gone. NULL allowed.
 void kern_close(struct kern_dev *dev);
 
-// Returns the score of `desc` on this device, fallback included; 0: cannot run
-// it.
+// Returns the score of `desc`, which kern_desc_check passes, on this device,
+// fallback included; 0: cannot run it. May load libraries: slow.
 int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 
-// Checks the descriptor and makes a plan for it. workspace_cap_bytes 0 means
-// no cap. Beats (kernels/beat.h). On failure *out and *workspace_bytes are
+// Checks the descriptor and makes a plan for it, which may take seconds.
+// workspace_cap_bytes 0 means no cap. Beats (kernels/beat.h). SL_EINVAL: it
+// describes no op; SL_ENOTSUP: no backend here computes it; SL_ENOMEM: also for
+// more workspace than the cap. On failure *out and *workspace_bytes are
 // untouched.
 enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);
 void kern_plan_free(struct kern_plan *plan); // NULL is allowed
 
-// Runs the plan. `stream` may be NULL on a host backend.
+// Runs the plan on io[], one address per tensor of the descriptor. `workspace`
+// has *workspace_bytes of kern_plan_new; NULL if that is 0. `stream` may be
+// NULL on a host backend.
 static inline enum sl_err kern_run(struct kern_plan *plan,
                                    struct kern_stream *stream, void *const *io,
                                    void *workspace)
@@ -528,9 +540,10 @@ static inline enum sl_err kern_run(struct kern_plan *plan,
 
 // ---- Describing -----------------------------------------------------------
 // The builders zero *d and compute output shapes; they do not judge. What they
-// were given is judged by kern_desc_check, which kern_plan_new calls.
+// were given is judged by kern_desc_check, which kern_plan_new calls. x[nd] are
+// dimensions, in elements; a wrong `nd` or count is refused there, too.
 
-// Returns a dense shape with dims dim[nd].
+// Returns a dense shape with dims dim[nd]; without dims for nd > KERN_DIMS.
 struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
                              const int64_t *dim);
 // Returns the bytes of one element; 0 for an unknown dtype.
@@ -538,9 +551,10 @@ size_t kern_dtype_bytes(enum kern_dtype dtype);
 // Returns the number of elements, gaps of a strided shape not counted; 1 for a
 // shape without dimensions.
 int64_t kern_shape_count(const struct kern_shape *s);
-// Returns the bytes of a dense shape's elements.
+// Returns the bytes of a dense shape's elements; overflow is not checked.
 size_t kern_shape_bytes(const struct kern_shape *s);
-// Returns the elements from the first to the last that a strided shape touches.
+// Returns the elements from the first to the last that a strided shape touches,
+// both counted; 0 if it has none.
 int64_t kern_shape_extent(const struct kern_shape *s);
 // Returns true if the elements lie one behind the other in row-major order.
 bool kern_shape_dense(const struct kern_shape *s);
@@ -629,7 +643,8 @@ void kern_desc_gather(struct kern_desc *d, enum kern_op op, int64_t n,
 void kern_desc_penalty(struct kern_desc *d, float l1, float l2, float rows,
                        unsigned nd, const int64_t *x, uint32_t epilogue);
 
-// Gives smoothed labels to an XENT or BCE.
+// Gives smoothed labels to an XENT or BCE. This and the functions below change
+// a descriptor that a builder has filled.
 void kern_desc_smooth(struct kern_desc *d, float smoothing);
 // Has an XENT count a row as right if the label is among the `top` largest
 // logits.
@@ -671,7 +686,8 @@ uint64_t kern_desc_hash(const struct kern_desc *d);
 // Returns true if all bytes are equal, padding included.
 bool kern_desc_equal(const struct kern_desc *a, const struct kern_desc *b);
 
-// Returns the name of an op, "conv_fwd"; "?" for an unknown number.
+// Returns the name of an op, "conv_fwd", a static text; "?" for an unknown
+// number.
 const char *kern_op_name(enum kern_op op);
 
 // Returns true if UNARY_BWD wants the op's input as `saved`, false: its output.

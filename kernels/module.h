@@ -47,11 +47,12 @@ enum sl_err module_load(const struct kern_backend **out, const char *name,
                         const char *folder, struct sl_error *err);
 
 // Loads module `name` from the usual folder, once per process, and returns it;
-// NULL, with the reason in why[n], if that failed.
+// NULL, with the reason in why[n], if that failed, which is not tried again.
+// Only the first call's `name` counts: there is one module.
 const struct kern_backend *module_usual(const char *name, char *why, size_t n);
 
 // Returns the number of devices that NVIDIA's driver has; 0, and the reason in
-// why[n].
+// why[n], which is untouched otherwise.
 int module_driver(char *why, size_t n);
 
 #endif

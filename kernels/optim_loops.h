@@ -7,6 +7,7 @@
 //
 // Threads  functions of their arguments; any.
 // Memory   g: any address. w and slots: aligned f32, not overlapping g.
+// Errors   none; n 0 does nothing.
 #ifndef KERNELS_OPTIM_LOOPS_H
 #define KERNELS_OPTIM_LOOPS_H
 

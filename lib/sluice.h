@@ -50,13 +50,19 @@
 //          sluice_drain and sluice_attached: any. A session has one closure
 //          under way: a program that computes in several threads opens several
 //          sessions. Threads of its own send, receive and keep leases alive.
-// Memory   Strings of the options are copied. The two vectors are the
-//          session's; their addresses stay until the job has ended there. A
+// Memory   Options, and strings that are passed, are copied. A session is freed
+//          by sluice_close, a closure by sluice_finish or sluice_fail: neither
+//          pointer may be used after that. The two vectors are the session's;
+//          their addresses stay until the job has ended there. A
 //          range of the gradient that was said to be ready, and all of it after
 //          sluice_end, is not to be touched before the next sluice_begin.
 // Units    elements (f32), samples, steps of the closure; milliseconds, -1: no
-//          limit. All counts from 0.
-// Errors   enum sl_err; `err` may be NULL. Nothing here ends the process,
+//          limit, 0: a look without waiting. All counts from 0. An empty range
+//          (count 0) does nothing.
+// Errors   enum sl_err; `err` may be NULL, any other pointer only where it says
+//          so. Outputs of a call that fails are undefined. SL_ESTATE (a call
+//          out of order) and SL_ERANGE change nothing; after any other error
+//          of a call on a closure, finish it. Nothing here ends the process,
 //          writes to stderr or touches its signals. The first session sets
 //          what malloc keeps for the process (mallopt), once.
 #ifndef SLUICE_H
@@ -109,30 +115,34 @@ struct sluice_options {
     void *waiting_arg;
 };
 
-// Returns the library's version, "0.1.0".
+// Returns the library's version, "0.1.0". This text, and those of the two
+// functions below, are static.
 SLUICE_API const char *sluice_version(void);
 
-// Returns the name of error `code`, "SL_EINVAL".
+// Returns the name of error `code`, "SL_EINVAL"; "SL_UNKNOWN" for an unknown
+// one.
 SLUICE_API const char *sluice_err_name(int code);
 // Returns a sentence that explains error `code`.
 SLUICE_API const char *sluice_err_text(int code);
 
 // Sends log lines of the whole process (JSON, end with '\n', no 0 behind) to
-// line(arg, text, len), on any thread; do not call back from it. NULL, the
-// default, drops them. Call before the first session.
+// line(arg, text, len), on any thread; `text` holds during the call. Do not
+// call back from it. NULL, the default, drops them. Call before the first
+// session.
 SLUICE_API void sluice_set_log(void (*line)(void *arg, const char *text,
                                             size_t len),
                                void *arg);
 
-// Opens a session with options `o`, which starts to dial the coordinator and
-// dials until that is there. SL_EINVAL, SL_EAUTH, SL_ENOENT: an address,
-// certificate or option is wrong. Free with sluice_close.
+// Opens a session with options `o` (NULL: all are 0), which starts to dial the
+// coordinator and dials until that is there; does not wait for it. SL_EINVAL,
+// SL_EAUTH, SL_ENOENT: an address, certificate or option is wrong. Free with
+// sluice_close; on failure *out is untouched.
 SLUICE_API enum sl_err sluice_open(struct sluice **out,
                                    const struct sluice_options *o,
                                    struct sl_error *err);
 
 // Waits up to wait_ms until the coordinator has welcomed the session;
-// SL_ETIMEDOUT, with the reason in `err`, if it has not.
+// SL_ETIMEDOUT, with the reason in `err`, if it has not. Need not be called.
 SLUICE_API enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
                                      struct sl_error *err);
 
@@ -142,16 +152,18 @@ SLUICE_API enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
 // thread of the program's.
 SLUICE_API void sluice_drain(struct sluice *s);
 
-// Hands back held leases, says goodbye to the coordinator, and frees the
-// session with the closure under way. NULL is allowed.
+// Hands back held leases, says goodbye to the coordinator, for which it waits
+// 1.5 seconds at most, and frees the session with the closure under way. In a
+// ring it first waits for the step that the ring is at. NULL is allowed.
 SLUICE_API void sluice_close(struct sluice *s);
 
 // ---- closures
 
-// Waits up to wait_ms for the next closure and sets *out. SL_ETIMEDOUT: there
-// was none; SL_ENOENT: a job that this session has trained has ended, which is
-// returned once (take again for other jobs); SL_ECANCELED: the session drains.
-// Any other error is a fault of a job, which the coordinator is told too.
+// Waits up to wait_ms for the next closure and sets *out. SL_ESTATE: one is
+// under way. SL_ETIMEDOUT: there was none; SL_ENOENT: a job that this session
+// has trained has ended, which is returned once (take again for other jobs);
+// SL_ECANCELED: the session drains. Any other error is a fault of a job, which
+// the coordinator is told too.
 SLUICE_API enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
                                    struct sluice_closure **out,
                                    struct sl_error *err);
@@ -198,7 +210,8 @@ SLUICE_API bool sluice_closure_variable(const struct sluice_closure *c,
                                         struct sluice_variable *out);
 
 // Returns the sample at `position` of the epoch: in the order that the job's
-// seed draws (docs/wire.md), or the position itself without train.shuffle.
+// seed draws (docs/wire.md), or the position itself without train.shuffle and
+// beyond the epoch's samples.
 SLUICE_API uint64_t sluice_sample(const struct sluice_closure *c,
                                   uint64_t position);
 // Writes the samples at `count` positions from `first` on to out[count].
@@ -219,16 +232,18 @@ struct sluice_step {
 };
 
 // Begins the next step that is not counted everywhere, with fresh parameters,
-// and describes it in *out (`none`: all steps are counted). Steps may be left
-// out: shards decide which are missing. SL_ECANCELED: the closure was lost.
+// and describes it in *out (`none`: all steps are counted). Waits until they
+// are there. Steps may be left out: shards decide which are missing. SL_ESTATE:
+// a step is under way. SL_ECANCELED: the closure was lost.
 SLUICE_API enum sl_err sluice_begin(struct sluice_closure *c,
                                     struct sluice_step *out,
                                     struct sl_error *err);
 
 // Marks elements [first, first + count) of the gradient as whole, and their
 // parameters as not read any more in this step: whole shards leave at once.
-// Each element at most once a step; sluice_end sends the rest. In jobs that
-// clip by a norm nothing leaves before the end. SL_ERANGE; SL_ECANCELED: lost.
+// Each element at most once a step (not checked); sluice_end sends the rest. In
+// jobs that clip by a norm nothing leaves before the end. SL_ERANGE; SL_ESTATE:
+// no step is under way, or the session is by range; SL_ECANCELED: lost.
 SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
                                     uint64_t count, struct sl_error *err);
 
@@ -244,7 +259,7 @@ SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
 // absent in some counts as zeros there; absent in all, it is left alone, if all
 // programs that sum know of this.
 // SL_ERANGE; SL_ESTATE: some of it has left; SL_ENOTSUP: more than 4096
-// variables lie on one shard, and this is beyond.
+// variables lie on one shard. Variables before the one that fails are marked.
 SLUICE_API enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
                                      uint32_t count, struct sl_error *err);
 
@@ -264,8 +279,8 @@ SLUICE_API enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
 // is refused.
 
 // Copies parameters [first, first + count) to `to`, between sluice_begin and
-// sluice_end. Waits while a psserver is away. SL_ERANGE; SL_ECANCELED: the
-// closure was lost.
+// sluice_end. Waits while a psserver is away. SL_ERANGE; SL_ESTATE: no step is
+// under way, or the session keeps vectors; SL_ECANCELED: the closure was lost.
 SLUICE_API enum sl_err sluice_pull(struct sluice_closure *c, uint64_t first,
                                    uint64_t count, float *to,
                                    struct sl_error *err);
@@ -273,7 +288,7 @@ SLUICE_API enum sl_err sluice_pull(struct sluice_closure *c, uint64_t first,
 // Copies elements [first, first + count) of the gradient from `gradient`, and
 // sends shards that are then whole. Each element at most once a step; elements
 // that were not pushed by sluice_end, and are not absent, are 0. Waits while
-// too much is on its way. SL_ERANGE; SL_ECANCELED: the closure was lost.
+// too much is on its way. Errors as sluice_pull's.
 SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
                                    uint64_t count, const float *gradient,
                                    struct sl_error *err);
@@ -287,9 +302,10 @@ struct sluice_result {
                      // large); of a round or a group's step all of it
 };
 
-// Ends the step with result `r`: its gradient is whole. A part of it that is
-// not finite is counted and not applied, or fails the job, as train.nonfinite
-// says. SL_ECANCELED: the closure was lost.
+// Ends the step with result `r` (NULL: all of it is 0): its gradient is whole.
+// A part of it that is not finite is counted and not applied, or fails the job,
+// as train.nonfinite says. SL_ESTATE: no step is under way. SL_ECANCELED: the
+// closure was lost.
 SLUICE_API enum sl_err sluice_end(struct sluice_closure *c,
                                   const struct sluice_result *r,
                                   struct sl_error *err);
@@ -303,7 +319,8 @@ SLUICE_API void sluice_alive(struct sluice_closure *c);
 // handed back undone, the rank's lease ends and the ring goes on without it.
 SLUICE_API void sluice_finish(struct sluice_closure *c, const char *why);
 
-// Reports that the attempt failed for the reason `why`, and frees the closure.
+// Reports that the attempt failed for the reason `why` (NULL: none is given),
+// and frees the closure.
 // With `job_error` (no fault of this machine) the job gives this worker nothing
 // for a minute, and fails once all workers that are there have reported so;
 // else it fails after several attempts.

@@ -27,9 +27,11 @@
 //          any. Threads of their own send, receive and renew leases.
 // Memory   What is passed in is copied. What sluice_tasks_ended gives holds
 //          until its next call; what sluice_serving_take gives, until
-//          sluice_serving_end.
-// Units    bytes, at most SLUICE_TASK_BYTES; milliseconds, -1: no limit.
-// Errors   as sluice.h has them. A coordinator that is away is waited for.
+//          sluice_serving_end; both at most until the close.
+// Units    bytes, at most SLUICE_TASK_BYTES; milliseconds, -1: no limit, 0: a
+//          look without waiting. `body` and `result` may be NULL if bytes is 0.
+// Errors   as sluice.h has them; a call that fails leaves its outputs as they
+//          were. A coordinator that is away is waited for.
 #ifndef SLUICE_TASKS_H
 #define SLUICE_TASKS_H
 
@@ -102,15 +104,18 @@ SLUICE_API enum sl_err sluice_tasks_left(struct sluice_tasks *t,
                                          size_t max, size_t *count,
                                          struct sl_error *err);
 
-// Forgets the result of task `number`, which was received. For a client with a
-// name, where results count against the queue's limit until they are forgotten.
+// Forgets the result of task `number`, which was received; does not wait until
+// it is forgotten. For a client with a name, where results count against the
+// queue's limit until they are forgotten; without a name it does nothing.
+// SL_ESTATE: the task has not ended.
 SLUICE_API enum sl_err sluice_tasks_forget(struct sluice_tasks *t,
                                            uint64_t number,
                                            struct sl_error *err);
 
 // Waits up to wait_ms for tasks that have ended and writes up to `max` of them
 // into `out`, each task once; *count is how many. SL_ETIMEDOUT: no task has
-// ended. Without a client name the coordinator then forgets their results.
+// ended; also all that a client gets here which the coordinator refuses.
+// Without a client name the coordinator then forgets their results.
 SLUICE_API enum sl_err sluice_tasks_ended(struct sluice_tasks *t,
                                           int64_t wait_ms,
                                           struct sluice_task_ended *out,
@@ -118,7 +123,7 @@ SLUICE_API enum sl_err sluice_tasks_ended(struct sluice_tasks *t,
                                           struct sl_error *err);
 
 // Cancels task `number`: it ends soon and is received as CANCELLED, unless it
-// ended otherwise before.
+// ended otherwise before. Does not wait for that; an unknown number is ignored.
 SLUICE_API enum sl_err sluice_tasks_cancel(struct sluice_tasks *t,
                                            uint64_t number,
                                            struct sl_error *err);
@@ -152,8 +157,9 @@ struct sluice_task {
     size_t bytes;     // bytes of the payload
 };
 
-// Opens a worker that serves the tasks of the handlers in `o`. SL_EINVAL: an
-// option is wrong. Free with sluice_serving_close.
+// Opens a worker that serves the tasks of the handlers in `o`, and does not
+// wait for the coordinator. SL_EINVAL: an option is wrong. Free with
+// sluice_serving_close.
 SLUICE_API enum sl_err
 sluice_serving_open(struct sluice_serving **out,
                     const struct sluice_serving_options *o,
@@ -169,7 +175,8 @@ SLUICE_API enum sl_err sluice_serving_take(struct sluice_serving *s,
 
 // Ends task `id`, which was taken last, with result[bytes], or as failed if
 // `error` is not NULL. The result is sent soon, and again until it has arrived.
-// SL_EINVAL: the result is too large, and the task has failed for that reason.
+// SL_EINVAL: the result is too large, and the task has failed for that reason;
+// SL_ESTATE: this task is not under way. `error` is cut after 4095 bytes.
 SLUICE_API enum sl_err sluice_serving_end(struct sluice_serving *s, uint64_t id,
                                           const void *result, size_t bytes,
                                           const char *error,

@@ -13,7 +13,8 @@
 // Threads  one at a time.
 // Memory   counted_release frees; a schedule is copied in.
 // Units    closures and steps as in schedule.h.
-// Errors   a call that fails has changed nothing.
+// Errors   a call that fails has changed nothing, *out included. No argument
+//          but `err` is NULL.
 #ifndef PLAN_COUNTED_H
 #define PLAN_COUNTED_H
 
@@ -33,9 +34,11 @@ struct counted {
     struct map sparse; // closure -> struct counted_entry, owned
 };
 
-// Makes an empty set. SL_EINVAL or SL_ERANGE if the schedule does not hold.
+// Makes an empty set, in memory not in use. Allocates nothing yet. SL_EINVAL or
+// SL_ERANGE if the schedule does not hold (schedule_check).
 enum sl_err counted_init(struct counted *c, const struct schedule *s);
-void counted_release(struct counted *c); // all zeroes is allowed
+// Frees the set and empties it, but for its schedule; all zeroes is allowed.
+void counted_release(struct counted *c);
 
 // Counts a step. SL_EEXIST: it was counted already. SL_ERANGE: no such step.
 // SL_ENOMEM cannot happen after counted_reserve of that closure.
@@ -45,12 +48,13 @@ enum sl_err counted_add(struct counted *c, uint64_t closure, uint32_t step);
 // SL_ERANGE: no such closure; SL_ENOMEM.
 enum sl_err counted_reserve(struct counted *c, uint64_t closure);
 
-// Counts all steps of a closure; SL_EEXIST if all were counted already.
+// Counts all steps of a closure; SL_EEXIST if all were counted already,
+// SL_ERANGE: no such closure; SL_ENOMEM.
 enum sl_err counted_add_closure(struct counted *c, uint64_t closure);
 
-// Counts all closures below `low`. Its time grows with the closures that the
-// set holds one by one, not with `low`. SL_ERANGE beyond the last closure,
-// SL_ENOMEM: nothing changed.
+// Counts all closures below `low`; does nothing if the watermark is that high.
+// Its time grows with the closures that the set holds one by one, not with
+// `low`. SL_ERANGE beyond the last closure, SL_ENOMEM: nothing changed.
 enum sl_err counted_raise(struct counted *c, uint64_t low);
 
 // Returns true if a step is counted; false also outside the schedule.
@@ -79,7 +83,8 @@ bool counted_equal(const struct counted *a, const struct counted *b);
 // Returns true if `a` counts every step that `b` counts, of the same schedule.
 bool counted_includes(const struct counted *a, const struct counted *b);
 
-// Copies a set to *out, which the call initialises. SL_ENOMEM.
+// Copies a set to *out, which the call initialises and the caller releases.
+// SL_ENOMEM.
 enum sl_err counted_copy(struct counted *out, const struct counted *from);
 
 // The set as plain data, for messages and snapshots: closures above the
@@ -97,16 +102,18 @@ struct counted_plain {
     const struct counted_closure *sparse;
 };
 
-// Allocates one block that holds all of *out; counted_plain_release frees it.
-// (A plain that a decoder made of borrowed memory is not released.)
+// Allocates one block that holds all of *out, and none of the set's memory;
+// counted_plain_release frees it. SL_ENOMEM. (A plain that a decoder made of
+// borrowed memory is not released.)
 enum sl_err counted_encode(const struct counted *c, struct counted_plain *out);
 
 // Frees the block of counted_encode and leaves *p empty; all zeroes is allowed.
 void counted_plain_release(struct counted_plain *p);
 
-// Builds *out, which the call initialises. SL_ECORRUPT, with words, unless it
-// fits the schedule: low within it, closures ascending, each above low and
-// with its own number of bits, none beyond them, no empty set.
+// Builds *out, which the call initialises and which keeps no pointer to *plain.
+// SL_ECORRUPT, with words, unless it fits the schedule: low within it, closures
+// ascending, each above low and with its own number of bits, none beyond them,
+// no empty set. Else as schedule_check, and SL_ENOMEM.
 enum sl_err counted_decode(struct counted *out, const struct schedule *s,
                            const struct counted_plain *plain,
                            struct sl_error *err);

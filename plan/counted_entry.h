@@ -27,7 +27,7 @@ bool counted_entry_bit(const struct counted_entry *e, uint32_t step);
 // Restores invariant 2: folds full closures into the watermark.
 void counted_advance(struct counted *c);
 
-// Returns the steps of all closures below a mark.
+// Returns the number of steps of all closures below a mark.
 uint64_t counted_steps_below(const struct schedule *s, uint64_t low);
 
 #endif

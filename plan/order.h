@@ -9,6 +9,7 @@
 // The result crosses machines and versions: never change the arithmetic.
 //
 // Threads  a value, read-only after order_init.
+// Memory   the caller's struct; nothing is allocated.
 // Units    positions and samples count from 0.
 #ifndef PLAN_ORDER_H
 #define PLAN_ORDER_H
@@ -26,11 +27,12 @@ struct order {
     uint64_t key[ORDER_ROUNDS];     // key of each round
 };
 
-// Sets up the order of an epoch of n samples. SL_EINVAL unless 1 <= n <= 2^40.
+// Sets up the order of an epoch of n samples. SL_EINVAL unless 1 <= n <= 2^40,
+// and *o is untouched. Epochs count from 0.
 enum sl_err order_init(struct order *o, uint64_t seed, uint64_t epoch,
                        uint64_t n);
 
-// Returns the sample at a position below n.
+// Returns the sample at a position below n (it asserts).
 uint64_t order_at(const struct order *o, uint64_t position);
 
 #endif

@@ -18,9 +18,11 @@
 // job is placed: they move, they never split or merge.
 //
 // Threads  pure.
-// Memory   part_plan_release frees; names for part_explain are borrowed.
+// Memory   part_plan_release frees; names for part_explain are borrowed, and so
+//          are variables and rules, for the call.
 // Units    elements are f32 (4 bytes); servers count from 0.
-// Errors   SL_EINVAL names the variable or the number; *out untouched.
+// Errors   SL_EINVAL names the variable or the number; SL_ENOMEM; *out
+//          untouched. `err` may be NULL, no other argument.
 #ifndef PLAN_PART_H
 #define PLAN_PART_H
 
@@ -89,7 +91,8 @@ enum sl_err part_count(uint64_t *out, const struct part_rule *rule,
                        const struct part_var *var, struct sl_error *err);
 
 // Computes part k of n of the "div" split of `rows`: the first rows % n parts
-// get one row more. k == n gives first = rows, count = 0.
+// get one row more. k == n gives first = rows, count = 0. n is not 0, and k at
+// most n.
 void part_div(uint64_t rows, uint64_t n, uint64_t k, uint64_t *first,
               uint64_t *count);
 
@@ -108,13 +111,15 @@ uint64_t part_target(uint64_t elements, uint64_t target_bytes);
 
 // Assigns shards to servers by size: largest first, each to the server with the
 // fewest elements; ties to the lower number. Also for a new number of servers.
+// SL_EINVAL for 0 servers, SL_ENOMEM: nothing has changed.
 enum sl_err part_assign(struct part_shard *shards, uint32_t count,
                         uint32_t servers);
 
 void part_plan_release(struct part_plan *p); // all zeroes is allowed
 
 // Appends an explanation of the placement: servers with their bytes, shards
-// with their pieces. names[i] is the name of variable i.
+// with their pieces. names[i] is the name of variable i. SL_ENOMEM: `out` may
+// hold a part.
 enum sl_err part_explain(struct buf *out, const struct part_plan *p,
                          const char *const *names);
 

@@ -16,11 +16,12 @@ struct part_cutter {
     uint64_t *parts; // owned: parts of each variable
 };
 
-// Checks variables and rule, and computes the parts.
+// Checks variables and rule, and computes the parts. SL_EINVAL, SL_ENOMEM: *c
+// need not be released.
 enum sl_err part_cutter_init(struct part_cutter *c, const struct part_var *vars,
                              size_t count, const struct part_rule *rule,
                              struct sl_error *err);
-void part_cutter_release(struct part_cutter *c);
+void part_cutter_release(struct part_cutter *c); // all zeroes is allowed
 
 // Returns the number of elements of all variables.
 uint64_t part_cutter_elements(const struct part_cutter *c);
@@ -29,7 +30,8 @@ uint64_t part_cutter_elements(const struct part_cutter *c);
 size_t part_cutter_variable(const struct part_cutter *c, uint64_t e);
 
 // Finds the boundary strictly between lo and hi that is nearest to `ideal`
-// (which lies between them); returns false if there is none.
+// (which lies between them); returns false if there is none, and *cut is then
+// undefined.
 bool part_cutter_pick(const struct part_cutter *c, uint64_t lo, uint64_t hi,
                       uint64_t ideal, uint64_t *cut);
 

@@ -8,7 +8,7 @@
 // Memory   values, except the points, which are borrowed: rate_copy owns them.
 // Units    steps are counted from 0: a shard passes t - 1.
 // Errors   rate_check fails with SL_EINVAL and what is wrong, rate_copy with
-//          SL_ENOMEM.
+//          SL_ENOMEM. `err` may be NULL.
 #ifndef PLAN_RATE_H
 #define PLAN_RATE_H
 
@@ -57,14 +57,15 @@ struct rate {
 // Checks a schedule; SL_EINVAL names the field that is wrong.
 enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 
-// Copies a schedule with its points. After SL_ENOMEM *out has no points.
+// Copies a schedule with its points to *out, in memory not in use; rate_release
+// frees it. After SL_ENOMEM *out has all but the points, and may be released.
 enum sl_err rate_copy(struct rate *out, const struct rate *from);
 
 // Frees the points of a copy and makes it all zeroes; not for a schedule with
 // borrowed points.
 void rate_release(struct rate *r);
 
-// Returns the learning rate of a step.
+// Returns the learning rate of a step, of a schedule that rate_check accepts.
 double rate_at(const struct rate *r, uint64_t step);
 
 #endif

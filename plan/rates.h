@@ -30,7 +30,8 @@ struct rates {
 // Returns the rate of a closure; `base` before the first of the list.
 double rates_at(const struct rates *r, uint64_t closure, double base);
 
-// Adds a rate that holds from `closure` on, which must lie above the last one.
+// Adds a rate that holds from `closure` on, which must lie above the last one
+// (rates_valid tells; this does not check).
 void rates_add(struct rates *r, uint64_t closure, double rate);
 
 // Returns true if closures rise, and rates are finite and not negative.

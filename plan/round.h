@@ -6,7 +6,7 @@
 // on the state alone (R4): ranks and the coordinator compute the same round
 // from the same set.
 //
-// Threads  pure.
+// Threads  pure; round_left allocates for a moment.
 // Units    closures and steps as in schedule.h.
 #ifndef PLAN_ROUND_H
 #define PLAN_ROUND_H
@@ -20,18 +20,19 @@ struct round_key {
     uint32_t step;
 };
 
-// Writes the keys of the next round, at most `most`, to keys[most] and returns
-// their number; 0: all steps are counted.
+// Writes the keys of the next round, at most `most`, to keys[most], in order.
+// Returns their number; 0: all steps are counted (or `most` is 0).
 uint32_t round_next(const struct counted *c, uint32_t most,
                     struct round_key *keys);
 
 // Sets *left to the number of rounds of at most `most` keys until all steps are
 // counted. Its time grows with the closures counted above the watermark, not
-// with those left. SL_ENOMEM.
+// with those left. `most` is not 0. SL_ENOMEM: *left is untouched.
 enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t *left);
 
 // Sets the slots [*first, *first + *count) of a round of `slots` that rank
-// `self` of `ranks` computes; counts of ranks differ by one at most.
+// `self` of `ranks` (not 0) computes; counts of ranks differ by one at most.
+// self < ranks.
 void round_slots(uint32_t slots, uint32_t ranks, uint32_t self, uint32_t *first,
                  uint32_t *count);
 

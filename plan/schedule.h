@@ -9,7 +9,9 @@
 // Threads  pure.
 // Units    closures count from 0 through all epochs; a step counts from 0
 //          within its closure; a global step, from 0 through the job.
-// Errors   call schedule_check first: the other functions assert its checks.
+// Errors   call schedule_check first: the other functions rely on its checks
+//          (numbers of 0 divide by 0), and assert that a closure and a step
+//          exist. `err` may be NULL.
 #ifndef PLAN_SCHEDULE_H
 #define PLAN_SCHEDULE_H
 

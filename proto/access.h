@@ -14,9 +14,11 @@
 // server that asks for no certificates.
 //
 // Threads  any.
-// Memory   by value.
+// Memory   by value; nothing is allocated. Names that are returned are static.
 // Errors   SL_EAUTH: the caller is not known, or its certificate is revoked;
-//          SL_EDENIED: it is known, and may not. Texts say what to do.
+//          SL_EDENIED: it is known, and may not. Texts say what to do. Outputs
+//          are then untouched; `err` may be NULL, no other pointer may but
+//          where it is said.
 #ifndef PROTO_ACCESS_H
 #define PROTO_ACCESS_H
 
@@ -48,7 +50,7 @@ struct access_who {
     char tenant[ACCESS_TENANT]; // "" for none
 };
 
-// Returns the word of a role, "worker".
+// Returns the word of a role below ACCESS_ROLES, "worker".
 const char *access_role_name(enum access_role role);
 
 // Returns the role that `word` (not NULL) names in a certificate, ACCESS_ADMIN
@@ -65,7 +67,8 @@ enum sl_err access_who(struct access_who *out, const struct rpc_peer *peer,
 bool access_of_tenant(const struct access_who *who);
 
 // Checks that `peer` may call method `path`, by the table of methods and roles;
-// for rpc_server_options.allow. SL_EAUTH, SL_EDENIED.
+// for rpc_server_options.allow. A path that is in no table is for local callers
+// alone. SL_EAUTH, SL_EDENIED.
 enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
 
@@ -82,18 +85,20 @@ extern const struct rpc_channel_options access_to_worker;
 // no caller, or has the name '*'. For rpc_server_options.shared.
 bool access_shared(const struct rpc_peer *peer);
 
-// Checks that the caller may attend under `role` and `name`. SL_EDENIED.
+// Checks that the caller may attend under `role` and `name`; a local caller may
+// under any. SL_EDENIED.
 enum sl_err access_attend(const struct access_who *who, enum access_role role,
                           const char *name, struct sl_error *err);
 
 // Checks that a member of `role` may send all that `up`, a message of its
 // stream, holds: by a second table, of AttendUp's and Heartbeat's fields and
-// roles. SL_EDENIED names the field.
+// roles. `up` was unpacked by wire_unpack_attend_up, so it has a kind.
+// SL_EDENIED names the field.
 enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
                        struct sl_error *err);
 
-// Writes the URI of a certificate to `out`; `tenant` may be NULL. SL_EINVAL
-// says which word is not allowed.
+// Writes the URI of a certificate to `out`; `tenant` NULL: it names none.
+// SL_EINVAL says which word is not allowed.
 enum sl_err access_uri(char out[RPC_PEER_ID], enum access_role role,
                        const char *name, const char *tenant,
                        struct sl_error *err);

@@ -18,8 +18,12 @@
 //
 // Threads  the loop. Messages arrive on an I/O thread and cross over one at a
 //          time: the next one is not read before the last one was handled.
-// Memory   strings of the setup are copied.
+// Memory   name, address and device of the setup are copied, its other pointers
+//          borrowed until attendee_free. Messages are borrowed, both ways,
+//          until the call or the callback returns.
 // Units    milliseconds of the monotonic clock.
+// Errors   SL_ENOMEM, SL_EIO, of attendee_new; after that a stream that fails
+//          is dialed again. `err` may be NULL.
 #ifndef PROTO_ATTENDEE_H
 #define PROTO_ATTENDEE_H
 
@@ -67,19 +71,23 @@ struct attendee_setup {
 };
 
 // Makes an attendee from a copy of `setup`. It dials from attendee_start on.
+// *out is untouched by a failure, and so may *err be, without memory.
 enum sl_err attendee_new(struct attendee **out,
                          const struct attendee_setup *setup,
                          struct sl_error *err);
 
-// Dials for the first time; from here on callbacks run.
+// Dials for the first time, at the loop's next turn; from then on callbacks
+// run. Called once.
 void attendee_start(struct attendee *a);
 
-// Sends `up`. Returns false if it is not attached or the stream takes no more:
-// send it again on the next stream. Into the first heartbeat of a number it
-// writes what the clock says.
+// Queues a copy of `up` to be sent. Returns false if it is not attached, or if
+// the stream takes no more or memory is short, which ends the stream: send it
+// again on the next stream. Into the first heartbeat of a number it writes what
+// the clock says. Callbacks may call it; within `welcome` it returns false.
 bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up);
 
-// Sends heartbeat `m` and sets its number.
+// Sends heartbeat `m` and sets its number; does nothing else if it is not
+// attached.
 void attendee_heartbeat(struct attendee *a, Sluice__V1__Heartbeat *m);
 
 // Returns whether a stream is welcomed.
@@ -88,24 +96,28 @@ bool attendee_attached(const struct attendee *a);
 // count from here.
 uint64_t attendee_renewed_ms(const struct attendee *a);
 
-// Returns the number of the last heartbeat that was sent.
+// Returns the number of the last heartbeat that was sent; 0: none yet.
 uint64_t attendee_beats(const struct attendee *a);
 // Returns the number of the newest heartbeat that the coordinator has
 // acknowledged: all that it said before it heard that one is here.
 uint64_t attendee_heard(const struct attendee *a);
 
-// Has a heartbeat sent at once instead of at the next time.
+// Calls `beat` before it returns, beside its regular times; does nothing if it
+// is not attached.
 void attendee_beat_now(struct attendee *a);
 
-// Dials no more, and ends the stream in order: what is queued goes out, then
-// `lost` is called. Returns false if there is no stream: `lost` is not called.
+// Dials no more, and ends a welcomed stream in order: what is queued goes out,
+// then `lost` is called, later. Returns false if it is not attached: `lost` is
+// not called, and a stream that was not welcomed yet is left to
+// attendee_stop.
 bool attendee_close(struct attendee *a);
 
 // Ends the stream at once and dials no more; no callback runs after this.
 void attendee_stop(struct attendee *a);
 
-// Frees the attendee, after its channel was freed; runs its remaining tasks on
-// the loop. NULL is allowed.
+// Frees the attendee, after its channel was freed; turns the loop, and so
+// waits, until its remaining tasks have run, which call callbacks unless
+// attendee_stop came before. NULL is allowed.
 void attendee_free(struct attendee *a);
 
 #endif

@@ -16,8 +16,10 @@
 //
 // Threads  one at a time: curves_take where statuses are, curves_write where a
 //          disk may be waited for.
-// Memory   the options are copied; a status is borrowed until the call returns.
-// Errors   curves_write says which file and why, and may be called again.
+// Memory   the options are copied, their strings too, and the clock borrowed; a
+//          status is borrowed until the call returns.
+// Errors   curves_write says which file and why, and may be called again. `err`
+//          may be NULL, and no option may.
 #ifndef PROTO_CURVES_H
 #define PROTO_CURVES_H
 
@@ -37,7 +39,8 @@ struct curves_options {
     const struct sl_clock *clock;
 };
 
-// Makes the curves of the job that `options` names.
+// Makes the curves of the job that `options` names; touches no file yet.
+// SL_EINVAL: `below` leads out of the root. SL_ENOMEM. *out is then untouched.
 enum sl_err curves_new(struct curves **out,
                        const struct curves_options *options,
                        struct sl_error *err);
@@ -47,8 +50,9 @@ void curves_free(struct curves *c); // NULL is allowed
 // one.
 bool curves_due(const struct curves *c);
 
-// Takes a point from status `s`, if one is due or s is the `last` status.
-// SL_ENOMEM: the point is left out.
+// Takes a point from status `s`, if one is due or s is the `last` status, and
+// the evaluations that it has beyond those taken before. Only memory is
+// written. SL_ENOMEM: the point is left out.
 enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
                         bool last);
 

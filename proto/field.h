@@ -5,7 +5,9 @@
 // scalars and strings always have 1.
 //
 // Threads  any.
-// Memory   field_at points into the message.
+// Memory   field_at points into the message. Names are static, of the
+//          descriptor. Nothing is allocated; no pointer may be NULL.
+// Errors   none: `f` must be a field of the message's own type.
 #ifndef PROTO_FIELD_H
 #define PROTO_FIELD_H
 

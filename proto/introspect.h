@@ -9,8 +9,9 @@
 // follow introspect_set_serving; "liveness" is SERVING while we answer at all.
 //
 // Threads  any.
-// Memory   Keeps pointers to the service names until free. The server with
-//          this table must be freed first.
+// Memory   Keeps the array `services` and its names, which it borrows, until
+//          free. The server with this table must be freed first.
+// Errors   SL_ENOMEM, with *out untouched; `err` may be NULL.
 #ifndef PROTO_INTROSPECT_H
 #define PROTO_INTROSPECT_H
 
@@ -30,7 +31,8 @@ enum sl_err introspect_new(struct introspect **out, const char *const *services,
 // Returns the methods, to hand to rpc_server_new beside the daemon's own.
 struct rpc_table introspect_table(struct introspect *in);
 
-// Sets the state of the daemon's services, and tells all watchers of a change.
+// Sets the state of the daemon's services, and tells all watchers of a change;
+// waits for no peer.
 void introspect_set_serving(struct introspect *in, bool serving);
 
 void introspect_free(struct introspect *in); // NULL is allowed

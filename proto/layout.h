@@ -12,7 +12,8 @@
 //          layout_variables and layout_pieces make are the caller's:
 //          layout_*_free.
 // Units    elements are f32, counted in the flat vector.
-// Errors   SL_EINVAL says which piece or variable does not fit.
+// Errors   SL_EINVAL says which piece or variable does not fit; SL_ENOMEM.
+//          Outputs are then untouched. `err` may be NULL.
 #ifndef PROTO_LAYOUT_H
 #define PROTO_LAYOUT_H
 
@@ -54,7 +55,8 @@ struct layout {
 };
 
 // Makes a layout of the variables and their pieces, and checks that
-// they fit together. SL_EINVAL: a piece or variable does not fit.
+// they fit together; the messages are borrowed for the call. SL_EINVAL: a piece
+// or variable does not fit.
 enum sl_err layout_make(struct layout *out,
                         Sluice__V1__Variable *const *variables,
                         size_t variables_count,
@@ -68,7 +70,7 @@ uint32_t layout_find(const struct layout *l, const char *name);
 // ---- for the coordinator: model -> part -> messages
 
 // Makes the input of part_plan_make, one per variable of `m`; free with
-// sl_free.
+// sl_free. SL_ENOMEM.
 enum sl_err layout_part_vars(struct part_var **out, const struct model *m);
 
 // Makes an array of messages on the heap, one per variable of `m`. SL_ENOMEM.
@@ -84,7 +86,7 @@ void layout_pieces_free(Sluice__V1__Piece **list, size_t count);
 
 // Computes the rows (size of the first axis; 1 for a scalar) and the elements
 // per row of `v`. SL_EINVAL if the shape is empty in a dimension or its product
-// overflows.
+// is more than MODEL_VARIABLE_MAX.
 enum sl_err layout_rows(const Sluice__V1__Variable *v, uint64_t *rows,
                         uint64_t *row_elements, struct sl_error *err);
 
@@ -94,7 +96,8 @@ enum sl_err layout_rows(const Sluice__V1__Variable *v, uint64_t *rows,
 struct model_shape layout_keras_shape(const struct layout_variable *v);
 
 // Copies all elements of a variable (row major, our shape) into Keras' order
-// of axes (row major, layout_keras_shape). `to` and `from` do not overlap.
+// of axes (row major, layout_keras_shape). `to` and `from` have v->elements
+// each and do not overlap.
 void layout_to_keras(const struct layout_variable *v, float *to,
                      const float *from);
 

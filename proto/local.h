@@ -12,8 +12,9 @@
 //            small calls come over it from now on (common/net/rpc.h: adopt)
 //   psserver LOCAL_ADOPTED, or LOCAL_REFUSED with tag 0
 //
-// Threads  a socket: one at a time.
-// Memory   *passed is the caller's to close.
+// Threads  a socket: one at a time. Nothing blocks (shm.h).
+// Memory   *passed is the caller's to close; `pass` stays the caller's, also
+//          after SL_OK.
 // Units    bytes.
 // Errors   those of common/net/local/shm.h; SL_ECORRUPT: no such note, end the
 //          connection.
@@ -45,8 +46,9 @@ struct local_note {
 // that goes with it, or -1.
 enum sl_err local_send(int fd, struct local_note note, int pass);
 // Receives a note from socket `fd`. *passed is the descriptor that came with
-// it, for MAP and CALLS, else -1; only on SL_OK is it open. SL_ECORRUPT: no
-// note, or one without the descriptor that it needs.
+// it, for MAP and CALLS, else -1; only on SL_OK is it open: after a failure
+// *passed is undefined, and *out untouched. SL_ECORRUPT: no note, or one
+// without the descriptor that it needs.
 enum sl_err local_receive(int fd, struct local_note *out, int *passed);
 
 #endif

@@ -6,10 +6,11 @@
 // coordinator; a user may have edited it in between.
 //
 // Threads  any; manifest_parse waits for a disk.
-// Memory   json_decref what was parsed.
+// Memory   json_decref what was parsed; messages made of it are copies.
 // Errors   manifest_parse's name the file; manifest_layout's begin with the
 //          key. SL_ECORRUPT: something is missing. SL_EINVAL: it is there, but
-//          wrong. SL_ENOTSUP: written by a newer sluice.
+//          wrong. SL_ENOTSUP: written by a newer sluice. SL_ENOMEM. `err` may
+//          be NULL.
 #ifndef PROTO_MANIFEST_H
 #define PROTO_MANIFEST_H
 
@@ -24,7 +25,8 @@
 #define MANIFEST_BYTES ((size_t)64 << 20) // longer ones are not read
 
 // Parses file `path`, if it is a manifest of a format that we know. Also
-// SL_ENOENT, SL_EIO; SL_EINVAL and SL_ERANGE as sl_json_parse.
+// SL_ENOENT, SL_EIO; SL_EINVAL and SL_ERANGE as sl_json_parse. A failure leaves
+// *out untouched.
 enum sl_err manifest_parse(json_t **out, struct fs *fs, const char *path,
                            struct sl_error *err);
 

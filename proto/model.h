@@ -12,9 +12,11 @@
 // major, are the flat vector of the job.
 //
 // Threads  a model is read-only after model_make: any.
-// Memory   model_free; nothing of the spec is kept.
+// Memory   model_free; nothing of the spec is kept. The names that functions
+//          return are static.
 // Units    shapes are elements, of one sample (no batch axis), channels last.
-// Errors   SL_EINVAL names the layer, what it got and what it wants.
+// Errors   SL_EINVAL names the layer, what it got and what it wants; SL_ENOMEM.
+//          Outputs are then untouched. `err` may be NULL.
 #ifndef PROTO_MODEL_H
 #define PROTO_MODEL_H
 
@@ -164,12 +166,14 @@ struct model {
     uint32_t edition;   // edition that a program must know to compute it
 };
 
-// Makes a checked graph from `spec`. SL_EINVAL names the layer that is wrong.
+// Makes a checked graph from `spec`, which need not be checked and is not
+// changed. SL_EINVAL names the layer that is wrong.
 enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,
                        struct sl_error *err);
 void model_free(struct model *m); // NULL is allowed
 
-// Returns the product of the dimensions; 1 for rank 0.
+// Returns the product of the dimensions; 1 for rank 0. It is not checked for an
+// overflow: shapes of a model have none.
 uint64_t model_shape_elements(const struct model_shape *s);
 
 #define MODEL_SHAPE_TEXT 192

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // proto/model_build.h -- what the model_*.c files share. For this room only.
+//
+// Threads  any; a model_build one at a time.
+// Memory   texts are borrowed for the call. What a function has added belongs
+//          to b->m, also after a failure: model_free.
+// Errors   SL_EINVAL, SL_ENOMEM. `err` and b->err may be NULL, no other pointer
+//          may.
 #ifndef PROTO_MODEL_BUILD_H
 #define PROTO_MODEL_BUILD_H
 
@@ -52,7 +58,7 @@ enum sl_err model_unknown_act(const char *where, const char *word,
 bool model_name_ok(const char *name, const char *also, size_t max);
 
 // Fills *out with Keras' initializer `name` for a variable with these fans.
-// SL_EINVAL, with `where`: there is none of that name.
+// SL_EINVAL, with `where`: there is none of that name, and *out is untouched.
 enum sl_err model_initializer(struct model_init *out, const char *name,
                               double fan_in, double fan_out, const char *where,
                               struct sl_error *err);
@@ -87,8 +93,8 @@ enum sl_err build_ids(struct model_build *b);
 
 // ---- model_shape.c
 
-// Computes the product of the dimensions. SL_EINVAL: one is 0, or the product
-// is larger than MODEL_VARIABLE_MAX.
+// Computes the product of the dimensions. SL_EINVAL, without a text and with
+// *out untouched: one is 0, or the product is larger than MODEL_VARIABLE_MAX.
 enum sl_err shape_product(uint64_t *out, const struct model_shape *s);
 
 // Reads window, strides, dilation and padding of a convolution or pooling

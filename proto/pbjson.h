@@ -13,8 +13,10 @@
 // 'fiters'; did you mean 'filters'?".
 //
 // Threads  any.
-// Memory   Messages read are the caller's: wire_free. json_t as in jansson.
-// Errors   SL_EINVAL with where and why; *out untouched.
+// Memory   Messages read are the caller's: wire_free. json_t as in jansson; a
+//          `value` is borrowed for the call, and the message copies of it.
+// Errors   SL_EINVAL with where and why; SL_ENOMEM; *out untouched. `err` may
+//          be NULL.
 #ifndef PROTO_PBJSON_H
 #define PROTO_PBJSON_H
 
@@ -35,15 +37,16 @@
 enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg);
 
 // Makes a message of the descriptor's type from `value`. `where` comes first in
-// errors: the file; NULL is allowed.
+// errors: the file; NULL is allowed. A `value` that is no object, or NULL, is
+// SL_EINVAL. Rules beyond the type of each field are not checked.
 enum sl_err pbjson_read(ProtobufCMessage **out,
                         const ProtobufCMessageDescriptor *descriptor,
                         const json_t *value, const char *where,
                         struct sl_error *err);
 
 // Makes a message as pbjson_read does, as valid as if it had come from the wire
-// (wire_check). A value of NULL is SL_ECORRUPT: `where`, here a key, is
-// missing.
+// (wire_check, with its errors). A value of NULL is SL_ECORRUPT: `where`, here
+// a key and never NULL, is missing.
 enum sl_err pbjson_read_checked(ProtobufCMessage **out,
                                 const ProtobufCMessageDescriptor *descriptor,
                                 const json_t *value, const char *where,
@@ -51,7 +54,7 @@ enum sl_err pbjson_read_checked(ProtobufCMessage **out,
 
 #define PBJSON_ENUM_TEXT 64
 // Writes "running" for JOB_RUNNING, "?" for a number that is not in the enum,
-// and returns `out`.
+// and returns `out`. A longer word is cut.
 const char *pbjson_enum(char out[PBJSON_ENUM_TEXT],
                         const ProtobufCEnumDescriptor *descriptor, int value);
 

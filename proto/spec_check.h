@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // proto/spec_check.h -- what the spec_*.c files share. For this room only.
+//
+// Threads  any.
+// Memory   texts and words are borrowed for the call; what is set in a spec is
+//          a copy of the heap, freed with the spec.
+// Errors   `err` may be NULL, no other pointer may but where it is said. A
+//          check that fails may have set some defaults. SL_ENOMEM has no text.
 #ifndef PROTO_SPEC_CHECK_H
 #define PROTO_SPEC_CHECK_H
 
@@ -24,7 +30,8 @@ static inline void spec_needs(Sluice__V1__JobSpec *spec, unsigned edition)
     spec->model->edition = edition;
 }
 
-// Sets the string *at, if it is NULL, to a copy of `value`. SL_ENOMEM.
+// Sets the string *at, if it is NULL, to a copy of `value`. SL_ENOMEM leaves it
+// NULL.
 enum sl_err spec_string(char **at, const char *value);
 // Sets the message pointer that `at` points to, if it is NULL, to a new message
 // of type `of`, which is empty. SL_ENOMEM.
@@ -37,8 +44,8 @@ enum sl_err spec_word(const char *path, const char *word,
                       const char *const *words, size_t count, unsigned *index,
                       struct sl_error *err);
 
-// Returns SL_EINVAL if a field has a value that `words` does not list: "<path>:
-// takes no 'x' with <what>".
+// Returns SL_EINVAL if a field has a value that `words`, each with a blank on
+// both sides, does not list: "<path>: takes no 'x' with <what>".
 enum sl_err spec_only(const char *path, const ProtobufCMessage *m,
                       const char *words, const char *what,
                       struct sl_error *err);
@@ -80,7 +87,8 @@ enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
 // Checks the schedule of the learning rate.
 enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
                                 struct sl_error *err);
-// Fills *out with the schedule of rates; it borrows the spec's points.
+// Fills *out with the schedule of rates of a checked spec, whose points it
+// borrows.
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
 // Checks the sources of data; `external`: the model is, and so are they.
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,

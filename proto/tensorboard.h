@@ -8,7 +8,7 @@
 // Memory   framed records are appended to the caller's buffer; everything else
 //          is borrowed for the length of the call.
 // Units    wall_us since 1970.
-// Errors   SL_ENOMEM leaves the buffer as it was.
+// Errors   SL_ENOMEM leaves the buffer as it was. No pointer may be NULL.
 #ifndef PROTO_TENSORBOARD_H
 #define PROTO_TENSORBOARD_H
 
@@ -35,7 +35,8 @@ struct tensorboard_scalar {
     bool first;
 };
 
-// Appends one event with scalars[count]; nothing if count is 0.
+// Appends one event with scalars[count]; nothing if count is 0. More than 32
+// are SL_ENOMEM, too.
 enum sl_err tensorboard_scalars(struct buf *out,
                                 const struct tensorboard_at *at,
                                 const struct tensorboard_scalar *scalars,
@@ -47,14 +48,16 @@ struct tensorboard_bucket {
     float left, right, count;
 };
 
-// Appends one event with the histogram buckets[count] under `tag`.
+// Appends one event with the histogram buckets[count] under `tag`; those beyond
+// TENSORBOARD_BUCKETS_MAX are left out.
 enum sl_err tensorboard_histogram(struct buf *out,
                                   const struct tensorboard_at *at,
                                   const char *tag, bool first,
                                   const struct tensorboard_bucket *buckets,
                                   size_t count);
 
-// Appends one event with `text`, Markdown, under `tag`.
+// Appends one event with `text`, Markdown that ends with a 0, under `tag`, each
+// time as the first of that tag.
 enum sl_err tensorboard_text(struct buf *out, const struct tensorboard_at *at,
                              const char *tag, const char *text);
 

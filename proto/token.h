@@ -10,8 +10,8 @@
 // and attempt, too: without it an attempt fences no other one.
 //
 // Threads  any.
-// Memory   by value.
-// Errors   SL_ENOMEM, SL_ENOTSUP of libcrypto.
+// Memory   by value; the key is borrowed for the call.
+// Errors   SL_ENOMEM, SL_ENOTSUP of libcrypto; *out is then untouched.
 #ifndef PROTO_TOKEN_H
 #define PROTO_TOKEN_H
 

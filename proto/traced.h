@@ -4,8 +4,9 @@
 //
 // A member that gets no TraceMore for a minute forgets its spans.
 //
-// Threads  the loop.
-// Memory   that of common/run/spans.h, while there is a trace.
+// Threads  the loop. Nothing waits.
+// Memory   that of common/run/spans.h, while there is a trace. Messages are
+//          borrowed for the call.
 // Errors   a trace that cannot be kept (no memory) gives no spans.
 #ifndef PROTO_TRACED_H
 #define PROTO_TRACED_H
@@ -23,14 +24,14 @@ void traced_free(struct traced *t); // NULL is allowed
 // whole process are kept for m->ms.
 void traced_start(struct traced *t, const Sluice__V1__TraceStart *m);
 
-// Ends the keeping and calls send(arg, piece) once, if the trace is ours and
-// there is memory for a piece; the piece is borrowed. The last one ends the
-// trace.
+// Ends the keeping and calls send(arg, piece) once, before it returns, if the
+// trace is ours and there is memory for a piece; the piece is borrowed until
+// `send` returns. The last one ends the trace.
 void traced_more(struct traced *t, uint64_t trace,
                  void (*send)(void *arg, const Sluice__V1__TracePiece *piece),
                  void *arg);
 
-// Forgets the trace: the stream to the coordinator is gone.
+// Forgets the trace, if there is one: the stream to the coordinator is gone.
 void traced_forget(struct traced *t);
 
 struct traced_space;

@@ -13,13 +13,14 @@
 // Threads  any; no state. An arena: one thread at a time.
 // Memory   What wire_read_* returns borrows from the slices it was given. What
 //          wire_unpack_* returns lives in the arena, until its reset or
-//          release. wire_dup and pbjson_read give messages of the heap:
-//          wire_free.
+//          release, and needs the slices no more. wire_dup and pbjson_read
+//          give messages of the heap: wire_free.
 // Units    bytes; payloads are little-endian numbers of a wire_type.
 // Errors   SL_ECORRUPT: not a message of this type. SL_EINVAL: one that says
 //          something impossible; the text names message and field. SL_ERANGE:
 //          over a limit. SL_ENOTSUP: a kind of message that this version does
-//          not know. *out is untouched by a failure.
+//          not know. SL_ENOMEM. *out is untouched by a failure. `err` may be
+//          NULL, and no other pointer may but where it is said.
 #ifndef PROTO_WIRE_H
 #define PROTO_WIRE_H
 
@@ -122,7 +123,9 @@ struct wire_tag wire_tag_of(const Sluice__V1__Tag *m);
 // Returns the message of an attempt, by value.
 Sluice__V1__Attempt wire_attempt_msg(struct wire_attempt a);
 
-// Writes into a heartbeat what this process and its host have used.
+// Writes into a heartbeat what this process and its host have used: bytes, and
+// microseconds of processor time. Reads files of /proc; what cannot be read is
+// 0.
 void wire_usage(Sluice__V1__Heartbeat *beat);
 // Returns the message of a tag, by value.
 Sluice__V1__Tag wire_tag_msg(struct wire_tag t);
@@ -328,7 +331,8 @@ enum sl_err wire_read_state_reply(struct wire_state_reply *out,
 //
 // Each wire_encode_* writes to `out` the bytes that come before a payload of
 // payload_bytes (all of the message if that is 0), and returns their number.
-// The structs' own `payload` is not read, and nothing is checked.
+// The structs' own `payload` is not read, and nothing is checked. They cannot
+// fail, as WIRE_HEAD_MAX bytes hold any of them, and allocate nothing.
 
 #define WIRE_HEAD_MAX 1536
 // Writes an Ask; a token of zeros is left out.
@@ -354,7 +358,8 @@ size_t wire_encode_pull_reply(uint8_t out[WIRE_HEAD_MAX],
                               size_t payload_bytes);
 
 // Each wire_head_* sets the same bytes as the header of an initialised rpc_msg;
-// the caller then adds the payload with rpc_msg_part. SL_ENOMEM only.
+// the caller then adds the payload with rpc_msg_part. SL_ENOMEM only: then msg
+// is as it was. It borrows nothing of *m.
 
 // Sets the header to an Ask, which has no payload.
 enum sl_err wire_head_ask(struct rpc_msg *msg, const struct wire_ask *m);
@@ -430,16 +435,18 @@ WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
 
 // Escapes every string of an unpacked message so that it may be shown on one
 // line (common/base/utf8.h), for printing. A string for which the arena has no
-// more room says '?' instead of what it was.
+// more room says '?' instead of what it was. `arena` is the one that the
+// message lives in: its strings are replaced or changed in place.
 void wire_plain(ProtobufCMessage *msg, struct wire_arena *arena);
 
 // Validates a message that came otherwise (pbjson_read of a manifest), without
 // changing it. Absent submessages are refused where wire_unpack would add them.
 enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err);
 
-// Appends the packed message to `out`. SL_ENOMEM.
+// Appends the packed message to `out`. SL_ENOMEM leaves it as it was.
 enum sl_err wire_pack(const ProtobufCMessage *msg, struct buf *out);
-// Packs the message as the header of an initialised rpc_msg. SL_ENOMEM.
+// Packs the message as the header of an initialised rpc_msg, in place of the
+// header that it had. SL_ENOMEM leaves it as it was.
 enum sl_err wire_msg(struct rpc_msg *out, const ProtobufCMessage *msg);
 
 // Returns an empty message of type `of` on the heap, for wire_free; NULL: no
@@ -447,7 +454,8 @@ enum sl_err wire_msg(struct rpc_msg *out, const ProtobufCMessage *msg);
 void *wire_new(const ProtobufCMessageDescriptor *of);
 // Makes a deep copy of `msg` on the heap, for wire_free. SL_ENOMEM.
 enum sl_err wire_dup(ProtobufCMessage **out, const ProtobufCMessage *msg);
-// Frees a message of the heap and all in it. NULL is allowed.
+// Frees a message of the heap (wire_new, wire_dup, wire_load, pbjson_read) and
+// all in it. NULL is allowed.
 void wire_free(ProtobufCMessage *msg);
 
 #define WIRE_LOAD_BYTES ((size_t)512 << 20)
@@ -455,7 +463,7 @@ void wire_free(ProtobufCMessage *msg);
 // Unpacks data[size], which this program keeps for itself, to a message of type
 // `of` on the heap, checked as those from outside are. It may be larger than
 // what the wire carries: the counts of a cut are of all its shards and epochs.
-// Also SL_ENOMEM.
+// `data` is borrowed for the call.
 enum sl_err wire_load(ProtobufCMessage **out,
                       const ProtobufCMessageDescriptor *of, const void *data,
                       size_t size, struct sl_error *err);
@@ -466,7 +474,8 @@ extern ProtobufCAllocator wire_heap; // allocator of messages of the heap
 // Returns the schedule with the numbers of a message, which must have been
 // checked.
 struct schedule wire_schedule(const Sluice__V1__Geometry *g);
-// Returns the message with the numbers of a schedule, by value.
+// Returns the message with the numbers of a schedule, by value; they fit its
+// fields of 32 bits.
 Sluice__V1__Geometry wire_geometry(const struct schedule *s);
 
 // A CountedSet message over a copy of the set. `msg` may be used until
@@ -478,7 +487,7 @@ struct wire_counted {
     Sluice__V1__CountedClosure **list; // ours
 };
 // Fills *w with a message of set `c`, which may change afterwards. *w may be
-// moved. SL_ENOMEM leaves it alone.
+// moved, also before its first use. SL_ENOMEM leaves it alone.
 enum sl_err wire_counted_init(struct wire_counted *w, const struct counted *c);
 void wire_counted_release(struct wire_counted *w); // all zeroes is allowed
 
@@ -493,8 +502,9 @@ enum sl_err wire_counted_fits(const Sluice__V1__CountedSet *set,
                               const Sluice__V1__ShardCounts *counts,
                               struct sl_error *err);
 
-// Initialises *out with the set of a message; NULL: the empty set. SL_ECORRUPT
-// unless it fits the schedule; SL_ENOMEM.
+// Initialises *out with a copy of the set of a message, for counted_release;
+// NULL: the empty set. SL_ECORRUPT unless it fits the schedule; SL_EINVAL: the
+// schedule is none; SL_ENOMEM.
 enum sl_err wire_counted_read(struct counted *out, const struct schedule *s,
                               const Sluice__V1__CountedSet *set,
                               struct sl_error *err);

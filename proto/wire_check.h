@@ -5,6 +5,11 @@
 // WIRE_TEXT_BYTES, bytes have at most WIRE_TEXT_BYTES, enums are known, doubles
 // are finite. Rules say more, or other, per field; `check` says what holds
 // between fields.
+//
+// Threads  any.
+// Memory   as wire.h says; tables are static.
+// Errors   as wire.h says; `err` may be NULL. What a failed unpack has taken of
+//          the arena stays taken until its reset.
 #ifndef PROTO_WIRE_CHECK_H
 #define PROTO_WIRE_CHECK_H
 
@@ -53,7 +58,8 @@ struct wire_rules {
 const struct wire_rules *wire_rules_of(const ProtobufCMessageDescriptor *of);
 
 // Checks `m` and all messages in it by their rules. Absent messages (RULE_FILL)
-// are added from `arena`; without an arena (NULL) they are refused.
+// are added from `arena`, some of them also if it fails; without an arena
+// (NULL) they are refused and `m` is not written to.
 enum sl_err wire_fix(ProtobufCMessage *m, struct wire_arena *arena,
                      struct sl_error *err);
 
@@ -62,7 +68,8 @@ enum sl_err wire_fix(ProtobufCMessage *m, struct wire_arena *arena,
 enum sl_err wire_unpack(ProtobufCMessage **out, struct wire_arena *arena,
                         const ProtobufCMessageDescriptor *of,
                         const struct sl_slices *bytes, struct sl_error *err);
-// Unpacks as wire_unpack does, with `limits` instead of those of the wire.
+// Unpacks as wire_unpack does, with `limits`, or their defaults for NULL,
+// instead of those of the message's type.
 enum sl_err wire_unpack_within(ProtobufCMessage **out, struct wire_arena *arena,
                                const ProtobufCMessageDescriptor *of,
                                const struct sl_slices *bytes,

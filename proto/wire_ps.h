@@ -3,6 +3,9 @@
 //
 // One table per message serves reader and writer, so they cannot disagree. A
 // test compares the tables with the descriptors.
+//
+// Threads  any.
+// Memory   constants.
 #ifndef PROTO_WIRE_PS_H
 #define PROTO_WIRE_PS_H
 

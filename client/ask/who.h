@@ -2,7 +2,7 @@
 // client/ask/who.h -- the user and host that gave this command, for reports of
 // it.
 //
-// Threads  main.
+// Threads  main. It may ask the system's database of users, and wait for it.
 #ifndef CLIENT_ASK_WHO_H
 #define CLIENT_ASK_WHO_H
 

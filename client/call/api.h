@@ -3,10 +3,11 @@
 // export.
 //
 // Threads  main; the transport's I/O thread is inside.
-// Memory   replies live in the api until api_close.
+// Memory   replies live in the api until api_close; requests are read only
+//          during the call.
 // Units    the deadline of each call is --timeout.
 // Errors   SL_EUNAVAIL and SL_ETIMEDOUT name the address, the cause and what
-//          to try.
+//          to try. *out is then untouched; `err` may be NULL.
 #ifndef CLIENT_CALL_API_H
 #define CLIENT_CALL_API_H
 
@@ -20,12 +21,14 @@
 struct api_client;
 
 // Reads --coordinator, --timeout, --tls-*. Connects with the first call.
-// Signals that the process blocks before this are blocked in its threads.
+// Signals that the process blocks before this are blocked in its threads. The
+// log of the process has only errors from here on.
 enum sl_err api_open(struct api_client **out, const struct conf *conf,
                      struct sl_error *err);
 void api_close(struct api_client *a); // NULL is allowed
 
-// Frees all replies so far, for callers that ask for ever.
+// Frees all replies so far, which are not to be used any more, for callers that
+// ask for ever.
 void api_forget(struct api_client *a);
 
 // Returns the coordinator's address, as the user or a default gave it.
@@ -46,6 +49,7 @@ int64_t api_timeout_ms(const struct api_client *a);
       task_queues_reply)                                                       \
     X(task_delete, TASK_DELETE, TaskDelete, TaskDeleteReply, task_delete_reply)
 
+// Each makes one call, waits for its answer, and sets *out to it.
 #define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
     enum sl_err api_##name(struct api_client *a,                               \
                            const Sluice__V1__##Request *request,               \
@@ -53,7 +57,8 @@ int64_t api_timeout_ms(const struct api_client *a);
 API_MAP(API_PROTOTYPE)
 #undef API_PROTOTYPE
 
-// Adds to an error of transport what a user can do about it.
+// Adds to an error of transport (SL_EUNAVAIL, SL_ETIMEDOUT; others stay) what a
+// user can do about it. `err` is not NULL.
 void api_explain(struct sl_error *err, const char *address, int64_t timeout_ms);
 
 #endif

@@ -2,7 +2,7 @@
 // client/call/opsport.h -- is a port that speaks HTTP the ops port of a daemon?
 //
 // Threads  any; blocks for a second at most.
-// Memory   the caller's.
+// Memory   the caller's; the role is cut at OPSPORT_ROLE - 1 bytes.
 #ifndef CLIENT_CALL_OPSPORT_H
 #define CLIENT_CALL_OPSPORT_H
 

@@ -6,7 +6,7 @@
 // certificate, and ca.crl with revoked.txt once one was revoked.
 //
 // Threads  main; each function waits for commands. Call with umask 077.
-// Memory   paths are borrowed.
+// Memory   paths are borrowed for the call; `err` may be NULL.
 // Errors   SL_EEXIST, SL_ENOENT name the file; what the command says is in the
 //          text. What fails half way leaves no certificate that looks whole.
 #ifndef CLIENT_CERTS_CERT_MAKE_H

@@ -6,8 +6,11 @@
 // the exit codes that a verb may end with.
 //
 // Threads  main.
-// Memory   a struct cli and what it holds live while the verb runs.
-// Errors   a verb returns an exit code and has said on stderr why.
+// Memory   a struct cli and what it holds live while the verb runs. Texts that
+//          are passed are read only during the call; what is returned is
+//          borrowed: a constant, or argv's.
+// Errors   a verb returns an exit code and has said on stderr why. No argument
+//          is NULL.
 #ifndef CLIENT_CLI_CLI_H
 #define CLIENT_CLI_CLI_H
 
@@ -62,7 +65,7 @@ struct cli_verb {
 extern const struct cli_verb cli_verbs[]; // ended by a name of NULL
 
 // Runs all of main: finds the verb, reads the flags, calls it. Returns the exit
-// code.
+// code. Ignores SIGPIPE from here on.
 int cli_main(int argc, char **argv);
 
 // Returns the verb called `name`; NULL: there is none.
@@ -75,7 +78,8 @@ int cli_verb_index(int argc, char *const *argv);
 // Returns the exit code that stands for error `code`.
 int cli_exit_of(enum sl_err code);
 
-// Writes "sluice: TEXT" to stderr; returns the exit code of the error.
+// Writes "sluice: TEXT" to stderr; returns the exit code of the error. An empty
+// text is that of err->code.
 int cli_fail(const struct sl_error *err);
 
 // Writes "sluice VERB: TEXT; see sluice VERB --help" to stderr; returns

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/cli/command.h -- runs another program and collects what it says.
 //
-// Threads  any. Never through a shell.
-// Memory   output is appended to the caller's buffer.
+// Threads  any; it waits. Never through a shell.
+// Memory   output is appended to the caller's buffer, as far as memory lasts.
 // Errors   SL_ENOENT: there is no such program; SL_EIO: it failed, with its
-//          last line; SL_ETIMEDOUT.
+//          last line; SL_ETIMEDOUT: it was killed. `err` may be NULL.
 #ifndef CLIENT_CLI_COMMAND_H
 #define CLIENT_CLI_COMMAND_H
 
@@ -14,8 +14,9 @@
 #define COMMAND_OUTPUT_MAX ((size_t)1 << 20)
 
 // Runs args, which ends with NULL, and waits for its end; a name without '/' is
-// looked for in PATH. Appends stdout and stderr together to `out` (NULL is
-// allowed), at most COMMAND_OUTPUT_MAX of them.
+// looked for in PATH. Its standard input is empty. Appends stdout and stderr
+// together to `out` (NULL is allowed), about COMMAND_OUTPUT_MAX bytes at most;
+// also after a failure.
 enum sl_err command_run(const char *const *args, int timeout_ms,
                         struct buf *out, struct sl_error *err);
 

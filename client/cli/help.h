@@ -25,7 +25,8 @@ enum sl_err cli_man(struct buf *out);
 enum sl_err cli_verb_help(struct buf *out, const struct cli_verb *verb);
 
 // Makes *out the settings of `verb`: its own flags and those of all verbs. The
-// caller frees it, then *exits; `about` and `exits` must outlive it.
+// caller frees it, then *exits; `about` and `exits` must outlive it. `exits` is
+// empty before. After a failure the caller releases *exits alone.
 enum sl_err cli_conf(struct conf **out, const struct cli_verb *verb,
                      struct conf_about *about, struct buf *exits);
 

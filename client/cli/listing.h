@@ -7,8 +7,9 @@
 // sluice(1) say of it what each form shows.
 //
 // Threads  main.
-// Memory   items are borrowed.
-// Errors   those of out.h.
+// Memory   items are borrowed for the call.
+// Errors   those of out.h; `err` may be NULL. What appends may leave a part in
+//          `out` if it fails (SL_ENOMEM).
 #ifndef CLIENT_CLI_LISTING_H
 #define CLIENT_CLI_LISTING_H
 
@@ -59,7 +60,8 @@ bool list_is_lost(const Sluice__V1__MemberStatus *member);
 enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
                          size_t count);
 
-// Writes the names of items[count] to stdout, a line each.
+// Writes the names of items[count] to stdout, a line each. The kind must have
+// names (name_is).
 enum sl_err list_names(enum list_kind kind, ProtobufCMessage *const *items,
                        size_t count, struct sl_error *err);
 

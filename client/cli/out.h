@@ -5,10 +5,11 @@
 // the stream is a terminal, and never with NO_COLOR, TERM=dumb or --no-color.
 //
 // Threads  main.
-// Memory   a table owns its cells until table_release.
+// Memory   a table owns its cells until table_release. Texts are copied, or
+//          read only during the call; none is NULL.
 // Errors   SL_EIO when stdout cannot take more (a full disk). Where the
 //          pipe has no reader any longer, the process ends by SIGPIPE, without
-//          a word.
+//          a word. SL_ENOMEM. `err` may be NULL. What appends may leave a part.
 #ifndef CLIENT_CLI_OUT_H
 #define CLIENT_CLI_OUT_H
 
@@ -52,7 +53,8 @@ int out_columns(void);
 // terminal and $COLUMNS is not set.
 size_t out_room(void);
 
-// Returns the columns that text[bytes], UTF-8, takes on the screen.
+// Returns the columns that text[bytes], UTF-8, takes on the screen: one for
+// each character.
 size_t out_width(const char *text, size_t bytes);
 
 // Returns whether stdout is JSON or YAML, which has escapes of its own for what
@@ -65,7 +67,7 @@ bool out_is_data(void);
 enum sl_err out_put(struct buf *to, const char *text);
 
 // Writes text[len] as one line to stderr, escaped where it may not be shown,
-// and `end` as it is.
+// and `end` as it is. Without memory it may write nothing.
 void out_tell(const char *text, size_t len, const char *end);
 
 // Writes the lines of `text` to stderr, each as out_tell does.
@@ -76,11 +78,12 @@ void out_tell_lines(const char *text);
 enum sl_err out_write(const char *text, size_t len, struct sl_error *err);
 
 // Writes `text` to stdout if building it ended with `rc` SL_OK; any other `rc`
-// is reported in `err` and returned. Releases the text.
+// is reported in `err`, as out of memory, and returned. Releases the text in
+// every case.
 enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err);
 
 // Writes `object` to stdout with "schema_version" in front, indented, with a
-// newline. Takes the reference; NULL is SL_ENOMEM.
+// newline. Takes the reference in every case; NULL is SL_ENOMEM.
 enum sl_err out_json(json_t *object, struct sl_error *err);
 
 // Writes `object` as out_json does, on one line.
@@ -110,11 +113,13 @@ struct table {
     enum sl_err rc;  // error of the first cell that failed
 };
 
-// Starts a table with `head`, one cell per column, ended by NULL. `right` as in
-// the struct; a column that is headed "state" has states.
+// Starts a table with `head`, one cell per column (at most TABLE_COLUMNS),
+// ended by NULL. `right` as in the struct; a column that is headed "state" has
+// states.
 void table_init(struct table *t, unsigned right, const char *const *head);
 
-// Adds the next cell; an error is kept in t->rc.
+// Adds the next cell, row by row; an error is kept in t->rc, and later cells
+// are then left out.
 void table_cell(struct table *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

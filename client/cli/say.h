@@ -2,6 +2,8 @@
 // client/cli/say.h -- lines of news, which are no data: on stderr.
 //
 // Threads  main.
+// Memory   texts are read only during the call.
+// Errors   none: a line that cannot be written is lost.
 #ifndef CLIENT_CLI_SAY_H
 #define CLIENT_CLI_SAY_H
 

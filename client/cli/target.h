@@ -10,10 +10,11 @@
 // of /dev/fd) is written to and stays what it is. "-" is standard output.
 //
 // Threads  main.
+//          All but target_is_stdout do I/O; a FIFO may make target_done wait.
 // Memory   a target owns its paths from target_open until target_done or
-//          target_abort.
+//          target_abort; names are copied.
 // Errors   SL_EINVAL a folder, or no name at all; else what the system says,
-//          with the path that was named.
+//          with the path that was named. `err` may be NULL.
 #ifndef CLIENT_CLI_TARGET_H
 #define CLIENT_CLI_TARGET_H
 
@@ -47,7 +48,8 @@ enum sl_err target_done(struct target *t, struct sl_error *err);
 // written to t->path stays.
 void target_abort(struct target *t);
 
-// Opens target `named`, writes bytes[n] and finishes it, without a folder.
+// Opens target `named`, writes bytes[n] and finishes it, without a folder. A
+// file has the old or the new content, whole; a device may have got a part.
 enum sl_err target_write(const char *named, const void *bytes, size_t n,
                          struct sl_error *err);
 

@@ -8,9 +8,11 @@
 // 2^63 to 2^64 - 1 become decimal strings, which pbjson reads as numbers.
 //
 // Threads  any.
-// Memory   both results are the caller's (json_decref).
+// Memory   both results are the caller's (json_decref); texts are read only
+//          during the call.
 // Errors   SL_EINVAL with "name:line: reason"; SL_ERANGE over a limit: 1 MiB,
-//          32 levels, 100,000 events.
+//          32 levels, 100,000 events; SL_ENOMEM. The results are then as they
+//          were; `err` may be NULL.
 #ifndef CLIENT_CLI_YAML_H
 #define CLIENT_CLI_YAML_H
 
@@ -31,7 +33,8 @@ enum sl_err yaml_read(json_t **out, json_t **lines, const char *name,
                       const char *text, size_t len, struct sl_error *err);
 
 // Appends an object as YAML that yaml_read, within its limits, reads as the
-// same; SL_ENOMEM. No key in it is empty. What is short stands on one line.
+// same; SL_ENOMEM: `out` may hold a part. No key in it is empty. What is short
+// stands on one line.
 enum sl_err yaml_write(struct buf *out, const json_t *object);
 
 #endif

@@ -2,7 +2,8 @@
 // client/doctor/findings.h -- the findings of `sluice doctor`.
 //
 // Threads  main.
-// Memory   findings_release frees.
+// Memory   findings_release frees; all zeroes is empty. Texts are copied.
+// Errors   a check that fails is a finding.
 #ifndef CLIENT_DOCTOR_FINDINGS_H
 #define CLIENT_DOCTOR_FINDINGS_H
 
@@ -34,12 +35,14 @@ struct findings {
 };
 
 // Adds a finding of `level` about `what`, a constant; the text is cut if long.
+// Without memory it only counts in of_level.
 void finding(struct findings *f, enum finding_level level, const char *what,
              const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 // Frees the list and zeroes the struct.
 void findings_release(struct findings *f);
 
 // Writes the findings to stdout, a line each or as JSON. SL_EIO, SL_ENOMEM.
+// `err` may be NULL.
 enum sl_err findings_print(const struct findings *f, const struct out *out,
                            struct sl_error *err);
 

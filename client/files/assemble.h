@@ -6,9 +6,11 @@
 // name in the layout of Keras: the transposition happens here and nowhere
 // else.
 //
-// Threads  any.
+// Threads  any. Those of files read or write them, and wait.
 // Memory   the flat vector has layout->elements floats and is the caller's.
-// Errors   name the file or the tensor; nothing is left half written.
+// Errors   name the file or the tensor; no file is left half written. The
+//          shard's range of `flat` is undefined after a failure; `err` may be
+//          NULL.
 #ifndef CLIENT_FILES_ASSEMBLE_H
 #define CLIENT_FILES_ASSEMBLE_H
 
@@ -33,7 +35,7 @@ enum sl_err assemble_snapshot(float *flat, const struct layout *layout,
                               const uint8_t *sha256, struct sl_error *err);
 
 // Writes file `path` with all variables by name, F32, in Keras' layout, and
-// meta[meta_count]. *bytes is the file's size.
+// meta[meta_count]. *bytes (may be NULL) is the file's size.
 enum sl_err assemble_write(struct fs *fs, const char *path,
                            const struct layout *layout, const float *flat,
                            const struct tensor_meta *meta, size_t meta_count,

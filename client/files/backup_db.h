@@ -2,8 +2,10 @@
 // client/files/backup_db.h -- the databases of a coordinator, from outside.
 //
 // Threads  main.
+//          They read files, and wait for a database that is locked.
 // Memory   the caller's.
-// Errors   SL_EIO, SL_ECORRUPT: the file, and what SQLite says.
+// Errors   SL_EIO, SL_ECORRUPT: the file, and what SQLite says. `err` may be
+//          NULL. A copy that failed may be left, in part.
 #ifndef CLIENT_FILES_BACKUP_DB_H
 #define CLIENT_FILES_BACKUP_DB_H
 
@@ -17,8 +19,8 @@ enum sl_err backup_db_copy(const char *from, const char *to,
                            struct sl_error *err);
 
 // Receives a job's number, its newest cut (0: none), and the path of its newest
-// published manifest ("": none), which may be of an older cut. Any result but
-// SL_OK ends the walk.
+// published manifest ("": none; borrowed for the call), which may be of an
+// older cut. Any result but SL_OK ends the walk.
 typedef enum sl_err (*backup_job_fn)(void *arg, uint64_t job, uint64_t cut,
                                      const char *manifest,
                                      struct sl_error *err);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/files/cut_manifest.h -- a cut's manifest, read without a coordinator.
 //
-// Threads  any.
+// Threads  any; manifest_read waits for the disk.
 // Memory   manifest_release frees.
-// Errors   SL_ECORRUPT or SL_EINVAL with the file's name and the key.
+// Errors   SL_ECORRUPT or SL_EINVAL with the file's name and the key; those of
+//          the file system; SL_ENOMEM. `err` may be NULL.
 #ifndef CLIENT_FILES_CUT_MANIFEST_H
 #define CLIENT_FILES_CUT_MANIFEST_H
 

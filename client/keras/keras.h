@@ -9,10 +9,11 @@
 // `<layer>/<weight>`, so that python/sluice/keras_weights.py finds it again.
 //
 // Threads  any.
-// Memory   keras_release.
+// Memory   keras_release; texts and `said` are read only during the call.
 // Errors   SL_EINVAL: not what Keras writes, with the line if it is no JSON;
 //          SL_ENOTSUP: it cannot be said as a job, with the layer and what of
-//          it. Both name the file.
+//          it. Both name the file. SL_ENOMEM. *out is untouched after a
+//          failure; `err` may be NULL.
 #ifndef CLIENT_KERAS_KERAS_H
 #define CLIENT_KERAS_KERAS_H
 
@@ -41,12 +42,13 @@ void keras_release(struct keras *k); // all zeroes is allowed
 // of it: optimizer, loss, top_k, train.accumulate, evaluate.metrics, and the
 // precision that it computes in. An optimizer without a type in `said` changes
 // the compiled one. Appends a line to `notes` for each metric that is left out,
-// or reads something else than in Keras.
+// or reads something else than in Keras. After a failure `spec` and `notes` may
+// have a part of it.
 enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
                        struct buf *notes, const char *name,
                        struct sl_error *err);
 
-// Appends the classes of layers that are known, separated by commas.
+// Appends the classes of layers that are known, separated by commas. SL_ENOMEM.
 enum sl_err keras_known(struct buf *out);
 
 #endif

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/keras/keras_inner.h -- what the keras*.c files share. For them only.
+//
+// Threads  any; a graph: one at a time.
+// Memory   JSON values and names are borrowed from the file's JSON, but for
+//          what is said to be owned or is set in *out.
+// Errors   those of a function with a graph are said in g->err. Its outputs are
+//          undefined then.
 #ifndef CLIENT_KERAS_KERAS_INNER_H
 #define CLIENT_KERAS_KERAS_INNER_H
 
@@ -91,7 +97,7 @@ const char *keras_name(const json_t *layer);
 // means; NULL: none.
 const char *keras_loss_name(const json_t *value);
 
-// Sets the error "layer 'x' (Dense) ..." and returns SL_ENOTSUP.
+// Sets g->err to "layer 'x' (Dense) ..." and returns SL_ENOTSUP.
 enum sl_err keras_refuse(struct keras_graph *g, const char *name,
                          const char *class_name, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

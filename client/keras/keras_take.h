@@ -4,6 +4,10 @@
 //
 // Each take_* is a kind: it adds to t->to what the job has to say of the value,
 // which may be nothing, or refuses it.
+//
+// Threads  one at a time.
+// Memory   values are borrowed; what is added is a copy or a reference.
+// Errors   SL_ENOTSUP, said in t->g->err; SL_ENOMEM.
 #ifndef CLIENT_KERAS_KERAS_TAKE_H
 #define CLIENT_KERAS_KERAS_TAKE_H
 

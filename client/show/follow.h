@@ -8,7 +8,9 @@
 // survives its coordinator. SIGINT and SIGTERM arrive as events.
 //
 // Threads  main; messages are handed over by an I/O thread.
-// Memory   an event's status holds until the next follow_next.
+// Memory   an event's status holds until the next follow_next. The api is
+//          borrowed until follow_close; ids are copied.
+// Errors   *out is untouched after a failure; `err` may be NULL.
 #ifndef CLIENT_SHOW_FOLLOW_H
 #define CLIENT_SHOW_FOLLOW_H
 
@@ -50,10 +52,11 @@ enum sl_err follow_block(struct sl_error *err);
 enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
                         const char *id, bool shards, struct sl_error *err);
 
-// Waits for what happens next, at most `wait_ms`.
+// Waits for what happens next, at most `wait_ms`, and fills *event in any case.
 void follow_next(struct follow_stream *f, int wait_ms,
                  struct follow_event *event);
-void follow_close(struct follow_stream *f); // NULL is allowed
+// Ends the watch, and waits for its last callback. NULL is allowed.
+void follow_close(struct follow_stream *f);
 
 // ---- the whole of it, as submit, watch and wait do
 
@@ -76,7 +79,8 @@ struct cli;
 enum sl_err follow_can_write(const struct follow_options *options,
                              struct sl_error *err);
 
-// Follows job `id` to its end; returns the exit code.
+// Follows job `id` to its end, and waits so long; returns the exit code, and
+// has said on stderr why it is not 0.
 int follow_job(struct cli *cli, struct api_client *api, const char *id,
                const struct follow_options *options);
 

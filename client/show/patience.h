@@ -20,7 +20,8 @@ struct patience {
 // is for a single answer.
 struct patience patience_of(const struct conf *conf);
 
-// Waits a little, each time longer. False: it has been long enough.
+// Waits a little, each time longer, up to about a second. Returns false, at
+// once, if it has been long enough.
 bool patience_wait(struct patience *p);
 
 #endif

@@ -2,7 +2,9 @@
 // client/show/progress.h -- how a running job reads in one line.
 //
 // Threads  pure.
-// Memory   text is appended to the caller's buffer.
+// Memory   text is appended to the caller's buffer; what is returned is a
+//          constant.
+// Errors   SL_ENOMEM; a part may have been appended.
 #ifndef CLIENT_SHOW_PROGRESS_H
 #define CLIENT_SHOW_PROGRESS_H
 
@@ -40,7 +42,6 @@ enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,
 
 // Appends ", auc 0.9412, recall 0.8000": the metrics of an evaluation beside
 // accuracy and loss, "-" for one without a value; nothing if there are none.
-// SL_ENOMEM: a part may have been appended.
 enum sl_err progress_metrics(struct buf *out, const Sluice__V1__Evaluation *e);
 
 // Returns false where a prediction is not right or wrong (mean squared or

@@ -3,7 +3,8 @@
 // Each in a row of a table: LIST_SHARDS (client/cli/listing.h).
 //
 // Threads  pure.
-// Memory   text is appended to the caller's buffer.
+// Memory   text is appended to the caller's buffer, a part of it on SL_ENOMEM;
+//          what is returned is a constant.
 #ifndef CLIENT_SHOW_SHARDS_H
 #define CLIENT_SHOW_SHARDS_H
 

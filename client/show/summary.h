@@ -8,6 +8,8 @@
 //          there are, and the digest of their numbers is that of all samples
 //
 // Threads  pure. The digest of an epoch takes time in its samples.
+// Memory   a status is borrowed for the call.
+// Errors   SL_ENOMEM: *out is untouched, a text may be there in part.
 #ifndef CLIENT_SHOW_SUMMARY_H
 #define CLIENT_SHOW_SUMMARY_H
 
@@ -30,14 +32,15 @@ bool summary_once(const Sluice__V1__JobStatus *s);
 bool summary_cover(const Sluice__V1__JobStatus *s);
 
 // Returns the samples of `epoch` (from 0) that every shard counted: the lowest
-// number.
+// number; 0 for a status without shards.
 uint64_t summary_samples(const Sluice__V1__JobStatus *s, uint32_t epoch);
 
 // Returns counted samples by the seconds the job ran; 0 while no sample was
 // counted.
 double summary_rate(const Sluice__V1__JobStatus *s);
 
-// Makes the object that --summary writes. *out is a new reference. SL_ENOMEM.
+// Makes the object that --summary writes. *out is a new reference, the
+// caller's. SL_ENOMEM.
 enum sl_err summary_json(json_t **out, const Sluice__V1__JobStatus *s);
 
 // Appends the closing table.

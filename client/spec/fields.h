@@ -16,7 +16,8 @@ extern const size_t job_proto_len;
 
 // Sets an empty `out` to the comment before a field of a message and the one
 // behind it, with its line ends; to nothing if there is none.
-// SL_ENOENT: the file has no such field.
+// SL_ENOENT: the file has no such field; SL_ENOMEM. `out` is empty, or holds a
+// part, then.
 enum sl_err fields_comment(struct buf *out, const char *message,
                            const char *field);
 

@@ -9,8 +9,11 @@
 // working folder).
 //
 // Threads  any.
-// Memory   the spec is the caller's: wire_free.
-// Errors   SL_EINVAL with "file:line: path: reason" wherever a line is known.
+// Memory   the spec is the caller's: wire_free. JSON values are borrowed, or
+//          given as references of the caller's.
+// Errors   SL_EINVAL with "file:line: path: reason" wherever a line is known;
+//          SL_ENOMEM. *out and *lines are then untouched; `err` may be NULL,
+//          but for specfile_locate and specfile_blame_set.
 #ifndef CLIENT_SPEC_SPECFILE_H
 #define CLIENT_SPEC_SPECFILE_H
 
@@ -36,7 +39,8 @@ enum sl_err specfile_load(Sluice__V1__JobSpec **out, const char *path,
 enum sl_err specfile_parse(json_t **out, json_t **lines, const char *name,
                            const char *text, size_t len, struct sl_error *err);
 // Sets one value, "train.epochs=2", in `root`; objects on the way are made.
-// SL_EINVAL: it has no '=', or there is no such place.
+// SL_EINVAL: it has no '=', or there is no such place; objects that were made
+// on the way stay.
 enum sl_err specfile_set(json_t *root, const char *set, struct sl_error *err);
 // Joins relative paths x and y of data.train and data.test to `folder`.
 // SL_ENOMEM.
@@ -47,8 +51,8 @@ enum sl_err specfile_paths(json_t *root, const char *folder,
 enum sl_err specfile_spec(Sluice__V1__JobSpec **out, json_t *root,
                           const char *name, struct sl_error *err);
 
-// Appends a file of at most `most` bytes, or standard input ("-"). SL_ERANGE:
-// it is longer.
+// Appends a file of at most `most` bytes, or standard input ("-"), for which it
+// waits. SL_ERANGE: it is longer; `out` may hold a part then.
 enum sl_err specfile_read(struct buf *out, const char *path, size_t most,
                           struct sl_error *err);
 // Returns what to call `path` in errors: itself, or "standard input".

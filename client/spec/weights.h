@@ -3,8 +3,9 @@
 // with.
 //
 // Threads  main.
-// Memory   weights_release.
-// Errors   SL_EINVAL names the variable that does not fit, and how.
+// Memory   weights_release; the struct must not move: `file` points into it.
+// Errors   SL_EINVAL names the variable that does not fit, and how. *out is all
+//          zeroes after a failure; `err` may be NULL.
 #ifndef CLIENT_SPEC_WEIGHTS_H
 #define CLIENT_SPEC_WEIGHTS_H
 
@@ -22,7 +23,7 @@ struct weights {
 };
 
 // Reads file `path`, and compares it with the model of a checked spec: every
-// variable must be in it, F32, in Keras' layout.
+// variable must be in it, F32, in Keras' layout, and finite.
 enum sl_err weights_read(struct weights *out, struct fs *fs, const char *path,
                          const Sluice__V1__JobSpec *spec, struct sl_error *err);
 void weights_release(struct weights *w); // all zeroes is allowed

@@ -8,7 +8,8 @@
 // to where it was applied, if both are there.
 //
 // Threads  one at a time.
-// Memory   tracefile_free; replies are borrowed until the call returns.
+// Memory   tracefile_free; replies are borrowed until the call returns. Texts
+//          that are returned live as long as the trace.
 // Units    microseconds from the trace's beginning.
 // Errors   SL_ENOMEM. More than TRACEFILE_SPANS spans: the rest is left out,
 //          and said in the file.
@@ -39,11 +40,12 @@ struct tracefile_sums {
 struct tracefile_sums tracefile_sums(const struct tracefile *t);
 
 // Returns why the n-th process without spans (from 0) has none, and in *name
-// what it is called; NULL: there are no more.
+// what it is called; NULL: there are no more, and *name is untouched.
 const char *tracefile_missing(const struct tracefile *t, size_t n,
                               const char **name);
 
 // Appends the JSON of the trace of `job` to `out`. Once, after all pieces.
+// SL_ENOMEM: a part may be there.
 enum sl_err tracefile_write(struct tracefile *t, const char *job,
                             struct buf *out);
 

@@ -12,8 +12,9 @@
 // A child is in a process group of its own, so that Ctrl-C reaches only us and
 // the order of stopping is ours; the kernel sends it SIGTERM should we die.
 //
-// Threads  main; the process has no other while it forks.
-// Memory   child_release frees what the struct owns.
+// Threads  main; the process has no other while it forks. Nothing waits.
+// Memory   child_release frees what the struct owns; all zeroes is empty. `env`
+//          and names are read only during the call.
 // Units    *_ms on the monotonic clock.
 #ifndef CLIENT_UP_CHILD_H
 #define CLIENT_UP_CHILD_H
@@ -70,7 +71,7 @@ enum sl_err child_program(char out[PATH_MAX], const char *name,
                           struct sl_error *err);
 
 // Appends an argument to the child's command line. SL_EINTERNAL: it has
-// CHILD_ARGS already.
+// CHILD_ARGS already; SL_ENOMEM.
 enum sl_err child_arg(struct child *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -100,7 +101,8 @@ const char *child_why(char out[CHILD_WHY], int status);
 // the first, then 200 ms doubling to 5 s, jittered between half and all of it.
 uint64_t child_pause_ms(unsigned quick, uint64_t random);
 
-// Appends the last `lines` lines of the child's log, indented.
+// Appends the last `lines` (not 0) lines of the child's log, of its last 16
+// KiB, indented. Fails if the log cannot be read, or with SL_ENOMEM.
 enum sl_err child_log_tail(struct buf *out, const struct child *c,
                            unsigned lines);
 

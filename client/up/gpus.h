@@ -7,7 +7,8 @@
 //
 // Threads  main. Memory  values only. Units  ordinals count from 0.
 // Errors   SL_EINVAL: not "all" or a number; SL_ENOTSUP: fewer GPUs than
-//          wanted, with what the worker said of them. *out is untouched.
+//          wanted, with what the worker said of them; those of command_run
+//          and sl_json_parse. *out is untouched; `err` may be NULL.
 #ifndef CLIENT_UP_GPUS_H
 #define CLIENT_UP_GPUS_H
 
@@ -20,8 +21,8 @@ struct gpus {
     unsigned ordinal[GPUS_MOST]; // usable ones, in order
 };
 
-// Asks the worker program at path `worker` for its GPUs and takes those that
-// `wanted`, the value of --gpus, says.
+// Asks the worker program at path `worker` for its GPUs, for up to a minute,
+// and takes those that `wanted`, the value of --gpus, says.
 enum sl_err gpus_find(struct gpus *out, const char *worker, const char *wanted,
                       struct sl_error *err);
 
@@ -30,14 +31,15 @@ enum sl_err gpus_find(struct gpus *out, const char *worker, const char *wanted,
 enum sl_err gpus_choose(struct gpus *out, const char *listing,
                         const char *wanted, struct sl_error *err);
 
-// Returns the number of workers for the GPUs, with `each` GPUs per worker (up
-// to GPUS_PER_WORKER); the last worker may have fewer.
+// Returns the number of workers for the GPUs, with `each` GPUs per worker (1 to
+// GPUS_PER_WORKER); the last worker may have fewer.
 unsigned gpus_workers(const struct gpus *g, unsigned each);
 
 #define GPUS_PER_WORKER 16
 #define GPUS_LIST 160
 
-// Writes the GPUs of worker number `worker` as its --device: "cuda:0,cuda:1".
+// Writes the GPUs of worker number `worker`, below gpus_workers, as its
+// --device: "cuda:0,cuda:1".
 void gpus_list(char out[GPUS_LIST], const struct gpus *g, unsigned each,
                unsigned worker);
 

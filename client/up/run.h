@@ -10,7 +10,8 @@
 //
 // Threads  main; the process has no other while it forks.
 // Memory   arguments are borrowed.
-// Errors   SL_EIO, with the system's reason.
+// Errors   SL_EIO, with the system's reason: nothing was started. `err` may be
+//          NULL.
 #ifndef CLIENT_UP_RUN_H
 #define CLIENT_UP_RUN_H
 

@@ -8,7 +8,7 @@
 //   removed
 //
 // Threads  main, the only one.
-// Memory   up_release frees.
+// Memory   up_release frees; `conf` is borrowed until then. `err` may be NULL.
 // Units    *_ms, monotonic.
 #ifndef CLIENT_UP_UP_H
 #define CLIENT_UP_UP_H
@@ -67,8 +67,8 @@ void up_release(struct up *u);
 enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
                            const char *dir);
 
-// Copies address `listen` to *out, with a port that is free now in place of
-// port 0.
+// Copies address `listen` to *out (sl_free), with a port that is free now in
+// place of port 0. SL_EIO, SL_ENOMEM: *out is NULL or untouched.
 enum sl_err up_choose_address(char **out, const char *listen,
                               struct sl_error *err);
 
@@ -81,7 +81,7 @@ bool up_detach(int *ready, int *code);
 // Tells the parent that all is ready; stderr is DIR/log/up.log from here on.
 void up_detached(struct up *u);
 
-// Runs the cluster until it is stopped (up.c); sets u->code.
+// Runs the cluster until it is stopped (up.c), and waits so long; sets u->code.
 void up_run(struct up *u);
 
 #endif

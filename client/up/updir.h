@@ -15,7 +15,7 @@
 //
 // Threads  main.
 // Memory   updir_release frees, and drops the lock.
-// Errors   SL_EBUSY: another `sluice up` runs there.
+// Errors   SL_EBUSY: another `sluice up` runs there. `err` may be NULL.
 #ifndef CLIENT_UP_UPDIR_H
 #define CLIENT_UP_UPDIR_H
 
@@ -34,6 +34,7 @@ struct updir {
 };
 
 // Makes the folder `path`, takes its lock, writes up.pid. SL_EBUSY: locked.
+// After a failure nothing is held, and *d may be released.
 enum sl_err updir_open(struct updir *d, const char *path, struct sl_error *err);
 
 // Removes up.pid, address and lock. All zeroes is allowed.
@@ -43,13 +44,13 @@ void updir_release(struct updir *d);
 char *updir_path(const struct updir *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Writes `text` to the file DIR/name.
+// Writes `text` to the file DIR/name, in place of what it holds; not durable.
 enum sl_err updir_write(const struct updir *d, const char *name,
                         const char *text, struct sl_error *err);
 
 // Ends daemons of a `sluice up` that was killed itself, told by their pid files
 // and their environment (SIGTERM, after grace_ms SIGKILL), says so for each,
-// and removes what they left behind. Needs the lock.
+// and removes what they left behind. Needs the lock. Waits for their end.
 enum sl_err updir_end_strays(const struct updir *d, int grace_ms,
                              struct sl_error *err);
 
@@ -59,7 +60,8 @@ pid_t updir_read_pid(const char *path);
 // Returns true if process `pid` has `variable` with `value` in its environment.
 bool updir_process_has(pid_t pid, const char *variable, const char *value);
 
-// Waits until process `pid` has ended; returns false if it runs after wait_ms.
+// Waits until process `pid` has ended; returns false if it runs after wait_ms,
+// or cannot be watched.
 bool updir_await_end(pid_t pid, int wait_ms);
 
 #endif

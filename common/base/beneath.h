@@ -29,11 +29,15 @@ enum beneath_links {
     BENEATH_ALL,
 };
 
+// `dir` is a descriptor of an open folder, `path` relative to it; both stay the
+// caller's. *st is undefined after a failure, but for ENODEV. They do I/O.
+
 // Opens a regular file for reading and fills *st. Returns a descriptor.
 int beneath_file(int dir, const char *path, enum beneath_links links,
                  struct stat *st);
 
-// Opens a folder, to list it and to open what lies below.
+// Opens a folder, to list it and to open what lies below, and fills *st.
+// Returns a descriptor.
 int beneath_folder(int dir, const char *path, enum beneath_links links,
                    struct stat *st);
 

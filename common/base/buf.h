@@ -5,8 +5,10 @@
 // as a C string (buf_text gives "" for an empty one).
 //
 // Threads  one at a time.
-// Memory   buf_release frees; BUF_INIT or all zeroes is an empty buffer.
-// Errors   SL_ENOMEM leaves the buffer as it was.
+// Memory   buf_release frees; BUF_INIT or all zeroes is an empty buffer. Bytes
+//          and texts that are passed are copied; they are not NULL and do not
+//          lie in the buffer itself: growth may move those.
+// Errors   SL_ENOMEM, the only one, leaves the buffer's bytes as they were.
 #ifndef COMMON_BASE_BUF_H
 #define COMMON_BASE_BUF_H
 
@@ -32,15 +34,15 @@ void buf_init(struct buf *b);
 void buf_release(struct buf *b); // leaves an empty buffer
 void buf_reset(struct buf *b);   // sets len to 0, keeps the memory
 
-// Allocates space for `more` bytes after len, and the 0 behind them.
+// Allocates space for `more` bytes after len, and the 0 behind them: appends of
+// that much then cannot fail. SL_ENOMEM.
 enum sl_err buf_reserve(struct buf *b, size_t more);
 
 // Lengthens by n bytes of unknown content; NULL when out of memory. The
 // pointer holds until the buffer next grows.
 uint8_t *buf_extend(struct buf *b, size_t n);
 
-// Appends n bytes (`bytes` may be NULL if n is 0) that do not lie in `b`
-// itself: growth may move those. SL_ENOMEM.
+// Appends n bytes (`bytes` may be NULL if n is 0). SL_ENOMEM.
 enum sl_err buf_append(struct buf *b, const void *bytes, size_t n);
 // Appends `text` without its 0. SL_ENOMEM.
 enum sl_err buf_append_str(struct buf *b, const char *text);
@@ -59,7 +61,8 @@ enum sl_err buf_vappendf(struct buf *b, const char *fmt, va_list ap)
 // changes. A 0 among the bytes ends the string early.
 const char *buf_text(const struct buf *b);
 
-// Hands the bytes over (free with sl_free) and leaves an empty buffer.
+// Hands the bytes over (free with sl_free) and leaves an empty buffer. *len
+// (may be NULL) is their number. NULL if nothing was ever allocated.
 uint8_t *buf_detach(struct buf *b, size_t *len);
 
 #endif

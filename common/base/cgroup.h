@@ -21,8 +21,8 @@ struct cgroup_memory {
     char oom_file[CGROUP_PATH]; // file that counts them; "": nothing does
 };
 
-// Reads the limit and the kills of this process's group. `root` is a folder
-// that stands for / in tests, else "".
+// Reads the limit and the kills of this process's group to *out, all of which
+// is set. `root` is a folder that stands for / in tests, else "" (not NULL).
 void cgroup_memory(struct cgroup_memory *out, const char *root);
 
 #endif

@@ -12,9 +12,11 @@
 // A chain may go on in another file: the first line there follows the last one
 // of the file before, in its number and its hash.
 //
-// Threads  one at a time.
-// Memory   chain_free frees; a body is borrowed.
+// Threads  one at a time. All but chain_begin and chain_bytes do I/O and wait.
+// Memory   chain_free frees (without a sync); texts are read only during the
+//          call, the struct fs is borrowed.
 // Errors   SL_ECORRUPT names the line; those of the file system unchanged.
+//          `err` may be NULL. What a failure leaves in outputs is said below.
 #ifndef COMMON_BASE_CHAIN_H
 #define COMMON_BASE_CHAIN_H
 
@@ -37,20 +39,22 @@ void chain_begin(struct chain_end *end);
 
 // Opens a file to append lines, or makes one that goes on after *before (NULL:
 // a new chain). Removes a line that a crash cut short. SL_ECORRUPT if the last
-// line is malformed.
+// line is malformed. A failure leaves *out as it was.
 enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
                        const struct chain_end *before, struct sl_error *err);
 void chain_free(struct chain *c); // NULL is allowed
 
-// Appends a line. `body` is members of a JSON object: "\"user\":\"ann\"". After
-// a failure the chain can only be synced and freed.
+// Appends a line. `body` is members of a JSON object: "\"user\":\"ann\"". A
+// line over CHAIN_LINE_BYTES is SL_ERANGE and changes nothing. After another
+// failure the chain can only be synced and freed.
 enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err);
 
 // Makes all appended lines durable.
 enum sl_err chain_sync(struct chain *c, struct sl_error *err);
 
 // Sets *end to the end of the chain in a file. Leaves *end as it is if the file
-// is missing or has no lines.
+// is missing or has no lines. Like chain_open it removes a line that was cut
+// short, so it writes. SL_ECORRUPT leaves *end undefined.
 enum sl_err chain_find_end(struct chain_end *end, struct fs *fs,
                            const char *path, struct sl_error *err);
 
@@ -63,8 +67,8 @@ enum sl_err chain_verify(struct fs *fs, const char *path, struct chain_end *end,
                          struct sl_error *err);
 
 // Sets *before to the hash and the number of the line that the first line of a
-// file follows (number 0: it begins a chain). SL_ECORRUPT if that line is
-// malformed.
+// file follows (number 0: it begins a chain, or has no line). SL_ECORRUPT if
+// that line is malformed. A failure leaves *before as it was.
 enum sl_err chain_first(struct fs *fs, const char *path,
                         struct chain_end *before, struct sl_error *err);
 

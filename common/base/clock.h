@@ -4,7 +4,8 @@
 // Timeouts and leases use the monotonic clock; the wall clock is for log
 // lines and file names only, so that a jump of it changes nothing.
 //
-// Threads  any, for both kinds.
+// Threads  any, for both kinds; none waits.
+// Memory   a clock is borrowed, never NULL; a clock_fake is the caller's.
 // Units    now_* counts from an arbitrary point; wall_us from 1970, UTC.
 #ifndef COMMON_BASE_CLOCK_H
 #define COMMON_BASE_CLOCK_H
@@ -56,7 +57,7 @@ void clock_fake_advance_ms(struct clock_fake *f, uint64_t ms);
 #define CLOCK_RFC3339 28 // bytes of such a time, with the 0
 
 // Writes `wall_us`, microseconds since 1970, to `out` as a time in UTC:
-// "2026-07-01T12:34:56.123456Z".
+// "2026-07-01T12:34:56.123456Z". Years have four digits.
 void sl_rfc3339(char out[CLOCK_RFC3339], uint64_t wall_us);
 
 #endif

@@ -4,14 +4,15 @@
 // By the SSE4.2 instruction where the processor has it, else by table; both
 // are tested against each other.
 //
-// Threads  any.
+// Threads  any; none waits or allocates.
 #ifndef COMMON_BASE_CRC_H
 #define COMMON_BASE_CRC_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Continues `crc` (0 at the start) over n bytes.
+// Continues `crc` (0 at the start) over n bytes and returns the new one; the
+// result is not masked. `bytes` may be NULL if n is 0.
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 
 // Computes the same by table on any processor, for tests.

@@ -28,7 +28,8 @@ struct deadline {
 struct deadline deadline_in_ms(uint64_t ms);
 
 // Waits until *changed is signalled, or for no reason, as such waits may: check
-// the condition again. Returns false once the deadline is over.
+// the condition again. Returns false once the deadline is over. The caller
+// holds *lock; it is free during the wait, and held again after it.
 bool deadline_wait(const struct deadline *d, pthread_cond_t *changed,
                    pthread_mutex_t *lock);
 

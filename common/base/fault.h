@@ -31,7 +31,8 @@ struct fault_point {
     unsigned reached; // times, atomically
 };
 
-// Carries out the act that is armed for the point; returns SL_EIO for `error`.
+// Carries out the act that is armed for the point: `delay` and `pause` wait
+// here. Returns SL_EIO for `error`, else SL_OK.
 enum sl_err fault_reached(struct fault_point *point);
 
 // Each point is an entry of a linker section: all are known without running.
@@ -52,7 +53,7 @@ enum sl_err fault_reached(struct fault_point *point);
 #endif
 
 // Writes "name file:line" for each point to stdout, sorted by name; false if
-// this build has none.
+// this build has none (or no memory).
 bool fault_list(void);
 
 #endif

@@ -8,8 +8,13 @@
 // and a second sync would lie, so the file then refuses every write and sync.
 //
 // Threads  a struct fs: any. A file: one at a time, except fs_pread (any).
-// Memory   a file is freed by fs_close; a map by fs_unmap.
-// Errors   *err names the path, the call and the reason.
+//          All but fs_dirname, fs_join and the two struct fs do I/O and may
+//          wait for the disk, or the network of a store in S3.
+// Memory   a file is freed by fs_close; a map by fs_unmap. Paths and bytes are
+//          read only during the call; a struct fs outlives its files.
+// Errors   *err (may be NULL) names the path, the call and the reason. A call
+//          that fails leaves *out as it was, but bytes that it read are
+//          undefined.
 #ifndef COMMON_BASE_FS_H
 #define COMMON_BASE_FS_H
 
@@ -50,7 +55,7 @@ struct fs_map {
 };
 
 // Called once per name, without "." and "..", in byte order. Returning
-// anything but SL_OK ends the walk with that.
+// anything but SL_OK ends the walk with that. `name` is borrowed for the call.
 typedef enum sl_err (*fs_name_fn)(void *arg, const char *name);
 
 // Implementations fill *err themselves. Only fs.c calls these.
@@ -128,7 +133,9 @@ enum sl_err fs_write(struct fs_file *f, const void *bytes, size_t n,
 enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 
-// Reads up to n bytes from `offset`; *got < n only at the end of the file.
+// Reads up to n bytes from `offset` and sets *got to their number; *got < n
+// only at the end of the file, 0 beyond it. A file that is open for writing can
+// be read too, but not in a store in S3 (SL_ENOTSUP).
 enum sl_err fs_pread(struct fs_file *f, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err);
 
@@ -143,12 +150,15 @@ enum sl_err fs_sync(struct fs_file *f, struct sl_error *err);
 enum sl_err fs_size(struct fs_file *f, uint64_t *out, struct sl_error *err);
 
 // Maps the whole file, read-only, until fs_unmap; the file may be closed
-// before.
+// before. An empty file gives bytes = 0 and maybe data = NULL. Reading what was
+// cut off the file meanwhile is a SIGBUS.
 enum sl_err fs_map_file(struct fs_file *f, struct fs_map *out,
                         struct sl_error *err);
-void fs_unmap(struct fs *fs, struct fs_map *m); // all zeroes is allowed
+// Frees a map and zeroes *m; all zeroes is allowed.
+void fs_unmap(struct fs *fs, struct fs_map *m);
 
-// Replaces `to` atomically. Durable only after fs_sync_dir of the folder.
+// Gives the file `from` the name `to`; replaces `to` atomically. Durable only
+// after fs_sync_dir of the folder.
 enum sl_err fs_rename(struct fs *fs, const char *from, const char *to,
                       struct sl_error *err);
 
@@ -179,10 +189,12 @@ enum sl_err fs_private_folder(const char *path, bool *others,
                               struct sl_error *err);
 
 // Replaces *path (from sl_malloc), which exists on the real file system, by
-// its absolute form without links. On failure it is untouched.
+// its absolute form without links. On failure it is untouched; SL_EIO, also
+// when out of memory.
 enum sl_err fs_absolute(char **path, struct sl_error *err);
 
-// Calls fn per name, in byte order; fn may unlink and rename.
+// Calls fn per name, in byte order; fn may unlink and rename. Returns what fn
+// returned if that is not SL_OK; *err is then fn's own matter.
 enum sl_err fs_list(struct fs *fs, const char *dir, fs_name_fn fn, void *arg,
                     struct sl_error *err);
 
@@ -192,7 +204,8 @@ enum sl_err fs_list_open(int fd, const char *dir, fs_name_fn fn, void *arg,
                          struct sl_error *err);
 
 // Makes a file of the real file system from a descriptor that is open for
-// reading; closes it if that fails. `path` is for errors.
+// reading, and takes it: fs_close closes it, and so does a failure (SL_ENOMEM).
+// `path` is copied, for errors.
 enum sl_err fs_take(struct fs_file **out, int fd, const char *path,
                     struct sl_error *err);
 
@@ -212,11 +225,13 @@ enum sl_err fs_write_new(struct fs *fs, const char *path, const void *bytes,
 
 // Does the three last steps for a file that the caller wrote as path + ".tmp":
 // sync and close `f` (also when it fails), rename to `path`, sync of the
-// folder. In a store without renames path + ".tmp" never existed.
+// folder. A failure before the rename leaves path + ".tmp" there. In a store
+// without renames path + ".tmp" never existed.
 enum sl_err fs_commit(struct fs_file *f, const char *path,
                       struct sl_error *err);
 
-// Appends a file's bytes to `out`; SL_ERANGE if it is longer than `limit`.
+// Appends a file's bytes to `out`; SL_ERANGE if it is longer than `limit`
+// bytes, SL_ENOENT if it is missing. A failure leaves `out` as it was.
 enum sl_err fs_read_all(struct fs *fs, const char *path, size_t limit,
                         struct buf *out, struct sl_error *err);
 
@@ -224,7 +239,8 @@ enum sl_err fs_read_all(struct fs *fs, const char *path, size_t limit,
 // when out of memory; the caller frees it (sl_free).
 char *fs_dirname(const char *path);
 
-// Returns dir + "/" + name, to be freed; NULL when out of memory.
+// Returns dir + "/" + name, without a second "/" if `dir` ends in one, to be
+// freed (sl_free); NULL when out of memory.
 char *fs_join(const char *dir, const char *name);
 
 #endif

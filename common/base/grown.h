@@ -6,11 +6,13 @@
 // that cannot be written whole, as on a full disk, is removed again, so that
 // readers find whole pieces only, and the next piece is tried as usual.
 //
-// Threads  one at a time.
-// Memory   grown_close frees; GROWN_INIT is a closed one.
+// Threads  one at a time. All but grown_check do I/O.
+// Memory   grown_close frees; GROWN_INIT is a closed one. Texts are read only
+//          during the call.
 // Errors   SL_EINVAL: the path leads out of the folder, or over a link; else
 //          the system's error. A file may be used after a failure, unless it
 //          is closed then (fd -1): a part of a piece could not be removed.
+//          `err` may be NULL.
 #ifndef COMMON_BASE_GROWN_H
 #define COMMON_BASE_GROWN_H
 
@@ -34,7 +36,7 @@ enum sl_err grown_check(const char *below, struct sl_error *err);
 
 // Makes the file `name`, which must not exist, in the folder `below` of `root`.
 // Makes that folder and its parents if missing; `root` must exist. Follows no
-// link below `root`.
+// link below `root`. A failure leaves *g as it was; folders it made stay.
 enum sl_err grown_create(struct grown *g, const char *root, const char *below,
                          const char *name, struct sl_error *err);
 

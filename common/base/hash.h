@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/base/hash.h -- SHA-256 and HMAC, through libcrypto.
 //
-// Threads  struct sha256: one at a time.
+// Threads  struct sha256: one at a time. The rest: any. Those of files read
+//          them, and wait for the disk.
 // Memory   sha256_release frees, also after a failure; sha256_final releases.
 // Errors   SL_ENOMEM; SL_ENOTSUP if libcrypto refuses the digest; SL_EINTERNAL
-//          if it fails later. Where a file is hashed *err names it.
+//          if it fails later. Where a file is hashed *err (may be NULL) names
+//          it. `out` is undefined after a failure.
 #ifndef COMMON_BASE_HASH_H
 #define COMMON_BASE_HASH_H
 
@@ -63,10 +65,12 @@ enum sl_err sha256_part_is(struct fs_file *f, const struct sha256_part *part,
                            struct sl_error *err);
 
 // Writes the HMAC with SHA-256 (RFC 2104) of `bytes` under `key` to `out`.
+// SL_ENOTSUP if libcrypto refuses, or for a key of 2 GiB or more.
 enum sl_err hmac_sha256(uint8_t out[SHA256_BYTES], const void *key,
                         size_t key_bytes, const void *bytes, size_t n);
 
-// Writes n bytes to `out` as 2 n hex digits in lower case and a 0.
+// Writes n bytes to `out`, of at least 2 n + 1 bytes, as 2 n hex digits in
+// lower case and a 0.
 void hex_encode(char *out, const void *bytes, size_t n);
 
 // Reads `text` back into n bytes at `out`. SL_EINVAL, and `out` is untouched,

@@ -41,7 +41,8 @@ extern const uint64_t histogram_updates[HISTOGRAM_BOUNDS];
         .bounds = histogram_updates, .unit = 1                                 \
     }
 
-// Counts one value; any thread, without a lock.
+// Counts one value; any thread, without a lock. `h` is made by one of the
+// macros above: its bounds are not NULL.
 void histogram_add(struct histogram *h, uint64_t value);
 
 #endif

@@ -15,7 +15,7 @@
 // With SLUICE_HISTORY_PAYLOADS=1 too, history_bytes keeps what was pushed, in
 // $SLUICE_HISTORY/<role>-<pid>.payloads, for a replay (tests/history/replay.c).
 //
-// Threads  any.
+// Threads  any; a line waits for the lock and the write.
 // Errors   a line that cannot be written ends the process with status 2: a
 //          history with holes proves nothing.
 #ifndef COMMON_BASE_HISTORY_H
@@ -29,7 +29,8 @@
 
 #define HISTORY_BYTES_MAX ((size_t)4 << 20) // limit of one payload
 
-// Names the lines to come and opens the file, if a folder is named.
+// Names the lines to come (`role` and `node` are copied) and opens the file, if
+// a folder is named. Once, before other threads write.
 void history_open(const char *role, const char *node);
 
 // Returns true once history_open has opened the file.

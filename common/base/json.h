@@ -9,7 +9,9 @@
 // ours.
 //
 // Threads  any; a json_t: one at a time.
-// Errors   SL_EINVAL with "name:line:column: reason"; SL_ERANGE over a limit.
+// Memory   texts that are passed are read only during the call.
+// Errors   SL_EINVAL with "name:line:column: reason"; SL_ERANGE over a limit;
+//          SL_ENOMEM. A failure leaves *out as it was.
 #ifndef COMMON_BASE_JSON_H
 #define COMMON_BASE_JSON_H
 
@@ -38,14 +40,16 @@ enum sl_err sl_json_parse(json_t **out, const char *name, const char *text,
 
 // Appends `value` to `out`, compactly or (`pretty`) indented by 2, with keys in
 // the order of insertion. Reals have the fewest digits that read back as the
-// same number.
+// same number. SL_ENOMEM: `out` has the length it had, but maybe no 0 there.
 enum sl_err sl_json_write(struct buf *out, const json_t *value, bool pretty);
 
 // Appends text as a JSON string with its quotes. Bytes that are not UTF-8
-// become U+FFFD, so the result is always valid.
+// become U+FFFD, so the result is always valid. SL_ENOMEM: `out` may hold a
+// part of it.
 enum sl_err sl_json_quote(struct buf *out, const char *text, size_t len);
 
-// These read the member `key` of an object. SL_ENOENT if it is missing,
+// These read the member `key` of an object. SL_ENOENT if it is missing (or
+// `object` is NULL or no object),
 // SL_EINVAL if it is of another type; *out is then untouched, and *err names
 // the key.
 

@@ -5,7 +5,12 @@
 // is in at most one list. A node that is in none has next == NULL, so that
 // list_on tells; list_remove of such a node does nothing.
 //
+// A list is used after list_init, a node after list_node_init (or zeroed).
+// Freeing a list's node takes it out first.
+//
 // Threads  those of the list's owner.
+// Errors   none; inserting a node that is in a list is undefined. No argument
+//          is NULL.
 #ifndef COMMON_BASE_LIST_H
 #define COMMON_BASE_LIST_H
 
@@ -22,11 +27,13 @@ struct list {
     struct list_node head;
 };
 
+// Makes `l` empty.
 static inline void list_init(struct list *l)
 {
     l->head.prev = l->head.next = &l->head;
 }
 
+// Marks `n` as in no list.
 static inline void list_node_init(struct list_node *n)
 {
     n->prev = n->next = NULL;
@@ -38,6 +45,7 @@ static inline bool list_on(const struct list_node *n)
     return n->next != NULL;
 }
 
+// Returns true if `l` has no node.
 static inline bool list_empty(const struct list *l)
 {
     return l->head.next == &l->head;
@@ -53,11 +61,13 @@ static inline void list_insert_after(struct list_node *where,
     where->next = n;
 }
 
+// Inserts `n`, which is in no list, as the first node.
 static inline void list_push_front(struct list *l, struct list_node *n)
 {
     list_insert_after(&l->head, n);
 }
 
+// Inserts `n`, which is in no list, as the last node.
 static inline void list_push_back(struct list *l, struct list_node *n)
 {
     list_insert_after(l->head.prev, n);
@@ -85,7 +95,7 @@ static inline struct list_node *list_last(struct list *l)
     return list_empty(l) ? NULL : l->head.prev;
 }
 
-// Returns the node after `n`; NULL after the last.
+// Returns the node after `n`, which is in `l`; NULL after the last.
 static inline struct list_node *list_next(struct list *l, struct list_node *n)
 {
     return n->next == &l->head ? NULL : n->next;
@@ -101,8 +111,9 @@ static inline struct list_node *list_pop_front(struct list *l)
     return n;
 }
 
-// Moves all of `from` behind the last of `to`; `from` is then empty. Callbacks
-// that may change the list being walked: move to a local list first.
+// Moves all of `from`, another list, behind the last of `to`; `from` is then
+// empty. Callbacks that may change the list being walked: move to a local list
+// first.
 static inline void list_take_all(struct list *to, struct list *from)
 {
     if (list_empty(from))
@@ -117,7 +128,7 @@ static inline void list_take_all(struct list *to, struct list *from)
 #define list_entry(node, type, member) sl_container_of(node, type, member)
 
 // Walk the nodes of `l`, from the first. The loop declares `n`; the body of the
-// second form may remove n.
+// second form may remove and free n, but not the node behind it.
 #define list_for(n, l)                                                         \
     for (struct list_node *n = (l)->head.next; n != &(l)->head; n = n->next)
 #define list_for_safe(n, l)                                                    \

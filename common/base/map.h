@@ -5,9 +5,9 @@
 // tombstones and a map that shrinks stays quick.
 //
 // Threads  one at a time.
-// Memory   values are borrowed (but by map_release_owned) and never NULL;
-//          strmap copies its keys.
-//          All zeroes is an empty map.
+// Memory   values are borrowed (but by map_release_owned) and never NULL (it
+//          asserts); strmap copies its keys, which are not NULL.
+//          All zeroes is an empty map, and a released one is.
 // Errors   SL_ENOMEM leaves the map as it was.
 #ifndef COMMON_BASE_MAP_H
 #define COMMON_BASE_MAP_H
@@ -46,8 +46,9 @@ enum sl_err map_reserve(struct map *m, size_t more);
 // Removes a key and returns its value; NULL if it was absent.
 void *map_remove(struct map *m, uint64_t key);
 
-// Walks in no particular order: start with *at = 0; false at the end. The
-// map must not change meanwhile.
+// Walks in no particular order: start with *at = 0; false at the end, and *key
+// and *value (each may be NULL) are then untouched. The map must not change
+// meanwhile.
 bool map_next(const struct map *m, size_t *at, uint64_t *key, void **value);
 
 struct strmap_slot {

@@ -12,8 +12,8 @@
 //         T_EQ(rc, SL_ENOMEM);
 //     }
 //
-// Threads  any.
-// Memory   what these return is freed with sl_free only.
+// Threads  any; none waits, and each may be called under a lock.
+// Memory   what these return is freed with sl_free only; texts are not NULL.
 #ifndef COMMON_BASE_MEM_H
 #define COMMON_BASE_MEM_H
 
@@ -43,12 +43,13 @@ char *sl_strdup(const char *text);
 char *sl_strndup(const char *text, size_t len);
 
 // Allocates `bytes` rounded up to whole cache lines, aligned to `align` (a
-// power of two, at least 64), for parameters and activations. NULL when out of
-// memory.
+// power of two, at least 64), of unknown content, for parameters and
+// activations. sl_free frees it; sl_realloc would lose the alignment. NULL when
+// out of memory.
 void *sl_aligned(size_t align, size_t bytes);
 
-// Makes the n-th allocation from now, and every later one, fail; 0: none fails.
-// Process-wide, for tests.
+// Makes the n-th allocation from now (1: the next), and every later one, fail;
+// 0: none fails. Process-wide, for tests.
 void sl_mem_fail_at(uint64_t n);
 
 // Returns true if an allocation was refused since sl_mem_fail_at(n > 0), and

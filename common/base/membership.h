@@ -11,8 +11,11 @@
 // Threads  membership_check: any. The rest: one; a daemon's loop joins with a
 //          copy (host/daemon/joining.h). membership_open, membership_check
 //          and membership_join wait for the store.
-// Memory   membership_release frees; both struct fs are borrowed.
-// Errors   SL_ESTATE: the store is not the one that was marked.
+// Memory   membership_release frees; both struct fs are borrowed until then,
+//          paths are copied.
+// Errors   SL_ESTATE: the store is not the one that was marked. Those of the
+//          file system unchanged. A call that fails leaves the struct as it
+//          was; `err` may be NULL, and SL_ENOMEM may leave it without text.
 #ifndef COMMON_BASE_MEMBERSHIP_H
 #define COMMON_BASE_MEMBERSHIP_H
 
@@ -38,8 +41,9 @@ enum sl_err membership_open(struct membership *m, struct fs *fs,
                             const char *store, struct sl_error *err);
 void membership_release(struct membership *m); // all zeroes is allowed
 
-// Joins `cluster`, durably, and marks the store; does nothing if it is joined
-// (membership_joined). If another cluster is known the caller must not call it.
+// Joins `cluster` (not 0), durably, and marks the store; does nothing if it is
+// joined (membership_joined). If another cluster is known the caller must not
+// call it. After a failure the store may bear the mark: call it again.
 enum sl_err membership_join(struct membership *m, uint64_t cluster,
                             struct sl_error *err);
 
@@ -47,7 +51,8 @@ enum sl_err membership_join(struct membership *m, uint64_t cluster,
 // marked under the name that it has now.
 bool membership_joined(const struct membership *m, uint64_t cluster);
 
-// Copies a membership, so that another thread can join with the copy.
+// Copies a membership, so that another thread can join with the copy, which the
+// caller releases. SL_ENOMEM.
 enum sl_err membership_copy(struct membership *out,
                             const struct membership *of);
 
@@ -55,7 +60,7 @@ enum sl_err membership_copy(struct membership *out,
 void membership_take(struct membership *m, struct membership *copy);
 
 // Checks that the store still bears the mark, before a file is written to it or
-// taken for missing. SL_ESTATE if not.
+// taken for missing. SL_ESTATE if not; SL_OK without a store or a cluster.
 enum sl_err membership_check(const struct membership *m, struct sl_error *err);
 
 #endif

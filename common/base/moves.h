@@ -6,6 +6,7 @@
 // and a test walks the table.
 //
 // Threads  pure.
+// Units    states are numbers from 0 to 31, below the length of `moves`.
 #ifndef COMMON_BASE_MOVES_H
 #define COMMON_BASE_MOVES_H
 

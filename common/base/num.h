@@ -15,6 +15,7 @@ static inline uint64_t sl_ceil_div(uint64_t n, uint64_t each)
     return n / each + (n % each != 0);
 }
 
+// Returns the smaller of two.
 static inline uint64_t sl_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

@@ -41,7 +41,7 @@ void offset_came(struct offset *o, uint64_t seq, uint64_t sent_us,
 void offset_heard(struct offset *o, uint64_t seq, uint64_t heard_us);
 
 // Sets *offset_us; *trip_us is twice its largest error. Returns false if no
-// round trip was measured yet.
+// round trip was measured yet, and both are then untouched.
 bool offset_best(const struct offset *o, int64_t *offset_us, uint64_t *trip_us);
 
 #endif

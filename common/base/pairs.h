@@ -6,7 +6,8 @@
 // Printed strings may hold anything: they are quoted.
 //
 // Threads  any; a struct pairs belongs to one.
-// Memory   a value, on the caller's stack.
+// Memory   a value, on the caller's stack; len = 0 begins a line. Texts are
+//          copied, and not NULL.
 // Units    bytes.
 // Errors   a pair that does not fit is left out; the line stays whole.
 #ifndef COMMON_BASE_PAIRS_H
@@ -40,6 +41,8 @@ void pairs_str(struct pairs *l, const char *text);
 void pairs_quoted(struct pairs *l, const char *text);
 
 // Appends each pair of `fmt` as ` key=value`, or as `,"key":value` in JSON.
+// Takes the arguments out of *a; the caller ends a->ap (va_end). A value is cut
+// at 4095 bytes.
 void pairs_add(struct pairs *l, const char *fmt, struct pairs_args *a);
 
 // Appends the closing brace, if it is JSON, and the newline.

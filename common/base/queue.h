@@ -28,10 +28,13 @@ struct queue {
 // Makes `q` empty, before any thread pushes.
 void queue_init(struct queue *q);
 
-// Pushes a node. Returns true if the queue was empty: then wake the consumer.
+// Pushes a node that is in no queue; it may be drained, and gone, before this
+// returns. Returns true if the queue was empty: then wake the consumer. Never
+// waits.
 bool queue_push(struct queue *q, struct queue_node *n);
 
-// Takes all nodes, oldest first, linked by `next`; NULL if the queue is empty.
+// Takes all nodes, oldest first, linked by `next` (NULL: the last); NULL if the
+// queue is empty. Read `next` before the node is freed or pushed again.
 struct queue_node *queue_drain(struct queue *q);
 
 // Returns true if no node waits; any thread, and true only for the moment.

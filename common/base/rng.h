@@ -7,7 +7,8 @@
 // fill lies in block i / 4, lane i % 4.
 //
 // Threads  all functions: any; struct rng: one at a time.
-// Units    first and count are elements; first + count < 2^48.
+// Memory   none; arrays are the caller's and not NULL, but for count = 0.
+// Units    first and count are elements; first + count < 2^48 (it asserts).
 #ifndef COMMON_BASE_RNG_H
 #define COMMON_BASE_RNG_H
 
@@ -41,7 +42,7 @@ struct rng {
     unsigned used;     // words used so far; 4: all
 };
 
-// Begins at the first block of a stream.
+// Begins at the first block of a stream; before the first draw from `r`.
 void rng_init(struct rng *r, uint64_t seed, uint64_t stream);
 
 // Returns the next word of the stream.
@@ -50,7 +51,8 @@ uint32_t rng_u32(struct rng *r);
 // Returns the next two words of the stream, the first in the low half.
 uint64_t rng_u64(struct rng *r);
 
-// Returns a number below n (not 0), each with the same probability.
+// Returns a number below n (not 0: it asserts), each with the same probability.
+// Draws two words, rarely more.
 uint64_t rng_below(struct rng *r, uint64_t n);
 
 // Mixes all bits (the finalizer of splitmix64); a bijection.
@@ -62,8 +64,9 @@ static inline uint64_t sl_mix64(uint64_t x)
     return x ^ (x >> 31);
 }
 
-// Returns a hash of bytes for tables and streams (FNV-1a, then mixed); not for
-// bytes that an adversary could choose.
+// Returns a hash of `len` bytes for tables and streams (FNV-1a, then mixed);
+// not for bytes that an adversary could choose. `bytes` may be NULL if `len` is
+// 0.
 uint64_t sl_hash64(const void *bytes, size_t len);
 
 #endif

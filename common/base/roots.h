@@ -12,11 +12,13 @@
 // Roots are opened for each path, so a root may be mounted after the daemon's
 // start.
 //
-// Threads  roots_new, _add, _free: one. The rest: any.
-// Memory   roots_free frees.
+// Threads  roots_new, _add, _free: one. The rest: any; those that open or look
+//          wait for the disk.
+// Memory   roots_free frees. Paths are copied or read only during the call.
 // Errors   name the path as the spec has it, the roots and the cure; never the
 //          content of a file. SL_EDENIED: the file may not be read. SL_ENOENT:
 //          it is missing. SL_EINVAL: a folder where a file is wanted.
+//          SL_ECORRUPT: it was exchanged meanwhile. `err` may be NULL.
 #ifndef COMMON_BASE_ROOTS_H
 #define COMMON_BASE_ROOTS_H
 
@@ -39,19 +41,24 @@ const struct roots *roots_all(void);
 void roots_free(struct roots *r); // NULL is allowed
 
 // Adds a folder, which must exist; a relative path is from the working folder.
+// A failure leaves the roots as they were.
 enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err);
 
 // Returns the number of folders that roots_add has added.
 size_t roots_count(const struct roots *r);
 
-// Checks that every root can be opened and listed now.
+// Checks that every root can be opened and listed now; *err names the first
+// that cannot.
 enum sl_err roots_there(const struct roots *r, struct sl_error *err);
 
-// Opens a file for reading. `r` NULL: no roots, and every path is refused.
+// Opens a file for reading, which the caller closes (fs_close). A failure
+// leaves *out as it was. `r` NULL: no roots, and every path is refused
+// (SL_EDENIED).
 enum sl_err roots_file(const struct roots *r, struct fs_file **out,
                        const char *path, struct sl_error *err);
 
-// Opens a folder; *fd is the caller's.
+// Opens a folder; *fd is the caller's to close, and undefined after a failure.
+// `r` may be NULL, as above.
 enum sl_err roots_folder(const struct roots *r, int *fd, const char *path,
                          struct sl_error *err);
 

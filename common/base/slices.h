@@ -7,8 +7,9 @@
 // elements, run by run, and returns a straddling element out of a small carry.
 //
 // Threads  a value; the owner of the bytes decides.
-// Memory   all bytes are borrowed; these functions free no memory.
+// Memory   all bytes are borrowed; these functions allocate and free none.
 // Units    bytes, or elements of `element_bytes` where it says so.
+// Errors   a call that fails leaves its outputs as they were.
 #ifndef COMMON_BASE_SLICES_H
 #define COMMON_BASE_SLICES_H
 
@@ -44,7 +45,7 @@ struct sl_slices slices_one(const struct sl_slice *one);
 enum sl_err slices_sub(struct sl_slices *out, const struct sl_slices *s,
                        size_t offset, size_t bytes);
 
-// Copies all bytes to `to`, which has space for s->bytes.
+// Copies all bytes to `to`, which has space for s->bytes and overlaps none.
 void slices_copy(void *to, const struct sl_slices *s);
 
 // Position in a list of slices.
@@ -62,8 +63,8 @@ void slices_cursor_init(struct slices_cursor *c, const struct sl_slices *s);
 // the cursor stays.
 enum sl_err slices_take(struct slices_cursor *c, void *to, size_t n);
 
-// Returns the *n bytes up to the end of the current piece, at most `max`, and
-// steps over them. NULL and *n = 0 at the end.
+// Returns the *n bytes up to the end of the current piece, at most `max` (not
+// 0), and steps over them. NULL and *n = 0 at the end.
 const uint8_t *slices_next(struct slices_cursor *c, size_t max, size_t *n);
 
 // Walk over whole elements, run by run.
@@ -78,9 +79,9 @@ struct slices_runs {
 enum sl_err slices_runs_init(struct slices_runs *it, const struct sl_slices *s,
                              size_t element_bytes);
 
-// Returns the next run of 1 to `max` elements; NULL at the end. A run may be
-// unaligned: read it with memcpy or unaligned loads. It is valid until the next
-// call.
+// Returns the next run of 1 to `max` (not 0) elements, and sets *elements; NULL
+// and 0 at the end. A run may be unaligned: read it with memcpy or unaligned
+// loads. It is valid until the next call.
 const void *slices_runs_next(struct slices_runs *it, size_t max,
                              size_t *elements);
 

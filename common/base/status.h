@@ -10,7 +10,8 @@
 // code is what a client in another language sees.
 //
 // Threads  all functions: any.
-// Memory   struct sl_error is a value; it owns nothing.
+// Memory   struct sl_error is a value; it owns nothing. Strings that these
+//          return are literals.
 #ifndef COMMON_BASE_STATUS_H
 #define COMMON_BASE_STATUS_H
 
@@ -64,11 +65,14 @@ struct sl_error {
     }
 
 // Fills *err (NULL allowed) and returns `code`, so that a failing line reads
-// `return sl_fail(err, SL_EINVAL, "...", ...)`. Long texts are cut.
+// `return sl_fail(err, SL_EINVAL, "...", ...)`. Long texts are cut. The
+// arguments must not lie in *err.
 enum sl_err sl_fail(struct sl_error *err, enum sl_err code, const char *fmt,
                     ...) __attribute__((format(printf, 3, 4)));
 
-// Puts "prefix: " before the text of *err, to say where the error happened.
+// Puts "prefix: " before the text of *err (NULL allowed), to say where the
+// error happened; an empty text is that of `code`. Sets err->code to `code` and
+// returns it. The arguments must not lie in *err.
 enum sl_err sl_prefix(struct sl_error *err, enum sl_err code, const char *fmt,
                       ...) __attribute__((format(printf, 3, 4)));
 
@@ -91,7 +95,7 @@ enum sl_err sl_err_from_grpc(int grpc_status);
 bool sl_err_transient(enum sl_err code);
 
 // Returns the code of an errno: ENOENT, ENOSPC (SL_EIO), EACCES (SL_EDENIED)
-// and so on.
+// and so on; SL_EIO for any other, SL_OK for 0.
 enum sl_err sl_err_from_errno(int errnum);
 
 #define sl_container_of(ptr, type, member)                                     \

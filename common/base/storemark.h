@@ -8,9 +8,11 @@
 // mounted, or belongs to another cluster. A daemon that has used a store notes
 // that in its own state, and then refuses an empty folder.
 //
-// Threads  any; they may wait for a disk.
+// Threads  any; all but storemark_parse wait for a disk or a store.
 // Units    an id is never 0.
-// Errors   SL_ECORRUPT: the file holds no id. SL_ESTATE: not our store.
+// Errors   SL_ECORRUPT: the file holds no id. SL_ESTATE: not our store. Those
+//          of the file system unchanged. *id is then untouched; `err` may be
+//          NULL, and SL_ENOMEM may leave it without text.
 #ifndef COMMON_BASE_STOREMARK_H
 #define COMMON_BASE_STOREMARK_H
 
@@ -34,7 +36,8 @@ enum sl_err storemark_write(struct fs *fs, const char *store, uint64_t id,
 enum sl_err storemark_check(struct fs *fs, const char *store, uint64_t id,
                             struct sl_error *err);
 
-// Reads the text of a mark, an id and a newline. `where` is for the error.
+// Reads the text of a mark, an id and a newline (which may be missing); what
+// follows is not read. `where` is for the error.
 enum sl_err storemark_parse(uint64_t *id, const char *text, const char *where,
                             struct sl_error *err);
 

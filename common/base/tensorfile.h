@@ -10,11 +10,16 @@
 // checks everything that can be wrong before it answers anything: bounds,
 // duplicates, and that the tensors leave no hole and no overlap.
 //
-// Threads  one at a time; a reader's queries: any.
+// Threads  one at a time; a reader's queries: any. Those that open, write, read
+//          or verify wait for the disk.
 // Memory   what a reader returns points into it and holds until it is closed.
+//          Names, paths and bytes that are passed are copied, or read only
+//          during the call (not so in tensorfile_parse); a struct fs is
+//          borrowed to the end.
 // Units    shapes and counts are elements, begin and end bytes in the data.
 // Errors   SL_ECORRUPT names the tensor and the expected value; for a file of
-//          another format, that format and how to convert it.
+//          another format, that format and how to convert it. `err` may be
+//          NULL; a failure leaves *out as it was.
 #ifndef COMMON_BASE_TENSORFILE_H
 #define COMMON_BASE_TENSORFILE_H
 
@@ -62,7 +67,8 @@ enum tensor_dtype {
 
 // Returns the name of a type in the format, as "F32".
 const char *tensor_dtype_name(enum tensor_dtype dtype);
-// Returns the bytes of one element of a type.
+// Returns the bytes of one element of a type, which is below
+// TENSOR_DTYPE_COUNT.
 size_t tensor_dtype_bytes(enum tensor_dtype dtype);
 
 // Reads the name of a type, as "F32". SL_ENOTSUP for other words.
@@ -87,6 +93,8 @@ enum sl_err tensor_bytes(uint64_t *out, const struct tensor_info *t);
 
 // Sorts as the format's reference writer does (element size descending, then
 // name) and sets begin and end. Tensors are then appended in this order.
+// SL_EINVAL for too high a rank, SL_ERANGE for too many bytes: the array is
+// then sorted, begin and end undefined.
 enum sl_err tensorfile_layout(struct tensor_info *tensors, size_t count,
                               struct sl_error *err);
 
@@ -105,7 +113,7 @@ enum sl_err tensorfile_create(struct tensorfile_writer **out, struct fs *fs,
                               bool checks, struct sl_error *err);
 
 // Appends the next n bytes of data, cut anywhere. SL_ERANGE beyond the last
-// tensor.
+// tensor changes nothing; after another failure w can only be aborted.
 enum sl_err tensorfile_append(struct tensorfile_writer *w, const void *bytes,
                               size_t n, struct sl_error *err);
 
@@ -164,8 +172,9 @@ const struct tensor_info *tensorfile_at(const struct tensorfile *f, size_t i);
 const struct tensor_info *tensorfile_find(const struct tensorfile *f,
                                           const char *name);
 
-// Copies n bytes of a tensor, from byte `offset` on. SL_ECORRUPT if the file
-// was cut short meanwhile.
+// Copies n bytes of a tensor `t` of this file, from byte `offset` on; asserts
+// that they lie in it. SL_ECORRUPT if the file was cut short meanwhile; `into`
+// is then undefined.
 enum sl_err tensorfile_read(const struct tensorfile *f,
                             const struct tensor_info *t, uint64_t offset,
                             void *into, size_t n, struct sl_error *err);

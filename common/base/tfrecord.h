@@ -16,7 +16,8 @@
 #define TFRECORD_HEAD 12 // bytes before those of the record
 #define TFRECORD_TAIL 4  // bytes behind the record
 
-// Appends one record of n bytes to `out`.
+// Appends one record of n bytes to `out`. `bytes` may be NULL if n is 0, and
+// must not lie in `out`. SL_ENOMEM.
 enum sl_err tfrecord_append(struct buf *out, const void *bytes, size_t n);
 
 #endif

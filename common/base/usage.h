@@ -18,7 +18,7 @@ struct usage {
     uint64_t sent_bytes, received_bytes;
 };
 
-// Returns the figures of now.
+// Returns the figures of now; reads files of /proc.
 struct usage usage_read(void);
 
 #endif

@@ -8,6 +8,8 @@
 // log, terminal or page shows these as they are.
 //
 // Threads  any.
+// Memory   no allocation; texts are not NULL. Those with a length may hold 0.
+// Units    lengths and sizes are bytes.
 #ifndef COMMON_BASE_UTF8_H
 #define COMMON_BASE_UTF8_H
 
@@ -34,8 +36,9 @@ bool utf8_plain(const char *text, size_t len);
 const char *utf8_shown(char out[UTF8_SHOWN], const char *text, size_t left,
                        size_t *took);
 
-// Copies bytes as text of one line, cut to `size`: '?' replaces characters that
-// may not be shown. `out` may be `bytes`. Returns out.
+// Copies `bytes`, which a 0 ends, as text of one line, cut to `size` (not 0)
+// with its 0: '?' replaces characters that may not be shown. Cuts no character.
+// `out` may be `bytes`. Returns out.
 const char *utf8_line(char *out, size_t size, const char *bytes);
 
 #endif

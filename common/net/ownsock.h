@@ -9,9 +9,11 @@
 // The folder that holds it belongs to the user and has mode 0700; a folder that
 // does not is passed over, since another user may have put it there.
 //
-// Threads  any.
+// Threads  any; they look at the file system, and ownsock_find connects.
 // Memory   callers' own.
-// Errors   ownsock_make: SL_EDENIED where no such folder can be had.
+// Errors   ownsock_folder, ownsock_make: SL_EDENIED where no such folder can be
+//          had, SL_ENOENT where its name is not known; `out` is then untouched.
+//          `err` may be NULL.
 #ifndef COMMON_NET_OWNSOCK_H
 #define COMMON_NET_OWNSOCK_H
 
@@ -27,9 +29,10 @@ enum sl_err ownsock_folder(char out[OWNSOCK_BYTES], struct sl_error *err);
 // Makes the folder and writes the address to listen on, "unix:...", to `out`.
 enum sl_err ownsock_make(char out[OWNSOCK_BYTES], struct sl_error *err);
 
-// Returns the address of a coordinator where none was said: the user's own
-// socket if a process answers there, else OWNSOCK_PORT if one answers there,
-// else again the socket, or OWNSOCK_PORT where there can be none.
+// Writes to `out`, and returns, the address of a coordinator where none was
+// said: the user's own socket if a process answers there, else OWNSOCK_PORT if
+// one answers there, else again the socket, or OWNSOCK_PORT where there can be
+// none. Never NULL.
 const char *ownsock_find(char out[OWNSOCK_BYTES]);
 
 #endif

@@ -31,7 +31,9 @@
 //          "sluice-code") and the text, so the caller gets both unchanged; a
 //          client in another language sees the gRPC status of status.h. An
 //          error of the transport itself is mapped from its status, and its
-//          text begins with the address.
+//          text begins with the address. A function that fails leaves *out and
+//          *reply as they were; `err` may be NULL. Strings and options are
+//          copied, or read only during the call, except where it is said.
 #ifndef COMMON_NET_RPC_H
 #define COMMON_NET_RPC_H
 
@@ -73,8 +75,9 @@ struct rpc_io_options {
 // rpc_io_new calls it; benchmarks that use core without an rpc_io call it too.
 void rpc_tune_process(void);
 
-// Starts the threads (options may be NULL). The first one in a process also
-// starts gRPC; after it the process must not fork without exec.
+// Starts the threads (options may be NULL). SL_EINVAL if this process may not
+// use a core of options->cpus. The first one in a process also starts gRPC;
+// after it the process must not fork without exec.
 enum sl_err rpc_io_new(struct rpc_io **out,
                        const struct rpc_io_options *options,
                        struct sl_error *err);
@@ -87,7 +90,7 @@ void rpc_io_free(struct rpc_io *io);
 // Returns the number of I/O threads.
 unsigned rpc_io_threads(const struct rpc_io *io);
 
-// Has the first I/O thread call fn(arg), once, soon.
+// Has the first I/O thread call fn(arg), once, soon; never within this call.
 void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg);
 
 // ---- addresses: "host:port", "[::1]:port", "unix:/path"
@@ -125,14 +128,15 @@ struct rpc_msg {
     uint8_t space[RPC_MSG_SPACE]; // place of a short `head`
 };
 
-// Makes an empty message (which is a message: zero bytes).
+// Makes an empty message (which is a message: zero bytes) in memory not in use.
 void rpc_msg_init(struct rpc_msg *msg);
 
 // Makes the header `bytes` long and returns where to write it; an earlier
-// header is lost. Returns NULL only when memory is out.
+// header is lost. Returns NULL only when memory is out, and `msg` is as before.
 uint8_t *rpc_msg_head(struct rpc_msg *msg, size_t bytes);
 
-// Appends a range of the caller's memory; at most RPC_MSG_PARTS of them.
+// Appends a range of the caller's memory; at most RPC_MSG_PARTS of them (it
+// asserts). It stays unchanged until the release function has run.
 void rpc_msg_part(struct rpc_msg *msg, const void *data, size_t bytes);
 
 // Has `release(user)` called once, when the transport references no part any
@@ -143,7 +147,8 @@ void rpc_msg_on_release(struct rpc_msg *msg, void (*release)(void *user),
 // Returns the bytes of the header and all parts.
 size_t rpc_msg_bytes(const struct rpc_msg *msg);
 
-// Drops a message that no call has taken: runs its release function.
+// Drops a message that no call has taken: runs its release function, and leaves
+// an empty message.
 void rpc_msg_drop(struct rpc_msg *msg);
 
 // ---- received bodies
@@ -243,7 +248,8 @@ struct rpc_server_options {
 };
 
 // Makes a server of `tables` on the threads of `io`. Copies the tables, but not
-// the paths and arguments they point at. SL_EINVAL if a path appears twice.
+// the paths and arguments they point at. `options` may be NULL. SL_EINVAL if a
+// path appears twice.
 enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
                            const struct rpc_table *tables, size_t tables_count,
                            const struct rpc_server_options *options,
@@ -260,7 +266,7 @@ enum sl_err rpc_server_bind(struct rpc_server *server, const char *address,
                             const struct rpc_tls *tls, int *port,
                             struct sl_error *err);
 
-// Begins to accept calls on the bound addresses.
+// Begins to accept calls on the bound addresses. Once, after every bind.
 void rpc_server_start(struct rpc_server *server);
 
 // Refuses new calls from now on, with SL_EUNAVAIL; open calls go on.
@@ -274,7 +280,7 @@ void rpc_server_stop(struct rpc_server *server);
 // NULL is allowed.
 void rpc_server_free(struct rpc_server *server);
 
-// Returns the number of calls and streams that are open now.
+// Returns the number of calls and streams that are open now, at this moment.
 size_t rpc_server_open_calls(struct rpc_server *server);
 
 // Makes the two ends of a socket of this host (SOCK_SEQPACKET) for small calls:
@@ -367,8 +373,9 @@ void rpc_stream_finish(struct rpc_stream *stream, enum sl_err code,
 // Ends the stream now and drops queued messages. on_end still runs.
 void rpc_stream_cancel(struct rpc_stream *stream);
 
-// Gives the caller the message, to free with rpc_body_free; inside on_message
-// only. Returns NULL if the message was taken before.
+// Gives the caller the message, to free with rpc_body_free, which may be later
+// and on any thread; inside on_message only. Returns NULL if the message was
+// taken before.
 struct rpc_body *rpc_stream_take(struct rpc_stream *stream);
 
 // Stops reading messages, so that flow control holds the peer back; a message
@@ -470,9 +477,10 @@ typedef void (*rpc_done_fn)(void *arg, enum sl_err code,
                             const struct sl_error *err,
                             const struct sl_slices *reply);
 
-// Starts a unary call; `done` receives its end. Takes `msg` in every case
-// (NULL: empty). `method` need not outlive the call. *ticket is set before
-// `done` can run; NULL is allowed. Does not retry.
+// Starts a unary call and does not wait; `done` receives its end, also if it
+// could not be sent. Takes `msg` in every case (NULL: empty). `method` need not
+// outlive the call. *ticket is set before `done` can run; NULL is allowed. Does
+// not retry.
 void rpc_call_start(struct rpc_channel *channel, const char *method,
                     struct rpc_msg *msg, const struct rpc_call_options *options,
                     rpc_done_fn done, void *arg, struct rpc_ticket *ticket);
@@ -481,16 +489,18 @@ void rpc_call_start(struct rpc_channel *channel, const char *method,
 void rpc_cancel(struct rpc_channel *channel, struct rpc_ticket ticket);
 
 // Makes a unary call and waits for its end; not from a callback. On SL_OK
-// *reply is the caller's to free (rpc_body_free).
+// *reply is the caller's to free (rpc_body_free). Takes `msg` in every case
+// (NULL: empty).
 enum sl_err rpc_call_sync(struct rpc_channel *channel, const char *method,
                           struct rpc_msg *msg,
                           const struct rpc_call_options *options,
                           struct rpc_body **reply, struct sl_error *err);
 
 // Opens a stream to a BIDI method, or, with `request`, to a SERVER_STREAM one
-// (which it takes, and then closes this side). *out carries a reference of
-// the caller's; on failure *out is unchanged and no event runs. *out is set
-// before the first event can run.
+// (which it takes in every case, and then closes this side). `events` are
+// copied; NULL: no callbacks. SL_ESTATE: rpc_channel_free has begun. *out
+// carries a reference of the caller's; on failure *out is unchanged and no
+// event runs. *out is set before the first event can run.
 enum sl_err rpc_stream_open(struct rpc_stream **out,
                             struct rpc_channel *channel, const char *method,
                             struct rpc_msg *request,

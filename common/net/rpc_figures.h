@@ -43,10 +43,11 @@ struct rpc_traffic {
     _Atomic uint64_t sent_bytes, received_bytes;
 };
 
-// Sets the bounds of the histogram; the rest of *f must be zeroes.
+// Sets the bounds of the histogram, before the first count; the rest of *f must
+// be zeroes.
 void rpc_figures_init(struct rpc_figures *f);
 // Counts a call that was answered with `code`, and the time since `begun_us`
-// (0: its handler did not run).
+// (0: its handler did not run), on the monotonic clock.
 void rpc_figures_answered(struct rpc_figures *f, enum sl_err code,
                           uint64_t begun_us);
 

@@ -9,6 +9,11 @@
 // gRPC ends the process when memory is out (gpr_malloc), so the bookkeeping
 // of a call is allocated the same way; what a caller sizes (heads, scratch) is
 // from common/base/mem.h and can fail.
+//
+// Threads  any, except where it says; a tag's event: its I/O thread.
+// Memory   what `rpc_*_new` and `_init` make is given back by the function that
+//          is named beside it; other pointers are borrowed for the call.
+// Errors   a call that fails leaves *out as it was; `err` may be NULL.
 #ifndef COMMON_NET_RPC_INNER_H
 #define COMMON_NET_RPC_INNER_H
 

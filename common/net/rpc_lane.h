@@ -7,6 +7,7 @@
 //
 // Threads  under the channel's lock; rpc_lanes_open and _close run while no
 //          other thread has the channel.
+// Memory   names and addresses are copied; a call that is made is the caller's.
 #ifndef COMMON_NET_RPC_LANE_H
 #define COMMON_NET_RPC_LANE_H
 

@@ -22,6 +22,8 @@
 // Memory   a peer's record is freed a minute after its last call or refusal, so
 //          a peer that calls again and again costs no allocation. Beyond
 //          RPC_LIMIT_IDLE records it is freed with the peer's last call.
+//          A call is the caller's and stays until it has left; `who` is
+//          copied.
 // Errors   SL_EBUSY names the limit and the peer; SL_ENOMEM.
 #ifndef COMMON_NET_RPC_LIMIT_H
 #define COMMON_NET_RPC_LIMIT_H
@@ -67,7 +69,8 @@ struct rpc_limit {
     size_t inbound_bytes;   // bytes of requests, of all peers
 };
 
-// Sets the limits to `most`; a field that is 0 (or NULL) gets its default.
+// Sets the limits to `most`, which is copied; a field that is 0 (all, if `most`
+// is NULL) gets its default.
 void rpc_limit_init(struct rpc_limit *l, const struct rpc_limits *most);
 void rpc_limit_release(struct rpc_limit *l); // after all calls have left
 
@@ -83,7 +86,8 @@ enum sl_err rpc_limit_enter(struct rpc_limit *l, struct rpc_limit_call *call,
 bool rpc_limit_start(struct rpc_limit *l, struct rpc_limit_call *call,
                      size_t bytes);
 
-// Takes the next waiting call that may go on; NULL: none may now.
+// Takes the next waiting call that may go on out of the queue; NULL: none may
+// now.
 struct rpc_limit_call *rpc_limit_next(struct rpc_limit *l);
 
 // Takes any waiting call out of the queue, whether or not it may go on; NULL:

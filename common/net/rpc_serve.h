@@ -143,6 +143,7 @@ extern const struct rpc_host_events serve_host_events;
 
 // ---- rpc_sentry.c: a thread that calls look(arg) from time to time
 
+// Starts the thread; NULL if there can be none.
 struct rpc_sentry *rpc_sentry_start(void (*look)(void *arg), void *arg);
 void rpc_sentry_stop(struct rpc_sentry *sentry); // waits; NULL is allowed
 

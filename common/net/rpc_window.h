@@ -12,7 +12,9 @@
 // instead of for the whole queue. The express window is small, because a queue
 // of express requests would have the same fault.
 //
-// Threads  the caller's lock.
+// Threads  the caller's lock; none waits or allocates.
+// Memory   a turn is the caller's, and stays until it has left. No argument is
+//          NULL.
 #ifndef COMMON_NET_RPC_WINDOW_H
 #define COMMON_NET_RPC_WINDOW_H
 
@@ -47,14 +49,14 @@ void rpc_window_init(struct rpc_window *w, size_t bytes);
 // Returns true if a request of `order` would go behind a less urgent one.
 bool rpc_window_behind(const struct rpc_window *w, unsigned order);
 
-// Enters `t` and returns true if it flies, on t->lane; false: it waits.
-// `express`: the express lane may be used now.
+// Enters `t` (zeroes but for `order` and `bytes`) and returns true if it flies,
+// on t->lane; false: it waits. `express`: the express lane may be used now.
 bool rpc_window_enter(struct rpc_window *w, struct rpc_turn *t, bool express);
 
 // Takes `t` out, whether it flies, waits or never entered.
 void rpc_window_leave(struct rpc_window *w, struct rpc_turn *t);
 
-// Returns the most urgent waiting turn; NULL: none waits.
+// Returns the most urgent waiting turn, which goes on waiting; NULL: none does.
 struct rpc_turn *rpc_window_first(const struct rpc_window *w);
 
 // Returns the most urgent waiting turn, which now flies; NULL: none may go.

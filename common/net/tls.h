@@ -6,12 +6,15 @@
 // one-sided form. `sluice cert init` makes the files.
 //
 // Threads  any.
+//          Those that take files read them, under a lock: they may wait.
 // Memory   struct rpc_tls borrows its strings; a function that takes one reads
 //          the files at once and keeps no pointer.
 // Errors   tls_load checks what the transport would only log: that the files
 //          are there, are PEM, belong together, are valid today, and that the
 //          key is not readable for every user. If the files are replaced by
-//          bad ones, the log has a warning and the old texts stay in use.
+//          bad ones, the log has a warning and the old texts stay in use. A
+//          call that fails leaves *out as it was; `err` may be NULL. Where
+//          files were checked, a success may clear *err.
 #ifndef COMMON_NET_TLS_H
 #define COMMON_NET_TLS_H
 
@@ -38,8 +41,9 @@ struct tls_pem {
     time_t crl_ends;       // when `crl` should be replaced; 0: not given
 };
 
-// Reads and checks the files of `tls`. SL_EINVAL or an error of reading, which
-// names the file.
+// Reads and checks the files of `tls`, the first three of which must be named
+// (SL_EINVAL). SL_EINVAL or an error of reading, which names the file. Release
+// *out with tls_pem_release.
 enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
                      struct sl_error *err);
 
@@ -54,7 +58,8 @@ extern const struct conf_key tls_keys[];
 // Setting --tls-crl of daemons that serve.
 extern const struct conf_key tls_crl_keys[];
 
-// Reads --tls-crl. SL_EINVAL if it is given without the other three.
+// Sets tls->crl_file to --tls-crl, borrowed from `conf` (NULL: not given); call
+// tls_read_conf before. SL_EINVAL if it is given without the other three.
 enum sl_err tls_read_crl_conf(struct rpc_tls *tls, const struct conf *conf,
                               struct sl_error *err);
 
@@ -88,14 +93,16 @@ void tls_files_close(struct tls_files *files); // NULL is allowed
 unsigned tls_files_serial(const struct tls_files *files);
 
 // Writes when the certificate in use expires (*cert), and when the revocation
-// list should be replaced (*crl; 0: there is none, or it gives no date).
+// list should be replaced (*crl; 0: there is none, or it gives no date), in
+// seconds since 1970.
 void tls_files_ends(struct tls_files *files, time_t *cert, time_t *crl);
 
 // Returns true if the revocation list in use names the certificate of a peer,
 // given as `n` bytes of PEM.
 bool tls_files_revoke(struct tls_files *files, const char *pem, size_t n);
 
-// Copies the texts in use and their serial. SL_ENOMEM.
+// Copies the texts in use, but not the revocation list, and their serial;
+// release *out. SL_ENOMEM; *serial is set all the same.
 enum sl_err tls_files_copy(struct tls_files *files, struct tls_pem *out,
                            unsigned *serial, struct sl_error *err);
 

@@ -11,10 +11,12 @@
 //
 // Anyone with the text can use it until it ends, so it may not last.
 //
-// Threads  any.
+// Threads  any. tls_bearer_make reads files.
 // Memory   texts are borrowed until return; *out is appended to.
-// Errors   tls_bearer_read: SL_EAUTH, with the reason in words for the sender.
-//          tls_bearer_make: SL_EINVAL, and those of tls_load.
+// Errors   tls_bearer_read: SL_EAUTH, with the reason in words for the sender;
+//          SL_ENOMEM; *out is then undefined, *ends untouched.
+//          tls_bearer_make: SL_EINVAL, and those of tls_load. `err` may be
+//          NULL.
 #ifndef COMMON_NET_TLS_BEARER_H
 #define COMMON_NET_TLS_BEARER_H
 
@@ -28,8 +30,9 @@
 #define TLS_BEARER_MAX_S (24L * 3600) // longest life of a token
 #define TLS_BEARER_SKEW_S 120         // allowed difference between clocks
 
-// Appends a token to *out, valid for `seconds` (1 to TLS_BEARER_MAX_S) from
-// `now`, made with the certificate and the key of `tls`.
+// Appends a token to *out, which is empty before, valid for `seconds` (1 to
+// TLS_BEARER_MAX_S) from `now`, made with the certificate and the key of `tls`.
+// SL_EINVAL if the token is longer than TLS_BEARER_MAX; it stays in *out then.
 enum sl_err tls_bearer_make(struct buf *out, const struct rpc_tls *tls,
                             time_t now, long seconds, struct sl_error *err);
 

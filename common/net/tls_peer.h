@@ -29,14 +29,18 @@ struct tls_peer {
     time_t ends;          // time of its expiry; 0: it is no certificate
 };
 
-// Reads the first certificate of a PEM text of `n` bytes.
+// Reads the first certificate of a PEM text of `n` bytes. *out is all zeroes if
+// it holds none.
 void tls_peer_read(struct tls_peer *out, const char *pem, size_t n);
 
-// Returns true if a list in `crl` (NULL: there is none) names the certificate.
+// Returns true if a list in `crl` (NULL: there is none) names the certificate,
+// the first of `n` bytes of PEM. Does not check who signed the list.
 bool tls_peer_revoked(const char *crl, const char *pem, size_t n);
 
 // Checks that each list of the text `crl` is signed by an authority in `ca`;
-// `file` is for the error. *ends: when the earliest list is to be replaced.
+// `file` is for the error. *ends: when the earliest list is to be replaced, in
+// seconds since 1970 (0: none says); it is set on failure too. A success clears
+// *err (NULL allowed).
 enum sl_err tls_check_crl(const char *crl, const char *ca, const char *file,
                           time_t *ends, struct sl_error *err);
 

@@ -12,7 +12,8 @@
 // Memory   An unpacked message lives in its arena and dies with its reset or
 //          release: no *_free_unpacked.
 // Errors   SL_ECORRUPT for what is no message of this type; SL_ERANGE for one
-//          over a limit. The text names message, field and offset.
+//          over a limit. The text names message, field and offset. A call that
+//          fails leaves *out as it was; `err` may be NULL.
 #ifndef COMMON_NET_WIRESCAN_H
 #define COMMON_NET_WIRESCAN_H
 
@@ -41,7 +42,8 @@ enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
                       const struct wire_limits *limits, struct sl_error *err);
 
 // Checks the same and sets *structs to the bytes that the structs of nested
-// messages will take, which may be a hundred times those of the wire.
+// messages will take, which may be a hundred times those of the wire; undefined
+// after a failure.
 enum sl_err wire_scan_structs(const ProtobufCMessageDescriptor *descriptor,
                               const uint8_t *bytes, size_t size,
                               const struct wire_limits *limits, size_t *structs,
@@ -59,7 +61,8 @@ struct wire_arena {
     _Alignas(16) uint8_t space[WIRE_ARENA_SPACE];
 };
 
-// Makes an empty arena of uninitialised memory.
+// Makes an empty arena of uninitialised memory; allocates nothing. The arena
+// must not move: it points into itself.
 void wire_arena_init(struct wire_arena *arena);
 void wire_arena_reset(struct wire_arena *arena); // as after init
 
@@ -67,11 +70,14 @@ void wire_arena_reset(struct wire_arena *arena); // as after init
 // usable again.
 void wire_arena_release(struct wire_arena *arena);
 
-// Returns memory of the arena, within the budget set by the last unpack (64 KiB
-// before that); NULL beyond.
+// Returns memory of the arena, aligned to 16 and not zeroed, within the budget
+// set by the last unpack (64 KiB before that); NULL beyond, or when out of
+// memory.
 void *wire_arena_alloc(struct wire_arena *arena, size_t bytes);
 
-// Scans, then unpacks into the arena. *out is of the descriptor's type.
+// Scans, then unpacks into the arena. *out is of the descriptor's type; `bytes`
+// are not needed any more. SL_ECORRUPT also when out of memory. What a failed
+// call took of the arena goes with the arena. `limits` may be NULL.
 enum sl_err wire_unpack_checked(ProtobufCMessage **out,
                                 struct wire_arena *arena,
                                 const ProtobufCMessageDescriptor *descriptor,
@@ -79,7 +85,8 @@ enum sl_err wire_unpack_checked(ProtobufCMessage **out,
                                 const struct wire_limits *limits,
                                 struct sl_error *err);
 
-// Unpacks slices; several are first copied together, in the arena.
+// Unpacks slices in the same way; several are first copied together, in the
+// arena (SL_ENOMEM).
 enum sl_err wire_unpack_slices(ProtobufCMessage **out, struct wire_arena *arena,
                                const ProtobufCMessageDescriptor *descriptor,
                                const struct sl_slices *slices,

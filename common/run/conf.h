@@ -10,10 +10,12 @@
 //
 // Threads  one at a time; queries: any.
 // Memory   tables and their strings must outlive the conf; strings that
-//          queries return live as long as it.
+//          queries return live as long as it. Values that are read are copied,
+//          arguments (conf_arg) point into `argv`.
 // Errors   SL_EINVAL says where the value came from and what would be right.
 //          Asking for a key that is in no table, or as another kind, is a bug
-//          and asserts.
+//          and asserts. `err` may be NULL. The functions that append may leave
+//          a part of the text in `out` if they fail (SL_ENOMEM).
 #ifndef COMMON_RUN_CONF_H
 #define COMMON_RUN_CONF_H
 
@@ -69,7 +71,8 @@ enum conf_origin {
 // Makes settings of the table `keys`, which a name of NULL ends; conf_add adds
 // further tables before conf_load. --help, --version, --print-config and
 // --config exist without being in a table. A key that an earlier table has is
-// left out, so a room can give a common key its own default.
+// left out, so a room can give a common key its own default. Fails as conf_add
+// does; *out is then untouched.
 enum sl_err conf_new(struct conf **out, const struct conf_about *about,
                      const struct conf_key *keys);
 
@@ -79,10 +82,11 @@ enum sl_err conf_new(struct conf **out, const struct conf_about *about,
 enum sl_err conf_add(struct conf *c, const struct conf_key *keys);
 void conf_free(struct conf *c); // NULL is allowed
 
-// Reads flags, environment and file. Skips argv[0]; `env` is like environ; NULL
-// means none. A word that is no flag is an argument (conf_arg); "--" ends the
-// flags. After an error the conf can only be freed. With --version or
-// --print-config wrong values are errors all the same; --help always wins.
+// Reads flags, environment and file (by `fs`; it waits for the disk). Skips
+// argv[0]; `env` is like environ; NULL means none. A word that is no flag is an
+// argument (conf_arg); "--" ends the flags. After an error the conf can only be
+// freed. With --version or --print-config wrong values are errors all the same;
+// --help always wins.
 enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
                       char *const *argv, char *const *env,
                       struct sl_error *err);
@@ -119,13 +123,15 @@ size_t conf_arg_count(const struct conf *c);
 const char *conf_arg(const struct conf *c, size_t i);
 
 // Sets a key as if the environment or the file (`origin`) had set it: for
-// callers with a source of their own. `where` is for errors.
+// callers with a source of their own. Does nothing if a stronger origin has set
+// it. `where` is for errors. SL_EINVAL: no such key, or no value of it.
 enum sl_err conf_set(struct conf *c, const char *name, const char *value,
                      enum conf_origin origin, const char *where,
                      struct sl_error *err);
 
 // Reads one number by the rules of a key of kind INT, BYTES or MS, for values
-// with several numbers in them. `where` is for errors.
+// with several numbers in them. `where` is for errors. SL_EINVAL: *out is the
+// number if only its bounds do not hold, else as it was.
 enum sl_err conf_read_number(const struct conf_key *key, const char *text,
                              int64_t *out, const char *where,
                              struct sl_error *err);

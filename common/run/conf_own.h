@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // common/run/conf_own.h -- within conf*.c only: the parts of a conf.
+//
+// Threads  as in conf.h.
+// Memory   texts are copied; keys are borrowed from the tables.
+// Errors   SL_EINVAL begins with `where`; SL_ENOMEM. `err` may be NULL. A
+//          failure may leave a value half set: the conf can only be freed.
 #ifndef COMMON_RUN_CONF_OWN_H
 #define COMMON_RUN_CONF_OWN_H
 
@@ -27,7 +32,8 @@ struct conf {
 };
 
 // Reads `text` as the key's kind into *v, replacing its value or, for a list
-// of the same origin, adding to it. `where` begins the error.
+// of the same origin, adding to it. Does nothing, SL_OK, if a stronger origin
+// has set it. `where` begins the error.
 enum sl_err conf_value_set(struct conf_value *v, const char *text,
                            enum conf_origin origin, const char *where,
                            struct sl_error *err);

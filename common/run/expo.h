@@ -10,8 +10,10 @@
 // path.
 //
 // Threads  one at a time.
-// Memory   the text is the buf's.
-// Errors   SL_ENOMEM in rc: the text is incomplete.
+// Memory   the text is the buf's. Label names, values and help are copied; a
+//          family's name is borrowed until the next one.
+// Errors   SL_ENOMEM in rc: the text is incomplete, and stays in the buf. A
+//          family's name with the wrong end asserts.
 #ifndef COMMON_RUN_EXPO_H
 #define COMMON_RUN_EXPO_H
 
@@ -40,14 +42,16 @@ enum sl_err expo_end(struct expo *e);
 void expo_family(struct expo *e, const char *name, enum expo_kind kind,
                  const char *help);
 
-// Writes one sample, with pairs of label and value that NULL ends.
+// Writes one sample of the family, with pairs of label and value, both strings,
+// that NULL ends.
 void expo_value(struct expo *e, double value, ...) __attribute__((sentinel));
 
 // Writes a family of one sample without labels.
 void expo_single(struct expo *e, const char *name, enum expo_kind kind,
                  const char *help, double value);
 
-// Writes one histogram of the family, with pairs of label and value.
+// Writes one histogram of the family, in the unit that is shown, with pairs of
+// label and value that NULL ends.
 void expo_histogram(struct expo *e, const struct histogram *h, ...)
     __attribute__((sentinel));
 

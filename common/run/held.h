@@ -23,7 +23,7 @@
 #define HELD_RECENT_MS 600000 // time for which status pages show a held loop
 
 // Counts a handler that worked for `us`; one that held the loop is a WARN line,
-// once a minute.
+// once a minute. `what` is not NULL.
 void held_took(const char *what, uint64_t us);
 
 struct held {
@@ -33,10 +33,11 @@ struct held {
     uint64_t since_ms; // time of its end, monotonic
 };
 
-// Describes the last hold in *out; returns false if the loop was never held.
+// Describes the last hold in *out; returns false, and *out is zeroes, if the
+// loop was never held.
 bool held_last(struct held *out);
 
-// Writes the figures: how long handlers took, and which held the loop.
+// Writes the figures to `e`: how long handlers took, and which held the loop.
 void held_measure(struct expo *e);
 
 #endif

@@ -11,7 +11,8 @@
 // Library code returns errors and does not log them (see status.h).
 //
 // Threads  any, also at the same time; lines are never mixed. log_init and
-//          log_set_sink: before other threads log.
+//          log_set_sink: before other threads log. A line waits for a lock and
+//          for the write to stderr; it allocates nothing.
 // Memory   the role and node names, which are copied, and the newest lines, in
 //          LOG_KEPT bytes of the program's own.
 // Errors   none: a line that cannot be written is lost; a line is cut at
@@ -43,7 +44,8 @@ enum log_format {
 };
 
 // Sets the format, the level and the names of every later line; before it,
-// lines have role "" and level INFO.
+// lines have role "" and level INFO. The names are not NULL, and cut at 63
+// bytes.
 void log_init(enum log_format format, enum log_level level, const char *role,
               const char *node);
 
@@ -53,10 +55,12 @@ void log_set_level(enum log_level level);
 // Returns the lowest level that is written.
 enum log_level log_get_level(void);
 
-// Reads "debug", "info", "warn" or "error". SL_EINVAL for other words.
+// Reads "debug", "info", "warn" or "error". SL_EINVAL for other words, and *out
+// is untouched.
 enum sl_err log_level_parse(const char *word, enum log_level *out);
 
-// Reads "auto", "text" or "json". SL_EINVAL for other words.
+// Reads "auto", "text" or "json". SL_EINVAL for other words, and *out is
+// untouched.
 enum sl_err log_format_parse(const char *word, enum log_format *out);
 
 // Receives a line of `len` bytes, which ends with '\n' and not with a 0. Called
@@ -88,18 +92,19 @@ struct log_share {
 };
 
 // Returns true if the account `s`, of at most `most` lines a minute, may log a
-// line now; *left_out is the number of lines left out since the last. `now_ms`
-// is monotonic. Threads: one at a time.
+// line now, and counts it; *left_out (set in any case) is the number of lines
+// left out since the last. `now_ms` is monotonic. Threads: one at a time.
 bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
                unsigned *left_out);
 
 #define LOG_SHARE_CHARGED 6000
 #define LOG_SHARE_ERRORS 12000
 
-// Charges the later lines of this thread to the account `s`, which is borrowed:
-// at most LOG_SHARE_CHARGED a minute, and it counts those left out. Errors are
-// written beyond that, up to LOG_SHARE_ERRORS lines in all: other lines take no
-// error's place. NULL, as at first: no line is charged.
+// Charges the later lines of this thread to the account `s`, which is borrowed
+// until the next call: at most LOG_SHARE_CHARGED a minute, and it counts those
+// left out. Errors are written beyond that, up to LOG_SHARE_ERRORS lines in
+// all: other lines take no error's place. NULL, as at first: no line is
+// charged.
 void log_charge(struct log_share *s);
 
 bool log_on(enum log_level level); // true if lines of this level are written

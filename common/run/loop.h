@@ -8,9 +8,12 @@
 // Threads  loop_post, loop_post_task, loop_stop, loop_is_here: any. All else:
 //          the loop's thread (which may be a host's), or before loop_run /
 //          after it has returned.
-// Memory   timers and watches are freed before the loop is.
+// Memory   timers and watches are freed before the loop is. An `arg` is the
+//          caller's, may be NULL, and is only handed on; it lives until its
+//          function has been called, or can no longer be.
 // Units    milliseconds, monotonic.
-// Errors   libuv's refusals come back as SL_EIO / SL_ENOMEM with their words.
+// Errors   libuv's refusals come back as SL_EIO / SL_ENOMEM with their words. A
+//          call that fails leaves *out as it was and calls no function.
 #ifndef COMMON_RUN_LOOP_H
 #define COMMON_RUN_LOOP_H
 
@@ -25,7 +28,8 @@ struct loop_timer;
 
 typedef void (*loop_fn)(void *arg);
 
-// Makes a loop. The calling thread counts as the loop's until loop_run.
+// Makes a loop. The calling thread counts as the loop's until loop_run. `err`
+// may be NULL.
 enum sl_err loop_new(struct loop **out, struct sl_error *err);
 
 // Runs posted functions that have not run yet, waits for work on the pool (its
@@ -33,7 +37,8 @@ enum sl_err loop_new(struct loop **out, struct sl_error *err);
 // watches were freed before. NULL is allowed.
 void loop_free(struct loop *l);
 
-// Runs until loop_stop. May be called again after it returned.
+// Runs until loop_stop, and waits so long. May be called again after it
+// returned; not from a handler.
 void loop_run(struct loop *l);
 
 // A thread that has events of its own (an I/O thread) can be the loop's as
@@ -51,7 +56,7 @@ struct loop_host {
     void *arg;
 };
 
-// Sets the host, from the next loop_run on; NULL: none.
+// Sets the host, which is copied, from the next loop_run on; NULL: none.
 void loop_set_host(struct loop *l, const struct loop_host *host);
 
 // Runs posted functions; the host's thread calls it after each event that it
@@ -66,7 +71,7 @@ void loop_stop(struct loop *l);
 void loop_turn(struct loop *l);
 
 // Runs fn(arg) on the loop, after the caller has returned, in the order of
-// the posts. SL_ENOMEM: it will not run.
+// the posts. Does not wait. SL_ENOMEM: it will not run.
 enum sl_err loop_post(struct loop *l, loop_fn fn, void *arg);
 
 // A function that waits to be called on the loop.
@@ -104,7 +109,7 @@ void loop_doing(struct loop *l, const char *what);
 // come first.
 bool loop_spent(const struct loop *l);
 
-// Returns the loop's time, which moves once per turn.
+// Returns the loop's time in monotonic ms, which moves once per turn.
 uint64_t loop_now_ms(const struct loop *l);
 
 // Makes a timer that calls fn(arg) on the loop when it fires; loop_timer_start
@@ -112,8 +117,8 @@ uint64_t loop_now_ms(const struct loop *l);
 enum sl_err loop_timer_new(struct loop_timer **out, struct loop *l, loop_fn fn,
                            void *arg);
 
-// Starts a timer, also anew while it runs: it fires after `after_ms` from now,
-// and then every `repeat_ms`; repeat_ms 0: once.
+// Starts a timer, also anew while it runs: it fires after `after_ms` from now
+// (0: in the next turn), and then every `repeat_ms`; repeat_ms 0: once.
 void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
                       uint64_t repeat_ms);
 
@@ -125,11 +130,13 @@ void loop_timer_stop(struct loop_timer *t);
 void loop_timer_free(struct loop_timer *t);
 
 // Calls fn(arg) on the loop for each `signum`, until the loop is freed. A
-// second registration of the same signal replaces the first.
+// second registration of the same signal replaces the first. SL_EINVAL: the
+// signal cannot be handled; SL_ENOMEM.
 enum sl_err loop_signal(struct loop *l, int signum, loop_fn fn, void *arg);
 
 // Runs work(arg) on a pool thread, then done(arg) on the loop, once. `done` may
-// be NULL. For snapshot files and the like.
+// be NULL. For snapshot files and the like: `work` may wait. SL_ENOMEM or
+// SL_EIO: neither runs.
 enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg);
 
 struct loop_watch;

@@ -16,7 +16,8 @@
 
 #define PROMPT_SLICE_NS 100000 // the shortest that Linux knows
 
-// Asks for slices of PROMPT_SLICE_NS for the calling thread.
+// Asks for slices of PROMPT_SLICE_NS for the calling thread, to its end. A
+// thread whose policy is not the usual one (SCHED_OTHER) keeps what it has.
 void prompt_begin(void);
 
 #endif

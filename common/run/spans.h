@@ -14,7 +14,8 @@
 // A trace keeps the spans of one job at a time (`of`, not 0).
 //
 // Threads  span_*: any. The rest: one at a time.
-// Memory   names are literals.
+// Memory   names are literals, and not NULL. spans_start allocates the ring,
+//          some 4 MiB; spans_release frees it.
 // Units    microseconds of the monotonic clock.
 #ifndef COMMON_RUN_SPANS_H
 #define COMMON_RUN_SPANS_H
@@ -100,13 +101,15 @@ static inline void span_end(uint64_t began, const char *name, unsigned lane,
         spans_add(began, name, lane, of);
 }
 
-// Keeps the spans of job `of` from now on, and drops earlier ones. SL_ENOMEM.
+// Keeps the spans of job `of` from now on, and drops earlier ones. SL_ENOMEM:
+// tracing is off.
 enum sl_err spans_start(uint64_t of);
 
 // Stops keeping spans; the ring's spans stay for spans_take.
 void spans_stop(void);
 
-// Moves up to `most` of the oldest spans to `out` and returns their number.
+// Moves up to `most` of the oldest spans to `out` and returns their number; 0:
+// none is left.
 size_t spans_take(struct span *out, size_t most);
 
 // Returns the number of spans overwritten since spans_start.

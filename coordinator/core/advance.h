@@ -10,7 +10,7 @@
 #include "coordinator/core/coord_inner.h"
 
 // Looks at everything that may move a job forward: placement, shards, evidence,
-// cut, evaluation, end. May end the job.
+// cut, evaluation, end. May end the job, which stays valid until the next tick.
 void advance_job(struct coord *c, struct job *job);
 
 #endif

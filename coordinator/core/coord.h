@@ -8,11 +8,15 @@
 // scripted members, a clock driven by hand.
 //
 // Threads  one: the loop's.
-// Memory   messages are borrowed, both ways, until the call returns.
+// Memory   messages and texts are borrowed, both ways, until the call returns.
+//          Functions of the io are never NULL but where it is said.
 // Units    *_ms on options.clock, monotonic; wall clock only for people.
 // Errors   A journal that cannot be written is fatal: io.fatal is called once,
 //          and from then on the coord does and says nothing more. A sign that
-//          the journal is an older one pauses the job that shows it (I7).
+//          the journal is an older one pauses the job that shows it (I7). An
+//          `err` is never NULL: some functions read it. A client's call that
+//          fails for want of memory for its answer, SL_ENOMEM, may have done
+//          what it was to do.
 #ifndef COORDINATOR_CORE_COORD_H
 #define COORDINATOR_CORE_COORD_H
 
@@ -92,8 +96,10 @@ struct coord_options {
 };
 
 // Makes a coord: takes the next term first, settles open intents (K6), loads
-// the jobs; only then may members and clients be let in. SL_ESTATE: the store
-// is not the one that it was (cluster.h).
+// the jobs; only then may members and clients be let in. Waits for the disk.
+// *options and *io are copied, what they point at is borrowed until coord_free.
+// SL_ESTATE: the store is not the one that it was (cluster.h). A failure leaves
+// *out untouched, but the term may be taken.
 enum sl_err coord_new(struct coord **out, const struct coord_options *options,
                       const struct coord_io *io, struct sl_error *err);
 void coord_free(struct coord *c); // NULL is allowed
@@ -126,7 +132,8 @@ void coord_detach(struct coord *c, uint64_t member);
 // Does what time demands. To be called at least every heartbeat_ms / 2.
 void coord_tick(struct coord *c);
 
-// ---- clients. Replies are messages of the heap: wire_free.
+// ---- clients. Replies are messages of the heap: wire_free. After a failure a
+// *reply is as it was, or NULL.
 
 // Reads the manifest that a resuming submission is judged by, of a store that
 // may be slow. Returns true if it is being read: then ready(arg) is called on
@@ -186,7 +193,7 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
 
 // Drains a member, or ends that; a repeated call has the same answer. Sets
 // *changed to true if the call made a difference, else leaves it. SL_ENOENT: no
-// member of this name is attached or drained.
+// member of this name is attached or drained. SL_EBUSY: too many are drained.
 enum sl_err coord_drain(struct coord *c,
                         const Sluice__V1__DrainRequest *request, bool *changed,
                         struct sl_error *err);

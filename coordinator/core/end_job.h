@@ -3,7 +3,9 @@
 // before any member or client is notified (E2).
 //
 // Threads  the loop.
-// Memory   what only a live job needs is released.
+// Memory   what only a live job needs is released, its leases are taken back;
+//          the job itself stays for a while (past_jobs.h). A reason, which is
+//          not NULL, is copied.
 // Errors   A journal that cannot be written is fatal: then the job has not
 //          ended.
 #ifndef COORDINATOR_CORE_END_JOB_H

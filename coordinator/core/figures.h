@@ -7,7 +7,7 @@
 // them; closures that a job had when it was loaded or resumed are not counted.
 //
 // Threads  the loop.
-// Memory   values, in struct coord and struct job.
+// Memory   values, in struct coord and struct job; nothing fails.
 // Units    closures, samples, steps; microseconds in histograms.
 #ifndef COORDINATOR_CORE_FIGURES_H
 #define COORDINATOR_CORE_FIGURES_H

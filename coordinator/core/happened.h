@@ -4,7 +4,7 @@
 // Nothing depends on events: without a feed they are not even made.
 //
 // Threads  the loop.
-// Memory   what is passed in is copied.
+// Memory   what is passed in is copied. A `m` may be NULL: no member.
 // Errors   none: without memory an event is missing.
 #ifndef COORDINATOR_CORE_HAPPENED_H
 #define COORDINATOR_CORE_HAPPENED_H
@@ -20,11 +20,11 @@ void happened(struct coord *c, enum event_kind kind, const struct member *m,
               const char *fmt, ...) HAPPENED_FORMAT(4);
 
 // Adds an event that a peer can cause again and again: not twice within a
-// minute.
+// minute. `member` is "" if it is of none.
 void happened_once(struct coord *c, enum event_kind kind, const char *member,
                    const char *fmt, ...) HAPPENED_FORMAT(4);
 
-// Adds an event of a job; the member may be NULL.
+// Adds an event of a job, or of none if that is NULL.
 void happened_job(struct coord *c, enum event_kind kind, const struct job *job,
                   const struct member *m, const char *fmt, ...)
     HAPPENED_FORMAT(5);
@@ -34,8 +34,8 @@ void happened_work(struct coord *c, enum event_kind kind, const struct work *w,
                    const struct member *m, const char *fmt, ...)
     HAPPENED_FORMAT(5);
 
-// Writes the name of a work into `out` and returns it: "closure 12 of j-7",
-// "the probe", "a place in the ring".
+// Writes the name of a work into `out` and returns it: "closure 12", "range 3
+// of the evaluation", "the look at the data", "a rank of the ring".
 const char *happened_name(char out[64], const struct work *w);
 
 // Adds the span of an attempt that ended so; its holder must still have it.

@@ -9,6 +9,7 @@
 // before any work on the job begins, so a restart changes nothing.
 //
 // Threads  the loop.
+// Memory   a tenant's name is copied; jobs that are returned are borrowed.
 // Errors   SL_EIO of the journal; fatal in functions that return no error.
 #ifndef COORDINATOR_CORE_JOB_QUEUE_H
 #define COORDINATOR_CORE_JOB_QUEUE_H
@@ -38,8 +39,8 @@ void queue_leave(struct coord *c, const struct job *job);
 // is none.
 struct job *queue_next(struct coord *c);
 
-// Returns how many jobs have to end before the job's turn; *last is the one
-// just before it, if any.
+// Returns how many jobs have to end before the job's turn, 0 if it does not
+// wait; *last is the one just before it, or NULL.
 uint32_t queue_before(const struct coord *c, const struct job *job,
                       const struct job **last);
 

@@ -2,8 +2,11 @@
 // coordinator/core/jobs.h -- the table of jobs, and the counters of each.
 //
 // Threads  the loop.
-// Memory   borrowed, at most until the next tick once the job has ended.
+// Memory   jobs and records that are returned are borrowed: a job at most until
+//          the next tick once it has ended. Texts are copied. No pointer that
+//          is passed may be NULL, but `err`.
 // Errors   SL_ENOENT: there is no such job; SL_ESTATE: several have the name.
+//          *out is then untouched.
 #ifndef COORDINATOR_CORE_JOBS_H
 #define COORDINATOR_CORE_JOBS_H
 
@@ -38,14 +41,16 @@ enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
 void jobs_count(struct job *job, uint64_t *counter);
 
 // Shows a warning in the job's status, in place of the last one of its kind,
-// and logs it if it differs.
+// and logs it if it differs. It is cut at 511 bytes; without memory none is
+// shown.
 void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Removes the warning of this kind.
+// Removes the warning of this kind, if there is one.
 void jobs_unwarn(struct job *job, enum job_warning kind);
 
-// Journals the job's counters, with the next commit.
+// Queues the job's counters for the journal's next commit, if they have changed
+// and the job goes on. A failure is fatal.
 void jobs_flush(struct coord *c, struct job *job);
 
 #endif

@@ -13,8 +13,10 @@
 // (I7's job.behind.paused is another thing: such a job is not touched at all.)
 //
 // Threads  the loop.
+// Memory   texts are copied and cut to 200 bytes.
 // Units    *_ms monotonic.
-// Errors   A journal that cannot be written is fatal.
+// Errors   A journal that cannot be written is fatal: then the pause may be in
+//          memory, and the coord ends. `err` may be NULL.
 #ifndef COORDINATOR_CORE_PAUSE_H
 #define COORDINATOR_CORE_PAUSE_H
 

@@ -11,7 +11,7 @@
 // Memory   a number per ended job: its stored bytes, read from the journal on
 //          the first call.
 // Errors   SL_EBUSY as in rules/quota.h; those of journal.h, which are fatal;
-//          SL_ENOMEM.
+//          SL_ENOMEM. Outputs are set on SL_OK alone. `err` is not NULL.
 #ifndef COORDINATOR_CORE_QUOTAS_H
 #define COORDINATOR_CORE_QUOTAS_H
 

@@ -2,9 +2,11 @@
 // coordinator/core/send.h -- messages downwards, one function each.
 //
 // Threads  the loop.
-// Memory   everything is borrowed for the length of the call.
+// Memory   everything is borrowed for the length of the call, and nothing but
+//          `load` of send_refuse may be NULL.
 // Errors   none: without memory for its message a member counts as silent, is
-//          sent away by the next tick, and comes back.
+//          sent away by the next tick, and comes back. A message to a member
+//          that has gone is dropped.
 #ifndef COORDINATOR_CORE_SEND_H
 #define COORDINATOR_CORE_SEND_H
 

@@ -6,7 +6,7 @@
 // tenant. A caller limited to one tenant finds no other job, by whatever name:
 // it is as if there were none.
 //
-// Threads  the loop.
+// Threads  the loop. It may read the journal.
 // Errors   a journal that cannot be read hides the job.
 #ifndef COORDINATOR_CORE_TENANTS_H
 #define COORDINATOR_CORE_TENANTS_H

@@ -3,7 +3,8 @@
 // one (proto/token.h).
 //
 // Threads  the loop.
-// Memory   by value; the caller of tokens_key wipes the key.
+// Memory   by value; the caller of tokens_key wipes the key. The message `out`
+//          is as it was where false is returned.
 #ifndef COORDINATOR_CORE_TOKENS_H
 #define COORDINATOR_CORE_TOKENS_H
 

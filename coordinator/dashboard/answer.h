@@ -13,22 +13,27 @@
 #include "proto/pbjson.h"
 
 // Reads ?name=number into *out, or `otherwise` without it. Returns false if it
-// is no number or above `most`, and the request is answered.
+// is no number or above `most`: then the request is answered with 400, and *out
+// is undefined.
 bool answer_number(uint64_t *out, const struct http_request *q,
                    struct http_answer *a, const char *name, uint64_t otherwise,
                    uint64_t most);
 
-// Appends a message, which stays the caller's, as JSON of one line. SL_ENOMEM.
+// Appends a message, which stays the caller's, as JSON of one line. SL_ENOMEM,
+// after which a part of it may be there.
 enum sl_err answer_text(struct buf *out, const ProtobufCMessage *message);
 
-// Answers with the object's members after "schema_version"; NULL: no memory.
+// Answers with the object's members after "schema_version", and drops the
+// caller's reference; NULL: no memory, which is 503.
 void answer_json(struct http_answer *a, json_t *object);
 
 // Answers with a message as JSON, as answer_json does, and frees it.
 void answer_message(struct http_answer *a, ProtobufCMessage *message);
 
 // Answers with {"error": why}, which is copied, and the HTTP status of rc: 404
-// for SL_ENOENT, 503 for SL_EUNAVAIL and SL_ENOMEM, 500 for a code without one.
+// for SL_ENOENT, 400 for SL_EINVAL and SL_ERANGE, 401 for SL_EAUTH, 403 for
+// SL_EDENIED, 409 for SL_ESTATE and SL_ESTALE, 503 for SL_EUNAVAIL and
+// SL_ENOMEM, 500 for a code without one.
 void answer_error(struct http_answer *a, enum sl_err rc, const char *why);
 
 #endif

@@ -24,7 +24,8 @@
 // memory.
 //
 // Threads  the loop.
-// Memory   dashboard_close when the ops port is gone.
+// Memory   dashboard_close when the ops port is gone, and before the server is
+//          freed, which is borrowed.
 // Errors   of a request: its status, and JSON with "error".
 #ifndef COORDINATOR_DASHBOARD_DASHBOARD_H
 #define COORDINATOR_DASHBOARD_DASHBOARD_H
@@ -55,8 +56,9 @@ struct dashboard {
     struct tls_files *files;
 };
 
-// Adds the routes; `server` has started. SL_EINVAL for --dashboard-actions
-// without TLS.
+// Sets up *d and adds the routes, for which *d stays where it is; `server` has
+// started. SL_EINVAL for --dashboard-actions without TLS; SL_ENOMEM. `err` may
+// be NULL.
 enum sl_err dashboard_open(struct dashboard *d, struct http *http,
                            struct server *server, struct sl_error *err);
 void dashboard_close(struct dashboard *d); // all zeroes is allowed

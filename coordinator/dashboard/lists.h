@@ -14,7 +14,8 @@
 
 struct dashboard;
 
-// Takes the next point of the pace, if a second has passed.
+// Takes the next point of the pace, if a second has passed; does nothing while
+// there is no coordinator.
 void lists_pace_take(struct dashboard *d);
 
 // Frees the list of members; the next request that needs it makes another.

@@ -27,7 +27,7 @@ struct news {
 };
 
 // Answers with {"status", "events", "history", "timeline"}, the lists after
-// ?event=, ?point_us= and ?span=.
+// ?event=, ?point_us= and ?span=. `id` names the job, borrowed for the call.
 void news_answer(struct news *n, struct coord *c, char *id,
                  const struct http_request *q, struct http_answer *a);
 void news_release(struct news *n); // all zeroes is allowed

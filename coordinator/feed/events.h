@@ -7,7 +7,8 @@
 //
 // Threads  one at a time.
 // Memory   at most EVENTS_ALL events, and EVENTS_OF_JOB of one job (or of
-//          none); an event holds until the next events_add.
+//          none); an event holds until the next events_add. What is passed is
+//          copied.
 // Units    microseconds of the wall clock.
 // Errors   NULL: no memory, and the event is not there.
 #ifndef COORDINATOR_FEED_EVENTS_H
@@ -110,8 +111,9 @@ void events_init(struct events *es);
 void events_release(struct events *es); // pointers to events are invalid then
 
 // Adds a copy of `said`, with a new id if it has none; its strings are cut to
-// EVENT_TEXT. dropped[0 .. 1] become the ids of events that it pushed out; 0:
-// none.
+// EVENT_TEXT and escaped to one line; said->member may be NULL. dropped[0 .. 1]
+// become the ids of events that it pushed out; 0: none. NULL: no memory, and
+// both are 0.
 const struct event *events_add(struct events *es, const struct event *said,
                                const char *text, uint64_t dropped[2]);
 
@@ -136,7 +138,8 @@ const char *event_word(enum event_kind kind);
 // Returns the level of a kind: "info", "warn" or "error".
 const char *event_level(enum event_kind kind);
 
-// Finds a kind by its word; returns false if the word is unknown.
+// Finds a kind by its word; returns false, with *out as it was, if the word is
+// unknown.
 bool event_find(const char *word, enum event_kind *out);
 
 #endif

@@ -8,7 +8,8 @@
 // without the file it has no history, and runs all the same.
 //
 // Threads  the loop's; the file has a thread.
-// Memory   as events.h and traces.h say. NULL for a feed: nothing is kept.
+// Memory   as events.h and traces.h say. NULL for a feed: nothing is kept. What
+//          is passed is copied; the clock is borrowed until feed_free.
 // Units    microseconds of the wall clock.
 // Errors   none: what cannot be kept is missing, and the log says so.
 #ifndef COORDINATOR_FEED_FEED_H
@@ -27,11 +28,12 @@ struct feed_options {
     const char *folder; // folder of the file; NULL: no file
 };
 
-// Reads the file, if there is one. A file that is no feed is renamed to
-// FEED_FILE.bad.
+// Reads the file, if there is one, and so waits for the disk. A file that is no
+// feed is renamed to FEED_FILE.bad. SL_ENOMEM alone, with *out untouched; `err`
+// may be NULL.
 enum sl_err feed_new(struct feed **out, const struct feed_options *options,
                      struct sl_error *err);
-void feed_free(struct feed *f); // writes what waits; NULL is allowed
+void feed_free(struct feed *f); // waits until all is written; NULL is allowed
 
 // Adds an event that happened now: its id and wall_us are drawn.
 void feed_event(struct feed *f, const struct event *said, const char *text);

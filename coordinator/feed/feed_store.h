@@ -6,7 +6,7 @@
 // each commit: what a power cut takes is history, and nothing hangs on it.
 //
 // Threads  one at a time.
-// Memory   rows are copied.
+// Memory   rows are copied; `err` may be NULL.
 // Errors   SL_EUNAVAIL: no space; SL_EIO, SL_ECORRUPT: with SQLite's words.
 //          After one, only feed_store_close is allowed.
 #ifndef COORDINATOR_FEED_FEED_STORE_H
@@ -53,7 +53,8 @@ struct feed_row {
     struct event event;       // last field: its texts follow
 };
 
-// Writes all rows in one transaction, or none of them.
+// Writes all rows in one transaction, or none of them; the rows stay the
+// caller's.
 enum sl_err feed_store_write(struct feed_store *s, const struct list *rows,
                              struct sl_error *err);
 

@@ -10,7 +10,7 @@
 //          that nothing was added to for longest loses what it has. What is
 //          returned holds until the next call that adds.
 // Units    microseconds of the wall clock; steps and samples are counted.
-// Errors   without memory something is missing.
+// Errors   without memory something is missing, and no caller is told.
 #ifndef COORDINATOR_FEED_TRACES_H
 #define COORDINATOR_FEED_TRACES_H
 
@@ -82,12 +82,14 @@ void traces_release(struct traces *ts); // what was returned is invalid then
 // Frees what is kept of a job; does nothing for an unknown uid.
 void traces_forget(struct traces *ts, uint64_t uid);
 
-// Adds a span; `worker` is the name of its worker, and span->worker is ignored.
+// Adds a copy of a span; `worker`, copied, is the name of its worker, and
+// span->worker is ignored.
 void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
                  const char *worker);
 
 // Adds a point to the seconds of a job. Returns true if it is a point of the
-// minutes as well: the first of its minute, or `final`, the last of the job.
+// minutes as well: the first of its minute, or `final`, the last of the job;
+// false also without memory.
 bool traces_point(struct traces *ts, uint64_t uid,
                   const struct curve_point *point, bool final);
 

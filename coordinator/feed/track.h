@@ -31,7 +31,8 @@ bool track_full(const struct track *t);
 // Adds an item and returns it, with undefined content. NULL: no memory.
 void *track_add(struct track *t);
 
-// Returns the number of the oldest item that is kept; added + 1: there is none.
+// Returns the number of the oldest item that is kept; added + 1, which is 1:
+// there is none.
 uint64_t track_first(const struct track *t);
 
 // Returns the item of this number, which must be kept.

@@ -18,14 +18,17 @@
 
 struct writer;
 
-// Starts the thread. `store` is taken over; NULL: it is opened when there are
-// rows to write.
+// Starts the thread. `path` is copied. `store` is taken over, also by a call
+// that fails; NULL: it is opened when there are rows to write. SL_ENOMEM, also
+// if no thread can be had.
 enum sl_err writer_new(struct writer **out, const char *path,
                        struct feed_store *store, struct sl_error *err);
-void writer_free(struct writer *w); // writes what waits; NULL is allowed
+// Waits until the thread has written the rows that wait, and frees the writer.
+// NULL is allowed.
+void writer_free(struct writer *w);
 
 // Queues a row to be written soon, and takes it over; when WRITER_ROWS wait the
-// row is freed instead.
+// row is freed instead. Waits for no disk.
 void writer_put(struct writer *w, struct feed_row *row);
 
 #endif

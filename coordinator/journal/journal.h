@@ -20,13 +20,16 @@
 // numbers that other journals gave. No row per step or closure: the shards are
 // the authority on what was counted.
 //
-// Threads  the loop.
+// Threads  the loop. Writes wait for the disk; queued rows do not.
 // Memory   rows are borrowed: what a reader's callback gets holds until it
-//          returns.
+//          returns. Strings and blobs that are passed are borrowed for the
+//          call. Callbacks are never NULL.
 // Units    *_us since 1970 (wall clock, for people only); *_ms durations.
 // Errors   SL_EIO or SL_ECORRUPT with SQLite's words: stop. SL_EUNAVAIL: no
 //          space left. SL_ENOENT: no such row. SL_ENOTSUP: written by a newer
-//          version.
+//          version. A call that fails has written nothing and leaves its
+//          outputs alone, but where it is said; `err` may be NULL. That a job
+//          has a row is the caller's to know: writes do not check it.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_H
 #define COORDINATOR_JOURNAL_JOURNAL_H
 
@@ -43,11 +46,11 @@
 
 struct journal;
 
-// Opens the journal at `path`, making or upgrading its tables. ":memory:" is
-// allowed, for tests.
+// Opens the journal at `path`, making the file if it is missing, and making or
+// upgrading its tables. ":memory:" is allowed, for tests. Also SL_ENOMEM.
 enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err);
-void journal_close(struct journal *j); // NULL is allowed
+void journal_close(struct journal *j); // writes queued rows; NULL is allowed
 
 // Reads the term in force, 0 in a new journal. SL_ECORRUPT: there is no term.
 enum sl_err journal_term(struct journal *j, uint64_t *term,
@@ -153,8 +156,9 @@ struct journal_job {
 };
 
 // Adds a job: takes uid, incarnation, name, request_id, tenant, queued, state,
-// reason, spec, resume and submitted_us of *job; *id is the new number. The
-// caller has looked for the request_id before.
+// reason, spec, resume and submitted_us of *job; *id is the new number, and
+// undefined after a failure. The name may not be empty; request_id, tenant and
+// reason may be NULL. The caller has looked for the request_id before.
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err);
 
@@ -209,7 +213,8 @@ enum sl_err journal_job_place(struct journal *j, uint64_t id,
                               const char *const *names, uint32_t shards,
                               struct sl_error *err);
 
-// Queues a job's counters for the next commit.
+// Queues a job's counters for the next commit; earlier ones that still wait are
+// replaced. A full queue is committed first.
 enum sl_err journal_job_counters(struct journal *j, uint64_t id,
                                  const struct journal_counters *counters,
                                  struct sl_error *err);
@@ -219,14 +224,15 @@ enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err);
 
 // Reads when a job was seen last: its running time then, and the wall clock.
-// Zeros: never, by this program. (The running time under an older program is in
-// its counters alone.)
+// Zeros: never, by this program; and after a failure. (The running time under
+// an older program is in its counters alone.)
 enum sl_err journal_clock_read(struct journal *j, uint64_t id,
                                uint64_t *elapsed_ms, uint64_t *seen_us,
                                struct sl_error *err);
 
 // Writes that an admin has drained a member, by its role (as members number
-// them) and name. `who` NULL: it is drained no more.
+// them) and name, in place of an earlier drain. `who` NULL: it is drained no
+// more, and `why` is not read.
 enum sl_err journal_drain(struct journal *j, int role, const char *name,
                           const char *who, const char *why,
                           struct sl_error *err);
@@ -262,7 +268,7 @@ enum sl_err journal_pause_set(struct journal *j, uint64_t id,
                               const struct journal_pause *pause,
                               struct sl_error *err);
 
-// Reads a job's pause; all zeroes: there was none.
+// Reads a job's pause; all zeroes: there was none, or the call failed.
 enum sl_err journal_pause_read(struct journal *j, uint64_t id,
                                struct journal_pause *out, struct sl_error *err);
 
@@ -380,7 +386,7 @@ enum sl_err journal_cut_abort(struct journal *j, uint64_t job, uint64_t cut,
 enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
                              struct sl_error *err);
 
-// Counts published cuts that have no row any more.
+// Reads how many cuts were published and have no row any more.
 enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
                               struct sl_error *err);
 
@@ -431,8 +437,8 @@ enum sl_err journal_callbacks_read(struct journal *j, uint64_t job,
 
 // ---- workers that a closure took down (training closures only); queued
 
-// Queues that the closure took down `worker`, a number of witness.h. SL_EIO: a
-// write failed before.
+// Queues that the closure took down `worker`, a number of witness.h; the same
+// pair again changes nothing. SL_EIO: a write failed before.
 enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
                           uint64_t worker, struct sl_error *err);
 
@@ -440,7 +446,8 @@ enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
 enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
                             struct sl_error *err);
 
-// Commits queued rows. To be called once per tick.
+// Commits queued rows; does nothing if there are none. To be called once per
+// tick.
 enum sl_err journal_flush(struct journal *j, struct sl_error *err);
 
 // ---- reading, after a start: in order of their numbers. A callback that
@@ -480,13 +487,14 @@ struct journal_list {
 };
 
 // Finds the jobs of a list, the highest numbers first, at most `most` of them,
-// for which `out` has room. Costs as much as is found, and with both a tenant
-// and a name as the tenant has jobs.
+// for which `out` has room; a failure leaves both outputs undefined. Costs as
+// much as is found, and with both a tenant and a name as the tenant has jobs.
 enum sl_err journal_jobs_list(struct journal *j,
                               const struct journal_list *which, uint64_t *out,
                               size_t most, size_t *count, struct sl_error *err);
 
-// Reads one row, whatever its state; `fn` is not called if there is none.
+// Reads one row, whatever its state; `fn` is not called if there is none, which
+// is SL_OK.
 enum sl_err journal_job_read(struct journal *j, uint64_t id, journal_job_fn fn,
                              void *arg, struct sl_error *err);
 
@@ -499,7 +507,7 @@ enum sl_err journal_each_shard(struct journal *j, uint64_t job,
 enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
                              void *arg, struct sl_error *err);
 
-// Walks a job's cuts without reading checkpoint and counts.
+// Walks a job's cuts without reading checkpoint and counts, which are empty.
 enum sl_err journal_each_cut_path(struct journal *j, uint64_t job,
                                   journal_cut_fn fn, void *arg,
                                   struct sl_error *err);

@@ -9,8 +9,9 @@
 // never changed.
 //
 // Threads  manifest_text: the loop. The rest: any; they may wait for a disk.
-// Memory   buffers are the caller's.
-// Errors   SL_EIO with the path.
+// Memory   buffers are the caller's; what is passed is borrowed for the call.
+// Errors   SL_EIO with the path; SL_ENOMEM, after which a buffer may have a
+//          part of the text. `err` may be NULL.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_MANIFEST_H
 #define COORDINATOR_JOURNAL_JOURNAL_MANIFEST_H
 
@@ -46,7 +47,8 @@ enum sl_err manifest_text(struct buf *out, const struct manifest *m);
 
 // Makes the folder and writes the file; after SL_OK it survives any crash.
 // SL_EEXIST: another journal's cut of this number is there. SL_ERANGE: the text
-// is larger than manifest_load would read.
+// is larger than manifest_load would read. After any other failure the file may
+// be there or not (K6).
 enum sl_err manifest_write(struct fs *fs, const char *path,
                            const struct buf *text, struct sl_error *err);
 
@@ -55,7 +57,7 @@ enum sl_err manifest_remove(struct fs *fs, const char *path,
                             struct sl_error *err);
 
 // Finds out whether the manifest is there, and makes that last by a sync of its
-// folder (K6).
+// folder (K6). A failure leaves *there alone.
 enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
                             struct sl_error *err);
 
@@ -71,19 +73,20 @@ struct manifest_found {
 };
 
 // Loads and checks a manifest. SL_ENOENT, SL_ECORRUPT, SL_ENOTSUP with the
-// path.
+// path. *out, to be released, is untouched by a failure.
 enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                           const char *path, struct sl_error *err);
 
 // Frees what *m owns and leaves it all zeroes, which is allowed, too.
 void manifest_found_release(struct manifest_found *m);
 
-// Finds the highest cut number in a job's folder; 0: there is none (I7).
+// Finds the highest cut number in a job's folder; 0: there is none, or no
+// folder (I7). A failure leaves *cut undefined.
 enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
                              struct sl_error *err);
 
 // Finds the highest number of a job that has a folder in the store; 0: none has
-// (I7).
+// (I7). A failure leaves *job undefined.
 enum sl_err manifest_highest_job(struct fs *fs, const char *store,
                                  uint64_t *job, struct sl_error *err);
 

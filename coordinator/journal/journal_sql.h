@@ -2,6 +2,14 @@
 // coordinator/journal/journal_sql.h -- how the journal uses SQLite:
 // connection, prepared statements, transactions. For journal_*.c, and for other
 // files of that kind (coordinator/tasks/task_store.c).
+//
+// Threads  one at a time for each file. Steps and commits wait for the disk.
+// Memory   values are borrowed until their statement has been stepped to its
+//          end, or is used again. Statements of journal_sql are the journal's;
+//          of one text only one may be in use at a time.
+// Errors   those of journal.h, except SL_EIO for a statement that could not be
+//          made, whatever *err says. Each failure of SQLite marks the journal
+//          as failed. Outputs are set on SL_OK alone; `err` may be NULL.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_SQL_H
 #define COORDINATOR_JOURNAL_JOURNAL_SQL_H
 
@@ -80,7 +88,8 @@ static inline const char *journal_or_null(const char *text)
     (const struct journal_value[]){__VA_ARGS__},                               \
         SL_COUNT(((const struct journal_value[]){__VA_ARGS__}))
 
-// Opens a file of another kind as journal_open does.
+// Opens a file of another kind, which is borrowed until journal_close, as
+// journal_open does.
 enum sl_err journal_open_kind(struct journal **out, const char *path,
                               const struct journal_kind *kind,
                               struct sl_error *err);
@@ -109,7 +118,9 @@ enum sl_err journal_begin(struct journal *j, struct sl_error *err);
 enum sl_err journal_end(struct journal *j, enum sl_err rc,
                         struct sl_error *err);
 
-// Steps a statement. SL_OK: a row; SL_ENOENT: no more rows; else an error.
+// Steps a statement. SL_OK: a row; SL_ENOENT: no more rows, and the statement
+// is reset; else an error. A caller that stops at a row resets the statement
+// itself.
 enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
                          struct sl_error *err);
 
@@ -126,7 +137,8 @@ enum sl_err journal_meta(struct journal *j, const char *key, uint64_t *out,
 enum sl_err journal_meta_set(struct journal *j, const char *key, uint64_t value,
                              struct sl_error *err);
 
-// Runs a statement (a literal) that returns no row.
+// Runs a statement (a literal) that returns no row: within the transaction that
+// has begun or, without one, in one of its own.
 enum sl_err journal_write(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count);

@@ -3,7 +3,8 @@
 // as rates over the last seconds.
 //
 // Threads  the loop.
-// Memory   values; all 0 is one of which nothing is known.
+// Memory   values; all 0 is one of which nothing is known. Nothing is allocated
+//          or fails.
 // Units    *_ms monotonic; a share is of the time that passed, from 0 to 1.
 #ifndef COORDINATOR_RULES_BUSY_H
 #define COORDINATOR_RULES_BUSY_H

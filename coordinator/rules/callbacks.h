@@ -11,8 +11,8 @@
 // value that is not finite is never an improvement; in Keras the first one
 // would be the best for ever.
 //
-// Threads  pure.
-// Memory   values.
+// Threads  pure; nothing fails.
+// Memory   values; what is passed is borrowed for the call.
 // Units    steps counted on every shard; rates as in OptimizerSpec.
 #ifndef COORDINATOR_RULES_CALLBACKS_H
 #define COORDINATOR_RULES_CALLBACKS_H

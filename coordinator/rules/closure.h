@@ -8,10 +8,11 @@
 // evidence and schedule when they are asked for (C3).
 //
 // Threads  the loop.
-// Memory   a value; it owns nothing.
+// Memory   a value; it owns nothing, and nothing is allocated.
 // Units    *_ms on the caller's monotonic clock.
 // Errors   SL_ESTALE: the report is of an attempt that is no longer the newest,
-//          and nothing has changed.
+//          and nothing has changed. A move that its state does not have
+//          (closure_moves) is the caller's mistake: an assertion.
 #ifndef COORDINATOR_RULES_CLOSURE_H
 #define COORDINATOR_RULES_CLOSURE_H
 
@@ -114,7 +115,8 @@ enum sl_err closure_finish(struct closure *c, struct attempt attempt,
 // held back now.
 bool closure_dropped(struct closure *c, uint64_t now_ms);
 
-// Ends the lease of a holder that was lost while it computed c, and blames it.
+// Ends the lease of a holder that was lost while it computed c, and blames it:
+// c, which is LEASED, becomes WAITING, or FAILED if that makes it poison.
 void closure_lost(struct closure *c);
 
 // Blames `worker`, which is known to be dead and had c when it went. c is
@@ -124,7 +126,8 @@ void closure_killed(struct closure *c, uint64_t worker);
 
 // Raises max_blamed to what chance alone makes likely, from what the job has
 // seen: `steps` that it has in all, steps `counted`, and workers `lost` but for
-// those that c is blamed for. Poison takes down every worker, chance does not.
+// those that c is blamed for. It is never lowered. Poison takes down every
+// worker, chance does not.
 void closure_expect(struct closure *c, uint64_t steps, uint64_t counted,
                     uint64_t lost);
 
@@ -145,7 +148,8 @@ bool closure_half_blamed(const struct closure *c);
 // it is known.
 bool closure_ready(const struct closure *c, uint64_t now_ms);
 
-// Ends the lease of a holder that was lost or is leaving, without blame.
+// Ends the lease of a holder that was lost or is leaving, without blame; c,
+// which is LEASED, becomes WAITING.
 // `begun`: it may have computed steps.
 void closure_unstarted(struct closure *c, bool begun);
 

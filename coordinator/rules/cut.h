@@ -11,8 +11,10 @@
 // not one version (E3).
 //
 // Threads  the loop.
-// Memory   cut_free frees all; strings and sets that are taken are copied.
-// Units    steps, closures, bytes; *_ms monotonic.
+// Memory   cut_free frees all; strings and sets that are taken are copied. No
+//          pointer may be NULL but where it is said; `err` may be.
+// Units    steps, closures, bytes; *_ms monotonic. Shards count from 0, and are
+//          below those of cut_new.
 #ifndef COORDINATOR_RULES_CUT_H
 #define COORDINATOR_RULES_CUT_H
 
@@ -65,7 +67,7 @@ struct cut {
 };
 
 // Makes cut `n` of a job of `shards` shards, without a report; `request` is the
-// number of its SnapshotRequest. NULL: no memory.
+// number of its SnapshotRequest. For cut_free. NULL: no memory.
 struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
                     uint64_t now_ms);
 void cut_free(struct cut *c); // NULL is allowed
@@ -74,8 +76,8 @@ void cut_free(struct cut *c); // NULL is allowed
 // first question counts: its answer may be on its way.
 void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e);
 
-// Returns for how long c waits for the next report, if its largest shard has
-// `bytes`.
+// Returns for how many ms c waits for the next report, if the file of its
+// largest shard has `bytes`.
 uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes);
 
 // Takes one report from the psserver of that name and address, whichever
@@ -83,7 +85,8 @@ uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes);
 // answers another request where c->one_round is set; it is older than the file
 // at hand; its incarnation is not the shard's newest; or the cut is being
 // written. SL_ECORRUPT: its counted set does not fit the job, or its checksum
-// has another length.
+// has another length. After SL_ENOMEM the shard may be without a report, also
+// if it had one; any other failure changes nothing.
 enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
                      const char *psserver, const char *address,
                      const struct evidence *e, struct sl_error *err);
@@ -93,7 +96,8 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
 // that the shard had not counted.
 bool cut_belies(const struct cut *c, uint32_t shard, uint64_t request);
 
-// Drops the unpublished report of a shard that was admitted anew.
+// Drops the unpublished report of a shard that was admitted anew, and that it
+// was asked. Not while c is being written.
 void cut_void(struct cut *c, uint32_t shard);
 
 // Marks c as being written, as its intent is in the journal: nothing in it
@@ -172,7 +176,7 @@ enum cut_why cut_due(const struct cut_when *w);
 
 // Marks in drop[] which of `count` published cuts (oldest first) go: all but
 // the newest `keep` and those in `needed` (an evaluation reads them); never the
-// last. Returns the number of marked cuts.
+// last, also for `keep` 0. Returns the number of marked cuts.
 size_t cut_prune(const bool *needed, size_t count, uint32_t keep, bool *drop);
 
 #endif

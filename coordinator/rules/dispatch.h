@@ -11,8 +11,9 @@
 // that share in memory. Within a job the probe comes first (nothing can start
 // without it), then evaluations, then training closures.
 //
-// Threads  pure.
-// Units    leases are counted per job over all workers, and per worker.
+// Threads  pure; nothing fails, and nothing is kept.
+// Units    leases are counted per job over all workers, and per worker; times
+//          are milliseconds.
 #ifndef COORDINATOR_RULES_DISPATCH_H
 #define COORDINATOR_RULES_DISPATCH_H
 
@@ -38,7 +39,8 @@
 #define DISPATCH_ROUNDS_MOST (DISPATCH_LEASES_MOST - 1) // behind the open one
 
 // Returns how many leases, of lease_ms each, a worker may hold so that they
-// last ahead_ms.
+// last ahead_ms: from DISPATCH_LEASES_LEAST to DISPATCH_LEASES_MOST, which is
+// that of lease_ms 0.
 uint32_t dispatch_most(double lease_ms, double ahead_ms);
 
 #define DISPATCH_WINDOW_EACH 128 // closures per worker

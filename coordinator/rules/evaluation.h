@@ -17,7 +17,8 @@
 //
 // Threads  the loop.
 // Memory   evaluation_free frees. A range's work is there from the offer of it
-//          until its result is taken and evaluation_settle is told.
+//          until its result is taken and evaluation_settle is told. Messages
+//          are borrowed for the call; the job is borrowed until the end.
 // Units    samples of the test set; epochs and marks from 1: "after so many".
 #ifndef COORDINATOR_RULES_EVALUATION_H
 #define COORDINATOR_RULES_EVALUATION_H
@@ -67,12 +68,14 @@ uint64_t evaluation_epochs_end(const struct schedule *s, uint64_t epochs);
 uint64_t evaluation_steps_below(const struct schedule *s, uint64_t closure);
 
 // Fills *out with the next evaluation after `done_epoch` (0: none yet); returns
-// false if no cut holds the next epoch yet. Cuts are oldest first.
+// false, with *out untouched, if no cut holds the next epoch yet or `every` is
+// 0. Cuts are oldest first.
 bool evaluation_next(struct evaluation_plan *out, uint32_t every,
                      uint32_t done_epoch, const struct evaluation_cut *cuts,
                      size_t count);
 
-// Marks in needed[] the cuts that evaluations still to come will read.
+// Sets each of needed[], one per cut: whether an evaluation that is still to
+// come will read that cut.
 void evaluation_needs(bool *needed, uint32_t every, uint32_t done_epoch,
                       const struct evaluation_cut *cuts, size_t count);
 
@@ -105,7 +108,8 @@ struct evaluation {
 };
 
 // Returns a new evaluation, to be freed by evaluation_free. With 0 `samples` it
-// is complete at once: only what was trained is judged.
+// is complete at once: only what was trained is judged. samples_per_range is
+// not 0.
 struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   struct job *job, uint64_t samples,
                                   uint64_t samples_per_range,
@@ -134,7 +138,7 @@ void evaluation_each_leased(struct evaluation *e,
 // Takes the result of a range, once. SL_EEXIST if the range has a result;
 // SL_ERANGE if it was not offered yet, or does not exist; SL_EINVAL if `sums`
 // is not of all its samples, or `scores` lacks what e->metrics want (else NULL
-// is allowed).
+// is allowed). A failure changes nothing.
 enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
                             const struct meter_sums *sums,
                             const Sluice__V1__ScoreSums *scores);

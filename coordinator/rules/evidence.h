@@ -15,7 +15,11 @@
 //
 // Threads  the loop.
 // Memory   evidence_release frees; all zeroes is allowed.
-// Units    closures and steps as in plan/schedule.h.
+// Units    closures and steps as in plan/schedule.h. A `shard` is below
+//          e->shards, a closure below e->closures, but where SL_ERANGE is said;
+//          limits and ends are exclusive. Without shards every closure counts
+//          as full, but where it is said.
+// Errors   SL_ENOMEM of a call that counts: some shards may have counted it.
 #ifndef COORDINATOR_RULES_EVIDENCE_H
 #define COORDINATOR_RULES_EVIDENCE_H
 
@@ -74,8 +78,9 @@ struct evidence_item {
     bool held, closed;
 };
 
-// Sets up evidence of `shards` shards that have counted nothing yet. SL_EINVAL:
-// the schedule is invalid. SL_ENOMEM.
+// Sets up evidence of `shards` shards that have counted nothing yet; *s is
+// copied. SL_EINVAL: the schedule is invalid. SL_ENOMEM. *e is then untouched.
+// For sync the caller sets e->round.
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
                           uint32_t shards, struct sl_error *err);
 void evidence_release(struct evidence *e); // leaves it all zeroes
@@ -95,8 +100,9 @@ void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
 void evidence_name(struct evidence *e, uint32_t shard, uint64_t version);
 
 // Takes a completion. Items of other incarnations, or of shards that do not
-// exist, are not believed (C1, W2). SL_OK sets *full: whether every shard has
-// now counted the whole closure. SL_ERANGE: no such closure. SL_ENOMEM.
+// exist, are not believed (C1, W2). *full says whether every shard has now
+// counted the whole closure. SL_ERANGE: no such closure, with *full untouched.
+// SL_ENOMEM, with *full false.
 enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
                               const struct evidence_item *items, size_t count,
                               bool *full);

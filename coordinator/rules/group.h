@@ -9,9 +9,10 @@
 // message of one is never taken for another's.
 //
 // Threads  the loop.
-// Memory   groups_release frees; all zeroes is allowed.
+// Memory   groups_release frees; all zeroes is allowed. A host is copied. A
+//          pointer to a group holds until groups_release.
 // Units    a place is group * size + the place in it.
-// Errors   SL_ENOMEM.
+// Errors   SL_ENOMEM: nothing has changed.
 #ifndef COORDINATOR_RULES_GROUP_H
 #define COORDINATOR_RULES_GROUP_H
 

@@ -9,9 +9,10 @@
 //
 // Threads  the loop.
 // Memory   members own their members; a pointer holds until members_remove or
-//          members_lose, and one of `lost` until the next of those.
+//          members_lose, and one of `lost` until the next members_add or
+//          members_lose. Texts that are passed are copied.
 // Units    *_ms on the monotonic clock of the caller, passed in as now_ms.
-// Errors   SL_ENOMEM only.
+// Errors   SL_ENOMEM only: nothing has changed, and *out is untouched.
 #ifndef COORDINATOR_RULES_MEMBER_H
 #define COORDINATOR_RULES_MEMBER_H
 
@@ -65,7 +66,8 @@ enum member_claim {
     MEMBER_OWN,   // a certificate of that name
 };
 
-// What a Hello says; all borrowed.
+// What a Hello says; all borrowed for the call. The name is not NULL; other
+// texts may be, and are then "".
 struct member_hello {
     enum member_role role;
     enum member_claim claim;
@@ -161,7 +163,8 @@ struct members {
 // Sets *ms to no members, which are suspect after MEMBER_MISSED heartbeats and
 // lost after lease_ms of silence.
 void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms);
-void members_release(struct members *ms); // frees all members
+// Frees all members, lost ones too; *ms needs members_init before another use.
+void members_release(struct members *ms);
 
 // Adds a member as *out, and forgets what is remembered of a lost member of
 // this role and name. `id` is the caller's choice: not 0, never used before.

@@ -8,7 +8,7 @@
 // lowest epoch that is not finished; while it has no steps yet, the one before.
 //
 // Threads  the loop.
-// Memory   values.
+// Memory   values; nothing is allocated or fails.
 // Units    *_ms monotonic; samples and steps are counted.
 #ifndef COORDINATOR_RULES_METER_H
 #define COORDINATOR_RULES_METER_H
@@ -46,7 +46,8 @@ void meter_init(struct meter *m);
 // METER_EVERY_MS. Fewer than before (a shard fell back) starts anew.
 void meter_rate_add(struct meter *m, uint64_t now_ms, uint64_t samples);
 
-// Returns the samples per second over the window; 0 while too little is known.
+// Returns the samples per second over the window until now_ms, when `samples`
+// are counted in all; 0 while too little is known.
 double meter_rate(const struct meter *m, uint64_t now_ms, uint64_t samples);
 
 // Returns by how much `now` exceeds `*seen`, and sets *seen to `now`. A report

@@ -7,9 +7,10 @@
 // what they happen to have.
 //
 // Threads  pure.
-// Units    jobs, shards, bytes.
+// Memory   values; quota_of returns an item of the caller's list.
+// Units    jobs, shards, bytes. A limit is the most that is allowed.
 // Errors   SL_EINVAL of a text that is no quota. SL_EBUSY names the figure,
-//          what is had of it, and what to do.
+//          what is had of it, and what to do. `err` may be NULL.
 #ifndef COORDINATOR_RULES_QUOTA_H
 #define COORDINATOR_RULES_QUOTA_H
 
@@ -45,7 +46,7 @@ struct quota_use {
 
 // Reads "a:jobs=3,shards=64,parameters=2GiB,checkpoints=10GiB" into *out; "-"
 // before the colon stands for jobs without a tenant. SL_EINVAL names the
-// mistake.
+// mistake, and leaves *out alone.
 enum sl_err quota_read(struct quota *out, const char *text,
                        struct sl_error *err);
 

@@ -20,7 +20,7 @@
 // Units    rounds: updates of the state since the job began; *_ms monotonic.
 // Errors   SL_ESTALE: a report is not of the present generation, or not of a
 //          member of it, and nothing has changed. SL_EINVAL: a member reports
-//          what cannot be. SL_ENOMEM.
+//          what cannot be. SL_ENOMEM. Any failure changes nothing.
 #ifndef COORDINATOR_RULES_RING_H
 #define COORDINATOR_RULES_RING_H
 
@@ -137,8 +137,8 @@ enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation);
 // Says whether a new generation is to be opened now.
 bool ring_due(const struct ring *r, uint64_t now_ms);
 
-// Opens the next generation, with a number that is in the journal (R1) and all
-// ranks as its members.
+// Opens the next generation, with a number that is in the journal (R1), above
+// the last one, and all ranks as its members, of which there is one.
 void ring_open(struct ring *r, uint64_t generation);
 
 // Says whether a state of the job can have that tag: its generation was opened,
@@ -154,8 +154,8 @@ enum sl_err ring_answer(struct ring *r, uint64_t member, uint64_t generation,
 // Says whether all members have answered and are enough.
 bool ring_answered(const struct ring *r);
 
-// Chooses the base (R3, R5); `cut` is the tag of the last cut, (0, 0) without
-// one. No manifest of the job may be under way (K5).
+// Chooses the base (R3, R5), once ring_answered holds; `cut` is the tag of the
+// last cut, (0, 0) without one. No manifest of the job may be under way (K5).
 void ring_choose(struct ring *r, struct wire_tag cut);
 
 // Notes that the base is in place at this member; the last one starts the

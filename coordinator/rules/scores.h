@@ -2,8 +2,8 @@
 // coordinator/rules/scores.h -- the metrics of an evaluation, from the sums
 // that workers tell of ranges (ScoreSums).
 //
-// Threads  pure.
-// Memory   values.
+// Threads  pure; nothing fails.
+// Memory   values; messages are borrowed for the call.
 // Units    metrics are bits, as spec_metrics has them.
 #ifndef COORDINATOR_RULES_SCORES_H
 #define COORDINATOR_RULES_SCORES_H

@@ -8,7 +8,7 @@
 // memory and one copy of the data.
 //
 // Threads  any.
-// Memory   values.
+// Memory   values; texts, which are not NULL, are borrowed for the call.
 // Errors   none. Two in 2^32 pairs look alike and count as one.
 #ifndef COORDINATOR_RULES_WITNESS_H
 #define COORDINATOR_RULES_WITNESS_H
@@ -43,7 +43,8 @@ void witness_note(struct witness_tally *t, uint64_t witness);
 // Says whether more witnesses would change nothing.
 bool witness_enough(const struct witness_tally *t);
 
-// Returns how many of the noted witnesses are independent, up to `most`.
+// Returns how many of the noted witnesses are independent, up to `most`; 0:
+// none was noted.
 uint32_t witness_independent(const struct witness_tally *t);
 
 #endif

@@ -8,7 +8,9 @@
 //
 // Threads  api_refused: any; others: the loop. Handlers: I/O threads.
 // Memory   api_free after the server was freed and the loop has run what was
-//          posted.
+//          posted. Loop, audit log, clock and coord are borrowed; limits are
+//          copied.
+// Errors   SL_ENOMEM of api_new, with *out untouched; of a call, to its caller.
 #ifndef COORDINATOR_SERVICE_API_H
 #define COORDINATOR_SERVICE_API_H
 
@@ -40,7 +42,9 @@ struct rpc_table api_table(struct api *a);
 // Decides a call that came by another door than the port, from a peer that has
 // proven its identity there; `path` is one of the table's unary calls. The call
 // is judged by the peer's role, read, decided and audited as if it had come by
-// the port. The reply is the caller's: wire_free.
+// the port: so it waits until its line is on disk, and with no coord it is
+// SL_EUNAVAIL. The reply is the caller's: wire_free; it is set on SL_OK alone.
+// `err` is not NULL.
 enum sl_err api_ask(struct api *a, const char *path,
                     const struct rpc_peer *peer,
                     const ProtobufCMessage *request, ProtobufCMessage **reply,
@@ -54,7 +58,7 @@ void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
 // Writes the lines about denied calls that are due; once per tick.
 void api_tick(struct api *a);
 
-// Writes a line of a decision made elsewhere to the audit log, soon.
+// Writes a line of a decision made elsewhere, copied, to the audit log, soon.
 void api_note(struct api *a, const struct audit_line *line);
 
 // Tells watchers at once that a job has ended or is gone; for coord_io.changed.

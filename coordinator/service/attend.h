@@ -9,7 +9,9 @@
 //
 // Threads  attend_* : the loop. The handler of the table: I/O threads.
 // Memory   attend_free after the server was freed, so that every stream has
-//          ended and told the loop; the loop must have run those tasks.
+//          ended and told the loop; the loop must have run those tasks. Loop
+//          and coord are borrowed; messages are, until the call returns.
+// Errors   SL_ENOMEM of attend_new, with *out untouched; `err` may be NULL.
 #ifndef COORDINATOR_SERVICE_ATTEND_H
 #define COORDINATOR_SERVICE_ATTEND_H
 
@@ -37,7 +39,8 @@ void attend_on(struct attend *a, Sluice__V1__AttendUp__KindCase kind,
                attend_take *take, void *arg);
 
 // Ends all streams, and those of members that come before the next coord: they
-// dial again. `why` says what the coordinator waits for.
+// dial again. `why`, copied, says what the coordinator waits for. There is no
+// coord from then on, until attend_set_coord.
 void attend_send_away(struct attend *a, const char *why);
 
 // Returns the methods of the service, for the server; they borrow a.

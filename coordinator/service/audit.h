@@ -10,10 +10,11 @@
 // come while it syncs are one sync together.
 //
 // Threads  audit_new, audit_free: the loop's. audit_write, audit_wait: any.
-// Memory   audit_free writes what waits and frees; everything else is borrowed.
-//          What waits is bounded by the calls that wait for it (denials.h).
+// Memory   audit_free writes what waits and frees. The folder of the options is
+//          copied, fs and clock are borrowed; lines are copied. What waits is
+//          bounded by the calls that wait for it (denials.h).
 // Errors   A line that cannot be written is in the daemon's log, and the call
-//          goes on: what it did is in the journal.
+//          goes on: what it did is in the journal. `err` may be NULL.
 #ifndef COORDINATOR_SERVICE_AUDIT_H
 #define COORDINATOR_SERVICE_AUDIT_H
 
@@ -40,19 +41,23 @@ struct audit_options {
     uint64_t bytes; // size of a file, about; 0: it is never renamed
     uint32_t keep;  // renamed files; 0: all
 
-    // Called with each line of a failed call; NULL: no receiver.
+    // Called with each line of a failed call, within audit_write; NULL: no
+    // receiver.
     void (*refused)(void *arg, const struct audit_line *line);
     void *arg;
 };
 
 // Opens audit.log in the folder. A log with a broken chain is renamed, and a
-// new one begun.
+// new one begun. Waits for the disk. SL_ENOMEM, and what the file system says;
+// *out is then untouched.
 enum sl_err audit_new(struct audit **out, const struct audit_options *options,
                       struct sl_error *err);
-void audit_free(struct audit *a); // NULL is allowed
+// Waits until what waits is written, and frees the log. NULL is allowed.
+void audit_free(struct audit *a);
 
-// Writes a line soon, in the order of the calls. written(arg) is called once,
-// on the log's thread, when the line is on disk or cannot be; NULL: no call.
+// Writes a line soon, in the order of the calls; does not wait. written(arg) is
+// called once, on the log's thread, when the line is on disk or cannot be, or
+// before audit_write returns if memory is short; NULL: no call.
 void audit_write(struct audit *a, const struct audit_line *line,
                  void (*written)(void *arg), void *arg);
 

@@ -15,7 +15,8 @@
 // is not ready.
 //
 // Threads  the loop's; begin_new, begin_timers, begin_serving: before it runs.
-// Memory   the server's; begin_release frees timers and what is asked.
+// Memory   the server's; begin_release frees timers and what is asked. `err` is
+//          not NULL.
 // Errors   of begin_new: those of journal.h and coord_new. Later ones end the
 //          daemon.
 #ifndef COORDINATOR_SERVICE_BEGIN_H
@@ -24,7 +25,8 @@
 #include "coordinator/service/server.h"
 
 // Opens the journal, asks the store and makes the coord, as s->options say.
-// SL_OK without a coord: the store does not answer.
+// SL_OK without a coord: the store does not answer, or there is no space for
+// the journal. Waits for the disk and the store.
 enum sl_err begin_new(struct server *s, struct sl_error *err);
 
 // Makes the timers of the server, which begin_serving starts.

@@ -15,7 +15,8 @@
 // Memory   one account per certificate. When there are COSTS_ACCOUNTS all begin
 //          anew: a pointer holds until the next costs_of.
 // Units    us of work, ms of a monotonic clock.
-// Errors   SL_EBUSY says how often it may; NULL: no memory.
+// Errors   SL_EBUSY says how often it may, and nothing was counted; NULL: no
+//          memory. `err` may be NULL.
 #ifndef COORDINATOR_SERVICE_COSTS_H
 #define COORDINATOR_SERVICE_COSTS_H
 
@@ -56,10 +57,12 @@ void costs_release(struct costs *c); // pointers to accounts are invalid then
 // all processes of this host without a certificate. NULL: no memory.
 struct cost *costs_of(struct costs *c, const struct access_who *who);
 
-// Charges `us` of work, and returns for how many ms the bearer is not read.
+// Charges `us` of work, and returns for how many ms the bearer is not read, 0
+// to COSTS_WAIT_MS.
 uint32_t cost_time_spend(struct cost_time *t, uint64_t us, uint64_t now_ms);
 
-// Counts one more stream. SL_EBUSY: too many within a minute.
+// Counts one more stream; a local caller's is not counted. SL_EBUSY: too many
+// within a minute.
 enum sl_err cost_open(struct cost *c, const struct access_who *who,
                       uint64_t now_ms, struct sl_error *err);
 

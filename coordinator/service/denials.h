@@ -11,7 +11,9 @@
 // DENIALS_CALLERS at a time are counted together.
 //
 // Threads  denials_note, denials_whole: any; the rest: the loop's.
-// Memory   DENIALS_CALLERS + 1 entries, for ever.
+// Memory   DENIALS_CALLERS + 1 entries, for ever. What is passed is copied but
+//          for the names of calls, which must live as long as the process.
+// Errors   SL_ENOMEM of denials_new; nothing else fails. `err` may be NULL.
 #ifndef COORDINATOR_SERVICE_DENIALS_H
 #define COORDINATOR_SERVICE_DENIALS_H
 
@@ -30,8 +32,7 @@ enum sl_err denials_new(struct denials **out, struct audit *audit,
                         const struct sl_clock *clock, struct sl_error *err);
 void denials_free(struct denials *d); // writes what was counted; NULL is fine
 
-// Counts a call that was refused for its caller's role. `call` must live as
-// long as the process.
+// Counts a call that was refused for its caller's role; `why` is not NULL.
 void denials_note(struct denials *d, const struct rpc_peer *peer,
                   const char *call, const struct sl_error *why);
 
@@ -39,7 +40,7 @@ void denials_note(struct denials *d, const struct rpc_peer *peer,
 // own; else counts it.
 bool denials_whole(struct denials *d, const struct audit_line *line);
 
-// Writes the lines that are due.
+// Hands the lines that are due to the audit log; waits for no disk.
 void denials_tick(struct denials *d);
 
 #endif

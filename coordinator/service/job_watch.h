@@ -25,7 +25,7 @@ struct watch_limits {
 };
 
 // Makes the table of watchers, and starts to look at them every API_WATCH_MS;
-// copies `limits`. SL_ENOMEM.
+// copies `limits`, borrows the loop. SL_ENOMEM; `err` may be NULL.
 enum sl_err watch_new(struct watch **out, struct loop *loop,
                       const struct watch_limits *limits, struct sl_error *err);
 void watch_free(struct watch *w); // NULL is allowed

@@ -27,13 +27,14 @@ struct attend;
 struct logs;
 
 // Makes the service, which takes the log pieces of `attend` (attend_on). Until
-// logs_set_coord calls are SL_EUNAVAIL. SL_ENOMEM.
+// logs_set_coord calls are SL_EUNAVAIL. Loop and attend are borrowed.
+// SL_ENOMEM; `err` may be NULL.
 enum sl_err logs_new(struct logs **out, struct loop *loop,
                      struct attend *attend, struct sl_error *err);
 void logs_free(struct logs *l); // NULL is allowed
 
-// Sets the coord; `why` as in api_set_coord: calls that wait are answered with
-// it.
+// Sets the coord; `why` as in api_set_coord: with c NULL, calls that wait are
+// answered with it. `l` may be NULL.
 void logs_set_coord(struct logs *l, struct coord *c, const char *why);
 
 // Returns the methods of the service, for the server; they borrow l.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/service/measure.h -- the coordinator's figures, for /metrics.
 //
-// Threads  the loop.
+// Threads  the loop; nothing waits.
 // Memory   nothing is kept.
 // Errors   those of the expo.
 #ifndef COORDINATOR_SERVICE_MEASURE_H

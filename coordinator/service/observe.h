@@ -7,8 +7,11 @@
 // tried again.
 //
 // Threads  the loop; files are written on the pool.
-// Memory   observe_free after the loop has run what was posted.
-// Errors   of observe_new: the root cannot be made.
+// Memory   observe_free after the loop has run what was posted; curves that the
+//          pool still writes are freed when they come back. The root is copied;
+//          loop, clock and coord are borrowed.
+// Errors   of observe_new: the root cannot be made; SL_ENOMEM. `err` may be
+//          NULL.
 #ifndef COORDINATOR_SERVICE_OBSERVE_H
 #define COORDINATOR_SERVICE_OBSERVE_H
 

@@ -73,7 +73,8 @@ extern const struct conf_key server_keys[];
 // ---- hooks of the daemon (daemon.h); `server` is a struct server
 
 // Opens the store, the journal, the tasks and the port, and begins to serve or
-// to wait. On failure all that was made is freed.
+// to wait. Waits for the disk and the store. On failure all that was made is
+// freed. *server is all zeroes before; `err` is not NULL.
 enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err);
 
 // Says whether the daemon is ready: what it waits for, and the term.

@@ -3,8 +3,10 @@
 // a job's checkpoints, of members.
 //
 // Threads  the loop.
-// Memory   replies are messages of the heap: wire_free.
-// Errors   those of coord_find; SL_ENOMEM.
+// Memory   replies are messages of the heap: wire_free. Requests are borrowed
+//          for the call.
+// Errors   those of coord_find; SL_ENOMEM; those of journal.h, which are fatal.
+//          *reply is set on SL_OK alone. `err` is not NULL.
 #ifndef COORDINATOR_SERVICE_STATUS_LISTS_H
 #define COORDINATOR_SERVICE_STATUS_LISTS_H
 
@@ -19,7 +21,8 @@ enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
 
 // Adds STATUS_LIST_TURN lines to a list of jobs. *reply is NULL before the
 // first turn; a later turn goes on behind its last line, and needs room for as
-// many jobs as there were at the first. On failure *reply is as it was.
+// many jobs as there were at the first. On failure *reply is as it was, and the
+// caller's to free.
 enum sl_err status_list_turn(struct coord *c,
                              const Sluice__V1__ListRequest *request,
                              Sluice__V1__ListReply **reply,
@@ -71,8 +74,9 @@ enum sl_err status_quota(struct coord *c,
 
 // ---- status_events.c: answers from the feed
 
-// Answers with a page of events: those of one job, or of all that the caller
-// may see if request->id is "".
+// Answers with a page of events behind request->after, or the newest ones: of
+// one job, or of all that the caller may see if request->id is "". At most
+// request->limit of them; 0: WIRE_EVENTS_MAX.
 enum sl_err status_events(struct coord *c,
                           const Sluice__V1__EventsRequest *request,
                           Sluice__V1__EventsReply **reply,
@@ -85,8 +89,8 @@ enum sl_err status_cluster_events(struct coord *c,
                                   Sluice__V1__EventsReply **reply,
                                   struct sl_error *err);
 
-// Answers with the spans of a job's leases behind number request->after, and
-// with those that still run.
+// Answers with the spans of a job's leases behind number request->after, at
+// most request->limit of them (0: 10,000), and with those that still run.
 enum sl_err status_timeline(struct coord *c,
                             const Sluice__V1__TimelineRequest *request,
                             Sluice__V1__TimelineReply **reply,

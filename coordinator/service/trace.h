@@ -25,14 +25,15 @@ struct attend;
 struct trace;
 
 // Makes the service, which takes the trace pieces of `attend` (attend_on). A
-// member has patience_ms for each answer. SL_ENOMEM.
+// member has patience_ms for each answer. Loop and attend are borrowed.
+// SL_ENOMEM; `err` may be NULL.
 enum sl_err trace_new(struct trace **out, struct loop *loop,
                       struct attend *attend, unsigned patience_ms,
                       struct sl_error *err);
 void trace_free(struct trace *t); // NULL is allowed
 
 // Sets the coord; `why` as in api_set_coord: a trace that is under way ends
-// with it.
+// with it. `t` may be NULL.
 void trace_set_coord(struct trace *t, struct coord *c, const char *why);
 
 // Returns the methods of the service, for the server; they borrow t.

@@ -16,11 +16,12 @@
 // task fails.
 //
 // Threads  one at a time.
-// Memory   the book's, until a task is forgotten or its queue removed. Nodes
-//          are in one list at a time: of their kind's pending, of their
-//          worker's leased, of their client's ended tasks.
+// Memory   the book's, until a task is forgotten or its queue removed. Names
+//          are copied. Nodes are in one list at a time: of their kind's
+//          pending, of their worker's leased, of their client's ended tasks.
+//          No pointer may be NULL but where it is said; `err` may be.
 // Units    milliseconds, monotonic, passed in; bytes of payloads and results.
-// Errors   SL_ENOMEM: nothing has changed.
+// Errors   without memory, NULL: nothing has changed.
 #ifndef COORDINATOR_TASKS_BOOK_H
 #define COORDINATOR_TASKS_BOOK_H
 
@@ -178,7 +179,8 @@ struct book_task *book_find(const struct book *b, uint64_t id);
 void book_end(struct book *b, struct book_task *t, enum book_state state,
               size_t result_bytes);
 
-// Restores a loaded task that has ended, with its `ended`.
+// Restores a loaded task that had ended, which is PENDING until now, with its
+// `ended`.
 void book_ended(struct book *b, struct book_task *t, enum book_state state,
                 uint64_t ended, size_t result_bytes);
 
@@ -187,8 +189,9 @@ void book_forget(struct book *b, struct book_task *t);
 
 // ---- workers
 
-// Returns the worker of this process, made if it is new, with a lease until
-// now_ms + lease_ms. NULL: no memory.
+// Returns the worker of this process, made if it is new, with this name and a
+// lease until now_ms + lease_ms; valid until book_leave or book_expire. NULL:
+// no memory.
 struct book_worker *book_heard(struct book *b, uint64_t process,
                                const char *name, uint64_t now_ms,
                                uint32_t lease_ms);
@@ -214,15 +217,15 @@ uint64_t book_share(const struct book *b);
 // that no worker has is leased to it again (this coordinator has begun anew).
 bool book_holds(struct book *b, struct book_worker *w, uint64_t id);
 
-// Puts a task back to the front of its queue, without a loss.
+// Puts a leased task back to the front of its queue, without a loss.
 void book_give_back(struct book *b, struct book_task *t);
 
 // Receives a task that lost its worker, still leased, with its new count.
 typedef void (*book_lost_fn)(void *arg, struct book_task *t);
 
 // Drops workers after their leases have ended, as book_leave. `lost` is called
-// for the first task of each, which the loss counts against; the task is
-// pending or has failed afterwards.
+// for the first task of each, which the loss counts against; it must not change
+// the book. The task is pending or has failed afterwards.
 void book_expire(struct book *b, uint64_t now_ms, book_lost_fn lost, void *arg);
 
 // Gives back all tasks of a worker, in their order, and frees the worker.

@@ -7,8 +7,10 @@
 // calls are one transaction: store_begin, the writes, store_commit, and only
 // then the answers. Leases are not in it: a worker says what it holds.
 //
-// Threads  one at a time.
-// Memory   what store_read gives is the caller's (sl_free).
+// Threads  one at a time. store_open, store_load and store_commit wait for the
+//          disk.
+// Memory   what store_read gives is the caller's (sl_free). What is passed is
+//          borrowed for the call. `err` may be NULL.
 // Errors   SL_EUNAVAIL: no space; SL_EIO, SL_ECORRUPT: with SQLite's words.
 //          After one, only store_close is allowed: the book is ahead of the
 //          file, and has to be loaded again.
@@ -71,7 +73,7 @@ enum sl_err store_lost(struct task_store *s, const struct book_task *t,
                        struct sl_error *err);
 
 // Writes the end of a task as `state`, with t's `ended` and losses; its result
-// replaces the payload, and `error` says why it failed.
+// replaces the payload, and `error` says why it failed, or is NULL.
 enum sl_err store_end(struct task_store *s, const struct book_task *t,
                       enum book_state state, const ProtobufCBinaryData *result,
                       const char *error, struct sl_error *err);
@@ -81,7 +83,8 @@ enum sl_err store_forget(struct task_store *s, uint64_t id,
                          struct sl_error *err);
 
 // Reads the payload of a task that has not ended, or the result of one that
-// has, and why it failed unless `error` is NULL. On failure neither is set.
+// has, and why it failed unless `error` is NULL; "" if it did not. On failure
+// neither is set. SL_ECORRUPT: it has no row.
 enum sl_err store_read(struct task_store *s, uint64_t id,
                        ProtobufCBinaryData *bytes, char **error,
                        struct sl_error *err);

@@ -12,7 +12,8 @@
 // The file is made with the first call: a coordinator without tasks has none.
 //
 // Threads  handlers: I/O threads; the rest: the loop.
-// Memory   what the options name is borrowed until tasks_free.
+// Memory   what the options name is borrowed until tasks_free; a change, until
+//          `changed` returns. `err` may be NULL.
 // Units    milliseconds, monotonic.
 // Errors   of a call, to its caller.
 #ifndef COORDINATOR_TASKS_TASKS_H

@@ -89,18 +89,22 @@ void visit_expire(struct desk *d);
 
 // ---- helpers of these
 
-// Remembers a failure of the store for the round, and returns rc.
+// Remembers a copy of a failure of the store, unless there was one before in
+// this round, and returns rc. `err` is not NULL.
 enum sl_err desk_failed(struct desk *d, enum sl_err rc,
                         const struct sl_error *err);
 
 // Returns the tenant of the queue that a call names: the caller's tenant, or
-// `said` if the caller has none.
+// `said`, unless that is NULL, if the caller may see all tenants. Borrowed from
+// its argument.
 const char *desk_tenant(const struct visit *v, const char *said);
 
-// Makes an empty reply; NULL: no memory, which v->err says.
+// Makes an empty reply, which v, without one until now, owns, and returns it;
+// NULL: no memory, which v->err says.
 void *visit_reply(struct visit *v, const ProtobufCMessageDescriptor *of);
 
-// Adds a message to a repeated field of a reply. NULL: no memory.
+// Adds an empty message to a repeated field of a reply, which owns it, and
+// returns it; *space is the field's, 0 at first. NULL: no memory.
 void *reply_more(void ***list, size_t *count, size_t *space,
                  const ProtobufCMessageDescriptor *of);
 

@@ -16,10 +16,10 @@
 #include "common/base/status.h"
 
 // Starts the program anew with `argv`; argv[0] need not name it. The new life
-// reads `note` with anew_note.
+// reads `note` with anew_note; it is cut at 243 bytes.
 enum sl_err anew_exec(char **argv, const char *note, struct sl_error *err);
 
-// Returns the note of the previous life; "" after a first start.
+// Returns the note of the previous life; "" after a first start. Never NULL.
 const char *anew_note(void);
 
 #endif

@@ -92,7 +92,8 @@ struct loop *daemon_loop(struct daemon *d);
 const struct conf *daemon_conf(const struct daemon *d);
 
 // Reads the folders of `flag`, which may be given several times ("--data-root")
-// and must outlive *out. Free *out, after a failure too.
+// and must outlive *out. Free *out (roots_free), after a failure too. Fails as
+// roots_add does; `err` may be NULL.
 enum sl_err daemon_roots(struct roots **out, const struct daemon *d,
                          const char *flag, struct sl_error *err);
 
@@ -150,7 +151,8 @@ void daemon_end(struct daemon *d, int code);
 // ends it. If the new start fails the exit code is DAEMON_EXIT_TRANSIENT.
 void daemon_anew(struct daemon *d, const char *note);
 
-// Tells the daemon that hooks.drain has finished.
+// Tells the daemon that hooks.drain has finished; without a drain it does
+// nothing.
 void daemon_drained(struct daemon *d);
 
 #endif

@@ -9,7 +9,7 @@
 // Threads  main, before there are others. With dns it may wait for a name
 //          server.
 // Errors   as in host/launch/launch.h; SL_ENOTSUP for a program that has no
-//          role.
+//          role. `err` may be NULL. After a failure some settings may be set.
 #ifndef HOST_DAEMON_DISCOVER_H
 #define HOST_DAEMON_DISCOVER_H
 
@@ -23,12 +23,12 @@ extern const struct conf_key discover_keys[];
 
 // Fills *out for launch_find from the settings discover, base-port and service,
 // this process's environment and its host. Fills `host`, which must outlive
-// *out.
+// *out, and so must `c`.
 void discover_asked(struct launch_asked *out, const struct conf *c,
                     enum launch_role role, char host[DISCOVER_HOST]);
 
-// Finds the launcher's settings for `program` and sets them in `c`; `said` gets
-// them in one line, "" for static.
+// Finds the launcher's settings for `program` and sets those in `c` that are at
+// their defaults; appends them in one line to `said`, nothing for static.
 enum sl_err discover(struct conf *c, const char *program, struct buf *said,
                      struct sl_error *err);
 

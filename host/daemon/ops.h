@@ -15,7 +15,8 @@
 //
 // Threads  the loop.
 // Memory   call ops_free before freeing what its callbacks read.
-// Errors   http_new's; a taken port is SL_EBUSY.
+// Errors   http_new's; a taken port is SL_EBUSY. *out is then untouched; `err`
+//          may be NULL.
 #ifndef HOST_DAEMON_OPS_H
 #define HOST_DAEMON_OPS_H
 
@@ -36,7 +37,7 @@ struct ops_checks {
 };
 
 // Adds the check `name`, one of a few fixed words; if it is not `ok`, `why`
-// (may be NULL) is its reason.
+// (may be NULL) is its reason. Both are copied.
 void ops_check(struct ops_checks *c, const char *name, bool ok,
                const char *why);
 

@@ -5,7 +5,7 @@
 // lines instead of libsystemd: the protocol is the interface, and a library
 // less is one less to trust.
 //
-// Threads  any.
+// Threads  any; it may wait while the service manager's socket is full.
 // Errors   SL_ENOENT: the variable is not set. SL_EIO: the datagram could not
 //          be sent; no reason to stop.
 #ifndef HOST_DAEMON_SDNOTIFY_H
@@ -16,7 +16,7 @@
 #include "common/base/status.h"
 
 // Sends `state`: "READY=1", "STOPPING=1", "STATUS=...", or several joined by
-// '\n'.
+// '\n'. Not NULL.
 enum sl_err sdnotify(const char *state);
 
 // Returns the interval at which WATCHDOG=1 is due, in ms: half of

@@ -7,7 +7,8 @@
 //
 // Threads  one. An fcntl lock belongs to the process: closing *any* other
 //          descriptor of the file drops it, so no other code opens that file.
-// Errors   SL_EBUSY names the process that holds it.
+// Errors   SL_EBUSY names the process that holds it. Does not wait for it. A
+//          failure leaves *l as it was; `err` may be NULL.
 #ifndef HOST_DAEMON_STATELOCK_H
 #define HOST_DAEMON_STATELOCK_H
 
@@ -21,9 +22,11 @@ struct statelock {
         -1                                                                     \
     }
 
-// Locks `folder`/lock and writes pid and boot id to it. SL_EBUSY: held.
+// Locks `folder`/lock and writes pid and boot id to it; makes the file, but not
+// the folder. SL_EBUSY: held by another process.
 enum sl_err statelock_take(struct statelock *l, const char *folder,
                            struct sl_error *err);
-void statelock_release(struct statelock *l); // not held is allowed
+// Drops the lock and leaves the file. A lock not held is allowed.
+void statelock_release(struct statelock *l);
 
 #endif

@@ -32,11 +32,13 @@
 // Every answer has nosniff, no-referrer, no-store and a policy that allows
 // nothing, unless the route or the answer has a header of that name.
 //
-// Threads  all calls and all callbacks: the loop's thread.
+// Threads  all calls and all callbacks: the loop's thread; none waits.
 // Memory   http_free, before the loop is freed. A request and what it returns
-//          live until the handler returns; a stream until its `gone`.
+//          live until the handler returns; a stream until its `gone`. Strings
+//          of the setup are copied; texts that are sent are copied, too.
 // Units    bytes, seconds.
-// Errors   http_new says which address cannot be bound, and why.
+// Errors   http_new says which address cannot be bound, and why; *out is then
+//          untouched. `err` may be NULL, no other argument.
 #ifndef HOST_HTTP_HTTP_H
 #define HOST_HTTP_HTTP_H
 
@@ -140,16 +142,18 @@ const char *http_header(const struct http_request *q, const char *name);
 // Returns the body, which has arrived as a whole; empty for a GET.
 const struct buf *http_body(const struct http_request *q);
 
-// Fills the answer with `status` and one line of text.
+// Fills the answer with `status` and one line of text, in place of its body,
+// which is empty when out of memory.
 void http_say(struct http_answer *a, int status, const char *text);
 
 // ---- server-sent events
 
 // Makes the answer a stream of events; from the handler, once, instead of a
-// body. SL_EBUSY: too many viewers (the answer is 503 then). gone(arg) runs
-// once, later, when the viewer has left or was dropped, and the stream is freed
-// then; it does not run after http_stream_close. A viewer that leaves is
-// noticed at the next event or beat.
+// body. SL_EBUSY: too many viewers; SL_ENOMEM: the answer is 503 then, and *out
+// untouched. gone(arg) runs once, later, when the viewer has left or was
+// dropped, and the stream is freed then; it does not run after
+// http_stream_close. `gone` may be NULL. A viewer that leaves is noticed at the
+// next event or beat.
 enum sl_err http_stream_open(struct http_stream **out,
                              const struct http_request *q,
                              struct http_answer *a, loop_fn gone, void *arg);
@@ -157,7 +161,7 @@ enum sl_err http_stream_open(struct http_stream **out,
 // Sends one event: `data` of any length, cut into lines as the format wants;
 // `name` may be NULL, `id` "" or NULL for none, both without line breaks.
 // SL_EBUSY: over HTTP_QUEUE_MAX bytes wait; the viewer is dropped, and `gone`
-// runs later. SL_ENOMEM: the same.
+// runs later; so says every send until then. SL_ENOMEM: the same.
 enum sl_err http_stream_send(struct http_stream *s, const char *id,
                              const char *name, const char *data);
 

@@ -4,7 +4,7 @@
 // Threads  the loop's.
 // Memory   a peer from the connection's beginning to its end, a request from
 //          its first line to its end, a stream as long as its request.
-// Errors   as in http.h.
+// Errors   as in http.h; *out is untouched after a failure.
 #ifndef HOST_HTTP_HTTP_INNER_H
 #define HOST_HTTP_HTTP_INNER_H
 

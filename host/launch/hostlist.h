@@ -12,8 +12,8 @@
 // Threads  one at a time.
 // Memory   hostlist_release frees; HOSTLIST_INIT or all zeroes is empty.
 // Units    names; bytes.
-// Errors   SL_EINVAL with `what:column: reason`; SL_ERANGE over a limit. The
-//          list is left as it was.
+// Errors   SL_EINVAL with `what:column: reason`; SL_ERANGE over a limit;
+//          SL_ENOMEM. The list is left as it was; `err` may be NULL.
 #ifndef HOST_LAUNCH_HOSTLIST_H
 #define HOST_LAUNCH_HOSTLIST_H
 
@@ -36,10 +36,10 @@ struct hostlist {
         BUF_INIT, 0                                                            \
     }
 
-// Reads a list; `what` names the text in errors.
+// Reads a list, in place of what *out holds; `what` names the text in errors.
 enum sl_err hostlist_read(struct hostlist *out, const char *what,
                           const char *text, struct sl_error *err);
-void hostlist_release(struct hostlist *list);
+void hostlist_release(struct hostlist *list); // leaves an empty list
 
 // Returns name `i` < count, which lives as long as the list.
 const char *hostlist_at(const struct hostlist *list, size_t i);

@@ -26,7 +26,9 @@
 // Memory   a plan is a value; the environment is borrowed during a call.
 // Errors   SL_ENOENT: a source lacks a variable, or no source has any;
 //          SL_EINVAL: a variable is wrong; both name the variable, its value
-//          and a cure. SL_EUNAVAIL: a name does not resolve (yet).
+//          and a cure. SL_EUNAVAIL: a name does not resolve (yet). A failure
+//          leaves *out as it was; `err` may be NULL. The functions that append
+//          fail with SL_ENOMEM alone, and may leave a part.
 #ifndef HOST_LAUNCH_LAUNCH_H
 #define HOST_LAUNCH_LAUNCH_H
 
@@ -112,7 +114,7 @@ struct launch_plan {
 enum sl_err launch_find(struct launch_plan *out,
                         const struct launch_asked *asked, struct sl_error *err);
 
-// Settings of the role's daemon. Their values lie in the plan.
+// Settings of the role's daemon. Their values lie in the plan and live with it.
 #define LAUNCH_SETTINGS 4
 struct launch_setting {
     const char *key, *value;

@@ -4,7 +4,8 @@
 // Threads  any.
 // Memory   values of variables are borrowed from the environment.
 // Errors   as in launch.h: SL_ENOENT for a variable that is missing, so that
-//          auto can go on to the next source.
+//          auto can go on to the next source. An address that is refused may
+//          have been written to `out`.
 #ifndef HOST_LAUNCH_LAUNCH_INNER_H
 #define HOST_LAUNCH_LAUNCH_INNER_H
 
@@ -24,7 +25,8 @@ enum sl_err launch_need_number(unsigned *out, const struct launch_asked *asked,
                                const char *name, unsigned max,
                                struct sl_error *err);
 
-// Checks that the `n` bytes of `host` may be a host's name or number.
+// Checks that the `n` bytes of `host`, which a 0 ends later, may be a host's
+// name or number. SL_EINVAL begins with `what`.
 enum sl_err launch_check_host(const char *what, const char *host, size_t n,
                               struct sl_error *err);
 
@@ -46,8 +48,9 @@ enum sl_err launch_take_coordinator(struct launch_plan *plan,
 // Returns true for a loopback address or a socket file (rpc_address_is_local).
 bool launch_local(const char *address);
 
-// Writes the address on which a process listens that others reach at `address`:
-// the same if it is a loopback address, else its port on all addresses.
+// Writes the address on which a process listens that others reach at `address`,
+// which launch_check accepts: the same if it is a loopback address, else its
+// port on all addresses.
 void launch_listen(char out[LAUNCH_ADDRESS], const char *address);
 
 // Writes the address on which a worker listens: `host` with any free port. ""

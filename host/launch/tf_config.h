@@ -16,7 +16,7 @@
 // Threads  any.
 // Memory   tf_config_release frees; strings live until then.
 // Errors   SL_EINVAL, SL_ERANGE: the text names the key by its path, the fault
-//          and the right form. *out is unchanged.
+//          and the right form. SL_ENOMEM. *out is unchanged; `err` may be NULL.
 #ifndef HOST_LAUNCH_TF_CONFIG_H
 #define HOST_LAUNCH_TF_CONFIG_H
 
@@ -39,7 +39,7 @@ struct tf_config {
 // Reads `len` bytes of TF_CONFIG.
 enum sl_err tf_config_read(struct tf_config *out, const char *text, size_t len,
                            struct sl_error *err);
-void tf_config_release(struct tf_config *tf);
+void tf_config_release(struct tf_config *tf); // all zeroes is allowed
 
 // Returns the key of a type in `cluster`: "chief", "ps", "worker", "evaluator".
 const char *tf_type_name(enum tf_type type);

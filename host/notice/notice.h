@@ -25,8 +25,10 @@
 // Endpoints are those of the clouds' own libraries: AWS_EC2_METADATA_SERVICE_
 // ENDPOINT, GCE_METADATA_HOST or GCE_METADATA_IP, and notice_setup.azure.
 //
-// Threads  all calls, `changed`, `looked` and `told`: the loop's thread.
-// Memory   notice_free; strings of the setup are copied.
+// Threads  all calls, `changed`, `looked` and `told`: the loop's thread, never
+//          within a call. notice_free waits for the threads.
+// Memory   notice_free, before the loop is freed; strings of the setup are
+//          copied. `why` is borrowed for the call.
 // Errors   SL_EINVAL: an unknown source. A service's answer is logged when it
 //          changes, and never an error: a host without a service has no
 //          notices.
@@ -53,7 +55,8 @@ struct notice_setup {
     void *arg;
 };
 
-// Starts to watch the sources of `setup`.
+// Starts to watch the sources of `setup`. SL_ERANGE: too many; SL_ENOMEM. *out
+// is then untouched; `err` may be NULL.
 enum sl_err notice_new(struct notice **out, const struct notice_setup *setup,
                        struct sl_error *err);
 
@@ -66,7 +69,7 @@ uint64_t notice_when_us(struct notice *n);
 // Notes that the machine may go, because its work is handed over. Tells the
 // cloud if it wants to hear that (Azure, if the event names this machine alone:
 // the answer lets all machines go that it names); then told(arg) runs, some
-// seconds later at most.
+// seconds later at most, unless notice_free comes first. Once.
 void notice_may_go(struct notice *n, loop_fn told, void *arg);
 
 // Stops and joins the threads; no callback runs any more. NULL is allowed.

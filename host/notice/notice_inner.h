@@ -2,6 +2,7 @@
 // host/notice/notice_inner.h -- what the sources and notice.c share.
 //
 // Threads  watch_*: the thread of the watch.
+// Memory   texts are copied; an ask is borrowed for the call.
 #ifndef HOST_NOTICE_NOTICE_INNER_H
 #define HOST_NOTICE_NOTICE_INNER_H
 

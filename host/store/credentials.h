@@ -19,7 +19,8 @@
 // Threads  any; one renews, the others wait for it.
 // Memory   credentials_free; a key: credential_release, which wipes it.
 // Errors   SL_EAUTH lists the sources that were tried; SL_EUNAVAIL: a service
-//          did not answer, or gives no keys any more.
+//          did not answer, or gives no keys any more. `err` may be NULL; a key
+//          that is not given is empty, or untouched.
 #ifndef HOST_STORE_CREDENTIALS_H
 #define HOST_STORE_CREDENTIALS_H
 
@@ -35,14 +36,14 @@ struct credential {
     uint64_t expires_s; // since 1970; 0: never
 };
 
-// Makes a keeper of keys; `file` is the named file of source 1, or NULL. Reads
-// no source yet.
+// Makes a keeper of keys; `file`, which is copied, is the named file of source
+// 1, or NULL. Reads no source yet.
 enum sl_err credentials_new(struct credentials **out, const char *file,
                             struct sl_error *err);
 void credentials_free(struct credentials *c); // NULL is allowed
 
-// Copies the key in use to *out, after reading or renewing it where due. May
-// wait for a service.
+// Copies the key in use to *out, for credential_release, after reading or
+// renewing it where due. May wait for a service.
 enum sl_err credentials_get(struct credentials *c, struct credential *out,
                             struct sl_error *err);
 

@@ -2,6 +2,7 @@
 // host/store/credentials_inner.h -- functions that the sources of keys share.
 //
 // Threads  the thread that holds the keeper's lock.
+// Memory   a key that is given is the caller's: credential_release.
 // Errors   SL_ENOENT without a text: this source does not exist here; ask the
 //          next.
 #ifndef HOST_STORE_CREDENTIALS_INNER_H

@@ -8,7 +8,11 @@
 //
 // Threads  any: a struct s3 has a lock for its connections; its other fields do
 //          not change. A call lasts up to patience_ms and one request's time.
-// Memory   an answer must be released also if the call failed.
+// Memory   an answer must be released also if the call failed. Names, bytes and
+//          pairs are read only during the call.
+// Errors   those of store.h. `err` may be NULL. What a failure leaves of
+//          *found, of bytes that were read, and of an s3_name, is undefined;
+//          *got and *out are then untouched, but for s3_call's.
 #ifndef HOST_STORE_S3_H
 #define HOST_STORE_S3_H
 
@@ -54,10 +58,13 @@ struct s3 {
     size_t idle_count;
 };
 
-// Makes the client without its file system; sends no request.
+// Makes the client without its file system; sends no request. Strings of the
+// setup, none of them NULL, are copied.
 enum sl_err s3_new(struct s3 **out, const struct s3_setup *setup,
                    struct sl_error *err);
-void s3_free(struct s3 *s); // frees it after its last call has returned
+// Frees it, after its last call has returned and its files are closed; not
+// NULL.
+void s3_free(struct s3 *s);
 
 // Makes the client with its file system. Only tests free it.
 enum sl_err s3_fs_new(struct s3 **out, const struct s3_setup *setup,
@@ -71,8 +78,8 @@ struct s3_name {
     char key[S3_KEY]; // "": the bucket itself
 };
 
-// Reads `path`, "s3://bucket/key"; repeated slashes count once. SL_EINVAL if it
-// is no such name.
+// Reads `path`, which begins with "s3://": bucket and key; repeated slashes
+// count once. SL_EINVAL if they are no such names.
 enum sl_err s3_name_of(struct s3_name *out, const char *path,
                        struct sl_error *err);
 
@@ -103,7 +110,7 @@ struct s3_answer {
 // filled, and must be released, in every case.
 enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
                     struct s3_answer *out, struct sl_error *err);
-void s3_answer_release(struct s3_answer *a);
+void s3_answer_release(struct s3_answer *a); // all zeroes is allowed
 
 enum s3_verdict {
     S3_DONE,
@@ -133,8 +140,8 @@ struct s3_object {
     char etag[S3_ETAG];      // version
 };
 
-// Reads up to `n` bytes from `offset`; *got < n only at the end. `etag` names
-// the version, NULL: any; `found` may be NULL.
+// Reads up to `n` bytes (not 0) from `offset`; *got < n only at the end. `etag`
+// names the version, NULL: any; `found` may be NULL. SL_EIO: it was replaced.
 enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
                    uint64_t offset, void *to, size_t n, size_t *got,
                    struct s3_object *found, struct sl_error *err);
@@ -162,11 +169,11 @@ struct s3_names {
     bool any; // true if anything begins with "dir/", even that object alone
 };
 
-// Lists the names below `dir`, at most `most` of them (0: all). Leaves out what
-// is no file's name (an empty one, "..").
+// Lists the names below `dir`, at most `most` of them (0: all); release *out
+// by s3_names_release. Leaves out what is no file's name (an empty one, "..").
 enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
                     struct s3_names *out, struct sl_error *err);
-void s3_names_release(struct s3_names *n);
+void s3_names_release(struct s3_names *n); // all zeroes is allowed
 
 // ---- an object in parts, which appears with s3_upload_finish
 
@@ -182,7 +189,8 @@ struct s3_upload {
 // Begins an upload under `name`; end it with s3_upload_end in every case.
 enum sl_err s3_upload_begin(struct s3_upload *u, struct s3 *s,
                             const struct s3_name *name, struct sl_error *err);
-// Sends part `number` (from 1, in any order, each once) of `n` bytes.
+// Sends part `number` (from 1, in any order, each once) of `n` bytes. SL_ERANGE
+// above 10000.
 enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,
                            const void *bytes, size_t n, struct sl_error *err);
 
@@ -192,7 +200,8 @@ enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,
 enum sl_err s3_upload_finish(struct s3_upload *u, bool fresh,
                              struct sl_error *err);
 
-// Aborts an upload that was begun and not finished, and frees its memory.
+// Aborts an upload that was begun and not finished, which asks S3 and waits,
+// and frees its memory. All zeroes is allowed.
 void s3_upload_end(struct s3_upload *u);
 
 // ---- files
@@ -219,11 +228,13 @@ struct s3_file {
     struct s3_upload upload;
 };
 
+// Returns the client whose file system is `fs`.
 static inline struct s3 *s3_of(struct fs *fs)
 {
     return sl_container_of(fs, struct s3, fs);
 }
 
+// Returns the file of this room that begins with `f`.
 static inline struct s3_file *s3_file_of(struct fs_file *f)
 {
     return sl_container_of(f, struct s3_file, base);

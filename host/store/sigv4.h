@@ -6,8 +6,8 @@
 // is sent, so its URL must be made with sigv4_query and sigv4_encode too.
 //
 // Threads  any.
-// Memory   strings are borrowed for the call.
-// Errors   SL_ENOMEM.
+// Memory   strings are borrowed for the call; they are not NULL.
+// Errors   SL_ENOMEM, and those of hash.h; `out` may hold a part then.
 #ifndef HOST_STORE_SIGV4_H
 #define HOST_STORE_SIGV4_H
 
@@ -44,7 +44,8 @@ void sigv4_date(char out[SIGV4_DATE], uint64_t wall_us);
 // '/' stays too.
 enum sl_err sigv4_encode(struct buf *out, const char *text, bool slashes);
 
-// Appends the query, sorted and encoded: "a=1&b=2".
+// Appends the query, sorted and encoded: "a=1&b=2"; nothing for NULL. More than
+// SIGV4_PAIRS pairs are SL_EINTERNAL.
 enum sl_err sigv4_query(struct buf *out, const struct sigv4_pair *query);
 
 // Appends the value of the header Authorization.

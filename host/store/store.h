@@ -24,7 +24,8 @@
 // docs/store.md.
 //
 // Threads  any. A file: one at a time, except fs_pread (any).
-// Memory   file systems are never freed; strings of the setup are copied.
+// Memory   file systems are never freed; strings of the setup are copied. A
+//          call that fails leaves *out as it was; `err` may be NULL.
 // Errors   SL_EINVAL: no store has such a name, or its bucket is not there;
 //          SL_ENOTSUP: built without libcurl; SL_EAUTH, SL_EDENIED: the keys,
 //          or their rights; SL_EUNAVAIL: S3 did not answer for patience_ms.

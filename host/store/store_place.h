@@ -5,7 +5,7 @@
 // which are the same everywhere: STORE_KEYS in their tables. The operator sets
 // them, never a job.
 //
-// Threads  any.
+// Threads  any; store_place waits for the store.
 // Memory   a file system is never freed; names are the caller's, from
 //          sl_malloc.
 // Errors   as of store_fs; of a folder also what making it says.
@@ -56,7 +56,8 @@ struct store_setup store_setup_of(const struct conf *conf);
 // Opens the store *name for a daemon that starts. Replaces *name by the name to
 // tell other processes: the absolute path of a folder, which is made, or an S3
 // name without a '/' at its end. While S3 does not answer it asks again, and
-// logs that; other failures are errors. *name stays the caller's.
+// logs that; other failures are errors. *name stays the caller's; a failure
+// leaves *out as it was, and may have cut slashes off an S3 name.
 enum sl_err store_place(struct fs **out, char **name, const struct conf *conf,
                         struct sl_error *err);
 

@@ -8,7 +8,8 @@
 //
 // Threads  any.
 // Memory   path and value are borrowed for the call of fn.
-// Errors   SL_ECORRUPT says at which byte; what fn returns.
+// Errors   SL_ECORRUPT says at which byte; SL_ENOMEM; what fn returns, without
+//          a text. `err` may be NULL.
 #ifndef HOST_STORE_XML_H
 #define HOST_STORE_XML_H
 
@@ -23,7 +24,8 @@
 // the text behind its last inner element, without a 0 in it.
 typedef enum sl_err (*xml_fn)(void *arg, const char *path, const char *value);
 
-// Calls `fn` for each element of `text`. Ends with the first error of `fn`.
+// Calls `fn` for each element of the `n` bytes `text`, up to the first fault or
+// the first error of `fn`, and ends with that.
 enum sl_err xml_walk(const char *text, size_t n, xml_fn fn, void *arg,
                      struct sl_error *err);
 

@@ -60,15 +60,16 @@ bool web_known(void); // false: built without libcurl
 // and says so.
 struct web *web_new(void);
 void web_free(struct web *w); // NULL is allowed
-void web_wake(struct web *w); // makes a call in progress ask `leave` at once
+// Makes a call in progress, or else the next one, ask `leave` at once.
+void web_wake(struct web *w);
 
 // Makes a call and waits for its end. Fills *out in every case; release it with
 // web_answer_release.
 void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out);
-void web_answer_release(struct web_answer *a);
+void web_answer_release(struct web_answer *a); // all zeroes is allowed
 
-// Copies the value of the answer's header `name`. Returns false, with "" in
-// `out`, if it is absent or longer than `size`.
+// Copies the value of the answer's first header `name` (letters in any case).
+// Returns false, with "" in `out`, if it is absent or has `size` bytes or more.
 bool web_header(const struct web_answer *a, const char *name, char *out,
                 size_t size);
 

@@ -4,7 +4,9 @@
 //
 // Threads  As kern.h: one thread owns a dev. Inside run() chunks are shared
 //          among `threads` OpenMP threads, which belong to that thread.
-// Memory   A plan owns its primitives; the dev outlives its plans.
+// Memory   A plan owns its primitives and a copy of its descriptor; the dev
+//          outlives its plans.
+// Errors   On failure outputs are untouched, unless it says otherwise.
 #ifndef KERNELS_CPU_CPU_H
 #define KERNELS_CPU_CPU_H
 
@@ -44,11 +46,12 @@ struct cpu_plan {
 };
 
 // Runs fn(arg, chunk) for every chunk in [0, chunks), on up to `threads`
-// threads, and returns when all have returned.
+// threads, in any order, and returns when all have returned. No chunks: fn is
+// not called.
 void cpu_for(int threads, int64_t chunks, void (*fn)(void *arg, int64_t chunk),
              void *arg);
 
-// Returns the number of the calling thread in cpu_for, from 0.
+// Returns the number of the calling thread in cpu_for, from 0; 0 outside of it.
 int cpu_thread(void);
 
 // Runs one op of our loops at once: for plans that need a small piece beside

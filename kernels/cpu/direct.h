@@ -115,7 +115,8 @@ static inline bool direct_can(const struct kern_desc *d)
            !kern_desc_empty(d);
 }
 
-// Fills in *s for `d`, with bands of about `band_bytes` bytes of the outputs.
+// Fills in *s for `d`, which direct_can, with bands of about `band_bytes` bytes
+// of the outputs, a row at least.
 static inline void direct_shape(struct direct *s, const struct kern_desc *d,
                                 int64_t band_bytes)
 {

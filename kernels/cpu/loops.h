@@ -14,6 +14,7 @@
 // Threads  part: several; join: one.
 // Memory   args are borrowed for the call. Workspace is aligned to 64.
 // Units    elements.
+// Errors   none: a loop is only run for what its `can` allows.
 #ifndef KERNELS_CPU_LOOPS_H
 #define KERNELS_CPU_LOOPS_H
 

@@ -7,8 +7,11 @@
 // function returns a primitive descriptor that is ready to query.
 //
 // Threads  as oneDNN: objects may be shared once made; we do not.
-// Memory   the caller destroys what it gets.
+// Memory   the caller destroys what it gets; descriptors that are passed are
+//          read during the call.
 // Errors   dnnl_status_t as oneDNN gives it: dnnl_unimplemented is an answer.
+//          After any but dnnl_success outputs are undefined, and nothing is to
+//          be destroyed.
 #ifndef KERNELS_CPU_ONEDNN_H
 #define KERNELS_CPU_ONEDNN_H
 

@@ -8,7 +8,8 @@
 //
 // Threads  one at a time per prog.
 // Memory   a prog owns primitives and memory objects, no tensor bytes.
-// Errors   SL_ENOTSUP: oneDNN cannot; SL_EINTERNAL: it failed otherwise.
+// Errors   SL_ENOTSUP: oneDNN cannot; SL_EINTERNAL: it failed otherwise. A prog
+//          of which a call has failed is only for prog_release.
 #ifndef KERNELS_CPU_PROG_H
 #define KERNELS_CPU_PROG_H
 
@@ -70,7 +71,7 @@ enum sl_err prog_add(struct prog *p, const_dnnl_primitive_desc_t pd,
                      const struct prog_arg *args, int nargs,
                      struct sl_error *err);
 
-// Appends a copy of `from` (of layout `a`) into `to` (of layout `b`).
+// Appends a copy of slot `from` (of layout `a`) into slot `to` (of layout `b`).
 enum sl_err prog_reorder(struct prog *p, ob_desc a, int from, ob_desc b, int to,
                          struct sl_error *err);
 

@@ -3,6 +3,8 @@
 //
 // Scalar code without branches or calls, so that a loop over it becomes vector
 // code under any instruction set. Good to about 2 units in the last place.
+//
+// Threads  any. Memory  values only. Errors  none.
 #ifndef KERNELS_CPU_VMATH_H
 #define KERNELS_CPU_VMATH_H
 

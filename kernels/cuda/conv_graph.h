@@ -24,7 +24,7 @@ bool conv_graph_relu(const struct kern_desc *d);
 
 // Makes and seals the graph of `d`, which conv_graph_has. BIAS, RELU (see
 // conv_graph_relu) and ACCUM, as adding to dw, are in it; BGRAD is not (a sum
-// over dy of our own). Release it in any case.
+// over dy of our own). Release it in any case; `err` is borrowed for the call.
 enum sl_err conv_graph(struct graph *g, const struct kern_desc *d,
                        const struct graph_target *t, struct sl_error *err);
 

@@ -10,10 +10,12 @@
 // Threads  A dev and all that is made from it: the thread that opened it.
 // Memory   Device and pinned host memory from cuda_alloc(); a run allocates
 //          nothing and waits for nothing.
-// Order    Everything is enqueued on the stream that is given.
+// Order    Everything is enqueued on the stream that is given; only what says
+//          so waits for the device.
 // Errors   A sticky device error (the context is gone) is SL_ELOST, then and
 //          ever after on this dev; dev->fault says what it was. Too little
-//          memory is SL_ENOMEM. The rest is SL_EINTERNAL.
+//          memory is SL_ENOMEM. The rest is SL_EINTERNAL. Work that was
+//          enqueued fails at a later call. *out is untouched on failure.
 #ifndef KERNELS_CUDA_CUDA_H
 #define KERNELS_CUDA_CUDA_H
 
@@ -93,7 +95,8 @@ enum cuda_code {
 // Returns what this build has for the capability `sm`.
 enum cuda_code cuda_code_for(int sm);
 
-// Opens device `ordinal` for `backend` and finds all kernels.
+// Opens device `ordinal`, from 0, for `backend` and finds all kernels.
+// SL_ENOTSUP: no usable GPU; SL_ENOENT: none of that number.
 enum sl_err cuda_dev_open(struct cuda_dev **out,
                           const struct kern_backend *backend, int ordinal,
                           struct sl_error *err);
@@ -117,7 +120,7 @@ enum sl_err cuda_stream_sync(struct kern_stream *s);
 // Enqueues a copy; host memory that is not pinned may make the call wait.
 enum sl_err cuda_copy(struct kern_stream *s, void *to, const void *from,
                       size_t bytes, enum kern_dir dir);
-// Enqueues setting `bytes` bytes of device memory to `byte`.
+// Enqueues setting `bytes` bytes of device memory to `byte`, 0 to 255.
 enum sl_err cuda_fill(struct kern_stream *s, void *to, int byte, size_t bytes);
 void cuda_plan_free(struct kern_plan *plan); // NULL is allowed
 // Enqueues a plan, by its own run. SL_ELOST at once if the dev is lost.

@@ -19,7 +19,8 @@
 //          graph_plan_forget).
 // Units    Dims and strides in elements, in the order n,c,h,w as cuDNN has it.
 // Errors   The first error of a graph stays in it and graph_seal returns it;
-//          all calls before may go unchecked.
+//          all calls before may go unchecked. What fails to choose, to pick or
+//          to make a plan leaves *out as it was.
 #ifndef KERNELS_CUDA_CUDNN_GRAPH_H
 #define KERNELS_CUDA_CUDNN_GRAPH_H
 
@@ -37,7 +38,8 @@ struct graph_target {
     cudnnBackendDescriptor_t described; // this
 };
 
-// Makes a target of a description (JSON, as cuDNN writes it).
+// Makes a target of a description (JSON, as cuDNN writes it), which is not
+// kept. SL_ENOTSUP, SL_EINTERNAL: cuDNN does not take it.
 enum sl_err graph_describe(struct graph_target *out, const char *json,
                            struct sl_error *err);
 
@@ -127,7 +129,8 @@ enum sl_err graph_plan_make(struct graph_plan *out,
                             const struct graph_target *t,
                             const struct graph_choice *c, struct sl_error *err);
 
-// Forgets a plan that never ran, such as a loser of a comparison. Plans live
+// Forgets a plan that never ran, such as a loser of a comparison, and zeroes
+// *p; zeroes are allowed. Plans live
 // until the process ends: engines share state that cuDNN does not count, and
 // taking plans down has crashed others (pytorch leaks them too).
 void graph_plan_forget(struct graph_plan *p);

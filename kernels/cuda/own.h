@@ -7,6 +7,7 @@
 //
 // Threads  as struct cuda_dev. Memory  workspace is aligned to 64.
 // Units    elements, rows, columns; a pack is 16 bytes of elements.
+// Errors   as cuda.h, of the launches.
 #ifndef KERNELS_CUDA_OWN_H
 #define KERNELS_CUDA_OWN_H
 

@@ -10,7 +10,8 @@
 // another version is passed over; a plan from a file is still checked by its
 // library before it runs.
 //
-// Threads  one. Memory  the file's text is kept.
+// Threads  one; plans_open reads the file, plans_add writes to it.
+// Memory   the file's text is kept.
 // Errors   none that matter: without the file, plans are made anew.
 #ifndef KERNELS_CUDA_PLANS_H
 #define KERNELS_CUDA_PLANS_H
@@ -30,7 +31,7 @@ void plans_open(struct plans *p, char *path);
 // Frees the text; the file needs no end.
 void plans_close(struct plans *p);
 
-// Appends the payload for a key to *out. False: none.
+// Appends the payload for a key to *out. False: none, or no memory.
 bool plans_find(struct buf *out, const struct plans *p, const char *kind,
                 uint64_t version, uint64_t key);
 

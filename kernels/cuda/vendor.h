@@ -13,7 +13,8 @@
 //            with autotune=1 it is a measurement, and another run may take
 //            another plan unless plans=FILE keeps them.
 // Memory     Tensors start at multiples of KERN_ALIGN; workspaces at 64.
-// Threads, errors  as cuda.h.
+// Threads, errors  as cuda.h. A plan that cannot be made leaves *out and
+//          *workspace_bytes as they were.
 #ifndef KERNELS_CUDA_VENDOR_H
 #define KERNELS_CUDA_VENDOR_H
 
@@ -46,8 +47,9 @@ struct vendor {
 };
 
 // Reads tf32=, deterministic=, autotune=, nccl= (0 or 1), workspace= (MiB) and
-// plans= (a path, the last option: it may hold commas). SL_EINVAL names what it
-// does not know.
+// plans= (a path, the last option: it may hold commas). NULL: all defaults.
+// SL_EINVAL names what it does not know, and leaves *out as it was. out->plans
+// is for vendor_new.
 enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
                                 struct sl_error *err);
 
@@ -166,7 +168,7 @@ unsigned tune_runs(float ms);
 
 // Returns the fastest of n candidates, on buffers made for it: two runs to warm
 // up, and three times tune_runs. A candidate that fails is left out. 0 (the
-// libraries' advice) if there is no space or nothing runs. Beats
+// libraries' advice) if there is no space or nothing runs. Waits. Beats
 // (kernels/beat.h) with every round.
 unsigned tune_fastest(struct cuda_dev *dev, const struct kern_desc *d,
                       unsigned n, size_t workspace_bytes, tune_run run,

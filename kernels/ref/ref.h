@@ -8,6 +8,7 @@
 //
 // Threads  functions of their arguments; any.
 // Memory   io[] as kern.h says; nothing is kept or allocated.
+// Errors   none: descriptors were checked.
 #ifndef KERNELS_REF_REF_H
 #define KERNELS_REF_REF_H
 

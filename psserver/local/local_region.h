@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // psserver/local/local_region.h -- shared by local*.c only.
+//
+// Threads  local_table_take: any. The rest: the loop.
+// Memory   a table outlives its regions and their uses.
+// Errors   outputs are untouched.
 #ifndef PSSERVER_LOCAL_LOCAL_REGION_H
 #define PSSERVER_LOCAL_LOCAL_REGION_H
 

@@ -14,10 +14,12 @@
 // are checked and used.
 //
 // Threads  local_take, local_give, local_about: any. The rest: the loop.
-// Memory   local_free after the last call was answered. At most LOCAL_BYTES are
-//          mapped, LOCAL_PEER_BYTES and LOCAL_PEER_REGIONS of one connection.
+// Memory   local_free after the last call was answered, and every use given
+//          back. At most LOCAL_BYTES are mapped, LOCAL_PEER_BYTES and
+//          LOCAL_PEER_REGIONS of one connection.
 // Units    bytes.
-// Errors   a worker that breaks the protocol loses its connection.
+// Errors   a worker that breaks the protocol loses its connection. A call that
+//          fails leaves its outputs as they were.
 #ifndef PSSERVER_LOCAL_LOCAL_SHARED_H
 #define PSSERVER_LOCAL_LOCAL_SHARED_H
 
@@ -37,12 +39,13 @@ struct local;
 struct local_region;
 
 // Listens at `path`, a socket; `name` is this psserver's. Both are copied.
+// SL_ENOTSUP: this host has no boot id to tell. local_free removes the socket.
 enum sl_err local_new(struct local **out, struct loop *loop, const char *path,
                       const char *name, struct sl_error *err);
 void local_free(struct local *l); // NULL is allowed
 
 // Sets the server that answers calls over sockets that are handed to us from
-// here on; NULL: none.
+// here on; NULL: none. `server` is borrowed. Does nothing if `l` is NULL.
 void local_serve(struct local *l, struct rpc_server *server);
 
 // Fills in the answer of Shards/Local; it borrows from `l`, which may be NULL:

@@ -27,7 +27,8 @@
 //
 // Threads  the loop. Files are written and read on pool threads; results come
 //          back to the loop.
-// Memory   messages are borrowed until return.
+// Memory   messages are borrowed until return; `fs`, `store`, `membership` and
+//          `weights` of the setup until roster_free.
 // Errors   logged here, and told to the coordinator where it waits.
 #ifndef PSSERVER_ROSTER_ROSTER_H
 #define PSSERVER_ROSTER_ROSTER_H
@@ -68,7 +69,7 @@ struct roster_setup {
     bool weights_secret; // why weights were not read stays in the log
 };
 
-// Makes an empty roster. SL_ENOMEM.
+// Makes an empty roster. SL_ENOMEM leaves *out as it was.
 enum sl_err roster_new(struct roster **out, const struct roster_setup *setup);
 
 // Takes all shards out of the store, waits for the pool (runs the loop) and

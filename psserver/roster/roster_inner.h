@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // psserver/roster/roster_inner.h -- the roster's own structs; for roster*.c
 // only.
+//
+// Threads  the loop, but for the jobs of roster_work, which hold a pin of what
+//          they use.
+// Memory   messages are packed when they are sent: arguments are borrowed for
+//          the call.
+// Errors   a message that cannot be sent is dropped (roster_setup.send).
 #ifndef PSSERVER_ROSTER_ROSTER_INNER_H
 #define PSSERVER_ROSTER_ROSTER_INNER_H
 

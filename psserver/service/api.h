@@ -44,10 +44,11 @@ struct shards_api_setup {
 };
 
 // Makes the service; it takes no calls before shards_api_table is served.
+// SL_ENOMEM leaves *out as it was.
 enum sl_err shards_api_new(struct shards_api **out,
                            const struct shards_api_setup *setup);
 
-// Returns the methods for rpc_server_new.
+// Returns the methods for rpc_server_new; they point at `api`.
 struct rpc_table shards_api_table(struct shards_api *api);
 
 // Writes the figures of calls.

@@ -7,8 +7,10 @@
 // roster, the roster's messages are sent. Losing the stream changes nothing for
 // the shards: they serve on and are announced again when it is back.
 //
-// Threads  the loop.
-// Memory   strings of the setup are copied.
+// Threads  the loop; nothing waits.
+// Memory   strings of the setup are copied; what else it points at is borrowed
+//          until attendance_free, as the roster is.
+// Errors   attendance_new leaves *out as it was.
 #ifndef PSSERVER_SERVICE_ATTEND_H
 #define PSSERVER_SERVICE_ATTEND_H
 

@@ -16,7 +16,8 @@
 //          goes back when that was sent.
 // Units    elements, as the call's wire_type; bytes.
 // Errors   SL_ENOENT: the gradient's region is not known; the push was not
-//          applied.
+//          applied. SL_ERANGE, SL_EINVAL: its range does not fit. SL_EBUSY:
+//          POOL_MAX answers of the shard are on their way. SL_ENOMEM.
 #ifndef PSSERVER_SERVICE_EXCHANGE_H
 #define PSSERVER_SERVICE_EXCHANGE_H
 
@@ -33,15 +34,17 @@ struct exchange {
     void *values; // space for parameters, in either; NULL: not wanted
 };
 
-// Prepares a push of `m`; a copy may replace its payload. With `fresh` it makes
-// space for the answer, so that no step is counted and then left without one.
-// *x is all zeroes before; call exchange_end in every case.
+// Prepares a push of `m`; a copy, which lives until exchange_end, may replace
+// its payload. With `fresh` it makes space for the answer, so that no step is
+// counted and then left without one. *x is all zeroes before; call exchange_end
+// in every case. `local` may be NULL: no memory is shared.
 enum sl_err exchange_push(struct exchange *x, struct local *local,
                           struct shard *shard, struct wire_push *m, bool fresh,
                           struct sl_error *err);
 
 // Takes the parameters, where `m` wants them if that is possible, or as bytes:
-// a copy, or one that is on its way to another worker.
+// a copy, or one that is on its way to another worker. *x and `local` as for
+// exchange_push; errors also as shard_pull's.
 enum sl_err exchange_pull(struct exchange *x, struct local *local,
                           struct shard *shard, const struct wire_pull *m,
                           struct wire_pull_reply *reply, struct sl_error *err);
@@ -52,7 +55,8 @@ static inline bool exchange_in_shm(const struct exchange *x)
     return x->answer.region != NULL;
 }
 
-// Puts parameters that go as bytes behind the head of a message.
+// Puts `bytes` bytes of parameters that go as bytes behind the head of a
+// message, which takes the buffer; does nothing if they do not go as bytes.
 void exchange_reply(struct exchange *x, struct rpc_msg *msg, size_t bytes);
 // Gives back the buffers and the region that the exchange still holds.
 void exchange_end(struct exchange *x);

@@ -4,8 +4,8 @@
 // The coordinator knows a psserver by name, over restarts and addresses: the
 // name is kept in the state folder, beside the snapshots that it stands for.
 //
-// Threads  one.
-// Memory   *out: sl_free.
+// Threads  one; reads and writes the folder.
+// Memory   *out: sl_free; untouched on failure. `wanted` is copied.
 #ifndef PSSERVER_SERVICE_IDENTITY_H
 #define PSSERVER_SERVICE_IDENTITY_H
 
@@ -14,7 +14,8 @@
 
 // Returns in *out `wanted` if it is not NULL, else the name kept in the folder,
 // else a new one ("ps-1f3a9c02"); the folder then keeps it. SL_EINVAL for a
-// name that is empty, too long or not printable.
+// name that is empty, over 200 bytes or not printable; also for a kept one,
+// even if another is wanted.
 enum sl_err identity_name(char **out, struct fs *fs, const char *folder,
                           const char *wanted, struct sl_error *err);
 

@@ -48,7 +48,9 @@ struct rounds {
     } _shared;
 };
 
-// Makes an empty list that answers its calls by `answer`.
+// Makes an empty list that answers its calls by `answer`, which runs on the
+// thread that found the call ready, outside the lock. *r must not move.
+// SL_ENOMEM.
 enum sl_err rounds_init(struct rounds *r, struct loop *loop,
                         void (*answer)(void *arg, struct rpc_call *call,
                                        struct shard *shard,
@@ -58,8 +60,9 @@ enum sl_err rounds_init(struct rounds *r, struct loop *loop,
 void rounds_stop(struct rounds *r);
 void rounds_release(struct rounds *r); // after rounds_stop
 
-// Keeps a call and returns true, if the round that pull->after_round_of names
-// is open. Else returns false, and the caller answers.
+// Keeps a call and returns true, if the round that pull->after_round_of (not 0)
+// names is open. Else, with ROUNDS_MOST waits, or after rounds_stop, returns
+// false, and the caller answers. *pull is copied.
 bool rounds_wait(struct rounds *r, struct rpc_call *call, struct shard *shard,
                  const struct wire_pull *pull);
 

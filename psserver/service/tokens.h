@@ -17,7 +17,8 @@
 
 struct tokens;
 
-// Makes tokens without a key; returns NULL only without memory.
+// Makes tokens without a key, which let every call in until tokens_welcome;
+// returns NULL only without memory.
 struct tokens *tokens_new(void);
 void tokens_free(struct tokens *t); // NULL is allowed
 
@@ -27,7 +28,8 @@ void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m);
 
 // Checks that a call may reach a job: it has the job's token; or none, where
 // none is required; or comes from an admin, or over a socket file. `t` NULL:
-// every call may.
+// every call may. `token` is not NULL; {0, 0} is none. Without memory it is
+// SL_EDENIED.
 enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
                          uint64_t job_uid, uint64_t job_incarnation,
                          const struct wire_token *token, struct sl_error *err);
@@ -45,7 +47,8 @@ bool tokens_proven(struct tokens *t, const struct rpc_call *call,
                    uint64_t job_uid, const struct wire_ask *ask);
 
 // Checks that a call may read a file of a job of which only the number is
-// known: only where no token would be required.
+// known: only where no token would be required, or for an admin, or over a
+// socket file; else SL_EUNAVAIL. `t` NULL: every call may.
 enum sl_err tokens_check_archive(struct tokens *t, const struct rpc_call *call,
                                  struct sl_error *err);
 

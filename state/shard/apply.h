@@ -40,8 +40,8 @@ struct apply_memory {
     struct freeze *freeze; // image to save blocks for before a change; or NULL
 };
 
-// Checks a payload. SL_EINVAL: its size is wrong. SL_ENUMERIC: an element is
-// not finite; the text names the first.
+// Checks a payload, all of it. SL_EINVAL: its size is wrong. SL_ENUMERIC: an
+// element is not finite; the text names the first.
 enum sl_err apply_check(const struct plan *plan, enum wire_type type,
                         const struct sl_slices *payload, struct sl_error *err);
 
@@ -69,7 +69,8 @@ struct apply_of {
 };
 
 // Fills *out for an update in which every piece has a gradient, as in all
-// earlier updates. `versions` keeps the values of of->version from now on.
+// earlier updates. `versions` keeps the values of of->version from now on; one
+// of zeroes keeps none. out->read and out->keep point into it.
 void apply_step_init(struct apply_step *out, const struct plan *plan,
                      struct stale_versions *versions,
                      const struct apply_of *of);

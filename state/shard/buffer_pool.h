@@ -18,7 +18,7 @@
 // Memory   A pool lives until pool_free was called and every buffer came back;
 //          at most POOL_MAX buffers of it are lent. At most POOL_KEEP_BYTES
 //          wait on the shelf.
-// Errors   SL_EBUSY: POOL_MAX buffers are lent. SL_ENOMEM.
+// Errors   SL_EBUSY: POOL_MAX buffers are lent. SL_ENOMEM. *out is untouched.
 #ifndef STATE_SHARD_BUFFER_POOL_H
 #define STATE_SHARD_BUFFER_POOL_H
 
@@ -52,7 +52,8 @@ enum sl_err pool_new(struct pool **out);
 // allowed.
 void pool_free(struct pool *pool);
 
-// Lends a buffer of at least `bytes`, with one owner.
+// Lends a buffer of at least `bytes`, with one owner; its contents are
+// undefined.
 enum sl_err pool_take(struct pool *pool, size_t bytes, struct pool_buf **out);
 
 // Takes one owner off a buffer; the last one sends it to the shelf. NULL is

@@ -50,13 +50,14 @@ struct contributions {
 };
 
 // Prepares for rounds of `most` slots of `elements` elements; `most` 0: mode is
-// not sync. Gradients are allocated when they come.
+// not sync. Gradients are allocated when they come. After SL_ENOMEM *c is for
+// contributions_release.
 enum sl_err contributions_init(struct contributions *c, uint32_t most,
                                size_t elements);
 void contributions_release(struct contributions *c); // all zeroes is allowed
 
 // Returns the first closure of the round of `closure`, and sets *count to the
-// round's number of closures.
+// round's number of closures. `most` is not 0.
 uint64_t contributions_round(const struct schedule *s, uint32_t most,
                              uint64_t closure, uint32_t *count);
 
@@ -74,9 +75,10 @@ enum sl_err contributions_hold(struct contributions *c,
                                enum wire_type type,
                                const struct sl_slices *payload);
 
-// Averages a whole round: fills c->steps with the *count held steps, all
-// skipped if one is. Returns the mean, which lies in a slot until the next
-// round; NULL if they are skipped. *largest: most samples of one contribution.
+// Averages a whole round of at least one held step, which is then empty: fills
+// c->steps with the *count held steps, all skipped if one is. Returns the mean,
+// which lies in a slot until the next round; NULL if they are skipped.
+// *largest: most samples of one contribution.
 const float *contributions_mean(struct contributions *c, uint32_t *count,
                                 uint64_t *largest);
 

@@ -4,7 +4,8 @@
 // Threads  pure.
 // Memory   A message borrows from its struct and from the once it was made
 //          of; both must stay while it is used.
-// Errors   SL_ENOMEM; counts_read: SL_ECORRUPT; counts_fit: SL_ERANGE.
+// Errors   SL_ENOMEM; counts_read: SL_ECORRUPT, and *out is untouched;
+//          counts_fit: SL_ERANGE.
 #ifndef STATE_SHARD_COUNTS_H
 #define STATE_SHARD_COUNTS_H
 
@@ -27,7 +28,7 @@ void counts_of_brief(struct counts_msg *m, const struct shard_brief *b);
 // Fills a message for a hello, report or snapshot, with epochs. `m` must not
 // move. SL_ENOMEM.
 enum sl_err counts_of_once(struct counts_msg *m, const struct once *o);
-void counts_release(struct counts_msg *m); // after either
+void counts_release(struct counts_msg *m); // after either; zeroes are allowed
 
 // Checks that the counted set and the epochs fit a message and a snapshot.
 // SL_ERANGE if not.

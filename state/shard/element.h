@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // state/shard/element.h -- the numbers of a payload, as kernels know them.
 //
-// Threads  any; values only.
+// Threads  any; values only. Memory  the two do not overlap. Errors  none.
 #ifndef STATE_SHARD_ELEMENT_H
 #define STATE_SHARD_ELEMENT_H
 

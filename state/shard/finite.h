@@ -7,7 +7,8 @@
 //
 // Threads  any; a function of its arguments.
 // Memory   any address: the bytes are as they came from the wire.
-// Units    elements of a wire_type.
+// Units    elements of a wire_type; n may be 0.
+// Errors   none.
 #ifndef STATE_SHARD_FINITE_H
 #define STATE_SHARD_FINITE_H
 

@@ -23,7 +23,9 @@
 //          writes most of it, under the lock, and finding pages takes longer
 //          than the copy.
 // Units    offsets and lengths in bytes; the memory is whole f32, in arrays of
-//          one length (values, slots) that count as one behind the other.
+//          one length (values, slots) that count as one behind the other;
+//          blocks count from 0, below f->blocks.
+// Errors   SL_ENOMEM, of freeze_init alone.
 #ifndef STATE_SHARD_FREEZE_H
 #define STATE_SHARD_FREEZE_H
 
@@ -47,11 +49,13 @@ struct freeze {
 
 // Allocates a freeze of `count` arrays of `each` bytes. Its instant is the
 // moment when the caller, under the memory's lock, shows it to the pushes.
+// SL_ENOMEM leaves *f as it was.
 enum sl_err freeze_init(struct freeze *f, const void *const *arrays,
                         unsigned count, size_t each);
 void freeze_release(struct freeze *f); // all zeroes is allowed
 
-// Saves the pending blocks of bytes [offset, offset + n) before they change.
+// Saves the pending blocks of bytes [offset, offset + n) before they change;
+// nothing for n 0. Allocates nothing.
 void freeze_touch(struct freeze *f, size_t offset, size_t n);
 
 // Begins to read a block of the image, each once: copies it from the memory, if

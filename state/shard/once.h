@@ -15,7 +15,8 @@
 //          ONCE_ATTEMPTS_MAX attempts), a line per epoch and a number per piece
 //          (freed with the shard).
 // Units    steps, samples; a version counts the updates applied.
-// Errors   a call that fails has changed nothing.
+// Errors   a call that fails has changed nothing, outputs included (but memory
+//          that it has reserved).
 #ifndef STATE_SHARD_ONCE_H
 #define STATE_SHARD_ONCE_H
 
@@ -82,7 +83,8 @@ static inline uint64_t once_version(const struct once *o)
     return o->counts.version;
 }
 
-// Checks that the job has this step; SL_ERANGE if not.
+// Checks that the job has this step; SL_ERANGE if not. Does not look whether it
+// is counted.
 enum sl_err once_key(const struct once *o, uint64_t closure, uint32_t step,
                      struct sl_error *err);
 
@@ -95,15 +97,17 @@ struct wire_attempt once_newest(const struct once *o, uint64_t closure);
 enum sl_err once_see(struct once *o, uint64_t closure,
                      struct wire_attempt attempt);
 
-// Reserves memory, so that the once_add that follows cannot fail.
+// Reserves memory, so that the once_add of this closure that follows cannot
+// fail. SL_ENOMEM.
 enum sl_err once_reserve(struct once *o, uint64_t closure);
 
-// Counts a step that is not counted yet, as an update of its own.
+// Counts a step that is not counted yet, as an update of its own (as none if
+// it is skipped). Call once_reserve before.
 void once_add(struct once *o, const struct once_step *s);
 
-// Counts the steps of a round, all of one epoch and none of them counted yet,
-// as one update, or as none if they are skipped. Call once_reserve for each
-// before.
+// Counts the `count` steps, at least 1, of a round, all of one epoch and none
+// of them counted yet, as one update, or as none if they are skipped. Call
+// once_reserve for each before.
 void once_add_round(struct once *o, const struct once_step *steps,
                     size_t count);
 
@@ -111,10 +115,11 @@ void once_add_round(struct once *o, const struct once_step *steps,
 enum sl_err once_reserve_passed(struct once *o, size_t pieces);
 
 // Notes the pieces without a gradient (wire_absent) in the update that is being
-// counted.
+// counted. Does nothing before once_reserve_passed.
 void once_pass(struct once *o, const uint8_t *absent, size_t bytes);
 
-// Copies the counted set and the numbers, without attempts, for a snapshot.
+// Copies the counted set and the numbers, without attempts, for a snapshot;
+// *out is overwritten. SL_ENOMEM.
 enum sl_err once_copy(struct once *out, const struct once *from);
 
 // Checks the invariant, and that no piece was passed over more often than there

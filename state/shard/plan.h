@@ -10,7 +10,8 @@
 // Threads  read-only after plan_read: any.
 // Memory   plan_release frees; no pointer into the message is kept.
 // Units    elements are f32, counted in the shard unless it says otherwise.
-// Errors   SL_EINVAL names the number of the spec that does not fit.
+// Errors   SL_EINVAL names the number of the spec that does not fit; *out is
+//          untouched then, but for plan_rates.
 #ifndef STATE_SHARD_PLAN_H
 #define STATE_SHARD_PLAN_H
 
@@ -107,7 +108,8 @@ struct plan {
     size_t source_count;
 };
 
-// Makes the plan of a ShardSpec. SL_EINVAL, SL_ENOMEM.
+// Makes the plan of a ShardSpec, which is read during the call. SL_EINVAL,
+// SL_ENOMEM; *out is untouched then.
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
 // Reads a list of reduced rates, of which only the first RATES_MAX count.
@@ -124,8 +126,8 @@ const struct plan_piece *plan_piece_of(const struct plan *p, uint64_t element);
 // 1. The last one may be short.
 uint32_t plan_micro_batches(const struct plan *p, uint64_t samples);
 
-// Writes the initial values of all elements: a function of (seed, variable,
-// element of the variable), so the same for every number of shards.
+// Writes the initial values of all p->elements elements: a function of (seed,
+// variable, element of the variable), so the same for every number of shards.
 void plan_seed(const struct plan *p, float *values);
 
 // Returns the bytes of the values in memory, f32.

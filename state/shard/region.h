@@ -11,7 +11,7 @@
 //
 // Threads  any.
 // Memory   region_release unmaps; shared ones are counted references.
-// Errors   SL_ENOMEM.
+// Errors   SL_ENOMEM leaves *out as it was.
 #ifndef STATE_SHARD_REGION_H
 #define STATE_SHARD_REGION_H
 

@@ -15,7 +15,10 @@
 // Memory   counted references: a call that found the shard keeps it until it
 //          is done, also past its close. Payloads are borrowed until return.
 // Units    as in plan.h; a version counts the updates applied.
-// Errors   a call that fails has changed nothing but the number of refusals.
+// Errors   a call that fails has changed nothing but the number of refusals,
+//          and a push without memory may have noted its attempt (I4). Outputs
+//          are untouched then, unless it says otherwise. SL_ENOMEM may come
+//          without a text.
 #ifndef STATE_SHARD_SHARD_H
 #define STATE_SHARD_SHARD_H
 
@@ -62,12 +65,14 @@ struct shard {
     struct stale_versions versions;     // kept values of earlier versions
 };
 
-// Makes a shard of seed values with no steps counted. Takes the plan, also when
-// it fails. One reference is the caller's.
+// Makes a shard of seed values with no steps counted. Takes what *plan owns,
+// also when it fails, and leaves it zeroed. One reference is the caller's.
+// SL_ENOMEM.
 enum sl_err shard_new(struct shard **out, struct plan *plan);
 
 // Makes a shard with its values in shared memory, from element `first` on, so
-// that the values of several shards are one vector.
+// that the values of several shards are one vector; takes its own reference to
+// `values`.
 enum sl_err shard_new_in(struct shard **out, struct plan *plan,
                          struct region_shared *values, uint64_t first);
 // Takes one more reference and returns `s`.
@@ -80,8 +85,9 @@ static inline size_t shard_bytes(const struct shard *s)
     return (1 + optim_slots(&s->plan.optim)) * plan_values_bytes(&s->plan);
 }
 
-// Returns the memory at byte `offset` of values and slots, as if the arrays lay
-// one behind the other. *bytes: contiguous bytes there; not 0 before the end.
+// Returns the memory at byte `offset`, below shard_bytes, of values and slots,
+// as if the arrays lay one behind the other. *bytes: contiguous bytes there.
+// Takes no lock.
 void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 
 // Admits the shard: it answers from now on, as this incarnation (I1). A lower
@@ -91,13 +97,15 @@ void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 void shard_admit(struct shard *s, uint64_t incarnation);
 
 // Sets all learning rates that callbacks have reduced so far: updates of their
-// closures are applied at them (D1). The list begins with the rates it had.
+// closures are applied at them (D1). The list, which is copied, begins with the
+// rates it had.
 void shard_rates(struct shard *s, const struct rates *rates);
 
 // Closes the shard, which never answers again.
 void shard_close(struct shard *s);
 
-// ---- calls of workers; *reply is complete on SL_OK
+// ---- calls of workers; *reply is complete on SL_OK, also for a refusal.
+// SL_EUNAVAIL: the shard is closed, or not admitted.
 
 // Tells which steps of a closure are counted, and refuses attempts older than
 // ask's from now on (I4).
@@ -126,25 +134,26 @@ enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
 bool shard_round_open(struct shard *s, uint64_t closure);
 
 // Copies the parameters, as pull->wire, and their version, of one instant: the
-// present one, or before the round that pull->before_round_of names. SL_ESTALE:
-// the pull names another incarnation of shard or job.
+// present one, or before the round that pull->before_round_of names. `values`:
+// space for the plan's elements; NULL copies none. SL_ESTALE: the pull names
+// another incarnation of shard or job.
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
                        struct wire_pull_reply *reply, void *values,
                        struct sl_error *err);
 
 // Answers a pull with a copy that an earlier answer has shown, in *copy, for
-// pool_give; *copy is NULL if no such copy is left.
+// pool_give; *copy is NULL if no such copy is left, and on failure.
 enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,
                              struct wire_pull_reply *reply,
                              struct pool_buf **copy, struct sl_error *err);
 
-// Answers a pull into `copy`, a buffer of the shard's pool, and shows it to
-// later pulls.
+// Answers a pull into `copy`, a buffer of the shard's pool that stays the
+// caller's, and shows it to later pulls.
 enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
                             struct wire_pull_reply *reply,
                             struct pool_buf *copy, struct sl_error *err);
 
-// Runs the checks of a pull alone.
+// Runs the checks of a pull alone: its errors are those of shard_pull.
 enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
                              struct sl_error *err);
 
@@ -160,11 +169,11 @@ struct shard_brief {
     struct once_counts counts;
 };
 
-// Fills *out. With `wait` false it returns false, and leaves *out unchanged, if
-// an update is being applied.
+// Fills *out and returns true. With `wait` false it returns false, and leaves
+// *out unchanged, if an update is being applied.
 bool shard_brief(struct shard *s, bool wait, struct shard_brief *out);
 
-// Copies the counted set and the numbers, for once_release.
+// Copies the counted set and the numbers, for once_release. SL_ENOMEM.
 enum sl_err shard_once(struct shard *s, struct once *out);
 
 // ---- an image of one instant, for a snapshot
@@ -177,14 +186,16 @@ struct shard_image {
 };
 
 // Takes values, slots, version and counted set at one instant (S1); pushes go
-// on. *out must not move until shard_image_release. SL_ESTATE if the shard is
-// not this incarnation, or closed; SL_EBUSY if an image exists; SL_ESTALE if
-// its memory is behind.
+// on. Allocates as much as the shard has, outside the lock. *out must not move
+// until shard_image_release, which does nothing after a failure. SL_ESTATE if
+// the shard is not this incarnation, or closed; SL_EBUSY if an image exists;
+// SL_ESTALE if its memory is behind.
 enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                          struct shard_image *out, struct sl_error *err);
 
 // Freezes under the caller's tag, with a sequence above every earlier one of
-// this incarnation: so parts of one state on several hosts have one name.
+// this incarnation (not checked): so parts of one state on several hosts have
+// one name. Sequence 0: the next one.
 enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
                             struct shard_image *out, struct sl_error *err);
 

@@ -7,6 +7,7 @@
 //
 // Threads  store_find, store_knows_term: any. The rest: the loop.
 // Memory   the store has a reference to each shard in it.
+// Errors   SL_ENOMEM.
 #ifndef STATE_SHARD_SHARD_STORE_H
 #define STATE_SHARD_SHARD_STORE_H
 
@@ -18,14 +19,15 @@
 
 struct shard_table;
 
-// Makes an empty store. SL_ENOMEM.
+// Makes an empty store. SL_ENOMEM leaves *out as it was.
 enum sl_err store_new(struct shard_table **out);
 void store_free(struct shard_table *s); // closes all shards; NULL is allowed
 
 // Returns a reference (shard_unref) to a shard; NULL: the store lacks it.
 struct shard *store_find(struct shard_table *s, uint64_t job, uint32_t shard);
 
-// Adds a shard under the numbers of its plan; closes the shard it replaces.
+// Adds a shard under the numbers of its plan, with a reference of the store's
+// own; closes the shard it replaces. SL_ENOMEM changes nothing.
 enum sl_err store_put(struct shard_table *s, struct shard *shard);
 
 // Removes and closes a shard, if the store has it.

@@ -80,7 +80,8 @@ struct stale_versions {
     uint64_t *version;      // version in each place, plus 1; 0: empty
 };
 
-// Allocates room for the versions that `r` keeps, of `elements` values each.
+// Allocates room for the versions that `r` keeps, of `elements` values each; if
+// it keeps none, *s becomes zeroes. After SL_ENOMEM, too.
 enum sl_err stale_init(struct stale_versions *s, const struct stale_rule *r,
                        size_t elements);
 void stale_release(struct stale_versions *s); // all zeroes is allowed
@@ -88,8 +89,8 @@ void stale_release(struct stale_versions *s); // all zeroes is allowed
 // Returns the kept values of a version; NULL if it is not kept.
 const float *stale_find(const struct stale_versions *s, uint64_t version);
 
-// Returns the place for the values of `version`, which are about to be changed;
-// NULL: they are not kept.
+// Returns the place for the values of `version`, which are about to be changed,
+// and which count as kept from here on; NULL: they are not kept.
 float *stale_keep(struct stale_versions *s, uint64_t version);
 
 #endif

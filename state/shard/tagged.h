@@ -12,8 +12,9 @@
 //
 // Threads  any; a lock of its own, held for a few instructions. Waiters are
 //          called outside it, by the thread that calls tagged_opened.
-// Memory   a file: counted references. A waiter is the caller's until it is
-//          called.
+// Memory   a file: counted references. A waiter is borrowed until it is called,
+//          and may be freed there.
+// Errors   none of its own: waiters get those of the opening.
 #ifndef STATE_SHARD_TAGGED_H
 #define STATE_SHARD_TAGGED_H
 
@@ -69,16 +70,18 @@ enum tagged_answer {
     TAGGED_HERE, // *out is a reference
     TAGGED_WAIT, // w will be called
     TAGGED_OPEN, // w will be called, and the caller has to open the file
-    TAGGED_BUSY, // TAGGED_MAX other files are being opened
+    TAGGED_BUSY, // TAGGED_MAX other files are being opened; w is not called
 };
 
-// Looks for the mapped snapshot `tag`; the answer says what the caller does.
+// Looks for the mapped snapshot `tag`, not (0, 0); the answer says what the
+// caller does. *out is written for TAGGED_HERE only.
 enum tagged_answer tagged_find(struct tagged *t, struct wire_tag tag,
                                struct tagged_waiter *w,
                                struct tagged_file **out);
 
-// Ends the opening that TAGGED_OPEN began, and calls the waiters. Takes the
-// caller's reference of `file`.
+// Ends the opening that TAGGED_OPEN began, and calls the waiters, which get
+// `rc` and `err`. With SL_OK it takes the caller's reference of `file`; else
+// `file` is not looked at.
 void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
                    const struct sl_error *err, struct tagged_file *file);
 

@@ -14,7 +14,8 @@
 // Threads  any; each call holds the lock of the shard.
 // Memory   everything is borrowed for the call.
 // Units    elements of the shard, f32; samples.
-// Errors   a call that fails has changed nothing.
+// Errors   a call that fails has changed nothing, outputs included, but for
+//          update_bring.
 #ifndef STATE_SHARD_UPDATE_H
 #define STATE_SHARD_UPDATE_H
 
@@ -51,8 +52,9 @@ enum sl_err update_foresee(struct shard *s, const struct update *u,
 typedef enum sl_err (*update_read_fn)(void *arg, unsigned array, float *into,
                                       struct sl_error *err);
 
-// Fills memory that is behind with all arrays of `read`; if that fails the
-// memory stays behind.
+// Fills memory that is behind with all arrays of `read`, which is called under
+// the lock and must not call the shard; memory that is not behind is left
+// alone. If `read` fails the memory stays behind, and is undefined.
 enum sl_err update_bring(struct shard *s, update_read_fn read, void *arg,
                          struct sl_error *err);
 // Returns true if the memory lacks counted updates.

@@ -11,8 +11,11 @@
 //
 // Threads  none of these may run on the loop or on an I/O thread: a pool
 //          thread. snap_file_name and snap_folder: any.
-// Memory   paths are borrowed; what is returned is the caller's.
-// Errors   SL_ECORRUPT for a file that does not hold; the text names it.
+// Memory   paths are borrowed for the call; what is returned is the caller's.
+// Errors   SL_ECORRUPT for a file that does not hold; the text names it. Those
+//          of `fs` besides: SL_ENOENT, SL_EIO and so on. SL_ENOMEM may come
+//          without a text. A call that fails leaves its outputs as they were,
+//          unless it says otherwise.
 #ifndef STATE_SNAP_SNAP_H
 #define STATE_SNAP_SNAP_H
 
@@ -55,7 +58,7 @@ void snap_file_name(char out[SNAP_NAME_BYTES], uint32_t shard,
 // Reads such a name; returns false for any other name.
 bool snap_file_parse(const char *name, uint32_t *shard, struct wire_tag *tag);
 
-// Returns the folder of a job's snapshots, to be freed (sl_free):
+// Returns the path of the folder of a job's snapshots, to be freed (sl_free):
 // "<store>/<job name>-j-<job>-<8 hex of its uid>". NULL: no memory.
 char *snap_folder(const char *store, const struct plan *plan);
 
@@ -78,21 +81,25 @@ struct snap_written {
 };
 
 // Writes a snapshot of the shard's present state, as this incarnation. It is
-// durable on SL_OK (K2). A failure leaves no file under the name, unless only
-// the last sync, or reading the file back, failed.
+// durable on SL_OK (K2). Makes the folder if it is missing. A failure leaves no
+// file under the name, unless only the last sync, or reading the file back,
+// failed. SL_ESTATE, SL_EBUSY, SL_ESTALE: as shard_freeze; SL_EEXIST: the tag
+// was used before.
 enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
                        uint64_t incarnation, struct snap_written *out,
                        struct sl_error *err);
 void snap_written_release(struct snap_written *w); // all zeroes is allowed
 
 // Writes a snapshot of an image that was taken before, under its tag. Moves the
-// image's counted set to *out; the caller still calls shard_image_release.
+// image's counted set to *out on SL_OK; the caller still calls
+// shard_image_release in either case.
 enum sl_err snap_write_image(struct fs *fs, const char *folder,
                              struct shard_image *image,
                              struct snap_written *out, struct sl_error *err);
 
-// Reads the snapshot written under this tag into *out, if the file exists and
-// is intact: a rank may be asked again for a part that it has written.
+// Reads the snapshot written under this tag into *out, if the file exists (else
+// SL_ENOENT) and is intact: a rank may be asked again for a part that it has
+// written. For snap_written_release.
 enum sl_err snap_written_find(struct fs *fs, const char *folder,
                               const struct plan *plan, struct wire_tag tag,
                               struct snap_written *out, struct sl_error *err);
@@ -107,13 +114,16 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
                       struct wire_tag at_least, struct shard *shard,
                       struct sl_error *err);
 
-// Receives each file that was passed over, and the reason.
+// Receives each file that was passed over, and the reason; both hold during the
+// call.
 typedef void (*snap_passed_fn)(void *arg, const char *file,
                                const struct sl_error *why);
 
 // Fills a new shard with the highest intact snapshot (K7), and sets shard->from
 // to its tag. SL_ECORRUPT if none is at or above `at_least`; but if that is
-// (0, 0) no cut exists and the shard keeps its seed.
+// (0, 0) no cut exists and the shard keeps its seed. SL_EIO: the shard may be
+// half filled and must be dropped. Deletes temporary files of earlier writers;
+// `passed` may not be NULL.
 enum sl_err snap_load(struct fs *fs, const char *folder,
                       struct wire_tag at_least, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err);
@@ -122,17 +132,19 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
 // if the key is missing or is no number.
 enum sl_err snap_meta_u64(const struct tensorfile *f, const char *key, int base,
                           uint64_t *out, struct sl_error *err);
-// Checks that number `key` of the metadata is `want`. SL_ECORRUPT if not.
+// Checks that number `key` of the metadata is `want`. SL_ECORRUPT if not, or if
+// there is none.
 enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
                          uint64_t want, struct sl_error *err);
 
 // Verifies the checksums of an opened file, which snapshots always have, and
-// its format (SL_ENOTSUP if unknown).
+// its format (SL_ENOTSUP if unknown). Reads the whole file.
 enum sl_err snap_verify(const struct tensorfile *f, struct sl_error *err);
 
 // Reads the counted set and the numbers of a file, and the passed updates of
 // those pieces of the plan that it names. SL_ECORRUPT unless they fit each
-// other and the plan's schedule; *out is released then.
+// other and the plan's schedule. On failure *out, which was zeroes before, owns
+// nothing.
 enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
                            struct once *out, struct sl_error *err);
 
@@ -157,7 +169,8 @@ struct snap_from {
 // counted set and numbers, which must be the same in all of them: rows that
 // counted different steps are never merged under one set. Looks for a source in
 // its folder, and then in the folder of that name in our own `store`. Errors
-// name the file.
+// name the file; after one the shard may be half filled and must be dropped.
+// With from->secret `err` must not be NULL.
 enum sl_err snap_sources(const struct snap_from *from, struct shard *shard,
                          struct sl_error *err);
 
@@ -172,12 +185,14 @@ enum sl_err snap_weights_check(struct fs_file *file,
 // Fills a new shard's values from a file of whole variables by name in Keras'
 // layout (snap_weights.c), which is read and not mapped; slots and counts stay
 // those of the seed. SL_EINVAL: a variable is missing, of another shape, or has
-// a value that is not finite (the text names its place). SL_ECANCELED.
+// a value that is not finite (the text names its place). SL_ECANCELED. After a
+// failure the shard may be half filled.
 enum sl_err snap_weights(struct shard *shard, struct fs_file *file,
                          uint64_t bytes, const struct snap_from *from,
                          struct sl_error *err);
 
-// Maps the values of one file, verified, for answers to Pull with a tag.
+// Maps the values of one file, verified, for answers to Pull with a tag. *out
+// is a reference (tagged_file_unref). SL_ENOENT: no such file.
 enum sl_err snap_values(struct fs *fs, const char *folder,
                         const struct plan *plan, struct wire_tag tag,
                         struct tagged_file **out, struct sl_error *err);
@@ -191,16 +206,17 @@ struct snap_keep {
     size_t count;
 };
 
-// Reads a Keep. SL_ENOMEM.
+// Reads a Keep. SL_ENOMEM: nothing is to be freed.
 enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m);
 
 // Deletes the shard's snapshots that `keep` does not protect; *removed counts
-// them.
+// them, also before a failure, which ends it. A missing folder is empty.
 enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
                          const struct snap_keep *keep, unsigned *removed,
                          struct sl_error *err);
 
-// Deletes all snapshots of a job.
+// Deletes all snapshots of a job; folders and other files in them stay. A
+// missing store is not an error; the first failure ends it.
 enum sl_err snap_delete_job(struct fs *fs, const char *store, uint64_t job,
                             uint64_t uid, struct sl_error *err);
 

@@ -14,7 +14,9 @@
 // Without a device no lease can be computed: heartbeats then say that no more
 // leases are wanted, and why, until a device is there again.
 //
-// Threads  the loop.
+// Threads  the loop; nothing waits.
+// Memory   the setup is copied; what it points at outlives the member.
+//          Messages are borrowed for the call.
 // Errors   none leave: they are logged, or reported to the coordinator.
 #ifndef TRAINER_ATTEND_MEMBER_H
 #define TRAINER_ATTEND_MEMBER_H
@@ -49,7 +51,7 @@ struct worker_member_setup {
     void *arg;
 };
 
-// Makes a member that attends nothing yet. SL_ENOMEM.
+// Makes a member that attends nothing yet. SL_ENOMEM leaves *out as it was.
 enum sl_err worker_member_new(struct worker_member **out,
                               const struct worker_member_setup *setup);
 

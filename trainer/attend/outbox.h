@@ -33,11 +33,12 @@ struct outbox;
 // Sends a message; returns false if there is no stream, or it takes no more.
 typedef bool (*outbox_send_fn)(void *arg, const Sluice__V1__AttendUp *up);
 
-// Makes an empty outbox that sends by `send(arg, ...)`.
+// Makes an empty outbox that sends by `send(arg, ...)`. SL_ENOMEM leaves *out
+// as it was.
 enum sl_err outbox_new(struct outbox **out, struct loop *loop,
                        const struct sl_clock *clock, outbox_send_fn send,
                        void *arg);
-void outbox_free(struct outbox *o); // NULL is allowed
+void outbox_free(struct outbox *o); // drops what is kept; NULL is allowed
 
 // Sends a report, or keeps it for the next stream. `up` may be NULL: no memory,
 // or nothing to report.

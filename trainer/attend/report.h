@@ -2,7 +2,9 @@
 // trainer/attend/report.h -- a lease's outcome as a message.
 //
 // Threads  the loop.
-// Memory   the message lives on the heap: wire_free(&up->base).
+// Memory   the message lives on the heap: wire_free(&up->base). It keeps
+//          nothing of its arguments.
+// Errors   NULL: no memory.
 #ifndef TRAINER_ATTEND_REPORT_H
 #define TRAINER_ATTEND_REPORT_H
 
@@ -25,7 +27,8 @@ struct report_bad {
     Sluice__V1__BadSample *messages, **list;
 };
 
-// Adds bad samples to `out`, which borrows them until report_bad_free.
+// Adds bad samples to `out`, which borrows them until report_bad_free; without
+// memory it adds none. *bad need not be zeroed before.
 void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
                 const struct lease *l);
 // Frees what report_bad made; `out` of that call is not used any more.

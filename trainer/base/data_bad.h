@@ -11,7 +11,7 @@
 // Both sets of a job share one list, which may outlive the job's record.
 //
 // Threads  any.
-// Memory   counted references; unref(NULL) is allowed.
+// Memory   counted references; unref(NULL) is allowed. Samples are copied.
 // Units    samples by number.
 // Errors   bad_note: one more than are allowed is SL_ERANGE, and names them.
 #ifndef TRAINER_BASE_DATA_BAD_H
@@ -48,8 +48,8 @@ bool bad_news(struct data_bad *b);
 // if there are too many: then it is read again, and its reader gets the error.
 bool bad_has(struct data_bad *b, bool test, uint64_t number);
 
-// Notes a bad sample, for the first time or again. SL_ERANGE if it is one too
-// many.
+// Notes a bad sample, for the first time or again, with one log line if it is
+// new. SL_ERANGE if there are more than allowed, this one or earlier ones.
 enum sl_err bad_note(struct data_bad *b, const struct bad_sample *s,
                      struct sl_error *err);
 

@@ -43,8 +43,8 @@ enum figures_torn {
     FIGURES_TORN
 };
 
-// Adds `steps` steps that took us[phase] microseconds in all, each the same
-// part.
+// Adds `steps` steps (0: nothing) that took us[phase] microseconds in all, each
+// the same part.
 void figures_took(uint64_t steps, const uint64_t us[FIGURES_PHASES]);
 // Counts `n` steps that ended as `what` says.
 void figures_steps(enum figures_step what, uint64_t n);

@@ -7,7 +7,9 @@
 // every time.
 //
 // Threads  pure.
+// Memory   in place; nothing is allocated.
 // Units    elements of the flat vector.
+// Errors   none; a gradient that is not finite is not clipped soundly.
 #ifndef TRAINER_BASE_GRAD_H
 #define TRAINER_BASE_GRAD_H
 
@@ -30,7 +32,7 @@ void grad_statistics(float *g, const struct model *model, uint64_t first,
 void grad_statistics_share(float *g, const struct model *model, uint64_t first,
                            uint64_t count, uint32_t after);
 
-// Returns true if there is no NaN and no infinity among `n` numbers.
+// Returns true if there is no NaN and no infinity among `n` numbers, 0 or more.
 bool grad_finite(const float *g, size_t n);
 
 // Clips as Keras' clipnorm: scales each trainable variable's gradient down to

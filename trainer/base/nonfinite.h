@@ -9,7 +9,8 @@
 // Threads  the thread that computes; the figures are of the process.
 // Memory   values.
 // Units    steps; in a ring, rounds.
-// Errors   SL_ENUMERIC fails the job; its text says what to do.
+// Errors   SL_ENUMERIC fails the job; its text says what to do. It lengthens
+//          the row all the same.
 #ifndef TRAINER_BASE_NONFINITE_H
 #define TRAINER_BASE_NONFINITE_H
 
@@ -30,7 +31,7 @@ struct nonfinite_step {
     uint64_t closure;
     uint32_t step;
     bool round;          // it is a round: `closure` and `step` name its first
-    const char *strange; // a sample that is not finite; empty: none is known
+    const char *strange; // sample that is not finite; "": unknown; not NULL
 };
 
 // Returns the rule of a job with `train`; no step was judged so far.

@@ -11,6 +11,8 @@
 // goes on: data may be of any size, and the thread is not the attempt's alone.
 //
 // Threads  beat: threads that compute or read for the attempt; reading: any.
+// Memory   `closed`, `draining` and `outer` are borrowed. All functions take
+//          NULL for a pulse: it is never over.
 // Units    beats mean nothing but "something happened".
 // Errors   SL_ECANCELED: the attempt is over, or its worker leaves.
 #ifndef TRAINER_BASE_PULSE_H
@@ -34,7 +36,7 @@ struct pulse {
     struct pulse *outer;
 };
 
-// Counts one beat. `p` may be NULL.
+// Counts one beat, also of the attempts around.
 static inline void pulse_beat(struct pulse *p)
 {
     for (; p != NULL; p = p->outer)

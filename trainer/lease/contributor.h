@@ -17,7 +17,8 @@
 //   leave        the generation is over
 //
 // Threads  the compute thread, but for `hurry`.
-// Memory   a contributor outlives the ring lease that it computes for.
+// Memory   a contributor outlives the ring lease that it computes for. What a
+//          call is given is borrowed for the call.
 // Units    slots of a round, from 0: those of this rank; elements.
 // Errors   end the lease, but for SL_ECANCELED of `compute`: the generation is
 //          left.

@@ -25,7 +25,8 @@
 //          hybrid_wait, or hybrid_leave.
 // Units    ranges of the job (job.h).
 // Errors   SL_ESTALE, SL_EUNAVAIL, SL_ECORRUPT with h->lost: the generation is
-//          over for this member, and hybrid_broken is to be called.
+//          over for this member, and hybrid_broken is to be called. SL_ENOMEM
+//          without it. Data of a sum that failed is undefined.
 #ifndef TRAINER_LEASE_HYBRID_H
 #define TRAINER_LEASE_HYBRID_H
 
@@ -93,8 +94,8 @@ void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by);
 // coordinator, and forgets lease and contributor.
 void hybrid_exit(struct hybrid *h);
 
-// Takes the news that the loop has for the lease: leaves, answers and joins
-// generations.
+// Takes the news that the loop has for the lease, which there is: leaves,
+// answers and joins generations. Does not wait for other members.
 void hybrid_look(struct hybrid *h);
 
 // Returns true if a generation runs and this worker is its first member.
@@ -109,9 +110,10 @@ static inline bool hybrid_follows(const struct hybrid *h)
     return h->stage == HYBRID_RUNS && h->self > 0;
 }
 
-// Leaves the generation for the reason in *err and reports it, with the member
-// that could not be reached. Where no member is suspected and the error is
-// SL_ESTALE, another one has ended it: then nothing is reported.
+// Leaves the generation for the reason in *err (not NULL, here and in the next
+// two functions) and reports it, with the member that could not be reached.
+// Where no member is suspected and the error is SL_ESTALE, another one has
+// ended it: then nothing is reported.
 void hybrid_broken(struct hybrid *h, const struct sl_error *err);
 // Does the same and accuses member `suspect`, which this one does not believe;
 // it is always reported. UINT32_MAX: no member.
@@ -124,7 +126,8 @@ void hybrid_fail(struct hybrid *h, enum sl_err rc, const struct sl_error *err);
 
 // ---- the sums of a step, in their order, the same on all members
 
-// Spreads the leader's head: followers have it in *head afterwards. Waits.
+// Spreads the leader's head: followers have it in *head afterwards. Waits. On
+// failure *head is untouched.
 enum sl_err hybrid_agree(struct hybrid *h, struct hybrid_head *head,
                          struct sl_error *err);
 
@@ -141,7 +144,7 @@ enum sl_err hybrid_sum(struct hybrid *h, float *data, uint64_t count,
 enum sl_err hybrid_wait(struct hybrid *h, uint64_t until, struct sl_error *err);
 
 // Replaces the sums of this member's share in *s by those of the whole step.
-// Waits for all sums of the step.
+// Waits for all sums of the step. *s stays for a worker alone, and on failure.
 enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
                         struct sl_error *err);
 

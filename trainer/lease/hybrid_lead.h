@@ -2,7 +2,7 @@
 // trainer/lease/hybrid_lead.h -- the steps of a training lease, computed by a
 // group that its holder leads.
 //
-// Threads  the compute thread.
+// Threads  the compute thread; both wait for other members.
 // Errors   SYNC_AGAIN: the group did not get to the end of the step: it is
 //          computed again with the next one. SYNC_STOPPED: a gate, or `parted`.
 #ifndef TRAINER_LEASE_HYBRID_LEAD_H
@@ -17,6 +17,8 @@ enum sync_result hybrid_meet(struct hybrid *h, struct lease *l,
 
 // Announces and computes a step of which the leader has all parameters.
 // SYNC_OK: the gradient in the vector, and s->sums, are the whole group's.
+// *err, which is not NULL, is set for SYNC_FAILED: then the group goes on
+// without this worker.
 enum sync_result hybrid_lead(struct hybrid_step *s, struct sl_error *err);
 
 #endif

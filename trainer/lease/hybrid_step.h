@@ -16,7 +16,8 @@
 //          once the generation was left.
 // Units    elements of the flat vectors; micro-batches of the step, from 0;
 //          milliseconds in the metrics.
-// Errors   those of the contributor, and of hybrid.h with h->lost.
+// Errors   those of the contributor, and of hybrid.h with h->lost. After one
+//          the vectors are undefined.
 #ifndef TRAINER_LEASE_HYBRID_STEP_H
 #define TRAINER_LEASE_HYBRID_STEP_H
 

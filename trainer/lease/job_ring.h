@@ -10,7 +10,7 @@
 // Threads  the compute thread.
 // Memory   job_ring_free; what a device has is given up before (job_rank.h).
 // Units    elements of the flat vector.
-// Errors   SL_ENOMEM.
+// Errors   SL_ENOMEM; *out is untouched then.
 #ifndef TRAINER_LEASE_JOB_RING_H
 #define TRAINER_LEASE_JOB_RING_H
 
@@ -36,8 +36,8 @@ struct job_ring {
     struct wire_tag cut;
 };
 
-// Makes what programs must know of a ring: buckets of at most `bytes` bytes.
-// Vectors and state come later. SL_ENOMEM.
+// Makes what programs must know of a ring: buckets of at most `bytes` bytes, at
+// least 4. Vectors and state come later. `model` is not kept. SL_ENOMEM.
 enum sl_err job_ring_new(struct job_ring **out, const struct model *model,
                          uint64_t bytes);
 void job_ring_free(struct job_ring *r); // NULL is allowed
@@ -48,7 +48,8 @@ enum sl_err job_ring_sum(struct job_ring *r, uint64_t elements,
                          struct sl_error *err);
 
 // Moves the state to `to`, of a job that was opened anew by `open`, if the
-// state is of this job and incarnation. The state is in host memory.
+// state is of this job and incarnation; else does nothing. `to` has no state
+// before. The state is in host memory.
 void job_ring_hand(struct job_ring *from, struct job_ring *to,
                    const Sluice__V1__JobOpen *open);
 

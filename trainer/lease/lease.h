@@ -9,7 +9,8 @@
 // Threads  The loop owns it before compute_submit and after the outcome is
 //          back; in between it is the compute thread's, but for gate, running
 //          and progress, which are shared.
-// Memory   lease_free; holds a reference of its job's record.
+// Memory   lease_free; holds a reference of its job's record. Messages are read
+//          during the call.
 #ifndef TRAINER_LEASE_LEASE_H
 #define TRAINER_LEASE_LEASE_H
 
@@ -100,13 +101,14 @@ struct lease {
     struct outcome outcome;
 };
 
-// Makes a lease from a message, checked against the job's record: SL_EINVAL
-// says what does not fit.
+// Makes a lease from a message, checked against the job's record, of which it
+// takes a reference: SL_EINVAL says what does not fit; SL_ENOMEM. *out is
+// untouched then. The lease is open and has no end yet: the caller sets it.
 enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
                       struct record *record, struct sl_error *err);
 
 // Gives a ring lease its seat; before it is submitted. SL_ENOTSUP if `ring` is
-// NULL: this worker takes part in no ring.
+// NULL: this worker takes part in no ring. SL_EINVAL: the job has no parts yet.
 enum sl_err lease_sit(struct lease *l, const struct ring_env *ring,
                       struct sl_error *err);
 void lease_free(struct lease *l); // NULL is allowed
@@ -128,7 +130,8 @@ void lease_say_metrics(Sluice__V1__StepMetrics *out,
 // ---- outcomes (outcome.c); the compute thread, one of them per lease
 
 // Sets the outcome of a lease: failed with `rc` and the text in *err; `rc` says
-// whether the job is to blame. SL_ECANCELED because the gate has closed is no
+// whether the job is to blame. *err, which is not NULL, is copied; an empty
+// text becomes that of `rc`. SL_ECANCELED because the gate has closed is no
 // failure: then it does what lease_stopped does.
 void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
 // Sets the outcome that its gate's reason asks for: handed back, or dropped

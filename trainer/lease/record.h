@@ -5,7 +5,8 @@
 // but the map is read-only, so any thread may look.
 //
 // Threads  record_new: the loop. The rest: any.
-// Memory   counted references; record_unref(NULL) is allowed.
+// Memory   counted references; record_unref(NULL) is allowed. Messages are
+//          copied.
 #ifndef TRAINER_LEASE_RECORD_H
 #define TRAINER_LEASE_RECORD_H
 
@@ -39,19 +40,19 @@ struct record {
 };
 
 // Makes a record with one reference from a copy of `open`. SL_EINVAL if pieces
-// and geometry do not fit.
+// and geometry do not fit; SL_ENOMEM. *out is untouched then.
 enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
                        struct sl_error *err);
 
 // Lets `r`, of the same job as `before`, go on with the bad samples that were
-// found of its data.
+// found of its data. Before any other thread has `r`.
 void record_follow(struct record *r, const struct record *before);
 // Take (and return `r`) and drop a reference; the last one dropped frees.
 struct record *record_ref(struct record *r);
 void record_unref(struct record *r); // NULL is allowed
 
 // Returns the options of the job's sync, except those that the caller sets:
-// vectors, peers, clock, want_map. Borrows from `r`.
+// vectors, peers, clock, want_map. Borrows from `r`, which is placed.
 struct sync_ps_options record_sync(const struct record *r);
 
 // Checks that the shards are of this model: SL_EINVAL if they are not.
@@ -63,8 +64,9 @@ enum sl_err record_fits(const struct record *r, const struct model *model,
 // is wanted.
 bool record_map(struct record *r, const Sluice__V1__JobMap *map);
 
-// Tells `sync` of maps and wakes from now on; it gets the newest map at once.
-// NULL: no sync hears of them any more.
+// Tells `sync`, which is borrowed, of maps and wakes from now on; it gets the
+// newest map at once. NULL: no sync hears of them any more, also none that is
+// hearing one now.
 void record_attach(struct record *r, struct sync *sync);
 
 // Lets a waiting compute thread look at its gate.

@@ -22,6 +22,7 @@
 // Units    samples; milliseconds.
 // Errors   ROUND_LEFT: the generation has ended here, *err says why. A failed
 //          round has changed nothing of the state, or the state is given up.
+//          round_run wants an `err`: it may not be NULL.
 #ifndef TRAINER_LEASE_RING_ROUND_H
 #define TRAINER_LEASE_RING_ROUND_H
 
@@ -64,7 +65,8 @@ struct ring_round {
     float *present;
 };
 
-// Begins the rounds of a ring lease; round_release ends them.
+// Begins the rounds of a ring lease; round_release ends them. Both are borrowed
+// until then.
 void round_init(struct ring_round *r, struct contributor *by,
                 struct lease *lease);
 // Leaves the generation, and frees.

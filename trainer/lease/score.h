@@ -33,7 +33,7 @@ struct score_rule {
 
 // Adds the metrics of `samples` samples to *s. `labels` are as the loss wants
 // them: a class (int32) per sample if sparse, else as many floats as outputs.
-// SL_ENOMEM.
+// SL_ENOMEM leaves *s as it was.
 enum sl_err score_add(struct score *s, const struct score_rule *rule,
                       const float *outputs, const void *labels,
                       uint64_t samples);

@@ -21,7 +21,8 @@
 // Threads  one: that of the sync.
 // Memory   lease, sync and rule are the caller's and outlive the driver.
 // Units    steps of the closure; ranges of the sync; milliseconds in `m`.
-// Errors   as sync.h; with SYNC_FAILED `err` is set.
+// Errors   as sync.h; with SYNC_FAILED s->err is set. After a result that is
+//          not SYNC_OK, SYNC_BUSY or SYNC_AGAIN only steps_conclude follows.
 #ifndef TRAINER_LEASE_STEPS_H
 #define TRAINER_LEASE_STEPS_H
 
@@ -55,7 +56,8 @@ enum sync_result steps_open(struct steps *s);
 
 // Makes one move towards the next step: `at` says how far it came. In
 // STEPS_STEP the step under way was sent. SYNC_BUSY: not done yet.
-// SYNC_STOPPED: the lease drains and is not done.
+// SYNC_STOPPED: the lease drains and is not done. Never SYNC_AGAIN: it asks
+// again by itself.
 enum sync_result steps_move(struct steps *s);
 
 // Returns true while further moves follow before there is a step or the end.

@@ -27,11 +27,12 @@ struct tally {
 void tally_add(struct tally *t, const struct sync *sync,
                struct lease_metrics *m);
 
-// Sets the outcome of a closure of which every step is counted.
+// Sets the outcome of a closure of which every step is counted; without memory
+// for the evidence the lease is handed back.
 void tally_evidence(struct lease *l, const struct sync *sync);
 
 // Sets the outcome of a closure that ended with `result`; `err` is read for
-// SYNC_FAILED.
+// SYNC_FAILED only. Does nothing for SYNC_BUSY.
 void tally_conclude(struct lease *l, const struct sync *sync,
                     enum sync_result result, const struct sl_error *err);
 

@@ -8,7 +8,9 @@
 // and not taken from the map.
 //
 // Threads  pure values; one at a time.
-// Units    steps of the closure, from 0.
+// Memory   none is allocated; zeroes are void evidence.
+// Units    steps of the closure, from 0, below EVIDENCE_STEPS.
+// Errors   none.
 #ifndef TRAINER_PUSH_EVIDENCE_H
 #define TRAINER_PUSH_EVIDENCE_H
 
@@ -29,7 +31,8 @@ void evidence_void(struct step_evidence *e);
 // Returns true if the shard has told what it counted.
 bool evidence_known(const struct step_evidence *e);
 
-// Takes the answer to an Ask: `bytes` bytes of bits, one per step.
+// Takes the answer to an Ask: `bytes` bytes of bits, one per step, of which it
+// copies at most EVIDENCE_BYTES.
 void evidence_take(struct step_evidence *e, uint64_t incarnation,
                    const uint8_t *counted, size_t bytes);
 

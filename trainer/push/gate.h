@@ -8,8 +8,10 @@
 // was *sent*, so a worker stops before the coordinator can have given up on
 // it.
 //
-// Threads  any.
+// Threads  any; none waits, but for the short lock of `trouble`.
+// Memory   a part of its lease, which makes the lock.
 // Units    milliseconds of the monotonic clock.
+// Errors   none.
 #ifndef TRAINER_PUSH_GATE_H
 #define TRAINER_PUSH_GATE_H
 
@@ -48,8 +50,8 @@ struct gate {
     struct gate_trouble trouble;
 };
 
-// Sets the trouble's text: "10.0.0.2:7070: connection refused". NULL for
-// `where` clears it.
+// Sets the trouble's text: "10.0.0.2:7070: connection refused"; both are
+// copied, and cut. NULL for `where` clears it, and `why` is not read then.
 static inline void gate_trouble(struct gate *g, const char *where,
                                 const char *why)
 {

@@ -64,26 +64,29 @@ struct peer_values {
     const struct sl_slices *payload;
 };
 
-// Makes `p` unconnected. `narrow`: `count` elements of `type`; NULL for f32.
+// Makes `p` unconnected. `narrow`: `count` elements of `type`, borrowed until
+// peer_release; NULL for f32.
 void peer_init(struct peer *p, struct peers *peers, enum wire_type type,
                size_t count, void *narrow);
 void peer_release(struct peer *p); // no call may be under way
 
-// Connects to the psserver at `address`, where the shard is now; does nothing
-// if it is connected there already.
+// Connects to the psserver at `address` (copied), where the shard is now; does
+// nothing if it is connected there already. Does not wait for the psserver. On
+// failure the old connection stays.
 enum sl_err peer_connect(struct peer *p, const char *address);
 // Returns true if it is connected to `address`.
 bool peer_is_at(const struct peer *p, const char *address);
 
-// Starts an Ask.
+// Starts an Ask. *m and *call are read during the call, here and below.
 enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
                      const struct peer_call *call);
-// Starts a Pull. One by tag (m->has_tag) is answered with f32, as bytes.
+// Starts a Pull; sets type and shared memory of *m. One by tag (m->has_tag) is
+// answered with f32, as bytes.
 enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
                       const struct peer_call *call);
-// Starts a Push or PushPull. `gradient`: `count` elements; NULL: none (m->skip,
-// or all are absent). The gradient of a step that is pushed again is the same,
-// until peer_next_gradient.
+// Starts a Push or PushPull; sets type and shared memory of *m. `gradient`:
+// `count` elements; NULL: none (m->skip, or all are absent). The gradient of a
+// step that is pushed again is the same, until peer_next_gradient.
 enum sl_err peer_push(struct peer *p, struct wire_push *m,
                       const float *gradient, struct peer_call *call);
 // Tells that the next push has another gradient.

@@ -6,7 +6,8 @@
 //          waits for its calls to end.
 // Memory   peers_free after every channel was given back. A channel lives
 //          from get to put.
-// Errors   those of rpc_channel_new.
+// Errors   those of rpc_channel_new; outputs are untouched then. A psserver
+//          that is away is no error: channels dial by themselves.
 #ifndef TRAINER_PUSH_PEERS_H
 #define TRAINER_PUSH_PEERS_H
 

@@ -35,7 +35,8 @@
 //          sync_send and the next sync_wait of it, and writes the parameters in
 //          that time, but not before `reads_until`.
 // Units    elements; steps of the closure.
-// Errors   SYNC_FAILED sets *err.
+// Errors   SYNC_FAILED sets *err; no other result does. After any result but
+//          SYNC_OK, SYNC_BUSY and SYNC_AGAIN the closure is only closed.
 #ifndef TRAINER_PUSH_SYNC_H
 #define TRAINER_PUSH_SYNC_H
 

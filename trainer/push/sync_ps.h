@@ -51,7 +51,8 @@ struct sync_ps_options {
     void *arg;
 };
 
-// Makes a sync with the options `o`, which are copied. SL_ENOMEM.
+// Makes a sync with the options `o`, which are copied. SL_ENOMEM leaves *out as
+// it was. Free it by its ops' free, when no closure is open.
 enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
                         struct sl_error *err);
 

@@ -19,7 +19,7 @@
 
 // Cuts all elements of the model's vector into buckets, ascending and without
 // gaps, of at most `most` elements (above 0). A layer of more than half of that
-// has buckets of its own, in equal parts.
+// has buckets of its own, in equal parts. Outputs are untouched on failure.
 enum sl_err buckets_make(struct elements **out, uint32_t *count,
                          const struct model *model, uint64_t most);
 

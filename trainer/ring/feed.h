@@ -92,12 +92,14 @@ struct feed_key {
 
 struct ring_feed;
 
-// Begins to give out the state of `r`, which runs rounds of a generation.
+// Begins to give out the state of `r`, which runs rounds of a generation. Takes
+// a reference to each part; `r` need not stay. SL_ENOMEM.
 enum sl_err ring_feed_new(struct ring_feed **out, const struct rank *r,
                           const struct sl_clock *clock);
 void ring_feed_free(struct ring_feed *f); // NULL is allowed
 
-// Copies the bytes that `ask` names into `into`.
+// Copies the bytes that `ask` names into `into`, ask->bytes large, which is
+// undefined on failure.
 enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
                            void *into, struct sl_error *err);
 

@@ -18,8 +18,8 @@
 //          copy takes the place of the rank's old one.
 // Units    bytes; rounds as in the tag.
 // Errors   SL_EBUSY: nothing is new; SL_ECANCELED: as the fetch said, go on
-//          later. Else the copy is lost; the rank has the state that it had,
-//          or none.
+//          later. Else the copy is lost: only follow_release may be called; the
+//          rank has the state that it had, or none.
 #ifndef TRAINER_RING_FOLLOW_H
 #define TRAINER_RING_FOLLOW_H
 
@@ -55,7 +55,8 @@ struct follow {
 };
 
 // Begins to copy the state of `generation` for `rank`, with `fetch(arg, ...)`.
-// `id`: a number that no other newcomer has. `j` is borrowed for the call.
+// `id`: a number that no other newcomer has. `j` is borrowed for the call. On
+// failure *f is untouched.
 enum sl_err follow_init(struct follow *f, struct rank *rank,
                         const struct rank_job *j, uint64_t generation,
                         uint64_t id, follow_fetch_fn fetch, void *arg,

@@ -16,7 +16,7 @@
 struct newcomer;
 
 // Begins to copy the state from the ranks that `copy` names. `id`: a number
-// that no other newcomer has; not 0. `j` is borrowed for the call.
+// that no other newcomer has; not 0. `j` and `copy` are borrowed for the call.
 enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
                          const struct rank_job *j, struct seat *seat,
                          const Sluice__V1__RingCopy *copy, uint64_t id,

@@ -3,7 +3,8 @@
 // then its ShardCounts.
 //
 // Threads  pure.
-// Memory   packed_read fills *out (once_release).
+// Memory   packed_read fills *out (once_release), which on failure owns
+//          nothing. packed_once may have appended a part when it fails.
 // Errors   SL_ECORRUPT, SL_ENOMEM.
 #ifndef TRAINER_RING_PACKED_H
 #define TRAINER_RING_PACKED_H

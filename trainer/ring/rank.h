@@ -75,7 +75,8 @@ float *rank_flat(const struct rank *r);
 // callbacks have reduced (shard_rates). Does nothing without a state.
 void rank_rates(struct rank *r, const struct rates *rates);
 
-// Copies the parameters to `flat`, from the host or the device. SL_ELOST.
+// Copies the parameters to `flat`, from the host or the device. `r` has a
+// state. SL_ELOST.
 enum sl_err rank_values(const struct rank *r, float *flat,
                         struct sl_error *err);
 
@@ -111,7 +112,7 @@ struct rank_view {
     struct buf head;
     uint64_t bytes; // length of the view
 };
-// Begins a view of the state of `r`. SL_ENOMEM.
+// Begins a view of the state of `r`. SL_ENOMEM: *v is zeroes.
 enum sl_err rank_view_init(struct rank_view *v, const struct rank *r);
 void rank_view_release(struct rank_view *v); // all zeroes is allowed
 
@@ -149,7 +150,8 @@ enum sl_err rank_foresee(struct rank *r, const struct once_step *steps,
                          float *out, float *space, struct sl_error *err);
 
 // Freezes one part at this instant, under the tag of the state
-// (shard_image_release); it is brought home before.
+// (shard_image_release); it is brought home before. SL_ERANGE: no such part;
+// else the errors of shard_freeze and rank_bring_part.
 enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
                         struct sl_error *err);
 
@@ -165,7 +167,7 @@ enum sl_err rank_bring_part(struct rank *r, uint32_t part,
 enum sl_err rank_bring(struct rank *r, struct sl_error *err);
 
 // Brings the state home, and rounds are applied here again. SL_ELOST: the state
-// is gone.
+// is gone (rank_release).
 enum sl_err rank_take_back(struct rank *r, struct sl_error *err);
 
 #endif

@@ -3,21 +3,23 @@
 // state into place.
 //
 // Threads  the compute thread.
-// Memory   a set belongs to the caller until rank_set_take.
+// Memory   a set belongs to the caller until rank_set_place or rank_set_take.
+// Errors   SL_ENOMEM, SL_EINVAL (plan_read).
 #ifndef TRAINER_RING_RANK_INNER_H
 #define TRAINER_RING_RANK_INNER_H
 
 #include "trainer/ring/rank.h"
 
 // Makes new parts of seed values, with no step counted. Plans take the sources
-// of `begin`, unless it is NULL.
+// of `begin`, unless it is NULL. Outputs are untouched on failure.
 enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
                          const struct rank_job *j,
                          const Sluice__V1__RingBegin *begin,
                          struct sl_error *err);
 void rank_set_free(struct shard **parts, uint32_t count); // NULL is allowed
 
-// Makes the set the state of that job, under that tag; frees the old state.
+// Makes the set, which it takes, the state of that job, under that tag; frees
+// the old state.
 void rank_set_place(struct rank *r, struct shard **parts, uint32_t count,
                     uint64_t job, uint64_t job_incarnation,
                     struct wire_tag tag);

@@ -4,7 +4,8 @@
 //
 // Threads  any.
 // Memory   each returns a message on the heap (wire_free(&up->base)), or NULL
-//          without memory.
+//          without memory; it keeps nothing of its arguments.
+// Errors   none but that.
 #ifndef TRAINER_RING_SAY_H
 #define TRAINER_RING_SAY_H
 

@@ -52,7 +52,7 @@ struct ring_env {
 struct seat;
 
 // Makes the seat of a ring lease. `env` is copied, what it points at outlives
-// the seat.
+// the seat. SL_ENOMEM leaves *out as it was.
 enum sl_err seat_new(struct seat **out, const struct ring_env *env,
                      uint64_t job, uint64_t job_incarnation);
 
@@ -98,7 +98,8 @@ struct seat_news {
     Sluice__V1__RingBegin *begin;
     Sluice__V1__RingCopy *copy; // copy order, `opened` or later; likewise
 };
-// Takes what the loop has brought. Clears seat_has_news and seat_has_ended.
+// Takes what the loop has brought; never waits. Clears seat_has_news and
+// seat_has_ended. `begin` and `copy` are NULL if there is none.
 void seat_look(struct seat *s, struct seat_news *out);
 
 // Returns true if seat_look would find something new, or seat_wake was called

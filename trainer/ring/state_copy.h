@@ -21,16 +21,17 @@ struct copy_served {
 };
 
 // Gives the state of `r` out to the ranks of the generation `of` until
-// copy_unserve. *c must not move meanwhile, and the state must not change.
+// copy_unserve. *c, zeroes before, must not move meanwhile, and the state must
+// not change. On failure nothing is given out.
 enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks,
                        const struct ranks_of *of, const struct rank *r,
                        struct sl_error *err);
 void copy_unserve(struct copy_served *c); // no-op unless serving
 
 // Copies the base that `begin` names from its holders and puts it into place as
-// the state of `r`. Gives up when the generation has ended, but not for any
-// other message that comes to the seat: the coordinator would wait for a rank
-// that has left without a word.
+// the state of `r`; waits. On failure the old state stays. Gives up when the
+// generation has ended, but not for any other message that comes to the seat:
+// the coordinator would wait for a rank that has left without a word.
 enum sl_err copy_receive(struct rank *r, const struct rank_job *j,
                          struct seat *seat, const Sluice__V1__RingBegin *begin,
                          struct sl_error *err);

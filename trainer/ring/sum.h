@@ -57,7 +57,8 @@ struct sum {
     uint64_t sent; // bytes that sum_sent has told
 };
 
-// Makes the group of lane 0, for a generation of two ranks or more.
+// Makes the group of lane 0, for a generation of two ranks or more; for
+// group_free. `begin` is read during the call; `env` is borrowed.
 enum sl_err sum_group(struct rank_group **out, const struct ring_env *env,
                       const Sluice__V1__RingBegin *begin, enum wire_type wire,
                       struct sl_error *err);
@@ -68,13 +69,14 @@ enum sl_err sum_init(struct sum *s, const struct elements *buckets,
                      uint32_t count, uint64_t elements);
 void sum_release(struct sum *s); // all zeroes is allowed
 
-// Joins the ranks of the generation that `begin` names. Buckets below `early`
+// Joins the ranks of the generation that `begin` names, and waits for none of
+// them; on failure it is in none. Buckets below `early`
 // go through lane 1, the others through lane 0; `early` is the same on all
 // ranks, and 0 unless begin->lanes. A rank alone has one lane.
 enum sl_err sum_join(struct sum *s, const struct ring_env *env,
                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
                      uint32_t early, struct sl_error *err);
-// Ends all waits with an error.
+// Ends all waits with an error; `sum` is a struct sum.
 void sum_abort(void *sum);
 // Leaves the generation; then no other thread touches the vectors.
 void sum_leave(struct sum *s);

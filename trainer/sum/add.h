@@ -3,7 +3,8 @@
 //
 // Threads  any; functions of their arguments.
 // Memory   out may be an input; else nothing overlaps.
-// Units    elements.
+// Units    elements; n may be 0, `count` inputs are at least 1.
+// Errors   none.
 #ifndef TRAINER_SUM_ADD_H
 #define TRAINER_SUM_ADD_H
 

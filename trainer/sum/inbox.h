@@ -42,20 +42,22 @@ struct inbox {
 void inbox_init(struct inbox *b);
 void inbox_release(struct inbox *b); // inbox_close comes first
 
-// Keeps a piece until it is taken; owns the call on SL_OK. A piece of a bucket
-// that is done is acknowledged at once. SL_ESTALE: closed; SL_EBUSY: INBOX_MOST
-// wait.
+// Keeps a piece until it is taken; owns the call on SL_OK, and else the caller
+// answers it. A piece of a bucket that is done is acknowledged at once. *m is
+// copied; its payload is the call's. SL_ESTALE: closed; SL_EBUSY: INBOX_MOST
+// wait; SL_ENOMEM.
 enum sl_err inbox_offer(struct inbox *b, struct rpc_call *call,
                         const struct wire_piece *m);
 
-// Returns the first piece of `bucket` that waits, or NULL. With the lock.
+// Takes out and returns the first piece of `bucket` that waits, or NULL. With
+// the lock.
 struct inbox_piece *inbox_take_locked(struct inbox *b, uint64_t bucket);
 
 // Marks buckets below `below` as done: their pieces are acknowledged from now
 // on.
 void inbox_done(struct inbox *b, uint64_t below);
 
-// Acknowledges a piece that was taken, and frees it.
+// Acknowledges a piece that was taken, and frees it. Without the lock.
 void inbox_answer(struct inbox_piece *p); // NULL is allowed
 
 // Answers all pieces, those that wait and those that come later, with

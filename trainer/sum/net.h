@@ -18,7 +18,8 @@
 // Units    elements; ms.
 // Errors   SL_EUNAVAIL: a rank was given up, and is named; SL_ESTALE: stopped,
 //          or a rank has left the generation; SL_ECORRUPT: a rank sends pieces
-//          that do not fit. After an error only net_free may be called.
+//          that do not fit; SL_ENOMEM. After an error the data is undefined,
+//          and no other sum may be made.
 #ifndef TRAINER_SUM_NET_H
 #define TRAINER_SUM_NET_H
 
@@ -46,12 +47,14 @@ struct net_stats {
 struct net;
 
 // Makes the channels to the other nodes; nothing is sent before net_sum.
+// Addresses and ranks are copied; io, tls and inbox are borrowed until
+// net_free.
 enum sl_err net_new(struct net **out, const struct net_options *o,
                     struct sl_error *err);
 void net_free(struct net *n); // NULL is allowed; waits
 
-// Makes `data` the sum over all nodes, the same bits on each. Bucket numbers
-// rise by one; count and order are the same on all.
+// Makes `data` the sum over all nodes, the same bits on each; waits for them.
+// Bucket numbers rise by one; count and order are the same on all.
 enum sl_err net_sum(struct net *n, uint64_t bucket, float *data, size_t count,
                     struct sl_error *err);
 

@@ -17,7 +17,7 @@
 //
 // Threads  any. ranks_remove and ranks_stop_* wait until no call uses what
 //          they take away.
-// Memory   what is added is borrowed until it is removed.
+// Memory   what is added is borrowed until it is removed; ranks_of are copied.
 // Units    bytes.
 // Errors   SL_EEXIST: the lane, or the state, is here already; SL_ENOMEM.
 #ifndef TRAINER_SUM_RANKS_H
@@ -88,12 +88,13 @@ enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone);
 
 // Returns the address that other ranks dial, as an allocated string:
 // `advertise` if it is not NULL, else `listen` with the port in use. An address
-// that cannot be dialled is found out in a ring of several.
+// that cannot be dialled is found out in a ring of several. *out is for
+// sl_free; NULL on failure.
 enum sl_err ranks_address(char **out, const char *listen, const char *advertise,
                           int port, struct sl_error *err);
 
-// Copies a range of the state of another rank, at most RANKS_STATE_BYTES.
-// Waits.
+// Copies a range of the state of another rank, at most RANKS_STATE_BYTES, to
+// `to`, which is undefined after a failure. Waits, at most timeout_ms.
 enum sl_err ranks_fetch(struct rpc_channel *from, const struct ranks_of *of,
                         uint64_t offset, size_t bytes, void *to,
                         uint32_t timeout_ms, struct sl_error *err);
@@ -107,7 +108,8 @@ struct ranks_ask {
 };
 // Sends `count` requests at the same time, to any ranks, and waits until all
 // have ended, each with its own `rc`, after `timeout_ms` at the latest. Returns
-// the first error, SL_EBUSY only if there is no other.
+// the first error, SL_EBUSY only if there is no other; SL_ENOMEM also if none
+// was sent, and then no `rc` is set.
 enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
                       struct sl_error *err);
 

@@ -28,8 +28,9 @@
 // Units    elements; ms.
 // Errors   group_wait: SL_ESTALE (aborted, or a rank has left), SL_EUNAVAIL (a
 //          rank could not be reached for timeout_ms), SL_ECORRUPT. *err names
-//          the rank. From then on every wait fails. A rank that can be reached
-//          is waited for, until group_abort.
+//          the rank. From then on every wait fails, also for earlier buckets,
+//          and data that was not waited for is undefined. A rank that can be
+//          reached is waited for, until group_abort.
 #ifndef TRAINER_SUM_SUM_GROUP_H
 #define TRAINER_SUM_SUM_GROUP_H
 
@@ -61,7 +62,8 @@ struct group_stats {
 struct rank_group;
 
 // Joins the group as rank `self` and returns at once; the other ranks may come
-// later.
+// later. SL_ERANGE: more than HOST_RANKS_MOST on one host; SL_ENOMEM. *out is
+// untouched on failure.
 enum sl_err group_new(struct rank_group **out, const struct group_options *o,
                       struct sl_error *err);
 void group_free(struct rank_group *g); // NULL is allowed; aborts, and waits

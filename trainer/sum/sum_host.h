@@ -20,8 +20,8 @@
 // Threads  host_sum, host_spread: one at a time. host_stop: any.
 // Memory   host_free unmaps; the maker's descriptor is ranks.h's to name.
 // Units    elements.
-// Errors   SL_ESTALE: stopped. A rank that does not come is waited for until
-//          host_stop.
+// Errors   SL_ESTALE: stopped; the data is undefined then. A rank that does not
+//          come is waited for until host_stop.
 #ifndef TRAINER_SUM_SUM_HOST_H
 #define TRAINER_SUM_SUM_HOST_H
 
@@ -36,13 +36,15 @@
 struct host;
 
 // Makes the memory; called by rank 0 of the host's `count` ranks. The others
-// need *fd, *bytes and *token for host_join.
+// need *fd, which the caller closes after the last host_join, *bytes and *token
+// for host_join. SL_ERANGE: more than HOST_RANKS_MOST. Outputs are undefined on
+// failure, and nothing is to be freed.
 enum sl_err host_new(struct host **out, uint32_t count, int *fd,
                      uint64_t *bytes, uint64_t *token, struct sl_error *err);
 
 // Maps the memory that process `pid` made, as rank `self` of `count`.
 // SL_EDENIED: it is not the memory that `token` names; SL_ENOENT: it cannot be
-// reached.
+// reached. *out is undefined on failure.
 enum sl_err host_join(struct host **out, uint32_t self, uint32_t count,
                       uint64_t pid, uint32_t fd, uint64_t bytes, uint64_t token,
                       struct sl_error *err);

@@ -6,6 +6,7 @@
 // plan is made once per program; a step then allocates nothing.
 //
 // Threads  pure.
+// Memory   items are the caller's; nothing is kept.
 // Units    bytes; ops are counted from 0.
 #ifndef WORKER_COMPILE_ARENA_H
 #define WORKER_COMPILE_ARENA_H
@@ -25,7 +26,8 @@ struct arena_item {
 
 // Sets the offsets, multiples of ARENA_ALIGN, and *bytes, the size of the
 // block. The largest go first, each to the lowest place that is free for its
-// life: near the best in practice, and the same every time. SL_ENOMEM only.
+// life: near the best in practice, and the same every time. SL_ENOMEM only,
+// which changes nothing.
 enum sl_err arena_plan(struct arena_item *items, size_t count, size_t *bytes);
 
 #endif

@@ -68,14 +68,16 @@ struct compile_options {
 };
 
 // Compiles `model` to a program for options->batch samples on `dev`, and makes
-// `memory` large enough for it.
+// `memory`, which outlives the program, large enough for it. May take seconds.
+// On failure *out is untouched; the memory may have grown.
 enum sl_err compile(struct program **out, struct kern_dev *dev,
                     const struct model *model,
                     const struct compile_options *options,
                     struct program_memory *memory, struct sl_error *err);
 
 // Fills in the form of samples that the model reads, with labels as `loss`
-// wants them.
+// wants them; `u8` and `test` are false. SL_ENOTSUP: more than DATA_RANK
+// dimensions, and *out is untouched.
 enum sl_err compile_wants(struct data_want *out, const struct model *model,
                           enum spec_loss loss, struct sl_error *err);
 

@@ -34,7 +34,8 @@ struct overlap {
 };
 
 // Finds for each of `count` shards its ops in `p`. Shards are ascending and do
-// not overlap. SL_ENOMEM.
+// not overlap; they and the program are not kept. SL_ENOMEM leaves *out as it
+// was.
 enum sl_err overlap_make(struct overlap *out, const struct program *p,
                          const struct elements *shards, uint32_t count,
                          struct sl_error *err);

@@ -104,7 +104,8 @@ struct program_io {
     struct pulse *pulse; // beats with every op; may be NULL
 };
 
-// Runs ops [first, end), on a host backend.
+// Runs ops [first, end), on a host backend (else SL_ENOTSUP); has computed on
+// return. After a failure what the ops write is undefined.
 enum sl_err program_run(struct program *p, const struct program_io *io,
                         uint32_t first, uint32_t end, struct sl_error *err);
 
@@ -120,7 +121,8 @@ enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
 // other places.
 struct kern_mem program_own(struct program *p, enum program_place place);
 
-// Returns why a call of this dev failed: its own words, or what `rc` means.
+// Returns why a call of this dev failed: its own words, which hold until its
+// next call, or what `rc` means; never NULL.
 const char *program_fault(struct kern_dev *dev, enum sl_err rc);
 
 // Sets the number that dropout's masks depend on, with (seed, layer, element):

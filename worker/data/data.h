@@ -17,7 +17,7 @@
 // Threads  One at a time per data (rows are read through its scratch); if
 //          data_shared() says so, data_read any number at a time.
 // Memory   data_free; strings and roots of a data_source are only read by
-//          data_open.
+//          data_open, which takes a reference to its `bad`.
 // Units    samples; features and outputs are elements of one sample.
 // Errors   All are the job's own fault and name file, place and expectation:
 //          SL_EINVAL, SL_ENOENT, SL_EDENIED, SL_ECORRUPT, SL_ERANGE,
@@ -81,7 +81,7 @@ struct data_source {
 struct data;
 
 // Opens a source and checks that it fits `want`. Long files are looked through,
-// with beats of source->pulse.
+// with beats of source->pulse. On failure *out is untouched.
 enum sl_err data_open(struct data **out, const struct data_source *source,
                       const struct data_want *want, struct sl_error *err);
 void data_free(struct data *d); // NULL is allowed
@@ -115,7 +115,8 @@ uint64_t data_memory(const struct data *d);
 // Returns the number of classes that have names (images: folders), else 0.
 uint32_t data_classes(const struct data *d);
 
-// Returns the name of a class below data_classes(d); it belongs to the data.
+// Returns the name of a class below data_classes(d), from 0; it belongs to the
+// data.
 const char *data_class(const struct data *d, uint32_t number);
 
 // Returns true if labels are f32, as DATA_VALUES.
@@ -124,14 +125,17 @@ bool data_has_values(const struct data *d);
 size_t data_label_bytes(const struct data *d); // per sample, as read
 
 // Tells that sample `number` is one of the next few: the caches may fetch it.
+// This and the next function ignore a number past the end.
 void data_soon(struct data *d, uint64_t number);
 
 // Tells that sample `number` is in one of the next batches: if it lies on a
 // disk, the system may fetch it.
 void data_expect(struct data *d, uint64_t number);
 
-// Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes). A
-// sample that may be passed over is replaced by the next one that can be read.
+// Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes);
+// both are undefined on failure. A sample that may be passed over is replaced
+// by the next one that can be read. SL_ERANGE: no such sample, or more bad ones
+// than are allowed.
 enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                       struct sl_error *err);
 

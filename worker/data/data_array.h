@@ -69,7 +69,7 @@ size_t array_type_bytes(enum array_type type);
 
 // Computes rows, row_elements, row_bytes and bytes from type, nd and dim.
 // SL_ERANGE if they do not fit 2^46 bytes, SL_EINVAL for an array without
-// dimensions.
+// dimensions or with more than ARRAY_DIMS.
 enum sl_err array_measure(struct array *a, struct sl_error *err);
 
 // Returns memory for rows that are read in a random order; sl_free'd. NULL:
@@ -78,7 +78,7 @@ void *array_memory(uint64_t bytes);
 
 // Takes rows from `file` at `offset` and owns the file then: reads them into
 // memory if they are small enough, or keeps the file open. The file is closed
-// if it fails.
+// if it fails; *a is for array_release. `pulse` may be NULL.
 enum sl_err array_take_file(struct array *a, struct fs_file *file,
                             uint64_t offset, struct pulse *pulse,
                             struct sl_error *err);
@@ -86,8 +86,8 @@ enum sl_err array_take_file(struct array *a, struct fs_file *file,
 // Brings row `row`, which is wanted soon, to the cache if it is in memory.
 void array_soon(const struct array *a, uint64_t row);
 
-// Returns row `row` in *out, as the file has it. `scratch` has space for
-// row_bytes.
+// Returns row `row` in *out, as the file has it, until `scratch`, which has
+// space for row_bytes, is used again. SL_ERANGE: no such row.
 enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,
                       const uint8_t **out, struct sl_error *err);
 
@@ -130,6 +130,7 @@ enum sl_err array_npy_in_file(struct array *out, const char *path,
                               uint64_t bytes, struct pulse *pulse,
                               struct sl_error *err);
 // Opens the npy of `bytes` bytes that `s` inflates to. `s` stays the caller's.
+// Both leave *out as it was if they fail.
 enum sl_err array_npy_inflated(struct array *out, const char *path,
                                struct inflater *s, uint64_t bytes,
                                struct sl_error *err);

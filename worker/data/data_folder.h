@@ -52,24 +52,27 @@ struct folder_names {
 };
 
 // Finds the folder below one of the worker's roots, and lists what is in it.
-// SL_EINVAL names a folder that is none of the classes.
+// SL_EINVAL names a folder that is none of the classes. On failure *out is
+// untouched. `pulse` may be NULL; names and paths are copied.
 enum sl_err folder_scan(struct folder *out, const struct roots *roots,
                         const char *root, struct folder_names names,
                         struct pulse *pulse, struct sl_error *err);
 void folder_release(struct folder *f); // all zeroes is allowed
 
-// Returns the name of class number `class`; it belongs to the folder.
+// Returns the name of class number `class`, below f->classes_count; it belongs
+// to the folder.
 const char *folder_class(const struct folder *f, uint32_t class);
 // Returns the name of file number `file` within its class, without the class's;
 // it belongs to the folder.
 const char *folder_name(const struct folder *f, size_t file);
 
-// Opens a file for reading; *fd is the caller's. SL_ECORRUPT if it is not as
-// long as it was.
+// Opens file number `file`, below f->count, for reading; *fd is the caller's,
+// and untouched on failure. SL_ECORRUPT if it is not as long as it was.
 enum sl_err folder_open(const struct folder *f, size_t file, int *fd,
                         struct sl_error *err);
 
-// Puts folder, class and name of a file before the text in *err.
+// Puts folder, class and name of a file before the text in *err, and returns
+// `rc`.
 enum sl_err folder_blame(const struct folder *f, size_t file, enum sl_err rc,
                          struct sl_error *err);
 

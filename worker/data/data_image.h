@@ -20,7 +20,8 @@
 //          takes some per file and gives it back.
 // Units    pixels; bytes of a file.
 // Errors   SL_ECORRUPT, SL_ERANGE (over the caps), SL_ENOTSUP, SL_ENOMEM. The
-//          caller names the file.
+//          caller names the file. After a failure no image is decoded; the
+//          struct may be used for the next file.
 #ifndef WORKER_DATA_DATA_IMAGE_H
 #define WORKER_DATA_DATA_IMAGE_H
 
@@ -58,12 +59,13 @@ struct image {
 
 void image_release(struct image *im); // all zeroes is allowed
 
-// Decodes a JPEG or PNG file of `n` bytes.
+// Decodes a JPEG or PNG file of `n` bytes, which are not kept.
 enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,
                          struct sl_error *err);
 
 // Writes the decoded image, resized, as [height, width, channels]; channels are
-// 3, or 1 for its luminance (ITU-R 601).
+// 3, or 1 for its luminance (ITU-R 601), else SL_EINVAL. `out` is undefined on
+// failure.
 enum sl_err image_put(struct image *im, uint32_t height, uint32_t width,
                       uint32_t channels, uint8_t *out, struct sl_error *err);
 
@@ -82,7 +84,8 @@ void image_jpeg_free(struct jpeg *j); // NULL is allowed
 enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
                         size_t file_bytes, struct sl_error *err);
 
-// Makes a space at least `bytes` large; its contents are lost.
+// Makes a space at least `bytes` large; its contents are lost, also on
+// failure.
 enum sl_err image_space(struct image_space *r, size_t bytes,
                         struct sl_error *err);
 

@@ -43,17 +43,20 @@ struct inflate_source {
 struct inflater;
 
 // Makes an inflater of `from`, which is copied; it has read nothing yet.
+// SL_ENOMEM leaves *out as it was.
 enum sl_err inflater_new(struct inflater **out,
                          const struct inflate_source *from,
                          struct sl_error *err);
 void inflater_free(struct inflater *s); // NULL is allowed
 
-// Reads the next `bytes` bytes of output; *got is fewer at the end.
+// Reads the next `bytes` bytes of output; *got is fewer at the end. Also set on
+// failure, after which the inflater is only freed.
 enum sl_err inflater_read(struct inflater *s, void *to, size_t bytes,
                           size_t *got, struct sl_error *err);
 
 // Makes a->memory of a->bytes bytes: its first `n` are at `begin`, the others
-// are read. SL_ECORRUPT if more comes out.
+// are read. SL_ECORRUPT if more or less comes out. a->memory is for
+// array_release, also on failure.
 enum sl_err inflater_rows(struct inflater *s, struct array *a,
                           const uint8_t *begin, size_t n, struct sl_error *err);
 

@@ -41,7 +41,7 @@ struct data {
 
 // Opens a source of two arrays, format idx, npy or npz. This and the next ones
 // allocate a struct that begins with a data, and call data_init on it;
-// data_free frees it.
+// data_free frees it. On failure *out is untouched.
 enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
                              const struct data_want *want,
                              struct sl_error *err);
@@ -66,7 +66,8 @@ enum sl_err data_open_pattern(struct data **out, const struct data_source *s,
 void data_init(struct data *d, const struct data_ops *ops,
                const struct data_source *s, const struct data_want *want);
 
-// Sets the number of samples to use of `have`; SL_EINVAL if it is 0.
+// Sets the number of samples to use of `have`, at most s->limit if that is not
+// 0; SL_EINVAL if `have` is 0.
 enum sl_err data_set_samples(struct data *d, uint64_t have,
                              const struct data_source *s, struct sl_error *err);
 

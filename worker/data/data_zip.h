@@ -29,7 +29,8 @@ struct zip_member {
     uint64_t packed_bytes, bytes;
 };
 
-// Finds member `name` and checks the bounds of all members.
+// Finds member `name` and checks the bounds of all members. On failure *out is
+// untouched. SL_EDENIED: a member's name could leave a folder.
 enum sl_err zip_find(struct zip_member *out, struct fs_file *file,
                      const char *name, struct sl_error *err);
 

@@ -27,7 +27,8 @@
 // Memory   A run is the caller's and lives from open to the end of close. A
 //          batch is borrowed from get to put. Slots keep their buffers, so a
 //          steady state allocates nothing.
-// Errors   input_get: those of data_read (data.h).
+// Errors   input_get: those of data_read (data.h); SL_ERANGE past the last
+//          step; SL_ENOMEM; SL_ECANCELED: the run's pulse is over.
 #ifndef WORKER_DATA_INPUT_H
 #define WORKER_DATA_INPUT_H
 
@@ -85,7 +86,7 @@ uint32_t input_run_steps(const struct input_run *run);
 uint32_t input_run_samples(const struct input_run *run, uint32_t step);
 
 // Starts `threads` threads; 0: one per core this process may use, at most
-// INPUT_THREADS.
+// INPUT_THREADS. SL_ENOMEM leaves *out as it was.
 enum sl_err input_new(struct input **out, unsigned threads,
                       struct sl_error *err);
 void input_free(struct input *in); // close all runs before; NULL is allowed
@@ -101,10 +102,13 @@ struct input_memory {
 // open then, and no batch is taken.
 void input_memory(struct input *in, const struct input_memory *m);
 
-// Starts reading a run, behind the runs that are open already.
+// Starts reading a run, behind the runs that are open already; does not wait.
+// The caller has filled in its first fields; it must not move until
+// input_close.
 void input_open(struct input *in, struct input_run *run);
 
-// Waits for the batch of a step and lends it until input_put.
+// Waits for the batch of a step of an open run and lends it until input_put. On
+// failure nothing is lent; the step may be asked for again.
 enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
                       struct batch *out, struct sl_error *err);
 // Gives a batch back: its slot is free for another one.
@@ -119,7 +123,8 @@ bool input_ready(struct input *in, const struct input_run *run, uint32_t step);
 void input_share(struct input *in, struct input_run *run,
                  struct input_share share);
 
-// Forgets the run; waits for a read of it that is under way.
+// Forgets the run; waits for a read of it that is under way. Batches that were
+// lent of it are put back as before.
 void input_close(struct input *in, struct input_run *run);
 
 #endif

@@ -27,11 +27,15 @@
 // that change between steps (scale, keys) lie in device memory, so that
 // recordings stay right; they are made again if an address has changed.
 //
-// Threads  the compute thread, or a mate's (team.h): that of the kern_dev.
+// Threads  the compute thread, or a mate's (team.h): that of the kern_dev. The
+//          parts of a step enqueue; device_settle, _take_stats, _take and
+//          _free_batch wait, device_begin and _stage at most for the copy of an
+//          earlier batch.
 // Memory   device_free waits for all that was enqueued; programs placed here
 //          are freed before. The vectors are pinned and zeroed.
 // Units    bytes; elements of the flat vectors; ops.
-// Errors   SL_ELOST with the device's own words; SL_ENOMEM.
+// Errors   SL_ELOST with the device's own words; SL_ENOMEM. *out is untouched
+//          then; a step of which a call has failed is given up (device_settle).
 #ifndef WORKER_DEVICE_DEVICE_H
 #define WORKER_DEVICE_DEVICE_H
 
@@ -43,7 +47,8 @@
 struct device;
 struct device_program;
 
-// Makes streams and vectors of `elements` elements on `dev`. SL_ENOMEM.
+// Makes streams and vectors of `elements` elements on `dev`, which outlives
+// them. SL_ENOMEM; SL_ENOTSUP: the backend is too old.
 enum sl_err device_new(struct device **out, struct kern_dev *dev,
                        uint64_t elements, struct sl_error *err);
 void device_free(struct device *d); // NULL is allowed
@@ -53,7 +58,8 @@ float *device_params(struct device *d);
 // Returns the host's flat vector of the gradient, likewise.
 float *device_grads(struct device *d);
 
-// Waits until no op and no copy is under way.
+// Waits until no op and no copy is under way; the step under way has ended
+// then, also on failure.
 enum sl_err device_settle(struct device *d, struct sl_error *err);
 
 // Places a program of this job on the device. `overlap` and `ranges` are NULL

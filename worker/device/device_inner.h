@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/device/device_inner.h -- shared by device*.c and resident.c only.
+// Threads, memory, errors: as device.h.
 //
 //   device.c          streams, vectors, the two slots; waiting for all
 //   device_program.c  a program on a device: its block, segments, recordings

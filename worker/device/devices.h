@@ -4,6 +4,7 @@
 //
 // Threads  main, before the daemon starts. Each device is opened and closed.
 // Memory   *out is appended to.
+// Errors   SL_ENOMEM: *out has a part. A device that does not open is a line.
 #ifndef WORKER_DEVICE_DEVICES_H
 #define WORKER_DEVICE_DEVICES_H
 

@@ -38,8 +38,9 @@ struct resident_run {
 };
 
 // Makes a resident for updates of at most `runs` runs. The values are undefined
-// until they are written. No part of a step is under way. SL_ENOTSUP: the
-// device has no optimizers, or other bits.
+// until they are written. No part of a step is under way. `o` is copied; `d` is
+// borrowed. SL_ENOTSUP: the device has no optimizers, or other bits. *out is
+// untouched on failure.
 enum sl_err resident_new(struct resident **out, struct device *d,
                          const struct optim *o, uint32_t runs,
                          struct sl_error *err);

@@ -30,7 +30,8 @@
 //          only for the call. A range of the vectors is the step's from its
 //          fresh() to its take().
 // Units    ops; shards.
-// Errors   as device.h; in host memory those of running.
+// Errors   as device.h; in host memory those of running. After a failure the
+//          step is given up: step_stop.
 #ifndef WORKER_DEVICE_STEP_H
 #define WORKER_DEVICE_STEP_H
 
@@ -113,6 +114,7 @@ bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
 
 // Gets the batch of a step, the one that was staged or the input's; step_put
 // puts it back when the step is over. Waits for a batch that has to be read.
+// Errors as input_get's; on failure there is nothing to put back.
 enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
                      uint32_t step, struct batch *out, struct sl_error *err);
 // Waits until no device reads the batch, and gives it back to `in`; does

@@ -41,8 +41,9 @@ struct team_names {
 enum sl_err team_names_read(struct team_names *out, const char *list,
                             struct sl_error *err);
 
-// Opens all devices but the first, which is `first`, one after the other. *out
-// is NULL if `names` holds only one.
+// Opens all devices but the first, which is `first`, one after the other, and
+// waits for them. *out is NULL if `names` holds only one, and untouched on
+// failure. `options` as for kern_open.
 enum sl_err team_new(struct team **out, struct kern_dev *first,
                      const struct team_names *names, const char *options,
                      struct sl_error *err);
@@ -86,9 +87,11 @@ typedef enum sl_err (*team_fn)(struct kern_dev *dev, const void *args,
 void team_post(struct team *t, unsigned mate, team_fn fn, const void *args,
                size_t bytes);
 
-// Waits until the mate has run all commands. Returns its failure, once.
+// Waits until the mate has run all commands, or dropped them. Returns its
+// failure, once: then it takes commands again.
 enum sl_err team_wait(struct team *t, unsigned mate, struct sl_error *err);
-// Waits for all mates; returns the failure of the first mate that has one.
+// Waits for all mates; returns the failure of the first mate that has one, and
+// forgets the others'.
 enum sl_err team_wait_all(struct team *t, struct sl_error *err);
 
 #endif

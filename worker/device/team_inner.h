@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/device/team_inner.h -- shared by team_*.c only.
+// worker/device/team_inner.h -- shared by team_*.c only. Threads, memory,
+// errors: as team_work.h.
 //
 //   team_job.c    a mate's memory for a job, and its programs
 //   team_step.c   the parts of a step

@@ -31,7 +31,7 @@
 //          team_free_batch, but for those that a device copies at once: those
 //          only for the call.
 // Units    elements of the flat vectors; samples; ops.
-// Errors   as step.h, of any mate.
+// Errors   as step.h, of any mate; *out is untouched then.
 #ifndef WORKER_DEVICE_TEAM_WORK_H
 #define WORKER_DEVICE_TEAM_WORK_H
 
@@ -81,7 +81,8 @@ struct team_step {
     struct pulse *pulse;
     bool held; // gradients are not taken
 };
-// Begins the mates' parts of a step.
+// Begins the mates' parts of a step. Waits for them only if the batch is not
+// pinned.
 enum sl_err team_begin(struct team_job *j, struct team_program *p,
                        const struct team_step *s, struct sl_error *err);
 // Tells the mates that a range of the host's parameters is fresh.
@@ -129,7 +130,7 @@ bool team_is_whole(const struct team_job *j);
 enum sl_err team_stage(struct team_job *j, const void *run, struct input *in,
                        const struct batch *batch, struct sl_error *err);
 // Returns the input that lent a batch which no step has begun with, and the
-// batch in *out; NULL: none. The caller gives it back.
+// batch in *out; NULL: none, and *out is undefined. The caller gives it back.
 struct input *team_lender(struct team_job *j, struct batch *out);
 // Returns true if `batch` was lent; the caller, which begins with it, gives it
 // back.

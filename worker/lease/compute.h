@@ -11,8 +11,9 @@
 //
 // Threads  All functions: the loop. `done`, `want_map`, `found` and `changed`
 //          run on the loop.
-// Memory   A submitted lease belongs to the compute thread until `done`.
-// Errors   compute_new: those of opening the device.
+// Memory   A submitted lease belongs to the compute thread until `done`. What
+//          the setup points at is borrowed until compute_free.
+// Errors   compute_new: those of opening the device; *out is untouched then.
 #ifndef WORKER_LEASE_COMPUTE_H
 #define WORKER_LEASE_COMPUTE_H
 
@@ -78,10 +79,11 @@ const struct lost_row *compute_row(const struct compute *c);
 // told; "" if it is present. The text is c's, until the next `changed`.
 const char *compute_away(const struct compute *c);
 
-// Queues a lease; `done` gives it back.
+// Queues a lease, without waiting; `done` gives it back.
 void compute_submit(struct compute *c, struct lease *l);
 
-// Frees what is kept of a job, once the leases submitted before are done.
+// Has the thread free what is kept of a job, once the leases submitted before
+// are done; does not wait. A job that is not kept is ignored.
 void compute_forget(struct compute *c, uint64_t job);
 
 // Tells the thread to end and waits at most `limit_ms`; returns false if it

@@ -24,7 +24,8 @@
 //          last put. A batch is held from get to put.
 // Units    steps count within the closure.
 // Errors   those of reading (data.h), of making a program (job.h) and of the
-//          device (step.h).
+//          device (step.h). After one the step is given up: contribution_put,
+//          step_stop.
 #ifndef WORKER_LEASE_CONTRIBUTION_H
 #define WORKER_LEASE_CONTRIBUTION_H
 
@@ -56,8 +57,9 @@ struct contribution {
 };
 
 // Looks for a sample of the step that makes its loss or gradient not finite,
-// and names it in `out`; leaves `out` as it is if no sample is to blame. Reads
-// the step's samples again, so it looks only the first few times of a job.
+// and names it in `out`, a string that is empty before; leaves `out` as it is
+// if no sample is to blame, or it names one already. Reads the step's samples
+// again, so it looks only the first few times of a job.
 void contribution_strange(const struct contribution *c, char *out, size_t size);
 
 // Sets `c` to all micro-batches of step `step` of `closure`. `run` reads
@@ -84,9 +86,11 @@ static inline bool contribution_is_last(const struct contribution *c)
     return c->at + 1 == c->end;
 }
 
-// Takes the samples of the next micro-batch; contribution_put gives them back.
+// Takes the samples of the next micro-batch, and waits until they are read;
+// contribution_put gives them back. On failure none are held.
 enum sl_err contribution_get(struct contribution *c, struct sl_error *err);
-// Chooses the micro-batch's program and gets it ready to run.
+// Chooses the micro-batch's program, which may be compiled for that, and gets
+// it ready to run. A batch is held.
 enum sl_err contribution_start(struct contribution *c, struct sl_error *err);
 // Adds the loss, summed over samples, and the right answers (if the job's loss
 // counts them) of the micro-batch to loss_sum and right_sum. Once per

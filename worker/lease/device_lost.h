@@ -16,6 +16,8 @@
 // to life in a note.
 //
 // Threads  the compute thread; rule and row are values.
+// Memory   no pointer may be NULL; texts are copied. A text that is returned is
+//          static or the device's, until its next call.
 // Units    milliseconds.
 // Errors   none.
 #ifndef WORKER_LEASE_DEVICE_LOST_H
@@ -47,10 +49,12 @@ struct lost_row {
 #define LOST_NOTE 200 // bytes of a note
 // Writes `row` as a note to the next process.
 void lost_note(char out[LOST_NOTE], const struct lost_row *row);
-// Returns the row that a note holds; an empty row for any other text.
+// Returns the row that a note holds, its name up to the first blank; an empty
+// row for any other text.
 struct lost_row lost_row_of(const char *note);
 
-// Returns the policy that `text`, one of LOST_POLICIES, names.
+// Returns the policy that `text`, one of LOST_POLICIES, names; LOST_EXIT for
+// any other text.
 enum lost_policy lost_policy_of(const char *text);
 
 // What is done next with a lost device.
@@ -58,8 +62,9 @@ enum lost_turn { LOST_END, LOST_WAIT_AND_START_ANEW, LOST_TAKE_CPU };
 // Returns what `rule` says to do after `tried` attempts in a row to open it.
 enum lost_turn lost_next(const struct lost_rule *rule, uint32_t tried);
 
-// Returns the device to open again: where "auto" was asked for, the name of
-// `dev`, so that it is waited for and no other device taken in its place.
+// Returns the device to open again, `asked` itself, or where "auto" was asked
+// for the name of `dev`, so that it is waited for and no other device taken in
+// its place.
 const char *lost_name(const char *asked, const struct kern_dev *dev);
 
 // Logs the one line about a loss: what happened, what is done now, and what the

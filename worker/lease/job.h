@@ -4,9 +4,12 @@
 //
 // Threads  the compute thread; its data is also read by the input thread,
 //          while a run of it is open.
-// Memory   worker_job_free, when no run of its data is open.
+// Memory   worker_job_free, when no run of its data is open. What a function
+//          returns in *out is the job's, made when first wanted, and lives as
+//          long as the job, unless it says otherwise.
 // Errors   a code says whose fault it is (lease_fail): the job's own (a bad
-//          file, a model that cannot be computed) or this host's.
+//          file, a model that cannot be computed) or this host's. On failure
+//          *out is untouched, and what was made before stays.
 #ifndef WORKER_LEASE_JOB_H
 #define WORKER_LEASE_JOB_H
 
@@ -85,24 +88,27 @@ struct worker_job {
     struct pulse *pulse; // pulse of the lease under way; NULL between leases
 };
 
-// Makes a job from its record: checks model and spec, opens nothing.
+// Makes a job from its record: checks model and spec, opens nothing. Takes a
+// reference to the record; `env` is borrowed as long as the job.
 enum sl_err worker_job_new(struct worker_job **out, struct record *record,
                            const struct job_env *env, struct sl_error *err);
 void worker_job_free(struct worker_job *j); // NULL is allowed
 
-// Opens the training or the test set, once, and compares it with what the
-// first worker found.
+// Opens the training or the test set, once, which may read long files, and
+// compares it with what the first worker found. A set that does not open is
+// tried again by the next call.
 enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                      struct sl_error *err);
 
 // Fills `run` with what is to be read of the training set: positions [first,
 // first + count) of an epoch's order, in micro-batches. Opens the set; the
-// caller calls input_open.
+// caller calls input_open. On failure *run is not to be used.
 enum sl_err job_run(struct worker_job *j, struct input_run *run, uint64_t epoch,
                     uint64_t first, uint64_t count, struct sl_error *err);
 
 // Fills `out` with the sizes, hashes and classes that this worker finds;
-// without a test set its fields are 0.
+// without a test set its fields are 0. The classes are allocated for the
+// caller, also if it fails with SL_ENOMEM.
 enum sl_err job_facts(struct worker_job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err);
 
@@ -110,7 +116,7 @@ enum sl_err job_facts(struct worker_job *j, Sluice__V1__DataFacts *out,
 // wanted; j->device stays NULL for a device that has none.
 enum sl_err job_device(struct worker_job *j, struct sl_error *err);
 
-// Makes the space for a cut's parameters, when first wanted.
+// Makes the space for a cut's parameters, when first wanted. SL_ENOMEM.
 enum sl_err job_cut(struct worker_job *j, struct sl_error *err);
 
 // Returns in *out the job's sync, made when first wanted. SL_ESTATE if the job
@@ -120,7 +126,7 @@ enum sl_err job_sync(struct worker_job *j, struct sync **out,
 
 // Compiles a program for a batch of `batch` samples, or for the first device's
 // part of it, with the job's loss and precision and the type of its data. Opens
-// the data.
+// the data. The program is the caller's (program_free).
 enum sl_err job_compile(struct worker_job *j, enum job_use use, uint32_t batch,
                         struct program **out, struct sl_error *err);
 
@@ -128,7 +134,8 @@ enum sl_err job_compile(struct worker_job *j, enum job_use use, uint32_t batch,
 struct step_program job_step_program(const struct job_program *p);
 
 // Returns in *out the program for a batch of `batch` samples, made when first
-// wanted. Drops the least recently used one of JOB_PROGRAMS.
+// wanted, and the job's until JOB_PROGRAMS others were wanted. Making one drops
+// the least recently used one, also if it fails.
 enum sl_err job_program(struct worker_job *j, enum job_use use, uint32_t batch,
                         struct job_program **out, struct sl_error *err);
 

@@ -17,7 +17,8 @@
 // for a job without a ring.
 void job_rank_free(struct worker_job *j);
 
-// Makes the rank's vectors when first wanted; after job_device.
+// Makes the rank's vectors when first wanted; after job_device. `j` has a ring,
+// here and below.
 enum sl_err job_rank_vectors(struct worker_job *j, struct sl_error *err);
 
 // Sets where `step` finds its parameters until another state comes into place.
@@ -28,7 +29,8 @@ enum sl_err job_rank_params(struct worker_job *j, struct step *step,
                             struct sl_error *err);
 
 // Moves the state of `from` to `to`, the same job opened anew, if it is of the
-// same incarnation. A state that is on a device is brought home before.
+// same incarnation; else, or where one has no ring, does nothing. A state that
+// is on a device is brought home before; if that fails, `to` gets none.
 void job_rank_pass(struct worker_job *from, struct worker_job *to);
 
 // Fills j->cut with the parameters of a cut, for an evaluation: those that were

@@ -9,6 +9,7 @@
 // Threads  the compute thread.
 // Memory   the jobs are the caller's.
 // Units    bytes, of a device and of the host.
+// Errors   none; nothing is allocated.
 #ifndef WORKER_LEASE_KEPT_H
 #define WORKER_LEASE_KEPT_H
 
@@ -43,7 +44,8 @@ void kept_weigh(struct kept *k, struct worker_job *job, uint64_t bytes);
 void kept_remove(struct kept *k, struct worker_job *job);
 
 // Returns the job that has to go before `more` others are kept, which take
-// `bytes` bytes together; NULL if there is room.
+// `bytes` bytes together; NULL if there is room, or no job is kept. The job
+// stays in the list until kept_remove.
 struct worker_job *kept_surplus(struct kept *k, unsigned more, uint64_t bytes);
 
 #endif

@@ -15,7 +15,8 @@
 // Memory   What the fields point at is the caller's. A batch is held between
 //          the two calls, and after an error.
 // Units    ranges of the job (job.h); milliseconds are added to the metrics.
-// Errors   those of the contribution, of the device, and of the calls made.
+// Errors   those of the contribution, of the device, and of the calls made;
+//          then the batch is still held (contribution_put).
 #ifndef WORKER_LEASE_PASS_H
 #define WORKER_LEASE_PASS_H
 

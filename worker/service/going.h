@@ -10,7 +10,7 @@
 // again) attends once that is withdrawn.
 //
 // Threads  the loop.
-// Memory   going_free, before the member.
+// Memory   going_free, before the member. Setup and strings are copied.
 // Units    milliseconds.
 // Errors   those of notice_new.
 #ifndef WORKER_SERVICE_GOING_H

@@ -14,7 +14,8 @@
 //          and descriptors is gone.
 // Units    bytes.
 // Errors   SL_EBUSY: not now (shm_accept, shm_send, shm_receive). SL_EUNAVAIL:
-//          the other end is gone.
+//          the other end is gone. Outputs are then as they were (but `bytes` of
+//          shm_receive, which is undefined); `err` may be NULL.
 #ifndef COMMON_NET_LOCAL_SHM_H
 #define COMMON_NET_LOCAL_SHM_H
 
@@ -30,7 +31,7 @@ struct shm {
 };
 
 // Makes, allocates, seals and maps `bytes` (> 0) of zeroes. *fd is the
-// caller's, to hand over and close.
+// caller's, to hand over and close. SL_ENOMEM or SL_EIO.
 enum sl_err shm_new(struct shm *out, int *fd, size_t bytes,
                     struct sl_error *err);
 
@@ -46,7 +47,8 @@ void shm_release(struct shm *m); // all zeroes is allowed
 // it cannot be read.
 bool shm_boot_id(char out[SHM_BOOT_ID]);
 
-// Draws a random number that an attacker cannot guess; never 0.
+// Draws a random number that an attacker cannot guess; never 0. SL_EIO: the
+// kernel gives none.
 enum sl_err shm_secret(uint64_t *out);
 
 // ---- the socket; descriptors are the caller's to close
@@ -64,7 +66,8 @@ enum sl_err shm_accept(int *out, int listening);
 // such file.
 enum sl_err shm_connect(int *out, const char *path, struct sl_error *err);
 
-// Sends one message of `n` bytes, with the descriptor `pass` unless it is -1.
+// Sends one message of `n` bytes, with the descriptor `pass` unless it is -1,
+// which stays the caller's.
 enum sl_err shm_send(int fd, const void *bytes, size_t n, int pass);
 
 // Receives one message of exactly `n` bytes; *passed is -1 or a descriptor for

@@ -10,9 +10,10 @@
 // merged under one.
 //
 // Threads  pure.
-// Memory   messages are borrowed.
+// Memory   messages are borrowed for the call.
 // Errors   SL_EINVAL: the spec trains something else, with the key; SL_ESTATE:
-//          the cut is uneven and its shards would not stay as they are.
+//          the cut is uneven and its shards would not stay as they are. `err`
+//          may be NULL.
 #ifndef COORDINATOR_CORE_CUTS_CUT_FITS_H
 #define COORDINATOR_CORE_CUTS_CUT_FITS_H
 
@@ -24,8 +25,8 @@
 #define RESUME_APART_BYTES 160 // room for the text of resume_even
 
 // Says whether all shards have counted the same; else `apart` says how far they
-// are apart. Sets are compared by numbers and digests per epoch; the shards,
-// which see the sets themselves, compare those.
+// are apart; "" if they are not. Sets are compared by numbers and digests per
+// epoch; the shards, which see the sets themselves, compare those.
 bool resume_even(Sluice__V1__ShardCounts *const *counts, size_t shards,
                  char apart[RESUME_APART_BYTES]);
 
@@ -45,8 +46,8 @@ enum sl_err resume_fits(const Sluice__V1__ResumeSource *from,
 bool resume_same_shards(const Sluice__V1__ResumeSource *from,
                         const Sluice__V1__CheckpointsReply *layout);
 
-// Sets needed[i] if shard i of the cut holds elements of this shard of the
-// layout.
+// Sets needed[i], for each shard i of the cut: whether it holds elements of
+// this shard of the layout.
 void resume_needs(const Sluice__V1__ResumeSource *from,
                   const Sluice__V1__CheckpointsReply *layout, uint32_t shard,
                   bool *needed);

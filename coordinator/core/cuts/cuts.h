@@ -6,7 +6,8 @@
 //   cuts_report: one by one; publishable (K4)? -> publish.h
 //
 // Threads  the loop.
-// Memory   job->cuts.now, while one is made.
+// Memory   job->cuts.now, while one is made. Texts are copied, messages
+//          borrowed for the call.
 // Units    *_ms monotonic.
 // Errors   A cut that cannot be made is given up and tried again.
 #ifndef COORDINATOR_CORE_CUTS_CUTS_H
@@ -68,8 +69,8 @@ struct job *cuts_report(struct coord *c, struct member *m,
 void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
                    bool renewed);
 
-// Gives up a cut that is not being written yet; the next one waits
-// CUT_RETRY_MS.
+// Gives up the cut that is made and not being written yet, and frees it; the
+// next one waits CUT_RETRY_MS.
 void cuts_give_up(struct coord *c, struct job *job, const char *why);
 
 // Gives up a cut likewise, but the next one is begun as soon as it is due.

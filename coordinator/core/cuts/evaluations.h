@@ -29,8 +29,8 @@ void evaluations_fail(struct coord *c, struct job *job, const char *why);
 // Says whether an evaluation runs or is due.
 bool evaluations_pending(const struct job *job);
 
-// Marks in needed[i] that the job's cut i is yet to be evaluated, or is the
-// best of a callback.
+// Sets needed[i], for each of the job's cuts: whether it is yet to be
+// evaluated, or is the best of a callback. Without memory all are needed.
 void evaluations_need(const struct job *job, bool *needed);
 
 // Returns the marks of evaluate.every_steps that `steps` reach; 0 if

@@ -9,8 +9,9 @@
 // begins with a generation.
 //
 // Threads  the loop.
-// Memory   job->monitor.callbacks; monitor_pack's buffer is the caller's.
-// Errors   without memory an evaluation is judged later.
+// Memory   job->monitor.callbacks; the buffer of packed callbacks is the
+//          caller's. Rows and messages are borrowed for the call.
+// Errors   without memory an evaluation is judged later. `err` may be NULL.
 #ifndef COORDINATOR_CORE_CUTS_MONITOR_H
 #define COORDINATOR_CORE_CUTS_MONITOR_H
 
@@ -61,12 +62,14 @@ void monitor_cut(struct job *job, uint64_t cut);
 struct journal_trained monitor_until(const struct job *job, uint64_t cut);
 
 // Takes those sums away once this cut is evaluated; journalled with the next
-// write.
+// write. After an error of the journal, with its text in c->err, they are gone
+// as well.
 enum sl_err monitor_begin_range(struct coord *c, struct job *job, uint64_t cut);
 
 // Judges the evaluation `row`; no step of a closure at or above `next` is
-// counted. The results are in *out and, packed for the journal, in `packed`;
-// the job has them only after monitor_take.
+// counted. The results are in *out and, packed for the journal, appended to
+// `packed`; the job has them only after monitor_take. SL_ENOMEM leaves *out
+// undefined.
 enum sl_err monitor_judge(const struct job *job,
                           const struct journal_evaluation *row, uint64_t next,
                           struct callbacks *out, struct buf *packed);
@@ -77,7 +80,7 @@ void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
                   const struct journal_evaluation *row);
 
 // Loads the callbacks' state from its journalled form; empty: none was kept.
-// SL_ECORRUPT.
+// SL_ECORRUPT and what wire_load returns; the state is then undefined.
 enum sl_err monitor_load(struct job *job, const struct buf *packed,
                          struct sl_error *err);
 
@@ -102,11 +105,11 @@ bool monitor_wants_ring(const struct job *job);
 // Notes that a generation begins with the last rate.
 void monitor_ring_begins(struct job *job);
 
-// Makes the status of the callbacks; NULL: no memory. `waits`: training waits
-// for an evaluation.
+// Makes the status of the callbacks, for wire_free; NULL: no memory. `waits`:
+// training waits for an evaluation.
 Sluice__V1__CallbacksStatus *monitor_status(const struct job *job, bool waits);
 
-// Writes why early_stopping ended the job.
+// Writes why early_stopping ended the job, cut to `size`.
 void monitor_why(const struct job *job, char *out, size_t size);
 
 #endif

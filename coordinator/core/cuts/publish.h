@@ -21,7 +21,8 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Begins to write job->cuts.now. SL_ENOMEM: nothing was begun.
+// Begins to write job->cuts.now, which must be publishable. SL_ENOMEM: nothing
+// was begun. SL_OK also where the journal failed, which is fatal.
 enum sl_err publish_cut(struct coord *c, struct job *job);
 
 // Asks the store again for outcomes that wait for it. Called once per tick.

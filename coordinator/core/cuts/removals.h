@@ -14,7 +14,7 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Queues the removal of one manifest.
+// Queues the removal of one manifest; without memory it is litter.
 void removals_add(struct coord *c, const char *path);
 
 // Queues the removal of the manifests of all cuts of a job. For an unreadable

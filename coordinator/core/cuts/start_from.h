@@ -9,8 +9,7 @@
 // Threads  the loop.
 // Memory   the source is a heap message: wire_free.
 // Errors   those of jobs.h, journal_manifest.h and cut_fits.h; SL_EDENIED: the
-// path is
-//          not in the store.
+//          path is not in the store. `err` is not NULL.
 #ifndef COORDINATOR_CORE_CUTS_START_FROM_H
 #define COORDINATOR_CORE_CUTS_START_FROM_H
 

@@ -7,7 +7,7 @@
 // the job's last status keeps them.
 //
 // Threads  the loop.
-// Memory   the job's.
+// Memory   the job's; messages are borrowed for the call.
 // Units    samples by number, of either set.
 // Errors   without memory a sample is counted when it is reported again.
 #ifndef COORDINATOR_CORE_LEASES_BAD_H
@@ -39,8 +39,8 @@ bool bad_take(struct job *job, const Sluice__V1__StepMetrics *m);
 // memory a part of that.
 void bad_names(const struct job *job, struct buf *out);
 
-// Writes number and names of the samples into a status; returns false without
-// memory.
+// Writes number and names of the samples into a status, as copies; returns
+// false without memory, with a part of them there, which wire_free frees.
 bool bad_status(const struct job *job, Sluice__V1__JobStatus *m);
 
 #endif

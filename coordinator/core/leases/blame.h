@@ -2,7 +2,8 @@
 // coordinator/core/leases/blame.h -- attempts that ended badly.
 //
 // Threads  the loop.
-// Memory   the closure's story of the workers that it took down, for people.
+// Memory   the closure's story of the workers that it took down, for people;
+//          texts are copied.
 // Errors   A journal that cannot be written is fatal.
 #ifndef COORDINATOR_CORE_LEASES_BLAME_H
 #define COORDINATOR_CORE_LEASES_BLAME_H

@@ -13,11 +13,12 @@
 
 // Journals the names that a worker found. Names that no folder can have are
 // left out: the worker is wrong, and nothing else depends on them. Returns the
-// journal's error if it fails.
+// journal's error if it fails, with its text in c->err, or SL_ENOMEM.
 enum sl_err classes_take(struct coord *c, const struct job *job,
                          const Sluice__V1__DataFacts *facts);
 
-// Puts the names into an empty list, which the caller's message owns.
+// Puts the names into a list, which the caller's message owns, unless it has
+// some already.
 void classes_put(const struct coord *c, const struct job *job, size_t *count,
                  char ***list);
 

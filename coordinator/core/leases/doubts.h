@@ -13,7 +13,8 @@
 // No doubt is journalled.
 //
 // Threads  the loop.
-// Memory   doubts are the job's, JOB_DOUBTS at most.
+// Memory   doubts are the job's, JOB_DOUBTS at most. Messages are borrowed for
+//          the call, texts of them copied.
 // Errors   without memory no worker is put aside, and the job fails.
 #ifndef COORDINATOR_CORE_LEASES_DOUBTS_H
 #define COORDINATOR_CORE_LEASES_DOUBTS_H

@@ -6,8 +6,10 @@
 // until an admin undrains it.
 //
 // Threads  the loop.
-// Memory   a drain holds until it is taken back.
-// Errors   SL_EBUSY: there are DRAINS_MAX; a journal that fails is fatal.
+// Memory   a drain holds until it is taken back or replaced. Texts, which are
+//          not NULL, are copied.
+// Errors   SL_EBUSY: there are DRAINS_MAX; SL_ENOMEM; a journal that fails is
+//          fatal. `err` may be NULL.
 #ifndef COORDINATOR_CORE_LEASES_DRAINS_H
 #define COORDINATOR_CORE_LEASES_DRAINS_H
 
@@ -39,7 +41,8 @@ enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,
 // Ends the drain of a name, if there is one.
 void drains_clear(struct coord *c, enum member_role role, const char *name);
 
-// Appends which caller drained m, and why, for people; nothing if it is not.
+// Appends which caller drained m, and why, for people, after "; " if `out` has
+// a text; nothing if it is not.
 void drains_reason(const struct coord *c, const struct member *m,
                    struct buf *out);
 

@@ -8,7 +8,8 @@
 // Threads  the loop.
 // Memory   one struct conduct per worker and job, the member's.
 // Units    *_ms monotonic.
-// Errors   without memory a worker's conduct is not noted.
+// Errors   without memory a worker's conduct is not noted, and it is not
+//          excluded.
 #ifndef COORDINATOR_CORE_LEASES_EXCLUDED_H
 #define COORDINATOR_CORE_LEASES_EXCLUDED_H
 
@@ -34,7 +35,8 @@ bool excluded_replaceable(const struct coord *c, const struct member *m,
 void excluded_put(struct coord *c, struct member *m, struct job *job,
                   enum conduct_why why);
 
-// Excludes the worker likewise; `said` is its own word on it, for people.
+// Excludes the worker likewise; `said`, which is not kept, is its own word on
+// it, for people.
 void excluded_told(struct coord *c, struct member *m, struct job *job,
                    enum conduct_why why, const char *said);
 
@@ -42,7 +44,7 @@ void excluded_told(struct coord *c, struct member *m, struct job *job,
 void excluded_judge(struct coord *c, struct member *m, struct job *job);
 
 // Says whether numbers that are not finite are the fault of the worker, not of
-// the job.
+// the job; false without memory.
 bool excluded_excuses(const struct coord *c, struct member *m,
                       const struct job *job);
 

@@ -12,7 +12,8 @@
 // were all true, would make it poison.
 //
 // Threads  the loop.
-// Memory   one entry per worker that went and is not judged yet.
+// Memory   one entry per worker that went and is not judged yet, with a copy of
+//          its name; without memory for one no closure is blamed.
 // Units    *_ms monotonic.
 // Errors   A journal that cannot be written is fatal.
 #ifndef COORDINATOR_CORE_LEASES_GONE_H

@@ -8,7 +8,9 @@
 //
 // Threads  the loop.
 // Memory   a training closure's struct is the job's, while it is leased or
-//          carries blame.
+//          carries blame: a pointer to one is gone after leases_settle and what
+//          calls it (leases_revoke, leases_take_back) unless that is so. Texts
+//          are borrowed for the call, and not NULL.
 // Errors   without memory nothing is leased, and the next pass tries again.
 #ifndef COORDINATOR_CORE_LEASES_LEASES_H
 #define COORDINATOR_CORE_LEASES_LEASES_H
@@ -44,7 +46,8 @@ struct work *leases_get(const struct job *job, uint64_t closure);
 bool leases_is_place(const struct work *w);
 
 // Leases w to m as a new attempt, after JobOpen; send_leases sends it. Returns
-// false if memory is short or the journal fails.
+// false if memory is short, or w is not WAITING: then w is not leased, but
+// JobOpen may be sent and a place in a group taken.
 bool leases_give(struct coord *c, struct member *m, struct work *w);
 
 // Finds the lease of this attempt that the member holds; NULL: there is none.
@@ -52,7 +55,8 @@ struct work *leases_find(struct member *m, uint64_t job,
                          const Sluice__V1__Attempt *attempt);
 
 // Takes one lease away, and adds its span as one that ended `how`: closure and
-// holder no longer know each other.
+// holder no longer know each other. The closure's state is the caller's to
+// change, and w stays: leases_settle.
 void leases_end(struct coord *c, struct work *w, enum lease_span_end how);
 
 // Sync: says whether w is of a round behind the open one. Its worker has

@@ -6,7 +6,8 @@
 // stays so.
 //
 // Threads  the loop.
-// Memory   an offer's work is the job's.
+// Memory   an offer's work is the job's, or its evaluation's; it is not leased
+//          before leases_give.
 // Errors   without memory there is no offer.
 #ifndef COORDINATOR_CORE_LEASES_OFFERS_H
 #define COORDINATOR_CORE_LEASES_OFFERS_H
@@ -58,8 +59,8 @@ struct offer offers_slot(struct coord *c, struct job *job,
 struct offer offers_range(struct coord *c, struct job *job,
                           const struct member *m);
 
-// Returns the place w of a worker in a ring or a group as an offer. NULL is
-// allowed.
+// Returns the place w of a worker in a ring or a group as an offer; NULL gives
+// one of kind WORK_NONE.
 struct offer offers_place(struct work *w);
 
 // Returns true if the job's places must wait. A place holds its worker for

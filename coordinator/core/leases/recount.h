@@ -47,7 +47,8 @@ void recount_check(struct coord *c, struct job *job);
 // Ends the job with the poison w, and tells the story of the work `of`.
 void recount_fail(struct coord *c, struct work *w, const struct work *of);
 
-// Writes the name of the work into `out`, for people, and returns it.
+// Writes the name of the work into `out`, for people, cut to `size`, and
+// returns it.
 const char *recount_name(const struct work *w, char *out, size_t size);
 
 #endif

@@ -7,7 +7,9 @@
 // is at it.
 //
 // Threads  the loop.
-// Errors   A journal that cannot be written is fatal.
+// Memory   messages are borrowed for the call.
+// Errors   A journal that cannot be written is fatal. A report of a job that
+//          has ended, or of a lease that m does not hold, is no error.
 #ifndef COORDINATOR_CORE_LEASES_REPORTS_H
 #define COORDINATOR_CORE_LEASES_REPORTS_H
 

@@ -15,6 +15,7 @@
 //
 // Threads  the loop.
 // Memory   debts of processes that have gone, COORD_REMEMBERED_MAX at most.
+//          Messages are borrowed for the call.
 // Units    *_ms monotonic.
 // Errors   without memory a process that owes is tried again too early.
 #ifndef COORDINATOR_CORE_LEASES_STALL_H

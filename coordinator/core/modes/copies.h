@@ -38,8 +38,8 @@ struct job_copies {
 // copy; NULL: none may have one now.
 struct work *copies_next(struct coord *c, const struct job *job);
 
-// Returns a copy of the leased work `of`, to be leased to another worker; NULL:
-// no memory.
+// Returns a copy of the leased work `of`, which has none yet, to be leased to
+// another worker; `of` owns it. NULL: no memory.
 struct work *copies_new(struct work *of);
 
 // Settles a slot after its lease w contributed and ended: if another worker has

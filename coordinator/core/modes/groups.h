@@ -11,9 +11,10 @@
 // is lost is blamed for those alone.
 //
 // Threads  the loop.
-// Memory   a ring lease's work lies in job.leases.active, by GROUPS_WORK + its
-// place. Units    *_ms monotonic. Errors   a member that reports what cannot be
-// loses its lease.
+// Memory   a ring lease's work lies in job.leases.active, by WORK_PLACES + its
+//          place. Messages are borrowed for the call.
+// Units    *_ms monotonic.
+// Errors   a member that reports what cannot be loses its lease.
 #ifndef COORDINATOR_CORE_MODES_GROUPS_H
 #define COORDINATOR_CORE_MODES_GROUPS_H
 

@@ -12,8 +12,9 @@
 //
 // Threads  the loop.
 // Memory   a ring lease's work lies in job.leases.active, by the number of its
-// place. Units    rounds; *_ms monotonic. Errors   a rank that reports what
-// cannot be loses its lease; two ranks that
+//          place. Messages are borrowed for the call.
+// Units    rounds; *_ms monotonic.
+// Errors   a rank that reports what cannot be loses its lease; two ranks that
 //          disagree about the state end the job.
 #ifndef COORDINATOR_CORE_MODES_RINGS_H
 #define COORDINATOR_CORE_MODES_RINGS_H

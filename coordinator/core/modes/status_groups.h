@@ -10,7 +10,8 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Fills in the groups that have members. Returns false without memory.
+// Fills in the groups that have members. Returns false without memory, with a
+// part of them there.
 bool groups_status(const struct coord *c, const struct job *job,
                    Sluice__V1__JobStatus *out);
 

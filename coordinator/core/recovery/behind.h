@@ -9,7 +9,7 @@
 // and its number and those below are not given to others.
 //
 // Threads  the loop.
-// Memory   the list is the coord's: behind_release.
+// Memory   the list is the coord's: behind_release. Texts are copied.
 #ifndef COORDINATOR_CORE_RECOVERY_BEHIND_H
 #define COORDINATOR_CORE_RECOVERY_BEHIND_H
 

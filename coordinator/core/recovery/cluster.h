@@ -10,7 +10,8 @@
 //
 // Threads  the loop.
 // Memory   cluster_release frees the list of strangers.
-// Errors   SL_ESTATE: not our store; a stranger.
+// Errors   SL_ESTATE: not our store; a stranger. SL_EIO: the journal could not
+//          be written. `err` may be NULL.
 #ifndef COORDINATOR_CORE_RECOVERY_CLUSTER_H
 #define COORDINATOR_CORE_RECOVERY_CLUSTER_H
 

@@ -19,7 +19,8 @@ enum load_part {
     LOAD_START,  // all of any job; cuts without an outcome get one (K6)
 };
 
-// Makes *out from `row` and the job's other rows, as far as `part` says.
+// Makes *out from `row`, borrowed for the call, and the job's other rows, as
+// far as `part` says. A failure leaves *out untouched.
 enum sl_err load_job(struct coord *c, const struct journal_job *row,
                      enum load_part part, struct job **out,
                      struct sl_error *err);

@@ -6,7 +6,8 @@
 // had counted, and clients that wait for the end ask for its status.
 //
 // Threads  the loop.
-// Memory   see ended_open.
+// Memory   see ended_open; rows are borrowed for the call. No pointer may be
+//          NULL but where it is said, `err` neither.
 // Errors   SL_ENOENT: there is no such job; those of journal.h, which are
 //          fatal; SL_ENOMEM. Rows that cannot be read are no error: the job is
 //          then a stand-in (unreadable.h).
@@ -21,7 +22,8 @@
 #define ENDED_STAYS_MS 10000
 
 // Opens a job by its number, whether it has ended or not: as it is in memory,
-// or as much of it as `part` says. Valid until ended_close.
+// or as much of it as `part` says. Valid until ended_close, which every job
+// that was opened needs; a failure leaves *out untouched. May read the journal.
 enum sl_err ended_open(struct coord *c, uint64_t id, enum load_part part,
                        struct job **out, struct sl_error *err);
 void ended_close(struct job *job); // NULL is allowed

@@ -2,8 +2,10 @@
 // coordinator/core/recovery/recover.h -- from the journal to a coordinator that
 // may serve members and clients.
 //
-// Threads  the loop, before it runs.
-// Errors   SL_ECORRUPT, SL_EIO.
+// Threads  the loop, before it runs. It waits for the disk.
+// Memory   what was loaded is the coord's, also after a failure.
+// Errors   SL_ECORRUPT, SL_EIO, SL_EUNAVAIL, as in journal.h; SL_ENOMEM; those
+//          of cluster.h. `err` is not NULL.
 #ifndef COORDINATOR_CORE_RECOVERY_RECOVER_H
 #define COORDINATOR_CORE_RECOVERY_RECOVER_H
 

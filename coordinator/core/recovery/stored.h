@@ -16,10 +16,11 @@
 // case (K6).
 //
 // Threads  stored_look: any, one. All else: the loop's, not at the same time.
-// Memory   the fs is borrowed; the journal is only for the call. stored_free.
+// Memory   the fs is borrowed; the journal is only for the call; paths are
+//          copied. stored_free.
 // Errors   stored_look fails for a store that does not answer or refuses
 //          access; an error of one file is returned by the function that asks
-//          for it.
+//          for it, with its outputs undefined. `err` may be NULL.
 #ifndef COORDINATOR_CORE_RECOVERY_STORED_H
 #define COORDINATOR_CORE_RECOVERY_STORED_H
 

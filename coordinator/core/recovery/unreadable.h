@@ -15,8 +15,9 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Makes the stand-in of a job from its row. *why says what could not be read,
-// as the call begins, and becomes the reason; on failure it is SL_ENOMEM.
+// Makes the stand-in of a job from its row, which is borrowed for the call.
+// *why says what could not be read, as the call begins, and is copied as the
+// reason; on failure it is SL_ENOMEM.
 enum sl_err unreadable_job(const struct coord *c, struct job **out,
                            const struct journal_job *row, struct sl_error *why);
 

@@ -3,7 +3,9 @@
 // would be within their limits.
 //
 // Threads  any.
-// Errors   SL_EINVAL names what is too many, and the limit; SL_ENOMEM.
+// Memory   messages are borrowed for the call.
+// Errors   SL_EINVAL names what is too many, and the limit; SL_ENOMEM. `err`
+//          may be NULL.
 #ifndef COORDINATOR_CORE_SHARDS_FITS_H
 #define COORDINATOR_CORE_SHARDS_FITS_H
 

@@ -13,6 +13,7 @@
 // something else ends the psserver.
 //
 // Threads  the loop.
+// Memory   what is passed is borrowed for the call.
 // Units    bytes; MiB in texts, rounded up.
 // Errors   without memory a text is shorter.
 #ifndef COORDINATOR_CORE_SHARDS_MEMORY_H

@@ -6,7 +6,9 @@
 // a psserver is asked to take its shards whenever it attaches.
 //
 // Threads  the loop.
-// Errors   a job that cannot be placed fails; SL_ESTATE: see cut_fits.h.
+// Memory   specs and messages are borrowed for the call.
+// Errors   a job that cannot be placed fails; SL_ESTATE: see cut_fits.h;
+//          SL_ENOMEM. `err` may be NULL.
 #ifndef COORDINATOR_CORE_SHARDS_PLACE_H
 #define COORDINATOR_CORE_SHARDS_PLACE_H
 
@@ -52,11 +54,12 @@ void place_more(struct coord *c, uint32_t more);
 void place_again(struct coord *c, struct job *job);
 
 // Appends how a job of this spec would be placed now, for people; without a
-// psserver as if there were one.
+// psserver as if there were one. A failure may leave a part of it.
 enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err);
 
-// Sets *shards and *elements to what a job of this spec would have now.
+// Sets *shards and *elements to what a job of this spec would have now; leaves
+// both alone on failure.
 enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
                           uint32_t *shards, uint64_t *elements,
                           struct sl_error *err);

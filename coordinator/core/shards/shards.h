@@ -7,7 +7,8 @@
 // unpublished report; closures are then issued again by C3.
 //
 // Threads  the loop.
-// Memory   a hello that waits for a manifest is the shard's.
+// Memory   a hello that waits for a manifest is copied, for the shard. Messages
+//          are borrowed for the call.
 // Errors   A number above the journal pauses its job (I7): behind.h.
 #ifndef COORDINATOR_CORE_SHARDS_SHARDS_H
 #define COORDINATOR_CORE_SHARDS_SHARDS_H

@@ -3,7 +3,7 @@
 // and for the journal when it has ended.
 //
 // Threads  the loop.
-// Memory   a status is a heap message: wire_free.
+// Memory   a status is a heap message, of copies: wire_free.
 // Errors   NULL: no memory.
 #ifndef COORDINATOR_CORE_STATUS_JOB_STATUS_H
 #define COORDINATOR_CORE_STATUS_JOB_STATUS_H
@@ -39,7 +39,7 @@ void status_final_report(struct coord *c, const struct member *m,
                          struct job *job,
                          const Sluice__V1__ShardReport *report);
 
-// Journals the last status, if a report changed it.
+// Journals the last status, if a report changed it. A failure is fatal.
 void status_final_keep(struct coord *c, struct job *job);
 
 #endif

@@ -4,7 +4,8 @@
 // the end of a job by them.
 //
 // Threads  the loop.
-// Memory   text goes into the caller's buffer.
+// Memory   text goes into the caller's buffer of `size` bytes, cut and ended by
+//          a 0.
 // Errors   none.
 #ifndef COORDINATOR_CORE_STATUS_SKIPPED_H
 #define COORDINATOR_CORE_STATUS_SKIPPED_H
@@ -21,7 +22,7 @@ void skipped_check(struct coord *c, struct job *job);
 
 // Says whether no update of any shard was applied: a job that ends so has
 // learned nothing, however many steps it counted, and has failed. Then `why`
-// says why.
+// says why; else it is untouched.
 bool skipped_all(const struct job *job, char *why, size_t size);
 
 #endif

@@ -10,7 +10,8 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Writes which caller pauses the job, and why; else returns false.
+// Writes which caller pauses the job, and why, cut to `size`; returns false,
+// with nothing written, for a job without a pause.
 bool status_pause_reason(const struct job *job, char *out, size_t size);
 
 // Sets the paused seconds of a status and, unless the job has ended or has no
