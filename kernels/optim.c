@@ -92,7 +92,7 @@ void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
         .far = 1,
     };
     switch (o->kind) {
-#define OPTIMIZER(code, name, rate, decay, keys, consts, start, rule)          \
+#define OPTIMIZER(code, name, edition, rate, decay, keys, consts, start, rule) \
     case OPTIM_##code:                                                         \
         consts_##consts(out, o, t, lr);                                        \
         break;

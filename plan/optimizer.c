@@ -11,7 +11,7 @@ static const char *const kind_names[OPTIM_KIND_COUNT] = {
 };
 
 static const double decays[OPTIM_KIND_COUNT] = {
-#define OPTIMIZER(code, name, rate, decay, ...) [OPTIM_##code] = decay,
+#define OPTIMIZER(code, name, edition, rate, decay, ...) [OPTIM_##code] = decay,
 #include "plan/optimizers.def"
 };
 
@@ -74,7 +74,7 @@ enum sl_err optim_check(const struct optim *o, struct sl_error *err)
 enum optim_rule optim_rule(const struct optim *o)
 {
     switch (o->kind) {
-#define OPTIMIZER(code, name, rate, decay, keys, consts, start, rule)          \
+#define OPTIMIZER(code, name, edition, rate, decay, keys, consts, start, rule) \
     case OPTIM_##code:                                                         \
         return rule;
 #include "plan/optimizers.def"
@@ -105,7 +105,7 @@ const char *optim_slot_name(const struct optim *o, unsigned slot)
 float optim_slot_init(const struct optim *o, unsigned slot)
 {
     switch (o->kind) {
-#define OPTIMIZER(code, name, rate, decay, keys, consts, start, rule)          \
+#define OPTIMIZER(code, name, edition, rate, decay, keys, consts, start, rule) \
     case OPTIM_##code:                                                         \
         return (float)(start);
 #include "plan/optimizers.def"

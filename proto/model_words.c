@@ -26,6 +26,8 @@ unsigned model_edition_known(void)
         MODEL_EDITION_FUSED,
 #define LAYER(code, name, edition, ...) edition,
 #include "proto/layers.def"
+#define OPTIMIZER(code, name, edition, ...) edition,
+#include "plan/optimizers.def"
     };
     unsigned known = 0;
 

@@ -78,6 +78,9 @@ enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
 // Returns the names of the fields that an optimizer of this type takes, for
 // spec_only; static. The optimizer is one that spec_check_optimizer accepted.
 const char *spec_optimizer_fields(const Sluice__V1__OptimizerSpec *o);
+// Returns the edition that a worker must know which applies this optimizer, as
+// in mode allreduce; 0 for a spec that was not checked.
+unsigned spec_optim_edition(const Sluice__V1__OptimizerSpec *o);
 // Checks the groups of such an optimizer, but for the names of variables.
 enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
                               struct sl_error *err);

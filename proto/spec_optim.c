@@ -18,9 +18,10 @@ static const char *const names[] = {
 static const struct arguments {
     const char *fields; // each with a blank on both sides
     double rate, decay; // defaults; decay 0: weight_decay is not filled in
+    unsigned edition;   // of a worker that applies it
 } arguments[OPTIM_KIND_COUNT] = {
-#define OPTIMIZER(code, name, rate, decay, keys, ...)                          \
-    [OPTIM_##code] = {ANY keys, rate, decay},
+#define OPTIMIZER(code, name, edition, rate, decay, keys, ...)                 \
+    [OPTIM_##code] = {ANY keys, rate, decay, edition},
 #include "plan/optimizers.def"
 };
 
@@ -158,4 +159,13 @@ unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *o)
     struct spec_optimizer is;
 
     return spec_optimizer(&is, o, NULL) == SL_OK ? optim_slots(&is.optim) : 0;
+}
+
+unsigned spec_optim_edition(const Sluice__V1__OptimizerSpec *o)
+{
+    struct spec_optimizer is;
+
+    return spec_optimizer(&is, o, NULL) == SL_OK
+               ? arguments[is.optim.kind].edition
+               : 0;
 }
