@@ -257,7 +257,8 @@ enum kern_pool_kind { KERN_POOL_MAX = 1, KERN_POOL_AVG };
     X(EXPONENTIAL, exponential, OUTPUT)                                        \
     X(HARD_SIGMOID, hard_sigmoid, OUTPUT)                                      \
     X(HARD_SILU, hard_silu, INPUT)                                             \
-    X(MISH, mish, INPUT)
+    X(MISH, mish, INPUT)                                                       \
+    X(HARD_TANH, hard_tanh, OUTPUT)
 
 enum kern_unary_kind {
     KERN_UNARY_NONE,

@@ -237,6 +237,18 @@ static inline float cpu_mish_slope(float x, float a)
 }
 UNARY_LOOPS(mish, VECTOR, VECTOR)
 
+static inline float cpu_hard_tanh(float x, float a)
+{
+    float low = x < -1 ? -1 : x;
+
+    return low > 1 ? 1 : low;
+}
+static inline float cpu_hard_tanh_slope(float y, float a)
+{
+    return (y > -1) & (y < 1);
+}
+UNARY_LOOPS(hard_tanh, VECTOR, VECTOR)
+
 // ---- The ops ----------------------------------------------------------------
 
 static const struct unary_loops {

@@ -186,6 +186,15 @@ DEV float cuda_mish_slope(float x, float a)
     return t + x * (2 / (s + 2)) * (1 + t) * cuda_sigmoid(x, a);
 }
 
+DEV float cuda_hard_tanh(float x, float a)
+{
+    return x < -1 ? -1 : x > 1 ? 1 : x;
+}
+DEV float cuda_hard_tanh_slope(float y, float a)
+{
+    return y > -1 && y < 1 ? 1 : 0;
+}
+
 // ---- The ops
 
 DEV float unary_value(int kind, float a, float x)

@@ -172,6 +172,15 @@ static double ref_mish_slope(double x, double a)
     return t + x * (1 - t * t) * ref_sigmoid(x, a);
 }
 
+static double ref_hard_tanh(double x, double a)
+{
+    return x < -1 ? -1 : x > 1 ? 1 : x;
+}
+static double ref_hard_tanh_slope(double y, double a)
+{
+    return y > -1 && y < 1 ? 1 : 0;
+}
+
 // ---- The ops
 
 static double ref_unary_value(int kind, double a, double x)
