@@ -65,6 +65,15 @@ static void consts_adam(struct optim_consts *out, const struct optim *o,
     out->b = (float)(1 - o->beta_2);
 }
 
+static void consts_adamax(struct optim_consts *out, const struct optim *o,
+                          uint64_t t, double lr)
+{
+    out->lr = (float)(lr / (1 - pow(o->beta_1, (double)t)));
+    out->a = (float)(1 - o->beta_1);
+    out->b = (float)o->beta_2;
+    consts_torch_epsilon(out, o);
+}
+
 static void consts_adagrad(struct optim_consts *out, const struct optim *o,
                            uint64_t t, double lr)
 {

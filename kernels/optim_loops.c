@@ -104,6 +104,24 @@ static void adam_amsgrad(const struct optim_call *c)
     }
 }
 
+// torch adds its epsilon to each |g|, before the largest is taken.
+static void adamax(const struct optim_call *c)
+{
+    float *restrict m = c->slot[0], *restrict u = c->slot[1];
+    const float a = c->k.a, b = c->k.b, epsilon = c->k.epsilon,
+                outer = c->k.outer;
+
+    EACH(c)
+    {
+        float g = optim_clipped(grad[i], clip);
+        float size = fabsf(g) + outer, kept = b * u[i];
+
+        m[i] += (g - m[i]) * a;
+        u[i] = kept > size ? kept : size;
+        w[i] = w[i] - w[i] * decay - lr * m[i] / (u[i] + epsilon);
+    }
+}
+
 static void adagrad(const struct optim_call *c)
 {
     float *restrict s = c->slot[0];

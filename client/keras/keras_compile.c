@@ -202,6 +202,9 @@ static const struct known_optimizer {
         {"momentum", COPY, NULL, "0"}, {"nesterov", COPY, NULL, "false"})},
     {"Adam", "adam", ADAM_ARGUMENTS},
     {"AdamW", "adamw", ADAM_ARGUMENTS},
+    {"Adamax", "adamax", ARGUMENTS(
+        {"beta_1", COPY, NULL, "0.9"}, {"beta_2", COPY, NULL, "0.999"},
+        {"epsilon", COPY, NULL, "1e-7"})},
     {"Adagrad", "adagrad", ARGUMENTS(
         {"initial_accumulator_value", COPY, NULL, "0.1"},
         {"epsilon", COPY, NULL, "1e-7"})},

@@ -101,6 +101,19 @@ template <bool amsgrad> struct adam_rule {
 typedef adam_rule<false> adam;
 typedef adam_rule<true> adam_amsgrad;
 
+struct adamax {
+    enum { slots = 2 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        struct exact size = ex(fabsf(e.g.v)) + k.outer, kept = k.b * e.s[1];
+
+        e.s[0] = e.s[0] + (e.g - e.s[0]) * k.a;
+        e.s[1] = kept.v > size.v ? kept : size;
+        e.w = decayed(e, k) - k.lr * e.s[0] / (e.s[1] + k.epsilon);
+    }
+};
+
 struct adagrad {
     enum { slots = 1 };
     static __device__ __forceinline__ void step(struct element &e,

@@ -45,6 +45,7 @@ __all__ = ["fit", "load_job", "load_weights", "optimizer_spec", "save_weights"]
 _FIELDS = {"SGD": ("momentum", "nesterov"),
            "Adam": ("beta_1", "beta_2", "epsilon", "amsgrad"),
            "AdamW": ("beta_1", "beta_2", "epsilon", "amsgrad"),
+           "Adamax": ("beta_1", "beta_2", "epsilon"),
            "Adagrad": ("initial_accumulator_value", "epsilon"),
            "RMSprop": ("rho", "momentum", "epsilon", "centered")}
 STOP_S = 0.05  # between looks at a job that is being stopped

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "Trainer", "optimizer_spec", "schedule_spec"]
 
 READY = 1 << 14  # elements of the gradient that are worth a call of the library
-NEAREST = {"NAdam": "Adam", "RAdam": "Adam", "Adamax": "Adam", "Adadelta": "RMSprop",
+NEAREST = {"NAdam": "Adam", "RAdam": "Adam", "Adadelta": "RMSprop",
            "Rprop": "RMSprop", "ASGD": "SGD", "SparseAdam": "Adam", "LBFGS": "Adam"}
 FORESEEN = 1 << 20  # updates that a scheduler is stepped ahead, about 10 us each
 GROUPED = ("weight_decay", "momentum", "beta_1", "beta_2", "epsilon", "rho")
@@ -112,6 +112,9 @@ OFFERED: Dict[str, Tuple[Tuple[str, ...], Callable[[Json], Json]]] = {
         "torch_momentum": bool(group["momentum"])}),
     "Adam": ((), _adam),
     "AdamW": ((), _adam),
+    "Adamax": ((), lambda group: {
+        "beta_1": group["betas"][0], "beta_2": group["betas"][1],
+        "epsilon": group["eps"], "torch_epsilon": True}),
     "Adagrad": (("lr_decay",), lambda group: {
         "epsilon": group["eps"], "torch_epsilon": True,
         "initial_accumulator_value": group["initial_accumulator_value"]}),

@@ -42,6 +42,7 @@ OPTIMIZERS = {
     "amsgrad": lambda: O.Adam(0.01, amsgrad=True, weight_decay=0.02),
     "adamw": lambda: O.AdamW(0.01, weight_decay=0.05),
     "excludes": lambda: excluding(O.AdamW(0.01, weight_decay=0.5)),
+    "adamax": lambda: O.Adamax(0.01),
     "adagrad": lambda: O.Adagrad(0.05),
     "rmsprop": lambda: O.RMSprop(0.003, momentum=0.5, centered=True),
     "clipnorm": lambda: O.SGD(0.05, clipnorm=0.1),

@@ -195,7 +195,7 @@ REFUSED_MODELS = KIT + """
 def by(optimizer):
     return lambda model: sluice.torch.Trainer(model, "refused", address,
                                               optimizer=optimizer)
-for said in ("NAdam", "Adamax", "Adadelta", "RAdam", "ASGD", "Rprop"):
+for said in ("NAdam", "Adadelta", "RAdam", "ASGD", "Rprop"):
     nearest = sluice.torch.NEAREST[said]
     refused(f"{said} is not offered by psservers: the nearest is {nearest}", by(said))
     make = getattr(optim, said)

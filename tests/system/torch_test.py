@@ -18,6 +18,7 @@ OPTIMIZERS = {
     "adam": lambda p: torch.optim.Adam(p, lr=0.01),
     "amsgrad": lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True),
     "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.05),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=0.01),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05,
                                              initial_accumulator_value=0.1),
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.003, alpha=0.9, momentum=0.5),

@@ -142,6 +142,14 @@ TEST(optim, adamw)
     check(&g);
 }
 
+TEST(optim, adamax)
+{
+    struct golden g = golden(OPTIM_ADAMAX, 1.18839e-08, -0.0964666655575,
+                             -0.224014655563, -0.668089955226, -0.240183538633);
+
+    check(&g);
+}
+
 TEST(optim, adagrad_starts_at_a_tenth)
 {
     struct golden g =
@@ -188,6 +196,11 @@ TEST(optim, epsilon_as_torch_has_it)
     check(&g);
     g = golden(OPTIM_ADAMW, 7.86984499209e-05, -0.0999340214921,
                -0.264419738857, -0.739752677237, -0.207271760149);
+    g.o.epsilon = 1e-3;
+    g.o.torch_epsilon = true;
+    check(&g);
+    g = golden(OPTIM_ADAMAX, 0.000118698449921, -0.0962420168873,
+               -0.223653814811, -0.669081545315, -0.241382297941);
     g.o.epsilon = 1e-3;
     g.o.torch_epsilon = true;
     check(&g);

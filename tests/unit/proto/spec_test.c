@@ -1090,6 +1090,25 @@ TEST(spec, groups_of_variables)
     wire_free(&spec->base);
 }
 
+// Ranks apply the optimizer, psservers else: then no worker must know it.
+TEST(spec, a_rank_must_know_the_optimizer)
+{
+    static const char *const modes[] = {"async", "allreduce"};
+
+    for (unsigned i = 0; i < SL_COUNT(modes); i++) {
+        char text[500];
+        Sluice__V1__JobSpec *spec;
+
+        snprintf(text, sizeof(text),
+                 "{" NAME "," EXTERNAL ",'train':{'mode':'%s'},"
+                 "'optimizer':{'type':'adamax'}}",
+                 modes[i]);
+        spec = checked(text);
+        T_EQ(spec->model->edition, i == 0 ? 0 : 7);
+        wire_free(&spec->base);
+    }
+}
+
 // Stars that could be anywhere are no reason to take long.
 TEST(spec, a_name_with_many_stars_is_compared_at_once)
 {
