@@ -182,7 +182,7 @@ def a_page_may_load_nothing_of_others():
               "a script or style within the page", page)
         sizes = [len(ask(where, path)[2]) for path in ("/", "/page.css", "/page.js")]
         check(sum(sizes) <= 100 << 10, "more than 100 KiB of our own", sizes)
-        code = (ROOT / "common" / "page" / "page.js").read_text(encoding="utf-8")
+        code = (ROOT / "host" / "page" / "page.js").read_text(encoding="utf-8")
         for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
                      "http://", "https://", "localStorage", "cookie"):
             check(word not in code, f"page.js says {word}")
