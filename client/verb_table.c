@@ -117,8 +117,8 @@ static const struct conf_key run_keys[] = {
      .kind = CONF_CHOICE,
      .value = "auto",
      .choices = LAUNCH_SOURCES,
-     .help =
-         "Launcher whose environment variables are read (docs/launchers.md)."},
+     .help = "Launcher that sets the environment variables to read "
+             "(docs/launchers.md)."},
     {.name = "role",
      .kind = CONF_CHOICE,
      .value = "auto",
@@ -295,7 +295,7 @@ static const struct conf_key tasks_keys[] = {
      .max = 200},
     {.name = "tenant",
      .kind = CONF_STRING,
-     .help = "Tenant whose queue is meant, for callers that see all tenants.",
+     .help = "Tenant of the queue, for callers that see all tenants.",
      .min = 1,
      .max = 64},
     {.name = NULL},
@@ -434,7 +434,7 @@ static const struct conf_key export_keys[] = {
 static const struct conf_key doctor_keys[] = {
     {.name = "state",
      .kind = CONF_STRING,
-     .help = "State folder whose disk is measured as well."},
+     .help = "State folder; measures its disk as well."},
     {.name = "store",
      .kind = CONF_STRING,
      .help = "Store to check: whether a folder lies on another disk than "
@@ -487,7 +487,7 @@ static const struct conf_key cert_keys[] = {
      .max = 100},
     {.name = "tenant",
      .kind = CONF_STRING,
-     .help = "Tenant whose jobs a submitter or viewer sees.",
+     .help = "Tenant of the jobs that a submitter or viewer sees.",
      .min = 1,
      .max = 64},
     {.name = NULL},
@@ -941,7 +941,7 @@ const struct cli_verb cli_verbs[] = {
              "With an admin's token the page of a coordinator with "
              "--dashboard-actions can drain workers and pause, resume and stop "
              "jobs. The certificate's key signs the token on this machine. "
-             "Anybody who has the token can use it until it ends.",
+             "Every caller that has the token can use it until it ends.",
      .example = "sluice token --for 30m --tls-ca ca.crt --tls-cert ann.crt \\\n"
                 "         --tls-key ann.key",
      .keys = token_keys,

@@ -95,10 +95,10 @@ static enum sl_err open_best(struct kern_dev **out, const char *options,
             rc = kern_open_backend(out, backends[i], 0, options, &why);
             if (rc == SL_OK || rc == SL_EINVAL || backends[i]->host)
                 return rc == SL_OK ? rc : sl_fail(err, rc, "%s", why.text);
-            LOG(WARN, "device does not open; computing without it",
+            LOG(WARN, "device cannot be opened; taking the next backend",
                 "backend=%s error=%s", backends[i]->name, why.text);
         } else {
-            LOG(INFO, "no such device; computing without it",
+            LOG(INFO, "no usable device for this backend; taking the next",
                 "backend=%s why=%s", backends[i]->name, why.text);
         }
     }

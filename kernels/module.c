@@ -81,7 +81,7 @@ static enum sl_err load_path(const struct kern_backend **out, const char *path,
     *(void **)&enter = dlsym(lib, "kern_module");
     if (!enter) {
         dlclose(lib);
-        return sl_fail(err, SL_ENOTSUP, "%s is not a module of sluice", path);
+        return sl_fail(err, SL_ENOTSUP, "%s is not a Sluice module", path);
     }
     backend = enter(KERN_ABI, &host);
     rc = check_backend(backend, path, err);

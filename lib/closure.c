@@ -105,7 +105,7 @@ static enum sl_err closure_take_job(struct sluice_closure *c,
                                     struct sl_error *err)
 {
     if (c->lease->kind != LEASE_TRAIN)
-        return sl_fail(err, SL_ENOTSUP, "a lease that is not for training");
+        return sl_fail(err, SL_ENOTSUP, "the lease is not for training");
     return jobs_take(c->session, c->lease, &c->job, err);
 }
 
@@ -275,7 +275,7 @@ enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
     if (result == SYNC_FAILED)
         return sl_fail(err, c->steps.err.code, "%s", c->steps.err.text);
     return sl_fail(err, SL_ECANCELED,
-                   "the closure is not ours any more; take the next one");
+                   "the coordinator revoked the closure; take the next one");
 }
 
 // What was believed does not hold: the step counts for nothing, sluice_begin
@@ -533,8 +533,8 @@ static enum sl_err closure_check_absent(const struct sluice_closure *c,
          r++) {
         if (c->sent[r])
             return sl_fail(err, SL_ESTATE,
-                           "%s: some of its gradient has left: say that it is "
-                           "absent before",
+                           "%s: a part of its gradient is sent already: mark "
+                           "it as absent before",
                            v->name);
         if (!c->slot && l->shards[r].pieces > WIRE_ABSENT_MAX)
             return sl_fail(

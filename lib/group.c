@@ -141,7 +141,8 @@ static enum sl_err group_add_result(struct group_member *g,
 static enum sl_err cancelled(struct hybrid_step *s, struct sl_error *err)
 {
     s->hybrid->lost = true;
-    return sl_fail(err, SL_ECANCELED, "the program has not computed it");
+    return sl_fail(err, SL_ECANCELED,
+                   "the program has not computed its gradient");
 }
 
 // Until the program has done with one. Ranges are taken in the order of all
@@ -340,7 +341,7 @@ static void group_lead(struct lib_ring *g, struct lease *l)
     }
     steps_report(&t);
     if (result == SYNC_STOPPED && parted)
-        lease_hand_back(l, "its group is over");
+        lease_hand_back(l, "the worker's group has ended");
     else
         steps_conclude(&t, result);
     sync->ops->close(sync);

@@ -131,7 +131,7 @@ static enum sl_err rounds_compute_slot(struct contributor *c,
         at = slot_next(&g->base.slot, SLOT_ANY, &b);
         if (at == SLOT_NONE)
             return sl_fail(err, SL_ECANCELED,
-                           "the program has not computed it");
+                           "the program has not computed its gradient");
         if (at == SLOT_DONE || rc != SL_OK)
             break;
         rc = rounds_add_bucket(g, r, b, err);

@@ -403,7 +403,7 @@ enum sl_err sluice_serving_take(struct sluice_serving *s, int64_t wait_ms,
         if (wait_ms < 0)
             pthread_cond_wait(&s->shared.changed, &s->shared.lock);
         else if (!deadline_wait(&until, &s->shared.changed, &s->shared.lock)) {
-            rc = sl_fail(err, SL_ETIMEDOUT, "there is no task");
+            rc = sl_fail(err, SL_ETIMEDOUT, "no task arrived within the time");
             break;
         }
     }

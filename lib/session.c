@@ -507,7 +507,7 @@ static enum sl_err session_try_take(struct sluice *s,
         return rc == SL_OK ? SL_EBUSY : rc;
     }
     if (l != NULL && spec_hybrid(l->record->open->spec)) {
-        lease_hand_back(l, "its group is over");
+        lease_hand_back(l, "the worker's group has ended");
         session_done(s, l);
         return SL_EBUSY;
     }
@@ -537,7 +537,8 @@ enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
         if (rc != SL_EBUSY)
             return rc;
         if (!there)
-            return sl_fail(err, SL_ETIMEDOUT, "nothing to do came");
+            return sl_fail(err, SL_ETIMEDOUT,
+                           "no work arrived within the time");
         there = wait_for_news(s, until);
     }
 }

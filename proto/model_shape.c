@@ -135,8 +135,8 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
         uint64_t in = n->in.dim[axis];
 
         if (reach(n, axis) > INT32_MAX)
-            return build_fail(b, "has a window that spans more than %d",
-                              INT32_MAX);
+            return build_fail(
+                b, "has a window that spans more than %d elements", INT32_MAX);
         if (same)
             axis_same(n, axis, in, &n->out.dim[axis]);
         else if (in < reach(n, axis))

@@ -416,7 +416,7 @@ enum sl_err build_external(struct model_build *b)
                            "of _-./:",
                            where);
         if (strmap_get(&b->names, from->name) != NULL)
-            return sl_fail(b->err, SL_EINVAL, "%s.name: '%s' is there twice",
+            return sl_fail(b->err, SL_EINVAL, "%s.name: '%s' appears twice",
                            where, from->name);
         rc = strmap_put(&b->names, from->name, b);
         if (rc == SL_OK)

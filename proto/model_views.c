@@ -86,7 +86,7 @@ enum sl_err build_reshape(struct model_build *b)
         out->dim[free] = have / want;
     if (shape_product(&want, out) == SL_OK && want == have)
         return SL_OK;
-    return build_fail(b, "cannot make %s of %s: the elements are not as many",
+    return build_fail(b, "cannot make %s of %s: the numbers of elements differ",
                       model_shape_text(to, out),
                       model_shape_text(from, &b->node->in));
 }

@@ -180,8 +180,8 @@ static enum sl_err check_patience(const char *path, uint32_t patience,
     snprintf(at, sizeof(at), "%s.patience", path);
     if (patience == 0)
         return sl_fail(err, SL_EINVAL,
-                       "%s: wants 1 or more: evaluations without an "
-                       "improvement, of which one is the least",
+                       "%s: must be at least 1: it counts evaluations without "
+                       "an improvement",
                        at);
     return spec_range(at, patience, 1, PATIENCE_MOST, err);
 }

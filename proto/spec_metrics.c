@@ -94,8 +94,8 @@ static enum sl_err check_each(const Sluice__V1__EvaluateSpec *e,
         if (rc != SL_OK)
             return rc;
         if ((seen >> at & 1) != 0)
-            return sl_fail(err, SL_EINVAL,
-                           "evaluate.metrics: %s is there twice", names[at]);
+            return sl_fail(err, SL_EINVAL, "evaluate.metrics: %s appears twice",
+                           names[at]);
         if ((spec_metrics_offered(loss) >> at & 1) == 0)
             return not_offered(at, loss, err);
         seen |= UINT32_C(1) << at;

@@ -306,9 +306,8 @@ static enum sl_err check_dc(Sluice__V1__TrainSpec *t,
     if (t->max_delay < 1 || t->max_delay > SPEC_DC_DELAY_MAX)
         return sl_fail(
             err, SL_EINVAL,
-            "train.staleness: dc wants train.max_delay from 1 to %d, "
-            "got %u: psservers keep the parameters of so many "
-            "versions",
+            "train.staleness: dc wants train.max_delay from 1 to %d, got %u: "
+            "psservers keep the parameters of that number of versions",
             SPEC_DC_DELAY_MAX, t->max_delay);
     if (o != NULL && (o->has_clipnorm || o->has_global_clipnorm))
         return sl_fail(err, SL_EINVAL,
@@ -376,12 +375,11 @@ static enum sl_err spec_check_window(const Sluice__V1__TrainSpec *t,
 
     if (t->window_closures <= most)
         return SL_OK;
-    return sl_fail(err, SL_EINVAL,
-                   "train.window_closures: %u closures of %u steps make a set "
-                   "of counted steps that is larger than a message may be; at "
-                   "most %llu closures of so many steps",
-                   t->window_closures, t->steps_per_closure,
-                   (unsigned long long)most);
+    return sl_fail(
+        err, SL_EINVAL,
+        "train.window_closures: %u closures of %u steps make a set of counted "
+        "steps that does not fit into a message; set at most %llu closures",
+        t->window_closures, t->steps_per_closure, (unsigned long long)most);
 }
 
 int32_t spec_priority(const Sluice__V1__TrainSpec *t)

@@ -130,8 +130,8 @@ static enum sl_err check_signed(const struct checked_field *p, int64_t value,
 
     if (amount <= rule->max)
         return SL_OK;
-    return REFUSE(p, "is %lld; its amount may be %llu", (long long)value,
-                  (unsigned long long)rule->max);
+    return REFUSE(p, "is %lld; its magnitude must be at most %llu",
+                  (long long)value, (unsigned long long)rule->max);
 }
 
 static enum sl_err check_number(const struct checked_field *p, const void *at,

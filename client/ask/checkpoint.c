@@ -20,14 +20,14 @@ static enum sl_err checkpoint_await(struct api_client *api,
         return rc;
     while (rc == SL_OK && (*reply)->checkpoint == NULL) {
         if (!patience_wait(&patience))
-            return sl_fail(
-                err, SL_ETIMEDOUT,
-                "the checkpoint of %s is not there after %.3g s%s%s; "
-                "it is made when it can be: 'sluice checkpoints %s' "
-                "lists it then",
-                request->id, (double)conf_int(conf, "timeout") / 1000,
-                (*reply)->waits[0] != '\0' ? ": " : "", (*reply)->waits,
-                request->id);
+            return sl_fail(err, SL_ETIMEDOUT,
+                           "the checkpoint of %s is not published after %.3g "
+                           "s%s%s; the cluster writes it as soon as it can: "
+                           "'sluice checkpoints %s' lists it then",
+                           request->id,
+                           (double)conf_int(conf, "timeout") / 1000,
+                           (*reply)->waits[0] != '\0' ? ": " : "",
+                           (*reply)->waits, request->id);
         request->asked = (*reply)->asked;
         rc = api_checkpoint(api, request, reply, err);
     }
@@ -46,8 +46,8 @@ static enum sl_err checkpoint_print(struct cli *cli, const char *id,
     if (cli->out.json)
         return out_message(c != NULL ? &c->base : &reply->base, err);
     if (c == NULL) {
-        cli_say("A checkpoint of %s is being made; 'sluice checkpoints %s' "
-                "lists it when it is there",
+        cli_say("The cluster writes a checkpoint of %s; 'sluice checkpoints "
+                "%s' lists it when it is published",
                 id, id);
         return SL_OK;
     }

@@ -181,8 +181,8 @@ static enum sl_err stop_and_wait(struct api_client *api,
         if (rc != SL_OK || progress_ended((*status)->state))
             return rc;
         if (!told)
-            cli_say("%s %s; --now does not wait for that", (*status)->id,
-                    (*status)->reason);
+            cli_say("%s %s; --now does not wait for the checkpoint",
+                    (*status)->id, (*status)->reason);
         told = true;
         cli_pause_ms(STOP_LOOK_MS);
     }

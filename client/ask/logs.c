@@ -239,9 +239,9 @@ static enum sl_err read_files(struct cli *cli, struct logs_wanted *l,
 
     if (rc == SL_OK && l->count == 0)
         rc = sl_fail(err, SL_ENOENT,
-                     "nothing in the %u files of %s is about %s; --dir names "
-                     "the folder of a `sluice up`, --coordinator the "
-                     "coordinator of daemons that were started otherwise",
+                     "none of the %u files of %s has a line about %s; --dir "
+                     "names the folder of a `sluice up`, --coordinator the "
+                     "coordinator of other daemons",
                      l->files, l->dir, cli_arg(cli, 0));
     return rc == SL_OK ? logs_print(cli, l, err) : rc;
 }
@@ -382,7 +382,7 @@ static enum sl_err logs_poll_member(struct asker *a, const char *name,
         s->silent = false;
     else if (rc == SL_ENOTSUP)
         sl_fail(err, rc,
-                "coordinator %s tells no lines: it is of an older version",
+                "coordinator %s sends no log lines: its version is too old",
                 api_address(a->api));
     else if (!is_of_member(rc))
         *err = why;
@@ -459,11 +459,12 @@ static enum sl_err ask_coordinator(struct cli *cli, struct logs_wanted *l,
     if (rc == SL_OK && conf_bool(cli->conf, "follow"))
         rc = logs_follow(&a, err);
     else if (rc == SL_OK && l->count == 0)
-        rc = sl_fail(err, SL_ENOENT,
-                     "no daemon that answers has a line about %s among its "
-                     "newest; older ones are in the journal of each host, and "
-                     "`sluice events %s` has what was told to the coordinator",
-                     cli_arg(cli, 0), l->member == NULL ? cli_arg(cli, 0) : "");
+        rc = sl_fail(
+            err, SL_ENOENT,
+            "no daemon that answers has a line about %s among its newest "
+            "lines; older lines are in the journal of each host, and `sluice "
+            "events %s` prints the events that the coordinator knows",
+            cli_arg(cli, 0), l->member == NULL ? cli_arg(cli, 0) : "");
     api_close(a.api);
     sl_free(a.sources);
     return rc;

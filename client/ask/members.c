@@ -33,9 +33,10 @@ static enum sl_err members_print(const struct cli *cli, bool workers,
     enum sl_err rc;
 
     c->n_members = of_role(c->members, c, workers ? "worker" : "psserver");
-    rc = list_print(&cli->out, workers ? LIST_WORKERS : LIST_SERVERS, &c->base,
-                    (ProtobufCMessage *const *)c->members, c->n_members,
-                    workers ? "no worker is here" : "no psserver is here", err);
+    rc = list_print(
+        &cli->out, workers ? LIST_WORKERS : LIST_SERVERS, &c->base,
+        (ProtobufCMessage *const *)c->members, c->n_members,
+        workers ? "no worker is attached" : "no psserver is attached", err);
     if (rc != SL_OK || cli->out.form != OUT_TEXT)
         return rc;
     rc = list_reasons(&text, c->members, c->n_members);
@@ -81,13 +82,13 @@ static enum sl_err members_print_drain(const struct cli *cli,
     if (cli->out.json)
         return out_message(&reply->base, err);
     if (m == NULL)
-        cli_say("%s may be given work again, when it comes", request->name);
+        cli_say("%s may get work again when it attaches", request->name);
     else if (request->undrain)
         cli_say("%s %s may be given work%s", m->role, m->name,
                 reply->changed ? " again" : already);
     else if (strcmp(m->role, "worker") == 0)
-        cli_say("worker %s is drained%s: it ends what it computes and gets "
-                "nothing more",
+        cli_say("worker %s is drained%s: it finishes its step and gets no more "
+                "work",
                 m->name, already);
     else
         cli_say("psserver %s is drained%s: it keeps %u shards and gets none "

@@ -24,8 +24,8 @@ static enum sl_err until_it_holds(struct api_client *api,
     while (rc == SL_OK && (*status)->pause != NULL &&
            !(*status)->pause->holds) {
         if (strcmp((*status)->reason, said) != 0)
-            cli_say("%s %s; --now does not wait for that", (*status)->id,
-                    (*status)->reason);
+            cli_say("%s %s; --now does not wait for the checkpoint",
+                    (*status)->id, (*status)->reason);
         said = (*status)->reason; // it lives as long as the api
         if (!patience_wait(&patience))
             return sl_fail(err, SL_ETIMEDOUT,

@@ -117,7 +117,7 @@ static enum sl_err cluster_status(struct cli *cli, struct api_client *api,
     if (rc == SL_OK)
         rc = list_print(&cli->out, LIST_MEMBERS, &reply->base,
                         (ProtobufCMessage *const *)reply->members,
-                        reply->n_members, "nobody is attached", err);
+                        reply->n_members, "no member is attached", err);
     return rc == SL_OK && text ? print_reasons(reply, err) : rc;
 }
 

@@ -115,7 +115,7 @@ static const char *nobody_there(const struct sl_error *err)
     if (strstr(err->text, "Connection refused") != NULL)
         return "connection refused";
     if (strstr(err->text, "No such file") != NULL)
-        return "there is no such socket";
+        return "the socket does not exist";
     return NULL;
 }
 

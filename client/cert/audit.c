@@ -98,9 +98,10 @@ static enum sl_err audit_find_start(struct chain_end *start,
                        "which hash their last line has",
                        f->path[0], start->lines + 1);
     if (after != NULL && strcmp(after, start->hash) != 0)
-        return sl_fail(err, SL_ECORRUPT,
-                       "%s does not follow the hash of --after, but %s",
-                       f->path[0], start->hash);
+        return sl_fail(
+            err, SL_ECORRUPT,
+            "%s follows a line with another hash than that of --after: %s",
+            f->path[0], start->hash);
     return SL_OK;
 }
 

@@ -26,7 +26,8 @@ int verb_token(struct cli *cli)
     enum sl_err rc = tls_read_conf(&tls, cli->conf, &err);
 
     if (rc == SL_OK && tls.ca_file == NULL)
-        return cli_usage(cli, "say whose: --tls-ca, --tls-cert and --tls-key");
+        return cli_usage(cli, "a token needs a certificate: set --tls-ca, "
+                              "--tls-cert and --tls-key");
     if (rc == SL_OK)
         rc = tls_bearer_make(&token, &tls, now, seconds, &err);
     if (rc == SL_OK)

@@ -110,9 +110,10 @@ static enum sl_err folder_takes(const char *named, const char *dir,
     }
     sl_free(probe);
     if (stat(dir, &at) != 0)
-        return sl_fail(err, SL_ENOENT, "%s: there is no folder %s", named, dir);
+        return sl_fail(err, SL_ENOENT, "%s: the folder %s does not exist",
+                       named, dir);
     return sl_fail(err, sl_err_from_errno(errno),
-                   "%s: no file can be made in %s: %s", named, dir,
+                   "%s: cannot create a file in %s: %s", named, dir,
                    strerror(errno));
 }
 

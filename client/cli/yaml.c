@@ -197,7 +197,7 @@ static enum sl_err yaml_take_key(struct yaml_reader *r,
     if (strlen(text) != event->data.scalar.length)
         return REFUSE(r, event, err, "a key may not contain a NUL byte");
     if (json_object_get(top->node, text) != NULL)
-        return REFUSE(r, event, err, "key '%s' is there twice", text);
+        return REFUSE(r, event, err, "key '%s' appears twice", text);
     top->key = strdup(text);
     return top->key != NULL ? SL_OK : SL_ENOMEM;
 }

@@ -79,7 +79,8 @@ static void doctor_cert_check_file(struct findings *f, const char *path,
         finding(f, FINDING_BAD, "certificate", "%s", err.text);
     } else if (!doctor_cert_is_of_ca(ca, path, &err)) {
         finding(f, FINDING_BAD, "certificate",
-                "%s would be refused: it is not of %s: %s", path, ca, err.text);
+                "%s would be refused: %s did not sign it: %s", path, ca,
+                err.text);
     } else {
         tls_peer_read(&peer, buf_text(&pem), pem.len);
         doctor_cert_check_access(

@@ -33,7 +33,8 @@ static void check_expiry(struct findings *f, const char *cert)
         rc = command_run(soon, OPENSSL_MS, NULL, &err);
         finding(f, rc == SL_OK ? FINDING_OK : FINDING_WARN, "tls", "%s: %.*s%s",
                 cert, n, buf_text(&text),
-                rc == SL_OK ? "" : " is past or near: renew it");
+                rc == SL_OK ? ""
+                            : "; it expires soon, or has expired: renew it");
     }
     buf_release(&text);
 }
@@ -111,8 +112,8 @@ static void check_lost_workers(struct findings *f,
     }
     if (lost > 0)
         finding(f, FINDING_NOTE, "members",
-                "lost lately: %zu worker%s (sluice workers), whose work others "
-                "do; the last was %s",
+                "lost lately: %zu worker%s (sluice workers); other workers do "
+                "their work; the last was %s",
                 lost, lost == 1 ? "" : "s", lost_text(text, newest));
 }
 
@@ -158,9 +159,9 @@ static void check_members(struct findings *f,
     finding(f, workers > 0 && servers > 0 ? FINDING_OK : FINDING_WARN,
             "members", "%zu psservers and %zu workers are ready%s", servers,
             workers,
-            workers > 0 && servers > 0 ? ""
-                                       : "; jobs wait until there is one "
-                                         "of each");
+            workers > 0 && servers > 0
+                ? ""
+                : "; jobs wait until a psserver and a worker are attached");
 }
 
 void doctor_coordinator(struct findings *f, const struct conf *conf)

@@ -245,8 +245,8 @@ static enum sl_err copy_databases(const char *from, const char *to,
             rc = backup_no_memory(err);
         else if (fs_exists(fs_posix(), out))
             rc = sl_fail(err, SL_EEXIST,
-                         "%s is there already: nothing is written over it; "
-                         "name an empty folder",
+                         "%s exists already, and the backup overwrites "
+                         "nothing; name an empty folder",
                          out);
         else if (fs_exists(fs_posix(), in))
             rc = backup_db_copy(in, out, err);

@@ -89,9 +89,8 @@ static enum sl_err manifest_parse_shard(struct checkpoint_manifest *m,
         return sl_prefix(err, SL_ECORRUPT, "%s: shards", path);
     if (shard >= m->layout.shards_count || m->shards[shard].path != NULL)
         return sl_fail(err, SL_ECORRUPT,
-                       "%s: shard %llu is there twice, or "
-                       "has no pieces",
-                       path, (unsigned long long)shard);
+                       "%s: shard %llu appears twice, or has no pieces", path,
+                       (unsigned long long)shard);
     // A name that leads out of the folder is nothing that we wrote.
     if (strchr(file, '/') != NULL)
         return sl_fail(err, SL_ECORRUPT, "%s: '%s' is no file name", path,

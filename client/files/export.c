@@ -314,8 +314,8 @@ int verb_export(struct cli *cli)
         return cli_usage(cli, "name a job, or a manifest with --from");
     if (conf_bool(cli->conf, "best") &&
         (from != NULL || conf_int(cli->conf, "cut") != 0))
-        return cli_usage(cli, "--best is one of a job's checkpoints, and not "
-                              "with --cut or --from");
+        return cli_usage(cli, "--best names one of a job's checkpoints, and "
+                              "excludes --cut and --from");
     if (to != NULL && target_is_stdout(to) && cli->out.json)
         return cli_usage(cli, "standard output is either the file (--to -) or "
                               "the JSON (-o json)");

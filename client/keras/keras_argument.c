@@ -44,7 +44,7 @@ enum sl_err take_only(struct keras_take *t, const struct keras_rule *r,
 
     if (json_is_null(value) || keras_is(value, r->otherwise))
         return SL_OK;
-    snprintf(why, sizeof(why), "what is known is %s", r->otherwise);
+    snprintf(why, sizeof(why), "sluice knows only %s", r->otherwise);
     return take_refuse(t, r, value, why);
 }
 
@@ -75,7 +75,7 @@ enum sl_err take_axis(struct keras_take *t, const struct keras_rule *r,
     if (json_array_size(value) == 1)
         value = json_array_get(value, 0);
     if (!json_is_integer(value))
-        return take_refuse(t, r, value, "what is known is the last axis");
+        return take_refuse(t, r, value, "sluice knows only the last axis");
     return take_copy(t, r, value);
 }
 
@@ -93,15 +93,15 @@ enum sl_err take_activation(struct keras_take *t, const struct keras_rule *r,
     if (word == NULL || !keras_own(value) ||
         (class_name != NULL && strcmp(class_name, "function") != 0))
         return take_refuse(t, r, value,
-                           "only functions of Keras' own are known");
+                           "sluice knows only functions of Keras itself");
     for (size_t i = 0; i < SL_COUNT(others); i++)
         if (strcmp(word, others[i][0]) == 0)
             word = others[i][1];
     // Keras 2 clips 0.2 x + 0.5, Keras 3 x / 6 + 0.5.
     if (t->g->keras2 && strcmp(word, "hard_sigmoid") == 0)
         return take_refuse(t, r, value,
-                           "Keras 2 has another function of that name than "
-                           "Keras 3, which is the one that is known");
+                           "Keras 2 and Keras 3 have different functions of "
+                           "that name, and sluice knows that of Keras 3");
     return keras_put_field(t, r, json_string(word));
 }
 
@@ -213,7 +213,7 @@ enum sl_err take_initial(struct keras_take *t, const struct keras_rule *r,
     if (json_is_null(value) ||
         (word != NULL && strcmp(word, r->otherwise) == 0))
         return SL_OK;
-    snprintf(why, sizeof(why), "what is known is %s", r->otherwise);
+    snprintf(why, sizeof(why), "sluice knows only %s", r->otherwise);
     return take_refuse(t, r, value, why);
 }
 
@@ -307,8 +307,9 @@ enum sl_err take_padding(struct keras_take *t, const struct keras_rule *r,
 
         if (!json_is_integer(at)) {
             json_decref(to);
-            return take_refuse(t, r, value,
-                               "known is ((top, bottom), (left, right))");
+            return take_refuse(
+                t, r, value,
+                "sluice knows only ((top, bottom), (left, right))");
         }
         (void)json_array_append(to, (json_t *)(uintptr_t)at);
         one = one && json_equal(at, json_array_get(to, 0));

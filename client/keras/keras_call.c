@@ -30,7 +30,7 @@ static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
 
     if (name == NULL)
         return keras_refuse(g, keras_name(layer), class_name,
-                            "is called with %s, which is no tensor",
+                            "is called with %s, which is not a tensor",
                             keras_text(text, value));
     number = (uint32_t)(uintptr_t)strmap_get(numbers, name);
     if (number == 0)
@@ -101,9 +101,10 @@ static enum sl_err call_kwargs(struct keras_graph *g,
         if (strcmp(key, "use_causal_mask") == 0 && json_is_boolean(value))
             call->causal = json_is_true(value);
         else if (!named && !known)
-            return keras_refuse(g, keras_name(layer), class_name,
-                                "is called with %.60s=%s, which is not known",
-                                key, keras_text(text, value));
+            return keras_refuse(
+                g, keras_name(layer), class_name,
+                "is called with %.60s=%s, which sluice does not know", key,
+                keras_text(text, value));
     }
     return SL_OK;
 }

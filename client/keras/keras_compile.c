@@ -49,8 +49,9 @@ static enum sl_err argument(json_t *to, const struct argument *a,
         (a->otherwise != NULL && keras_is(value, a->otherwise)))
         return SL_OK;
     if (a->how == ONLY)
-        return sl_fail(err, SL_ENOTSUP, "%s has %s: %s, which is not known",
-                       what, a->key, keras_text(text, value));
+        return sl_fail(err, SL_ENOTSUP,
+                       "%s has %s: %s, which sluice does not know", what,
+                       a->key, keras_text(text, value));
     if (json_object_set_new(to, a->field != NULL ? a->field : a->key,
                             copied(value)) != 0)
         return keras_compile_no_memory(err);

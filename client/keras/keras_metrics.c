@@ -106,7 +106,7 @@ static enum sl_err want(struct metrics *m, enum spec_metric metric,
     const char *name = spec_metric_name(metric);
 
     if ((spec_metrics_offered(m->loss) >> metric & 1) == 0)
-        return left_out(m, word, "an evaluation does not tell it of ",
+        return left_out(m, word, "an evaluation does not compute it for ",
                         spec_loss_name(m->loss));
     if (m->no_test)
         return left_out(m, word, "there is no data.test to evaluate on", "");
@@ -163,7 +163,7 @@ static enum sl_err take_metric(struct metrics *m, const json_t *metric)
     else if (keras_word_is_one_of(word, top, SL_COUNT(top)))
         m->top_k = metric;
     else if (keras_loss_name(metric) == NULL)
-        return left_out(m, word, "an evaluation does not tell it", "");
+        return left_out(m, word, "an evaluation does not compute it", "");
     return SL_OK;
 }
 

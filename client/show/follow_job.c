@@ -153,7 +153,7 @@ static enum sl_err draw_curves(struct follow_view *v,
         v->curves == NULL ? curves_new(&v->curves, &options, err) : SL_OK;
 
     if (rc == SL_OK && curves_take(v->curves, s, last) != SL_OK)
-        rc = sl_fail(err, SL_ENOMEM, "a point of a curve");
+        rc = sl_fail(err, SL_ENOMEM, "no memory for a point of a curve");
     return rc == SL_OK ? curves_write(v->curves, err) : rc;
 }
 

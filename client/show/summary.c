@@ -333,7 +333,7 @@ static void summary_sum_rows(struct table *t, const job_status *s)
 
     if (s->round_slots > 0) {
         table_cell(t, "  round");
-        table_cell(t, "%u of %u contributions are there", s->round_held,
+        table_cell(t, "%u of %u contributions have arrived", s->round_held,
                    s->round_slots);
     }
     if (s->sum_wait_ms > 0) {

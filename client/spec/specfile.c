@@ -119,7 +119,8 @@ static enum sl_err assign(json_t *node, const char *word, size_t index,
     else
         rc = json_object_set(node, word, value);
     if (rc != 0)
-        return sl_fail(err, SL_EINVAL, "--set %s: there is no such place", set);
+        return sl_fail(err, SL_EINVAL, "--set %s: the spec has no such place",
+                       set);
     return SL_OK;
 }
 
@@ -150,7 +151,7 @@ enum sl_err specfile_set(json_t *root, const char *set, struct sl_error *err)
     rc = SL_OK;
     while (rc == SL_OK) {
         if (node == NULL || !next_part(&p, word, &index))
-            rc = sl_fail(err, SL_EINVAL, "--set %s: there is no such place",
+            rc = sl_fail(err, SL_EINVAL, "--set %s: the spec has no such place",
                          set);
         else if (*p == '\0')
             break;

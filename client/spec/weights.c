@@ -56,11 +56,11 @@ static enum sl_err weights_check_tensor(const struct tensorfile *f,
                        path, v->name);
     if (t->dtype == TENSOR_F32 && same_shape(&want, t))
         return tensor_not_finite(t, tensorfile_data(f, t), place)
-                   ? sl_fail(err, SL_EINVAL,
-                             "%s: %s%s: a job that starts with it learns "
-                             "nothing; export it from a checkpoint whose "
-                             "values are finite",
-                             path, v->name, place)
+                   ? sl_fail(
+                         err, SL_EINVAL,
+                         "%s: %s%s: a job that starts with it learns nothing; "
+                         "export it from a checkpoint with finite values",
+                         path, v->name, place)
                    : SL_OK;
     (void)model_shape_text(a, &want);
     weights_shape_text(b, t);

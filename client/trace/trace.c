@@ -99,8 +99,7 @@ static enum sl_err trace_collect_stream(struct collector *c,
     *err = c->rc != SL_OK ? c->err : c->shared.why;
     if (err->code == SL_ENOTSUP)
         return sl_fail(err, SL_ENOTSUP,
-                       "coordinator %s makes no traces: it is of an older "
-                       "version",
+                       "coordinator %s makes no traces: its version is too old",
                        api_address(api));
     if (err->code != SL_OK)
         api_explain(err, api_address(api), api_timeout_ms(api));

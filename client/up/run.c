@@ -260,7 +260,8 @@ int verb_run(struct cli *cli)
     int code;
 
     if (conf_arg_count(cli->conf) > MORE_ARGS)
-        return cli_usage(cli, "more than %d words after --", MORE_ARGS);
+        return cli_usage(cli, "the command after -- has more than %d words",
+                         MORE_ARGS);
     rc = run_find_plan(&r, &err);
     if (rc == SL_OK)
         rc = run_make_children(&r, &err);

@@ -192,7 +192,7 @@ static void go_on_starting(struct up *u)
         if (c->state == CHILD_READY)
             continue;
         if (up_now_ms() >= u->deadline_ms)
-            fail_start(u, c, "was not there in time,");
+            fail_start(u, c, "was not ready in time,");
         return;
     }
     up_announce_ready(u);
@@ -221,8 +221,8 @@ static void up_child_ready(struct up *u, struct child *c)
 static void say_death(const struct child *c, const char *why, uint64_t now)
 {
     if (c->state == CHILD_GIVEN_UP)
-        cli_say("%s %s again and again: not starting it any more; see %s",
-                c->name, why, c->log);
+        cli_say("%s %s too often: no replacement is started; see %s", c->name,
+                why, c->log);
     else if (c->start_at_ms > now)
         cli_say("%s %s; starting a replacement in %.1f s", c->name, why,
                 (double)(c->start_at_ms - now) / 1000);

@@ -346,8 +346,8 @@ static enum sl_err find_gpus(struct up *u, struct sl_error *err)
     u->each = (unsigned)conf_int(u->conf, "gpus-per-worker");
     if (!conf_is_set(u->conf, "gpus") && u->each > 1)
         return sl_fail(err, SL_EINVAL,
-                       "--gpus-per-worker %u: say which GPUs with --gpus all, "
-                       "or so many",
+                       "--gpus-per-worker %u: set the GPUs with --gpus all, or "
+                       "their number",
                        u->each);
     if (!conf_is_set(u->conf, "gpus"))
         return SL_OK;

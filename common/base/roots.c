@@ -94,7 +94,7 @@ enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err)
 
     if (fd < 0)
         return sl_fail(err, sl_err_from_errno(errnum),
-                       "%s %.200s: %s; it names a folder that is there",
+                       "%s %.200s: %s; it must name an existing folder",
                        r->flag, dir, strerror(errnum));
     close(fd);
     more = sl_realloc_array(r->dir, r->count + 1, sizeof(*more));
@@ -236,19 +236,19 @@ static enum sl_err roots_explain_errno(const struct roots *r, const char *path,
     case EXDEV:
     case ELOOP:
         return sl_fail(err, SL_EDENIED,
-                       "%s is reached by a link that is not followed: it leads "
-                       "out of %s %s, is absolute, or turns in a "
-                       "circle; put there what it names",
+                       "%s goes through a symbolic link that sluice does not "
+                       "follow: it leads out of %s %s, is absolute, or loops; "
+                       "replace the link by the file that it names",
                        text, r->flag, roots);
     case ENOENT:
     case ENOTDIR:
         return sl_fail(err, SL_ENOENT,
-                       "%s is not there, below %s %s of this %s; "
-                       "put it there, or start the %s with another root",
+                       "%s does not exist below %s %s of this %s; put it "
+                       "there, or start the %s with another root",
                        text, r->flag, roots, r->daemon, r->daemon);
     case ESTALE:
-        return sl_fail(err, SL_ECORRUPT, "%s was exchanged while it was opened",
-                       text);
+        return sl_fail(err, SL_ECORRUPT,
+                       "another process replaced %s while it was opened", text);
     default:
         return sl_fail(err, sl_err_from_errno(errnum), "%s, below %s %s: %s",
                        text, r->flag, roots, strerror(errnum));

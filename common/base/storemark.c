@@ -91,9 +91,9 @@ enum sl_err storemark_check(struct fs *fs, const char *store, uint64_t id,
                        ", this one is %016" PRIx64
                        ": give each cluster a store of its own",
                        store, found, id);
-    return sl_fail(err, SL_ESTATE,
-                   "the store %s was used before and is not there: it has no "
-                   "file %s. Mount it; if it is to begin anew, empty: "
-                   "echo %016" PRIx64 " > %s/%s",
-                   store, STOREMARK_FILE, id, store, STOREMARK_FILE);
+    return sl_fail(
+        err, SL_ESTATE,
+        "the store %s was used before and is not there: it has no file %s. "
+        "Mount it; to start with an empty store: echo %016" PRIx64 " > %s/%s",
+        store, STOREMARK_FILE, id, store, STOREMARK_FILE);
 }

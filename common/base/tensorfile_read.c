@@ -147,7 +147,7 @@ static enum sl_err check_cover(const struct tensorfile *f, struct sl_error *err)
             return tensorfile_corrupt(f, err, t->name, "a hole lies before it");
         if (t->begin < at)
             return tensorfile_corrupt(f, err, t->name,
-                                      "overlaps the one before it");
+                                      "overlaps the tensor before it");
         at = t->end;
     }
     if (at != f->data_bytes)
@@ -264,10 +264,10 @@ static const struct {
     OTHER("\x93NUMPY", "an array of NumPy; convert it: "
                        "safetensors.numpy.save_file({NAME: numpy.load(FILE)}, "
                        "'weights.safetensors')"),
-    OTHER("GGUF", "GGUF, whose values are quantized; take the model's "
-                  "safetensors"),
+    OTHER("GGUF",
+          "GGUF, which holds quantized values; take the model's safetensors"),
     OTHER("\x1f\x8b", "compressed with gzip; unpack it: gunzip FILE"),
-    OTHER("<", "a page of the web (or XML), not the file that it leads to"),
+    OTHER("<", "an HTML or XML page, not the file that it links to"),
 };
 
 // Says which file this is that is no safetensors, if it is known; else NULL.
@@ -295,7 +295,7 @@ static enum sl_err tensorfile_parse_bytes(struct tensorfile *f,
         header = header << 8 | bytes[i];
     if ((header > limit || header > n - LENGTH_BYTES) &&
         other_format(bytes, n) != NULL)
-        return sl_fail(err, SL_ECORRUPT, "%s: is no safetensors but %s",
+        return sl_fail(err, SL_ECORRUPT, "%s is not a safetensors file but %s",
                        f->name, other_format(bytes, n));
     if (header > limit || header > n - LENGTH_BYTES)
         return sl_fail(err, SL_ECORRUPT,

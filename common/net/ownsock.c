@@ -84,9 +84,9 @@ enum sl_err ownsock_folder(char out[OWNSOCK_BYTES], struct sl_error *err)
         snprintf(last, sizeof(last), "%s", folder);
     }
     if (last[0] == '\0')
-        return sl_fail(err, SL_ENOENT,
-                       "there is no folder for a socket of your own: set "
-                       "XDG_RUNTIME_DIR");
+        return sl_fail(
+            err, SL_ENOENT,
+            "no folder is known for a socket of your own: set XDG_RUNTIME_DIR");
     if (why == EPERM)
         return sl_fail(err, SL_EDENIED,
                        "%s is not a folder of yours with mode 0700: remove it, "

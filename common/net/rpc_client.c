@@ -489,7 +489,8 @@ enum sl_err rpc_channel_adopt(struct rpc_channel *ch, int fd,
     pthread_mutex_lock(&ch->lock);
     old = ch->link;
     if (old != NULL && rpc_link_alive(old)) {
-        rc = sl_fail(err, SL_EEXIST, "%s: there is a socket already",
+        rc = sl_fail(err, SL_EEXIST,
+                     "%s: this channel has a local socket already",
                      ch->lanes.address);
         old = link;
     } else {

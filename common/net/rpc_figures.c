@@ -80,7 +80,7 @@ static void put_calls(struct rpc_server *s, struct expo *e)
     struct names n;
 
     expo_family(e, "sluice_rpc_requests_total", EXPO_COUNTER,
-                "Calls that were answered, and streams that were opened.");
+                "Calls that the daemon answered, and streams that it opened.");
     for (size_t i = 0; i <= s->count; i++) {
         rpc_figures_split_path(&n, s->served[i].method.path);
         for (int k = 0; k < RPC_CODES; k++) {
@@ -92,9 +92,9 @@ static void put_calls(struct rpc_server *s, struct expo *e)
                            code_names[k], NULL);
         }
     }
-    expo_family(e, "sluice_rpc_duration_seconds", EXPO_HISTOGRAM,
-                "From a whole request to its answer, without what the network "
-                "takes.");
+    expo_family(
+        e, "sluice_rpc_duration_seconds", EXPO_HISTOGRAM,
+        "Time from a complete request to its answer, without the network.");
     for (size_t i = 0; i < s->count; i++) {
         rpc_figures_split_path(&n, s->served[i].method.path);
         if (s->served[i].method.kind == RPC_UNARY)
@@ -110,16 +110,16 @@ void rpc_server_measure(struct rpc_server *s, struct expo *e)
 
     put_calls(s, e);
     expo_single(e, "sluice_rpc_in_flight", EXPO_GAUGE,
-                "Calls and streams that are open.",
-                (double)atomic_load(&s->open));
+                "Open calls and streams.", (double)atomic_load(&s->open));
     expo_single(e, "sluice_rpc_sent_bytes_total", EXPO_COUNTER,
-                "Bytes of answers to calls, without those of streams.",
+                "Bytes of answers to calls, without streams.",
                 rpc_figures_load(&s->traffic.sent_bytes));
     expo_single(e, "sluice_rpc_received_bytes_total", EXPO_COUNTER,
-                "Bytes of requests of calls, without those of streams.",
+                "Bytes of requests of calls, without streams.",
                 rpc_figures_load(&s->traffic.received_bytes));
-    expo_family(e, "sluice_refused_total", EXPO_COUNTER,
-                "What was refused, by why.");
+    expo_family(
+        e, "sluice_refused_total", EXPO_COUNTER,
+        "Calls, streams and connections that the daemon refused, by reason.");
     for (int i = 0; i < RPC_REFUSALS; i++)
         expo_value(e, rpc_figures_load(&refusals[i]), "reason", whys[i], NULL);
 }

@@ -322,8 +322,8 @@ static bool serve_enter_limit(struct rpc_call *c, const struct rpc_peer *peer)
     if (rc == SL_OK)
         return true;
     if (refused > 0)
-        LOG(WARN, "over a limit", "who=%s refused=%u why=%s", who, refused,
-            err.text);
+        LOG(WARN, "peer is over a limit", "who=%s refused=%u why=%s", who,
+            refused, err.text);
     rpc_refused(RPC_REFUSED_QUOTA);
     rpc_answer(c, rc, &err, NULL);
     return false;
@@ -851,7 +851,7 @@ static void take_late(struct rpc_server *s, struct late *late)
         }
         grpc_call_ref(c->call);
         late->call[late->calls++] = c->call;
-        LOG(WARN, "too slow: its call ends",
+        LOG(WARN, "peer is too slow; ending its call",
             "who=%s method=%s sends=%zu leaves_unread=%zu", p->who,
             c->served->method.path, p->inbound_bytes, p->unread_bytes);
     }

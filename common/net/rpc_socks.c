@@ -177,7 +177,7 @@ static void rpc_socks_warn(struct rpc_socks *s, const struct sock *one,
     s->said.at_ms = now;
     s->said.host = one->host;
     (void)inet_ntop(AF_INET6, &one->host, host, sizeof(host));
-    LOG(WARN, "too many connections: new ones are closed",
+    LOG(WARN, "too many connections; closing new ones",
         "host=%s most=%u flag=%s", host, most, flag);
 }
 

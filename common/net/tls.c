@@ -72,10 +72,10 @@ static enum sl_err tls_read_file(char **out, const char *path, bool secret,
         return sl_fail(err, sl_err_from_errno(errno), "cannot open %s: %s",
                        path, strerror(errno));
     if (secret && fstat(fd, &st) == 0 && (st.st_mode & S_IROTH))
-        rc = sl_fail(err, SL_EDENIED,
-                     "%s is a private key that everybody may read; do `chmod "
-                     "600 %s`",
-                     path, path);
+        rc = sl_fail(
+            err, SL_EDENIED,
+            "other users may read the private key %s; do `chmod 600 %s`", path,
+            path);
     else
         rc = read_open_file(out, fd, path, err);
     close(fd);
@@ -190,8 +190,10 @@ static enum sl_err check_pair(const X509 *cert, EVP_PKEY *key,
                        "passphrase",
                        tls->key_file);
     if (X509_check_private_key(cert, key) != 1)
-        return sl_fail(err, SL_EINVAL, "%s is not the key of %s", tls->key_file,
-                       tls->cert_file);
+        return sl_fail(
+            err, SL_EINVAL,
+            "the private key in %s does not belong to the certificate in %s",
+            tls->key_file, tls->cert_file);
     return check_days(cert, tls->cert_file, err);
 }
 

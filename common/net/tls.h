@@ -114,7 +114,8 @@ void tls_look(bool insist);
 // ---- the transport's words
 
 // Words before the reason for which a client refuses a server.
-#define TLS_NOT_WHOM "the peer is not who it should be: "
+#define TLS_NOT_WHOM                                                           \
+    "the peer's certificate does not name the peer that was dialed: "
 
 // Returns what a failed handshake means and what to do about it; NULL if `text`
 // (OpenSSL's words in an error or a log line, or ours) is about something else.

@@ -138,8 +138,8 @@ enum sl_err tls_bearer_make(struct buf *out, const struct rpc_tls *tls,
                        sl_err_text(rc));
     if (out->len > TLS_BEARER_MAX)
         return sl_fail(err, SL_EINVAL,
-                       "%s and what lies between it and the authority is too "
-                       "much for a token (%d bytes)",
+                       "the certificate chain of %s is too long for a token "
+                       "(at most %d bytes)",
                        tls->cert_file, TLS_BEARER_MAX);
     return SL_OK;
 }
@@ -216,12 +216,15 @@ static enum sl_err check_dates(const struct token *t, time_t now,
                        "the token has expired: make another one with `sluice "
                        "token`");
     if (t->made > now + TLS_BEARER_SKEW_S)
-        return sl_fail(err, SL_EAUTH,
-                       "the token is of a time to come: the clock of the host "
-                       "where it was made is ahead of the coordinator's");
+        return sl_fail(
+            err, SL_EAUTH,
+            "the token's start time is in the future: the clock of the host "
+            "that made it is ahead of the coordinator's clock");
     if (t->ends - t->made > TLS_BEARER_MAX_S)
-        return sl_fail(err, SL_EAUTH, "the token is for more than %ld hours",
-                       TLS_BEARER_MAX_S / 3600);
+        return sl_fail(
+            err, SL_EAUTH,
+            "the token is valid for more than %ld hours, which is the limit",
+            TLS_BEARER_MAX_S / 3600);
     return SL_OK;
 }
 

@@ -125,7 +125,7 @@ static void read_again_locked(struct tls_files *f, const struct stamps *now,
     if (f->logged && !insist)
         return;
     f->logged = true;
-    LOG(WARN, "new certificates do not hold; the old ones stay in use",
+    LOG(WARN, "new certificates are not valid; the old ones stay in use",
         "error=%s", err.text);
 }
 

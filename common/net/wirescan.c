@@ -224,8 +224,9 @@ static enum sl_err scan_field(struct wire_scanner *s)
     case WIRE_BYTES:
         return scan_bytes(s, end);
     default:
-        return wire_scan_refuse(s, SL_ECORRUPT,
-                                "a group, or a type that does not exist");
+        return wire_scan_refuse(
+            s, SL_ECORRUPT,
+            "a protobuf group, or a wire type that does not exist");
     }
 }
 

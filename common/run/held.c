@@ -55,7 +55,7 @@ static void held_record(const char *what, uint64_t us)
     }
     pthread_mutex_unlock(&held.lock);
     if (unsaid > 0)
-        LOG(WARN, "the loop was held", "what=%s ms=%llu times=%llu", what,
+        LOG(WARN, "event loop was blocked", "what=%s ms=%llu times=%llu", what,
             (unsigned long long)us / 1000, (unsigned long long)unsaid);
 }
 
@@ -82,15 +82,14 @@ void held_measure(struct expo *e)
     memcpy(list, held.list, sizeof(list));
     pthread_mutex_unlock(&held.lock);
     expo_family(e, "sluice_event_loop_handler_seconds", EXPO_HISTOGRAM,
-                "How long one handler had the loop.");
+                "Time that one handler of the event loop ran.");
     expo_histogram(e, &took, NULL);
     expo_family(e, "sluice_event_loop_held_total", EXPO_COUNTER,
-                "Handlers that held the loop for longer than 0.1 s, by what "
-                "they did.");
+                "Handlers that ran for longer than 0.1 s, by their name.");
     for (size_t i = 0; i < HELD_NAMES && list[i].what != NULL; i++)
         expo_value(e, (double)list[i].times, "handler", list[i].what, NULL);
     expo_family(e, "sluice_event_loop_held_seconds", EXPO_GAUGE,
-                "The longest of them, by what it did.");
+                "Longest run of a handler above 0.1 s, by its name.");
     for (size_t i = 0; i < HELD_NAMES && list[i].what != NULL; i++)
         expo_value(e, (double)list[i].worst_us * 1e-6, "handler", list[i].what,
                    NULL);

@@ -50,15 +50,18 @@ static void follow_evidence(struct coord *c, struct job *job)
 
     if (job->state == JOB_RUNNING && full) {
         job_enter(job, JOB_FINISHING);
-        LOG(INFO, "all is counted", "job=%s", job->id_text);
+        LOG(INFO, "all steps are counted", "job=%s", job->id_text);
         happened_job(c, EVENT_JOB_COUNTED, job, NULL,
                      "all %llu steps of %s are counted",
                      (ull)schedule_steps(&job->schedule), job->name);
     } else if (job->state == JOB_FINISHING && !full) {
         job_enter(job, JOB_RUNNING);
-        LOG(WARN, "a shard is back with less", "job=%s", job->id_text);
-        happened_job(c, EVENT_JOB_RUNS, job, NULL,
-                     "%s runs again: a shard is back with less", job->name);
+        LOG(WARN, "shard came back with fewer counted steps", "job=%s",
+            job->id_text);
+        happened_job(
+            c, EVENT_JOB_RUNS, job, NULL,
+            "%s runs again: a shard came back with fewer counted steps",
+            job->name);
     }
 }
 
@@ -94,7 +97,7 @@ static void advance_stop_job(struct coord *c, struct job *job)
     char why[320];
 
     snprintf(why, sizeof(why), "stopped by request%s%.200s",
-             saved ? "" : "; the checkpoint before it could not be made: ",
+             saved ? "" : "; the checkpoint before the end failed: ",
              saved                   ? ""
              : job->cuts.why != NULL ? job->cuts.why
                                      : "a shard is away");

@@ -108,23 +108,23 @@ static enum sl_err judge_checkpoint(const struct job *job, struct sl_error *err)
 
     if (job_ended(job))
         return sl_fail(err, SL_ESTATE,
-                       "job %s is %s: no checkpoint of it is made any more; %s",
+                       "job %s is %s: it gets no more checkpoints; %s",
                        job->id_text, job_state_name(job->state),
                        last == NULL ? "it has none" : last->path);
     if (job->behind.paused)
         return sl_fail(err, SL_ESTATE,
-                       "job %s is paused, as the journal is older than what "
-                       "ran (I7): `sluice status %s` says the way out",
+                       "job %s is paused, because the journal is older than "
+                       "what ran (I7): `sluice status %s` says how to go on",
                        job->id_text, job->id_text);
     if (job->mode->on_workers && job->pause.row.state == JOURNAL_PAUSE_HOLDS)
         return sl_fail(err, SL_ESTATE,
-                       "job %s is paused, and its workers, who had its state, "
-                       "are let go: `sluice resume %s` first",
+                       "job %s is paused, and its workers, which had its "
+                       "state, are released: `sluice resume %s` first",
                        job->id_text, job->id_text);
     if (!job->placed)
         return sl_fail(err, SL_ESTATE,
-                       "job %s has no state yet of which a checkpoint could be "
-                       "made: `sluice status %s` says what it waits for",
+                       "job %s has no state to write into a checkpoint yet: "
+                       "`sluice status %s` says what it waits for",
                        job->id_text, job->id_text);
     return SL_OK;
 }

@@ -63,7 +63,7 @@ static enum sl_err calls_drain_member(struct coord *c, struct member *m,
     LOG(INFO, "member drained", "kind=%s member=%s by=%s why=%s",
         member_role_name(m->role), m->name, who, request->why);
     happened(c, EVENT_MEMBER_DRAINS, m,
-             "%s %s is given nothing more, by %s%s%s",
+             "%s %s gets no more work: drained by %s%s%s",
              member_role_name(m->role), m->name, who,
              request->why[0] == '\0' ? "" : ": ", request->why);
     if (m->role == MEMBER_WORKER)
@@ -78,7 +78,7 @@ static void undrain(struct coord *c, enum member_role role, const char *name,
     *changed = true;
     LOG(INFO, "member undrained", "kind=%s member=%s", member_role_name(role),
         name);
-    happened(c, EVENT_MEMBER_STAYS, m, "%s %s may be given work again",
+    happened(c, EVENT_MEMBER_STAYS, m, "%s %s may get work again",
              member_role_name(role), name);
     if (m != NULL)
         member_drain(m, false);
@@ -114,14 +114,15 @@ static enum sl_err calls_drain_check(const struct coord *c,
     if (request->role[0] != '\0' && strcmp(request->role, "worker") != 0 &&
         strcmp(request->role, "psserver") != 0)
         return sl_fail(err, SL_EINVAL,
-                       "'%.60s' is no role of a member: worker, psserver",
+                       "'%.60s' is not a role of a member; the roles are "
+                       "worker and psserver",
                        request->role);
     if (!find_role(c, request, role))
-        return sl_fail(err, SL_ENOENT,
-                       "no %s '%.100s' is here%s; `sluice status` lists them",
-                       request->role[0] != '\0' ? request->role
-                                                : "worker or psserver",
-                       request->name, request->undrain ? ", or drained" : "");
+        return sl_fail(
+            err, SL_ENOENT,
+            "no %s '%.100s' is attached%s; `sluice status` lists them",
+            request->role[0] != '\0' ? request->role : "worker or psserver",
+            request->name, request->undrain ? ", or drained" : "");
     return SL_OK;
 }
 

@@ -64,12 +64,12 @@ static enum sl_err judge_resume(const struct job *job, struct sl_error *err)
                        "another one where it stands",
                        job->id_text, job_state_name(job->state), job->id_text);
     if (job->behind.paused)
-        return sl_fail(err, SL_ESTATE,
-                       "job %s lies still as the journal is older than what "
-                       "ran (I7), and nobody asked for that: restore the "
-                       "newest journal.sqlite, or give the job up (`sluice "
-                       "stop %s`); `sluice status %s` says what was seen",
-                       job->id_text, job->id_text, job->id_text);
+        return sl_fail(
+            err, SL_ESTATE,
+            "the coordinator paused job %s because the journal is older than "
+            "what ran (I7): restore the newest journal.sqlite, or give the job "
+            "up (`sluice stop %s`); `sluice status %s` says what it found",
+            job->id_text, job->id_text, job->id_text);
     return SL_OK;
 }
 

@@ -258,9 +258,10 @@ static void coord_replace_member(struct coord *c, struct member *old,
     if (!same) {
         LOG(WARN, "member replaced", "member=%s why=%s", old->name,
             "another process took its name");
-        happened(c, EVENT_MEMBER_REPLACED, old,
-                 "%s %s was sent away: another process took its name",
-                 member_role_name(old->role), old->name);
+        happened(
+            c, EVENT_MEMBER_REPLACED, old,
+            "the coordinator sent %s %s away: another process took its name",
+            member_role_name(old->role), old->name);
         send_goodbye(c, old, why);
         if (c->replaced.len >= COORD_REMEMBERED_MAX)
             map_release(&c->replaced);
@@ -302,13 +303,13 @@ static enum sl_err judge_hello(const Sluice__V1__Hello *hello,
 {
     if (hello->protocol != WIRE_PROTOCOL)
         return sl_fail(err, SL_ENOTSUP,
-                       "protocol %u is not spoken here; this coordinator (%s) "
-                       "speaks %u",
+                       "protocol %u is not known here; this coordinator (%s) "
+                       "speaks protocol %u",
                        hello->protocol, SLUICE_VERSION, WIRE_PROTOCOL);
     if (hello->role == SLUICE__V1__ROLE__ROLE_PSSERVER &&
         hello->address[0] == '\0')
         return sl_fail(err, SL_EINVAL,
-                       "psserver '%s' says no address for workers to dial",
+                       "psserver '%s' names no address for workers to dial",
                        hello->name);
     return SL_OK;
 }
@@ -322,7 +323,7 @@ static void say_drains(struct coord *c, const struct member *m)
                  member_role_name(m->role), m->name, why[0] == '\0' ? "" : ": ",
                  why);
     else
-        happened(c, EVENT_MEMBER_STAYS, m, "%s %s stays: its drain is over",
+        happened(c, EVENT_MEMBER_STAYS, m, "%s %s is no longer draining",
                  member_role_name(m->role), m->name);
 }
 
@@ -347,7 +348,7 @@ static enum sl_err coord_check_hello(struct coord *c,
         rc = cluster_judge(c, hello, err);
     if (rc != SL_OK)
         happened_once(c, EVENT_MEMBER_REFUSED, hello->name,
-                      "%s was not let in: %s", hello->name, err->text);
+                      "the coordinator refused %s: %s", hello->name, err->text);
     return rc;
 }
 
@@ -372,8 +373,8 @@ static enum sl_err judge_name(struct coord *c, const struct member *m,
             "its own --name, or a certificate of its name (sluice cert issue "
             "--role %s --name %.80s)",
             role, m->name, m->host, role, m->name);
-    happened_once(c, EVENT_MEMBER_REFUSED, m->name, "%s was not let in: %s",
-                  m->name, err->text);
+    happened_once(c, EVENT_MEMBER_REFUSED, m->name,
+                  "the coordinator refused %s: %s", m->name, err->text);
     return SL_EEXIST;
 }
 
@@ -400,7 +401,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     if (m != NULL)
         coord_replace_member(c, m, said.process);
     if (members_add(&c->members, &m, member, &said, coord_now(c)) != SL_OK)
-        return sl_fail(err, SL_ENOMEM, "one more member");
+        return sl_fail(err, SL_ENOMEM, "no memory for one more member");
     m->draining = hello->away[0] != '\0';
     m->drained = drains_find(c, m->role, m->name) != NULL;
     member_describe(m, hello->away, hello->device);
@@ -614,7 +615,7 @@ void coord_receive(struct coord *c, uint64_t member,
     if (member_seen(m, coord_now(c))) {
         LOG(INFO, "member is back", "kind=%s member=%s",
             member_role_name(m->role), m->name);
-        happened(c, EVENT_MEMBER_BACK, m, "%s %s is heard of again",
+        happened(c, EVENT_MEMBER_BACK, m, "%s %s sends heartbeats again",
                  member_role_name(m->role), m->name);
         map_release(&m->losing);
         gone_back(c, m);
@@ -674,7 +675,7 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
         else
             shards_down(c, m, false);
     } else if (m->state == MEMBER_LOST) {
-        snprintf(how, sizeof(how), "nothing was heard of it for %llu ms",
+        snprintf(how, sizeof(how), "it sent no heartbeat for %llu ms",
                  (ull)(now_ms - m->seen_ms));
         LOG(WARN, "member lost", "kind=%s member=%s silent_ms=%llu",
             member_role_name(m->role), m->name, (ull)(now_ms - m->seen_ms));

@@ -135,7 +135,7 @@ void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
     va_end(ap);
     if (job->warnings[kind] != NULL && strcmp(job->warnings[kind], text) == 0)
         return;
-    LOG(WARN, "job needs a look", "job=%s why=%s", job->id_text, text);
+    LOG(WARN, "job has a new warning", "job=%s why=%s", job->id_text, text);
     sl_free(job->warnings[kind]);
     job->warnings[kind] = sl_strdup(text); // without memory there is no text
     job->changes++;

@@ -28,16 +28,16 @@ enum sl_err pause_judge(const struct job *job, bool checkpoint,
         return sl_fail(err, SL_ESTATE, "job %s is %s: nothing of it runs",
                        job->id_text, job_state_name(job->state));
     if (job->behind.paused)
-        return sl_fail(err, SL_ESTATE,
-                       "job %s lies still already, as the journal is older "
-                       "than what ran (I7): `sluice status %s` says the way "
-                       "out",
-                       job->id_text, job->id_text);
+        return sl_fail(
+            err, SL_ESTATE,
+            "job %s is paused already, because the journal is older than what "
+            "ran (I7): `sluice status %s` says how to go on",
+            job->id_text, job->id_text);
     if (!checkpoint && has_state(job) && job->cuts.count == 0)
         return sl_fail(err, SL_ESTATE,
-                       "the state of job %s is on its workers alone, and there "
-                       "is no checkpoint of it: all of its steps would be "
-                       "lost; pause it without --now, or stop it",
+                       "only the workers of job %s have its state, and it has "
+                       "no checkpoint: a pause now would lose all of its "
+                       "steps; pause it without --now, or stop it",
                        job->id_text);
     return SL_OK;
 }
@@ -74,12 +74,12 @@ static void note_loss(struct job *job, bool asked)
     note[0] = '\0';
     if (job->mode->on_workers && steps > saved)
         snprintf(note, JOURNAL_PAUSE_TEXT,
-                 "it goes on from its checkpoint of %llu steps: %llu are done "
-                 "again",
+                 "the job goes on from its checkpoint of %llu steps: workers "
+                 "compute %llu steps again",
                  (ull)saved, (ull)(steps - saved));
     else if (asked && job_granted(job, &job->pause.wish) == NULL)
         snprintf(note, JOURNAL_PAUSE_TEXT,
-                 "the checkpoint before it could not be made: %.180s",
+                 "the checkpoint before the pause failed: %.180s",
                  job->cuts.why != NULL ? job->cuts.why : "a shard is away");
 }
 

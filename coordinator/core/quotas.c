@@ -75,7 +75,8 @@ static enum sl_err number_of_job(struct coord *c, uint64_t job, uint32_t *out,
     if (rc != SL_OK)
         return coord_fatal(c, err);
     *out = quotas_tenant_number(c->quotas, tenant);
-    return *out != 0 ? SL_OK : sl_fail(err, SL_ENOMEM, "one more tenant");
+    return *out != 0 ? SL_OK
+                     : sl_fail(err, SL_ENOMEM, "no memory for one more tenant");
 }
 
 // ---- what one job has

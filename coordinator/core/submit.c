@@ -143,7 +143,7 @@ static enum sl_err submit_add_job(struct coord *c, Sluice__V1__JobSpec *spec,
         if (job != NULL)
             job->spec = NULL; // still the caller's
         job_free(job);
-        return sl_fail(err, SL_ENOMEM, "one more job");
+        return sl_fail(err, SL_ENOMEM, "no memory for one more job");
     }
     rc = journal_job_add(c->journal, &row, &id, err);
     if (rc != SL_OK) {

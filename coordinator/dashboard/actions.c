@@ -132,7 +132,7 @@ static bool action_is_allowed(const struct dashboard *d,
                   "this dashboard only reads: its coordinator was started "
                   "without --dashboard-actions");
     else if (!is_our_page(q))
-        fail_with(a, 403, "another page than the dashboard's may not ask this");
+        fail_with(a, 403, "only the dashboard's own page may ask for actions");
     else
         return true;
     return false;
@@ -215,7 +215,7 @@ void actions_do(void *arg, const struct http_request *q, struct http_answer *a)
         return;
     if (act == NULL) {
         fail_with(a, 404,
-                  "there is no such action: drain, undrain, pause, "
+                  "unknown action; the actions are drain, undrain, pause, "
                   "resume and stop");
         return;
     }

@@ -219,7 +219,7 @@ static void feed_set_file_aside(const char *path)
         snprintf(from, sizeof(from), "%s%s", path, parts[i]);
         snprintf(to, sizeof(to), "%s.bad%s", path, parts[i]);
         if (rename(from, to) != 0 && errno != ENOENT)
-            LOG(WARN, "file not put aside", "path=%s why=%s", from,
+            LOG(WARN, "damaged events file not renamed", "path=%s why=%s", from,
                 strerror(errno));
     }
 }

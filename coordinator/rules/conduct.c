@@ -87,10 +87,10 @@ const char *conduct_why_text(enum conduct_why why)
     switch (why) {
     case CONDUCT_SKIPS:
         return "the loss or gradients of all its steps are not finite, those "
-               "of other workers are";
+               "of other workers' steps are finite";
     case CONDUCT_FAILS:
-        return "its attempts fail one after another, those of other workers "
-               "do not";
+        return "its attempts fail one after another, attempts of other workers "
+               "succeed";
     case CONDUCT_WAITS:
         return "it waits for shards that other workers reach";
     case CONDUCT_PEERS:
@@ -104,7 +104,7 @@ const char *conduct_why_text(enum conduct_why why)
     case CONDUCT_DATA:
         return "it cannot read the data, which other workers can";
     case CONDUCT_SAYS:
-        return "it says that the job is wrong, which other workers do not";
+        return "it reports that the job is invalid, other workers do not";
     case CONDUCT_GOOD:
         break;
     }

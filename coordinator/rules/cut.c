@@ -136,13 +136,14 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
         return sl_fail(err, SL_ESTALE, "the cut is being written");
     if (report->tag->incarnation != e->shard[report->shard].incarnation)
         return sl_fail(err, SL_ESTALE,
-                       "a report of incarnation %llu of a "
-                       "shard whose newest is %llu",
+                       "the report is of incarnation %llu of a shard that is "
+                       "at incarnation %llu",
                        (unsigned long long)report->tag->incarnation,
                        (unsigned long long)e->shard[report->shard].incarnation);
     s = &c->shard[report->shard];
     if (s->reported && wire_tag_cmp(wire_tag_of(report->tag), s->tag) < 0)
-        return sl_fail(err, SL_ESTALE, "a newer file of it is here already");
+        return sl_fail(err, SL_ESTALE,
+                       "a newer snapshot of this shard is in the cut already");
     if (report->sha256.len != SHA256_BYTES)
         return sl_fail(err, SL_ECORRUPT, "a checksum of %zu bytes",
                        report->sha256.len);

@@ -36,12 +36,12 @@ static enum sl_err read_tenant(struct quota *q, const char **text,
     size_t fits = **text == '*' ? 1 : strspn(*text, WORDS);
 
     if ((*text)[n] != ':' || n == 0 || n != fits || n >= QUOTA_TENANT)
-        return sl_fail(err, SL_EINVAL,
-                       "--quota '%.100s': say it like "
-                       "TENANT:jobs=3,shards=64,parameters=2GiB,"
-                       "checkpoints=10GiB; * is each other tenant, - is who "
-                       "has none",
-                       *text);
+        return sl_fail(
+            err, SL_EINVAL,
+            "--quota '%.100s': write it as "
+            "TENANT:jobs=3,shards=64,parameters=2GiB,checkpoints=10GiB; * is "
+            "each other tenant, - is callers without a tenant",
+            *text);
     if (n != 1 || **text != '-') { // "-" leaves the tenant ""
         memcpy(q->tenant, *text, n);
         q->tenant[n] = '\0';
@@ -160,7 +160,7 @@ static enum sl_err quota_refuse(enum quota_kind kind, const char *tenant,
     if (tenant[0] != '\0')
         snprintf(who, sizeof(who), "tenant %s", tenant);
     else
-        snprintf(who, sizeof(who), "who has no tenant");
+        snprintf(who, sizeof(who), "tenant '-' (callers without a tenant)");
     quota_format_figure(had, kind, used);
     quota_format_figure(of, kind, most);
     quota_format_figure(one, kind, more);

@@ -329,8 +329,9 @@ static void api_start_visit(struct rpc_call *call, struct api *api,
     enum sl_err rc;
 
     if (v == NULL) {
-        api_answer_call(call, sl_fail(&err, SL_ENOMEM, "one more call"), &err,
-                        NULL);
+        api_answer_call(call,
+                        sl_fail(&err, SL_ENOMEM, "no memory for one more call"),
+                        &err, NULL);
         return;
     }
     *v = (struct api_visit){.api = api, .call = call, .err = SL_ERROR_INIT};
@@ -429,7 +430,7 @@ enum sl_err api_ask(struct api *a, const char *path,
         return rc;
     }
     if (wire_pack(request, &bytes) != SL_OK)
-        rc = sl_fail(err, SL_ENOMEM, "one more call");
+        rc = sl_fail(err, SL_ENOMEM, "no memory for one more call");
     if (rc == SL_OK) {
         all = (struct sl_slice){bytes.data, bytes.len};
         body = slices_one(&all);

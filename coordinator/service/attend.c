@@ -120,7 +120,7 @@ static enum sl_err may_attend(struct attend_session *s,
     enum sl_err rc = access_attend(&s->who, s->role, hello->name, err);
 
     if (rc == SL_OK && cost == NULL)
-        rc = sl_fail(err, SL_ENOMEM, "one more stream");
+        rc = sl_fail(err, SL_ENOMEM, "no memory for one more stream");
     if (rc == SL_OK)
         rc = cost_open(cost, &s->who, loop_now_ms(s->attend->loop), err);
     return rc;
@@ -141,7 +141,7 @@ static void hear_hello(struct attend_session *s, const Sluice__V1__Hello *hello)
     }
     s->member = ++a->last_member;
     if (map_put(&a->sessions, s->member, s) != SL_OK)
-        rc = sl_fail(&err, SL_ENOMEM, "one more member");
+        rc = sl_fail(&err, SL_ENOMEM, "no memory for one more member");
     else
         rc = coord_attach(a->coord, s->member, hello, claim_of(&s->who), &err);
     if (rc == SL_OK)
@@ -212,7 +212,7 @@ static void attend_session_hold(struct attend_session *s, uint32_t wait_ms)
         loop_timer_start(a->held_timer, ATTEND_HELD_MS, ATTEND_HELD_MS);
     list_push_back(&a->held, &s->held);
     if (cost != NULL && log_share(&cost->slow, 1, now, &left_out))
-        LOG(WARN, "a member says too much: slowed down",
+        LOG(WARN, "member sends too much; reading its messages more slowly",
             "role=%s who=%s times=%u", access_role_name(s->who.role),
             s->who.name, left_out + 1);
 }
@@ -375,7 +375,7 @@ static void open_attend(struct rpc_stream *stream, void *arg)
 
     rpc_stream_peer(stream, &peer);
     rc = s != NULL ? access_who(&s->who, &peer, &err)
-                   : sl_fail(&err, SL_ENOMEM, "one more stream");
+                   : sl_fail(&err, SL_ENOMEM, "no memory for one more stream");
     if (rc != SL_OK) {
         rpc_stream_finish(stream, rc, &err);
         sl_free(s);

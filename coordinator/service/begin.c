@@ -299,7 +299,7 @@ static enum sl_err begin_ask_store(struct server *s, struct sl_error *err)
     struct begin_asking *a = sl_calloc(1, sizeof(*a));
 
     if (a == NULL)
-        return sl_fail(err, SL_ENOMEM, "a question to the store");
+        return sl_fail(err, SL_ENOMEM, "no memory for a question to the store");
     a->server = s;
     a->stored = s->stored;
     if (loop_work(s->loop, ask_work, ask_done, a) != SL_OK) {
@@ -329,8 +329,8 @@ static enum sl_err open_again(struct server *s, struct sl_error *err)
         rc = open_questions(s, err);
     if (rc == SL_OK) // a call that comes meanwhile frees no more space
         snprintf(s->waits, sizeof(s->waits),
-                 "there is space for the journal again; the store %.200s is "
-                 "being asked",
+                 "the disk has space for the journal again; reading the store "
+                 "%.200s",
                  s->store);
     return rc;
 }

@@ -107,7 +107,7 @@ static bool may_have_next(struct job_watcher *w)
     if (w->unread_ms == 0)
         w->unread_ms = watch_now_ms();
     if (watch_now_ms() - w->unread_ms >= w->watch->most.patience_ms) {
-        LOG(WARN, "a watcher reads nothing: its stream ends", "who=%s job=%llu",
+        LOG(WARN, "watcher does not read; ending its stream", "who=%s job=%llu",
             w->caller, (unsigned long long)w->job);
         watcher_finish(w, sl_fail(&err, SL_EBUSY, "this watcher reads nothing"),
                        &err);
@@ -500,8 +500,8 @@ void watch_free(struct watch *w)
 void watch_measure(struct expo *e)
 {
     expo_family(e, "sluice_watch_statuses_total", EXPO_COUNTER,
-                "Statuses for clients that watch: made once for all that want "
-                "the same, sent to each.");
+                "Statuses for watching clients; made: once for all that want "
+                "the same status; sent: to each client.");
     expo_value(e, (double)atomic_load(&figures.made), "what", "made", NULL);
     expo_value(e, (double)atomic_load(&figures.sent), "what", "sent", NULL);
 }

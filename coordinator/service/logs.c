@@ -124,8 +124,8 @@ static enum sl_err logs_find_member(const struct logs *l, const char *name,
                        name);
     if (!m->log_lines)
         return sl_fail(err, SL_ESTATE,
-                       "it is of an older version (%s), which tells no lines: "
-                       "they are in the journal of its host, %s",
+                       "its version (%s) is too old to send log lines: read "
+                       "them in the journal of its host, %s",
                        m->version, m->host);
     *out = m;
     return SL_OK;
@@ -164,7 +164,7 @@ static bool logs_ask_member(struct logs *l, struct rpc_call *call,
     a = logs_vacant_place(l, m->id);
     if (a == NULL) {
         sl_fail(err, SL_EBUSY,
-                "its lines are being asked for by another client; try again");
+                "another client is asking for its lines; try again");
         return false;
     }
     *a = (struct logs_asked){call, m->id, ++l->last,
@@ -205,8 +205,9 @@ static void call_logs(struct rpc_call *call, void *arg)
     enum sl_err rc;
 
     if (v == NULL) {
-        logs_answer_call(call, sl_fail(&err, SL_ENOMEM, "one more call"), &err,
-                         NULL);
+        logs_answer_call(
+            call, sl_fail(&err, SL_ENOMEM, "no memory for one more call"), &err,
+            NULL);
         return;
     }
     v->of = arg;

@@ -130,19 +130,19 @@ static void put_jobs(const struct tallied *t, struct expo *e)
     expo_value(e, (double)t->leased, "state", "leased", NULL);
     expo_value(e, (double)t->counted, "state", "counted", NULL);
     expo_single(e, "sluice_cut_age_seconds", EXPO_GAUGE,
-                "Since the last checkpoint, of the running job whose is "
-                "oldest; since its start if it has none. 0: none runs.",
+                "Age of the last checkpoint (or of the job, before one), the "
+                "highest of all running jobs; 0: no job runs.",
                 t->cut_age_seconds);
     expo_single(e, "sluice_cut_age_ratio", EXPO_GAUGE,
-                "The same in units of checkpoint.every_seconds, of the running "
-                "job for which it is most; 0: none has that.",
+                "The same in units of checkpoint.every_seconds, the highest of "
+                "all running jobs; 0: no job sets that key.",
                 t->cut_age_ratio);
     expo_single(e, "sluice_uncounted_seconds", EXPO_GAUGE,
-                "Since the last sample was counted, of the running job that "
-                "waits longest; 0: none runs.",
+                "Time since the last counted sample, the highest of all "
+                "running jobs; 0: no job runs.",
                 t->still_seconds);
     expo_single(e, "sluice_map_version", EXPO_GAUGE,
-                "The highest version of a job's map of shards.",
+                "Highest version of a job's map of shards.",
                 (double)t->map_version);
 }
 
@@ -153,9 +153,10 @@ static void put_members(const struct tallied *t, struct expo *e)
         [MEMBER_PSSERVER] = "sluice_psservers",
     };
     static const char *const help[2] = {
-        [MEMBER_WORKER] = "Workers, by state. Lost ones are forgotten.",
-        [MEMBER_PSSERVER] = "Psservers, by state; lost: a job needs it, and it "
-                            "is not there.",
+        [MEMBER_WORKER] =
+            "Attached workers, by state; lost workers do not count.",
+        [MEMBER_PSSERVER] = "Psservers, by state; lost: a job needs the "
+                            "psserver, which is not attached.",
     };
 
     for (int role = 0; role < 2; role++) {
@@ -176,24 +177,23 @@ static void put_closures(const struct figures *f, struct expo *e)
     };
 
     expo_family(e, "sluice_closures_finished_total", EXPO_COUNTER,
-                "Closures that were counted on every shard, or failed a job.");
+                "Closures that every shard counted, or that failed a job.");
     expo_value(e, (double)f->counted, "result", "counted", NULL);
     expo_value(e, (double)f->failed, "result", "failed", NULL);
     expo_family(e, "sluice_closure_retries_total", EXPO_COUNTER,
-                "Closures leased again after they were begun, by how the "
-                "attempt before ended.");
+                "Closures leased again after a first attempt, by the end of "
+                "that attempt.");
     for (int i = 0; i < WORK_WHYS; i++)
         expo_value(e, (double)f->retries[i], "reason", whys[i], NULL);
     expo_single(e, "sluice_closures_reissued_total", EXPO_COUNTER,
-                "Closures that were counted, until a shard fell back.",
+                "Counted closures that workers compute again because a shard "
+                "came back from an older snapshot.",
                 (double)f->reissued);
     expo_family(e, "sluice_closure_wait_seconds", EXPO_HISTOGRAM,
-                "From the bad end of an attempt to the next lease of the "
-                "closure.");
+                "Time from a failed attempt to the next lease of the closure.");
     expo_histogram(e, &f->waits, NULL);
     expo_single(e, "sluice_samples_counted_total", EXPO_COUNTER,
-                "Samples that were counted on every shard.",
-                (double)f->samples);
+                "Samples that every shard counted.", (double)f->samples);
 }
 
 static void measure_put_events(const struct figures *f, struct expo *e)
@@ -205,16 +205,17 @@ static void measure_put_events(const struct figures *f, struct expo *e)
     };
 
     expo_family(e, "sluice_members_lost_total", EXPO_COUNTER,
-                "Members that went without draining before.");
+                "Members that left without draining first.");
     expo_value(e, (double)f->lost[MEMBER_WORKER], "role", "worker", NULL);
     expo_value(e, (double)f->lost[MEMBER_PSSERVER], "role", "psserver", NULL);
     expo_family(e, "sluice_worker_preemptions_total", EXPO_COUNTER,
-                "Workers that began to drain, by who said so; signal: it was "
-                "told to end.");
+                "Workers that began to drain, by the source of the notice; "
+                "signal: the process was told to end.");
     for (int i = 0; i < FIGURES_SOURCES; i++)
         expo_value(e, (double)f->preempted[i], "source", figures_sources[i],
                    NULL);
-    expo_family(e, "sluice_cuts_total", EXPO_COUNTER, "Checkpoints, by end.");
+    expo_family(e, "sluice_cuts_total", EXPO_COUNTER,
+                "Checkpoints, by result.");
     for (int i = 0; i < FIGURES_CUTS; i++)
         expo_value(e, (double)f->cuts[i], "result", cuts[i], NULL);
 }
@@ -239,10 +240,9 @@ void measure_write(struct coord *c, const struct journal *journal,
     put_closures(f, e);
     measure_put_events(f, e);
     expo_single(e, "sluice_coordinator_term", EXPO_GAUGE,
-                "The term of this coordinator.",
-                c != NULL ? (double)c->term : 0);
+                "Term of this coordinator.", c != NULL ? (double)c->term : 0);
     expo_family(e, "sluice_journal_commit_seconds", EXPO_HISTOGRAM,
-                "Writes of the journal until they are on the disk.");
+                "Time from a write to the journal until the disk has it.");
     expo_histogram(e, journal != NULL ? journal_commits(journal) : &never,
                    NULL);
 }

@@ -90,23 +90,22 @@ static const struct {
     const char *help;
 } families[] = {
     {"sluice_job_steps", EXPO_GAUGE, measure_job_steps,
-     "With --metrics-per-job: steps that are counted on every shard; less "
-     "after "
-     "a shard fell back."},
+     "With --metrics-per-job: steps that every shard counted; lower after a "
+     "shard came back from an older snapshot."},
     {"sluice_job_progress_ratio", EXPO_GAUGE, ratio_of,
-     "With --metrics-per-job: of the steps that are asked for, those counted."},
+     "With --metrics-per-job: counted steps as a share of the job's steps."},
     {"sluice_job_loss", EXPO_GAUGE, measure_job_loss,
-     "With --metrics-per-job: running mean of the training loss; absent while "
-     "no step was applied."},
+     "With --metrics-per-job: running mean of the training loss; absent before "
+     "the first applied step."},
     {"sluice_job_accuracy_ratio", EXPO_GAUGE, accuracy_of,
      "With --metrics-per-job: running mean of the training accuracy; absent "
-     "where the loss has none."},
+     "for a loss without an accuracy."},
     {"sluice_job_samples_per_second", EXPO_GAUGE, rate_of,
-     "With --metrics-per-job: samples counted a second, lately."},
+     "With --metrics-per-job: samples counted per second, lately."},
     {"sluice_job_workers", EXPO_GAUGE, workers_of,
-     "With --metrics-per-job: workers that hold a lease of it."},
+     "With --metrics-per-job: workers that hold a lease of the job."},
     {"sluice_job_closure_retries_total", EXPO_COUNTER, retries_of,
-     "With --metrics-per-job: closures leased again after they were begun, in "
+     "With --metrics-per-job: closures leased again after a first attempt, in "
      "the job's whole life."},
 };
 
@@ -125,17 +124,16 @@ void measure_jobs(const struct coord *c, struct expo *e)
                 expo_value(e, value, "id", chosen.job[k]->id, NULL);
         }
     }
-    expo_family(e, "sluice_job_cut_age_seconds", EXPO_GAUGE,
-                "With --metrics-per-job: since its last checkpoint, of a job "
-                "that runs.");
+    expo_family(
+        e, "sluice_job_cut_age_seconds", EXPO_GAUGE,
+        "With --metrics-per-job: age of the last checkpoint of a running job.");
     for (size_t k = 0; k < chosen.count; k++)
         if (chosen.age[k] >= 0)
             expo_value(e, chosen.age[k], "id", chosen.job[k]->id, NULL);
-    expo_single(
-        e, "sluice_jobs_without_figures", EXPO_GAUGE,
-        "With --metrics-per-job: jobs that go on and have none of their "
-        "own, since 32 older ones have.",
-        (double)chosen.left_out);
+    expo_single(e, "sluice_jobs_without_figures", EXPO_GAUGE,
+                "With --metrics-per-job: running jobs without figures of their "
+                "own, because 32 older jobs have them.",
+                (double)chosen.left_out);
     for (size_t k = 0; k < chosen.count; k++)
         wire_free(&chosen.job[k]->base);
 }

@@ -106,7 +106,8 @@ const struct conf_key server_keys[] = {
      .min = 1,
      .max = 1000000,
      .unit = "streams",
-     .help = "Most of them with one certificate, or without any."},
+     .help = "Most streams that callers with one certificate, or without any, "
+             "may open."},
     {.name = NULL},
 };
 

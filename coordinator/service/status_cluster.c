@@ -356,9 +356,9 @@ static enum sl_err warn_strangers(struct coord *c, Sluice__V1__ClusterReply *m)
                       role, s->name, (ull)s->cluster, (ull)c->cluster.id);
         else
             rc = warn(m,
-                      "%s %s is refused: it has seen term %llu of this "
-                      "cluster. Restore the newest journal.sqlite; or restart "
-                      "this coordinator if it is to go on",
+                      "the coordinator refuses %s %s, which has seen term %llu "
+                      "of this cluster. Restore the newest journal.sqlite; or "
+                      "restart this coordinator to go on with a higher term",
                       role, s->name, (ull)s->term);
     }
     return rc;
@@ -374,11 +374,11 @@ static enum sl_err warn_held(Sluice__V1__ClusterReply *m)
     ago_ms = sl_now_ms(sl_clock_real()) - h.since_ms;
     if (ago_ms > HELD_RECENT_MS)
         return SL_OK;
-    return warn(m,
-                "the coordinator's loop was held for %llu ms by %s, %llu s "
-                "ago (%llu times since it began): nobody was answered "
-                "meanwhile",
-                (ull)h.us / 1000, h.what, (ull)ago_ms / 1000, (ull)h.times);
+    return warn(
+        m,
+        "the coordinator's event loop was blocked for %llu ms by %s, %llu s "
+        "ago (%llu times since it started): it answered no call meanwhile",
+        (ull)h.us / 1000, h.what, (ull)ago_ms / 1000, (ull)h.times);
 }
 
 static struct cluster_view *view_new(const struct coord *c)

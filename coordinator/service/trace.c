@@ -191,7 +191,9 @@ static void trace_on_piece(void *arg, uint64_t member,
         if (p->member != member || p->state != PART_ASKED)
             continue;
         send_part(g, p, piece,
-                  ++p->pieces > PIECES_MOST ? "it says too much" : NULL);
+                  ++p->pieces > PIECES_MOST
+                      ? "it sends more trace data than the limit"
+                      : NULL);
         return;
     }
 }
@@ -247,7 +249,7 @@ static bool trace_check_part(struct tracing *g, struct trace_part *p,
         send_part(g, p, NULL, "it went away");
     else if (p->state == PART_ASKED && trace_now_ms() - p->asked_ms > SILENT_MS)
         send_part(g, p, NULL,
-                  "it does not answer: it is of an older version, or stuck");
+                  "it does not answer: it is an older version, or hangs");
     else if (p->state == PART_WAITS && *asked < ASKED_MOST)
         trace_ask_part(g, p);
     *asked += p->state == PART_ASKED;
@@ -297,7 +299,8 @@ static enum sl_err trace_find_job(struct tracing *g, struct sl_error *err)
         return rc;
     (void)coord_changes(c, g->job, &ended);
     if (ended)
-        return sl_fail(err, SL_ESTATE, "job %s has ended: it does nothing",
+        return sl_fail(err, SL_ESTATE,
+                       "job %s has ended: there is nothing to trace",
                        g->request->id);
     return g->of->now == NULL
                ? SL_OK

@@ -90,9 +90,10 @@ static struct book_queue *queue_of(struct book *b, uint64_t id)
 static enum sl_err store_fail_orphan(const char *what, uint64_t id,
                                      struct sl_error *err)
 {
-    return sl_fail(err, SL_ECORRUPT,
-                   "tasks: %s %llu is of no queue or client that is there",
-                   what, (unsigned long long)id);
+    return sl_fail(
+        err, SL_ECORRUPT,
+        "tasks: %s %llu belongs to a queue or client that does not exist", what,
+        (unsigned long long)id);
 }
 
 static enum sl_err load_queue(struct book *b, sqlite3_stmt *row,

@@ -80,9 +80,10 @@ enum sl_err visit_work(struct desk *d, struct visit *v)
     enum sl_err rc = reply == NULL ? SL_ENOMEM : SL_OK;
 
     if (m->n_handlers > BOOK_KINDS)
-        return sl_fail(&v->err, SL_EINVAL,
-                       "%zu handlers; %d are as many as a queue may ask for",
-                       m->n_handlers, BOOK_KINDS);
+        return sl_fail(
+            &v->err, SL_EINVAL,
+            "the answer names %zu handlers; a queue may ask for at most %d",
+            m->n_handlers, BOOK_KINDS);
     for (size_t i = 0; rc == SL_OK && i < m->n_ended; i++)
         rc = take_result(d, v, m->ended[i]);
     if (rc != SL_OK)

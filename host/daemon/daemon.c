@@ -515,7 +515,7 @@ static enum sl_err take_state_dir(struct daemon *d, struct sl_error *err)
         return sl_fail(err, SL_EINVAL, "--state: the path is too long");
     rc = fs_private_folder(d->state_dir, &others, err);
     if (rc == SL_OK && others)
-        LOG(WARN, "others may look into the state folder", "folder=%s",
+        LOG(WARN, "state folder is readable by other users", "folder=%s",
             d->state_dir);
     return rc == SL_OK ? statelock_take(&d->lock, d->state_dir, err) : rc;
 }
@@ -577,8 +577,8 @@ static void put_expiry(const struct daemon *d, struct expo *e)
 
     expo_family(e, "sluice_tls_certificate_expiry_timestamp_seconds",
                 EXPO_GAUGE,
-                "When the certificate in use, or the revocation list, ends; "
-                "absent without TLS.");
+                "Time at which the certificate in use, or the revocation list, "
+                "expires; absent without TLS.");
     if (daemon_tls(d) == NULL ||
         tls_files_open(&files, daemon_tls(d), NULL) != SL_OK)
         return; // what is in use is open, and not read anew
@@ -618,7 +618,7 @@ static void note_ops(struct daemon *d)
     if (rc == SL_OK)
         rc = fs_write(file, text.data, text.len, &err);
     if (rc != SL_OK)
-        LOG(WARN, "ops port not noted", "why=%s", err.text);
+        LOG(WARN, "address of the ops port not saved", "why=%s", err.text);
     fs_close(file);
     buf_release(&text);
 }

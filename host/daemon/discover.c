@@ -11,9 +11,10 @@ const struct conf_key discover_keys[] = {
      .kind = CONF_CHOICE,
      .value = "static",
      .choices = LAUNCH_SOURCES,
-     .help = "Launcher whose environment gives the coordinator's address and "
-             "the name and addresses of this process, where they are not set "
-             "(docs/launchers.md). static: none."},
+     .help =
+         "Launcher of this process: its environment gives the coordinator's "
+         "address and the name and addresses of this process, where they are "
+         "not set (docs/launchers.md). static: none."},
     {.name = "base-port",
      .kind = CONF_INT,
      .value = "7070",

@@ -51,7 +51,7 @@ static void joined(void *arg)
         if (w->rc == SL_OK)
             membership_take(w->of->membership, &w->copy);
         else
-            LOG(WARN, "cluster not noted", "why=%s",
+            LOG(WARN, "number of the cluster not saved", "why=%s",
                 w->err.text[0] != '\0' ? w->err.text : sl_err_text(w->rc));
     }
     joining_work_free(w);

@@ -78,19 +78,19 @@ static void readyz(void *arg, const struct http_request *q,
 static void put_common(struct ops *o, struct expo *e)
 {
     expo_family(e, "sluice_build_info", EXPO_GAUGE,
-                "Always 1; what runs is in the labels.");
+                "Always 1; the labels name the running program.");
     expo_value(e, 1, "version", SLUICE_VERSION, "commit", SLUICE_COMMIT, "role",
                o->setup.role, NULL);
     ops_process(e);
     expo_family(e, "sluice_event_loop_lag_seconds", EXPO_HISTOGRAM,
-                "How late the loop was when a timer was due.");
+                "Delay between the time that a timer was due and its start.");
     expo_histogram(e, &o->lag, NULL);
     held_measure(e);
     expo_single(e, "sluice_log_dropped_total", EXPO_COUNTER,
-                "Lines of the log that could not be written.",
+                "Log lines that the daemon could not write.",
                 (double)log_dropped());
     expo_family(e, "sluice_http_connections", EXPO_GAUGE,
-                "Connections to the ops port, by what they do.");
+                "Connections to the ops port, by kind.");
     expo_value(e, http_connections(o->http) - http_viewers(o->http), "kind",
                "request", NULL);
     expo_value(e, http_viewers(o->http), "kind", "events", NULL);

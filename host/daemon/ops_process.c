@@ -71,8 +71,8 @@ void ops_process(struct expo *e)
                 (double)usage_read().resident_bytes);
     expo_single(e, "process_open_fds", EXPO_GAUGE, "Open descriptors.",
                 open_fds());
-    expo_single(e, "process_max_fds", EXPO_GAUGE,
-                "Descriptors that may be open.", (double)files.rlim_cur);
+    expo_single(e, "process_max_fds", EXPO_GAUGE, "Limit of open descriptors.",
+                (double)files.rlim_cur);
     expo_single(e, "process_start_time_seconds", EXPO_GAUGE,
-                "When it started, in seconds since 1970.", start_time());
+                "Start of the process, in seconds since 1970.", start_time());
 }

@@ -259,7 +259,7 @@ static enum MHD_Result http_request_check_head(struct http_request *q,
     if ((q->route == NULL || !q->route->any_host) &&
         !http_host_ok(q->http, http_header(q, MHD_HTTP_HEADER_HOST)))
         return http_request_refuse(q, MHD_HTTP_MISDIRECTED_REQUEST,
-                                   "not a name of this server");
+                                   "the Host header names another server");
     if (status != MHD_HTTP_OK)
         return http_request_refuse(
             q, status,

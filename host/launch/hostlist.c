@@ -62,14 +62,14 @@ static enum sl_err hostlist_read_range(struct hostlist_reader *r,
 
     if (!hostlist_read_number(&r->at, &out->low, &out->width))
         return hostlist_malformed(r, begin,
-                                  "a number of 1 to 9 digits must stand here");
+                                  "a number of 1 to 9 digits is missing here");
     out->high = out->low;
     if (*r->at != '-')
         return SL_OK;
     r->at++;
     if (!hostlist_read_number(&r->at, &out->high, &digits))
         return hostlist_malformed(r, r->at,
-                                  "a number of 1 to 9 digits must stand here");
+                                  "a number of 1 to 9 digits is missing here");
     if (out->high < out->low)
         return hostlist_malformed(r, begin, "a range must not count down");
     if (out->high - out->low >= HOSTLIST_NAMES_MAX)
@@ -193,10 +193,11 @@ static enum sl_err read_item(struct hostlist_reader *r)
         else if (names_may_have(*r->at))
             rc = hostlist_append_text(r);
         else
-            rc = hostlist_malformed(r, r->at, "this is no part of a name");
+            rc = hostlist_malformed(r, r->at,
+                                    "this character cannot be part of a name");
     }
     if (rc == SL_OK && r->at == begin)
-        rc = hostlist_malformed(r, begin, "a name must stand here");
+        rc = hostlist_malformed(r, begin, "a name is missing here");
     if (rc == SL_OK && buf_append(&r->done->names, r->item.names.data,
                                   r->item.names.len) != SL_OK)
         rc = hostlist_no_memory(r);

@@ -179,7 +179,7 @@ enum sl_err launch_find(struct launch_plan *out,
     for (size_t i = 0; i < SL_COUNT(sources); i++)
         if (sources[i].source == asked->source)
             return try_source(out, &sources[i], asked, err);
-    return sl_fail(err, SL_EINTERNAL, "source %d is in no table",
+    return sl_fail(err, SL_EINTERNAL, "launcher %d has no row in the table",
                    (int)asked->source);
 }
 

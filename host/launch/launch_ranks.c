@@ -103,8 +103,10 @@ static enum sl_err launch_rank_make_plan(struct launch_plan *plan,
     enum sl_err rc;
 
     if (r->rank >= r->count)
-        return sl_fail(err, SL_EINVAL, "%s: there is no rank %u among %u",
-                       r->source, r->rank, r->count);
+        return sl_fail(
+            err, SL_EINVAL,
+            "%s: rank %u is out of range: the launcher started %u processes",
+            r->source, r->rank, r->count);
     if (asked->role == LAUNCH_NO_ROLE && r->count < 1 + asked->psservers)
         return sl_fail(err, SL_EINVAL,
                        "%s: %u processes are too few for a coordinator and %u "

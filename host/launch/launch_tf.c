@@ -36,11 +36,12 @@ static enum sl_err launch_tf_set_role(struct launch_plan *plan,
         snprintf(plan->name, sizeof(plan->name), "%s-%u", name_of[tf->type],
                  tf->index);
     if (asked->role != LAUNCH_NO_ROLE && asked->role != plan->role)
-        return sl_fail(err, SL_EINVAL,
-                       "TF_CONFIG: task.type is %s, which is a %s and no %s; "
-                       "start it with 'sluice run', which starts what it says",
-                       tf_type_name(tf->type), launch_role_name(plan->role),
-                       launch_role_name(asked->role));
+        return sl_fail(
+            err, SL_EINVAL,
+            "TF_CONFIG: task.type is %s, which is a %s, not a %s; start it "
+            "with 'sluice run', which starts the role that it names",
+            tf_type_name(tf->type), launch_role_name(plan->role),
+            launch_role_name(asked->role));
     return SL_OK;
 }
 
@@ -57,15 +58,15 @@ static enum sl_err launch_tf_set_coordinator(struct launch_plan *plan,
     if (asked->coordinator != NULL)
         return launch_take_coordinator(plan, asked, err);
     if (type == TF_WORKER && tf_config_count(tf, TF_PS) > 0)
-        return sl_fail(err, SL_EINVAL,
-                       "TF_CONFIG: cluster lists ps but no chief, so nobody "
-                       "knows where the coordinator is; list a chief, or say "
-                       "--coordinator");
+        return sl_fail(
+            err, SL_EINVAL,
+            "TF_CONFIG: cluster lists ps but no chief, which gives no address "
+            "of the coordinator; list a chief, or set --coordinator");
     if (tf_config_address(tf, type, 0) == NULL)
-        return sl_fail(err, SL_EINVAL,
-                       "TF_CONFIG: cluster lists no chief and no worker 0, so "
-                       "nobody knows where the coordinator is; list a chief, "
-                       "or say --coordinator");
+        return sl_fail(
+            err, SL_EINVAL,
+            "TF_CONFIG: cluster lists no chief and no worker 0, which gives no "
+            "address of the coordinator; list a chief, or set --coordinator");
     snprintf(plan->coordinator, LAUNCH_ADDRESS, "%s",
              tf_config_address(tf, type, 0));
     if (type == TF_WORKER && tf->type == TF_WORKER && tf->index == 0)

@@ -145,7 +145,7 @@ static enum sl_err notice_start_watches(struct notice *n, struct sl_error *err)
             return sl_fail(err, SL_ENOMEM, "no thread to ask for notices");
         pthread_setname_np(w->thread, "notice");
         w->started = true;
-        LOG(INFO, "watching for notices that this machine goes",
+        LOG(INFO, "watching for notices that this machine will be taken away",
             "source=%s what=%s", w->source->name,
             w->what != NULL ? w->what : "");
     }

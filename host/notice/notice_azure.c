@@ -162,7 +162,7 @@ static void azure_may_go(struct notice_watch *w)
              buf_text(&quoted));
     buf_release(&quoted);
     watch_ask(w, &ask, &a);
-    LOG(INFO, "told Azure that this machine may go", "event=%s status=%ld",
+    LOG(INFO, "told Azure that it may take this machine", "event=%s status=%ld",
         z->event, a.status);
     web_answer_release(&a);
 }

@@ -109,7 +109,7 @@ static void aws_rebalance(struct notice_watch *w, struct aws *aws)
 
     aws_get(w, aws, "events/recommendations/rebalance", &a);
     if (a.status == 200 && !aws->rebalance)
-        LOG(WARN, "AWS says that this instance is at risk; going on",
+        LOG(WARN, "AWS says that this instance may be interrupted; training on",
             "source=aws");
     if (a.status == 200 || a.status == 404)
         aws->rebalance = a.status == 200;

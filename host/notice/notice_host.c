@@ -110,8 +110,8 @@ static void exec_run(struct notice_watch *w)
         } else if (status > 0 && status < NOT_FOUND) {
             watch_stays(w);
         } else if (!said) {
-            LOG(WARN, "the command that knows of notices does not run",
-                "command=%s status=%d", w->what, status);
+            LOG(WARN, "notice command cannot be run", "command=%s status=%d",
+                w->what, status);
             said = true;
         }
     } while (watch_wait(w, WATCH_MS));

@@ -186,8 +186,8 @@ uint64_t watch_pause(const struct notice_watch *w, uint64_t *absent,
         return WATCH_MS;
     }
     if (*absent == 0 && strcmp(a->why, "left") != 0)
-        LOG(INFO, "no notices to be had for now", "source=%s why=%s",
-            w->source->name, a->why);
+        LOG(INFO, "notice source does not answer; asking again",
+            "source=%s why=%s", w->source->name, a->why);
     *absent = *absent == 0 ? WATCH_MS : 2 * *absent;
     if (*absent > WATCH_ABSENT_MS)
         *absent = WATCH_ABSENT_MS;

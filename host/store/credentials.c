@@ -111,8 +111,8 @@ static enum sl_err credentials_find(const struct credentials *c,
         rc = credential_from_machine(out, err);
     if (rc == SL_ENOENT && c->key.expires_s != 0)
         rc = sl_fail(err, SL_EUNAVAIL,
-                     "the keys for S3 are over, and the container or machine "
-                     "that gave them gives no others now");
+                     "the keys for S3 have expired, and the container or "
+                     "machine that gave them gives no new keys");
     else if (rc == SL_ENOENT)
         rc = sl_fail(err, SL_EAUTH,
                      "no keys for S3: neither AWS_ACCESS_KEY_ID and "

@@ -42,9 +42,9 @@ enum sl_err credential_set(struct credential *out, const char *id,
 
     if (!credential_is_word(id) || !credential_is_word(secret) ||
         (tokened && !credential_is_word(token)))
-        return sl_fail(err, SL_EAUTH,
-                       "a key holds a blank or a character that "
-                       "no key has");
+        return sl_fail(
+            err, SL_EAUTH,
+            "the key holds a blank or a character that is not allowed in keys");
     out->id = sl_strdup(id);
     out->secret = sl_strdup(secret);
     out->token = tokened ? sl_strdup(token) : NULL;

@@ -305,8 +305,8 @@ static enum sl_err set_endpoint(struct s3 *s, const char *text,
             n = 0;
     if (n == 0)
         return sl_fail(err, SL_EINVAL,
-                       "%.200s is no endpoint of S3: https://HOST[:PORT], and "
-                       "no keys in it",
+                       "%.200s is not an endpoint of S3, which is "
+                       "https://HOST[:PORT] without keys",
                        text);
     s->host = sl_strndup(host, n);
     host += n;
@@ -325,7 +325,8 @@ static enum sl_err set_amazon(struct s3 *s, struct sl_error *err)
     if (strspn(s->region, "abcdefghijklmnopqrstuvwxyz0123456789-") !=
             strlen(s->region) ||
         strlen(s->region) > 40)
-        return sl_fail(err, SL_EINVAL, "%.100s is no region of S3", s->region);
+        return sl_fail(err, SL_EINVAL, "%.100s is not a region of S3",
+                       s->region);
     if (buf_appendf(&host, "s3.%s.amazonaws.com%s", s->region,
                     strncmp(s->region, "cn-", 3) == 0 ? ".cn" : "") == SL_OK)
         s->host = (char *)buf_detach(&host, NULL);

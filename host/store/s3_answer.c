@@ -97,9 +97,9 @@ static const struct meaning *meaning_of(const struct s3_answer *a)
 {
     static const struct meaning by_code[] = {
         {"SignatureDoesNotMatch", SL_EAUTH,
-         "the secret key is not that of the access key: correct the keys"},
+         "the secret key does not belong to the access key: correct the keys"},
         {"InvalidAccessKeyId", SL_EAUTH,
-         "nobody has this access key: correct the keys"},
+         "S3 knows no such access key: correct the keys"},
         {"InvalidToken", SL_EAUTH, "the session token is none: renew the keys"},
         {"ExpiredToken", SL_EAUTH,
          "the keys have expired and there are no newer ones: renew them"},
@@ -118,12 +118,13 @@ static const struct meaning *meaning_of(const struct s3_answer *a)
         {"412", SL_EEXIST, NULL},
         {"501", SL_ENOTSUP,
          "what answers there lacks a part of S3 that is needed"},
-        {"500", SL_EUNAVAIL, "is the service well?"},
-        {"502", SL_EUNAVAIL, "is the service well?"},
-        {"503", SL_EUNAVAIL, "is the service well?"},
-        {"504", SL_EUNAVAIL, "is the service well?"},
-        {"429", SL_EUNAVAIL, "it asks for fewer requests"},
-        {"409", SL_EUNAVAIL, "somebody else writes it at the same time"},
+        {"500", SL_EUNAVAIL, "the service failed: check its state"},
+        {"502", SL_EUNAVAIL, "the service failed: check its state"},
+        {"503", SL_EUNAVAIL, "the service failed: check its state"},
+        {"504", SL_EUNAVAIL, "the service failed: check its state"},
+        {"429", SL_EUNAVAIL, "the service asks for fewer requests"},
+        {"409", SL_EUNAVAIL,
+         "another process writes this object at the same time"},
     };
     static const struct meaning other = {NULL, SL_EIO, NULL};
     char status[24];

@@ -68,7 +68,8 @@ static enum sl_err s3_open(struct fs *fs, struct fs_file **out,
     enum sl_err rc = SL_OK;
 
     if (mode == FS_APPEND)
-        return sl_fail(err, SL_ENOTSUP, "%s: nothing is appended in S3", path);
+        return sl_fail(err, SL_ENOTSUP, "%s: S3 cannot append to objects",
+                       path);
     f = file_new(fs, path, err);
     if (f == NULL)
         return SL_ENOMEM;
@@ -119,7 +120,7 @@ static enum sl_err s3_size(struct fs_file *base, uint64_t *out,
 static enum sl_err s3_rename(struct fs *fs, const char *from, const char *to,
                              struct sl_error *err)
 {
-    return sl_fail(err, SL_ENOTSUP, "%s: nothing is renamed in S3", from);
+    return sl_fail(err, SL_ENOTSUP, "%s: S3 cannot rename objects", from);
 }
 
 // Names are durable with what they name.
@@ -153,8 +154,8 @@ static enum sl_err stat_dir(struct s3 *s, const struct s3_name *name,
     any = names.any || name->key[0] == '\0';
     s3_names_release(&names);
     if (!any)
-        return sl_fail(err, SL_ENOENT, "s3://%s/%s is not there", name->bucket,
-                       name->key);
+        return sl_fail(err, SL_ENOENT, "s3://%s/%s does not exist",
+                       name->bucket, name->key);
     *out = (struct fs_stat){0, 0, true};
     return SL_OK;
 }

@@ -41,8 +41,8 @@ enum sl_err s3_name_of(struct s3_name *out, const char *path,
 
     if (!is_bucket(at, n))
         return sl_fail(err, SL_EINVAL,
-                       "%.200s: no bucket has such a name: 3 to 63 lower-case "
-                       "letters, digits, '-' and '.'",
+                       "%.200s: not a bucket's name, which has 3 to 63 "
+                       "lower-case letters, digits, '-' and '.'",
                        path);
     snprintf(out->bucket, sizeof(out->bucket), "%.*s", (int)n, at);
     for (at += n; *at != '\0'; at += n) {
@@ -199,7 +199,7 @@ enum sl_err s3_head(struct s3 *s, const struct s3_name *name,
 
 enum sl_err s3_taken(const struct s3_name *name, struct sl_error *err)
 {
-    return sl_fail(err, SL_EEXIST, "s3://%s/%s is there already", name->bucket,
+    return sl_fail(err, SL_EEXIST, "s3://%s/%s exists already", name->bucket,
                    name->key);
 }
 

@@ -93,9 +93,10 @@ enum sl_err s3_pread(struct fs_file *base, uint64_t offset, void *to, size_t n,
     enum sl_err rc = SL_OK;
 
     if (f->writes)
-        return sl_fail(err, SL_ENOTSUP,
-                       "%s: what is being written to S3 cannot be read yet",
-                       base->path);
+        return sl_fail(
+            err, SL_ENOTSUP,
+            "%s: an object cannot be read before its upload to S3 has finished",
+            base->path);
     if (n > left)
         n = (size_t)left;
     if (n >= WINDOW_BYTES) {

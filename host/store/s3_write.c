@@ -46,8 +46,8 @@ enum sl_err s3_write(struct fs_file *base, const void *bytes, size_t n,
 
     if (!f->writes || f->published)
         return sl_fail(err, SL_ESTATE, "%s: %s", base->path,
-                       f->writes ? "in S3 nothing is added to an object"
-                                 : "it was opened to be read");
+                       f->writes ? "S3 cannot append to objects"
+                                 : "it was opened for reading");
     while (rc == SL_OK && n > 0) {
         bool first = f->first.len < f->s->part_bytes;
         struct buf *to = first ? &f->first : &f->last;
@@ -119,8 +119,9 @@ enum sl_err s3_pwrite(struct fs_file *base, uint64_t offset, const void *bytes,
     }
     if (done < over && !f->published)
         return sl_fail(err, SL_ENOTSUP,
-                       "%s: bytes at %" PRIu64 " are in S3 already: only the "
-                       "first %zu and the last ones can be replaced",
+                       "%s: bytes at %" PRIu64
+                       " are uploaded already: only the first %zu bytes and "
+                       "the part that is not sent yet can be replaced",
                        base->path, offset, f->s->part_bytes);
     if (over == n && !f->published)
         return SL_OK;
@@ -148,14 +149,14 @@ enum sl_err s3_publish(struct s3_file *f, const struct s3_name *name,
 
     fresh |= f->fresh;
     if (!f->writes)
-        return sl_fail(err, SL_ESTATE, "%s: it was opened to be read",
+        return sl_fail(err, SL_ESTATE, "%s: it was opened for reading",
                        f->base.path);
     if (f->published && same)
         return SL_OK;
     if (f->published || (!same && f->upload.id != NULL))
         return sl_fail(err, SL_ENOTSUP,
-                       "%s: it was begun under another name than %s, and "
-                       "nothing is renamed in S3",
+                       "%s: its upload was started under another name than %s, "
+                       "and S3 cannot rename objects",
                        f->base.path, name->key);
     f->name = *name;
     if (f->upload.id == NULL && f->last.len == 0)

@@ -14,8 +14,8 @@
 
 static void plans_log_failure(const struct plans *p, const char *what)
 {
-    LOG(WARN, "plans of the GPU are not kept", "file=%s call=%s error=%s",
-        p->path, what, strerror(errno));
+    LOG(WARN, "GPU plans are not saved", "file=%s call=%s error=%s", p->path,
+        what, strerror(errno));
 }
 
 static void plans_read_file(struct plans *p, int fd)

@@ -98,7 +98,8 @@ enum sl_err local_table_take(struct local_table *t, const struct wire_shm *ref,
     if (ref->offset > r->memory.bytes ||
         ref->bytes > r->memory.bytes - ref->offset) {
         sl_fail(err, SL_ERANGE,
-                "%" PRIu64 " bytes at %" PRIu64 " of a region of %zu",
+                "the reference to %" PRIu64 " bytes at %" PRIu64
+                " leaves the shared region of %zu bytes",
                 ref->bytes, ref->offset, r->memory.bytes);
         local_region_unref(r);
         return SL_ERANGE;

@@ -71,7 +71,7 @@ static enum sl_err map_one(struct local_peer *p, const struct local_note *note,
         note->bytes <= LOCAL_PEER_BYTES - p->bytes)
         rc = local_table_add(&p->local->table, fd, note->bytes, &r, &err);
     if (rc == SL_EDENIED)
-        LOG(WARN, "memory of a worker refused", "why=%s", err.text);
+        LOG(WARN, "shared memory of a worker refused", "why=%s", err.text);
     if (rc == SL_OK) {
         list_push_back(&p->regions, &r->node);
         p->region_count++;
@@ -100,7 +100,8 @@ static enum sl_err adopt_one(struct local_peer *p,
     else if (rpc_server_adopt(server, fd, &err) == SL_OK)
         answer.kind = LOCAL_ADOPTED;
     else
-        LOG(WARN, "no calls over a socket of this host", "why=%s", err.text);
+        LOG(WARN, "socket for a local worker's calls not opened", "why=%s",
+            err.text);
     p->calls = answer.kind == LOCAL_ADOPTED;
     return local_send(p->fd, answer, -1);
 }

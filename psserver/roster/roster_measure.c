@@ -45,15 +45,16 @@ static void put_shards(const struct measured *m, struct expo *e)
     char number[12];
 
     expo_family(e, "sluice_parameter_bytes", EXPO_GAUGE,
-                "Memory of the shards that are here.");
+                "Memory of the shards of this psserver.");
     expo_value(e, (double)m->values, "kind", "values", NULL);
     expo_value(e, (double)m->slots, "kind", "slots", NULL);
     expo_single(e, "sluice_counted_set_entries", EXPO_GAUGE,
-                "Closures above the watermarks that are kept one by one.",
+                "Closures above the watermarks, which the counted sets keep "
+                "one by one.",
                 (double)m->entries);
     expo_family(e, "sluice_shard_version", EXPO_GAUGE,
-                "Updates applied to the shard of that number, of the job "
-                "whose has most.");
+                "Updates applied to the shard of that number, the highest of "
+                "all jobs.");
     for (uint32_t i = 0; i < m->shards; i++) {
         snprintf(number, sizeof(number), "%u", i);
         expo_value(e, (double)m->version[i], "shard", number, NULL);
@@ -76,18 +77,17 @@ void roster_measure(struct roster *r, struct expo *e)
         hosted_measure(h, now, &m);
     put_shards(&m, e);
     expo_family(e, "sluice_snapshots_total", EXPO_COUNTER,
-                "Snapshots of one shard each, by end.");
+                "Snapshots, of one shard each, by result.");
     expo_value(e, (double)r->written, "result", "written", NULL);
     expo_value(e, (double)r->no_space, "result", "enospc", NULL);
     expo_value(e, (double)r->unwritten, "result", "failed", NULL);
     expo_family(e, "sluice_snapshot_seconds", EXPO_HISTOGRAM,
-                "From the start of a snapshot until it is on the disk.");
+                "Time from the start of a snapshot until the disk has it.");
     expo_histogram(e, &r->took, NULL);
     expo_single(e, "sluice_snapshot_age_seconds", EXPO_GAUGE,
-                "Since the newest snapshot of a shard that has counted more "
-                "by now, of the one whose is oldest.",
+                "Age of the newest snapshot of a shard that has counted steps "
+                "since, the highest of all shards.",
                 (double)m.age_ms / 1000);
     expo_single(e, "sluice_snapshot_bytes", EXPO_GAUGE,
-                "Size of the last snapshot that was written.",
-                (double)r->written_bytes);
+                "Size of the last written snapshot.", (double)r->written_bytes);
 }

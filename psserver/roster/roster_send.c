@@ -119,7 +119,7 @@ void hosted_send_hello(struct hosted *h)
     if (rc == SL_ERANGE)
         send_failure(h, &err, &m);
     else if (rc != SL_OK)
-        LOG(ERROR, "hello not said: out of memory",
+        LOG(ERROR, "hello not sent: out of memory",
             "job=%" PRIu64 " shard=%" PRIu32, m.job, m.shard);
 }
 

@@ -49,9 +49,9 @@ static enum sl_err check_term(const struct shards_api *api,
     if (store_knows_term(api->setup.store, attempt.term))
         return SL_OK;
     return sl_fail(err, SL_EUNAVAIL,
-                   "an attempt of term %" PRIu64
-                   ", of which this psserver has not heard; it was leased by "
-                   "another cluster's coordinator, or by nobody",
+                   "the attempt is of term %" PRIu64
+                   ", which this psserver does not know; another cluster's "
+                   "coordinator leased it, or the lease is forged",
                    attempt.term);
 }
 

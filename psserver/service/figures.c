@@ -51,21 +51,21 @@ void figures_write_shards(const struct shard_figures *f, struct expo *e)
         [FIGURES_HELD] = "held"};
 
     expo_family(e, "sluice_pushes_total", EXPO_COUNTER,
-                "Pushes of one step to one shard, by what became of them.");
+                "Pushes of one step to one shard, by result.");
     for (int i = 0; i < FIGURES_PUSHES; i++)
         expo_value(
             e,
             (double)atomic_load_explicit(&f->pushes[i], memory_order_relaxed),
             "result", names[i], NULL);
     expo_single(e, "sluice_pulls_total", EXPO_COUNTER,
-                "Pulls of a shard's parameters that were asked for, beside "
-                "those that go with a push.",
+                "Pulls of a shard's parameters, without the parameters that "
+                "answer a push.",
                 (double)atomic_load_explicit(&f->pulls, memory_order_relaxed));
     expo_family(e, "sluice_apply_seconds", EXPO_HISTOGRAM,
-                "A push under the lock of its shard, from the checks to the "
-                "fresh parameters.");
+                "Time of a push under the lock of its shard, from the checks "
+                "to the fresh parameters.");
     expo_histogram(e, &shard_applies, NULL);
     expo_family(e, "sluice_shard_lock_wait_seconds", EXPO_HISTOGRAM,
-                "Pushes that waited for the lock of their shard.");
+                "Time that pushes waited for the lock of their shard.");
     expo_histogram(e, &shard_waits, NULL);
 }

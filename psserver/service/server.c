@@ -206,7 +206,8 @@ static void psserver_start_local(struct psserver *s)
     if (path != NULL)
         rc = local_new(&s->local, daemon_loop(s->daemon), path, s->name, &err);
     if (s->local == NULL)
-        LOG(INFO, "no memory is shared with workers", "why=%s", err.text);
+        LOG(INFO, "shared memory with workers cannot be set up", "why=%s",
+            err.text);
     sl_free(folder);
     sl_free(path);
 }

@@ -148,7 +148,7 @@ enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
                          "the call has no job token: a worker is given one "
                          "with its job (JobOpen.token)")
                : sl_fail(err, SL_EDENIED,
-                         "the call's token is not of this job");
+                         "the call's token belongs to another job");
 }
 
 bool tokens_want_proof(const struct tokens *t)

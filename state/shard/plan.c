@@ -21,7 +21,7 @@ static enum sl_err read_optim(struct plan *p,
     enum sl_err rc = SL_OK;
 
     if (spec == NULL)
-        return sl_fail(err, SL_EINVAL, "there is no optimizer");
+        return sl_fail(err, SL_EINVAL, "the shard's optimizer is missing");
     p->groups = sl_calloc(spec->n_groups + 1, sizeof(*p->groups));
     if (p->groups == NULL)
         return SL_ENOMEM;
@@ -129,7 +129,7 @@ static enum sl_err read_pieces(struct plan *p,
     enum sl_err rc;
 
     if (spec->n_pieces == 0)
-        return sl_fail(err, SL_EINVAL, "there are no pieces");
+        return sl_fail(err, SL_EINVAL, "the shard has no pieces");
     p->pieces = sl_calloc(spec->n_pieces, sizeof(*p->pieces));
     if (p->pieces == NULL)
         return SL_ENOMEM;
@@ -182,11 +182,12 @@ static enum sl_err read_schedule(struct plan *p,
                                  struct sl_error *err)
 {
     if (spec->geometry == NULL)
-        return sl_fail(err, SL_EINVAL, "there is no geometry");
+        return sl_fail(err, SL_EINVAL, "the shard's geometry is missing");
     p->schedule = wire_schedule(spec->geometry);
     if (p->schedule.steps_per_closure > WIRE_CLOSURE_STEPS_MAX)
         return sl_fail(err, SL_EINVAL,
-                       "%" PRIu64 " steps in a closure; at most %d",
+                       "the geometry has %" PRIu64
+                       " steps per closure; at most %d are possible",
                        p->schedule.steps_per_closure, WIRE_CLOSURE_STEPS_MAX);
     if (p->schedule.epochs > PLAN_MAX_EPOCHS)
         return sl_fail(err, SL_EINVAL, "%" PRIu64 " epochs; at most %d",

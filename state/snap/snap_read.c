@@ -115,7 +115,7 @@ static enum sl_err check_tensor(const struct tensorfile *f,
            t->end == begin + piece->elements * sizeof(float);
     if (!fits)
         sl_fail(err, SL_ECORRUPT,
-                "tensor %s is missing, or not the one of this shard",
+                "tensor %s is missing, or is of another shard",
                 buf_text(&name));
     buf_release(&name);
     return fits ? SL_OK : SL_ECORRUPT;
@@ -342,7 +342,7 @@ static enum sl_err check_incarnation(const struct tensorfile *f,
         return rc;
     if (incarnation != p->job_incarnation)
         return sl_fail(err, SL_ESTALE,
-                       "of incarnation %" PRIu64
+                       "the file is of incarnation %" PRIu64
                        " of the job, which is at %" PRIu64,
                        incarnation, p->job_incarnation);
     return SL_OK;

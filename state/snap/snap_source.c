@@ -268,9 +268,9 @@ static enum sl_err keep_secret(const struct snap_from *from, enum sl_err rc,
         return rc;
     *from->secret = *err;
     return sl_fail(err, SL_EDENIED,
-                   "it cannot be read here, or is not the file that was "
-                   "submitted; whoever runs this host finds in the log which "
-                   "it is, or says with --weights-root where weights lie");
+                   "this host cannot read it, or it is not the file that was "
+                   "submitted; the log of this host says which, and "
+                   "--weights-root names the folder of weights");
 }
 
 // Fills the shard from weights, which hold whole variables and so every row.

@@ -168,7 +168,7 @@ static bool snap_weights_is_stopped(const struct snap_from *from)
 
 static enum sl_err snap_weights_stop_error(struct sl_error *err)
 {
-    return sl_fail(err, SL_ECANCELED, "the job does not want it any more");
+    return sl_fail(err, SL_ECANCELED, "the job needs these weights no longer");
 }
 
 static enum sl_err check_size(struct fs_file *file, uint64_t most,
@@ -179,8 +179,8 @@ static enum sl_err check_size(struct fs_file *file, uint64_t most,
     if (rc != SL_OK || most == 0 || *bytes <= most)
         return rc;
     return sl_fail(err, SL_ERANGE,
-                   "%s is larger than the weights of this model may be, or "
-                   "than it was: it may have %llu bytes",
+                   "%s is larger than the weights of this model, or grew since "
+                   "it was submitted: the limit is %llu bytes",
                    file->path, (unsigned long long)most);
 }
 

@@ -220,7 +220,7 @@ def N29_a_device_that_hangs():
         b.args["worker"].append("--grace=2s")
         flaky(b, "w-0", f"slow={dice.randint(20, 200)},ms=100000000")
         b.net = b.submit(small("hangs", epochs=20))
-        b.on_log("coordinator", "closure stands still")
+        b.on_log("coordinator", "closure makes no progress")
         check_equal(ended(b.processes["w-0"]) and b.kill("w-0"), 138, "status")
         check_equal(len(lines(b, "w-0", "compute thread hangs")), 1, "lines")
         b.start("w-1")
@@ -244,7 +244,7 @@ def memory_ends_once(words):
     with Bed(workers=0, programs=0, jobs=False) as b:
         flaky(b, "w-0", words)
         begin(b)
-        b.on_log("w-0", "out of memory; trying once more")
+        b.on_log("w-0", "out of memory; freeing kept jobs")
         b.end()
         check_equal(lines(b, "coordinator", "attempt failed"), [], "attempts failed")
 
@@ -270,7 +270,7 @@ def N30_two_jobs_that_do_not_fit_together():
         done = [b.wait_state(job) for job in jobs]
         for one in done:
             check_counts(one)
-        check(lines(b, "w-0", "out of memory; trying once more"), "it had room")
+        check(lines(b, "w-0", "out of memory; freeing kept jobs"), "it had room")
         check_equal(lines(b, "coordinator", "attempt failed"), [], "attempts failed")
 
 
@@ -278,7 +278,7 @@ def N30_one_worker_has_too_little_memory():
     with Bed(workers=1, programs=0, jobs=False, net_epochs=100) as b:
         flaky(b, "w-small", "bytes=1000")
         begin(b)
-        b.on_log("coordinator", "worker put aside")
+        b.on_log("coordinator", "worker excluded from a job")
         said = lines(b, "w-small", "attempt failed")
         check("use a smaller batch or another device" in said[0], "advice", said[0])
         why = {m["name"]: m.get("reason", "") for m in b.cluster_status()["members"]}
@@ -320,7 +320,7 @@ def broken_module(b, name):
 def N31_a_broken_module_is_done_without():
     with Bed(workers=0, programs=0, jobs=False) as b:
         b.start("w-0", ["--device", "auto"], broken_module(b, "w-0"))
-        said = lines(b, "w-0", "computing without it")
+        said = lines(b, "w-0", "taking the next")
         check_equal(len(said), 1, "lines about it")
         check("sluice-kernels-cuda.so" in said[0], "the file is not named", said[0])
         begin(b)

@@ -78,7 +78,7 @@ def N9_a_worker_of_ours_that_hangs_makes_room_for_another():
             "-e", "inject=pread64:delay_enter=600000000:when=20"])
         job = b.submit(spec)
         tracer = tracer_of(hung.pid)
-        b.on_log("coordinator", "closure stands still")
+        b.on_log("coordinator", "closure makes no progress")
         b.on_log("w-1", "compute thread hangs")
         os.kill(tracer, signal.SIGKILL)  # strace keeps what is left of the thread
         check_equal(ended(hung) and hung.poll(), 138, "its exit code")
@@ -205,7 +205,7 @@ def one_bad_worker(max_nonfinite):
         job = b.submit(spec)
         b.wait_steps(job, 10)  # w-0 has opened the data
         b.start("w-bad")
-        b.on_log("coordinator", "worker put aside")
+        b.on_log("coordinator", "worker excluded from a job")
         why = {m["name"]: m.get("reason", "") for m in b.cluster_status()["members"]}
         check("not finite" in why["w-bad"], "the reason of w-bad", why)
         check_equal(why["w-0"], "", "the reason of w-0")

@@ -193,7 +193,8 @@ static enum sl_err other_field(struct splitter *s, unsigned type)
             rc = head_move(s, value);
         return rc;
     default:
-        return broken(s, "a group, or a type that does not exist");
+        return broken(s,
+                      "a protobuf group, or a wire type that does not exist");
     }
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Comments of the product name what they speak of.
+"""Comments and messages of the product name what they speak of.
 
     python3 tests/house/prose.py [--worst N]
 
@@ -8,7 +8,8 @@ A comment of five words or more that consists of function words (it, that, which
 of, so, one ...) for three quarters names nothing; code that strangers read well
 has 0.0 to 0.3 % of those. *who, nobody, whose* are for people: daemons, threads
 and files are named. Per folder, MOST % of such comments and PERSONS such words
-per 1,000 are allowed, or one. A function that a header declares has a comment of
+per 1,000 are allowed, or one. The same holds for what programs print and log
+(string literals; adjacent ones are one, conversions do not count). A function that a header declares has a comment of
 its own, above it or at the line's end: UNSAID % may stand under one comment as
 a set (operations of one shape, pairs of init and release). --worst prints
 comments to mend. Exits 1 where there is more; run by ctest.
@@ -23,6 +24,9 @@ from tracked import ROOT, tracked
 
 MOST, PERSONS = 0.5, 0.5
 UNSAID = 2
+COMMENT_OR_LITERAL = re.compile(
+    r'//[^\n]*|"(?:[^"\\\n]|\\.)*"(?:\s*(?:PRI\w+|"(?:[^"\\\n]|\\.)*"))*')
+NO_SENTENCE = re.compile(r"(INSERT|SELECT|CREATE|UPDATE|DELETE|BEGIN|ALTER|PRAGMA|<)")
 FUNCTION_WORDS = set("""a an the this that these those it its itself they them
 their he she his her one ones none some any all both each every either neither
 other others another such same so as than then thus there here where when while
@@ -56,17 +60,27 @@ def comments(text):
         i += 1
 
 
+def messages(text):
+    """Yields the line and the words of each string literal that is no SQL and no
+    HTML, without the keys of a log line's pairs; a conversion is a noun."""
+    for part in COMMENT_OR_LITERAL.finditer(text):
+        joined = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', part[0]))
+        if part[0].startswith('"') and not NO_SENTENCE.match(joined):
+            yield (text.count("\n", 0, part.start()) + 1,
+                   re.sub(r"(\w+=)?%[-+ #0-9.*]*[a-z]*|\\.|\d+", " noun ", joined))
+
+
 def folder_of(name):
     return "/".join(name.split("/")[:2]) if name.count("/") > 1 else name.split("/")[0]
 
 
-def measure(names):
-    """Returns the comments that name nothing, and per folder the numbers of
-    comments, of those, of words of people, and of words."""
+def measure(names, sentences):
+    """Returns the sentences that name nothing, and per folder the numbers of
+    sentences, of those, of words of people, and of words."""
     found, folders = [], {}
     for name in names:
         row = folders.setdefault(folder_of(name), [0, 0, 0, 0])
-        for line, text in comments((ROOT / name).read_text(encoding="utf-8")):
+        for line, text in sentences((ROOT / name).read_text(encoding="utf-8")):
             words = [w.lower() for w in re.findall(r"[A-Za-z_']+", text)]
             if "SPDX" in text or len(words) < 5:
                 continue
@@ -80,12 +94,12 @@ def measure(names):
     return sorted(found, reverse=True), folders
 
 
-def wrong(folder, row):
+def wrong(folder, row, what):
     """Returns what is wrong with a folder, or None."""
     share, persons = 100 * row[1] / max(1, row[0]), 1000 * row[2] / max(1, row[3])
     if (share <= MOST or row[1] <= 1) and (persons <= PERSONS or row[2] <= 1):
         return None
-    return (f"{folder}: {share:.1f} % of its comments name nothing (at most {MOST}), "
+    return (f"{folder}: {share:.1f} % of its {what} name nothing (at most {MOST}), "
             f"{persons:.1f} words of people per 1,000 (at most {PERSONS})")
 
 
@@ -114,19 +128,22 @@ def main():
     options = parser.parse_args()
     names = tracked(*(f"{room}/*.{end}" for room in MAY
                       for end in ("c", "h", "cu", "cuh")))
-    listed, folders = measure(names)
-    for _, text in listed[:options.worst]:
-        print(text)
-    found = [text for folder, row in sorted(folders.items())
-             if (text := wrong(folder, row))]
+    found, total = [], 0
+    for what, sentences in (("comments", comments), ("messages", messages)):
+        listed, folders = measure(names, sentences)
+        for _, text in listed[:options.worst]:
+            print(text)
+        found += [text for folder, row in sorted(folders.items())
+                  if (text := wrong(folder, row, what))]
+        total += sum(row[0] for row in folders.values())
     count, bare = unsaid([n for n in names if n.endswith((".h", ".cuh"))])
     if 100 * len(bare) > UNSAID * count:
         found.append(f"{len(bare)} of {count} declarations have no comment of their "
                      f"own (at most {UNSAID} %):")
         found += bare
     print("\n".join(found) if found else
-          f"{sum(row[0] for row in folders.values())} comments name what they speak of")
-    return 1 if found or not folders else 0
+          f"{total} comments and messages name what they speak of")
+    return 1 if found or not total else 0
 
 
 if __name__ == "__main__":

@@ -307,7 +307,7 @@ def the_doctor_says_who_would_be_refused():
         says("ok", "client.crt: admin *", "days left")
         says("ok", "psserver.crt: psserver *")
         says("fault", "w-9.revoked.crt would be refused", "has been revoked")
-        says("fault", "mine.crt would be refused", "it is not of")
+        says("fault", "mine.crt would be refused", "did not sign")
         says("fault", "plain.crt would be refused", "sluice cert issue")
         says("fault", "psserver ps-0", "127.0.0.2", "not for this address")
 
@@ -390,11 +390,11 @@ def a_coordinator_with_a_workers_certificate_is_told_nothing():
         c.own["coordinator"] = "worker"
         c.start("coordinator")
         told = c.run("jobs", want=5).stderr
-        check("is not who it should be" in told and "of role worker" in told and
+        check("does not name the peer that was dialed" in told and "of role worker" in told and
               "a coordinator was dialled" in told, "no reason", told)
         for name in ("w-0", "ps-0"):
             c.start(name, wait=False)
-            wait_for(f"{name} to say why", lambda name=name: "is not who it should be"
+            wait_for(f"{name} to say why", lambda name=name: "does not name the peer that was dialed"
                      in c.log(name))
         check("call refused" not in c.log("coordinator"), "somebody called it")
 

@@ -171,7 +171,7 @@ def early_stopping_ends_the_job_with_the_best_checkpoint():
             job = c.submit(spec)
             end = c.wait_state(job)
             check_stopped(end, stop * scale, best * scale)
-            check_near(exported(c, job), values[best - 1], "what it ends with")
+            check_near(exported(c, job), values[best - 1], "the job ends with that checkpoint")
             cuts = c.json("checkpoints", job)["checkpoints"]
             check_equal([int(cut["steps"]) for cut in cuts], [best * scale, stop * scale], "checkpoints")
             check_equal([cut.get("restored", False) for cut in cuts], [True, False], "which is restored")
@@ -321,7 +321,7 @@ def what_cannot_work_is_refused_in_words():
     with Bed(psservers=0, workers=0) as c:
         path = c.dir / "bad.yaml"
         for callbacks, words in (
-                ({"early_stopping": {"patience": 0}}, "callbacks.early_stopping.patience: wants 1 or more"),
+                ({"early_stopping": {"patience": 0}}, "callbacks.early_stopping.patience: must be at least 1"),
                 ({"early_stopping": {"patince": 3}}, "did you mean 'patience'"),
                 ({"reduce_on_plateau": {"monitor": "val_accuracy"}}, "there is no 'val_accuracy' with loss"),
                 ({"early_stopping": {"monitor": "val_auc"}}, "there is no 'val_auc' with loss"),

@@ -63,7 +63,7 @@ def words_without_end_have_a_part_of_the_time():
             for _ in range(1000):  # reports of no job
                 m.say(heartbeat=beat)
             wait_for("it to be slowed down",
-                     lambda: "a member says too much" in c.log("coordinator"), 15)
+                     lambda: "member sends too much" in c.log("coordinator"), 15)
             c.wait_steps(job, c.steps(job) + 200)
             for silent in ("member is silent", "member lost"):
                 check(silent not in c.log("coordinator"), f"{silent}: somebody")

@@ -364,7 +364,7 @@ def a_token_that_does_not_hold_changes_nothing():
         refused(expired(c), 401, "has expired")
         for name in ("submitter-bob", "worker", "psserver", "coordinator"):
             refused(token_of(c, name), 403, "admins alone")
-        refused(good, 404, "no such action", "delete")
+        refused(good, 404, "unknown action", "delete")
         # Another authority's, with the same names.
         other = c.dir / "other"
         subprocess.run([BIN / "sluice", "cert", "init", other, "--host", "127.0.0.1"], check=True,
@@ -395,7 +395,7 @@ def another_page_and_other_forms_of_asking_are_refused():
         for origin in ("http://evil.example", f"http://127.0.0.1:{int(port) - 1}", "null",
                        f"http://{where}.evil.example", f"http://localhost:{port}", "file://"):
             status, _, told = post(where, "drain", body, token, Origin=origin)
-            check(status == 403 and "another page" in told["error"], origin, status, told)
+            check(status == 403 and "dashboard's own page" in told["error"], origin, status, told)
         for site in ("cross-site", "same-site"):
             check_equal(post(where, "drain", body, token, **{"Sec-Fetch-Site": site})[0], 403, site)
         check_equal(post(where, "drain", body, token, Host="evil.example")[0], 421, "a Host")

@@ -194,7 +194,7 @@ def a_rank_on_a_gpu_is_killed_and_another_copies():
             if where[0] is THERE:
                 check(c.log("w-0").count("the optimizer runs on the device") > 1,
                       "w-0 was not told of the job anew")
-                check("a state is lost" not in c.log("w-0"), "w-0 has lost its state")
+                check("parameters of a rank are lost" not in c.log("w-0"), "w-0 has lost its state")
             found.append(exported(c, job, "killed"))
     check(found[0] == found[1], "other bits after a kill and a copy")
 

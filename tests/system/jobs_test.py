@@ -42,7 +42,7 @@ def a_worker_makes_none_of_many_small_jobs_twice():
         check_equal({k: n for k, n in count.items() if n > 1}, {},
                     "(worker, job) that was made more than once")
         for w in WORKERS:
-            check_equal(lines(c, w, "job let go of for want of room"), [], w)
+            check_equal(lines(c, w, "kept job freed to make room"), [], w)
 
 
 def jobs_that_do_not_fit_are_made_anew_and_count_all_the_same():
@@ -50,7 +50,7 @@ def jobs_that_do_not_fit_are_made_anew_and_count_all_the_same():
         ids = [c.submit(short_job(f"large-{i}", epochs=2)) for i in range(7)]
         for job in ids:
             check_counts(c.wait_state(job))
-        check(lines(c, "w-0", "job let go of for want of room"),
+        check(lines(c, "w-0", "kept job freed to make room"),
               "seven jobs were kept where room was for four")
 
 
@@ -86,14 +86,14 @@ def queued_jobs_run_one_after_the_other_also_over_a_kill():
         c.wait_steps(first, 10)
         c.run("pause", first)  # it must not end before what follows is seen
         check_counts(c.wait_state(free))  # it is not queued, and waits for nobody
-        check_equal(c.status(high)["reason"], f"queued: behind {first} (1 before it)",
+        check_equal(c.status(high)["reason"], f"queued behind {first} (jobs before this one: 1)",
                     "reason")
-        check_equal(c.status(last)["reason"], f"queued: behind {bad} (4 before it)",
+        check_equal(c.status(last)["reason"], f"queued behind {bad} (jobs before this one: 4)",
                     "reason")
         check_equal(c.run("stop", gone).returncode, 0, "stop of one that waits")
         c.wait_state(gone, "stopped")
         c.restart("coordinator")
-        check_equal(c.status(last)["reason"], f"queued: behind {bad} (3 before it)",
+        check_equal(c.status(last)["reason"], f"queued behind {bad} (jobs before this one: 3)",
                     "reason after the coordinator was killed")
         check("queued" in c.run("jobs").stdout, "sluice jobs names none as queued")
         c.run("resume", first)

@@ -225,7 +225,7 @@ def a_daemon_takes_what_is_not_set():
     told = ask("psserver", "--print-config").stdout
     check("# default\ncoordinator = 127.0.0.1:7070" in told, told)
     for program, config, why in (
-            ("worker", config, "task.type is ps, which is a psserver and no worker"),
+            ("worker", config, "task.type is ps, which is a psserver, not a worker"),
             ("psserver", config.replace('"index": 0', '"index": 1'), "the last one is 0"),
             ("psserver", "", "TF_CONFIG is empty")):
         done = ask(program, "--discover", "auto", TF_CONFIG=config)

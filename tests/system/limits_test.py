@@ -312,7 +312,7 @@ def one_peer_has_so_many_calls_and_no_more():
                 check("3 calls open" in error.details(), "no figure", error.details())
             watches.pop().cancel()
             wait_for("there to be room again", lambda: is_served(address))
-        check("over a limit" in c.log("ps-0"), "the log says nothing")
+        check("peer is over a limit" in c.log("ps-0"), "the log says nothing")
 
 
 # ---- watchers
@@ -389,7 +389,7 @@ def a_watcher_that_does_not_read_costs_one_status():
             done = c.run("watch", job, limit_s=120)  # beside it
             check("finished" in done.stdout, "the other one was not told", done.stdout)
             wait_for("its stream to end", lambda: raw.hear() and False or raw.ended)
-        check("reads nothing" in c.log("coordinator"), "the log says nothing")
+        check("watcher does not read" in c.log("coordinator"), "the log says nothing")
 
 
 def port_of(log):

@@ -49,7 +49,7 @@ def lines_of_a_job_and_of_no_other():
             check("no job's id" in logs(up, "logs", job, want=2), "it is taken", job)
         for nobody in ("j-99", "j-", "w-9"):
             told = logs(up, "logs", nobody, want=3)
-            check(f"is about {nobody};" in told and "--coordinator" in told,
+            check(f"has a line about {nobody};" in told and "--coordinator" in told,
                   "it is not there", told)
         found = [json.loads(line) for line in logs(up, "-o", "json", "logs", "ps-0").splitlines()]
         check_equal({line["node"] for line in found}, {"ps-0"}, "lines of one daemon")
@@ -128,7 +128,7 @@ def one_that_is_silent_is_named_and_left_out():
             finally:
                 c.resume("w-0")
             alone = c.run("logs", "many-0", want=6).stderr
-        for why in ("w-0: it has not answered", "many-0: it is of an older version (test)"):
+        for why in ("w-0: it has not answered", "many-0: its version (test) is too old"):
             check(f"nothing from {why}" in done.stderr, "it is not named", done.stderr)
         check("ps-0: shard loaded" in done.stdout, "others are not heard", done.stdout)
         check("in the journal of its host, host-0" in alone, "no reason", alone)

@@ -89,7 +89,7 @@ def a_drained_worker_can_be_stopped_and_nothing_is_done_again():
         job = c.submit(mlp_job("drained", samples=6400, epochs=400, steps_per_closure=10))
         c.wait_steps(job, 40)
         done = c.run("drain", "w-0", "--why", "a new disk")
-        check("worker w-0 is drained: it ends what it computes" in done.stderr, done.stderr)
+        check("worker w-0 is drained: it finishes its step" in done.stderr, done.stderr)
         check("is drained already" in c.run("drain", "w-0", "--why", "a new disk").stderr,
               "it does not say that it was")
         wait_for("w-0 to hold nothing", lambda: member(c, "workers", "w-0")["leases"] == 0)
@@ -112,7 +112,7 @@ def a_drained_worker_can_be_stopped_and_nothing_is_done_again():
                 if '"member":"w-0"' in line]
         check("member-drains" in told and "member-stays" in told, told)
         done = c.run("drain", "w-9", want=3)
-        check("no worker or psserver 'w-9' is here" in done.stderr, done.stderr)
+        check("no worker or psserver 'w-9' is attached" in done.stderr, done.stderr)
         c.run("stop", job, "--now")
 
 

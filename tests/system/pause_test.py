@@ -118,7 +118,7 @@ def what_cannot_be_paused_is_refused_with_the_way_out():
         del spec["data"]["test"]
         job = c.submit(spec)
         c.wait_steps(job, 10)
-        says(c.run("pause", job, "--now", want=6), "is on its workers alone", "without --now")
+        says(c.run("pause", job, "--now", want=6), "only the workers of job", "without --now")
         c.run("pause", job)
         says(c.run("checkpoint", job, want=6), f"job {job} is paused", f"`sluice resume {job}` first")
         says(c.run("delete", job, want=6), f"job {job} is paused; stop it first")

@@ -62,7 +62,7 @@ def a_file_or_a_command_is_a_notice():
         worker(c, f"exec:test -e {c.dir}/a,b -o -e {c.dir}/gone")
         drained_by(c, job, (c.dir / "gone").touch, "says so")
         worker(c, "exec:nosuchcommand")
-        says(c, "w-0", "does not run")
+        says(c, "w-0", "notice command cannot be run")
         c.run("stop", job)
 
 
@@ -122,7 +122,7 @@ def azure_is_answered_after_the_drain_if_the_event_is_ours_alone():
         clouds.set("events", [])
         start()
         drained_by(c, job, lambda: clouds.set("events", [event("ours", "vm-0")]),
-                   "told Azure that this machine may go")
+                   "told Azure that it may take this machine")
         check_equal(clouds.answered, ["ours"], "events answered")
         log = c.log("w-0")
         check(log.rindex("draining") < log.rindex("told Azure"), log)
@@ -137,12 +137,12 @@ def a_notice_that_is_withdrawn_ends_the_drain():
         wait_training(c, job)
         c.pause("ps-0")
         (c.dir / "going").touch()
-        says(c, "w-0", "this machine goes; draining")
+        says(c, "w-0", "this machine will be taken away; draining")
         wait_for("the coordinator to hear it",
                  lambda: any(m["state"] == "draining"
                              for m in c.cluster_status()["members"]))
         (c.dir / "going").unlink()
-        says(c, "w-0", "the notice was withdrawn")
+        says(c, "w-0", "notice withdrawn")
         c.resume("ps-0")
         check_counts(c.wait_state(job))
         check(c.processes["w-0"].poll() is None, "it ended all the same")
@@ -152,7 +152,7 @@ def one_that_is_started_again_waits_until_the_notice_is_withdrawn():
     with Cluster(psservers=1, workers=0) as c:
         (c.dir / "going").touch()
         worker(c, f"file:{c.dir}/going")
-        says(c, "w-0", "this machine goes: not attending")
+        says(c, "w-0", "this machine will be taken away; not attending")
         job = c.submit(long_job("later", epochs=2))
         check(not any(m["name"] == "w-0" for m in c.cluster_status()["members"]),
               "it attends")
@@ -165,7 +165,7 @@ def nobody_there_is_no_notice():
         worker(c, "aws,gcp,azure", AWS_EC2_METADATA_SERVICE_ENDPOINT="http://127.0.0.1:9",
                GCE_METADATA_HOST="127.0.0.1:9")
         job = c.submit(long_job("alone", epochs=4))
-        says(c, "w-0", "no notices to be had for now")
+        says(c, "w-0", "notice source does not answer; asking again")
         check_counts(c.wait_state(job))
         check_equal(c.kill("w-0", signal.SIGTERM), -signal.SIGTERM, "exit status")
 

@@ -82,7 +82,7 @@ def backup_of_a_running_job(folder):
                     "what SQLite says of the copy")
         check_equal((folder / "journal.sqlite").stat().st_mode & 0o77, 0, "who may read the key")
         again = c.run("backup", folder, "--state", state, want=6)
-        check("nothing is written over it" in again.stderr, again.stderr)
+        check("the backup overwrites nothing" in again.stderr, again.stderr)
         at = cuts()
         wait_for("a checkpoint that the backed-up journal lacks", lambda: cuts() > at + 1)
         # As of a copy of the store that took as long.

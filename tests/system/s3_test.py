@@ -464,9 +464,9 @@ def a_coordinator_with_space_again_asks_the_bucket_on_no_loop():
             def told():
                 return c.run("--timeout", "1s", "jobs", want=None).stderr
             # A client may come between the request and the word about it.
-            wait_for("clients to be told", lambda: "is being asked" in told())
+            wait_for("clients to be told", lambda: "reading the store" in told())
             for _ in range(3):
-                check("is being asked" in (said := told()), "what a client is told", said)
+                check("reading the store" in (said := told()), "what a client is told", said)
                 check_equal(probe(where, "/livez")[0], 200, "/livez")
         wait_for("it to go on", lambda: "space for the journal again" in c.log("coordinator"))
         one_more_cut(c, job)

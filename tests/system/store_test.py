@@ -190,7 +190,7 @@ def of_several_that_write_a_new_name_one_wins(s3, folder):
     store = Store(s3, folder)
     path = f"s3://{s3.bucket}/cluster.id"
     check_equal(store.ok("race", path), ["1", "7"], "winners and losers")
-    store.fails("SL_EEXIST", ("new", path, store.file(b"late")), "there already")
+    store.fails("SL_EEXIST", ("new", path, store.file(b"late")), "exists already")
     check(s3.read("cluster.id") != b"late", "it was replaced")
     store.ok("put", path, store.file(b"replaced"))
     check_equal(s3.read("cluster.id"), b"replaced", "what was replaced by design")
@@ -338,7 +338,7 @@ def keys_of_the_role_are_renewed(s3, folder):
                         AWS_EC2_METADATA_SERVICE_ENDPOINT=clouds.url)
         hurried.ok("put", path, hurried.file(b"by a role"))
         clouds.set("keys", None)
-        hurried.fails("SL_EUNAVAIL", ("get", path, folder / "x"), "gives no others now")
+        hurried.fails("SL_EUNAVAIL", ("get", path, folder / "x"), "gives no new keys")
         clouds.set("keys", keys_of_a_role(s3, "ASIALAST", 0))
         check_equal(hurried.read("get", path), b"by a role", "what is read")
         hurried.close()

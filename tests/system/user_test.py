@@ -114,7 +114,7 @@ def a_target_that_cannot_be_written_is_said_before_training():
             check(done.returncode not in (0, 130), "it was submitted", done.stderr)
             check("Submitted" not in done.stderr, "it was submitted", done.stderr)
         says(c.run("submit", path, "--summary", "no/such/summary.json", want=3),
-             "no/such/summary.json: there is no folder no/such")
+             "no/such/summary.json: the folder no/such does not exist")
         check_equal(c.json("jobs").get("jobs", []), [], "jobs")
 
 
@@ -387,7 +387,7 @@ def a_full_disk_of_a_psserver_is_said_in_status():
         check_equal(found.returncode, 1, "exit of doctor")
         check("free: checkpoints fail without space, and jobs then wait" in found.stdout,
               "what doctor says of the disk", found.stdout)
-        check("waiting for the checkpoint that holds it all" in reason and "ps-0" in reason,
+        check("waiting for the checkpoint that holds all steps" in reason and "ps-0" in reason,
               "the reason", reason)
 
 
@@ -436,11 +436,11 @@ def a_checkpoint_on_demand_is_there_when_the_command_ends():
         # With nobody who could write it, the command waits as long as it is told.
         c.pause("ps-0")
         says(c.run("checkpoint", job, "--timeout", "300ms", want=4),
-             f"the checkpoint of {job} is not there after 0.3 s")
+             f"the checkpoint of {job} is not published after 0.3 s")
         c.resume("ps-0")
         wait_for("the fourth one", lambda: int(c.status(job)["cuts"]) >= 4)
         c.run("stop", job, "--now")
-        says(c.run("checkpoint", job, want=6), f"job {job} is stopped: no checkpoint of it")
+        says(c.run("checkpoint", job, want=6), f"job {job} is stopped: it gets no more checkpoints")
         log = [json.loads(line) for line in (c.dir / "coordinator" / "audit.log").read_text().splitlines()]
         asked = [line["result"] for line in log if line["call"] == "Checkpoint"]
         check_equal(len(asked), 5, "lines of the audit log: one for each request")

@@ -102,21 +102,21 @@ static void put_steps(struct expo *e)
     };
 
     expo_family(e, "sluice_step_seconds", EXPO_HISTOGRAM,
-                "What a counted step spent: waiting for a batch, for shards or "
-                "ranks; computing; handing gradients over.");
+                "Time of a counted step: wait for a batch, wait for shards or "
+                "ranks, computing, handing gradients over.");
     for (int i = 0; i < FIGURES_PHASES; i++)
         expo_histogram(e, &f.phase[i], "phase", phases[i], NULL);
     expo_family(e, "sluice_steps_total", EXPO_COUNTER,
-                "Steps of this worker, by what became of them; stale ones were "
-                "computed again.");
+                "Steps of this worker, by result; the worker computed stale "
+                "steps again.");
     for (int i = 0; i < FIGURES_STEPS; i++)
         expo_value(e, figures_get(&f.steps[i]), "result", results[i], NULL);
     expo_single(e, "sluice_samples_total", EXPO_COUNTER,
-                "Samples of the steps that this worker saw counted.",
+                "Samples of the steps of this worker that shards counted.",
                 figures_get(&f.samples));
     expo_family(e, "sluice_staleness_updates", EXPO_HISTOGRAM,
-                "Updates by others between what a gradient was computed from "
-                "and its own, of each shard.");
+                "Updates that other workers pushed to a shard between a "
+                "gradient's parameters and its own update.");
     expo_histogram(e, &f.staleness, NULL);
 }
 
@@ -130,31 +130,30 @@ void figures_write(struct expo *e)
 
     put_steps(e);
     expo_family(e, "sluice_nonfinite_gradients_total", EXPO_COUNTER,
-                "Steps whose loss or gradient was not finite, by what was done "
+                "Steps with a loss or gradient that was not finite, by action "
                 "(scale: f16, a smaller loss scale).");
     for (int i = 0; i < FIGURES_NONFINITE; i++)
         expo_value(e, figures_get(&f.nonfinite[i]), "action", actions[i], NULL);
     expo_single(e, "sluice_loss_scale", EXPO_GAUGE,
-                "Of f16, the last; 0: there is none.",
+                "Last loss scale of f16; 0: no job uses one.",
                 atomic_load_explicit(&f.loss_scale, memory_order_relaxed));
     expo_family(e, "sluice_device_memory_bytes", EXPO_GAUGE,
-                "used: of jobs that are kept, of device and host; total: what "
-                "the devices have, absent without a GPU.");
+                "Memory by kind; used: kept jobs on device and host; total: "
+                "the devices' memory, absent without a GPU.");
     expo_value(e, figures_get(&f.memory), "kind", "used", NULL);
     if (figures_get(&f.device_memory) > 0)
         expo_value(e, figures_get(&f.device_memory), "kind", "total", NULL);
     expo_single(e, "sluice_ring_generation", EXPO_GAUGE,
-                "The last generation of a ring that this worker was a rank "
-                "of; 0: none.",
+                "Last ring generation with this worker as a rank; 0: none.",
                 figures_get(&f.generation));
     expo_family(e, "sluice_ring_aborts_total", EXPO_COUNTER,
-                "Generations of rings that were torn under this worker: a peer "
-                "could not be reached, or others had left.");
+                "Ring generations of this worker that broke: a peer could not "
+                "be reached, or other ranks had left.");
     expo_value(e, figures_get(&f.torn[FIGURES_PEER]), "reason", "peer", NULL);
     expo_value(e, figures_get(&f.torn[FIGURES_ELSEWHERE]), "reason",
                "elsewhere", NULL);
     expo_single(e, "sluice_ring_steps_ahead_total", EXPO_COUNTER,
-                "Steps of a ring that began while the sums of the round before "
-                "were still on their way.",
+                "Steps of a ring that began before the sums of the previous "
+                "round had arrived.",
                 figures_get(&f.ahead));
 }

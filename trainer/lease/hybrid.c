@@ -102,8 +102,9 @@ static enum sl_err hybrid_join_group(struct hybrid *h,
     enum sl_err rc = SL_OK;
 
     if (m->n_ranks > WIRE_GROUP_MAX || m->self >= m->n_ranks)
-        return sl_fail(err, SL_EINVAL, "a group of %zu, at most %d", m->n_ranks,
-                       WIRE_GROUP_MAX);
+        return sl_fail(err, SL_EINVAL,
+                       "the group has %zu members; at most %d are possible",
+                       m->n_ranks, WIRE_GROUP_MAX);
     h->members = (uint32_t)m->n_ranks;
     h->self = m->self;
     h->marks = m->marks;

@@ -18,7 +18,8 @@ static enum sl_err lease_check_train(const struct lease *l,
     uint64_t first, count;
 
     if (!l->record->placed)
-        return sl_fail(err, SL_EINVAL, "a closure of a job without shards");
+        return sl_fail(err, SL_EINVAL,
+                       "the lease is of a closure, but the job has no shards");
     if (l->closure >= schedule_closures(s))
         return sl_fail(err, SL_EINVAL, "the job has no closure %" PRIu64,
                        l->closure);
@@ -43,7 +44,7 @@ static enum sl_err copy_tags(struct lease *l, const Sluice__V1__Lease *m,
                        "shards",
                        m->n_tags, l->record->layout.shards_count);
     if (l->count == 0)
-        return sl_fail(err, SL_EINVAL, "an evaluation of no samples");
+        return sl_fail(err, SL_EINVAL, "the evaluation has no samples");
     l->tags = sl_malloc_array(m->n_tags, sizeof(*l->tags));
     if (l->tags == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
@@ -61,9 +62,11 @@ enum sl_err lease_sit(struct lease *l, const struct ring_env *ring,
     if (ring == NULL)
         return sl_fail(err, SL_ENOTSUP, "this worker takes part in no ring");
     if (!l->record->placed)
-        return sl_fail(err, SL_EINVAL, "a ring of a job without parts");
+        return sl_fail(err, SL_EINVAL,
+                       "the lease is of a ring, but the job has no parts");
     rc = seat_new(&l->seat, ring, l->job, l->job_incarnation);
-    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "no seat in the ring");
+    return rc == SL_OK ? SL_OK
+                       : sl_fail(err, rc, "no memory for a seat in the ring");
 }
 
 static enum lease_kind lease_kind_from_wire(const Sluice__V1__Lease *m)

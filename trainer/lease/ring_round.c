@@ -84,7 +84,8 @@ enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
     if (r->keys != NULL && r->steps != NULL && (r->present != NULL) == marks)
         return SL_OK;
     round_free_arrays(r);
-    return sl_fail(err, SL_ENOMEM, "no memory for a round of %" PRIu32,
+    return sl_fail(err, SL_ENOMEM,
+                   "no memory for a round of %" PRIu32 " contributions",
                    contributions);
 }
 

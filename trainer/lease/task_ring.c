@@ -199,7 +199,7 @@ static void say_copied_once(struct ring_task *t)
 
 static void give_up_following(struct ring_task *t)
 {
-    LOG(INFO, "the state is not copied ahead",
+    LOG(INFO, "copy of the state ahead of the ring given up",
         "job=%" PRIu64 " generation=%" PRIu64 " error=%s", t->lease->job,
         t->followed, t->err.text);
     t->err = (struct sl_error)SL_ERROR_INIT;

@@ -514,7 +514,7 @@ enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
     }
     pthread_mutex_unlock(&f->lock);
     if (rc == SL_ESTALE)
-        return sl_fail(err, rc, "part %" PRIu32 " is not given out any more",
+        return sl_fail(err, rc, "this rank no longer sends part %" PRIu32,
                        ask->part);
     return rc;
 }

@@ -124,8 +124,8 @@ static enum sl_err take_image_head(struct follow_part *p, uint32_t i,
         return follow_reserve(p, counts_bytes(p), err);
     p->head.magic = 0;
     return sl_fail(err, SL_ECORRUPT,
-                   "an image of part %" PRIu32 " has %" PRIu64
-                   " bytes of memory: it is not of this job",
+                   "the image of part %" PRIu32 " has %" PRIu64
+                   " bytes of memory: it belongs to another job",
                    i, head.memory_bytes);
 }
 
@@ -419,7 +419,9 @@ enum sl_err follow_to(struct follow *f, uint64_t rounds, struct sl_error *err)
 
     if (!f->in_place || f->rank->tag.incarnation != f->generation ||
         f->rank->tag.sequence > rounds)
-        return sl_fail(err, SL_ESTATE, "the copy is of another past");
+        return sl_fail(
+            err, SL_ESTATE,
+            "the copied state and the base did not run the same rounds");
     while (rc == SL_OK && f->rank->tag.sequence < rounds)
         rc = follow_run_round(f, err);
     return rc;

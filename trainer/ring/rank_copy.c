@@ -154,8 +154,8 @@ static enum sl_err fetch_head(struct copy *c, struct sl_error *err)
         h->counts_bytes > h->bytes ||
         h->bytes != sizeof(*h) + h->set_bytes + h->counts_bytes + memory)
         return sl_fail(err, SL_ECORRUPT,
-                       "a rank's state has %" PRIu64 " bytes, with %" PRIu64
-                       " of memory it is not of this job",
+                       "the rank's state has %" PRIu64 " bytes and %" PRIu64
+                       " bytes of memory: it belongs to another job",
                        h->bytes, memory);
     return SL_OK;
 }

@@ -92,7 +92,8 @@ static enum sl_err ranks_missing_locked(struct ranks *r, uint64_t job,
                            generation, job, e->of.generation);
     }
     return sl_fail(err, SL_EUNAVAIL,
-                   "generation %" PRIu64 " of job %" PRIu64 " is not here",
+                   "this worker is not in generation %" PRIu64
+                   " of job %" PRIu64,
                    generation, job);
 }
 
@@ -237,11 +238,11 @@ static enum sl_err ranks_check_token(const struct ranks_generation *e,
         return SL_OK;
     return token_absent(shown)
                ? sl_fail(err, SL_EAUTH,
-                         "the call has no token of the ring: its ranks are "
-                         "given one (RingBegin.token)")
+                         "the call has no token of the ring, which each rank "
+                         "gets from the coordinator (RingBegin.token)")
                : sl_fail(err, SL_EDENIED,
-                         "the call's token is not of this generation of the "
-                         "ring");
+                         "the call's token belongs to another generation of "
+                         "the ring");
 }
 
 static void piece(struct rpc_call *call, void *arg)
@@ -351,7 +352,9 @@ static void state(struct rpc_call *call, void *arg)
     wire_arena_init(&arena);
     rc = wire_unpack_state_request(&m, &arena, rpc_call_body(call), &err);
     if (rc == SL_OK && (m->bytes == 0 || m->bytes > RANKS_STATE_BYTES))
-        rc = sl_fail(&err, SL_EINVAL, "%" PRIu64 " bytes of a state at once",
+        rc = sl_fail(&err, SL_EINVAL,
+                     "the request asks for %" PRIu64
+                     " bytes of a state at once, which is over the limit",
                      m->bytes);
     if (rc == SL_OK) {
         n = (size_t)m->bytes;

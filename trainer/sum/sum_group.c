@@ -236,7 +236,7 @@ void group_free(struct rank_group *g)
 
     if (g == NULL)
         return;
-    group_abort(g, "the generation is over");
+    group_abort(g, "the generation of the ring has ended");
     pthread_mutex_lock(&g->lock);
     g->closing = true;
     pthread_cond_broadcast(&g->changed);

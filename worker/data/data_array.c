@@ -44,18 +44,20 @@ enum sl_err array_measure(struct array *a, struct sl_error *err)
 
     if (a->nd == 0 || a->nd > ARRAY_DIMS)
         return sl_fail(err, SL_EINVAL,
-                       "an array of no dimension, or of too many; samples "
-                       "need 1 to %d",
+                       "the array has no dimension, or too many; arrays of "
+                       "samples have 1 to %d",
                        ARRAY_DIMS);
     for (unsigned i = 1; i < a->nd; i++) {
         if (__builtin_mul_overflow(elements, a->dim[i], &elements))
-            return sl_fail(err, SL_ERANGE, "its shape has too many elements");
+            return sl_fail(err, SL_ERANGE,
+                           "the array's shape has too many elements");
     }
     if (__builtin_mul_overflow(elements, array_type_bytes(a->type), &bytes) ||
         bytes > UINT64_C(1) << 40 ||
         __builtin_mul_overflow(bytes, a->dim[0], &a->bytes) ||
         a->bytes > UINT64_C(1) << 46)
-        return sl_fail(err, SL_ERANGE, "its shape has too many elements");
+        return sl_fail(err, SL_ERANGE,
+                       "the array's shape has too many elements");
     a->rows = a->dim[0];
     a->row_elements = elements;
     a->row_bytes = (size_t)bytes;

@@ -124,7 +124,7 @@ static void look_at_bits(struct images *s, const struct image *im, size_t file)
         bits++;
     pthread_mutex_lock(&s->shared.lock);
     if (!s->shared.warned)
-        LOG(WARN, "image of 16 bits uses only low ones: say depth",
+        LOG(WARN, "16-bit image uses only its low bits; set depth",
             "file=%s/%s/%s bits=%u", s->folder.root,
             folder_class(&s->folder, s->folder.files[file].class),
             folder_name(&s->folder, file), bits);
@@ -243,8 +243,8 @@ static enum sl_err images_check_classes(const struct images *s,
                        s->folder.root);
     if (empty != NULL && !want->test)
         return sl_fail(err, SL_EINVAL,
-                       "%s/%.80s holds no image: put some there, or remove "
-                       "the folder if it is no class",
+                       "%s/%.80s holds no image: put images there, or remove "
+                       "the folder if it is not a class",
                        s->folder.root, empty);
     if (want->labels == DATA_VALUES && (have != 2 || want->outputs != 1))
         return sl_fail(err, SL_EINVAL,

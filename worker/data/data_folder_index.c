@@ -36,8 +36,10 @@ static enum sl_err folder_add_name(struct folder_index_scan *s,
     struct buf *b = &s->f->names;
 
     if (b->len > UINT32_MAX - 256)
-        return sl_fail(s->err, SL_ERANGE, "%s: names of more than 4 GiB in all",
-                       s->f->root);
+        return sl_fail(
+            s->err, SL_ERANGE,
+            "%s: the names of the images take more than 4 GiB in all",
+            s->f->root);
     *at = (uint32_t)b->len;
     if (buf_append(b, name, strlen(name) + 1) != SL_OK)
         return folder_no_memory(s);

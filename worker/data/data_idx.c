@@ -57,7 +57,7 @@ static enum sl_err idx_read_head(struct array *a, const uint8_t *p, size_t n,
         return sl_fail(err, SL_ECORRUPT, "byte 2: is no type that IDX has");
     if (p[3] < 1 || p[3] > IDX_DIMS)
         return sl_fail(err, SL_ECORRUPT,
-                       "byte 3: a number of dimensions that is not 1 to %d",
+                       "byte 3: the number of dimensions is not 1 to %d",
                        IDX_DIMS);
     a->nd = p[3];
     a->swap = array_type_bytes(a->type) > 1;

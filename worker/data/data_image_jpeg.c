@@ -46,7 +46,7 @@ static void image_jpeg_on_error(j_common_ptr common)
     size_t left = j->d.src != NULL ? j->d.src->bytes_in_buffer : 0;
 
     if (text == NULL || strchr(text, '%') != NULL)
-        text = "damaged, or of a kind that is not read";
+        text = "damaged, or a kind of JPEG that sluice cannot read";
     snprintf(j->text, sizeof(j->text), "near byte %zu: %s",
              left < j->bytes ? j->bytes - left : 0, text);
     longjmp(j->failed, 1);
@@ -77,7 +77,8 @@ static void on_progress(j_common_ptr common)
 
     if (j->d.input_scan_number <= SCANS_MAX)
         return;
-    snprintf(j->text, sizeof(j->text), "it has more than %d scans", SCANS_MAX);
+    snprintf(j->text, sizeof(j->text), "the JPEG has more than %d scans",
+             SCANS_MAX);
     longjmp(j->failed, 1);
 }
 

@@ -159,7 +159,8 @@ static enum sl_err image_png_decode(struct png_reading *r, struct sl_error *err)
     passes = png_set_interlace_handling(r->png);
     png_read_update_info(r->png, r->info);
     if (png_get_rowbytes(r->png, r->info) != (size_t)im->width * 3)
-        return sl_fail(err, SL_ENOTSUP, "a PNG of a kind that is not read");
+        return sl_fail(err, SL_ENOTSUP,
+                       "a kind of PNG that sluice cannot read");
     for (int pass = 0; pass < passes; pass++)
         for (uint32_t y = 0; y < im->height; y++)
             png_read_row(r->png,

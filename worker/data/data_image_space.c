@@ -33,8 +33,8 @@ enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
                        "pixels");
     if (width > IMAGE_SIDE || height > IMAGE_SIDE || width * height > most)
         return sl_fail(err, SL_ERANGE,
-                       "its header says that it is larger than what is read: "
-                       "%d pixels per side and %llu in all",
+                       "its header gives a size over the limits: %d pixels per "
+                       "side and %llu in all",
                        IMAGE_SIDE, (unsigned long long)most);
     bytes = (size_t)(width * height * RGB);
     if (bytes > IMAGE_RATIO_FROM && bytes / IMAGE_RATIO > file_bytes)

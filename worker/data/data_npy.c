@@ -162,8 +162,8 @@ static enum sl_err npy_parse_type(struct array *a, const char *descr,
         return SL_OK;
     }
     return sl_fail(err, SL_ENOTSUP,
-                   "its numpy type (descr) is not read; save it as a plain "
-                   "number type such as float32 or int64");
+                   "sluice does not read its numpy type (descr); save it as a "
+                   "plain number type such as float32 or int64");
 }
 
 // Computes where the header's text lies, [*from, *to); it must be in the first

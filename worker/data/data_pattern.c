@@ -134,8 +134,7 @@ static enum sl_err pattern_check_source(const struct pattern *p,
                        p->classes, (unsigned long long)want->outputs);
     if (p->classes < 2 || p->classes > TILES_BYTES / p->tile)
         return sl_fail(err, SL_EINVAL,
-                       "synthetic data: classes of such images must be 2 to "
-                       "%llu, not %u",
+                       "synthetic data: images have 2 to %llu classes, not %u",
                        (unsigned long long)(TILES_BYTES / p->tile), p->classes);
     return SL_OK;
 }

@@ -126,7 +126,8 @@ static enum sl_err find_end(struct directory *d, struct fs_file *f,
                      "says");
     if (rc == SL_OK &&
         (d->entries > ZIP_MEMBERS || d->bytes > ZIP_DIRECTORY_BYTES))
-        rc = sl_fail(err, SL_ERANGE, "more members than the limit of %d",
+        rc = sl_fail(err, SL_ERANGE,
+                     "the archive has more members than the limit of %d",
                      ZIP_MEMBERS);
     return rc;
 }

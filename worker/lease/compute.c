@@ -91,7 +91,7 @@ static void tell_surplus(struct compute *c, const struct worker_job *j)
     uint64_t times = ++c->kept.let_go;
 
     if ((times & (times - 1)) == 0)
-        LOG(INFO, "job let go of for want of room",
+        LOG(INFO, "kept job freed to make room",
             "job=%" PRIu64 " kept=%u bytes=%" PRIu64 " times=%" PRIu64,
             j->record->open->job, c->kept.count, c->kept.bytes, times);
 }
@@ -294,7 +294,7 @@ static void make_room_and_try(struct compute *c, struct lease *l)
 {
     if (!lost_out_of_memory(l))
         return;
-    LOG(INFO, "out of memory; trying once more with nothing kept",
+    LOG(INFO, "out of memory; freeing kept jobs and trying once more",
         "job=%" PRIu64 " closure=%" PRIu64 " jobs=%u error=%s", l->job,
         l->closure, c->kept.count, l->outcome.err.text);
     let_go_of_all(c, l);
@@ -493,7 +493,8 @@ static void take_cpu(struct compute *c)
         compute_post_state(c, COMPUTE_READY, "");
         return;
     }
-    LOG(ERROR, "cpu does not open either; ending", "error=%s", err.text);
+    LOG(ERROR, "CPU backend cannot be opened either; ending", "error=%s",
+        err.text);
     compute_post_state(c, COMPUTE_GONE,
                        "its device is lost, and cpu does not open");
 }
@@ -520,7 +521,7 @@ static void compute_recover_device(struct compute *c)
         take_cpu(c);
         return;
     case LOST_WAIT_AND_START_ANEW:
-        wait_and_start_anew(c, "it is opened again");
+        wait_and_start_anew(c, "the device is opened again");
         return;
     }
 }

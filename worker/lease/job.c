@@ -381,7 +381,7 @@ enum sl_err job_sync(struct worker_job *j, struct sync **out,
     o.want_map = j->env->want_map;
     o.arg = j->env->arg;
     if (!r->placed)
-        return sl_fail(err, SL_ESTATE, "the job has no shards yet");
+        return sl_fail(err, SL_ESTATE, "the job's shards are not placed yet");
     rc = job_device(j, err);
     if (rc == SL_OK && j->device != NULL) {
         o.params = device_params(j->device);

@@ -92,8 +92,8 @@ static void bring_home(struct worker_job *j)
     struct sl_error err = SL_ERROR_INIT;
 
     if (rank_take_back(&j->ring->rank, &err) != SL_OK)
-        LOG(WARN, "a state is lost with its device", "job=%" PRIu64 " error=%s",
-            j->record->open->job, err.text);
+        LOG(WARN, "parameters of a rank are lost with its device",
+            "job=%" PRIu64 " error=%s", j->record->open->job, err.text);
 }
 
 void job_rank_pass(struct worker_job *from, struct worker_job *to)
@@ -144,8 +144,8 @@ enum sl_err job_rank_cut(struct worker_job *j, const struct wire_tag *tags,
     r->cut = (struct wire_tag){0, 0};
     if (count != r->rank.count)
         return sl_fail(err, SL_ESTATE,
-                       "a cut of %" PRIu32
-                       " parts, of a state that has %" PRIu32,
+                       "the cut has %" PRIu32
+                       " parts, the job's state has %" PRIu32,
                        count, r->rank.count);
     for (uint32_t i = 0; rc == SL_OK && i < count; i++)
         rc = job_rank_read_part(j, i, tags[i], err);

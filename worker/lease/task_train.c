@@ -493,7 +493,7 @@ static enum sync_result all_steps(struct train *t)
 static void train_finish(struct train *t, enum sync_result result)
 {
     if (result == SYNC_STOPPED && t->parted)
-        lease_hand_back(t->lease, "its group is over");
+        lease_hand_back(t->lease, "the worker's group has ended");
     else
         steps_conclude(&t->steps, result);
 }

@@ -37,7 +37,7 @@ static void going_on_timeout(void *arg)
         going_begin_attending(g);
         return;
     }
-    LOG(WARN, "this machine goes: leaving the step under way",
+    LOG(WARN, "this machine will be taken away; leaving the step under way",
         "leases=%" PRIu32, worker_member_leases(g->setup.member));
     worker_member_abandon(g->setup.member);
 }
@@ -64,8 +64,8 @@ void going_drained(struct going *g)
 
 static void going_drain(struct going *g, const char *why)
 {
-    LOG(WARN, "this machine goes; draining", "why=%s leases=%" PRIu32, why,
-        worker_member_leases(g->setup.member));
+    LOG(WARN, "this machine will be taken away; draining",
+        "why=%s leases=%" PRIu32, why, worker_member_leases(g->setup.member));
     worker_member_drain(g->setup.member, why);
     if (worker_member_drained(g->setup.member))
         going_drained(g);
@@ -82,7 +82,8 @@ static void on_notice(void *arg, bool goes, const char *why)
     g->goes = goes;
     if (!g->begun) {
         if (goes)
-            LOG(WARN, "this machine goes: not attending", "why=%s", why);
+            LOG(WARN, "this machine will be taken away; not attending",
+                "why=%s", why);
         going_begin_attending(g);
         return;
     }
@@ -91,7 +92,7 @@ static void on_notice(void *arg, bool goes, const char *why)
         going_drain(g, why);
         return;
     }
-    LOG(INFO, "the notice was withdrawn; this machine stays", "leases=%" PRIu32,
+    LOG(INFO, "notice withdrawn; this machine stays", "leases=%" PRIu32,
         worker_member_leases(g->setup.member));
     loop_timer_stop(g->timer);
     worker_member_stay(g->setup.member);
@@ -137,8 +138,8 @@ void going_measure(const struct going *g, struct expo *e)
     uint64_t now = sl_wall_us(sl_clock_real());
 
     expo_family(e, "sluice_preemption_notice_remaining_seconds", EXPO_GAUGE,
-                "Until this machine goes, by the notice; absent without one, "
-                "or without a time in it.");
+                "Time until this machine is taken away; absent without a "
+                "notice, or without a time in it.");
     if (when != 0)
         expo_value(e, when > now ? (double)(when - now) / 1e6 : 0, NULL);
 }

@@ -129,9 +129,9 @@ const struct conf_key server_keys[] = {
      .value = "1GiB",
      .min = 0,
      .max = INT64_C(1) << 46,
-     .help = "Memory for jobs whose closures take turns here, up to 64, so "
-             "that none is built anew for each closure. Four are kept whatever "
-             "they need."},
+     .help = "Memory for jobs that take turns on this worker, up to 64, so "
+             "that it does not build a job anew for each closure. It keeps "
+             "four jobs whatever they need."},
     {.name = "data-root",
      .kind = CONF_MULTI,
      .unit = "DIR",
@@ -156,8 +156,8 @@ const struct conf_key server_keys[] = {
      .kind = CONF_STRING,
      .help =
          "Folder, or s3://BUCKET/PREFIX, for checkpoints of all-reduce jobs, "
-         "whose workers keep the parameters: one that all workers share, or "
-         "one each. Without it this worker writes no checkpoints.",
+         "which have their parameters in the workers: one that all workers "
+         "share, or one each. Without it this worker writes no checkpoints.",
      .min = 1,
      .max = 1000},
     {.name = "shm",

@@ -80,8 +80,8 @@ enum sl_err shm_map(struct shm *out, int fd, size_t bytes, struct sl_error *err)
         return sl_fail(err, SL_EDENIED, "shared memory: it is no plain memory");
     if (fstat(fd, &st) != 0 || st.st_size <= 0 || (uint64_t)st.st_size != bytes)
         return sl_fail(err, SL_EDENIED,
-                       "shared memory: it has %lld bytes, not the %zu that "
-                       "were said",
+                       "shared memory has %lld bytes, not the %zu bytes that "
+                       "its owner announced",
                        (long long)st.st_size, bytes);
     return map(out, fd, bytes, MAP_POPULATE, err);
 }

@@ -60,8 +60,8 @@ bool resume_even(Sluice__V1__ShardCounts *const *counts, size_t shards,
                  (ull)counts[least]->counted, most, (ull)counts[most]->counted);
     else
         snprintf(apart, RESUME_APART_BYTES,
-                 "shards 0 and %zu have counted %llu steps each, but not the "
-                 "same ones or not with the same result",
+                 "shards 0 and %zu have counted %llu steps each, but other "
+                 "steps, or the same steps with other results",
                  other, (ull)counts[0]->counted);
     return false;
 }
@@ -72,8 +72,8 @@ static enum sl_err differs(const char *key, uint64_t now, uint64_t then,
                            struct sl_error *err)
 {
     return sl_fail(err, SL_EINVAL,
-                   "%s: %llu, but the cut is of a job with %llu; what is "
-                   "resumed must go on with the same steps",
+                   "%s: %llu, but the cut is of a job with %llu; a resumed job "
+                   "must have the same steps",
                    key, (ull)now, (ull)then);
 }
 

@@ -247,7 +247,7 @@ static void correct(struct coord *c, struct job *job, uint32_t shard)
 
     if (counted_copy(&counted, &from->counted) != SL_OK)
         return;
-    LOG(WARN, "evidence was wrong",
+    LOG(WARN, "shard has not counted a closure that a worker completed",
         "job=%s shard=%u believed=%llu counted=%llu", job->id_text, shard,
         (ull)from->asked.steps, (ull)counted_steps(&from->counted));
     evidence_admit(&job->evidence, shard, incarnation, &counted);

@@ -415,6 +415,6 @@ void monitor_why(const struct job *job, char *out, size_t size)
                  monitor, wait, wait == 1 ? "" : "s", best->value,
                  (ull)best->steps, (ull)best->cut,
                  job->monitor.watched.early.restores
-                     ? ", which is what it ends with"
+                     ? "; the job ends with that checkpoint"
                      : "");
 }

@@ -422,7 +422,7 @@ static void remove_done(void *task)
     struct job *job = publish_find_job(p);
 
     if (job != NULL && p->gone != SL_OK) {
-        LOG(WARN, "no outcome of a cut yet", "job=%s cut=%llu why=%s",
+        LOG(WARN, "cut is not published yet", "job=%s cut=%llu why=%s",
             job->id_text, (ull)p->made.n, p->why.text);
         p->waits = true;
         p->again_ms = coord_now(p->coord) + CUT_RETRY_MS;

@@ -310,7 +310,7 @@ enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
     if (request->resume[0] != '\0')
         return sl_fail(err, SL_EINVAL,
                        "a job starts from a checkpoint or with weights, not "
-                       "with both: what it resumes has its own");
+                       "with both: the checkpoint has weights of its own");
     if (request->weights->folder[0] != '/')
         return sl_fail(err, SL_EINVAL,
                        "the folder of the weights is '%.100s', and no path "

@@ -90,12 +90,12 @@ enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,
 
     if (old == NULL && drains_count(c) >= DRAINS_MAX)
         return sl_fail(err, SL_EBUSY,
-                       "%d members are drained, as many as may be: undrain "
-                       "those that do not come again",
+                       "%d members are drained, which is the limit: undrain "
+                       "members that will not come back",
                        DRAINS_MAX);
     d = drains_append(c, role, name, who, why);
     if (d == NULL)
-        return sl_fail(err, SL_ENOMEM, "one more drained member");
+        return sl_fail(err, SL_ENOMEM, "no memory for one more drained member");
     if (!coord_wrote(
             c, journal_drain(c->journal, (int)role, name, who, why, &c->err)))
         return sl_fail(err, SL_EIO, "the journal could not be written");

@@ -58,10 +58,11 @@ void excluded_told(struct coord *c, struct member *m, struct job *job,
     if (conduct == NULL)
         return;
     ms = conduct_exclude(conduct, why, job->reports.good_steps, coord_now(c));
-    LOG(WARN, "worker put aside", "job=%s worker=%s for_ms=%llu why=%s",
-        job->id_text, m->name, (ull)ms, said);
+    LOG(WARN, "worker excluded from a job",
+        "job=%s worker=%s for_ms=%llu why=%s", job->id_text, m->name, (ull)ms,
+        said);
     happened_job(c, EVENT_WORKER_EXCLUDED, job, m,
-                 "%s is given nothing of %s for %llu s: %s", m->name, job->name,
+                 "%s gets no work of %s for %llu s: %s", m->name, job->name,
                  (ull)ms / 1000, said);
     leases_revoke_job(c, m, job, conduct_why_text(why));
 }
@@ -112,15 +113,17 @@ void excluded_readmit(const struct coord *c, struct member *m,
 static void add_debt(const struct member *m, struct buf *out)
 {
     if (m->owes.job != 0 && m->owes.second)
-        (void)buf_appendf(out,
-                          "another worker was first with closure %llu of "
-                          "j-%llu; gets nothing until it lets go of it",
-                          (ull)m->owes.closure, (ull)m->owes.job);
+        (void)buf_appendf(
+            out,
+            "another worker was first with closure %llu of j-%llu; this worker "
+            "gets no work until it gives the closure up",
+            (ull)m->owes.closure, (ull)m->owes.job);
     else if (m->owes.job != 0)
-        (void)buf_appendf(out,
-                          "stood still in closure %llu of j-%llu, which was "
-                          "revoked; gets nothing until it lets go of it",
-                          (ull)m->owes.closure, (ull)m->owes.job);
+        (void)buf_appendf(
+            out,
+            "made no progress with closure %llu of j-%llu, which was revoked; "
+            "gets no work until it gives the closure up",
+            (ull)m->owes.closure, (ull)m->owes.job);
 }
 
 void excluded_reason(const struct coord *c, const struct member *m,

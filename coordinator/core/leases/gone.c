@@ -195,7 +195,7 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
     char name[64];
 
     if (why == GONE_LOST)
-        send_revoke(c, m, w, "nothing was heard of this worker");
+        send_revoke(c, m, w, "this worker sent no heartbeat");
     if (why == GONE_LOST && computed && blamable(w) && !leases_is_early(w))
         gone_add_suspicion(c, m, w);
     if (why == GONE_LOST && computed)

@@ -80,7 +80,7 @@ bool recount_blamed(struct coord *c, struct work *w)
 static void recount_forgive_work(struct coord *c, struct job *job,
                                  struct work *w, uint64_t steps)
 {
-    LOG(INFO, "closure got on",
+    LOG(INFO, "closure has counted steps; its failures are forgiven",
         "job=%s closure=%llu steps=%llu before=%llu blamed=%s", job->id_text,
         (ull)w->closure.id, (ull)steps, (ull)w->judged_steps,
         buf_text(&w->story));
@@ -168,7 +168,7 @@ void recount_check(struct coord *c, struct job *job)
         job->recount.since_ms = now;
     if (now - job->recount.since_ms < RECOUNT_MS)
         return;
-    LOG(WARN, "shards do not say what they have counted",
+    LOG(WARN, "shards do not report their counted steps",
         "job=%s missing=%u of=%u", job->id_text, job->recount.missing,
         job->shards);
     recount_judge_closures(c, job, false);

@@ -105,8 +105,8 @@ static bool plausible(const struct work *w, const Sluice__V1__StepMetrics *m)
 static void warn_metrics(const struct work *w, const Sluice__V1__StepMetrics *m)
 {
     jobs_warn(w->job, JOB_WARN_METRICS,
-              "numbers of worker %.60s cannot be, and are not shown: %llu "
-              "steps, %llu samples, %llu right, loss sum %g",
+              "worker %.60s reported impossible numbers, which are not shown: "
+              "%llu steps, %llu samples, %llu right, loss sum %g",
               w->holder->name, (ull)m->steps, (ull)m->samples, (ull)m->correct,
               m->loss_sum);
 }
@@ -317,7 +317,7 @@ static void note_drop(struct coord *c, struct member *m, struct work *w,
     if (m->draining || w->kind != WORK_TRAIN || w->copy_of != NULL ||
         !closure_dropped(&w->closure, coord_now(c)))
         return;
-    LOG(WARN, "closure is handed back again and again",
+    LOG(WARN, "workers keep handing the closure back",
         "job=%s closure=%llu times=%u worker=%s why=%s", w->job->id_text,
         (ull)w->closure.id, w->closure.drops, m->name, why);
     snprintf(w->dropped, sizeof(w->dropped), "%s: %s", m->name, why);
@@ -456,8 +456,9 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
     if (rc == SL_OK)
         leases_settle(c, w);
     else
-        blame_work(c, w, m->witness, m->name,
-                   "its result is not of the whole range, or lacks metrics");
+        blame_work(
+            c, w, m->witness, m->name,
+            "its result does not cover the whole range, or lacks metrics");
     job->changes++;
 }
 
@@ -569,8 +570,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     member_completes(m, ended, offers_ahead_ms(c, job, m));
     if (!done)
         happened_work(c, EVENT_CLOSURE_STALE, held, m,
-                      "closure %llu is not all counted: a shard came back with "
-                      "less while %s had it",
+                      "closure %llu is not counted everywhere: a shard came "
+                      "back with fewer counted steps while %s had it",
                       (ull)held->closure.id, m->name);
     leases_end(c, held, done ? SPAN_COUNTED : SPAN_STALE);
     doubts_over(c, m, job);

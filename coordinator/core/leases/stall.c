@@ -133,8 +133,9 @@ void stall_answered(struct member *m, uint64_t job,
         !attempt_equal(said, m->owes.attempt))
         return;
     if (!m->owes.second)
-        LOG(INFO, "let go of at last", "job=j-%llu closure=%llu worker=%s",
-            (ull)job, (ull)m->owes.closure, m->name);
+        LOG(INFO, "worker gave up the revoked closure",
+            "job=j-%llu closure=%llu worker=%s", (ull)job, (ull)m->owes.closure,
+            m->name);
     m->owes = (struct member_debt){.job = 0};
 }
 
@@ -221,9 +222,10 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
         snprintf(how, sizeof(how), "made no progress for %llu s",
                  (ull)silent_ms / 1000);
     else
-        snprintf(how, sizeof(how), "says it gets on, nothing counts for %llu s",
+        snprintf(how, sizeof(how),
+                 "reports progress, counts no step for %llu s",
                  (ull)(coord_now(c) - w->proven_ms) / 1000);
-    LOG(WARN, "closure stands still",
+    LOG(WARN, "closure makes no progress",
         "job=%s closure=%llu kind=%d worker=%s why=%s", w->job->id_text,
         (ull)w->closure.id, (int)w->kind, m->name, how);
     m->owes = (struct member_debt){
@@ -239,9 +241,11 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
         struct work *behind = list_entry(n, struct work, on_holder);
 
         if (behind != w)
-            leases_revoke(c, m, behind,
-                          behind == place ? how
-                                          : "the one before it stands still");
+            leases_revoke(
+                c, m, behind,
+                behind == place
+                    ? how
+                    : "the closure before it on this worker makes no progress");
     }
     if (w == place) {
         leases_revoke(c, m, w, how);
@@ -249,7 +253,7 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
     }
     send_revoke(c, m, w, how);
     happened_work(c, EVENT_CLOSURE_STALLED, w, m,
-                  "%s stands still on %s: it %s", happened_name(name, w),
+                  "%s makes no progress on %s: it %s", happened_name(name, w),
                   m->name, how);
     leases_end(c, w, SPAN_STALLED);
     figures_ended(c, w, WORK_TIMEOUT);

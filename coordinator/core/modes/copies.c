@@ -89,8 +89,9 @@ static void copies_revoke_second(struct coord *c, struct work *w)
         .attempt = w->closure.attempt,
         .until_ms = coord_now(c) + MEMBER_DEBT_MS,
     };
-    LOG(DEBUG, "second", "job=%s closure=%llu worker=%s copy=%d",
-        w->job->id_text, (ull)w->closure.id, m->name, w->copy_of != NULL);
+    LOG(DEBUG, "closure leased to a second worker",
+        "job=%s closure=%llu worker=%s copy=%d", w->job->id_text,
+        (ull)w->closure.id, m->name, w->copy_of != NULL);
     send_revoke(c, m, w, "another worker was first");
     leases_end(c, w, SPAN_SECOND);
 }

@@ -138,8 +138,9 @@ static void groups_check_one(struct coord *c, struct job *job, struct group *g)
     struct member *m = accused == 0 ? NULL : members_get(&c->members, accused);
 
     if (m != NULL) {
-        LOG(WARN, "rank put out", "job=%s generation=%llu worker=%s",
-            job->id_text, (ull)g->ring.generation, m->name);
+        LOG(WARN, "rank removed from its generation",
+            "job=%s generation=%llu worker=%s", job->id_text,
+            (ull)g->ring.generation, m->name);
         excluded_put(c, m, job, CONDUCT_PEERS);
     }
     if (ring_due(&g->ring, coord_now(c)))
@@ -194,7 +195,8 @@ static void groups_receive_answer(struct coord *c, struct member *m,
 
     // A group has no state, so its members have none with a tag.
     if (wire_tag_cmp(tag, (struct wire_tag){0, 0}) != 0)
-        rings_distrust(c, m, job, "it shows a state of a job that has none");
+        rings_distrust(c, m, job,
+                       "it reports a state, but this job's ranks keep none");
     else
         (void)ring_answer(&g->ring, m->id, message->generation, tag);
 }
@@ -207,7 +209,8 @@ static void groups_receive_ready(struct coord *c, struct member *m,
                                 wire_tag_of(message->tag));
 
     if (rc == SL_EINVAL)
-        rings_distrust(c, m, job, "its tag is not the generation's");
+        rings_distrust(c, m, job,
+                       "it answers with the tag of another generation");
     else if (rc == SL_OK && g->ring.state == RING_RUNNING)
         groups_run_generation(c, job, g);
 }

@@ -41,12 +41,12 @@ static enum sl_err allreduce_judge(const struct coord *c,
             return SL_OK;
         without = true;
     }
-    return !without ? SL_OK
-                    : sl_fail(err, SL_ESTATE,
-                              "train.mode allreduce: no worker that is there "
-                              "could write a checkpoint, and the job would "
-                              "not end: start workers with --store FOLDER "
-                              "(store= of a program)");
+    return !without
+               ? SL_OK
+               : sl_fail(err, SL_ESTATE,
+                         "train.mode allreduce: no attached worker can write a "
+                         "checkpoint, so the job would not end: start workers "
+                         "with --store FOLDER (store= of a program)");
 }
 
 // Checks that the cut can be the one state of a ring: all of it has counted the
@@ -178,10 +178,10 @@ static void allreduce_waits(const struct coord *c, const struct job *job,
                  "waiting for %sworkers: %u of at least %u are in the ring",
                  job->external ? "external " : "", r->count, r->min);
     else if (r->state == RING_COPYING)
-        snprintf(out, size, "%u of %u ranks have the state to begin with",
+        snprintf(out, size, "%u of %u ranks have the state to start from",
                  ready, r->members);
     else if (r->state == RING_OPENING)
-        snprintf(out, size, "the ring is made anew: %u of %u ranks answered",
+        snprintf(out, size, "forming the ring again: %u of %u ranks answered",
                  answered, r->members);
     else
         snprintf(out, size, "the ring is made anew");

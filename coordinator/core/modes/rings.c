@@ -272,7 +272,8 @@ static void put_out(struct coord *c, struct job *job)
 
     if (m == NULL)
         return;
-    LOG(WARN, "rank put out", "job=%s generation=%llu worker=%s", job->id_text,
+    LOG(WARN, "rank removed from its generation",
+        "job=%s generation=%llu worker=%s", job->id_text,
         (ull)job->ring.generation, m->name);
     excluded_put(c, m, job, CONDUCT_PEERS);
 }
@@ -347,8 +348,8 @@ static void rings_run_generation(struct coord *c, struct job *job)
 void rings_distrust(struct coord *c, struct member *m, struct job *job,
                     const char *why)
 {
-    LOG(ERROR, "rank not believed", "job=%s worker=%s why=%s", job->id_text,
-        m->name, why);
+    LOG(ERROR, "report of a rank refused", "job=%s worker=%s why=%s",
+        job->id_text, m->name, why);
     excluded_put(c, m, job, CONDUCT_FAILS);
 }
 
@@ -459,7 +460,8 @@ static void rings_receive_answer(struct coord *c, struct member *m,
                 (ull)message->generation, m->name, (ull)tag.incarnation,
                 (ull)tag.sequence, rc == SL_OK);
     if (rc == SL_ERANGE)
-        rings_distrust(c, m, job, "its state has more rounds than there are");
+        rings_distrust(c, m, job,
+                       "its state has counted more rounds than were run");
     if (rc != SL_EINVAL)
         return;
     sl_fail(&err, SL_ESTATE,
@@ -507,7 +509,7 @@ static const char *base_wrong(const struct job *job, const struct counted *set)
         return "its state lacks what the last checkpoint holds";
     if (job->rounds.based &&
         !counted_equal(evidence_counted(&job->evidence, 0), set))
-        return "its state is not that of another rank";
+        return "its state differs from that of another rank";
     return NULL;
 }
 
@@ -539,8 +541,11 @@ static void rings_receive_ready(struct coord *c, struct member *m,
     if (rc == SL_OK && job->ring.state == RING_RUNNING)
         rings_run_generation(c, job);
     else if (rc != SL_OK && rc != SL_ESTALE)
-        rings_distrust(c, m, job,
-                       wrong != NULL ? wrong : "its tag is not the base's");
+        rings_distrust(
+            c, m, job,
+            wrong != NULL
+                ? wrong
+                : "its state is not the base that the ranks agreed on");
 }
 
 // ---- counts of ranks
@@ -572,7 +577,7 @@ static void receive_step(struct coord *c, struct member *m, struct job *job,
     if (rc == SL_EINVAL)
         rings_distrust(c, m, job, "it counts fewer rounds than its base has");
     if (rc == SL_ERANGE)
-        rings_distrust(c, m, job, "it counts more rounds than there are");
+        rings_distrust(c, m, job, "it has counted more rounds than were run");
     if (rc != SL_OK || job->ring.progress == had)
         return;
     count_rounds(c, job);
@@ -614,7 +619,8 @@ bool rings_refuse(struct coord *c, struct member *m, struct job *job,
         job->shard[report->shard].server != m->id ||
         ring_may_have(&job->ring, wire_tag_of(report->tag)))
         return false;
-    rings_distrust(c, m, job, "its part is of a round that there is not");
+    rings_distrust(c, m, job,
+                   "it reports a part of a round that was never run");
     return true;
 }
 

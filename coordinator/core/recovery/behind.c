@@ -43,8 +43,7 @@ void behind_pause(struct coord *c, struct job *job, const struct sl_error *why)
     LOG(ERROR, "job paused: the journal is older than what ran (I7)",
         "job=%s why=%s", job->id_text, why->text);
     happened_job(c, EVENT_JOB_BEHIND, job, NULL,
-                 "nothing is done with %s: the journal is older than what ran "
-                 "(I7): %s",
+                 "%s is paused: the journal is older than what ran (I7): %s",
                  job->name, why->text);
     JOB_HISTORY(job, "paused", "");
     job->behind.paused = true;
@@ -108,7 +107,7 @@ void behind_list(struct coord *c, const struct member *m,
         return;
     if (h->job > c->jobs.last && h->job - c->jobs.given > JUMP_MAX) {
         send_refuse(c, m, h->job, h->shard,
-                    "no job was ever given such a number", NULL);
+                    "this journal never gave a job that number", NULL);
         return;
     }
     if (h->job > c->jobs.last) {

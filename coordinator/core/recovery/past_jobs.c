@@ -44,7 +44,7 @@ enum sl_err ended_add(struct coord *c, const struct journal_job *row,
     enum sl_err rc = ended_add_record(c, row->id, row->uid,
                                       (enum job_state)row->state, row->name);
 
-    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "one more job");
+    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "no memory for one more job");
 }
 
 static bool note_unreadable(struct ended_job *e, const struct sl_error *why)
@@ -63,7 +63,7 @@ enum sl_err ended_unreadable(struct coord *c, const struct journal_job *row,
     enum sl_err rc = e != NULL ? SL_OK : ended_add(c, row, err);
 
     if (rc == SL_OK && !note_unreadable(jobs_ended(c, row->id), why))
-        rc = sl_fail(err, SL_ENOMEM, "one more job");
+        rc = sl_fail(err, SL_ENOMEM, "no memory for one more job");
     return rc;
 }
 
@@ -102,11 +102,11 @@ static enum sl_err read_row(void *arg, const struct journal_job *row,
         if (rc != SL_ECORRUPT || journal_failed(r->c->journal))
             return rc;
         if (!note_unreadable(r->record, err))
-            return sl_fail(err, SL_ENOMEM, "one more job");
+            return sl_fail(err, SL_ENOMEM, "no memory for one more job");
     }
     sl_fail(&why, SL_ECORRUPT, "%s", r->record->unreadable);
     rc = unreadable_job(r->c, &r->job, row, &why);
-    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "one more job");
+    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "no memory for one more job");
 }
 
 enum sl_err ended_open(struct coord *c, uint64_t id, enum load_part part,

@@ -67,7 +67,7 @@ static enum sl_err revive(struct coord *c, struct job *job,
     job->counters.restarts++;
     rc = journal_job_counters(c->journal, job->id, &job->counters, err);
     if (rc == SL_OK && map_put(&c->jobs.by_id, job->id, job) != SL_OK)
-        rc = sl_fail(err, SL_ENOMEM, "one more job");
+        rc = sl_fail(err, SL_ENOMEM, "no memory for one more job");
     if (rc == SL_OK)
         list_push_back(&c->jobs.active, &job->on_active);
     if (rc == SL_OK)

@@ -68,7 +68,7 @@ static enum sl_err stored_add_question(struct stored *s, const char *path,
     if (more != NULL)
         s->asked = more;
     if (copy == NULL)
-        return sl_fail(err, SL_ENOMEM, "what to ask the store");
+        return sl_fail(err, SL_ENOMEM, "no memory for a question to the store");
     more[s->count++] = (struct stored_question){.path = copy, .folder = folder};
     return SL_OK;
 }
@@ -106,7 +106,7 @@ enum sl_err stored_new(struct stored **out, struct journal *journal,
     enum sl_err rc;
 
     if (s == NULL)
-        return sl_fail(err, SL_ENOMEM, "what to ask the store");
+        return sl_fail(err, SL_ENOMEM, "no memory for a question to the store");
     s->journal = journal;
     s->fs = fs;
     s->drawn = stored_draw_cluster_id(seed);
@@ -244,7 +244,8 @@ enum sl_err stored_highest(struct stored *s, const char *folder, uint64_t *cut,
     const struct stored_question *q = stored_find_question(s, folder, true);
 
     if (q == NULL)
-        return sl_fail(err, SL_EINTERNAL, "%s was not asked for", folder);
+        return sl_fail(err, SL_EINTERNAL, "the store was not asked for %s",
+                       folder);
     *cut = q->highest;
     return stored_return_error(q->rc, &q->err, err);
 }
@@ -255,7 +256,8 @@ enum sl_err stored_settle(struct stored *s, const char *path, bool *there,
     const struct stored_question *q = stored_find_question(s, path, false);
 
     if (q == NULL)
-        return sl_fail(err, SL_EINTERNAL, "%s was not asked for", path);
+        return sl_fail(err, SL_EINTERNAL, "the store was not asked for %s",
+                       path);
     *there = q->there;
     return stored_return_error(q->rc, &q->err, err);
 }

@@ -55,7 +55,7 @@ enum sl_err unreadable_job(const struct coord *c, struct job **out,
 
     if (job == NULL) {
         wire_free((ProtobufCMessage *)spec);
-        return sl_fail(why, SL_ENOMEM, "one more job");
+        return sl_fail(why, SL_ENOMEM, "no memory for one more job");
     }
     job->unreadable = true;
     job->submitted_us = row->submitted_us;
@@ -65,7 +65,7 @@ enum sl_err unreadable_job(const struct coord *c, struct job **out,
     job->final = job->reason == NULL ? NULL : last_words(row, job);
     if (job->final == NULL) {
         job_free(job);
-        return sl_fail(why, SL_ENOMEM, "one more job");
+        return sl_fail(why, SL_ENOMEM, "no memory for one more job");
     }
     job_release_work(job);
     *out = job;

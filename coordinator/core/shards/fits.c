@@ -100,7 +100,8 @@ enum sl_err fits_layout(const Sluice__V1__JobSpec *spec,
         rc = pack_open(&packed, spec, layout, shards);
     if (rc == SL_OK && wire_scan(&sluice__v1__attend_down__descriptor,
                                  packed.data, packed.len, &less, err) != SL_OK)
-        rc = fits_fail_too_large("what a worker is sent of a job", shards, err);
+        rc = fits_fail_too_large("the message to workers about a job", shards,
+                                 err);
     buf_release(&packed);
     return rc == SL_ENOMEM ? sl_fail(err, rc, "a layout") : rc;
 }

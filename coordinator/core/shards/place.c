@@ -117,7 +117,7 @@ static enum sl_err make_plan(struct part_plan *out, const struct model *model,
     enum sl_err rc = layout_part_vars(&vars, model);
 
     if (rc != SL_OK)
-        return sl_fail(err, rc, "the variables of the model");
+        return sl_fail(err, rc, "no memory for the variables of the model");
     spec_part_rule(&rule, &target, spec->placement);
     rc = part_plan_make(out, vars, model->variables_count, &rule, target,
                         servers, err);

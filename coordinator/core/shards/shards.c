@@ -317,8 +317,8 @@ struct job *shards_hello(struct coord *c, struct member *m,
     } else if (!known && behind_knows_not(c, h->job)) {
         behind_list(c, m, h);
     } else if (known && h->job_uid != 0 && h->job_uid != uid) {
-        send_refuse(c, m, h->job, h->shard, "another job has this number here",
-                    NULL);
+        send_refuse(c, m, h->job, h->shard,
+                    "this psserver has another job with this number", NULL);
     } else if (job == NULL || job_ended(job)) {
         send_refuse(c, m, h->job, h->shard, "the job has ended", NULL);
     } else if (job->incarnation != h->job_incarnation) {
@@ -412,7 +412,7 @@ static void down_in_job(struct coord *c, struct member *m, struct job *job,
     LOG(WARN, "shards are not served", "job=%s psserver=%s lost=%d",
         job->id_text, m->name, lost);
     happened_job(c, EVENT_SHARDS_DOWN, job, m,
-                 "%s is %s: %u of the %u shards of %s are served by nobody",
+                 "%s is %s: no psserver serves %u of the %u shards of %s",
                  m->name, lost ? "gone" : "silent", fell, job->shards,
                  job->name);
 }
@@ -448,7 +448,7 @@ void shards_back(struct coord *c, struct member *m)
         if (back) {
             map_changed(c, job);
             happened_job(c, EVENT_SHARDS_BACK, job, m,
-                         "%s is heard of again, and serves its shards",
+                         "%s sends heartbeats again, and serves its shards",
                          m->name);
         }
     }

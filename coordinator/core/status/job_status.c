@@ -93,14 +93,13 @@ static void reason_older(const struct job *job, char *out, size_t size)
 {
     if (job->external && job->mode->seat != NULL)
         snprintf(out, size,
-                 "waiting for an external worker that can be a %s "
-                 "(libsluice): those that are there are older; start newer "
-                 "ones",
+                 "waiting for an external worker that can be a %s (libsluice): "
+                 "the attached workers are older; start newer ones",
                  job->mode->seat);
     else
         snprintf(out, size,
                  "waiting for a worker that knows the job's layers (edition "
-                 "%u): those that are there are older; start newer ones",
+                 "%u): the attached workers are older; start newer ones",
                  job->edition);
 }
 
@@ -121,8 +120,8 @@ static void reason_worker(const struct coord *c, const struct job *job,
     snprintf(out, size, "waiting for %s%s",
              job->external ? "an external worker" : "a worker",
              worker_there(c, job, false)
-                 ? ": those that are there stand still or were put aside; "
-                   "`sluice status` says why"
+                 ? ": the attached workers make no progress or are excluded "
+                   "from the job; `sluice status` says why"
                  : "");
 }
 
@@ -133,8 +132,8 @@ static void reason_queued(const struct coord *c, const struct job *job,
     uint32_t before = queue_before(c, job, &last);
 
     if (last != NULL)
-        snprintf(out, size, "queued: behind %s (%u before it)", last->id_text,
-                 before);
+        snprintf(out, size, "queued behind %s (jobs before this one: %u)",
+                 last->id_text, before);
     else
         snprintf(out, size, "queued: its turn has come");
 }
@@ -238,7 +237,8 @@ static void status_reason(const struct coord *c, const struct job *job,
     else if (lost_shard(c, job, &shard) != NULL)
         reason_shard(c, job, shard, out, size);
     else if (job->state == JOB_FINISHING && !job_cut_complete(job))
-        snprintf(out, size, "waiting for the checkpoint that holds it all%s%s",
+        snprintf(out, size,
+                 "waiting for the checkpoint that holds all steps%s%s",
                  job->cuts.why == NULL ? "" : "; the last one was given up: ",
                  job->cuts.why == NULL ? "" : job->cuts.why);
     else if (job->warnings[JOB_WARN_REACH] != NULL)

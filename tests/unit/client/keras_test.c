@@ -233,7 +233,8 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
     refused_file("in_training-k2", "(Dropout) is called with training=true");
     refused_file("renorm-k2", "layer 'bn' (BatchNormalization) has renorm");
     refused_file("renorm-k3", "(BatchNormalization) has synchronized: true");
-    refused_file("hard_sigmoid-k2", "Keras 2 has another function");
+    refused_file("hard_sigmoid-k2",
+                 "Keras 2 and Keras 3 have different functions");
 }
 
 #define DENSE(name, reads)                                                     \
@@ -305,7 +306,7 @@ TEST(keras, what_is_no_model_is_refused)
                  SEQUENTIAL("{'class_name': 'Dense', 'config': {'name': 'd', "
                             "'units': 3, 'activation': {'module': 'mine', "
                             "'class_name': 'function', 'config': 'relu'}}}"),
-                 "only functions of Keras' own");
+                 "sluice knows only functions of Keras itself");
     refused_text(SL_ENOTSUP,
                  SEQUENTIAL("{'class_name': 'InputLayer', 'config': {'name': "
                             "'x', 'batch_shape': [null, null, 3]}}, "
@@ -608,7 +609,7 @@ TEST(keras, metrics_that_nobody_counts_are_named)
 {
     leaves_out(LOSS("'sparse_categorical_crossentropy', 'metrics': {'d': "
                     "['accuracy', {'class_name': 'AUC', 'config': {}}]}"),
-               "metric AUC is left out: an evaluation does not tell it of "
+               "metric AUC is left out: an evaluation does not compute it for "
                "sparse_categorical_crossentropy");
     leaves_out(LOSS("'binary_crossentropy', 'weighted_metrics': ["
                     "{'class_name': 'Precision', 'config': {'thresholds': "
@@ -619,7 +620,7 @@ TEST(keras, metrics_that_nobody_counts_are_named)
                     "'config': {'curve': 'PR'}}]"),
                "default of curve");
     leaves_out(LOSS("'binary_crossentropy', 'metrics': ['F1Score']"),
-               "metric F1Score is left out: an evaluation does not tell it");
+               "metric F1Score is left out: an evaluation does not compute it");
 }
 
 TEST(keras, metrics_want_data_to_evaluate_on)

@@ -79,7 +79,7 @@ TEST(yaml, what_would_surprise_is_refused_with_its_line)
     refused(SL_EINVAL, "a: !mine {b: 1}", "t.yaml:1: tags (!mine)");
     refused(SL_EINVAL, "a: &x [1]", "anchors (&x)");
     refused(SL_EINVAL, "a: 1\n<<: {b: 1}", "t.yaml:2: merge keys");
-    refused(SL_EINVAL, "a: 1\nb: 2\na: 3", "t.yaml:3: key 'a' is there twice");
+    refused(SL_EINVAL, "a: 1\nb: 2\na: 3", "t.yaml:3: key 'a' appears twice");
     refused(SL_EINVAL, "a: 1\n---\nb: 2", "t.yaml:2: only one document");
     refused(SL_EINVAL, "a:\nb: 1", "t.yaml:1: a value is missing");
     refused(SL_EINVAL, "? [a]\n: 1", "a key must be a plain word");

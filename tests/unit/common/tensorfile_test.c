@@ -394,7 +394,7 @@ TEST(tensorfile, another_format_is_called_by_its_name)
         {"\x89HDF\r\n\x1a\n and so on", "sluice.keras.save_weights"},
         {"\x93NUMPY\x01 and so on", "numpy"},
         {"GGUF and so on", "GGUF"},
-        {"<!DOCTYPE html>", "a page of the web"},
+        {"<!DOCTYPE html>", "an HTML or XML page"},
     };
     struct sl_error err = SL_ERROR_INIT;
     struct tensorfile *f;

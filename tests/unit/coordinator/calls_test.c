@@ -232,7 +232,7 @@ TEST(calls, a_checkpoint_that_cannot_be_made_is_refused_with_the_reason)
     Sluice__V1__CheckpointReply *r = NULL;
 
     T_FAILS(SL_ESTATE, ask(w, NULL, &r));
-    T_HAS(err.text, "no state yet");
+    T_HAS(err.text, "no state to write into a checkpoint yet");
     world_people(w, 1, 1);
     ps = &w->members[0];
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));

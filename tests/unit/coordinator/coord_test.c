@@ -44,7 +44,7 @@ TEST(coord, another_protocol_is_told_which_one_is_spoken)
     struct world *w = begin();
 
     T_FAILS(SL_ENOTSUP, hello(w, 99, "w", 1, WIRE_PROTOCOL + 1));
-    T_HAS(err.text, "speaks 2");
+    T_HAS(err.text, "speaks protocol 2");
     world_release(w);
 }
 
@@ -154,7 +154,7 @@ TEST(coord, a_lost_worker_is_told_for_an_hour_or_until_its_name_comes_again)
 
     while (w->coord->members.workers > 0) // it falls silent
         world_pass(w, 500);
-    T_HAS(told(w, "w"), "lost, nothing was heard of it for ");
+    T_HAS(told(w, "w"), "lost, it sent no heartbeat for ");
     world_pass(w, MEMBERS_LOST_MS);
     T_EQ(count(w, true), 0);
     world_release(w);

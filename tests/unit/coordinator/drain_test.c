@@ -167,7 +167,7 @@ TEST(drain, who_is_not_here_is_said)
     bool changed;
 
     T_FAILS(SL_ENOENT, ask(w, "w-9", "", false, &changed));
-    T_HAS(err.text, "no worker or psserver 'w-9' is here");
+    T_HAS(err.text, "no worker or psserver 'w-9' is attached");
     T_FAILS(SL_ENOENT, ask(w, "w-0", "psserver", false, &changed));
     T_FAILS(SL_EINVAL, ask(w, "w-0", "driver", false, &changed));
     T_TRUE(drain(w, "w-0"));

@@ -152,7 +152,7 @@ TEST(limits, what_a_worker_is_sent_is_one_message)
 
     world_init(&w, WORLD_SITUATION);
     expect(&w, external(1, 30000, 1, "\"shard_bytes\":8"), SL_EINVAL,
-           "what a worker is sent of a job of 30000 shards");
+           "the message to workers about a job of 30000 shards");
     expect(&w, external(1, 25000, 1, "\"shard_bytes\":8"), SL_OK, NULL);
     world_release(&w);
 }

@@ -250,7 +250,7 @@ TEST(pause, a_ring_without_a_cut_is_not_paused_at_once)
     wire_free(&s->base);
     T_OK(pause_job(w, false));
     T_TRUE(holds(w));
-    T_HAS(world_reason(w), "done again");
+    T_HAS(world_reason(w), "steps again");
     lies_still(w, 300);
     T_OK(resume_job(w));
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));

@@ -33,8 +33,9 @@ static void check_behind(struct world *w, uint64_t job, uint64_t last,
     Sluice__V1__JobStatus *s;
     char want[80];
 
-    snprintf(want, sizeof(want), "queued: behind j-%llu (%u before it)",
-             (ull)last, before);
+    snprintf(want, sizeof(want),
+             "queued behind j-%llu (jobs before this one: %u)", (ull)last,
+             before);
     T_STR(reason(w, job), want);
     s = world_status(w);
     T_TRUE(s->queued);

@@ -47,11 +47,11 @@ TEST(quota, what_is_none_is_said)
     static const struct {
         const char *text, *words;
     } bad[] = {
-        {"", "say it like TENANT:jobs=3"},
-        {"a", "say it like TENANT:jobs=3"},
-        {":jobs=3", "say it like TENANT:jobs=3"},
-        {"a b:jobs=3", "say it like TENANT:jobs=3"},
-        {"**:jobs=3", "say it like TENANT:jobs=3"},
+        {"", "write it as TENANT:jobs=3"},
+        {"a", "write it as TENANT:jobs=3"},
+        {":jobs=3", "write it as TENANT:jobs=3"},
+        {"a b:jobs=3", "write it as TENANT:jobs=3"},
+        {"**:jobs=3", "write it as TENANT:jobs=3"},
         {"a:", "'' is none of jobs=N"},
         {"a:jobs", "'jobs' is none of jobs=N"},
         {"a:jobs=3,", "'' is none of jobs=N"},
@@ -338,7 +338,7 @@ TEST(quota, jobs_of_nobody_have_a_line_of_their_own)
     refused(w, "c", "tenant c has 1 of 1 jobs");
     T_OK(submit(w, "d", "r-2", false)); // each has its own of the star's
     T_OK(submit(w, "", "r-3", false));
-    refused(w, "", "who has no tenant has 1 of 1 jobs");
+    refused(w, "", "tenant '-' (callers without a tenant) has 1 of 1 jobs");
     world_release(w);
     w = begin("*:jobs=0", "b:jobs=1"); // the star is not nobody
     T_OK(submit(w, "", "r-1", false));

@@ -88,7 +88,7 @@ TEST(resume, shards_are_even_that_counted_the_same_with_the_same_result)
     T_TRUE(resume_even(counts, 2, apart));
     epoch[1].digest = 6; // as many steps, but others
     T_FALSE(resume_even(counts, 2, apart));
-    T_HAS(apart, "not the same");
+    T_HAS(apart, "but other steps");
     epoch[1].digest = 5;
     one[1].applied = 119;
     one[1].skipped = 1;

@@ -199,7 +199,7 @@ TEST(ring_life, R1_who_comes_and_who_dies_makes_a_new_generation)
     s = world_status(&w);
     T_EQ(s->ring_ranks, 2); // at once
     T_EQ(s->ring_generation, before + 1);
-    T_HAS(s->reason, "the ring is made anew");
+    T_HAS(s->reason, "forming the ring again");
     T_EQ(s->workers_lost, 1);
     wire_free(&s->base);
     T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));

@@ -131,7 +131,7 @@ TEST(stall, a_closure_that_stands_still_goes_to_somebody_else)
     T_STR(why_nothing(w, "w-0"), "");
     work_for(w, 3000);
     T_EQ(held_by(w, m), 0);
-    T_HAS(why_nothing(w, "w-0"), "stood still in closure");
+    T_HAS(why_nothing(w, "w-0"), "made no progress with closure");
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT)); // without it
     T_EQ(held_by(w, m), 0);
     world_release(w);
@@ -181,7 +181,7 @@ TEST(stall, one_that_never_answers_is_tried_again_after_long)
     T_EQ(held_by(w, m), 0);
     world_kill(w, worker(w, 1));
     T_HAS(world_reason(w),
-          "waiting for a worker: those that are there stand still");
+          "waiting for a worker: the attached workers make no progress");
     pass(w, MEMBER_DEBT_MS - 5000);
     T_EQ(held_by(w, m), 0);
     pass(w, 6000);
@@ -476,7 +476,7 @@ TEST(stall, a_number_alone_that_changes_does_not_hold_a_closure_for_ever)
     worker(w, 1)->waits = true; // the job stays
     T_TRUE(boasts_for(w, m, 15 * STALL_MS));
     T_FALSE(boasts_for(w, m, 3 * STALL_MS));
-    T_HAS(why_nothing(w, "w-0"), "stood still in closure");
+    T_HAS(why_nothing(w, "w-0"), "made no progress with closure");
     worker(w, 1)->waits = false;
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);

@@ -472,7 +472,7 @@ TEST(trust, metrics_that_cannot_be_are_not_shown)
     until_closures(w, 2);
     s = world_status(w);
     T_TRUE(isfinite(s->loss) && s->accuracy <= 1);
-    T_TRUE(warned(s, "numbers of worker w-0 cannot be"));
+    T_TRUE(warned(s, "worker w-0 reported impossible numbers"));
     wire_free(&s->base);
     worker(w, 0)->raves = false;
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
@@ -482,7 +482,7 @@ TEST(trust, metrics_that_cannot_be_are_not_shown)
 static bool number_warned(struct world *w)
 {
     Sluice__V1__JobStatus *s = world_status(w);
-    bool yes = warned(s, "numbers of worker w-0 cannot be");
+    bool yes = warned(s, "worker w-0 reported impossible numbers");
 
     wire_free(&s->base);
     return yes;

@@ -46,12 +46,12 @@ TEST(hostlist, what_is_no_list_is_refused_with_the_place)
     static const struct {
         const char *text, *says;
     } rows[] = {
-        {"", "NODES:1: a name must stand here"},
-        {"a,", "NODES:3: a name must stand here"},
-        {",a", "NODES:1: a name must stand here"},
-        {"a,,b", "NODES:3: a name must stand here"},
+        {"", "NODES:1: a name is missing here"},
+        {"a,", "NODES:3: a name is missing here"},
+        {",a", "NODES:1: a name is missing here"},
+        {"a,,b", "NODES:3: a name is missing here"},
         {"n[3-1]", "NODES:3: a range must not count down"},
-        {"n[", "NODES:3: a number of 1 to 9 digits must stand here"},
+        {"n[", "NODES:3: a number of 1 to 9 digits is missing here"},
         {"n[1-2", "NODES:2: the bracket is never closed"},
         {"n[1-]", "NODES:5: a number"},
         {"n[1,]", "NODES:5: a number"},
@@ -59,8 +59,8 @@ TEST(hostlist, what_is_no_list_is_refused_with_the_place)
         {"n[1;2]", "NODES:4: ',', '-' or ']' must stand here"},
         {"n[1-2-3]", "NODES:6: ',', '-' or ']' must stand here"},
         {"n[0123456789]", "NODES:3: a number of 1 to 9 digits"},
-        {"n]1", "NODES:2: this is no part of a name"},
-        {"a b", "NODES:2: this is no part of a name"},
+        {"n]1", "NODES:2: this character cannot be part of a name"},
+        {"a b", "NODES:2: this character cannot be part of a name"},
         {"n[[1]]", "NODES:3: a number"},
     };
 

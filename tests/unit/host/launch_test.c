@@ -86,11 +86,11 @@ static const struct row {
     {{.source = LAUNCH_TF_CONFIG},
      {"TF_CONFIG={\"cluster\":{\"ps\":[\"h1:1\"],\"worker\":[\"h2:1\"]}"
       "," TF_TASK("worker", 0)},
-     "!EINVAL TF_CONFIG: cluster lists ps but no chief, so nobody knows where "
-     "the coordinator is; list a chief, or say --coordinator"},
+     "!EINVAL TF_CONFIG: cluster lists ps but no chief, which gives no "
+     "address of the coordinator; list a chief, or set --coordinator"},
     {{.source = LAUNCH_TF_CONFIG, .role = LAUNCH_WORKER},
      {TF_CLUSTER TF_TASK("ps", 0)},
-     "!EINVAL TF_CONFIG: task.type is ps, which is a psserver and no worker"},
+     "!EINVAL TF_CONFIG: task.type is ps, which is a psserver, not a worker"},
     {{.source = LAUNCH_TF_CONFIG}, {NULL}, "!ENOENT TF_CONFIG is not set"},
     {{.source = LAUNCH_TF_CONFIG},
      {"TF_CONFIG="},
@@ -118,7 +118,7 @@ static const struct row {
      "psservers"},
     {{.source = LAUNCH_SLURM},
      {SLURM(8, 8, 0, "n1")},
-     "!EINVAL Slurm: there is no rank 8 among 8"},
+     "!EINVAL Slurm: rank 8 is out of range: the launcher started 8 processes"},
     {{.source = LAUNCH_SLURM},
      {SLURM(0, 8, 4, "n[01-04]")},
      "!EINVAL SLURM_NODEID=4, but SLURM_JOB_NODELIST has 4 hosts"},
@@ -148,7 +148,7 @@ static const struct row {
     {{.source = LAUNCH_TF_CONFIG},
      {"TF_CONFIG={\"sparseCluster\":{\"worker\":{\"1\":\"h2:1\"},\"ps\":null},"
       "\"task\":{\"type\":\"worker\",\"index\":1}}"},
-     "!EINVAL TF_CONFIG: cluster lists no chief and no worker 0, so nobody"},
+     "!EINVAL TF_CONFIG: cluster lists no chief and no worker 0, which gives"},
     {{.source = LAUNCH_TF_CONFIG, .coordinator = "c:1"},
      {"TF_CONFIG={\"sparseCluster\":{\"worker\":{\"0\":\"h1:1\"},"
       "\"ps\":[\"h4:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}"},

@@ -30,7 +30,7 @@ static unsigned told;
 static void count_told(void *arg, enum log_level level, const char *line,
                        size_t len)
 {
-    told += memmem(line, len, "no such device", 14) != NULL &&
+    told += memmem(line, len, "no usable device", 16) != NULL &&
             memmem(line, len, "cuda", 4) != NULL;
 }
 

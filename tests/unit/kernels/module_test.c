@@ -41,7 +41,7 @@ TEST(module, a_library_that_is_no_module_is_refused)
     const struct kern_backend *b = NULL;
 
     T_FAILS(SL_ENOTSUP, module_load(&b, "empty", FAKE_FOLDER, &err));
-    T_HAS(err.text, "is not a module of sluice");
+    T_HAS(err.text, "is not a Sluice module");
     T_FAILS(SL_ENOTSUP, module_load(&b, "text", FAKE_FOLDER, &err));
     T_HAS(err.text, "sluice-kernels-text.so");
     T_PTR(b, NULL);

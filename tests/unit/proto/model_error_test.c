@@ -92,11 +92,11 @@ static const struct wrong {
     {"[4]", "{'type':'rescaling','factor':1e300}",
      "layer 'rescaling' (rescaling) wants a finite 'factor' and 'offset'"},
     {"[4,6]", "{'type':'reshape','target_shape':[5,5]}",
-     "layer 'reshape' (reshape) cannot make (5, 5) of (4, 6): the elements are "
-     "not as many"},
+     "layer 'reshape' (reshape) cannot make (5, 5) of (4, 6): the numbers of "
+     "elements differ"},
     {"[4,6]", "{'type':'reshape','target_shape':[5,-1]}",
-     "layer 'reshape' (reshape) cannot make (5, 1) of (4, 6): the elements are "
-     "not as many"},
+     "layer 'reshape' (reshape) cannot make (5, 1) of (4, 6): the numbers of "
+     "elements differ"},
     {"[4,6]", "{'type':'reshape','target_shape':[-1,-1]}",
      "layer 'reshape' (reshape) wants axes of at least 1 in 'target_shape', or "
      "one of -1"},
@@ -316,7 +316,7 @@ TEST(model_error, the_rest_of_the_model)
             "model: an external model lists variables; it has no layers and no "
             "output");
     refused("{'type':'external','variables':[{'name':'a'},{'name':'a'}]}",
-            "model.variables[1].name: 'a' is there twice");
+            "model.variables[1].name: 'a' appears twice");
     refused("{'type':'external','variables':[{'name':'a#m'}]}",
             "model.variables[0].name: wants 1 to 200 letters, digits or any of "
             "_-./:");

@@ -436,8 +436,7 @@ static const struct {
     {"{" NAME "," MODEL "," LOSS "," OPTIM "," DATA
      ",'train':{'window_closures':65536,'steps_per_closure':512}}",
      "train.window_closures: 65536 closures of 512 steps make a set of counted "
-     "steps that is larger than a message may be; at most 39321 closures of so "
-     "many steps"},
+     "steps that does not fit into a message; set at most 39321 closures"},
     {"{" NAME "," EXTERNAL "," OPTIM "," LOSS "}",
      "loss: the program of an external model computes its own; leave loss, "
      "from_logits, label_smoothing and top_k out"},
@@ -491,7 +490,7 @@ TEST(spec, metrics_that_say_nothing_are_refused)
     refused(OF(METRICS("'recal'")),
             "evaluate.metrics: unknown 'recal'; did you mean 'recall'?");
     refused(OF(METRICS("'recall','recall'")),
-            "evaluate.metrics: recall is there twice");
+            "evaluate.metrics: recall appears twice");
     refused(OF("'evaluate':{'top_k':3}"),
             "evaluate.top_k: says nothing without top_k in evaluate.metrics");
     refused(OF("'evaluate':{'metrics':['top_k'],'top_k':0}"),
@@ -684,11 +683,11 @@ static const struct {
      "train.staleness: unknown 'invers'; did you mean 'inverse'?"},
     {"'train':{'staleness':'dc'}",
      "train.staleness: dc wants train.max_delay from 1 to 64, got 0: psservers "
-     "keep the parameters of so many versions"},
+     "keep the parameters of that number of versions"},
     {"'train':{'staleness':'dc','max_delay':65}",
      "train.staleness: dc wants train.max_delay from 1 to 64, got 65: "
      "psservers "
-     "keep the parameters of so many versions"},
+     "keep the parameters of that number of versions"},
     {"'train':{'staleness_lambda':0.1}",
      "train.staleness_lambda: only dc has one, and train.staleness is none"},
     {"'train':{'wire':'bf15'}",
@@ -958,8 +957,8 @@ TEST(spec, callbacks_that_cannot_work_are_refused)
          "callbacks: wants early_stopping, reduce_on_plateau or "
          "best_checkpoint"},
         {"'callbacks':{'early_stopping':{'patience':0}}",
-         "callbacks.early_stopping.patience: wants 1 or more: evaluations "
-         "without an improvement, of which one is the least"},
+         "callbacks.early_stopping.patience: must be at least 1: it counts "
+         "evaluations without an improvement"},
         {"'callbacks':{'early_stopping':{'monitor':'val_los'}}",
          "callbacks.early_stopping.monitor: unknown 'val_los'; did you mean "
          "'val_loss'?"},
@@ -992,8 +991,8 @@ TEST(spec, callbacks_that_cannot_work_are_refused)
          "callbacks.reduce_on_plateau.factor: wants a number above 0 and below "
          "1, got 1: the learning rate is multiplied by it"},
         {"'callbacks':{'reduce_on_plateau':{'patience':0}}",
-         "callbacks.reduce_on_plateau.patience: wants 1 or more: evaluations "
-         "without an improvement, of which one is the least"},
+         "callbacks.reduce_on_plateau.patience: must be at least 1: it counts "
+         "evaluations without an improvement"},
         {"'callbacks':{'reduce_on_plateau':{'min_lr':0.01}}",
          "callbacks.reduce_on_plateau.min_lr: 0.01 is no less than "
          "optimizer.learning_rate (0.01), so nothing would ever be reduced"},

@@ -197,7 +197,7 @@ static const struct refused {
     {UP, "{'ring_broken':{'job':1,'generation':1,'suspect':4096}}",
      "RingBroken.suspect is 4096; 0 to 4095 are allowed"},
     {&sluice__v1__job_spec__descriptor, "{'train':{'priority':-101}}",
-     "TrainSpec.priority is -101; its amount may be 100"},
+     "TrainSpec.priority is -101; its magnitude must be at most 100"},
     {&sluice__v1__job_spec__descriptor, "{'train':{'epochs':65537}}",
      "TrainSpec.epochs is 65537; 0 to 65536 are allowed"},
     {DOWN, "{'ring_open':{'job':1}}", "RingOpen.generation is missing"},

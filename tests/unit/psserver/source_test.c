@@ -604,7 +604,7 @@ TEST(source, why_weights_cannot_be_read_may_be_for_the_log_alone)
 {
     static const struct {
         const char *folder, *file, *secret;
-    } all[] = {{"/", "nothing-is-here", "is not there"},
+    } all[] = {{"/", "nothing-is-here", "does not exist"},
                {"/etc", "passwd", "SHA-256"},
                {"/dev", "zero", "is a device"},
                {"/etc", "ssl", "is a folder"}};
@@ -616,7 +616,7 @@ TEST(source, why_weights_cannot_be_read_may_be_for_the_log_alone)
     b.from.secret = &secret;
     for (size_t i = 0; i < SL_COUNT(all); i++) {
         T_FAILS(SL_EDENIED, bed_load(&b, all[i].folder, all[i].file, &err));
-        T_HAS(err.text, "it cannot be read here, or is not the file");
+        T_HAS(err.text, "this host cannot read it, or it is not the file");
         T_HAS(secret.text, all[i].secret);
     }
     add_mean(&b.kit); // but of the file that was submitted all is said
@@ -651,7 +651,7 @@ TEST(source, reading_weights_has_an_end)
     T_EQ(truncate(in_bed(b.in, "model.safetensors"), (off_t)1 << 40), 0);
     looks = 0; // nothing of it is read
     T_FAILS(SL_ERANGE, bed_load(&b, b.in, "model.safetensors", &err));
-    T_HAS(err.text, "it may have 1000 bytes");
+    T_HAS(err.text, "the limit is 1000 bytes");
     bed_release(&b);
 }
 

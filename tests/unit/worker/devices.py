@@ -78,13 +78,13 @@ def check(folder):
     assert "the fan is stuck (999)" in host("broken").gpu()
     assert "sluice-kernels-cuda.so is not installed" in host("two").gpu()
     assert "was built for interface" in host("two", "old").gpu()
-    assert "is not a module of sluice" in host("two", "empty").gpu()
+    assert "is not a Sluice module" in host("two", "empty").gpu()
     full = host("two", "good")
     assert full.gpu() == "others have all of its memory"
 
     # auto goes on to the CPU, with one line; who insists is told, and exits.
-    for gone, msg in ((host("none"), "no such device; computing without it"),
-                      (full, "device does not open; computing without it")):
+    for gone, msg in ((host("none"), "no usable device for this backend; taking the next"),
+                      (full, "device cannot be opened; taking the next backend")):
         code, lines = gone.log_until_started("auto")
         said = [line for line in lines if line["msg"] == msg]
         assert len(said) == 1 and said[0]["backend"] == "cuda", lines
