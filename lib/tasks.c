@@ -118,11 +118,12 @@ enum sl_err sluice_tasks_ended(struct sluice_tasks *t, int64_t wait_ms,
 {
     struct deadline d;
     const struct deadline *until = tasks_deadline(&d, wait_ms);
+    enum sl_err rc = SL_OK;
     size_t n = 0;
 
     free_results(&t->handed);
     tasks_lock(t);
-    while (list_empty(&t->shared.results))
+    while (list_empty(&t->shared.results) && t->shared.broken == SL_OK)
         if (!tasks_wait_locked(t, until))
             break;
     while (n < max && !list_empty(&t->shared.results)) {
@@ -131,11 +132,15 @@ enum sl_err sluice_tasks_ended(struct sluice_tasks *t, int64_t wait_ms,
         out[n++] = list_entry(node, struct result, node)->ended;
         list_push_back(&t->handed, node);
     }
+    // Nothing more will come to a client that is refused.
+    if (n == 0 && t->shared.broken != SL_OK)
+        rc = sl_fail(err, t->shared.broken, "%s", t->shared.why.text);
+    else if (n == 0)
+        rc = sl_fail(err, SL_ETIMEDOUT, "no task has ended");
+    else
+        *count = n;
     tasks_unlock(t);
-    if (n == 0)
-        return sl_fail(err, SL_ETIMEDOUT, "no task has ended");
-    *count = n;
-    return SL_OK;
+    return rc;
 }
 
 enum sl_err sluice_tasks_cancel(struct sluice_tasks *t, uint64_t number,

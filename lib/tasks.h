@@ -114,8 +114,8 @@ SLUICE_API enum sl_err sluice_tasks_forget(struct sluice_tasks *t,
 
 // Waits up to wait_ms for tasks that have ended and writes up to `max` of them
 // into `out`, each task once; *count is how many. SL_ETIMEDOUT: no task has
-// ended; also all that a client gets here which the coordinator refuses.
-// Without a client name the coordinator then forgets their results.
+// ended. Another error: the coordinator refuses this client, so no more will
+// end. Without a client name the coordinator then forgets their results.
 SLUICE_API enum sl_err sluice_tasks_ended(struct sluice_tasks *t,
                                           int64_t wait_ms,
                                           struct sluice_task_ended *out,

@@ -71,7 +71,8 @@ static bool tasks_end_locked(struct sluice_tasks *t, struct queued_task *a,
 }
 
 // All that are alive fail; `unsent` too unless they may still be sent.
-static void tasks_fail_all(struct sluice_tasks *t, const char *why, bool unsent)
+static void tasks_fail_all_locked(struct sluice_tasks *t, const char *why,
+                                  bool unsent)
 {
     const struct sluice_task_ended e = {
         .state = SLUICE_TASK_FAILED, .result = "", .error = why};
@@ -80,15 +81,20 @@ static void tasks_fail_all(struct sluice_tasks *t, const char *why, bool unsent)
     uint64_t number;
     void *a;
 
-    tasks_lock(t);
     list = sl_malloc_array(t->shared.alive.len, sizeof(struct queued_task *));
     while (list != NULL && map_next(&t->shared.alive, &at, &number, &a))
         list[count++] = a;
     for (size_t i = 0; i < count; i++)
         if (unsent || list[i]->accepted)
             tasks_end_locked(t, list[i], &e);
-    tasks_unlock(t);
     sl_free(list);
+}
+
+static void tasks_fail_all(struct sluice_tasks *t, const char *why, bool unsent)
+{
+    tasks_lock(t);
+    tasks_fail_all_locked(t, why, unsent);
+    tasks_unlock(t);
 }
 
 static void tasks_break_off(struct sluice_tasks *t, enum sl_err rc,
@@ -98,8 +104,9 @@ static void tasks_break_off(struct sluice_tasks *t, enum sl_err rc,
     t->shared.broken = rc;
     t->shared.why = *err;
     pthread_cond_broadcast(&t->shared.changed);
+    // Under the same lock: a program that reads results sees these first.
+    tasks_fail_all_locked(t, err->text, true);
     tasks_unlock(t);
-    tasks_fail_all(t, err->text, true);
 }
 
 // What a call failed with: it is made again later, or the queue is not there

@@ -489,6 +489,8 @@ enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
     enum sl_err rc = SL_OK;
     sem_t ended;
 
+    for (size_t i = 0; i < count; i++)
+        asks[i].rc = SL_ENOMEM; // for a caller that reads each
     if (asking == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory to ask for a state");
     sem_init(&ended, 0, 0);

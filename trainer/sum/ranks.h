@@ -108,8 +108,8 @@ struct ranks_ask {
 };
 // Sends `count` requests at the same time, to any ranks, and waits until all
 // have ended, each with its own `rc`, after `timeout_ms` at the latest. Returns
-// the first error, SL_EBUSY only if there is no other; SL_ENOMEM also if none
-// was sent, and then no `rc` is set.
+// the first error, SL_EBUSY only if there is no other; SL_ENOMEM, in each `rc`
+// too, if none was sent.
 enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
                       struct sl_error *err);
 

@@ -218,6 +218,37 @@ TEST(tasks_client, what_is_refused_is_said)
     end(&s);
 }
 
+// Another process has the client's name: what the first schedules is refused,
+// and no result comes after that.
+TEST(tasks_client, a_client_that_is_refused_does_not_wait_for_results)
+{
+    struct sluice_tasks_options o = {
+        .size = sizeof(o), .queue = "q", .client = "trainer"};
+    struct sluice_tasks *first = NULL, *second = NULL;
+    struct sl_error err = SL_ERROR_INIT;
+    struct sluice_task_ended e[2];
+    uint64_t left[1];
+    struct shop s;
+    size_t n = 0;
+    enum sl_err rc;
+
+    begin(&s);
+    o.coordinator = s.w.address;
+    T_OK(sluice_tasks_open(&first, &o, t_err()));
+    T_OK(sluice_tasks_left(first, DEADLINE_MS, left, 1, &n, t_err()));
+    T_OK(sluice_tasks_open(&second, &o, t_err()));
+    T_OK(sluice_tasks_left(second, DEADLINE_MS, left, 1, &n, t_err()));
+    ask(first, "echo", "1");
+    T_OK(sluice_tasks_ended(first, DEADLINE_MS, e, 2, &n, t_err()));
+    T_EQ(e[0].state, SLUICE_TASK_FAILED);
+    rc = sluice_tasks_ended(first, -1, e, 2, &n, &err);
+    T_EQ(rc, SL_ESTALE);
+    T_HAS(err.text, "another");
+    sluice_tasks_close(first);
+    sluice_tasks_close(second);
+    end(&s);
+}
+
 TEST(tasks_client, a_failed_and_a_cancelled_task_come_back_as_such)
 {
     struct sluice_task_ended e[2];

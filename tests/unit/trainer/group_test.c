@@ -703,6 +703,17 @@ TEST(group, a_state_is_copied_while_it_is_served)
     ring_close(&g);
 }
 
+TEST(group, a_state_that_was_not_asked_for_was_not_fetched)
+{
+    struct ranks_ask asks[2] = {{.rc = SL_OK}, {.rc = SL_OK}};
+
+    sl_mem_fail_at(1);
+    T_FAILS(SL_ENOMEM, ranks_ask(asks, 2, TIMEOUT_MS, NULL));
+    sl_mem_fail_at(0);
+    T_EQ(asks[0].rc, SL_ENOMEM);
+    T_EQ(asks[1].rc, SL_ENOMEM);
+}
+
 TEST(group, memory_that_is_not_the_hosts_is_not_joined)
 {
     struct host *l = NULL, *other = NULL;
