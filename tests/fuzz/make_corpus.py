@@ -1015,15 +1015,14 @@ def dictionaries():
     words = set()
     for path in (ROOT / "proto").glob("*.proto"):
         words |= set(re.findall(r"\b([a-z][a-z_0-9]+) = \d+;", path.read_text()))
-    for name in ("model.h", "spec.h"):
-        words |= set(re.findall(r'"([a-z][a-z_0-9]+)"',
-                                (ROOT / "proto" / name).read_text()))
-    for path in (ROOT / "client").glob("keras*.c"):
+    for name in ("proto/layers.def", "proto/spec.h", "plan/optimizers.def"):
+        words |= set(re.findall(r'"([a-z][a-z_0-9]+)"', (ROOT / name).read_text()))
+    for path in (ROOT / "client").rglob("keras*.c"):
         words |= set(re.findall(r'"([A-Za-z_][A-Za-z_0-9]+)"', path.read_text()))
-    words |= {"&a", "*a", "<<", "!!", "---", "1e400", "18446744073709551616"}
+    words |= {"piecewise_linear", "&a", "*a", "<<", "!!", "---", "1e400", "18446744073709551616"}
     text = "".join(f'"{word}"\n' for word in sorted(words))
     (HERE / "words.dict").write_text(
-        "# Written by make_corpus.py from proto/ and client/.\n" + text)
+        "# Written by make_corpus.py from proto/, plan/ and client/.\n" + text)
 
 
 def main():
