@@ -78,7 +78,7 @@ static enum sl_err add_data(struct buf *out, const json_t *data)
     return rc;
 }
 
-enum sl_err report_page(struct buf *out, const json_t *data)
+static enum sl_err append_page(struct buf *out, const json_t *data)
 {
     enum sl_err rc =
         buf_append_str(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n"
@@ -103,6 +103,17 @@ enum sl_err report_page(struct buf *out, const json_t *data)
     if (rc == SL_OK)
         rc = report_append_file(out, "<script>", page_js, page_js_len,
                                 "</script>\n</body>\n</html>\n");
+    return rc;
+}
+
+enum sl_err report_page(struct buf *out, const json_t *data)
+{
+    struct buf page = BUF_INIT;
+    enum sl_err rc = append_page(&page, data);
+
+    if (rc == SL_OK)
+        rc = buf_append(out, page.data, page.len);
+    buf_release(&page);
     return rc;
 }
 

@@ -116,11 +116,12 @@ static void child_exec(const struct child *c, char *const *env, int log,
     _exit(127);
 }
 
-static enum sl_err write_pid(const struct child *c, struct sl_error *err)
+static enum sl_err write_pid(const struct child *c, pid_t pid,
+                             struct sl_error *err)
 {
     char text[24];
     struct fs_file *file = NULL;
-    int n = snprintf(text, sizeof(text), "%d\n", (int)c->pid);
+    int n = snprintf(text, sizeof(text), "%d\n", (int)pid);
     enum sl_err rc = fs_open(fs_private(), &file, c->pid_file, FS_WRITE, err);
 
     if (rc == SL_OK)
@@ -133,6 +134,7 @@ enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
                         struct sl_error *err)
 {
     pid_t parent = getpid(), pid;
+    enum sl_err rc;
     int log, none;
 
     if (access(c->args[0], X_OK) != 0)
@@ -152,10 +154,17 @@ enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
     if (pid < 0)
         return sl_fail(err, SL_EIO, "%s: fork: %s", c->name, strerror(errno));
 
+    rc = write_pid(c, pid, err);
+    if (rc != SL_OK) {
+        // The caller starts it again: two would share a state folder.
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        return rc;
+    }
     c->pid = pid;
     c->started_ms = now_ms;
     child_enter_state(c, CHILD_STARTING);
-    return write_pid(c, err);
+    return SL_OK;
 }
 
 bool child_ready(struct child *c)

@@ -79,8 +79,8 @@ enum sl_err child_arg(struct child *c, const char *fmt, ...)
 void child_release(struct child *c);
 
 // Forks and executes the child, its output appended to its log, and writes the
-// pid file. `env` as in execve. SL_ENOENT: there is no such program. The child
-// runs (c->pid is not 0) if only its pid file could not be written.
+// pid file. `env` as in execve. SL_ENOENT: there is no such program. On failure
+// no child runs, also if only its pid file could not be written.
 enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
                         struct sl_error *err);
 

@@ -164,8 +164,7 @@ enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
 
 #define JOURNAL_TENANT 65 // bytes of a tenant, with the 0
 
-// Reads a job's tenant; "" for a job without one, and for an unknown job. On
-// failure it is "", too.
+// Reads a job's tenant; "" for a job without one, and for an unknown job.
 enum sl_err journal_job_tenant(struct journal *j, uint64_t id,
                                char out[JOURNAL_TENANT], struct sl_error *err);
 
@@ -177,7 +176,7 @@ enum journal_turn {
     JOURNAL_TURN_CAME,
 };
 
-// Reads the turn of a job; on failure *out is JOURNAL_TURN_NONE.
+// Reads the turn of a job; JOURNAL_TURN_NONE for one that was never queued.
 enum sl_err journal_job_turn(struct journal *j, uint64_t id,
                              enum journal_turn *out, struct sl_error *err);
 
@@ -451,8 +450,7 @@ enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
 enum sl_err journal_flush(struct journal *j, struct sl_error *err);
 
 // ---- reading, after a start: in order of their numbers. A callback that
-// returns anything but SL_OK ends the walk with that (SL_ENOENT: with SL_OK).
-// It may use the journal.
+// returns anything but SL_OK ends the walk with that. It may use the journal.
 
 // Receivers of one row of a kind each, borrowed for the call.
 typedef enum sl_err (*journal_job_fn)(void *arg, const struct journal_job *row,

@@ -58,8 +58,9 @@ enum sl_err journal_job_turn(struct journal *j, uint64_t id,
         journal_number(j, &turn, err, "SELECT turn FROM queue WHERE job = ?1",
                        JOURNAL_VALUES(U64(id)));
 
-    *out =
-        turn > JOURNAL_TURN_CAME ? JOURNAL_TURN_CAME : (enum journal_turn)turn;
+    if (rc == SL_OK)
+        *out = turn > JOURNAL_TURN_CAME ? JOURNAL_TURN_CAME
+                                        : (enum journal_turn)turn;
     return rc;
 }
 
@@ -78,12 +79,12 @@ enum sl_err journal_job_tenant(struct journal *j, uint64_t id,
                     JOURNAL_VALUES(U64(id)));
     enum sl_err rc;
 
-    out[0] = '\0';
     if (s == NULL)
         return SL_EIO;
     rc = journal_step(j, s, err);
-    if (rc == SL_OK)
-        snprintf(out, JOURNAL_TENANT, "%s", journal_text(s, 0));
+    if (rc == SL_OK || rc == SL_ENOENT)
+        snprintf(out, JOURNAL_TENANT, "%s",
+                 rc == SL_OK ? journal_text(s, 0) : "");
     sqlite3_reset(s);
     return rc == SL_ENOENT ? SL_OK : rc;
 }

@@ -33,10 +33,11 @@ enum sl_err journal_pause_read(struct journal *j, uint64_t id,
         JOURNAL_VALUES(U64(id)));
     enum sl_err rc;
 
-    *out = (struct journal_pause){JOURNAL_PAUSE_NONE};
     if (s == NULL)
         return SL_EIO;
     rc = journal_step(j, s, err);
+    if (rc == SL_OK || rc == SL_ENOENT)
+        *out = (struct journal_pause){JOURNAL_PAUSE_NONE};
     if (rc == SL_OK) {
         // A state that a newer program defined is a pause, too.
         out->state = journal_u64(s, 0) <= JOURNAL_PAUSE_HOLDS

@@ -149,8 +149,8 @@ sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
                            const char *sql, const struct journal_value *values,
                            size_t count);
 
-// Finalises the statement of a walk (NULL is allowed) and returns rc, with
-// SL_ENOENT, the end of the rows, as SL_OK.
+// Finalises the statement of a walk (NULL is allowed) and returns rc, but SL_OK
+// for the SL_ENOENT of journal_step at the end of the rows.
 enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 
 // Deletes rows of dropped and aborted cuts, but not the job's newest row, and

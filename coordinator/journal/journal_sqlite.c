@@ -318,14 +318,19 @@ sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
 
 enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc)
 {
+    // A busy statement stands at a row: SL_ENOENT is then the callback's.
+    bool over = s == NULL || sqlite3_stmt_busy(s) == 0;
+
     sqlite3_finalize(s);
-    return rc == SL_ENOENT ? SL_OK : rc;
+    return rc == SL_ENOENT && over ? SL_OK : rc;
 }
 
 enum sl_err journal_begin(struct journal *j, struct sl_error *err)
 {
     enum sl_err rc = journal_exec(j, "BEGIN IMMEDIATE", err);
 
+    // Blame and counters, for which no caller waits, go with this commit: a
+    // sync for each held the loop for seconds when 500 workers were lost.
     if (rc == SL_OK && j->queued_count > 0)
         rc = j->write_queued(j, err);
     if (rc != SL_OK)

@@ -11,10 +11,11 @@ enum sl_err journal_clock_read(struct journal *j, uint64_t id,
         JOURNAL_VALUES(U64(id)));
     enum sl_err rc;
 
-    *elapsed_ms = *seen_us = 0;
     if (s == NULL)
         return SL_EIO;
     rc = journal_step(j, s, err);
+    if (rc == SL_OK || rc == SL_ENOENT)
+        *elapsed_ms = *seen_us = 0;
     if (rc == SL_OK) {
         *elapsed_ms = journal_u64(s, 0);
         *seen_us = journal_u64(s, 1);

@@ -85,18 +85,26 @@ static enum sl_err read_windowed(struct s3_file *f, uint64_t offset,
     return rc;
 }
 
+static enum sl_err s3_check_readable(const struct s3_file *f,
+                                     struct sl_error *err)
+{
+    if (!f->writes)
+        return SL_OK;
+    return sl_fail(
+        err, SL_ENOTSUP,
+        "%s: an object cannot be read before its upload to S3 has finished",
+        f->base.path);
+}
+
 enum sl_err s3_pread(struct fs_file *base, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err)
 {
     struct s3_file *f = s3_file_of(base);
     uint64_t left = f->object.bytes > offset ? f->object.bytes - offset : 0;
-    enum sl_err rc = SL_OK;
+    enum sl_err rc = s3_check_readable(f, err);
 
-    if (f->writes)
-        return sl_fail(
-            err, SL_ENOTSUP,
-            "%s: an object cannot be read before its upload to S3 has finished",
-            base->path);
+    if (rc != SL_OK)
+        return rc;
     if (n > left)
         n = (size_t)left;
     if (n >= WINDOW_BYTES) {
@@ -116,10 +124,12 @@ enum sl_err s3_map(struct fs_file *base, struct fs_map *out,
 {
     struct s3_file *f = s3_file_of(base);
     size_t bytes = (size_t)f->object.bytes, done = 0, got;
-    enum sl_err rc = SL_OK;
+    enum sl_err rc = s3_check_readable(f, err);
     uint8_t *all;
 
-    if (bytes == 0 && !f->writes) {
+    if (rc != SL_OK)
+        return rc;
+    if (bytes == 0) {
         *out = (struct fs_map){NULL, 0, NULL};
         return SL_OK;
     }

@@ -246,12 +246,14 @@ static enum sl_err read_sources(struct plan *p,
 enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,
                        size_t count, struct sl_error *err)
 {
-    *out = (struct rates){.count = 0};
+    struct rates rates = {.count = 0};
+
     for (size_t i = 0; i < count && i < RATES_MAX; i++)
-        rates_add(out, steps[i]->closure, steps[i]->rate);
-    return rates_valid(out)
-               ? SL_OK
-               : sl_fail(err, SL_EINVAL, "rates: closures do not rise");
+        rates_add(&rates, steps[i]->closure, steps[i]->rate);
+    if (!rates_valid(&rates))
+        return sl_fail(err, SL_EINVAL, "rates: closures do not rise");
+    *out = rates;
+    return SL_OK;
 }
 
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,

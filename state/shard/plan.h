@@ -113,8 +113,7 @@ struct plan {
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
 // Reads a list of reduced rates, of which only the first RATES_MAX count.
-// SL_EINVAL: their closures do not rise, or a rate is negative or not finite;
-// *out is written all the same, and not to be used.
+// SL_EINVAL: their closures do not rise, or a rate is negative or not finite.
 enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,
                        size_t count, struct sl_error *err);
 void plan_release(struct plan *p); // all zeroes is allowed

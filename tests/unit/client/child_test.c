@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/up/child.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -145,6 +146,21 @@ TEST(child, a_missing_program_is_said)
     T_OK(child_arg(&c, "/nowhere/worker"));
     T_FAILS(SL_ENOENT, child_start(&c, env, 0, t_err()));
     T_EQ(c.pid, 0);
+    child_release(&c);
+}
+
+TEST(child, one_without_a_pid_file_does_not_run)
+{
+    char *env[] = {NULL};
+    struct child c = shell("sleep 60");
+
+    sl_free(c.pid_file);
+    c.pid_file = sl_strdup(t_path("nowhere/worker-0.pid"));
+    T_FAILS(SL_ENOENT, child_start(&c, env, 0, t_err()));
+    T_EQ(c.pid, 0);
+    T_EQ(c.state, CHILD_WAITING);
+    T_EQ(waitpid(-1, NULL, 0), -1); // there is no child
+    T_EQ(errno, ECHILD);
     child_release(&c);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "coordinator/journal/journal_sql.h"
 #include "tests/harness/t.h"
 
 static struct journal *open_at(const char *name)
@@ -173,6 +174,54 @@ TEST(journal, a_pause_goes_with_its_job)
     T_OK(journal_job_delete(j, id, t_err()));
     T_OK(journal_pause_read(j, id, &found, t_err()));
     T_EQ(found.state, JOURNAL_PAUSE_NONE);
+    journal_close(j);
+}
+
+// A read that fails writes none of its outputs.
+TEST(journal, a_failed_read_changes_nothing)
+{
+    static const char drop[] = "DROP TABLE queue; DROP TABLE tenants;"
+                               "DROP TABLE pauses; DROP TABLE clocks";
+    struct journal *j = open_at("j");
+    struct journal_pause pause = {.since_us = 77};
+    uint64_t id = add_job(j, "r-1"), elapsed = 9, seen = 8;
+    enum journal_turn turn = JOURNAL_TURN_CAME;
+    char tenant[JOURNAL_TENANT] = "ada";
+
+    T_OK(journal_exec(j, drop, t_err()));
+    T_FAILS(SL_EIO, journal_job_turn(j, id, &turn, t_err()));
+    T_EQ(turn, JOURNAL_TURN_CAME);
+    T_FAILS(SL_EIO, journal_job_tenant(j, id, tenant, t_err()));
+    T_STR(tenant, "ada");
+    T_FAILS(SL_EIO, journal_pause_read(j, id, &pause, t_err()));
+    T_EQ(pause.since_us, 77);
+    T_FAILS(SL_EIO, journal_clock_read(j, id, &elapsed, &seen, t_err()));
+    T_EQ(elapsed, 9);
+    T_EQ(seen, 8);
+    journal_close(j);
+}
+
+static enum sl_err find_none(void *arg, const struct journal_job *row,
+                             struct sl_error *err)
+{
+    unsigned *seen = arg;
+
+    (void)row;
+    ++*seen;
+    return sl_fail(err, SL_ENOENT, "not found");
+}
+
+// Also a callback's SL_ENOENT ends the walk with that, unlike the end of rows.
+TEST(journal, a_walk_ends_with_what_its_callback_says)
+{
+    struct journal *j = open_at("j");
+    unsigned seen = 0;
+
+    T_OK(journal_each_job(j, find_none, &seen, t_err()));
+    (void)add_job(j, "r-1");
+    (void)add_job(j, "r-2");
+    T_FAILS(SL_ENOENT, journal_each_job(j, find_none, &seen, t_err()));
+    T_EQ(seen, 1);
     journal_close(j);
 }
 

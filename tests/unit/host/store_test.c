@@ -83,6 +83,27 @@ TEST(store, keys_have_a_length)
     T_STR(name.key, "");
 }
 
+// A file that is being written can be neither read nor mapped: S3 has no bytes
+// of it before it is published.
+TEST(store, a_file_that_is_written_cannot_be_mapped)
+{
+    struct fs_map map = {NULL, 7, NULL};
+    struct fs *s3 = NULL;
+    struct fs_file *file = NULL;
+    uint8_t byte;
+    size_t got;
+
+    nothing_set();
+    if (!web_known())
+        T_SKIP("built without libcurl");
+    T_OK(store_fs(&s3, "s3://bucket/a", NULL, t_err()));
+    T_OK(fs_open(s3, &file, "s3://bucket/a", FS_WRITE, t_err()));
+    T_FAILS(SL_ENOTSUP, fs_pread(file, 0, &byte, 1, &got, &err));
+    T_FAILS(SL_ENOTSUP, fs_map_file(file, &map, &err));
+    T_EQ(map.bytes, 7); // as it was
+    fs_close(file);
+}
+
 TEST(store, the_same_for_the_same_setup)
 {
     const struct store_setup near = {.endpoint = "http://127.0.0.1:9"};

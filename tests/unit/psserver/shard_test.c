@@ -887,11 +887,12 @@ TEST(shard, rates_that_do_not_rise_are_refused)
     Sluice__V1__RateStep steps[2] = {SLUICE__V1__RATE_STEP__INIT,
                                      SLUICE__V1__RATE_STEP__INIT};
     Sluice__V1__RateStep *list[] = {&steps[0], &steps[1]};
-    struct rates rates;
+    struct rates rates = {.count = 7};
 
     steps[0].closure = 4;
     steps[1].closure = 4;
     T_FAILS(SL_EINVAL, plan_rates(&rates, list, 2, t_err()));
+    T_EQ(rates.count, 7); // as it was
     steps[1].closure = 5;
     T_OK(plan_rates(&rates, list, 2, t_err()));
     steps[1].rate = -1;
