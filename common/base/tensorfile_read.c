@@ -412,6 +412,8 @@ static enum sl_err read_head(struct tensorfile *f, uint64_t bytes, size_t limit,
                : tensorfile_read_exactly(f->file, 0, f->head, n, err);
 }
 
+// Reads and maps nothing: a mapped file that its owner cuts short is a SIGBUS,
+// which ends the process and not the one job.
 enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
                                  uint64_t bytes, size_t header_limit,
                                  struct sl_error *err)

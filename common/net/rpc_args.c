@@ -76,6 +76,8 @@ static void add_common(struct rpc_args *args, const struct rpc_tuning *t)
 // that sends without end. The fuller it is, the less a peer may send unasked
 // (the windows of its streams shrink, from 4 MiB and more); where it is
 // exceeded, core ends calls (ENHANCE_YOUR_CALM) and closes idle connections.
+// Smaller fixed windows bound memory more tightly, and cost a push a tenth to a
+// third more processor time.
 static void add_quota(struct rpc_args *args, size_t bytes)
 {
     grpc_arg *arg = next_arg(args);

@@ -87,6 +87,8 @@ static void break_one(int fd, const struct rpc_address *a)
     close(mine);
 }
 
+// Core ends a cancelled call only behind the write that is under way, and a
+// write to a stopped process stays under way: the channel could not be freed.
 void rpc_break(const char *address)
 {
     struct rpc_address a;

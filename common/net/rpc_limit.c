@@ -169,6 +169,8 @@ static void rpc_limit_peer_forget(struct rpc_limit *l, struct rpc_limit_peer *p)
     sl_free(p);
 }
 
+// A few idle records stay: a psserver with one worker would otherwise allocate
+// and free one for each push.
 static void forget_idle(struct rpc_limit *l, struct rpc_limit_peer *p)
 {
     if (p->calls == 0 && p->said_ms == 0 && l->peers.len > RPC_LIMIT_IDLE)

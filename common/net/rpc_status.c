@@ -120,6 +120,8 @@ enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
                                           : sl_err_from_grpc((int)o->status);
     if (code == SL_OK) // a status we do not know
         code = SL_EINTERNAL;
+    // The code stays SL_EUNAVAIL: with SL_EAUTH a worker would fail its
+    // closures, and in the end its job, because of another host's impostor.
     if (rpc_guard_why(guard, text, why))
         return sl_fail(err, code, "%s: %s", address, why);
     meaning = tls_explain(text);

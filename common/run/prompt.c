@@ -17,6 +17,9 @@ struct attr {
     uint64_t runtime, deadline, period;
 };
 
+// On cores that all compute, an I/O thread with microseconds of work waited
+// milliseconds for the computing thread's slice to end. Linux 6.12 and later
+// runs a thread of shorter slices first, within its fair share.
 void prompt_begin(void)
 {
     struct attr a = {.size = sizeof(a)};

@@ -365,6 +365,8 @@ static enum sl_err judge_name(struct coord *c, const struct member *m,
                        "a newer process is attached as %s '%.80s'; give each "
                        "its own --name",
                        role, m->name);
+    // The address is no part of the rule: many processes may be behind one, and
+    // pods and spot machines come back with another.
     if (member_yields(m, said->claim, said->process))
         return SL_OK;
     sl_fail(err, SL_EEXIST,

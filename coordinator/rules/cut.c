@@ -86,6 +86,8 @@ uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes)
 
     if (ms < CUT_PATIENCE_MS)
         ms = CUT_PATIENCE_MS;
+    // Patience grows: a slow disk is asked again, not given up, and the files
+    // of the other shards stay good.
     return ms << (c->late < 6 ? c->late : 6);
 }
 

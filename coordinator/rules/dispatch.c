@@ -32,6 +32,8 @@ uint64_t dispatch_served(uint64_t served, uint64_t *front, uint32_t apart)
     return served + 1;
 }
 
+// The window grows with the workers: with a fixed one, a single closure that
+// takes long holds a fleet of any size.
 uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
                          uint64_t most)
 {

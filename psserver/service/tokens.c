@@ -156,6 +156,9 @@ bool tokens_want_proof(const struct tokens *t)
     return t != NULL && atomic_load(&t->proves);
 }
 
+// Without a proof a worker with the job's token could ask with the highest
+// attempt, which fences every later lease of the closure (I4): the job would
+// stand still. A push needs none: no push becomes the newest attempt.
 bool tokens_proven(struct tokens *t, const struct rpc_call *call,
                    uint64_t job_uid, const struct wire_ask *ask)
 {

@@ -16,6 +16,8 @@
 
 // Parameters that are older than this are pulled again when a closure begins.
 #define FRESH_MS 200
+// A program of a user waits in here while its psserver is away; between two
+// looks its handlers of signals run, and a drain ends the wait.
 #define LOOK_MS 200 // most time between two looks
 #define MAP_EVERY_MS 500
 

@@ -230,6 +230,8 @@ void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation)
 // ---- calls
 
 // Checks that a call shows the token of the generation.
+// The job's token would not do: any worker that was ever given the job has it.
+// A generation with a member of an older version has no token.
 static enum sl_err ranks_check_token(const struct ranks_generation *e,
                                      const struct wire_token *shown,
                                      struct sl_error *err)

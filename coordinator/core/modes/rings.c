@@ -214,6 +214,8 @@ static enum sl_err take_rounds(struct job *job)
     enum sl_err rc = keys == NULL ? SL_ENOMEM : SL_OK;
     uint64_t taken = 0;
 
+    // An only rank may say that it has done all rounds: the rest is counted at
+    // the next tick or report, and calls are answered meanwhile.
     while (rc == SL_OK && job->rounds.counted < job->ring.progress &&
            taken < KEYS_MOST) {
         uint32_t count = round_next(evidence_counted(&job->evidence, 0),
@@ -480,6 +482,8 @@ static enum sl_err take_base(struct job *job, struct counted *set,
 
     if (rc != SL_OK)
         return rc;
+    // Bounds what a rank may report: a RingStep of 2^63 would have the loop
+    // count rounds for hours.
     job->ring.last = job->ring.base.sequence + left;
     for (uint32_t i = 0; i < job->shards; i++) {
         struct counted copy;

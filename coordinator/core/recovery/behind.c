@@ -105,6 +105,8 @@ void behind_list(struct coord *c, const struct member *m,
 {
     if (behind_is_listed(c, h->job, m->name) || c->unknown_count >= LISTED_MAX)
         return;
+    // No number at or below it is given any more, so one message must not use
+    // up the numbers.
     if (h->job > c->jobs.last && h->job - c->jobs.given > JUMP_MAX) {
         send_refuse(c, m, h->job, h->shard,
                     "this journal never gave a job that number", NULL);

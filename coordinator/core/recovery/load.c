@@ -32,6 +32,8 @@ struct job_loading {
 
 // Unpacks a message of the journal onto the heap. A message that cannot be read
 // is SL_ECORRUPT.
+// The limits of the wire do not hold here: a cut counts every shard and epoch,
+// and a start that refuses its own rows would end for all jobs.
 static enum sl_err load_message(ProtobufCMessage **out,
                                 const ProtobufCMessageDescriptor *of,
                                 struct journal_blob blob, const char *what,

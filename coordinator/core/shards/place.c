@@ -397,6 +397,9 @@ static void place_ask_shards(struct coord *c, struct job *job, uint32_t *looks)
     }
 }
 
+// A psserver with 20,000 shards would otherwise be sent as many messages in one
+// turn of the loop. Each shard remembers which member was asked, so what is not
+// asked yet is found by looking, whatever happens between two turns.
 void place_more(struct coord *c, uint32_t more)
 {
     uint32_t looks = PLACE_LOOKS;
