@@ -127,6 +127,8 @@ def preemption_notice(c, job):
 
 def poison_closure(c):
     with Row(c, "poison closure") as row, Programs(c, 4, "--raise-on", 100):
+        wait_for("four workers, each of which is to fail once", lambda: all(
+            "attending" in c.log(f"x-{i}") for i in range(4)))
         job = c.submit(conserve_job("poison", epochs=1))
         failed = c.wait_state(job, "failed")
         for word in ("samples 96..111", "x-0"):
