@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench/attend_load.c -- many workers in one process, which compute nothing:
 // each attends the coordinator over a connection of its own and keeps its
-// heartbeats and leases as a worker does (proto/attendee). Who is given a
+// heartbeats and leases as a worker does (stream/attendee). Who is given a
 // closure waits as if it computed, pushes its steps to the shard, and completes
 // it. What is measured is the coordinator: from a completion to the assignment
 // that follows it.
@@ -26,7 +26,7 @@
 #include "common/base/clock.h"
 #include "common/run/log.h"
 #include "common/base/rng.h"
-#include "proto/attendee.h"
+#include "stream/attendee.h"
 
 #define HELD_MAX 8 // the coordinator gives two
 #define LOSE_MS 2

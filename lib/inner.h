@@ -20,7 +20,7 @@
 #include "plan/round.h"
 #include "common/run/loop.h"
 #include "lib/sluice.h"
-#include "proto/attendee.h"
+#include "stream/attendee.h"
 #include "proto/model.h"
 #include "proto/spec.h"
 #include "trainer/lease/hybrid.h"

@@ -6,7 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "host/daemon/joining.h"
-#include "proto/attendee.h"
+#include "stream/attendee.h"
 
 struct attendance {
     struct joining joining;

@@ -2,7 +2,7 @@
 // psserver/service/attend.h -- a psserver's messages to and from the
 // coordinator.
 //
-// The stream itself, with its dialing and its silence, is proto/attendee.h;
+// The stream itself, with its dialing and its silence, is stream/attendee.h;
 // here is only the psserver's side: messages that come are handed to the
 // roster, the roster's messages are sent. Losing the stream changes nothing for
 // the shards: they serve on and are announced again when it is back.

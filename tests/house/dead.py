@@ -12,7 +12,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ROOMS = ("common", "plan", "host", "proto", "kernels", "state", "psserver", "trainer",
+ROOMS = ("common", "plan", "host", "proto", "stream", "kernels", "state", "psserver", "trainer",
          "worker", "lib", "coordinator", "client")
 API = ("lib/sluice.h", "lib/tasks.h")  # called by other people's programs
 

@@ -15,7 +15,7 @@ import apply  # noqa: E402
 import broken_test  # noqa: E402
 from rules_test import Table  # noqa: E402
 
-PRODUCT = ("common", "proto", "kernels", "state", "psserver", "trainer", "worker",
+PRODUCT = ("common", "proto", "stream", "kernels", "state", "psserver", "trainer", "worker",
            "coordinator", "client")
 MISTAKE = re.compile(r"\b(BROKEN|MUTANT)\w*\(|SLUICE_BREAK|tests/mutants")
 

@@ -22,7 +22,7 @@ from tracked import ROOT, tracked
 MOST = 160
 FOREIGN = ("LICENSE", "tests/fuzz/corpus/")
 SOURCE = re.compile(r"\.(c|h|cc|cu|py|proto)$")
-ROOMS = ("common/", "plan/", "host/", "proto/", "state/", "coordinator/", "psserver/",
+ROOMS = ("common/", "plan/", "host/", "proto/", "stream/", "state/", "coordinator/", "psserver/",
          "trainer/", "worker/", "lib/", "client/")
 CARD = ("Threads", "Memory", "Units", "Errors")
 # Folders whose pages say it in another form.

@@ -4,7 +4,7 @@
 // What a side says is heard in order, or not at all. Each message in a queue
 // has an event that hears the queue's first; where the way is cut, the event
 // tries again, as TCP does. The member's manners (when it dials, beats and
-// gives up) are those of proto/attendee.c.
+// gives up) are those of stream/attendee.c.
 #include "common/base/rng.h"
 #include "tests/sim/net_own.h"
 

@@ -21,7 +21,7 @@
 #ifndef TRAINER_ATTEND_MEMBER_H
 #define TRAINER_ATTEND_MEMBER_H
 
-#include "proto/attendee.h"
+#include "stream/attendee.h"
 #include "trainer/lease/lease.h"
 
 struct worker_member;

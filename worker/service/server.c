@@ -15,7 +15,7 @@
 #include "common/net/rpc_figures.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
-#include "proto/attendee.h"
+#include "stream/attendee.h"
 #include "worker/lease/compute.h"
 #include "worker/data/input.h"
 #include "trainer/base/figures.h"

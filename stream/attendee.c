@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// proto/attendee.c -- the states of the Attend stream: dialling, hello,
+// stream/attendee.c -- the states of the Attend stream: dialling, hello,
 // welcome, heartbeats, loss and the next try.
-#include "proto/attendee.h"
+#include "stream/attendee.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

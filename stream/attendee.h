@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// proto/attendee.h -- this end of Attend: the stream that a worker or a
+// stream/attendee.h -- this end of Attend: the stream that a worker or a
 // psserver keeps to the coordinator.
 //
 //   DOWN --dial--> DIALING --Welcome--> ATTACHED
@@ -13,8 +13,8 @@
 // been sent (a Hello that was welcomed is one). Changes of state are logged
 // once each.
 //
-// Here, and not in a daemon, because it is the wire's own manners: the same for
-// every role, and one place to keep them (as introspect.h).
+// In a room below the trainer, since a psserver keeps such a stream, too, and
+// needs nothing of training.
 //
 // Threads  the loop. Messages arrive on an I/O thread and cross over one at a
 //          time: the next one is not read before the last one was handled.
@@ -24,8 +24,8 @@
 // Units    milliseconds of the monotonic clock.
 // Errors   SL_ENOMEM, SL_EIO, of attendee_new; after that a stream that fails
 //          is dialed again. `err` may be NULL.
-#ifndef PROTO_ATTENDEE_H
-#define PROTO_ATTENDEE_H
+#ifndef STREAM_ATTENDEE_H
+#define STREAM_ATTENDEE_H
 
 #include <stdbool.h>
 #include <stdint.h>

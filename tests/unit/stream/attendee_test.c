@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The near end of Attend against a coordinator that says nothing, and one that
 // welcomes; over a real socket. Its manners otherwise: unit.psserver.attend.
-#include "proto/attendee.h"
+#include "stream/attendee.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
