@@ -116,7 +116,8 @@ def stale_process_returns(c, job):
 def preemption_notice(c, job):
     going = c.dir / "going"
     c.start("w-2", extra=["--preempt-source", f"file:{going}"])
-    c.wait_steps(job, c.steps(job) + 20)
+    wait_for("w-2 to compute", lambda: value(
+        metrics(address(c, "w-2")), "sluice_steps_total", result="counted") > 0)
     with Row(c, "preemption notice", worker="w-2") as row:
         c.pause("ps-0")  # or it is gone before anybody has looked
         going.touch()
