@@ -384,11 +384,6 @@ static void f32_twin(struct kern_desc *d)
             d->io[i].dtype = KERN_F32;
 }
 
-static bool check_is_half(const struct kern_shape *s)
-{
-    return s->dtype == KERN_F16 || s->dtype == KERN_BF16;
-}
-
 // Mixed precision: are the dtypes those of kern_desc_dtype, or of the two
 // exceptions? Then leaves f32's twin in *d, to be judged like any other.
 static bool mixed_twin(struct kern_desc *d)
@@ -400,7 +395,7 @@ static bool mixed_twin(struct kern_desc *d)
     for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
         struct kern_shape *s = &d->io[i];
         bool wide = product && i == d->inputs && s->dtype == KERN_F32;
-        bool half = check_is_half(s);
+        bool half = kern_is_half(s);
 
         if (half && !(typed >> i & 1))
             return false;

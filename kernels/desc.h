@@ -55,6 +55,12 @@ static inline bool kern_has(const struct kern_desc *d, uint32_t bit)
     return (d->epilogue & bit) != 0;
 }
 
+// Returns true if the tensor has elements of 16 bits.
+static inline bool kern_is_half(const struct kern_shape *s)
+{
+    return s->dtype == KERN_F16 || s->dtype == KERN_BF16;
+}
+
 // Returns the epilogue bits that the op may have, whatever its backend.
 uint32_t kern_op_epilogues(enum kern_op op);
 

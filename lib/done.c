@@ -25,8 +25,7 @@ bool session_patient(void *session)
     bool patient;
 
     pthread_mutex_lock(&s->shared.lock);
-    patient = !s->shared.draining ||
-              sl_now_ms(sl_clock_real()) < s->shared.drain_ends_ms;
+    patient = !s->shared.draining || sl_real_ms() < s->shared.drain_ends_ms;
     pthread_mutex_unlock(&s->shared.lock);
     // Without the lock: it may drain.
     return patient && (s->waiting == NULL || s->waiting(s->waiting_arg));

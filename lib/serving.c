@@ -393,16 +393,15 @@ static enum sl_err serving_check_running(struct sluice_serving *s,
 enum sl_err sluice_serving_take(struct sluice_serving *s, int64_t wait_ms,
                                 struct sluice_task *out, struct sl_error *err)
 {
-    struct deadline until = deadline_in_ms(wait_ms < 0 ? 0 : (uint64_t)wait_ms);
+    struct deadline d;
+    const struct deadline *until = deadline_or_never(&d, wait_ms);
     struct held_task *h = NULL;
     enum sl_err rc;
 
     serving_lock(s);
     while ((rc = serving_check_running(s, err)) == SL_OK &&
            (h = first_waiting(s)) == NULL) {
-        if (wait_ms < 0)
-            pthread_cond_wait(&s->shared.changed, &s->shared.lock);
-        else if (!deadline_wait(&until, &s->shared.changed, &s->shared.lock)) {
+        if (!deadline_wait(until, &s->shared.changed, &s->shared.lock)) {
             rc = sl_fail(err, SL_ETIMEDOUT, "no task arrived within the time");
             break;
         }
@@ -410,7 +409,7 @@ enum sl_err sluice_serving_take(struct sluice_serving *s, int64_t wait_ms,
     if (rc == SL_OK) {
         h->begun = true;
         s->shared.waiting--;
-        s->began_us = sl_now_us(sl_clock_real());
+        s->began_us = sl_real_us();
         *out =
             (struct sluice_task){h->id, h->attempt, h->name, h->body, h->bytes};
     }
@@ -434,7 +433,7 @@ static struct held_task *find_begun(struct sluice_serving *s, uint64_t id)
 // soon what it should be.
 static void meter_locked(struct sluice_serving *s)
 {
-    uint64_t took = sl_now_us(sl_clock_real()) - s->began_us;
+    uint64_t took = sl_real_us() - s->began_us;
     uint64_t *each = &s->shared.each_us;
 
     if (*each == UINT64_MAX)

@@ -309,32 +309,16 @@ enum sl_err sluice_open(struct sluice **out, const struct sluice_options *o,
 
 // ---- waiting
 
-static bool session_wait_locked(struct sluice *s, const struct deadline *until)
-{
-    if (until != NULL)
-        return deadline_wait(until, &s->shared.changed, &s->shared.lock);
-    pthread_cond_wait(&s->shared.changed, &s->shared.lock);
-    return true;
-}
-
-static const struct deadline *session_deadline(struct deadline *d,
-                                               int64_t wait_ms)
-{
-    if (wait_ms < 0)
-        return NULL;
-    *d = deadline_in_ms((uint64_t)wait_ms);
-    return d;
-}
-
 enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
                           struct sl_error *err)
 {
     struct deadline d;
-    const struct deadline *until = session_deadline(&d, wait_ms);
+    const struct deadline *until = deadline_or_never(&d, wait_ms);
     enum sl_err rc = SL_OK;
 
     pthread_mutex_lock(&s->shared.lock);
-    while (!s->shared.attached && session_wait_locked(s, until))
+    while (!s->shared.attached &&
+           deadline_wait(until, &s->shared.changed, &s->shared.lock))
         ;
     if (!s->shared.attached)
         rc = sl_fail(
@@ -362,7 +346,7 @@ void sluice_drain(struct sluice *s)
     pthread_mutex_lock(&s->shared.lock);
     first = !s->shared.draining;
     if (first)
-        s->shared.drain_ends_ms = sl_now_ms(sl_clock_real()) + DRAIN_WAIT_MS;
+        s->shared.drain_ends_ms = sl_real_ms() + DRAIN_WAIT_MS;
     s->shared.draining = true;
     pthread_cond_broadcast(&s->shared.changed);
     pthread_mutex_unlock(&s->shared.lock);
@@ -460,7 +444,7 @@ static bool wait_for_news(struct sluice *s, const struct deadline *until)
 
     pthread_mutex_lock(&s->shared.lock);
     while (there && !session_has_news_locked(s))
-        there = session_wait_locked(s, until);
+        there = deadline_wait(until, &s->shared.changed, &s->shared.lock);
     pthread_mutex_unlock(&s->shared.lock);
     return there;
 }
@@ -525,7 +509,7 @@ enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
                         struct sluice_closure **out, struct sl_error *err)
 {
     struct deadline d;
-    const struct deadline *until = session_deadline(&d, wait_ms);
+    const struct deadline *until = deadline_or_never(&d, wait_ms);
     bool there = true;
 
     if (s->open != NULL)

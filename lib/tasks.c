@@ -18,24 +18,6 @@
 
 // ---- the user's
 
-static const struct deadline *tasks_deadline(struct deadline *d,
-                                             int64_t wait_ms)
-{
-    if (wait_ms < 0)
-        return NULL;
-    *d = deadline_in_ms((uint64_t)wait_ms);
-    return d;
-}
-
-static bool tasks_wait_locked(struct sluice_tasks *t,
-                              const struct deadline *until)
-{
-    if (until != NULL)
-        return deadline_wait(until, &t->shared.changed, &t->shared.lock);
-    pthread_cond_wait(&t->shared.changed, &t->shared.lock);
-    return true;
-}
-
 static bool tasks_has_room(const struct sluice_tasks *t)
 {
     return t->shared.resumed && t->shared.alive.len < t->shared.limit &&
@@ -47,10 +29,10 @@ static enum sl_err wait_for_room(struct sluice_tasks *t, int64_t wait_ms,
                                  struct sl_error *err)
 {
     struct deadline d;
-    const struct deadline *until = tasks_deadline(&d, wait_ms);
+    const struct deadline *until = deadline_or_never(&d, wait_ms);
 
     while (t->shared.broken == SL_OK && !tasks_has_room(t))
-        if (!tasks_wait_locked(t, until))
+        if (!deadline_wait(until, &t->shared.changed, &t->shared.lock))
             return t->shared.resumed
                        ? sl_fail(err, SL_ETIMEDOUT,
                                  "queue '%s' is full: %zu tasks have not ended",
@@ -117,14 +99,14 @@ enum sl_err sluice_tasks_ended(struct sluice_tasks *t, int64_t wait_ms,
                                size_t *count, struct sl_error *err)
 {
     struct deadline d;
-    const struct deadline *until = tasks_deadline(&d, wait_ms);
+    const struct deadline *until = deadline_or_never(&d, wait_ms);
     enum sl_err rc = SL_OK;
     size_t n = 0;
 
     free_results(&t->handed);
     tasks_lock(t);
     while (list_empty(&t->shared.results) && t->shared.broken == SL_OK)
-        if (!tasks_wait_locked(t, until))
+        if (!deadline_wait(until, &t->shared.changed, &t->shared.lock))
             break;
     while (n < max && !list_empty(&t->shared.results)) {
         struct list_node *node = list_pop_front(&t->shared.results);
@@ -162,12 +144,12 @@ enum sl_err sluice_tasks_left(struct sluice_tasks *t, int64_t wait_ms,
                               struct sl_error *err)
 {
     struct deadline d;
-    const struct deadline *until = tasks_deadline(&d, wait_ms);
+    const struct deadline *until = deadline_or_never(&d, wait_ms);
     enum sl_err rc = SL_OK;
 
     tasks_lock(t);
     while (t->shared.broken == SL_OK && !t->shared.resumed)
-        if (!tasks_wait_locked(t, until))
+        if (!deadline_wait(until, &t->shared.changed, &t->shared.lock))
             break;
     if (t->shared.broken != SL_OK) {
         rc = t->shared.broken;

@@ -161,6 +161,8 @@ enum spec_loss {
 enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec);
 // Returns the name of a loss in a spec; "none" for SPEC_LOSS_NONE.
 const char *spec_loss_name(enum spec_loss loss);
+// Returns true if the loss is one over classes, of which one is right.
+bool spec_loss_has_classes(enum spec_loss loss);
 // Returns true if the loss is one of classes or bits, which are right or wrong;
 // false if it is a distance.
 bool spec_loss_counts(enum spec_loss loss);

@@ -30,7 +30,7 @@ bool spec_loss_counts(enum spec_loss loss)
            loss != SPEC_LOSS_MEAN_ABSOLUTE_ERROR;
 }
 
-static bool spec_loss_has_classes(enum spec_loss loss)
+bool spec_loss_has_classes(enum spec_loss loss)
 {
     return loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
            loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;

@@ -502,7 +502,7 @@ int verb_logs(struct cli *cli)
         }
     }
     if (dir == NULL)
-        rc = sl_fail(&err, SL_ENOMEM, "out of memory");
+        rc = sl_no_memory(&err);
     else if (reads_files(cli->conf, dir))
         rc = read_files(cli, &l, &err);
     else

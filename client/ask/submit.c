@@ -28,7 +28,7 @@ static enum sl_err submit_load_spec(const struct cli *cli,
     enum sl_err rc;
 
     if (sets == NULL)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     for (size_t i = 0; i < count; i++)
         sets[i] = conf_list_at(cli->conf, "set", i);
     rc = specfile_load(out, cli_arg(cli, 0), sets, count, err);
@@ -94,14 +94,13 @@ static enum sl_err submit_to(struct cli *cli, struct api_client *api,
         conf_origin(cli->conf, "wait-for-coordinator") != CONF_DEFAULT
             ? "wait-for-coordinator"
             : "timeout";
-    uint64_t until =
-        sl_now_ms(sl_clock_real()) + (uint64_t)conf_int(cli->conf, key);
+    uint64_t until = sl_real_ms() + (uint64_t)conf_int(cli->conf, key);
     bool told = false;
     enum sl_err rc;
 
     for (;;) {
         rc = api_submit(api, request, reply, err);
-        if (rc != SL_EUNAVAIL || sl_now_ms(sl_clock_real()) >= until)
+        if (rc != SL_EUNAVAIL || sl_real_ms() >= until)
             return rc;
         if (!told)
             cli_say("Waiting for a coordinator at %s (--%s)", api_address(api),

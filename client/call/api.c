@@ -42,7 +42,7 @@ enum sl_err api_open(struct api_client **out, const struct conf *conf,
     enum sl_err rc;
 
     if (a == NULL)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     log_set_level(LOG_LEVEL_ERROR); // what a call meets, its error says
     a->timeout_ms = conf_int(conf, "timeout");
     a->address = sl_strdup(said != NULL ? said : ownsock_find(own));
@@ -155,7 +155,7 @@ static enum sl_err reply_new(struct reply **out, struct api_client *a,
     struct reply *r = sl_malloc(sizeof(*r));
 
     if (r == NULL)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     wire_arena_init(&r->arena);
     r->next = a->replies;
     a->replies = r;
@@ -230,7 +230,7 @@ static enum sl_err call(struct api_client *a, const char *method,
                         struct sl_error *err)
 {
     struct sl_error local = SL_ERROR_INIT, first;
-    int64_t end = (int64_t)sl_now_ms(sl_clock_real()) + a->timeout_ms, rest;
+    int64_t end = (int64_t)sl_real_ms() + a->timeout_ms, rest;
     enum sl_err rc =
         call_once(a, method, request, false, a->timeout_ms, body, &local);
 
@@ -240,7 +240,7 @@ static enum sl_err call(struct api_client *a, const char *method,
             *err = local;
         return rc;
     }
-    rest = end - (int64_t)sl_now_ms(sl_clock_real());
+    rest = end - (int64_t)sl_real_ms();
     if (rc == SL_EUNAVAIL && nobody_there(&local) == NULL &&
         !is_refused(&local, false) && rest > 0) {
         first = local;

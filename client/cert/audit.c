@@ -33,7 +33,7 @@ static enum sl_err audit_files_add(struct files *f, char *path,
 
     if (more == NULL) {
         sl_free(path);
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     }
     f->path = more;
     f->path[f->count++] = path;
@@ -71,7 +71,7 @@ static enum sl_err audit_find_files(struct files *f, const struct cli *cli,
         char *folder = fs_dirname(first);
 
         f->newest = first;
-        rc = folder == NULL ? sl_fail(err, SL_ENOMEM, "out of memory")
+        rc = folder == NULL ? sl_no_memory(err)
                             : fs_list(fs_posix(), folder, add_older, f, err);
         sl_free(folder);
     }

@@ -14,6 +14,7 @@
 #include "client/cli/verbs.h"
 #include "common/base/fs.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "proto/access.h"
 
 #define FILE_BYTES 160
@@ -51,8 +52,8 @@ static enum sl_err init(const struct conf *conf, const char *dir,
                         struct sl_error *err)
 {
     char *ca = fs_join(dir, "ca.key");
-    enum sl_err rc = ca == NULL ? sl_fail(err, SL_ENOMEM, "out of memory")
-                                : fs_mkdirs(fs_posix(), dir, err);
+    enum sl_err rc =
+        ca == NULL ? sl_no_memory(err) : fs_mkdirs(fs_posix(), dir, err);
 
     if (rc == SL_OK && fs_exists(fs_posix(), ca))
         rc = sl_fail(err, SL_EEXIST,
@@ -195,22 +196,15 @@ struct renewal {
     struct sl_error *err;
 };
 
-static bool cert_name_ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 // Each certificate of the folder that is in use: its key lies beside it.
 static enum sl_err renew_one(void *arg, const char *name)
 {
     struct renewal *r = arg;
     char file[FILE_BYTES], key[1024];
 
-    if (!cert_name_ends_with(name, ".crt") ||
-        cert_name_ends_with(name, ".revoked.crt") ||
-        strcmp(name, "ca.crt") == 0 || strlen(name) >= sizeof(file))
+    if (!utf8_ends_with(name, ".crt") || strcmp(name, ".crt") == 0 ||
+        utf8_ends_with(name, ".revoked.crt") || strcmp(name, "ca.crt") == 0 ||
+        strlen(name) >= sizeof(file))
         return SL_OK;
     snprintf(file, sizeof(file), "%.*s", (int)strlen(name) - 4, name);
     snprintf(key, sizeof(key), "%s/%s.key", r->dir, file);

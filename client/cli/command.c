@@ -34,7 +34,7 @@ static int spawn(pid_t *pid, const char *const *args, int output)
 static bool command_read_output(int fd, struct buf *out, uint64_t until_ms)
 {
     for (;;) {
-        uint64_t now = sl_now_ms(sl_clock_real());
+        uint64_t now = sl_real_ms();
         struct pollfd p = {.fd = fd, .events = POLLIN};
         char text[4096];
         ssize_t n;
@@ -71,7 +71,7 @@ static enum sl_err command_check_status(const char *name, int status,
 enum sl_err command_run(const char *const *args, int timeout_ms,
                         struct buf *out, struct sl_error *err)
 {
-    uint64_t until = sl_now_ms(sl_clock_real()) + (uint64_t)timeout_ms;
+    uint64_t until = sl_real_ms() + (uint64_t)timeout_ms;
     struct buf text = BUF_INIT;
     int ends[2], status = 0, rc;
     pid_t pid;

@@ -31,11 +31,6 @@ static enum sl_err target_error(const char *named, int errnum,
                    strerror(errnum));
 }
 
-static enum sl_err target_no_memory(struct sl_error *err)
-{
-    return sl_fail(err, SL_ENOMEM, "out of memory");
-}
-
 // Of a place that is written to instead of being replaced.
 static bool target_is_written_to(const char *named)
 {
@@ -61,7 +56,7 @@ static enum sl_err follow_link(char **path, struct sl_error *err)
     next = dir != NULL ? fs_join(dir, to[0] == '/' ? to + 1 : to) : NULL;
     sl_free(dir);
     if (next == NULL)
-        return target_no_memory(err);
+        return sl_no_memory(err);
     sl_free(*path);
     *path = next;
     return SL_OK;
@@ -72,7 +67,7 @@ static enum sl_err real_file(char **out, const char *named,
                              struct sl_error *err)
 {
     char *path = sl_strdup(named);
-    enum sl_err rc = path != NULL ? SL_OK : target_no_memory(err);
+    enum sl_err rc = path != NULL ? SL_OK : sl_no_memory(err);
     struct stat at;
     int links = 0;
 
@@ -100,7 +95,7 @@ static enum sl_err folder_takes(const char *named, const char *dir,
     int fd;
 
     if (probe == NULL)
-        return target_no_memory(err);
+        return sl_no_memory(err);
     fd = mkostemp(probe, O_CLOEXEC);
     if (fd >= 0) {
         close(fd);
@@ -125,7 +120,7 @@ static enum sl_err target_check_file(const char *named, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     dir = fs_dirname(path);
-    rc = dir != NULL ? folder_takes(named, dir, err) : target_no_memory(err);
+    rc = dir != NULL ? folder_takes(named, dir, err) : sl_no_memory(err);
     sl_free(dir);
     sl_free(path);
     return rc;
@@ -159,7 +154,7 @@ static enum sl_err aside(struct target *t, struct sl_error *err)
         fs_join(tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp", "sluice-XXXXXX");
 
     if (folder == NULL)
-        return target_no_memory(err);
+        return sl_no_memory(err);
     if (mkdtemp(folder) == NULL) {
         enum sl_err rc = sl_fail(
             err, sl_err_from_errno(errno),
@@ -172,7 +167,7 @@ static enum sl_err aside(struct target *t, struct sl_error *err)
     }
     t->folder = folder;
     t->path = fs_join(folder, "data");
-    return t->path != NULL ? SL_OK : target_no_memory(err);
+    return t->path != NULL ? SL_OK : sl_no_memory(err);
 }
 
 enum sl_err target_open(struct target *t, const char *named,
@@ -185,7 +180,7 @@ enum sl_err target_open(struct target *t, const char *named,
         return rc;
     t->named = sl_strdup(named);
     if (t->named == NULL)
-        rc = target_no_memory(err);
+        rc = sl_no_memory(err);
     else if (target_is_written_to(named))
         rc = aside(t, err);
     else
@@ -264,7 +259,7 @@ static enum sl_err target_copy_out(struct target *t, int to,
     size_t got = COPY_BYTES;
     enum sl_err rc = space != NULL
                          ? fs_open(fs_posix(), &from, t->path, FS_READ, err)
-                         : target_no_memory(err);
+                         : sl_no_memory(err);
 
     for (uint64_t at = 0; rc == SL_OK && got == COPY_BYTES; at += got) {
         rc = fs_pread(from, at, space, COPY_BYTES, &got, err);

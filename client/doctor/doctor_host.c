@@ -187,12 +187,12 @@ static double sync_ms(const char *folder)
     if (fd < 0)
         return -1;
     for (int i = 0; i < SYNC_ROUNDS && failed == 0; i++) {
-        uint64_t began = sl_now_us(sl_clock_real());
+        uint64_t began = sl_real_us();
 
         if (pwrite(fd, block, sizeof(block), i * 4096) != sizeof(block) ||
             fsync(fd) != 0)
             failed = errno;
-        took[i] = (double)(sl_now_us(sl_clock_real()) - began) / 1000;
+        took[i] = (double)(sl_real_us() - began) / 1000;
     }
     unlink(path);
     close(fd);
@@ -233,10 +233,10 @@ static enum sl_err try_s3(struct fs *fs, const char *store, uint64_t *cluster,
     enum sl_err rc = storemark_read(cluster, fs, store, err);
 
     snprintf(name, sizeof(name), ".sluice-doctor-%d-%llx", (int)getpid(),
-             (unsigned long long)sl_now_us(sl_clock_real()));
+             (unsigned long long)sl_real_us());
     path = fs_join(store, name);
     if (path == NULL)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     if (rc == SL_OK)
         rc = fs_write_new(fs, path, name, strlen(name), err);
     if (rc == SL_OK)

@@ -15,6 +15,7 @@
 #include "client/cli/verbs.h"
 #include "common/base/fs.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "host/store/store.h"
 
 #define DEPTH 8
@@ -37,11 +38,6 @@ struct backup {
     uint64_t files, bytes, gone, newer;
     void *space;
 };
-
-static enum sl_err backup_no_memory(struct sl_error *err)
-{
-    return sl_fail(err, SL_ENOMEM, "out of memory");
-}
 
 static enum sl_err backup_file_error(const char *path, struct sl_error *err)
 {
@@ -96,13 +92,6 @@ static enum sl_err copy_file(struct backup *b, const char *from, const char *to,
     return rc;
 }
 
-static bool backup_ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 // Of ".../NAME-j-7-UID/cut-12.json": 7 and 12.
 static bool is_manifest(const char *path, uint64_t *job, uint64_t *cut)
 {
@@ -148,8 +137,7 @@ static enum sl_err copy_entry(void *arg, const char *name)
 {
     struct backup_folder_copy *f = arg;
     char *from = fs_join(f->from, name), *to = fs_join(f->to, name);
-    enum sl_err rc =
-        from != NULL && to != NULL ? SL_OK : backup_no_memory(f->err);
+    enum sl_err rc = from != NULL && to != NULL ? SL_OK : sl_no_memory(f->err);
     struct stat st;
 
     if (rc == SL_OK && lstat(from, &st) != 0)
@@ -159,7 +147,7 @@ static enum sl_err copy_entry(void *arg, const char *name)
     else if (rc == SL_OK && is_newer(f->b, from))
         f->b->newer++;
     else if (rc == SL_OK && S_ISREG(st.st_mode) &&
-             !backup_ends_with(name, ".tmp"))
+             !utf8_ends_with(name, ".tmp"))
         rc = copy_file(f->b, from, to, &st, f->err);
     sl_free(from);
     sl_free(to);
@@ -194,7 +182,7 @@ static enum sl_err backup_add_known_cut(void *arg, uint64_t job, uint64_t cut,
 
     (void)manifest;
     if (more == NULL)
-        return backup_no_memory(err);
+        return sl_no_memory(err);
     b->known = more;
     b->known[b->known_count++] = (struct backup_known_cut){job, cut};
     return SL_OK;
@@ -221,7 +209,7 @@ static enum sl_err check_job(void *arg, uint64_t job, uint64_t cut,
         path = whole;
     }
     if (path == NULL)
-        return backup_no_memory(err);
+        return sl_no_memory(err);
     if (!fs_exists(fs_posix(), path) && b->missing[0] == '\0')
         snprintf(b->missing, sizeof(b->missing), "j-%" PRIu64 ": %.240s", job,
                  folder);
@@ -242,7 +230,7 @@ static enum sl_err copy_databases(const char *from, const char *to,
              *out = fs_join(to, databases[i]);
 
         if (in == NULL || out == NULL)
-            rc = backup_no_memory(err);
+            rc = sl_no_memory(err);
         else if (fs_exists(fs_posix(), out))
             rc = sl_fail(err, SL_EEXIST,
                          "%s exists already, and the backup overwrites "
@@ -266,7 +254,7 @@ static enum sl_err read_known(struct backup *b, backup_job_fn fn,
 {
     char *journal = fs_join(b->dir, databases[0]);
     enum sl_err rc = journal != NULL ? backup_db_jobs(journal, fn, b, err)
-                                     : backup_no_memory(err);
+                                     : sl_no_memory(err);
 
     sl_free(journal);
     return rc;
@@ -276,7 +264,7 @@ static enum sl_err back_up(struct backup *b, struct sl_error *err)
 {
     char *to = fs_join(b->dir, "store");
     enum sl_err rc =
-        to != NULL ? fs_mkdirs(fs_posix(), b->dir, err) : backup_no_memory(err);
+        to != NULL ? fs_mkdirs(fs_posix(), b->dir, err) : sl_no_memory(err);
 
     if (rc == SL_OK)
         (void)chmod(b->dir, 0700); // the journal holds the cluster's key
@@ -301,7 +289,7 @@ static enum sl_err back_up(struct backup *b, struct sl_error *err)
 static enum sl_err restore(struct backup *b, struct sl_error *err)
 {
     char *from = fs_join(b->dir, "store");
-    enum sl_err rc = from != NULL ? SL_OK : backup_no_memory(err);
+    enum sl_err rc = from != NULL ? SL_OK : sl_no_memory(err);
 
     b->restoring = true;
     if (rc == SL_OK && b->store == NULL && fs_exists(fs_posix(), from))
@@ -347,7 +335,7 @@ static int backup_run_verb(struct cli *cli,
                      "the journal alone is",
                      b.store);
     else
-        rc = b.space != NULL ? what(&b, &err) : backup_no_memory(&err);
+        rc = b.space != NULL ? what(&b, &err) : sl_no_memory(&err);
     umask(mask);
     if (rc == SL_OK) {
         cli_say("%zu job%s, %" PRIu64 " files of the store, %s", b.known_count,

@@ -67,7 +67,7 @@ static enum sl_err manifest_find_snapshot(char **out, struct fs *fs,
     }
     sl_free(beside);
     *out = path;
-    return path != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");
+    return path != NULL ? SL_OK : sl_no_memory(err);
 }
 
 static enum sl_err manifest_parse_shard(struct checkpoint_manifest *m,

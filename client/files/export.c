@@ -34,7 +34,7 @@ static enum sl_err make_space(struct export *e, struct sl_error *err)
 {
     e->flat = sl_malloc_array(e->layout.elements, sizeof(*e->flat));
     e->fewest = UINT64_MAX;
-    return e->flat != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");
+    return e->flat != NULL ? SL_OK : sl_no_memory(err);
 }
 
 static void note_steps(struct export *e, uint64_t steps)

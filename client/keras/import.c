@@ -44,11 +44,6 @@ static const struct import_part {
      "\"generator\": \"binary\", \"samples\": 1}}"},
 };
 
-static enum sl_err import_no_memory(struct sl_error *err)
-{
-    return sl_fail(err, SL_ENOMEM, "out of memory");
-}
-
 static const char *import_target(const struct cli *cli)
 {
     // Of the other verbs this is text or json, also in the environment.
@@ -87,7 +82,7 @@ static enum sl_err import_base_spec(const struct cli *cli, json_t **out,
                      "Job", "name", k->name);
     if (spec == NULL || (said != NULL && json_object_update(spec, said) != 0) ||
         json_object_set(spec, "model", k->model) != 0)
-        rc = import_no_memory(err);
+        rc = sl_no_memory(err);
     json_decref(said);
     if (rc == SL_OK)
         *out = spec;
@@ -103,8 +98,7 @@ static enum sl_err import_fill_spec(const struct cli *cli, json_t *spec,
 {
     json_t *said = json_deep_copy(spec);
     struct buf notes = BUF_INIT;
-    enum sl_err rc =
-        said != NULL ? set_all(cli, said, err) : import_no_memory(err);
+    enum sl_err rc = said != NULL ? set_all(cli, said, err) : sl_no_memory(err);
 
     if (rc == SL_OK)
         rc = keras_fill(spec, said, k, &notes, specfile_name(cli_arg(cli, 0)),
@@ -185,7 +179,7 @@ static enum sl_err import_make_text(const struct cli *cli, struct buf *out,
     } else {
         rc = as_yaml(out, spec, from);
     }
-    return rc == SL_OK ? rc : import_no_memory(err);
+    return rc == SL_OK ? rc : sl_no_memory(err);
 }
 
 // ---- its check
@@ -201,7 +195,7 @@ static enum sl_err import_check_text(const struct cli *cli,
     const char **sets = sl_malloc_array(count, sizeof(*sets));
     json_t *root = NULL, *lines = NULL;
     Sluice__V1__JobSpec *spec = NULL;
-    enum sl_err rc = sets != NULL ? SL_OK : import_no_memory(err);
+    enum sl_err rc = sets != NULL ? SL_OK : sl_no_memory(err);
 
     for (size_t i = 0; rc == SL_OK && i < count; i++)
         sets[i] = conf_list_at(cli->conf, "set", i);
@@ -221,7 +215,7 @@ static enum sl_err import_check_text(const struct cli *cli,
             json_object_set_new(
                 root, parts[i].key,
                 json_loads(parts[i].stand_in, JSON_DECODE_ANY, NULL)) != 0)
-            rc = import_no_memory(err);
+            rc = sl_no_memory(err);
     if (rc == SL_OK) {
         rc = specfile_spec(&spec, root, name, err);
         if (rc != SL_OK && !specfile_blame_set(err, name, sets, count))

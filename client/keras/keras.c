@@ -100,7 +100,7 @@ static enum sl_err input_shape(json_t *to, const struct keras_graph *g)
                            "of one size",
                            keras_text(text, g->shape));
         if (json_array_append(to, axis) != 0)
-            return sl_fail(g->err, SL_ENOMEM, "out of memory");
+            return sl_no_memory(g->err);
     }
     return SL_OK;
 }
@@ -157,7 +157,7 @@ static enum sl_err add_inputs(json_t *layer, const struct keras_graph *g,
     if (rc == 0)
         rc = json_object_set(layer, "inputs", names);
     json_decref(names);
-    return rc == 0 ? SL_OK : sl_fail(g->err, SL_ENOMEM, "out of memory");
+    return rc == 0 ? SL_OK : sl_no_memory(g->err);
 }
 
 static enum sl_err add_layers(json_t *to, struct keras_graph *g)
@@ -171,7 +171,7 @@ static enum sl_err add_layers(json_t *to, struct keras_graph *g)
         if (rc == SL_OK)
             rc = add_inputs(layer, g, i);
         if (rc == SL_OK && json_array_append(to, layer) != 0)
-            rc = sl_fail(g->err, SL_ENOMEM, "out of memory");
+            rc = sl_no_memory(g->err);
         json_decref(layer);
     }
     return rc;
@@ -196,7 +196,7 @@ static enum sl_err make_model(json_t **out, struct keras_graph *g,
          (g->output != g->count &&
           json_object_set_new(model, "output",
                               json_string(node_name(g, g->output))) != 0)))
-        rc = sl_fail(g->err, SL_ENOMEM, "out of memory");
+        rc = sl_no_memory(g->err);
     json_decref(shape);
     json_decref(layers);
     if (rc == SL_OK)

@@ -22,7 +22,7 @@ static enum sl_err keras_put_field(struct keras_take *t,
     const char *field = r->field != NULL ? r->field : r->key;
 
     if (json_object_set_new(t->to, field, value) != 0)
-        return sl_fail(t->g->err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(t->g->err);
     return SL_OK;
 }
 

@@ -8,11 +8,6 @@
 #include "client/keras/keras_inner.h"
 #include "proto/spec.h"
 
-static enum sl_err keras_compile_no_memory(struct sl_error *err)
-{
-    return sl_fail(err, SL_ENOMEM, "out of memory");
-}
-
 // ---- arguments, by tables
 
 enum how {
@@ -54,7 +49,7 @@ static enum sl_err argument(json_t *to, const struct argument *a,
                        a->key, keras_text(text, value));
     if (json_object_set_new(to, a->field != NULL ? a->field : a->key,
                             copied(value)) != 0)
-        return keras_compile_no_memory(err);
+        return sl_no_memory(err);
     return SL_OK;
 }
 
@@ -154,13 +149,13 @@ static enum sl_err add_schedule(json_t *optimizer, const json_t *value,
                        word != NULL ? word : "function");
     to = json_object();
     if (json_object_set_new(to, "type", json_string(s->type)) != 0)
-        rc = keras_compile_no_memory(err);
+        rc = sl_no_memory(err);
     if (rc == SL_OK)
         rc = arguments(to, config, s->own, schedule_common, NULL, word, err);
     if (rc == SL_OK && (json_object_set(optimizer, "schedule", to) != 0 ||
                         (json_is_number(rate) &&
                          json_object_set(optimizer, "learning_rate", rate))))
-        rc = keras_compile_no_memory(err);
+        rc = sl_no_memory(err);
     json_decref(to);
     return rc;
 }
@@ -234,7 +229,7 @@ static enum sl_err keras_add_learning_rate(json_t *to, const json_t *rate,
         return add_schedule(to, rate, err);
     return json_object_set_new(to, "learning_rate", json_deep_copy(rate)) == 0
                ? SL_OK
-               : keras_compile_no_memory(err);
+               : sl_no_memory(err);
 }
 
 static enum sl_err refuse_optimizer(const char *word, struct sl_error *err)
@@ -268,7 +263,7 @@ static enum sl_err add_optimizer(json_t *to, const json_t *value,
     if (o == NULL)
         return refuse_optimizer(word, err);
     if (json_object_set_new(to, "type", json_string(o->type)) != 0)
-        return keras_compile_no_memory(err);
+        return sl_no_memory(err);
     rc = keras_add_learning_rate(to, json_object_get(config, "learning_rate"),
                                  err);
     if (rc == SL_OK)
@@ -290,7 +285,7 @@ static enum sl_err fill_optimizer(json_t *spec, const json_t *said,
     rc = add_optimizer(to, value, err);
     if (rc == SL_OK && ((own != NULL && json_object_update(to, own) != 0) ||
                         json_object_set(spec, "optimizer", to) != 0))
-        rc = keras_compile_no_memory(err);
+        rc = sl_no_memory(err);
     json_decref(to);
     return rc;
 }
@@ -355,14 +350,14 @@ static enum sl_err fill_loss(json_t *spec, const json_t *said,
     if (rc != SL_OK)
         return rc;
     if (json_object_set_new(spec, "loss", json_string(name)) != 0)
-        return keras_compile_no_memory(err);
+        return sl_no_memory(err);
     // Not said, Keras takes probabilities, and a job what the model ends in.
     if (strstr(name, "crossentropy") != NULL &&
         json_object_get(said, "from_logits") == NULL &&
         json_object_set_new(spec, "from_logits",
                             json_boolean(json_is_true(
                                 json_object_get(config, "from_logits")))) != 0)
-        return keras_compile_no_memory(err);
+        return sl_no_memory(err);
     return SL_OK;
 }
 
@@ -385,7 +380,7 @@ static enum sl_err keras_fill_train(json_t *spec, const json_t *said,
             rc = json_object_set(train, field, value);
     }
     json_decref(value);
-    return rc == 0 ? SL_OK : keras_compile_no_memory(err);
+    return rc == 0 ? SL_OK : sl_no_memory(err);
 }
 
 static enum sl_err keras_fill_compiled(json_t *spec, const json_t *said,

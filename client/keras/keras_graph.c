@@ -10,7 +10,7 @@
 
 static enum sl_err keras_graph_no_memory(struct keras_graph *g)
 {
-    return sl_fail(g->err, SL_ENOMEM, "out of memory");
+    return sl_no_memory(g->err);
 }
 
 bool keras_is_model(const json_t *layer)

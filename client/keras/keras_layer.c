@@ -9,7 +9,7 @@ static enum sl_err set_type(struct keras_take *t, const char *type)
 {
     return json_object_set_new(t->to, "type", json_string(type)) == 0
                ? SL_OK
-               : sl_fail(t->g->err, SL_ENOMEM, "out of memory");
+               : sl_no_memory(t->g->err);
 }
 
 // ReLU(max_value, negative_slope, threshold): three functions of ours.
@@ -46,7 +46,7 @@ static enum sl_err finish_norm(struct keras_take *t)
         return SL_OK;
     return json_object_set_new(t->to, "fused", json_true()) == 0
                ? SL_OK
-               : sl_fail(t->g->err, SL_ENOMEM, "out of memory");
+               : sl_no_memory(t->g->err);
 }
 
 static enum sl_err finish_attention(struct keras_take *t)
@@ -55,7 +55,7 @@ static enum sl_err finish_attention(struct keras_take *t)
         return SL_OK;
     return json_object_set_new(t->to, "use_causal_mask", json_true()) == 0
                ? SL_OK
-               : sl_fail(t->g->err, SL_ENOMEM, "out of memory");
+               : sl_no_memory(t->g->err);
 }
 
 // ---- the classes
@@ -277,7 +277,7 @@ enum sl_err keras_layer(json_t **out, struct keras_graph *g,
     rc = set_type(&t, known->type);
     if (rc == SL_OK &&
         json_object_set_new(t.to, "name", json_string(node->name)) != 0)
-        rc = sl_fail(g->err, SL_ENOMEM, "out of memory");
+        rc = sl_no_memory(g->err);
     json_object_foreach((json_t *)(uintptr_t)node->config, key, value)
     {
         if (rc == SL_OK)

@@ -8,11 +8,6 @@
 #include "client/keras/keras_inner.h"
 #include "proto/spec.h"
 
-static enum sl_err keras_metrics_no_memory(struct sl_error *err)
-{
-    return sl_fail(err, SL_ENOMEM, "out of memory");
-}
-
 struct metrics {
     struct buf *notes;
     enum spec_loss loss;
@@ -286,5 +281,5 @@ enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
     if (m.names != NULL)
         rc = keras_metrics_fill_spec(&m, spec, said, compiled);
     json_decref(m.names);
-    return rc == SL_OK ? rc : keras_metrics_no_memory(err);
+    return rc == SL_OK ? rc : sl_no_memory(err);
 }

@@ -155,7 +155,7 @@ enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
 
     if (f == NULL || (f->id = sl_strdup(id)) == NULL) {
         sl_free(f);
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     }
     caught_set(&set);
     f->api = api;
@@ -265,8 +265,8 @@ static bool take_end(struct follow_stream *f, struct follow_event *event)
         event->kind = FOLLOW_FAILED;
         return true;
     }
-    jitter = sl_mix64(sl_now_us(sl_clock_real())) % (f->backoff_ms / 2 + 1);
-    f->dial_at_ms = sl_now_ms(sl_clock_real()) + f->backoff_ms / 2 + jitter;
+    jitter = sl_mix64(sl_real_us()) % (f->backoff_ms / 2 + 1);
+    f->dial_at_ms = sl_real_ms() + f->backoff_ms / 2 + jitter;
     if (f->backoff_ms < BACKOFF_MAX_MS)
         f->backoff_ms *= 2;
     // An orderly end without a final status is a coordinator that leaves.
@@ -304,7 +304,7 @@ static bool follow_take_event(struct follow_stream *f,
 void follow_next(struct follow_stream *f, int wait_ms,
                  struct follow_event *event)
 {
-    uint64_t now = sl_now_ms(sl_clock_real());
+    uint64_t now = sl_real_ms();
     uint64_t until = now + (uint64_t)wait_ms;
 
     for (;;) {
@@ -317,7 +317,7 @@ void follow_next(struct follow_stream *f, int wait_ms,
         *event = (struct follow_event){.kind = FOLLOW_NOTHING};
         if (follow_take_event(f, event))
             return;
-        now = sl_now_ms(sl_clock_real());
+        now = sl_real_ms();
         if (f->stream == NULL && now >= f->dial_at_ms) {
             follow_open_stream(f);
             f->dial_at_ms = now + BACKOFF_MAX_MS;

@@ -75,7 +75,7 @@ static void draw_json(struct follow_view *v, const Sluice__V1__JobStatus *s)
 static void follow_draw_progress(struct follow_view *v,
                                  const Sluice__V1__JobStatus *s, bool now)
 {
-    uint64_t at = sl_now_ms(sl_clock_real());
+    uint64_t at = sl_real_ms();
     uint64_t pause = v->cli->out.err_tty && !v->options->lines
                          ? REDRAW_MS
                          : (uint64_t)v->options->period_ms;

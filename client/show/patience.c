@@ -9,23 +9,18 @@
 #define FIRST_MS 50
 #define MOST_MS 1000
 
-static uint64_t patience_now_ms(void)
-{
-    return sl_now_ms(sl_clock_real());
-}
-
 struct patience patience_of(const struct conf *conf)
 {
     struct patience p = {.pause_ms = FIRST_MS};
 
     if (conf_origin(conf, "timeout") != CONF_DEFAULT)
-        p.until_ms = patience_now_ms() + (uint64_t)conf_int(conf, "timeout");
+        p.until_ms = sl_real_ms() + (uint64_t)conf_int(conf, "timeout");
     return p;
 }
 
 bool patience_wait(struct patience *p)
 {
-    uint64_t now = patience_now_ms(), ms = p->pause_ms;
+    uint64_t now = sl_real_ms(), ms = p->pause_ms;
     struct timespec pause;
 
     if (p->until_ms != 0 && now >= p->until_ms)

@@ -182,12 +182,12 @@ static enum sl_err report_add_events(json_t *data, struct api_client *api,
                 continue;
             if (pbjson_write(&one, &e->base) != SL_OK ||
                 json_array_append_new(list, one) != 0)
-                rc = sl_fail(err, SL_ENOMEM, "out of memory");
+                rc = sl_no_memory(err);
         }
         request.after = rc == SL_OK ? reply->last : 0;
     } while (rc == SL_OK && reply->more);
     if (json_object_set_new(data, "events", list) != 0 && rc == SL_OK)
-        rc = sl_fail(err, SL_ENOMEM, "out of memory");
+        rc = sl_no_memory(err);
     return rc;
 }
 

@@ -14,6 +14,7 @@
 #include "common/base/fs.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "proto/pbjson.h"
 #include "proto/spec.h"
 #include "proto/wire.h"
@@ -22,18 +23,11 @@
 
 // ---- parse
 
-static bool specfile_ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 enum sl_err specfile_parse(json_t **out, json_t **lines, const char *name,
                            const char *text, size_t len, struct sl_error *err)
 {
     size_t blank = strspn(text, " \t\r\n");
-    bool named_json = specfile_ends_with(name, ".json");
+    bool named_json = utf8_ends_with(name, ".json");
     json_t *root = NULL, *where = NULL;
     enum sl_err rc;
 
@@ -204,11 +198,11 @@ static enum sl_err specfile_resolve_path(json_t *source, const char *key,
         return SL_OK;
     joined = fs_join(folder, path);
     if (joined == NULL)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     clean(joined);
     rc = json_object_set_new(source, key, json_string(joined));
     sl_free(joined);
-    return rc == 0 ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");
+    return rc == 0 ? SL_OK : sl_no_memory(err);
 }
 
 enum sl_err specfile_paths(json_t *root, const char *folder,
@@ -325,7 +319,7 @@ static enum sl_err read_stdin(struct buf *out, size_t most,
         ssize_t n;
 
         if (to == NULL)
-            return sl_fail(err, SL_ENOMEM, "out of memory");
+            return sl_no_memory(err);
         n = read(STDIN_FILENO, to, 4096);
         out->len -= 4096 - (size_t)(n > 0 ? n : 0);
         out->data[out->len] = '\0';
@@ -347,7 +341,7 @@ static enum sl_err folder_of(char **out, const char *path, struct sl_error *err)
     enum sl_err rc = SL_OK;
 
     if (dir == NULL)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     if (realpath(dir, real) == NULL)
         rc = sl_fail(err, sl_err_from_errno(errno), "%s: %s", dir,
                      strerror(errno));
@@ -355,7 +349,7 @@ static enum sl_err folder_of(char **out, const char *path, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     *out = sl_strdup(real);
-    return *out != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");
+    return *out != NULL ? SL_OK : sl_no_memory(err);
 }
 
 enum sl_err specfile_spec(Sluice__V1__JobSpec **out, json_t *root,

@@ -103,7 +103,7 @@ static enum sl_err weights_name_file(struct weights *w, const char *path,
     w->folder = sl_strdup(whole);
     free(whole);
     if (w->path == NULL || w->folder == NULL)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     slash = strrchr(w->folder, '/');
     *slash = '\0';
     sluice__v1__weights_file__init(&w->file);

@@ -147,7 +147,7 @@ int verb_trace(struct cli *cli)
     pthread_cond_init(&c.shared.changed, NULL);
     wire_arena_init(&c.arena);
     if (rc == SL_OK && tracefile_new(&c.file) != SL_OK)
-        rc = sl_fail(&err, SL_ENOMEM, "out of memory");
+        rc = sl_no_memory(&err);
     if (rc == SL_OK)
         rc = api_open(&api, cli->conf, &err);
     if (rc == SL_OK)

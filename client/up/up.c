@@ -35,11 +35,6 @@ static const char *const role_names[CHILD_ROLES] = {
     [CHILD_COORDINATOR] = "coordinator",
 };
 
-static uint64_t up_now_ms(void)
-{
-    return sl_now_ms(sl_clock_real());
-}
-
 static unsigned running(const struct up *u, enum child_role role)
 {
     unsigned n = 0;
@@ -61,7 +56,7 @@ static void signal_all(const struct up *u, enum child_role role, int signum)
 static void stop_role(struct up *u, enum child_role role)
 {
     u->stopping = role;
-    u->deadline_ms = up_now_ms() + (uint64_t)conf_int(u->conf, "grace");
+    u->deadline_ms = sl_real_ms() + (uint64_t)conf_int(u->conf, "grace");
     signal_all(u, role, u->killing ? SIGKILL : SIGTERM);
 }
 
@@ -75,7 +70,7 @@ static void go_on_stopping(struct up *u)
         }
         stop_role(u, (enum child_role)(u->stopping + 1));
     }
-    if (up_now_ms() < u->deadline_ms)
+    if (sl_real_ms() < u->deadline_ms)
         return;
     if (!u->killing)
         cli_say("%u %s%s did not end within %llu s; killing",
@@ -83,7 +78,7 @@ static void go_on_stopping(struct up *u)
                 running(u, u->stopping) == 1 ? "" : "s",
                 (unsigned long long)conf_int(u->conf, "grace") / 1000);
     signal_all(u, u->stopping, SIGKILL);
-    u->deadline_ms = up_now_ms() + KILLED_MS;
+    u->deadline_ms = sl_real_ms() + KILLED_MS;
 }
 
 static void begin_stopping(struct up *u, int code)
@@ -115,19 +110,19 @@ static void up_start_child(struct up *u, struct child *c)
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    if (child_start(c, u->env, up_now_ms(), &err) == SL_OK)
+    if (child_start(c, u->env, sl_real_ms(), &err) == SL_OK)
         return;
     cli_say("sluice: %s: %s", c->name, err.text);
     if (u->phase < UP_RUNNING)
         begin_stopping(u, CLI_EXIT_FAILED);
     else
-        c->start_at_ms = up_now_ms() + POLL_MS;
+        c->start_at_ms = sl_real_ms() + POLL_MS;
 }
 
 static void start_rest(struct up *u)
 {
     u->phase = UP_STARTING_REST;
-    u->deadline_ms = up_now_ms() + START_MS;
+    u->deadline_ms = sl_real_ms() + START_MS;
     for (unsigned i = 1; i < u->count && u->phase == UP_STARTING_REST; i++)
         up_start_child(u, &u->children[i]);
 }
@@ -191,7 +186,7 @@ static void go_on_starting(struct up *u)
 
         if (c->state == CHILD_READY)
             continue;
-        if (up_now_ms() >= u->deadline_ms)
+        if (sl_real_ms() >= u->deadline_ms)
             fail_start(u, c, "was not ready in time,");
         return;
     }
@@ -255,12 +250,12 @@ static void add_memory(struct up *u, char *why, size_t size)
 static void reap(struct up *u, struct child *c)
 {
     char why[CHILD_WHY + 600];
-    uint64_t now = up_now_ms();
+    uint64_t now = sl_real_ms();
     int status;
 
     if (c->pid == 0 || waitpid(c->pid, &status, WNOHANG) != c->pid)
         return;
-    child_ended(c, status, now, sl_mix64(sl_now_us(sl_clock_real())));
+    child_ended(c, status, now, sl_mix64(sl_real_us()));
     child_why(why, status);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         add_memory(u, why, sizeof(why));
@@ -276,7 +271,7 @@ static void restart_due(struct up *u)
         struct child *c = &u->children[i];
 
         if (c->pid == 0 && c->state == CHILD_WAITING &&
-            c->start_at_ms <= up_now_ms())
+            c->start_at_ms <= sl_real_ms())
             up_start_child(u, c);
     }
 }
@@ -346,7 +341,7 @@ static void on_signals(struct up *u)
 
 static int wait_ms(const struct up *u)
 {
-    uint64_t next = POLL_MS, now = up_now_ms();
+    uint64_t next = POLL_MS, now = sl_real_ms();
 
     for (unsigned i = 0; u->phase == UP_RUNNING && i < u->count; i++) {
         const struct child *c = &u->children[i];
@@ -368,9 +363,9 @@ static void bound_logs(struct up *u)
     struct sl_error err = SL_ERROR_INIT;
     char *own;
 
-    if (up_now_ms() < u->logs_ms)
+    if (sl_real_ms() < u->logs_ms)
         return;
-    u->logs_ms = up_now_ms() + LOGS_MS;
+    u->logs_ms = sl_real_ms() + LOGS_MS;
     for (unsigned i = 0; i < u->count; i++)
         if (logfile_bound(u->children[i].log, most, &err) != SL_OK)
             cli_say("sluice: %s", err.text);
@@ -387,7 +382,7 @@ void up_run(struct up *u)
     cgroup_memory(&at_first, "");
     u->oom_kills = at_first.oom_kills;
     u->phase = UP_STARTING_COORDINATOR;
-    u->deadline_ms = up_now_ms() + START_MS;
+    u->deadline_ms = sl_real_ms() + START_MS;
     up_start_child(u, &u->children[0]);
     while (u->phase != UP_DONE) {
         struct pollfd polled[] = {

@@ -28,11 +28,6 @@
 #define ADDRESS_BYTES 256
 #define DATA_ROOTS 24 // that fit among the arguments of a worker
 
-static enum sl_err up_no_memory(struct sl_error *err)
-{
-    return sl_fail(err, SL_ENOMEM, "out of memory");
-}
-
 // ---- environment
 
 // What the user set for the client (an address, certificates) is not meant
@@ -108,7 +103,7 @@ enum sl_err up_choose_address(char **out, const char *listen_at,
     if (n < 2 || strcmp(listen_at + n - 2, ":0") != 0 ||
         strncmp(listen_at, "unix:", 5) == 0) {
         *out = sl_strdup(listen_at);
-        return *out != NULL ? SL_OK : up_no_memory(err);
+        return *out != NULL ? SL_OK : sl_no_memory(err);
     }
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -124,7 +119,7 @@ enum sl_err up_choose_address(char **out, const char *listen_at,
     snprintf(text, sizeof(text), "%.*s:%u", (int)(n - 2), listen_at,
              (unsigned)ntohs(at.sin_port));
     *out = sl_strdup(text);
-    return *out != NULL ? SL_OK : up_no_memory(err);
+    return *out != NULL ? SL_OK : sl_no_memory(err);
 }
 
 static enum sl_err choose_own(struct up *u, struct sl_error *err)
@@ -135,7 +130,7 @@ static enum sl_err choose_own(struct up *u, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     u->address = sl_strdup(own);
-    return u->address != NULL ? SL_OK : up_no_memory(err);
+    return u->address != NULL ? SL_OK : sl_no_memory(err);
 }
 
 static enum sl_err choose_listen(struct up *u, struct sl_error *err)
@@ -195,7 +190,7 @@ static enum sl_err open_notify(struct up *u, struct sl_error *err)
         u->notify_path = sl_strdup(name);
     }
     if (u->notify_path == NULL)
-        return up_no_memory(err);
+        return sl_no_memory(err);
     n = strlen(u->notify_path);
     memcpy(at.sun_path, u->notify_path, n);
     if (at.sun_path[0] == '@')
@@ -261,7 +256,7 @@ static enum sl_err common_args(struct up *u, struct child *c,
     if (c->lock == NULL)
         rc = SL_ENOMEM;
     if (rc != SL_OK || c->log == NULL || c->pid_file == NULL)
-        return up_no_memory(err);
+        return sl_no_memory(err);
     return SL_OK;
 }
 
@@ -274,7 +269,7 @@ static enum sl_err make_coordinator(struct up *u, struct child *c,
     snprintf(c->name, sizeof(c->name), "coordinator");
     rc = common_args(u, c, "coordinator", err);
     if (rc == SL_OK && child_arg(c, "--listen=%s", u->address) != SL_OK)
-        rc = up_no_memory(err);
+        rc = sl_no_memory(err);
     if (rc == SL_OK && strncmp(u->address, "unix:", 5) == 0)
         c->socket = sl_strdup(u->address + 5);
     return rc;
@@ -303,7 +298,7 @@ static enum sl_err listen_on_socket(const struct up *u, struct child *c,
     }
     if (c->socket == NULL ||
         child_arg(c, "--listen=unix:%s", c->socket) != SL_OK)
-        return up_no_memory(err);
+        return sl_no_memory(err);
     return SL_OK;
 }
 
@@ -319,7 +314,7 @@ static enum sl_err data_roots(const struct up *u, struct child *c,
     for (size_t i = 0; i < count; i++) {
         if (child_arg(c, "%s=%s", flag,
                       conf_list_at(u->conf, "data-root", i)) != SL_OK)
-            return up_no_memory(err);
+            return sl_no_memory(err);
     }
     return SL_OK;
 }
@@ -376,7 +371,7 @@ static enum sl_err make_worker(struct up *u, struct child *c, unsigned i,
     rc = common_args(u, c, "worker", err);
     if (rc == SL_OK && (child_arg(c, "--device=%s", device) != SL_OK ||
                         child_arg(c, "--threads=%u", u->threads) != SL_OK))
-        rc = up_no_memory(err);
+        rc = sl_no_memory(err);
     if (rc == SL_OK)
         rc = listen_on_socket(u, c, err);
     return rc == SL_OK ? data_roots(u, c, "--data-root", err) : rc;
@@ -401,7 +396,7 @@ static enum sl_err make_children(struct up *u, struct sl_error *err)
                          : 1;
     u->children = sl_calloc(1 + servers + workers, sizeof(*u->children));
     if (u->children == NULL)
-        return up_no_memory(err);
+        return sl_no_memory(err);
     rc = make_coordinator(u, &u->children[u->count++], err);
     for (unsigned i = 0; rc == SL_OK && i < servers; i++)
         rc = make_psserver(u, &u->children[u->count++], i, err);
@@ -416,7 +411,7 @@ static enum sl_err make_folders(struct up *u, struct sl_error *err)
 {
     char *log = updir_path(&u->dir, "log");
     enum sl_err rc =
-        log != NULL ? fs_mkdirs(fs_private(), log, err) : up_no_memory(err);
+        log != NULL ? fs_mkdirs(fs_private(), log, err) : sl_no_memory(err);
 
     sl_free(log);
     return rc;
@@ -432,7 +427,7 @@ static enum sl_err up_make_store(struct up *u, struct sl_error *err)
     u->store =
         said != NULL ? sl_strdup(said) : updir_path(&u->dir, "checkpoints");
     if (u->store == NULL)
-        return up_no_memory(err);
+        return sl_no_memory(err);
     rc = store_fs(&fs, u->store, NULL, err);
     if (rc == SL_OK && said == NULL)
         fs = fs_private();
@@ -467,7 +462,7 @@ enum sl_err up_setup(struct up *u, const struct conf *conf,
         rc = make_children(u, err);
     if (rc == SL_OK &&
         up_environment(&u->env, environ, u->notify_path, u->dir.path) != SL_OK)
-        rc = up_no_memory(err);
+        rc = sl_no_memory(err);
     return rc;
 }
 

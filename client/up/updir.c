@@ -47,7 +47,7 @@ enum sl_err updir_write(const struct updir *d, const char *name,
     enum sl_err rc;
 
     if (path == NULL)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     rc = fs_open(fs_private(), &file, path, FS_WRITE, err);
     if (rc == SL_OK)
         rc = fs_write(file, text, strlen(text), err);
@@ -131,7 +131,7 @@ enum sl_err updir_open(struct updir *d, const char *path, struct sl_error *err)
                        strerror(errno));
     d->path = sl_strdup(real);
     if (d->path == NULL)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
     rc = take_lock(d, err);
     if (rc == SL_OK) {

@@ -175,7 +175,7 @@ static enum sl_err chain_follow_file(struct chain_pass *p, struct fs *fs,
 {
     char *space = sl_malloc(READ_BYTES);
     struct fs_file *f = NULL;
-    enum sl_err rc = space == NULL ? sl_fail(err, SL_ENOMEM, "out of memory")
+    enum sl_err rc = space == NULL ? sl_no_memory(err)
                                    : fs_open(fs, &f, p->path, FS_READ, err);
 
     if (rc == SL_OK)
@@ -282,7 +282,7 @@ enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
     enum sl_err rc;
 
     if (c == NULL)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     chain_begin(&c->end);
     if (before != NULL)
         c->end = *before;

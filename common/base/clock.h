@@ -34,6 +34,18 @@ static inline uint64_t sl_now_ms(const struct sl_clock *c)
     return c->now_us(c) / 1000;
 }
 
+// Returns the monotonic time of this system in microseconds.
+static inline uint64_t sl_real_us(void)
+{
+    return sl_now_us(sl_clock_real());
+}
+
+// Returns the monotonic time of this system in milliseconds, rounded down.
+static inline uint64_t sl_real_ms(void)
+{
+    return sl_now_ms(sl_clock_real());
+}
+
 // Returns the wall clock of `c` in microseconds since 1970, UTC.
 static inline uint64_t sl_wall_us(const struct sl_clock *c)
 {

@@ -21,8 +21,20 @@ struct deadline deadline_in_ms(uint64_t ms)
     return d;
 }
 
+const struct deadline *deadline_or_never(struct deadline *d, int64_t wait_ms)
+{
+    if (wait_ms < 0)
+        return NULL;
+    *d = deadline_in_ms((uint64_t)wait_ms);
+    return d;
+}
+
 bool deadline_wait(const struct deadline *d, pthread_cond_t *changed,
                    pthread_mutex_t *lock)
 {
-    return pthread_cond_clockwait(changed, lock, CLOCK_MONOTONIC, &d->at) == 0;
+    if (d != NULL)
+        return pthread_cond_clockwait(changed, lock, CLOCK_MONOTONIC, &d->at) ==
+               0;
+    pthread_cond_wait(changed, lock);
+    return true;
 }

@@ -27,9 +27,14 @@ struct deadline {
 // Returns the time `ms` from now; a number too large for the clock is never.
 struct deadline deadline_in_ms(uint64_t ms);
 
+// Sets *d to the time `wait_ms` from now and returns d; returns NULL, which is
+// never, if `wait_ms` is negative.
+const struct deadline *deadline_or_never(struct deadline *d, int64_t wait_ms);
+
 // Waits until *changed is signalled, or for no reason, as such waits may: check
-// the condition again. Returns false once the deadline is over. The caller
-// holds *lock; it is free during the wait, and held again after it.
+// the condition again. Returns false once the deadline is over; `d` NULL never
+// is. The caller holds *lock; it is free during the wait, and held again after
+// it.
 bool deadline_wait(const struct deadline *d, pthread_cond_t *changed,
                    pthread_mutex_t *lock);
 

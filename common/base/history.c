@@ -133,7 +133,7 @@ static void history_line_begin_locked(struct pairs *l, const char *event)
     char text[200];
 
     snprintf(text, sizeof(text), "{\"us\":%llu,\"wall\":%llu,\"seq\":%llu",
-             (unsigned long long)sl_now_us(sl_clock_real()),
+             (unsigned long long)sl_real_us(),
              (unsigned long long)sl_wall_us(sl_clock_real()), ++shared.seq);
     pairs_str(l, text);
     pairs_str(l, ",\"role\":");

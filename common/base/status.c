@@ -64,6 +64,11 @@ enum sl_err sl_fail(struct sl_error *err, enum sl_err code, const char *fmt,
     return code;
 }
 
+enum sl_err sl_no_memory(struct sl_error *err)
+{
+    return sl_fail(err, SL_ENOMEM, "out of memory");
+}
+
 enum sl_err sl_prefix(struct sl_error *err, enum sl_err code, const char *fmt,
                       ...)
 {

@@ -70,6 +70,9 @@ struct sl_error {
 enum sl_err sl_fail(struct sl_error *err, enum sl_err code, const char *fmt,
                     ...) __attribute__((format(printf, 3, 4)));
 
+// Fills *err (NULL allowed) with "out of memory" and returns SL_ENOMEM.
+enum sl_err sl_no_memory(struct sl_error *err);
+
 // Puts "prefix: " before the text of *err (NULL allowed), to say where the
 // error happened; an empty text is that of `code`. Sets err->code to `code` and
 // returns it. The arguments must not lie in *err.

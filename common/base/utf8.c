@@ -12,6 +12,13 @@ static bool follows(unsigned char c)
     return (c & 0xc0) == 0x80;
 }
 
+bool utf8_ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 size_t utf8_sequence(const char *text, size_t left)
 {
     const unsigned char *b = (const unsigned char *)text;

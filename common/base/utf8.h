@@ -16,6 +16,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+// Returns true if `text` ends with `end`, which may be all of it.
+bool utf8_ends_with(const char *text, const char *end);
+
 // Returns the length of the well-formed sequence (RFC 3629: shortest form, no
 // surrogates, at most U+10FFFF) at the beginning of `text`; 0 if it is
 // malformed, or longer than `left` bytes.

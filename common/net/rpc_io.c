@@ -63,8 +63,7 @@ static bool rpc_io_may_log(unsigned *left_out)
     bool says;
 
     pthread_mutex_lock(&lock);
-    says =
-        log_share(&share, LOG_SHARE_ALL, sl_now_ms(sl_clock_real()), left_out);
+    says = log_share(&share, LOG_SHARE_ALL, sl_real_ms(), left_out);
     pthread_mutex_unlock(&lock);
     return says;
 }

@@ -36,11 +36,6 @@ static void arrived(struct rpc_tag *tag, bool ok);
 static void dispatch(struct rpc_call *c);
 static void serve_run_handler(struct rpc_call *c);
 
-static uint64_t serve_now_ms(void)
-{
-    return sl_now_ms(sl_clock_real());
-}
-
 // ---- what has to come back
 
 void serve_live_down(struct rpc_server *s)
@@ -239,7 +234,7 @@ static void time_locked(struct rpc_server *s, struct rpc_call *c)
 
     if (p == NULL || p->trusted)
         return;
-    c->due_ms = serve_now_ms() + s->limit.most.patience_ms +
+    c->due_ms = sl_real_ms() + s->limit.most.patience_ms +
                 RATE_MS(p->inbound_bytes + p->unread_bytes);
     list_push_back(&s->timed, &c->timed);
 }
@@ -317,7 +312,7 @@ static bool serve_enter_limit(struct rpc_call *c, const struct rpc_peer *peer)
     pthread_mutex_lock(&s->limit_lock);
     rc = rpc_limit_enter(&s->limit, &c->limit, who, trusted, &err);
     if (rc != SL_OK)
-        refused = rpc_limit_refused(&s->limit, who, serve_now_ms());
+        refused = rpc_limit_refused(&s->limit, who, sl_real_ms());
     pthread_mutex_unlock(&s->limit_lock);
     if (rc == SL_OK)
         return true;
@@ -530,7 +525,7 @@ static void note_denied(struct rpc_call *c, const struct rpc_peer *peer,
 
     (void)serve_limit_name(c, peer, who);
     pthread_mutex_lock(&s->limit_lock);
-    says = rpc_limit_denied(&s->limit, who, serve_now_ms(), &left_out);
+    says = rpc_limit_denied(&s->limit, who, sl_real_ms(), &left_out);
     pthread_mutex_unlock(&s->limit_lock);
     if (says)
         LOG(WARN, "call refused", "method=%s who=%s why=%s left_out=%u",
@@ -580,7 +575,7 @@ static void serve_run_handler(struct rpc_call *c)
 {
     atomic_fetch_add_explicit(&c->lane->server->traffic.received_bytes,
                               c->body.slices.bytes, memory_order_relaxed);
-    c->begun_us = sl_now_us(sl_clock_real());
+    c->begun_us = sl_real_us();
     HISTORY("rpc_served", "id=%p method=%s", (void *)c, c->served->method.path);
     c->served->method.unary(c, c->served->arg);
 }
@@ -833,7 +828,7 @@ struct late {
 
 static void take_late(struct rpc_server *s, struct late *late)
 {
-    uint64_t now = serve_now_ms();
+    uint64_t now = sl_real_ms();
 
     *late = (struct late){.calls = 0};
     pthread_mutex_lock(&s->limit_lock);

@@ -168,7 +168,7 @@ static void rpc_socks_cut(const struct rpc_socks *s, const struct sock *one)
 static void rpc_socks_warn(struct rpc_socks *s, const struct sock *one,
                            const char *flag, unsigned most)
 {
-    uint64_t now = sl_now_ms(sl_clock_real());
+    uint64_t now = sl_real_ms();
     char host[INET6_ADDRSTRLEN] = "?";
     bool same = memcmp(&s->said.host, &one->host, sizeof(one->host)) == 0;
 
@@ -247,6 +247,7 @@ void rpc_socks_look(struct rpc_socks *s)
     if (s->ports == 0)
         return;
     rpc_socks_read_all(s);
+    // qsort takes no null pointer, which the list of a port without callers is.
     if (s->now.count > 0)
         qsort(s->now.at, s->now.count, sizeof(*s->now.at), in_order);
     socks_mark_before(&s->last, &s->now);

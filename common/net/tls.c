@@ -117,13 +117,6 @@ static bool is_future(const X509 *cert)
     return X509_cmp_current_time(X509_get0_notBefore(cert)) > 0;
 }
 
-static time_t tls_time_seconds(const ASN1_TIME *t)
-{
-    struct tm tm;
-
-    return t != NULL && ASN1_TIME_to_tm(t, &tm) == 1 ? timegm(&tm) : 0;
-}
-
 static const char *day(char out[16], time_t t)
 {
     struct tm tm;

@@ -280,7 +280,7 @@ static enum sl_err name_peer(struct rpc_peer *out, struct tls_files *files,
     if (bio == NULL || PEM_write_bio_X509(bio, cert) != 1 ||
         (n = BIO_get_mem_data(bio, &pem)) <= 0) {
         BIO_free(bio);
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     }
     tls_peer_read(&peer, pem, (size_t)n);
     *out = (struct rpc_peer){.way = RPC_WAY_TLS, .guarded = true};

@@ -58,7 +58,7 @@ static void read_common_name(struct tls_peer *out, const X509 *cert)
                                      X509_NAME_get_entry(subject, at)));
 }
 
-static time_t tls_peer_time_seconds(const ASN1_TIME *t)
+time_t tls_time_seconds(const ASN1_TIME *t)
 {
     struct tm tm;
 
@@ -71,7 +71,7 @@ void tls_peer_read(struct tls_peer *out, const char *pem, size_t n)
 
     *out = (struct tls_peer){.uris = 0};
     if (cert != NULL) {
-        out->ends = tls_peer_time_seconds(X509_get0_notAfter(cert));
+        out->ends = tls_time_seconds(X509_get0_notAfter(cert));
         read_uris(out, cert);
         if (out->uris == 0)
             read_common_name(out, cert);
@@ -135,7 +135,7 @@ static bool signed_by_one(X509_CRL *crl, const char *ca)
 
 static void earliest(time_t *ends, const X509_CRL *crl)
 {
-    time_t at = tls_peer_time_seconds(X509_CRL_get0_nextUpdate(crl));
+    time_t at = tls_time_seconds(X509_CRL_get0_nextUpdate(crl));
 
     if (at != 0 && (*ends == 0 || at < *ends))
         *ends = at;

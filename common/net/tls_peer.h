@@ -19,6 +19,8 @@
 
 #include "common/base/status.h"
 
+struct asn1_string_st; // OpenSSL's ASN1_TIME
+
 #define TLS_PEER_ID 320
 
 struct tls_peer {
@@ -32,6 +34,9 @@ struct tls_peer {
 // Reads the first certificate of a PEM text of `n` bytes. *out is all zeroes if
 // it holds none.
 void tls_peer_read(struct tls_peer *out, const char *pem, size_t n);
+
+// Returns the time of `t` in seconds since 1970; 0 if it is NULL or malformed.
+time_t tls_time_seconds(const struct asn1_string_st *t);
 
 // Returns true if a list in `crl` (NULL: there is none) names the certificate,
 // the first of `n` bytes of PEM. Does not check who signed the list.

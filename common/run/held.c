@@ -39,7 +39,7 @@ static struct holder *holder_locked(const char *what)
 
 static void held_record(const char *what, uint64_t us)
 {
-    uint64_t now = sl_now_ms(sl_clock_real()), unsaid = 0;
+    uint64_t now = sl_real_ms(), unsaid = 0;
     struct holder *h;
 
     pthread_mutex_lock(&held.lock);

@@ -173,7 +173,7 @@ static bool pays(enum log_level level)
 
     if (by == NULL)
         return true;
-    if (!log_share(by, most, sl_now_ms(sl_clock_real()), &left_out))
+    if (!log_share(by, most, sl_real_ms(), &left_out))
         return false;
     if (by->lines > LOG_SHARE_CHARGED) { // an error: the number is told later
         by->left_out = left_out;

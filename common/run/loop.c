@@ -74,11 +74,6 @@ static enum sl_err uv_fail(struct sl_error *err, int rc, const char *what)
 
 // ---- handlers: each is called here, and measured
 
-static uint64_t loop_now_us(void)
-{
-    return sl_now_us(sl_clock_real());
-}
-
 // Returns when it ended, which is when the next one begins. loop_turn within a
 // handler has others inside of it.
 static uint64_t run_handler(struct loop *l, const char *what, uint64_t begun_us,
@@ -90,7 +85,7 @@ static uint64_t run_handler(struct loop *l, const char *what, uint64_t begun_us,
     l->handler.begun_us = begun_us;
     l->handler.what = what;
     fn(arg);
-    end_us = loop_now_us();
+    end_us = sl_real_us();
     held_took(l->handler.what, end_us - begun_us);
     l->handler.begun_us = outer_us;
     l->handler.what = outer;
@@ -105,7 +100,7 @@ void loop_doing(struct loop *l, const char *what)
 bool loop_spent(const struct loop *l)
 {
     return l->handler.begun_us != 0 &&
-           loop_now_us() - l->handler.begun_us >= LOOP_SPENT_US;
+           sl_real_us() - l->handler.begun_us >= LOOP_SPENT_US;
 }
 
 // Runs all that is there when it begins; what these post wakes the loop
@@ -113,7 +108,7 @@ bool loop_spent(const struct loop *l)
 static void run_posts(struct loop *l)
 {
     struct queue_node *n = queue_drain(&l->_shared.posts);
-    uint64_t begun_us = n != NULL ? loop_now_us() : 0;
+    uint64_t begun_us = n != NULL ? sl_real_us() : 0;
 
     while (n != NULL) {
         struct loop_task *task = sl_container_of(n, struct loop_task, node);
@@ -382,7 +377,7 @@ static void loop_on_timer(uv_timer_t *handle)
 {
     struct loop_timer *t = sl_container_of(handle, struct loop_timer, handle);
 
-    run_handler(t->handle.loop->data, "a timer", loop_now_us(), t->fn, t->arg);
+    run_handler(t->handle.loop->data, "a timer", sl_real_us(), t->fn, t->arg);
 }
 
 void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
@@ -425,7 +420,7 @@ static void on_readable(uv_poll_t *handle, int status, int events)
 {
     struct loop_watch *w = sl_container_of(handle, struct loop_watch, handle);
 
-    run_handler(w->handle.loop->data, "a watch", loop_now_us(), w->fn, w->arg);
+    run_handler(w->handle.loop->data, "a watch", sl_real_us(), w->fn, w->arg);
 }
 
 static void watch_closed(uv_handle_t *handle)
@@ -469,7 +464,7 @@ static void loop_on_signal(uv_signal_t *handle, int signum)
 {
     struct loop_sig *s = sl_container_of(handle, struct loop_sig, handle);
 
-    run_handler(s->handle.loop->data, "a signal", loop_now_us(), s->fn, s->arg);
+    run_handler(s->handle.loop->data, "a signal", sl_real_us(), s->fn, s->arg);
 }
 
 enum sl_err loop_signal(struct loop *l, int signum, loop_fn fn, void *arg)
@@ -518,7 +513,7 @@ static void job_done(uv_work_t *req, int status)
     l->jobs--;
     sl_free(job);
     if (done != NULL)
-        run_handler(l, "the end of a work", loop_now_us(), done, arg);
+        run_handler(l, "the end of a work", sl_real_us(), done, arg);
 }
 
 enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg)

@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 
 #define SPANS_MOST 65536
@@ -76,9 +77,6 @@ struct span {
 
 extern _Atomic bool spans_on; // true while tracing; only spans.c sets it
 
-// Returns the time of a span, now.
-uint64_t spans_now_us(void);
-
 // Keeps a span from `start_us` to now, if a trace of its job is on. `lane` is
 // an enum spans_lane. Call span_end instead.
 void spans_add(uint64_t start_us, const char *name, unsigned lane,
@@ -87,9 +85,8 @@ void spans_add(uint64_t start_us, const char *name, unsigned lane,
 // Returns the time at which a span begins; 0 if tracing is off.
 static inline uint64_t span_begin(void)
 {
-    return atomic_load_explicit(&spans_on, memory_order_relaxed)
-               ? spans_now_us()
-               : 0;
+    return atomic_load_explicit(&spans_on, memory_order_relaxed) ? sl_real_us()
+                                                                 : 0;
 }
 
 // Ends the span that span_begin began at `began`; `name` is a literal. Does

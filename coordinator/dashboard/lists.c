@@ -380,7 +380,7 @@ static const Sluice__V1__ClusterReply *cluster(struct dashboard *d,
     Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
     struct coord *c = coord_of(d, a);
     struct sl_error err = SL_ERROR_INIT;
-    uint64_t now = sl_now_us(sl_clock_real());
+    uint64_t now = sl_real_us();
     enum sl_err rc;
 
     if (c == NULL ||

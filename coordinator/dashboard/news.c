@@ -59,7 +59,7 @@ static enum sl_err news_renew_status(struct news *n, size_t i, struct coord *c,
     if (n->kept[i].id == NULL)
         news_drop_status(n, i);
     else
-        n->kept[i].at_us = sl_now_us(sl_clock_real());
+        n->kept[i].at_us = sl_real_us();
     return rc;
 }
 
@@ -67,7 +67,7 @@ static enum sl_err news_append_status(struct news *n, struct coord *c, char *id,
                                       struct buf *out, struct sl_error *err)
 {
     size_t i = news_status_place(n, id);
-    uint64_t age_us = sl_now_us(sl_clock_real()) - n->kept[i].at_us;
+    uint64_t age_us = sl_real_us() - n->kept[i].at_us;
     bool fresh = n->kept[i].id != NULL && strcmp(n->kept[i].id, id) == 0 &&
                  age_us < NEWS_MS * 1000;
     enum sl_err rc = fresh ? SL_OK : news_renew_status(n, i, c, id, err);

@@ -51,7 +51,7 @@ static void writer_log_change(struct writer *w, const struct sl_error *err)
 
 static void writer_write_rows(struct writer *w, struct list *rows)
 {
-    uint64_t now = sl_now_ms(sl_clock_real());
+    uint64_t now = sl_real_ms();
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = SL_OK;
 

@@ -274,7 +274,7 @@ enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
 // elsewhere.
 static void note_commit(struct journal *j, uint64_t begun_us)
 {
-    histogram_add(&j->commits, sl_now_us(sl_clock_real()) - begun_us);
+    histogram_add(&j->commits, sl_real_us() - begun_us);
 }
 
 enum sl_err journal_write(struct journal *j, struct sl_error *err,
@@ -283,7 +283,7 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
 {
     bool commits = sqlite3_get_autocommit(j->db) != 0;
     bool alone = j->queued_count > 0 && commits;
-    uint64_t begun = sl_now_us(sl_clock_real());
+    uint64_t begun = sl_real_us();
     enum sl_err rc = alone ? journal_begin(j, err) : SL_OK;
     sqlite3_stmt *s =
         rc == SL_OK ? journal_sql(j, err, sql, values, count) : NULL;
@@ -340,7 +340,7 @@ enum sl_err journal_begin(struct journal *j, struct sl_error *err)
 
 enum sl_err journal_end(struct journal *j, enum sl_err rc, struct sl_error *err)
 {
-    uint64_t begun = sl_now_us(sl_clock_real());
+    uint64_t begun = sl_real_us();
 
     FAULT("journal.commit");
     if (rc == SL_OK)

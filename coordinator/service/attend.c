@@ -292,7 +292,7 @@ static void attend_parcel_on_loop(void *arg)
 {
     struct parcel *p = arg;
     struct attend_session *s = p->session;
-    uint64_t from_us = sl_now_us(sl_clock_real());
+    uint64_t from_us = sl_real_us();
     unsigned pages = p->pages;
 
     loop_doing(s->attend->loop, attend_parcel_kind(p));
@@ -301,7 +301,7 @@ static void attend_parcel_on_loop(void *arg)
     else if (!s->done && s->attend->why.code != SL_OK)
         send_away(s);
     wire_arena_release(&p->arena);
-    spend(s, p->us + sl_now_us(sl_clock_real()) - from_us);
+    spend(s, p->us + sl_real_us() - from_us);
     sl_free(p);
     if (atomic_fetch_sub(&s->queued, pages) == pages && !list_on(&s->held))
         rpc_stream_resume(s->stream);
@@ -331,7 +331,7 @@ static void attend_session_on_message(struct rpc_stream *stream,
                                       const struct sl_slices *body, void *user)
 {
     struct attend_session *s = user;
-    uint64_t from_us = sl_now_us(sl_clock_real());
+    uint64_t from_us = sl_real_us();
     struct parcel *p = sl_malloc(sizeof(*p));
 
     if (p == NULL) { // out of memory: reading resumes later
@@ -343,7 +343,7 @@ static void attend_session_on_message(struct rpc_stream *stream,
     wire_arena_init(&p->arena);
     p->rc = wire_unpack_attend_up(&p->message, &p->arena, body, &p->err);
     p->pages = 1 + (unsigned)(body->bytes / ATTEND_PAGE);
-    p->us = sl_now_us(sl_clock_real()) - from_us;
+    p->us = sl_real_us() - from_us;
     if (atomic_fetch_add(&s->queued, p->pages) + p->pages >=
         ATTEND_QUEUED_MAX) {
         rpc_stream_pause(stream);

@@ -81,11 +81,6 @@ struct latest {
     bool shards, spec;
 };
 
-static uint64_t watch_now_ms(void)
-{
-    return sl_now_ms(sl_clock_real());
-}
-
 static void watcher_finish(struct job_watcher *w, enum sl_err rc,
                            const struct sl_error *err)
 {
@@ -105,8 +100,8 @@ static bool may_have_next(struct job_watcher *w)
         return true;
     }
     if (w->unread_ms == 0)
-        w->unread_ms = watch_now_ms();
-    if (watch_now_ms() - w->unread_ms >= w->watch->most.patience_ms) {
+        w->unread_ms = sl_real_ms();
+    if (sl_real_ms() - w->unread_ms >= w->watch->most.patience_ms) {
         LOG(WARN, "watcher does not read; ending its stream", "who=%s job=%llu",
             w->caller, (unsigned long long)w->job);
         watcher_finish(w, sl_fail(&err, SL_EBUSY, "this watcher reads nothing"),
@@ -196,7 +191,7 @@ static enum sl_err send_status(struct job_watcher *w, struct latest *latest,
     atomic_fetch_add(&latest->packed->refs, 1);
     rpc_msg_part(&msg, latest->packed->bytes.data, latest->packed->bytes.len);
     rpc_msg_on_release(&msg, packed_unref, latest->packed);
-    w->sent_ms = watch_now_ms();
+    w->sent_ms = sl_real_ms();
     w->sent_bytes = latest->packed->bytes.len;
     atomic_fetch_add(&figures.sent, 1);
     rc = rpc_stream_send(w->stream, &msg);
@@ -211,7 +206,7 @@ static bool watcher_is_due(const struct job_watcher *w)
 {
     uint64_t pace = API_WATCH_MS * (w->sent_bytes / PACE_BYTES);
 
-    return pace == 0 || watch_now_ms() / pace != w->sent_ms / pace;
+    return pace == 0 || sl_real_ms() / pace != w->sent_ms / pace;
 }
 
 static void watcher_check_job(struct job_watcher *w, struct latest *latest)
@@ -343,9 +338,9 @@ static void say_refused(struct watch *w, const struct job_watcher *one,
                         const struct sl_error *err)
 {
     w->refused++;
-    if (w->said_ms != 0 && watch_now_ms() - w->said_ms < SAY_MS)
+    if (w->said_ms != 0 && sl_real_ms() - w->said_ms < SAY_MS)
         return;
-    w->said_ms = watch_now_ms();
+    w->said_ms = sl_real_ms();
     LOG(WARN, "watcher refused", "who=%s refused=%u why=%s", one->caller,
         w->refused, err->text);
     w->refused = 0;

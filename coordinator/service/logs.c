@@ -38,11 +38,6 @@ struct logs_visit {
     Sluice__V1__LogsRequest *request; // in the arena
 };
 
-static uint64_t logs_now_ms(void)
-{
-    return sl_now_ms(sl_clock_real());
-}
-
 static void logs_answer_call(struct rpc_call *call, enum sl_err rc,
                              const struct sl_error *err,
                              const Sluice__V1__LogLines *lines)
@@ -97,7 +92,7 @@ static void logs_on_tick(void *arg)
         if (members_get(&l->coord->members, a->member) == NULL)
             logs_finish_call(l, a, sl_fail(&err, SL_ESTATE, "it went away"),
                              &err, NULL);
-        else if (logs_now_ms() >= a->until_ms)
+        else if (sl_real_ms() >= a->until_ms)
             logs_finish_call(l, a,
                              sl_fail(&err, SL_ESTATE,
                                      "it has not answered for %d s",
@@ -168,7 +163,7 @@ static bool logs_ask_member(struct logs *l, struct rpc_call *call,
         return false;
     }
     *a = (struct logs_asked){call, m->id, ++l->last,
-                             logs_now_ms() + LOGS_SILENT_MS};
+                             sl_real_ms() + LOGS_SILENT_MS};
     if (l->waiting++ == 0)
         loop_timer_start(l->tick, TICK_MS, TICK_MS);
     more.request = a->request;

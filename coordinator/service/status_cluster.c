@@ -35,8 +35,14 @@ static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
     return s;
 }
 
-// Counts the shards that a psserver serves; for a lost one, those that wait for
-// it. (Parts of a ring lie on none.)
+// Says whether a shard counts for the psserver of its name: one that is served,
+// or waits for a lost psserver.
+static bool status_shard_is_of(const struct job_shard *shard, bool lost)
+{
+    return shard->server != 0 || lost;
+}
+
+// Counts the shards of a psserver. (Parts of a ring lie on none.)
 static uint32_t status_member_shards(struct coord *c, const struct member *m)
 {
     uint32_t shards = 0;
@@ -48,9 +54,9 @@ static uint32_t status_member_shards(struct coord *c, const struct member *m)
         struct job *job = list_entry(n, struct job, on_active);
 
         for (uint32_t i = 0; i < job_psserver_shards(job); i++)
-            shards += m->state == MEMBER_LOST
-                          ? strcmp(job->shard[i].psserver, m->name) == 0
-                          : job->shard[i].server == m->id;
+            shards +=
+                strcmp(job->shard[i].psserver, m->name) == 0 &&
+                status_shard_is_of(&job->shard[i], m->state == MEMBER_LOST);
     }
     return shards;
 }
@@ -220,7 +226,7 @@ static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
                 rc = strmap_put(psservers, shard->psserver, m);
         }
         if (rc == SL_OK &&
-            (shard->server != 0 || strcmp(m->state, "lost") == 0))
+            status_shard_is_of(shard, strcmp(m->state, "lost") == 0))
             m->shards++;
     }
     return rc;
@@ -371,7 +377,7 @@ static enum sl_err warn_held(Sluice__V1__ClusterReply *m)
 
     if (!held_last(&h))
         return SL_OK;
-    ago_ms = sl_now_ms(sl_clock_real()) - h.since_ms;
+    ago_ms = sl_real_ms() - h.since_ms;
     if (ago_ms > HELD_RECENT_MS)
         return SL_OK;
     return warn(

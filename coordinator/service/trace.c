@@ -65,11 +65,6 @@ struct trace {
     struct tracing *now; // NULL: none
 };
 
-static uint64_t trace_now_ms(void)
-{
-    return sl_now_ms(sl_clock_real());
-}
-
 // Ends the trace; its stream may go on for what is queued.
 static void trace_finish(struct tracing *g, enum sl_err rc,
                          const struct sl_error *err)
@@ -172,7 +167,7 @@ static void trace_ask_part(struct tracing *g, struct trace_part *p)
     down.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_TRACE_MORE;
     down.trace_more = &more;
     p->state = PART_ASKED;
-    p->asked_ms = trace_now_ms();
+    p->asked_ms = sl_real_ms();
     attend_send(g->of->attend, p->member, &down);
 }
 
@@ -224,8 +219,8 @@ static bool may_send(struct tracing *g)
         return true;
     }
     if (g->unread_ms == 0)
-        g->unread_ms = trace_now_ms();
-    if (trace_now_ms() - g->unread_ms >= g->of->patience_ms) {
+        g->unread_ms = sl_real_ms();
+    if (sl_real_ms() - g->unread_ms >= g->of->patience_ms) {
         struct rpc_stream *stream = g->stream;
 
         trace_finish(g, sl_fail(&err, SL_EBUSY, "this client reads nothing"),
@@ -247,7 +242,7 @@ static bool trace_check_part(struct tracing *g, struct trace_part *p,
     gone = members_get(&g->of->coord->members, p->member) == NULL;
     if (gone)
         send_part(g, p, NULL, "it went away");
-    else if (p->state == PART_ASKED && trace_now_ms() - p->asked_ms > SILENT_MS)
+    else if (p->state == PART_ASKED && sl_real_ms() - p->asked_ms > SILENT_MS)
         send_part(g, p, NULL,
                   "it does not answer: it is an older version, or hangs");
     else if (p->state == PART_WAITS && *asked < ASKED_MOST)
@@ -276,7 +271,7 @@ static void trace_on_tick(void *arg)
     struct trace *t = arg;
     struct tracing *g = t->now;
 
-    if (g == NULL || trace_now_ms() < g->until_ms)
+    if (g == NULL || sl_real_ms() < g->until_ms)
         return;
     if (!g->collects)
         spans_stop();
@@ -348,8 +343,8 @@ static enum sl_err trace_begin(struct tracing *g, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     g->number = ++t->last;
-    g->began_us = spans_now_us();
-    g->until_ms = trace_now_ms() + g->request->ms;
+    g->began_us = sl_real_us();
+    g->until_ms = sl_real_ms() + g->request->ms;
     t->now = g;
     tell_members(g);
     loop_timer_start(t->tick, TICK_MS, TICK_MS);

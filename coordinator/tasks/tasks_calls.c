@@ -22,11 +22,16 @@ const char *desk_tenant(const struct visit *v, const char *said)
     return access_of_tenant(&v->who) || said == NULL ? v->who.tenant : said;
 }
 
+enum sl_err visit_no_memory(struct visit *v)
+{
+    return sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
+}
+
 void *visit_reply(struct visit *v, const ProtobufCMessageDescriptor *of)
 {
     v->reply = wire_new(of);
     if (v->reply == NULL)
-        sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
+        visit_no_memory(v);
     return v->reply;
 }
 
@@ -207,9 +212,7 @@ static enum sl_err add_all(struct desk *d, struct visit *v,
     if (rc != SL_OK || full.code == SL_OK)
         return rc;
     reply->full = sl_strdup(full.text);
-    return reply->full != NULL
-               ? SL_OK
-               : sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
+    return reply->full != NULL ? SL_OK : visit_no_memory(v);
 }
 
 static enum sl_err tell_left(struct visit *v, const struct book_client *c,
@@ -228,7 +231,7 @@ static enum sl_err tell_left(struct visit *v, const struct book_client *c,
     reply->last = c->last;
     reply->left = sl_malloc_array(c->tasks.len, sizeof(uint64_t));
     if (reply->left == NULL)
-        return sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
+        return visit_no_memory(v);
     while (map_next(&c->tasks, &at, &number, &task))
         reply->left[reply->n_left++] = number;
     return SL_OK;
@@ -322,7 +325,7 @@ static enum sl_err tasks_append_ended(struct desk *d, struct visit *v,
     enum sl_err rc;
 
     if (one == NULL)
-        return sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
+        return visit_no_memory(v);
     one->number = t->number;
     one->ended = t->ended;
     one->state = (Sluice__V1__TaskState)t->state;

@@ -8,11 +8,6 @@
 
 #define USUAL 100
 
-static enum sl_err tasks_list_no_memory(struct visit *v)
-{
-    return sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
-}
-
 static enum sl_err add_queue(struct visit *v, const struct book_queue *q,
                              Sluice__V1__TaskQueuesReply *reply, size_t *space)
 {
@@ -21,11 +16,11 @@ static enum sl_err add_queue(struct visit *v, const struct book_queue *q,
                    &sluice__v1__task_queue__descriptor);
 
     if (one == NULL)
-        return tasks_list_no_memory(v);
+        return visit_no_memory(v);
     one->name = sl_strdup(q->name);
     one->tenant = sl_strdup(q->tenant->name);
     if (one->name == NULL || one->tenant == NULL)
-        return tasks_list_no_memory(v);
+        return visit_no_memory(v);
     one->limit = q->limit;
     one->pending = q->count[BOOK_PENDING];
     one->leased = q->count[BOOK_LEASED];
@@ -44,12 +39,12 @@ static enum sl_err add_task(struct visit *v, const struct book_task *t,
                    &sluice__v1__task_line__descriptor);
 
     if (one == NULL)
-        return tasks_list_no_memory(v);
+        return visit_no_memory(v);
     one->id = t->id;
     one->name = sl_strdup(t->kind->name);
     one->worker = sl_strdup(t->worker != NULL ? t->worker->name : "");
     if (one->name == NULL || one->worker == NULL)
-        return tasks_list_no_memory(v);
+        return visit_no_memory(v);
     one->state = (Sluice__V1__TaskState)t->state;
     one->losses = t->losses;
     return SL_OK;
@@ -76,7 +71,7 @@ static enum sl_err add_tasks(struct desk *d, struct visit *v,
     void *task;
 
     if (all == NULL)
-        return tasks_list_no_memory(v);
+        return visit_no_memory(v);
     while (map_next(&d->book.tasks, &at, &id, &task)) {
         struct book_task *t = task;
 

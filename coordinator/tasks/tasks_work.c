@@ -7,11 +7,6 @@
 #include "common/base/mem.h"
 #include "coordinator/tasks/visit.h"
 
-static enum sl_err tasks_work_no_memory(struct visit *v)
-{
-    return sl_fail(&v->err, SL_ENOMEM, "no memory for an answer");
-}
-
 // Says whether the worker may do the task: a worker of a tenant does that
 // tenant's tasks alone.
 static bool may_do(const struct visit *v, const struct book_task *t)
@@ -53,7 +48,7 @@ static enum sl_err tasks_compare_leases(struct desk *d, struct visit *v,
     list_init(&kept);
     reply->gone = sl_malloc_array(m->n_held, sizeof(*reply->gone));
     if (reply->gone == NULL)
-        return tasks_work_no_memory(v);
+        return visit_no_memory(v);
     for (size_t i = 0; i < m->n_held; i++) {
         struct book_task *t = book_find(&d->book, m->held[i]);
 
@@ -90,7 +85,7 @@ enum sl_err visit_work(struct desk *d, struct visit *v)
         return rc;
     w = book_heard(&d->book, m->process, m->worker, d->now_ms, d->lease_ms);
     if (w == NULL)
-        return tasks_work_no_memory(v);
+        return visit_no_memory(v);
     w->call = v;
     reply->lease_ms = d->lease_ms;
     rc = tasks_compare_leases(d, v, w, m, reply);
@@ -116,13 +111,13 @@ static enum sl_err tasks_append_given(struct desk *d, struct visit *v,
     enum sl_err rc;
 
     if (one == NULL)
-        return tasks_work_no_memory(v);
+        return visit_no_memory(v);
     one->id = t->id;
     one->attempt = t->losses + 1;
     one->name = sl_strdup(t->kind->name);
     one->queue = sl_strdup(t->client->queue->name);
     if (one->name == NULL || one->queue == NULL)
-        return tasks_work_no_memory(v);
+        return visit_no_memory(v);
     rc = store_read(d->store, t->id, &one->body, NULL, &v->err);
     return rc == SL_OK || rc == SL_ENOMEM ? rc : desk_failed(d, rc, &v->err);
 }

@@ -99,6 +99,9 @@ enum sl_err desk_failed(struct desk *d, enum sl_err rc,
 // its argument.
 const char *desk_tenant(const struct visit *v, const char *said);
 
+// Returns SL_ENOMEM; v->err says that there is no memory for the answer.
+enum sl_err visit_no_memory(struct visit *v);
+
 // Makes an empty reply, which v, without one until now, owns, and returns it;
 // NULL: no memory, which v->err says.
 void *visit_reply(struct visit *v, const ProtobufCMessageDescriptor *of);

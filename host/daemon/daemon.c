@@ -188,7 +188,7 @@ static void say_reloading(void)
     char text[64];
 
     snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
-             (unsigned long long)sl_now_us(sl_clock_real()));
+             (unsigned long long)sl_real_us());
     (void)sdnotify(text);
 }
 

@@ -88,6 +88,6 @@ enum sl_err discover(struct conf *c, const char *program, struct buf *said,
             rc = conf_set(c, told[i].key, told[i].value, CONF_ENVIRONMENT,
                           launch_source_name(plan.source), err);
     if (rc == SL_OK && launch_line(said, &plan) != SL_OK)
-        rc = sl_fail(err, SL_ENOMEM, "out of memory");
+        rc = sl_no_memory(err);
     return rc;
 }

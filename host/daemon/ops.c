@@ -19,15 +19,10 @@ struct ops {
     struct histogram lag;
 };
 
-static uint64_t ops_now_us(void)
-{
-    return sl_now_us(sl_clock_real());
-}
-
 static void ops_on_beat(void *arg)
 {
     struct ops *o = arg;
-    uint64_t now = ops_now_us();
+    uint64_t now = sl_real_us();
 
     histogram_add(&o->lag, now > o->beat_us ? now - o->beat_us : 0);
     o->beat_us = now + BEAT_MS * 1000;
@@ -43,7 +38,7 @@ static void livez(void *arg, const struct http_request *q,
 {
     const struct ops *o = arg;
 
-    if (ops_now_us() > o->beat_us + OPS_STILL_MS * 1000)
+    if (sl_real_us() > o->beat_us + OPS_STILL_MS * 1000)
         http_say(a, 503, "the loop stood still");
     else
         http_say(a, 200, "ok");
@@ -148,7 +143,7 @@ enum sl_err ops_new(struct ops **out, const struct ops_setup *setup,
         ops_free(o);
         return sl_prefix(err, rc, "--ops-bind");
     }
-    o->beat_us = ops_now_us();
+    o->beat_us = sl_real_us();
     loop_timer_start(o->beat, 0, 0);
     LOG(INFO, "ops port", "address=%s near=%d", http_address(o->http),
         http_is_near(o->http));

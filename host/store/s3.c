@@ -251,7 +251,7 @@ enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
 {
     uint32_t patience =
         ask->patience_ms != 0 ? ask->patience_ms : s->patience_ms;
-    uint64_t until = sl_now_ms(sl_clock_real()) + patience, pause;
+    uint64_t until = sl_real_ms() + patience, pause;
     bool renewed = false;
     struct sl_error why = SL_ERROR_INIT;
     enum s3_verdict verdict;
@@ -265,7 +265,7 @@ enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
             renewed = true;
         } else if (verdict == S3_AGAIN) {
             pause = s3_pause_ms(out->tries);
-            if (sl_now_ms(sl_clock_real()) + pause >= until)
+            if (sl_real_ms() + pause >= until)
                 break;
             s3_sleep_ms(pause);
         } else {

@@ -21,16 +21,11 @@ struct mixed {
     size_t inner_at;
 };
 
-static bool cpu_mixed_is_half(const struct kern_shape *s)
-{
-    return s->dtype == KERN_F16 || s->dtype == KERN_BF16;
-}
-
 static void twin_of(struct kern_desc *out, const struct kern_desc *d)
 {
     *out = *d;
     for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
-        if (cpu_mixed_is_half(&d->io[i]))
+        if (kern_is_half(&d->io[i]))
             out->io[i].dtype = KERN_F32;
     }
 }
@@ -41,8 +36,8 @@ static bool is_cast(const struct kern_desc *d)
 
     return d->op == KERN_AXPBY && d->u.unary.a >= 1 && d->u.unary.a <= 1 &&
            !(d->u.unary.b < 0 || d->u.unary.b > 0) &&
-           cpu_mixed_is_half(x) != cpu_mixed_is_half(y) &&
-           kern_shape_dense(x) && kern_shape_dense(y);
+           kern_is_half(x) != kern_is_half(y) && kern_shape_dense(x) &&
+           kern_shape_dense(y);
 }
 
 // ---- converting
@@ -115,7 +110,7 @@ static enum sl_err run_cast(struct cpu_plan *base, void *const *io,
 {
     const struct kern_shape *x = &base->desc.io[0], *y = &base->desc.io[1];
 
-    if (cpu_mixed_is_half(y))
+    if (kern_is_half(y))
         convert(base->dev, y, io[0], io[1], true);
     else
         convert(base->dev, x, io[1], io[0], false);
@@ -141,7 +136,7 @@ static enum sl_err run_mixed(struct cpu_plan *base, void *const *io,
 
     for (unsigned i = 0; i < all; i++) {
         own[i] = io[i];
-        if (!cpu_mixed_is_half(&d->io[i]))
+        if (!kern_is_half(&d->io[i]))
             continue;
         own[i] = space + m->at[i];
         if (cpu_mixed_is_read(d, i))
@@ -149,7 +144,7 @@ static enum sl_err run_mixed(struct cpu_plan *base, void *const *io,
     }
     rc = m->inner->run(m->inner, own, space + m->inner_at);
     for (unsigned i = d->inputs; i < all && rc == SL_OK; i++) {
-        if (cpu_mixed_is_half(&d->io[i]))
+        if (kern_is_half(&d->io[i]))
             convert(base->dev, &d->io[i], own[i], io[i], true);
     }
     return rc;
@@ -183,7 +178,7 @@ static size_t place_twins(struct mixed *m, const struct kern_desc *d)
 
     for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
         m->at[i] = bytes;
-        if (cpu_mixed_is_half(&d->io[i]))
+        if (kern_is_half(&d->io[i]))
             bytes += cpu_mixed_twin_bytes(&d->io[i]);
     }
     return bytes;

@@ -94,7 +94,7 @@ enum sl_err graph_plan_write(struct buf *out, const struct graph_plan *p,
     if (rc != SL_OK)
         return rc;
     if (buf_reserve(out, (size_t)n + 1) != SL_OK)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     to = buf_extend(out, (size_t)n);
     rc = cudnn_fail(
         cudnnBackendGetAttribute(p->at, json, CUDNN_TYPE_CHAR, n, &got, to),

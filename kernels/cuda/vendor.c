@@ -70,7 +70,7 @@ static enum sl_err vendor_parse_options(struct vendor_options *o, char *text,
     while (rc == SL_OK && text && *text) {
         if (strncmp(text, "plans=", 6) == 0) {
             o->plans = sl_strdup(text + 6);
-            return o->plans ? SL_OK : sl_fail(err, SL_ENOMEM, "out of memory");
+            return o->plans ? SL_OK : sl_no_memory(err);
         }
         word = strsep(&text, ",");
         rc = vendor_parse_option(o, word, err);
@@ -91,7 +91,7 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
     enum sl_err rc;
 
     if (!scratch)
-        return sl_fail(err, SL_ENOMEM, "out of memory");
+        return sl_no_memory(err);
     rc = vendor_parse_options(&o, scratch, err);
     sl_free(scratch);
     if (rc == SL_OK)
@@ -131,7 +131,7 @@ enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
     if (rc == SL_OK) {
         v = sl_calloc(1, sizeof(*v));
         if (!v)
-            rc = sl_fail(err, SL_ENOMEM, "out of memory");
+            rc = sl_no_memory(err);
     }
     if (rc != SL_OK) {
         sl_free(options->plans);

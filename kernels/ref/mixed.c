@@ -9,11 +9,6 @@
 #include "kernels/half.h"
 #include "kernels/ref/ref.h"
 
-static bool ref_mixed_is_half(const struct kern_shape *s)
-{
-    return s->dtype == KERN_F16 || s->dtype == KERN_BF16;
-}
-
 static size_t ref_mixed_twin_bytes(const struct kern_shape *s)
 {
     return ((size_t)kern_shape_extent(s) * sizeof(float) + 63) & ~(size_t)63;
@@ -24,7 +19,7 @@ size_t ref_mixed_bytes(const struct kern_desc *d)
     size_t sum = 0;
 
     for (unsigned i = 0; i < d->inputs + d->outputs; i++)
-        if (ref_mixed_is_half(&d->io[i]))
+        if (kern_is_half(&d->io[i]))
             sum += ref_mixed_twin_bytes(&d->io[i]);
     return sum;
 }
@@ -57,7 +52,7 @@ void ref_mixed_run(const struct kern_desc *d, void *const *io, void *workspace)
 
     for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
         real_io[i] = io[i];
-        if (!ref_mixed_is_half(&d->io[i]))
+        if (!kern_is_half(&d->io[i]))
             continue;
         twin.io[i].dtype = KERN_F32;
         real_io[i] = at;
@@ -67,6 +62,6 @@ void ref_mixed_run(const struct kern_desc *d, void *const *io, void *workspace)
     }
     ref_f32_table[d->op](&twin, real_io);
     for (unsigned i = d->inputs; i < d->inputs + d->outputs; i++)
-        if (ref_mixed_is_half(&d->io[i]))
+        if (kern_is_half(&d->io[i]))
             ref_mixed_narrow(io[i], &d->io[i], real_io[i]);
 }

@@ -305,7 +305,7 @@ static void hosted_take_loaded(struct hosted *h, struct shard *shard)
     hosted_enter_state(h, HOSTED_LOADED);
     h->shard = shard;
     h->saved_steps = brief.steps;
-    h->saved_ms = sl_now_ms(sl_clock_real());
+    h->saved_ms = sl_real_ms();
     h->failure.text[0] = '\0';
     HISTORY("loaded",
             "job=%" PRIu64 " uid=%" PRIx64 " shard=%u from_i=%" PRIu64

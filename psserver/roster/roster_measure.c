@@ -68,7 +68,7 @@ bool roster_full(const struct roster *r)
 
 void roster_measure(struct roster *r, struct expo *e)
 {
-    uint64_t now = sl_now_ms(sl_clock_real());
+    uint64_t now = sl_real_ms();
     struct measured m = {.values = 0};
     struct pairmap_at at = {0};
     struct hosted *h;

@@ -91,7 +91,7 @@ static void snapping_count_result(struct roster *r, const struct snapping *s)
     }
     r->written++;
     r->written_bytes = s->written.bytes;
-    histogram_add(&r->took, sl_now_us(sl_clock_real()) - s->begun_us);
+    histogram_add(&r->took, sl_real_us() - s->begun_us);
 }
 
 // Reports a snapshot. Requests are for one incarnation: if the shard has
@@ -100,7 +100,7 @@ static void report(struct hosted *h, struct snapping *s)
 {
     snapping_count_result(h->roster, s);
     if (s->rc == SL_OK) {
-        h->saved_ms = sl_now_ms(sl_clock_real());
+        h->saved_ms = sl_real_ms();
         h->saved_steps = counted_steps(&s->written.once.counted);
         LOG(INFO, "snapshot written",
             "job=%" PRIu64 " shard=%" PRIu32 " file=%s bytes=%" PRIu64
@@ -149,7 +149,7 @@ static enum sl_err start_work(struct hosted *h, struct snapping *s)
     enum sl_err rc;
 
     s->hosted = h;
-    s->begun_us = sl_now_us(sl_clock_real());
+    s->begun_us = sl_real_us();
     s->folder = sl_strdup(h->folder);
     if (s->folder == NULL)
         return SL_ENOMEM;
@@ -275,6 +275,8 @@ static void delete_work(void *arg)
     struct collect *c = arg;
 
     // Else its files would come back later.
+    // A store that is not mounted deletes nothing: its files would come back
+    // with it, and the coordinator would have forgotten the job.
     c->rc = roster_store(c->roster, &c->err);
     if (c->rc == SL_OK)
         c->rc = snap_delete_job(c->roster->setup.fs, c->folder, c->job, c->uid,

@@ -8,6 +8,7 @@
 #include "kernels/cast.h"
 #include "proto/wire.h"
 
+// Returns the kernels' type of the elements of a payload.
 static inline enum kern_dtype element_dtype(enum wire_type type)
 {
     return type == WIRE_F32    ? KERN_F32

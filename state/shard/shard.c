@@ -27,11 +27,6 @@ _Static_assert(FREEZE_ARRAYS == 1 + OPTIM_SLOTS_MAX, "values, slots");
 struct histogram shard_waits = HISTOGRAM_DURATIONS;
 struct histogram shard_applies = HISTOGRAM_DURATIONS;
 
-static uint64_t shard_now_us(void)
-{
-    return sl_now_us(sl_clock_real());
-}
-
 // Values are seeded, slots hold what the optimizer wants before its first
 // update. Those of moving statistics exist and stay as they are, so that the
 // memory is one plain matrix. Values that lie elsewhere begin where a page
@@ -679,10 +674,10 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
         [WIRE_PUSH_REFUSED] = "refused",
         [WIRE_PUSH_HELD] = "held",
     };
-    uint64_t asked = shard_now_us(), taken;
+    uint64_t asked = sl_real_us(), taken;
 
     pthread_mutex_lock(&s->lock);
-    taken = shard_now_us();
+    taken = sl_real_us();
     FAULT("shard.taken");
     rc = admitted_locked(s, push->job_incarnation, &why);
     if (rc == SL_OK) {
@@ -697,7 +692,7 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
     pthread_mutex_unlock(&s->lock);
     histogram_add(&shard_waits, taken - asked);
     if (rc == SL_OK && made.result == WIRE_PUSH_COUNTED)
-        histogram_add(&shard_applies, shard_now_us() - taken);
+        histogram_add(&shard_applies, sl_real_us() - taken);
     if (rc == SL_OK)
         *reply = made;
     else if (err != NULL)

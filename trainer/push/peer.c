@@ -7,17 +7,11 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "kernels/cast.h"
+#include "state/shard/element.h"
 
 #define ASK_DEADLINE_MS 5000
 #define DATA_DEADLINE_MS 15000
 #define SMALL_REPLY_BYTES ((size_t)32 << 10)
-
-static enum kern_dtype peer_kern_dtype(enum wire_type type)
-{
-    return type == WIRE_F32    ? KERN_F32
-           : type == WIRE_BF16 ? KERN_BF16
-                               : KERN_F16;
-}
 
 void peer_init(struct peer *p, struct peers *peers, enum wire_type type,
                size_t count, void *narrow)
@@ -50,6 +44,8 @@ bool peer_is_at(const struct peer *p, const char *address)
 }
 
 // Looks for shared memory between two calls, so that the next one finds it.
+// Not before a call: nothing but the message may lie between a gradient and the
+// wire.
 static void peer_check_shm(struct peer *p)
 {
     if (p->shm != NULL)
@@ -168,7 +164,7 @@ static void name_buffer(struct peer *p, struct wire_push *m,
     m->has_shm = gradient != NULL;
     m->has_answer = true;
     if (m->has_shm) {
-        cast_narrow(peer_kern_dtype(p->type), p->count, gradient,
+        cast_narrow(element_dtype(p->type), p->count, gradient,
                     p->buffer->memory.at);
         m->shm = gradient_in(p->buffer);
     }
@@ -183,7 +179,7 @@ static const void *as_sent(struct peer *p, const float *gradient)
     if (p->type == WIRE_F32)
         return gradient;
     if (!p->narrowed)
-        cast_narrow(peer_kern_dtype(p->type), p->count, gradient, p->narrow);
+        cast_narrow(element_dtype(p->type), p->count, gradient, p->narrow);
     p->narrowed = true;
     return p->narrow;
 }
@@ -297,13 +293,13 @@ static void widen_slices(float *to, enum wire_type type,
 
     (void)slices_runs_init(&it, payload, wire_type_bytes(type));
     for (; (run = slices_runs_next(&it, SIZE_MAX, &n)) != NULL; to += n)
-        cast_widen(peer_kern_dtype(type), n, run, to);
+        cast_widen(element_dtype(type), n, run, to);
 }
 
 void peer_copy(struct peer *p, const struct peer_values *v, float *to)
 {
     if (v->in_shm)
-        cast_widen(peer_kern_dtype(v->type), p->count,
+        cast_widen(element_dtype(v->type), p->count,
                    p->buffer->memory.at + p->buffer->half, to);
     else
         widen_slices(to, v->type, v->payload);
@@ -332,6 +328,6 @@ void peer_copy_kept(struct peer *p, float *to)
         return;
     if (p->kept_in_shm)
         from = p->buffer->memory.at + p->buffer->half;
-    cast_widen(peer_kern_dtype(p->kept_type), p->count, from, to);
+    cast_widen(element_dtype(p->kept_type), p->count, from, to);
     p->kept = false;
 }

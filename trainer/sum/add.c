@@ -5,15 +5,9 @@
 #include <string.h>
 
 #include "kernels/cast.h"
+#include "state/shard/element.h"
 
 #define CHUNK 2048 // elements that stay in the first cache
-
-static enum kern_dtype add_kern_dtype(enum wire_type type)
-{
-    return type == WIRE_F32    ? KERN_F32
-           : type == WIRE_BF16 ? KERN_BF16
-                               : KERN_F16;
-}
 
 static inline void loop_two(size_t n, const float *a, const float *b,
                             float *out, float *also)
@@ -78,7 +72,7 @@ void add_payload(float *to, enum wire_type type,
 
     (void)slices_runs_init(&it, payload, wire_type_bytes(type));
     for (; (run = slices_runs_next(&it, CHUNK, &n)) != NULL; to += n) {
-        cast_widen(add_kern_dtype(type), n, run, wide);
+        cast_widen(element_dtype(type), n, run, wide);
         add_two(n, wide, to, to, NULL);
     }
 }
@@ -91,7 +85,7 @@ void add_copy(float *to, enum wire_type type, const struct sl_slices *payload)
 
     (void)slices_runs_init(&it, payload, wire_type_bytes(type));
     for (; (run = slices_runs_next(&it, SIZE_MAX, &n)) != NULL; to += n)
-        cast_widen(add_kern_dtype(type), n, run, to);
+        cast_widen(element_dtype(type), n, run, to);
 }
 
 void add_round(enum wire_type type, size_t n, float *values)
@@ -103,12 +97,12 @@ void add_round(enum wire_type type, size_t n, float *values)
     for (size_t at = 0; at < n; at += CHUNK) {
         size_t some = n - at < CHUNK ? n - at : CHUNK;
 
-        cast_narrow(add_kern_dtype(type), some, values + at, narrow);
-        cast_widen(add_kern_dtype(type), some, narrow, values + at);
+        cast_narrow(element_dtype(type), some, values + at, narrow);
+        cast_widen(element_dtype(type), some, narrow, values + at);
     }
 }
 
 void add_narrow(enum wire_type type, size_t n, const float *from, void *to)
 {
-    cast_narrow(add_kern_dtype(type), n, from, to);
+    cast_narrow(element_dtype(type), n, from, to);
 }

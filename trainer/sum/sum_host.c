@@ -204,7 +204,7 @@ static bool host_wait_counter(struct host *l, struct host_progress *line,
 
     if (atomic_load(counter) >= value || spin(counter, value))
         return true;
-    before = sl_now_us(sl_clock_real());
+    before = sl_real_us();
     while (atomic_load(counter) < value && !atomic_load(&l->stopped)) {
         atomic_fetch_add(&line->sleepers, 1);
         bell = atomic_load(&line->bell);
@@ -212,7 +212,7 @@ static bool host_wait_counter(struct host *l, struct host_progress *line,
             syscall(SYS_futex, &line->bell, FUTEX_WAIT, bell, &most, NULL, 0);
         atomic_fetch_sub(&line->sleepers, 1);
     }
-    l->wait_ms += (double)(sl_now_us(sl_clock_real()) - before) / 1000;
+    l->wait_ms += (double)(sl_real_us() - before) / 1000;
     return !atomic_load(&l->stopped);
 }
 

@@ -3,12 +3,6 @@
 #include "common/base/mem.h"
 #include "worker/compile/compile_build.h"
 
-static bool is_categorical(enum spec_loss loss)
-{
-    return loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
-           loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
-}
-
 bool compile_loss_takes_act(const struct model *m,
                             const struct compile_options *o)
 {
@@ -16,7 +10,7 @@ bool compile_loss_takes_act(const struct model *m,
 
     if (o->from_logits || node->users != 1)
         return false;
-    if (is_categorical(o->loss))
+    if (spec_loss_has_classes(o->loss))
         return node->act == MODEL_ACT_SOFTMAX;
     return o->loss == SPEC_LOSS_BINARY_CROSSENTROPY &&
            node->act == MODEL_ACT_SIGMOID;
@@ -70,7 +64,7 @@ static void compile_loss_describe(struct build *b, struct kern_desc *d)
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->out, dim);
 
-    if (is_categorical(b->o->loss)) {
+    if (spec_loss_has_classes(b->o->loss)) {
         categorical(b, d);
     } else if (b->o->loss == SPEC_LOSS_BINARY_CROSSENTROPY) {
         kern_desc_bce(d,

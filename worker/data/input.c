@@ -183,13 +183,12 @@ static bool read_expecting(const struct input_slot *s, struct input_part *p,
                            bool expect)
 {
     const struct input_run *run = s->run;
-    uint64_t began = sl_now_us(sl_clock_real());
+    uint64_t began = sl_real_us();
 
     for (uint32_t i = p->from; i < p->end && expect; i++)
         data_expect(run->data, sample_of(run, s->batch.step, i));
     input_read_part(s, p);
-    return sl_now_us(sl_clock_real()) - began >
-           (uint64_t)(p->end - p->from) * SLOW_US;
+    return sl_real_us() - began > (uint64_t)(p->end - p->from) * SLOW_US;
 }
 
 static const unsigned moves[] = {

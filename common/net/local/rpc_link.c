@@ -135,7 +135,7 @@ static void rpc_link_break_off(struct rpc_link *l)
 static bool rpc_link_on_tick(struct rpc_poll *poll)
 {
     struct rpc_link *l = sl_container_of(poll, struct rpc_link, poll);
-    uint64_t now = sl_now_ms(sl_clock_real());
+    uint64_t now = sl_real_ms();
     bool waits;
 
     pthread_mutex_lock(&l->lock);
@@ -335,7 +335,7 @@ bool rpc_link_start(struct rpc_link *l, struct rpc_link_call *call,
 
     call->have = 0;
     pthread_mutex_lock(&l->lock);
-    call->until_ms = sl_now_ms(sl_clock_real()) + (uint64_t)deadline_ms;
+    call->until_ms = sl_real_ms() + (uint64_t)deadline_ms;
     cancelled = call->cancelled;
     entered = rpc_link_enter_locked(l, call);
     head.id = call->id;

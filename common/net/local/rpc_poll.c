@@ -134,7 +134,7 @@ static void *rpc_poller_run(void *arg)
 {
     struct rpc_poller *w = arg;
     struct epoll_event ev[EVENTS_MAX];
-    uint64_t looked = sl_now_ms(sl_clock_real());
+    uint64_t looked = sl_real_ms();
     bool busy = false;
     int n;
 
@@ -142,8 +142,8 @@ static void *rpc_poller_run(void *arg)
     while (!atomic_load(&w->stop)) {
         n = epoll_wait(w->epoll, ev, EVENTS_MAX, busy ? RPC_TICK_MS : -1);
         if (rpc_poller_handle_events(w, ev, n) ||
-            sl_now_ms(sl_clock_real()) - looked >= RPC_TICK_MS) {
-            looked = sl_now_ms(sl_clock_real());
+            sl_real_ms() - looked >= RPC_TICK_MS) {
+            looked = sl_real_ms();
             busy = tick_all(w);
             if (!busy) { // what starts from here on tells us
                 atomic_store(&w->dozing, true);

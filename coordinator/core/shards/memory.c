@@ -314,21 +314,6 @@ static void memory_hold_job(struct coord *c, struct job *job,
                  why);
 }
 
-// Returns the bytes that the psserver needs for all jobs but those held.
-static uint64_t need_of_all(const struct coord *c, const struct member *m)
-{
-    uint64_t bytes = 0;
-
-    list_for(n, &c->jobs.active)
-    {
-        const struct job *job = list_entry(n, struct job, on_active);
-
-        if (!memory_holds(job))
-            bytes += need_of(job, m->name).bytes;
-    }
-    return bytes;
-}
-
 // Returns the job that needs most of the psserver, among those that may be why
 // it was lost; NULL if there is none.
 static struct job *count_losses(struct coord *c, const struct member *m,
@@ -380,9 +365,17 @@ static void judge_all(struct coord *c, const struct member *m, bool forgets)
 
 void memory_came(struct coord *c, const struct member *m)
 {
-    uint64_t all = need_of_all(c, m);
-    struct job *worst = count_losses(c, m, all);
+    const struct need *need;
+    struct job *worst;
+    struct needs ns;
+    uint64_t all;
 
+    if (!needs_init(&ns, c))
+        return; // no memory: warnings and losses stay as they are
+    need = strmap_get(&ns.by_name, m->name);
+    all = need != NULL ? need->all : 0;
+    needs_release(&ns);
+    worst = count_losses(c, m, all);
     if (worst != NULL && m->memory_bytes > 0 &&
         all > m->memory_bytes / GOOD_PART)
         memory_hold_job(c, worst, m, all);
