@@ -78,6 +78,15 @@ def a_group_computes_what_one_worker_would():
             check(apart < 1e-3, f"{name} is {apart} apart")
 
 
+def a_leader_without_a_share_sends_the_sum():
+    """A step of one micro-batch, and two members: none is left for the leader."""
+    with Cluster(psservers=1, workers=2) as c:
+        done = c.wait_state(c.submit(hybrid_job("short", epochs=30, samples=5)))
+        check_counts(done)
+        for name in ("w-0", "w-1"):
+            check(c.processes[name].poll() is None, f"{name} died")
+
+
 class Groups(Training):
     """Training in groups."""
 
@@ -181,6 +190,7 @@ def a_job_is_resumed_from_and_into_async():
 if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
     main([groups_train_and_leave_nobody_out, a_group_computes_what_one_worker_would,
+          a_leader_without_a_share_sends_the_sum,
           leaders_and_followers_are_killed, a_silent_member_is_left_out_and_comes_back,
           drained_members_hand_back, coordinator_and_psserver_are_killed,
           groups_sum_over_the_network, steps_that_are_not_finite_are_skipped,

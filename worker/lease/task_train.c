@@ -413,9 +413,17 @@ static enum sync_result group_step(struct train *t)
                                      .step = t->c.step,
                                      .loss_scale = t->job->scale.s}};
     enum sync_result result = steps_fresh_wait(&t->steps);
+    enum sl_err rc = SL_OK;
 
     if (result != SYNC_OK)
         return result;
+    // A step of fewer micro-batches than members leaves the leader without a
+    // share, and so without a program; the sum is sent in a program's order.
+    if (t->c.p == NULL)
+        rc = job_program(t->job, JOB_TRAINS, t->c.run->batch, &t->c.p,
+                         &t->steps.err);
+    if (rc != SL_OK)
+        return train_fail(t, rc);
     result = hybrid_lead(&s, &t->steps.err);
     if (result != SYNC_OK) {
         step_stop(&t->step);
