@@ -9,6 +9,9 @@
 //
 // Threads  as said of each part; `shared` under its lock.
 // Memory   a lease in the queue or in a closure belongs to the user's thread.
+//          Options are borrowed for the call.
+// Errors   `err` may be NULL. A call that fails leaves *out as it was, but
+//          where it is said.
 #ifndef LIB_INNER_H
 #define LIB_INNER_H
 
@@ -135,8 +138,11 @@ void jobs_free(struct sluice *s);
 
 // ---- listen.c: what other ranks reach
 
-// Copies listen, advertise and store from options `o`, and opens the folder for
-// this rank's parts of checkpoints.
+// Copies listen, advertise, store and the files of TLS from options `o`, and
+// makes the folder for this rank's parts of checkpoints. SL_EINVAL: as lib_tls;
+// SL_ENOTSUP: the store is no folder; SL_ESTATE: this host has no name;
+// SL_ENOMEM; errors of the folder. After a failure, too, listen_stop and
+// listen_release free what was made.
 enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
                         struct sl_error *err);
 // Returns the environment of ring leases; listen_start fills in its address.
@@ -171,19 +177,21 @@ enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
                          struct sl_error *err);
 
 // Makes the slot that the ring offers the closure under way; *out is NULL if it
-// offers none.
+// offers none (SL_OK), and after a failure.
 enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
                             struct sl_error *err);
 
 // ---- setup.c, for sessions and task clients
 
-// Returns the address as it was said, or as the environment says it, or the one
-// that ownsock_find writes to `own`.
+// Returns the address as it was said (NULL: it was not), or as the environment
+// says it, or the one that ownsock_find writes to `own`; borrowed from there.
 const char *lib_coordinator(char own[OWNSOCK_BYTES], const char *said);
 // Returns a copy of `said`, or of "host-pid" if it is NULL; the caller's. NULL:
 // no memory.
 char *lib_name(const char *said);
-// Reads all three files into *tls, or leaves it unset if all are NULL.
+// Sets *tls to the paths of the three files, which are borrowed as long as it
+// is used, and are not read here; to zeroes if all are NULL. SL_EINVAL: only
+// one or two are given; *tls is then untouched.
 enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,
                     const char *key, struct sl_error *err);
 // Prepares logging for the process in the first call: lines in JSON, to the

@@ -57,8 +57,9 @@ enum sl_err model_unknown_act(const char *where, const char *word,
 // `also`.
 bool model_name_ok(const char *name, const char *also, size_t max);
 
-// Fills *out with Keras' initializer `name` for a variable with these fans.
-// SL_EINVAL, with `where`: there is none of that name, and *out is untouched.
+// Fills *out, which owns nothing, with Keras' initializer `name` for a variable
+// with these fans, of which less than 1 counts as 1. SL_EINVAL, with `where`:
+// there is none of that name, and *out is untouched; no other error.
 enum sl_err model_initializer(struct model_init *out, const char *name,
                               double fan_in, double fan_out, const char *where,
                               struct sl_error *err);

@@ -2,8 +2,10 @@
 // client/doctor/findings.h -- the findings of `sluice doctor`.
 //
 // Threads  main.
-// Memory   findings_release frees; all zeroes is empty. Texts are copied.
-// Errors   a check that fails is a finding.
+// Memory   findings_release frees; all zeroes is empty. Texts are copied; no
+//          pointer may be NULL but `err`.
+// Errors   a check that fails is a finding: FINDING_BAD what does not work,
+//          FINDING_WARN what is slow, scarce or at risk, FINDING_OK the rest.
 #ifndef CLIENT_DOCTOR_FINDINGS_H
 #define CLIENT_DOCTOR_FINDINGS_H
 
@@ -55,9 +57,11 @@ void doctor_programs(struct findings *f);
 void doctor_libraries(struct findings *f);
 // Checks the limit of open files, and tells of cores and memory.
 void doctor_limits(struct findings *f);
-// Checks --state (else the working folder) and --store: the time of a synced
-// write, the space, that they lie on two disks; a store in S3 can be read and
-// written. Writes files for a moment.
+// Checks --state (else the working folder), and --store if it is set: the time
+// of a synced write in the former, the space of both, that they lie on two
+// disks (if both are set); instead, that a store in S3 can be read and written.
+// Waits for disks and S3. Writes files and removes them, after a failure too
+// (but one in S3 may stay).
 void doctor_disks(struct findings *f, const struct conf *conf);
 // Checks the free space of the disk with `folder`; does nothing if it is
 // missing.

@@ -6,8 +6,10 @@
 // which may be nothing, or refuses it.
 //
 // Threads  one at a time.
-// Memory   values are borrowed; what is added is a copy or a reference.
-// Errors   SL_ENOTSUP, said in t->g->err; SL_ENOMEM.
+// Memory   values are borrowed; what is added is a copy or a reference. No
+//          pointer is NULL: a null of JSON is a value, too.
+// Errors   SL_ENOTSUP, said in t->g->err, which may be NULL; SL_ENOMEM. After
+//          both t->to is as it was.
 #ifndef CLIENT_KERAS_KERAS_TAKE_H
 #define CLIENT_KERAS_KERAS_TAKE_H
 
@@ -37,7 +39,8 @@ struct keras_rule {
 // t->to[field], or adds nothing where a null or `otherwise` is what a job has
 // anyway. SL_ENOTSUP, with the layer and the argument: it cannot be said.
 
-// Takes any value and adds nothing: the argument changes no result.
+// Takes any value and adds nothing: the argument changes no result. Returns
+// SL_OK always.
 enum sl_err take_ignore(struct keras_take *t, const struct keras_rule *r,
                         const json_t *value);
 // Takes null or `otherwise` alone, and adds nothing.

@@ -9,7 +9,9 @@
 //
 // Threads  main; messages are handed over by an I/O thread.
 // Memory   an event's status holds until the next follow_next. The api is
-//          borrowed until follow_close; ids are copied.
+//          borrowed until follow_close, and the caller's to close (api_close)
+//          after that; ids are copied. No pointer but `err` may be NULL where
+//          it is not said.
 // Errors   *out is untouched after a failure; `err` may be NULL.
 #ifndef CLIENT_SHOW_FOLLOW_H
 #define CLIENT_SHOW_FOLLOW_H
@@ -36,7 +38,9 @@ struct follow_stream;
 
 // Opens *api as api_open does, so that no thread of it takes SIGINT and
 // SIGTERM. Until follow_open these end the process, as they do while a verb
-// waits for an answer.
+// waits for an answer; after a failure, too. Connects with the first call only.
+// `conf` must outlive the api. SL_EINVAL: a wrong address or --tls-*; errors of
+// the certificate files; SL_EIO; SL_ENOMEM.
 enum sl_err follow_dial(struct api_client **api, const struct conf *conf,
                         struct sl_error *err);
 
@@ -48,7 +52,8 @@ void follow_unblock(void);
 enum sl_err follow_block(struct sl_error *err);
 
 // Watches job `id`; with `shards` its statuses have its shards. The first
-// connection is tried at once; follow_next tells whether it came about.
+// connection is tried at once; follow_next tells whether it came about. Blocks
+// SIGINT and SIGTERM as follow_block does. SL_EIO, SL_ENOMEM.
 enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
                         const char *id, bool shards, struct sl_error *err);
 

@@ -16,6 +16,7 @@
 // Memory   child_release frees what the struct owns; all zeroes is empty. `env`
 //          and names are read only during the call.
 // Units    *_ms on the monotonic clock.
+// Errors   `err` may be NULL; no other pointer may.
 #ifndef CLIENT_UP_CHILD_H
 #define CLIENT_UP_CHILD_H
 
@@ -97,8 +98,9 @@ void child_ended(struct child *c, int status, uint64_t now_ms, uint64_t random);
 // of waitpid, and returns it.
 const char *child_why(char out[CHILD_WHY], int status);
 
-// Returns the pause before a start, after `quick` deaths in a row: none after
-// the first, then 200 ms doubling to 5 s, jittered between half and all of it.
+// Returns the pause in ms before a start, after `quick` deaths in a row: 0 for
+// none or one, then 200 ms doubling to 5 s, jittered by `random` (any number)
+// between half and all of it.
 uint64_t child_pause_ms(unsigned quick, uint64_t random);
 
 // Appends the last `lines` (not 0) lines of the child's log, of its last 16

@@ -313,7 +313,9 @@ struct rpc_stream_seed { // what a new stream is made from
     struct rpc_peers *peers; // server: borrowed
 };
 
-// Makes a stream with one reference, the caller's.
+// Makes a stream; `seed` is copied. Its one reference is the transport's and is
+// given back once on_end and seed->gone have returned: a caller that keeps the
+// stream longer takes one of its own. Never NULL.
 struct rpc_stream *rpc_stream_new(const struct rpc_stream_seed *seed);
 
 // Returns the stream's list node, for the list of streams of its owner.
@@ -321,15 +323,18 @@ struct list_node *rpc_stream_node(struct rpc_stream *stream);
 // Returns the stream of such a node.
 struct rpc_stream *rpc_stream_of_node(struct list_node *node);
 
-// Starts a server's stream: calls open(stream, arg) and then reads. `request`
-// is that of an RPC_SERVER_STREAM.
+// Starts a server's stream: calls open(stream, arg), which is not NULL, and
+// then reads; on the stream's I/O thread alone, so that no event comes before
+// the return. `request`, which is taken and lives until open has returned, is
+// that of an RPC_SERVER_STREAM (rpc_stream_request); NULL: there is none. It
+// cannot fail: on_end tells how the stream ended.
 void rpc_stream_serve(struct rpc_stream *stream, enum rpc_kind kind,
                       grpc_byte_buffer *request,
                       void (*open)(struct rpc_stream *, void *), void *arg);
 
 // Starts the call of a client's stream, after rpc_stream_listen, and reads. If
 // `request` is not NULL it is the only message that this side sends; it is
-// taken.
+// taken. It cannot fail: on_end tells how the stream ended.
 void rpc_stream_dial(struct rpc_stream *stream, struct rpc_msg *request,
                      bool wait_for_ready);
 

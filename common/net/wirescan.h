@@ -85,8 +85,9 @@ enum sl_err wire_unpack_checked(ProtobufCMessage **out,
                                 const struct wire_limits *limits,
                                 struct sl_error *err);
 
-// Unpacks slices in the same way; several are first copied together, in the
-// arena (SL_ENOMEM).
+// Unpacks slices in the same way; none are an empty message. Several are first
+// copied together, in the arena, whose budget is raised for that up to
+// limits->max_bytes (SL_ERANGE beyond; SL_ENOMEM).
 enum sl_err wire_unpack_slices(ProtobufCMessage **out, struct wire_arena *arena,
                                const ProtobufCMessageDescriptor *descriptor,
                                const struct sl_slices *slices,

@@ -14,8 +14,11 @@
 //          arguments (conf_arg) point into `argv`.
 // Errors   SL_EINVAL says where the value came from and what would be right.
 //          Asking for a key that is in no table, or as another kind, is a bug
-//          and asserts. `err` may be NULL. The functions that append may leave
-//          a part of the text in `out` if they fail (SL_ENOMEM).
+//          and asserts (without assertions it is undefined); else a query does
+//          not fail, and before conf_load it gives the default. `err` may be
+//          NULL; a conf and a name may not, but in conf_free. The functions
+//          that append may leave a part of the text in `out` if they fail
+//          (SL_ENOMEM).
 #ifndef COMMON_RUN_CONF_H
 #define COMMON_RUN_CONF_H
 

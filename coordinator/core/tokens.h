@@ -3,8 +3,11 @@
 // one (proto/token.h).
 //
 // Threads  the loop.
-// Memory   by value; the caller of tokens_key wipes the key. The message `out`
-//          is as it was where false is returned.
+// Memory   by value; the caller of tokens_key wipes the key. No pointer may be
+//          NULL. The message `out` needs no preparation, and is as it was where
+//          false is returned.
+// Errors   there is no token if the cluster has no key, or libcrypto could not
+//          make one; not told apart.
 #ifndef COORDINATOR_CORE_TOKENS_H
 #define COORDINATOR_CORE_TOKENS_H
 
@@ -12,7 +15,8 @@
 #include "coordinator/core/job.h"
 #include "proto/token.h"
 
-// Copies the key for psservers; returns false if this cluster has none.
+// Copies the key for psservers; returns false if this cluster has none: the key
+// is then all zeroes.
 bool tokens_key(const struct coord *c, uint8_t out[TOKEN_KEY_BYTES]);
 
 // Says whether shards refuse calls without a token.

@@ -6,9 +6,11 @@
 // cannot be written is logged once, and opened again; rows that it did not take
 // are in memory alone.
 //
-// Threads  writer_put: one; the thread is inside.
+// Threads  writer_put: one, and writer_free after its last call; the thread is
+//          inside.
 // Memory   at most WRITER_ROWS rows wait, the newest are lost beyond that.
-// Errors   none: of a failure the log tells.
+// Errors   only writer_new's, which leaves *out as it was; `err` may be NULL.
+//          The log tells of a file that cannot be written.
 #ifndef COORDINATOR_FEED_WRITER_H
 #define COORDINATOR_FEED_WRITER_H
 
@@ -23,8 +25,9 @@ struct writer;
 // if no thread can be had.
 enum sl_err writer_new(struct writer **out, const char *path,
                        struct feed_store *store, struct sl_error *err);
-// Waits until the thread has written the rows that wait, and frees the writer.
-// NULL is allowed.
+// Waits until the thread has written the rows that wait, closes the store and
+// frees the writer. Waits for the disk, but not for a file that cannot be
+// written to come back: its rows are lost. NULL is allowed.
 void writer_free(struct writer *w);
 
 // Queues a row to be written soon, and takes it over; when WRITER_ROWS wait the

@@ -88,8 +88,12 @@ static inline const char *journal_or_null(const char *text)
     (const struct journal_value[]){__VA_ARGS__},                               \
         SL_COUNT(((const struct journal_value[]){__VA_ARGS__}))
 
-// Opens a file of another kind, which is borrowed until journal_close, as
-// journal_open does.
+// Opens the file of another kind at `path`, as journal_open does: makes it if
+// it is missing (mode 0600; ":memory:" is allowed), and has kind->make bring
+// its tables up to date. Waits for the disk, and up to 10 s for the lock of
+// another process. `path` is borrowed for the call, `kind` until journal_close.
+// SL_ENOTSUP: the schema is newer; SL_ECORRUPT: it is no database; SL_EUNAVAIL:
+// no space left; SL_EIO; SL_ENOMEM. A file that was made stays after a failure.
 enum sl_err journal_open_kind(struct journal **out, const char *path,
                               const struct journal_kind *kind,
                               struct sl_error *err);
@@ -144,7 +148,7 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
                           size_t count);
 
 // Returns a statement to read row by row, while a callback may use the journal;
-// journal_walked finalises it. NULL on failure.
+// journal_walked finalises it. `sql` need not be a literal. NULL on failure.
 sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
                            const char *sql, const struct journal_value *values,
                            size_t count);

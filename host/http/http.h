@@ -142,8 +142,9 @@ const char *http_header(const struct http_request *q, const char *name);
 // Returns the body, which has arrived as a whole; empty for a GET.
 const struct buf *http_body(const struct http_request *q);
 
-// Fills the answer with `status` and one line of text, in place of its body,
-// which is empty when out of memory.
+// Fills the answer with `status`, the type of plain text and `text` with a line
+// break as its body, which is empty when out of memory. An earlier body is
+// dropped; `headers` stay, and so does `fixed`, which must not be set.
 void http_say(struct http_answer *a, int status, const char *text);
 
 // ---- server-sent events

@@ -20,7 +20,9 @@
 // Units    Dims and strides in elements, in the order n,c,h,w as cuDNN has it.
 // Errors   The first error of a graph stays in it and graph_seal returns it;
 //          all calls before may go unchecked. What fails to choose, to pick or
-//          to make a plan leaves *out as it was.
+//          to make a plan leaves *out as it was. `err` may be NULL. SL_ENOTSUP:
+//          cuDNN does not do it; SL_ENOMEM; SL_ELOST: the device failed;
+//          SL_EINTERNAL: all else.
 #ifndef KERNELS_CUDA_CUDNN_GRAPH_H
 #define KERNELS_CUDA_CUDNN_GRAPH_H
 
@@ -78,8 +80,10 @@ void graph_conv(struct graph *g, enum kern_op op, const struct kern_window *win,
 void graph_pointwise(struct graph *g, cudnnBackendDescriptor_t x,
                      cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t y);
 
-// Finishes the graph for a target; then it can be chosen for. Returns the first
-// error of all calls on `g`.
+// Finishes the graph for a target; then it can be chosen for. Called once,
+// after 1 to 4 operations (graph_conv, graph_pointwise). `t` is borrowed for
+// the call, but its handle must outlive the graph. Returns the first error of
+// all calls on `g`, which after one is only released.
 enum sl_err graph_seal(struct graph *g, const struct graph_target *t);
 
 // ---- Choosing -------------------------------------------------------------
@@ -130,9 +134,9 @@ enum sl_err graph_plan_make(struct graph_plan *out,
                             const struct graph_choice *c, struct sl_error *err);
 
 // Forgets a plan that never ran, such as a loser of a comparison, and zeroes
-// *p; zeroes are allowed. Plans live
-// until the process ends: engines share state that cuDNN does not count, and
-// taking plans down has crashed others (pytorch leaks them too).
+// *p; zeroes are allowed. Plans live until the process ends: engines share
+// state that cuDNN does not count, and taking plans down has crashed others
+// (pytorch leaks them too).
 void graph_plan_forget(struct graph_plan *p);
 
 // ---- Picking --------------------------------------------------------------

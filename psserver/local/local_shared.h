@@ -19,7 +19,8 @@
 //          LOCAL_PEER_REGIONS of one connection.
 // Units    bytes.
 // Errors   a worker that breaks the protocol loses its connection. A call that
-//          fails leaves its outputs as they were.
+//          fails leaves its outputs as they were. `err` may be NULL; SL_ENOMEM
+//          has no text.
 #ifndef PSSERVER_LOCAL_LOCAL_SHARED_H
 #define PSSERVER_LOCAL_LOCAL_SHARED_H
 
@@ -45,7 +46,10 @@ enum sl_err local_new(struct local **out, struct loop *loop, const char *path,
 void local_free(struct local *l); // NULL is allowed
 
 // Sets the server that answers calls over sockets that are handed to us from
-// here on; NULL: none. `server` is borrowed. Does nothing if `l` is NULL.
+// here on; NULL: none, and the sockets are refused, so that the worker calls
+// over the network. `server` is borrowed until the next local_serve, or
+// local_free; sockets that it has got stay its own. Does nothing if `l` is
+// NULL.
 void local_serve(struct local *l, struct rpc_server *server);
 
 // Fills in the answer of Shards/Local; it borrows from `l`, which may be NULL:

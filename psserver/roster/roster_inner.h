@@ -6,7 +6,10 @@
 //          they use.
 // Memory   messages are packed when they are sent: arguments are borrowed for
 //          the call.
-// Errors   a message that cannot be sent is dropped (roster_setup.send).
+// Errors   a message that cannot be sent, or made for want of memory, is
+//          dropped, and the caller is not told (roster_setup.send): the
+//          coordinator, to which all messages go, asks again or gets a hello at
+//          the next attachment.
 #ifndef PSSERVER_ROSTER_ROSTER_INNER_H
 #define PSSERVER_ROSTER_ROSTER_INNER_H
 
@@ -102,7 +105,8 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
 // r->draining. Without memory the heartbeat has no reports.
 void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining);
-// Tells that all files of a job were deleted.
+// Tells that all files of the job with this number were deleted; its random uid
+// keeps it apart from one of another journal.
 void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid);
 // Tells that the snapshot of `request` was not written, and why.
 void roster_send_no_snapshot(struct roster *r, uint64_t job,

@@ -35,8 +35,9 @@
 //          sync_send and the next sync_wait of it, and writes the parameters in
 //          that time, but not before `reads_until`.
 // Units    elements; steps of the closure.
-// Errors   SYNC_FAILED sets *err; no other result does. After any result but
-//          SYNC_OK, SYNC_BUSY and SYNC_AGAIN the closure is only closed.
+// Errors   SYNC_FAILED sets *err (NULL is allowed); no other result does. After
+//          any result but SYNC_OK, SYNC_BUSY and SYNC_AGAIN the closure is only
+//          closed. A call may return any result that is not excluded.
 #ifndef TRAINER_PUSH_SYNC_H
 #define TRAINER_PUSH_SYNC_H
 
@@ -169,6 +170,8 @@ struct sync {
     float *params, *grads;
 };
 
+// The functions below never return SYNC_BUSY.
+
 // Waits until a range's parameters are fresh and its gradient may be written.
 enum sync_result sync_wait(struct sync *s, uint32_t range,
                            struct sl_error *err);
@@ -177,7 +180,10 @@ enum sync_result sync_settle(struct sync *s, struct sl_error *err);
 // Pulls ranges as `pull` does, and waits for their parameters.
 enum sync_result sync_pull(struct sync *s, uint32_t from, uint32_t end,
                            struct sl_error *err);
-// Waits until no call of the range is under way.
+// Waits until no call of the range is under way, so that the memory of its
+// gradient may go; with any sync that has a closure open, by_range or not. Not
+// SYNC_AGAIN. After any other result than SYNC_OK the gradient may still be
+// read, until close has returned.
 enum sync_result sync_rest(struct sync *s, uint32_t range,
                            struct sl_error *err);
 // Pulls the parameters of a cut as `pull_cut` does, and waits for them.

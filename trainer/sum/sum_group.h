@@ -21,8 +21,9 @@
 // background, small ones as well, so that they make progress whatever else the
 // ranks wait for.
 //
-// Threads  group_start, group_wait: one. group_abort, group_stats: any. Two
-//          lanes know nothing of each other; all ranks have the same.
+// Threads  group_start, group_spread, group_wait: one. group_abort,
+//          group_stats, group_suspect: any, until group_free. Two lanes know
+//          nothing of each other; all ranks have the same.
 // Memory   options are copied, but for io, tls and ranks, which outlive the
 //          group. Data is the group's from group_start until group_wait.
 // Units    elements; ms.
@@ -82,11 +83,13 @@ enum sl_err group_spread(struct rank_group *g, uint64_t bucket, float *data,
 enum sl_err group_wait(struct rank_group *g, uint64_t bucket,
                        struct sl_error *err);
 
-// Fails the group with SL_ESTALE and text `why`; ends all waits.
+// Fails the group with SL_ESTALE and text `why` (copied); ends all waits.
 void group_abort(struct rank_group *g, const char *why);
 // Fills in the group's figures since it began.
 void group_stats(struct rank_group *g, struct group_stats *out);
-// Returns the rank that could not be reached, or UINT32_MAX.
+// Returns the rank that the group's failure is about: it could not be reached,
+// has left, sent what does not fit, or made memory that cannot be joined.
+// UINT32_MAX: no failure yet, or one of no rank, as group_abort's.
 uint32_t group_suspect(struct rank_group *g);
 
 #endif

@@ -5,9 +5,13 @@
 // A tensor is named by its number. Those in the arena get their places at the
 // end, all others at once. compile_emit() plans an op and appends it. The first
 // failure is kept in b->rc and makes every later call do nothing (a tensor that
-// it returns is of no use), so the layers' functions read straight down.
+// it returns is of no use), so the layers' functions read straight down. Those
+// that only compute from the model (dimensions, bytes, dtypes, windows) cannot
+// fail and answer as well after a failure.
 //
-// Threads  as compile.h. Memory: build_release.
+// Threads  as compile.h: the compute thread.
+// Memory   build_release. Arrays of dimensions are the caller's.
+// Errors   in b->rc and b->err, which compile() hands on.
 #ifndef WORKER_COMPILE_COMPILE_BUILD_H
 #define WORKER_COMPILE_COMPILE_BUILD_H
 
@@ -95,7 +99,9 @@ uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
 uint32_t compile_weight(struct build *b, const struct model_node *node,
                         enum model_weight w, enum program_place vector);
 
-// Fills in [batch, dims of the shape] and returns how many dimensions they are.
+// Fills in [batch of the options, dims of the shape] and returns how many
+// dimensions they are, 1 + s->rank; elements beyond them stay as they were. The
+// rank must be below KERN_DIMS.
 unsigned compile_dims(const struct build *b, const struct model_shape *s,
                       int64_t dim[KERN_DIMS]);
 // Returns the bytes of a batch of that shape as an activation.

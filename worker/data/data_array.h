@@ -13,7 +13,12 @@
 // Memory   array_release frees. A row that array_row hands out lies in the
 //          array or in the caller's scratch.
 // Units    row_bytes are bytes; all else rows and elements.
-// Errors   name the file. A file that has shrunk since it was opened is
+// Errors   name the file, but for array_measure, array_take_file and
+//          array_npy_inflated, whose callers do. `err` may be NULL. Opening:
+//          those of roots.h; SL_ECORRUPT: it is no such file, or not as long as
+//          its header promises; SL_ENOTSUP: a type or version that is not read;
+//          SL_ERANGE: too large; SL_EINVAL: too many dimensions, or none;
+//          SL_EIO, SL_ENOMEM. A file that has shrunk since it was opened is
 //          SL_ECORRUPT when the row is read, never a signal.
 #ifndef WORKER_DATA_DATA_ARRAY_H
 #define WORKER_DATA_DATA_ARRAY_H
@@ -108,17 +113,20 @@ double array_double(const struct array *a, const uint8_t *raw);
 
 void array_release(struct array *a); // all zeroes is allowed
 
-// Opens an IDX file (also .gz) below one of the roots and fills *out, which is
-// all zeroes; on failure *out is empty. `pulse` (or NULL) beats with each
-// piece, and stops the reading with SL_ECANCELED when it is over.
+// Opens an IDX file (also .gz) below one of the roots (NULL: none, SL_EDENIED)
+// and fills *out, which needs no preparation and is as it was after a failure.
+// `pulse` (or NULL) beats with each piece, and stops the reading with
+// SL_ECANCELED when it is over. `path` is copied. Waits for the disk.
 enum sl_err array_open_idx(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
-// Opens an npy file likewise.
+// Opens an npy file likewise, but none in .gz. One in Fortran order is turned
+// round in memory; SL_ENOTSUP if it is over ARRAY_MEMORY_BYTES.
 enum sl_err array_open_npy(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
 // Opens a member of an npz file likewise: member "x" is the file's "x.npy".
+// SL_ENOENT: there is none.
 enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            const char *path, const char *member,
                            struct pulse *pulse, struct sl_error *err);

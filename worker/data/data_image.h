@@ -21,7 +21,7 @@
 // Units    pixels; bytes of a file.
 // Errors   SL_ECORRUPT, SL_ERANGE (over the caps), SL_ENOTSUP, SL_ENOMEM. The
 //          caller names the file. After a failure no image is decoded; the
-//          struct may be used for the next file.
+//          struct may be used for the next file. `err` may be NULL.
 #ifndef WORKER_DATA_DATA_IMAGE_H
 #define WORKER_DATA_DATA_IMAGE_H
 
@@ -84,8 +84,9 @@ void image_jpeg_free(struct jpeg *j); // NULL is allowed
 enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
                         size_t file_bytes, struct sl_error *err);
 
-// Makes a space at least `bytes` large; its contents are lost, also on
-// failure.
+// Makes a space at least `bytes` large, aligned to 64 bytes; its contents are
+// lost. Nothing is capped here; 0 bytes leave the space as it is. SL_ENOMEM:
+// the space is empty, {NULL, 0}.
 enum sl_err image_space(struct image_space *r, size_t bytes,
                         struct sl_error *err);
 

@@ -2,8 +2,14 @@
 // worker/data/data_source.h -- the interface between data.c and the kinds of
 // sources. Only data*.c include it.
 //
-// Threads  as data.h. Memory: release frees what open made, and takes all
-// zeroes. Errors: as data.h.
+// Threads  as data.h: one at a time per data, but for a shared read.
+// Memory   release frees what open made, and takes all zeroes. Sources and
+//          wants are borrowed for the call and copied where they are kept; no
+//          pointer to one may be NULL.
+// Errors   as data.h: the job's own fault (SL_EINVAL, SL_ENOENT, SL_EDENIED,
+//          SL_ECORRUPT, SL_ERANGE, SL_ENOTSUP) or this host's (SL_ENOMEM,
+//          SL_EIO); SL_ECANCELED of a pulse. In those that open, `err` may be
+//          NULL.
 #ifndef WORKER_DATA_DATA_SOURCE_H
 #define WORKER_DATA_DATA_SOURCE_H
 
@@ -48,7 +54,9 @@ enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
 // Opens format csv. Looks the whole file through.
 enum sl_err data_open_csv(struct data **out, const struct data_source *s,
                           const struct data_want *want, struct sl_error *err);
-// Opens format synthetic, any generator. SL_EINVAL: there is no such generator.
+// Opens format synthetic, any generator. Reads no file. SL_EINVAL: there is no
+// such generator (NULL too), s->samples is 0, or classes and labels do not fit
+// the model; SL_ERANGE: too many samples; SL_ENOMEM.
 enum sl_err data_open_synthetic(struct data **out, const struct data_source *s,
                                 const struct data_want *want,
                                 struct sl_error *err);

@@ -10,9 +10,11 @@
 // again) attends once that is withdrawn.
 //
 // Threads  the loop.
-// Memory   going_free, before the member. Setup and strings are copied.
-// Units    milliseconds.
-// Errors   those of notice_new.
+// Memory   going_free, before the member. Setup and strings are copied; its
+//          callbacks are not NULL.
+// Units    milliseconds; the figure is in seconds.
+// Errors   those of notice_new, and SL_ENOMEM; *out is then untouched. `err`
+//          may be NULL.
 #ifndef WORKER_SERVICE_GOING_H
 #define WORKER_SERVICE_GOING_H
 
@@ -41,7 +43,9 @@ struct going_setup {
 enum sl_err going_new(struct going **out, const struct going_setup *setup,
                       struct sl_error *err);
 bool going_is(const struct going *g); // NULL: false
-// Writes the time that is left as a figure; NULL is allowed.
+// Writes the time that is left as the gauge
+// sluice_preemption_notice_remaining_seconds, 0 once it is over. With `g` NULL,
+// without a notice, or without a time in it the family has no value.
 void going_measure(const struct going *g, struct expo *e);
 // Tells that no lease is held. NULL is allowed.
 void going_drained(struct going *g);

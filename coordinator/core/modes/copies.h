@@ -13,7 +13,8 @@
 // alone.
 //
 // Threads  the loop.
-// Memory   a copy belongs to its original; leases_settle frees it.
+// Memory   a copy belongs to its original; leases_settle frees it. An original
+//          is the job's. No pointer may be NULL.
 // Units    milliseconds.
 // Errors   without memory there is no copy, and the next pass tries again.
 #ifndef COORDINATOR_CORE_MODES_COPIES_H
@@ -35,7 +36,10 @@ struct job_copies {
 #define COPIES_LATE_MS 20
 
 // Returns the slot of the open round that has been out for longest without a
-// copy; NULL: none may have one now.
+// copy and is not contributed yet. NULL: there is none; or as many copies are
+// leased as train.backup allows (none outside mode sync); or the slot is not
+// late, and the cluster has no worker beyond those that the slots of a round
+// and the copies take.
 struct work *copies_next(struct coord *c, const struct job *job);
 
 // Returns a copy of the leased work `of`, which has none yet, to be leased to

@@ -6,9 +6,11 @@
 // a psserver is asked to take its shards whenever it attaches.
 //
 // Threads  the loop.
-// Memory   specs and messages are borrowed for the call.
-// Errors   a job that cannot be placed fails; SL_ESTATE: see cut_fits.h;
-//          SL_ENOMEM. `err` may be NULL.
+// Memory   specs and messages are borrowed for the call. No pointer but `err`
+//          may be NULL.
+// Errors   a job that cannot be placed fails. The functions that answer for a
+//          spec change nothing: SL_EINVAL with a reason: its model cannot be
+//          made or cut; SL_ENOMEM, also without a text.
 #ifndef COORDINATOR_CORE_SHARDS_PLACE_H
 #define COORDINATOR_CORE_SHARDS_PLACE_H
 
@@ -64,8 +66,12 @@ enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
                           uint32_t *shards, uint64_t *elements,
                           struct sl_error *err);
 
-// Checks that a job of this spec may start from that cut, on the present
-// psservers.
+// Checks that a job of this spec may start from the cut `from`, with the shards
+// that it would have on the present psservers. Also SL_EINVAL: its variables or
+// samples are not those of the cut, or its mode cannot go on from it;
+// SL_ESTATE: the cut is uneven and its rows would move (cut_fits.h). The latter
+// is left to place_job while there is no psserver; other keys to
+// resume_check_spec.
 enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
                         const Sluice__V1__ResumeSource *from,
                         struct sl_error *err);
