@@ -382,11 +382,17 @@ def another_tenant_sees_and_gets_nothing():
                 except sluice.TaskFailed as error:
                     check("may not call" in str(error), str(error))
             log = c.dir / "coordinator" / "audit.log"
-            lines = [(x["tenant"], x["call"], x["job"], x["result"])
-                     for x in map(json.loads, log.read_text().splitlines())]
-            check(("alice", "MakeQueue", "q", "SL_OK") in lines and
-                  ("bob", "DeleteQueue", "q", "SL_ENOENT") in lines, "no audit", lines)
-            check(any(x[1::2] == ("MakeQueue", "SL_EDENIED") for x in lines), lines)
+
+            def audited():
+                return [(x["tenant"], x["call"], x["job"], x["result"])
+                        for x in map(json.loads, log.read_text().splitlines())]
+
+            check(("alice", "MakeQueue", "q", "SL_OK") in audited() and
+                  ("bob", "DeleteQueue", "q", "SL_ENOENT") in audited(),
+                  "no audit", *audited())
+            # A refusal does not wait until its line is written.
+            wait_for("a refusal in the audit log", lambda: any(
+                x[1::2] == ("MakeQueue", "SL_EDENIED") for x in audited()))
             try:
                 sluice.serve({"square": lambda b: b}, c.address, tls=str(his))
                 check(False, "a submitter may work")
