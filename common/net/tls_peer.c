@@ -147,9 +147,11 @@ enum sl_err tls_check_crl(const char *text, const char *ca, const char *file,
     BIO *bio = BIO_new_mem_buf(text, -1);
     enum sl_err rc =
         sl_fail(err, SL_EINVAL, "%s holds no revocation list in PEM", file);
+    unsigned long last;
     X509_CRL *crl;
 
     *ends = 0;
+    ERR_clear_error();
     while (bio != NULL &&
            (crl = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL)) != NULL) {
         bool holds = signed_by_one(crl, ca);
@@ -163,7 +165,17 @@ enum sl_err tls_check_crl(const char *text, const char *ca, const char *file,
                              file);
         if (!holds)
             break;
+        ERR_clear_error();
     }
+    // What follows would not be looked at: a certificate that it revokes would
+    // be let in. At the end of the text no line starts a list.
+    last = ERR_peek_last_error();
+    if (rc == SL_OK && (ERR_GET_LIB(last) != ERR_LIB_PEM ||
+                        ERR_GET_REASON(last) != PEM_R_NO_START_LINE))
+        rc = sl_fail(err, SL_EINVAL,
+                     "%s: a revocation list in it is malformed, so those "
+                     "behind it would not be read",
+                     file);
     BIO_free(bio);
     ERR_clear_error();
     if (rc == SL_OK && err != NULL)

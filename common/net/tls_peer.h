@@ -5,7 +5,8 @@
 // The transport has checked the chain and the dates before; this file reads the
 // names and the revocation. A revocation list (CRL, PEM; one file may hold
 // several) is signed by the authority of the certificates that it revokes. A
-// text of lists is read up to the first that is malformed.
+// text of lists is read up to the first that is malformed, which tls_check_crl
+// refuses.
 //
 // Threads  any.
 // Memory   all by value; texts are borrowed until return, and not NULL but
@@ -45,11 +46,11 @@ time_t tls_time_seconds(const struct asn1_string_st *t);
 bool tls_peer_revoked(const char *crl, const char *pem, size_t n);
 
 // Checks that each list of the text `crl` is signed by an authority in `ca`;
-// `file` is for the error. SL_EINVAL: one is signed by none, or the text (NULL
-// too) begins with no list; no other error. *ends: when the earliest of the
-// lists that were looked at is to be replaced, in seconds since 1970 (0: none
-// says); it is set on failure too, and in the past it is no error. A success
-// clears *err (NULL allowed).
+// `file` is for the error. SL_EINVAL: one is signed by none or is malformed, or
+// the text (NULL too) has no list; no other error. *ends: when the earliest of
+// the lists that were looked at is to be replaced, in seconds since 1970 (0:
+// none says); it is set on failure too, and in the past it is no error. A
+// success clears *err (NULL allowed).
 enum sl_err tls_check_crl(const char *crl, const char *ca, const char *file,
                           time_t *ends, struct sl_error *err);
 

@@ -434,6 +434,14 @@ TEST(access, a_list_of_another_authority_is_refused)
     T_OK(tls_load(&pem, &tls, t_err()));
     T_TRUE(pem.crl_ends > pem.ends - 86400 * 3);
     tls_pem_release(&pem);
+    tls.crl_file = t_path("two.crl");
+    T_EQ(certs_shell("cat ca.crl empty.crl > two.crl"), 0);
+    T_OK(tls_load(&pem, &tls, t_err()));
+    tls_pem_release(&pem);
+    T_EQ(certs_shell("{ cat empty.crl; sed 's/^M/!/' ca.crl; } > two.crl"), 0);
+    T_FAILS(SL_EINVAL, tls_load(&pem, &tls, &err));
+    T_HAS(err.text, "is malformed");
+    tls.crl_file = t_path("ca.crl");
     T_EQ(certs_shell(
              "mkdir other && cd other && (ln -s ../cnf ../list . ; "
              "openssl req -x509 -newkey ec -pkeyopt "
