@@ -128,8 +128,12 @@ bool ring_leave(struct ring *r, uint64_t member)
     r->count--;
     memmove(rank, rank + 1,
             (size_t)(&r->rank[r->count] - rank) * sizeof(*rank));
-    if (r->members == 0)
+    // The accused rank is gone too: nothing is left that a new generation would
+    // have to wait for.
+    if (r->members == 0) {
         r->state = RING_NONE;
+        r->accused_ms = 0;
+    }
     return true;
 }
 

@@ -57,6 +57,7 @@ NOT_HERE = {
     "rule_K7_load": "a second lock: the coordinator refuses it (rule_K7)",
     "rule_W1": "a second lock: the shard refuses the push (I3)",
     "rule_W1_map": "a second lock: the coordinator ignores it (W2, C1)",
+    "rule_W1_again": "is made in the trainer; workers here are scripts",
     "rule_W2": "a second lock: the map has voided the evidence (W1)",
     "merge_sets": "no job is resumed from another one here",
     "rule_R2": "a second lock: a stream keeps the order of a rank's answers",

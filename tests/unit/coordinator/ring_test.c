@@ -298,6 +298,25 @@ TEST(ring, a_rank_that_cannot_sum_at_all_accuses_itself)
     ring_release(&r);
 }
 
+// Newcomers would wait for ever for a rank that is gone.
+TEST(ring, the_last_rank_takes_its_accusation_along)
+{
+    struct ring r;
+
+    open_ring(&r, 1, 1);
+    answer_all(&r, none);
+    ring_choose(&r, none);
+    run_ring(&r);
+    T_OK(ring_join(&r, 2, 1002, 100));
+    T_OK(ring_accuse(&r, 1, 1, RING_SELF, 110));
+    T_TRUE(!ring_due(&r, 99999));
+    T_TRUE(ring_leave(&r, 1));
+    T_EQ(r.state, RING_NONE);
+    T_TRUE(ring_due(&r, 99999));
+    T_EQ(ring_accused(&r, 99999), 0);
+    ring_release(&r);
+}
+
 TEST(ring, below_min_the_ranks_that_are_left_stop_and_wait)
 {
     struct ring r;
