@@ -29,7 +29,7 @@ static const struct layer_kind {
 
 static const struct act_kind {
     unsigned edition;
-    const char *fields; // of the layer, besides those of any layer
+    const char *fields; // fields of the layer that it adds to those of any
     double alpha, layer_alpha;
 } acts[MODEL_ACT_COUNT] = {
     [MODEL_ACT_LINEAR] = {.fields = ""},

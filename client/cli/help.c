@@ -39,6 +39,13 @@ const struct conf_key cli_globals[] = {
     {.name = NULL},
 };
 
+const struct cli_exit_row cli_exits[] = {
+#define CLI_EXIT_ROW(name, code, text) {code, text},
+    CLI_EXIT_MAP(CLI_EXIT_ROW)
+#undef CLI_EXIT_ROW
+        {0, NULL},
+};
+
 static bool may_exit(const struct cli_verb *verb, int code)
 {
     if (code == CLI_EXIT_OK || code == CLI_EXIT_FAILED ||
@@ -56,26 +63,19 @@ static bool may_exit(const struct cli_verb *verb, int code)
 // "Exit status: 0 ok; 1 ...", broken before COLUMNS.
 static enum sl_err exit_text(struct buf *out, const struct cli_verb *verb)
 {
-    static const struct {
-        int code;
-        const char *text;
-    } exits[] = {
-#define CLI_EXIT_ROW(name, code, text) {code, text},
-        CLI_EXIT_MAP(CLI_EXIT_ROW)
-#undef CLI_EXIT_ROW
-    };
     size_t column;
     enum sl_err rc = buf_append_str(out, "Exit status:");
 
     column = strlen("Exit status:");
-    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(exits); i++) {
+    for (const struct cli_exit_row *e = cli_exits; rc == SL_OK && e->text;
+         e++) {
         char word[64];
         int n;
 
-        if (!may_exit(verb, exits[i].code))
+        if (!may_exit(verb, e->code))
             continue;
-        n = snprintf(word, sizeof(word), " %d %s%s", exits[i].code,
-                     exits[i].text, i + 1 < SL_COUNT(exits) ? ";" : "");
+        n = snprintf(word, sizeof(word), " %d %s%s", e->code, e->text,
+                     e[1].text != NULL ? ";" : "");
         if (column + (size_t)n > COLUMNS - 1) {
             rc = buf_append_str(out, "\n ");
             column = 1;

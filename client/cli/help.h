@@ -12,6 +12,13 @@
 extern const struct conf_key cli_globals[]; // flags of every verb; a name of
                                             // NULL ends them
 
+// An exit code and what it means for a user, as CLI_EXIT_MAP has them.
+struct cli_exit_row {
+    int code;
+    const char *text; // NULL ends the list
+};
+extern const struct cli_exit_row cli_exits[];
+
 // Appends what -o wide, name and jsonl show of what the verb lists, on one
 // line; nothing for a verb that lists nothing.
 enum sl_err cli_forms(struct buf *out, const struct cli_verb *verb);

@@ -55,19 +55,11 @@ static enum sl_err verb_section(struct buf *out, const struct cli_verb *v)
 
 static enum sl_err exits(struct buf *out)
 {
-    static const struct {
-        int code;
-        const char *text;
-    } rows[] = {
-#define MAN_EXIT(name, code, text) {code, text},
-        CLI_EXIT_MAP(MAN_EXIT)
-#undef MAN_EXIT
-    };
     enum sl_err rc =
         buf_append_str(out, ".Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n");
 
-    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(rows); i++)
-        rc = buf_appendf(out, ".It %d\n%s\n", rows[i].code, rows[i].text);
+    for (const struct cli_exit_row *e = cli_exits; rc == SL_OK && e->text; e++)
+        rc = buf_appendf(out, ".It %d\n%s\n", e->code, e->text);
     return rc == SL_OK ? buf_append_str(out, ".El\n") : rc;
 }
 

@@ -21,8 +21,8 @@ struct work;
 
 // The closures that may be issued now.
 struct mode_span {
-    uint64_t limit; // those below it (C5)
-    uint64_t open;  // below it none may be passed over for a later one (Y4)
+    uint64_t limit; // closures below this number may be issued (C5)
+    uint64_t open;  // a closure below this number goes before later ones (Y4)
 };
 
 struct mode {
@@ -55,7 +55,7 @@ struct mode {
     // psservers.
     uint32_t (*parts)(const struct coord *c, const Sluice__V1__JobSpec *spec);
     void (*made)(struct job *job);   // begins what a new job has of the mode
-    void (*placed)(struct job *job); // the same once it is placed
+    void (*placed)(struct job *job); // begins what a placed job has of it
     // Reads what the journal has of a placed job beside its shards.
     enum sl_err (*load)(const struct coord *c, struct job *job,
                         uint64_t incarnation, struct sl_error *err);

@@ -52,7 +52,7 @@ void figures_steps(enum figures_step what, uint64_t n);
 void figures_samples(uint64_t n);
 // Counts one gradient that was `updates` updates behind.
 void figures_staleness(uint64_t updates);
-// Counts one step that was not finite, by what was done about it.
+// Counts one step with a loss or gradient that is not finite, by `action`.
 void figures_nonfinite(enum figures_nonfinite action);
 // Sets the loss scale that was used last.
 void figures_loss_scale(double scale);

@@ -101,7 +101,7 @@ void compile_view_backward(struct build *b, uint32_t i, compile_view_fn *view)
     compile_took(b, node->input[0], dx);
 }
 
-// ---- others that copy, or do not even that
+// ---- concatenate, and views that copy nothing
 
 // Joins the inputs along the last axis: each is copied into its columns.
 static void concatenate_forward(struct build *b, uint32_t i)

@@ -16,7 +16,7 @@ extern const struct mode mode_sync;
 extern const struct mode mode_allreduce;
 extern const struct mode mode_hybrid;
 
-// All of them, up to a NULL; the first is that of a spec without a mode.
+// All modes, ended by NULL; a spec without train.mode has the first one.
 extern const struct mode *const modes_all[];
 
 #endif
