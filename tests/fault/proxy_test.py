@@ -124,7 +124,7 @@ def N2_program_cut_off_from_the_coordinator_pushes_on():
         plain, b.address = b.address, f"unix:{proxy.here}"
         b.programs.start("x-cut", "--step-ms", "10")
         b.address = plain
-        b.on()
+        b.on_log("x-cut", "steps, loss")  # it attends, and pushes
         at = b.mark("coordinator")
         proxy.stall()
         b.on_log("coordinator", "member lost", at)
