@@ -211,3 +211,30 @@ def hybrid(bench):
             lambda: images_per_s(2, few, "train.mode=hybrid", "train.group.by=host",
                                  "train.group.size=2"),
             lambda: images_per_s(1, few))
+
+
+class Pair(FarBed):
+    """Two devices at the near end of the link, a core each: of one worker that
+    drives both, or of two workers."""
+
+    def __init__(self, link, cpus, workers):
+        super().__init__(link, cpus, workers=workers)
+
+    def command(self, name):
+        line = super().command(name)
+        if name[0] != "w":
+            return line
+        return [*line, "--device", "cpu,cpu" if self.counts["worker"] == 1 else "cpu"]
+
+
+@row("team", unit="images/s", peer="two workers", bar=at_least(1.2), needs=["psserver"])
+def team(bench):
+    """Two devices of one host behind 1 Gbit/s to its psservers, of one worker
+    against one worker each: their gradients and parameters pass the cable once."""
+    cpus = bench.server_cpu, bench.client_cpu
+    with Link("1gbit") as link:
+        def images_per_s(workers):
+            batch = 2 * HYBRID_BATCH // workers  # of a step; a device: HYBRID_BATCH
+            with Pair(link, cpus, workers) as c:
+                return batch * 1e3 / c.step_ms(bench.window(8), f"train.batch={batch}")
+        return bench.alternate(lambda: images_per_s(1), lambda: images_per_s(2))
