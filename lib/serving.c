@@ -20,6 +20,8 @@
 #include "lib/inner.h"
 #include "lib/link.h"
 
+// A worker holds as many tasks as last HOLD_US: then a handler of microseconds
+// does not wait for the network, and one of minutes keeps no task from others.
 #define HOLD_US 20000
 #define HOLD_MOST 256
 #define BATCH_BYTES ((size_t)2 << 20) // of one call, and one more result

@@ -16,8 +16,10 @@
 #include "proto/access.h"
 #include "trainer/lease/lease.h"
 
-#define GOODBYE_MS 1500 // for the coordinator to take what is said last
-#define SHM_MIN (32 << 10)
+// For the coordinator to take what is said last: a program whose coordinator
+// hangs is to end within 2 s.
+#define GOODBYE_MS 1500
+#define SHM_MIN (32 << 10) // a smaller payload fits the call's packet
 #define GRACE_MS 25000
 #define DRAIN_WAIT_MS 1000 // for a step under way to end when it drains
 

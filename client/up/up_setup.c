@@ -250,6 +250,8 @@ static enum sl_err common_args(struct up *u, struct child *c,
         rc = child_arg(c, "--state=%s/%s", u->dir.path, c->name);
     if (rc == SL_OK)
         rc = child_arg(c, "--store=%s", u->store);
+    // The daemon takes a port itself, and says which: one that is chosen here
+    // may be taken by the time that it starts, or starts again.
     if (rc == SL_OK)
         rc = child_arg(c, "--ops-bind=127.0.0.1:0");
     c->lock = updir_path(&u->dir, "%s/lock", c->name);

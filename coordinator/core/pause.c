@@ -109,6 +109,8 @@ static void pause_enter_hold(struct coord *c, struct job *job)
     job->pause.row.state = JOURNAL_PAUSE_HOLDS;
     job->pause.row.since_us = sl_wall_us(c->options.clock);
     job->pause.from_ms = coord_now(c) == 0 ? 1 : coord_now(c);
+    // Journalled before any worker is told, so that the pause outlives a
+    // restart.
     if (!pause_write_row(c, job))
         return;
     JOB_HISTORY(job, "rests", "");
@@ -140,6 +142,7 @@ void pause_check(struct coord *c, struct job *job)
 
 void pause_attached(struct coord *c, const struct member *m)
 {
+    // A worker may come back with leases that an earlier coordinator gave it.
     list_for(n, &c->jobs.active)
     {
         const struct job *job = list_entry(n, struct job, on_active);

@@ -103,6 +103,8 @@ static struct quota_use use_of_spec(const struct coord *c,
         use.n[QUOTA_SHARDS] = shards;
         use.n[QUOTA_PARAMETERS] = times(vector, spec_kept_vectors(spec));
     }
+    // What the job may come to keep, so that no cut is refused that a caller
+    // waits for.
     use.n[QUOTA_CHECKPOINTS] = times(bytes, spec->checkpoint->keep);
     return use;
 }
@@ -246,7 +248,9 @@ static enum sl_err quotas_add_ended(struct sums *s, struct sl_error *err)
     return rc;
 }
 
-// Sums the use of all jobs; sums_release must follow in every case.
+// Sums the use of all jobs; sums_release must follow in every case. Counted
+// anew at each submission: two jobs cannot both get the last place, and a
+// restart changes nothing.
 static enum sl_err sums_make(struct sums *s, struct coord *c,
                              struct sl_error *err)
 {

@@ -27,6 +27,8 @@ enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
     if (rc != SL_OK)
         return rc;
     rc = journal_insert_intent(j, job, cut, err);
+    // Else the rows of dropped and aborted cuts, with two blobs each, stay for
+    // ever.
     if (rc == SL_OK)
         rc = journal_cuts_clear(j, job, err);
     return journal_end(j, rc, err);

@@ -193,6 +193,9 @@ void closure_expect(struct closure *c, uint64_t steps, uint64_t counted,
     double jobs = (double)steps;
     uint32_t blamed = 0;
 
+    // Where workers live for half an hour and steps take a minute, four die at
+    // one step by chance once in 30,000 losses: a job of days would fail for
+    // it.
     if (lost < CLOSURE_LOSSES_KNOWN ||
         counted / (CLOSURE_LOSSES_MOST - 1) < lost)
         return;

@@ -48,6 +48,9 @@ bool conduct_others_good(const struct conduct *c, uint64_t good)
 
 bool conduct_alone(const struct conduct *c, uint64_t good)
 {
+    // A worker whose every step is bad is at its limit within milliseconds,
+    // before others have had CONDUCT_OTHERS good steps more. If it is the job
+    // that is wrong, those that had a good step will report it.
     return conduct_others_good(c, good) || (!c->good && good > 0);
 }
 

@@ -69,7 +69,9 @@ static struct book_tenant *tenant_make(const struct book *b, const char *name)
 }
 
 // Says whether tenant t, holding `has` of the `all` taken places, leaves as
-// many of the `most` free for other tenants.
+// many of the `most` free for other tenants: half of them if it is alone, and
+// each that comes finds half of what is left. So no share lies idle or has to
+// be configured.
 static bool leaves(const struct book_tenant *t, uint64_t has, uint64_t all,
                    uint64_t most)
 {

@@ -274,7 +274,6 @@ static void delete_work(void *arg)
 {
     struct collect *c = arg;
 
-    // Else its files would come back later.
     // A store that is not mounted deletes nothing: its files would come back
     // with it, and the coordinator would have forgotten the job.
     c->rc = roster_store(c->roster, &c->err);

@@ -287,6 +287,7 @@ static void psserver_stop_parts(struct psserver *s)
     if (s->api != NULL)
         shards_api_stop(s->api);
     local_serve(s->local, NULL);
+    // Waits for the calls under way, which use what is freed below it.
     rpc_server_free(s->rpc);
     rpc_channel_free(s->channel);
     attendance_free(s->attend);

@@ -96,7 +96,9 @@ enum sl_err apply_check(const struct plan *plan, enum wire_type type,
     return SL_OK;
 }
 
-// Once, it is momentum and 1 - momentum to the bit.
+// Returns the constants of `moves` moves at once: each micro-batch of a step
+// moves the statistics where one process trains alone. One move has momentum
+// and 1 - momentum, to the bit.
 static struct optim_consts moving_consts(double momentum, uint32_t moves)
 {
     double kept = moves == 1 ? momentum : pow(momentum, moves);

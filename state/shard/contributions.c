@@ -124,6 +124,9 @@ static uint32_t take_steps(struct contributions *c, uint64_t *samples,
     return count;
 }
 
+// Returns the weighted sum, in the memory of the first held slot. It adds in
+// the order of slots, not of arrival, so that any number of workers makes the
+// same bits.
 static float *sum_all(struct contributions *c)
 {
     float *sum = NULL;

@@ -41,6 +41,8 @@ enum sl_err freeze_init(struct freeze *f, const void *const *arrays,
         sl_free(made.state);
         return SL_ENOMEM;
     }
+    // Else the first push behind the instant would fault in the whole side, and
+    // hold the shard's lock meanwhile.
     region_populate(&made.side);
     *f = made;
     return SL_OK;

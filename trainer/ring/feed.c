@@ -347,6 +347,9 @@ bool ring_feed_lags(struct ring_feed *f)
     pthread_mutex_lock(&f->lock);
     now = sl_now_ms(f->clock);
     behind = lag(f, now);
+    // A round takes its own work r and the longest wait w of all ranks, so with
+    // w <= (r + w) / 2 rounds keep half their pace, whichever ranks are
+    // followed. Waits as long as the newcomer is behind would feed each other.
     if (!f->waits && behind > 0)
         f->until_ms = now + f->round_ms / FEED_SHARE;
     else if (f->waits && behind == 0 && f->until_ms > now + FEED_HOLD_MS)

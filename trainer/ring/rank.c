@@ -77,7 +77,8 @@ static enum sl_err read_plan(struct plan *out, const struct rank_job *j,
     return rc;
 }
 
-// Makes the parts; their values are one vector, part behind part.
+// Makes the parts. Their values are one vector, part behind part, which steps
+// read as it is: a copy of it would take as much memory again.
 static enum sl_err make_parts(struct shard **parts, struct plan *plans,
                               uint32_t count, uint64_t elements)
 {
@@ -279,6 +280,8 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
         u.gradient += s->plan.elements;
         fresh += fresh != NULL ? s->plan.elements : 0;
     }
+    // R3: a state that is updated in part is given up, so that its tag claims
+    // nothing.
     if (rc != SL_OK) {
         rank_release(r);
         return rc;

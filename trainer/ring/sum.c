@@ -112,6 +112,8 @@ void sum_leave(struct sum *s)
 enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
                       struct sl_error *err)
 {
+    // One gradient is summed where it is: a vector of its own takes as much
+    // memory as the parameters.
     if (contributions > 1 && s->own == NULL)
         s->own = sl_aligned(64, (size_t)s->elements * sizeof(float));
     if (contributions > 1 && s->own == NULL)

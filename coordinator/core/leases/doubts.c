@@ -175,6 +175,8 @@ static bool outvoted(struct coord *c, const struct member *m, struct job *job,
     count = against(&job->doubts, &facts);
     if (for_it == 0 || count < 2 || count <= for_it)
         return false;
+    // The data of the majority does not take the place of the first: samples
+    // are numbered by that, and counted steps would be of other samples.
     fail_outvoted(c, m, job, &facts, count);
     return true;
 }
@@ -195,6 +197,8 @@ bool doubts_heard(struct coord *c, struct member *m, struct job *job,
 
     if (message->found != NULL && outvoted(c, m, job, message->found))
         return false;
+    // An empty mount point or a half-copied folder on one worker must not end
+    // the job of all others.
     if (noted && !all_say(c, job))
         return true;
     end_fail(c, job, "%s (said by worker '%s')", message->text, m->name);

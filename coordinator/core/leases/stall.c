@@ -24,7 +24,9 @@
 // Heartbeats after which a report is too old.
 #define STALL_BEATS 4
 // For how many times train.stall_seconds a changing progress number alone is
-// believed.
+// believed: any worker can change a number, and would hold its closure for
+// ever. The bound is wide, as slow operations, large batches and long files
+// move the same number.
 #define STALL_UNPROVEN 16
 // The time in which a connection breaks, and a psserver is started again.
 #define UNREACHED_MS 3000

@@ -40,6 +40,8 @@ bool status_pause(const struct coord *c, const struct job *job,
     to->paused_seconds = (double)job_paused_ms(job, coord_now(c)) / 1000.0;
     if (row->state == JOURNAL_PAUSE_NONE || job_ended(job))
         return true;
+    // A field and no job state: a client refuses a status with a state that it
+    // does not know, and with it a whole list of jobs.
     view.holds = row->state == JOURNAL_PAUSE_HOLDS;
     view.who = (char *)row->who;
     view.why = (char *)row->why;
