@@ -155,7 +155,8 @@ const struct cast_loops cast_loops_avx2 = {widen_bf16_avx2, widen_f16_avx2,
 static const struct cast_loops *cast_host_loops(void)
 {
 #ifdef __x86_64__
-    // All that have AVX2 have F16C.
+    // All that have AVX2 have F16C. AVX512-BF16 is not used: it makes subnormal
+    // numbers 0, so its bits would differ from those of the loops here.
     if (__builtin_cpu_supports("avx2"))
         return &cast_loops_avx2;
 #endif

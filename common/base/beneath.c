@@ -123,6 +123,8 @@ static int open_kind(int dir, const char *path, enum beneath_links links,
                      mode_t kind, struct stat *st)
 {
     struct stat seen;
+    // Looked at before it is opened to be read, so that no FIFO and no device
+    // is touched.
     int fd = open_at(dir, path, links, LOOK);
 
     memset(st, 0, sizeof(*st));

@@ -123,6 +123,8 @@ void *map_remove(struct map *m, uint64_t key)
     if (value == NULL)
         return NULL;
     m->len--;
+    // Members behind the hole move up, so that no marks of removed ones are
+    // needed, which would make probes longer and longer.
     m->slots[hole].value = NULL;
     for (size_t i = (hole + 1) & mask; m->slots[i].value != NULL;
          i = (i + 1) & mask) {

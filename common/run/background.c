@@ -16,6 +16,8 @@ static void *background_thread(void *arg)
 {
     const struct background *a = arg;
 
+    // At nice 0 the work takes cores from the threads that answer workers; at
+    // 10 it starves on a busy machine, and no cut comes to its end.
     // Linux takes a thread's id here, and changes that thread alone.
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), BACKGROUND_NICE);
     a->fn(a->arg);

@@ -58,6 +58,8 @@ static enum sl_err start_daemon(struct http *h, const struct http_setup *setup,
         on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, http_on_peer, h,
         MHD_OPTION_URI_LOG_CALLBACK, http_on_line, h,
         MHD_OPTION_CONNECTION_LIMIT, h->connections,
+        // On loopback an address has no limit of its own: behind a proxy all
+        // viewers come from one.
         MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         or_usual(setup->per_address, h->near ? 0 : HTTP_PER_ADDRESS),
         MHD_OPTION_CONNECTION_TIMEOUT, or_usual(setup->idle_s, HTTP_IDLE_S),

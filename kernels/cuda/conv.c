@@ -96,6 +96,9 @@ void conv_stream_ends(struct cuda_dev *dev, cudaStream_t s)
 {
     struct vendor *v = vendor(dev);
 
+    // A new stream often has the address of one that has ended. It would pass
+    // for the stream that the handle has, and cuDNN would go on with the ended
+    // one.
     if (!v->dnn_streamed || v->dnn_stream != s)
         return;
     v->dnn_streamed = false;

@@ -26,6 +26,7 @@ bool conv_graph_has(const struct kern_desc *d)
 
 bool conv_graph_relu(const struct kern_desc *d)
 {
+    // cuDNN 9.19 fuses ReLU only behind a bias.
     return kern_has(d, KERN_BIAS) && kern_has(d, KERN_RELU);
 }
 

@@ -105,7 +105,9 @@ static enum sl_err make_how(struct gemm *p, struct sl_error *err)
     cublasOperation_t b = d->u.matmul.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(d);
     cudaDataType_t bias = gemm_data_type(d->io[c_at(d)].dtype);
-    // Only its alignment is read before a run; nothing is read there.
+    // Only its alignment is read before a run; nothing is read there. Without
+    // an address cuBLASLt refuses a bias, also where it only checks a kept
+    // algorithm.
     const void *aligned = (const void *)(uintptr_t)KERN_ALIGN;
     cublasStatus_t rc = cublasLtMatmulDescCreate(&p->how, sums, CUDA_R_32F);
 

@@ -95,6 +95,8 @@ void nccl_part(struct kern_dev *const *devs, unsigned n)
         p->n = 0;
         p->comm = NULL;
         if (comm)
+            // A GPU that is lost in ncclSend never arrives: only an abort ends
+            // the wait of the others on their streams.
             nccl->CommAbort(comm);
     }
 }

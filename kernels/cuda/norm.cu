@@ -112,9 +112,9 @@ DEV void bn_sums_end_of(const struct args_bn_end &a)
     a.dgamma[c] = a.accum ? a.dgamma[c] + sum[1] : sum[1];
 }
 
-// dx = gamma invstd (dy - sum dy / m - xhat sum(dy xhat) / m), and with SUM
-// its column sums: the bias gradient of what x came from, in the bits that
-// reduce.cu has for dx.
+// dx = gamma invstd (dy - sum dy / m - xhat sum(dy xhat) / m), and with SUM its
+// column sums: the bias gradient of what x came from, in the bits that
+// reduce.cu has for dx, without another read of all of it.
 template <bool SUM, class T> DEV void bn_dx(const struct args_bn &a)
 {
     const int V = pack<T>::n;

@@ -11,6 +11,8 @@
 #include "common/run/log.h"
 #include "common/base/mem.h"
 
+// A part and no fixed size: 1 GiB is too little for cuDNN's engines with tensor
+// cores in imagenette's second convolution, from batch 384 on.
 #define WORKSPACE_SHARE 4 // by default one plan may have 1/4 of the memory
 
 // ---- Options --------------------------------------------------------------
@@ -210,6 +212,8 @@ uint64_t vendor_key(struct cuda_dev *dev, const struct kern_desc *d,
 {
     const struct vendor *v = vendor(dev);
     struct kern_desc as = *d;
+    // All that a choice depends on: a plan kept under a smaller cap, or by an
+    // older library, would stay in use where a better one can be had.
     const uint64_t facts[] = {
         v->options.deterministic,
         v->options.autotune,

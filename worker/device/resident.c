@@ -335,6 +335,8 @@ static enum sl_err resident_alloc(struct resident *r, struct sl_error *err)
 
     for (unsigned k = 0; rc == SL_OK && k < r->slots; k++)
         rc = device_grow(d, &r->slot[k], resident_vector_bytes(r), KERN_DEVICE);
+    // Taken now: where there is no memory for it, the optimizer is left to the
+    // host. An evaluation that finds none would fail on each such worker.
     if (rc == SL_OK)
         rc = device_grow(d, &r->aside, resident_vector_bytes(r), KERN_DEVICE);
     if (rc == SL_OK)

@@ -168,6 +168,9 @@ static void *mate_run(void *arg)
         struct sl_error err = SL_ERROR_INIT;
         enum sl_err rc = c.fn(m->dev, c.args, &err);
 
+        // A device that is lost in the midst of an exchange leaves the others
+        // waiting for it on their streams: only an end of what joins them ends
+        // that wait.
         if (rc == SL_ELOST)
             team_sever(m->team);
         finished(m, rc, &err);

@@ -301,6 +301,8 @@ static void make_room_and_try(struct compute *c, struct lease *l)
     compute_try_lease(c, l);
     if (!lost_out_of_memory(l))
         return;
+    // The attempt stays a failed one: handed back, the closure would come to a
+    // sole worker again and again.
     lost_advise(l);
     let_go_of_all(c, l); // the second attempt may have left half a job
 }

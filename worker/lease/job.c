@@ -184,6 +184,8 @@ static enum sl_err open_data(struct worker_job *j,
     if (rc != SL_OK)
         return rc;
     want.test = test;
+    // Bytes stay bytes up to the program's first op: a quarter of the memory to
+    // read, to keep and to copy.
     want.u8 = true;
     if (test)
         rc = train_classes(j, &source, &names, err);
