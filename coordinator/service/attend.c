@@ -186,6 +186,8 @@ static void attend_session_receive(struct attend_session *s, struct parcel *p)
         return; // a kind that a newer peer knows: ignored
     if (p->rc == SL_OK && hello != (s->member == 0))
         p->rc = sl_fail(&p->err, SL_EINVAL, "Hello comes first, and once");
+    // What the role may not say ends the stream: no honest member says it, and
+    // on a stream that goes on it could be said again.
     if (p->rc == SL_OK && !hello)
         p->rc = access_say(s->role, p->message, &p->err);
     if (p->rc != SL_OK)

@@ -133,6 +133,8 @@ static enum sl_err open_client(struct desk *d, struct visit *v,
     struct book_client *old;
     enum sl_err rc;
 
+    // Two processes under one name would draw the same numbers, and the tasks
+    // of the one that is behind would be taken for repeated ones.
     if (c != NULL && c->session != m->session && !m->resume)
         return sl_fail(&v->err, SL_ESTALE,
                        "another process goes on as this client of queue '%s'",

@@ -279,6 +279,8 @@ void daemon_ready(struct daemon *d)
         (void)sdnotify("READY=1");
 }
 
+// systemd takes a service of Type=notify that is not ready after 90 s for
+// failed and starts it again, which a long wait for a store would repeat.
 void daemon_waits(struct daemon *d)
 {
     char text[64];
