@@ -2,7 +2,8 @@
 // kernels/desc.h -- reading a checked descriptor, for backends.
 //
 // Threads  any. Memory  values only. Units  elements.
-// Errors   a descriptor that kern_desc_check refuses is undefined here.
+// Errors   a descriptor that kern_desc_check refuses is undefined here. `err`
+//          may be NULL; no other pointer may.
 #ifndef KERNELS_DESC_H
 #define KERNELS_DESC_H
 
@@ -45,7 +46,8 @@ bool kern_desc_plain(const struct kern_desc *d);
 bool kern_desc_empty(const struct kern_desc *d);
 
 // Checks a plan's workspace against the cap. SL_ENOMEM, with both numbers in
-// *err: the plan of this op wants more than it may have.
+// *err: the plan of this op wants more than it may have. SIZE_MAX is no cap; 0
+// allows none.
 enum sl_err kern_desc_fits(const struct kern_desc *d, size_t workspace_bytes,
                            size_t cap_bytes, struct sl_error *err);
 

@@ -23,7 +23,7 @@
 //
 // Threads, memory  as struct kern_backend.
 // Errors   an unknown word is SL_EINVAL: a fault that was never armed must not
-//          let a test pass.
+//          let a test pass. *out is untouched then. `err` may be NULL.
 #ifndef KERNELS_FLAKY_H
 #define KERNELS_FLAKY_H
 

@@ -428,8 +428,9 @@ struct kern_backend {
 
     // From here on NULL on host backends, where all has happened on return.
 
-    // Marks in streams: what follows wait on `s` runs after what was before
-    // the last record. query: SL_OK, or SL_EBUSY if it is not there yet.
+    // Marks in streams: what follows wait on `s` runs after what was before the
+    // last record. query: SL_OK, or SL_EBUSY if it is not there yet. An event
+    // that was never recorded counts as there.
     enum sl_err (*event_new)(struct kern_event **out, struct kern_dev *dev);
     void (*event_free)(struct kern_event *e); // NULL is allowed
     enum sl_err (*event_record)(struct kern_event *e, struct kern_stream *s);
@@ -440,6 +441,8 @@ struct kern_backend {
     // What is enqueued on `s` in between is kept instead of run, with its
     // addresses; running the plan enqueues all of it at once (its io and
     // workspace are not looked at). A failure in between ends with record_end.
+    // Nothing is recorded on `s` yet. record_end follows, also after a failure
+    // in between.
     enum sl_err (*record_begin)(struct kern_stream *s);
     enum sl_err (*record_end)(struct kern_plan **out, struct kern_stream *s);
 
@@ -516,7 +519,8 @@ bool kern_has_peers(const struct kern_backend *backend);
 void kern_close(struct kern_dev *dev);
 
 // Returns the score of `desc`, which kern_desc_check passes, on this device,
-// fallback included; 0: cannot run it. May load libraries: slow.
+// fallback included; 0: cannot run it. May load libraries: slow. A device
+// backend has no fallback.
 int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 
 // Checks the descriptor and makes a plan for it, which may take seconds.
@@ -527,7 +531,9 @@ int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);
-void kern_plan_free(struct kern_plan *plan); // NULL is allowed
+// Frees a plan that runs no more: on a device its stream was waited for. NULL
+// is allowed.
+void kern_plan_free(struct kern_plan *plan);
 
 // Runs the plan on io[], one address per tensor of the descriptor. `workspace`
 // has *workspace_bytes of kern_plan_new; NULL if that is 0. `stream` may be

@@ -11,7 +11,8 @@
 //
 // Threads  module_usual, module_driver: any. The rest: one at a time.
 // Memory   A module stays loaded until the process ends.
-// Errors   Nothing here aborts; why a module is not there is a sentence.
+// Errors   Nothing here aborts; why a module is not there is a sentence. `err`
+//          may be NULL.
 #ifndef KERNELS_MODULE_H
 #define KERNELS_MODULE_H
 
@@ -48,7 +49,8 @@ enum sl_err module_load(const struct kern_backend **out, const char *name,
 
 // Loads module `name` from the usual folder, once per process, and returns it;
 // NULL, with the reason in why[n], if that failed, which is not tried again.
-// Only the first call's `name` counts: there is one module.
+// Only the first call's `name` counts: there is one module. `why` is untouched
+// if it is there, and not NULL.
 const struct kern_backend *module_usual(const char *name, char *why, size_t n);
 
 // Returns the number of devices that NVIDIA's driver has; 0, and the reason in

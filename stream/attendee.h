@@ -20,7 +20,8 @@
 //          time: the next one is not read before the last one was handled.
 // Memory   name, address and device of the setup are copied, its other pointers
 //          borrowed until attendee_free. Messages are borrowed, both ways,
-//          until the call or the callback returns.
+//          until the call or the callback returns. No pointer is NULL but where
+//          it is said.
 // Units    milliseconds of the monotonic clock.
 // Errors   SL_ENOMEM, SL_EIO, of attendee_new; after that a stream that fails
 //          is dialed again. `err` may be NULL.
@@ -108,11 +109,12 @@ void attendee_beat_now(struct attendee *a);
 
 // Dials no more, and ends a welcomed stream in order: what is queued goes out,
 // then `lost` is called, later. Returns false if it is not attached: `lost` is
-// not called, and a stream that was not welcomed yet is left to
-// attendee_stop.
+// not called, and a stream that was not welcomed yet is left to attendee_stop.
+// attendee_stop and attendee_free may follow.
 bool attendee_close(struct attendee *a);
 
-// Ends the stream at once and dials no more; no callback runs after this.
+// Ends the stream at once and dials no more; no callback runs after this. May
+// be called again, and before attendee_start.
 void attendee_stop(struct attendee *a);
 
 // Frees the attendee, after its channel was freed; turns the loop, and so

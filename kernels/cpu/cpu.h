@@ -6,7 +6,8 @@
 //          among `threads` OpenMP threads, which belong to that thread.
 // Memory   A plan owns its primitives and a copy of its descriptor; the dev
 //          outlives its plans.
-// Errors   On failure outputs are untouched, unless it says otherwise.
+// Errors   On failure outputs are untouched, unless it says otherwise. `err`
+//          may be NULL.
 #ifndef KERNELS_CPU_CPU_H
 #define KERNELS_CPU_CPU_H
 
@@ -54,8 +55,8 @@ void cpu_for(int threads, int64_t chunks, void (*fn)(void *arg, int64_t chunk),
 // Returns the number of the calling thread in cpu_for, from 0; 0 outside of it.
 int cpu_thread(void);
 
-// Runs one op of our loops at once: for plans that need a small piece beside
-// a product. `workspace` has cpu_loop_bytes.
+// Runs one op of our loops at once: for plans that need a small piece beside a
+// product. `workspace` has cpu_loop_bytes. `op` can do `d` (loop_op.can).
 void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
               const struct kern_desc *d, void *const *io, void *workspace);
 // Returns the bytes of workspace of such an op: what its threads share, and the
@@ -64,7 +65,7 @@ size_t cpu_loop_bytes(const struct cpu_dev *dev, const struct loop_op *op,
                       const struct kern_desc *d);
 
 // Returns the score of an op of f32, as the vtable's: by own loops, or as a
-// product.
+// product. `d` is checked, here and below.
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
 // Makes the plan of such an op. The caller sets base.backend, checks the cap,
 // and frees by (*out)->free. SL_ENOTSUP: only oneDNN could, and it cannot.

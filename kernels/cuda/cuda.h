@@ -15,7 +15,8 @@
 // Errors   A sticky device error (the context is gone) is SL_ELOST, then and
 //          ever after on this dev; dev->fault says what it was. Too little
 //          memory is SL_ENOMEM. The rest is SL_EINTERNAL. Work that was
-//          enqueued fails at a later call. *out is untouched on failure.
+//          enqueued fails at a later call. *out is untouched on failure. `err`
+//          may be NULL.
 #ifndef KERNELS_CUDA_CUDA_H
 #define KERNELS_CUDA_CUDA_H
 

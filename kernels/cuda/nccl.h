@@ -11,7 +11,7 @@
 //          nccl_part: any.
 // Memory   nccl_part, or cuda_close by way of peers_leave, ends a communicator.
 // Errors   nccl_join: SL_ENOTSUP and why. If NCCL itself fails later, its devs
-//          are lost: what the others wait for does not come.
+//          are lost: what the others wait for does not come. `err` may be NULL.
 #ifndef KERNELS_CUDA_NCCL_H
 #define KERNELS_CUDA_NCCL_H
 

@@ -26,7 +26,8 @@ struct plans {
 };
 
 // Reads what is there. `path` is borrowed; NULL: nothing is kept. A file that
-// cannot be read is one log line.
+// cannot be read is one log line. *p need not be zeroed before. plans_close in
+// any case.
 void plans_open(struct plans *p, char *path);
 // Frees the text; the file needs no end.
 void plans_close(struct plans *p);

@@ -59,7 +59,7 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
 bool vendor_dnn_fits(size_t version);
 
 // Makes dev->vendor: takes over options->plans, also on failure, and settles
-// how much workspace there may be.
+// how much workspace there may be. On failure dev->vendor stays NULL.
 enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
                        struct sl_error *err);
 // Frees dev->vendor, if there is one; a lost device's handles are left alone.

@@ -20,7 +20,7 @@
 // Threads  pure, except for the memory of *to.
 // Memory   everything is borrowed.
 // Units    elements; `type` is that of payload and `fresh`.
-// Errors   see apply_check; apply_update cannot fail.
+// Errors   see apply_check; apply_update cannot fail. `err` may be NULL.
 #ifndef STATE_SHARD_APPLY_H
 #define STATE_SHARD_APPLY_H
 

@@ -62,14 +62,15 @@ uint64_t contributions_round(const struct schedule *s, uint32_t most,
                              uint64_t closure, uint32_t *count);
 
 // Opens the round that begins at closure `first`; drops contributions held of
-// another round.
+// another round. Does nothing if that one is open.
 void contributions_open(struct contributions *c, uint64_t first);
 
 // Returns true if the contribution of `closure` is held.
 bool contributions_has(const struct contributions *c, uint64_t closure);
 
 // Holds a contribution of the open round, which must not be held yet. `payload`
-// is empty if step->skip. SL_ENOMEM.
+// is empty if step->skip. Else it is of c->elements elements, read during the
+// call. SL_ENOMEM.
 enum sl_err contributions_hold(struct contributions *c,
                                const struct once_step *step,
                                enum wire_type type,

@@ -4,8 +4,8 @@
 // Threads  pure.
 // Memory   A message borrows from its struct and from the once it was made
 //          of; both must stay while it is used.
-// Errors   SL_ENOMEM; counts_read: SL_ECORRUPT, and *out is untouched;
-//          counts_fit: SL_ERANGE.
+// Errors   SL_ENOMEM; `err` may be NULL. counts_read: SL_ECORRUPT, and *out is
+//          untouched; counts_fit: SL_ERANGE.
 #ifndef STATE_SHARD_COUNTS_H
 #define STATE_SHARD_COUNTS_H
 
@@ -21,21 +21,22 @@ struct counts_msg {
     Sluice__V1__EpochCount **list; // owned
 };
 
-// Fills a message for a heartbeat: without epochs, without allocation. `m` must
-// not move.
+// Fills a message for a heartbeat: without epochs, without allocation; *m need
+// not be zeroed. `m` must not move.
 void counts_of_brief(struct counts_msg *m, const struct shard_brief *b);
 
 // Fills a message for a hello, report or snapshot, with epochs. `m` must not
-// move. SL_ENOMEM.
+// move. SL_ENOMEM: there is nothing to release.
 enum sl_err counts_of_once(struct counts_msg *m, const struct once *o);
 void counts_release(struct counts_msg *m); // after either; zeroes are allowed
 
 // Checks that the counted set and the epochs fit a message and a snapshot.
-// SL_ERANGE if not.
+// SL_ERANGE if not; SL_ENOMEM.
 enum sl_err counts_fit(const struct once *o, struct sl_error *err);
 
 // Makes *out of a snapshot's set and numbers, and checks that they fit each
-// other and the schedule. *out has no attempts (they are not in snapshots).
+// other and the schedule. *out has no attempts (they are not in snapshots). It
+// is for once_release, and need not be zeroed before. SL_ENOMEM.
 enum sl_err counts_read(struct once *out, const struct schedule *schedule,
                         const Sluice__V1__CountedSet *set,
                         const Sluice__V1__ShardCounts *counts,

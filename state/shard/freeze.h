@@ -52,7 +52,8 @@ struct freeze {
 // SL_ENOMEM leaves *f as it was.
 enum sl_err freeze_init(struct freeze *f, const void *const *arrays,
                         unsigned count, size_t each);
-void freeze_release(struct freeze *f); // all zeroes is allowed
+// Frees the side; no push sees *f any more. All zeroes is allowed.
+void freeze_release(struct freeze *f);
 
 // Saves the pending blocks of bytes [offset, offset + n) before they change;
 // nothing for n 0. Allocates nothing.

@@ -16,7 +16,7 @@
 //          (freed with the shard).
 // Units    steps, samples; a version counts the updates applied.
 // Errors   a call that fails has changed nothing, outputs included (but memory
-//          that it has reserved).
+//          that it has reserved). `err` may be NULL.
 #ifndef STATE_SHARD_ONCE_H
 #define STATE_SHARD_ONCE_H
 
@@ -75,7 +75,8 @@ struct once_step {
 // Makes an empty set for the steps of schedule `s`, of which it keeps a copy.
 // SL_ENOMEM leaves *o alone.
 enum sl_err once_init(struct once *o, const struct schedule *s);
-void once_release(struct once *o); // all zeroes is allowed
+// Frees what the set owns; it is all zeroes then. All zeroes is allowed.
+void once_release(struct once *o);
 
 // Returns the number of applied updates; the next update is number + 1.
 static inline uint64_t once_version(const struct once *o)
@@ -92,13 +93,13 @@ enum sl_err once_key(const struct once *o, uint64_t closure, uint32_t step,
 struct wire_attempt once_newest(const struct once *o, uint64_t closure);
 
 // Notes an attempt of a closure, so that older ones are refused (I4). An
-// attempt older than the newest changes nothing. SL_EBUSY over
-// ONCE_ATTEMPTS_MAX, SL_ENOMEM.
+// attempt older than the newest changes nothing, nor does one of a closure
+// below the watermark. SL_EBUSY over ONCE_ATTEMPTS_MAX, SL_ENOMEM.
 enum sl_err once_see(struct once *o, uint64_t closure,
                      struct wire_attempt attempt);
 
 // Reserves memory, so that the once_add of this closure that follows cannot
-// fail. SL_ENOMEM.
+// fail. The job has that closure. SL_ENOMEM.
 enum sl_err once_reserve(struct once *o, uint64_t closure);
 
 // Counts a step that is not counted yet, as an update of its own (as none if
@@ -111,15 +112,18 @@ void once_add(struct once *o, const struct once_step *s);
 void once_add_round(struct once *o, const struct once_step *steps,
                     size_t count);
 
-// Reserves memory, so that the once_pass that follows cannot fail.
+// Reserves memory, so that the once_pass that follows cannot fail. `pieces` is
+// the shard's number of them, each time. Does nothing if that was done.
+// SL_ENOMEM.
 enum sl_err once_reserve_passed(struct once *o, size_t pieces);
 
 // Notes the pieces without a gradient (wire_absent) in the update that is being
-// counted. Does nothing before once_reserve_passed.
+// counted. Does nothing before once_reserve_passed. `absent` may be NULL if
+// `bytes` is 0.
 void once_pass(struct once *o, const uint8_t *absent, size_t bytes);
 
 // Copies the counted set and the numbers, without attempts, for a snapshot;
-// *out is overwritten. SL_ENOMEM.
+// *out is overwritten, and owns nothing before. SL_ENOMEM.
 enum sl_err once_copy(struct once *out, const struct once *from);
 
 // Checks the invariant, and that no piece was passed over more often than there

@@ -11,7 +11,7 @@
 // Memory   plan_release frees; no pointer into the message is kept.
 // Units    elements are f32, counted in the shard unless it says otherwise.
 // Errors   SL_EINVAL names the number of the spec that does not fit; *out is
-//          untouched then, but for plan_rates.
+//          untouched then. `err` may be NULL.
 #ifndef STATE_SHARD_PLAN_H
 #define STATE_SHARD_PLAN_H
 
@@ -114,9 +114,11 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
 // Reads a list of reduced rates, of which only the first RATES_MAX count.
 // SL_EINVAL: their closures do not rise, or a rate is negative or not finite.
+// `steps` may be NULL if `count` is 0.
 enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,
                        size_t count, struct sl_error *err);
-void plan_release(struct plan *p); // all zeroes is allowed
+// Frees what the plan owns; it is all zeroes then. All zeroes is allowed.
+void plan_release(struct plan *p);
 
 // Returns the piece that holds an element below p->elements.
 const struct plan_piece *plan_piece_of(const struct plan *p, uint64_t element);

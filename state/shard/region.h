@@ -30,10 +30,11 @@ struct region {
 enum sl_err region_new(struct region *out, size_t bytes);
 
 // Asks the kernel for all pages now, so that no update waits for them later. A
-// page that it does not provide comes when it is touched.
+// page that it does not provide comes when it is touched. May take long.
 void region_populate(struct region *r);
 
-void region_release(struct region *r); // all zeroes is allowed
+// Unmaps; *r is {NULL, 0} then. All zeroes is allowed.
+void region_release(struct region *r);
 
 // Returns the offset of array `which` (from 0), for arrays of `bytes` bytes
 // that are walked together. A page and some lines lie between two of them:

@@ -18,7 +18,7 @@
 // Errors   a call that fails has changed nothing but the number of refusals,
 //          and a push without memory may have noted its attempt (I4). Outputs
 //          are untouched then, unless it says otherwise. SL_ENOMEM may come
-//          without a text.
+//          without a text. `err` may be NULL.
 #ifndef STATE_SHARD_SHARD_H
 #define STATE_SHARD_SHARD_H
 
@@ -67,17 +67,20 @@ struct shard {
 
 // Makes a shard of seed values with no steps counted. Takes what *plan owns,
 // also when it fails, and leaves it zeroed. One reference is the caller's.
-// SL_ENOMEM.
+// SL_ENOMEM leaves *out as it was.
 enum sl_err shard_new(struct shard **out, struct plan *plan);
 
 // Makes a shard with its values in shared memory, from element `first` on, so
 // that the values of several shards are one vector; takes its own reference to
-// `values`.
+// `values`. There they have space for the plan's elements. The rest as
+// shard_new.
 enum sl_err shard_new_in(struct shard **out, struct plan *plan,
                          struct region_shared *values, uint64_t first);
-// Takes one more reference and returns `s`.
+// Takes one more reference and returns `s`. Not NULL.
 struct shard *shard_ref(struct shard *s);
-void shard_unref(struct shard *s); // NULL is allowed
+// Drops a reference; the last one frees the shard, which need not be closed.
+// NULL is allowed.
+void shard_unref(struct shard *s);
 
 // Returns the bytes of values and slots, which a snapshot holds.
 static inline size_t shard_bytes(const struct shard *s)
@@ -93,7 +96,7 @@ void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 // Admits the shard: it answers from now on, as this incarnation (I1). A lower
 // incarnation than its own is ignored: incarnations never fall. A higher one is
 // accepted: its evidence is the set of an earlier hello, and the set has only
-// grown since.
+// grown since. 0 is ignored. One that is closed stays closed.
 void shard_admit(struct shard *s, uint64_t incarnation);
 
 // Sets all learning rates that callbacks have reduced so far: updates of their
@@ -101,14 +104,16 @@ void shard_admit(struct shard *s, uint64_t incarnation);
 // rates it had.
 void shard_rates(struct shard *s, const struct rates *rates);
 
-// Closes the shard, which never answers again.
+// Closes the shard, which never answers again. May be called again. Calls that
+// hold the lock end as usual.
 void shard_close(struct shard *s);
 
 // ---- calls of workers; *reply is complete on SL_OK, also for a refusal.
 // SL_EUNAVAIL: the shard is closed, or not admitted.
 
 // Tells which steps of a closure are counted, and refuses attempts older than
-// ask's from now on (I4).
+// ask's from now on (I4). SL_ERANGE: the job has no such closure; SL_EBUSY:
+// over ONCE_ATTEMPTS_MAX.
 enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
                       struct wire_ask_reply *reply, struct sl_error *err);
 
@@ -118,13 +123,15 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // attempt: it changes nothing), attempt (I4) and window (C5), size, finite,
 // delay (stale.h), round (contributions.h). With `values` (space for the plan's
 // elements, as push->wire) the parameters are copied there, unless the push is
-// refused; they are those of reply->version.
+// refused; they are those of reply->version. SL_ERANGE: the job has no such
+// step; SL_EINVAL, SL_ENUMERIC: of the payload (apply_check) or `absent`;
+// SL_EBUSY: over ONCE_ATTEMPTS_MAX; SL_ENOMEM. `values` may be NULL.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);
 
 // Applies a push without checks of its payload, which is known to fit the shard
-// and to be finite.
+// and to be finite. The rest as shard_push.
 enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
                               struct wire_push_reply *reply, void *values,
                               struct sl_error *err);
@@ -173,7 +180,8 @@ struct shard_brief {
 // *out unchanged, if an update is being applied.
 bool shard_brief(struct shard *s, bool wait, struct shard_brief *out);
 
-// Copies the counted set and the numbers, for once_release. SL_ENOMEM.
+// Copies the counted set and the numbers, for once_release. SL_ENOMEM. *out,
+// which is overwritten, owns nothing before.
 enum sl_err shard_once(struct shard *s, struct once *out);
 
 // ---- an image of one instant, for a snapshot
@@ -187,15 +195,15 @@ struct shard_image {
 
 // Takes values, slots, version and counted set at one instant (S1); pushes go
 // on. Allocates as much as the shard has, outside the lock. *out must not move
-// until shard_image_release, which does nothing after a failure. SL_ESTATE if
-// the shard is not this incarnation, or closed; SL_EBUSY if an image exists;
-// SL_ESTALE if its memory is behind.
+// until shard_image_release, which does nothing after a failure: *out is zeroes
+// then. SL_ESTATE if the shard is not this incarnation, or closed; SL_EBUSY if
+// an image exists; SL_ESTALE if its memory is behind.
 enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                          struct shard_image *out, struct sl_error *err);
 
 // Freezes under the caller's tag, with a sequence above every earlier one of
 // this incarnation (not checked): so parts of one state on several hosts have
-// one name. Sequence 0: the next one.
+// one name. Sequence 0: the next one. Errors as shard_freeze, here and below.
 enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
                             struct shard_image *out, struct sl_error *err);
 
@@ -206,6 +214,7 @@ enum sl_err shard_freeze_copy(struct shard *s, struct shard_image *out,
 
 // Copies bytes [offset, offset + n) of the image, repeatedly and in any order;
 // takes the lock. Not together with shard_image_take. SL_ERANGE beyond the end.
+// `into` has space for `n`.
 enum sl_err shard_image_read(struct shard_image *image, uint64_t offset,
                              size_t n, void *into);
 
@@ -213,7 +222,7 @@ enum sl_err shard_image_read(struct shard_image *image, uint64_t offset,
 bool shard_is_frozen(struct shard *s);
 
 // Reads one block of the image after another (freeze_copy, freeze_take); takes
-// the lock.
+// the lock. Blocks are below image->freeze.blocks.
 void shard_image_take(struct shard_image *image, size_t block, void *space,
                       const void **at, size_t *n);
 // Ends the image: pushes copy no more blocks, and another image may be taken.

@@ -21,13 +21,16 @@ struct shard_table;
 
 // Makes an empty store. SL_ENOMEM leaves *out as it was.
 enum sl_err store_new(struct shard_table **out);
-void store_free(struct shard_table *s); // closes all shards; NULL is allowed
+// Closes all shards, drops the references to them and frees the store; no other
+// thread uses it. NULL is allowed.
+void store_free(struct shard_table *s);
 
 // Returns a reference (shard_unref) to a shard; NULL: the store lacks it.
 struct shard *store_find(struct shard_table *s, uint64_t job, uint32_t shard);
 
 // Adds a shard under the numbers of its plan, with a reference of the store's
-// own; closes the shard it replaces. SL_ENOMEM changes nothing.
+// own; closes the shard it replaces. SL_ENOMEM changes nothing. The caller
+// keeps its own reference. The same shard is not put twice.
 enum sl_err store_put(struct shard_table *s, struct shard *shard);
 
 // Removes and closes a shard, if the store has it.

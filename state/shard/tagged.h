@@ -64,7 +64,8 @@ struct tagged {
 
 // Makes an empty list of mapped snapshots. *t must not move afterwards.
 void tagged_init(struct tagged *t);
-void tagged_release(struct tagged *t); // must have no waiters
+// Drops the mapped snapshots; there are no waiters, and none are being opened.
+void tagged_release(struct tagged *t);
 
 enum tagged_answer {
     TAGGED_HERE, // *out is a reference

@@ -15,7 +15,7 @@
 // Memory   everything is borrowed for the call.
 // Units    elements of the shard, f32; samples.
 // Errors   a call that fails has changed nothing, outputs included, but for
-//          update_bring.
+//          update_bring. `err` may be NULL.
 #ifndef STATE_SHARD_UPDATE_H
 #define STATE_SHARD_UPDATE_H
 

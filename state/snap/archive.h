@@ -11,7 +11,8 @@
 // Memory   *out is a reference of the caller's (tagged_file_unref).
 // Errors   SL_ENOENT: no such file here. SL_ESTATE: two jobs of that number
 //          (from different coordinators) have one; the text names both.
-//          SL_ECORRUPT: the file is damaged. *out is untouched then.
+//          SL_ECORRUPT: the file is damaged. *out is untouched then. Those of
+//          `fs` besides, and SL_ENOMEM. `err` may be NULL.
 #ifndef STATE_SNAP_ARCHIVE_H
 #define STATE_SNAP_ARCHIVE_H
 

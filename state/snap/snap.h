@@ -15,7 +15,7 @@
 // Errors   SL_ECORRUPT for a file that does not hold; the text names it. Those
 //          of `fs` besides: SL_ENOENT, SL_EIO and so on. SL_ENOMEM may come
 //          without a text. A call that fails leaves its outputs as they were,
-//          unless it says otherwise.
+//          unless it says otherwise. `err` may be NULL, but where it is said.
 #ifndef STATE_SNAP_SNAP_H
 #define STATE_SNAP_SNAP_H
 
@@ -84,7 +84,8 @@ struct snap_written {
 // durable on SL_OK (K2). Makes the folder if it is missing. A failure leaves no
 // file under the name, unless only the last sync, or reading the file back,
 // failed. SL_ESTATE, SL_EBUSY, SL_ESTALE: as shard_freeze; SL_EEXIST: the tag
-// was used before.
+// was used before. *out is for snap_written_release on SL_OK, and need not be
+// zeroed.
 enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
                        uint64_t incarnation, struct snap_written *out,
                        struct sl_error *err);
@@ -109,7 +110,7 @@ enum sl_err snap_written_find(struct fs *fs, const char *folder,
 // Fills a new shard from one file after all checks: checksums, shard, job, tag,
 // tensors, counted set. A failure leaves the shard unchanged, except
 // SL_ECANCELED: the file passed and was then cut short, and the shard must be
-// dropped.
+// dropped. The shard is new: not admitted, and no other thread has it.
 enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
                       struct wire_tag at_least, struct shard *shard,
                       struct sl_error *err);

@@ -15,8 +15,8 @@
 // leases are wanted, and why, until a device is there again.
 //
 // Threads  the loop; nothing waits.
-// Memory   the setup is copied; what it points at outlives the member.
-//          Messages are borrowed for the call.
+// Memory   the setup is copied; what it points at outlives the member. Messages
+//          are borrowed for the call. Texts are copied.
 // Errors   none leave: they are logged, or reported to the coordinator.
 #ifndef TRAINER_ATTEND_MEMBER_H
 #define TRAINER_ATTEND_MEMBER_H
@@ -56,7 +56,8 @@ enum sl_err worker_member_new(struct worker_member **out,
                               const struct worker_member_setup *setup);
 
 // Sets the stream and the runner. Both outlive the member's use of them (until
-// worker_member_abandon).
+// worker_member_abandon). Once, before any call below but worker_member_able
+// and worker_member_found. *runner is copied.
 void worker_member_start(struct worker_member *m, struct attendee *attend,
                          const struct worker_member_runner *runner);
 
@@ -79,26 +80,31 @@ void worker_member_renewed(void *arg);
 // Returns why no more leases are wanted; "" if they are. The text belongs to
 // the member and changes with its state.
 const char *worker_member_away(void *arg);
-// Takes a lease back, reports its outcome and frees it.
+// Takes a lease back, reports its outcome and frees it. `l` came by `submit`,
+// and is not used afterwards.
 void worker_member_done(void *arg, struct lease *l);
 // Asks the coordinator for a map of `job` newer than version `have`. Lost
 // without a stream: sync asks again.
 void worker_member_want_map(void *arg, uint64_t job, uint64_t have);
-// Sends a heartbeat soon, which tells of samples that cannot be read.
+// Sends a heartbeat soon, which tells of samples that cannot be read. Does
+// nothing before worker_member_start.
 void worker_member_found(void *arg);
 // Notes whether leases can run now, and if not why (copied); sends a heartbeat
-// soon.
+// soon. `why` is read only where they cannot. Before worker_member_start
+// nothing is sent.
 void worker_member_able(struct worker_member *m, bool able, const char *why);
 
 // Takes no new leases, finishes the step under way, hands leases back. `why`
-// goes into heartbeats; "": because it leaves.
+// goes into heartbeats; "": because it leaves. May be called again. `why` is
+// not NULL.
 void worker_member_drain(struct worker_member *m, const char *why);
 
 // Ends a drain: leases that it has begun to hand back go back, and new leases
-// come again.
+// come again. Leases whose gate is closed already are not kept.
 void worker_member_stay(struct worker_member *m);
 
-// Closes all gates: leases that run end now, without a report.
+// Closes all gates: leases that run end now, without a report. The runner gives
+// them back all the same (worker_member_done).
 void worker_member_abandon(struct worker_member *m);
 
 // Returns the number of leases that are held or run.
@@ -107,7 +113,8 @@ uint32_t worker_member_leases(const struct worker_member *m);
 // Returns true if, after worker_member_drain, `drained` was called or there is
 // nothing to wait for.
 bool worker_member_drained(const struct worker_member *m);
-void worker_member_free(
-    struct worker_member *m); // no lease is held; NULL is allowed
+// Frees a member that holds no lease (worker_member_leases is 0); does not
+// wait. Its callbacks run no more. NULL is allowed.
+void worker_member_free(struct worker_member *m);
 
 #endif

@@ -11,7 +11,8 @@
 // does not wait for the completion, which says how long it was held back.
 //
 // Threads  the loop.
-// Memory   takes the messages that it is given.
+// Memory   takes the messages that it is given. `loop`, `clock` and `arg` are
+//          borrowed until outbox_free.
 // Errors   none: without memory a report is lost, and its closure is issued
 //          again.
 #ifndef TRAINER_ATTEND_OUTBOX_H
@@ -34,24 +35,27 @@ struct outbox;
 typedef bool (*outbox_send_fn)(void *arg, const Sluice__V1__AttendUp *up);
 
 // Makes an empty outbox that sends by `send(arg, ...)`. SL_ENOMEM leaves *out
-// as it was.
+// as it was. `send` borrows its message, and must not call the outbox.
 enum sl_err outbox_new(struct outbox **out, struct loop *loop,
                        const struct sl_clock *clock, outbox_send_fn send,
                        void *arg);
-void outbox_free(struct outbox *o); // drops what is kept; NULL is allowed
+// Frees the outbox and the reports in it, sent or not. NULL is allowed.
+void outbox_free(struct outbox *o);
 
 // Sends a report, or keeps it for the next stream. `up` may be NULL: no memory,
-// or nothing to report.
+// or nothing to report. Those held back go first.
 void outbox_say(struct outbox *o, Sluice__V1__AttendUp *up);
 
 // Does the same where others will follow soon: a Complete waits for them, at
-// most `ms` milliseconds.
+// most `ms` milliseconds. The least `ms` of those held counts. Any other
+// report, or NULL, is said at once (outbox_say).
 void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up, unsigned ms);
 
-// Sends the completions that were held back.
+// Sends the completions that were held back. Does nothing if there are none.
 void outbox_flush(struct outbox *o);
 
-// Sends the reports that were kept: there is a stream.
+// Sends the reports that were kept: there is a stream. Stops at the first that
+// cannot be sent; the rest stay.
 void outbox_attached(struct outbox *o);
 
 #endif

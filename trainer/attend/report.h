@@ -3,7 +3,7 @@
 //
 // Threads  the loop.
 // Memory   the message lives on the heap: wire_free(&up->base). It keeps
-//          nothing of its arguments.
+//          nothing of its arguments. No argument is NULL.
 // Errors   NULL: no memory.
 #ifndef TRAINER_ATTEND_REPORT_H
 #define TRAINER_ATTEND_REPORT_H
@@ -12,7 +12,7 @@
 
 // Returns the report of a lease; NULL without memory, or if there is nothing to
 // report (OUTCOME_DROPPED). `by_map`: the coordinator understands
-// Complete.map_version.
+// Complete.map_version. The outcome is set.
 Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map);
 
 // Returns the report of a lease that was never run: its job is not known, or it
@@ -28,10 +28,12 @@ struct report_bad {
 };
 
 // Adds bad samples to `out`, which borrows them until report_bad_free; without
-// memory it adds none. *bad need not be zeroed before.
+// memory it adds none. *bad need not be zeroed before. A job that passes over
+// none has none to add.
 void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
                 const struct lease *l);
-// Frees what report_bad made; `out` of that call is not used any more.
+// Frees what report_bad made; `out` of that call is not used any more. Once per
+// report_bad.
 void report_bad_free(struct report_bad *bad);
 
 #endif

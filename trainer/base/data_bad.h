@@ -14,6 +14,7 @@
 // Memory   counted references; unref(NULL) is allowed. Samples are copied.
 // Units    samples by number.
 // Errors   bad_note: one more than are allowed is SL_ERANGE, and names them.
+//          `err` may be NULL.
 #ifndef TRAINER_BASE_DATA_BAD_H
 #define TRAINER_BASE_DATA_BAD_H
 
@@ -34,7 +35,7 @@ struct bad_sample {
 struct data_bad;
 
 // Makes a list of at most `most` bad samples, with one reference; NULL without
-// memory.
+// memory. 0: none may be found.
 struct data_bad *bad_new(uint32_t most);
 // Take (and return `b`) and drop a reference; the last one dropped frees.
 struct data_bad *bad_ref(struct data_bad *b);
@@ -55,7 +56,8 @@ enum sl_err bad_note(struct data_bad *b, const struct bad_sample *s,
 
 // Copies up to `most` bad samples to report to `out` and returns how many:
 // first those that were never reported, then the others, round and round, so
-// that a coordinator that has forgotten them is told again.
+// that a coordinator that has forgotten them is told again. `out` has space for
+// `most`; none is told twice in one call.
 size_t bad_tell(struct data_bad *b, struct bad_sample *out, size_t most);
 
 #endif

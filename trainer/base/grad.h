@@ -22,13 +22,14 @@
 // Makes batch norm's statistics in elements [first, first + count) of g fit to
 // be sent, after `batches` micro-batches: the sum of momentum^(batches - i) s_i
 // (compile.h) becomes their weighted mean. With one micro-batch they stay as
-// they are.
+// they are. `g` is the whole vector.
 void grad_statistics(float *g, const struct model *model, uint64_t first,
                      uint64_t count, uint32_t batches);
 
 // Scales the statistics in elements [first, first + count) of a share, which
 // are of consecutive micro-batches with `after` more behind them: then the
-// shares add up to the sum that grad_statistics takes.
+// shares add up to the sum that grad_statistics takes. `g` is the whole vector;
+// 0 for `after` does nothing.
 void grad_statistics_share(float *g, const struct model *model, uint64_t first,
                            uint64_t count, uint32_t after);
 
@@ -39,12 +40,13 @@ bool grad_finite(const float *g, size_t n);
 // that norm if it is longer. 0 does nothing.
 void grad_clipnorm(float *g, const struct model *model, double clipnorm);
 
-// Clips as Keras' global_clipnorm: all trainable variables together.
+// Clips as Keras' global_clipnorm: all trainable variables together. 0 does
+// nothing.
 void grad_global_clipnorm(float *g, const struct model *model, double clipnorm);
 
 // Computes both clippings from the variables' sums of squares: factor[i] is
 // what variable i is to be multiplied by. At most one of the two norms is more
-// than 0. Returns false if all factors are 1.
+// than 0. Returns false if all factors are 1. A norm of 0 clips nothing.
 bool grad_factors(float *factor, const double *squares, uint32_t variables,
                   double clipnorm, double global_clipnorm);
 

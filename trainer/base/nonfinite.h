@@ -10,7 +10,7 @@
 // Memory   values.
 // Units    steps; in a ring, rounds.
 // Errors   SL_ENUMERIC fails the job; its text says what to do. It lengthens
-//          the row all the same.
+//          the row all the same. `err` may be NULL.
 #ifndef TRAINER_BASE_NONFINITE_H
 #define TRAINER_BASE_NONFINITE_H
 

@@ -14,7 +14,8 @@
 // Memory   `closed`, `draining` and `outer` are borrowed. All functions take
 //          NULL for a pulse: it is never over.
 // Units    beats mean nothing but "something happened".
-// Errors   SL_ECANCELED: the attempt is over, or its worker leaves.
+// Errors   SL_ECANCELED: the attempt is over, or its worker leaves. `err` may
+//          be NULL.
 #ifndef TRAINER_BASE_PULSE_H
 #define TRAINER_BASE_PULSE_H
 

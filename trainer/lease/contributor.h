@@ -21,7 +21,7 @@
 //          call is given is borrowed for the call.
 // Units    slots of a round, from 0: those of this rank; elements.
 // Errors   end the lease, but for SL_ECANCELED of `compute`: the generation is
-//          left.
+//          left. `err` is not NULL.
 #ifndef TRAINER_LEASE_CONTRIBUTOR_H
 #define TRAINER_LEASE_CONTRIBUTOR_H
 

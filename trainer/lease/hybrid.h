@@ -20,13 +20,17 @@
 // computes it again, with the members of the next generation. A member that is
 // lost, a generation that is opened and a lease that is taken end all waits.
 //
-// Threads  the compute thread.
+// Threads  the compute thread. Sums are begun and waited for while HYBRID_RUNS
+//          only.
 // Memory   hybrid_free; what is spread or summed is the group's until
 //          hybrid_wait, or hybrid_leave.
 // Units    ranges of the job (job.h).
 // Errors   SL_ESTALE, SL_EUNAVAIL, SL_ECORRUPT with h->lost: the generation is
 //          over for this member, and hybrid_broken is to be called. SL_ENOMEM
-//          without it. Data of a sum that failed is undefined.
+//          without it. Data of a sum that failed is undefined. `err` may be
+//          NULL, but where it is said. A sum whose start failed was given a
+//          number all the same: the generation is to be left then
+//          (hybrid_fail).
 #ifndef TRAINER_LEASE_HYBRID_H
 #define TRAINER_LEASE_HYBRID_H
 
@@ -82,20 +86,25 @@ struct hybrid_sums {
     double loss_sum, right_sum;
 };
 
-// Makes a place that is in no group yet. SL_ENOMEM.
+// Makes a place that is in no group yet. SL_ENOMEM leaves *out as it was.
 enum sl_err hybrid_new(struct hybrid **out);
-void hybrid_free(struct hybrid *h); // NULL is allowed
+// Leaves the generation, and waits until no thread uses its data; frees. NULL
+// is allowed.
+void hybrid_free(struct hybrid *h);
 
 // Begins a ring lease: asks the coordinator to join. `by` outlives the lease;
 // its `place` is called when a generation was joined, its `hurry` when one is
-// over.
+// over. `l` has a seat (lease_sit). Called when no ring lease is entered: at
+// first, or after hybrid_exit.
 void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by);
 // Ends the ring lease: leaves the generation, without a word to the
-// coordinator, and forgets lease and contributor.
+// coordinator, and forgets lease and contributor. May be called without one;
+// `failed` and `why` stay until the next hybrid_enter.
 void hybrid_exit(struct hybrid *h);
 
 // Takes the news that the loop has for the lease, which there is: leaves,
-// answers and joins generations. Does not wait for other members.
+// answers and joins generations. Does not wait for other members. A generation
+// that cannot be joined sets `failed` (hybrid_fail).
 void hybrid_look(struct hybrid *h);
 
 // Returns true if a generation runs and this worker is its first member.
@@ -121,13 +130,15 @@ void hybrid_accuse(struct hybrid *h, uint32_t suspect,
                    const struct sl_error *err);
 
 // Ends the ring lease by an error that is not the generation's; the group goes
-// on without this member. SL_ECANCELED: the lease is handed back.
+// on without this member. SL_ECANCELED: the lease is handed back. *err is
+// copied and not NULL. The caller ends the lease then; a second call replaces
+// the reason.
 void hybrid_fail(struct hybrid *h, enum sl_err rc, const struct sl_error *err);
 
 // ---- the sums of a step, in their order, the same on all members
 
 // Spreads the leader's head: followers have it in *head afterwards. Waits. On
-// failure *head is untouched.
+// failure *head is untouched. For a worker alone it changes nothing.
 enum sl_err hybrid_agree(struct hybrid *h, struct hybrid_head *head,
                          struct sl_error *err);
 
@@ -140,7 +151,8 @@ enum sl_err hybrid_sum(struct hybrid *h, float *data, uint64_t count,
                        struct sl_error *err);
 
 // Waits until all sums with numbers below `until` (h->number when they were
-// begun) are done.
+// begun) are done; `until` is at most h->number. On failure the rest are not
+// waited for.
 enum sl_err hybrid_wait(struct hybrid *h, uint64_t until, struct sl_error *err);
 
 // Replaces the sums of this member's share in *s by those of the whole step.

@@ -17,7 +17,7 @@
 // Units    elements of the flat vectors; micro-batches of the step, from 0;
 //          milliseconds in the metrics.
 // Errors   those of the contributor, and of hybrid.h with h->lost. After one
-//          the vectors are undefined.
+//          the vectors are undefined. `err` may be NULL.
 #ifndef TRAINER_LEASE_HYBRID_STEP_H
 #define TRAINER_LEASE_HYBRID_STEP_H
 

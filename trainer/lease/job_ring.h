@@ -10,7 +10,7 @@
 // Threads  the compute thread.
 // Memory   job_ring_free; what a device has is given up before (job_rank.h).
 // Units    elements of the flat vector.
-// Errors   SL_ENOMEM; *out is untouched then.
+// Errors   SL_ENOMEM; *out is untouched then. `err` may be NULL.
 #ifndef TRAINER_LEASE_JOB_RING_H
 #define TRAINER_LEASE_JOB_RING_H
 
@@ -40,16 +40,18 @@ struct job_ring {
 // least 4. Vectors and state come later. `model` is not kept. SL_ENOMEM.
 enum sl_err job_ring_new(struct job_ring **out, const struct model *model,
                          uint64_t bytes);
-void job_ring_free(struct job_ring *r); // NULL is allowed
+// Frees the state, the sum and the vectors that are ours; no generation is
+// joined (sum_leave). NULL is allowed.
+void job_ring_free(struct job_ring *r);
 
 // Prepares the sum of gradients of `elements` elements; `grads` and `fresh` are
-// set.
+// set. Once per ring; `elements` are all of the flat vector.
 enum sl_err job_ring_sum(struct job_ring *r, uint64_t elements,
                          struct sl_error *err);
 
 // Moves the state to `to`, of a job that was opened anew by `open`, if the
 // state is of this job and incarnation; else does nothing. `to` has no state
-// before. The state is in host memory.
+// before. The state is in host memory. It is moved: `from` has none afterwards.
 void job_ring_hand(struct job_ring *from, struct job_ring *to,
                    const Sluice__V1__JobOpen *open);
 

@@ -10,7 +10,10 @@
 //          back; in between it is the compute thread's, but for gate, running
 //          and progress, which are shared.
 // Memory   lease_free; holds a reference of its job's record. Messages are read
-//          during the call.
+//          during the call. Text and *err that are passed are copied.
+// Units    milliseconds; positions and steps of a closure.
+// Errors   `err` may be NULL, but in lease_fail. A call that fails has changed
+//          nothing.
 #ifndef TRAINER_LEASE_LEASE_H
 #define TRAINER_LEASE_LEASE_H
 
@@ -103,15 +106,19 @@ struct lease {
 
 // Makes a lease from a message, checked against the job's record, of which it
 // takes a reference: SL_EINVAL says what does not fit; SL_ENOMEM. *out is
-// untouched then. The lease is open and has no end yet: the caller sets it.
+// untouched then. The lease is open and has no end yet: the caller sets it. *m
+// has passed the wire's rules.
 enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
                       struct record *record, struct sl_error *err);
 
 // Gives a ring lease its seat; before it is submitted. SL_ENOTSUP if `ring` is
 // NULL: this worker takes part in no ring. SL_EINVAL: the job has no parts yet.
+// Once per lease. SL_ENOMEM.
 enum sl_err lease_sit(struct lease *l, const struct ring_env *ring,
                       struct sl_error *err);
-void lease_free(struct lease *l); // NULL is allowed
+// Frees a lease that no thread runs: its seat is retired, its reference
+// dropped. NULL is allowed.
+void lease_free(struct lease *l);
 
 // Returns for how long, in milliseconds, the lease has run without progress, as
 // far as the loop looked: call it now and then. 0 while it does not run.
@@ -123,7 +130,8 @@ struct lease_metrics lease_progress(struct lease *l);
 // figures (figures.h). The compute thread.
 void lease_set_progress(struct lease *l, const struct lease_metrics *m);
 
-// Fills a message with the metrics; its text borrows from `m`.
+// Fills a message with the metrics; its text borrows from `m`. `out` need not
+// be initialised; *m outlives its use.
 void lease_say_metrics(Sluice__V1__StepMetrics *out,
                        const struct lease_metrics *m);
 
@@ -135,7 +143,8 @@ void lease_say_metrics(Sluice__V1__StepMetrics *out,
 // failure: then it does what lease_stopped does.
 void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
 // Sets the outcome that its gate's reason asks for: handed back, or dropped
-// without a report if the job or the stream has ended.
+// without a report if the job or the stream has ended. A gate that is open:
+// handed back.
 void lease_stopped(struct lease *l);
 // Sets the outcome: handed back because of `why`, which is copied.
 void lease_hand_back(struct lease *l, const char *why);

@@ -6,7 +6,8 @@
 //
 // Threads  record_new: the loop. The rest: any.
 // Memory   counted references; record_unref(NULL) is allowed. Messages are
-//          copied.
+//          copied. The sync of record_attach is borrowed.
+// Errors   `err` may be NULL; without memory *err may have no text.
 #ifndef TRAINER_LEASE_RECORD_H
 #define TRAINER_LEASE_RECORD_H
 
@@ -40,36 +41,42 @@ struct record {
 };
 
 // Makes a record with one reference from a copy of `open`. SL_EINVAL if pieces
-// and geometry do not fit; SL_ENOMEM. *out is untouched then.
+// and geometry do not fit; SL_ENOMEM. *out is untouched then. `open` has passed
+// the wire's rules: it has a spec with `train`.
 enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
                        struct sl_error *err);
 
 // Lets `r`, of the same job as `before`, go on with the bad samples that were
-// found of its data. Before any other thread has `r`.
+// found of its data. Before any other thread has `r`. Does nothing if one of
+// the two has no such list.
 void record_follow(struct record *r, const struct record *before);
 // Take (and return `r`) and drop a reference; the last one dropped frees.
 struct record *record_ref(struct record *r);
 void record_unref(struct record *r); // NULL is allowed
 
 // Returns the options of the job's sync, except those that the caller sets:
-// vectors, peers, clock, want_map. Borrows from `r`, which is placed.
+// vectors, peers, clock, want_map. Borrows from `r`, which is placed. By value:
+// it may be changed, and lives as long as the reference to `r`.
 struct sync_ps_options record_sync(const struct record *r);
 
-// Checks that the shards are of this model: SL_EINVAL if they are not.
+// Checks that the shards are of this model: SL_EINVAL if they are not. One that
+// is not placed fits no model.
 enum sl_err record_fits(const struct record *r, const struct model *model,
                         struct sl_error *err);
 
 // Takes a newer map; ignores an older one. Returns false if `map` holds the
 // changes since another version than ours, or memory is out: then the whole map
-// is wanted.
+// is wanted. `map` is copied; its shards ascend. Calls ops->map of the attached
+// sync.
 bool record_map(struct record *r, const Sluice__V1__JobMap *map);
 
 // Tells `sync`, which is borrowed, of maps and wakes from now on; it gets the
 // newest map at once. NULL: no sync hears of them any more, also none that is
-// hearing one now.
+// hearing one now. The sync is detached, by NULL or another one, before it is
+// freed.
 void record_attach(struct record *r, struct sync *sync);
 
-// Lets a waiting compute thread look at its gate.
+// Lets a waiting compute thread look at its gate. Does nothing without a sync.
 void record_wake(struct record *r);
 
 #endif

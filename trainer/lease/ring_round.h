@@ -66,40 +66,52 @@ struct ring_round {
 };
 
 // Begins the rounds of a ring lease; round_release ends them. Both are borrowed
-// until then.
+// until then. *r need not be zeroed; `by` has a ring, `lease` a placed record.
+// No generation is joined yet.
 void round_init(struct ring_round *r, struct contributor *by,
                 struct lease *lease);
-// Leaves the generation, and frees.
+// Leaves the generation, and frees. Also after round_leave; nothing but
+// round_init may follow.
 void round_release(struct ring_round *r);
 
 // Begins a generation, with the state in place: `ranks` ranks, this one's index
 // `self`, `contributions` keys per round. The sums of the first `early`
 // elements overtake the others. `marks`: which variables have a gradient is
-// summed, too.
+// summed, too. Leaves the generation before. Calls the contributor's `place`.
+// On failure only round_join, round_leave or round_release may follow. `err`
+// may be NULL if `place` allows that.
 enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
                        uint32_t contributions, uint64_t early, bool marks,
                        struct sl_error *err);
 
 // Runs one round: computes our slots, sums over the ranks, applies the average.
-// *err is set for ROUND_LEFT and ROUND_FAILED.
+// *err is set for ROUND_LEFT and ROUND_FAILED. Needs a generation (round_join).
+// Waits for the other ranks. After ROUND_LEFT and ROUND_FAILED only round_join,
+// round_leave or round_release may follow.
 enum round_result round_run(struct ring_round *r, struct sl_error *err);
 
-// Leaves the generation: gives up what was read ahead.
+// Leaves the generation: gives up what was read ahead. May be called again.
 void round_leave(struct ring_round *r);
 
 // ---- the slot under way, for the contributor
 
 // Adds a bucket of the gradient that is whole; that of the last slot is sent.
 // Called from the last bucket to the first. `batches` micro-batches have moved
-// its statistics.
+// its statistics. Each bucket once per slot. `err` may be NULL.
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
 
-// Notes the variables that have no gradient in a slot that is whole.
+// Notes the variables that have no gradient in a slot that is whole. `absent`
+// has one per variable of the model; it is not read, and may be NULL, in a
+// generation without marks.
 void round_absent(struct ring_round *r, const bool *absent);
 
 // Returns, for `ahead`, the first r->early parameters as this round leaves
-// them, valid until the round goes on. NULL: they cannot be had.
+// them, valid until the round goes on; space that the caller may write to. Once
+// in a call of `ahead`, which may then write to the first r->early elements of
+// ring->grads, and to no others: they are kept, and put back when the next
+// round begins. NULL: they cannot be had, without memory or where the state is
+// on a device.
 float *round_foresee(struct ring_round *r);
 
 // Notes that the gradient of the slot, and if `loss` its loss, is not finite:

@@ -9,6 +9,7 @@
 // Memory   values. Nothing is kept of the outputs.
 // Units    an output is one number of a sample's prediction; as a probability
 //          where the loss knows those.
+// Errors   SL_ENOMEM.
 #ifndef TRAINER_LEASE_SCORE_H
 #define TRAINER_LEASE_SCORE_H
 
@@ -33,7 +34,8 @@ struct score_rule {
 
 // Adds the metrics of `samples` samples to *s. `labels` are as the loss wants
 // them: a class (int32) per sample if sparse, else as many floats as outputs.
-// SL_ENOMEM leaves *s as it was.
+// SL_ENOMEM leaves *s as it was. `outputs` has `samples` rows; both are read
+// during the call. 0 samples add nothing. Allocates.
 enum sl_err score_add(struct score *s, const struct score_rule *rule,
                       const float *outputs, const void *labels,
                       uint64_t samples);

@@ -47,17 +47,18 @@ struct steps {
 };
 
 // Begins training lease `l`, with the metrics that it has so far. The sync is
-// not opened yet.
+// not opened yet. *s need not be zeroed; there is nothing to free.
 void steps_init(struct steps *s, struct lease *l, struct sync *sync,
                 struct nonfinite *nonfinite);
 
-// Opens the closure at the sync; the caller closes it.
+// Opens the closure at the sync; the caller closes it. Once, behind steps_init.
+// What is not SYNC_OK has opened nothing that needs closing.
 enum sync_result steps_open(struct steps *s);
 
 // Makes one move towards the next step: `at` says how far it came. In
 // STEPS_STEP the step under way was sent. SYNC_BUSY: not done yet.
 // SYNC_STOPPED: the lease drains and is not done. Never SYNC_AGAIN: it asks
-// again by itself.
+// again by itself. In STEPS_DONE it does nothing.
 enum sync_result steps_move(struct steps *s);
 
 // Returns true while further moves follow before there is a step or the end.
@@ -74,7 +75,8 @@ void steps_again(struct steps *s);
 
 // Makes all ranges fresh: their parameters are in the vector, and their
 // gradients may be written. Then it adds what was counted to the lease's
-// progress. SYNC_BUSY: not yet.
+// progress. SYNC_BUSY: not yet. In STEPS_STEP, before the first range is sent;
+// may be called again.
 enum sync_result steps_fresh(struct steps *s);
 
 // Makes all ranges fresh as steps_fresh does, but waits until they are.
@@ -82,7 +84,8 @@ enum sync_result steps_fresh_wait(struct steps *s);
 
 // Sends range `range`, whose gradient is whole, in the vector and `finite` or
 // not. The first range of a step that is not finite is judged (nonfinite.h):
-// such a range is counted and not applied, or the job fails.
+// such a range is counted and not applied, or the job fails. Each range once
+// per step, after steps_fresh; *step is copied.
 enum sync_result steps_whole(struct steps *s, uint32_t range,
                              const struct sync_step *step, bool finite);
 
@@ -97,17 +100,20 @@ enum sync_result steps_judge(struct steps *s);
 
 // Notes what the lease's progress gets of the step under way when shard 0 has
 // counted it: its samples and sums, which are left out if the step is skipped.
+// Once per step, in STEPS_STEP; before steps_end. A sum that is NAN is not
+// known.
 void steps_note(struct steps *s, uint64_t samples, double loss_sum,
                 double right_sum);
 
-// Ends the step under way: all of it was sent.
+// Ends the step under way: all of it was sent. Before the next steps_move.
 void steps_end(struct steps *s);
 
 // Adds what was counted meanwhile to the lease's progress.
 void steps_report(struct steps *s);
 
 // Sets the lease's outcome for `result`, with which the steps have ended.
-// SYNC_OK: they are done.
+// SYNC_OK: they are done. Once, before the sync opens another closure.
+// SYNC_BUSY is no end: it does nothing.
 void steps_conclude(struct steps *s, enum sync_result result);
 
 #endif

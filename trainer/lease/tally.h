@@ -8,6 +8,7 @@
 //
 // Threads  the thread that computes.
 // Memory   values; the evidence becomes the lease's.
+// Errors   none are returned.
 #ifndef TRAINER_LEASE_TALLY_H
 #define TRAINER_LEASE_TALLY_H
 
@@ -23,12 +24,15 @@ struct tally {
     bool skipped;               // its loss or gradient is not finite
 };
 
-// Adds the step that was sent last to `m`, if shard 0 has counted it.
+// Adds the step that was sent last to `m`, if shard 0 has counted it. Takes the
+// sync's times and refusals in any case. Afterwards *t has no step, so a second
+// call adds none.
 void tally_add(struct tally *t, const struct sync *sync,
                struct lease_metrics *m);
 
 // Sets the outcome of a closure of which every step is counted; without memory
-// for the evidence the lease is handed back.
+// for the evidence the lease is handed back. Once per lease: an outcome that
+// was set before would be lost. The sync has not opened another closure since.
 void tally_evidence(struct lease *l, const struct sync *sync);
 
 // Sets the outcome of a closure that ended with `result`; `err` is read for

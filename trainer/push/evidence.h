@@ -32,13 +32,15 @@ void evidence_void(struct step_evidence *e);
 bool evidence_known(const struct step_evidence *e);
 
 // Takes the answer to an Ask: `bytes` bytes of bits, one per step, of which it
-// copies at most EVIDENCE_BYTES.
+// copies at most EVIDENCE_BYTES. Evidence from before is forgotten. `counted`
+// may be NULL if `bytes` is 0; steps behind the bits are not counted.
+// `incarnation` is not 0.
 void evidence_take(struct step_evidence *e, uint64_t incarnation,
                    const uint8_t *counted, size_t bytes);
 
 // Notes a push's answer: `incarnation` counted the step (now or before).
 // Returns false if that is not the incarnation of the evidence, which is void
-// then.
+// then. A step of EVIDENCE_STEPS or more is ignored.
 bool evidence_note(struct step_evidence *e, uint64_t incarnation,
                    uint32_t step);
 
@@ -47,7 +49,8 @@ bool evidence_note(struct step_evidence *e, uint64_t incarnation,
 // evidence stays: the shard may come back as it was.
 bool evidence_map(struct step_evidence *e, uint64_t incarnation);
 
-// Returns true if the shard has counted `step`.
+// Returns true if the shard has counted `step`. False without evidence, and for
+// EVIDENCE_STEPS or more.
 bool evidence_has(const struct step_evidence *e, uint32_t step);
 
 enum evidence_next {
@@ -58,6 +61,8 @@ enum evidence_next {
 
 // Finds the first step from `from` on that some of `shards` shards lacks.
 // `list` is the first shard's evidence; the next are `stride` bytes apart.
+// *step is set for EVIDENCE_STEP only. With `from` >= `steps`, or without
+// shards, it is EVIDENCE_FULL.
 enum evidence_next evidence_first_missing(const struct step_evidence *list,
                                           size_t stride, size_t shards,
                                           uint32_t steps, uint32_t from,

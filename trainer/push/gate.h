@@ -9,7 +9,8 @@
 // it.
 //
 // Threads  any; none waits, but for the short lock of `trouble`.
-// Memory   a part of its lease, which makes the lock.
+// Memory   a part of its lease, which makes the lock. Pointers are not NULL,
+//          but for `where`.
 // Units    milliseconds of the monotonic clock.
 // Errors   none.
 #ifndef TRAINER_PUSH_GATE_H
@@ -92,7 +93,7 @@ static inline void gate_close(struct gate *g, enum gate_reason why)
 }
 
 // Returns why the gate is closed, or GATE_OPEN. Closes it if the lease has run
-// out.
+// out. A lease_ends_ms of 0 has run out: the end is set before the first look.
 static inline enum gate_reason gate_look(struct gate *g,
                                          const struct sl_clock *clock)
 {

@@ -16,10 +16,12 @@
 // Threads  the compute thread; from a call's `done`: peer_fits, peer_copy and
 //          peer_keep. One call at a time.
 // Memory   A gradient that was lent (peer_call.lent) is read until `released`.
-//          Where nothing is lent, it is the caller's again at once.
+//          Where nothing is lent, it is the caller's again at once. peer_copy,
+//          peer_keep: of an answer that peer_fits has found good.
 // Units    elements of `type` in what is sent, f32 in what is given and taken.
 // Errors   A call that could not be started has changed nothing, and `done`
-//          does not run.
+//          does not run. Ask, pull, push, cancel and break need a connection
+//          (peer_connect returned SL_OK). `err` may be NULL.
 #ifndef TRAINER_PUSH_PEER_H
 #define TRAINER_PUSH_PEER_H
 
@@ -72,7 +74,9 @@ void peer_release(struct peer *p); // no call may be under way
 
 // Connects to the psserver at `address` (copied), where the shard is now; does
 // nothing if it is connected there already. Does not wait for the psserver. On
-// failure the old connection stays.
+// failure the old connection stays. No call is under way. Waits until the calls
+// of the old channel have ended, if no other shard holds it. The errors of
+// rpc_channel_new; SL_ENOMEM.
 enum sl_err peer_connect(struct peer *p, const char *address);
 // Returns true if it is connected to `address`.
 bool peer_is_at(const struct peer *p, const char *address);
@@ -86,12 +90,14 @@ enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
                       const struct peer_call *call);
 // Starts a Push or PushPull; sets type and shared memory of *m. `gradient`:
 // `count` elements; NULL: none (m->skip, or all are absent). The gradient of a
-// step that is pushed again is the same, until peer_next_gradient.
+// step that is pushed again is the same, until peer_next_gradient. On SL_OK it
+// has set call->lent: the gradient is the caller's again when call->released
+// has run, else at once.
 enum sl_err peer_push(struct peer *p, struct wire_push *m,
                       const float *gradient, struct peer_call *call);
 // Tells that the next push has another gradient.
 void peer_next_gradient(struct peer *p);
-// Cancels the call under way; `done` still runs.
+// Cancels the call under way; `done` still runs. Does nothing if none is.
 void peer_cancel(struct peer *p);
 // Breaks the connection: a call was cancelled RPC_BREAK_MS ago and has not
 // ended, or still lends its gradient, so the psserver reads nothing.
@@ -99,13 +105,14 @@ void peer_break(struct peer *p);
 
 // Ends a call, before its result is looked at. `answered`: by a psserver that
 // knows the shared memory that was named. Else the psserver may still read and
-// write that memory, which is never used again.
+// write that memory, which is never used again. Once per call that has ended,
+// on the compute thread, and before the next call is started.
 void peer_ended(struct peer *p, bool answered);
 // Sends the next payload as bytes: the psserver did not know the memory.
 // Returns false if this payload was sent as bytes already.
 bool peer_send_bytes(struct peer *p);
-void peer_rest(
-    struct peer *p); // lets the next payload go through shared memory again
+// Lets the next payload go through shared memory again.
+void peer_rest(struct peer *p);
 // Returns true if the next payload is likely to go through shared memory.
 bool peer_shares(const struct peer *p);
 
@@ -116,8 +123,10 @@ enum sl_err peer_fits(const struct peer *p, const struct peer_values *v,
 // Copies parameters to `to`, as f32.
 void peer_copy(struct peer *p, const struct peer_values *v, float *to);
 // Keeps parameters for peer_copy_kept, since a message is gone when `done`
-// returns. SL_ENOMEM.
+// returns. Those kept before are replaced. SL_ENOMEM: nothing new is kept.
 enum sl_err peer_keep(struct peer *p, const struct peer_values *v);
-void peer_copy_kept(struct peer *p, float *to); // no-op if none are kept
+// Copies the kept parameters to `to`, as f32, once: they are not kept any more.
+// Does nothing if none are kept.
+void peer_copy_kept(struct peer *p, float *to);
 
 #endif

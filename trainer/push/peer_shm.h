@@ -48,11 +48,13 @@ struct shm_buffer {
 };
 
 // Makes the sharing with the psserver at the channel's other end; nothing is
-// asked before peer_shm_look. SL_ENOMEM.
+// asked before peer_shm_look. `loop` and `clock` are borrowed, also by what is
+// under way when it is freed. SL_ENOMEM leaves *out as it was.
 enum sl_err peer_shm_new(struct peer_shm **out, struct loop *loop,
                          const struct sl_clock *clock,
                          struct rpc_channel *channel);
-void peer_shm_free(struct peer_shm *n); // NULL is allowed
+// Frees it and hangs up; does not wait. NULL is allowed.
+void peer_shm_free(struct peer_shm *n);
 
 // Looks for what is to be done, when a connection is made and after each call:
 // asks the psserver where it takes memory, and has the channel adopt a socket
@@ -60,10 +62,13 @@ void peer_shm_free(struct peer_shm *n); // NULL is allowed
 void peer_shm_look(struct peer_shm *n);
 
 // Returns a buffer for `bytes` bytes each way, or NULL: none now. Where memory
-// is shared, a missing buffer is asked for and will be there soon.
+// is shared, a missing buffer is asked for and will be there soon. The caller
+// writes the gradient and reads the parameters; the rest it leaves alone, and
+// gives the buffer back once.
 struct shm_buffer *peer_shm_take(struct peer_shm *n, size_t bytes);
 
-// Gives a buffer back. `clean`: every call that named it was answered.
+// Gives a buffer back. `clean`: every call that named it was answered. The
+// pointer is not used afterwards.
 void peer_shm_give(struct peer_shm *n, struct shm_buffer *buffer, bool clean);
 
 #endif

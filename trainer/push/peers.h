@@ -6,8 +6,9 @@
 //          waits for its calls to end.
 // Memory   peers_free after every channel was given back. A channel lives
 //          from get to put.
-// Errors   those of rpc_channel_new; outputs are untouched then. A psserver
-//          that is away is no error: channels dial by themselves.
+// Errors   those of rpc_channel_new; outputs are untouched then. `err` may be
+//          NULL. A psserver that is away is no error: channels dial by
+//          themselves.
 #ifndef TRAINER_PUSH_PEERS_H
 #define TRAINER_PUSH_PEERS_H
 
@@ -15,25 +16,31 @@
 
 struct peers;
 
-// Makes an empty set. `io` and `tls` (NULL: plain) outlive the peers.
+// Makes an empty set. `io` and `tls` (NULL: plain) outlive the peers. *out is
+// untouched on failure.
 enum sl_err peers_new(struct peers **out, struct rpc_io *io,
                       const struct rpc_tls *tls, struct sl_error *err);
-void peers_free(struct peers *p); // NULL is allowed
+// Frees the set; does not wait. NULL is allowed.
+void peers_free(struct peers *p);
 
 // Offers psservers of this host, from now on, shared memory for payloads of
 // `at_least` bytes and more, and a socket for small calls. The loop outlives
-// the peers.
+// the peers. So does the clock. Called at most once, before the first
+// peers_get.
 void peers_share(struct peers *p, struct loop *loop,
                  const struct sl_clock *clock, size_t at_least);
 
 // Returns the channel to `address`, new or shared, and in *shm the memory
 // shared with that psserver (NULL: none), which lives as long as the channel is
-// held.
+// held. `address` is copied. Does not wait for the psserver.
 enum sl_err peers_get(struct peers *p, const char *address,
                       struct rpc_channel **out, struct peer_shm **shm,
                       struct sl_error *err);
-// Returns true if a payload of `bytes` bytes is worth shared memory.
+// Returns true if a payload of `bytes` bytes is worth shared memory. True for
+// any before peers_share.
 bool peers_worth(const struct peers *p, size_t bytes);
-void peers_put(struct peers *p, struct rpc_channel *channel); // NULL is allowed
+// Gives a channel back, once per peers_get; the last one frees it, with its
+// shared memory, and waits until its calls have ended. NULL is allowed.
+void peers_put(struct peers *p, struct rpc_channel *channel);
 
 #endif

@@ -94,22 +94,27 @@ struct sync_map_entry {
 struct sync;
 
 struct sync_ops {
-    // Opens a closure; nothing of it is asked before begin.
+    // Opens a closure; nothing of it is asked before begin. Called while none
+    // is open.
     enum sync_result (*open)(struct sync *s, const struct sync_closure *c,
                              struct sl_error *err);
     // Makes all shards known, and sets *step to the first step that is not
-    // counted everywhere; *done: every step is.
+    // counted everywhere; *done: every step is. If *done, *step is the number
+    // of steps. Both are set on SYNC_OK only.
     enum sync_result (*begin)(struct sync *s, uint32_t *step, bool *done,
                               struct sl_error *err);
     // Returns the first step behind `after` that is not known to be counted
-    // everywhere; the closure's number of steps if there is none.
+    // everywhere; the closure's number of steps if there is none. Called after
+    // a begin.
     uint32_t (*next)(struct sync *s, uint32_t after);
     // Returns SYNC_OK when a range's parameters are fresh and its gradient may
     // be written.
     enum sync_result (*wait)(struct sync *s, uint32_t range,
                              struct sl_error *err);
     // Sends the gradient of a range. `skip`: the step is counted and nothing
-    // applied.
+    // applied. Once per range and step, after `wait` (by_range: rest, or pull)
+    // of the range returned SYNC_OK; *step is copied. On another result than
+    // SYNC_OK nothing was sent.
     enum sync_result (*send)(struct sync *s, uint32_t range,
                              const struct sync_step *step, bool skip,
                              struct sl_error *err);
@@ -119,9 +124,11 @@ struct sync_ops {
     // Returns SYNC_OK when all answers are in.
     enum sync_result (*settle)(struct sync *s, struct sl_error *err);
     // Returns true if the step was counted newly by what this attempt sent (as
-    // range 0 said). Meaningful after a wait or settle of range 0.
+    // range 0 said). Meaningful after a wait or settle of range 0. Only the
+    // last such step is known.
     bool (*counted)(const struct sync *s, uint32_t step);
-    // Fills in the incarnations that the evidence is from, one per range.
+    // Fills in the incarnations that the evidence is from, one per range. 0:
+    // none.
     void (*evidence)(const struct sync *s, uint64_t *incarnations);
     // Returns the version of the map, if it names just these incarnations; else
     // 0.
@@ -131,12 +138,16 @@ struct sync_ops {
     bool (*held)(const struct sync *s, uint32_t range);
     // Returns true if our contribution made its round whole on that shard.
     bool (*closed)(const struct sync *s, uint32_t range);
-    // Fills in the counts and times of this attempt.
+    // Fills in the counts and times of this attempt. These are kept until the
+    // next open.
     void (*seen)(const struct sync *s, struct sync_seen *out);
-    // Ends the closure; waits until no call refers to the vectors.
+    // Ends the closure; waits until no call refers to the vectors. Does nothing
+    // if none is open.
     void (*close)(struct sync *s);
     // Pulls the parameters of a cut into `to`, a vector of the caller's. No
-    // closure is open.
+    // closure is open. `tags` has one per range; `tags` and `to` are borrowed
+    // until the result is not SYNC_BUSY, and `to` is undefined if that is not
+    // SYNC_OK.
     enum sync_result (*pull_cut)(struct sync *s, const struct wire_tag *tags,
                                  struct gate *gate, float *to,
                                  struct sl_error *err);
@@ -154,11 +165,14 @@ struct sync_ops {
     void (*await)(struct sync *s);
     // Forgets the parameters of a range, so that the next pull fetches them.
     void (*drop)(struct sync *s, uint32_t range);
-    // Takes a newer map; any thread. `wake` has a waiting thread look at the
-    // gate.
+    // Takes a newer map; any thread. The entries are copied, one per range; a
+    // map of another number of them, or without memory, is ignored. `wake` has
+    // a waiting thread look at the gate.
     void (*map)(struct sync *s, uint64_t version,
                 const struct sync_map_entry *entries, size_t count);
     void (*wake)(struct sync *s);
+    // Cancels what is under way, waits for its end and frees the sync. No
+    // closure is open, and no other thread calls map or wake any more.
     void (*free)(struct sync *s);
 };
 

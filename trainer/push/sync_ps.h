@@ -13,6 +13,9 @@
 //          there, straight from the wire's slices (into memory of their own
 //          while the old ones are read); what they mean is decided on the
 //          compute thread.
+// Memory   the options are copied; what they point at (shards, peers, clock,
+//          vectors, arg) is borrowed until free.
+// Errors   SL_ENOMEM; `err` may be NULL.
 #ifndef TRAINER_PUSH_SYNC_PS_H
 #define TRAINER_PUSH_SYNC_PS_H
 
@@ -32,17 +35,18 @@ struct sync_ps_options {
     // open round; 0: any other mode.
     uint32_t contributions;
     struct schedule schedule;
-    // The two vectors, zeroed, borrowed until free; NULL: the sync makes its
-    // own.
+    // The two vectors: both or neither. They are zeroed by the sync, but not
+    // with by_range. NULL: it makes its own.
     float *params, *grads;
     // Parameters are pulled when they are asked for (sync.h). Then the vectors
     // are the caller's, and so is `narrow`: `elements` elements of `wire`, if
-    // that has 16 bits.
+    // that has 16 bits, and else NULL. `narrow` is not read without by_range.
     bool by_range;
     void *narrow;
     struct peers *peers;
     const struct sl_clock *clock;
-    // Asks for a map newer than version `have`. Called on the compute thread.
+    // Asks for a map newer than version `have`. Called on the compute thread;
+    // not NULL.
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
     // Called about five times a second while a call waits, on the compute
     // thread: false gives the closure up, as if its gate were closed for a
@@ -52,7 +56,8 @@ struct sync_ps_options {
 };
 
 // Makes a sync with the options `o`, which are copied. SL_ENOMEM leaves *out as
-// it was. Free it by its ops' free, when no closure is open.
+// it was; it is also the error of vectors and `narrow` that do not go together.
+// Free it by its ops' free, when no closure is open.
 enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
                         struct sl_error *err);
 

@@ -34,7 +34,7 @@
 //          state of a generation; rounds: as in the tag.
 // Errors   ring_feed_read: SL_EBUSY: not yet, ask again; SL_ESTALE: no longer,
 //          what was copied leads nowhere (of a part that follows records, no
-//          second image is made); SL_ERANGE.
+//          second image is made); SL_ERANGE. `err` may be NULL.
 #ifndef TRAINER_RING_FEED_H
 #define TRAINER_RING_FEED_H
 
@@ -93,10 +93,13 @@ struct feed_key {
 struct ring_feed;
 
 // Begins to give out the state of `r`, which runs rounds of a generation. Takes
-// a reference to each part; `r` need not stay. SL_ENOMEM.
+// a reference to each part; `r` need not stay. `clock` is borrowed. `r` has a
+// state. SL_ENOMEM leaves *out as it was.
 enum sl_err ring_feed_new(struct ring_feed **out, const struct rank *r,
                           const struct sl_clock *clock);
-void ring_feed_free(struct ring_feed *f); // NULL is allowed
+// Frees images, records and references; ring_feed_read is served no more. NULL
+// is allowed.
+void ring_feed_free(struct ring_feed *f);
 
 // Copies the bytes that `ask` names into `into`, ask->bytes large, which is
 // undefined on failure.
@@ -104,7 +107,8 @@ enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
                            void *into, struct sl_error *err);
 
 // Keeps the record of a round that was applied to the rank; arguments as in
-// rank_round. Without memory for it the feed ends.
+// rank_round. Without memory for it the feed ends. They are copied. A feed that
+// has ended keeps none.
 void ring_feed_round(struct ring_feed *f, const struct rank *r,
                      const struct once_step *steps, size_t count,
                      const float *g, const float *present);
@@ -121,7 +125,8 @@ bool ring_feed_lags(struct ring_feed *f);
 
 // Returns true if an image of `part` is asked for, and its memory must be
 // brought home first; then ring_feed_image makes it, before the next round. A
-// part that is not the rank's any more has no image: the feed ends.
+// part that is not the rank's any more has no image: the feed ends. `part` is
+// below the number of parts.
 bool ring_feed_wants(struct ring_feed *f, const struct rank *r, uint32_t part);
 // Makes the image of `part` that is asked for; its memory is home. Without
 // memory for it the feed ends, or the image is made later.

@@ -19,7 +19,7 @@
 // Units    bytes; rounds as in the tag.
 // Errors   SL_EBUSY: nothing is new; SL_ECANCELED: as the fetch said, go on
 //          later. Else the copy is lost: only follow_release may be called; the
-//          rank has the state that it had, or none.
+//          rank has the state that it had, or none. `err` may be NULL.
 #ifndef TRAINER_RING_FOLLOW_H
 #define TRAINER_RING_FOLLOW_H
 
@@ -56,19 +56,23 @@ struct follow {
 
 // Begins to copy the state of `generation` for `rank`, with `fetch(arg, ...)`.
 // `id`: a number that no other newcomer has. `j` is borrowed for the call. On
-// failure *f is untouched.
+// failure *f is untouched. `rank`, `fetch` and `arg` are borrowed until
+// follow_release; the rank keeps its old state until the copy takes its place.
 enum sl_err follow_init(struct follow *f, struct rank *rank,
                         const struct rank_job *j, uint64_t generation,
                         uint64_t id, follow_fetch_fn fetch, void *arg,
                         struct sl_error *err);
-void follow_release(struct follow *f); // all zeroes is allowed
+// Frees what is copied; a state that is in place stays with the rank. All
+// zeroes is allowed.
+void follow_release(struct follow *f);
 
 // Fetches the next pieces of images or of rounds; puts the state into place
-// when it is whole, and applies rounds from then on.
+// when it is whole, and applies rounds from then on. SL_OK: something was
+// taken; call it again.
 enum sl_err follow_step(struct follow *f, struct sl_error *err);
 
 // Applies the rounds up to number `rounds`. SL_ESTATE: the state is not in
-// place, or is beyond.
+// place, or is beyond. SL_EBUSY: a round is not there yet; call it again.
 enum sl_err follow_to(struct follow *f, uint64_t rounds, struct sl_error *err);
 
 #endif

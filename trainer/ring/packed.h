@@ -5,7 +5,7 @@
 // Threads  pure.
 // Memory   packed_read fills *out (once_release), which on failure owns
 //          nothing. packed_once may have appended a part when it fails.
-// Errors   SL_ECORRUPT, SL_ENOMEM.
+// Errors   SL_ECORRUPT, SL_ENOMEM. `err` may be NULL.
 #ifndef TRAINER_RING_PACKED_H
 #define TRAINER_RING_PACKED_H
 
@@ -13,7 +13,8 @@
 #include "state/shard/once.h"
 
 // Appends both messages and returns the length of each. `passed`: counts of
-// `pieces` pieces (once.h), or NULL.
+// `pieces` pieces (once.h), or NULL. `passed` is not changed; on failure the
+// lengths are undefined.
 enum sl_err packed_once(struct buf *to, const struct once *once,
                         uint64_t *passed, size_t pieces, uint64_t *set_bytes,
                         uint64_t *counts_bytes);

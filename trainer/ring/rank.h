@@ -17,7 +17,7 @@
 //          lives on. rank_receive and rank_load hold both states for a moment.
 // Units    elements of the flat vector; bytes of a view.
 // Errors   SL_ECORRUPT and SL_ENOENT name the file; SL_ESTATE: rows that have
-//          counted different steps are never one state.
+//          counted different steps are never one state. `err` may be NULL.
 #ifndef TRAINER_RING_RANK_H
 #define TRAINER_RING_RANK_H
 
@@ -69,6 +69,7 @@ static inline const struct once *rank_once(const struct rank *r)
 
 // Returns the parameters: the flat vector that the parts' values are pieces of,
 // valid as long as the state. Each round changes it, unless the state is away.
+// `r` has a state. The caller does not write to it.
 float *rank_flat(const struct rank *r);
 
 // Gives all parts a copy of `rates` (not NULL): the learning rates that
@@ -85,12 +86,14 @@ enum sl_err rank_values(const struct rank *r, float *flat,
 // Returns true if this state is the base that a RingBegin names.
 bool rank_holds(const struct rank *r, struct wire_tag base);
 
-// Makes our own state, which is the base, the state of this generation.
+// Makes our own state, which is the base, the state of this generation. `r` has
+// a state.
 void rank_keep(struct rank *r, uint64_t generation);
 
 // Loads a base that no rank holds: the files of the cut that `begin` names,
 // each in the folder that it says or in our own store; or, if the base is (0,
 // 0), those of another job that this one was resumed from; or the seed values.
+// On failure the old state stays. Reads files, which may take long.
 enum sl_err rank_load(struct rank *r, const struct rank_job *j,
                       const Sluice__V1__RingBegin *begin, struct sl_error *err);
 
@@ -112,12 +115,13 @@ struct rank_view {
     struct buf head;
     uint64_t bytes; // length of the view
 };
-// Begins a view of the state of `r`. SL_ENOMEM: *v is zeroes.
+// Begins a view of the state of `r`. SL_ENOMEM: *v is zeroes. `r` has a state.
+// The bytes of one that is away must be home (rank_bring).
 enum sl_err rank_view_init(struct rank_view *v, const struct rank *r);
 void rank_view_release(struct rank_view *v); // all zeroes is allowed
 
 // Copies bytes of a view. SL_ERANGE beyond the end; SL_ESTALE if the state is
-// away.
+// away. `into` is undefined on failure.
 enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
                            size_t bytes, void *into);
 
@@ -130,7 +134,7 @@ enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
 // the state is given up, and its tag is (0, 0). If the state is away, `g` was
 // given to the device before (resident_gradient), and `fresh` and `present` are
 // NULL. `present`, or NULL: by variable, 0 where no contribution has a
-// gradient.
+// gradient. `r` has a state, and `count` is 1 or more.
 enum sl_err rank_round(struct rank *r, const struct once_step *steps,
                        size_t count, const float *g, const float *present,
                        float *fresh, struct sl_error *err);
@@ -144,14 +148,15 @@ size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present);
 // Writes to `out` the first `elements` parameters as rank_round would leave
 // them, to the bit; the state is not changed. `space` is for RANK_FORESEE_SPACE
 // vectors of as many elements; of `g` no more is read. SL_ESTATE: the state is
-// away.
+// away. `elements` is at most that of the state. `out` is undefined on failure.
 enum sl_err rank_foresee(struct rank *r, const struct once_step *steps,
                          size_t count, const float *g, uint64_t elements,
                          float *out, float *space, struct sl_error *err);
 
 // Freezes one part at this instant, under the tag of the state
 // (shard_image_release); it is brought home before. SL_ERANGE: no such part;
-// else the errors of shard_freeze and rank_bring_part.
+// else the errors of shard_freeze and rank_bring_part. On failure *out owns
+// nothing.
 enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
                         struct sl_error *err);
 
@@ -167,7 +172,7 @@ enum sl_err rank_bring_part(struct rank *r, uint32_t part,
 enum sl_err rank_bring(struct rank *r, struct sl_error *err);
 
 // Brings the state home, and rounds are applied here again. SL_ELOST: the state
-// is gone (rank_release).
+// is gone (rank_release). Does nothing for a state in host memory.
 enum sl_err rank_take_back(struct rank *r, struct sl_error *err);
 
 #endif

@@ -4,7 +4,8 @@
 //
 // Threads  the compute thread.
 // Memory   a set belongs to the caller until rank_set_place or rank_set_take.
-// Errors   SL_ENOMEM, SL_EINVAL (plan_read).
+// Errors   SL_ENOMEM, SL_EINVAL (plan_read). `err` may be NULL; SL_ENOMEM may
+//          leave it without text.
 #ifndef TRAINER_RING_RANK_INNER_H
 #define TRAINER_RING_RANK_INNER_H
 

@@ -4,7 +4,8 @@
 //
 // Threads  any.
 // Memory   each returns a message on the heap (wire_free(&up->base)), or NULL
-//          without memory; it keeps nothing of its arguments.
+//          without memory; it keeps nothing of its arguments. Pointers are not
+//          NULL, but for `metrics`.
 // Errors   none but that.
 #ifndef TRAINER_RING_SAY_H
 #define TRAINER_RING_SAY_H
@@ -20,10 +21,12 @@ struct say_job {
 // Asks to join the ring of a lease.
 Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
                                const struct ring_env *env);
-// Answers that a generation was opened, with the tag of our state.
+// Answers that a generation was opened, with the tag of our state. One without
+// a state has (0, 0).
 Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
                                  const struct rank *r);
-// Tells that the base is in place, with all that it has counted.
+// Tells that the base is in place, with all that it has counted. `r` has a
+// state, here and in say_step.
 Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r);
 // Makes a RingReady of a ring that has no state on its ranks.
 Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation);
@@ -34,7 +37,8 @@ Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
 // Reports a round that was applied.
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
                                Sluice__V1__StepMetrics *metrics);
-// Tells that we left a generation, and which rank is suspected.
+// Tells that we left a generation, and which rank is suspected. UINT32_MAX:
+// none.
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why);
 

@@ -56,7 +56,9 @@ struct seat;
 enum sl_err seat_new(struct seat **out, const struct ring_env *env,
                      uint64_t job, uint64_t job_incarnation);
 
-// Lets go of the seat when the lease is over: it sends nothing any more.
+// Lets go of the seat when the lease is over: it sends nothing any more, and no
+// call of it may follow. Does not wait: posted messages and files being written
+// hold references of their own.
 void seat_retire(struct seat *s); // NULL is allowed
 
 // Returns the environment, valid as long as the seat.
@@ -99,7 +101,8 @@ struct seat_news {
     Sluice__V1__RingCopy *copy; // copy order, `opened` or later; likewise
 };
 // Takes what the loop has brought; never waits. Clears seat_has_news and
-// seat_has_ended. `begin` and `copy` are NULL if there is none.
+// seat_has_ended. `begin` and `copy` are NULL if there is none. *out need not
+// be zeroed.
 void seat_look(struct seat *s, struct seat_news *out);
 
 // Returns true if seat_look would find something new, or seat_wake was called
@@ -115,7 +118,8 @@ void seat_wait(struct seat *s, uint64_t ms);
 
 // Has end(arg) called when a generation is opened or seat_wake says leave:
 // under a lock, on the loop; at once, if that has happened since the last
-// seat_look. NULL: ends that.
+// seat_look. NULL: ends that. One at a time: each call replaces the one before.
+// `end` must not call the seat.
 void seat_on_end(struct seat *s, void (*end)(void *arg), void *arg);
 
 // A request of the coordinator's for a part's file.
@@ -126,7 +130,7 @@ struct seat_request {
 // Takes a request that is due: of an earlier generation than the tag's, or of
 // this one for a round up to the tag's. Returns false if none is. `over`: no
 // round will follow, so all of this generation are due. A part that is being
-// written is not due before its file is there.
+// written is not due before its file is there. *out is untouched then.
 bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
                        struct seat_request *out);
 
@@ -139,7 +143,8 @@ void seat_say(struct seat *s, Sluice__V1__AttendUp *up);
 void seat_say_step(struct seat *s, Sluice__V1__AttendUp *up, bool now);
 
 // Has the part's file written in the background, and reports it. Takes
-// ownership of the image (sl_malloc), also where it cannot be written.
+// ownership of the image (sl_malloc), also where it cannot be written. Without
+// memory the request is dropped, without a report.
 void seat_write(struct seat *s, const struct seat_request *r,
                 struct shard_image *image);
 

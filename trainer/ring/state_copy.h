@@ -6,7 +6,7 @@
 //          copy_serve until copy_unserve has returned.
 // Memory   the rank is borrowed meanwhile, and must not change.
 // Errors   copy_receive: SL_EUNAVAIL if no holder answers, SL_ESTALE if the
-//          generation has ended meanwhile.
+//          generation has ended meanwhile. `err` may be NULL.
 #ifndef TRAINER_RING_STATE_COPY_H
 #define TRAINER_RING_STATE_COPY_H
 
@@ -26,12 +26,15 @@ struct copy_served {
 enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks,
                        const struct ranks_of *of, const struct rank *r,
                        struct sl_error *err);
-void copy_unserve(struct copy_served *c); // no-op unless serving
+// Ends that; waits until no call reads the state. Does nothing unless serving.
+void copy_unserve(struct copy_served *c);
 
 // Copies the base that `begin` names from its holders and puts it into place as
 // the state of `r`; waits. On failure the old state stays. Gives up when the
 // generation has ended, but not for any other message that comes to the seat:
-// the coordinator would wait for a rank that has left without a word.
+// the coordinator would wait for a rank that has left without a word. `begin`
+// names one holder at least. A holder that does not answer is tried again, for
+// 10 s in all per piece.
 enum sl_err copy_receive(struct rank *r, const struct rank_job *j,
                          struct seat *seat, const Sluice__V1__RingBegin *begin,
                          struct sl_error *err);

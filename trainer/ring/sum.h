@@ -22,7 +22,8 @@
 // Memory   sum_release frees.
 // Units    elements of the flat vector; a weight is a number of samples.
 // Errors   sum_wait: those of group_wait (trainer/sum/sum_group.h). After an
-//          error only sum_suspect and sum_leave may be called.
+//          error only sum_suspect and sum_leave may be called. `err` may be
+//          NULL.
 #ifndef TRAINER_RING_SUM_H
 #define TRAINER_RING_SUM_H
 
@@ -64,26 +65,31 @@ enum sl_err sum_group(struct rank_group **out, const struct ring_env *env,
                       struct sl_error *err);
 
 // Prepares sums over `elements` elements in `buckets`, which are borrowed until
-// sum_release. SL_ENOMEM.
+// sum_release. SL_ENOMEM. *s need not be zeroed before, and is untouched on
+// failure. It is in no generation then (sum_join).
 enum sl_err sum_init(struct sum *s, const struct elements *buckets,
                      uint32_t count, uint64_t elements);
-void sum_release(struct sum *s); // all zeroes is allowed
+// Frees what sum_init and the rounds made; the generation was left (sum_leave).
+// All zeroes is allowed.
+void sum_release(struct sum *s);
 
 // Joins the ranks of the generation that `begin` names, and waits for none of
-// them; on failure it is in none. Buckets below `early`
-// go through lane 1, the others through lane 0; `early` is the same on all
-// ranks, and 0 unless begin->lanes. A rank alone has one lane.
+// them; on failure it is in none. Buckets below `early` go through lane 1, the
+// others through lane 0; `early` is the same on all ranks, and 0 unless
+// begin->lanes. A rank alone has one lane. Called when no generation is joined.
 enum sl_err sum_join(struct sum *s, const struct ring_env *env,
                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
                      uint32_t early, struct sl_error *err);
 // Ends all waits with an error; `sum` is a struct sum.
 void sum_abort(void *sum);
-// Leaves the generation; then no other thread touches the vectors.
+// Leaves the generation; then no other thread touches the vectors. Waits for
+// the background's bucket under way. May be called without one.
 void sum_leave(struct sum *s);
 
 // Begins a round in which `contributions` gradients are added here: without one
 // the sum begins with zeros; with one it takes the memory of `gradient` itself,
-// which is then gone. SL_ENOMEM.
+// which is then gone. SL_ENOMEM. `gradient` is not NULL: without a
+// contribution, too, the sum lies there. No bucket is outstanding.
 enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
                       struct sl_error *err);
 
@@ -93,10 +99,11 @@ void sum_add(struct sum *s, uint32_t bucket, const float *g, float weight,
 // Makes a bucket of the sum not finite.
 void sum_spoil(struct sum *s, uint32_t bucket);
 // Starts a bucket that has all our contributions, and those that waited for it.
+// Each bucket once per round. SL_ENOMEM.
 enum sl_err sum_start(struct sum *s, uint32_t bucket, struct sl_error *err);
 
 // Starts every bucket that was not started yet, which may lack contributions.
-// `spoil`: makes their sums not finite.
+// `spoil`: makes their sums not finite. SL_ENOMEM.
 enum sl_err sum_start_rest(struct sum *s, bool spoil, struct sl_error *err);
 
 // Returns the number of buckets, of both lanes, that were started and not
@@ -109,7 +116,8 @@ uint64_t sum_early_outstanding(const struct sum *s);
 enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err);
 
 // Begins the sum of other numbers, behind all buckets of a round: `data`
-// becomes the sum over the ranks, and is lent until sum_wait_marks.
+// becomes the sum over the ranks, and is lent until sum_wait_marks. Called when
+// every bucket was started, once per round. SL_ENOMEM.
 enum sl_err sum_start_marks(struct sum *s, float *data, size_t count,
                             struct sl_error *err);
 // Waits for that sum, when no bucket of lane 0 is outstanding. Errors as

@@ -40,7 +40,9 @@ struct inbox {
 
 // Makes an empty inbox.
 void inbox_init(struct inbox *b);
-void inbox_release(struct inbox *b); // inbox_close comes first
+// Frees the inbox, which is closed and was removed from where it is offered to
+// (ranks_remove).
+void inbox_release(struct inbox *b);
 
 // Keeps a piece until it is taken; owns the call on SL_OK, and else the caller
 // answers it. A piece of a bucket that is done is acknowledged at once. *m is
@@ -54,14 +56,14 @@ enum sl_err inbox_offer(struct inbox *b, struct rpc_call *call,
 struct inbox_piece *inbox_take_locked(struct inbox *b, uint64_t bucket);
 
 // Marks buckets below `below` as done: their pieces are acknowledged from now
-// on.
+// on. `below` never falls.
 void inbox_done(struct inbox *b, uint64_t below);
 
 // Acknowledges a piece that was taken, and frees it. Without the lock.
 void inbox_answer(struct inbox_piece *p); // NULL is allowed
 
 // Answers all pieces, those that wait and those that come later, with
-// SL_ESTALE.
+// SL_ESTALE. May be called again.
 void inbox_close(struct inbox *b);
 
 #endif

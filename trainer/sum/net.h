@@ -19,7 +19,7 @@
 // Errors   SL_EUNAVAIL: a rank was given up, and is named; SL_ESTALE: stopped,
 //          or a rank has left the generation; SL_ECORRUPT: a rank sends pieces
 //          that do not fit; SL_ENOMEM. After an error the data is undefined,
-//          and no other sum may be made.
+//          and no other sum may be made. `err` may be NULL.
 #ifndef TRAINER_SUM_NET_H
 #define TRAINER_SUM_NET_H
 
@@ -48,17 +48,20 @@ struct net;
 
 // Makes the channels to the other nodes; nothing is sent before net_sum.
 // Addresses and ranks are copied; io, tls and inbox are borrowed until
-// net_free.
+// net_free. *out is untouched on failure.
 enum sl_err net_new(struct net **out, const struct net_options *o,
                     struct sl_error *err);
-void net_free(struct net *n); // NULL is allowed; waits
+// Frees the channels and waits for their calls; no sum is under way. NULL is
+// allowed.
+void net_free(struct net *n);
 
 // Makes `data` the sum over all nodes, the same bits on each; waits for them.
 // Bucket numbers rise by one; count and order are the same on all.
 enum sl_err net_sum(struct net *n, uint64_t bucket, float *data, size_t count,
                     struct sl_error *err);
 
-// Fails the sum under way with SL_ESTALE and text `why`.
+// Fails the sum under way, and all later ones, with SL_ESTALE and text `why`,
+// which is copied. The first failure counts. Does not wait.
 void net_stop(struct net *n, const char *why);
 // Copies the figures since net_new. Takes the inbox's lock; any thread.
 void net_stats(struct net *n, struct net_stats *out);

@@ -19,7 +19,8 @@
 //          they take away.
 // Memory   what is added is borrowed until it is removed; ranks_of are copied.
 // Units    bytes.
-// Errors   SL_EEXIST: the lane, or the state, is here already; SL_ENOMEM.
+// Errors   SL_EEXIST: the lane, or the state, is here already; SL_ENOMEM. `err`
+//          may be NULL.
 #ifndef TRAINER_SUM_RANKS_H
 #define TRAINER_SUM_RANKS_H
 
@@ -48,7 +49,7 @@ struct ranks_of {
 
 struct ranks;
 
-// Makes a service without generations. SL_ENOMEM.
+// Makes a service without generations. SL_ENOMEM leaves *out as it was.
 enum sl_err ranks_new(struct ranks **out);
 void ranks_free(struct ranks *r); // NULL is allowed
 // Returns the service's methods, for the worker's server.

@@ -31,7 +31,7 @@
 //          rank could not be reached for timeout_ms), SL_ECORRUPT. *err names
 //          the rank. From then on every wait fails, also for earlier buckets,
 //          and data that was not waited for is undefined. A rank that can be
-//          reached is waited for, until group_abort.
+//          reached is waited for, until group_abort. `err` may be NULL.
 #ifndef TRAINER_SUM_SUM_GROUP_H
 #define TRAINER_SUM_SUM_GROUP_H
 
@@ -70,7 +70,9 @@ enum sl_err group_new(struct rank_group **out, const struct group_options *o,
 void group_free(struct rank_group *g); // NULL is allowed; aborts, and waits
 
 // Begins bucket number `bucket`: `data` becomes the sum over all ranks. Numbers
-// rise by one from 0; order and counts are the same on all ranks. SL_ENOMEM.
+// rise by one from 0; order and counts are the same on all ranks. SL_ENOMEM. A
+// wait for a later bucket is one for this, too. A bucket that was not begun has
+// taken no number.
 enum sl_err group_start(struct rank_group *g, uint64_t bucket, float *data,
                         size_t count, struct sl_error *err);
 // Begins a bucket that copies `data` of rank 0 to all ranks, rounded to the
@@ -79,11 +81,13 @@ enum sl_err group_start(struct rank_group *g, uint64_t bucket, float *data,
 enum sl_err group_spread(struct rank_group *g, uint64_t bucket, float *data,
                          size_t count, struct sl_error *err);
 // Waits until bucket number `bucket` holds its result. Buckets are done in
-// order.
+// order. The bucket was begun. Whatever it returns, no thread uses its data any
+// more.
 enum sl_err group_wait(struct rank_group *g, uint64_t bucket,
                        struct sl_error *err);
 
-// Fails the group with SL_ESTALE and text `why` (copied); ends all waits.
+// Fails the group with SL_ESTALE and text `why` (copied); ends all waits. The
+// first failure counts. Does not wait.
 void group_abort(struct rank_group *g, const char *why);
 // Fills in the group's figures since it began.
 void group_stats(struct rank_group *g, struct group_stats *out);

@@ -21,7 +21,7 @@
 // Memory   host_free unmaps; the maker's descriptor is ranks.h's to name.
 // Units    elements.
 // Errors   SL_ESTALE: stopped; the data is undefined then. A rank that does not
-//          come is waited for until host_stop.
+//          come is waited for until host_stop. `err` may be NULL.
 #ifndef TRAINER_SUM_SUM_HOST_H
 #define TRAINER_SUM_SUM_HOST_H
 
@@ -48,16 +48,19 @@ enum sl_err host_new(struct host **out, uint32_t count, int *fd,
 enum sl_err host_join(struct host **out, uint32_t self, uint32_t count,
                       uint64_t pid, uint32_t fd, uint64_t bytes, uint64_t token,
                       struct sl_error *err);
-void host_free(struct host *l); // NULL is allowed
+// Unmaps the memory; no sum is under way. NULL is allowed.
+void host_free(struct host *l);
 
 // Makes `data` the sum over all ranks, the same bits on each; all call it in
-// the same order with the same count.
+// the same order with the same count. Waits for them. After SL_ESTALE no other
+// sum may be made.
 enum sl_err host_sum(struct host *l, float *data, size_t count);
 
-// Copies `data` of rank 0 to all ranks.
+// Copies `data` of rank 0 to all ranks. Waits, and is called in one order, as
+// host_sum.
 enum sl_err host_spread(struct host *l, float *data, size_t count);
 
-// Ends all waits of this process with SL_ESTALE.
+// Ends all waits of this process with SL_ESTALE. They stay ended.
 void host_stop(struct host *l);
 double host_wait_ms(const struct host *l); // time waited so far
 
