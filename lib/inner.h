@@ -128,12 +128,15 @@ struct sluice {
 
 // ---- jobs.c: what is kept of a job
 
-// Finds or makes the kept job of lease `l`. Errors are the job's.
+// Finds or makes the kept job of lease `l`. Errors are the job's. *out is the
+// session's until jobs_forget, jobs_free, or until it is the one of too many
+// that was used longest ago. On failure nothing is kept of the job.
 enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
                       struct sl_error *err);
-// Frees the kept job with number `id`, if it is there: its vectors go.
+// Frees the kept job with number `id`, if it is there: its vectors go. No
+// closure of it is under way.
 void jobs_forget(struct sluice *s, uint64_t id);
-// Frees all kept jobs.
+// Frees all kept jobs. No closure is under way.
 void jobs_free(struct sluice *s);
 
 // ---- listen.c: what other ranks reach
@@ -142,14 +145,17 @@ void jobs_free(struct sluice *s);
 // makes the folder for this rank's parts of checkpoints. SL_EINVAL: as lib_tls;
 // SL_ENOTSUP: the store is no folder; SL_ESTATE: this host has no name;
 // SL_ENOMEM; errors of the folder. After a failure, too, listen_stop and
-// listen_release free what was made.
+// listen_release free what was made. Called once per session.
 enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
                         struct sl_error *err);
-// Returns the environment of ring leases; listen_start fills in its address.
+// Returns the environment of ring leases; listen_start fills in its address. It
+// lives as long as the session.
 const struct ring_env *listen_env(struct sluice *s);
-// Starts the server that other ranks dial; does nothing if it runs.
+// Starts the server that other ranks dial; does nothing if it runs. Called
+// after listen_init.
 enum sl_err listen_start(struct sluice *s, struct sl_error *err);
-// Stops and frees that server, if it runs. No ring lease may be under way.
+// Stops and frees that server, if it runs. No ring lease may be under way. May
+// be called again.
 void listen_stop(struct sluice *s);
 // Frees the strings that listen_init copied; after listen_stop.
 void listen_release(struct sluice *s);
@@ -157,7 +163,7 @@ void listen_release(struct sluice *s);
 // ---- closure.c
 
 // Makes lease `l` the closure under way, or gives it back with the error that
-// is returned.
+// is returned. `l` is not the caller's any more in either case.
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err);
 
@@ -177,7 +183,8 @@ enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
                          struct sl_error *err);
 
 // Makes the slot that the ring offers the closure under way; *out is NULL if it
-// offers none (SL_OK), and after a failure.
+// offers none (SL_OK), and after a failure. After a failure the ring may have
+// been stopped (ring_stop).
 enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
                             struct sl_error *err);
 
@@ -200,10 +207,12 @@ void lib_log_once(void);
 
 // ---- done.c, for closures
 
-// Gives a lease back with its outcome.
+// Gives a lease back with its outcome. The outcome is set; `l` is not used
+// afterwards. Does not wait.
 void session_done(struct sluice *s, struct lease *l);
 
 // Returns whether a call of the user's may wait on: sync_ps_options.patient.
+// `session` is a struct sluice. May call the program's `waiting`.
 bool session_patient(void *session);
 
 #endif

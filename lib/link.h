@@ -4,9 +4,10 @@
 //
 // Threads  link_open, link_close: the user's. line_call and what is answered:
 //          the loop's.
-// Memory   a reply holds until the line's next call.
+// Memory   a reply holds until the line's next call; requests and options are
+//          read during the call.
 // Units    milliseconds.
-// Errors   of a call, go to the caller's callback.
+// Errors   of a call, go to the caller's callback. `err` may be NULL.
 #ifndef LIB_LINK_H
 #define LIB_LINK_H
 
@@ -34,13 +35,14 @@ struct link {
 
 // Opens the link: makes its loop and channel. SL_EINVAL, SL_EAUTH, SL_ENOENT:
 // an address or certificate is wrong. End it with link_stop and link_release,
-// also after a failure.
+// also after a failure. *l is zeroes before.
 enum sl_err link_open(struct link *l, const struct link_options *o,
                       struct sl_error *err);
-// Runs the loop of an open link on a thread of its own. SL_ENOMEM.
+// Runs the loop of an open link on a thread of its own. SL_ENOMEM. Called once;
+// after a failure, too, link_stop and link_release follow.
 enum sl_err link_start(struct link *l, struct sl_error *err);
 // Stops the loop's thread, if it was started, and cancels calls: no callback
-// runs after this.
+// runs after this. Waits for the thread; not called on it. May be called again.
 void link_stop(struct link *l);
 // Frees the loop, after link_stop and after the caller has freed its timers.
 void link_release(struct link *l);
@@ -64,16 +66,21 @@ struct link_line {
 };
 
 // Calls the line's method, with a deadline in ms; `answered` gets the reply on
-// the loop. The line must not be busy.
+// the loop. The line must not be busy. `answered` always runs, once, unless
+// link_stop came before; it may make the next call, and then its reply is gone.
+// The caller has set `link` to `arg`, and zeroes behind them.
 void line_call(struct link_line *l, const ProtobufCMessage *request,
                uint32_t deadline_ms);
-// Cancels the call under way: it ends soon.
+// Cancels the call under way: it ends soon. `answered` still runs. Does nothing
+// if none is.
 void line_cancel(struct link_line *l);
 // Frees the memory of the last reply; no call is under way.
 void line_release(struct link_line *l);
 
 // Copies the caller's options `said` to `all`, the struct as this library knows
 // it; both begin with their size. Options that an older caller lacks stay 0.
+// `said` may be NULL: *all stays. SL_EINVAL: its size is too small, and *all
+// stays.
 enum sl_err link_options_read(void *all, const void *said,
                               struct sl_error *err);
 

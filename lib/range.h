@@ -8,7 +8,7 @@
 // Threads  the user's.
 // Memory   range_release.
 // Units    shards; bytes.
-// Errors   of sync.h.
+// Errors   of sync.h. `err` may be NULL.
 #ifndef LIB_RANGE_H
 #define LIB_RANGE_H
 
@@ -18,7 +18,8 @@
 #define RANGE_NO_SHARD UINT32_MAX
 
 // Prepares closure `c` for pulls and pushes by range. SL_ENOTSUP: its job clips
-// by a norm, which needs the whole gradient.
+// by a norm, which needs the whole gradient. SL_ENOMEM. range_release in any
+// case.
 enum sl_err range_init(struct sluice_closure *c, struct sl_error *err);
 // Frees what range_init made; a closure that was not prepared is allowed.
 void range_release(struct sluice_closure *c);
@@ -33,7 +34,8 @@ uint64_t range_bytes(const struct sluice_closure *c, uint32_t shard);
 void range_drop_params(struct sluice_closure *c, uint32_t shard);
 
 // Notes that the gradient of `shard` was sent. While too much is on its way it
-// waits for the oldest answers. Returns SYNC_OK, or how a wait failed.
+// waits for the oldest answers. Returns SYNC_OK, or how a wait failed. It never
+// returns SYNC_BUSY.
 enum sync_result range_sent(struct sluice_closure *c, uint32_t shard);
 
 #endif

@@ -50,7 +50,8 @@ struct lib_slot {
 };
 
 // Makes a slot of session `s` for the ring lease `l`, for gradients of `ranges`
-// ranges and `variables` variables. SL_ENOMEM.
+// ranges and `variables` variables. *t is zeroes before. SL_ENOMEM:
+// slot_release, as after SL_OK.
 enum sl_err slot_init(struct lib_slot *t, struct sluice *s, struct lease *l,
                       uint32_t ranges, uint32_t variables);
 // Frees what the slot owns; a slot of zeroes is allowed.
@@ -61,19 +62,22 @@ void slot_release(struct lib_slot *t);
 #define SLOT_ANY UINT32_MAX       // range
 #define SLOT_ALL (UINT32_MAX - 1) // wait for no range
 
-// Offers the gradient that `told` describes to the program's sluice_take.
+// Offers the gradient that `told` describes to the program's sluice_take. *told
+// is copied. No other gradient is on offer or taken.
 void slot_offer(struct lib_slot *t, const struct slot_told *told);
 
 // Waits until range `wanted` is whole or the slot is over, and returns the
 // slot's state: SLOT_TAKEN, or SLOT_NONE (withdrawn or lost) or SLOT_DONE.
 // *range is the whole range, which is returned once, else the number of ranges.
-// SLOT_ANY: the last whole range that was not returned yet.
+// SLOT_ANY: the last whole range that was not returned yet. Called after
+// slot_offer.
 enum slot_state slot_next(struct lib_slot *t, uint32_t wanted, uint32_t *range);
 
 // Returns true if slot_next has returned `range`, for a slot in SLOT_DONE.
 bool slot_said(const struct lib_slot *t, uint32_t range);
 
-// Ends the slot for the ring's thread: SLOT_NONE.
+// Ends the slot for the ring's thread: SLOT_NONE. A slot that is withdrawn
+// already is allowed.
 void slot_put(struct lib_slot *t);
 // Adds `lost` gradients to those that count for nothing (sluice_info.redone).
 void slot_lost(struct lib_slot *t, uint32_t lost);
@@ -82,7 +86,7 @@ void slot_lost(struct lib_slot *t, uint32_t lost);
 void slot_stale(struct lib_slot *t, bool stale);
 
 // Sets the gate of the training lease that later gradients belong to; NULL: to
-// none.
+// none. `inner` is borrowed until then.
 void slot_within(struct lib_slot *t, struct gate *inner);
 // Withdraws the slot, marks the ring's thread as ended, and wakes threads that
 // wait in sluice_take.

@@ -234,7 +234,8 @@ struct sluice_step {
 // Begins the next step that is not counted everywhere, with fresh parameters,
 // and describes it in *out (`none`: all steps are counted). Waits until they
 // are there. Steps may be left out: shards decide which are missing. SL_ESTATE:
-// a step is under way. SL_ECANCELED: the closure was lost.
+// a step is under way. SL_ECANCELED: the closure was lost. After `none` it says
+// so again.
 SLUICE_API enum sl_err sluice_begin(struct sluice_closure *c,
                                     struct sluice_step *out,
                                     struct sl_error *err);

@@ -22,10 +22,13 @@ struct api_client;
 
 // Reads --coordinator, --timeout, --tls-*. Connects with the first call.
 // Signals that the process blocks before this are blocked in its threads. The
-// log of the process has only errors from here on.
+// log of the process has only errors from here on. `conf` is borrowed until
+// api_close. SL_EINVAL: the address; those of the certificate files; SL_ENOMEM.
 enum sl_err api_open(struct api_client **out, const struct conf *conf,
                      struct sl_error *err);
-void api_close(struct api_client *a); // NULL is allowed
+// Frees the client with its replies, and waits for its threads; no stream or
+// channel made by it is left. NULL is allowed.
+void api_close(struct api_client *a);
 
 // Frees all replies so far, which are not to be used any more, for callers that
 // ask for ever.
@@ -58,7 +61,7 @@ API_MAP(API_PROTOTYPE)
 #undef API_PROTOTYPE
 
 // Adds to an error of transport (SL_EUNAVAIL, SL_ETIMEDOUT; others stay) what a
-// user can do about it. `err` is not NULL.
+// user can do about it. `err` is not NULL. Its code stays.
 void api_explain(struct sl_error *err, const char *address, int64_t timeout_ms);
 
 #endif

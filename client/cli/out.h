@@ -115,7 +115,7 @@ struct table {
 
 // Starts a table with `head`, one cell per column (at most TABLE_COLUMNS),
 // ended by NULL. `right` as in the struct; a column that is headed "state" has
-// states.
+// states. *t need not be zeroed; free it with table_release.
 void table_init(struct table *t, unsigned right, const char *const *head);
 
 // Adds the next cell, row by row; an error is kept in t->rc, and later cells
@@ -123,7 +123,8 @@ void table_init(struct table *t, unsigned right, const char *const *head);
 void table_cell(struct table *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Appends the table as text to `out`; returns t->rc if a cell failed.
+// Appends the table as text to `out`; returns t->rc if a cell failed. The table
+// stays as it is.
 enum sl_err table_text(struct buf *out, const struct table *t);
 // Writes the table to stdout and releases it, also on failure.
 enum sl_err table_print(struct table *t, struct sl_error *err);

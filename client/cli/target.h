@@ -37,12 +37,14 @@ bool target_is_stdout(const char *named);
 enum sl_err target_check(const char *named, struct sl_error *err);
 
 // Sets t->path to the file to write: for a device or FIFO, a file in a folder
-// made below $TMPDIR (/tmp). On failure there is nothing to abort.
+// made below $TMPDIR (/tmp). On failure there is nothing to abort. *t need not
+// be zeroed.
 enum sl_err target_open(struct target *t, const char *named,
                         struct sl_error *err);
 
 // Brings the written t->path to its place and releases the target, also on
 // failure: copies it to a device or FIFO; a regular file is there already.
+// Once; neither this nor target_abort may follow.
 enum sl_err target_done(struct target *t, struct sl_error *err);
 // Releases the target. A device or FIFO gets nothing; a regular file that was
 // written to t->path stays.

@@ -76,7 +76,8 @@ const char *keras_tensor(const json_t *value, json_int_t *tensor);
 bool keras_offered(const char *class_name);
 
 // Makes *out a LayerSpec of `node`, without its inputs; its class must be
-// offered. May set g->precision. SL_ENOTSUP: an argument is not supported.
+// offered. May set g->precision. SL_ENOTSUP: an argument is not supported. The
+// reference is the caller's.
 enum sl_err keras_layer(json_t **out, struct keras_graph *g,
                         const struct keras_node *node);
 

@@ -37,7 +37,8 @@ struct keras_rule {
 
 // Each takes argument `value` of rule `r` for the layer at hand: it sets
 // t->to[field], or adds nothing where a null or `otherwise` is what a job has
-// anyway. SL_ENOTSUP, with the layer and the argument: it cannot be said.
+// anyway. `value` is as keras_plain gives it: a list, never a __tuple__ object.
+// SL_ENOTSUP, with the layer and the argument: it cannot be said.
 
 // Takes any value and adds nothing: the argument changes no result. Returns
 // SL_OK always.
@@ -83,7 +84,7 @@ enum sl_err take_bias_regularizer(struct keras_take *t,
 enum sl_err take_dtype(struct keras_take *t, const struct keras_rule *r,
                        const json_t *value);
 // Adds ((top, bottom), (left, right)) as a list, or one number if all are the
-// same; nothing if that is 1.
+// same; nothing if that is 1. The inner pairs may be __tuple__ objects.
 enum sl_err take_padding(struct keras_take *t, const struct keras_rule *r,
                          const json_t *value);
 // Copies an attention's value_dim; adds nothing if it equals key_dim.

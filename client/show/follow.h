@@ -53,11 +53,13 @@ enum sl_err follow_block(struct sl_error *err);
 
 // Watches job `id`; with `shards` its statuses have its shards. The first
 // connection is tried at once; follow_next tells whether it came about. Blocks
-// SIGINT and SIGTERM as follow_block does. SL_EIO, SL_ENOMEM.
+// SIGINT and SIGTERM as follow_block does. SL_EIO, SL_ENOMEM. After a failure
+// they may stay blocked, until follow_unblock.
 enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
                         const char *id, bool shards, struct sl_error *err);
 
-// Waits for what happens next, at most `wait_ms`, and fills *event in any case.
+// Waits for what happens next, at most `wait_ms` (0 or more), and fills *event
+// in any case. After FOLLOW_FAILED the caller ends the watch.
 void follow_next(struct follow_stream *f, int wait_ms,
                  struct follow_event *event);
 // Ends the watch, and waits for its last callback. NULL is allowed.
@@ -85,7 +87,8 @@ enum sl_err follow_can_write(const struct follow_options *options,
                              struct sl_error *err);
 
 // Follows job `id` to its end, and waits so long; returns the exit code, and
-// has said on stderr why it is not 0.
+// has said on stderr why it is not 0. `options` and `api` are borrowed for the
+// call; the api stays open.
 int follow_job(struct cli *cli, struct api_client *api, const char *id,
                const struct follow_options *options);
 

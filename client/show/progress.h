@@ -31,7 +31,8 @@ enum sl_err progress_evaluation(struct buf *out, const Sluice__V1__JobStatus *s,
 
 // Appends which parameters `e` evaluated: "epoch 2"; "step 1,860" where the job
 // evaluates by steps or has callbacks; "epoch 2 at step 2,001" where it was not
-// the epoch's end.
+// the epoch's end. `s` needs its spec: without it only `callbacks` can say that
+// the job evaluates by steps. With e->steps or s->epochs 0 it is "epoch 2".
 enum sl_err progress_evaluated(struct buf *out, const Sluice__V1__JobStatus *s,
                                const Sluice__V1__Evaluation *e);
 
@@ -45,7 +46,7 @@ enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,
 enum sl_err progress_metrics(struct buf *out, const Sluice__V1__Evaluation *e);
 
 // Returns false where a prediction is not right or wrong (mean squared or
-// absolute error).
+// absolute error). True for a status without its spec.
 bool progress_has_accuracy(const Sluice__V1__JobStatus *s);
 
 // Returns true if a job is finished, failed or stopped.
@@ -53,7 +54,7 @@ bool progress_ended(Sluice__V1__JobState state);
 // Returns the word of a state, "running"; "unknown" for a newer one.
 const char *progress_state(Sluice__V1__JobState state);
 // Returns the word for a job: "unreadable", "paused" or "queued" if it is, else
-// that of its state.
+// that of its state. One that has ended is never "paused".
 const char *progress_word(const Sluice__V1__JobStatus *s);
 
 #endif

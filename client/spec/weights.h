@@ -23,7 +23,8 @@ struct weights {
 };
 
 // Reads file `path`, and compares it with the model of a checked spec: every
-// variable must be in it, F32, in Keras' layout, and finite.
+// variable must be in it, F32, in Keras' layout, and finite. Reads the whole
+// file. *out need not be zeroed.
 enum sl_err weights_read(struct weights *out, struct fs *fs, const char *path,
                          const Sluice__V1__JobSpec *spec, struct sl_error *err);
 void weights_release(struct weights *w); // all zeroes is allowed

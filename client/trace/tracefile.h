@@ -25,7 +25,8 @@ struct tracefile;
 
 // Makes an empty trace.
 enum sl_err tracefile_new(struct tracefile **out);
-void tracefile_free(struct tracefile *t); // NULL is allowed
+// Frees the trace and its texts. NULL is allowed.
+void tracefile_free(struct tracefile *t);
 
 // Adds piece `r`: spans of one process, or why it has none. SL_ENOMEM: part of
 // it may be there.

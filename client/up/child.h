@@ -81,16 +81,19 @@ void child_release(struct child *c);
 
 // Forks and executes the child, its output appended to its log, and writes the
 // pid file. `env` as in execve. SL_ENOENT: there is no such program. On failure
-// no child runs, also if only its pid file could not be written.
+// no child runs, also if only its pid file could not be written. The child is
+// CHILD_WAITING, with its args, log and pid_file set; on failure it stays so.
 enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
                         struct sl_error *err);
 
-// Notes that the child sent READY=1. Returns true if it was starting.
+// Notes that the child sent READY=1. Returns true if it was starting. In other
+// states it does nothing.
 bool child_ready(struct child *c);
 
 // Notes that the child was reaped with `status` of waitpid. Removes the pid
 // file, decides when it starts again (start_at_ms) or that it will not
-// (CHILD_GIVEN_UP). `random` jitters the pause.
+// (CHILD_GIVEN_UP). `random` jitters the pause. Called for a child that was
+// running.
 void child_ended(struct child *c, int status, uint64_t now_ms, uint64_t random);
 
 #define CHILD_WHY 64

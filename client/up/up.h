@@ -82,6 +82,7 @@ bool up_detach(int *ready, int *code);
 void up_detached(struct up *u);
 
 // Runs the cluster until it is stopped (up.c), and waits so long; sets u->code.
+// Called once, after up_setup.
 void up_run(struct up *u);
 
 #endif

@@ -33,8 +33,9 @@ struct updir {
     bool others; // the folder existed: other users may read it
 };
 
-// Makes the folder `path`, takes its lock, writes up.pid. SL_EBUSY: locked.
-// After a failure nothing is held, and *d may be released.
+// Makes the folder `path`, takes its lock, writes up.pid. *d need not be
+// zeroed. SL_EBUSY: locked; errors of the file system. After a failure nothing
+// is held, and *d may be released.
 enum sl_err updir_open(struct updir *d, const char *path, struct sl_error *err);
 
 // Removes up.pid, address and lock. All zeroes is allowed.

@@ -26,7 +26,7 @@
 //          best, and two batches beside it, is asked for plans with half of it,
 //          and so on.
 // Errors   SL_ENOTSUP: this model cannot be computed by this build, and why
-//          (the job's fault); SL_ENOMEM.
+//          (the job's fault); SL_ENOMEM. `err` may be NULL.
 #ifndef WORKER_COMPILE_COMPILE_H
 #define WORKER_COMPILE_COMPILE_H
 
@@ -69,7 +69,9 @@ struct compile_options {
 
 // Compiles `model` to a program for options->batch samples on `dev`, and makes
 // `memory`, which outlives the program, large enough for it. May take seconds.
-// On failure *out is untouched; the memory may have grown.
+// On failure *out is untouched; the memory may have grown. `options` is read
+// during the call. *memory is zeroes before the first program; its addresses
+// may have changed (`moved`), for the other programs, too.
 enum sl_err compile(struct program **out, struct kern_dev *dev,
                     const struct model *model,
                     const struct compile_options *options,
@@ -77,7 +79,7 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
 
 // Fills in the form of samples that the model reads, with labels as `loss`
 // wants them; `u8` and `test` are false. SL_ENOTSUP: more than DATA_RANK
-// dimensions, and *out is untouched.
+// dimensions, and *out is untouched. `loss` is the job's.
 enum sl_err compile_wants(struct data_want *out, const struct model *model,
                           enum spec_loss loss, struct sl_error *err);
 

@@ -13,6 +13,7 @@
 // Threads  pure; read-only after overlap_make.
 // Memory   overlap_release frees; the program is not kept.
 // Units    elements; ops are counted from 0.
+// Errors   SL_ENOMEM; `err` may be NULL.
 #ifndef WORKER_COMPILE_OVERLAP_H
 #define WORKER_COMPILE_OVERLAP_H
 

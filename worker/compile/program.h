@@ -17,7 +17,7 @@
 //          a program_memory that the programs of a job share; programs that
 //          share one do not run interleaved.
 // Units    offsets are bytes; ops are counted from 0.
-// Errors   of running: those of kern_run.
+// Errors   of running: those of kern_run. `err` may be NULL.
 #ifndef WORKER_COMPILE_PROGRAM_H
 #define WORKER_COMPILE_PROGRAM_H
 
@@ -65,7 +65,10 @@ struct program_memory {
     struct kern_mem arena, workspace;
     uint64_t moved; // how often an address has changed
 };
-void program_memory_release(struct program_memory *m); // all zeroes is allowed
+// Frees both, once nothing that was enqueued uses them; programs that share *m
+// must not run any more. *m keeps its dev: it may be released again, or given
+// to compile() again. All zeroes is allowed.
+void program_memory_release(struct program_memory *m);
 
 struct program {
     struct kern_dev *dev;
@@ -105,12 +108,15 @@ struct program_io {
 };
 
 // Runs ops [first, end), on a host backend (else SL_ENOTSUP); has computed on
-// return. After a failure what the ops write is undefined.
+// return. After a failure what the ops write is undefined. Ops are counted from
+// 0, `end` is at most p->count; earlier ops have run. Beats io->pulse.
 enum sl_err program_run(struct program *p, const struct program_io *io,
                         uint32_t first, uint32_t end, struct sl_error *err);
 
 // Enqueues ops [first, end) on `stream` with the places at these addresses, all
-// in the dev's own memory. `stream` is NULL on a host backend.
+// in the dev's own memory. `stream` is NULL on a host backend. `at` and `pulse`
+// (or NULL) are read during the call. What was enqueued before a failure may
+// still run.
 enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
                             uint8_t *const at[PROGRAM_PLACES], uint32_t first,
                             uint32_t end, struct pulse *pulse,
@@ -126,17 +132,19 @@ struct kern_mem program_own(struct program *p, enum program_place place);
 const char *program_fault(struct kern_dev *dev, enum sl_err rc);
 
 // Sets the number that dropout's masks depend on, with (seed, layer, element):
-// the number of the step, or of the micro-batch if steps have several.
+// the number of the step, or of the micro-batch if steps have several. This and
+// the next two are called before the step begins.
 void program_set_step(struct program *p, uint64_t number);
 
 // Sets the number of samples that the loss is a mean over: the batch's own at
 // first; for a step of several micro-batches all of the step's, so that the sum
-// of their gradients is the step's.
+// of their gradients is the step's. `samples` is above 0.
 void program_set_samples(struct program *p, uint64_t samples);
 
 // Sets the loss scale of a program in f16: the loss's gradient is multiplied by
 // it before it goes back through the layers, and the variables' gradients are
 // divided by it. 1 at first; a program in another precision keeps that.
+// `loss_scale` is above 0.
 void program_set_loss_scale(struct program *p, double loss_scale);
 
 // Returns, after the forward pass, the sum over the batch's samples of their
@@ -146,6 +154,8 @@ double program_loss_sum(const struct program *p);
 // shares of bits right; for mean squares, absolute errors).
 double program_right_sum(const struct program *p);
 
-void program_free(struct program *p); // NULL is allowed
+// Frees the program and its plans; none of its ops is under way. Its memory
+// stays. NULL is allowed.
+void program_free(struct program *p);
 
 #endif

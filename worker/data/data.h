@@ -24,7 +24,7 @@
 //          SL_ENOTSUP. Only SL_ENOMEM and SL_EIO are this host's; SL_ECANCELED
 //          (data_open): its pulse is over. The contents of a file are never
 //          quoted, only the place: the user that submits a job reads the
-//          errors.
+//          errors. `err` may be NULL.
 #ifndef WORKER_DATA_DATA_H
 #define WORKER_DATA_DATA_H
 
@@ -84,7 +84,8 @@ struct data;
 // with beats of source->pulse. On failure *out is untouched.
 enum sl_err data_open(struct data **out, const struct data_source *source,
                       const struct data_want *want, struct sl_error *err);
-void data_free(struct data *d); // NULL is allowed
+// Frees the data; no read of it is under way. NULL is allowed.
+void data_free(struct data *d);
 
 // Returns the number of samples.
 uint64_t data_samples(const struct data *d);

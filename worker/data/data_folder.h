@@ -15,7 +15,7 @@
 //
 // Threads  folder_scan and _release: one. The rest: any.
 // Memory   folder_release frees; all zeroes is allowed.
-// Errors   name the file or folder.
+// Errors   name the file or folder. `err` may be NULL.
 #ifndef WORKER_DATA_DATA_FOLDER_H
 #define WORKER_DATA_DATA_FOLDER_H
 

@@ -11,7 +11,7 @@
 // Threads  one at a time per inflater.
 // Memory   inflater_free; the file is borrowed.
 // Errors   SL_ECORRUPT for bad data, SL_ERANGE over a bound, SL_ECANCELED as
-//          pulse_piece says.
+//          pulse_piece says. SL_EIO, SL_ENOMEM. `err` may be NULL.
 #ifndef WORKER_DATA_DATA_INFLATE_H
 #define WORKER_DATA_DATA_INFLATE_H
 

@@ -9,7 +9,7 @@
 // Memory   values; the file stays the caller's.
 // Units    bytes.
 // Errors   SL_ECORRUPT with the offset, SL_ERANGE over a limit, SL_ENOTSUP,
-//          SL_ENOENT if there is no such member.
+//          SL_ENOENT if there is no such member. `err` may be NULL.
 #ifndef WORKER_DATA_DATA_ZIP_H
 #define WORKER_DATA_DATA_ZIP_H
 

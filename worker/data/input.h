@@ -28,7 +28,8 @@
 //          batch is borrowed from get to put. Slots keep their buffers, so a
 //          steady state allocates nothing.
 // Errors   input_get: those of data_read (data.h); SL_ERANGE past the last
-//          step; SL_ENOMEM; SL_ECANCELED: the run's pulse is over.
+//          step; SL_ENOMEM; SL_ECANCELED: the run's pulse is over. `err` may be
+//          NULL. input_new: SL_ENOMEM.
 #ifndef WORKER_DATA_INPUT_H
 #define WORKER_DATA_INPUT_H
 
@@ -89,7 +90,9 @@ uint32_t input_run_samples(const struct input_run *run, uint32_t step);
 // INPUT_THREADS. SL_ENOMEM leaves *out as it was.
 enum sl_err input_new(struct input **out, unsigned threads,
                       struct sl_error *err);
-void input_free(struct input *in); // close all runs before; NULL is allowed
+// Ends the threads, waits for them, and frees the batches' memory. All runs
+// were closed, and all batches put back. NULL is allowed.
+void input_free(struct input *in);
 
 // A source of memory for batches, called by the consumer's thread only.
 struct input_memory {
@@ -108,10 +111,12 @@ void input_memory(struct input *in, const struct input_memory *m);
 void input_open(struct input *in, struct input_run *run);
 
 // Waits for the batch of a step of an open run and lends it until input_put. On
-// failure nothing is lent; the step may be asked for again.
+// failure nothing is lent; the step may be asked for again. At most INPUT_SLOTS
+// batches are taken at once: one more waits for ever.
 enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
                       struct batch *out, struct sl_error *err);
-// Gives a batch back: its slot is free for another one.
+// Gives a batch back: its slot is free for another one. Called once per
+// input_get, also after input_close.
 void input_put(struct input *in, const struct batch *batch);
 
 // Returns true if the batch of a step has been read, so that input_get does not
@@ -124,7 +129,8 @@ void input_share(struct input *in, struct input_run *run,
                  struct input_share share);
 
 // Forgets the run; waits for a read of it that is under way. Batches that were
-// lent of it are put back as before.
+// lent of it are put back as before. Called once per input_open, while no
+// input_get of the run is under way.
 void input_close(struct input *in, struct input_run *run);
 
 #endif

@@ -36,6 +36,7 @@
 // Units    bytes; elements of the flat vectors; ops.
 // Errors   SL_ELOST with the device's own words; SL_ENOMEM. *out is untouched
 //          then; a step of which a call has failed is given up (device_settle).
+//          `err` may be NULL.
 #ifndef WORKER_DEVICE_DEVICE_H
 #define WORKER_DEVICE_DEVICE_H
 
@@ -51,7 +52,9 @@ struct device_program;
 // them. SL_ENOMEM; SL_ENOTSUP: the backend is too old.
 enum sl_err device_new(struct device **out, struct kern_dev *dev,
                        uint64_t elements, struct sl_error *err);
-void device_free(struct device *d); // NULL is allowed
+// Waits, gives staged batches back, and frees. Its programs and its resident
+// were freed before. NULL is allowed.
+void device_free(struct device *d);
 
 // Returns the host's flat vector of parameters, valid as long as the device.
 float *device_params(struct device *d);
@@ -59,12 +62,13 @@ float *device_params(struct device *d);
 float *device_grads(struct device *d);
 
 // Waits until no op and no copy is under way; the step under way has ended
-// then, also on failure.
+// then, also on failure. May be called without a step.
 enum sl_err device_settle(struct device *d, struct sl_error *err);
 
 // Places a program of this job on the device. `overlap` and `ranges` are NULL
 // for a program that does not train; `clips` is the job's model if it clips by
-// a norm. All are borrowed.
+// a norm. All are borrowed. `p` and these outlive it; `p` is for this device's
+// dev.
 enum sl_err device_place(struct device_program **out, struct device *d,
                          struct program *p, const struct overlap *overlap,
                          const struct elements *ranges,
@@ -81,27 +85,39 @@ enum device_way {
 };
 
 // Begins a step with a batch, which is copied to the device; `way`: where its
-// gradients go.
+// gradients go. The ops of the step before were all run, and its gradients
+// taken, unless they were held; or it was settled. The batch is the staged one
+// (device_staged), or has p->batch samples or more. On failure the step is
+// given up (device_settle).
 enum sl_err device_begin(struct device *d, struct device_program *p,
                          const struct batch *batch, enum device_way way,
                          struct sl_error *err);
-// Copies a range of the host's parameters to the device.
+// Copies a range of the host's parameters to the device. Called in a step of a
+// program that trains, before the ops that read the range are run.
 enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
                          struct sl_error *err);
-// Copies all of `params` to the device, unless it holds the vector `name`.
+// Copies all of `params` to the device, unless it holds the vector `name`,
+// which is not 0: one with other contents has another name. What is resident
+// stands aside first.
 enum sl_err device_vector(struct device *d, const float *params, uint64_t name,
                           struct sl_error *err);
-// Enqueues ops [first, end), and the copies of gradients to `grads`.
+// Enqueues ops [first, end), and the copies of gradients to `grads`. Called in
+// order, from op 0 on: `first` and `end` are the first op, the program's count,
+// or ops at which the host looks. `pulse` may be NULL.
 enum sl_err device_run(struct device *d, float *grads, uint32_t first,
                        uint32_t end, struct pulse *pulse, struct sl_error *err);
-// Waits for the loss, and puts it into the program's stats.
+// Waits for the loss, and puts it into the program's stats. Called after all
+// ops were run.
 enum sl_err device_take_stats(struct device *d, struct sl_error *err);
-// Waits until the gradient of a range is in the host's memory.
+// Waits until the gradient of a range is in the host's memory. Not called in a
+// step whose gradients are held. May be called again.
 enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err);
 // Returns true if the gradient of a range is finite: of a range that was taken,
 // or of a step that is kept, once its loss is known.
 bool device_finite(const struct device *d, uint32_t range);
 // Clips a step that is kept by the norms, and sends its gradients to `grads`.
+// Called once, after device_take_stats and before device_take. `clips` was not
+// NULL when the program was placed.
 enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
                         double global_clipnorm, struct sl_error *err);
 // Sends out the gradients of micro-batches that were held, without another
@@ -131,17 +147,25 @@ bool device_sum_finite(const struct device *d, uint32_t range);
 // Copies the first `n` samples of the next step's batch to the device; a
 // program for `n` samples will begin with it. The batch is the caller's again
 // when this returns, unless it is pinned: then it goes back to `in` by
-// device_unstage, or by the caller that device_staged gives it to. `in` may be
-// NULL.
+// device_unstage, or by the caller, once a step has begun with it. A batch that
+// was staged before is given back. `in` may be NULL. Called when all ops of the
+// step under way were run.
 enum sl_err device_stage(struct device *d, const void *run, struct input *in,
                          const struct batch *batch, uint32_t n,
                          struct sl_error *err);
 // Returns true, with the batch in *out, if the batch of that step was staged.
+// It stays staged: the call may be repeated. *out is for device_begin, and
+// behind that a pinned batch is the caller's to put back to `in`; until then
+// device_unstage does that. x and y of one that is not pinned are NULL. *out is
+// untouched on false.
 bool device_staged(struct device *d, const void *run, uint32_t step,
                    struct batch *out);
-// Forgets staged batches and gives pinned ones back.
+// Forgets staged batches and gives pinned ones back. Called when the device was
+// settled, since a copy may read a pinned one.
 void device_unstage(struct device *d);
-// Waits until the batch has been copied: its memory is the host's again.
+// Waits until the batch has been copied: its memory is the host's again. Does
+// nothing for a batch that is not pinned, or not on this device. One that was
+// staged is not staged any more: the caller puts it back.
 enum sl_err device_free_batch(struct device *d, const struct batch *batch);
 
 #endif

@@ -115,14 +115,15 @@ struct device_program {
 };
 
 // Returns `rc`, with what the device says of the failure of `what` in *err.
+// `err` may be NULL; `rc` is not SL_OK.
 enum sl_err device_fail(struct device *d, enum sl_err rc, const char *what,
                         struct sl_error *err);
 
 // Makes `mem` at least `bytes` bytes large. Its old contents are lost, and must
-// not be in use.
+// not be in use. Does nothing if it is that large. On failure it is empty.
 enum sl_err device_grow(struct device *d, struct kern_mem *mem, size_t bytes,
                         enum kern_place place);
-// Grows both memories of a pair likewise.
+// Grows both memories of a pair likewise. On failure both are freed.
 enum sl_err device_pair_grow(struct device *d, struct device_pair *pair,
                              size_t bytes);
 // Frees both memories and zeroes the pair; all zeroes is allowed.

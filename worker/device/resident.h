@@ -22,7 +22,8 @@
 //          Besides the device's vectors it has one per slot there, and one
 //          more.
 // Units    elements of the flat vector; array 0 are the values, 1 and up slots.
-// Errors   as device.h; after SL_ELOST what was resident is gone.
+// Errors   as device.h; after SL_ELOST what was resident is gone. `err` may be
+//          NULL.
 #ifndef WORKER_DEVICE_RESIDENT_H
 #define WORKER_DEVICE_RESIDENT_H
 
@@ -39,21 +40,25 @@ struct resident_run {
 
 // Makes a resident for updates of at most `runs` runs. The values are undefined
 // until they are written. No part of a step is under way. `o` is copied; `d` is
-// borrowed. SL_ENOTSUP: the device has no optimizers, or other bits. *out is
+// borrowed, and has no other resident. Runs updates on the device, and waits
+// for them. SL_ENOTSUP: the device has no optimizers, or other bits. *out is
 // untouched on failure.
 enum sl_err resident_new(struct resident **out, struct device *d,
                          const struct optim *o, uint32_t runs,
                          struct sl_error *err);
-void resident_free(struct resident *r); // NULL is allowed
+// Settles the device, and frees; no state is lent to it any more (rank_lend).
+// NULL is allowed.
+void resident_free(struct resident *r);
 // Returns the number of its vectors besides the device's own.
 uint64_t resident_vectors(const struct resident *r);
 
 // Copies `n` elements of an array to the device, from `first` on, and waits
-// until they are there.
+// until they are there. `array` is at most the number of slots, and first + n
+// at most the elements. `from` is read during the call.
 enum sl_err resident_write(struct resident *r, unsigned array, uint64_t first,
                            uint64_t n, const float *from, struct sl_error *err);
 // Copies `n` elements of an array to `into`, from `first` on, behind all ops
-// that were enqueued; waits for them.
+// that were enqueued; waits for them. `into` is undefined on failure.
 enum sl_err resident_read(struct resident *r, unsigned array, uint64_t first,
                           uint64_t n, float *into, struct sl_error *err);
 
@@ -66,16 +71,19 @@ enum sl_err resident_gradient(struct resident *r, uint64_t first, uint64_t n,
 enum sl_err resident_free_gradient(struct resident *r, struct sl_error *err);
 
 // Makes one update by the gradient that was given, with the constants of each
-// run.
+// run. `count` is at most the `runs` of resident_new. Both arrays are read
+// during the call. Does not wait. A gradient was given (resident_gradient), and
+// counts once.
 enum sl_err resident_update(struct resident *r, const struct resident_run *run,
                             const struct optim_consts *consts, uint32_t count,
                             struct sl_error *err);
 
-// Puts the values aside, for device_vector: other parameters come. `r` may be
-// NULL.
+// Puts the values aside. For device_vector alone, which calls it and then
+// overwrites them under a name that is not 0. Does nothing if they stand aside
+// already; reads, writes and updates go to where they are. `r` may be NULL.
 enum sl_err resident_make_way(struct resident *r, struct sl_error *err);
 // Brings the values back for step_fresh: the ops behind read them. Does nothing
-// if they are in place.
+// if they are in place. Does not wait.
 enum sl_err resident_come_back(struct resident *r, struct sl_error *err);
 
 #endif

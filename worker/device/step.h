@@ -31,7 +31,7 @@
 //          fresh() to its take().
 // Units    ops; shards.
 // Errors   as device.h; in host memory those of running. After a failure the
-//          step is given up: step_stop.
+//          step is given up: step_stop. `err` may be NULL.
 #ifndef WORKER_DEVICE_STEP_H
 #define WORKER_DEVICE_STEP_H
 
@@ -68,10 +68,12 @@ struct step_program {
     struct team_program *mates;
 };
 
-// Begins a step of program `p` with a batch.
+// Begins a step of program `p` with a batch. The batch is that of step_get. On
+// failure step_stop and step_put follow.
 enum sl_err step_begin(struct step *s, const struct step_program *p,
                        const struct batch *batch, struct sl_error *err);
-// Tells that the parameters of a range are in s->params.
+// Tells that the parameters of a range are in s->params. Called in a step, for
+// ranges in any order, each before the ops that read it are run.
 enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err);
 // Makes all of s->params fresh, unless the device holds the vector `name` (not
 // 0) already.
@@ -79,25 +81,31 @@ enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);
 // Makes ops in host memory, of this step and of those to come, read their
 // parameters at `params` from now on.
 void step_read_from(struct step *s, float *params);
-// Runs ops [first, end), or enqueues them on a device.
+// Runs ops [first, end), or enqueues them on a device. Called in order, from op
+// 0 on.
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err);
-// Waits until the program's loss is known.
+// Waits until the program's loss is known. Called after all ops of the forward
+// pass were run; where the step runs ahead, after all ops.
 enum sl_err step_stats(struct step *s, struct sl_error *err);
 // Returns, after step_stats, the program that has the outputs of part `k` of
 // the batch; parts lie one behind the other. NULL: there are no more.
 const struct program *step_part(const struct step *s, unsigned k);
-// Waits until the gradient of a range is in s->grads, summed over the team.
+// Waits until the gradient of a range is in s->grads, summed over the team. May
+// be called again. Not called in a step that is held.
 enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
 // Returns true if a range's gradient is finite: of a range that was taken; or
 // of a step that is kept, when all ops were run and the loss is known.
 bool step_finite(const struct step *s, uint32_t range,
                  const struct elements *r);
 // Clips a step that is kept, and finite. Its program was placed with `model`.
+// Called once per step, after step_stats and before the first step_take. A norm
+// of 0 is none.
 enum sl_err step_clip(struct step *s, const struct model *model,
                       double clipnorm, double global_clipnorm,
                       struct sl_error *err);
-// Waits until no op uses the vectors, and forgets what was staged.
+// Waits until no op uses the vectors, and forgets what was staged. May be
+// called without a step. A failure of the device is dropped.
 void step_stop(struct step *s);
 
 // Starts copying the next step's batch to a device. The batch is the caller's
@@ -108,7 +116,8 @@ enum sl_err step_stage(struct step *s, const struct input_run *run,
                        struct input *in, const struct batch *batch,
                        struct sl_error *err);
 // Returns true if the batch of that step was staged: then the step begins with
-// it. out->x is NULL if its memory was given back.
+// it. out->x is NULL if its memory was given back. It stays staged until
+// step_begin, so this may be called again. *out is untouched on false.
 bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
                  struct batch *out);
 
@@ -118,7 +127,8 @@ bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
 enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
                      uint32_t step, struct batch *out, struct sl_error *err);
 // Waits until no device reads the batch, and gives it back to `in`; does
-// nothing for one that was given back before (x is NULL).
+// nothing for one that was given back before (x is NULL). Called once per batch
+// of step_get.
 void step_put(struct step *s, struct input *in, const struct batch *batch);
 // Stages the batch of `step` (step_stage) if it has been read; does not wait
 // for it. SL_OK, and nothing is staged, in host memory, if a mate has no part

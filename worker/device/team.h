@@ -14,7 +14,7 @@
 // Memory   What is posted is copied; what that points at is borrowed until the
 //          mate was waited for. A post allocates nothing.
 // Units    mates count from 0; members from 0, which is the first device.
-// Errors   those of opening a device; of what a mate did.
+// Errors   those of opening a device; of what a mate did. `err` may be NULL.
 #ifndef WORKER_DEVICE_TEAM_H
 #define WORKER_DEVICE_TEAM_H
 
@@ -43,11 +43,13 @@ enum sl_err team_names_read(struct team_names *out, const char *list,
 
 // Opens all devices but the first, which is `first`, one after the other, and
 // waits for them. *out is NULL if `names` holds only one, and untouched on
-// failure. `options` as for kern_open.
+// failure. `options` as for kern_open. Only `first` is borrowed, until
+// team_free.
 enum sl_err team_new(struct team **out, struct kern_dev *first,
                      const struct team_names *names, const char *options,
                      struct sl_error *err);
 // Closes the mates' devices; what was made on them is gone. NULL is allowed.
+// Waits for the commands that were posted. `first` stays open.
 void team_free(struct team *t);
 
 // Returns the number of mates; 0 for NULL.
@@ -57,13 +59,15 @@ unsigned team_mates(const struct team *t);
 uint64_t team_bytes(const struct team *t);
 
 // Returns where gradients are summed, for people: "host memory", or what the
-// backend says of devices that reach each other.
+// backend says of devices that reach each other. It belongs to the team, which
+// is not NULL here and in the next two.
 const char *team_by(const struct team *t);
 // Returns true if the devices reach each other.
 bool team_joined(const struct team *t);
 
 // Ends the waits of all devices for one that is lost. A mate that loses its
-// device calls it by itself. Any thread.
+// device calls it by itself. Any thread. Does nothing if they do not reach each
+// other, or were severed before.
 void team_sever(struct team *t);
 
 // Returns why the first mate that has lost its device did so; "" if none has.
@@ -72,7 +76,7 @@ const char *team_lost(struct team *t);
 
 // Returns the number of samples, of `n`, that a member computes, from *first
 // on. Counts differ by one at most, the larger ones first. Only member 0 always
-// has some.
+// has some. `t` may be NULL: then member 0 has all.
 uint32_t team_part(const struct team *t, unsigned member, uint32_t n,
                    uint32_t *first);
 
@@ -88,7 +92,7 @@ void team_post(struct team *t, unsigned mate, team_fn fn, const void *args,
                size_t bytes);
 
 // Waits until the mate has run all commands, or dropped them. Returns its
-// failure, once: then it takes commands again.
+// failure, once: then it takes commands again. `mate` is below team_mates.
 enum sl_err team_wait(struct team *t, unsigned mate, struct sl_error *err);
 // Waits for all mates; returns the failure of the first mate that has one, and
 // forgets the others'.

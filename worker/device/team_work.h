@@ -31,7 +31,7 @@
 //          team_free_batch, but for those that a device copies at once: those
 //          only for the call.
 // Units    elements of the flat vectors; samples; ops.
-// Errors   as step.h, of any mate; *out is untouched then.
+// Errors   as step.h, of any mate; *out is untouched then. `err` may be NULL.
 #ifndef WORKER_DEVICE_TEAM_WORK_H
 #define WORKER_DEVICE_TEAM_WORK_H
 
@@ -46,11 +46,13 @@ struct team_program;
 
 // Makes the mates' vectors for a job. `model` and the first member's device are
 // borrowed; the device is NULL in host memory, and freed after this. *out is
-// NULL without a team.
+// NULL without a team. `t` may be NULL.
 enum sl_err team_job_new(struct team_job **out, struct team *t,
                          const struct model *model, struct device *first,
                          struct sl_error *err);
-void team_job_free(struct team_job *j); // NULL is allowed; after its programs
+// Frees the mates' memory, after the job's programs, and waits for them. NULL
+// is allowed.
+void team_job_free(struct team_job *j);
 
 // Returns the bytes of memory that the mates have for the job; 0 for NULL.
 uint64_t team_job_bytes(const struct team_job *j);
@@ -114,7 +116,8 @@ enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
                       struct sl_error *err);
 // Returns true if the gradient of a range that was taken is finite.
 bool team_finite(const struct team_job *j, const float *grads, uint32_t range);
-uint32_t team_ranges(const struct team_job *j); // the step under way's
+// Returns the number of ranges of the step under way.
+uint32_t team_ranges(const struct team_job *j);
 // Tells the mates that the first member's device is lost: they shall not wait
 // for it.
 void team_break(struct team_job *j);

@@ -14,6 +14,7 @@
 // Memory   A submitted lease belongs to the compute thread until `done`. What
 //          the setup points at is borrowed until compute_free.
 // Errors   compute_new: those of opening the device; *out is untouched then.
+//          `err` may be NULL.
 #ifndef WORKER_LEASE_COMPUTE_H
 #define WORKER_LEASE_COMPUTE_H
 
@@ -65,11 +66,13 @@ struct compute_setup {
 
 // Starts the compute thread and waits until it has opened the device. Fails if
 // the device does not open, unless setup->row says that it was lost before.
+// *setup is copied.
 enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
                         struct sl_error *err);
 
 // Returns the device's name: "cpu: oneDNN 2.6.3, avx512, 2 threads"; for a team
-// "2 devices, cpu: ...". While no device is open, the name of the last one.
+// "2 devices, cpu: ...". While no device is open, the name of the last one. The
+// text is c's.
 const char *compute_device(const struct compute *c);
 
 // Returns, after COMPUTE_ANEW, the `row` for the setup of the next process.
@@ -87,11 +90,14 @@ void compute_submit(struct compute *c, struct lease *l);
 void compute_forget(struct compute *c, uint64_t job);
 
 // Tells the thread to end and waits at most `limit_ms`; returns false if it
-// still runs then. The caller has closed the gates of all submitted leases.
+// still runs then. The caller has closed the gates of all submitted leases. May
+// be called again; compute_free follows in any case.
 bool compute_quit(struct compute *c, uint64_t limit_ms);
 
 // Ends the thread, waits for it, and hands over the outcomes that were posted.
-// The caller has closed the gates of all submitted leases. NULL is allowed.
+// The caller has closed the gates of all submitted leases. Turns the loop, so
+// `done` and the other callbacks run within it; not called from one. NULL is
+// allowed.
 void compute_free(struct compute *c);
 
 #endif

@@ -25,7 +25,7 @@
 // Units    steps count within the closure.
 // Errors   those of reading (data.h), of making a program (job.h) and of the
 //          device (step.h). After one the step is given up: contribution_put,
-//          step_stop.
+//          step_stop. `err` may be NULL.
 #ifndef WORKER_LEASE_CONTRIBUTION_H
 #define WORKER_LEASE_CONTRIBUTION_H
 
@@ -59,7 +59,8 @@ struct contribution {
 // Looks for a sample of the step that makes its loss or gradient not finite,
 // and names it in `out`, a string that is empty before; leaves `out` as it is
 // if no sample is to blame, or it names one already. Reads the step's samples
-// again, so it looks only the first few times of a job.
+// again, so it looks only the first few times of a job. Between
+// contribution_begin and the end of the run.
 void contribution_strange(const struct contribution *c, char *out, size_t size);
 
 // Sets `c` to all micro-batches of step `step` of `closure`. `run` reads
@@ -70,7 +71,7 @@ void contribution_begin(struct contribution *c, struct input_run *run,
 // Restricts `c`, before the first get, to the share of member `self` of
 // `members` that compute the step together: consecutive micro-batches.
 // Gradients, digests and sums of all members add up to the step's. Returns
-// false if the share is empty.
+// false if the share is empty. Then nothing is got.
 bool contribution_share(struct contribution *c, uint32_t members,
                         uint32_t self);
 

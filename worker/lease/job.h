@@ -9,7 +9,8 @@
 //          long as the job, unless it says otherwise.
 // Errors   a code says whose fault it is (lease_fail): the job's own (a bad
 //          file, a model that cannot be computed) or this host's. On failure
-//          *out is untouched, and what was made before stays.
+//          *out is untouched, and what was made before stays. `err` may be
+//          NULL.
 #ifndef WORKER_LEASE_JOB_H
 #define WORKER_LEASE_JOB_H
 
@@ -92,7 +93,8 @@ struct worker_job {
 // reference to the record; `env` is borrowed as long as the job.
 enum sl_err worker_job_new(struct worker_job **out, struct record *record,
                            const struct job_env *env, struct sl_error *err);
-void worker_job_free(struct worker_job *j); // NULL is allowed
+// Waits for the job's device and its shards' calls, and frees. NULL is allowed.
+void worker_job_free(struct worker_job *j);
 
 // Opens the training or the test set, once, which may read long files, and
 // compares it with what the first worker found. A set that does not open is
@@ -108,12 +110,14 @@ enum sl_err job_run(struct worker_job *j, struct input_run *run, uint64_t epoch,
 
 // Fills `out` with the sizes, hashes and classes that this worker finds;
 // without a test set its fields are 0. The classes are allocated for the
-// caller, also if it fails with SL_ENOMEM.
+// caller, also if it fails with SL_ENOMEM. Opens both sets. On other failures
+// *out is untouched.
 enum sl_err job_facts(struct worker_job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err);
 
 // Makes the job's vectors on a device that has memory of its own, when first
-// wanted; j->device stays NULL for a device that has none.
+// wanted; j->device stays NULL for a device that has none. Makes the team's,
+// too.
 enum sl_err job_device(struct worker_job *j, struct sl_error *err);
 
 // Makes the space for a cut's parameters, when first wanted. SL_ENOMEM.

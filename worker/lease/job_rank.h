@@ -5,7 +5,8 @@
 // Threads  the compute thread.
 // Memory   job_rank_free; the job frees it before its device.
 // Units    elements of the flat vector.
-// Errors   SL_ENOMEM; SL_ELOST, and then the state is lost as well.
+// Errors   SL_ENOMEM; SL_ELOST, and then the state is lost as well. `err` may
+//          be NULL.
 #ifndef WORKER_LEASE_JOB_RANK_H
 #define WORKER_LEASE_JOB_RANK_H
 
@@ -34,7 +35,9 @@ enum sl_err job_rank_params(struct worker_job *j, struct step *step,
 void job_rank_pass(struct worker_job *from, struct worker_job *to);
 
 // Fills j->cut with the parameters of a cut, for an evaluation: those that were
-// kept, or those of the files in our store.
+// kept, or those of the files in our store. job_cut was called, and a state is
+// in place. SL_ESTATE: the cut has another number of parts; SL_ENOENT: there is
+// no store, or no such file. After a failure j->cut is undefined.
 enum sl_err job_rank_cut(struct worker_job *j, const struct wire_tag *tags,
                          uint32_t count, struct sl_error *err);
 

@@ -31,16 +31,16 @@ void kept_init(struct kept *k, uint64_t budget);
 // Returns the kept job with number `id`, or NULL.
 struct worker_job *kept_find(const struct kept *k, uint64_t id);
 
-// Keeps `job`, as the most recently used.
+// Keeps `job`, as the most recently used. It is in no list.
 void kept_add(struct kept *k, struct worker_job *job);
 
-// Marks `job` as the most recently used: it goes last.
+// Marks `job` as the most recently used: it goes last. It is kept.
 void kept_use(struct kept *k, struct worker_job *job);
 
-// Notes that `job` takes `bytes` bytes now.
+// Notes that `job` takes `bytes` bytes now. It is kept.
 void kept_weigh(struct kept *k, struct worker_job *job, uint64_t bytes);
 
-// Takes `job` out of the list; the caller frees it.
+// Takes `job` out of the list; the caller frees it. It is kept.
 void kept_remove(struct kept *k, struct worker_job *job);
 
 // Returns the job that has to go before `more` others are kept, which take

@@ -16,7 +16,7 @@
 //          the two calls, and after an error.
 // Units    ranges of the job (job.h); milliseconds are added to the metrics.
 // Errors   those of the contribution, of the device, and of the calls made;
-//          then the batch is still held (contribution_put).
+//          then the batch is still held (contribution_put). `err` may be NULL.
 #ifndef WORKER_LEASE_PASS_H
 #define WORKER_LEASE_PASS_H
 
@@ -47,7 +47,8 @@ struct pass {
 // Begins the first micro-batch of a step, as far as the first `elements` of
 // parameters and gradient are enough (overlap_reach); the others need not be in
 // place. The caller sets `begun` and `op` of the pass that goes on with it, or
-// gives it up by contribution_put. Not for a device or a team.
+// gives it up by contribution_put. Not for a device or a team. No batch is
+// held.
 enum sl_err pass_begin(struct pass *p, uint64_t elements, struct sl_error *err);
 
 // Runs all micro-batches, the last one until its loss is known.

@@ -5,7 +5,7 @@
 // Threads  the compute thread.
 // Memory   the rank owns what rank_lend makes; the resident is borrowed.
 // Units    elements.
-// Errors   SL_ELOST: the device lost the state.
+// Errors   SL_ELOST: the device lost the state. `err` may be NULL.
 #ifndef WORKER_LEASE_RANK_AWAY_H
 #define WORKER_LEASE_RANK_AWAY_H
 
@@ -16,7 +16,7 @@
 // what is counted stays here. The parts' memory is behind then, until it is
 // brought home. `there` is borrowed until rank_release or rank_take_back. Does
 // nothing if the state is there already. SL_ELOST, SL_ENOMEM: the state is here
-// as before.
+// as before. `r` has a state.
 enum sl_err rank_lend(struct rank *r, struct resident *there,
                       struct sl_error *err);
 

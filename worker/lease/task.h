@@ -35,12 +35,14 @@ struct task_env {
 };
 
 // Runs a lease to its outcome. Its batches may be left open: task_unprepare.
+// Sets l->outcome; a ring lease has its seat (lease_sit). No other lease of
+// `job` is under way, but for those that `between` runs.
 void task_run(const struct task_env *env, struct worker_job *job,
               struct lease *l);
 
 // Starts reading the batches of a training lease, if that was not done yet;
 // does not wait for them. SL_OK also when there is nothing to read. On failure
-// nothing is read.
+// nothing is read. `err` may be NULL.
 enum sl_err task_prepare(struct input *input, struct worker_job *job,
                          struct lease *l, struct sl_error *err);
 

@@ -39,16 +39,21 @@ struct going_setup {
     void *arg;
 };
 
-// Starts to watch the sources of notices.
+// Starts to watch the sources of notices. *setup is copied; `daemon` and
+// `member` are borrowed until going_free.
 enum sl_err going_new(struct going **out, const struct going_setup *setup,
                       struct sl_error *err);
-bool going_is(const struct going *g); // NULL: false
+// Returns true while there is a notice; false for NULL.
+bool going_is(const struct going *g);
 // Writes the time that is left as the gauge
 // sluice_preemption_notice_remaining_seconds, 0 once it is over. With `g` NULL,
 // without a notice, or without a time in it the family has no value.
 void going_measure(const struct going *g, struct expo *e);
-// Tells that no lease is held. NULL is allowed.
+// Tells that no lease is held: then the daemon is stopped. Does nothing without
+// a notice, or while sources are told. NULL is allowed.
 void going_drained(struct going *g);
-void going_free(struct going *g); // NULL is allowed
+// Ends the watch, and frees; not from within `begin` or `changed`. NULL is
+// allowed.
+void going_free(struct going *g);
 
 #endif
