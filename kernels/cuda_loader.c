@@ -11,7 +11,7 @@ static int cuda_loader_probe(char *why, size_t n)
 
     if (module_driver(why, n) == 0)
         return 0;
-    cuda = module_usual("cuda", why, n);
+    cuda = module_cuda(why, n);
     return cuda ? cuda->probe(why, n) : 0;
 }
 
@@ -19,7 +19,7 @@ static enum sl_err cuda_loader_open(struct kern_dev **out, int ordinal,
                                     const char *options, struct sl_error *err)
 {
     char why[200] = "";
-    const struct kern_backend *cuda = module_usual("cuda", why, sizeof(why));
+    const struct kern_backend *cuda = module_cuda(why, sizeof(why));
 
     if (!cuda)
         return sl_fail(err, SL_ENOTSUP, "backend cuda: %s", why);

@@ -116,21 +116,20 @@ static struct {
     bool tried; // under lock, as the rest
     const struct kern_backend *backend;
     struct sl_error err;
-} usual_shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} cuda_shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// Remembers one module: there is only one kind, cuda.
-const struct kern_backend *module_usual(const char *name, char *why, size_t n)
+const struct kern_backend *module_cuda(char *why, size_t n)
 {
     const struct kern_backend *b;
 
-    pthread_mutex_lock(&usual_shared.lock);
-    if (!usual_shared.tried)
-        (void)module_load(&usual_shared.backend, name, NULL, &usual_shared.err);
-    usual_shared.tried = true;
-    b = usual_shared.backend;
+    pthread_mutex_lock(&cuda_shared.lock);
+    if (!cuda_shared.tried)
+        (void)module_load(&cuda_shared.backend, "cuda", NULL, &cuda_shared.err);
+    cuda_shared.tried = true;
+    b = cuda_shared.backend;
     if (!b)
-        snprintf(why, n, "%s", usual_shared.err.text);
-    pthread_mutex_unlock(&usual_shared.lock);
+        snprintf(why, n, "%s", cuda_shared.err.text);
+    pthread_mutex_unlock(&cuda_shared.lock);
     return b;
 }
 

@@ -9,7 +9,7 @@
 // A module exports one function, kern_module. It gets its memory and its log
 // from the host, so that both sides share one allocator and one log.
 //
-// Threads  module_usual, module_driver: any. The rest: one at a time.
+// Threads  module_cuda, module_driver: any. The rest: one at a time.
 // Memory   A module stays loaded until the process ends.
 // Errors   Nothing here aborts; why a module is not there is a sentence. `err`
 //          may be NULL.
@@ -47,11 +47,10 @@ typedef const struct kern_backend *(*kern_module_fn)(
 enum sl_err module_load(const struct kern_backend **out, const char *name,
                         const char *folder, struct sl_error *err);
 
-// Loads module `name` from the usual folder, once per process, and returns it;
+// Loads module "cuda" from the usual folder, once per process, and returns it;
 // NULL, with the reason in why[n], if that failed, which is not tried again.
-// Only the first call's `name` counts: there is one module. `why` is untouched
-// if it is there, and not NULL.
-const struct kern_backend *module_usual(const char *name, char *why, size_t n);
+// `why` is untouched if it is there, and not NULL.
+const struct kern_backend *module_cuda(char *why, size_t n);
 
 // Returns the number of devices that NVIDIA's driver has; 0, and the reason in
 // why[n], which is untouched otherwise.

@@ -205,6 +205,16 @@ static void graph_set_attr_part(struct graph *g, cudnnBackendDescriptor_t d,
     graph_set_attr(g, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part);
 }
 
+// Adds an operation that was sealed.
+static void graph_add_op(struct graph *g, cudnnBackendDescriptor_t op)
+{
+    if (g->rc == SL_OK && g->op_count == SL_COUNT(g->ops))
+        g->rc = sl_fail(g->err, SL_EINTERNAL,
+                        "a cuDNN graph of too many operations");
+    if (g->rc == SL_OK)
+        g->ops[g->op_count++] = op;
+}
+
 void graph_conv(struct graph *g, enum kern_op op, const struct kern_window *win,
                 cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t w,
                 cudnnBackendDescriptor_t y, float beta)
@@ -223,7 +233,7 @@ void graph_conv(struct graph *g, enum kern_op op, const struct kern_window *win,
     graph_set_attr_part(g, d, names->w, w);
     graph_set_attr_part(g, d, names->y, y);
     graph_seal_part(g, d, "a convolution");
-    g->ops[g->op_count++] = d;
+    graph_add_op(g, d);
 }
 
 void graph_pointwise(struct graph *g, cudnnBackendDescriptor_t x,
@@ -249,14 +259,17 @@ void graph_pointwise(struct graph *g, cudnnBackendDescriptor_t x,
         graph_set_attr_part(g, d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
     graph_set_attr_part(g, d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
     graph_seal_part(g, d, "a pointwise operation");
-    g->ops[g->op_count++] = d;
+    graph_add_op(g, d);
 }
 
 enum sl_err graph_seal(struct graph *g, const struct graph_target *t)
 {
-    cudnnBackendDescriptor_t d =
-        graph_make_part(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    cudnnBackendDescriptor_t d;
 
+    if (g->rc == SL_OK && g->sealed)
+        g->rc = sl_fail(g->err, SL_EINTERNAL,
+                        "a cuDNN graph that was finished already");
+    d = graph_make_part(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     if (d) { // not among the parts: it goes first
         g->count--;
         g->sealed = d;

@@ -33,6 +33,7 @@
 #include "kernels/kern.h"
 
 #define GRAPH_MADE 16    // descriptors in one graph
+#define GRAPH_OPS 4      // operations in one graph
 #define GRAPH_CHOICES 64 // engines looked at, over both ways of asking
 
 struct graph_target {
@@ -46,7 +47,7 @@ enum sl_err graph_describe(struct graph_target *out, const char *json,
                            struct sl_error *err);
 
 struct graph {
-    cudnnBackendDescriptor_t made[GRAPH_MADE], ops[4], sealed;
+    cudnnBackendDescriptor_t made[GRAPH_MADE], ops[GRAPH_OPS], sealed;
     unsigned count, op_count;
     enum sl_err rc;
     struct sl_error *err;
@@ -80,10 +81,11 @@ void graph_conv(struct graph *g, enum kern_op op, const struct kern_window *win,
 void graph_pointwise(struct graph *g, cudnnBackendDescriptor_t x,
                      cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t y);
 
-// Finishes the graph for a target; then it can be chosen for. Called once,
-// after 1 to 4 operations (graph_conv, graph_pointwise). `t` is borrowed for
-// the call, but its handle must outlive the graph. Returns the first error of
-// all calls on `g`, which after one is only released.
+// Finishes the graph for a target; then it can be chosen for. Called after 1 to
+// GRAPH_OPS operations (graph_conv, graph_pointwise); SL_EINTERNAL for more,
+// and for a second call. `t` is borrowed for the call, but its handle must
+// outlive the graph. Returns the first error of all calls on `g`, which after
+// one is only released.
 enum sl_err graph_seal(struct graph *g, const struct graph_target *t);
 
 // ---- Choosing -------------------------------------------------------------

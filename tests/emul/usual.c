@@ -24,7 +24,7 @@ static enum sl_err open_without(struct kern_dev **out, int ordinal,
     return rc;
 }
 
-const struct kern_backend *module_usual(const char *name, char *why, size_t n)
+const struct kern_backend *module_cuda(char *why, size_t n)
 {
     const char *optim = getenv("EMUL_OPTIM");
 

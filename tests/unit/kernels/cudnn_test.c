@@ -206,6 +206,47 @@ TEST(cudnn, awkward_shapes_have_an_engine)
         }
 }
 
+// ---- What a graph refuses ---------------------------------------------------
+
+TEST(cudnn, a_graph_refuses_more_operations_than_it_has_room_for)
+{
+    struct graph_tensor t = {.uid = 1,
+                             .dtype = KERN_F32,
+                             .dim = {1, 8, 4, 4},
+                             .stride = {128, 1, 32, 8}};
+    cudnnBackendDescriptor_t x, y;
+    struct graph g;
+
+    describe();
+    graph_init(&g, &err);
+    x = graph_tensor(&g, &t);
+    t.uid = 2;
+    y = graph_tensor(&g, &t);
+    for (unsigned i = 0; i <= GRAPH_OPS; i++) {
+        T_EQ(g.rc, SL_OK);
+        graph_pointwise(&g, x, NULL, y);
+    }
+    T_EQ(g.op_count, GRAPH_OPS);
+    T_FAILS(SL_EINTERNAL, graph_seal(&g, &target));
+    T_HAS(err.text, "too many operations");
+    graph_release(&g);
+}
+
+TEST(cudnn, a_graph_is_finished_once)
+{
+    cudnnBackendDescriptor_t sealed;
+    struct kern_desc d;
+    struct graph g;
+
+    describe();
+    make_desc(&d, &fashion[1], KERN_CONV_FWD, 64, KERN_F32);
+    T_OK(conv_graph(&g, &d, &target, &err));
+    sealed = g.sealed;
+    T_FAILS(SL_EINTERNAL, graph_seal(&g, &target));
+    T_PTR(g.sealed, sealed); // which graph_release destroys
+    graph_release(&g);
+}
+
 // ---- Plans as text --------------------------------------------------------
 
 TEST(cudnn, a_plan_survives_as_text)
