@@ -126,8 +126,6 @@ static enum sl_err feed_store_each_row(
     sqlite3_stmt *rows = journal_walk(s->db, err, sql, NULL, 0);
     enum sl_err rc;
 
-    if (rows == NULL)
-        return SL_EIO;
     while ((rc = journal_step(s->db, rows, err)) == SL_OK)
         one(load, rows);
     return journal_walked(rows, rc);
@@ -160,7 +158,7 @@ static enum sl_err feed_store_run_sql(struct feed_store *s,
                                       size_t count)
 {
     sqlite3_stmt *stmt = journal_sql(s->db, err, sql, values, count);
-    enum sl_err rc = stmt == NULL ? SL_EIO : journal_step(s->db, stmt, err);
+    enum sl_err rc = journal_step(s->db, stmt, err);
 
     return rc == SL_ENOENT ? SL_OK : rc;
 }

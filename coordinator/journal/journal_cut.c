@@ -160,11 +160,8 @@ enum sl_err journal_callbacks_read(struct journal *j, uint64_t job,
         journal_sql(j, err, "SELECT state FROM callbacks WHERE job = ?1",
                     JOURNAL_VALUES(U64(job)));
     struct journal_blob blob;
-    enum sl_err rc;
+    enum sl_err rc = journal_step(j, s, err);
 
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
     if (rc == SL_OK) {
         blob = journal_blob_at(s, 0);
         if (buf_append(out, blob.data, blob.bytes) != SL_OK)
@@ -180,7 +177,7 @@ static enum sl_err walk_cuts(struct journal *j, const char *sql, uint64_t job,
                              journal_cut_fn fn, void *arg, struct sl_error *err)
 {
     sqlite3_stmt *s = journal_walk(j, err, sql, JOURNAL_VALUES(U64(job)));
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+    enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
         struct journal_cut row = {
@@ -235,7 +232,7 @@ static enum sl_err read_metrics(struct journal *j, uint64_t job,
                     "SELECT name, value FROM metrics"
                     " WHERE job = ?1 AND epoch = ?2 AND steps = ?3",
                     JOURNAL_VALUES(U64(job), U64(row->epoch), U64(row->steps)));
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+    enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
         enum spec_metric m = spec_metric_named(journal_text(s, 0));
@@ -258,7 +255,7 @@ enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
                      " train_samples, train_loss, train_accuracy"
                      " FROM evaluations WHERE job = ?1 ORDER BY epoch, steps",
                      JOURNAL_VALUES(U64(job)));
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+    enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
         struct journal_evaluation row = {
@@ -293,7 +290,7 @@ enum sl_err journal_each_blame(struct journal *j, uint64_t job,
                      "SELECT closure, worker FROM blames WHERE job = ?1"
                      " ORDER BY closure, worker",
                      JOURNAL_VALUES(U64(job)));
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+    enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
         rc = fn(arg, journal_u64(s, 0), journal_u64(s, 1), err);

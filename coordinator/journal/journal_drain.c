@@ -25,8 +25,6 @@ enum sl_err journal_each_drain(struct journal *j, journal_drain_fn fn,
         NULL, 0);
     enum sl_err rc;
 
-    if (rows == NULL)
-        return SL_EIO;
     while ((rc = journal_step(j, rows, err)) == SL_OK) {
         rc = fn(arg, (int)journal_u64(rows, 0), journal_text(rows, 1),
                 journal_text(rows, 2), journal_text(rows, 3), err);

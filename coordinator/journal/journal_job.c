@@ -31,6 +31,7 @@ enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err)
 {
     bool owned = journal_or_null(job->tenant) != NULL;
+    uint64_t given = 0;
     enum sl_err rc;
 
     if (!owned && !job->queued)
@@ -38,16 +39,19 @@ enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
     rc = journal_begin(j, err);
     if (rc != SL_OK)
         return rc;
-    rc = journal_insert_job(j, job, id, err);
+    rc = journal_insert_job(j, job, &given, err);
     if (rc == SL_OK && owned)
         rc = journal_write(j, err,
                            "INSERT INTO tenants(job, tenant) VALUES(?1, ?2)",
-                           JOURNAL_VALUES(U64(*id), TEXT(job->tenant)));
+                           JOURNAL_VALUES(U64(given), TEXT(job->tenant)));
     if (rc == SL_OK && job->queued)
         rc =
             journal_write(j, err, "INSERT INTO queue(job, turn) VALUES(?1, ?2)",
-                          JOURNAL_VALUES(U64(*id), U64(JOURNAL_TURN_WAITS)));
-    return journal_end(j, rc, err);
+                          JOURNAL_VALUES(U64(given), U64(JOURNAL_TURN_WAITS)));
+    rc = journal_end(j, rc, err);
+    if (rc == SL_OK)
+        *id = given;
+    return rc;
 }
 
 enum sl_err journal_job_turn(struct journal *j, uint64_t id,
@@ -77,11 +81,8 @@ enum sl_err journal_job_tenant(struct journal *j, uint64_t id,
     sqlite3_stmt *s =
         journal_sql(j, err, "SELECT tenant FROM tenants WHERE job = ?1",
                     JOURNAL_VALUES(U64(id)));
-    enum sl_err rc;
+    enum sl_err rc = journal_step(j, s, err);
 
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
     if (rc == SL_OK || rc == SL_ENOENT)
         snprintf(out, JOURNAL_TENANT, "%s",
                  rc == SL_OK ? journal_text(s, 0) : "");
@@ -95,11 +96,8 @@ enum sl_err journal_job_by_request(struct journal *j, const char *request_id,
     sqlite3_stmt *s =
         journal_sql(j, err, "SELECT id FROM jobs WHERE request_id = ?1",
                     JOURNAL_VALUES(TEXT(journal_or_null(request_id))));
-    enum sl_err rc;
+    enum sl_err rc = journal_step(j, s, err);
 
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
     if (rc != SL_OK)
         return rc;
     *id = journal_u64(s, 0);
@@ -135,11 +133,8 @@ enum sl_err journal_job_classes_of(struct journal *j, uint64_t id,
         journal_sql(j, err, "SELECT facts FROM classes WHERE job = ?1",
                     JOURNAL_VALUES(U64(id)));
     struct journal_blob blob;
-    enum sl_err rc;
+    enum sl_err rc = journal_step(j, s, err);
 
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
     if (rc != SL_OK)
         return rc == SL_ENOENT ? SL_OK : rc;
     blob = journal_blob_at(s, 0);
@@ -326,9 +321,6 @@ static enum sl_err walk_jobs(struct journal *j, const char *sql,
     if (rc != SL_OK)
         return rc;
     s = journal_walk(j, err, sql, values, count);
-    if (s == NULL)
-        return SL_EIO;
-
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
         struct journal_job row;
 
@@ -376,8 +368,6 @@ enum sl_err journal_jobs_list(struct journal *j,
     s = journal_sql(j, err, sql,
                     JOURNAL_VALUES(U64(which->before), TEXT(tenant), TEXT(name),
                                    U64(most)));
-    if (s == NULL)
-        return SL_EIO;
     *count = 0;
     while (*count < most && (rc = journal_step(j, s, err)) == SL_OK)
         out[(*count)++] = journal_u64(s, 0);
@@ -391,7 +381,7 @@ enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
     sqlite3_stmt *s = journal_walk(
         j, err, "SELECT id, uid, state, name FROM jobs WHERE state >= 4", NULL,
         0);
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+    enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
         struct journal_job row = {
@@ -415,7 +405,7 @@ enum sl_err journal_each_shard(struct journal *j, uint64_t job,
         "SELECT shard, psserver, incarnation, cut_incarnation, cut_sequence"
         " FROM shards WHERE job = ?1 ORDER BY shard",
         JOURNAL_VALUES(U64(job)));
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+    enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK) {
         struct journal_shard row = {
@@ -430,12 +420,12 @@ enum sl_err journal_each_shard(struct journal *j, uint64_t job,
     return journal_walked(s, rc);
 }
 
-// Walks the rows of `s`: job, uid, psserver. NULL: the statement failed.
+// Walks the rows of `s`, of journal_walk: job, uid, psserver.
 static enum sl_err walk_deleted(struct journal *j, sqlite3_stmt *s,
                                 journal_deleted_fn fn, void *arg,
                                 struct sl_error *err)
 {
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+    enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
         rc = fn(arg, journal_u64(s, 0), journal_u64(s, 1), journal_text(s, 2),

@@ -280,8 +280,12 @@ static enum sl_err list_if_there(struct fs *fs, const char *folder,
 enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
                              struct sl_error *err)
 {
-    *cut = 0;
-    return list_if_there(fs, folder, look_at_name, cut, err);
+    uint64_t highest = 0;
+    enum sl_err rc = list_if_there(fs, folder, look_at_name, &highest, err);
+
+    if (rc == SL_OK)
+        *cut = highest;
+    return rc;
 }
 
 // Reads ID of a folder NAME-j-ID-UID; a name may hold such a piece itself, so
@@ -305,6 +309,11 @@ static enum sl_err manifest_note_folder_id(void *arg, const char *name)
 enum sl_err manifest_highest_job(struct fs *fs, const char *store,
                                  uint64_t *job, struct sl_error *err)
 {
-    *job = 0;
-    return list_if_there(fs, store, manifest_note_folder_id, job, err);
+    uint64_t highest = 0;
+    enum sl_err rc =
+        list_if_there(fs, store, manifest_note_folder_id, &highest, err);
+
+    if (rc == SL_OK)
+        *job = highest;
+    return rc;
 }

@@ -81,12 +81,12 @@ enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
 void manifest_found_release(struct manifest_found *m);
 
 // Finds the highest cut number in a job's folder; 0: there is none, or no
-// folder (I7). A failure leaves *cut undefined.
+// folder (I7). A failure leaves *cut alone.
 enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
                              struct sl_error *err);
 
 // Finds the highest number of a job that has a folder in the store; 0: none has
-// (I7). A failure leaves *job undefined.
+// (I7). A failure leaves *job alone.
 enum sl_err manifest_highest_job(struct fs *fs, const char *store,
                                  uint64_t *job, struct sl_error *err);
 

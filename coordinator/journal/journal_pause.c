@@ -31,11 +31,8 @@ enum sl_err journal_pause_read(struct journal *j, uint64_t id,
         "SELECT state, who, why, note, since_us, total_ms FROM pauses"
         " WHERE job = ?1",
         JOURNAL_VALUES(U64(id)));
-    enum sl_err rc;
+    enum sl_err rc = journal_step(j, s, err);
 
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
     if (rc == SL_OK || rc == SL_ENOENT)
         *out = (struct journal_pause){JOURNAL_PAUSE_NONE};
     if (rc == SL_OK) {

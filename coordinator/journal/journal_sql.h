@@ -7,9 +7,9 @@
 // Memory   values are borrowed until their statement has been stepped to its
 //          end, or is used again. Statements of journal_sql are the journal's;
 //          of one text only one may be in use at a time.
-// Errors   those of journal.h, except SL_EIO for a statement that could not be
-//          made, whatever *err says. Each failure of SQLite marks the journal
-//          as failed. Outputs are set on SL_OK alone; `err` may be NULL.
+// Errors   those of journal.h. Each failure of SQLite marks the journal as
+//          failed, and no statement is made after one. Outputs are set on SL_OK
+//          alone; `err` may be NULL.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_SQL_H
 #define COORDINATOR_JOURNAL_JOURNAL_SQL_H
 
@@ -48,6 +48,7 @@ struct journal {
     const struct journal_kind *kind;
     bool failed;              // a write failed: no call succeeds any more
     bool full;                // it failed for want of space
+    enum sl_err not_made;     // why journal_sql or journal_walk was NULL last
     bool swept;               // no row of a deleted job is left (journal_sweep)
     struct histogram commits; // microseconds until a write was on the disk
     struct {
@@ -103,8 +104,8 @@ enum sl_err journal_open_kind(struct journal **out, const char *path,
 enum sl_err journal_exec(struct journal *j, const char *sql,
                          struct sl_error *err);
 
-// Returns a prepared statement with its values, or NULL on failure. `sql` must
-// be a literal.
+// Returns a prepared statement with its values, or NULL on failure, which the
+// next journal_step returns. `sql` must be a literal.
 sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count);
@@ -124,7 +125,7 @@ enum sl_err journal_end(struct journal *j, enum sl_err rc,
 
 // Steps a statement. SL_OK: a row; SL_ENOENT: no more rows, and the statement
 // is reset; else an error. A caller that stops at a row resets the statement
-// itself.
+// itself. NULL, of journal_sql or journal_walk: returns the error of that.
 enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
                          struct sl_error *err);
 
@@ -148,7 +149,8 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
                           size_t count);
 
 // Returns a statement to read row by row, while a callback may use the journal;
-// journal_walked finalises it. `sql` need not be a literal. NULL on failure.
+// journal_walked finalises it. `sql` need not be a literal. NULL on failure,
+// which the next journal_step returns.
 sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
                            const char *sql, const struct journal_value *values,
                            size_t count);

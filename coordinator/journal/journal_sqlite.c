@@ -216,16 +216,21 @@ static void journal_bind_values(sqlite3_stmt *s,
     }
 }
 
+// Keeps why a statement is not made, for journal_step.
+static sqlite3_stmt *not_made(struct journal *j, enum sl_err why)
+{
+    j->not_made = why;
+    return NULL;
+}
+
 // Returns the cached statement of `sql`, reset and without values.
 static sqlite3_stmt *prepared(struct journal *j, const char *sql,
                               struct sl_error *err)
 {
     sqlite3_stmt *stmt = NULL;
 
-    if (j->failed) {
-        failed_before(j, err);
-        return NULL;
-    }
+    if (j->failed)
+        return not_made(j, failed_before(j, err));
     for (unsigned i = 0; i < j->cached; i++) {
         if (j->cache[i].sql == sql) {
             sqlite3_reset(j->cache[i].stmt);
@@ -235,10 +240,8 @@ static sqlite3_stmt *prepared(struct journal *j, const char *sql,
     }
     if (j->cached == JOURNAL_STATEMENTS ||
         sqlite3_prepare_v3(j->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &stmt,
-                           NULL) != SQLITE_OK) {
-        journal_bad(j, sql, err);
-        return NULL;
-    }
+                           NULL) != SQLITE_OK)
+        return not_made(j, journal_bad(j, sql, err));
     j->cache[j->cached].sql = sql;
     j->cache[j->cached].stmt = stmt;
     j->cached++;
@@ -259,8 +262,11 @@ sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
 enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
                          struct sl_error *err)
 {
-    int rc = sqlite3_step(stmt);
+    int rc;
 
+    if (stmt == NULL)
+        return j->not_made;
+    rc = sqlite3_step(stmt);
     if (rc == SQLITE_ROW)
         return SL_OK;
     if (rc == SQLITE_DONE) {
@@ -285,13 +291,11 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
     bool alone = j->queued_count > 0 && commits;
     uint64_t begun = sl_real_us();
     enum sl_err rc = alone ? journal_begin(j, err) : SL_OK;
-    sqlite3_stmt *s =
-        rc == SL_OK ? journal_sql(j, err, sql, values, count) : NULL;
 
-    if (s == NULL)
-        return rc == SL_OK ? SL_EIO : rc;
+    if (rc != SL_OK)
+        return rc;
     FAULT("journal.begin");
-    rc = journal_step(j, s, err);
+    rc = journal_step(j, journal_sql(j, err, sql, values, count), err);
     if (rc == SL_ENOENT)
         rc = SL_OK;
     if (alone)
@@ -308,10 +312,10 @@ sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
 {
     sqlite3_stmt *s = NULL;
 
-    if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) != SQLITE_OK) {
-        journal_bad(j, sql, err);
-        return NULL;
-    }
+    if (j->failed)
+        return not_made(j, failed_before(j, err));
+    if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) != SQLITE_OK)
+        return not_made(j, journal_bad(j, sql, err));
     journal_bind_values(s, values, count);
     return s;
 }
@@ -547,11 +551,8 @@ enum sl_err journal_number(struct journal *j, uint64_t *out,
                            const struct journal_value *values, size_t count)
 {
     sqlite3_stmt *s = journal_sql(j, err, sql, values, count);
-    enum sl_err rc;
+    enum sl_err rc = journal_step(j, s, err);
 
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
     if (rc != SL_OK && rc != SL_ENOENT)
         return rc;
     *out = rc == SL_OK ? journal_u64(s, 0) : 0;
@@ -579,11 +580,8 @@ enum sl_err journal_term(struct journal *j, uint64_t *term,
 {
     sqlite3_stmt *s = journal_sql(
         j, err, "SELECT value FROM meta WHERE key = 'term'", NULL, 0);
-    enum sl_err rc;
+    enum sl_err rc = journal_step(j, s, err);
 
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
     if (rc != SL_OK)
         return rc == SL_ENOENT ? sl_fail(err, SL_ECORRUPT, "journal: no term")
                                : rc;

@@ -40,7 +40,7 @@ static enum sl_err clear_all(struct journal *j, struct sl_error *err)
 {
     sqlite3_stmt *s = journal_walk(
         j, err, "SELECT DISTINCT job FROM cuts WHERE state <> 1", NULL, 0);
-    enum sl_err rc = s == NULL ? SL_EIO : SL_OK;
+    enum sl_err rc = SL_OK;
 
     while (rc == SL_OK && (rc = journal_step(j, s, err)) == SL_OK)
         rc = journal_cuts_clear(j, journal_u64(s, 0), err);

@@ -9,11 +9,8 @@ enum sl_err journal_clock_read(struct journal *j, uint64_t id,
     sqlite3_stmt *s = journal_sql(
         j, err, "SELECT elapsed_ms, seen_us FROM clocks WHERE job = ?1",
         JOURNAL_VALUES(U64(id)));
-    enum sl_err rc;
+    enum sl_err rc = journal_step(j, s, err);
 
-    if (s == NULL)
-        return SL_EIO;
-    rc = journal_step(j, s, err);
     if (rc == SL_OK || rc == SL_ENOENT)
         *elapsed_ms = *seen_us = 0;
     if (rc == SL_OK) {

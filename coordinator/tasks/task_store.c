@@ -151,8 +151,6 @@ static enum sl_err store_load_rows(
     sqlite3_stmt *rows = journal_walk(s->db, err, sql, NULL, 0);
     enum sl_err rc;
 
-    if (rows == NULL)
-        return SL_EIO;
     while ((rc = journal_step(s->db, rows, err)) == SL_OK) {
         rc = one(b, rows, err);
         if (rc != SL_OK)
@@ -370,7 +368,7 @@ enum sl_err store_read(struct task_store *s, uint64_t id,
     sqlite3_stmt *row =
         journal_sql(s->db, err, "SELECT bytes, error FROM tasks WHERE id = ?1",
                     JOURNAL_VALUES(U64(id)));
-    enum sl_err rc = row == NULL ? SL_EIO : journal_step(s->db, row, err);
+    enum sl_err rc = journal_step(s->db, row, err);
 
     if (rc == SL_ENOENT)
         return sl_fail(err, SL_ECORRUPT, "tasks: %llu has no row",

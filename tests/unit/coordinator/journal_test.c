@@ -201,6 +201,54 @@ TEST(journal, a_failed_read_changes_nothing)
     journal_close(j);
 }
 
+// A failure is final, and a statement that cannot be made is one.
+TEST(journal, no_row_is_walked_after_a_failure)
+{
+    struct journal *j = open_at("j");
+    struct sl_error err = SL_ERROR_INIT;
+    struct journal_job row = {0};
+    uint64_t id = add_job(j, "r-1");
+
+    T_OK(journal_job_read(j, id, copy_job, &row, t_err()));
+    T_FAILS(SL_EIO, journal_exec(j, "no SQL", t_err()));
+    row.id = 0;
+    T_FAILS(SL_EIO, journal_job_read(j, id, copy_job, &row, &err));
+    T_HAS(err.text, "a write failed before");
+    T_EQ(row.id, 0);
+    journal_close(j);
+}
+
+// What cannot be read is no failed input or output: it is said as it is, also
+// where no statement could be made for it.
+TEST(journal, a_failure_returns_what_its_error_says)
+{
+    static const char damage[] =
+        "PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_master SET sql = 'CREATE TABLE' WHERE name = 'jobs';"
+        "PRAGMA writable_schema = RESET";
+    struct journal *j = open_at("j");
+    struct sl_error err = SL_ERROR_INIT;
+    uint64_t id = add_job(j, "r-1");
+
+    T_OK(journal_exec(j, damage, t_err()));
+    T_FAILS(SL_ECORRUPT, journal_job_state(j, id, 2, &err));
+    T_EQ(err.code, SL_ECORRUPT);
+    journal_close(j);
+}
+
+TEST(journal, a_job_that_is_not_committed_has_no_number)
+{
+    struct journal *j = open_at("j");
+    struct journal_job row = {
+        .name = "x", .tenant = "ada", .spec = {"s", 1}, .state = 1};
+    uint64_t id = 77;
+
+    T_OK(journal_exec(j, "DROP TABLE tenants", t_err()));
+    T_FAILS(SL_EIO, journal_job_add(j, &row, &id, t_err()));
+    T_EQ(id, 77);
+    journal_close(j);
+}
+
 static enum sl_err find_none(void *arg, const struct journal_job *row,
                              struct sl_error *err)
 {
