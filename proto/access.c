@@ -315,9 +315,11 @@ enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
     const ProtobufCFieldDescriptor *kind =
         protobuf_c_message_descriptor_get_field(up->base.descriptor,
                                                 (unsigned)up->kind_case);
-    enum sl_err rc =
-        access_check_field(kinds, SL_COUNT(kinds), kind, role, err);
+    enum sl_err rc;
 
+    if (kind == NULL)
+        return sl_fail(err, SL_EDENIED, "a member's message says nothing");
+    rc = access_check_field(kinds, SL_COUNT(kinds), kind, role, err);
     if (rc == SL_OK && up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT)
         rc = may_beat(role, up->heartbeat, err);
     return rc;

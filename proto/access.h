@@ -92,8 +92,7 @@ enum sl_err access_attend(const struct access_who *who, enum access_role role,
 
 // Checks that a member of `role` may send all that `up`, a message of its
 // stream, holds: by a second table, of AttendUp's and Heartbeat's fields and
-// roles. `up` was unpacked by wire_unpack_attend_up, so it has a kind.
-// SL_EDENIED names the field.
+// roles. SL_EDENIED names the field; a message without a kind is one, too.
 enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
                        struct sl_error *err);
 

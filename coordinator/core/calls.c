@@ -87,17 +87,20 @@ enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
 
     if (rc != SL_OK)
         return rc;
-    if (c->dead) {
-        ended_close(job);
-        return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
-    }
-    calls_stop_job(c, job, request->checkpoint);
     if (c->dead)
-        return sl_fail(err, SL_EIO, "the journal could not be written");
-    serve_workers(c);
-    *reply = status_job(c, job, false, false);
+        rc = sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
+    else
+        calls_stop_job(c, job, request->checkpoint);
+    if (rc == SL_OK && c->dead)
+        rc = sl_fail(err, SL_EIO, "the journal could not be written");
+    if (rc == SL_OK) {
+        serve_workers(c);
+        *reply = status_job(c, job, false, false);
+        if (*reply == NULL)
+            rc = sl_fail(err, SL_ENOMEM, "a status");
+    }
     ended_close(job);
-    return *reply == NULL ? sl_fail(err, SL_ENOMEM, "a status") : SL_OK;
+    return rc;
 }
 
 // ---- a cut

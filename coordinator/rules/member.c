@@ -50,18 +50,6 @@ static void member_free(struct member *m)
     sl_free(m);
 }
 
-void members_release(struct members *ms)
-{
-    struct list_node *n;
-
-    while ((n = list_pop_front(&ms->all)) != NULL)
-        member_free(list_entry(n, struct member, node));
-    while ((n = list_pop_front(&ms->lost)) != NULL)
-        member_free(list_entry(n, struct member, node));
-    map_release(&ms->by_id);
-    ms->workers = ms->psservers = 0;
-}
-
 static char *member_copy_text(const char *text)
 {
     return sl_strdup(text == NULL ? "" : text);
@@ -176,6 +164,23 @@ void members_remove(struct members *ms, struct member *m)
 {
     take_out(ms, m);
     member_free(m);
+}
+
+void members_release(struct members *ms)
+{
+    list_for_safe(n, &ms->all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        while (list_pop_front(&m->leases) != NULL)
+            continue;
+        members_remove(ms, m);
+    }
+    list_for_safe(n, &ms->lost)
+    {
+        member_forget(list_entry(n, struct member, node));
+    }
+    map_release(&ms->by_id);
 }
 
 void members_lose(struct members *ms, struct member *m, const char *why)

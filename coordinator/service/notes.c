@@ -39,7 +39,8 @@ void notes_take(void *notes, const struct tasks_change *change)
         n->who = *change->who;
         n->call = change->call;
         n->result = change->result;
-        n->why = *change->why;
+        n->why = change->result == SL_OK ? (struct sl_error)SL_ERROR_INIT
+                                         : *change->why;
         snprintf(n->queue, sizeof(n->queue), "%s", change->queue);
         if (loop_post(n->notes->loop, note_on_loop, n) == SL_OK)
             return;

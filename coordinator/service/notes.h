@@ -18,9 +18,8 @@ struct notes {
     struct api *api;
 };
 
-// Posts a copy of `change` to the loop; for tasks_options.changed. It copies
-// change->why also of a success, so that is not NULL; change->call must live as
-// long as the process.
+// Posts a copy of `change` to the loop; for tasks_options.changed.
+// change->call must live as long as the process.
 void notes_take(void *notes, const struct tasks_change *change);
 
 #endif

@@ -10,6 +10,7 @@
 #include "common/base/buf.h"
 #include "common/base/chain.h"
 #include "coordinator/service/denials.h"
+#include "coordinator/service/notes.h"
 #include "tests/harness/t.h"
 
 enum { FILE_BYTES = 4096 };
@@ -399,6 +400,32 @@ TEST(denials, of_calls_that_fail_the_first_are_whole_and_the_others_counted)
     denials_free(d);
     read_log(a, &text);
     T_EQ(lines_with(&text, "\"times\":10,"), 1);
+    audit_free(a);
+    buf_release(&text);
+}
+
+// ---- from another thread
+
+// A success has no error to copy.
+TEST(audit, a_note_of_a_success_needs_no_error)
+{
+    struct watch_limits limits = {.watchers = 1, .per_caller = 1};
+    struct access_who who = {.role = ACCESS_ADMIN, .name = "ann"};
+    struct tasks_change change = {
+        .who = &who, .call = "MakeQueue", .queue = "images"};
+    struct audit *a = begin(0);
+    struct buf text = BUF_INIT;
+    struct notes notes;
+
+    T_OK(loop_new(&notes.loop, t_err()));
+    T_OK(api_new(&notes.api, notes.loop, a, &limits, &now.clock, t_err()));
+    notes_take(&notes, &change);
+    loop_turn(notes.loop);
+    read_log(a, &text);
+    T_EQ(lines_with(&text, "\"call\":\"MakeQueue\",\"job\":\"images\""), 1);
+    T_EQ(lines_with(&text, "\"why\""), 0);
+    api_free(notes.api);
+    loop_free(notes.loop);
     audit_free(a);
     buf_release(&text);
 }

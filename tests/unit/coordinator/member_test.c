@@ -2,6 +2,7 @@
 #include "coordinator/rules/member.h"
 
 #include "common/base/moves.h"
+#include "coordinator/rules/work.h"
 #include "tests/harness/t.h"
 
 enum { BEAT = 500, LEASE = 2000 };
@@ -260,4 +261,24 @@ TEST(member, after_a_loss_leases_are_given_out_one_by_one)
     }
     T_PTR(first(&ms, m->lease_count), m);
     members_release(&ms);
+}
+
+// Nothing that outlives the members points at one.
+TEST(member, none_is_left_in_any_list_after_the_release)
+{
+    struct members ms;
+    struct member *m;
+    struct work held = {.cut = 0};
+
+    members_init(&ms, BEAT, LEASE);
+    m = add(&ms, "a", MEMBER_WORKER, 1, 0);
+    member_sends(m);
+    list_push_back(&m->leases, &held.on_holder);
+    members_lose(&ms, add(&ms, "b", MEMBER_PSSERVER, 2, 0), "it is gone");
+    members_release(&ms);
+    T_PTR(first(&ms, 0), NULL);
+    T_TRUE(list_empty(&ms.all) && list_empty(&ms.lost));
+    T_TRUE(list_empty(&ms.unsent));
+    T_FALSE(list_on(&held.on_holder));
+    T_EQ(ms.workers + ms.psservers, 0);
 }

@@ -272,6 +272,17 @@ TEST(access, every_word_with_every_role)
     }
 }
 
+TEST(access, a_word_that_says_nothing_is_refused)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_FAILS(SL_EDENIED, access_say(ACCESS_WORKER, &up, &err));
+    T_HAS(err.text, "says nothing");
+    up.kind_case = (Sluice__V1__AttendUp__KindCase)1000;
+    T_FAILS(SL_EDENIED, access_say(ACCESS_WORKER, &up, NULL));
+}
+
 // Whether the handshake of another program ends well.
 static bool shakes_hands(struct guarded *g, const char *name)
 {
