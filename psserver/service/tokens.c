@@ -70,55 +70,65 @@ void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m)
     pthread_mutex_unlock(&t->lock);
 }
 
-static const struct cached_token *tokens_cache_locked(struct tokens *t,
-                                                      uint64_t hash,
-                                                      uint64_t job_uid,
-                                                      uint64_t job_incarnation)
+// Keeps a token that was made; without memory it is made again for the next
+// call.
+static void tokens_cache_locked(struct tokens *t, uint64_t hash,
+                                const struct cached_token *made)
 {
-    struct cached_token *k = sl_calloc(1, sizeof(*k));
+    struct cached_token *k = sl_malloc(sizeof(*k));
 
     if (k == NULL)
-        return NULL;
-    *k = (struct cached_token){.job_uid = job_uid,
-                               .job_incarnation = job_incarnation};
-    if (token_make(&k->token, t->key, job_uid, job_incarnation) != SL_OK) {
-        sl_free(k);
-        return NULL;
-    }
+        return;
+    *k = *made;
     if (t->kept.len >= KEPT_MAX)
         forget_locked(t);
     sl_free(map_remove(&t->kept, hash));
-    if (map_put(&t->kept, hash, k) == SL_OK)
-        return k;
-    sl_free(k);
-    return NULL;
+    if (map_put(&t->kept, hash, k) != SL_OK)
+        sl_free(k);
 }
 
-// The worth of a token: not required, right, another job's, or missing.
-enum worth { NOBODY_ASKS, IT_HOLDS, IT_IS_ANOTHERS, IT_LACKS };
+// Sets *out to the job's own token.
+static enum sl_err tokens_of_job_locked(struct tokens *t, uint64_t job_uid,
+                                        uint64_t job_incarnation,
+                                        struct wire_token *out)
+{
+    uint64_t hash = sl_mix64(job_uid + sl_mix64(job_incarnation));
+    const struct cached_token *k = map_get(&t->kept, hash);
+    struct cached_token made = {.job_uid = job_uid,
+                                .job_incarnation = job_incarnation};
+
+    if (k == NULL || k->job_uid != job_uid ||
+        k->job_incarnation != job_incarnation) {
+        if (token_make(&made.token, t->key, job_uid, job_incarnation) != SL_OK)
+            return SL_ENOMEM; // of OpenSSL, which has no other reason
+        tokens_cache_locked(t, hash, &made);
+        k = &made;
+    }
+    *out = k->token;
+    return SL_OK;
+}
+
+// The worth of a token: not required, right, another job's, missing, or not
+// known for want of memory.
+enum worth { NOBODY_ASKS, IT_HOLDS, IT_IS_ANOTHERS, IT_LACKS, NOBODY_KNOWS };
 
 static enum worth tokens_check_token(struct tokens *t, uint64_t job_uid,
                                      uint64_t job_incarnation,
                                      const struct wire_token *token)
 {
-    uint64_t hash = sl_mix64(job_uid + sl_mix64(job_incarnation));
     bool absent = token->low == 0 && token->high == 0;
     enum worth worth = IT_IS_ANOTHERS;
-    const struct cached_token *k;
+    struct wire_token own;
 
     pthread_mutex_lock(&t->lock);
-    if (!t->known || (absent && !t->required)) {
+    if (!t->known || (absent && !t->required))
         worth = NOBODY_ASKS;
-    } else if (absent) {
+    else if (absent)
         worth = IT_LACKS;
-    } else {
-        k = map_get(&t->kept, hash);
-        if (k == NULL || k->job_uid != job_uid ||
-            k->job_incarnation != job_incarnation)
-            k = tokens_cache_locked(t, hash, job_uid, job_incarnation);
-        if (k != NULL && token_same(&k->token, token))
-            worth = IT_HOLDS;
-    }
+    else if (tokens_of_job_locked(t, job_uid, job_incarnation, &own) != SL_OK)
+        worth = NOBODY_KNOWS;
+    else if (token_same(&own, token))
+        worth = IT_HOLDS;
     pthread_mutex_unlock(&t->lock);
     return worth;
 }
@@ -143,6 +153,8 @@ enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
 
     if (worth == NOBODY_ASKS || worth == IT_HOLDS || is_trusted(call))
         return SL_OK;
+    if (worth == NOBODY_KNOWS)
+        return sl_fail(err, SL_ENOMEM, "no memory to check the call's token");
     return worth == IT_LACKS
                ? sl_fail(err, SL_EAUTH,
                          "the call has no job token: a worker is given one "

@@ -8,7 +8,7 @@
 //
 // Threads  any.
 // Memory   tokens_free frees.
-// Errors   SL_EAUTH: no token; SL_EDENIED: another job's token.
+// Errors   SL_EAUTH: no token; SL_EDENIED: another job's token; SL_ENOMEM.
 #ifndef PSSERVER_SERVICE_TOKENS_H
 #define PSSERVER_SERVICE_TOKENS_H
 
@@ -28,8 +28,8 @@ void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m);
 
 // Checks that a call may reach a job: it has the job's token; or none, where
 // none is required; or comes from an admin, or over a socket file. `t` NULL:
-// every call may. `token` is not NULL; {0, 0} is none. Without memory it is
-// SL_EDENIED.
+// every call may. `token` is not NULL; {0, 0} is none. SL_ENOMEM: a token
+// cannot be checked.
 enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
                          uint64_t job_uid, uint64_t job_incarnation,
                          const struct wire_token *token, struct sl_error *err);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "proto/token.h"
 #include "tests/unit/common/rpc_kit.h"
 
@@ -16,7 +17,7 @@ struct asked {
     struct tokens *tokens;
     uint64_t uid, incarnation;
     struct wire_token token;
-    bool archive;
+    bool archive, no_memory;
     struct wire_ask *ask; // is it proven?
 };
 
@@ -33,12 +34,15 @@ static void on_call(struct rpc_call *call, void *arg)
     pthread_mutex_lock(&lock);
     of = shown;
     pthread_mutex_unlock(&lock);
+    if (of.no_memory)
+        sl_mem_fail_at(1);
     if (of.ask != NULL)
         rc = tokens_proven(of.tokens, call, of.uid, of.ask) ? SL_OK : SL_ESTALE;
     else
         rc = of.archive ? tokens_check_archive(of.tokens, call, &err)
                         : tokens_check(of.tokens, call, of.uid, of.incarnation,
                                        &of.token, &err);
+    sl_mem_fail_at(0);
     rpc_answer(call, rc, &err, NULL);
 }
 
@@ -110,6 +114,24 @@ TEST(tokens, only_the_jobs_own_passes_where_one_is_required)
     T_OK(call(&w, &older));
     asked.archive = true;
     T_FAILS(SL_EUNAVAIL, call(&w, &own));
+    end(&w);
+}
+
+// A token is kept to be quick; one that cannot be kept is judged all the same.
+TEST(tokens, a_right_one_passes_without_memory)
+{
+    struct wire_token own, other;
+    struct world w;
+
+    begin(&w, false);
+    T_OK(token_make(&own, key, 7, 1));
+    T_OK(token_make(&other, key, 8, 1));
+    welcome(TOKEN_KEY_BYTES, true);
+    asked.no_memory = true;
+    T_OK(call(&w, &own));
+    T_FAILS(SL_EDENIED, call(&w, &other));
+    asked.no_memory = false;
+    T_OK(call(&w, &own));
     end(&w);
 }
 
