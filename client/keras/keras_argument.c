@@ -251,15 +251,16 @@ enum sl_err take_regularizer(struct keras_take *t, const struct keras_rule *r,
     if (!known)
         return take_refuse(t, r, value, "known are L1, L2 and L1L2");
     to = json_object();
+    known = to != NULL;
     json_object_foreach((json_t *)(uintptr_t)config, key, number)
     {
         if (json_number_value(number) != 0)
-            (void)json_object_set(to, key, number);
+            known = known && json_object_set(to, key, number) == 0;
     }
-    if (json_object_size(to) > 0)
+    if (known && json_object_size(to) > 0)
         return keras_put_field(t, r, to);
     json_decref(to);
-    return SL_OK;
+    return known ? SL_OK : sl_no_memory(t->g->err);
 }
 
 enum sl_err take_bias_regularizer(struct keras_take *t,
@@ -299,6 +300,7 @@ enum sl_err take_padding(struct keras_take *t, const struct keras_rule *r,
                          const json_t *value)
 {
     json_t *to = json_array();
+    json_int_t side;
     bool one = true;
 
     for (size_t i = 0; i < 4; i++) {
@@ -311,16 +313,20 @@ enum sl_err take_padding(struct keras_take *t, const struct keras_rule *r,
                 t, r, value,
                 "sluice knows only ((top, bottom), (left, right))");
         }
-        (void)json_array_append(to, (json_t *)(uintptr_t)at);
+        if (json_array_append(to, (json_t *)(uintptr_t)at) != 0) {
+            json_decref(to);
+            return sl_no_memory(t->g->err);
+        }
         one = one && json_equal(at, json_array_get(to, 0));
     }
-    if (!one)
-        return keras_put_field(t, r, to);
-    value = json_array_get(to, 0);
-    if (json_integer_value(value) != 1)
-        (void)keras_put_field(t, r, json_integer(json_integer_value(value)));
-    json_decref(to);
-    return SL_OK;
+    if (one) {
+        side = json_integer_value(json_array_get(to, 0));
+        json_decref(to);
+        if (side == 1)
+            return SL_OK;
+        to = json_integer(side);
+    }
+    return keras_put_field(t, r, to);
 }
 
 enum sl_err take_number(struct keras_take *t, const struct keras_rule *r,

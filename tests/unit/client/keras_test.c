@@ -3,6 +3,9 @@
 // cannot be imported, and in which words.
 #include "keras_corpus.h"
 
+#include <stdlib.h>
+
+#include "client/keras/keras_take.h"
 #include "client/spec/specfile.h"
 #include "client/cli/yaml.h"
 #include "common/base/json.h"
@@ -89,6 +92,66 @@ TEST(keras, a_norm_of_keras2_is_fused)
         T_GT(norms, 0);
         keras_release(&k);
     }
+}
+
+// ---- arguments without memory
+
+static size_t json_left; // allocations of JSON that succeed
+
+static void *json_alloc(size_t bytes)
+{
+    return json_left == 0 ? NULL : (json_left--, malloc(bytes));
+}
+
+// Takes `text` with ever more memory. Returns how often there was too little,
+// where nothing may be said.
+static unsigned take_short(keras_take_fn take, const char *text,
+                           const char *want)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct keras_graph g = {.err = &err};
+    struct keras_rule rule = {.key = "x"};
+    json_t *value = json_loads(text, 0, NULL), *wanted = NULL;
+    unsigned failed = 0;
+    enum sl_err rc = SL_ENOMEM;
+
+    wanted = json_loads(want, 0, NULL);
+    for (size_t left = 0; rc != SL_OK; left++) {
+        struct keras_take t = {.g = &g, .to = json_object()};
+
+        json_set_alloc_funcs(json_alloc, free);
+        json_left = left;
+        rc = take(&t, &rule, value);
+        json_set_alloc_funcs(malloc, free);
+        if (rc != SL_OK) {
+            T_EQ(rc, SL_ENOMEM);
+            T_EQ(err.code, SL_ENOMEM);
+            T_EQ(json_object_size(t.to), 0);
+            failed++;
+        } else {
+            T_TRUE(json_equal(t.to, wanted));
+        }
+        json_decref(t.to);
+    }
+    json_decref(value);
+    json_decref(wanted);
+    return failed;
+}
+
+TEST(keras, an_argument_without_memory_is_said_to_be_that)
+{
+    T_GT(take_short(take_padding, "[[2, 2], [2, 2]]", "{\"x\": 2}"), 0);
+    T_GT(take_short(take_padding, "[[1, 2], [3, 4]]", "{\"x\": [1, 2, 3, 4]}"),
+         0);
+    T_GT(take_short(take_padding, "[[1, 1], [1, 1]]", "{}"), 0);
+    T_GT(take_short(take_regularizer,
+                    "{\"class_name\": \"L1L2\","
+                    " \"config\": {\"l1\": 0.5, \"l2\": 0.25}}",
+                    "{\"x\": {\"l1\": 0.5, \"l2\": 0.25}}"),
+         0);
+    T_GT(take_short(take_regularizer,
+                    "{\"class_name\": \"L2\", \"config\": {\"l2\": 0}}", "{}"),
+         0);
 }
 
 // ---- what it was compiled with
