@@ -150,7 +150,7 @@ void actions_list(void *arg, const struct http_request *q,
     enum sl_err rc;
 
     for (size_t i = 0; d->files != NULL && i < SL_COUNT(actions); i++)
-        (void)json_array_append_new(names, json_string(actions[i].name));
+        answer_add(&names, json_string(actions[i].name));
     if (d->files == NULL || http_header(q, "Authorization") == NULL) {
         answer_json(a, json_pack("{s:o}", "actions", names));
         return;

@@ -30,6 +30,22 @@ bool answer_number(uint64_t *out, const struct http_request *q,
     return false;
 }
 
+void answer_add(json_t **list, json_t *one)
+{
+    if (json_array_append_new(*list, one) == 0)
+        return;
+    json_decref(*list);
+    *list = NULL;
+}
+
+void answer_set(json_t **object, const char *key, json_t *one)
+{
+    if (json_object_set_new(*object, key, one) == 0)
+        return;
+    json_decref(*object);
+    *object = NULL;
+}
+
 void answer_json(struct http_answer *a, json_t *object)
 {
     json_t *all = json_object();

@@ -23,6 +23,14 @@ bool answer_number(uint64_t *out, const struct http_request *q,
 // after which a part of it may be there.
 enum sl_err answer_text(struct buf *out, const ProtobufCMessage *message);
 
+// Appends `one`, which it takes. Without memory, which may also be why `one` or
+// *list is NULL, the list is dropped and NULL from then on: an answer has all
+// of it or is 503.
+void answer_add(json_t **list, json_t *one);
+
+// Sets (*object)[key] to `one`, likewise.
+void answer_set(json_t **object, const char *key, json_t *one);
+
 // Answers with the object's members after "schema_version", and drops the
 // caller's reference; NULL: no memory, which is 503.
 void answer_json(struct http_answer *a, json_t *object);

@@ -65,8 +65,8 @@ static json_t *job_numbers(const struct coord *c)
     while (map_next(&c->jobs.ended, &at, NULL, &value))
         count[((const struct ended_job *)value)->state]++;
     for (int i = 0; i < JOB_STATES; i++)
-        (void)json_object_set_new(out, job_state_name((enum job_state)i),
-                                  json_integer((json_int_t)count[i]));
+        answer_set(&out, job_state_name((enum job_state)i),
+                   json_integer((json_int_t)count[i]));
     return out;
 }
 
@@ -83,8 +83,8 @@ static json_t *member_numbers(const struct coord *c, enum member_role role)
             count[m->state]++;
     }
     for (int i = 0; i < MEMBER_STATES; i++)
-        (void)json_object_set_new(out, member_state_name((enum member_state)i),
-                                  json_integer((json_int_t)count[i]));
+        answer_set(&out, member_state_name((enum member_state)i),
+                   json_integer((json_int_t)count[i]));
     return out;
 }
 
@@ -150,10 +150,9 @@ void lists_pace(void *arg, const struct http_request *q, struct http_answer *a)
         const struct pace_point *p = track_at(&d->pace, i);
 
         if (p->wall_us > after)
-            (void)json_array_append_new(
-                list,
-                json_pack("[I, I, I]", (json_int_t)p->wall_us,
-                          (json_int_t)p->samples, (json_int_t)p->closures));
+            answer_add(&list, json_pack("[I, I, I]", (json_int_t)p->wall_us,
+                                        (json_int_t)p->samples,
+                                        (json_int_t)p->closures));
     }
     answer_json(a, json_pack("{s:o}", "points", list));
 }
@@ -203,8 +202,8 @@ static json_t *page_of(ProtobufCMessage *const *items, size_t count,
     for (size_t i = from; i < count && i - from < limit; i++) {
         json_t *one = NULL;
 
-        if (pbjson_write(&one, items[i]) == SL_OK)
-            (void)json_array_append_new(list, one);
+        (void)pbjson_write(&one, items[i]); // NULL: no memory
+        answer_add(&list, one);
     }
     return list;
 }
@@ -507,10 +506,9 @@ void lists_map(void *arg, const struct http_request *q, struct http_answer *a)
         const Sluice__V1__MemberStatus *m = reply->members[i];
         bool worker = strcmp(m->role, "worker") == 0;
 
-        (void)json_array_append_new(
-            list[worker],
-            json_pack("[s, s, I]", m->name, m->state,
-                      (json_int_t)(worker ? m->leases : m->shards)));
+        answer_add(&list[worker],
+                   json_pack("[s, s, I]", m->name, m->state,
+                             (json_int_t)(worker ? m->leases : m->shards)));
     }
     if (reply != NULL)
         answer_json(a, json_pack("{s:O, s:O}", "psservers", list[0], "workers",
