@@ -252,7 +252,8 @@ void roster_save(struct roster *r, void (*done)(void *arg), void *arg)
 
 struct collect {
     struct roster *roster;
-    char *folder; // owned
+    struct shard *hosted; // a reference; NULL: the whole job's files go
+    char *folder;         // owned
     uint64_t job, uid;
     uint32_t shard;
     struct snap_keep keep; // owned
@@ -267,7 +268,7 @@ static void collect_work(void *arg)
     struct collect *c = arg;
 
     c->rc = snap_collect(c->roster->setup.fs, c->folder, c->shard, &c->keep,
-                         &c->removed, &c->err);
+                         &c->hosted->tagged, &c->removed, &c->err);
 }
 
 static void delete_work(void *arg)
@@ -280,6 +281,14 @@ static void delete_work(void *arg)
     if (c->rc == SL_OK)
         c->rc = snap_delete_job(c->roster->setup.fs, c->folder, c->job, c->uid,
                                 &c->err);
+}
+
+static void collect_free(struct collect *c)
+{
+    shard_unref(c->hosted);
+    sl_free(c->folder);
+    sl_free(c->keep.tags);
+    sl_free(c);
 }
 
 static void collect_done(void *arg)
@@ -296,13 +305,11 @@ static void collect_done(void *arg)
     if (c->rc == SL_OK && c->whole && c->uid != 0)
         roster_send_deleted(c->roster, c->job, c->uid);
     roster_worked(c->roster);
-    sl_free(c->folder);
-    sl_free(c->keep.tags);
-    sl_free(c);
+    collect_free(c);
 }
 
 // Starts a removal. It may wait for ever, so a failure to start is not an
-// error. Owns what->keep.
+// error. Owns what->keep; takes a reference of what->hosted.
 static void start_collect(struct roster *r, const struct collect *what,
                           const char *folder, loop_fn work)
 {
@@ -314,12 +321,11 @@ static void start_collect(struct roster *r, const struct collect *what,
     }
     *c = *what;
     c->roster = r;
+    if (c->hosted != NULL)
+        shard_ref(c->hosted);
     c->folder = sl_strdup(folder);
-    if (c->folder == NULL || roster_work(r, work, collect_done, c) != SL_OK) {
-        sl_free(c->folder);
-        sl_free(c->keep.tags);
-        sl_free(c);
-    }
+    if (c->folder == NULL || roster_work(r, work, collect_done, c) != SL_OK)
+        collect_free(c);
 }
 
 // K3: deletes no snapshot that is named, nor any newer than all of those. The
@@ -344,6 +350,7 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
             " term=%" PRIu64,
             m->job, m->shard, what.keep.newest.incarnation,
             what.keep.newest.sequence, m->term);
+    what.hosted = h->shard;
     shard_brief(h->shard, true, &brief);
     if (what.keep.newest.incarnation <= brief.incarnation)
         start_collect(r, &what, h->folder, collect_work);

@@ -113,6 +113,27 @@ enum tagged_answer tagged_find(struct tagged *t, struct wire_tag tag,
     return answer;
 }
 
+void tagged_drop(struct tagged *t,
+                 bool (*goes)(const void *arg, struct wire_tag tag),
+                 const void *arg)
+{
+    struct tagged_file *drop[TAGGED_MAX] = {NULL};
+
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; i < TAGGED_MAX; i++) {
+        struct tagged_entry *e = &t->entries[i];
+
+        if (e->file == NULL || !goes(arg, e->tag))
+            continue;
+        drop[i] = e->file;
+        e->file = NULL;
+        e->tag = (struct wire_tag){0, 0};
+    }
+    pthread_mutex_unlock(&t->lock);
+    for (size_t i = 0; i < TAGGED_MAX; i++)
+        tagged_file_unref(drop[i]); // outside the lock, as above
+}
+
 void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
                    const struct sl_error *err, struct tagged_file *file)
 {

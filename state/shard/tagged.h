@@ -7,6 +7,8 @@
 // once, on a pool thread, while the others wait; then each answer is a slice
 // of the mapping, kept alive until the transport lets go of it. At most
 // TAGGED_MAX files stay mapped per shard; the one opened first is closed first.
+// A file that is deleted is closed as well (tagged_drop): as long as it is
+// mapped, its space on the disk is in use.
 //
 //   (none) --tagged_find--> OPENING --tagged_opened--> READY, or gone again
 //
@@ -85,6 +87,13 @@ enum tagged_answer tagged_find(struct tagged *t, struct wire_tag tag,
 // `file` is not looked at.
 void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
                    const struct sl_error *err, struct tagged_file *file);
+
+// Lets go of the mapped snapshots whose tags `goes` is true of; answers that
+// are being sent keep theirs, and one that is being opened stays. `goes` is
+// called with a lock held.
+void tagged_drop(struct tagged *t,
+                 bool (*goes)(const void *arg, struct wire_tag tag),
+                 const void *arg);
 
 // Takes one more reference and returns `f`.
 struct tagged_file *tagged_file_ref(struct tagged_file *f);

@@ -211,10 +211,12 @@ struct snap_keep {
 enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m);
 
 // Deletes the shard's snapshots that `keep` does not protect; *removed counts
-// them, also before a failure, which ends it. A missing folder is empty.
+// them, also before a failure, which ends it. Lets go of those that are mapped
+// in `mapped` (NULL: none are), also of files that were deleted before. A
+// missing folder is empty.
 enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
-                         const struct snap_keep *keep, unsigned *removed,
-                         struct sl_error *err);
+                         const struct snap_keep *keep, struct tagged *mapped,
+                         unsigned *removed, struct sl_error *err);
 
 // Deletes all snapshots of a job; folders and other files in them stay. A
 // missing store is not an error; the first failure ends it.

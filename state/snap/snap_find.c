@@ -149,18 +149,21 @@ enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m)
     return SL_OK;
 }
 
-static bool snap_keep_names(const struct snap_keep *keep, struct wire_tag tag)
+// Says whether the snapshot may go. What lies before the newest is never loaded
+// (K7) nor named again (K4).
+static bool snap_keep_lacks(const void *arg, struct wire_tag tag)
 {
+    const struct snap_keep *keep = arg;
+
     for (size_t i = 0; i < keep->count; i++)
         if (wire_tag_cmp(keep->tags[i], tag) == 0)
-            return true;
-    return false;
+            return false;
+    return wire_tag_cmp(tag, keep->newest) < 0;
 }
 
-// What lies before the newest is never loaded (K7) nor named again (K4).
 enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
-                         const struct snap_keep *keep, unsigned *removed,
-                         struct sl_error *err)
+                         const struct snap_keep *keep, struct tagged *mapped,
+                         unsigned *removed, struct sl_error *err)
 {
     struct snap_found found = {.fs = fs, .folder = folder, .shard = shard};
     char name[SNAP_NAME_BYTES];
@@ -169,8 +172,7 @@ enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
 
     *removed = 0;
     for (size_t i = 0; rc == SL_OK && i < found.count; i++) {
-        if (wire_tag_cmp(found.tags[i], keep->newest) >= 0 ||
-            snap_keep_names(keep, found.tags[i]))
+        if (!snap_keep_lacks(keep, found.tags[i]))
             continue;
         FAULT("snap.gc");
         snap_file_name(name, shard, found.tags[i]);
@@ -181,6 +183,8 @@ enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
         if (rc == SL_OK)
             ++*removed;
     }
+    if (mapped != NULL)
+        tagged_drop(mapped, snap_keep_lacks, keep);
     sl_free(found.tags);
     return rc;
 }

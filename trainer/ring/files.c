@@ -24,7 +24,7 @@ static void files_remove(void *arg)
     struct files_removal *r = arg;
 
     r->rc = r->all ? snap_delete_job(r->fs, r->folder, r->job, r->uid, &r->err)
-                   : snap_collect(r->fs, r->folder, r->part, &r->keep,
+                   : snap_collect(r->fs, r->folder, r->part, &r->keep, NULL,
                                   &r->removed, &r->err);
 }
 

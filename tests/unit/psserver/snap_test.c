@@ -714,7 +714,7 @@ TEST(snap, only_what_lies_below_is_collected_and_only_of_the_shard)
     other = kit_admitted(&k);
     kit_snap(fs, "d", other);
     T_OK(fs_write_durable(fs, "d/cut-1.json", "x", 1, t_err()));
-    T_OK(snap_collect(fs, "d", 2, &keep, &removed, t_err()));
+    T_OK(snap_collect(fs, "d", 2, &keep, NULL, &removed, t_err()));
     T_EQ(removed, 1); // what lies between is named by nobody
     T_TRUE(fs_exists(fs, "d/shard-2.i1.n1.safetensors"));
     T_FALSE(fs_exists(fs, "d/shard-2.i1.n2.safetensors"));
@@ -724,6 +724,71 @@ TEST(snap, only_what_lies_below_is_collected_and_only_of_the_shard)
     shard_unref(s);
     shard_unref(other);
     crash_fs_free(disk);
+}
+
+static void none_waits(struct tagged_waiter *w, enum sl_err rc,
+                       const struct sl_error *err, struct tagged_file *file)
+{
+    tagged_file_unref(file);
+}
+
+// Maps a snapshot as the first pull by its tag does.
+static void map_tag(struct shard *s, struct wire_tag tag)
+{
+    struct tagged_waiter w = {.done = none_waits};
+    struct sl_error err = SL_ERROR_INIT;
+    struct tagged_file *file;
+
+    T_EQ(tagged_find(&s->tagged, tag, &w, &file), TAGGED_OPEN);
+    T_OK(snap_values(fs_posix(), t_tmpdir(), &s->plan, tag, &file, t_err()));
+    tagged_opened(&s->tagged, tag, SL_OK, &err, file);
+}
+
+// Returns how many mappings of this process are of files without a name.
+static unsigned mapped_unnamed(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    unsigned count = 0;
+    char line[4096];
+
+    T_ASSERT(maps != NULL);
+    while (fgets(line, sizeof(line), maps) != NULL)
+        count += strstr(line, ".safetensors (deleted)") != NULL;
+    fclose(maps);
+    return count;
+}
+
+// The disk has the space of a deleted file back once no process maps it.
+TEST(snap, what_is_collected_is_mapped_no_more)
+{
+    struct wire_tag tags[] = {{1, 3}, {1, 1}};
+    const struct snap_keep keep = {tags, {1, 3}, 2};
+    struct tagged_waiter w = {.done = none_waits};
+    struct tagged_file *sent, *file;
+    struct shard *s;
+    unsigned removed;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    for (uint64_t i = 1; i <= 3; i++) {
+        kit_snap(fs_posix(), t_tmpdir(), s);
+        map_tag(s, (struct wire_tag){1, i});
+    }
+    T_EQ(tagged_find(&s->tagged, (struct wire_tag){1, 2}, &w, &sent),
+         TAGGED_HERE);
+    T_OK(snap_collect(fs_posix(), t_tmpdir(), 2, &keep, &s->tagged, &removed,
+                      t_err()));
+    T_EQ(removed, 1);
+    T_EQ(mapped_unnamed(), 1); // an answer is on its way
+    tagged_file_unref(sent);
+    T_EQ(mapped_unnamed(), 0);
+    for (uint64_t i = 1; i <= 3; i += 2) {
+        T_EQ(tagged_find(&s->tagged, (struct wire_tag){1, i}, &w, &file),
+             TAGGED_HERE);
+        tagged_file_unref(file);
+    }
+    shard_unref(s);
 }
 
 TEST(snap, what_an_earlier_death_left_half_written_is_swept)
