@@ -171,17 +171,15 @@ void hybrid_accuse(struct hybrid *h, uint32_t suspect,
     seat_say(h->lease->seat, say_broken(h->say, h->opened, suspect, err->text));
 }
 
-// Without a suspect another member has left first, or a generation is opened:
-// the coordinator knows that already. Any other error is this member's own
-// trouble.
 void hybrid_broken(struct hybrid *h, const struct sl_error *err)
 {
-    uint32_t suspect = h->group == NULL ? UINT32_MAX : group_suspect(h->group);
+    uint32_t suspect =
+        h->group == NULL ? RING_NO_SUSPECT : group_suspect(h->group);
 
-    if (suspect == UINT32_MAX && err->code == SL_ESTALE)
-        hybrid_leave_group(h);
-    else
+    if (say_is_broken(suspect, err->code))
         hybrid_accuse(h, suspect, err);
+    else
+        hybrid_leave_group(h);
 }
 
 // ---- sums

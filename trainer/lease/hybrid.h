@@ -120,9 +120,8 @@ static inline bool hybrid_follows(const struct hybrid *h)
 }
 
 // Leaves the generation for the reason in *err (not NULL, here and in the next
-// two functions) and reports it, with the member that could not be reached.
-// Where no member is suspected and the error is SL_ESTALE, another one has
-// ended it: then nothing is reported.
+// two functions) and reports it, with the member that could not be reached,
+// unless the coordinator knows it already (say_is_broken).
 void hybrid_broken(struct hybrid *h, const struct sl_error *err);
 // Does the same and accuses member `suspect`, which this one does not believe;
 // it is always reported. UINT32_MAX: no member.

@@ -87,9 +87,7 @@ static void task_ring_leave(struct ring_task *t)
     t->over = false;
 }
 
-// Leaves the generation and reports why. Without a suspect another rank has
-// left first, or a generation is opened: the coordinator knows that already. It
-// hears of any other error, which is this rank's own trouble.
+// Leaves the generation, and reports why if the coordinator does not know.
 static void task_ring_leave_broken(struct ring_task *t, uint32_t suspect)
 {
     uint64_t generation = t->opened;
@@ -98,9 +96,10 @@ static void task_ring_leave_broken(struct ring_task *t, uint32_t suspect)
         "job=%" PRIu64 " generation=%" PRIu64 " suspect=%" PRIu32 " error=%s",
         t->lease->job, generation, suspect, t->err.text);
     task_ring_leave(t);
-    if (suspect != UINT32_MAX || t->err.code != SL_ESTALE)
+    if (say_is_broken(suspect, t->err.code))
         seat_say(t->seat, say_broken(t->say, generation, suspect, t->err.text));
-    figures_ring_torn(suspect == UINT32_MAX ? FIGURES_ELSEWHERE : FIGURES_PEER);
+    figures_ring_torn(suspect == RING_NO_SUSPECT ? FIGURES_ELSEWHERE
+                                                 : FIGURES_PEER);
     t->err = (struct sl_error)SL_ERROR_INIT;
 }
 
@@ -386,7 +385,8 @@ static bool begin(struct ring_task *t, const Sluice__V1__RingBegin *m)
         t->err.code = rc;
         return false; // no other generation would mend it
     }
-    task_ring_leave_broken(t, rc == SL_ESTALE ? UINT32_MAX : m->holders[0]);
+    task_ring_leave_broken(t,
+                           rc == SL_ESTALE ? RING_NO_SUSPECT : m->holders[0]);
     return true;
 }
 

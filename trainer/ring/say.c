@@ -145,6 +145,12 @@ Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
     return up;
 }
 
+bool say_is_broken(uint32_t suspect, enum sl_err why)
+{
+    return suspect != RING_NO_SUSPECT ||
+           (why != SL_ESTALE && why != SL_ECANCELED);
+}
+
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why)
 {

@@ -14,6 +14,8 @@
 #include "trainer/ring/rank.h"
 #include "trainer/ring/seat.h"
 
+#define RING_NO_SUSPECT UINT32_MAX
+
 struct say_job {
     uint64_t job, job_incarnation;
 };
@@ -37,8 +39,15 @@ Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
 // Reports a round that was applied.
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
                                Sluice__V1__StepMetrics *metrics);
-// Tells that we left a generation, and which rank is suspected. UINT32_MAX:
-// none.
+// Says whether the coordinator is to hear (say_broken) that a rank left a
+// generation because of `why`, an error. It knows already where no rank is
+// suspected (RING_NO_SUSPECT) and another one has left first or the next
+// generation was opened (SL_ESTALE), or this rank's own lease or generation
+// ends (SL_ECANCELED), as that of one that drains. Any other error is this
+// rank's own trouble.
+bool say_is_broken(uint32_t suspect, enum sl_err why);
+// Tells that we left a generation, and which rank is suspected, or
+// RING_NO_SUSPECT.
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why);
 

@@ -3,6 +3,7 @@
 
 #include "common/base/mem.h"
 #include "tests/harness/t.h"
+#include "trainer/ring/say.h"
 
 // A seat, and what the coordinator would get.
 struct table {
@@ -193,6 +194,17 @@ TEST(seat, the_newest_step_is_said_and_not_too_often)
     T_EQ(t.steps, 3);
     T_EQ(t.sequences[2], 5);
     table_release(&t);
+}
+
+// Its step is given up (SL_ECANCELED), and its lease goes back.
+TEST(seat, a_rank_that_drains_does_not_accuse_itself)
+{
+    T_FALSE(say_is_broken(RING_NO_SUSPECT, SL_ECANCELED));
+    T_FALSE(say_is_broken(RING_NO_SUSPECT, SL_ESTALE)); // another left first
+    T_TRUE(say_is_broken(RING_NO_SUSPECT, SL_EUNAVAIL));
+    T_TRUE(say_is_broken(1, SL_ECANCELED));
+    T_TRUE(say_is_broken(1, SL_ESTALE));
+    T_TRUE(say_is_broken(1, SL_EUNAVAIL));
 }
 
 TEST(seat, nothing_is_said_for_a_lease_that_is_over)
