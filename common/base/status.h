@@ -3,9 +3,9 @@
 //
 // A function that can fail returns enum sl_err; SL_OK is 0. If it also takes a
 // `struct sl_error *err` (always last), then on failure *err names the tensor,
-// peer or path that failed; on success *err stays unchanged, and NULL is always
-// allowed. Library code never logs an error it also returns: the
-// function that ends the story, in an api.c or main.c, logs it once.
+// peer or path that failed; on success *err stays unchanged. NULL is allowed
+// unless the header says that it is not. Library code never logs an error it
+// also returns: the function that ends the story, in an api.c or main.c, does.
 // Numbers cross the wire: append, never reorder. The gRPC status beside each
 // code is what a client in another language sees.
 //

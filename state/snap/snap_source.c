@@ -262,11 +262,13 @@ static enum sl_err open_weights(const struct snap_from *from, const char *named,
 // Moves the error into the log's, since a file other than the submitted one may
 // belong to another user; the job's error does not tell of it.
 static enum sl_err keep_secret(const struct snap_from *from, enum sl_err rc,
-                               struct sl_error *err)
+                               const struct sl_error *why, struct sl_error *err)
 {
-    if (rc == SL_OK || from->secret == NULL)
+    if (rc == SL_OK)
         return rc;
-    *from->secret = *err;
+    if (from->secret == NULL)
+        return sl_fail(err, rc, "%s", why->text);
+    *from->secret = *why;
     return sl_fail(err, SL_EDENIED,
                    "this host cannot read it, or it is not the file that was "
                    "submitted; the log of this host says which, and "
@@ -279,15 +281,16 @@ static enum sl_err snap_take_weights(const struct snap_from *from,
 {
     const struct plan_source *source = &s->plan.sources[0];
     char *named = fs_join(source->folder, source->file);
+    struct sl_error why = SL_ERROR_INIT;
     struct fs_file *file = NULL;
     enum sl_err rc = SL_ENOMEM;
     uint64_t bytes = 0;
 
     if (named != NULL)
-        rc = open_weights(from, named, source, &file, err);
+        rc = open_weights(from, named, source, &file, &why);
     if (rc == SL_OK)
-        rc = snap_weights_check(file, source, from, &bytes, err);
-    rc = keep_secret(from, rc, err);
+        rc = snap_weights_check(file, source, from, &bytes, &why);
+    rc = keep_secret(from, rc, &why, err);
     if (rc == SL_OK)
         rc = snap_weights(s, file, bytes, from, err);
     if (rc != SL_OK && named != NULL)
