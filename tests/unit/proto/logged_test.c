@@ -37,15 +37,31 @@ static const char *take(uint64_t *after, uint64_t job, bool *more)
     return names;
 }
 
-TEST(logged, a_job_is_a_number_or_an_id_and_no_text)
+// Begins to log for a test. Returns the number of the last line before: lines
+// of other tests may be kept still.
+static uint64_t begin(void)
 {
-    uint64_t after = 0, from;
+    Sluice__V1__LogLines lines = SLUICE__V1__LOG_LINES__INIT;
 
     log_init(LOG_FORMAT_JSON, LOG_LEVEL_INFO, "worker", "w-0");
     log_set_sink(swallow, NULL);
     LOG(INFO, "before", "job=%d", 7);
-    (void)take(&after, 0, NULL);
-    from = after;
+    do
+        lines = logged_take(space, lines.last, 0);
+    while (lines.more);
+    return lines.last;
+}
+
+static void end(void)
+{
+    log_set_sink(NULL, NULL);
+    log_init(LOG_FORMAT_AUTO, LOG_LEVEL_INFO, "", "");
+}
+
+TEST(logged, a_job_is_a_number_or_an_id_and_no_text)
+{
+    uint64_t from = begin(), after = from;
+
     LOG(INFO, "number", "job=%d", 7);
     LOG(INFO, "id", "job=j-%d why=%s", 7, "x");
     LOG(INFO, "longer", "job=%d", 77);
@@ -58,19 +74,18 @@ TEST(logged, a_job_is_a_number_or_an_id_and_no_text)
     T_STR(take(&after, 70, NULL), "longer-id,");
     after = from;
     T_STR(take(&after, 0, NULL), "number,id,longer,longer-id,text,none,");
+    end();
 }
 
 // Nothing of the job in one piece does not say that nothing comes.
 TEST(logged, there_is_more_until_there_is_not)
 {
     static char text[LOG_LINE / 2];
-    uint64_t after = 0;
+    uint64_t after = begin();
     bool more = true;
     unsigned pieces = 0;
 
     memset(text, 'x', sizeof(text) - 1);
-    log_init(LOG_FORMAT_JSON, LOG_LEVEL_INFO, "worker", "w-0");
-    log_set_sink(swallow, NULL);
     for (size_t bytes = 0; bytes < LOG_KEPT / 2; bytes += sizeof(text))
         LOG(INFO, "long", "text=%s", text);
     LOG(INFO, "last", "job=%d", 9);
@@ -81,5 +96,5 @@ TEST(logged, there_is_more_until_there_is_not)
         pieces++;
     }
     T_GT(pieces, 2);
-    log_set_sink(NULL, NULL);
+    end();
 }

@@ -545,6 +545,15 @@ TEST(spec, an_evaluation_has_a_bound_of_ranges)
             "evaluation has at most 16777216: set it to 256 or more");
 }
 
+// Else the coordinator would divide the samples by 0.
+TEST(spec, a_range_of_an_evaluation_holds_samples)
+{
+    refused(EVALUATED("100", "'batch':0"),
+            "evaluate.batch: wants 1 to 1048576, got 0");
+    refused(EVALUATED("100", "'batches_per_closure':0"),
+            "evaluate.batches_per_closure: wants 1 to 4096, got 0");
+}
+
 static const struct {
     const char *train, *why;
 } wrong_data[] = {
