@@ -100,7 +100,8 @@ void slot_leave(struct lib_slot *t);
 // Returns true if the slot is offered, or the ring's thread has ended. Under
 // the session's lock.
 bool slot_news_locked(const struct lib_slot *t);
-// Takes the slot on offer as closure `c`; false: there is none any more.
+// Takes the slot on offer as closure `c`, of which it sets lease, key,
+// positions and what `info` says of a ring; false: there is none any more.
 bool slot_grab(struct lib_slot *t, struct sluice_closure *c);
 
 // Begins the slot's only step: as sluice_begin.

@@ -76,7 +76,8 @@ enum sl_err up_choose_address(char **out, const char *listen,
 // until the child says that all is ready, and then leaves it to itself.
 //
 // Returns true in the child: *ready is the pipe to report readiness on. Returns
-// false in the parent, or if forking failed: *code is the exit code.
+// false in the parent, or if forking failed: *code is the exit code. *ready is
+// the caller's, and untouched in the parent.
 bool up_detach(int *ready, int *code);
 // Tells the parent that all is ready; stderr is DIR/log/up.log from here on.
 void up_detached(struct up *u);

@@ -55,10 +55,12 @@ enum sl_err updir_write(const struct updir *d, const char *name,
 enum sl_err updir_end_strays(const struct updir *d, int grace_ms,
                              struct sl_error *err);
 
-// Returns the pid that the file `path` holds; 0: it holds none.
+// Returns the pid that the file `path` holds; 0: it holds none, or cannot be
+// read.
 pid_t updir_read_pid(const char *path);
 
 // Returns true if process `pid` has `variable` with `value` in its environment.
+// False also if that cannot be read.
 bool updir_process_has(pid_t pid, const char *variable, const char *value);
 
 // Waits until process `pid` has ended; returns false if it runs after wait_ms,

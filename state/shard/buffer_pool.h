@@ -61,7 +61,8 @@ enum sl_err pool_take(struct pool *pool, size_t bytes, struct pool_buf **out);
 void pool_give(struct pool_buf *buf);
 
 // Shows a lent buffer as the parameters of `version` in `form`; no thread may
-// write it any more.
+// write it any more. A buffer that was shown in that form before is shown no
+// more.
 void pool_show(struct pool_buf *buf, unsigned form, uint64_t version);
 
 // Returns the buffer with the parameters of `version` in `form`, with one more

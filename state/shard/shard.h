@@ -76,7 +76,7 @@ enum sl_err shard_new(struct shard **out, struct plan *plan);
 // shard_new.
 enum sl_err shard_new_in(struct shard **out, struct plan *plan,
                          struct region_shared *values, uint64_t first);
-// Takes one more reference and returns `s`. Not NULL.
+// Takes one more reference and returns `s`. `s` is not NULL.
 struct shard *shard_ref(struct shard *s);
 // Drops a reference; the last one frees the shard, which need not be closed.
 // NULL is allowed.

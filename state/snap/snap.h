@@ -55,7 +55,8 @@
 void snap_file_name(char out[SNAP_NAME_BYTES], uint32_t shard,
                     struct wire_tag tag);
 
-// Reads such a name; returns false for any other name.
+// Reads such a name; returns false for any other name. The outputs are
+// untouched then.
 bool snap_file_parse(const char *name, uint32_t *shard, struct wire_tag *tag);
 
 // Returns the path of the folder of a job's snapshots, to be freed (sl_free):

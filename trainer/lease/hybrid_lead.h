@@ -11,14 +11,16 @@
 #include "trainer/lease/hybrid_step.h"
 
 // Waits until the group runs and this worker leads it. Sets *parted if that
-// will never be: this worker is out of the group.
+// will never be: this worker is out of the group. `h` has a ring lease
+// (hybrid_enter); *parted is set in any case. SYNC_OK, or SYNC_STOPPED.
 enum sync_result hybrid_meet(struct hybrid *h, struct lease *l,
                              const struct sl_clock *clock, bool *parted);
 
 // Announces and computes a step of which the leader has all parameters.
 // SYNC_OK: the gradient in the vector, and s->sums, are the whole group's.
 // *err, which is not NULL, is set for SYNC_FAILED: then the group goes on
-// without this worker.
+// without this worker. Called after hybrid_meet returned SYNC_OK; the caller
+// has set s->head. With SYNC_AGAIN *err is empty again.
 enum sync_result hybrid_lead(struct hybrid_step *s, struct sl_error *err);
 
 #endif

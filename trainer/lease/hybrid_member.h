@@ -18,7 +18,8 @@
 
 // Takes part in the group until the ring lease `l` ends, and sets its outcome.
 // `sync` lends its ranges and vectors; a closure of it is open only within
-// `between`.
+// `between`. `l` has a seat (lease_sit), and `h` no ring lease before and
+// afterwards. Waits for other members and for messages.
 void hybrid_member_run(struct contributor *by, struct hybrid *h,
                        const struct sync *sync, struct lease *l);
 

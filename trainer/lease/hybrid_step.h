@@ -45,7 +45,8 @@ struct hybrid_step {
 enum sl_err hybrid_run(struct hybrid_step *s, struct sl_error *err);
 
 // Spreads the leader's parameters, computes our share and sums: afterwards the
-// gradient, and `sums`, are those of the whole step, on all members.
+// gradient, and `sums`, are those of the whole step, on all members. The caller
+// has set the fields up to `head`.
 enum sl_err hybrid_compute(struct hybrid_step *s, struct sl_error *err);
 
 // Returns true if the job has the step that `head`, another member's word,
@@ -54,7 +55,8 @@ bool hybrid_known(const struct lease *l, const struct hybrid_head *head);
 
 // ---- a share's ranges, for the contributor
 
-// Waits until a range's parameters are in the vector.
+// Waits until a range's parameters are in the vector. Returns at once on the
+// leader.
 enum sl_err hybrid_fresh(struct hybrid_step *s, uint32_t range,
                          struct sl_error *err);
 // Begins the sum of a range that has its whole gradient in the vector. Called

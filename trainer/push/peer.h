@@ -70,7 +70,9 @@ struct peer_values {
 // peer_release; NULL for f32.
 void peer_init(struct peer *p, struct peers *peers, enum wire_type type,
                size_t count, void *narrow);
-void peer_release(struct peer *p); // no call may be under way
+// Gives the connection and the memory back; no call may be under way. Waits as
+// peer_connect does.
+void peer_release(struct peer *p);
 
 // Connects to the psserver at `address` (copied), where the shard is now; does
 // nothing if it is connected there already. Does not wait for the psserver. On

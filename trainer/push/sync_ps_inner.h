@@ -136,14 +136,18 @@ struct sync_ps {
 };
 
 // Changes the state of a shard; no other function does (sync_ps_call.c). Only a
-// wanted call is started, as what is wanted; only one in flight ends.
+// wanted call is started, as what is wanted; only one in flight ends. A change
+// that is none of these is a fault of the caller (assert).
 void ps_move(struct ps_shard *p, enum ps_want want, bool calling);
 // Starts the call that the shard wants; returns false if it cannot be made now
-// (it is then due later). Without the lock.
+// (it is then due later). Without the lock. The shard wants a call and has none
+// in flight.
 bool ps_start(struct ps_shard *p);
-// Cancels the call in flight, if there is one.
+// Cancels the call in flight, if there is one. It still has to be absorbed.
 void ps_cancel(struct ps_shard *p);
-void ps_pause(struct ps_shard *p); // sets due_ms; the pause doubles
+// Sets due_ms: the shard's call is started after a pause, which doubles each
+// time up to about a second.
+void ps_pause(struct ps_shard *p);
 
 // Tells the compute thread that something came. With the lock.
 void ps_stir_locked(struct sync_ps *s);
@@ -153,6 +157,7 @@ void ps_absorb_locked(struct sync_ps *s);
 // Takes the newest map, if one has come. With the lock.
 void ps_adopt_locked(struct sync_ps *s);
 
-// Fails the open closure; the first failure counts.
+// Fails the open closure; the first failure counts. *err is copied; its code
+// becomes `rc`.
 void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err);
 #endif

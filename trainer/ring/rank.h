@@ -52,8 +52,9 @@ struct rank_job {
     void *arg;
 };
 
-// Frees the state; `r` has none then.
-void rank_release(struct rank *r); // all zeroes is allowed
+// Frees the state, also one that is away; `r` has none then. No view of it is
+// open. All zeroes is allowed.
+void rank_release(struct rank *r);
 
 // Returns true if there is a state, in host memory or away on a device.
 static inline bool rank_has_state(const struct rank *r)
@@ -103,7 +104,7 @@ typedef enum sl_err (*rank_fetch_fn)(void *arg, uint64_t offset, size_t bytes,
                                      void *into, struct sl_error *err);
 // Copies the whole base that `begin` names with `fetch(arg, ...)`, and puts it
 // into place under the tag of this generation. On failure, such as fetch's, the
-// old state stays.
+// old state stays. Waits as long as `fetch` does.
 enum sl_err rank_receive(struct rank *r, const struct rank_job *j,
                          const Sluice__V1__RingBegin *begin,
                          rank_fetch_fn fetch, void *arg, struct sl_error *err);

@@ -17,7 +17,8 @@ enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
                          const struct rank_job *j,
                          const Sluice__V1__RingBegin *begin,
                          struct sl_error *err);
-void rank_set_free(struct shard **parts, uint32_t count); // NULL is allowed
+// Frees a set that was not given to a rank. NULL is allowed.
+void rank_set_free(struct shard **parts, uint32_t count);
 
 // Makes the set, which it takes, the state of that job, under that tag; frees
 // the old state.

@@ -51,7 +51,9 @@ struct ranks;
 
 // Makes a service without generations. SL_ENOMEM leaves *out as it was.
 enum sl_err ranks_new(struct ranks **out);
-void ranks_free(struct ranks *r); // NULL is allowed
+// Frees the service, after its server; all that was added was taken away. NULL
+// is allowed.
+void ranks_free(struct ranks *r);
 // Returns the service's methods, for the worker's server.
 struct rpc_table ranks_table(struct ranks *r);
 

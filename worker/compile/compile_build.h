@@ -9,6 +9,11 @@
 // that only compute from the model (dimensions, bytes, dtypes, windows) cannot
 // fail and answer as well after a failure.
 //
+// A layer's forward sets b->value of its node. When its backward is called
+// b->grad of the node is whole and the node's own: it may be overwritten or
+// given away. A variable's gradient is written once: compile_grad_at, the op
+// that writes there, compile_grad_home.
+//
 // Threads  as compile.h: the compute thread.
 // Memory   build_release. Arrays of dimensions are the caller's.
 // Errors   in b->rc and b->err, which compile() hands on.
@@ -95,7 +100,8 @@ uint32_t compile_tensor(struct build *b, size_t bytes);
 // Returns a new tensor at a given place.
 uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
                     size_t bytes);
-// Returns the variable of a node in the flat parameter or gradient vector.
+// Returns the variable of a node in the flat parameter or gradient vector. The
+// node has it.
 uint32_t compile_weight(struct build *b, const struct model_node *node,
                         enum model_weight w, enum program_place vector);
 
@@ -108,7 +114,7 @@ unsigned compile_dims(const struct build *b, const struct model_shape *s,
 size_t compile_bytes(const struct build *b, const struct model_shape *s);
 
 // Plans an op and appends it. `refs` has one entry per input and output of the
-// desc.
+// desc. Both are read during the call; *d may be changed.
 void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
                   const struct build_ref *refs);
 
@@ -118,7 +124,8 @@ void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
 enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
                          struct kern_plan **out);
 
-// Returns true if the backend does `fused` at least as well as `plain`.
+// Returns true if the backend does `fused` at least as well as `plain`. Always
+// true with o->f64. May be slow.
 bool compile_fuses(struct build *b, const struct kern_desc *fused,
                    const struct kern_desc *plain);
 // Frees what is known of plans; the program keeps its own.
@@ -159,7 +166,7 @@ size_t compile_value_bytes(const struct build *b, uint32_t i);
 // Gives a described op its dtypes, and a product its mathematics.
 void compile_type(struct build *b, struct kern_desc *d, enum kern_dtype t);
 // Returns `count` elements of x in another dtype: x itself if it has that
-// already.
+// already. Else a new tensor.
 uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
                       enum kern_dtype from, enum kern_dtype to);
 
@@ -170,7 +177,8 @@ void compile_conv_dims(const struct build *b, const struct model_node *node,
 // padded channels.
 uint32_t compile_pad(struct build *b, uint32_t node, uint32_t x,
                      const int64_t dim[4]);
-// Returns a kernel or bias as its node's products read it.
+// Returns a kernel or bias as its node's products read it. The node has it. The
+// same tensor each time.
 uint32_t compile_operand(struct build *b, uint32_t i, enum model_weight w);
 // Returns the dtype in which the backend gives a weight gradient, and sets it
 // in both descriptions: f32 if the backend is not worse at that.
@@ -181,7 +189,8 @@ enum kern_dtype compile_grad_dtype(struct build *b, struct kern_desc *with,
 uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
                          enum kern_dtype given);
 // Brings that gradient, which an op has written to `t`, to its place in the
-// vector: casts, unscales, adds the penalty's part.
+// vector: casts, unscales, adds the penalty's part. A program that adds adds it
+// there. Once per variable.
 void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
                        uint32_t t, enum kern_dtype given);
 
@@ -190,14 +199,15 @@ void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
 // Adds the penalties on the variables' sizes to the loss.
 void compile_penalties(struct build *b, uint32_t stats);
 // Adds the penalty's part to `grad`, elements [first, first + count) of a
-// variable's gradient.
+// variable's gradient. Does nothing for a variable without a penalty.
 void compile_penalize(struct build *b, uint32_t i, enum model_weight w,
                       int64_t first, int64_t count, uint32_t grad);
 
 // ---- compile_add.c
 
 // Returns where to write a whole f32 gradient, or a statistic of the batch: in
-// the vector, or in the arena for a program that adds.
+// the vector, or in the arena for a program that adds. The same place each
+// time.
 uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w);
 // Adds that gradient to the vector, which keeps `kept` of its elements. Does
 // nothing in a program that does not add.
@@ -218,6 +228,7 @@ void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
 bool compile_wants_grad(const struct build *b, const struct model_node *node,
                         uint32_t k);
 // Returns where an op may write the gradient of a node's output: a new tensor.
+// compile_took follows.
 uint32_t compile_target(struct build *b, uint32_t node);
 // Takes that gradient, which an op has written to `t`, over: it is the node's,
 // or is added to what other ops gave.
@@ -284,9 +295,11 @@ void compile_weighted(struct build *b, uint32_t i, struct kern_desc *d,
                       uint32_t x, enum model_weight w);
 // Returns KERN_BIAS if the node has a bias, else 0.
 uint32_t compile_bias_bit(const struct model_node *node);
-// Goes back through the activation: dy becomes the gradient of its input.
+// Goes back through the activation: dy becomes the gradient of its input. Does
+// nothing where the loss or another layer does that (act_done).
 void compile_unactivate(struct build *b, uint32_t i);
-// Narrows a wide node's gradient for the layer itself.
+// Narrows a wide node's gradient for the layer itself. Does nothing for another
+// node.
 void compile_narrow(struct build *b, uint32_t i);
 
 // ---- layers
@@ -351,8 +364,11 @@ COMPILE_LAYER_MAP(COMPILE_LAYER_DECLARE)
 
 // ---- compile_view.c: layers that move elements
 
-// Append the ops of a layer that is a view.
+// Appends the ops that copy the input of node i, a layer that is a view, to its
+// output.
 void compile_view_forward(struct build *b, uint32_t i, compile_view_fn *view);
+// Appends the op that copies such a node's gradient back, if its input wants
+// one.
 void compile_view_backward(struct build *b, uint32_t i, compile_view_fn *view);
 
 // ---- compile_drop.c

@@ -44,7 +44,7 @@ void overlap_release(struct overlap *o); // all zeroes is allowed
 
 // Returns an op: the forward pass before it touches no more of the two vectors
 // than the first `elements`; a batch norm writes its statistics to the
-// gradient's.
+// gradient's. p->forward: all of it touches no more.
 uint32_t overlap_reach(const struct program *p, uint64_t elements);
 
 #endif

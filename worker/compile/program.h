@@ -124,7 +124,7 @@ enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
 
 // Returns the program's own host memory for a place: constants, scale, keys,
 // and space for stats and outputs, of which a device has a copy. Empty for
-// other places.
+// other places. It lives as long as the program.
 struct kern_mem program_own(struct program *p, enum program_place place);
 
 // Returns why a call of this dev failed: its own words, which hold until its

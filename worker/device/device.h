@@ -127,7 +127,8 @@ enum sl_err device_let_go(struct device *d, struct device_program *p,
 
 // Prepares sums of gradients on the devices all[0..n) (device_sum.c), of which
 // `d` is number `self`. The array and the ranges are borrowed, and whole when
-// the first step begins. On failure nothing has changed.
+// the first step begins. On failure nothing has changed. Not called again
+// before device_part.
 enum sl_err device_meet(struct device *d, struct device *const *all, unsigned n,
                         unsigned self, const struct elements *ranges,
                         uint32_t count, struct sl_error *err);
