@@ -155,7 +155,7 @@ const struct ring_env *listen_env(struct sluice *s);
 // after listen_init.
 enum sl_err listen_start(struct sluice *s, struct sl_error *err);
 // Stops and frees that server, if it runs. No ring lease may be under way. May
-// be called again.
+// be called again. listen_start must not follow.
 void listen_stop(struct sluice *s);
 // Frees the strings that listen_init copied; after listen_stop.
 void listen_release(struct sluice *s);

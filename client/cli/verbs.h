@@ -3,6 +3,8 @@
 // client/verb_table.c.
 //
 // Threads  main.
+// Memory   `cli` is borrowed for the call: filled in, with flags and words
+//          checked by cli_main. A verb waits for what it asks for.
 // Errors   each returns an exit code of cli.h and has said why.
 #ifndef CLIENT_CLI_VERBS_H
 #define CLIENT_CLI_VERBS_H

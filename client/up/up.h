@@ -63,7 +63,7 @@ void up_release(struct up *u);
 
 // Makes the children's environment: `ours` without the client's own variables,
 // with $NOTIFY_SOCKET `notify` and UPDIR_VARIABLE `dir`. sl_free each and the
-// list.
+// list. SL_ENOMEM leaves *out as it was.
 enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
                            const char *dir);
 

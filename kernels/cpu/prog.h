@@ -64,6 +64,7 @@ int prog_io(struct prog *p, ob_desc desc, int index);
 int prog_temp(struct prog *p, ob_desc desc);
 
 // Adds `bytes` of plain workspace and returns its offset, a multiple of 64.
+// Cannot fail.
 size_t prog_bytes(struct prog *p, size_t bytes);
 
 // Appends a primitive, and its scratchpad if it wants one. pd stays the

@@ -101,7 +101,8 @@ enum sl_err snap_write_image(struct fs *fs, const char *folder,
 
 // Reads the snapshot written under this tag into *out, if the file exists (else
 // SL_ENOENT) and is intact: a rank may be asked again for a part that it has
-// written. For snap_written_release.
+// written. For snap_written_release. Whether its values are finite is not
+// looked at.
 enum sl_err snap_written_find(struct fs *fs, const char *folder,
                               const struct plan *plan, struct wire_tag tag,
                               struct snap_written *out, struct sl_error *err);
@@ -112,6 +113,8 @@ enum sl_err snap_written_find(struct fs *fs, const char *folder,
 // tensors, counted set. A failure leaves the shard unchanged, except
 // SL_ECANCELED: the file passed and was then cut short, and the shard must be
 // dropped. The shard is new: not admitted, and no other thread has it.
+// SL_ESTALE: the file is of another incarnation of the job, and its tag is not
+// `at_least`, that of the newest cut.
 enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
                       struct wire_tag at_least, struct shard *shard,
                       struct sl_error *err);

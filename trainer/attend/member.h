@@ -103,8 +103,8 @@ void worker_member_drain(struct worker_member *m, const char *why);
 // come again. Leases whose gate is closed already are not kept.
 void worker_member_stay(struct worker_member *m);
 
-// Closes all gates: leases that run end now, without a report. The runner gives
-// them back all the same (worker_member_done).
+// Closes all gates: leases that run end now, in the midst of a step, and are
+// handed back. The runner gives them back as always (worker_member_done).
 void worker_member_abandon(struct worker_member *m);
 
 // Returns the number of leases that are held or run.

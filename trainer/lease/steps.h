@@ -51,8 +51,8 @@ struct steps {
 void steps_init(struct steps *s, struct lease *l, struct sync *sync,
                 struct nonfinite *nonfinite);
 
-// Opens the closure at the sync; the caller closes it. Once, behind steps_init.
-// What is not SYNC_OK has opened nothing that needs closing.
+// Opens the closure at the sync; the caller closes it in any case. Called once,
+// after steps_init.
 enum sync_result steps_open(struct steps *s);
 
 // Makes one move towards the next step: `at` says how far it came. In

@@ -196,7 +196,8 @@ void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
 
 // ---- compile_penalty.c
 
-// Adds the penalties on the variables' sizes to the loss.
+// Adds the penalties on the variables' sizes to the loss. `stats` is the tensor
+// of the loss's two sums.
 void compile_penalties(struct build *b, uint32_t stats);
 // Adds the penalty's part to `grad`, elements [first, first + count) of a
 // variable's gradient. Does nothing for a variable without a penalty.

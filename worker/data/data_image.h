@@ -59,13 +59,14 @@ struct image {
 
 void image_release(struct image *im); // all zeroes is allowed
 
-// Decodes a JPEG or PNG file of `n` bytes, which are not kept.
+// Decodes a JPEG or PNG file of `n` bytes, which are not kept. Replaces the
+// image decoded before.
 enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,
                          struct sl_error *err);
 
 // Writes the decoded image, resized, as [height, width, channels]; channels are
 // 3, or 1 for its luminance (ITU-R 601), else SL_EINVAL. `out` is undefined on
-// failure.
+// failure. image_decode has returned SL_OK; may be called again.
 enum sl_err image_put(struct image *im, uint32_t height, uint32_t width,
                       uint32_t channels, uint8_t *out, struct sl_error *err);
 

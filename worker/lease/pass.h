@@ -51,9 +51,11 @@ struct pass {
 // held.
 enum sl_err pass_begin(struct pass *p, uint64_t elements, struct sl_error *err);
 
-// Runs all micro-batches, the last one until its loss is known.
+// Runs all micro-batches, the last one until its loss is known. Once, after
+// contribution_begin; with `begun` it goes on with what pass_begin began.
 enum sl_err pass_forward(struct pass *p, struct sl_error *err);
-// Runs the rest of the last micro-batch and calls `whole` range by range.
+// Runs the rest of the last micro-batch and calls `whole` range by range. Once,
+// after pass_forward.
 enum sl_err pass_backward(struct pass *p, struct sl_error *err);
 
 #endif
