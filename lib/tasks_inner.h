@@ -93,7 +93,8 @@ static inline void tasks_unlock(struct sluice_tasks *t)
 // Appends `number`. Returns false without memory.
 bool numbers_add(struct numbers *n, uint64_t number);
 // Returns a new task with copies of `name` and body[bytes], still without a
-// number; free with sl_free. NULL: no memory.
+// number; free with sl_free. NULL: no memory. `body` may be NULL if `bytes` is
+// 0.
 struct queued_task *asked_new(const char *name, const void *body, size_t bytes);
 
 // ---- tasks_loop.c
@@ -104,7 +105,8 @@ void tasks_loop_init(struct sluice_tasks *t);
 // Starts the calls that are due again; the timer's callback.
 void tasks_loop_again(void *tasks);
 
-// Has the loop look for calls to start soon. Under the lock.
+// Has the loop look for calls to start soon. Under the lock. One kick is posted
+// at a time: more do nothing.
 void tasks_loop_kick(struct sluice_tasks *t);
 
 #endif

@@ -34,8 +34,8 @@ struct out {
 
 // Sets the form. From here on out_json and out_message write lines, if the form
 // is JSONL, or documents of YAML; and tables have colours, if `color` and
-// stdout allow it. Called once; before it the form is OUT_TEXT, without
-// colours.
+// stdout allow it. A later call sets it anew; before the first the form is
+// OUT_TEXT, without colours.
 void out_init(struct out *o, enum out_form form, bool color);
 
 // Returns the form that `word` names; OUT_TEXT for any other word.

@@ -83,7 +83,8 @@ enum sl_err keras_layer(json_t **out, struct keras_graph *g,
 
 // ---- keras_metrics.c
 
-// Adds top_k and evaluate.metrics, but for what `said` has of them.
+// Adds top_k and evaluate.metrics, but for what `said` has of them. After a
+// failure `spec` and `notes` may have a part of it.
 enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
                                const json_t *compiled, struct buf *notes,
                                struct sl_error *err);
