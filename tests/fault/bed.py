@@ -13,12 +13,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import traceback
 
 import conserve
 from cluster import (BIN, ROOT, Cluster, Failed, check, check_counts, check_equal,
-                     children_of, mlp_job, part_of, wait_for)
+                     children_of, mlp_job, part_of, spent, wait_for)
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
@@ -62,6 +61,9 @@ class Bed(Cluster):
             super().__enter__()
             self.programs = conserve.Programs(self, self.wanted, *self.flags)
             if self.submits:
+                # The net would be far, or through, before Python has started.
+                for name in self.programs.running:
+                    self.on_log(name, "attending")
                 self.submit_both()
         except BaseException:
             self.__exit__(*sys.exc_info())
@@ -90,8 +92,12 @@ class Bed(Cluster):
         or is through; one must still run, or the next blow would miss them."""
         for job in self.each():
             self.further(job, dice.randint(low, high))
-        check(any(self.status(j)["state"] != "finished" for j in self.each()),
+        check(not all(map(self.finished, self.each())),
               "the jobs are too short for the test")
+
+    def finished(self, job):
+        """Whether it is through. One of both may be, where the other is slow."""
+        return self.status(job)["state"] == "finished"
 
     def kill_many(self, names):
         """In the same instant, as far as one process can do that."""
@@ -186,7 +192,7 @@ def run(names):
         if wanted and not any(test.__name__.startswith(w) for w in wanted):
             continue
         dice.seed(f"{SEED} {test.__name__}")  # alone as in company
-        began, word = time.monotonic(), "ok"
+        took, word = spent(), "ok"
         try:
             test()
         except (Failed, subprocess.TimeoutExpired) as error:
@@ -195,7 +201,7 @@ def run(names):
         except Exception:
             word, failures = "FAILED", failures + 1
             traceback.print_exc()
-        print(f"{word} {test.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
+        print(f"{word} {test.__name__} ({took()})", flush=True)
     if failures:
         print(f"again: SLUICE_SEED={SEED} {sys.argv[0]} NAME", flush=True)
     sys.exit(1 if failures else 0)

@@ -15,7 +15,7 @@ SYNCS = "fsync,fdatasync"
 
 
 def all_finished(b):
-    return all(b.status(j)["state"] == "finished" for j in b.each())
+    return all(map(b.finished, b.each()))
 
 
 def N1_coordinator_killed_at_every_journal_transition():

@@ -11,7 +11,7 @@ from bed import Bed, check, dice, run, wait_for
 
 
 def all_finished(b):
-    return all(b.status(j)["state"] == "finished" for j in b.each())
+    return all(map(b.finished, b.each()))
 
 
 def small_disk(b, name, folder, size):

@@ -14,22 +14,18 @@ def lost(b, *names):
     """Waits until each running job names one of the lost psservers."""
     for job in b.each():
         wait_for("the job to name a lost psserver", lambda j=job: any(
-            n in b.status(j)["reason"] for n in names) or finished(b, j))
-
-
-def finished(b, job):
-    return b.status(job)["state"] == "finished"
+            n in b.status(j)["reason"] for n in names) or b.finished(j))
 
 
 def F9_psserver_back_at_once_on_the_same_address():
     with Bed(net_epochs=14, sum_epochs=24) as b:
         for name in ("ps-0", "ps-1", "ps-0"):
             b.on()
-            before = {j: b.shards(j) for j in b.each() if not finished(b, j)}
+            before = {j: b.shards(j) for j in b.each() if not b.finished(j)}
             b.restart(name)  # the workers' channels are kept
             for job, shards in before.items():
                 for old, new in zip(shards, b.shards(job)):
-                    if old["psserver"] == name and not finished(b, job):
+                    if old["psserver"] == name and not b.finished(job):
                         check(int(new["incarnation"]) > int(old["incarnation"]),
                               "I1: a loaded shard kept its incarnation")
         b.end()
@@ -137,7 +133,7 @@ def F16_every_pair_of_blows_in_one_cluster():
         pairs = list(itertools.combinations_with_replacement(BLOWS, 2))
         dice.shuffle(pairs)
         for pair in pairs:
-            if all(finished(b, j) for j in b.each()):
+            if all(b.finished(j) for j in b.each()):
                 b.end()
                 b.submit_both()
             for blow in dice.sample(pair, 2):
@@ -230,7 +226,7 @@ def N10_killed_while_it_loads_and_while_it_deletes():
                 "-e", f"trace={calls}", "-e",
                 f"inject={calls}:signal=KILL:when={when}"], wait=False)
             wait_for("the psserver to be killed or the jobs to end", lambda: (
-                process.poll() is not None or all(finished(b, j) for j in b.each())))
+                process.poll() is not None or all(b.finished(j) for j in b.each())))
             # Where the jobs have ended, the call may still come.
             b.processes.pop("ps-0")
             process.kill()
@@ -300,7 +296,7 @@ def F18_a_lost_disk_is_restored_from_the_cut_or_named():
         for job in b.each():
             wait_for("the job to say which shard cannot be loaded",
                      lambda j=job: "shard" in b.status(j)["reason"]
-                     or finished(b, j))
+                     or b.finished(j))
         b.kill("ps-1")
         for path, content in hidden.items():
             path.write_bytes(content)

@@ -87,8 +87,7 @@ def killed_while_it_opens_the_data(times):
         for _ in range(times):
             for name, word in (("w-0", "job opened"), ("x-0", "attending")):
                 wait_for(f"{name} to say '{word}'", lambda n=name, w=word: (
-                    w in b.log(n)[at[n]:] or
-                    b.status(b.net)["state"] == "finished"))
+                    w in b.log(n)[at[n]:] or b.finished(b.net)))
                 at[name] = b.mark(name)
                 b.kill_many([name])
                 b.back([name])
@@ -131,8 +130,8 @@ def F10_two_workers_killed_in_the_same_instant():
         b.on()
         b.kill_many(["w-0", "w-1", "x-0", "x-1"])
         for job in b.each():
-            wait_for("the job to wait for workers",
-                     lambda j=job: "worker" in b.status(j)["reason"])
+            wait_for("the job to wait for workers", lambda j=job: (
+                "worker" in b.status(j)["reason"] or b.finished(j)))
         b.back(["w-0", "w-1", "x-0", "x-1"])
         b.end()
 

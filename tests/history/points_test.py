@@ -25,7 +25,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "system"))
 os.environ["SLUICE_HISTORY_CHECK"] = "1"
 os.environ["SLUICE_SHM_MIN"] = "4"  # however small the shards of these jobs
-from cluster import (BIN, Cluster, Failed, check, check_counts,  # noqa: E402
+from cluster import (BIN, LIMIT, Cluster, Failed, check, check_counts,  # noqa: E402
                      mlp_job, part_of, wait_for)
 
 # What a worker does as a rank of a ring: it keeps the state, and writes it.
@@ -174,7 +174,7 @@ def arm(loop, victim, point):
 def die_at(loop, role, victim, point, limit_s=40):
     """Restarts `victim` armed, and waits until the point has killed it."""
     c = loop.c
-    end = time.monotonic() + limit_s
+    end = time.monotonic() + limit_s * LIMIT
     process, came = arm(loop, victim, point), loop.finished
     stimulus, poked = STIMULI.get(point), 0.0
     while process.poll() is None:
@@ -254,7 +254,7 @@ def client_dies(c, point, *words, then=None):
     try:
         if then:
             then(process)
-        process.wait(timeout=30)
+        process.wait(timeout=30 * LIMIT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

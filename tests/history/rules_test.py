@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).parent
 BIN = pathlib.Path(os.environ.get("SLUICE_BIN", "build-faults/bin")).resolve()
-LIMIT_S = 20  # of one run of one test
+LIMIT_S = 120  # of one run of one test, which takes a second
 
 
 class Table:

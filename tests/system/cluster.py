@@ -102,12 +102,12 @@ class NotifySocket:
     def wait_ready(self, process, name, limit_s=30):
         end = time.monotonic() + limit_s * LIMIT
         while time.monotonic() < end:
-            check(process.poll() is None,
-                  f"{name} ended with {process.returncode} before it was ready")
+            code = process.poll()  # first: one that is told to die is ready before
             self.socket.settimeout(0.2)
             with contextlib.suppress(TimeoutError):
                 if b"READY=1" in self.socket.recv(4096):
                     return
+            check(code is None, f"{name} ended with {code} before it was ready")
         raise Failed(f"{name} was not ready within {limit_s} s")
 
     def close(self):
@@ -475,7 +475,7 @@ def run_cases(wanted):
     """How many of them fail."""
     failures = 0
     for test in cases(wanted):
-        began = time.monotonic()
+        took = spent()
         try:
             test()
             word = "ok"
@@ -483,6 +483,19 @@ def run_cases(wanted):
             word, failures = "FAILED", failures + 1
             print(f"{test.__name__}: {type(error).__name__}: {error}",
                   file=sys.stderr)
-        print(f"{word} {test.__name__} ({time.monotonic() - began:.1f} s)",
-              flush=True)
+        print(f"{word} {test.__name__} ({took()})", flush=True)
     return failures
+
+
+def spent():
+    """Gives a function that says what has passed since: time, and processor time of
+    this process and of those that it has started and that have ended."""
+    def now():
+        used = os.times()
+        return time.monotonic(), sum(used[:4])
+    began = now()
+
+    def took():
+        wall, cpu = (b - a for a, b in zip(began, now()))
+        return f"{wall:.1f} s, processor {cpu:.1f} s"
+    return took
