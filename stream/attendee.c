@@ -206,9 +206,10 @@ static void send_lines(struct attendee *a, const Sluice__V1__LogMore *m)
 static void attendee_handle_down(struct attendee *a,
                                  const Sluice__V1__AttendDown *m)
 {
-    // Nothing is for us before the Welcome: it may be of an older term.
+    // Nothing is for us before the Welcome: it may be of an older term. A
+    // Welcome that crossed attendee_close comes too late.
     if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_WELCOME) {
-        if (!a->attached)
+        if (!a->attached && !a->stopped)
             welcome(a, m->welcome);
         return;
     }
@@ -455,7 +456,9 @@ static void stamp(struct attendee *a, Sluice__V1__Heartbeat *m)
 
 bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up)
 {
-    if (!a->attached)
+    // After attendee_close the stream takes nothing more, and to fail on it
+    // would drop what it has queued.
+    if (!a->attached || a->stopped)
         return false;
     if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT)
         stamp(a, up->heartbeat);
@@ -567,6 +570,8 @@ bool attendee_close(struct attendee *a)
     loop_timer_stop(a->dial_timer);
     if (was)
         rpc_stream_close(a->session->stream);
+    else if (a->session != NULL) // no Welcome of it may count any more
+        rpc_stream_cancel(a->session->stream);
     return was;
 }
 

@@ -81,10 +81,11 @@ enum sl_err attendee_new(struct attendee **out,
 // run. Called once.
 void attendee_start(struct attendee *a);
 
-// Queues a copy of `up` to be sent. Returns false if it is not attached, or if
-// the stream takes no more or memory is short, which ends the stream: send it
-// again on the next stream. Into the first heartbeat of a number it writes what
-// the clock says. Callbacks may call it; within `welcome` it returns false.
+// Queues a copy of `up` to be sent. Returns false if it is not attached or was
+// closed, or if the stream takes no more or memory is short, which ends the
+// stream: send it again on the next stream. Into the first heartbeat of a
+// number it writes what the clock says. Callbacks may call it; within `welcome`
+// it returns false.
 bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up);
 
 // Sends heartbeat `m` and sets its number; does nothing else if it is not
@@ -108,9 +109,9 @@ uint64_t attendee_heard(const struct attendee *a);
 void attendee_beat_now(struct attendee *a);
 
 // Dials no more, and ends a welcomed stream in order: what is queued goes out,
-// then `lost` is called, later. Returns false if it is not attached: `lost` is
-// not called, and a stream that was not welcomed yet is left to attendee_stop.
-// attendee_stop and attendee_free may follow.
+// then `lost` is called, later. Returns false if it is not attached: a stream
+// that was not welcomed yet is cancelled, and neither `welcome` nor `lost` is
+// called. attendee_stop and attendee_free may follow.
 bool attendee_close(struct attendee *a);
 
 // Ends the stream at once and dials no more; no callback runs after this. May

@@ -15,10 +15,15 @@ struct scene {
     struct loop *loop;
     struct attendee *attendee;
     bool welcomes;
+    bool closes;                 // the attendee, once welcomed, or before
+    struct rpc_stream *accepted; // a reference; the Hello came on it
+    struct loop_task task;
+    unsigned welcomed, lost;       // calls of the owner
     atomic_uint streams, messages; // that came to the coordinator
     unsigned enough;               // of streams, or of messages: the loop ends
 };
 
+// A stream that has ended takes nothing.
 static void say(struct rpc_stream *stream,
                 const Sluice__V1__AttendDown *message)
 {
@@ -26,7 +31,8 @@ static void say(struct rpc_stream *stream,
 
     rpc_msg_init(&msg);
     T_ASSERT(wire_msg(&msg, &message->base) == SL_OK);
-    T_ASSERT(rpc_stream_send(stream, &msg) == SL_OK);
+    if (rpc_stream_send(stream, &msg) != SL_OK)
+        rpc_msg_drop(&msg);
 }
 
 static void say_welcome(struct rpc_stream *stream)
@@ -54,6 +60,15 @@ static void acknowledge(struct rpc_stream *stream, uint64_t seq)
     say(stream, &down);
 }
 
+// On the loop: the attendee has said Hello, and waits for the Welcome.
+static void close_before_welcome(void *arg)
+{
+    struct scene *s = arg;
+
+    T_FALSE(attendee_close(s->attendee));
+    say_welcome(s->accepted);
+}
+
 static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
                        void *user)
 {
@@ -61,6 +76,10 @@ static void on_message(struct rpc_stream *stream, const struct sl_slices *body,
     unsigned n = atomic_fetch_add(&s->messages, 1) + 1;
 
     (void)body;
+    if (s->closes && !s->welcomes && n == 1) {
+        s->accepted = rpc_stream_ref(stream);
+        loop_post_task(s->loop, &s->task, close_before_welcome, s);
+    }
     if (!s->welcomes)
         return;
     if (n == 1) // the Hello
@@ -89,13 +108,26 @@ static const struct rpc_method methods[] = {
 
 static bool welcome(void *arg, const Sluice__V1__Welcome *m)
 {
-    (void)arg;
+    struct scene *s = arg;
+
+    s->welcomed++;
+    if (s->closes && !s->welcomes)
+        loop_stop(s->loop);
     return m->term == 1;
+}
+
+static void unattached(void *arg, const char *why)
+{
+    struct scene *s = arg;
+
+    (void)why;
+    if (s->closes)
+        loop_stop(s->loop);
 }
 
 static void lost(void *arg)
 {
-    (void)arg;
+    ((struct scene *)arg)->lost++;
 }
 
 static void down(void *arg, const Sluice__V1__AttendDown *m)
@@ -112,6 +144,36 @@ static void beat(void *arg)
     attendee_heartbeat(s->attendee, &m);
 }
 
+#define LARGE ((size_t)512 << 10)
+#define SAID_AT_THE_END 4
+
+static bool say_much(struct scene *s)
+{
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__Hello m = SLUICE__V1__HELLO__INIT;
+    static char text[LARGE];
+
+    memset(text, 'x', sizeof(text) - 1);
+    m.host = text;
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;
+    up.hello = &m;
+    return attendee_send(s->attendee, &up);
+}
+
+// Says much, closes, and would say more: that is for another stream.
+static void close_when_attached(void *arg)
+{
+    struct scene *s = arg;
+
+    if (!s->closes)
+        return;
+    for (unsigned i = 0; i < SAID_AT_THE_END; i++)
+        T_TRUE(say_much(s));
+    T_TRUE(attendee_close(s->attendee));
+    T_FALSE(say_much(s));
+    beat(s);
+}
+
 // Until there is enough.
 static void play(struct scene *s, unsigned welcome_ms)
 {
@@ -121,6 +183,8 @@ static void play(struct scene *s, unsigned welcome_ms)
                                    .name = "w",
                                    .welcome_ms = welcome_ms,
                                    .welcome = welcome,
+                                   .attached = close_when_attached,
+                                   .unattached = unattached,
                                    .lost = lost,
                                    .down = down,
                                    .beat = beat,
@@ -142,6 +206,7 @@ static void play(struct scene *s, unsigned welcome_ms)
     attendee_stop(s->attendee);
     rpc_channel_free(s->channel);
     attendee_free(s->attendee);
+    rpc_stream_unref(s->accepted);
     rpc_server_free(s->server);
     rpc_io_free(s->io);
     loop_free(s->loop);
@@ -163,4 +228,27 @@ TEST(attendee, who_was_welcomed_stays)
 
     play(&s, 3000);
     T_EQ(atomic_load(&s.streams), 1);
+}
+
+// The coordinator's Welcome may cross the close: it comes too late.
+TEST(attendee, who_closes_before_the_welcome_is_not_welcomed)
+{
+    struct scene s = {.closes = true};
+
+    play(&s, 60000);
+    T_EQ(s.welcomed, 0);
+    T_EQ(s.lost, 0);
+    T_EQ(atomic_load(&s.streams), 1);
+}
+
+// A heartbeat or a report that comes after the close is for another stream, and
+// drops nothing of what was queued.
+TEST(attendee, what_was_said_before_the_close_arrives)
+{
+    struct scene s = {.welcomes = true, .closes = true};
+
+    play(&s, 60000);
+    T_EQ(s.welcomed, 1);
+    T_EQ(s.lost, 1);
+    T_EQ(atomic_load(&s.messages), 1 + SAID_AT_THE_END);
 }
