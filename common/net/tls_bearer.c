@@ -64,11 +64,13 @@ static bool tls_bearer_verify(X509 *cert, const char *text, size_t n,
 
 // ---- making one
 
-// All certificates of a PEM text, one after the other.
+// Appends all certificates of a PEM text, one after the other. SL_ERANGE: they
+// are more than a token may have.
 static enum sl_err tls_bearer_chain_der(struct buf *out, const char *pem)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
     enum sl_err rc = bio != NULL ? SL_OK : SL_ENOMEM;
+    unsigned count = 0;
     X509 *cert;
 
     while (rc == SL_OK &&
@@ -77,6 +79,8 @@ static enum sl_err tls_bearer_chain_der(struct buf *out, const char *pem)
         int n = i2d_X509(cert, &der);
 
         rc = n > 0 ? buf_append(out, der, (size_t)n) : SL_ENOMEM;
+        if (rc == SL_OK && ++count > CHAIN_MAX)
+            rc = SL_ERANGE;
         OPENSSL_free(der);
         X509_free(cert);
     }
@@ -100,7 +104,6 @@ static enum sl_err write_token(struct buf *out, const struct tls_pem *pem,
 {
     struct buf chain = BUF_INIT;
     EVP_PKEY *key = tls_bearer_read_key(pem->key);
-    size_t begin = out->len;
     enum sl_err rc =
         key != NULL ? tls_bearer_chain_der(&chain, pem->cert) : SL_ENOTSUP;
 
@@ -112,15 +115,16 @@ static enum sl_err write_token(struct buf *out, const struct tls_pem *pem,
         rc = buf_appendf(out, ".%lld.%lld.", (long long)now,
                          (long long)now + seconds);
     if (rc == SL_OK)
-        rc = tls_bearer_sign(out, key, buf_text(out) + begin, out->len - begin);
+        rc = tls_bearer_sign(out, key, buf_text(out), out->len);
     EVP_PKEY_free(key);
     buf_release(&chain);
-    return rc;
+    return rc == SL_OK && out->len > TLS_BEARER_MAX ? SL_ERANGE : rc;
 }
 
 enum sl_err tls_bearer_make(struct buf *out, const struct rpc_tls *tls,
                             time_t now, long seconds, struct sl_error *err)
 {
+    struct buf token = BUF_INIT;
     struct tls_pem pem;
     enum sl_err rc;
 
@@ -130,18 +134,21 @@ enum sl_err tls_bearer_make(struct buf *out, const struct rpc_tls *tls,
     rc = tls_load(&pem, tls, err);
     if (rc != SL_OK)
         return rc;
-    rc = write_token(out, &pem, now, seconds);
+    rc = write_token(&token, &pem, now, seconds);
     tls_pem_release(&pem);
     ERR_clear_error();
-    if (rc != SL_OK)
-        return sl_fail(err, rc, "cannot sign with %s: %s", tls->key_file,
-                       sl_err_text(rc));
-    if (out->len > TLS_BEARER_MAX)
-        return sl_fail(err, SL_EINVAL,
-                       "the certificate chain of %s is too long for a token "
-                       "(at most %d bytes)",
-                       tls->cert_file, TLS_BEARER_MAX);
-    return SL_OK;
+    if (rc == SL_ERANGE)
+        rc = sl_fail(err, SL_EINVAL,
+                     "the certificate chain of %s is too long for a token "
+                     "(at most %d certificates and %d bytes)",
+                     tls->cert_file, CHAIN_MAX, TLS_BEARER_MAX);
+    else if (rc == SL_OK)
+        rc = buf_append(out, token.data, token.len);
+    if (rc != SL_OK && rc != SL_EINVAL)
+        sl_fail(err, rc, "cannot sign with %s: %s", tls->key_file,
+                sl_err_text(rc));
+    buf_release(&token);
+    return rc;
 }
 
 // ---- reading one

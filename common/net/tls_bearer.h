@@ -30,9 +30,10 @@
 #define TLS_BEARER_MAX_S (24L * 3600) // longest life of a token
 #define TLS_BEARER_SKEW_S 120         // allowed difference between clocks
 
-// Appends a token to *out, which is empty before, valid for `seconds` (1 to
-// TLS_BEARER_MAX_S) from `now`, made with the certificate and the key of `tls`.
-// SL_EINVAL if the token is longer than TLS_BEARER_MAX; it stays in *out then.
+// Appends a token to *out, valid for `seconds` (1 to TLS_BEARER_MAX_S) from
+// `now`, made with the certificate and the key of `tls`. SL_EINVAL if the
+// certificate's chain is longer than tls_bearer_read takes. A failure leaves
+// *out as it was.
 enum sl_err tls_bearer_make(struct buf *out, const struct rpc_tls *tls,
                             time_t now, long seconds, struct sl_error *err);
 

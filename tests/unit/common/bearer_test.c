@@ -25,7 +25,12 @@ static const char make_certs[] =
     "leaf good serves \"$uri/admin/s\\nextendedKeyUsage=serverAuth\" \"$ec\"\n"
     "leaf evil thief $uri/admin/ann \"$ec\"\n"
     "leaf good mid basicConstraints=critical,CA:true \"$ec\"\n"
-    "leaf mid low $uri/admin/low \"$ec\"; cat mid.pem >> low.pem\n";
+    "leaf mid low $uri/admin/low \"$ec\"; cat mid.pem >> low.pem\n"
+    // Chains of eight and nine certificates, and a certificate of 10 KB.
+    "leaf good most $uri/admin/most \"$ec\"\n"
+    "for i in 1 2 3 4 5 6 7; do cat mid.pem; done >> most.pem\n"
+    "cp most.key many.key; cat most.pem mid.pem > many.pem\n"
+    "leaf good big \"$uri/admin/b\\nnsComment=$(printf %010000d 0)\" \"$ec\"\n";
 
 static struct tls_files *begin(void)
 {
@@ -61,11 +66,11 @@ static void refused(struct tls_files *files, const char *token, time_t now,
 
 TEST(bearer, a_token_says_who_its_certificate_is_of)
 {
-    static const char *const names[] = {"ann", "rsa", "ed", "low"};
+    static const char *const names[] = {"ann", "rsa", "ed", "low", "most"};
     struct tls_files *files = begin();
     time_t now = time(NULL), ends;
 
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < SL_COUNT(names); i++) {
         struct buf token = made("good", names[i], now);
         struct rpc_peer peer;
         char id[80];
@@ -153,5 +158,25 @@ TEST(bearer, a_token_that_was_changed_anywhere_does_not_hold)
     refused(files, "sl1.", now, "no token");
     refused(files, "sl1....", now, "no token");
     buf_release(&token);
+    tls_files_close(files);
+}
+
+// What is longer than a reader takes is not made, and leaves nothing behind.
+TEST(bearer, a_chain_that_is_too_long_makes_no_token)
+{
+    static const char *const names[] = {"many", "big"};
+    struct tls_files *files = begin();
+    struct buf out = BUF_INIT;
+
+    T_OK(buf_append_str(&out, "before"));
+    for (size_t i = 0; i < SL_COUNT(names); i++) {
+        struct rpc_tls tls = certs_of("good", names[i]);
+        struct sl_error err = SL_ERROR_INIT;
+
+        T_FAILS(SL_EINVAL, tls_bearer_make(&out, &tls, time(NULL), 60, &err));
+        T_HAS(err.text, "too long");
+        T_STR(buf_text(&out), "before");
+    }
+    buf_release(&out);
     tls_files_close(files);
 }
