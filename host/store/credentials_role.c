@@ -188,8 +188,13 @@ enum sl_err credential_from_container(struct credential *out,
 
     if (part == NULL && full == NULL)
         return SL_ENOENT;
-    snprintf(url, sizeof(url), "%s%s", part != NULL ? CONTAINER : "",
-             part != NULL ? part : full);
+    if ((size_t)snprintf(url, sizeof(url), "%s%s",
+                         part != NULL ? CONTAINER : "",
+                         part != NULL ? part : full) >= sizeof(url))
+        return sl_fail(err, SL_EAUTH,
+                       "AWS_CONTAINER_CREDENTIALS_%s_URI has more than %d "
+                       "bytes",
+                       part != NULL ? "RELATIVE" : "FULL", URL - 1);
     if (!credential_role_may_ask(url))
         return sl_fail(err, SL_EAUTH,
                        "AWS_CONTAINER_CREDENTIALS_%s_URI: %.200s is neither "

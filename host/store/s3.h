@@ -25,6 +25,7 @@
 #include "host/store/sigv4.h"
 #include "host/web/web.h"
 
+#define S3_SCHEME "s3://"
 #define S3_KEY 1025 // bytes, with the 0
 #define S3_ETAG 256
 #define S3_MARK 17        // bytes of a writer's mark, in hex, with the 0
@@ -78,10 +79,14 @@ struct s3_name {
     char key[S3_KEY]; // "": the bucket itself
 };
 
-// Reads `path`, which begins with "s3://": bucket and key; repeated slashes
-// count once. SL_EINVAL if they are no such names.
+// Reads `path`, "s3://" and then bucket and key; repeated slashes count once.
+// SL_EINVAL if it is no such name.
 enum sl_err s3_name_of(struct s3_name *out, const char *path,
                        struct sl_error *err);
+
+// Reads `path` in the same way; SL_EINVAL also if it names a bucket alone.
+enum sl_err s3_file_name_of(struct s3_name *out, const char *path,
+                            struct sl_error *err);
 
 // ---- one request
 
@@ -140,8 +145,9 @@ struct s3_object {
     char etag[S3_ETAG];      // version
 };
 
-// Reads up to `n` bytes (not 0) from `offset`; *got < n only at the end. `etag`
-// names the version, NULL: any; `found` may be NULL. SL_EIO: it was replaced.
+// Reads up to `n` bytes from `offset`; *got < n only at the end. `etag` names
+// the version, NULL: any; `found` may be NULL. SL_EIO: it was replaced;
+// SL_EINVAL: `n` is 0, of which S3 has no range.
 enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
                    uint64_t offset, void *to, size_t n, size_t *got,
                    struct s3_object *found, struct sl_error *err);
@@ -154,6 +160,10 @@ enum sl_err s3_head(struct s3 *s, const struct s3_name *name,
 // Writes an object of `n` bytes. `fresh`: SL_EEXIST if the name is taken.
 enum sl_err s3_put(struct s3 *s, const struct s3_name *name, const void *bytes,
                    size_t n, bool fresh, struct sl_error *err);
+
+// Fills *err with the words for an object that is not the one that was opened
+// any more, and returns SL_EIO.
+enum sl_err s3_replaced(const struct s3_name *name, struct sl_error *err);
 
 // Fills *err with the words for a name that is taken, and returns SL_EEXIST.
 enum sl_err s3_taken(const struct s3_name *name, struct sl_error *err);
@@ -190,7 +200,7 @@ struct s3_upload {
 enum sl_err s3_upload_begin(struct s3_upload *u, struct s3 *s,
                             const struct s3_name *name, struct sl_error *err);
 // Sends part `number` (from 1, in any order, each once) of `n` bytes. SL_ERANGE
-// above 10000.
+// if it is 0 or above 10000.
 enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,
                            const void *bytes, size_t n, struct sl_error *err);
 

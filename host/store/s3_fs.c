@@ -74,9 +74,7 @@ static enum sl_err s3_open(struct fs *fs, struct fs_file **out,
     if (f == NULL)
         return SL_ENOMEM;
     f->writes = mode != FS_READ;
-    rc = s3_name_of(&f->name, path, err);
-    if (rc == SL_OK && f->name.key[0] == '\0')
-        rc = sl_fail(err, SL_EINVAL, "%s is a bucket, not a file", path);
+    rc = s3_file_name_of(&f->name, path, err);
     if (rc == SL_OK && mode == FS_READ)
         rc = s3_read_open(f, err);
     if (rc == SL_OK && f->writes)
@@ -100,7 +98,7 @@ static enum sl_err s3_commit(struct fs_file *base, const char *path, bool fresh,
                              struct sl_error *err)
 {
     struct s3_name name;
-    enum sl_err rc = s3_name_of(&name, path, err);
+    enum sl_err rc = s3_file_name_of(&name, path, err);
 
     if (rc == SL_OK)
         rc = s3_publish(s3_file_of(base), &name, fresh, err);
@@ -134,10 +132,8 @@ static enum sl_err s3_unlink(struct fs *fs, const char *path,
                              struct sl_error *err)
 {
     struct s3_name name;
-    enum sl_err rc = s3_name_of(&name, path, err);
+    enum sl_err rc = s3_file_name_of(&name, path, err);
 
-    if (rc == SL_OK && name.key[0] == '\0')
-        return sl_fail(err, SL_EINVAL, "%s is a bucket, not a file", path);
     return rc == SL_OK ? s3_delete(s3_of(fs), &name, err) : rc;
 }
 

@@ -36,9 +36,13 @@ static bool s3_is_key_part(const char *at, size_t n)
 enum sl_err s3_name_of(struct s3_name *out, const char *path,
                        struct sl_error *err)
 {
-    const char *at = path + strlen("s3://");
-    size_t n = strcspn(at, "/"), len = 0;
+    const char *at = path;
+    size_t n, len = 0;
 
+    if (strncmp(path, S3_SCHEME, strlen(S3_SCHEME)) != 0)
+        return sl_fail(err, SL_EINVAL, "%.200s: not s3://BUCKET/KEY", path);
+    at += strlen(S3_SCHEME);
+    n = strcspn(at, "/");
     if (!is_bucket(at, n))
         return sl_fail(err, SL_EINVAL,
                        "%.200s: not a bucket's name, which has 3 to 63 "
@@ -60,6 +64,16 @@ enum sl_err s3_name_of(struct s3_name *out, const char *path,
     }
     out->key[len] = '\0';
     return SL_OK;
+}
+
+enum sl_err s3_file_name_of(struct s3_name *out, const char *path,
+                            struct sl_error *err)
+{
+    enum sl_err rc = s3_name_of(out, path, err);
+
+    if (rc == SL_OK && out->key[0] == '\0')
+        return sl_fail(err, SL_EINVAL, "%s is a bucket, not a file", path);
+    return rc;
 }
 
 // ---- marks
@@ -160,6 +174,9 @@ enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
     struct s3_answer a;
     enum sl_err rc;
 
+    if (n == 0)
+        return sl_fail(err, SL_EINVAL, "s3://%s/%s: no bytes were asked for",
+                       name->bucket, name->key);
     snprintf(range, sizeof(range), "bytes=%" PRIu64 "-%" PRIu64, offset,
              offset + n - 1);
     if (etag != NULL && *etag != '\0')
@@ -174,9 +191,7 @@ enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
             *found = (struct s3_object){.bytes = 0};
         rc = SL_OK;
     } else if (a.web.status == 412) {
-        rc = sl_fail(err, SL_EIO,
-                     "s3://%s/%s was replaced while it was being read",
-                     name->bucket, name->key);
+        rc = s3_replaced(name, err);
     } else {
         sl_fail(err, rc, "%s", why.text);
     }
@@ -195,6 +210,13 @@ enum sl_err s3_head(struct s3 *s, const struct s3_name *name,
         rc = other_bytes(name, err);
     s3_answer_release(&a);
     return rc;
+}
+
+enum sl_err s3_replaced(const struct s3_name *name, struct sl_error *err)
+{
+    return sl_fail(err, SL_EIO,
+                   "s3://%s/%s was replaced while it was being read",
+                   name->bucket, name->key);
 }
 
 enum sl_err s3_taken(const struct s3_name *name, struct sl_error *err)

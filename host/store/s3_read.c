@@ -26,6 +26,21 @@ enum sl_err s3_read_open(struct s3_file *f, struct sl_error *err)
     return rc;
 }
 
+// Reads bytes of the version that was opened. A store that names no versions
+// shows another one by its size at least, so that what lies before the end
+// yields a byte.
+static enum sl_err get_of_version(struct s3_file *f, uint64_t offset, void *to,
+                                  size_t n, size_t *got, struct sl_error *err)
+{
+    struct s3_object found;
+    enum sl_err rc =
+        s3_get(f->s, &f->name, f->object.etag, offset, to, n, got, &found, err);
+
+    if (rc == SL_OK && found.bytes != f->object.bytes)
+        rc = s3_replaced(&f->name, err);
+    return rc;
+}
+
 // Bytes of the window at `offset`, if it has any.
 static size_t from_window(const struct s3_file *f, uint64_t offset, void *to,
                           size_t n)
@@ -57,8 +72,7 @@ static enum sl_err move_window(struct s3_file *f, uint64_t offset,
         f->space = want;
     }
     f->have = 0;
-    rc = s3_get(f->s, &f->name, f->object.etag, offset, f->window, want, &got,
-                NULL, err);
+    rc = get_of_version(f, offset, f->window, want, &got, err);
     if (rc == SL_OK) {
         f->at = offset;
         f->have = got;
@@ -108,8 +122,7 @@ enum sl_err s3_pread(struct fs_file *base, uint64_t offset, void *to, size_t n,
     if (n > left)
         n = (size_t)left;
     if (n >= WINDOW_BYTES) {
-        rc = s3_get(f->s, &f->name, f->object.etag, offset, to, n, &n, NULL,
-                    err);
+        rc = get_of_version(f, offset, to, n, &n, err);
     } else {
         rc = read_windowed(f, offset, to, n, err);
     }

@@ -88,10 +88,10 @@ enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,
     struct s3_answer a;
     enum sl_err rc;
 
-    if (number > PARTS)
+    if (number < 1 || number > PARTS)
         return sl_fail(err, SL_ERANGE,
-                       "s3://%s/%s: an object has at most %d parts",
-                       u->name.bucket, u->name.key, PARTS);
+                       "s3://%s/%s: an object has parts 1 to %d, and no %u",
+                       u->name.bucket, u->name.key, PARTS, number);
     snprintf(text, sizeof(text), "%u", number);
     rc = s3_call(u->s, &ask, &a, err);
     if (rc == SL_OK)

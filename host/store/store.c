@@ -8,8 +8,6 @@
 #include "host/store/credentials_inner.h"
 #include "host/store/s3.h"
 
-#define SCHEME "s3://"
-
 // A file system for each setup ever used in this process: one or two.
 struct store_entry {
     struct store_entry *next;
@@ -24,7 +22,7 @@ static struct store_entry *all; // under the lock
 
 bool store_is_s3(const char *store)
 {
-    return strncmp(store, SCHEME, strlen(SCHEME)) == 0;
+    return strncmp(store, S3_SCHEME, strlen(S3_SCHEME)) == 0;
 }
 
 static const char *either(const char *given, const char *first,

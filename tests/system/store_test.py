@@ -427,6 +427,15 @@ def answers_of_any_kind_end_nothing(s3, folder):
             (200, [], bytes(1 << 20))):
         s3.fail(1, status, method="GET", body=body, headers=headers)
         store.fails("SL_EIO", ("get", f"s3://{s3.bucket}/file", folder / "x"))
+    # Of an object with fewer bytes than were there when it was opened, by a
+    # server without ETags: nothing is read, and nothing is asked for for ever.
+    s3.write("large", noise(1 << 20))
+    store.ok("open", f"s3://{s3.bucket}/large")
+    for at, body in ((400000, b""), (400000, b"0123456789"), (5, b"")):
+        s3.fail(1, 206, method="GET", body=body,
+                headers=[("Content-Range", f"bytes */{at + len(body)}")])
+        store.fails("SL_EIO", ("range", 400000, 100000, folder / "x"))
+        s3.faults.clear()
     for status in (400, 403, 404, 418, 503):
         for body in bodies:
             s3.fail(1, status, method="GET", body=body)

@@ -83,6 +83,46 @@ TEST(store, keys_have_a_length)
     T_STR(name.key, "");
 }
 
+// What is no name of S3 is refused before a byte behind its end is read.
+TEST(store, names_of_s3_begin_with_its_scheme)
+{
+    static const char *const rows[] = {
+        "", "s3", "s3:/", "bucket/key", "S3://abc/", "/x/s3://abc"};
+    struct s3_name name;
+
+    for (size_t i = 0; i < SL_COUNT(rows); i++)
+        T_FAILS(SL_EINVAL, s3_name_of(&name, rows[i], &err));
+    T_OK(s3_name_of(&name, "s3://abc", t_err()));
+    T_FAILS(SL_EINVAL, s3_file_name_of(&name, "s3://abc//", &err));
+    T_OK(s3_file_name_of(&name, "s3://abc//x", t_err()));
+}
+
+// Each is refused before keys are looked for, of which there are none here.
+TEST(store, requests_that_cannot_be_are_not_sent)
+{
+    struct s3_upload upload = {.name = {"bucket", "key"}, .id = "id"};
+    struct s3_name name = {"bucket", "key"};
+    struct fs *fs = NULL;
+    struct fs_file *file = NULL;
+    uint8_t byte;
+    size_t got = 7;
+
+    nothing_set();
+    if (!web_known())
+        T_SKIP("built without libcurl");
+    T_OK(store_fs(&fs, "s3://bucket/a", NULL, t_err()));
+    upload.s = s3_of(fs);
+    T_FAILS(SL_ERANGE, s3_upload_part(&upload, 0, "x", 1, &err));
+    T_FAILS(SL_ERANGE, s3_upload_part(&upload, 10001, "x", 1, &err));
+    T_FAILS(SL_EAUTH, s3_upload_part(&upload, 1, "x", 1, &err));
+    T_FAILS(SL_EINVAL,
+            s3_get(s3_of(fs), &name, NULL, 0, &byte, 0, &got, NULL, &err));
+    T_EQ(got, 7); // as it was
+    T_OK(fs_open(fs, &file, "s3://bucket/a", FS_WRITE, t_err()));
+    T_FAILS(SL_EINVAL, fs_commit(file, "s3://bucket", &err));
+    T_FAILS(SL_EINVAL, fs_unlink(fs, "s3://bucket/", &err));
+}
+
 // A file that is being written can be neither read nor mapped: S3 has no bytes
 // of it before it is published.
 TEST(store, a_file_that_is_written_cannot_be_mapped)
@@ -216,6 +256,7 @@ TEST(store, a_container_is_asked_on_this_host_alone)
         {"file:///etc/passwd", SL_EAUTH},
         {"127.0.0.1:1", SL_EAUTH},
     };
+    char large[1200] = "";
     struct credential key;
 
     if (!web_known())
@@ -230,6 +271,13 @@ TEST(store, a_container_is_asked_on_this_host_alone)
         T_TRUE(strstr(err.text, "word") == NULL);
         credentials_free(c);
     }
+    nothing_set();
+    // What is too long is not cut and asked for.
+    memset(large + snprintf(large, sizeof(large), "http://127.0.0.1:1/"), 'x',
+           1100);
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", large, 1);
+    T_FAILS(SL_EAUTH, credential_from_container(&key, &err));
+    T_HAS(err.text, "more than");
     nothing_set();
     setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ":80@127.0.0.1:1/x", 1);
     T_FAILS(SL_EAUTH, credential_from_container(&key, &err));
