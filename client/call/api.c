@@ -13,7 +13,6 @@
 #include "common/base/mem.h"
 #include "common/net/ownsock.h"
 #include "common/net/tls.h"
-#include "common/run/log.h"
 #include "common/net/wirescan.h"
 #include "proto/access.h"
 
@@ -43,7 +42,6 @@ enum sl_err api_open(struct api_client **out, const struct conf *conf,
 
     if (a == NULL)
         return sl_no_memory(err);
-    log_set_level(LOG_LEVEL_ERROR); // what a call meets, its error says
     a->timeout_ms = conf_int(conf, "timeout");
     a->address = sl_strdup(said != NULL ? said : ownsock_find(own));
     rc = a->address != NULL ? rpc_address_check(a->address, err) : SL_ENOMEM;

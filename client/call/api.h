@@ -21,9 +21,9 @@
 struct api_client;
 
 // Reads --coordinator, --timeout, --tls-*. Connects with the first call.
-// Signals that the process blocks before this are blocked in its threads. The
-// log of the process has only errors from here on. `conf` is borrowed until
-// api_close. SL_EINVAL: the address; those of the certificate files; SL_ENOMEM.
+// Signals that the process blocks before this are blocked in its threads.
+// `conf` is borrowed until api_close. SL_EINVAL: the address; those of the
+// certificate files; SL_ENOMEM.
 enum sl_err api_open(struct api_client **out, const struct conf *conf,
                      struct sl_error *err);
 // Frees the client with its replies, and waits for its threads; no stream or

@@ -13,6 +13,7 @@
 #include "common/base/fs.h"
 #include "common/base/mem.h"
 #include "common/base/suggest.h"
+#include "common/run/log.h"
 
 int cli_exit_of(enum sl_err code)
 {
@@ -199,6 +200,8 @@ static int run_verb(const struct cli_verb *verb, const struct conf *conf)
              conf_bool(conf, "color"));
     if (cli.out.form == OUT_NAME && verb->lists[0] == LIST_NONE)
         return cli_usage(&cli, "-o name: it has no names to print");
+    if (verb->remote)
+        log_set_level(LOG_LEVEL_ERROR); // what a call meets, its error says
     return verb->run(&cli);
 }
 

@@ -5,6 +5,7 @@
 #include "client/cli/cli.h"
 #include "client/doctor/findings.h"
 #include "client/cli/verbs.h"
+#include "common/run/log.h"
 
 int verb_doctor(struct cli *cli)
 {
@@ -20,6 +21,7 @@ int verb_doctor(struct cli *cli)
     doctor_libraries(&f);
     doctor_limits(&f);
     doctor_disks(&f, cli->conf);
+    log_set_level(LOG_LEVEL_ERROR); // the findings are what it says
     doctor_coordinator(&f, cli->conf);
     rc = findings_print(&f, &cli->out, &err);
     bad = f.of_level[FINDING_BAD];

@@ -151,7 +151,7 @@ enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
                         const char *id, bool shards, struct sl_error *err)
 {
     struct follow_stream *f = sl_calloc(1, sizeof(*f));
-    sigset_t set;
+    sigset_t set, was;
 
     if (f == NULL || (f->id = sl_strdup(id)) == NULL) {
         sl_free(f);
@@ -162,12 +162,13 @@ enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
     f->shards = shards;
     wire_arena_init(&f->arena);
     pthread_mutex_init(&f->shared.lock, NULL);
-    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigprocmask(SIG_BLOCK, &set, &was);
     f->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     f->shared.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (f->signals < 0 || f->shared.wake < 0) {
         sl_fail(err, SL_EIO, "signalfd: %s", strerror(errno));
         follow_close(f);
+        sigprocmask(SIG_SETMASK, &was, NULL);
         return SL_EIO;
     }
     f->backoff_ms = BACKOFF_FIRST_MS;

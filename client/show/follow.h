@@ -53,8 +53,8 @@ enum sl_err follow_block(struct sl_error *err);
 
 // Watches job `id`; with `shards` its statuses have its shards. The first
 // connection is tried at once; follow_next tells whether it came about. Blocks
-// SIGINT and SIGTERM as follow_block does. SL_EIO, SL_ENOMEM. After a failure
-// they may stay blocked, until follow_unblock.
+// SIGINT and SIGTERM as follow_block does; after a failure they are as they
+// were. SL_EIO, SL_ENOMEM.
 enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
                         const char *id, bool shards, struct sl_error *err);
 

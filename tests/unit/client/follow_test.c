@@ -5,9 +5,11 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "client/show/progress.h"
+#include "common/run/log.h"
 #include "tests/harness/t.h"
 
 #define LONG_MS 30000
@@ -209,4 +211,51 @@ TEST(follow, an_unknown_job_is_the_end)
     while (event.kind == FOLLOW_AWAY || event.kind == FOLLOW_NOTHING);
     T_EQ(event.kind, FOLLOW_FAILED);
     end(&w);
+}
+
+// The log is the process's: its verb decides what it shows.
+TEST(follow, to_open_leaves_the_log_as_it_is)
+{
+    struct world w;
+
+    log_set_level(LOG_LEVEL_INFO);
+    begin(&w, 1, 1, true);
+    T_EQ(log_get_level(), LOG_LEVEL_INFO);
+    end(&w);
+}
+
+static bool blocks_ctrl_c(void)
+{
+    sigset_t now;
+
+    T_ASSERT(sigprocmask(SIG_BLOCK, NULL, &now) == 0);
+    return sigismember(&now, SIGINT) == 1 && sigismember(&now, SIGTERM) == 1;
+}
+
+// As where a process has no descriptor left.
+static void fail_to_open(void)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct follow_stream *f = NULL;
+    struct rlimit was, none;
+    enum sl_err rc;
+
+    T_ASSERT(getrlimit(RLIMIT_NOFILE, &was) == 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = was.rlim_max};
+    T_ASSERT(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    rc = follow_open(&f, NULL, "j-1", false, &err);
+    T_ASSERT(setrlimit(RLIMIT_NOFILE, &was) == 0);
+    T_FAILS(SL_EIO, rc);
+    T_PTR(f, NULL);
+}
+
+TEST(follow, what_cannot_be_opened_leaves_signals_as_they_were)
+{
+    follow_unblock();
+    fail_to_open();
+    T_FALSE(blocks_ctrl_c());
+    T_OK(follow_block(t_err()));
+    fail_to_open();
+    T_TRUE(blocks_ctrl_c());
+    follow_unblock();
 }
