@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/cert/cert_make.h"
 #include "client/cli/cli.h"
@@ -61,10 +62,13 @@ static enum sl_err init(const struct conf *conf, const char *dir,
                      "choose another folder, or add to it with `sluice cert "
                      "issue`",
                      ca);
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
         rc = cert_authority(dir, err);
-    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(first); i++)
-        rc = make_first(conf, dir, i, err);
+        for (size_t i = 0; rc == SL_OK && i < SL_COUNT(first); i++)
+            rc = make_first(conf, dir, i, err);
+        if (rc != SL_OK)
+            unlink(ca); // the next init makes an authority again
+    }
     sl_free(ca);
     return rc;
 }

@@ -83,7 +83,12 @@ enum sl_err cert_authority(const char *dir, struct sl_error *err)
         rc = path_of(cert, dir, "ca", ".crt", err);
     if (rc == SL_OK)
         rc = cert_make_key(key, err);
-    return rc == SL_OK ? openssl(args, err) : rc;
+    if (rc != SL_OK)
+        return rc;
+    rc = openssl(args, err);
+    if (rc != SL_OK)
+        unlink(key); // by its key the authority is known to exist
+    return rc;
 }
 
 // ---- one role
@@ -181,11 +186,12 @@ static enum sl_err cert_sign(const char *dir, const char *file,
         rc = path_of(fresh, dir, file, ".new", err);
     if (rc == SL_OK)
         rc = path_of(cert, dir, file, ".crt", err);
-    if (rc == SL_OK)
-        rc = openssl(all, err);
+    if (rc != SL_OK)
+        return rc;
+    rc = openssl(all, err);
     if (rc == SL_OK)
         rc = fs_rename(fs_posix(), fresh, cert, err);
-    else
+    if (rc != SL_OK)
         unlink(fresh);
     unlink(serial); // each certificate has a random one
     return rc;
@@ -226,6 +232,8 @@ enum sl_err cert_make(const struct cert_wish *wish, struct sl_error *err)
         rc = fs_write_durable(fs_posix(), extensions, text.data, text.len, err);
     if (rc == SL_OK) {
         rc = request_and_sign(wish, key, request, extensions, err);
+        if (rc != SL_OK)
+            unlink(key); // a key without a certificate
         unlink(request);
         unlink(extensions);
     }
@@ -284,11 +292,25 @@ static enum sl_err serial_of(struct buf *out, const char *cert,
         rc = sl_fail(err, SL_ECORRUPT, "%s has no serial number", cert);
     if (rc == SL_OK)
         rc = buf_append(out, at + 1, strspn(at + 1, "0123456789ABCDEF"));
+    if (rc == SL_OK && out->len == 0)
+        rc = sl_fail(err, SL_ECORRUPT, "%s has a negative serial number", cert);
     buf_release(&text);
     return rc;
 }
 
-// A line of `openssl ca`: state, end, when it was revoked, serial, file, name.
+static bool is_listed(const char *list, const char *serial)
+{
+    size_t n = strlen(serial);
+
+    for (const char *at = list; (at = strstr(at, serial)) != NULL; at++)
+        if (at > list && at[-1] == '\t' && at[n] == '\t')
+            return true;
+    return false;
+}
+
+// Adds a serial number to the list, unless it is there: the call before could
+// not make the revocation list of it. A line of `openssl ca`: state, end, when
+// it was revoked, serial, file, name.
 static enum sl_err cert_add_revoked(const char *list, const char *serial,
                                     struct sl_error *err)
 {
@@ -300,8 +322,10 @@ static enum sl_err cert_add_revoked(const char *list, const char *serial,
 
     if (fs_exists(fs_posix(), list))
         rc = fs_read_all(fs_posix(), list, LIST_BYTES, &text, err);
-    if (rc == SL_OK && text.len > 0 && strstr(buf_text(&text), serial) != NULL)
-        rc = sl_fail(err, SL_EEXIST, "it is revoked already (%s)", list);
+    if (rc == SL_OK && is_listed(buf_text(&text), serial)) {
+        buf_release(&text);
+        return SL_OK;
+    }
     if (gmtime_r(&now, &tm) != NULL)
         strftime(when, sizeof(when), "%y%m%d%H%M%SZ", &tm);
     if (rc == SL_OK)
@@ -355,9 +379,13 @@ static enum sl_err make_list(const char *dir, const char *list,
         rc = write_settings(settings, list, err);
     if (rc == SL_OK) {
         rc = openssl(args, err);
+        if (rc == SL_OK)
+            rc = fs_rename(fs_posix(), fresh, crl, err);
+        if (rc != SL_OK)
+            unlink(fresh);
         unlink(settings);
     }
-    return rc == SL_OK ? fs_rename(fs_posix(), fresh, crl, err) : rc;
+    return rc;
 }
 
 enum sl_err cert_revoke(const char *dir, const char *file, struct sl_error *err)

@@ -88,6 +88,8 @@ static enum sl_err copy_file(struct backup *b, const char *from, const char *to,
     }
     if (out >= 0)
         close(out);
+    if (rc != SL_OK && out >= 0)
+        unlink(to); // half of it
     close(in);
     return rc;
 }
@@ -219,13 +221,28 @@ static enum sl_err check_job(void *arg, uint64_t job, uint64_t cut,
 
 // ---- the verbs
 
+// Removes the copies of the first `count` databases: a journal whose
+// checkpoints are not all there must not become a coordinator's.
+static void remove_databases(const char *to, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *path = fs_join(to, databases[i]);
+
+        if (path != NULL)
+            unlink(path);
+        sl_free(path);
+    }
+}
+
 // `from` and `to` are the folder of state and the backup, in either order.
+// After a failure none of the copies is left.
 static enum sl_err copy_databases(const char *from, const char *to,
                                   struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
+    size_t i;
 
-    for (size_t i = 0; rc == SL_OK && i < SL_COUNT(databases); i++) {
+    for (i = 0; rc == SL_OK && i < SL_COUNT(databases); i++) {
         char *in = fs_join(from, databases[i]),
              *out = fs_join(to, databases[i]);
 
@@ -246,6 +263,8 @@ static enum sl_err copy_databases(const char *from, const char *to,
         sl_free(in);
         sl_free(out);
     }
+    if (rc != SL_OK)
+        remove_databases(to, i - 1);
     return rc;
 }
 
@@ -260,18 +279,12 @@ static enum sl_err read_known(struct backup *b, backup_job_fn fn,
     return rc;
 }
 
-static enum sl_err back_up(struct backup *b, struct sl_error *err)
+// What the journal in the copy names is in the store: it was copied before.
+static enum sl_err back_up_store(struct backup *b, const char *to,
+                                 struct sl_error *err)
 {
-    char *to = fs_join(b->dir, "store");
-    enum sl_err rc =
-        to != NULL ? fs_mkdirs(fs_posix(), b->dir, err) : sl_no_memory(err);
+    enum sl_err rc = read_known(b, backup_add_known_cut, err);
 
-    if (rc == SL_OK)
-        (void)chmod(b->dir, 0700); // the journal holds the cluster's key
-    if (rc == SL_OK)
-        rc = copy_databases(b->state, b->dir, err);
-    if (rc == SL_OK)
-        rc = read_known(b, backup_add_known_cut, err);
     if (rc == SL_OK && b->store != NULL)
         rc = copy_folder(b, b->store, to, 0, err);
     if (rc == SL_OK && b->store != NULL)
@@ -282,7 +295,37 @@ static enum sl_err back_up(struct backup *b, struct sl_error *err)
                      "checkpoint.keep or pause the job, and back up again "
                      "into another folder",
                      b->missing);
+    return rc;
+}
+
+static enum sl_err back_up(struct backup *b, struct sl_error *err)
+{
+    char *to = fs_join(b->dir, "store");
+    enum sl_err rc =
+        to != NULL ? fs_mkdirs(fs_posix(), b->dir, err) : sl_no_memory(err);
+
+    if (rc == SL_OK)
+        (void)chmod(b->dir, 0700); // the journal holds the cluster's key
+    if (rc == SL_OK)
+        rc = copy_databases(b->state, b->dir, err);
+    if (rc == SL_OK) {
+        rc = back_up_store(b, to, err);
+        if (rc != SL_OK)
+            remove_databases(b->dir, SL_COUNT(databases));
+    }
     sl_free(to);
+    return rc;
+}
+
+static enum sl_err restore_store(struct backup *b, const char *from,
+                                 struct sl_error *err)
+{
+    enum sl_err rc = read_known(b, backup_add_known_cut, err);
+
+    if (rc == SL_OK && b->store != NULL)
+        rc = fs_mkdirs(fs_posix(), b->store, err);
+    if (rc == SL_OK && b->store != NULL)
+        rc = copy_folder(b, from, b->store, 0, err);
     return rc;
 }
 
@@ -300,12 +343,11 @@ static enum sl_err restore(struct backup *b, struct sl_error *err)
         rc = fs_mkdirs(fs_posix(), b->state, err);
     if (rc == SL_OK)
         rc = copy_databases(b->dir, b->state, err);
-    if (rc == SL_OK)
-        rc = read_known(b, backup_add_known_cut, err);
-    if (rc == SL_OK && b->store != NULL)
-        rc = fs_mkdirs(fs_posix(), b->store, err);
-    if (rc == SL_OK && b->store != NULL)
-        rc = copy_folder(b, from, b->store, 0, err);
+    if (rc == SL_OK) {
+        rc = restore_store(b, from, err);
+        if (rc != SL_OK)
+            remove_databases(b->state, SL_COUNT(databases));
+    }
     sl_free(from);
     return rc;
 }

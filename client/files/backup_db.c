@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LOCKED_MS 10000
 #define PUBLISHED "1" // JOURNAL_CUT_PUBLISHED
@@ -66,16 +67,21 @@ enum sl_err backup_db_copy(const char *from, const char *to,
                            struct sl_error *err)
 {
     sqlite3 *in = NULL, *out = NULL;
+    bool made = false;
     enum sl_err rc = open_db(&in, from, SQLITE_OPEN_READONLY, err);
 
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
         rc = open_db(&out, to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err);
+        made = true;
+    }
     if (rc == SL_OK)
         rc = copy_pages(in, out, to, err);
     if (rc == SL_OK)
         rc = backup_db_check_integrity(out, to, err);
     sqlite3_close(in);
     sqlite3_close(out);
+    if (rc != SL_OK && made)
+        unlink(to); // half of it
     return rc;
 }
 

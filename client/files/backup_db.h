@@ -5,7 +5,7 @@
 //          They read files, and wait for a database that is locked.
 // Memory   the caller's.
 // Errors   SL_EIO, SL_ECORRUPT: the file, and what SQLite says. `err` may be
-//          NULL. A copy that failed may be left, in part.
+//          NULL. A copy that failed is removed.
 #ifndef CLIENT_FILES_BACKUP_DB_H
 #define CLIENT_FILES_BACKUP_DB_H
 

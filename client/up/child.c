@@ -159,6 +159,7 @@ enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
         // The caller starts it again: two would share a state folder.
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
+        unlink(c->pid_file); // it may hold a part of the number
         return rc;
     }
     c->pid = pid;

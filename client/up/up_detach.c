@@ -35,8 +35,15 @@ bool up_detach(int *ready, int *code)
     pid_t child;
 
     *code = CLI_EXIT_FAILED;
-    if (pipe2(ends, O_CLOEXEC) != 0 || (child = fork()) < 0) {
+    if (pipe2(ends, O_CLOEXEC) != 0) {
         cli_say("sluice: --detach: %s", strerror(errno));
+        return false;
+    }
+    child = fork();
+    if (child < 0) {
+        cli_say("sluice: --detach: %s", strerror(errno));
+        close(ends[0]);
+        close(ends[1]);
         return false;
     }
     if (child == 0) {

@@ -272,9 +272,10 @@ static enum sl_err make_coordinator(struct up *u, struct child *c,
     rc = common_args(u, c, "coordinator", err);
     if (rc == SL_OK && child_arg(c, "--listen=%s", u->address) != SL_OK)
         rc = sl_no_memory(err);
-    if (rc == SL_OK && strncmp(u->address, "unix:", 5) == 0)
-        c->socket = sl_strdup(u->address + 5);
-    return rc;
+    if (rc != SL_OK || strncmp(u->address, "unix:", 5) != 0)
+        return rc;
+    c->socket = sl_strdup(u->address + 5);
+    return c->socket != NULL ? SL_OK : sl_no_memory(err);
 }
 
 // Has the child listen on a socket of its own, DIR/NAME.sock, or one beside

@@ -134,14 +134,14 @@ enum sl_err updir_open(struct updir *d, const char *path, struct sl_error *err)
         return sl_no_memory(err);
     snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
     rc = take_lock(d, err);
-    if (rc == SL_OK) {
-        rc = updir_write(d, "up.pid", pid, err);
-        if (rc == SL_OK)
-            return SL_OK;
-        statelock_release(&d->lock);
+    if (rc != SL_OK) {
+        sl_free(d->path);
+        d->path = NULL;
+        return rc;
     }
-    sl_free(d->path);
-    d->path = NULL;
+    rc = updir_write(d, "up.pid", pid, err);
+    if (rc != SL_OK)
+        updir_release(d);
     return rc;
 }
 

@@ -141,6 +141,35 @@ def a_manifest_alone_goes_on_as_another_job():
         shutil.rmtree(folder)
 
 
+def what_fails_in_its_midst_leaves_no_journal():
+    """A whole journal beside half of a store would be taken for a backup, or for
+    a coordinator's state. The same command does it all when what was wrong is right."""
+    with tempfile.TemporaryDirectory(prefix="sluice-backup-") as folder:
+        base = pathlib.Path(folder)
+        backup = base / "backup"
+        tables = ["CREATE TABLE jobs (id)", "CREATE TABLE cuts (job, cut, path, state)"]
+        (base / "state").mkdir()
+        for name in ("journal.sqlite", "tasks.sqlite"):
+            with contextlib.closing(sqlite3.connect(base / "state" / name)) as db:
+                for table in tables:
+                    db.execute(table)
+        for verb, state, store, from_store, to in (
+                ("backup", base / "state", base / "store", base / "store", backup),
+                ("restore", base / "state2", base / "store2", backup / "store",
+                 base / "state2")):
+            command = [BIN / "sluice", verb, backup, "--state", state, "--store", store]
+            deep = from_store.joinpath(*"abcdefghij")  # which no store is
+            deep.mkdir(parents=True)
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            check(done.returncode != 0 and "too deep" in done.stderr, verb, done)
+            check_equal(sorted(p.name for p in to.glob("*.sqlite*")), [], f"{verb}: databases")
+            shutil.rmtree(from_store / "a")
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            check(done.returncode == 0, verb, done)
+            check((to / "journal.sqlite").exists(), f"{verb}: no journal")
+
+
 if __name__ == "__main__":
-    sys.exit(main([a_backup_goes_on_in_an_empty_cluster,
+    sys.exit(main([what_fails_in_its_midst_leaves_no_journal,
+                   a_backup_goes_on_in_an_empty_cluster,
                    a_manifest_alone_goes_on_as_another_job]))

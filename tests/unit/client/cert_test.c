@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
+#include "common/base/fs.h"
 #include "common/net/tls.h"
 #include "tests/harness/t.h"
 
@@ -53,6 +55,25 @@ TEST(cert, init_makes_files_that_hold)
     }
     // An authority is not replaced.
     T_EQ(RUN("cert", "init", t_path("certs"), "--host", "a"), 6);
+}
+
+// What fails in its midst, as on a full disk, can be done again.
+TEST(cert, init_that_fails_can_be_called_again)
+{
+    static const char *const places[] = {"ca.crt", "worker.crt"};
+    char path[700];
+
+    for (size_t i = 0; i < SL_COUNT(places); i++) {
+        const char *dir = t_path(places[i]);
+
+        snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
+        T_OK(fs_mkdirs(fs_posix(), path, t_err()));
+        T_NE(RUN("cert", "init", dir, "--host", "ps1.lan"), 0);
+        T_EQ(rmdir(path), 0);
+        T_EQ(RUN("cert", "init", dir, "--host", "ps1.lan"), 0);
+        snprintf(path, sizeof(path), "%s/worker.new", dir);
+        T_FALSE(fs_exists(fs_posix(), path));
+    }
 }
 
 TEST(cert, hosts_are_checked)
@@ -143,14 +164,25 @@ TEST(cert, renewed_it_is_the_same_with_another_serial)
     buf_release(&after);
 }
 
+static unsigned revoked_in(const char *crl)
+{
+    const char *const line[] = {"openssl", "crl", "-noout", "-text",
+                                "-in",     crl,   NULL};
+    struct buf text = BUF_INIT;
+    unsigned n = 0;
+
+    T_OK(command_run(line, 30000, &text, t_err()));
+    for (const char *at = buf_text(&text);
+         (at = strstr(at, "Serial Number:")) != NULL; at++)
+        n++;
+    buf_release(&text);
+    return n;
+}
+
 TEST(cert, revoked_ones_are_on_the_list)
 {
     const char *dir = t_path("certs");
-    struct buf text = BUF_INIT;
     char crl[600];
-    const char *const line[] = {"openssl", "crl", "-noout", "-text",
-                                "-in",     crl,   NULL};
-    unsigned revoked = 0;
 
     snprintf(crl, sizeof(crl), "%s/ca.crl", dir);
     T_EQ(RUN("cert", "init", dir, "--host", "ps1.lan"), 0);
@@ -159,14 +191,28 @@ TEST(cert, revoked_ones_are_on_the_list)
     T_EQ(RUN("cert", "revoke", dir, "--role", "worker", "--name", "w8"), 3);
     T_EQ(RUN("cert", "revoke", dir, "--role", "worker", "--name", "w7"), 0);
     T_EQ(RUN("cert", "revoke", dir, "--role", "worker"), 0);
-    T_OK(command_run(line, 30000, &text, t_err()));
-    for (const char *at = buf_text(&text);
-         (at = strstr(at, "Serial Number:")) != NULL; at++)
-        revoked++;
-    T_EQ(revoked, 2);
+    T_EQ(revoked_in(crl), 2);
     load("psserver", "ca.crl");
     // The name is free again.
     T_EQ(RUN("cert", "issue", dir, "--role", "worker", "--name", "w7"), 0);
     T_EQ(RUN("cert", "revoke", dir, "--role", "worker", "--name", "w7"), 0);
-    buf_release(&text);
+}
+
+// A revocation whose list could not be made is none yet: it is made when it is
+// asked for again.
+TEST(cert, a_revocation_that_fails_can_be_asked_for_again)
+{
+    const char *dir = t_path("certs");
+    char crl[600], fresh[600];
+
+    snprintf(crl, sizeof(crl), "%s/ca.crl", dir);
+    snprintf(fresh, sizeof(fresh), "%s/ca.new", dir);
+    T_EQ(RUN("cert", "init", dir, "--host", "ps1.lan"), 0);
+    T_OK(fs_mkdirs(fs_posix(), crl, t_err()));
+    T_NE(RUN("cert", "revoke", dir, "--role", "worker"), 0);
+    T_FALSE(fs_exists(fs_posix(), fresh));
+    T_EQ(rmdir(crl), 0);
+    T_EQ(RUN("cert", "revoke", dir, "--role", "worker"), 0);
+    T_EQ(revoked_in(crl), 1);
+    T_EQ(RUN("cert", "revoke", dir, "--role", "worker"), 3); // it is gone
 }

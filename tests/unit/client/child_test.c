@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/up/updir.h"
+#include "common/base/fs.h"
 #include "common/base/mem.h"
 #include "common/base/moves.h"
 #include "tests/harness/t.h"
@@ -161,6 +163,26 @@ TEST(child, one_without_a_pid_file_does_not_run)
     T_EQ(c.state, CHILD_WAITING);
     T_EQ(waitpid(-1, NULL, 0), -1); // there is no child
     T_EQ(errno, ECHILD);
+    child_release(&c);
+}
+
+// On a full disk, for one: a part of a number is the number of another process.
+TEST(child, half_a_pid_file_is_removed)
+{
+    char *env[] = {NULL};
+    struct child c = shell("sleep 60");
+    struct rlimit was, small;
+    enum sl_err rc;
+
+    T_EQ(getrlimit(RLIMIT_FSIZE, &was), 0);
+    small = (struct rlimit){.rlim_cur = 1, .rlim_max = was.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    T_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    rc = child_start(&c, env, 0, NULL);
+    T_EQ(setrlimit(RLIMIT_FSIZE, &was), 0);
+    T_TRUE(rc != SL_OK);
+    T_EQ(c.pid, 0);
+    T_FALSE(fs_exists(fs_posix(), c.pid_file));
     child_release(&c);
 }
 

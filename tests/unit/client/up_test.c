@@ -79,6 +79,17 @@ TEST(up, one_per_folder)
     T_FALSE(fs_exists(fs_posix(), t_path("c/lock")));
 }
 
+TEST(up, a_folder_that_cannot_be_opened_stays_as_it_was)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct updir d;
+
+    T_OK(fs_mkdirs(fs_posix(), t_path("c/up.pid"), t_err()));
+    T_TRUE(updir_open(&d, t_path("c"), &err) != SL_OK);
+    T_FALSE(fs_exists(fs_posix(), t_path("c/lock")));
+    updir_release(&d);
+}
+
 // What a killed `sluice up` leaves: a daemon, pid files, a socket.
 TEST(up, strays_are_ended_and_strangers_are_not)
 {
