@@ -347,6 +347,8 @@ static void serving_on_kick(void *arg)
     struct sluice_serving *s = arg;
     bool leave;
 
+    if (s->link.over) // the channel and the timers are gone
+        return;
     serving_lock(s);
     s->shared.kicked = false;
     leave = s->shared.draining;
@@ -567,10 +569,14 @@ static enum sl_err serving_start(struct sluice_serving *s,
         rc = loop_timer_new(&s->again, s->link.loop, serving_on_retry, s);
     if (rc == SL_OK)
         rc = loop_timer_new(&s->renew, s->link.loop, on_renew, s);
+    if (rc == SL_OK)
+        rc = link_start(&s->link, err);
     if (rc != SL_OK)
         return rc;
+    serving_lock(s);
     kick_locked(s); // the first call
-    return link_start(&s->link, err);
+    serving_unlock(s);
+    return SL_OK;
 }
 
 static void serving_free(struct sluice_serving *s)

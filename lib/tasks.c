@@ -249,11 +249,15 @@ static enum sl_err tasks_start(struct sluice_tasks *t,
     rc = link_open(&t->link, &link, err);
     if (rc == SL_OK)
         rc = loop_timer_new(&t->again, t->link.loop, tasks_loop_again, t);
+    if (rc == SL_OK)
+        rc = link_start(&t->link, err);
     if (rc != SL_OK)
         return rc;
+    tasks_lock(t);
     if (!t->shared.resumed)
         tasks_loop_kick(t); // asks what is left
-    return link_start(&t->link, err);
+    tasks_unlock(t);
+    return SL_OK;
 }
 
 static void tasks_free_client(struct sluice_tasks *t)

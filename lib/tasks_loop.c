@@ -109,6 +109,12 @@ static void tasks_break_off(struct sluice_tasks *t, enum sl_err rc,
     tasks_unlock(t);
 }
 
+static void tasks_wait(struct sluice_tasks *t)
+{
+    t->late = true;
+    loop_timer_start(t->again, LINK_AGAIN_MS, 0);
+}
+
 // What a call failed with: it is made again later, or the queue is not there
 // any more, or we are not wanted.
 static void tasks_handle_failure(struct sluice_tasks *t, enum sl_err rc,
@@ -122,8 +128,7 @@ static void tasks_handle_failure(struct sluice_tasks *t, enum sl_err rc,
         tasks_break_off(t, rc, err);
         return;
     }
-    t->late = true;
-    loop_timer_start(t->again, LINK_AGAIN_MS, 0);
+    tasks_wait(t);
 }
 
 // ---- Schedule, on the loop
@@ -235,6 +240,8 @@ static void pump_schedule(struct sluice_tasks *t)
         if (m.n_tasks > 0)
             line_call(&t->schedule, &m.base, CALL_MS);
         tasks_unlock(t);
+    } else {
+        tasks_wait(t);
     }
     sl_free(one);
     sl_free(list);
@@ -444,6 +451,7 @@ static size_t wishes_locked(struct sluice_tasks *t, uint64_t *out)
 static void pump_cancel(struct sluice_tasks *t)
 {
     Sluice__V1__TaskCancel m = SLUICE__V1__TASK_CANCEL__INIT;
+    bool wanted;
 
     if (t->cancel.busy)
         return;
@@ -451,12 +459,15 @@ static void pump_cancel(struct sluice_tasks *t)
     m.queue = t->queue;
     m.client = t->client;
     m.incarnation = t->incarnation;
-    if (t->shared.to_cancel.count > 0)
+    wanted = t->shared.to_cancel.count > 0;
+    if (wanted)
         m.numbers =
             sl_malloc_array(t->shared.to_cancel.count, sizeof(uint64_t));
     if (m.numbers != NULL)
         m.n_numbers = wishes_locked(t, m.numbers);
     tasks_unlock(t);
+    if (wanted && m.numbers == NULL)
+        tasks_wait(t);
     if (m.n_numbers > 0)
         line_call(&t->cancel, &m.base, CALL_MS);
     sl_free(m.numbers);
@@ -517,6 +528,8 @@ static void tasks_on_kick(void *arg)
 {
     struct sluice_tasks *t = arg;
 
+    if (t->link.over) // the channel and the timers are gone
+        return;
     tasks_lock(t);
     t->shared.kicked = false;
     tasks_unlock(t);

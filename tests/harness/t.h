@@ -77,6 +77,13 @@ struct sl_error *t_err(void);
 // the test ends.
 void t_again(const char *command);
 
+// Has the n-th call of pthread_create that this thread makes from now on (1:
+// the next) fail with EAGAIN; 0: none.
+void t_threads_refuse(unsigned n);
+// Returns how many calls this thread has made since; always 0 in a build with a
+// sanitizer, where none is refused.
+unsigned t_threads_asked(void);
+
 // --- checks
 
 #define T_TRUE(cond) t_check_true((cond), #cond, __FILE__, __LINE__)

@@ -1,20 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/harness/t_threads.c -- notices whether a test makes threads.
+// tests/harness/t_threads.c -- notices whether a test makes threads, and may
+// refuse one.
 //
 // The thread sanitizer's build has only the tests that do (with_threads in the
 // build files). Such a list gets old unless something notices: every call of
 // pthread_create, also those of libraries, comes here first.
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "tests/harness/t.h"
 #include "tests/harness/t_run.h"
 
 static atomic_bool made;
+static _Thread_local unsigned asked, refused; // the one to refuse; 0: none
 
 bool t_threads_made(void)
 {
     return atomic_load(&made);
+}
+
+void t_threads_refuse(unsigned n)
+{
+    asked = 0;
+    refused = n;
+}
+
+unsigned t_threads_asked(void)
+{
+    return asked;
 }
 
 // A sanitizer has a pthread_create of its own there.
@@ -30,6 +45,8 @@ pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     create_fn real = (create_fn)dlsym(RTLD_NEXT, "pthread_create");
 
     atomic_store(&made, true);
+    if (++asked == refused)
+        return EAGAIN;
     return real(thread, attr, start, arg);
 }
 

@@ -290,3 +290,68 @@ TEST(tasks_client, options_of_a_worker_are_checked)
     T_FAILS(SL_EINVAL, sluice_serving_open(&s, &o, &err));
     T_HAS(err.text, "handler 0");
 }
+
+// ---- a process that may have no more threads
+
+static enum sl_err open_and_close_session(const char *address)
+{
+    struct sluice_options o = {.size = sizeof(o), .coordinator = address};
+    struct sluice *s = NULL;
+    enum sl_err rc = sluice_open(&s, &o, NULL);
+
+    sluice_close(s);
+    return rc;
+}
+
+static enum sl_err open_and_close_client(const char *address)
+{
+    struct sluice_tasks_options o = {.size = sizeof(o),
+                                     .coordinator = address,
+                                     .queue = "q",
+                                     .client = "trainer"};
+    struct sluice_tasks *t = NULL;
+    enum sl_err rc = sluice_tasks_open(&t, &o, NULL);
+
+    sluice_tasks_close(t);
+    return rc;
+}
+
+static enum sl_err open_and_close_worker(const char *address)
+{
+    static const char *const handlers[] = {"echo"};
+    struct sluice_serving_options o = {.size = sizeof(o),
+                                       .coordinator = address,
+                                       .handlers = handlers,
+                                       .handlers_count = 1};
+    struct sluice_serving *s = NULL;
+    enum sl_err rc = sluice_serving_open(&s, &o, NULL);
+
+    sluice_serving_close(s);
+    return rc;
+}
+
+// The thread of the loop is the last that is made.
+TEST(tasks_client, without_a_thread_nothing_is_opened)
+{
+    static enum sl_err (*const open_and_close[])(const char *) = {
+        open_and_close_session, open_and_close_client, open_and_close_worker};
+    struct shop s;
+
+    begin(&s);
+    for (size_t i = 0; i < SL_COUNT(open_and_close); i++) {
+        unsigned last;
+
+        T_OK(open_and_close[i](s.w.address)); // with threads that stay
+        t_threads_refuse(0);
+        T_OK(open_and_close[i](s.w.address));
+        last = t_threads_asked();
+        if (last == 0)
+            T_SKIP("a sanitizer makes the threads");
+        t_threads_refuse(last);
+        T_FAILS(SL_ENOMEM, open_and_close[i](s.w.address));
+        T_EQ(t_threads_asked(), last);
+        t_threads_refuse(0);
+        T_OK(open_and_close[i](s.w.address));
+    }
+    end(&s);
+}
