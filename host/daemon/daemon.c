@@ -350,7 +350,7 @@ static void daemon_on_tls_timer(void *arg)
 
 static enum sl_err new_conf(struct conf **out, const struct daemon *d)
 {
-    struct conf *c;
+    struct conf *c = NULL;
     enum sl_err rc = conf_new(&c, d->about, d->keys);
 
     if (rc == SL_OK)
@@ -367,6 +367,8 @@ static enum sl_err new_conf(struct conf **out, const struct daemon *d)
         rc = conf_add(c, store_keys);
     if (rc == SL_OK)
         *out = c;
+    else
+        conf_free(c);
     return rc;
 }
 

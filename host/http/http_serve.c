@@ -54,6 +54,7 @@ static void put_headers(struct MHD_Response *r, const struct http_route *route,
 static struct MHD_Response *response_of(struct http_request *q,
                                         struct http_answer *a)
 {
+    struct MHD_Response *r;
     size_t n;
     void *bytes;
 
@@ -63,8 +64,10 @@ static struct MHD_Response *response_of(struct http_request *q,
         return MHD_create_response_from_buffer(a->fixed_bytes, (void *)a->fixed,
                                                MHD_RESPMEM_PERSISTENT);
     bytes = buf_detach(&a->body, &n);
-    return MHD_create_response_from_buffer_with_free_callback(n, bytes,
-                                                              sl_free);
+    r = MHD_create_response_from_buffer_with_free_callback(n, bytes, sl_free);
+    if (r == NULL)
+        sl_free(bytes);
+    return r;
 }
 
 static enum MHD_Result http_answer_send(struct http_request *q,

@@ -277,6 +277,7 @@ enum sl_err launch_resume(struct launch_plan *plan, const char *text,
         rc = sha256_update(&h, text, strlen(text));
     if (rc == SL_OK)
         rc = sha256_final(&h, digest);
+    sha256_release(&h);
     if (rc != SL_OK)
         return sl_fail(err, rc, "no hash of '%.60s...'", text);
     hex_encode(hex, digest, 8);

@@ -140,31 +140,38 @@ static void azure_run(struct notice_watch *w)
     } while (watch_wait(w, pause));
 }
 
+static enum sl_err azure_start_request(struct buf *out, const char *event)
+{
+    enum sl_err rc = buf_append_str(out, "{\"StartRequests\":[{\"EventId\":");
+
+    if (rc == SL_OK)
+        rc = sl_json_quote(out, event, strlen(event));
+    return rc == SL_OK ? buf_append_str(out, "}]}") : rc;
+}
+
 static void azure_may_go(struct notice_watch *w)
 {
     const struct azure *z = w->own;
-    char url[URL], body[EVENT + 64];
-    const struct web_ask ask = {
+    char url[URL];
+    struct web_ask ask = {
         .method = "POST",
         .url = url,
         .header = {"Metadata: true", "Content-Type: application/json"},
-        .body = body,
         .timeout_ms = TELL_MS};
-    struct buf quoted = BUF_INIT;
+    struct buf body = BUF_INIT;
     struct web_answer a;
 
-    if (z->event[0] == '\0' ||
-        sl_json_quote(&quoted, z->event, strlen(z->event)) != SL_OK)
-        return;
-    snprintf(url, sizeof(url),
-             "%s/metadata/scheduledevents?api-version=2020-07-01", endpoint(w));
-    snprintf(body, sizeof(body), "{\"StartRequests\":[{\"EventId\":%s}]}",
-             buf_text(&quoted));
-    buf_release(&quoted);
-    watch_ask(w, &ask, &a);
-    LOG(INFO, "told Azure that it may take this machine", "event=%s status=%ld",
-        z->event, a.status);
-    web_answer_release(&a);
+    if (z->event[0] != '\0' && azure_start_request(&body, z->event) == SL_OK) {
+        snprintf(url, sizeof(url),
+                 "%s/metadata/scheduledevents?api-version=2020-07-01",
+                 endpoint(w));
+        ask.body = buf_text(&body);
+        watch_ask(w, &ask, &a);
+        LOG(INFO, "told Azure that it may take this machine",
+            "event=%s status=%ld", z->event, a.status);
+        web_answer_release(&a);
+    }
+    buf_release(&body);
 }
 
 const struct notice_source source_azure = {
