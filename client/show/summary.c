@@ -210,12 +210,26 @@ static json_t *epoch_samples(const job_status *s)
     return list;
 }
 
-enum sl_err summary_json(json_t **out, const job_status *s)
+struct summary_member {
+    const char *key;
+    json_t *value; // given away
+};
+
+// Adds members to an object, and takes every value, also after a failure.
+static enum sl_err
+summary_add(json_t *object, const struct summary_member *members, size_t count)
 {
-    const struct {
-        const char *key;
-        json_t *value;
-    } members[] = {
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; i < count; i++)
+        if (json_object_set_new(object, members[i].key, members[i].value) != 0)
+            rc = SL_ENOMEM;
+    return rc;
+}
+
+static enum sl_err summary_add_job(json_t *object, const job_status *s)
+{
+    const struct summary_member members[] = {
         {"schema_version", json_integer(SUMMARY_SCHEMA_VERSION)},
         {"job", json_string(s->id)},
         {"name", json_string(s->name)},
@@ -228,6 +242,14 @@ enum sl_err summary_json(json_t **out, const job_status *s)
          progress_has_accuracy(s) ? evaluations(s, true) : json_array()},
         {"test_loss", evaluations(s, false)},
         {"test_metrics", summary_metrics(s)},
+    };
+
+    return summary_add(object, members, SL_COUNT(members));
+}
+
+static enum sl_err summary_add_progress(json_t *object, const job_status *s)
+{
+    const struct summary_member members[] = {
         {"images_per_second", summary_number(summary_rate(s))},
         {"elapsed_seconds", summary_number(s->elapsed_seconds)},
         {"paused_seconds", summary_number(s->paused_seconds)},
@@ -240,6 +262,14 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"training_loss", summary_number(WIRE_KNOWN(s, loss))},
         {"samples_per_epoch", unsigned_number(s->samples_per_epoch)},
         {"samples_counted", epoch_samples(s)},
+    };
+
+    return summary_add(object, members, SL_COUNT(members));
+}
+
+static enum sl_err summary_add_counts(json_t *object, const job_status *s)
+{
+    const struct summary_member members[] = {
         {"updates_applied", unsigned_number(s->updates_applied)},
         {"updates_skipped", unsigned_number(s->updates_skipped)},
         {"loss_scale",
@@ -263,13 +293,21 @@ enum sl_err summary_json(json_t **out, const job_status *s)
         {"samples", unsigned_number(s->samples_per_epoch)},
         {"workers_killed", unsigned_number(s->workers_lost)},
     };
+
+    return summary_add(object, members, SL_COUNT(members));
+}
+
+enum sl_err summary_json(json_t **out, const job_status *s)
+{
     json_t *object = json_object();
     enum sl_err rc = object != NULL ? SL_OK : SL_ENOMEM;
 
-    // Every value is handed over, also after a failure.
-    for (size_t i = 0; i < SL_COUNT(members); i++)
-        if (json_object_set_new(object, members[i].key, members[i].value) != 0)
-            rc = SL_ENOMEM;
+    if (rc == SL_OK)
+        rc = summary_add_job(object, s);
+    if (rc == SL_OK)
+        rc = summary_add_progress(object, s);
+    if (rc == SL_OK)
+        rc = summary_add_counts(object, s);
     if (rc == SL_OK)
         *out = object;
     else

@@ -20,7 +20,7 @@ static struct kern_desc *next(struct list *l)
 
 // ---- Products -------------------------------------------------------------
 
-static void matmul_cases(struct list *l)
+static void matmul_cases(struct list *l, enum kern_op op)
 {
     static const int64_t mnk[][3] = {
         {1, 1, 1},    {31, 33, 17}, {64, 64, 1600}, {64, 10, 64},
@@ -165,7 +165,7 @@ static void unary_cases(struct list *l, enum kern_op op)
                             flats[i].nd, flats[i].dim);
 }
 
-static void binary_cases(struct list *l)
+static void binary_cases(struct list *l, enum kern_op op)
 {
     for (size_t i = 0; i < SL_COUNT(flats); i++) {
         kern_desc_binary(next(l), KERN_ADD, 2 + i % 7, flats[i].nd,
@@ -178,7 +178,7 @@ static void binary_cases(struct list *l)
     }
 }
 
-static void pick_cases(struct list *l)
+static void pick_cases(struct list *l, enum kern_op op)
 {
     for (unsigned i = 0; i < SL_COUNT(flats); i++) {
         unsigned inputs = 2 + i % 7;
@@ -336,65 +336,31 @@ static void other_cases(struct list *l, enum kern_op op)
     }
 }
 
+// The list check of main() finds an op without cases.
+static void (*const cases_of[KERN_OP_COUNT])(struct list *, enum kern_op) = {
+    [KERN_MATMUL] = matmul_cases,     [KERN_CONV_FWD] = conv_cases,
+    [KERN_CONV_DGRAD] = conv_cases,   [KERN_CONV_WGRAD] = conv_cases,
+    [KERN_POOL_FWD] = pool_cases,     [KERN_POOL_BWD] = pool_cases,
+    [KERN_BN_FWD] = norm_cases,       [KERN_BN_INFER] = norm_cases,
+    [KERN_BN_BWD] = norm_cases,       [KERN_UNARY_FWD] = unary_cases,
+    [KERN_UNARY_BWD] = unary_cases,   [KERN_BINARY] = binary_cases,
+    [KERN_PICK] = pick_cases,         [KERN_GATHER] = table_cases,
+    [KERN_GATHER_BWD] = table_cases,  [KERN_AXPBY] = view_cases,
+    [KERN_FILL] = view_cases,         [KERN_XENT] = loss_cases,
+    [KERN_BCE] = loss_cases,          [KERN_MSE] = loss_cases,
+    [KERN_DROPOUT] = other_cases,     [KERN_IMAGE_U8] = other_cases,
+    [KERN_REDUCE] = other_cases,      [KERN_UNSCALE_CHECK] = other_cases,
+    [KERN_PENALTY] = other_cases,     [KERN_LN_FWD] = other_cases,
+    [KERN_LN_BWD] = other_cases,      [KERN_SOFTMAX_FWD] = other_cases,
+    [KERN_SOFTMAX_BWD] = other_cases,
+};
+
 unsigned kc_cases(enum kern_op op, struct kern_desc *out)
 {
     struct list l = {out, 0};
 
-    switch (op) {
-    case KERN_MATMUL:
-        matmul_cases(&l);
-        break;
-    case KERN_CONV_FWD:
-    case KERN_CONV_DGRAD:
-    case KERN_CONV_WGRAD:
-        conv_cases(&l, op);
-        break;
-    case KERN_POOL_FWD:
-    case KERN_POOL_BWD:
-        pool_cases(&l, op);
-        break;
-    case KERN_BN_FWD:
-    case KERN_BN_INFER:
-    case KERN_BN_BWD:
-        norm_cases(&l, op);
-        break;
-    case KERN_UNARY_FWD:
-    case KERN_UNARY_BWD:
-        unary_cases(&l, op);
-        break;
-    case KERN_BINARY:
-        binary_cases(&l);
-        break;
-    case KERN_PICK:
-        pick_cases(&l);
-        break;
-    case KERN_GATHER:
-    case KERN_GATHER_BWD:
-        table_cases(&l, op);
-        break;
-    case KERN_AXPBY:
-    case KERN_FILL:
-        view_cases(&l, op);
-        break;
-    case KERN_XENT:
-    case KERN_BCE:
-    case KERN_MSE:
-        loss_cases(&l, op);
-        break;
-    case KERN_DROPOUT:
-    case KERN_IMAGE_U8:
-    case KERN_REDUCE:
-    case KERN_UNSCALE_CHECK:
-    case KERN_PENALTY:
-    case KERN_LN_FWD:
-    case KERN_LN_BWD:
-    case KERN_SOFTMAX_FWD:
-    case KERN_SOFTMAX_BWD:
-        other_cases(&l, op);
-        break;
-    default:
-        break; // the list check of main() finds an op without cases
-    }
+    if (cases_of[op] != NULL)
+        cases_of[op](&l, op);
     return l.n;
 }
 

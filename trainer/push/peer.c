@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "kernels/cast.h"
 #include "state/shard/element.h"
+#include "trainer/sum/add.h"
 
 #define ASK_DEADLINE_MS 5000
 #define DATA_DEADLINE_MS 15000
@@ -283,26 +284,13 @@ enum sl_err peer_fits(const struct peer *p, const struct peer_values *v,
                    v->payload->bytes, wire_type_names[v->type], bytes);
 }
 
-// Widens elements from slices that are cut anywhere, also inside an element.
-static void widen_slices(float *to, enum wire_type type,
-                         const struct sl_slices *payload)
-{
-    struct slices_runs it;
-    const void *run;
-    size_t n;
-
-    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
-    for (; (run = slices_runs_next(&it, SIZE_MAX, &n)) != NULL; to += n)
-        cast_widen(element_dtype(type), n, run, to);
-}
-
 void peer_copy(struct peer *p, const struct peer_values *v, float *to)
 {
     if (v->in_shm)
         cast_widen(element_dtype(v->type), p->count,
                    p->buffer->memory.at + p->buffer->half, to);
     else
-        widen_slices(to, v->type, v->payload);
+        add_copy(to, v->type, v->payload);
 }
 
 enum sl_err peer_keep(struct peer *p, const struct peer_values *v)

@@ -145,6 +145,25 @@ static bool shards_reserve_incarnations(struct coord *c, const struct member *m,
     return true;
 }
 
+// Tells people of an admission with `incarnation`.
+static void say_admitted(struct coord *c, const struct member *m,
+                         struct job *job, const Sluice__V1__ShardHello *h,
+                         bool renew, uint64_t incarnation)
+{
+    const struct counted *counted = evidence_counted(&job->evidence, h->shard);
+
+    LOG(INFO, "shard admitted",
+        "job=%s shard=%u member=%s incarnation=%llu renewed=%d low=%llu",
+        job->id_text, h->shard, m->name, (ull)incarnation, renew,
+        (ull)counted_low(counted));
+    if (!renew && incarnation > 1) // the first is how it was placed
+        happened_job(c, EVENT_SHARD_SERVED, job, m,
+                     "shard %u is served by %s again, with %llu steps (of "
+                     "snapshot %llu.%llu)",
+                     h->shard, m->name, (ull)counted_steps(counted),
+                     (ull)h->loaded->incarnation, (ull)h->loaded->sequence);
+}
+
 // Makes all changes of an admission, once it may happen.
 static void shards_admit(struct coord *c, struct member *m, struct job *job,
                          const Sluice__V1__ShardHello *h, bool renew)
@@ -193,20 +212,8 @@ static void shards_admit(struct coord *c, struct member *m, struct job *job,
     send_keep(c, m->id, job, h->shard);
     cuts_admitted(c, job, h->shard, renew);
     recount_heard(c, job, h->shard);
-    if (c->dead || job_ended(job))
-        return;
-    LOG(INFO, "shard admitted",
-        "job=%s shard=%u member=%s incarnation=%llu renewed=%d low=%llu",
-        job->id_text, h->shard, m->name, (ull)newest, renew,
-        (ull)counted_low(evidence_counted(&job->evidence, h->shard)));
-    if (!renew && newest > 1) // the first is how it was placed
-        happened_job(
-            c, EVENT_SHARD_SERVED, job, m,
-            "shard %u is served by %s again, with %llu steps (of "
-            "snapshot %llu.%llu)",
-            h->shard, m->name,
-            (ull)counted_steps(evidence_counted(&job->evidence, h->shard)),
-            (ull)h->loaded->incarnation, (ull)h->loaded->sequence);
+    if (!c->dead && !job_ended(job))
+        say_admitted(c, m, job, h, renew, newest);
 }
 
 // Keeps a hello until the manifest is settled (K5). The newest hello of a shard

@@ -194,6 +194,30 @@ TEST(feed, a_curve_has_a_point_a_second_and_one_a_minute)
 
 // ---- the file
 
+// Compares what the file gave with what went into it.
+static void same_event(const struct event *e, const struct event *said)
+{
+    T_STR(e->text, "closure 12 runs again");
+    T_STR(e->member, said->member);
+    T_EQ(e->kind, said->kind);
+    T_EQ(e->job, said->job);
+    T_EQ(e->closure, said->closure);
+    T_EQ(e->term, said->term);
+    T_EQ(e->n, said->n);
+}
+
+static void same_point(const struct curve_point *got,
+                       const struct curve_point *p)
+{
+    T_EQ(got->steps, p->steps);
+    T_TRUE(got->loss == p->loss && got->accuracy == p->accuracy);
+    T_EQ(got->samples, p->samples);
+    T_TRUE(got->rate == p->rate);
+    T_EQ(got->epoch, p->epoch);
+    T_EQ(got->staleness_p50, p->staleness_p50);
+    T_EQ(got->workers, p->workers);
+}
+
 TEST(feed, the_file_gives_events_and_minutes_back)
 {
     const char *folder = t_tmpdir();
@@ -233,28 +257,16 @@ TEST(feed, the_file_gives_events_and_minutes_back)
     f = open_in(folder);
     T_EQ(count(f, 0), 2);
     e = events_after(feed_events(f), said.uid, 0);
-    T_STR(e->text, "closure 12 runs again");
-    T_STR(e->member, "w-1");
-    T_EQ(e->kind, EVENT_CLOSURE_RETRIED);
-    T_EQ(e->job, 2);
-    T_EQ(e->closure, 12);
-    T_EQ(e->term, 3);
-    T_EQ(e->n, 7);
+    same_event(e, &said);
     t = traces_curve(feed_traces(f), said.uid, true);
     T_EQ(t->added, 1);
     got = track_at(t, 1);
     T_EQ(got->wall_us, e->wall_us);
-    T_EQ(got->steps, p.steps);
-    T_TRUE(got->loss == p.loss && got->accuracy == p.accuracy);
+    same_point(got, &p);
     t = traces_curve(feed_traces(f), 7, true);
     T_EQ(t->added, 1);
     T_TRUE(isnan(((const struct curve_point *)track_at(t, 1))->loss));
     T_TRUE(isnan(((const struct curve_point *)track_at(t, 1))->accuracy));
-    T_EQ(got->samples, p.samples);
-    T_TRUE(got->rate == p.rate);
-    T_EQ(got->epoch, p.epoch);
-    T_EQ(got->staleness_p50, p.staleness_p50);
-    T_EQ(got->workers, p.workers);
     T_PTR(traces_curve(feed_traces(f), 1, true), NULL);
     say(f, 1, EVENT_JOB_FINISHED, "one has finished");
     T_EQ(events_last(feed_events(f), 0, 1)->id, 3);

@@ -20,6 +20,33 @@ TEST(manifest, its_path_names_the_job_and_stays_in_the_store)
     buf_release(&path);
 }
 
+// Compares the members of the manifest of the test below.
+static void says_all(const json_t *root)
+{
+    const json_t *first = json_array_get(json_object_get(root, "shards"), 0);
+    const char *value = NULL;
+    uint64_t number = 0;
+
+    T_OK(sl_json_u64(&number, root, "cut", t_err()));
+    T_EQ(number, 3);
+    T_OK(sl_json_str(&value, root, "job_uid", t_err()));
+    T_STR(value, "0x1122334455667788");
+    T_OK(sl_json_u64(&number, json_object_get(root, "geometry"), "samples",
+                     t_err()));
+    T_EQ(number, 60000);
+    T_OK(sl_json_str(&value, first, "sha256", t_err()));
+    T_EQ(strncmp(value, "abcd0000", 8), 0);
+    T_EQ(strlen(value), 64);
+    T_OK(sl_json_str(&value, first, "file", t_err()));
+    T_STR(value, "shard-0.i2.n9.safetensors");
+    T_OK(sl_json_u64(&number, json_object_get(first, "tag"), "sequence",
+                     t_err()));
+    T_EQ(number, 9);
+    T_OK(sl_json_u64(&number, json_object_get(first, "counts"), "counted",
+                     t_err()));
+    T_EQ(number, 4690);
+}
+
 TEST(manifest, says_all_that_is_needed_to_read_the_cut)
 {
     Sluice__V1__JobSpec spec = SLUICE__V1__JOB_SPEC__INIT;
@@ -47,9 +74,7 @@ TEST(manifest, says_all_that_is_needed_to_read_the_cut)
     Sluice__V1__ShardStatus *statuses[] = {&status};
     uint8_t sha[32] = {0xab, 0xcd};
     struct buf text = BUF_INIT;
-    json_t *root = NULL, *first;
-    const char *value = NULL;
-    uint64_t number = 0;
+    json_t *root = NULL;
 
     spec.name = "fashion";
     tag.incarnation = 2;
@@ -69,25 +94,7 @@ TEST(manifest, says_all_that_is_needed_to_read_the_cut)
 
     T_OK(manifest_text(&text, &m));
     T_OK(sl_json_parse(&root, "m", buf_text(&text), text.len, NULL, t_err()));
-    T_OK(sl_json_u64(&number, root, "cut", t_err()));
-    T_EQ(number, 3);
-    T_OK(sl_json_str(&value, root, "job_uid", t_err()));
-    T_STR(value, "0x1122334455667788");
-    T_OK(sl_json_u64(&number, json_object_get(root, "geometry"), "samples",
-                     t_err()));
-    T_EQ(number, 60000);
-    first = json_array_get(json_object_get(root, "shards"), 0);
-    T_OK(sl_json_str(&value, first, "sha256", t_err()));
-    T_EQ(strncmp(value, "abcd0000", 8), 0);
-    T_EQ(strlen(value), 64);
-    T_OK(sl_json_str(&value, first, "file", t_err()));
-    T_STR(value, "shard-0.i2.n9.safetensors");
-    T_OK(sl_json_u64(&number, json_object_get(first, "tag"), "sequence",
-                     t_err()));
-    T_EQ(number, 9);
-    T_OK(sl_json_u64(&number, json_object_get(first, "counts"), "counted",
-                     t_err()));
-    T_EQ(number, 4690);
+    says_all(root);
     json_decref(root);
     buf_release(&text);
 }

@@ -1005,11 +1005,6 @@ TEST(spec, callbacks_that_cannot_work_are_refused)
         {"'callbacks':{'reduce_on_plateau':{'min_lr':0.01}}",
          "callbacks.reduce_on_plateau.min_lr: 0.01 is no less than "
          "optimizer.learning_rate (0.01), so nothing would ever be reduced"},
-        {"'evaluate':{'every_epochs':1,'every_steps':5}",
-         "evaluate: wants every_epochs or every_steps, not both"},
-        {"'evaluate':{'every_steps':0}",
-         "evaluate.every_steps: wants 1 or more; leave it out to evaluate by "
-         "epochs"},
     };
 
     for (unsigned i = 0; i < SL_COUNT(cases); i++) {
@@ -1018,6 +1013,19 @@ TEST(spec, callbacks_that_cannot_work_are_refused)
         snprintf(text, sizeof(text), JOB(TEST_DATA, "%s"), cases[i].rest);
         refused(text, cases[i].why);
     }
+}
+
+TEST(spec, evaluations_that_cannot_be_are_refused)
+{
+    refused(JOB(TEST_DATA, "'evaluate':{'every_epochs':1,'every_steps':5}"),
+            "evaluate: wants every_epochs or every_steps, not both");
+    refused(JOB(TEST_DATA, "'evaluate':{'every_steps':0}"),
+            "evaluate.every_steps: wants 1 or more; leave it out to evaluate "
+            "by epochs");
+}
+
+TEST(spec, callbacks_that_do_not_fit_the_job_are_refused)
+{
     refused(JOB(DATA, "'callbacks':{'best_checkpoint':{}}"),
             "callbacks.best_checkpoint.monitor: 'val_loss' is of data.test, "
             "which is not there; add it, or monitor loss");
