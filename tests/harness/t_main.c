@@ -4,6 +4,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/mem.h"
+#include "common/run/log.h"
 #include "tests/harness/t_run.h"
 
 #define SEED_DEFAULT 20260701u
@@ -64,10 +66,20 @@ uint64_t t_below(uint64_t n)
     return t_rand() % n;
 }
 
+// Takes back what a test before may have set for the whole process, also one
+// that failed in between.
+static void forget(void)
+{
+    log_set_sink(NULL, NULL);
+    log_init(LOG_FORMAT_TEXT, LOG_LEVEL_INFO, "", "");
+    sl_mem_fail_at(0);
+}
+
 static enum t_result run(const struct t_test *test)
 {
     int how;
 
+    forget();
     t_now.test = test;
     t_now.drawn = 0;
     t_now.again[0] = '\0';

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/base/mem.h"
+#include "common/run/log.h"
 #include "tests/harness/t.h"
 
 #include <sys/wait.h>
@@ -31,7 +33,9 @@ TEST(t, the_third_word_of_the_name_is_the_file)
 
     T_STR(listed_as("unit.common.t", &code),
           "t.the_third_word_of_the_name_is_the_file\n"
-          "t.threads_that_are_not_said_fail_the_program\n");
+          "t.threads_that_are_not_said_fail_the_program\n"
+          "t.a_test_may_leave_the_log_and_memory_changed\n"
+          "t.the_next_one_finds_them_as_they_are_at_first\n");
     T_EQ(code, 0);
     T_HAS(listed_as("unit.common.crc", &code), "crc.");
     T_PTR(strstr(listed_as("unit.common.crc32", &code), "."), NULL);
@@ -46,13 +50,49 @@ TEST(t, threads_that_are_not_said_fail_the_program)
 #ifdef __SANITIZE_ADDRESS__
     T_SKIP("a sanitizer has a pthread_create of its own");
 #else
+    char *was = getenv("T_THREADS");
     int code;
 
+    was = was == NULL ? NULL : sl_strdup(was);
     listed_as("unit.common.queue", &code);
     setenv("T_THREADS", "0", 1);
     T_EQ(WEXITSTATUS(system(t_path("unit.common.queue"))), 1);
     setenv("T_THREADS", "1", 1);
     T_EQ(WEXITSTATUS(system(t_path("unit.common.queue"))), 0);
-    setenv("T_THREADS", "0", 1);
+    if (was == NULL)
+        unsetenv("T_THREADS");
+    else
+        setenv("T_THREADS", was, 1);
+    sl_free(was);
 #endif
+}
+
+static void swallow(void *lines, enum log_level level, const char *line,
+                    size_t len)
+{
+    ++*(unsigned *)lines;
+}
+
+static unsigned swallowed; // lines that the next two tests log
+
+TEST(t, a_test_may_leave_the_log_and_memory_changed)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    log_set_sink(swallow, &swallowed);
+    sl_mem_fail_at(1);
+    LOG(ERROR, "a line");
+    T_EQ(swallowed, 1);
+    T_PTR(sl_malloc(1), NULL);
+}
+
+TEST(t, the_next_one_finds_them_as_they_are_at_first)
+{
+    void *p = sl_malloc(1);
+
+    T_TRUE(p != NULL);
+    T_EQ(log_get_level(), LOG_LEVEL_INFO);
+    swallowed = 0;
+    LOG(ERROR, "a line");
+    T_EQ(swallowed, 0);
+    sl_free(p);
 }

@@ -52,12 +52,6 @@ static uint64_t begin(void)
     return lines.last;
 }
 
-static void end(void)
-{
-    log_set_sink(NULL, NULL);
-    log_init(LOG_FORMAT_AUTO, LOG_LEVEL_INFO, "", "");
-}
-
 TEST(logged, a_job_is_a_number_or_an_id_and_no_text)
 {
     uint64_t from = begin(), after = from;
@@ -74,7 +68,6 @@ TEST(logged, a_job_is_a_number_or_an_id_and_no_text)
     T_STR(take(&after, 70, NULL), "longer-id,");
     after = from;
     T_STR(take(&after, 0, NULL), "number,id,longer,longer-id,text,none,");
-    end();
 }
 
 // Nothing of the job in one piece does not say that nothing comes.
@@ -96,5 +89,4 @@ TEST(logged, there_is_more_until_there_is_not)
         pieces++;
     }
     T_GT(pieces, 2);
-    end();
 }
