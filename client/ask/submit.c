@@ -40,13 +40,14 @@ static enum sl_err submit_load_spec(const struct cli *cli,
 }
 
 // Makes a submission that is sent twice one job.
-static void request_id(char out[33])
+static enum sl_err request_id(char out[33], struct sl_error *err)
 {
     uint8_t random[16];
 
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        memset(random, 0, sizeof(random));
+        return sl_fail(err, SL_EIO, "getrandom failed; say --request-id");
     hex_encode(out, random, sizeof(random));
+    return SL_OK;
 }
 
 static int print_reply(struct cli *cli, const Sluice__V1__SubmitReply *reply,
@@ -127,7 +128,6 @@ static int submit_spec_and_follow(struct cli *cli, Sluice__V1__JobSpec *spec,
     char id[33];
     int code;
 
-    request_id(id);
     request.spec = spec;
     request.request_id = said != NULL ? (char *)said : id;
     request.dry_run = conf_bool(cli->conf, "dry-run");
@@ -136,7 +136,8 @@ static int submit_spec_and_follow(struct cli *cli, Sluice__V1__JobSpec *spec,
         request.resume = (char *)conf_str(cli->conf, "resume");
     if (weights->path != NULL)
         request.weights = &weights->file;
-    if (follow_can_write(&options, &err) != SL_OK ||
+    if ((said == NULL && request_id(id, &err) != SL_OK) ||
+        follow_can_write(&options, &err) != SL_OK ||
         follow_dial(&api, cli->conf, &err) != SL_OK ||
         submit_to(cli, api, &request, &reply, &err) != SL_OK)
         code = cli_fail(&err);

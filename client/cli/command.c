@@ -10,9 +10,12 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
+
+#define LOOK_NS 1000000 // between two looks whether a program has ended
 
 static int spawn(pid_t *pid, const char *const *args, int output)
 {
@@ -68,6 +71,22 @@ static enum sl_err command_check_status(const char *name, int status,
                    line);
 }
 
+// Until the program has ended: it may have closed its output before. False when
+// the time is up.
+static bool command_reap(pid_t pid, int *status, uint64_t until_ms)
+{
+    const struct timespec pause = {0, LOOK_NS};
+    pid_t got;
+
+    while ((got = waitpid(pid, status, WNOHANG)) == 0 ||
+           (got < 0 && errno == EINTR)) {
+        if (sl_real_ms() >= until_ms)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 enum sl_err command_run(const char *const *args, int timeout_ms,
                         struct buf *out, struct sl_error *err)
 {
@@ -86,9 +105,8 @@ enum sl_err command_run(const char *const *args, int timeout_ms,
         return sl_fail(err, sl_err_from_errno(rc), "%s: %s", args[0],
                        strerror(rc));
     }
-    if (command_read_output(ends[0], &text, until)) {
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            ;
+    if (command_read_output(ends[0], &text, until) &&
+        command_reap(pid, &status, until)) {
         result = command_check_status(args[0], status, &text, err);
     } else {
         kill(pid, SIGKILL);

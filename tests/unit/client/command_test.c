@@ -26,5 +26,9 @@ TEST(command, has_a_limit_of_time)
 {
     const char *const slow[] = {"sleep", "600", NULL};
 
+    const char *const mute[] = {"sh", "-c", "exec sleep 60 >&- 2>&-", NULL};
+
     T_FAILS(SL_ETIMEDOUT, command_run(slow, 50, NULL, t_err()));
+    // The limit is not that of the output alone.
+    T_FAILS(SL_ETIMEDOUT, command_run(mute, 50, NULL, t_err()));
 }
