@@ -9,7 +9,9 @@
 //
 // Threads  one: the loop's.
 // Memory   messages and texts are borrowed, both ways, until the call returns.
-//          Functions of the io are never NULL but where it is said.
+//          Functions of the io are never NULL but where it is said. No argument
+//          is NULL but where it is said. Requests and messages were checked
+//          when they were read (wire.h).
 // Units    *_ms on options.clock, monotonic; wall clock only for people.
 // Errors   A journal that cannot be written is fatal: io.fatal is called once,
 //          and from then on the coord does and says nothing more. A sign that
@@ -102,7 +104,9 @@ struct coord_options {
 // *out untouched, but the term may be taken.
 enum sl_err coord_new(struct coord **out, const struct coord_options *options,
                       const struct coord_io *io, struct sl_error *err);
-void coord_free(struct coord *c); // NULL is allowed
+// Frees c; ends no stream and no job, and waits for nothing: what io.work runs
+// ends by itself. Not from within a function of the io. NULL is allowed.
+void coord_free(struct coord *c);
 
 // Says whether a manifest is being written for c: until that is over another
 // coord must not settle the cut (K6).
@@ -114,9 +118,9 @@ uint64_t coord_term(const struct coord *c);
 // ---- members
 
 // Takes the Hello of a new stream; `member` is the caller's number for it, new
-// for each stream. A member of the same role and name is sent away, as the
-// newest process wins, if it yields (member.h); else the new one is SL_EEXIST.
-// On failure *err is the text for Goodbye.
+// for each stream and not 0. A member of the same role and name is sent away,
+// as the newest process wins, if it yields (member.h); else the new one is
+// SL_EEXIST. On failure *err is the text for Goodbye.
 enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello,
                          enum member_claim claim, struct sl_error *err);
@@ -126,10 +130,12 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
 void coord_receive(struct coord *c, uint64_t member,
                    const Sluice__V1__AttendUp *message);
 
-// Takes out a member after its stream has ended.
+// Takes out a member after its stream has ended; does nothing for one that is
+// gone.
 void coord_detach(struct coord *c, uint64_t member);
 
-// Does what time demands. To be called at least every heartbeat_ms / 2.
+// Does what time demands. To be called at least every heartbeat_ms / 2; a later
+// call takes it that the coordinator itself was away.
 void coord_tick(struct coord *c);
 
 // ---- clients. Replies are messages of the heap: wire_free. After a failure a
@@ -198,9 +204,9 @@ enum sl_err coord_drain(struct coord *c,
                         const Sluice__V1__DrainRequest *request, bool *changed,
                         struct sl_error *err);
 
-// Sets the caller of the calls around it, until the next one: a submitted job
-// belongs to `tenant` ("": none), and with `only` the caller sees no other
-// tenant's jobs. At first: no tenant, which sees all.
+// Sets the caller of the calls to come, until the next coord_ask_as: a
+// submitted job belongs to `tenant` ("": none; copied), and with `only` the
+// caller sees no other tenant's jobs. At first: no tenant, which sees all.
 void coord_ask_as(struct coord *c, const char *tenant, bool only);
 
 // Finds the number of the job that `id` names, for watchers. SL_ENOENT, or
@@ -208,12 +214,15 @@ void coord_ask_as(struct coord *c, const char *tenant, bool only);
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
                        struct sl_error *err);
 
-// Adds an event of a call that was refused; `who` called.
+// Adds an event of a call that was refused; `who` called ("": a client of this
+// host), about `job` ("": none). The same one again within a minute is left
+// out.
 void coord_refused(struct coord *c, const char *who, const char *call,
                    const char *job, const char *why);
 
 // Returns a number that rises with all that a watcher may see; 0: there is no
-// such job. *ended: it will not rise again.
+// such job. Sets *ended, in any case: the job has ended, or there is none. The
+// number may still rise then, by last reports, for as long as the job is whole.
 uint64_t coord_changes(const struct coord *c, uint64_t job, bool *ended);
 
 #endif

@@ -137,7 +137,9 @@ static inline uint64_t coord_now(const struct coord *c)
     return sl_now_ms(c->options.clock);
 }
 
-// Ends the daemon for an error that it cannot go on with. Returns err->code.
+// Ends the daemon for an error that it cannot go on with: sets c->dead and
+// calls io.fatal, once; again it does nothing. Returns err->code. c stays as it
+// is until coord_free: callers return, and look at c->dead before they go on.
 static inline enum sl_err coord_fatal(struct coord *c,
                                       const struct sl_error *err)
 {
@@ -148,8 +150,8 @@ static inline enum sl_err coord_fatal(struct coord *c,
     return err->code;
 }
 
-// Checks a write to the journal: a failure, with its text in c->err, is fatal.
-// Returns true if rc is SL_OK.
+// Checks a write to the journal, or a read of it, that had &c->err for its
+// `err`: a failure is fatal (coord_fatal). Returns true if rc is SL_OK.
 static inline bool coord_wrote(struct coord *c, enum sl_err rc)
 {
     if (rc != SL_OK)

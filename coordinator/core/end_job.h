@@ -14,7 +14,10 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Ends a job as `how`. A job that has ended already stays as it is.
+// Ends a job as `how`: FINISHED, FAILED or STOPPED, where its state may be
+// followed by that (job_moves; it asserts). A job that has ended already stays
+// as it is. Works and evaluations of the job are freed: pointers to them are
+// gone.
 void end_job(struct coord *c, struct job *job, enum job_state how,
              const char *reason);
 

@@ -57,7 +57,8 @@ struct figures {
 void figures_init(struct coord *c);
 
 // Takes the closures and samples that a job has counted by now. To be called
-// before its first lease, at each tick, and before its end.
+// before its first lease, at each tick, and before its end. Does nothing while
+// the job is not served.
 void figures_job(struct coord *c, struct job *job);
 
 // Notes that a shard fell back; `before`: closures that the job had counted
@@ -81,7 +82,7 @@ void figures_failed(struct coord *c);
 void figures_cut(struct coord *c, enum figures_cut how);
 
 // Counts a worker that begins to drain by the source in `why`; "": it was told
-// to end.
+// to end. A `why` in other words, and a psserver, are not counted.
 void figures_drains(struct coord *c, const struct member *m, const char *why);
 
 #endif

@@ -4,7 +4,8 @@
 // Nothing depends on events: without a feed they are not even made.
 //
 // Threads  the loop.
-// Memory   what is passed in is copied. A `m` may be NULL: no member.
+// Memory   what is passed in is copied. A `m` may be NULL: no member. Nothing
+//          else is, but where it is said.
 // Errors   none: without memory an event is missing.
 #ifndef COORDINATOR_CORE_HAPPENED_H
 #define COORDINATOR_CORE_HAPPENED_H
@@ -38,7 +39,8 @@ void happened_work(struct coord *c, enum event_kind kind, const struct work *w,
 // of the evaluation", "the look at the data", "a rank of the ring".
 const char *happened_name(char out[64], const struct work *w);
 
-// Adds the span of an attempt that ended so; its holder must still have it.
+// Adds the span of an attempt that ended so; its holder must still have it
+// (w->holder is not NULL).
 void happened_span(struct coord *c, const struct work *w,
                    enum lease_span_end end);
 

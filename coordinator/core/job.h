@@ -8,8 +8,11 @@
 //
 // Threads  the loop.
 // Memory   job_free frees all. Members point at jobs only through leases and
-//          `opened`, which end_job and the coordinator clear first.
-// Units    *_ms monotonic, *_us wall clock.
+//          `opened`, which end_job and the coordinator clear first. No pointer
+//          is NULL but where it is said. What is returned is the job's, or a
+//          literal.
+// Units    *_ms monotonic, *_us wall clock. A `shard` is below job->shards, and
+//          so of a placed job.
 #ifndef COORDINATOR_CORE_JOB_H
 #define COORDINATOR_CORE_JOB_H
 
@@ -259,29 +262,35 @@ struct job {
     uint64_t changes; // rises with everything a watcher may see
 };
 
-// Makes a job of this mode. Copies name and request id, and takes over the
-// spec. NULL: no memory, and the spec is still the caller's.
+// Makes a job of this mode: JOB_PLACING, not placed, and in no list or map yet.
+// Copies name and request id (NULL: ""), takes over the spec, a heap message,
+// and borrows `mode` for good. The spec has `train`; its model and optimizer
+// may be NULL. NULL: no memory, and the spec is still the caller's.
 struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
                     const char *name, const char *request_id,
                     Sluice__V1__JobSpec *spec, const struct mode *mode);
-void job_free(struct job *job); // NULL is allowed
+// Frees a job that is in no list or map any more and has no lease (it asserts),
+// with a cut that is being made. NULL is allowed.
+void job_free(struct job *job);
 
-// Sets the cut or weights that a new job starts from; takes it over (NULL is
-// allowed).
+// Sets the cut or weights that a new job starts from, once; takes the heap
+// message over (NULL is allowed: the seed).
 void job_start_from(struct job *job, Sluice__V1__ResumeSource *source);
 
 // Changes the state of a job that has not ended; the only way to do so. `next`
-// must be a state that may follow (job_moves).
+// must be a state that may follow (job_moves; it asserts). Journals and tells
+// nothing: end_job does, for an end.
 void job_enter(struct job *job, enum job_state next);
 
-// Makes a new job one that had ended before a restart, as `ended`.
+// Makes a new job, JOB_PLACING (it asserts), one that had ended before a
+// restart, as `ended`.
 void job_restore(struct job *job, enum job_state ended);
 
 // Says whether the job is FINISHED, FAILED or STOPPED.
 bool job_ended(const struct job *job);
 
-// Says whether the worker is new enough for the job's layers, or to be a rank
-// of its program.
+// Says whether worker m is new enough for the job's layers, or to be a rank of
+// its program.
 bool job_able(const struct job *job, const struct member *m);
 
 // Says whether this worker may be given leases of the job, whatever it holds
@@ -297,12 +306,16 @@ const char *job_state_name(enum job_state state);
 // Returns the state's name, or "paused".
 const char *job_word(const struct job *job);
 
-// Releases the memory that only a running job needs; its leases must be gone.
+// Releases the memory that only a running job needs; its leases must be gone
+// (it asserts). Evidence, ring and groups are then all zeroes: no function may
+// be called that reads evidence (job_steps, evidence_*). Again: does nothing.
 void job_release_work(struct job *job);
 
-// Sets layout, schedule, shards and evidence (with nothing counted). Takes the
-// layout message on success. names[s] is the psserver of shard s, and is
-// copied.
+// Sets layout, schedule, shards and evidence (with nothing counted) of a job
+// that is not placed and has job_samples. Takes the layout message on success;
+// its pieces lie in shards below `shards`. names[s] is the psserver of shard s,
+// and is copied. Journals nothing. SL_EINVAL: the schedule is invalid;
+// SL_ENOMEM. On failure the job is not placed, and only its schedule is set.
 enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
                       const char *const *names, uint32_t shards,
                       struct sl_error *err);
@@ -326,21 +339,24 @@ uint32_t job_lies_on(const struct job *job, const struct member *m);
 bool job_served(const struct job *job);
 
 // Takes a shard's report about its newest incarnation: facts of one incarnation
-// only grow, so the larger report is the newer one.
+// only grow, so the larger report is the newer one. A report that is lower, or
+// that cannot be, is dropped. Not after job_release_work.
 void job_counts_take(struct job *job, uint32_t shard,
                      const Sluice__V1__ShardCounts *counts);
 
 // Clears the reports of a shard that has a new incarnation.
 void job_counts_reset(struct job *job, uint32_t shard);
 
-// Returns the steps counted on every shard, by reports or by evidence.
+// Returns the steps counted on every shard, by reports or by evidence; 0 for a
+// job that is not placed. Not after job_release_work.
 uint64_t job_steps(const struct job *job);
 
-// Returns the steps in the cut that the job was resumed from.
+// Returns the steps in the cut that the job was resumed from; 0: it was not.
 uint64_t job_resumed_steps(const struct job *job);
 
-// Returns the cut that the job has ended with: the best one, if a callback
-// restores that; else the last one; or NULL.
+// Returns the cut that a FINISHED job has ended with: the best one, if a
+// callback restores that and it is kept; else, and for other jobs, the last
+// one; or NULL.
 const struct job_cut *job_final_cut(const struct job *job);
 
 // Returns the last published cut, or NULL. This and all other pointers to cuts
@@ -350,18 +366,20 @@ const struct job_cut *job_last_cut(const struct job *job);
 // Returns the published cut number n; NULL: there is none, or it was dropped.
 const struct job_cut *job_find_cut(const struct job *job, uint64_t n);
 
-// Returns the newest published cut that grants the wish; NULL: there is none
-// yet.
+// Returns the newest published cut that grants the wish, which is `made` (any
+// cut grants one that is not); NULL: there is none yet.
 const struct job_cut *job_granted(const struct job *job,
                                   const struct cut_wish *wish);
 
 // Says whether the last published cut holds all steps that can be counted.
 bool job_cut_complete(const struct job *job);
 
-// Appends a published cut; takes what `cut` owns on success. SL_ENOMEM.
+// Appends a published cut, newer than the others; takes what `cut` owns on
+// success. SL_ENOMEM: that is still the caller's.
 enum sl_err job_add_cut(struct job *job, const struct job_cut *cut);
 
-// Removes and releases job->cuts.list[index]; later cuts move down by one.
+// Removes and releases job->cuts.list[index], index < job->cuts.count; later
+// cuts move down by one. Journals nothing, and no file is removed.
 void job_remove_cut(struct job *job, size_t index);
 
 // Frees what `cut` owns and leaves it all zeroes.
@@ -372,7 +390,7 @@ enum sl_err job_add_evaluation(struct job *job,
                                const struct journal_evaluation *row);
 
 // Returns the time since the job ran first, with the time in which the
-// coordinator was away.
+// coordinator was away. `now_ms` is coord_now, here and below.
 uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms);
 
 // Returns how much of that time the job was paused.

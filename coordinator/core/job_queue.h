@@ -26,17 +26,20 @@ struct job_queue {
 // Says whether the job still waits in its queue.
 bool queue_waits(const struct job *job);
 
-// Puts a job that was journalled as queued into its tenant's queue: it waits.
+// Puts a job that was journalled as queued (journal_job_add) into its tenant's
+// queue: it waits.
 void queue_join(struct coord *c, struct job *job, const char *tenant);
 
-// Reads from the journal the turn and the queue of a job that is loaded.
+// Reads from the journal the turn and the queue of a job that is loaded; after
+// a failure the job is for job_free.
 enum sl_err queue_load(struct coord *c, struct job *job, struct sl_error *err);
 
 // Notes that a job has ended, so that another may have its turn.
 void queue_leave(struct coord *c, const struct job *job);
 
-// Gives the turn to a job that waits for no other, and returns it; NULL: there
-// is none.
+// Gives the turn to one job that waits for no other, journals that and returns
+// the job; NULL: there is none, or the journal failed. Called again until it is
+// NULL.
 struct job *queue_next(struct coord *c);
 
 // Returns how many jobs have to end before the job's turn, 0 if it does not

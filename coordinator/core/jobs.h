@@ -23,7 +23,8 @@ struct ended_job {
     char name[];
 };
 
-// Finds a job that has not ended, or ended lately, by its number, or NULL.
+// Finds a job that has not ended, or ended lately, by its number, or NULL: it
+// is unknown, or there is only a record of it (jobs_ended).
 struct job *jobs_get(const struct coord *c, uint64_t id);
 
 // Finds a job likewise, of this incarnation and not ended.
@@ -37,7 +38,8 @@ struct ended_job *jobs_ended(const struct coord *c, uint64_t id);
 enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
                       struct sl_error *err);
 
-// Adds one to a counter of the job; jobs_flush journals it.
+// Adds one to a counter of the job, a member of job->counters; jobs_flush
+// journals it.
 void jobs_count(struct job *job, uint64_t *counter);
 
 // Shows a warning in the job's status, in place of the last one of its kind,

@@ -4,10 +4,12 @@
 //
 // The other files of the core ask a job's row and never which mode it is, so a
 // new mode is one file in modes/ and one line in modes/modes.c. A function that
-// a row leaves NULL does nothing, or what the comment beside it says.
+// a row leaves NULL does nothing, or what the comment beside it says; `offer`,
+// `offers` and `slot` are never NULL.
 //
 // Threads  the loop.
-// Memory   rows are constants.
+// Memory   rows are constants. Arguments are never NULL but where it is said,
+//          and borrowed for the call.
 // Errors   as the part that calls the function says.
 #ifndef COORDINATOR_CORE_MODE_H
 #define COORDINATOR_CORE_MODE_H

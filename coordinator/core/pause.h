@@ -13,7 +13,8 @@
 // (I7's job.behind.paused is another thing: such a job is not touched at all.)
 //
 // Threads  the loop.
-// Memory   texts are copied and cut to 200 bytes.
+// Memory   texts are copied and cut to 200 bytes. No pointer is NULL but `err`,
+//          which may be.
 // Units    *_ms monotonic.
 // Errors   A journal that cannot be written is fatal: then the pause may be in
 //          memory, and the coord ends. `err` may be NULL.
@@ -37,31 +38,36 @@ struct job_pause {
 enum sl_err pause_judge(const struct job *job, bool checkpoint,
                         struct sl_error *err);
 
-// Pauses the job: at once, or when there is a cut of all that is counted now. A
-// paused job stays so; with `checkpoint` false it does not wait for a cut any
-// more.
+// Pauses the job, which pause_judge allows: at once, or when there is a cut of
+// all that is counted now. A paused job stays so; with `checkpoint` false it
+// does not wait for a cut any more. advance_job, called next, begins the cut.
 void pause_ask(struct coord *c, struct job *job,
                const Sluice__V1__PauseRequest *request);
 
 // The name shown for a pause of the coordinator's own (memory.h).
 #define PAUSE_BY_US "the coordinator"
 
-// Pauses the job at once, of the coordinator's own accord; replaces a client's
-// pause. `note`: what people should do.
+// Pauses a job that goes on at once, of the coordinator's own accord; replaces
+// a client's pause. `note`: what people should do.
 void pause_hold(struct coord *c, struct job *job, const char *why,
                 const char *note);
 
-// Ends the pause of a job, or the wish for one.
+// Ends the pause of a job, or the wish for one; does nothing without either.
+// Work is given with the next serve_workers.
 void pause_end(struct coord *c, struct job *job);
 
-// Lets a wanted pause hold once its cut is made, or cannot be made.
+// Lets a wanted pause hold once its cut is made, or cannot be made. For
+// advance_job, behind cuts_check: for a job with shards on psservers, a cut
+// that is not being made by then (job->cuts.now NULL) counts as one that cannot
+// be. Does nothing unless a pause is WANTED.
 void pause_check(struct coord *c, struct job *job);
 
-// Wishes again for the cut of a pause that was loaded.
+// Wishes again for the cut of a WANTED pause that was loaded; once, after a
+// start.
 void pause_revive(struct job *job);
 
-// Revokes leases of paused jobs that a worker may hold from before a restart of
-// the coordinator.
+// Revokes leases of paused jobs that a worker, as it attaches, may hold from
+// before a restart of the coordinator; does nothing for a psserver.
 void pause_attached(struct coord *c, const struct member *m);
 
 #endif

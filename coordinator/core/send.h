@@ -3,7 +3,8 @@
 //
 // Threads  the loop.
 // Memory   everything is borrowed for the length of the call, and nothing but
-//          `load` of send_refuse may be NULL.
+//          `load` of send_refuse may be NULL. `member` is a number; a `shard`
+//          is below job->shards.
 // Errors   none: without memory for its message a member counts as silent, is
 //          sent away by the next tick, and comes back. A message to a member
 //          that has gone is dropped.
@@ -25,7 +26,8 @@ void send_goodbye(struct coord *c, const struct member *m, const char *why);
 
 // ---- to psservers
 
-// Returns the file of a job that starts with weights; it borrows from the job.
+// Returns the file of a placed job that starts with weights (job->weights is
+// not NULL); it borrows from the job.
 Sluice__V1__SourceFile send_weights(const struct job *job);
 
 // Asks psserver m to take a shard of a placed job, from a snapshot no older
@@ -57,8 +59,8 @@ void send_rates(struct coord *c, uint64_t member, const struct job *job,
                 uint32_t shard, uint64_t hold);
 
 // Names the snapshots of the shard that published cuts need: older ones may be
-// deleted (K3). Sends nothing without a cut; without memory files stay until
-// the next cut.
+// deleted (K3). Sends nothing without a cut; without memory too: files stay
+// until the next cut, and the member stays.
 void send_keep(struct coord *c, uint64_t member, const struct job *job,
                uint32_t shard);
 
@@ -71,6 +73,7 @@ void send_close(struct coord *c, const struct member *m, uint64_t job,
 
 // Sends a worker all that it needs of the job, before its first lease of it on
 // this stream: spec, map and token, and layout and facts if they are known.
+// Notes the map's version in m->opened, if the caller has put the job there.
 void send_job_open(struct coord *c, const struct member *m,
                    const struct job *job);
 
@@ -82,7 +85,8 @@ void send_map(struct coord *c, const struct member *m, const struct job *job,
 // Sends the map to each worker that was sent the job since it was placed.
 void send_maps(struct coord *c, const struct job *job);
 
-// Sends a worker its leases that were not sent yet, in one message.
+// Sends a worker its leases that were not sent yet (member_sends), in one
+// message; the caller has taken m out of members.unsent.
 void send_leases(struct coord *c, struct member *m);
 
 // Tells a worker to let go of w's newest attempt, and to answer when it has.

@@ -8,8 +8,10 @@
 // without the file it has no history, and runs all the same.
 //
 // Threads  the loop's; the file has a thread.
-// Memory   as events.h and traces.h say. NULL for a feed: nothing is kept. What
-//          is passed is copied; the clock is borrowed until feed_free.
+// Memory   as events.h and traces.h say. NULL for a feed: nothing is kept; no
+//          other pointer is NULL but where it is said. What is passed is
+//          copied; the clock is borrowed until feed_free. What is returned is
+//          the feed's, not to be changed, and valid until feed_free.
 // Units    microseconds of the wall clock.
 // Errors   none: what cannot be kept is missing, and the log says so.
 #ifndef COORDINATOR_FEED_FEED_H
@@ -33,7 +35,8 @@ struct feed_options {
 // may be NULL.
 enum sl_err feed_new(struct feed **out, const struct feed_options *options,
                      struct sl_error *err);
-void feed_free(struct feed *f); // waits until all is written; NULL is allowed
+// Waits until all is written, or cannot be, and frees f. NULL is allowed.
+void feed_free(struct feed *f);
 
 // Adds an event that happened now: its id and wall_us are drawn.
 void feed_event(struct feed *f, const struct event *said, const char *text);

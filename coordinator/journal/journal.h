@@ -50,7 +50,9 @@ struct journal;
 // upgrading its tables. ":memory:" is allowed, for tests. Also SL_ENOMEM.
 enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err);
-void journal_close(struct journal *j); // writes queued rows; NULL is allowed
+// Writes queued rows, unless a write failed before, and frees j. NULL is
+// allowed.
+void journal_close(struct journal *j);
 
 // Reads the term in force, 0 in a new journal. SL_ECORRUPT: there is no term.
 enum sl_err journal_term(struct journal *j, uint64_t *term,
@@ -102,8 +104,8 @@ enum sl_err journal_cluster_set(struct journal *j,
 enum sl_err journal_given_job(struct journal *j, uint64_t *id,
                               struct sl_error *err);
 
-// Skips job numbers first..last, which a newer journal gave (I7). The next job
-// comes after them.
+// Skips job numbers first..last, both included, which a newer journal gave
+// (I7). The next job comes after them.
 enum sl_err journal_jobs_skip(struct journal *j, uint64_t first, uint64_t last,
                               struct sl_error *err);
 
@@ -218,7 +220,8 @@ enum sl_err journal_job_counters(struct journal *j, uint64_t id,
                                  const struct journal_counters *counters,
                                  struct sl_error *err);
 
-// Writes the state of a job that goes on; journal_job_end writes an end.
+// Writes the state of a job that goes on (enum JobState of jobs.proto);
+// journal_job_end writes an end.
 enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err);
 

@@ -10,8 +10,9 @@
 //
 // Threads  manifest_text: the loop. The rest: any; they may wait for a disk.
 // Memory   buffers are the caller's; what is passed is borrowed for the call.
-// Errors   SL_EIO with the path; SL_ENOMEM, after which a buffer may have a
-//          part of the text. `err` may be NULL.
+//          No pointer is NULL but `err`, which may be.
+// Errors   those of the file system, SL_EIO and others, with the path;
+//          SL_ENOMEM, after which a buffer may have a part of the text.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_MANIFEST_H
 #define COORDINATOR_JOURNAL_JOURNAL_MANIFEST_H
 

@@ -6,7 +6,8 @@
 // Threads  one at a time for each file. Steps and commits wait for the disk.
 // Memory   values are borrowed until their statement has been stepped to its
 //          end, or is used again. Statements of journal_sql are the journal's;
-//          of one text only one may be in use at a time.
+//          of one text only one may be in use at a time. No pointer is NULL but
+//          where it is said, and `values` with count 0.
 // Errors   those of journal.h. Each failure of SQLite marks the journal as
 //          failed, and no statement is made after one. Outputs are set on SL_OK
 //          alone; `err` may be NULL.
@@ -105,12 +106,15 @@ enum sl_err journal_exec(struct journal *j, const char *sql,
                          struct sl_error *err);
 
 // Returns a prepared statement with its values, or NULL on failure, which the
-// next journal_step returns. `sql` must be a literal.
+// next journal_step returns. `sql` must be a literal. It is not freed; a
+// statement of the same text that was in use is reset. A caller that does not
+// step it to its end resets it.
 sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count);
 
-// Returns SQLite's last failure as an error; marks the journal as failed.
+// Returns SQLite's last failure as an error, with `what` failed in its text;
+// marks the journal as failed.
 enum sl_err journal_bad(struct journal *j, const char *what,
                         struct sl_error *err);
 
@@ -118,8 +122,9 @@ enum sl_err journal_bad(struct journal *j, const char *what,
 // and journal_end must not be called.
 enum sl_err journal_begin(struct journal *j, struct sl_error *err);
 
-// Ends a transaction and returns rc: commits if it is SL_OK, else rolls back,
-// and the rows stay queued. Returns the error of a commit that fails.
+// Ends the transaction that journal_begin began and returns rc: commits if it
+// is SL_OK, else rolls back, and the rows stay queued. Returns the error of a
+// commit that fails.
 enum sl_err journal_end(struct journal *j, enum sl_err rc,
                         struct sl_error *err);
 
@@ -134,11 +139,12 @@ enum sl_err journal_number(struct journal *j, uint64_t *out,
                            struct sl_error *err, const char *sql,
                            const struct journal_value *values, size_t count);
 
-// Reads a row of meta; 0: it was never written.
+// Reads the number `key` of the table meta; 0: it was never written.
 enum sl_err journal_meta(struct journal *j, const char *key, uint64_t *out,
                          struct sl_error *err);
 
-// Writes a row of meta, in place of the one that has this key.
+// Writes the number `key` of the table meta, in place of an earlier one, as
+// journal_write does.
 enum sl_err journal_meta_set(struct journal *j, const char *key, uint64_t value,
                              struct sl_error *err);
 
@@ -160,7 +166,8 @@ sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
 enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 
 // Deletes rows of dropped and aborted cuts, but not the job's newest row, and
-// counts the dropped ones for journal_cuts_past (journal_tidy.c).
+// counts the dropped ones for journal_cuts_past (journal_tidy.c). Within a
+// transaction.
 enum sl_err journal_cuts_clear(struct journal *j, uint64_t job,
                                struct sl_error *err);
 

@@ -58,8 +58,8 @@ struct callbacks_seen {
 // force.
 void callbacks_begin(struct callbacks *c, double rate);
 
-// Takes one evaluation into *c. Returns true if it reduced the learning rate,
-// for the closures from seen->next on.
+// Takes one evaluation, newer than those taken before, into *c. Returns true if
+// it reduced the learning rate, for the closures from seen->next on.
 bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
                      const struct callbacks_seen *seen);
 

@@ -8,7 +8,8 @@
 // evidence and schedule when they are asked for (C3).
 //
 // Threads  the loop.
-// Memory   a value; it owns nothing, and nothing is allocated.
+// Memory   a value; it owns nothing, and nothing is allocated. No pointer is
+//          NULL.
 // Units    *_ms on the caller's monotonic clock.
 // Errors   SL_ESTALE: the report is of an attempt that is no longer the newest,
 //          and nothing has changed. A move that its state does not have
@@ -98,21 +99,22 @@ void closure_init(struct closure *c, uint64_t id, uint32_t max_blamed);
 enum sl_err closure_lease(struct closure *c, uint64_t worker,
                           struct attempt attempt, uint64_t now_ms);
 
-// Sets *c to a WAITING copy of the LEASED closure `of`, with the same blame,
-// for a second worker. The copy is to be leased as the attempt that runs, so
-// that neither fences the other (I4).
+// Sets *c to a WAITING copy of the LEASED closure `of` (it asserts), with the
+// same blame, for a second worker. The copy is to be leased as the attempt that
+// runs, so that neither fences the other (I4).
 void closure_copy(struct closure *c, const struct closure *of);
 
 // Takes the holder's report of how its attempt ended. SL_OK: every shard has
 // counted every step. SL_EPREEMPTED and SL_ESTALE: handed back without blame.
-// Any other result is a failure, and the worker is blamed. SL_ESTALE if
-// `attempt` is not the newest.
+// Any other result is a failure, and the worker is blamed: c is WAITING, or
+// FAILED if that makes it poison. SL_ESTALE if `attempt` is not the newest, or
+// c is not LEASED.
 enum sl_err closure_finish(struct closure *c, struct attempt attempt,
                            enum sl_err result);
 
-// Counts that a worker which is not leaving handed c back: without blame, but a
-// closure that this happens to repeatedly is held back. Returns true if it is
-// held back now.
+// Counts that a worker which is not leaving handed c back, behind
+// closure_finish: without blame, but a closure that this happens to repeatedly
+// is held back. Returns true if it is held back now.
 bool closure_dropped(struct closure *c, uint64_t now_ms);
 
 // Ends the lease of a holder that was lost while it computed c, and blames it:
@@ -153,15 +155,16 @@ bool closure_ready(const struct closure *c, uint64_t now_ms);
 // `begun`: it may have computed steps.
 void closure_unstarted(struct closure *c, bool begun);
 
-// Forgets all blame, since steps of c were newly counted: it did not take those
-// workers down. (Poison does not get past its bad step.)
+// Forgets all blame, in any state, since steps of c were newly counted: it did
+// not take those workers down. (Poison does not get past its bad step.)
 void closure_advanced(struct closure *c);
 
 // Moves c from WAITING to DONE: its copy was first, or the journal knows the
 // result.
 void closure_counted(struct closure *c);
 
-// Cancels c, as its job ended. A final closure stays as it is.
+// Cancels c, as its job ended. A closure that is DONE, FAILED or CANCELED stays
+// as it is.
 void closure_cancel(struct closure *c);
 
 // Says whether `worker`, or another name of its certificate, is blamed.

@@ -97,11 +97,11 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
 bool cut_belies(const struct cut *c, uint32_t shard, uint64_t request);
 
 // Drops the unpublished report of a shard that was admitted anew, and that it
-// was asked. Not while c is being written.
+// was asked. Not while c is being written (it asserts).
 void cut_void(struct cut *c, uint32_t shard);
 
-// Marks c as being written, as its intent is in the journal: nothing in it
-// changes until it is freed with its outcome.
+// Marks c as being written, once, as its intent is in the journal: nothing in
+// it changes until it is freed with its outcome.
 void cut_begin_write(struct cut *c);
 
 // Says whether K4 holds: every shard is reported, and every named snapshot is
@@ -164,8 +164,8 @@ struct cut_wish {
 // Returns a wish that is granted only by cuts that grant both a and b.
 struct cut_wish cut_wish_both(struct cut_wish a, struct cut_wish b);
 
-// Says whether cut `n` with `steps` grants the wish; a `complete` cut, with all
-// steps of the job, grants any.
+// Says whether cut `n` with `steps` grants the wish, which is `made`; a
+// `complete` cut, with all steps of the job, grants any.
 bool cut_grants(const struct cut_wish *w, uint64_t n, uint64_t steps,
                 bool complete);
 

@@ -18,7 +18,8 @@
 // Threads  the loop.
 // Memory   evaluation_free frees. A range's work is there from the offer of it
 //          until its result is taken and evaluation_settle is told. Messages
-//          are borrowed for the call; the job is borrowed until the end.
+//          are borrowed for the call; the job is borrowed until the end. No
+//          pointer is NULL but where it is said.
 // Units    samples of the test set; epochs and marks from 1: "after so many".
 #ifndef COORDINATOR_RULES_EVALUATION_H
 #define COORDINATOR_RULES_EVALUATION_H
@@ -58,7 +59,7 @@ struct evaluation_steps {
 uint64_t evaluation_mark(const struct evaluation_steps *s, uint64_t mark);
 
 // Returns how many marks are reached once `steps` are counted, those of the
-// lowest closures.
+// lowest closures; s->every is not 0, here and above.
 uint32_t evaluation_marks(const struct evaluation_steps *s, uint64_t steps);
 
 // Returns the closure below which all must be counted for `epochs` epochs.
@@ -127,11 +128,12 @@ struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
 // offered yet, or does not exist.
 struct work *evaluation_range(const struct evaluation *e, uint64_t range);
 
-// Keeps a range for the next offer after its lease ended; frees one that is
-// DONE.
+// Keeps a range of e for the next offer after its lease ended; frees one that
+// is DONE, and w with it.
 void evaluation_settle(struct evaluation *e, struct work *w);
 
-// Calls `fn` for each range that is leased; it may end that lease.
+// Calls `fn` for each range that is leased; it may end that lease and settle
+// the range.
 void evaluation_each_leased(struct evaluation *e,
                             void (*fn)(void *arg, struct work *w), void *arg);
 

@@ -14,11 +14,13 @@
 // set of its own until what it lacks is counted there again.
 //
 // Threads  the loop.
-// Memory   evidence_release frees; all zeroes is allowed.
+// Memory   evidence_release frees; all zeroes is allowed. No pointer is NULL
+//          but `err`, which may be.
 // Units    closures and steps as in plan/schedule.h. A `shard` is below
 //          e->shards, a closure below e->closures, but where SL_ERANGE is said;
 //          limits and ends are exclusive. Without shards every closure counts
-//          as full, but where it is said.
+//          as full, but where it is said. Of all zeroes only evidence_steps,
+//          _low, _full, _next and _closures may be asked. "Sync": e->round > 0.
 // Errors   SL_ENOMEM of a call that counts: some shards may have counted it.
 #ifndef COORDINATOR_RULES_EVIDENCE_H
 #define COORDINATOR_RULES_EVIDENCE_H
@@ -90,9 +92,10 @@ void evidence_release(struct evidence *e); // leaves it all zeroes
 const struct counted *evidence_counted(const struct evidence *e,
                                        uint32_t shard);
 
-// Replaces the shard's evidence by `counted` (C2), which is taken over and left
-// all zeroes. `incarnation` is in the journal already (I1). No map names a new
-// incarnation until evidence_name says from which version on one does.
+// Replaces the shard's evidence by `counted` (C2), a set of e->schedule, which
+// is taken over and left all zeroes. `incarnation` is in the journal already
+// (I1). No map names a new incarnation until evidence_name says from which
+// version on one does. Cannot fail.
 void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
                     struct counted *counted);
 

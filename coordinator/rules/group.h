@@ -10,7 +10,7 @@
 //
 // Threads  the loop.
 // Memory   groups_release frees; all zeroes is allowed. A host is copied. A
-//          pointer to a group holds until groups_release.
+//          pointer to a group holds until groups_release. No pointer is NULL.
 // Units    a place is group * size + the place in it.
 // Errors   SL_ENOMEM: nothing has changed.
 #ifndef COORDINATOR_RULES_GROUP_H
@@ -41,8 +41,8 @@ void groups_release(struct groups *g); // leaves it all zeroes
 // next one.
 uint64_t groups_place(const struct groups *g, const char *host);
 
-// Takes a place that groups_place returned; makes its group if it is the next
-// one.
+// Takes a place that groups_place returned for this host, and that was not
+// taken since; makes its group if it is the next one. Adds no rank to the ring.
 enum sl_err groups_take(struct groups *g, uint64_t place, const char *host);
 
 // Frees the place and takes the member out of its group's ring; does nothing if

@@ -12,7 +12,8 @@
 //          members_lose, and one of `lost` until the next members_add or
 //          members_lose. Texts that are passed are copied.
 // Units    *_ms on the monotonic clock of the caller, passed in as now_ms.
-// Errors   SL_ENOMEM only: nothing has changed, and *out is untouched.
+// Errors   SL_ENOMEM only: nothing has changed, and *out is untouched. No
+//          pointer is NULL but where it is said.
 #ifndef COORDINATOR_RULES_MEMBER_H
 #define COORDINATOR_RULES_MEMBER_H
 
@@ -172,7 +173,7 @@ void members_release(struct members *ms);
 enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
                         const struct member_hello *hello, uint64_t now_ms);
 
-// Removes and frees m.
+// Removes and frees m, which holds no lease.
 void members_remove(struct members *ms, struct member *m);
 
 // Removes m, which is MEMBER_LOST and holds nothing, and remembers in `lost`
@@ -184,19 +185,19 @@ void members_lose(struct members *ms, struct member *m, const char *why);
 // memory the old texts stay.
 void member_describe(struct member *m, const char *why, const char *device);
 
-// Notes that worker m holds `leases` leases and, if it may be given more, puts
-// it last among the workers that hold as many. A place in a group does not
-// count as a lease to compute.
+// Notes that worker m holds `leases` leases, its place included, and, if it may
+// be given more, puts it last among the workers that hold as many. A place in a
+// group does not count as a lease to compute.
 void member_holds(struct member *m, uint32_t leases);
 
 // Returns the number of leases that the worker holds, not counting its place in
 // a group.
 uint32_t member_computes(const struct member *m);
 
-// Marks the newest lease of m for the next send_leases.
+// Marks the newest lease of m, which is in m->leases, for the next send_leases.
 void member_sends(struct member *m);
 
-// Notes that worker m is given one more lease.
+// Notes that worker m is given one more lease (calls member_holds).
 void member_begins(struct member *m, uint64_t now_ms);
 
 // Notes that worker m completed a lease, which it still holds, and so learns
@@ -226,10 +227,13 @@ const struct member *members_psserver(const struct members *ms,
 bool member_yields(const struct member *m, enum member_claim claim,
                    uint64_t process);
 
-// Notes a message of m. Returns true if m had been suspect: it is back.
+// Notes a message of m, which is not LOST (it asserts): m is READY, or DRAINING
+// where m->draining or m->drained. Returns true if m had been suspect: it is
+// back.
 bool member_seen(struct member *m, uint64_t now_ms);
 
-// Drains m at an admin's wish, or ends that.
+// Drains m at an admin's wish, or ends that; a silent member's state changes
+// when it is seen again.
 void member_drain(struct member *m, bool drained);
 
 // Marks m as lost, since its stream has ended.
@@ -240,7 +244,8 @@ void member_lost(struct member *m);
 enum member_state member_judge(const struct members *ms, const struct member *m,
                                uint64_t now_ms);
 
-// Sets m's state as member_judge says; returns true if it changed.
+// Sets the state of m, which is not LOST, as member_judge says; returns true if
+// it changed.
 bool member_check(const struct members *ms, struct member *m, uint64_t now_ms);
 
 // Says whether worker m may be given leases now: it is READY, does not pause,

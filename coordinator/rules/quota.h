@@ -59,7 +59,8 @@ const struct quota *quota_of(const struct quota *list, size_t count,
 void quota_add(struct quota_use *sum, const struct quota_use *more);
 
 // Returns SL_OK if a tenant that has `used` may have a job that takes `more`,
-// else SL_EBUSY.
+// else SL_EBUSY; `q` is not NULL. A figure that `more` does not raise is not
+// looked at.
 enum sl_err quota_allow(const struct quota *q, const char *tenant,
                         const struct quota_use *used,
                         const struct quota_use *more, struct sl_error *err);

@@ -19,8 +19,9 @@
 // Memory   ring_release frees; all zeroes is allowed.
 // Units    rounds: updates of the state since the job began; *_ms monotonic.
 // Errors   SL_ESTALE: a report is not of the present generation, or not of a
-//          member of it, and nothing has changed. SL_EINVAL: a member reports
-//          what cannot be. SL_ENOMEM. Any failure changes nothing.
+//          member of it, or of a state (above) that the ring is not in, and
+//          nothing has changed. SL_EINVAL: a member reports what cannot be.
+//          SL_ENOMEM. Any failure changes nothing. No pointer is NULL.
 #ifndef COORDINATOR_RULES_RING_H
 #define COORDINATOR_RULES_RING_H
 
@@ -95,26 +96,29 @@ void ring_init(struct ring *r, uint64_t generation, uint32_t min,
                uint32_t settle_ms, uint64_t most);
 void ring_release(struct ring *r); // leaves it all zeroes
 
-// Adds a process, which takes part from the next generation on. A member that
-// is in the ring begins anew.
+// Adds a process as the last rank, which takes part from the next generation
+// on. A member that is in the ring leaves first (ring_leave), and begins anew.
+// SL_ENOMEM. The caller sets address, host and what the rank can.
 enum sl_err ring_join(struct ring *r, uint64_t member, uint64_t process,
                       uint64_t now_ms);
 
-// Takes out a member that died, fell silent or leaves. Returns false if it was
-// not in the ring.
+// Takes out a member that died, fell silent or leaves; a generation that it was
+// in is torn then, and with its last member the state is NONE. Returns false if
+// it was not in the ring.
 bool ring_leave(struct ring *r, uint64_t member);
 
 // Returns the rank of that member, a newcomer too, or NULL. Pointers to ranks
 // hold until one joins or leaves.
 struct ring_rank *ring_find(const struct ring *r, uint64_t member);
 
-// Returns the index-th member of the generation, or NULL.
+// Returns the index-th member of the generation, from 0, or NULL.
 struct ring_rank *ring_member(const struct ring *r, uint32_t index);
 
 // Returns the member's index in the generation; UINT32_MAX: it is not in it.
 uint32_t ring_index(const struct ring *r, uint64_t member);
 
-// Says whether the sums of every member have two lanes.
+// Says whether the sums of every member have two lanes; false without members,
+// here and in the next two.
 bool ring_lanes(const struct ring *r);
 
 // Says whether every member sums which variables have a gradient.
@@ -123,11 +127,12 @@ bool ring_marks(const struct ring *r);
 // Says whether every member shows the others a token.
 bool ring_tokens(const struct ring *r);
 
-// Returns a newcomer that may copy the state of the running members, or NULL.
+// Returns a newcomer that may copy the state of the running members, or NULL:
+// there is none, or the generation does not run, is torn or is too small.
 struct ring_rank *ring_copier(const struct ring *r);
 
-// Notes that the newcomer `rank` of a running ring was told to copy the state:
-// ring_copier does not return it again in this generation.
+// Notes that the newcomer `rank` of a running ring (it asserts) was told to
+// copy the state: ring_copier does not return it again in this generation.
 void ring_copies(struct ring *r, struct ring_rank *rank);
 
 // Notes that a newcomer has the state of `generation`, or cannot get it.
@@ -137,45 +142,53 @@ enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation);
 // Says whether a new generation is to be opened now.
 bool ring_due(const struct ring *r, uint64_t now_ms);
 
-// Opens the next generation, with a number that is in the journal (R1), above
-// the last one, and all ranks as its members, of which there is one.
+// Opens the next generation, in any state, with a number that is in the journal
+// (R1), above the last one, and all ranks as its members, of which there is one
+// at least (it asserts both). What members said of older generations is
+// forgotten.
 void ring_open(struct ring *r, uint64_t generation);
 
 // Says whether a state of the job can have that tag: its generation was opened,
 // and its rounds exist.
 bool ring_may_have(const struct ring *r, struct wire_tag tag);
 
-// Takes the state of a member that has left all older generations (R2).
-// SL_EINVAL: its tag is of this generation or a later one. SL_ERANGE: such a
-// state cannot exist (ring_may_have).
+// Takes the state of a member that has left all older generations (R2), while
+// OPENING, once: a second answer is SL_ESTALE. SL_EINVAL: its tag is of this
+// generation or a later one. SL_ERANGE: such a state cannot exist
+// (ring_may_have).
 enum sl_err ring_answer(struct ring *r, uint64_t member, uint64_t generation,
                         struct wire_tag tag);
 
-// Says whether all members have answered and are enough.
+// Says whether the ring is OPENING, and all members have answered and are
+// enough.
 bool ring_answered(const struct ring *r);
 
-// Chooses the base (R3, R5), once ring_answered holds; `cut` is the tag of the
-// last cut, (0, 0) without one. No manifest of the job may be under way (K5).
+// Chooses the base (R3, R5), while ring_answered holds (it asserts); then the
+// ring is COPYING. `cut` is the tag of the last cut, (0, 0) without one. No
+// manifest of the job may be under way (K5).
 void ring_choose(struct ring *r, struct wire_tag cut);
 
-// Notes that the base is in place at this member; the last one starts the
-// rounds. SL_EINVAL: `tag` is not that of the base in this generation.
+// Notes that the base is in place at this member, while COPYING, once; the last
+// one starts the rounds: the ring is RUNNING. SL_EINVAL: `tag` is not that of
+// the base in this generation.
 enum sl_err ring_ready(struct ring *r, uint64_t member, uint64_t generation,
                        struct wire_tag tag);
 
-// Notes that the member has applied `rounds` rounds. Late and repeated reports
-// are SL_OK. SL_EINVAL: fewer than its base has. SL_ERANGE: more than the job
-// has.
+// Notes that the member has applied `rounds` rounds, while RUNNING and not
+// torn. Late and repeated reports are SL_OK. SL_EINVAL: fewer than its base
+// has. SL_ERANGE: more than the job has.
 enum sl_err ring_step(struct ring *r, uint64_t member, uint64_t generation,
                       uint64_t rounds);
 
 // Notes that the member cannot reach member `suspect` (an index, or RING_SELF),
-// and has left the generation for that.
+// and has left the generation for that; while COPYING or RUNNING, and not torn.
+// A later accusation replaces it. SL_EINVAL: no member has that index, or it is
+// its own.
 enum sl_err ring_accuse(struct ring *r, uint64_t member, uint64_t generation,
                         uint32_t suspect, uint64_t now_ms);
 
 // Returns the member to exclude from the ring by its accusers' reports; 0: none
-// yet.
+// yet, or the ring is torn. Changes nothing: the caller calls ring_leave.
 uint64_t ring_accused(const struct ring *r, uint64_t now_ms);
 
 #endif

@@ -35,8 +35,9 @@ bool scores_fit(const Sluice__V1__ScoreSums *m, uint32_t metrics,
 // added.
 void scores_add(struct scores *s, const Sluice__V1__ScoreSums *m);
 
-// Returns one metric over all `samples` (> 0), `sums` being their distances. A
-// share of nothing is 0, as in Keras. Accuracy is not made of scores: NAN.
+// Returns one metric over all `samples` (> 0), `sums`, which is not NULL, being
+// their distances. A share of nothing is 0, as in Keras. Accuracy is not made
+// of scores: NAN.
 double scores_value(const struct scores *s, enum spec_metric metric,
                     const struct scores_distances *sums, uint64_t samples);
 

@@ -31,9 +31,9 @@ enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
                     const struct sl_clock *clock, struct sl_error *err);
 void api_free(struct api *a); // NULL is allowed
 
-// Sets the coord that decides. With NULL, calls are answered SL_EUNAVAIL with
-// `why`, a literal or kept by the caller; `why` NULL: the coordinator is
-// stopping. Watchers wait for the next coord.
+// Sets the coord that decides, borrowed until the next one is set. With NULL,
+// calls are answered SL_EUNAVAIL with `why`, a literal or kept by the caller;
+// `why` NULL: the coordinator is stopping. Watchers wait for the next coord.
 void api_set_coord(struct api *a, struct coord *c, const char *why);
 
 // Returns the methods of the Jobs service, for the server; they borrow a.
@@ -43,8 +43,8 @@ struct rpc_table api_table(struct api *a);
 // proven its identity there; `path` is one of the table's unary calls. The call
 // is judged by the peer's role, read, decided and audited as if it had come by
 // the port: so it waits until its line is on disk, and with no coord it is
-// SL_EUNAVAIL. The reply is the caller's: wire_free; it is set on SL_OK alone.
-// `err` is not NULL.
+// SL_EUNAVAIL. Not from within a call of the coord. The reply is the caller's:
+// wire_free; it is set on SL_OK alone. `err` is not NULL.
 enum sl_err api_ask(struct api *a, const char *path,
                     const struct rpc_peer *peer,
                     const ProtobufCMessage *request, ProtobufCMessage **reply,
@@ -61,7 +61,8 @@ void api_tick(struct api *a);
 // Writes a line of a decision made elsewhere, copied, to the audit log, soon.
 void api_note(struct api *a, const struct audit_line *line);
 
-// Tells watchers at once that a job has ended or is gone; for coord_io.changed.
+// Has watchers looked at soon, as a job has changed, ended or is gone; for
+// coord_io.changed: calls nothing of the coord.
 void api_changed(struct api *a, uint64_t job);
 
 #endif

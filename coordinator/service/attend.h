@@ -26,7 +26,8 @@ enum sl_err attend_new(struct attend **out, struct loop *loop,
                        struct sl_error *err);
 void attend_free(struct attend *a); // NULL is allowed
 
-// Sets the coord that messages go to. NULL: none, and no member is let in.
+// Sets the coord that messages go to, borrowed until the next one is set. NULL:
+// none, and no member is let in; open streams stay.
 void attend_set_coord(struct attend *a, struct coord *c);
 
 // Receives a message of one kind, borrowed until the call returns.
@@ -34,7 +35,8 @@ typedef void attend_take(void *arg, uint64_t member,
                          const Sluice__V1__AttendUp *message);
 
 // Sets the receiver of messages of one kind that no coord wants (pieces of
-// traces and of logs); two kinds at most, a third replaces the second.
+// traces and of logs), for good; two kinds at most, a third replaces the
+// second. `arg` lives as long as streams do.
 void attend_on(struct attend *a, Sluice__V1__AttendUp__KindCase kind,
                attend_take *take, void *arg);
 

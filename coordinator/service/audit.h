@@ -11,8 +11,8 @@
 //
 // Threads  audit_new, audit_free: the loop's. audit_write, audit_wait: any.
 // Memory   audit_free writes what waits and frees. The folder of the options is
-//          copied, fs and clock are borrowed; lines are copied. What waits is
-//          bounded by the calls that wait for it (denials.h).
+//          copied, fs, clock and arg are borrowed until then; lines are copied.
+//          What waits is bounded by the calls that wait for it (denials.h).
 // Errors   A line that cannot be written is in the daemon's log, and the call
 //          goes on: what it did is in the journal. `err` may be NULL.
 #ifndef COORDINATOR_SERVICE_AUDIT_H
@@ -52,7 +52,8 @@ struct audit_options {
 // *out is then untouched.
 enum sl_err audit_new(struct audit **out, const struct audit_options *options,
                       struct sl_error *err);
-// Waits until what waits is written, and frees the log. NULL is allowed.
+// Waits until what waits is written, with every `written` called, and frees the
+// log; not from `written`. NULL is allowed.
 void audit_free(struct audit *a);
 
 // Writes a line soon, in the order of the calls; does not wait. written(arg) is
@@ -61,7 +62,8 @@ void audit_free(struct audit *a);
 void audit_write(struct audit *a, const struct audit_line *line,
                  void (*written)(void *arg), void *arg);
 
-// Blocks until the lines written before are on disk, or cannot be.
+// Blocks until the lines written before are on disk, or cannot be; not from
+// `written`. While others go on writing lines it waits for those, too.
 void audit_wait(struct audit *a);
 
 #endif

@@ -29,13 +29,15 @@
 // the journal. Waits for the disk and the store.
 enum sl_err begin_new(struct server *s, struct sl_error *err);
 
-// Makes the timers of the server, which begin_serving starts.
+// Makes the timers of the server, which begin_serving starts. SL_ENOMEM: what
+// was made is for begin_release.
 enum sl_err begin_timers(struct server *s, struct sl_error *err);
 
-// Begins to serve, or to wait, once the port is open.
+// Begins to serve, or to wait, once the port is open; once, after begin_timers.
 void begin_serving(struct server *s);
 
-// Stops the timers: no more coord is begun.
+// Stops the timers, and lets go of the question to the store, which ends by
+// itself: no more coord is begun. Again: does nothing.
 void begin_stop(struct server *s);
 void begin_release(struct server *s); // works on a server that never began, too
 

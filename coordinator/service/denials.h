@@ -30,14 +30,16 @@ struct denials;
 // Makes the table; `audit` and `clock` are borrowed.
 enum sl_err denials_new(struct denials **out, struct audit *audit,
                         const struct sl_clock *clock, struct sl_error *err);
-void denials_free(struct denials *d); // writes what was counted; NULL is fine
+// Hands what was counted to the audit log, which is freed later, and frees d.
+// NULL is allowed.
+void denials_free(struct denials *d);
 
 // Counts a call that was refused for its caller's role; `why` is not NULL.
 void denials_note(struct denials *d, const struct rpc_peer *peer,
                   const char *call, const struct sl_error *why);
 
-// Says whether this call, which was decided and failed, is to be a line of its
-// own; else counts it.
+// Says whether this call, which was decided and failed (line->why is not NULL),
+// is to be a line of its own, which the caller writes; else counts it.
 bool denials_whole(struct denials *d, const struct audit_line *line);
 
 // Hands the lines that are due to the audit log; waits for no disk.

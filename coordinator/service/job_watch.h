@@ -28,9 +28,12 @@ struct watch_limits {
 // copies `limits`, borrows the loop. SL_ENOMEM; `err` may be NULL.
 enum sl_err watch_new(struct watch **out, struct loop *loop,
                       const struct watch_limits *limits, struct sl_error *err);
-void watch_free(struct watch *w); // NULL is allowed
+// Frees the table, when all watchers have ended (api.h). NULL is allowed.
+void watch_free(struct watch *w);
 
-// Sets the coord that watchers go on with; `why` as in api_set_coord.
+// Sets the coord that watchers go on with, borrowed. With NULL new watchers are
+// refused with `why`, which is kept by the caller and not NULL, and those that
+// are there wait for the next coord, or for the server's end.
 void watch_set_coord(struct watch *w, struct coord *c, const char *why);
 
 // Takes the stream of a new watcher, from its request to its end, and posts it

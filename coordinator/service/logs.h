@@ -31,10 +31,14 @@ struct logs;
 // SL_ENOMEM; `err` may be NULL.
 enum sl_err logs_new(struct logs **out, struct loop *loop,
                      struct attend *attend, struct sl_error *err);
-void logs_free(struct logs *l); // NULL is allowed
+// Frees the service; no call waits any more (logs_set_coord with NULL, and
+// api.h: after the server was freed and the loop has run what was posted). NULL
+// is allowed.
+void logs_free(struct logs *l);
 
-// Sets the coord; `why` as in api_set_coord: with c NULL, calls that wait are
-// answered with it. `l` may be NULL.
+// Sets the coord, borrowed until the next one is set. With NULL, calls that
+// wait and later ones are SL_EUNAVAIL with `why`, a literal or kept by the
+// caller; `why` NULL: the coordinator is stopping. `l` may be NULL.
 void logs_set_coord(struct logs *l, struct coord *c, const char *why);
 
 // Returns the methods of the service, for the server; they borrow l.

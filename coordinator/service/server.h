@@ -3,7 +3,8 @@
 // port.
 //
 // Threads  the loop's.
-// Memory   server_stop frees all but the struct.
+// Memory   server_stop frees all but the struct. `server` is a struct server,
+//          and no pointer is NULL.
 // Errors   server_start: usage-like ones (addresses, TLS) as they come; those
 //          of the journal, SL_ESTATE, SL_EIO, SL_ECORRUPT: exit 1.
 #ifndef COORDINATOR_SERVICE_SERVER_H
@@ -74,7 +75,8 @@ extern const struct conf_key server_keys[];
 
 // Opens the store, the journal, the tasks and the port, and begins to serve or
 // to wait. Waits for the disk and the store. On failure all that was made is
-// freed. *server is all zeroes before; `err` is not NULL.
+// freed (server_stop is called), and *server is all zeroes again, as it is
+// before; server_stop may follow. `err` is not NULL.
 enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err);
 
 // Says whether the daemon is ready: what it waits for, and the term.
@@ -83,11 +85,14 @@ void server_checks(struct daemon *d, void *server, struct ops_checks *c);
 // Writes the figures for /metrics; those of jobs with --metrics-per-job.
 void server_measure(struct daemon *d, void *server, struct expo *e);
 
-// Ends all streams and calls; the loop stops when none is open any more.
+// Ends all streams and calls, for good, and does not wait: daemon_drained is
+// called once none is open any more, or at once without memory. Once, after
+// server_start.
 void server_drain(struct daemon *d, void *server);
 
-// Runs the loop until no call is open, then frees all parts and leaves *server
-// all zeroes; works on a server that has started in part, too.
+// Ends all calls as server_drain does, runs the loop until none is open, then
+// frees all parts and leaves *server all zeroes; works on a server that has
+// started in part, too. Not from a handler of the loop.
 void server_stop(struct daemon *d, void *server);
 
 #endif

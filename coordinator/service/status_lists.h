@@ -4,7 +4,8 @@
 //
 // Threads  the loop.
 // Memory   replies are messages of the heap: wire_free. Requests are borrowed
-//          for the call.
+//          for the call; that their limits are within those of the wire (as
+//          when they are read, wire.h) is the caller's to see to.
 // Errors   those of coord_find; SL_ENOMEM; those of journal.h, which are fatal.
 //          *reply is set on SL_OK alone. `err` is not NULL.
 #ifndef COORDINATOR_SERVICE_STATUS_LISTS_H
@@ -28,7 +29,8 @@ enum sl_err status_list_turn(struct coord *c,
                              Sluice__V1__ListReply **reply,
                              struct sl_error *err);
 
-// Says whether a list needs another turn.
+// Says whether a list needs another turn; `reply` is one that status_list_turn
+// made.
 bool status_list_goes_on(const Sluice__V1__ListRequest *request,
                          const Sluice__V1__ListReply *reply);
 
@@ -76,7 +78,8 @@ enum sl_err status_quota(struct coord *c,
 
 // Answers with a page of events behind request->after, or the newest ones: of
 // one job, or of all that the caller may see if request->id is "". At most
-// request->limit of them; 0: WIRE_EVENTS_MAX.
+// request->limit of them; 0: WIRE_EVENTS_MAX. A limit above that is not cut
+// here, and the reply may then be one that no client reads: callers check it.
 enum sl_err status_events(struct coord *c,
                           const Sluice__V1__EventsRequest *request,
                           Sluice__V1__EventsReply **reply,
@@ -89,8 +92,8 @@ enum sl_err status_cluster_events(struct coord *c,
                                   Sluice__V1__EventsReply **reply,
                                   struct sl_error *err);
 
-// Answers with the spans of a job's leases behind number request->after, at
-// most request->limit of them (0: 10,000), and with those that still run.
+// Answers with the spans of a job's leases behind number request->after, the
+// newest request->limit of them (0: 10,000), and with those that still run.
 enum sl_err status_timeline(struct coord *c,
                             const Sluice__V1__TimelineRequest *request,
                             Sluice__V1__TimelineReply **reply,

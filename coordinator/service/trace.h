@@ -30,10 +30,13 @@ struct trace;
 enum sl_err trace_new(struct trace **out, struct loop *loop,
                       struct attend *attend, unsigned patience_ms,
                       struct sl_error *err);
-void trace_free(struct trace *t); // NULL is allowed
+// Frees the service, when its stream has ended (api.h: after the server was
+// freed and the loop has run what was posted). NULL is allowed.
+void trace_free(struct trace *t);
 
-// Sets the coord; `why` as in api_set_coord: a trace that is under way ends
-// with it. `t` may be NULL.
+// Sets the coord, borrowed until the next one is set. With NULL a trace that is
+// under way ends, and later ones are refused, with `why`, a literal or kept by
+// the caller; `why` NULL: the coordinator is stopping. `t` may be NULL.
 void trace_set_coord(struct trace *t, struct coord *c, const char *why);
 
 // Returns the methods of the service, for the server; they borrow t.

@@ -55,10 +55,12 @@ enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
 // Returns the methods of the service, for the server; they borrow t.
 struct rpc_table tasks_table(struct tasks *t);
 
-// Answers calls that wait with SL_EUNAVAIL, and so every later one.
-void tasks_close(struct tasks *t); // NULL is allowed
+// Has calls that wait answered with SL_EUNAVAIL, and so every later one; does
+// not wait. Again: does nothing. NULL is allowed.
+void tasks_close(struct tasks *t);
 
-// Frees t, after the server was freed. NULL is allowed.
+// Closes, waits for the thread, which may be at a commit, and frees t; after
+// the server was freed, and not from `changed`. NULL is allowed.
 void tasks_free(struct tasks *t);
 
 #endif

@@ -47,7 +47,8 @@ bool resume_same_shards(const Sluice__V1__ResumeSource *from,
                         const Sluice__V1__CheckpointsReply *layout);
 
 // Sets needed[i], for each shard i of the cut: whether it holds elements of
-// this shard of the layout.
+// this shard of the layout, which resume_fits allows: both have the same
+// variables.
 void resume_needs(const Sluice__V1__ResumeSource *from,
                   const Sluice__V1__CheckpointsReply *layout, uint32_t shard,
                   bool *needed);

@@ -45,7 +45,9 @@ struct job_cuts {
     bool stop_after;
 };
 
-// Begins a cut that is due, publishes one that can be, gives up a late one.
+// Begins a cut that is due, publishes one that can be, asks again for a late
+// one or gives it up. Does nothing while a cut is being written, or while the
+// job is not served.
 void cuts_check(struct coord *c, struct job *job);
 
 // Says whether a cut would save anything, and there are shards to ask for it.
@@ -55,8 +57,8 @@ bool cuts_worth(const struct job *job);
 // have not reported that, it is the wish for the next cut.
 struct cut_wish cuts_wish_now(const struct job *job);
 
-// Adds `wish` to the wishes of the job. Returns false if as much was wished
-// already.
+// Adds `wish`, which is copied, to the wishes of the job; cuts_check begins the
+// cut. Returns false if as much was wished already.
 bool cuts_want(struct job *job, const struct cut_wish *wish);
 
 // Takes a psserver's report of a snapshot that it has written, or could not
@@ -69,8 +71,8 @@ struct job *cuts_report(struct coord *c, struct member *m,
 void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
                    bool renewed);
 
-// Gives up the cut that is made and not being written yet, and frees it; the
-// next one waits CUT_RETRY_MS.
+// Gives up the cut that is made, job->cuts.now, which must be there and not
+// being written yet, and frees it; the next one waits CUT_RETRY_MS.
 void cuts_give_up(struct coord *c, struct job *job, const char *why);
 
 // Gives up a cut likewise, but the next one is begun as soon as it is due.

@@ -20,16 +20,17 @@ struct job_evaluations {
 };
 
 // Ends the evaluation that is complete, and begins the next one that is due.
+// Does nothing for a job that is not placed or has no evaluations.
 void evaluations_check(struct coord *c, struct job *job);
 
-// Ends the running evaluation without a result, as a range of it cannot be
-// evaluated; the job goes on.
+// Ends the running evaluation, which is there, without a result, as a range of
+// it cannot be evaluated; takes back its leases. The job goes on.
 void evaluations_fail(struct coord *c, struct job *job, const char *why);
 
 // Says whether an evaluation runs or is due.
 bool evaluations_pending(const struct job *job);
 
-// Sets needed[i], for each of the job's cuts: whether it is yet to be
+// Sets needed[i], for each of the job->cuts.count cuts: whether it is yet to be
 // evaluated, or is the best of a callback. Without memory all are needed.
 void evaluations_need(const struct job *job, bool *needed);
 

@@ -10,8 +10,10 @@
 //
 // Threads  the loop.
 // Memory   job->monitor.callbacks; the buffer of packed callbacks is the
-//          caller's. Rows and messages are borrowed for the call.
-// Errors   without memory an evaluation is judged later. `err` may be NULL.
+//          caller's. Rows and messages are borrowed for the call. No pointer is
+//          NULL but `err`, which may be.
+// Errors   without memory an evaluation is judged later. A job has job->spec;
+//          where shards are named it is placed.
 #ifndef COORDINATOR_CORE_CUTS_MONITOR_H
 #define COORDINATOR_CORE_CUTS_MONITOR_H
 
@@ -47,7 +49,8 @@ struct job_monitor {
 bool monitor_waits(const struct job *job);
 
 // Adds `more` to the sums of training since the last evaluation, which are
-// journalled about once a second.
+// journalled about once a second, by jobs_flush. Does nothing for a job without
+// callbacks.
 void monitor_trained(struct coord *c, struct job *job,
                      const struct meter_sums *more);
 
@@ -79,7 +82,8 @@ enum sl_err monitor_judge(const struct job *job,
 void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
                   const struct journal_evaluation *row);
 
-// Loads the callbacks' state from its journalled form; empty: none was kept.
+// Loads the callbacks' state of a placed job from its journalled form; empty:
+// none was kept, and nothing changes.
 // SL_ECORRUPT and what wire_load returns; the state is then undefined.
 enum sl_err monitor_load(struct job *job, const struct buf *packed,
                          struct sl_error *err);
@@ -105,11 +109,11 @@ bool monitor_wants_ring(const struct job *job);
 // Notes that a generation begins with the last rate.
 void monitor_ring_begins(struct job *job);
 
-// Makes the status of the callbacks, for wire_free; NULL: no memory. `waits`:
-// training waits for an evaluation.
+// Makes the status of the callbacks, a heap message for wire_free; NULL: no
+// memory. `waits`: training waits for an evaluation.
 Sluice__V1__CallbacksStatus *monitor_status(const struct job *job, bool waits);
 
-// Writes why early_stopping ended the job, cut to `size`.
+// Writes why early_stopping ended the job, which has it, cut to `size`.
 void monitor_why(const struct job *job, char *out, size_t size);
 
 #endif

@@ -21,8 +21,10 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Begins to write job->cuts.now, which must be publishable. SL_ENOMEM: nothing
-// was begun. SL_OK also where the journal failed, which is fatal.
+// Begins to write job->cuts.now, which must be publishable and not being
+// written. SL_ENOMEM: nothing was begun. SL_OK also where the journal failed,
+// which is fatal. The outcome may be there before it returns, and
+// job->cuts.now be another or NULL then.
 enum sl_err publish_cut(struct coord *c, struct job *job);
 
 // Asks the store again for outcomes that wait for it. Called once per tick.
@@ -31,8 +33,8 @@ void publish_tick(struct coord *c);
 // Says whether a pool thread works on a manifest now.
 bool publish_at_work(const struct coord *c);
 
-// Lets go of writes under way, as the coord goes: the next one settles them
-// (K6).
+// Lets go of writes under way, as the coord goes, and does not wait for them:
+// the next coord settles them (K6), once coord_writes is false.
 void publish_release(struct coord *c);
 
 #endif

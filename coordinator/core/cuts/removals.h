@@ -14,7 +14,8 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Queues the removal of one manifest; without memory it is litter.
+// Queues the removal of one manifest, whether or not it is there; does not wait
+// for it. Without memory it is litter.
 void removals_add(struct coord *c, const char *path);
 
 // Queues the removal of the manifests of all cuts of a job. For an unreadable

@@ -30,15 +30,16 @@ enum sl_err resumed_read(struct coord *c, const char *what,
 // coord is freed; they end by themselves.
 void resumed_release(struct coord *c);
 
-// Makes the source of the weights that a submission names. The coordinator
-// cannot read the file: the shard or rank that keeps the parameters refuses
-// what does not fit. *out is the caller's; SL_EINVAL: the request names a cut,
-// too, or the folder is no path from the root.
+// Makes the source of the weights that a submission names (request->weights is
+// there). The coordinator cannot read the file: the shard or rank that keeps
+// the parameters refuses what does not fit. *out is the caller's; SL_EINVAL:
+// the request names a cut, too, or the folder is no path from the root.
 enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
                             Sluice__V1__ResumeSource **out,
                             struct sl_error *err);
 
-// Says whether job and request start with the same file, or both with none.
+// Says whether job and request start with the same file (its SHA-256), or both
+// with none (request->weights NULL).
 bool resumed_same_weights(const struct job *job,
                           const Sluice__V1__SubmitRequest *request);
 

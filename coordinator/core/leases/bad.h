@@ -31,16 +31,18 @@ struct job_bad {
 // Says whether the job allows the samples that `m` reports, beside those known.
 bool bad_fits(const struct job *job, const Sluice__V1__StepMetrics *m);
 
-// Counts the unreadable samples that a worker reports. Returns false if they
-// are more than the job allows.
+// Counts the unreadable samples that a worker reports, and warns of them.
+// Returns false if they are more than the job allows; those up to one more are
+// counted all the same.
 bool bad_take(struct job *job, const Sluice__V1__StepMetrics *m);
 
 // Appends the number of samples and the names of the first, for people; without
 // memory a part of that.
 void bad_names(const struct job *job, struct buf *out);
 
-// Writes number and names of the samples into a status, as copies; returns
-// false without memory, with a part of them there, which wire_free frees.
+// Writes number and names of the samples into a status that has none, as
+// copies; returns false without memory, with a part of them there, which
+// wire_free frees.
 bool bad_status(const struct job *job, Sluice__V1__JobStatus *m);
 
 #endif

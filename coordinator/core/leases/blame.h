@@ -16,9 +16,10 @@
 void blame_weigh(const struct coord *c, struct work *w);
 
 // Journals the blame after closure_lost, closure_killed or a failure, of the
-// worker with the name `who` and the number `witness`; `how` it ended. A
-// closure that FAILED by it is poison, and ends the job, unless shards say that
-// it got on (recount.h). A copy is freed: the original has the blame.
+// worker with the name `who` and the number `witness`; `how` it ended. Its
+// lease has ended (leases_end). A closure that FAILED by it is poison, and ends
+// the job, unless shards say that it got on (recount.h). A copy is freed: the
+// original has the blame. w may be gone then.
 void blame_work(struct coord *c, struct work *w, uint64_t witness,
                 const char *who, const char *how);
 

@@ -11,9 +11,10 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// Journals the names that a worker found. Names that no folder can have are
-// left out: the worker is wrong, and nothing else depends on them. Returns the
-// journal's error if it fails, with its text in c->err, or SL_ENOMEM.
+// Journals the names that a worker found, if the spec names none. Names that no
+// folder can have are left out: the worker is wrong, and nothing else depends
+// on them. Returns the journal's error if it fails, with its text in c->err
+// (coord_wrote), or SL_ENOMEM.
 enum sl_err classes_take(struct coord *c, const struct job *job,
                          const Sluice__V1__DataFacts *facts);
 

@@ -35,8 +35,9 @@ struct job_doubts {
     } other[JOB_DOUBTS];
 };
 
-// Takes an AttemptFailed with job_error. Returns false if the job has failed by
-// it; true if doubts_put_aside is due, once the attempt has ended.
+// Takes an AttemptFailed with job_error, of a job that goes on. Returns false
+// if the job has failed by it; true if doubts_put_aside is due, once the
+// attempt has ended.
 bool doubts_heard(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__AttemptFailed *message);
 
@@ -56,7 +57,8 @@ bool doubts_samples(struct coord *c, struct member *m, struct job *job,
 // Notes the worker that looked at the data first: its facts are believed.
 void doubts_first(struct job *job, const struct member *m);
 
-// Ends the doubt of a worker that gets on with the job.
+// Ends the doubt of a worker that gets on with the job; does nothing if it has
+// none.
 void doubts_over(struct coord *c, struct member *m, struct job *job);
 
 #endif

@@ -35,10 +35,11 @@ const struct drain *drains_find(const struct coord *c, enum member_role role,
                                 const char *name);
 
 // Drains a name, and journals that before it returns; a second call replaces
-// `who` and `why`.
+// `who` and `why`. Attached members are not touched: member_drain. A failure
+// leaves the drain as it was, unless it is fatal (SL_EIO).
 enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,
                        const char *who, const char *why, struct sl_error *err);
-// Ends the drain of a name, if there is one.
+// Ends the drain of a name, if there is one, likewise.
 void drains_clear(struct coord *c, enum member_role role, const char *name);
 
 // Appends which caller drained m, and why, for people, after "; " if `out` has

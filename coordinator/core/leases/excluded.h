@@ -26,12 +26,14 @@ struct conduct *excluded_conduct(struct member *m, const struct job *job);
 bool excluded_now(const struct coord *c, const struct member *m,
                   const struct job *job);
 
-// Says whether another worker can go on with the job.
+// Says whether another worker than m can go on with the job: it is attached,
+// suits, is ready, owes nothing and is not excluded.
 bool excluded_replaceable(const struct coord *c, const struct member *m,
                           const struct job *job);
 
-// Excludes the worker from the job for a while, and takes its leases of the
-// job.
+// Excludes the worker from the job for a while (conduct_exclude), and takes its
+// leases of the job: pointers to these may be gone then. Whether another worker
+// can go on is the caller's to ask.
 void excluded_put(struct coord *c, struct member *m, struct job *job,
                   enum conduct_why why);
 

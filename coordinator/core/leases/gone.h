@@ -27,11 +27,12 @@ enum gone_why {
     GONE_REDIAL, // the same process came back on a new stream: no blame
 };
 
-// Takes the leases of a worker. The oldest is the one that it computed; the
-// others waited behind it.
+// Takes all leases of a worker. The oldest, but for its place in a group, is
+// the one that it computed; the others waited behind it. Pointers to these
+// works may be gone then.
 void gone_worker(struct coord *c, struct member *m, enum gone_why why);
 
-// Drops the suspicions of a process that is heard of again.
+// Drops the suspicions of m's process, which is heard of again.
 void gone_back(struct coord *c, const struct member *m);
 
 // Blames the suspected closures of older processes of m's name: they are dead.

@@ -7,10 +7,11 @@
 // part.
 //
 // Threads  the loop.
-// Memory   a training closure's struct is the job's, while it is leased or
-//          carries blame: a pointer to one is gone after leases_settle and what
-//          calls it (leases_revoke, leases_take_back) unless that is so. Texts
-//          are borrowed for the call, and not NULL.
+// Memory   a training closure's struct is the job's, while it is leased, or is
+//          not done and an attempt at it ended or it carries blame: a pointer
+//          to one is gone after leases_settle and what calls it (leases_revoke,
+//          leases_take_back) unless that is so. Texts are borrowed for the
+//          call. No pointer is NULL.
 // Errors   without memory nothing is leased, and the next pass tries again.
 #ifndef COORDINATOR_CORE_LEASES_LEASES_H
 #define COORDINATOR_CORE_LEASES_LEASES_H
@@ -35,7 +36,8 @@ struct job_leases {
 };
 
 // Returns the work of a closure that is leased or remembered for its blame,
-// made if there is none. NULL: no memory.
+// made if there is none: WAITING, of kind WORK_TRAIN. One that is made is
+// leased next, or else given to leases_settle. NULL: no memory.
 struct work *leases_work(struct job *job, uint64_t closure);
 
 // Returns the work of a closure, or NULL: neither leased nor remembered.
@@ -45,39 +47,44 @@ struct work *leases_get(const struct job *job, uint64_t closure);
 // it holds whatever it computes.
 bool leases_is_place(const struct work *w);
 
-// Leases w to m as a new attempt, after JobOpen; send_leases sends it. Returns
-// false if memory is short, or w is not WAITING: then w is not leased, but
-// JobOpen may be sent and a place in a group taken.
+// Leases w to m as a new attempt, after JobOpen; send_leases sends it. That m
+// is ready, free and suits the job is the caller's to know. Returns false if
+// memory is short, or w is not WAITING: then w is not leased, but JobOpen may
+// be sent and a place in a group taken.
 bool leases_give(struct coord *c, struct member *m, struct work *w);
 
 // Finds the lease of this attempt that the member holds; NULL: there is none.
 struct work *leases_find(struct member *m, uint64_t job,
                          const Sluice__V1__Attempt *attempt);
 
-// Takes one lease away, and adds its span as one that ended `how`: closure and
-// holder no longer know each other. The closure's state is the caller's to
-// change, and w stays: leases_settle.
+// Takes the lease of w, which has a holder, away, and adds its span as one that
+// ended `how`: closure and holder no longer know each other. Sends nothing. The
+// closure's state is the caller's to change, best before (a closure that is not
+// DONE counts as free to be leased again), and w stays: leases_settle.
 void leases_end(struct coord *c, struct work *w, enum lease_span_end how);
 
 // Sync: says whether w is of a round behind the open one. Its worker has
 // nothing to compute before that is open.
 bool leases_is_early(const struct work *w);
 
-// Takes a lease back without blame, and tells the worker `why`. A copy is
-// freed.
+// Takes the lease w of m back without blame, as one that may have been begun,
+// and tells the worker `why`. A copy is freed. w may be gone then.
 void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why);
 
-// Takes back a lease that waits behind another one: it counts as not begun.
+// Takes the lease w of m back likewise, where it waits behind another one: it
+// counts as not begun.
 void leases_take_back(struct coord *c, struct member *m, struct work *w,
                       const char *why);
 
-// Takes from a worker all leases of a job that ends.
+// Takes from a worker all leases of a job that ends; their closures are
+// CANCELED. Sends nothing: end_job does.
 void leases_cancel(struct coord *c, struct member *m, struct job *job);
 
 // Frees a training closure that needs no memory any more: a copy after its
-// lease, or one that is over and has no copy. A range of an evaluation waits to
-// be leased again, or is freed once its result is taken. w may be gone then.
+// lease, or one that is over and has no copy; a place in a ring is as one. A
+// range of the running evaluation waits to be leased again, or is freed once
+// its result is taken. A probe stays. w may be gone then. May journal.
 void leases_settle(struct coord *c, struct work *w);
 
 // Takes from a worker all leases of the job, without blame.

@@ -8,7 +8,8 @@
 // Threads  the loop.
 // Memory   an offer's work is the job's, or its evaluation's; it is not leased
 //          before leases_give.
-// Errors   without memory there is no offer.
+// Errors   without memory there is no offer. No pointer is NULL but where it is
+//          said. Parts of offers are of a placed job.
 #ifndef COORDINATOR_CORE_LEASES_OFFERS_H
 #define COORDINATOR_CORE_LEASES_OFFERS_H
 
@@ -33,7 +34,8 @@ struct offer {
 // Begins a new pass: an exhausted job is looked at again.
 void offers_begin(struct job *job);
 
-// Returns what the job has for worker m now; kind WORK_NONE: nothing.
+// Returns what the job, which has not ended, has for worker m now; kind
+// WORK_NONE: nothing. Whether m is free and suits the job is not looked at.
 struct offer offers_for(struct coord *c, struct job *job,
                         const struct member *m);
 
@@ -81,8 +83,8 @@ bool offers_work_any(struct coord *c, struct job *job, bool newcomer);
 
 // ---- offers
 
-// Says whether the job has something for any worker: for one that holds none of
-// its leases (`newcomer`), or for one that does.
+// Says whether the job, which has not ended, has something for any worker: for
+// one that holds none of its leases (`newcomer`), or for one that does.
 bool offers_any(struct coord *c, struct job *job, bool newcomer);
 
 #endif

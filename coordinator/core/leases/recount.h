@@ -37,11 +37,13 @@ void recount_ask(struct coord *c, struct job *job);
 // Says whether the shard is asked and has not answered.
 bool recount_waits(const struct job *job, uint32_t shard);
 
-// Notes that the shard has answered and its evidence is what it said. Once all
-// have, closures that FAILED are forgiven, or the job ends.
+// Notes that the shard has answered and its evidence is what it said; does
+// nothing if it was not asked. Once all have, closures that FAILED are
+// forgiven, or the job ends.
 void recount_heard(struct coord *c, struct job *job, uint32_t shard);
 
-// Ends the wait for answers after RECOUNT_MS. Called once per tick.
+// Ends the wait for answers after RECOUNT_MS, with a judgement by what is
+// known, which may end the job. Called once per tick.
 void recount_check(struct coord *c, struct job *job);
 
 // Ends the job with the poison w, and tells the story of the work `of`.

@@ -7,7 +7,8 @@
 // is at it.
 //
 // Threads  the loop.
-// Memory   messages are borrowed for the call.
+// Memory   messages are borrowed for the call. No pointer is NULL. m is an
+//          attached worker.
 // Errors   A journal that cannot be written is fatal. A report of a job that
 //          has ended, or of a lease that m does not hold, is no error.
 #ifndef COORDINATOR_CORE_LEASES_REPORTS_H

@@ -19,7 +19,8 @@ struct job_pass {
     bool spent;            // no offer is left
 };
 
-// Gives every worker the leases that it may have, and sends them.
+// Gives every worker the leases that it may have, and sends them; gives queued
+// jobs their turn before. Does nothing once the journal has failed.
 void serve_workers(struct coord *c);
 
 #endif

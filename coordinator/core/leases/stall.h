@@ -24,14 +24,16 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Takes from workers the leases in which they stand still.
+// Takes from workers the leases in which they stand still. Called once per
+// tick.
 void stall_check(struct coord *c);
 
 // Takes a worker's report of its progress, before its metrics are taken.
 void stall_seen(struct coord *c, struct work *w,
                 const Sluice__V1__LeaseProgress *message);
 
-// Takes such a report of an attempt that is none of its leases.
+// Takes such a report of an attempt that is none of its leases: one from before
+// its stream. Its leases count as waiting behind it.
 void stall_seen_before(struct coord *c, struct member *m,
                        const Sluice__V1__LeaseProgress *message);
 

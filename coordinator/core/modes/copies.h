@@ -42,12 +42,14 @@ struct job_copies {
 // and the copies take.
 struct work *copies_next(struct coord *c, const struct job *job);
 
-// Returns a copy of the leased work `of`, which has none yet, to be leased to
-// another worker; `of` owns it. NULL: no memory.
+// Returns a copy of the LEASED work `of` (it asserts), which has none yet, to
+// be leased to another worker, or given to leases_settle; `of` owns it. NULL:
+// no memory.
 struct work *copies_new(struct work *of);
 
-// Settles a slot after its lease w contributed and ended: if another worker has
-// the slot as well, it is taken from that worker.
+// Settles a slot after its lease w contributed and ended (w is DONE, and has no
+// holder): if another worker has the slot as well, it is taken from that
+// worker. w and its copy or original may be gone then.
 void copies_first(struct coord *c, struct work *w);
 
 #endif

@@ -12,7 +12,8 @@
 //
 // Threads  the loop.
 // Memory   a ring lease's work lies in job.leases.active, by WORK_PLACES + its
-//          place. Messages are borrowed for the call.
+//          place. Messages are borrowed for the call. No pointer is NULL; a job
+//          is one in hybrid mode.
 // Units    *_ms monotonic.
 // Errors   a member that reports what cannot be loses its lease.
 #ifndef COORDINATOR_CORE_MODES_GROUPS_H
@@ -22,7 +23,7 @@
 #include "coordinator/core/job.h"
 
 // Does what is due in the groups of a job: puts a member out, opens a
-// generation, or begins one.
+// generation, or begins one. Does nothing unless groups_want.
 void groups_check(struct coord *c, struct job *job);
 
 // Handles a ring message (join, answer, ready, broken) of a member; it is only
@@ -30,10 +31,12 @@ void groups_check(struct coord *c, struct job *job);
 bool groups_receive(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__AttendUp *message);
 
-// Says whether workers without a place may get one.
+// Says whether workers without a place may get one: the job is placed, goes on
+// and does not rest.
 bool groups_want(const struct job *job);
 
-// Returns a place that this worker may be leased, or NULL.
+// Returns a place that this worker may be leased, made if need be (leases_work)
+// and not taken before it sits there; NULL: no memory. While groups_want.
 struct work *groups_offer(struct job *job, const struct member *m);
 
 // Says whether the worker leads a group of the job, and so may be given

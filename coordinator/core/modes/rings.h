@@ -12,7 +12,8 @@
 //
 // Threads  the loop.
 // Memory   a ring lease's work lies in job.leases.active, by the number of its
-//          place. Messages are borrowed for the call.
+//          place. Messages are borrowed for the call. No pointer is NULL. A job
+//          is one in allreduce mode, but where it is said.
 // Units    rounds; *_ms monotonic.
 // Errors   a rank that reports what cannot be loses its lease; two ranks that
 //          disagree about the state end the job.
@@ -36,11 +37,13 @@ struct job_rounds {
     uint64_t at;      // and `counted` then
 };
 
-// Does what is due in the ring: puts a rank out, opens a generation, or begins
-// one.
+// Does what is due in the ring: counts rounds, puts a rank out, opens a
+// generation, or begins one. May end the job. Does nothing for a job that is
+// not placed, has ended, or is paused by I7.
 void rings_check(struct coord *c, struct job *job);
 
-// Takes a ring message of a rank. Returns true if the job may move on by it.
+// Takes a ring message of a rank. Returns true if the job may move on by it;
+// false: it is no ring message, or the job is not placed or paused by I7.
 bool rings_receive(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__AttendUp *message);
 
@@ -56,28 +59,32 @@ struct job *rings_held(const struct member *m);
 // the state.
 bool rings_in(const struct job *job, const struct member *m);
 
-// Says whether another rank would be taken.
+// Says whether another rank would be taken: the job is placed, goes on, does
+// not rest, has something left to count, and a place is free.
 bool rings_want(const struct job *job);
 
-// Returns a place in the ring that may be leased, or NULL.
+// Returns a place in the ring that may be leased, made if need be (leases_work)
+// or NULL: none is wanted (rings_want), or no memory.
 struct work *rings_offer(struct job *job);
 
 // ---- functions for any ring of a job: that of allreduce, or a group's
 
-// Adds a rank, which takes part from the next generation on. SL_ESTATE: ranks
-// of other hosts could not dial it, and it has been put out.
+// Adds a rank, which takes part from the next generation on; one that is in the
+// ring begins anew. SL_ENOMEM. SL_ESTATE: ranks of other hosts could not dial
+// it, and it has been put out.
 enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
                        struct ring *ring, const Sluice__V1__RingJoin *message);
 
 // Takes a rank's report that it cannot sum with another one, or at all, and
-// warns of it until a round is counted.
+// warns of it until a round is counted. Does nothing if m is not in `ring`.
 void rings_accuse(struct coord *c, const struct member *m, struct job *job,
                   struct ring *ring, const Sluice__V1__RingBroken *message);
 
 // Fills in what the ranks' sums take: the longest wait and the most bytes.
 void rings_fill_sums(Sluice__V1__JobStatus *m, const struct job *job);
 
-// Takes the lease of a rank that reports what cannot be.
+// Excludes a rank that reports what cannot be from the job for a while, and so
+// takes all its leases of the job; logs `why`.
 void rings_distrust(struct coord *c, struct member *m, struct job *job,
                     const char *why);
 

@@ -17,11 +17,12 @@
 void send_ring_open(struct coord *c, const struct job *job,
                     const struct ring *ring, uint64_t member);
 
-// Tells a rank the ranks, the base, and the ranks that hold it (R3).
+// Tells a rank of the generation the ranks, the base, and the ranks that hold
+// it (R3), after ring_choose.
 void send_ring_begin(struct coord *c, const struct job *job,
                      const struct ring *ring, uint64_t member);
 
-// Tells a newcomer which rank's state it copies.
+// Tells a newcomer of the job's running ring the ranks, whose state it copies.
 void send_ring_copy(struct coord *c, const struct job *job, uint64_t member);
 
 // Tells a rank that every member is ready.

@@ -10,8 +10,8 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Fills in the groups that have members. Returns false without memory, with a
-// part of them there.
+// Fills in the groups that have members, in a status without groups. Returns
+// false without memory, with a part of them there, which wire_free frees.
 bool groups_status(const struct coord *c, const struct job *job,
                    Sluice__V1__JobStatus *out);
 

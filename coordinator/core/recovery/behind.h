@@ -9,7 +9,10 @@
 // and its number and those below are not given to others.
 //
 // Threads  the loop.
-// Memory   the list is the coord's: behind_release. Texts are copied.
+// Memory   the list is the coord's: behind_release. Texts are copied. No
+//          pointer is NULL, `err` neither.
+// Errors   a journal that cannot be written is fatal; without memory a job is
+//          not listed, or its `why` is missing.
 #ifndef COORDINATOR_CORE_RECOVERY_BEHIND_H
 #define COORDINATOR_CORE_RECOVERY_BEHIND_H
 
@@ -44,8 +47,8 @@ enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err);
 void behind_list(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *hello);
 
-// Gives up a listed job at a client's wish: psservers delete it. SL_ENOENT:
-// none is listed under this id.
+// Gives up a listed job at a client's wish: takes it off the list, and tells
+// psservers to delete it. SL_ENOENT: none is listed under this id.
 enum sl_err behind_delete(struct coord *c, const char *id,
                           struct sl_error *err);
 

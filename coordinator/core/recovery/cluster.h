@@ -29,13 +29,13 @@ struct cluster_stranger {
 
 #define CLUSTER_STRANGER_MS 60000 // a stranger silent for longer is forgotten
 
-// Takes the id of the journal or of the store (stored.h), or a new one, and
-// notes it.
+// Takes the id of the journal or of the store (c->stored, which is there), or a
+// new one, and journals it. Once, as the coord is made, with its term taken.
 enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 
 // Returns SL_ESTATE for a member of another cluster, and for one that has seen
-// a newer term of this one: that term is noted, so that the next start is above
-// it (I5).
+// a newer term of this one: that term is journalled, so that the next start is
+// above it (I5). SL_OK for a member that has no cluster yet.
 enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
                           struct sl_error *err);
 

@@ -20,7 +20,8 @@ enum load_part {
 };
 
 // Makes *out from `row`, borrowed for the call, and the job's other rows, as
-// far as `part` says. A failure leaves *out untouched.
+// far as `part` says. A failure leaves *out untouched. LOAD_START writes to the
+// journal, asks c->stored, and is for recover.c alone.
 enum sl_err load_job(struct coord *c, const struct journal_job *row,
                      enum load_part part, struct job **out,
                      struct sl_error *err);

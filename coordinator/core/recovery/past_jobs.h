@@ -23,10 +23,13 @@
 
 // Opens a job by its number, whether it has ended or not: as it is in memory,
 // or as much of it as `part` says. Valid until ended_close, which every job
-// that was opened needs; a failure leaves *out untouched. May read the journal.
+// that was opened needs; a failure leaves *out untouched. May read the journal,
+// and for a job in memory write what its shards reported last.
 enum sl_err ended_open(struct coord *c, uint64_t id, enum load_part part,
                        struct job **out, struct sl_error *err);
-void ended_close(struct job *job); // NULL is allowed
+// Frees a job that ended_open has read; leaves one that is in memory. NULL is
+// allowed.
+void ended_close(struct job *job);
 
 // Keeps a record of a job that the journal has as ended: id, uid, state and
 // name of the row.
@@ -38,7 +41,8 @@ enum sl_err ended_add(struct coord *c, const struct journal_job *row,
 enum sl_err ended_unreadable(struct coord *c, const struct journal_job *row,
                              const struct sl_error *why, struct sl_error *err);
 
-// Frees a job that was deleted, opened or not, and its record.
+// Frees a job that was deleted, opened or not, and its record; ended_close is
+// not called then.
 void ended_forget(struct coord *c, struct job *job);
 
 // Takes what a shard had counted of a job that was let go, from a member that

@@ -11,7 +11,9 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// Takes the next term, then loads all jobs; settles open intents (K6).
+// Takes the next term, then loads all jobs; settles open intents (K6). Once, of
+// a coord that is otherwise empty, with c->stored there. After a failure c can
+// only be freed, and the term may be taken.
 enum sl_err recover_coord(struct coord *c, struct sl_error *err);
 
 #endif

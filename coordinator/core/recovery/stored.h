@@ -32,8 +32,9 @@
 
 struct stored;
 
-// Collects the questions. `seed` makes the cluster's id, if neither the journal
-// nor the store has one.
+// Collects the questions; reads the journal alone. `seed` makes the cluster's
+// id, if neither the journal nor the store has one. A failure leaves *out as it
+// was.
 enum sl_err stored_new(struct stored **out, struct journal *journal,
                        struct fs *fs, const char *store, uint64_t seed,
                        struct sl_error *err);
@@ -44,8 +45,8 @@ void stored_free(struct stored *s); // NULL is allowed
 // answer may come later, or with other keys.
 enum sl_err stored_look(struct stored *s, struct sl_error *err);
 
-// Returns the id of the store's cluster, and the hash of its path. SL_ESTATE:
-// it is not the journal's.
+// Returns the id of the store's cluster, and the hash of its path; like the
+// next ones, after stored_look succeeded. SL_ESTATE: it is not the journal's.
 enum sl_err stored_cluster(const struct stored *s, uint64_t *id,
                            uint64_t *store, struct sl_error *err);
 

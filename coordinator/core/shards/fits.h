@@ -3,7 +3,7 @@
 // would be within their limits.
 //
 // Threads  any.
-// Memory   messages are borrowed for the call.
+// Memory   messages are borrowed for the call; a spec has `train`.
 // Errors   SL_EINVAL names what is too many, and the limit; SL_ENOMEM. `err`
 //          may be NULL.
 #ifndef COORDINATOR_CORE_SHARDS_FITS_H

@@ -36,8 +36,8 @@ void memory_vanished(struct buf *out, const struct work *w);
 // their losses for the job anew.
 void memory_placed(struct coord *c, struct job *job);
 
-// Counts, as a psserver comes, that an earlier process of it was lost, and may
-// hold a job for it.
+// Counts, as a psserver comes (it is attached), that an earlier process of it
+// was lost, and may hold a job for it. Without memory counts nothing.
 void memory_came(struct coord *c, const struct member *m);
 
 // Notes that a psserver has gone in order, which is no loss.

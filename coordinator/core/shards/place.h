@@ -7,7 +7,7 @@
 //
 // Threads  the loop.
 // Memory   specs and messages are borrowed for the call. No pointer but `err`
-//          may be NULL.
+//          may be NULL. A spec has passed spec_check.
 // Errors   a job that cannot be placed fails. The functions that answer for a
 //          spec change nothing: SL_EINVAL with a reason: its model cannot be
 //          made or cut; SL_ENOMEM, also without a text.
@@ -23,22 +23,25 @@
 enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
                            struct sl_error *err);
 
-// Cuts the model into shards and names their psservers; does nothing while that
-// is not possible.
+// Cuts the model into shards, names their psservers, journals both and asks for
+// the shards; does nothing while that is not possible, and for a placed job.
+// May end the job.
 void place_job(struct coord *c, struct job *job);
 
-// Sends a psserver that has come which jobs are gone, and which shards it has
-// to take, as far as this turn of the loop allows.
+// Sends a psserver that was attached which jobs are gone, and which shards it
+// has to take, as far as this turn of the loop allows. May hold a job that its
+// losses speak against (memory.h).
 void place_member(struct coord *c, struct member *m);
 
 // Asks psservers that are heard of again for the shards that they were not
 // asked to take meanwhile.
 void place_look(struct coord *c);
 
-// Asks for the shards of a job that goes on and that no psserver serves.
+// Asks for the shards of a job that goes on and that no psserver serves, also
+// for those that were asked for before.
 void place_missing(struct coord *c, struct job *job);
 
-// Notes since when a psserver is there, after one has come or gone.
+// Notes since when a psserver is there, after a member has come or gone.
 void place_note_psservers(struct coord *c);
 
 // Shards that psservers are asked to take between two ticks, of all jobs

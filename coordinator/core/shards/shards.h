@@ -9,7 +9,8 @@
 // Threads  the loop.
 // Memory   a hello that waits for a manifest is copied, for the shard. Messages
 //          are borrowed for the call.
-// Errors   A number above the journal pauses its job (I7): behind.h.
+// Errors   A number above the journal pauses its job (I7): behind.h. A journal
+//          that cannot be written is fatal. No pointer is NULL.
 #ifndef COORDINATOR_CORE_SHARDS_SHARDS_H
 #define COORDINATOR_CORE_SHARDS_SHARDS_H
 
@@ -21,12 +22,14 @@ struct job_map {
     bool changed; // workers were not sent the last change
 };
 
-// Judges the hello of a shard: admits it, lets it wait, or sends it back.
-// Returns the job if advance_job has to look at it, else NULL.
+// Judges the hello of a shard of any job, also of one that is unknown: admits
+// it, lets it wait, or sends it back. Returns the job if advance_job has to
+// look at it, else NULL.
 struct job *shards_hello(struct coord *c, struct member *m,
                          const Sluice__V1__ShardHello *hello);
 
-// Takes a shard's report of its counts.
+// Takes a shard's report of its counts, of a live or an ended job; ignores one
+// that is not of the shard's newest incarnation, or not from its psserver.
 void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report);
 

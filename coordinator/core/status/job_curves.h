@@ -11,11 +11,12 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Takes a point of the job's curve, if the job moves and the last point is a
-// second old.
+// Takes a point of the job's curve, if the job runs or finishes and the last
+// point is a second old. Does nothing without a feed.
 void curves_sample(struct coord *c, struct job *job);
 
-// Takes the last point, of a job that is about to end.
+// Takes the last point, of a job that is about to end: before its state and its
+// evidence go. Does nothing for one that never ran.
 void curves_end(struct coord *c, struct job *job);
 
 #endif

@@ -11,7 +11,8 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Makes the status of a job, live or ended.
+// Makes the status of a job, live or ended. May read the journal; what it
+// cannot read is left out. `with_spec` has no effect on an unreadable job.
 Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                   bool with_shards, bool with_spec);
 
@@ -20,7 +21,8 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
                      const struct job *job);
 
 // Sets samples per second of the whole run of a job that has ended, without
-// those that a cut brought along.
+// those that a cut brought along, from the seconds and steps that *m has. Does
+// nothing for a job that goes on or was never placed.
 void status_average(Sluice__V1__JobStatus *m, const struct job *job);
 
 // Writes that the workers that are attached are too old for the job, if none
@@ -31,10 +33,12 @@ bool status_reason_older(const struct coord *c, const struct job *job,
 
 // ---- status_final.c
 
-// Replaces the numbers of a status by ones that belong together, as a job ends.
+// Replaces the numbers of a status with shards by ones that belong together, as
+// a job ends. Does nothing for one that was not placed or is FINISHED.
 void status_settle(Sluice__V1__JobStatus *m, const struct job *job);
 
-// Takes a shard's last report of an ended job.
+// Takes a shard's last report of an ended job; one that is not of the shard's
+// last incarnation and psserver, or of a FINISHED job, is ignored.
 void status_final_report(struct coord *c, const struct member *m,
                          struct job *job,
                          const Sluice__V1__ShardReport *report);

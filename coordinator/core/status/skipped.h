@@ -17,7 +17,8 @@
 // loss scale finds its place by some.
 void skipped_warning(const struct job *job, char *out, size_t size);
 
-// Adds the event, once, when more than a tenth of the updates are skipped.
+// Adds the event, once in a term, when more than a tenth of the updates are
+// skipped.
 void skipped_check(struct coord *c, struct job *job);
 
 // Says whether no update of any shard was applied: a job that ends so has

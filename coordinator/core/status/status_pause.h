@@ -3,7 +3,8 @@
 // has paused.
 //
 // Threads  the loop.
-// Errors   false: no memory.
+// Memory   no pointer is NULL.
+// Errors   false: no memory, where nothing else is said.
 #ifndef COORDINATOR_CORE_STATUS_STATUS_PAUSE_H
 #define COORDINATOR_CORE_STATUS_STATUS_PAUSE_H
 
@@ -14,8 +15,8 @@
 // with nothing written, for a job without a pause.
 bool status_pause_reason(const struct job *job, char *out, size_t size);
 
-// Sets the paused seconds of a status and, unless the job has ended or has no
-// pause, the pause itself, which `to` owns.
+// Sets the paused seconds of a status without a pause and, unless the job has
+// ended or has none, the pause itself, which `to` owns.
 bool status_pause(const struct coord *c, const struct job *job,
                   Sluice__V1__JobStatus *to);
 
