@@ -7,7 +7,8 @@
 // Threads  Functions of their arguments only: any thread.
 // Memory   Nothing is kept; names are static text.
 // Units    Elements of a parameter; a slot has as many.
-// Errors   Only optim_check can fail.
+// Errors   Only optim_check can fail. No pointer is NULL but `err`, which may
+//          be.
 #ifndef PLAN_OPTIMIZER_H
 #define PLAN_OPTIMIZER_H
 
@@ -53,7 +54,8 @@ struct optim {
     double clipvalue;           // g to [-c, c], first of all; 0: none
 };
 
-// Sets *o to Keras' defaults for `kind` (adamw: weight_decay 0.004).
+// Sets *o to Keras' defaults for `kind`, one below OPTIM_KIND_COUNT (adamw:
+// weight_decay 0.004).
 void optim_defaults(struct optim *o, enum optim_kind kind);
 
 // Checks the hyperparameters: SL_EINVAL and which value is out of range.

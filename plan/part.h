@@ -99,8 +99,10 @@ void part_div(uint64_t rows, uint64_t n, uint64_t k, uint64_t *first,
 // Cuts a model into shards and places them. target_bytes 0: PART_TARGET_SHARDS
 // shards, so that the gradient of one goes out while the parameters of another
 // come in, but none below PART_LEAST_BYTES or above PART_TARGET_BYTES. Makes at
-// least `servers` shards, if there are that many places to cut. Each variable
-// and the number of servers must be at least 1.
+// least `servers` shards, if there are that many places to cut. SL_EINVAL
+// unless there are 1 to PART_MAX_VARIABLES variables, each of at least a row
+// and an element, 1 to PART_MAX_SHARDS servers, and a rule that part_count
+// accepts.
 enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
                            size_t count, const struct part_rule *rule,
                            uint64_t target_bytes, uint32_t servers,

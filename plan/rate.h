@@ -57,8 +57,9 @@ struct rate {
 // Checks a schedule; SL_EINVAL names the field that is wrong.
 enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 
-// Copies a schedule with its points to *out, in memory not in use; rate_release
-// frees it. After SL_ENOMEM *out has all but the points, and may be released.
+// Copies a schedule that rate_check accepts, with its points, to *out, in
+// memory not in use; rate_release frees it. After SL_ENOMEM *out has all but
+// the points, and may be released.
 enum sl_err rate_copy(struct rate *out, const struct rate *from);
 
 // Frees the points of a copy and makes it all zeroes; not for a schedule with

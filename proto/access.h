@@ -85,8 +85,8 @@ extern const struct rpc_channel_options access_to_worker;
 // no caller, or has the name '*'. For rpc_server_options.shared.
 bool access_shared(const struct rpc_peer *peer);
 
-// Checks that the caller may attend under `role` and `name`; a local caller may
-// under any. SL_EDENIED.
+// Checks that the caller, as access_who gave it, may attend under `role` and
+// `name`; a local caller may under any. SL_EDENIED.
 enum sl_err access_attend(const struct access_who *who, enum access_role role,
                           const char *name, struct sl_error *err);
 
@@ -96,8 +96,9 @@ enum sl_err access_attend(const struct access_who *who, enum access_role role,
 enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
                        struct sl_error *err);
 
-// Writes the URI of a certificate to `out`; `tenant` NULL: it names none.
-// SL_EINVAL says which word is not allowed.
+// Writes the URI of a certificate to `out`; `role` is ACCESS_ADMIN or one
+// behind it, `tenant` NULL: it names none. SL_EINVAL says which word is not
+// allowed.
 enum sl_err access_uri(char out[RPC_PEER_ID], enum access_role role,
                        const char *name, const char *tenant,
                        struct sl_error *err);

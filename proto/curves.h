@@ -44,15 +44,17 @@ struct curves_options {
 enum sl_err curves_new(struct curves **out,
                        const struct curves_options *options,
                        struct sl_error *err);
-void curves_free(struct curves *c); // NULL is allowed
+// Closes the files and frees; points that wait are lost. NULL is allowed.
+void curves_free(struct curves *c);
 
 // Returns true if a status may make a point now, unless it repeats the last
 // one.
 bool curves_due(const struct curves *c);
 
-// Takes a point from status `s`, if one is due or s is the `last` status, and
-// the evaluations that it has beyond those taken before. Only memory is
-// written. SL_ENOMEM: the point is left out.
+// Takes a point from status `s`, if it is not the point before, and one is due
+// or s is the `last` status; and the evaluations that it has beyond those taken
+// before. `s` is a status with its spec or without. Only memory is written.
+// SL_ENOMEM: the point is left out, and the next call goes on.
 enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
                         bool last);
 

@@ -35,6 +35,7 @@ struct rpc_table introspect_table(struct introspect *in);
 // waits for no peer.
 void introspect_set_serving(struct introspect *in, bool serving);
 
-void introspect_free(struct introspect *in); // NULL is allowed
+// Frees it, after the server, so that no watcher is left. NULL is allowed.
+void introspect_free(struct introspect *in);
 
 #endif

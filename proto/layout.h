@@ -55,8 +55,8 @@ struct layout {
 };
 
 // Makes a layout of the variables and their pieces, and checks that
-// they fit together; the messages are borrowed for the call. SL_EINVAL: a piece
-// or variable does not fit.
+// they fit together; the messages, each checked by itself (wire_check), are
+// borrowed for the call. SL_EINVAL: a piece or variable does not fit.
 enum sl_err layout_make(struct layout *out,
                         Sluice__V1__Variable *const *variables,
                         size_t variables_count,
@@ -79,9 +79,10 @@ enum sl_err layout_variables(Sluice__V1__Variable ***out,
 // Makes an array of messages on the heap, one per piece of `plan`. SL_ENOMEM.
 enum sl_err layout_pieces(Sluice__V1__Piece ***out,
                           const struct part_plan *plan);
-// Frees the array and its `count` messages. NULL is allowed.
+// Frees the array of layout_variables and its `count` messages. NULL is
+// allowed.
 void layout_variables_free(Sluice__V1__Variable **list, size_t count);
-// Frees the array and its `count` messages. NULL is allowed.
+// Frees the array of layout_pieces and its `count` messages. NULL is allowed.
 void layout_pieces_free(Sluice__V1__Piece **list, size_t count);
 
 // Computes the rows (size of the first axis; 1 for a scalar) and the elements

@@ -32,8 +32,8 @@
 // "schema_version".
 #define PBJSON_SCHEMA_VERSION 1
 
-// Makes the object of `msg`; *out is a new reference. SL_ENOMEM only; text that
-// is not UTF-8 is mended.
+// Makes the object of `msg`, of copies; *out is a new reference. SL_ENOMEM
+// only; text that is not UTF-8 is mended.
 enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg);
 
 // Makes a message of the descriptor's type from `value`. `where` comes first in

@@ -10,7 +10,9 @@
 //
 // Threads  any.
 // Memory   The spec must be a message of the heap (pbjson_read, wire_dup): the
-//          defaults are added with wire_heap. wire_free frees it all.
+//          defaults are added with wire_heap. wire_free frees it all. No
+//          pointer is NULL but `err`, which may be. Structs that are returned
+//          borrow nothing, but where it is said; names are static.
 // Errors   SL_EINVAL with the path of the field ("train.batch: ..."), what is
 //          wrong and what would be right. A failed check may have filled in
 //          some defaults.
@@ -30,11 +32,14 @@
 
 #define SPEC_NAME_BYTES 63 // as long as a DNS label
 
-// Checks `spec` and sets its defaults. SL_EINVAL names the field that is wrong.
+// Checks `spec` and sets its defaults. SL_EINVAL names the field that is wrong;
+// SL_ENOMEM. A "checked" spec below is one that this accepted: it has model,
+// train, optimizer, placement, checkpoint and evaluate.
 enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
-// Checks what a new job may not be called, besides: SL_EINVAL for a name that
-// looks like an id. Older jobs, and their manifests, may have one.
+// Checks what a new job may not be called, besides, of a checked spec:
+// SL_EINVAL for a name that looks like an id. Older jobs, and their manifests,
+// may have one.
 enum sl_err spec_check_new(const Sluice__V1__JobSpec *spec,
                            struct sl_error *err);
 
@@ -75,8 +80,9 @@ uint64_t spec_window_most(const Sluice__V1__TrainSpec *train);
 // Returns the contributions of a round of a checked spec; 0: the mode has none.
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 
-// Returns how many slots of a round may have a copy, for a checked spec; 0:
-// none may.
+// Returns how many slots of a round may have a copy (a second worker that
+// computes the same contribution), for a checked spec; 0: none may, as in all
+// modes but sync.
 uint32_t spec_backup(const Sluice__V1__TrainSpec *train);
 
 #define SPEC_PRIORITY_MAX 100 // and as far below 0
@@ -222,8 +228,9 @@ uint32_t spec_optimizer_group(const Sluice__V1__OptimizerSpec *spec,
                               const char *variable);
 
 // Fills *out with the optimizer of `group` and *scale with the factor of its
-// rate; for group 0 as spec_optimizer, and 1. SL_EINVAL: `spec` was not
-// checked.
+// rate; for group 0 as spec_optimizer, and 1. `group` is a number that
+// spec_optimizer_group gives. SL_EINVAL: `spec` was not checked; *out and
+// *scale are then undefined.
 enum sl_err spec_optimizer_of(struct spec_optimizer *out, double *scale,
                               const Sluice__V1__OptimizerSpec *spec,
                               uint32_t group, struct sl_error *err);

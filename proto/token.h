@@ -11,7 +11,8 @@
 //
 // Threads  any.
 // Memory   by value; the key is borrowed for the call.
-// Errors   SL_ENOMEM, SL_ENOTSUP of libcrypto; *out is then untouched.
+// Errors   SL_ENOMEM, SL_ENOTSUP of libcrypto; *out is then untouched. No
+//          pointer is NULL.
 #ifndef PROTO_TOKEN_H
 #define PROTO_TOKEN_H
 

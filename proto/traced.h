@@ -18,15 +18,17 @@ struct traced;
 
 // Makes the member's part, without a trace, with a timer on `loop`. SL_ENOMEM.
 enum sl_err traced_new(struct traced **out, struct loop *loop);
-void traced_free(struct traced *t); // NULL is allowed
+// Forgets the trace and frees; before the loop is freed. NULL is allowed.
+void traced_free(struct traced *t);
 
 // Begins trace m->trace, which takes the place of one under way: spans of the
 // whole process are kept for m->ms.
 void traced_start(struct traced *t, const Sluice__V1__TraceStart *m);
 
 // Ends the keeping and calls send(arg, piece) once, before it returns, if the
-// trace is ours and there is memory for a piece; the piece is borrowed until
-// `send` returns. The last one ends the trace.
+// trace is the one that traced_start began, and there is memory for a piece;
+// the piece is borrowed until `send` returns, which may not call this header.
+// The last one ends the trace.
 void traced_more(struct traced *t, uint64_t trace,
                  void (*send)(void *arg, const Sluice__V1__TracePiece *piece),
                  void *arg);

@@ -124,8 +124,8 @@ struct wire_tag wire_tag_of(const Sluice__V1__Tag *m);
 Sluice__V1__Attempt wire_attempt_msg(struct wire_attempt a);
 
 // Writes into a heartbeat what this process and its host have used: bytes, and
-// microseconds of processor time. Reads files of /proc; what cannot be read is
-// 0.
+// microseconds of processor time, in fields that are its own. Reads files of
+// /proc; what cannot be read is 0.
 void wire_usage(Sluice__V1__Heartbeat *beat);
 // Returns the message of a tag, by value.
 Sluice__V1__Tag wire_tag_msg(struct wire_tag t);
@@ -154,8 +154,9 @@ struct wire_token { // zeros: none
 
 // Returns the token that a message holds; zeros for NULL.
 struct wire_token wire_token_of(const Sluice__V1__JobToken *m);
-// Fills *out, and returns it, to be set in another message; returns NULL if the
-// token is zeros: then that message has none.
+// Fills *out, which lives as long as the message it is set in, and returns it;
+// returns NULL if the token is zeros: then that message has none, and *out is
+// not set.
 Sluice__V1__JobToken *wire_token_msg(Sluice__V1__JobToken *out,
                                      const struct wire_token *t);
 
@@ -419,7 +420,8 @@ WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
 #undef WIRE_UNPACK_PROTOTYPE
 
 // Defines a static function that unpacks a message for callers that know only
-// its base: a table of methods, a line of calls. *out is set on SL_OK.
+// its base: a table of methods, a line of calls. *out is set on SL_OK; the rest
+// is as of wire_unpack_*.
 #define WIRE_DECODER(function, name, Type)                                     \
     static enum sl_err function(                                               \
         ProtobufCMessage **out, struct wire_arena *arena,                      \
@@ -440,7 +442,8 @@ WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
 void wire_plain(ProtobufCMessage *msg, struct wire_arena *arena);
 
 // Validates a message that came otherwise (pbjson_read of a manifest), without
-// changing it. Absent submessages are refused where wire_unpack would add them.
+// changing it; its strings and required submessages may be absent, which is
+// SL_EINVAL. Absent submessages are refused where wire_unpack would add them.
 enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err);
 
 // Appends the packed message to `out`. SL_ENOMEM leaves it as it was.
@@ -472,7 +475,7 @@ extern ProtobufCAllocator wire_heap; // allocator of messages of the heap
 // ---- counted sets and geometry
 
 // Returns the schedule with the numbers of a message, which must have been
-// checked.
+// checked, as each one is that was unpacked.
 struct schedule wire_schedule(const Sluice__V1__Geometry *g);
 // Returns the message with the numbers of a schedule, by value; they fit its
 // fields of 32 bits.
@@ -489,7 +492,9 @@ struct wire_counted {
 // Fills *w with a message of set `c`, which may change afterwards. *w may be
 // moved, also before its first use. SL_ENOMEM leaves it alone.
 enum sl_err wire_counted_init(struct wire_counted *w, const struct counted *c);
-void wire_counted_release(struct wire_counted *w); // all zeroes is allowed
+// Frees what wire_counted_init made; w->msg is not used any more. All zeroes is
+// allowed.
+void wire_counted_release(struct wire_counted *w);
 
 // Returns how many closures behind the watermark a counted set may reach, so
 // that it fits into a message beside a line for each epoch: closures of so many

@@ -92,8 +92,8 @@ struct loop *daemon_loop(struct daemon *d);
 const struct conf *daemon_conf(const struct daemon *d);
 
 // Reads the folders of `flag`, which may be given several times ("--data-root")
-// and must outlive *out. Free *out (roots_free), after a failure too. Fails as
-// roots_add does; `err` may be NULL.
+// and must outlive *out. *out is NULL before; free it (roots_free), after a
+// failure too. Fails as roots_add does, or with SL_ENOMEM; `err` may be NULL.
 enum sl_err daemon_roots(struct roots **out, const struct daemon *d,
                          const char *flag, struct sl_error *err);
 
@@ -125,7 +125,8 @@ bool daemon_draining(const struct daemon *d);
 int daemon_pid(void);
 
 // Tells the service manager READY=1, once, when state is restored and the port
-// accepts. If called within start, sent as soon as signals are handled.
+// accepts; later calls do nothing. If called within start, sent as soon as
+// signals are handled.
 void daemon_ready(struct daemon *d);
 
 #define DAEMON_PATIENCE_S 60
@@ -147,8 +148,9 @@ void daemon_stop(struct daemon *d, int code);
 void daemon_end(struct daemon *d, int code);
 
 // Drains and stops as daemon_stop does, and then starts the program again at
-// step 1 under the same pid, where anew_note returns `note`. A signal meanwhile
-// ends it. If the new start fails the exit code is DAEMON_EXIT_TRANSIENT.
+// step 1 under the same pid, where anew_note returns `note`, which is copied
+// and cut. A signal meanwhile ends it. If the new start fails the exit code is
+// DAEMON_EXIT_TRANSIENT. Does nothing once a drain or an end has begun.
 void daemon_anew(struct daemon *d, const char *note);
 
 // Tells the daemon that hooks.drain has finished; without a drain it does

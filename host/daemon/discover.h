@@ -21,9 +21,10 @@
 
 extern const struct conf_key discover_keys[];
 
-// Fills *out for launch_find from the settings discover, base-port and service,
-// this process's environment and its host. Fills `host`, which must outlive
-// *out, and so must `c`.
+// Fills *out for launch_find from the settings discover, base-port and service
+// (discover_keys, which `c` has), this process's environment and its host.
+// Fills `host`, which must outlive *out, and so must `c`. out->coordinator is
+// NULL and out->psservers 0: the caller sets them if it has others.
 void discover_asked(struct launch_asked *out, const struct conf *c,
                     enum launch_role role, char host[DISCOVER_HOST]);
 

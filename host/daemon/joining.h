@@ -38,9 +38,12 @@ struct joining {
 };
 
 // Joins `cluster`, after its coordinator has welcomed us (0: it does not name
-// its cluster). Does nothing while an earlier join is in progress.
+// its cluster), on a pool thread: *j->membership has it later. Does nothing
+// while an earlier join is in progress, and if it is joined.
 void joining_welcome(struct joining *j, uint64_t cluster);
 
-void joining_release(struct joining *j); // all zeroes is allowed
+// Lets go of a join in progress, which changes the membership no more, and does
+// not wait for it. All zeroes is allowed.
+void joining_release(struct joining *j);
 
 #endif

@@ -52,14 +52,17 @@ struct ops_setup {
     void *arg;
 };
 
-// Opens the port at setup->bind with the routes above.
+// Opens the port at setup->bind with the routes above. Strings are copied, but
+// setup->role and arg are borrowed until ops_free.
 enum sl_err ops_new(struct ops **out, const struct ops_setup *setup,
                     struct sl_error *err);
 
 // Returns the server behind the port, so that routes can be added; it lives as
 // long as `o`.
 struct http *ops_http(struct ops *o);
-void ops_free(struct ops *o); // NULL is allowed
+// Closes the port, which ends every stream (http_free), and frees; not from a
+// handler. NULL is allowed.
+void ops_free(struct ops *o);
 
 // ---- ops_process.c
 

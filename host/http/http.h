@@ -112,11 +112,12 @@ enum sl_err http_new(struct http **out, const struct http_setup *setup,
 enum sl_err http_route(struct http *h, const struct http_route *routes,
                        void *arg);
 
-// Ends every connection and stream; their `gone` runs from here. NULL is
-// allowed.
+// Ends every connection and stream; their `gone` runs from here, and may not
+// call this header. Not from a handler. NULL is allowed.
 void http_free(struct http *h);
 
-// Returns "127.0.0.1:9100", with the port that the system chose.
+// Returns "127.0.0.1:9100", with the port that the system chose; it lives as
+// long as h.
 const char *http_address(const struct http *h);
 bool http_is_near(const struct http *h); // true if it listens on loopback alone
 
@@ -142,9 +143,9 @@ const char *http_header(const struct http_request *q, const char *name);
 // Returns the body, which has arrived as a whole; empty for a GET.
 const struct buf *http_body(const struct http_request *q);
 
-// Fills the answer with `status`, the type of plain text and `text` with a line
-// break as its body, which is empty when out of memory. An earlier body is
-// dropped; `headers` stay, and so does `fixed`, which must not be set.
+// Fills the answer with `status`, the type of plain text and a copy of `text`
+// with a line break as its body, which is empty when out of memory. An earlier
+// body is dropped; `headers` stay, and so does `fixed`, which must not be set.
 void http_say(struct http_answer *a, int status, const char *text);
 
 // ---- server-sent events
@@ -166,7 +167,8 @@ enum sl_err http_stream_open(struct http_stream **out,
 enum sl_err http_stream_send(struct http_stream *s, const char *id,
                              const char *name, const char *data);
 
-// Ends the stream after its queued events; `s` must not be used any more.
+// Ends the stream after its queued events; `s` must not be used any more. Not
+// after `gone` has run. Does not wait.
 void http_stream_close(struct http_stream *s);
 
 #endif

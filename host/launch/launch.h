@@ -110,7 +110,9 @@ struct launch_plan {
     char notes[500]; // oddities, one sentence each, or ""
 };
 
-// Makes a plan of asked->source; LAUNCH_AUTO tries all.
+// Makes a plan of asked->source; LAUNCH_AUTO tries all. asked->host, env and
+// resolve are not NULL, nor is `service` where dns may be tried. Nothing of
+// *asked is kept.
 enum sl_err launch_find(struct launch_plan *out,
                         const struct launch_asked *asked, struct sl_error *err);
 

@@ -45,7 +45,9 @@ struct notice;
 
 struct notice_setup {
     struct loop *loop;
-    const char *sources; // "aws,file:/run/going"; "" and "signal": none
+    // "aws,file:/run/going"; "" and "signal": none. The command of exec: takes
+    // the rest of the text, with its commas.
+    const char *sources;
     const char *azure;   // endpoint; NULL: http://169.254.169.254
     // `goes`: the first source says that the machine goes, and why. Not `goes`:
     // no source says so any more.
@@ -56,7 +58,8 @@ struct notice_setup {
 };
 
 // Starts to watch the sources of `setup`. SL_ERANGE: too many; SL_ENOMEM. *out
-// is then untouched; `err` may be NULL.
+// is then untouched; `err` may be NULL. No function of the setup is called from
+// here, nor is one NULL.
 enum sl_err notice_new(struct notice **out, const struct notice_setup *setup,
                        struct sl_error *err);
 
@@ -69,10 +72,13 @@ uint64_t notice_when_us(struct notice *n);
 // Notes that the machine may go, because its work is handed over. Tells the
 // cloud if it wants to hear that (Azure, if the event names this machine alone:
 // the answer lets all machines go that it names); then told(arg) runs, some
-// seconds later at most, unless notice_free comes first. Once.
+// seconds later at most, unless notice_free comes first. Once; `told` may be
+// NULL.
 void notice_may_go(struct notice *n, loop_fn told, void *arg);
 
-// Stops and joins the threads; no callback runs any more. NULL is allowed.
+// Stops and joins the threads, which end at once: polls are cut off, a command
+// is killed; no callback runs any more. Not from within `changed` or `looked`,
+// after which `n` is still used. NULL is allowed.
 void notice_free(struct notice *n);
 
 #endif

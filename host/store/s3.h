@@ -196,11 +196,13 @@ struct s3_upload {
     unsigned count; // entries of `etag`
 };
 
-// Begins an upload under `name`; end it with s3_upload_end in every case.
+// Begins an upload under `name`, in memory not in use; end it with
+// s3_upload_end in every case, also after an error, when no part may be sent.
 enum sl_err s3_upload_begin(struct s3_upload *u, struct s3 *s,
                             const struct s3_name *name, struct sl_error *err);
-// Sends part `number` (from 1, in any order, each once) of `n` bytes. SL_ERANGE
-// if it is 0 or above 10000.
+// Sends part `number` (from 1, in any order, each once) of `n` bytes, of an
+// upload that was begun. SL_ERANGE if it is 0 or above 10000. After an error it
+// may be sent again.
 enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,
                            const void *bytes, size_t n, struct sl_error *err);
 

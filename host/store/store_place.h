@@ -50,14 +50,16 @@
 // STORE_KEYS as a table, for daemons (conf_add).
 extern const struct conf_key store_keys[];
 
-// Returns the settings of S3 in `conf`; strings are borrowed from it.
+// Returns the settings of S3 in `conf`, which has STORE_KEYS; strings are
+// borrowed from it.
 struct store_setup store_setup_of(const struct conf *conf);
 
 // Opens the store *name for a daemon that starts. Replaces *name by the name to
 // tell other processes: the absolute path of a folder, which is made, or an S3
-// name without a '/' at its end. While S3 does not answer it asks again, and
-// logs that; other failures are errors. *name stays the caller's; a failure
-// leaves *out as it was, and may have cut slashes off an S3 name.
+// name without a '/' at its end. While S3 does not answer it asks again,
+// without an end, and logs that; other failures are errors. *name stays the
+// caller's; a failure leaves *out as it was, and may have cut slashes off an S3
+// name. `conf` has STORE_KEYS.
 enum sl_err store_place(struct fs **out, char **name, const struct conf *conf,
                         struct sl_error *err);
 

@@ -59,8 +59,10 @@ bool web_known(void); // false: built without libcurl
 // Makes a web; NULL when out of memory. Without libcurl each call on it fails
 // and says so.
 struct web *web_new(void);
-void web_free(struct web *w); // NULL is allowed
-// Makes a call in progress, or else the next one, ask `leave` at once.
+// Closes the connections and frees, with no call in progress. NULL is allowed.
+void web_free(struct web *w);
+// Makes a call in progress, or else the next one, ask `leave` at once. `w` is
+// not NULL.
 void web_wake(struct web *w);
 
 // Makes a call and waits for its end. Fills *out in every case; release it with

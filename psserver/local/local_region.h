@@ -32,7 +32,8 @@ struct local_region {
 
 // Makes an empty table.
 void local_table_init(struct local_table *t);
-void local_table_release(struct local_table *t); // must be empty
+// Frees the table, in which no region is left, and none still used.
+void local_table_release(struct local_table *t);
 
 // Maps the `bytes` bytes of `fd`, which came over the socket, and enters them
 // as a region with a number of its own. On the loop. `fd` stays the caller's,

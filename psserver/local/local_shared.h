@@ -43,7 +43,9 @@ struct local_region;
 // SL_ENOTSUP: this host has no boot id to tell. local_free removes the socket.
 enum sl_err local_new(struct local **out, struct loop *loop, const char *path,
                       const char *name, struct sl_error *err);
-void local_free(struct local *l); // NULL is allowed
+// Ends all connections, removes the socket and frees `l`, with no use left
+// (above). NULL is allowed.
+void local_free(struct local *l);
 
 // Sets the server that answers calls over sockets that are handed to us from
 // here on; NULL: none, and the sockets are refused, so that the worker calls
@@ -62,11 +64,13 @@ struct local_use {
     void *at;
 };
 
-// Takes the range that `ref` names for one call. SL_ENOENT: no such region (l
-// may be NULL), SL_ERANGE: not within it.
+// Takes the range that `ref` names for one call, until local_give: bytes that
+// may be read and written, and that the worker may change meanwhile. SL_ENOENT:
+// no such region (l may be NULL), SL_ERANGE: not within it.
 enum sl_err local_take(struct local *l, const struct wire_shm *ref,
                        struct local_use *out, struct sl_error *err);
-void local_give(struct local_use *use); // all zeroes is allowed
+// Gives a use back and leaves it all zeroes, which is allowed too.
+void local_give(struct local_use *use);
 
 // Returns the bytes that are mapped now. For tests.
 size_t local_bytes(const struct local *l);

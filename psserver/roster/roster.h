@@ -72,14 +72,17 @@ struct roster_setup {
 // Makes an empty roster. SL_ENOMEM leaves *out as it was.
 enum sl_err roster_new(struct roster **out, const struct roster_setup *setup);
 
-// Takes all shards out of the store, waits for the pool (runs the loop) and
-// frees. NULL is allowed.
+// Takes all shards out of the store, waits for the pool (runs the loop, so not
+// from a handler of it) and frees; setup.send may be called until it returns. A
+// `done` of roster_save that has not run may still run from here. NULL is
+// allowed.
 void roster_free(struct roster *r);
 
 // Notes a term; returns false if it is below the newest seen.
 bool roster_term(struct roster *r, uint64_t term);
 
-// Sends a hello for each shard that has news: called when a stream is there.
+// Sends a hello for each shard that is not LOADING: called when a stream is
+// there.
 void roster_attached(struct roster *r);
 
 // ---- messages of the stream
@@ -118,7 +121,9 @@ void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m);
 void roster_tick(struct roster *r, uint64_t seq, bool draining);
 
 // Writes a snapshot of each admitted shard that has counted steps since its
-// last one, and then calls done(arg), once: a restart then loses nothing.
+// last one, and then calls done(arg), once, also if some could not be written,
+// and before it returns if there is nothing to write: a restart then loses
+// nothing. Not again before `done` has run.
 void roster_save(struct roster *r, void (*done)(void *arg), void *arg);
 
 // Returns the number of shards that are admitted.

@@ -85,7 +85,8 @@ void hosted_pin(struct hosted *h);
 // Ends a pin; the last one of a dropped shard frees it.
 void hosted_unpin(struct hosted *h);
 
-// Takes a shard out of the roster; its jobs on the pool end by themselves.
+// Takes a shard out of the roster and the store; its jobs on the pool end by
+// themselves, and `h` is freed here unless one has a pin.
 void hosted_drop(struct hosted *h);
 
 // Sends a shard's hello: its state, and its counts or why it failed
@@ -95,7 +96,8 @@ void hosted_send_hello(struct hosted *h);
 // Tells that the shard knows the rates, up to the one that begins with this
 // closure.
 void hosted_send_rates(struct hosted *h, uint64_t closure);
-// Sends the last report of a shard, which is closed before.
+// Closes an ADMITTED shard, so that no more steps are counted, and sends its
+// last report.
 void hosted_send_last(struct hosted *h);
 // Reports a snapshot that was written for `request`.
 void hosted_send_snapshot(struct hosted *h, uint64_t request,

@@ -18,7 +18,7 @@
 //             the parameters then go straight where the caller wants them
 //
 // Threads  shards_api_table's handlers: any I/O thread. The rest: the loop.
-// Memory   what setup points at outlives the api.
+// Memory   what setup points at outlives the api, which copies the setup.
 #ifndef PSSERVER_SERVICE_API_H
 #define PSSERVER_SERVICE_API_H
 
@@ -54,9 +54,14 @@ struct rpc_table shards_api_table(struct shards_api *api);
 // Writes the figures of calls.
 void shards_api_measure(const struct shards_api *api, struct expo *e);
 
-// Opens no more files, and runs the loop until those being opened are answered.
-// Before rpc_server_free, which waits for answers.
+// Opens no more files, answers the pulls that wait for rounds, and runs the
+// loop until those for files being opened are answered; other calls are served
+// on. Before rpc_server_free, which waits for answers. Not from a handler of
+// the loop.
 void shards_api_stop(struct shards_api *api);
-void shards_api_free(struct shards_api *api); // NULL is allowed
+
+// Frees the service, after shards_api_stop and rpc_server_free. NULL is
+// allowed.
+void shards_api_free(struct shards_api *api);
 
 #endif

@@ -38,22 +38,26 @@ struct attendance_setup {
     void *arg;
 };
 
-// Makes the stream's end; attendance_start dials.
+// Makes the stream's end, which attendance_start has dialled. SL_ENOMEM, also
+// without a text, and what attendee_new says.
 enum sl_err attendance_new(struct attendance **out,
                            const struct attendance_setup *setup,
                            struct sl_error *err);
 
-// Dials the coordinator. `roster` gets its messages.
+// Dials the coordinator, and again whenever the stream is lost. `roster`,
+// borrowed until attendance_free, gets its messages. Once.
 void attendance_start(struct attendance *a, struct roster *roster);
 
 // Sends a message; drops it while not attached. For roster_setup.send; `arg` is
 // the attend.
 void attendance_send(void *arg, const Sluice__V1__AttendUp *up);
 
-// Makes heartbeats say that we are leaving; one goes out at once.
+// Makes heartbeats say that we are leaving, for good; one goes out at once if
+// there is a stream.
 void attendance_drain(struct attendance *a);
 
-// Ends the stream and dials no more; the roster gets no message after this.
+// Ends the stream and dials no more; the roster gets no message after this, and
+// attendance_send drops all. Again: does nothing.
 void attendance_stop(struct attendance *a);
 
 // Runs what is left on the loop and frees; call after the channel was freed.

@@ -58,7 +58,8 @@ static inline bool exchange_in_shm(const struct exchange *x)
 // Puts `bytes` bytes of parameters that go as bytes behind the head of a
 // message, which takes the buffer; does nothing if they do not go as bytes.
 void exchange_reply(struct exchange *x, struct rpc_msg *msg, size_t bytes);
-// Gives back the buffers and the region that the exchange still holds.
+// Gives back the buffers and the region that the exchange still holds; once,
+// as *x keeps what it was.
 void exchange_end(struct exchange *x);
 
 #endif

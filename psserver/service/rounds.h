@@ -49,16 +49,19 @@ struct rounds {
 };
 
 // Makes an empty list that answers its calls by `answer`, which runs on the
-// thread that found the call ready, outside the lock. *r must not move.
-// SL_ENOMEM.
+// thread that found the call ready, outside the lock; it answers the call, and
+// `shard` and `pull` are lent to it until it returns. *r must not move; loop,
+// answer and arg live until rounds_release. SL_ENOMEM: nothing is left, and
+// neither rounds_stop nor rounds_release may be called.
 enum sl_err rounds_init(struct rounds *r, struct loop *loop,
                         void (*answer)(void *arg, struct rpc_call *call,
                                        struct shard *shard,
                                        const struct wire_pull *pull),
                         void *arg);
-// Answers all calls that wait; later ones do not wait.
+// Answers all calls that wait; later ones do not wait. Again: does nothing.
 void rounds_stop(struct rounds *r);
-void rounds_release(struct rounds *r); // after rounds_stop
+// Frees the timer, after rounds_stop, once no thread can call any more.
+void rounds_release(struct rounds *r);
 
 // Keeps a call and returns true, if the round that pull->after_round_of (not 0)
 // names is open. Else, with ROUNDS_MOST waits, or after rounds_stop, returns

@@ -22,8 +22,8 @@ struct tokens;
 struct tokens *tokens_new(void);
 void tokens_free(struct tokens *t); // NULL is allowed
 
-// Takes the key of a coordinator's welcome; a welcome without a key changes
-// nothing.
+// Takes the key of a coordinator's welcome, in place of an earlier one; a
+// welcome without a key changes nothing.
 void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m);
 
 // Checks that a call may reach a job: it has the job's token; or none, where
